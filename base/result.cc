@@ -1,0 +1,12 @@
+#include "base/result.h"
+
+#include <system_error>
+
+namespace gdr {
+
+tl::unexpected<Error> fail_errno(Code code, std::string text, int err) {
+  text += ": " + std::generic_category().message(err) + " (errno " + std::to_string(err) + ")";
+  return fail(code, std::move(text), err);
+}
+
+}  // namespace gdr
