@@ -1,0 +1,25 @@
+# gdr_test(NAME subject_test SOURCES a.cc ... [LIBS lib ...] [TIER unit|softhca|vm] [ENV "A=B" ...])
+# One GoogleTest program; its tests appear in CTest as <NAME>.<Suite>.<Test>, labelled with the tier.
+function(gdr_test)
+  cmake_parse_arguments(T "" "NAME;TIER;TIMEOUT" "SOURCES;LIBS;ENV" ${ARGN})
+  if(NOT T_TIER)
+    set(T_TIER unit)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  add_executable(${T_NAME} ${T_SOURCES})
+  target_link_libraries(${T_NAME} PRIVATE gdr_flags ${T_LIBS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${T_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gtest_discover_tests(${T_NAME} TEST_PREFIX ${T_NAME}. DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS ${T_TIER} TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}")
+endfunction()
+
+# Adds every direct subfolder of the calling folder that has a CMakeLists.txt.
+function(gdr_add_subfolders)
+  file(GLOB lists CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} */CMakeLists.txt)
+  foreach(list IN LISTS lists)
+    get_filename_component(folder ${list} DIRECTORY)
+    add_subdirectory(${folder})
+  endforeach()
+endfunction()
