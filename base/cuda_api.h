@@ -1,0 +1,180 @@
+// The part of the CUDA driver API that this tree calls, bound at run time: our own prototypes, so
+// that nothing here needs CUDA to build or to start. Where cuda.h is found,
+// softhca/gpu/check_against_cuda.cc holds these against it.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+
+// NVIDIA's opaque handles, under its own tags so that both declarations name one type.
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+
+namespace gdr::cuda {
+
+using Rc = int;  // CUresult
+using Device = int;
+using DevicePtr = unsigned long long;
+using Context = CUctx_st*;
+using Stream = CUstream_st*;
+using Event = CUevent_st*;
+
+inline constexpr Rc kSuccess = 0;
+inline constexpr Rc kErrorInvalidValue = 1;
+inline constexpr Rc kErrorOutOfMemory = 2;
+inline constexpr Rc kErrorNotInitialized = 3;
+inline constexpr Rc kErrorDeinitialized = 4;
+inline constexpr Rc kErrorNoDevice = 100;
+inline constexpr Rc kErrorInvalidDevice = 101;
+inline constexpr Rc kErrorInvalidContext = 201;
+inline constexpr Rc kErrorPeerAccessUnsupported = 217;
+inline constexpr Rc kErrorInvalidHandle = 400;
+inline constexpr Rc kErrorNotReady = 600;
+inline constexpr Rc kErrorIllegalAddress = 700;
+inline constexpr Rc kErrorPeerAccessAlreadyEnabled = 704;
+inline constexpr Rc kErrorHostMemoryAlreadyRegistered = 712;
+inline constexpr Rc kErrorHostMemoryNotRegistered = 713;
+inline constexpr Rc kErrorNotSupported = 801;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kStreamWriteValueDefault = 0;  // fenced: earlier writes are visible first
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kHostRegisterPortable = 1;
+inline constexpr unsigned kHostRegisterDeviceMap = 2;
+inline constexpr int kMemoryTypeDevice = 2;
+inline constexpr int kRangeHandleDmaBufFd = 1;
+inline constexpr int kCaptureModeGlobal = 0;
+inline constexpr int kCaptureModeRelaxed = 2;
+
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerIsManaged = 8;
+inline constexpr int kPointerDeviceOrdinal = 9;
+
+inline constexpr int kDeviceGpuDirectRdmaSupported = 116;
+inline constexpr int kDeviceCanUse64BitStreamMemOps = 122;
+inline constexpr int kDeviceDmaBufSupported = 124;
+
+// Each member is the driver's function of that name, in the version that bind() asks for.
+struct Api {
+  Rc (*init)(unsigned flags);
+  Rc (*driver_get_version)(int* version);
+  Rc (*get_error_name)(Rc error, const char** name);
+  Rc (*device_get)(Device* device, int ordinal);
+  Rc (*device_get_count)(int* count);
+  Rc (*device_get_attribute)(int* value, int attribute, Device device);
+  Rc (*device_get_pci_bus_id)(char* text, int size, Device device);
+  Rc (*device_can_access_peer)(int* can, Device device, Device peer);
+  Rc (*primary_ctx_retain)(Context* context, Device device);
+  Rc (*primary_ctx_release)(Device device);
+  Rc (*ctx_push_current)(Context context);
+  Rc (*ctx_pop_current)(Context* context);
+  Rc (*ctx_get_current)(Context* context);
+  Rc (*ctx_set_current)(Context context);
+  Rc (*ctx_enable_peer_access)(Context peer, unsigned flags);
+  Rc (*stream_create)(Stream* stream, unsigned flags);
+  Rc (*stream_destroy)(Stream stream);
+  Rc (*stream_query)(Stream stream);
+  Rc (*stream_synchronize)(Stream stream);
+  Rc (*stream_write_value64)(Stream stream, DevicePtr address, uint64_t value, unsigned flags);
+  Rc (*event_create)(Event* event, unsigned flags);
+  Rc (*event_destroy)(Event event);
+  Rc (*event_query)(Event event);
+  Rc (*event_record)(Event event, Stream stream);
+  Rc (*mem_alloc)(DevicePtr* address, size_t bytes);
+  Rc (*mem_free)(DevicePtr address);
+  Rc (*memcpy_async)(DevicePtr destination, DevicePtr source, size_t bytes, Stream stream);
+  Rc (*memset_d8_async)(DevicePtr address, unsigned char value, size_t bytes, Stream stream);
+  Rc (*mem_host_register)(void* address, size_t bytes, unsigned flags);
+  Rc (*mem_host_unregister)(void* address);
+  Rc (*mem_host_get_device_pointer)(DevicePtr* device, void* address, unsigned flags);
+  Rc (*mem_get_handle_for_address_range)(void* handle, DevicePtr address, size_t bytes, int type,
+                                         unsigned long long flags);
+  Rc (*pointer_get_attribute)(void* value, int attribute, DevicePtr address);
+  Rc (*thread_exchange_stream_capture_mode)(int* mode);
+};
+
+// The driver's name of an error, such as "CUDA_ERROR_ILLEGAL_ADDRESS".
+inline std::string error_name(const Api& api, Rc rc) {
+  const char* name = nullptr;
+  if (api.get_error_name(rc, &name) != kSuccess || name == nullptr) {
+    return "CUDA error " + std::to_string(rc);
+  }
+  return name;
+}
+
+namespace internal {
+
+struct Binder {
+  void* library;
+  std::string missing;  // names, each with a leading space
+
+  template <class Function>
+  void operator()(const char* name, Function*& slot) {
+    slot = reinterpret_cast<Function*>(dlsym(library, name));
+    if (slot == nullptr) missing.append(" ").append(name);
+  }
+};
+
+inline void bind_devices_and_contexts(Binder& bind, Api& api) {
+  bind("cuInit", api.init);
+  bind("cuDriverGetVersion", api.driver_get_version);
+  bind("cuGetErrorName", api.get_error_name);
+  bind("cuDeviceGet", api.device_get);
+  bind("cuDeviceGetCount", api.device_get_count);
+  bind("cuDeviceGetAttribute", api.device_get_attribute);
+  bind("cuDeviceGetPCIBusId", api.device_get_pci_bus_id);
+  bind("cuDeviceCanAccessPeer", api.device_can_access_peer);
+  bind("cuDevicePrimaryCtxRetain", api.primary_ctx_retain);
+  bind("cuDevicePrimaryCtxRelease_v2", api.primary_ctx_release);
+  bind("cuCtxPushCurrent_v2", api.ctx_push_current);
+  bind("cuCtxPopCurrent_v2", api.ctx_pop_current);
+  bind("cuCtxGetCurrent", api.ctx_get_current);
+  bind("cuCtxSetCurrent", api.ctx_set_current);
+  bind("cuCtxEnablePeerAccess", api.ctx_enable_peer_access);
+}
+
+inline void bind_streams_and_memory(Binder& bind, Api& api) {
+  bind("cuStreamCreate", api.stream_create);
+  bind("cuStreamDestroy_v2", api.stream_destroy);
+  bind("cuStreamQuery", api.stream_query);
+  bind("cuStreamSynchronize", api.stream_synchronize);
+  bind("cuStreamWriteValue64_v2", api.stream_write_value64);
+  bind("cuEventCreate", api.event_create);
+  bind("cuEventDestroy_v2", api.event_destroy);
+  bind("cuEventQuery", api.event_query);
+  bind("cuEventRecord", api.event_record);
+  bind("cuMemAlloc_v2", api.mem_alloc);
+  bind("cuMemFree_v2", api.mem_free);
+  bind("cuMemcpyAsync", api.memcpy_async);
+  bind("cuMemsetD8Async", api.memset_d8_async);
+  bind("cuMemHostRegister_v2", api.mem_host_register);
+  bind("cuMemHostUnregister", api.mem_host_unregister);
+  bind("cuMemHostGetDevicePointer_v2", api.mem_host_get_device_pointer);
+  bind("cuMemGetHandleForAddressRange", api.mem_get_handle_for_address_range);
+  bind("cuPointerGetAttribute", api.pointer_get_attribute);
+  bind("cuThreadExchangeStreamCaptureMode", api.thread_exchange_stream_capture_mode);
+}
+
+}  // namespace internal
+
+// Fills an Api from a libcuda that the caller opened and keeps open. Unsupported, with the missing
+// names, where the driver is older than CUDA 11.7.
+inline Result<Api> bind(void* library) {
+  Api api{};
+  internal::Binder binder{library, {}};
+  internal::bind_devices_and_contexts(binder, api);
+  internal::bind_streams_and_memory(binder, api);
+  if (!binder.missing.empty()) {
+    return fail(Code::kUnsupported, "libcuda.so.1 lacks" + binder.missing +
+                                        ": a driver of CUDA 11.7 or newer is needed");
+  }
+  return api;
+}
+
+}  // namespace gdr::cuda

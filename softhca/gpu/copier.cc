@@ -1,0 +1,185 @@
+#include "softhca/gpu/copier.h"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "base/cuda_api.h"
+#include "softhca/gpu/driver_scope.h"
+#include "softhca/gpu/find_libcuda.h"
+#include "softhca/gpu/gpu_device.h"
+
+namespace softhca {
+
+namespace cuda = gdr::cuda;
+
+struct GpuCopier::State {
+  cuda::Api api;
+  std::mutex preparing;
+  GpuCompletion wanted = GpuCompletion::kStreamWrite;          // guarded by preparing
+  std::array<std::atomic<GpuDevice*>, kMaxDevices> devices{};  // each set once, never freed
+  std::mutex pinning;
+  std::unordered_set<void*> pinned;  // guarded by pinning; what pin_host() page-locked itself
+
+  GpuDevice* device(int ordinal) const {
+    if (ordinal < 0 || ordinal >= kMaxDevices) return nullptr;
+    return devices[ordinal].load(std::memory_order_acquire);
+  }
+
+  Lane* lane(uint32_t index) const {
+    GpuDevice* owner = device(static_cast<int>(index / kLanesPerDevice));
+    return owner == nullptr ? nullptr : &owner->lane(index % kLanesPerDevice);
+  }
+
+  // A context for calls that serve all devices: any prepared device's, else the thread's own.
+  cuda::Context any_context() const {
+    for (const std::atomic<GpuDevice*>& slot : devices) {
+      GpuDevice* device = slot.load(std::memory_order_acquire);
+      if (device != nullptr) return device->context();
+    }
+    cuda::Context current = nullptr;
+    return api.ctx_get_current(&current) == cuda::kSuccess ? current : nullptr;
+  }
+};
+
+GpuCopier::GpuCopier(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+GpuCopier* GpuCopier::get() {
+  static std::atomic<GpuCopier*> instance{nullptr};
+  GpuCopier* copier = instance.load(std::memory_order_acquire);
+  if (copier != nullptr) return copier;
+  static std::mutex finding;
+  std::lock_guard<std::mutex> lock(finding);
+  copier = instance.load(std::memory_order_acquire);
+  if (copier != nullptr) return copier;
+  std::optional<cuda::Api> api = find_libcuda();
+  if (!api) return nullptr;
+  auto state = std::make_unique<State>();
+  state->api = *api;
+  copier = new GpuCopier(std::move(state));
+  instance.store(copier, std::memory_order_release);
+  return copier;
+}
+
+int GpuCopier::device_of(const void* addr, size_t bytes) {
+  const cuda::Api& api = state_->api;
+  RelaxedCapture relaxed(api);
+  auto owner = [&api](cuda::DevicePtr at) {
+    int type = 0;
+    int ordinal = -1;
+    bool known =
+        api.pointer_get_attribute(&type, cuda::kPointerMemoryType, at) == cuda::kSuccess &&
+        type == cuda::kMemoryTypeDevice &&
+        api.pointer_get_attribute(&ordinal, cuda::kPointerDeviceOrdinal, at) == cuda::kSuccess;
+    return known ? ordinal : -1;
+  };
+  auto first = reinterpret_cast<cuda::DevicePtr>(addr);
+  int ordinal = owner(first);
+  if (ordinal >= 0 && bytes > 1 && owner(first + bytes - 1) != ordinal) return -1;
+  return ordinal;
+}
+
+gdr::Status GpuCopier::prepare(int device) {
+  if (state_->device(device) != nullptr) return {};
+  if (device < 0 || device >= kMaxDevices) {
+    return gdr::fail(gdr::Code::kInvalidArgument, "no CUDA device " + std::to_string(device));
+  }
+  std::lock_guard<std::mutex> lock(state_->preparing);
+  if (state_->device(device) != nullptr) return {};
+  gdr::Result<std::unique_ptr<GpuDevice>> made =
+      GpuDevice::create(state_->api, device, state_->wanted);
+  if (!made) return gdr::forward_error(made);
+  for (const std::atomic<GpuDevice*>& slot : state_->devices) {
+    const GpuDevice* other = slot.load(std::memory_order_acquire);
+    if (other != nullptr) (*made)->befriend(*other);
+  }
+  state_->devices[device].store(made->release(), std::memory_order_release);
+  return {};
+}
+
+gdr::Status GpuCopier::pin_host(void* addr, size_t bytes) {
+  std::lock_guard<std::mutex> lock(state_->pinning);
+  RelaxedCapture relaxed(state_->api);
+  cuda::Context context = state_->any_context();
+  if (context == nullptr) {
+    return gdr::fail(gdr::Code::kInvalidUsage, "no CUDA context to page-lock host memory in");
+  }
+  ContextScope scope(state_->api, context);
+  cuda::Rc rc = scope.rc();
+  if (rc == cuda::kSuccess) {
+    rc = state_->api.mem_host_register(addr, bytes,
+                                       cuda::kHostRegisterPortable | cuda::kHostRegisterDeviceMap);
+  }
+  if (rc == cuda::kErrorHostMemoryAlreadyRegistered) return {};
+  if (rc != cuda::kSuccess) {
+    return gdr::fail(gdr::Code::kSystem, "cuMemHostRegister of " + std::to_string(bytes) +
+                                             " bytes failed: " + cuda::error_name(state_->api, rc));
+  }
+  state_->pinned.insert(addr);
+  return {};
+}
+
+void GpuCopier::unpin_host(void* addr) {
+  std::lock_guard<std::mutex> lock(state_->pinning);
+  if (state_->pinned.erase(addr) == 0) return;
+  RelaxedCapture relaxed(state_->api);
+  cuda::Context context = state_->any_context();
+  if (context == nullptr) return;
+  ContextScope scope(state_->api, context);
+  // At exit the driver may be gone already, and the page-lock with it: nothing to report.
+  if (scope.rc() == cuda::kSuccess) state_->api.mem_host_unregister(addr);
+}
+
+uint32_t GpuCopier::lane(int device, uint32_t hint) {
+  return static_cast<uint32_t>(device) * kLanesPerDevice + hint % kLanesPerDevice;
+}
+
+gdr::Result<GpuTicket> GpuCopier::copy(uint32_t lane, void* dst, const void* src, size_t bytes) {
+  Lane* stream = state_->lane(lane);
+  if (stream == nullptr) {
+    return gdr::fail(gdr::Code::kInvalidArgument,
+                     "GPU lane " + std::to_string(lane) + " is of no prepared device");
+  }
+  gdr::Result<uint64_t> sequence = stream->copy(dst, src, bytes);
+  if (!sequence) return gdr::forward_error(sequence);
+  return GpuTicket{lane, *sequence};
+}
+
+bool GpuCopier::done(GpuTicket ticket) {
+  Lane* stream = state_->lane(ticket.lane);
+  return stream != nullptr && stream->done(ticket.sequence);
+}
+
+std::optional<gdr::Error> GpuCopier::failure(uint32_t lane) {
+  Lane* stream = state_->lane(lane);
+  if (stream != nullptr) return stream->failure();
+  return gdr::Error{gdr::Code::kInvalidArgument,
+                    "GPU lane " + std::to_string(lane) + " is of no prepared device"};
+}
+
+gdr::Status GpuCopier::adopt_thread(int device) {
+  GpuDevice* owner = state_->device(device);
+  if (owner == nullptr) {
+    return gdr::fail(gdr::Code::kInvalidArgument,
+                     "CUDA device " + std::to_string(device) + " is not prepared");
+  }
+  cuda::Rc rc = state_->api.ctx_set_current(owner->context());
+  if (rc == cuda::kSuccess) return {};
+  return gdr::fail(gdr::Code::kSystem,
+                   "cuCtxSetCurrent failed: " + cuda::error_name(state_->api, rc));
+}
+
+void GpuCopier::set_completion(GpuCompletion completion) {
+  std::lock_guard<std::mutex> lock(state_->preparing);
+  state_->wanted = completion;
+}
+
+GpuCompletion GpuCopier::completion(int device) const {
+  GpuDevice* owner = state_->device(device);
+  return owner == nullptr ? GpuCompletion::kStreamWrite : owner->completion();
+}
+
+}  // namespace softhca

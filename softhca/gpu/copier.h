@@ -1,0 +1,85 @@
+// Copies of GPU memory for the software HCA: asynchronous, in order within a lane, and never behind
+// a running kernel (NCCL's kernels spin on the GPU until these very copies arrive).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/result.h"
+
+namespace softhca {
+
+struct GpuTicket {
+  uint32_t lane;
+  uint64_t sequence;
+};
+
+// How a lane tells that its copies are done.
+enum class GpuCompletion : uint8_t {
+  kStreamWrite,  // the GPU writes the sequence number into host memory
+  kEvent,        // a ring of events; the driver is asked
+};
+
+class GpuCopier {
+ public:
+  static constexpr uint32_t kLanesPerDevice = 8;
+  static constexpr int kMaxDevices = 64;
+
+  // Null while no libcuda is loaded in this process; never loads or initialises CUDA itself. Cheap
+  // enough to ask at every registration; what it returns stays valid until the process ends.
+  static GpuCopier* get();
+
+  // The CUDA device that owns [addr, addr + bytes), or -1 when that is not memory of one device.
+  // Registration time only.
+  int device_of(const void* addr, size_t bytes);
+
+  // Registration time: primary context, streams, and peer access with the devices prepared before.
+  // Idempotent. The first call for a device may wait for its running kernels; later ones do not.
+  gdr::Status prepare(int device);
+
+  // Connection time: page-locks host memory (staging), without which copies are not asynchronous.
+  // Needs a prepared device or a current context. Memory that is page-locked already is left as
+  // it is. May wait for running kernels.
+  gdr::Status pin_host(void* addr, size_t bytes);
+  void unpin_host(void* addr);
+
+  // A lane is an in-order stream on `device`, which must be prepared; spread QPs over lanes by
+  // hint.
+  uint32_t lane(int device, uint32_t hint);
+
+  // Launches a copy between any host and device addresses of this process. Never waits for a
+  // kernel; host memory that is not page-locked may make it wait for the lane's earlier copies.
+  // Thread-safe. An error condemns the lane: see failure().
+  gdr::Result<GpuTicket> copy(uint32_t lane, void* dst, const void* src, size_t bytes);
+
+  // True once the copy and all earlier ones of its lane are done and their bytes visible. False
+  // for ever on a lane that failed.
+  bool done(GpuTicket ticket);
+
+  // Why a lane moves no more, if so. Calls the driver: ask rarely, when tickets stay undone.
+  std::optional<gdr::Error> failure(uint32_t lane);
+
+  // For a thread that the HCA owns: makes `device`'s context current in it for good, which spares
+  // copy() two calls each.
+  gdr::Status adopt_thread(int device);
+
+  // For devices prepared later. kEvent serves where the driver refuses stream memory operations,
+  // which prepare() also finds out by itself.
+  void set_completion(GpuCompletion completion);
+  // What a prepared device uses.
+  GpuCompletion completion(int device) const;
+
+  GpuCopier(const GpuCopier&) = delete;
+  GpuCopier& operator=(const GpuCopier&) = delete;
+
+ private:
+  struct State;
+  explicit GpuCopier(std::unique_ptr<State> state);
+  ~GpuCopier() = delete;  // outlives main(): the HCA's threads may still copy at exit
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace softhca
