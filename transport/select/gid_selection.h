@@ -23,10 +23,10 @@ struct GidEntry {
 };
 
 struct GidPreference {
-  int forced_index = -1;      // NCCL_IB_GID_INDEX; -1 chooses
-  int roce_version = 2;       // NCCL_IB_ROCE_VERSION_NUM
-  int family = AF_INET;       // NCCL_IB_ADDR_FAMILY
-  std::optional<Cidr> range;  // NCCL_IB_ADDR_RANGE
+  int forced_index = -1;                     // NCCL_IB_GID_INDEX; -1 chooses
+  int roce_version = 2;                      // NCCL_IB_ROCE_VERSION_NUM
+  int family = AF_INET;                      // NCCL_IB_ADDR_FAMILY
+  std::optional<Cidr> range = std::nullopt;  // NCCL_IB_ADDR_RANGE
 };
 
 // Null GIDs never. A forced index must exist. A range must hold. Then, in this order: the wanted
