@@ -1,0 +1,1 @@
+"""Runs nccl-tests over several transports and sets the results side by side."""

@@ -1,0 +1,111 @@
+"""Finds the programs and environments of a run, and carries it out."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+CONFIG_DIR = pathlib.Path(__file__).resolve().parent.parent
+ENV_DIR = CONFIG_DIR / "env"
+_EXPECTS = re.compile(r"^# expects network (\S+)$", re.MULTILINE)
+# Open MPI must not take the devices under test, nor the software HCA, for its own traffic.
+_MPI_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
+_FORWARDED = re.compile(r"^(NCCL_|GDR_|SOFTHCA_|CUDA_VISIBLE_DEVICES$|LD_LIBRARY_PATH$)")
+
+
+class LaunchError(Exception):
+    """The run cannot be started; the text says what to mend."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    exit_code: int | None  # None when the time ran out
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+def transports():
+    """The environment files that describe a transport: name -> the network NCCL must name."""
+    found = {}
+    for path in sorted(ENV_DIR.glob("*.env")):
+        if match := _EXPECTS.search(path.read_text()):
+            found[path.stem] = match[1]
+    return found
+
+
+def environment(env_files, settings, base=None):
+    """`base` (this process's environment) after sourcing `env_files` and adding `settings`.
+
+    Bash does the sourcing, so that a run gets exactly what a user gets by hand.
+    """
+    base = dict(os.environ if base is None else base)
+    script = 'set -a; for file in "$@"; do source "$file" || exit 1; done; exec env -0'
+    files = [str(ENV_DIR / f"{name}.env") for name in env_files]
+    done = subprocess.run(["bash", "-eu", "-c", script, "bash", *files], env=base,
+                          stdout=subprocess.PIPE, check=False)
+    if done.returncode != 0:
+        raise LaunchError(f"bash could not source {' '.join(files)}")
+    result = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
+    result.update(settings)
+    return result
+
+
+def find_program(name, base=None):
+    """The path of nccl-tests' program `name`: in NCCL_TESTS_DIR, its build/, or PATH."""
+    base = os.environ if base is None else base
+    folder = base.get("NCCL_TESTS_DIR")
+    places = [pathlib.Path(folder), pathlib.Path(folder) / "build"] if folder else []
+    for place in places:
+        if os.access(place / name, os.X_OK):
+            return str((place / name).resolve())
+    if not folder and (path := shutil.which(name, path=base.get("PATH"))):
+        return path
+    looked = " and ".join(map(str, places)) if places else "PATH (NCCL_TESTS_DIR is not set)"
+    raise LaunchError(f"{name} was not found in {looked}; build it from "
+                      "https://github.com/NVIDIA/nccl-tests and set NCCL_TESTS_DIR to its folder")
+
+
+def command(program, arguments, options, env):
+    """The words of one run; `options` is what compare was asked for."""
+    if options.mode == "threads":
+        return [program, *arguments, "-g", str(options.ranks)]
+    mpirun = shutil.which("mpirun", path=env.get("PATH"))
+    if mpirun is None:
+        raise LaunchError("mpirun (Open MPI) was not found, and --mode processes needs it")
+    words = [mpirun, "-np", str(options.ranks), "--bind-to", "none", *_MPI_OVER_TCP]
+    if os.geteuid() == 0:
+        words.append("--allow-run-as-root")
+    if options.hostfile:
+        words += ["--hostfile", options.hostfile]
+    else:
+        words += ["--host", f"localhost:{options.ranks}"]
+    for name in sorted(env):
+        if _FORWARDED.match(name):
+            words += ["-x", name]
+    if options.one_host:
+        words.append(str(CONFIG_DIR / "one_host_rank"))
+    return [*words, program, *arguments, "-g", "1"]
+
+
+def run(words, env, timeout_s):
+    """Carries out one run. Both streams are pipes: NCCL opens its log, /dev/stderr, anew."""
+    start = time.monotonic()
+    with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, errors="replace",
+                          start_new_session=True) as process:
+        exit_code = None
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_s)
+            exit_code = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            stdout, stderr = process.communicate()
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return Outcome(exit_code, stdout, stderr, time.monotonic() - start)
