@@ -37,8 +37,7 @@ struct ncclNet_v8_t {
   ncclResult_t (*listen)(int dev, void* handle, void** listenComm);
   ncclResult_t (*connect)(int dev, void* handle, void** sendComm,
                           ncclNetDeviceHandle_v8_t** sendDevComm);
-  ncclResult_t (*accept)(void* listenComm, void** recvComm,
-                         ncclNetDeviceHandle_v8_t** recvDevComm);
+  ncclResult_t (*accept)(void* listenComm, void** recvComm, ncclNetDeviceHandle_v8_t** recvDevComm);
   ncclResult_t (*regMr)(void* comm, void* data, size_t size, int type, void** mhandle);
   ncclResult_t (*regMrDmaBuf)(void* comm, void* data, size_t size, int type, uint64_t offset,
                               int fd, void** mhandle);
@@ -61,6 +60,6 @@ static_assert(sizeof(ncclNetProperties_v8_t) == 64);
 static_assert(offsetof(ncclNetProperties_v8_t, ptrSupport) == 24);
 static_assert(offsetof(ncclNetProperties_v8_t, regIsGlobal) == 28);
 static_assert(offsetof(ncclNetProperties_v8_t, netDeviceVersion) == 56);
-static_assert(sizeof(ncclNet_v8_t) == 20 * sizeof(void*));
+static_assert(sizeof(ncclNet_v8_t) == 19 * sizeof(void*));
 
 }  // namespace gdr::abi

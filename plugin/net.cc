@@ -1,0 +1,256 @@
+#include "plugin/net.h"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "base/log.h"
+#include "plugin/device_table.h"
+#include "plugin/transport_options.h"
+#include "transport/transport.h"
+
+namespace gdr::plugin {
+namespace {
+
+using abi::ncclResult_t;
+
+// Lives until the process ends: NCCL may unload and load the plugin again, and comms of an earlier
+// load may still be open (the library is linked nodelete).
+struct Plugin {
+  std::unique_ptr<Transport> transport;  // null when the user disabled the plugin
+  DeviceTable table;
+};
+
+std::mutex g_mutex;  // guards the creation of g_plugin
+std::atomic<Plugin*> g_plugin{nullptr};
+std::atomic<abi::ncclDebugLogger_t> g_logger{nullptr};
+
+void log_to_nccl(log::Level level, unsigned long subsystems, const char* file, int line,
+                 const char* text) {
+  abi::ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
+  if (logger == nullptr) return;
+  logger(static_cast<abi::ncclDebugLogLevel>(level), subsystems, file, line, "%s", text);
+}
+
+ncclResult_t to_nccl(Code code) {
+  switch (code) {
+    case Code::kInvalidArgument:
+      return abi::ncclInvalidArgument;
+    case Code::kInvalidUsage:
+      return abi::ncclInvalidUsage;
+    case Code::kSystem:
+    case Code::kUnsupported:
+      return abi::ncclSystemError;
+    case Code::kRemote:
+      return abi::ncclRemoteError;
+    case Code::kInternal:
+      break;
+  }
+  return abi::ncclInternalError;
+}
+
+ncclResult_t warn(const char* call, const Error& error) {
+  GDR_WARN("%s: %s", call, error.text.c_str());
+  return to_nccl(error.code);
+}
+
+config::Options load_options() {
+  std::vector<config::Complaint> complaints;
+  config::Options options = config::load(config::process_environment(), &complaints);
+  for (const config::Complaint& complaint : complaints) GDR_WARN("%s", complaint.text.c_str());
+  return options;
+}
+
+Result<std::unique_ptr<Plugin>> create_plugin() {
+  auto plugin = std::make_unique<Plugin>();
+  config::Options options = load_options();
+  if (options.disable) {
+    GDR_INFO(log::kInit | log::kNet, "disabled by NCCL_IB_DISABLE");
+    return plugin;
+  }
+  Result<TransportOptions> transport_options = make_transport_options(options);
+  if (!transport_options) return forward_error(transport_options);
+  Result<std::shared_ptr<const VerbsApi>> verbs = VerbsApi::load();
+  if (!verbs) return forward_error(verbs);
+  Result<std::unique_ptr<Transport>> transport =
+      Transport::create(*verbs, std::move(*transport_options), in_pci_order);
+  if (!transport) return forward_error(transport);
+  plugin->transport = std::move(*transport);
+  plugin->table = DeviceTable(plugin->transport->devices());
+  if (plugin->transport->devices().empty()) {
+    std::string text = "no usable RDMA device";
+    for (const std::string& reason : plugin->transport->skipped()) text += "; " + reason;
+    return fail(Code::kSystem, text + ". NCCL goes on with another transport unless NCCL_NET=GDR");
+  }
+  return plugin;
+}
+
+void log_choice(const Plugin& plugin) {
+  if (plugin.transport == nullptr) return;
+  const TransportOptions& options = plugin.transport->options();
+  GDR_INFO(log::kInit | log::kNet, "version " GDR_VERSION ", %zu device(s), handshake over %s %s",
+           plugin.transport->devices().size(), options.interface_name.c_str(),
+           to_string(options.bind_address).c_str());
+  for (const std::string& line : plugin.table.describe()) {
+    GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
+  }
+  for (const std::string& reason : plugin.transport->skipped()) {
+    GDR_INFO(log::kInit | log::kNet, "not used: %s", reason.c_str());
+  }
+}
+
+Transport* transport() {
+  Plugin* plugin = g_plugin.load(std::memory_order_acquire);
+  return plugin == nullptr ? nullptr : plugin->transport.get();
+}
+
+ncclResult_t not_initialised(const char* call) {
+  return refuse(call, "called before init, or after an init that failed");
+}
+
+template <class T>
+T* as_comm(void* comm) {
+  return static_cast<T*>(static_cast<Comm*>(comm));
+}
+
+ncclResult_t comm_failure(Comm* comm) { return to_nccl(comm->connection().surface_failure()); }
+
+}  // namespace
+
+ncclResult_t refuse(const char* call, const char* what) {
+  GDR_WARN("%s: %s", call, what);
+  return abi::ncclInvalidArgument;
+}
+
+ncclResult_t init(abi::ncclDebugLogger_t logger) {
+  g_logger.store(logger, std::memory_order_release);
+  log::set_sink(log_to_nccl);
+  std::lock_guard lock(g_mutex);
+  if (g_plugin.load(std::memory_order_acquire) != nullptr) return abi::ncclSuccess;
+  Result<std::unique_ptr<Plugin>> plugin = create_plugin();
+  if (!plugin) return warn("init", plugin.error());
+  log_choice(**plugin);
+  g_plugin.store(plugin->release(), std::memory_order_release);
+  return abi::ncclSuccess;
+}
+
+ncclResult_t devices(int* count) {
+  if (count == nullptr) return refuse("devices", "a null pointer");
+  *count = transport() == nullptr ? 0 : static_cast<int>(transport()->devices().size());
+  return abi::ncclSuccess;
+}
+
+ncclResult_t properties(int device, DeviceProperties* properties) {
+  Plugin* plugin = g_plugin.load(std::memory_order_acquire);
+  if (plugin == nullptr) return not_initialised("getProperties");
+  if (!plugin->table.get(device, properties)) return refuse("getProperties", "no such device");
+  return abi::ncclSuccess;
+}
+
+ncclResult_t listen(int device, void* handle, void** listen_comm) {
+  if (handle == nullptr || listen_comm == nullptr) return refuse("listen", "a null pointer");
+  if (transport() == nullptr) return not_initialised("listen");
+  *listen_comm = nullptr;
+  Result<std::unique_ptr<Listener>> listener = transport()->listen(device);
+  if (!listener) return warn("listen", listener.error());
+  (*listener)->write_handle(static_cast<wire::Handle*>(handle));
+  *listen_comm = listener->release();
+  return abi::ncclSuccess;
+}
+
+ncclResult_t connect(int device, void* handle, void** send_comm) {
+  if (handle == nullptr || send_comm == nullptr) return refuse("connect", "a null pointer");
+  if (transport() == nullptr) return not_initialised("connect");
+  *send_comm = nullptr;
+  Result<std::unique_ptr<SendComm>> comm =
+      transport()->connect(device, static_cast<wire::Handle*>(handle));
+  if (!comm) return warn("connect", comm.error());
+  if (*comm == nullptr) return abi::ncclSuccess;
+  GDR_INFO(log::kNet, "connected %s", (*comm)->connection().text().c_str());
+  *send_comm = static_cast<Comm*>(comm->release());
+  return abi::ncclSuccess;
+}
+
+ncclResult_t accept(void* listen_comm, void** recv_comm) {
+  if (listen_comm == nullptr || recv_comm == nullptr) return refuse("accept", "a null pointer");
+  *recv_comm = nullptr;
+  Result<std::unique_ptr<ReceiveComm>> comm = static_cast<Listener*>(listen_comm)->accept();
+  if (!comm) return warn("accept", comm.error());
+  if (*comm == nullptr) return abi::ncclSuccess;
+  *recv_comm = static_cast<Comm*>(comm->release());
+  return abi::ncclSuccess;
+}
+
+ncclResult_t close_listen(void* listen_comm) {
+  delete static_cast<Listener*>(listen_comm);
+  return abi::ncclSuccess;
+}
+
+ncclResult_t close_send(void* send_comm) {
+  delete as_comm<SendComm>(send_comm);
+  return abi::ncclSuccess;
+}
+
+ncclResult_t close_receive(void* recv_comm) {
+  delete as_comm<ReceiveComm>(recv_comm);
+  return abi::ncclSuccess;
+}
+
+ncclResult_t register_memory(void* comm, const Registration& registration, void** handle) {
+  if (comm == nullptr || handle == nullptr) return refuse("regMr", "a null pointer");
+  *handle = nullptr;
+  if (registration.type != abi::kPtrHost && registration.type != abi::kPtrCuda) {
+    return refuse("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
+  }
+  MemoryRegion region{registration.data, registration.bytes, registration.type == abi::kPtrCuda,
+                      registration.fd, registration.offset};
+  Result<std::unique_ptr<MemoryHandle>> registered =
+      transport()->register_memory(static_cast<Comm*>(comm)->connection(), region);
+  if (!registered) return warn("regMr", registered.error());
+  *handle = registered->release();
+  return abi::ncclSuccess;
+}
+
+ncclResult_t deregister_memory(void*, void* handle) {
+  delete static_cast<MemoryHandle*>(handle);
+  return abi::ncclSuccess;
+}
+
+ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
+                   void** request) {
+  Request* posted;
+  bool alive = as_comm<SendComm>(send_comm)->isend(data, bytes, tag,
+                                                   *static_cast<MemoryHandle*>(memory), &posted);
+  *request = posted;
+  if (!alive) [[unlikely]]
+    return comm_failure(static_cast<Comm*>(send_comm));
+  return abi::ncclSuccess;
+}
+
+ncclResult_t irecv(void* recv_comm, const ReceiveBuffer* buffers, int count, void** request) {
+  Request* posted;
+  bool alive = as_comm<ReceiveComm>(recv_comm)->irecv(buffers, count, &posted);
+  *request = posted;
+  if (!alive) [[unlikely]]
+    return comm_failure(static_cast<Comm*>(recv_comm));
+  return abi::ncclSuccess;
+}
+
+ncclResult_t iflush(void* recv_comm, const ReceiveBuffer* buffers, int count, void** request) {
+  Request* posted;
+  bool alive = as_comm<ReceiveComm>(recv_comm)->iflush(buffers, count, &posted);
+  *request = posted;
+  if (!alive) [[unlikely]]
+    return comm_failure(static_cast<Comm*>(recv_comm));
+  return abi::ncclSuccess;
+}
+
+ncclResult_t test(void* request, int* done, int* sizes) {
+  Code code;
+  if (gdr::test(static_cast<Request*>(request), done, sizes, &code)) [[likely]] {
+    return abi::ncclSuccess;
+  }
+  return to_nccl(code);
+}
+
+}  // namespace gdr::plugin

@@ -1,0 +1,118 @@
+// The v8 table: NCCL 2.20 to 2.23 use it as it is, later ones through a shim.
+#include "plugin/abi/net_v8.h"
+
+#include "plugin/net.h"
+
+namespace gdr::plugin {
+namespace {
+
+using abi::ncclResult_t;
+
+ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
+  if (props == nullptr) return refuse("getProperties", "a null pointer");
+  DeviceProperties device;
+  if (ncclResult_t result = properties(dev, &device); result != abi::ncclSuccess) return result;
+  *props = abi::ncclNetProperties_v8_t{};
+  props->name = device.name;
+  props->pciPath = device.pci_path;
+  props->guid = device.guid;
+  props->ptrSupport = device.pointer_support;
+  props->regIsGlobal = 0;
+  props->speed = device.speed_mbps;
+  props->port = device.port;
+  props->latency = device.latency_us;
+  props->maxComms = device.max_comms;
+  props->maxRecvs = device.max_recvs;
+  props->netDeviceType = abi::kDeviceHost;
+  props->netDeviceVersion = abi::kNetDeviceInvalidVersion;
+  return abi::ncclSuccess;
+}
+
+// Device offload is asked for through the last argument; there is none.
+ncclResult_t connect_v8(int dev, void* handle, void** send_comm, abi::ncclNetDeviceHandle_v8_t**) {
+  return connect(dev, handle, send_comm);
+}
+
+ncclResult_t accept_v8(void* listen_comm, void** recv_comm, abi::ncclNetDeviceHandle_v8_t**) {
+  return accept(listen_comm, recv_comm);
+}
+
+ncclResult_t reg_mr(void* comm, void* data, size_t size, int type, void** mhandle) {
+  return register_memory(comm, Registration{data, size, type}, mhandle);
+}
+
+ncclResult_t reg_mr_dmabuf(void* comm, void* data, size_t size, int type, uint64_t offset, int fd,
+                           void** mhandle) {
+  if (fd < 0) return refuse("regMrDmaBuf", "a negative file descriptor");
+  return register_memory(comm, Registration{data, size, type, offset, fd}, mhandle);
+}
+
+ncclResult_t isend_v8(void* send_comm, void* data, int size, int tag, void* mhandle,
+                      void** request) {
+  return isend(send_comm, data, static_cast<size_t>(size), tag, mhandle, request);
+}
+
+bool gather(int n, void** data, const int* sizes, const int* tags, void** mhandles,
+            ReceiveBuffer* buffers) {
+  if (n < 1 || n > abi::kMaxRecvs) [[unlikely]]
+    return false;
+  for (int i = 0; i < n; ++i) {
+    buffers[i] =
+        ReceiveBuffer{data[i], static_cast<size_t>(sizes[i]), tags == nullptr ? 0 : tags[i],
+                      static_cast<MemoryHandle*>(mhandles[i])};
+  }
+  return true;
+}
+
+ncclResult_t irecv_v8(void* recv_comm, int n, void** data, int* sizes, int* tags, void** mhandles,
+                      void** request) {
+  *request = nullptr;
+  ReceiveBuffer buffers[abi::kMaxRecvs];
+  if (!gather(n, data, sizes, tags, mhandles, buffers)) {
+    return refuse("irecv", "the number of buffers is not within 1 and 8");
+  }
+  return irecv(recv_comm, buffers, n, request);
+}
+
+ncclResult_t iflush_v8(void* recv_comm, int n, void** data, int* sizes, void** mhandles,
+                       void** request) {
+  *request = nullptr;
+  ReceiveBuffer buffers[abi::kMaxRecvs];
+  if (!gather(n, data, sizes, nullptr, mhandles, buffers)) {
+    return refuse("iflush", "the number of buffers is not within 1 and 8");
+  }
+  return iflush(recv_comm, buffers, n, request);
+}
+
+ncclResult_t get_device_mr(void*, void*, void**) {
+  return refuse("getDeviceMr", "this plugin has no device offload");
+}
+
+ncclResult_t irecv_consumed(void*, int, void*) {
+  return refuse("irecvConsumed", "this plugin has no device offload");
+}
+
+}  // namespace
+}  // namespace gdr::plugin
+
+extern "C" __attribute__((visibility("default"))) const gdr::abi::ncclNet_v8_t ncclNetPlugin_v8 = {
+    .name = gdr::plugin::kName,
+    .init = gdr::plugin::init,
+    .devices = gdr::plugin::devices,
+    .getProperties = gdr::plugin::get_properties,
+    .listen = gdr::plugin::listen,
+    .connect = gdr::plugin::connect_v8,
+    .accept = gdr::plugin::accept_v8,
+    .regMr = gdr::plugin::reg_mr,
+    .regMrDmaBuf = gdr::plugin::reg_mr_dmabuf,
+    .deregMr = gdr::plugin::deregister_memory,
+    .isend = gdr::plugin::isend_v8,
+    .irecv = gdr::plugin::irecv_v8,
+    .iflush = gdr::plugin::iflush_v8,
+    .test = gdr::plugin::test,
+    .closeSend = gdr::plugin::close_send,
+    .closeRecv = gdr::plugin::close_receive,
+    .closeListen = gdr::plugin::close_listen,
+    .getDeviceMr = gdr::plugin::get_device_mr,
+    .irecvConsumed = gdr::plugin::irecv_consumed,
+};

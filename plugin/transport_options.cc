@@ -1,0 +1,36 @@
+#include "plugin/transport_options.h"
+
+#include <algorithm>
+
+namespace gdr::plugin {
+
+Result<TransportOptions> make_transport_options(const config::Options& options) {
+  Result<std::vector<Interface>> interfaces = enumerate_interfaces();
+  if (!interfaces) return forward_error(interfaces);
+  Result<Interface> interface = choose_interface(
+      *interfaces, InterfacePreference{options.socket_interfaces, options.socket_family});
+  if (!interface) return forward_error(interface);
+
+  TransportOptions transport;
+  transport.hcas = options.hcas;
+  transport.gid = GidPreference{options.gid_index, options.roce_version, options.address_family,
+                                options.address_range};
+  transport.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
+  transport.retry_count = static_cast<uint8_t>(options.retry_count);
+  transport.pkey_index = static_cast<uint16_t>(options.pkey_index);
+  transport.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
+  transport.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
+  transport.clear_to_send_traffic_class = options.fifo_traffic_class >= 0
+                                              ? static_cast<uint8_t>(options.fifo_traffic_class)
+                                              : transport.traffic_class;
+  transport.qps_per_connection = options.qps_per_connection;
+  transport.split_data_on_qps = options.split_data_on_qps;
+  transport.relaxed_ordering = options.relaxed_ordering != 0;
+  transport.flush_disabled = options.flush_disable;
+  transport.watchdog_seconds = options.watchdog_seconds;
+  transport.interface_name = interface->name;
+  transport.bind_address = interface->address;
+  return transport;
+}
+
+}  // namespace gdr::plugin

@@ -1,0 +1,65 @@
+// An opened HCA: context, protection domain and registrations, shared by all its ports and comms.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/options.h"
+#include "transport/port.h"
+#include "transport/registration_cache.h"
+#include "transport/verbs/handles.h"
+
+namespace gdr {
+
+class Hca {
+ public:
+  static Result<std::shared_ptr<Hca>> open(std::shared_ptr<const VerbsApi> api, ibv_device* device);
+
+  const VerbsApi& api() const { return *api_; }
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* pd() const { return pd_.get(); }
+  const std::string& name() const { return name_; }
+  const std::string& sysfs_path() const { return sysfs_path_; }  // the verbs library's ibdev_path
+  uint64_t guid() const { return guid_; }
+  int port_count() const { return port_count_; }
+  int max_work_requests() const { return max_work_requests_; }  // per queue
+  int max_cq_entries() const { return max_cq_entries_; }
+  // The kernel and the library accept dma-buf registrations on this device.
+  bool supports_dmabuf() const { return supports_dmabuf_; }
+  RegistrationCache& registrations() { return *registrations_; }
+
+ private:
+  Hca() = default;
+  Status query();
+
+  std::shared_ptr<const VerbsApi> api_;
+  UniqueContext context_;
+  UniquePd pd_;
+  std::string name_;
+  std::string sysfs_path_;
+  uint64_t guid_ = 0;
+  int port_count_ = 0;
+  int max_work_requests_ = 0;
+  int max_cq_entries_ = 0;
+  bool supports_dmabuf_ = false;
+  std::unique_ptr<RegistrationCache> registrations_;
+};
+
+// One port of an HCA, as offered to NCCL as a device.
+struct Device {
+  std::shared_ptr<Hca> hca;
+  int port = 1;
+  PortState state;  // at discovery
+};
+
+struct Discovery {
+  std::vector<Device> devices;       // active ports that the filter accepts, in list order
+  std::vector<std::string> skipped;  // "name:port reason" for each port left out
+};
+
+Result<Discovery> discover_devices(const std::shared_ptr<const VerbsApi>& api,
+                                   const HcaFilter& filter);
+
+}  // namespace gdr

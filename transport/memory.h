@@ -1,0 +1,65 @@
+// Registered memory: the plugin's own blocks, and the handles that callers get for theirs.
+#pragma once
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "transport/hca.h"
+#include "transport/wire.h"
+
+namespace gdr {
+
+// What regMr returns: the registrations of one buffer on the rails of one comm.
+struct MemoryHandle {
+  struct RailKeys {
+    uint32_t lkey = 0;
+    uint32_t rkey = 0;
+  };
+  std::array<RailKeys, wire::kMaxRails> keys{};
+  bool host = true;  // the CPU may read it (inline sends)
+  std::vector<std::pair<std::shared_ptr<Hca>, ibv_mr*>> registrations;
+
+  MemoryHandle() = default;
+  MemoryHandle(const MemoryHandle&) = delete;
+  MemoryHandle& operator=(const MemoryHandle&) = delete;
+  ~MemoryHandle() {
+    for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
+  }
+};
+
+// A zeroed, page-aligned T, registered on one HCA without relaxed ordering.
+template <class T>
+class RegisteredBlock {
+ public:
+  static Result<RegisteredBlock> create(const Hca& hca);
+
+  T& operator*() const { return *memory_; }
+  T* get() const { return memory_.get(); }
+  uint32_t lkey() const { return mr_->lkey; }
+  uint32_t rkey() const { return mr_->rkey; }
+
+ private:
+  struct Free {
+    void operator()(T* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<T, Free> memory_;
+  UniqueMr mr_;  // destroyed before memory_
+};
+
+Result<UniqueMr> register_block(const Hca& hca, void* memory, size_t bytes);
+void* allocate_pages(size_t bytes);  // zeroed; null when there is no memory
+
+template <class T>
+Result<RegisteredBlock<T>> RegisteredBlock<T>::create(const Hca& hca) {
+  RegisteredBlock block;
+  block.memory_.reset(static_cast<T*>(allocate_pages(sizeof(T))));
+  Result<UniqueMr> mr = register_block(hca, block.memory_.get(), sizeof(T));
+  if (!mr) return forward_error(mr);
+  block.mr_ = std::move(*mr);
+  return block;
+}
+
+}  // namespace gdr

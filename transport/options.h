@@ -1,0 +1,35 @@
+// What a user may choose about the transport. The plugin fills it from the environment; defaults
+// are NCCL's.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "transport/select/gid_selection.h"
+#include "transport/select/hca_filter.h"
+
+namespace gdr {
+
+struct TransportOptions {
+  HcaFilter hcas;
+  GidPreference gid;
+  uint8_t ack_timeout = 20;  // 4.096 us * 2^n
+  uint8_t retry_count = 7;
+  uint16_t pkey_index = 0;
+  uint8_t service_level = 0;
+  uint8_t traffic_class = 0;
+  uint8_t clear_to_send_traffic_class = 0;  // of what a receiver sends
+  int qps_per_connection = 1;
+  bool split_data_on_qps = false;
+  bool relaxed_ordering = true;  // where the verbs library can ask for it
+  bool flush_disabled = false;
+  int watchdog_seconds = 60;  // 0 is off
+
+  // Address that listeners bind to and name in their handles.
+  std::string interface_name;
+  sockaddr_storage bind_address{};
+};
+
+}  // namespace gdr

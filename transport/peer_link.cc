@@ -1,0 +1,117 @@
+#include "transport/peer_link.h"
+
+#include <utility>
+
+#include "base/log.h"
+
+namespace gdr {
+namespace {
+
+// Completions of what the peer sent before it went may still be unread in our CQ.
+constexpr std::chrono::milliseconds kGrace{500};
+
+}  // namespace
+
+PeerLink::PeerLink(FrameChannel channel, std::string description, const char* role)
+    : description_(std::move(description)),
+      role_(role),
+      fd_(channel.fd()),
+      channel_(std::move(channel)) {}
+
+void PeerLink::fail_link(Error error, bool tell_peer) {
+  std::string text = error.text;
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_.load(std::memory_order_relaxed)) return;
+    failure_ = std::move(error);
+    failed_.store(true, std::memory_order_release);
+  }
+  if (tell_peer) send_frame(wire::FrameKind::kFailed, text);
+}
+
+Error PeerLink::failure() const {
+  std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void PeerLink::say_goodbye() { send_frame(wire::FrameKind::kBye, ""); }
+
+void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
+  std::lock_guard lock(mutex_);
+  channel_.queue_text(kind, text);
+  // Frames are small beside the socket's buffer; one that does not fit, or a peer that is gone,
+  // loses only a courtesy.
+  (void)channel_.flush();
+}
+
+bool PeerLink::on_readable() {
+  for (;;) {
+    Result<std::optional<Frame>> frame = channel_.receive();
+    if (!frame) {
+      on_peer_gone(frame.error().text);
+      return false;
+    }
+    if (!frame->has_value()) return true;
+    on_frame(**frame);
+  }
+}
+
+void PeerLink::on_frame(const Frame& frame) {
+  switch (frame.kind) {
+    case wire::FrameKind::kBye:
+      said_goodbye_ = true;
+      break;
+    case wire::FrameKind::kFailed:
+      fail_link(Error{Code::kRemote, description_ + ": the peer reports: " + frame.text()}, false);
+      break;
+    case wire::FrameKind::kStateQuery:
+      send_frame(wire::FrameKind::kState, state_text());
+      break;
+    case wire::FrameKind::kState:
+      GDR_WARN("watchdog: %s: the peer says: %s", description_.c_str(), frame.text().c_str());
+      break;
+    default:
+      fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
+      break;
+  }
+}
+
+void PeerLink::on_peer_gone(std::string why) {
+  gone_why_ = said_goodbye_ ? "the peer closed the connection" : std::move(why);
+  grace_end_ = Clock::now() + kGrace;
+}
+
+void PeerLink::on_tick(std::chrono::seconds watchdog) {
+  if (grace_end_ <= Clock::now()) {
+    grace_end_ = Clock::time_point::max();
+    std::string text = description_ + ": " + gone_why_;
+    if (!said_goodbye_) text += "; the peer process died or its host is unreachable";
+    fail_link(Error{Code::kRemote, std::move(text)}, false);
+  }
+  if (watchdog.count() > 0) check_progress(watchdog);
+}
+
+void PeerLink::check_progress(std::chrono::seconds watchdog) {
+  uint64_t completed = completed_.load(std::memory_order_relaxed);
+  uint64_t posted = posted_.load(std::memory_order_relaxed);
+  Clock::time_point now = Clock::now();
+  if (completed != seen_completed_ || posted == completed || failed()) {
+    seen_completed_ = completed;
+    seen_at_ = now;
+    reported_stall_ = false;
+    return;
+  }
+  if (reported_stall_ || now - seen_at_ < watchdog) return;
+  reported_stall_ = true;
+  GDR_WARN("watchdog: %s: no progress for %lld s; %s", description_.c_str(),
+           static_cast<long long>(watchdog.count()), state_text().c_str());
+  send_frame(wire::FrameKind::kStateQuery, "");
+}
+
+std::string PeerLink::state_text() const {
+  return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
+         " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
+         (failed() ? " failed: " + failure().text : "");
+}
+
+}  // namespace gdr

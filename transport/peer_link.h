@@ -1,0 +1,78 @@
+// What a connection keeps of its handshake: the socket, and whether the peer is still there. The
+// data path reads one atomic; the watcher thread does the rest.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/result.h"
+#include "transport/frame_channel.h"
+
+namespace gdr {
+
+class PeerLink {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // description names both ends; role says what this end does ("sender", "receiver").
+  PeerLink(FrameChannel channel, std::string description, const char* role);
+
+  int fd() const { return fd_; }
+  const std::string& description() const { return description_; }
+
+  // ---- data path (the comm's thread)
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Relaxed: the watcher only wants to see that they move.
+  void count_posted() { bump(posted_); }
+  void count_completed() { bump(completed_); }
+
+  // ---- any thread
+  // The first error stays. Tells the peer when `tell_peer`.
+  void fail_link(Error error, bool tell_peer);
+  Error failure() const;
+  void say_goodbye();
+
+  // ---- watcher thread
+  // Reads what the socket has. False when the socket is of no more use.
+  bool on_readable();
+  // Called about once a second, and when a grace period ends. watchdog 0 is off.
+  void on_tick(std::chrono::seconds watchdog);
+  // When on_tick should come early; Clock::time_point::max() when it need not.
+  Clock::time_point deadline() const { return grace_end_; }
+  std::string state_text() const;
+
+ private:
+  // Only one thread writes each counter.
+  static void bump(std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void on_frame(const Frame& frame);
+  void on_peer_gone(std::string why);
+  void check_progress(std::chrono::seconds watchdog);
+  void send_frame(wire::FrameKind kind, const std::string& text);
+
+  const std::string description_;
+  const char* const role_;
+  const int fd_;
+
+  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> posted_{0};
+  std::atomic<uint64_t> completed_{0};
+
+  mutable std::mutex mutex_;  // guards channel_'s sending side and failure_
+  FrameChannel channel_;
+  Error failure_{Code::kRemote, ""};
+
+  // Watcher thread only.
+  bool said_goodbye_ = false;
+  std::string gone_why_;
+  Clock::time_point grace_end_ = Clock::time_point::max();
+  uint64_t seen_completed_ = 0;
+  Clock::time_point seen_at_ = Clock::now();
+  bool reported_stall_ = false;
+};
+
+}  // namespace gdr

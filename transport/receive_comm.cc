@@ -1,0 +1,244 @@
+#include "transport/receive_comm.h"
+
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace gdr {
+namespace {
+
+constexpr int kInlineBytes = 64;
+constexpr int kPollBatch = 8;
+
+// Each arriving share takes one receive of its QP. At most kReceives groups of kMaxGroup messages
+// are under way, and a QP carries at most one share of each; the rest lets refills be batched.
+constexpr int kRefill = 64;
+constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
+
+// Clear-to-send writes are signalled one in kSignalEvery, which confirms those before it too.
+constexpr int kSignalEvery = 16;
+constexpr int kClearToSendDepth = 2 * wire::kSlots;
+
+}  // namespace
+
+ReceiveComm::ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+    : Comm(std::move(options), watcher) {}
+
+Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
+    const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+    int qps) {
+  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(options, watcher));
+  RailPlan plan;
+  plan.qps = qps;
+  plan.depths = QueueDepths{kClearToSendDepth, kReceiveDepth, kInlineBytes};
+  plan.extra_completions = kFlushes;
+  if (Status status = comm->connection_.add_rail(device, plan); !status) {
+    return forward_error(status);
+  }
+  Result<RegisteredBlock<Ring>> staging = RegisteredBlock<Ring>::create(*device.hca);
+  if (!staging) return forward_error(staging);
+  comm->staging_ = std::move(*staging);
+  if (!options->flush_disabled) {
+    Result<Flush> flush = Flush::create(comm->connection_.rails().front(), *options, kFlushes);
+    if (!flush) return forward_error(flush);
+    comm->flush_.emplace(std::move(*flush));
+  }
+  comm->queue_pairs_ = comm->connection_.queue_pairs();
+  comm->consumed_.assign(qps, 0);
+  if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  return comm;
+}
+
+wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
+  wire::EndPoint end{};
+  connection_.describe(secret, &end);
+  return end;
+}
+
+Status ReceiveComm::connect(const wire::EndPoint& sender) {
+  if (Status status = connection_.accept_peer(sender); !status) return status;
+  return connection_.connect_queue_pairs(connection_.options().clear_to_send_traffic_class);
+}
+
+Status ReceiveComm::post_all_receives() {
+  for (int qp = 0; qp < static_cast<int>(queue_pairs_.size()); ++qp) {
+    for (int posted = 0; posted < kReceiveDepth; posted += kRefill) {
+      if (!post_receives(qp, kRefill)) {
+        return gdr::fail(Code::kSystem, "posting receives on a new QP failed");
+      }
+    }
+  }
+  return {};
+}
+
+// wr_id of a receive is its QP's index, so that an arrival says which QP to refill.
+bool ReceiveComm::post_receives(int qp, int count) {
+  ibv_recv_wr requests[kRefill] = {};
+  for (int i = 0; i < count; ++i) {
+    requests[i].wr_id = static_cast<uint64_t>(qp);
+    requests[i].next = i + 1 < count ? &requests[i + 1] : nullptr;
+  }
+  ibv_recv_wr* bad = nullptr;
+  return ibv_post_recv(queue_pairs_[qp]->qp.get(), requests, &bad) == 0;
+}
+
+bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
+  *request = nullptr;
+  uint32_t slot = static_cast<uint32_t>(head_ % wire::kSlots);
+  if (slots_[slot] != nullptr || unconfirmed_ >= kClearToSendDepth - 1) return progress();
+  if (connection_.failed()) [[unlikely]]
+    return false;
+  Request* taken = receives_.take();
+  if (taken == nullptr) return progress();
+  taken->comm = this;
+  taken->kind = RequestKind::kReceive;
+  taken->buffers = static_cast<uint8_t>(count);
+  taken->pending = static_cast<uint16_t>(count);
+  taken->lap = wire::lap_of(head_);
+  taken->slot = slot;
+  for (int i = 0; i < count; ++i) {
+    taken->shares_seen[i] = 0;
+    taken->bytes[i] = 0;
+    taken->capacity[i] = buffers[i].bytes;
+    wire::ClearToSend& entry = (*staging_)[slot][i];
+    entry.address = reinterpret_cast<uint64_t>(buffers[i].data);
+    entry.bytes = buffers[i].bytes;
+    entry.rkey[0] = buffers[i].memory->keys[0].rkey;
+    entry.tag = buffers[i].tag;
+    entry.group = static_cast<uint16_t>(count);
+    entry.sequence = connection_.peer().sequence_base + head_;
+  }
+  slots_[slot] = taken;
+  ++head_;
+  if (!post_clear_to_send(slot, count)) return false;
+  connection_.link().count_posted();
+  *request = taken;
+  return true;
+}
+
+bool ReceiveComm::post_clear_to_send(uint32_t slot, int count) {
+  const QueuePair& pair = *queue_pairs_[0];
+  auto bytes = static_cast<uint32_t>(count * sizeof(wire::ClearToSend));
+  ibv_sge sge{reinterpret_cast<uint64_t>((*staging_)[slot].data()), bytes, staging_.lkey()};
+  ibv_send_wr wr;
+  wr.wr_id = kSignalEvery;  // writes that its completion confirms
+  wr.next = nullptr;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.send_flags = ++unconfirmed_ % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0;
+  if (bytes <= static_cast<uint32_t>(pair.inline_bytes)) wr.send_flags |= IBV_SEND_INLINE;
+  const wire::EndPoint& peer = connection_.peer();
+  wr.wr.rdma.remote_addr = peer.ring_address + slot * sizeof(wire::ClearToSendRing::value_type);
+  wr.wr.rdma.rkey = peer.rail[0].ring_rkey;
+  ibv_send_wr* bad = nullptr;
+  if (int err = ibv_post_send(pair.qp.get(), &wr, &bad); err != 0) [[unlikely]] {
+    connection_.fail(Code::kSystem,
+                     "posting a clear-to-send failed with errno " + std::to_string(err));
+    return false;
+  }
+  return true;
+}
+
+bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
+  *request = nullptr;
+  if (!flush_.has_value()) return true;
+  int last = count - 1;
+  while (last >= 0 && buffers[last].bytes == 0) --last;
+  if (last < 0 || buffers[last].memory->host) return true;
+  Request* taken = flushes_.take();
+  if (taken == nullptr) {
+    // Null would say that there is nothing to wait for.
+    connection_.fail(Code::kInvalidUsage,
+                     "more than " + std::to_string(kFlushes) + " flushes are outstanding");
+    return false;
+  }
+  taken->comm = this;
+  taken->kind = RequestKind::kFlush;
+  taken->buffers = 1;
+  taken->pending = 1;
+  taken->bytes[0] = 0;
+  int err = flush_->post(buffers[last].data, buffers[last].memory->keys[0].rkey,
+                         reinterpret_cast<uint64_t>(taken));
+  if (err != 0) [[unlikely]] {
+    connection_.fail(Code::kSystem, "posting a flush failed with errno " + std::to_string(err));
+    return false;
+  }
+  connection_.link().count_posted();
+  *request = taken;
+  return true;
+}
+
+bool ReceiveComm::progress() {
+  for (Rail& rail : connection_.rails()) {
+    ibv_wc completions[kPollBatch];
+    int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
+    for (int i = 0; i < n; ++i) {
+      if (!on_completion(completions[i])) [[unlikely]]
+        return false;
+    }
+    if (n < 0) [[unlikely]] {
+      connection_.fail(Code::kSystem, "polling the completion queue failed");
+    }
+  }
+  return !connection_.failed();
+}
+
+bool ReceiveComm::on_completion(const ibv_wc& wc) {
+  if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
+    connection_.fail_completion(wc);
+    return false;
+  }
+  switch (wc.opcode) {
+    case IBV_WC_RECV_RDMA_WITH_IMM:
+      return on_arrival(wc);
+    case IBV_WC_RDMA_WRITE:
+      unconfirmed_ -= static_cast<int>(wc.wr_id);
+      return true;
+    case IBV_WC_RDMA_READ:
+      --reinterpret_cast<Request*>(wc.wr_id)->pending;
+      connection_.link().count_completed();
+      return true;
+    default:
+      return fail_protocol("a completion that nothing here asked for");
+  }
+}
+
+bool ReceiveComm::on_arrival(const ibv_wc& wc) {
+  wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
+  Request* request = slots_[imm.slot];
+  if (request == nullptr || request->lap != imm.lap || imm.buffer >= request->buffers) {
+    return fail_protocol("data arrived for a receive that is not posted");
+  }
+  uint64_t& bytes = request->bytes[imm.buffer];
+  bytes += wc.byte_len;
+  if (bytes > request->capacity[imm.buffer] || imm.shares > queue_pairs_.size()) {
+    return fail_protocol("more data arrived than the receive has room for");
+  }
+  if (++request->shares_seen[imm.buffer] == imm.shares && --request->pending == 0) {
+    slots_[imm.slot] = nullptr;
+    connection_.link().count_completed();
+  }
+  int qp = static_cast<int>(wc.wr_id);
+  if (++consumed_[qp] == kRefill) {
+    consumed_[qp] = 0;
+    if (!post_receives(qp, kRefill)) return fail_protocol("refilling the receive queue failed");
+  }
+  return true;
+}
+
+void ReceiveComm::release(Request* request) {
+  if (request->kind == RequestKind::kFlush) {
+    flushes_.give_back(request);
+  } else {
+    receives_.give_back(request);
+  }
+}
+
+bool ReceiveComm::fail_protocol(const char* what) {
+  connection_.fail(Code::kInternal, what);
+  return false;
+}
+
+}  // namespace gdr

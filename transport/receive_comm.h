@@ -1,0 +1,68 @@
+// The receiving end of a connection. Its data path belongs to one thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+
+#include "transport/connection.h"
+#include "transport/flush.h"
+#include "transport/memory.h"
+#include "transport/request.h"
+
+namespace gdr {
+
+// One buffer of a grouped receive.
+struct ReceiveBuffer {
+  void* data;
+  size_t bytes;
+  int tag;
+  const MemoryHandle* memory;
+};
+
+class ReceiveComm : public Comm {
+ public:
+  static constexpr int kReceives = 32;  // grouped receives in flight
+  static constexpr int kFlushes = 32;
+
+  // qps: what the sender asked for.
+  static Result<std::unique_ptr<ReceiveComm>> create(
+      const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+      int qps);
+
+  wire::EndPoint end_point(const wire::Secret& secret) const;
+  // Takes the sender's kHello; afterwards data may arrive.
+  Status connect(const wire::EndPoint& sender);
+
+  // False when the connection has failed. A null *request means: nothing done, call again.
+  bool irecv(const ReceiveBuffer* buffers, int count, Request** request);
+  // Orders all data received so far before what follows. A null *request with true: nothing to wait
+  // for.
+  bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
+  // Reads completions. False when the connection has failed.
+  bool progress();
+  void release(Request* request);
+
+ private:
+  using Ring = wire::ClearToSendRing;
+
+  ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
+  Status post_all_receives();
+  bool post_receives(int qp, int count);
+  bool post_clear_to_send(uint32_t slot, int count);
+  bool on_completion(const ibv_wc& wc);
+  bool on_arrival(const ibv_wc& wc);
+  bool fail_protocol(const char* what);
+
+  RegisteredBlock<Ring> staging_;  // what is written into the sender's ring, slot by slot
+  std::optional<Flush> flush_;
+  std::vector<const QueuePair*> queue_pairs_;
+  std::vector<int> consumed_;  // receives taken by arrivals since the last refill, per QP
+  uint64_t head_ = 0;          // group of the next irecv
+  int unconfirmed_ = 0;        // clear-to-send writes not yet known to be complete
+  std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
+  RequestPool<kReceives> receives_;
+  RequestPool<kFlushes> flushes_;
+};
+
+}  // namespace gdr

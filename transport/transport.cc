@@ -1,0 +1,177 @@
+#include "transport/transport.h"
+
+#include <unistd.h>
+
+#include <random>
+
+#include "base/log.h"
+
+namespace gdr {
+namespace {
+
+Status check_device_index(int device, size_t count) {
+  if (device >= 0 && static_cast<size_t>(device) < count) return {};
+  return fail(Code::kInvalidArgument, "there is no device " + std::to_string(device) +
+                                          "; there are " + std::to_string(count));
+}
+
+Status check_handle(const wire::Handle& handle) {
+  if (handle.magic != wire::kMagic) {
+    return fail(Code::kInvalidUsage,
+                "the peer's handle is not of this plugin: do all ranks run it? One rank may have "
+                "fallen back to another transport; set NCCL_NET=GDR on every rank");
+  }
+  if (handle.version != wire::kWireVersion) {
+    return fail(Code::kInvalidUsage, "the peer runs wire version " +
+                                         std::to_string(handle.version) + ", this side " +
+                                         std::to_string(wire::kWireVersion) +
+                                         ": install the same nccl-net-gdr on every node");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const VerbsApi> api,
+                                                     TransportOptions options, Order order) {
+  std::unique_ptr<Transport> transport(new Transport());
+  Result<Discovery> discovery = discover_devices(api, options.hcas);
+  if (!discovery) return forward_error(discovery);
+  transport->devices_ = order(std::move(discovery->devices));
+  transport->skipped_ = std::move(discovery->skipped);
+  Result<std::unique_ptr<Watcher>> watcher =
+      Watcher::start(std::chrono::seconds(options.watchdog_seconds));
+  if (!watcher) return forward_error(watcher);
+  transport->watcher_ = std::move(*watcher);
+  for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
+  transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
+  return transport;
+}
+
+Result<std::unique_ptr<Listener>> Transport::listen(int device) {
+  if (Status status = check_device_index(device, devices_.size()); !status) {
+    return forward_error(status);
+  }
+  return Listener::create(devices_[device], options_, watcher_.get());
+}
+
+Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle) {
+  Result<Connector*> connector = find_or_start(device, handle);
+  if (!connector) return forward_error(connector);
+  Result<std::unique_ptr<SendComm>> comm = (*connector)->step();
+  if (comm && *comm == nullptr) return comm;
+  std::lock_guard lock(mutex_);
+  connectors_.erase(handle->connect_ticket);
+  handle->connect_ticket = 0;
+  return comm;
+}
+
+Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
+  {
+    std::lock_guard lock(mutex_);
+    auto it = connectors_.find(handle->connect_ticket);
+    if (it != connectors_.end()) return it->second.get();
+  }
+  if (Status status = check_device_index(device, devices_.size()); !status) {
+    return forward_error(status);
+  }
+  if (Status status = check_handle(*handle); !status) return forward_error(status);
+  Result<std::unique_ptr<Connector>> started =
+      Connector::create(devices_[device], *handle, options_, watcher_.get());
+  if (!started) return forward_error(started);
+  Connector* connector = started->get();
+  std::random_device random;
+  std::lock_guard lock(mutex_);
+  uint64_t ticket = 0;
+  // A ticket that a peer could not have written into the handle.
+  while (ticket == 0 || connectors_.contains(ticket)) {
+    ticket = static_cast<uint64_t>(random()) << 32 | random();
+  }
+  handle->connect_ticket = ticket;
+  connectors_.emplace(ticket, std::move(*started));
+  return connector;
+}
+
+Result<std::unique_ptr<MemoryHandle>> Transport::register_memory(Connection& connection,
+                                                                 const MemoryRegion& region) {
+  auto handle = std::make_unique<MemoryHandle>();
+  handle->host = !region.cuda;
+  for (size_t r = 0; r < connection.rails().size(); ++r) {
+    const std::shared_ptr<Hca>& hca = connection.rails()[r].device().hca;
+    Result<ibv_mr*> mr = register_on(*hca, region);
+    if (!mr) return forward_error(mr);
+    handle->registrations.emplace_back(hca, *mr);
+    handle->keys[r] = MemoryHandle::RailKeys{(*mr)->lkey, (*mr)->rkey};
+  }
+  return handle;
+}
+
+Result<ibv_mr*> Transport::register_on(Hca& hca, const MemoryRegion& region) {
+  MemoryRange range{reinterpret_cast<uintptr_t>(region.address), region.bytes};
+  bool relaxed = options_->relaxed_ordering && hca.api().reg_mr_iova2 != nullptr;
+  if (region.dmabuf_fd >= 0) {
+    return hca.registrations().acquire(
+        range, MemorySource{true, region.dmabuf_fd, region.dmabuf_offset, relaxed});
+  }
+  if (region.cuda) return register_cuda(hca, region, relaxed);
+  return hca.registrations().acquire(range, MemorySource{false, -1, 0, relaxed});
+}
+
+// Without a file descriptor from the caller: our own dma-buf first, then nvidia-peermem.
+Result<ibv_mr*> Transport::register_cuda(Hca& hca, const MemoryRegion& region,
+                                         bool relaxed_ordering) {
+  std::string dmabuf_refusal = hca.name() + " has no dma-buf support";
+  if (hca.supports_dmabuf()) {
+    uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    auto begin = reinterpret_cast<uintptr_t>(region.address);
+    uintptr_t aligned = begin & ~(page - 1);
+    size_t bytes = (begin + region.bytes - aligned + page - 1) & ~(page - 1);
+    Result<UniqueFd> fd = gpu::export_dmabuf(reinterpret_cast<void*>(aligned), bytes);
+    if (fd) {
+      Result<ibv_mr*> mr = hca.registrations().acquire(
+          MemoryRange{aligned, bytes}, MemorySource{true, fd->get(), 0, relaxed_ordering});
+      if (mr) return mr;
+      dmabuf_refusal = mr.error().text;
+    } else {
+      dmabuf_refusal = fd.error().text;
+    }
+  }
+  MemoryRange range{reinterpret_cast<uintptr_t>(region.address), region.bytes};
+  Result<ibv_mr*> mr =
+      hca.registrations().acquire(range, MemorySource{false, -1, 0, relaxed_ordering});
+  if (!mr) mr.error().text += ". By dma-buf before that: " + dmabuf_refusal;
+  return mr;
+}
+
+namespace {
+
+template <class Comm>
+bool test_on(Comm* comm, Request* request, int* done, Code* error) {
+  if (request->pending != 0 && !comm->progress() && request->pending != 0) [[unlikely]] {
+    *error = comm->connection().surface_failure();
+    return false;
+  }
+  *done = request->pending == 0 ? 1 : 0;
+  return true;
+}
+
+}  // namespace
+
+bool test(Request* request, int* done, int* sizes, Code* error) {
+  *done = 0;
+  const bool is_send = request->kind == RequestKind::kSend;
+  bool alive = is_send ? test_on(static_cast<SendComm*>(request->comm), request, done, error)
+                       : test_on(static_cast<ReceiveComm*>(request->comm), request, done, error);
+  if (*done == 0) return alive;
+  if (sizes != nullptr) {
+    for (int i = 0; i < request->buffers; ++i) sizes[i] = static_cast<int>(request->bytes[i]);
+  }
+  if (is_send) {
+    static_cast<SendComm*>(request->comm)->release(request);
+  } else {
+    static_cast<ReceiveComm*>(request->comm)->release(request);
+  }
+  return true;
+}
+
+}  // namespace gdr

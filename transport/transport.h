@@ -1,0 +1,62 @@
+// The transport as a whole: devices, listeners, connections in the making, registrations. Knows
+// nothing of NCCL. Thread-safe; the comms it hands out have a data path of one thread each.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "transport/connector.h"
+#include "transport/gpu/cuda_driver.h"
+#include "transport/hca.h"
+#include "transport/listener.h"
+#include "transport/options.h"
+
+namespace gdr {
+
+struct MemoryRegion {
+  void* address;
+  size_t bytes;
+  bool cuda = false;   // GPU memory
+  int dmabuf_fd = -1;  // -1: none given
+  uint64_t dmabuf_offset = 0;
+};
+
+class Transport {
+ public:
+  // `order` may reorder or drop discovered devices; index i of the result is device i.
+  using Order = std::vector<Device> (*)(std::vector<Device>);
+  static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const VerbsApi> api,
+                                                   TransportOptions options, Order order);
+
+  const std::vector<Device>& devices() const { return devices_; }
+  const std::vector<std::string>& skipped() const { return skipped_; }
+  const TransportOptions& options() const { return *options_; }
+
+  Result<std::unique_ptr<Listener>> listen(int device);
+  // Null: call again with the same handle buffer, which keeps the place (handle->connect_ticket).
+  Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle);
+
+  Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
+                                                        const MemoryRegion& region);
+
+ private:
+  Transport() = default;
+  Result<Connector*> find_or_start(int device, wire::Handle* handle);
+  Result<ibv_mr*> register_on(Hca& hca, const MemoryRegion& region);
+  Result<ibv_mr*> register_cuda(Hca& hca, const MemoryRegion& region, bool relaxed_ordering);
+
+  std::shared_ptr<const TransportOptions> options_;
+  std::vector<Device> devices_;
+  std::vector<std::string> skipped_;
+  std::unique_ptr<Watcher> watcher_;
+  std::mutex mutex_;                                           // guards connectors_
+  std::map<uint64_t, std::unique_ptr<Connector>> connectors_;  // by ticket
+};
+
+// False: the comm has failed, *error says how. *done 0: not yet. When done, the request is free
+// again and sizes (may be null) holds the bytes of each buffer.
+bool test(Request* request, int* done, int* sizes, Code* error);
+
+}  // namespace gdr

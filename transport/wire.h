@@ -1,0 +1,134 @@
+// Everything that two ends exchange: the handle, the handshake frames on the TCP socket, the
+// clear-to-send slots and the immediate data. docs/wire-protocol.md explains the sequence. All
+// fields are little-endian; a change of layout or meaning raises kWireVersion.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace gdr::wire {
+
+static_assert(std::endian::native == std::endian::little);
+
+inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
+inline constexpr uint16_t kWireVersion = 1;
+
+inline constexpr int kMaxRails = 8;  // of one connection
+inline constexpr int kMaxQps = 128;  // of one connection, over all rails
+inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
+inline constexpr int kSlots = 64;    // groups that the clear-to-send ring holds, a power of two
+inline constexpr size_t kSplitAlignment = 128;  // LL128 lines must not be torn between QPs
+
+using Secret = std::array<uint8_t, 16>;
+using Gid = std::array<uint8_t, 16>;  // network order
+
+// What listen() fills and NCCL carries to the other side: where to connect, and the secret that
+// proves that the caller was given this handle.
+struct Handle {
+  uint32_t magic;
+  uint16_t version;
+  uint8_t ipv6;  // else IPv4, in the first four bytes of address
+  uint8_t reserved0;
+  std::array<uint8_t, 16> address;
+  uint32_t scope_id;
+  uint16_t tcp_port;
+  uint8_t reserved1[2];
+  Secret secret;
+  // Zero on the wire. connect() keeps its place here between calls, since NCCL calls again with
+  // the same buffer and nothing else.
+  uint64_t connect_ticket;
+  uint8_t reserved2[72];
+};
+static_assert(sizeof(Handle) == 128);
+
+enum class FrameKind : uint8_t {
+  kHello = 1,   // sender -> receiver: who I am, my QPs, my clear-to-send ring
+  kReply = 2,   // receiver -> sender: my QPs, ready to receive
+  kReady = 3,   // sender -> receiver: my QPs are up, clear-to-send may be written
+  kRefuse = 4,  // either: this connection cannot be; the text says why
+  kBye = 5,     // either: orderly close
+  kFailed = 6,  // either: this connection is broken; the text says why
+  kStateQuery = 7,
+  kState = 8,  // what the peer is waiting for, as text
+};
+
+struct FrameHeader {
+  uint32_t magic;
+  uint16_t version;
+  FrameKind kind;
+  uint8_t reserved;
+  uint32_t body_bytes;
+};
+static_assert(sizeof(FrameHeader) == 12);
+
+inline constexpr size_t kMaxText = 1024;
+
+struct RailAddress {
+  char hca[64];  // zero-terminated
+  Gid gid;
+  uint32_t ring_rkey;  // of the clear-to-send ring, sender only
+  uint16_t lid;
+  uint8_t port;
+  uint8_t ethernet;
+  uint8_t mtu;  // ibv_mtu
+  uint8_t gid_type;
+  uint8_t gid_index;
+  uint8_t reserved;
+};
+static_assert(sizeof(RailAddress) == 92);
+
+// Body of kHello and kReply.
+struct EndPoint {
+  Secret secret;
+  char host[64];  // zero-terminated
+  uint32_t pid;
+  uint32_t first_psn;
+  uint8_t rails;
+  uint8_t reserved;
+  uint16_t qps;  // over all rails; QP i belongs to rail i % rails
+  uint32_t reserved1;
+  uint64_t ring_address;   // sender only
+  uint64_t sequence_base;  // sender only; clear-to-send of group g carries base + g
+  std::array<uint32_t, kMaxQps> qp_numbers;
+  std::array<RailAddress, kMaxRails> rail;
+};
+static_assert(sizeof(EndPoint) == 112 + 4 * kMaxQps + 92 * kMaxRails);
+
+// One buffer of a posted receive, written by the receiver into the sender's ring.
+struct ClearToSend {
+  uint64_t address;
+  uint64_t bytes;  // the most that may be sent
+  std::array<uint32_t, kMaxRails> rkey;
+  int32_t tag;
+  uint16_t group;  // buffers of the grouped receive
+  uint16_t reserved;
+  uint64_t sequence;  // last, since arrival of the slot is recognised by it
+};
+static_assert(sizeof(ClearToSend) == 64);
+
+using ClearToSendRing = std::array<std::array<ClearToSend, kMaxGroup>, kSlots>;
+
+// The 32 bits of immediate data that end each share of a message.
+// slot: 6 bits, buffer in the group: 3, shares of this message minus one: 7, lap of the ring: 16.
+struct Immediate {
+  uint32_t slot;
+  uint32_t buffer;
+  uint32_t shares;
+  uint32_t lap;
+};
+
+constexpr uint32_t encode(const Immediate& imm) {
+  return imm.slot | imm.buffer << 6 | (imm.shares - 1) << 9 | imm.lap << 16;
+}
+
+constexpr Immediate decode(uint32_t bits) {
+  return Immediate{bits & 63, bits >> 6 & 7, (bits >> 9 & 127) + 1, bits >> 16};
+}
+
+constexpr uint32_t lap_of(uint64_t group) { return static_cast<uint32_t>(group / kSlots) & 0xffff; }
+
+static_assert(kSlots == 64 && kMaxGroup == 8 && kMaxQps == 128);
+
+}  // namespace gdr::wire
