@@ -1,0 +1,182 @@
+// Drives a plugin's v8 table, both ends in one thread, one message after the other, so that
+// callgrind can count what each side of one message costs. Used by the script `instructions`.
+//
+// Each table entry is called in a function of its own, never inlined, whose name callgrind is told
+// to collect in. What runs outside of them (connecting, warming up) is not counted.
+#include <dlfcn.h>
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "plugin/abi/net_v8.h"
+
+namespace {
+using gdr::abi::ncclNet_v8_t;
+using gdr::abi::ncclResult_t;
+using gdr::abi::ncclSuccess;
+
+constexpr int kMessageBytes = 8;
+constexpr int kTag = 7;
+constexpr uint64_t kWarmUpMessages = 64;
+
+struct End {
+  const ncclNet_v8_t* net;
+  void* comm = nullptr;
+  void* mr = nullptr;
+  void* request = nullptr;
+  alignas(4096) char buffer[4096] = {};
+};
+
+struct Polls {
+  uint64_t isend = 0;
+  uint64_t irecv = 0;
+  uint64_t test_send = 0;
+  uint64_t test_recv = 0;
+};
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "instructions_driver: %s\n", what);
+  std::exit(1);
+}
+
+void require(ncclResult_t result, const char* entry) {
+  if (result == ncclSuccess) return;
+  std::fprintf(stderr, "instructions_driver: %s returned %d\n", entry, result);
+  std::exit(1);
+}
+
+void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char*, int,
+                  const char* format, ...) {
+  if (level > gdr::abi::kLogWarn) return;
+  va_list arguments;
+  va_start(arguments, format);
+  std::vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  std::fputc('\n', stderr);
+}
+}  // namespace
+
+namespace {
+struct TableCalls {
+  static ncclResult_t isend(End* end) {
+    return end->net->isend(end->comm, end->buffer, kMessageBytes, kTag, end->mr, &end->request);
+  }
+  static ncclResult_t irecv(End* end) {
+    void* data = end->buffer;
+    int size = kMessageBytes;
+    int tag = kTag;
+    return end->net->irecv(end->comm, 1, &data, &size, &tag, &end->mr, &end->request);
+  }
+  static ncclResult_t test_send(End* end, int* done) { return test(end, done); }
+  static ncclResult_t test_recv(End* end, int* done) { return test(end, done); }
+
+ private:
+  static ncclResult_t test(End* end, int* done) {
+    int size = 0;
+    return end->net->test(end->request, done, &size);
+  }
+};
+}  // namespace
+
+extern "C" {
+[[gnu::noinline]] ncclResult_t sender_isend(End* end) { return TableCalls::isend(end); }
+[[gnu::noinline]] ncclResult_t sender_test(End* end, int* done) {
+  return TableCalls::test_send(end, done);
+}
+[[gnu::noinline]] ncclResult_t receiver_irecv(End* end) { return TableCalls::irecv(end); }
+[[gnu::noinline]] ncclResult_t receiver_test(End* end, int* done) {
+  return TableCalls::test_recv(end, done);
+}
+}
+
+namespace {
+struct CountedCalls {
+  static ncclResult_t isend(End* end) { return sender_isend(end); }
+  static ncclResult_t irecv(End* end) { return receiver_irecv(end); }
+  static ncclResult_t test_send(End* end, int* done) { return sender_test(end, done); }
+  static ncclResult_t test_recv(End* end, int* done) { return receiver_test(end, done); }
+};
+
+template <class Calls>
+void exchange(End& sender, End& receiver, uint64_t number, Polls* polls) {
+  std::memcpy(sender.buffer, &number, sizeof(number));
+  sender.request = receiver.request = nullptr;
+  for (; receiver.request == nullptr; ++polls->irecv) require(Calls::irecv(&receiver), "irecv");
+  for (; sender.request == nullptr; ++polls->isend) require(Calls::isend(&sender), "isend");
+  int done = 0;
+  for (; done == 0; ++polls->test_send) require(Calls::test_send(&sender, &done), "test of a send");
+  done = 0;
+  for (; done == 0; ++polls->test_recv)
+    require(Calls::test_recv(&receiver, &done), "test of a receive");
+  if (std::memcmp(receiver.buffer, &number, sizeof(number)) != 0) die("received other bytes");
+}
+
+void connect(End& sender, End& receiver, int dev) {
+  const ncclNet_v8_t& net = *sender.net;
+  char handle[gdr::abi::kHandleMaxBytes] = {};
+  void* listener = nullptr;
+  require(net.listen(dev, handle, &listener), "listen");
+  gdr::abi::ncclNetDeviceHandle_v8_t* unused = nullptr;
+  while (sender.comm == nullptr || receiver.comm == nullptr) {
+    if (sender.comm == nullptr) require(net.connect(dev, handle, &sender.comm, &unused), "connect");
+    if (receiver.comm == nullptr) require(net.accept(listener, &receiver.comm, &unused), "accept");
+  }
+  require(net.closeListen(listener), "closeListen");
+  for (End* end : {&sender, &receiver}) {
+    require(net.regMr(end->comm, end->buffer, sizeof(end->buffer), gdr::abi::kPtrHost, &end->mr),
+            "regMr");
+  }
+}
+
+void disconnect(End& sender, End& receiver) {
+  const ncclNet_v8_t& net = *sender.net;
+  for (End* end : {&sender, &receiver}) require(net.deregMr(end->comm, end->mr), "deregMr");
+  require(net.closeSend(sender.comm), "closeSend");
+  require(net.closeRecv(receiver.comm), "closeRecv");
+}
+
+const ncclNet_v8_t& load(const char* file) {
+  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) die(dlerror());
+  auto* net = static_cast<const ncclNet_v8_t*>(dlsym(library, "ncclNetPlugin_v8"));
+  if (net == nullptr) die("the plugin exports no ncclNetPlugin_v8");
+  return *net;
+}
+}  // namespace
+
+// The library stays loaded: plugins may run threads until the process ends.
+int main(int argc, char** argv) {
+  if (argc != 3) die("usage: instructions_driver PLUGIN_FILE MESSAGES");
+  const ncclNet_v8_t& net = load(argv[1]);
+  const uint64_t messages = std::strtoull(argv[2], nullptr, 10);
+  require(net.init(&log_warnings), "init");
+  int devices = 0;
+  require(net.devices(&devices), "devices");
+  if (devices == 0) die("the plugin found no device");
+  auto sender = std::make_unique<End>();
+  auto receiver = std::make_unique<End>();
+  sender->net = receiver->net = &net;
+  connect(*sender, *receiver, 0);
+  Polls warm;
+  Polls polls;
+  for (uint64_t i = 0; i < kWarmUpMessages; ++i) {
+    exchange<TableCalls>(*sender, *receiver, i, &warm);
+  }
+  for (uint64_t i = 0; i < messages; ++i) {
+    exchange<CountedCalls>(*sender, *receiver, ~i, &polls);
+  }
+  disconnect(*sender, *receiver);
+  std::printf(
+      "{\"name\": \"%s\", \"messages\": %llu, \"isend\": %llu, "
+      "\"irecv\": %llu, \"test_send\": %llu, \"test_recv\": %llu}\n",
+      net.name, static_cast<unsigned long long>(messages),
+      static_cast<unsigned long long>(polls.isend), static_cast<unsigned long long>(polls.irecv),
+      static_cast<unsigned long long>(polls.test_send),
+      static_cast<unsigned long long>(polls.test_recv));
+  return 0;
+}
