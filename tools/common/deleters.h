@@ -1,0 +1,26 @@
+// Owners for what a plugin hands out.
+#pragma once
+
+#include <memory>
+
+#include "plugin/abi/net_v8.h"
+
+namespace gdr::tools {
+
+using CloseEntry = abi::ncclResult_t (*)(void*);
+
+struct CloseComm {
+  CloseEntry close = nullptr;
+  // A failing close has no cure; nccl-gdr check looks at the results of close on its own.
+  void operator()(void* comm) const { (void)close(comm); }
+};
+using NetComm = std::unique_ptr<void, CloseComm>;  // a send, receive or listen comm
+
+struct Deregister {
+  const abi::ncclNet_v8_t* net = nullptr;
+  void* comm = nullptr;
+  void operator()(void* mhandle) const { (void)net->deregMr(comm, mhandle); }
+};
+using Registration = std::unique_ptr<void, Deregister>;  // ends before its comm does
+
+}  // namespace gdr::tools

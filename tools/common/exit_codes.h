@@ -1,0 +1,11 @@
+// Exit codes of nccl-gdr.
+#pragma once
+
+namespace gdr::tools {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // a check failed, or results were wrong
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitCouldNotRun = 3;
+
+}  // namespace gdr::tools

@@ -1,0 +1,45 @@
+// Tells a polling loop when to give up, at the price of one increment per fruitless poll.
+#pragma once
+
+#include <sched.h>
+
+#include <cstdint>
+
+#include "tools/ranks/rank.h"
+
+namespace gdr::tools {
+
+class StallGuard {
+ public:
+  // yield_every: fruitless polls between two sched_yield(), a power of two; small where more ranks
+  // poll than there are cores.
+  StallGuard(const Rank& rank, uint64_t yield_every)
+      : rank_(rank), yield_mask_(yield_every - 1), patience_(rank.patience_seconds()) {}
+
+  void progress() { polls_ = 0; }
+
+  // After a fruitless poll. False: no progress for the rank's patience, or the run is abandoned.
+  bool keep_waiting() {
+    if ((++polls_ & yield_mask_) != 0) [[likely]] {
+      return true;
+    }
+    sched_yield();
+    return (polls_ & kClockMask) != 0 || check();
+  }
+
+  // A yield interval that suits local_ranks polling processes on this machine's cores.
+  static uint64_t yield_interval(int local_ranks);
+
+  static constexpr uint64_t kClockMask = (1u << 12) - 1;
+
+ private:
+  bool check();
+
+  const Rank& rank_;
+  uint64_t yield_mask_;
+  double patience_;
+  uint64_t polls_ = 0;
+  Clock::time_point waiting_since_{};
+};
+
+}  // namespace gdr::tools

@@ -1,0 +1,116 @@
+#include "tools/env_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace gdr::tools {
+namespace {
+
+using config::Description;
+using config::Row;
+
+constexpr size_t kColumns = 100;
+constexpr char kIndent[] = "    ";
+
+const char* state_name(Row::State state) {
+  switch (state) {
+    case Row::State::kDefault:
+      return "default";
+    case Row::State::kSet:
+      return "set";
+    case Row::State::kRejected:
+      return "rejected";
+  }
+  return "";
+}
+
+// One paragraph, indented and broken at blanks.
+std::string paragraph(const std::string& text) {
+  std::istringstream words(text);
+  std::string out, line = kIndent;
+  for (std::string word; words >> word;) {
+    bool empty = line.size() < sizeof(kIndent);
+    if (!empty && line.size() + 1 + word.size() > kColumns) {
+      out += line + "\n";
+      line = kIndent;
+      empty = true;
+    }
+    line += (empty ? "" : " ") + word;
+  }
+  return out + line + "\n";
+}
+
+std::string row_text(const Row& row) {
+  const config::Variable& variable = *row.variable;
+  std::string kind = std::string(variable.type) + ": " + variable.accepted;
+  if (*variable.unit != '\0') kind += std::string(" (") + variable.unit + ")";
+  std::string text =
+      std::string(variable.name) + " = " + row.effective + "   [" + state_name(row.state) + "]\n" +
+      paragraph(kind + "; default: " + variable.default_text) + paragraph(variable.doc);
+  for (const std::string& complaint : row.complaints) text += paragraph("! " + complaint);
+  return text + "\n";
+}
+
+bool is_clean(const Description& description) {
+  for (const Row& row : description.rows) {
+    if (row.state == Row::State::kRejected) return false;
+  }
+  return description.unknown.empty();
+}
+
+}  // namespace
+
+std::string env_text(const Description& description) {
+  std::string text;
+  for (const Row& row : description.rows) text += row_text(row);
+  for (const std::string& complaint : description.unknown) text += "! " + complaint + "\n";
+  return text;
+}
+
+std::string env_json(const Description& description) {
+  nlohmann::ordered_json root;
+  root["variables"] = nlohmann::ordered_json::array();
+  for (const Row& row : description.rows) {
+    const config::Variable& variable = *row.variable;
+    root["variables"].push_back({{"name", variable.name},
+                                 {"type", variable.type},
+                                 {"accepted", variable.accepted},
+                                 {"default", variable.default_text},
+                                 {"unit", variable.unit},
+                                 {"since", variable.since},
+                                 {"state", state_name(row.state)},
+                                 {"value", row.value},
+                                 {"effective", row.effective},
+                                 {"complaints", row.complaints},
+                                 {"doc", variable.doc}});
+  }
+  root["unknown"] = description.unknown;
+  // Values come from the environment and need not be UTF-8.
+  return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+void add_env_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("env", "Print the plugin's environment variables and their values");
+  struct Flags {
+    bool markdown = false;
+    bool json = false;
+  };
+  auto flags = std::make_shared<Flags>();
+  CLI::Option* json = command->add_flag("--json", flags->json, "Print JSON");
+  command->add_flag("--markdown", flags->markdown, "Print docs/environment.md")->excludes(json);
+  command->callback([flags] {
+    if (flags->markdown) {
+      std::fputs(config::markdown().c_str(), stdout);
+      return;
+    }
+    Description description = config::describe(config::process_environment());
+    std::string text = flags->json ? env_json(description) : env_text(description);
+    std::fputs(text.c_str(), stdout);
+    if (!is_clean(description)) throw CLI::RuntimeError(1);
+  });
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,19 @@
+// nccl-gdr: one program, one subcommand per question.
+#include <CLI/CLI.hpp>
+
+#include "tools/common/exit_codes.h"
+#include "tools/perf_command.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Measures, checks and explains NCCL network plugins and GPUDirect RDMA", "nccl-gdr"};
+  app.require_subcommand(1);
+  gdr::tools::add_perf_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& ended) {
+    return ended.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? gdr::tools::kExitOk : gdr::tools::kExitUsage;
+  }
+  return gdr::tools::kExitOk;
+}

@@ -1,0 +1,186 @@
+#include "tools/perf/all_reduce.h"
+
+#include <numeric>
+
+#include "tools/common/exit_codes.h"
+#include "tools/common/pattern.h"
+#include "tools/common/sizes.h"
+#include "tools/perf/columns.h"
+#include "tools/perf/environment.h"
+#include "tools/perf/ring.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kGuardBytes = 64;  // after the output; must stay as they were
+constexpr char kGuardValue = '\x5a';
+constexpr size_t kByteBudget = size_t{256} << 20;
+
+class AllReduce {
+ public:
+  AllReduce(Rank& rank, const PerfOptions& options, const PerfEnvironment& environment,
+            const Element& element, Ring ring)
+      : rank_(rank),
+        options_(options),
+        environment_(environment),
+        element_(element),
+        ring_(std::move(ring)) {}
+
+  Status sweep(const std::vector<size_t>& sizes);
+  Status finish();
+  uint64_t wrong() const { return wrong_; }
+
+ private:
+  void print(const std::string& line) const {
+    if (rank_.rank() != 0 || options_.json == "-") return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+  size_t iterations(size_t bytes) const {
+    return options_.iterations > 0 ? options_.iterations
+                                   : default_iterations(bytes, kByteBudget, 5, 20);
+  }
+  Status one_size(size_t bytes);
+  Result<AllReduceTiming> run(size_t count, bool in_place);
+  Result<uint64_t> verify(size_t count, bool in_place);
+  void note(const AllReduceRow& row);
+
+  Rank& rank_;
+  const PerfOptions& options_;
+  const PerfEnvironment& environment_;
+  const Element& element_;
+  Ring ring_;
+  uint64_t wrong_ = 0;
+  double bus_bandwidth_sum_ = 0;
+  size_t timings_ = 0;
+  nlohmann::json rows_ = nlohmann::json::array();
+};
+
+// One all-reduce of fresh data; how many elements are wrong on this rank.
+Result<uint64_t> AllReduce::verify(size_t count, bool in_place) {
+  uint64_t seed = mix64(options_.seed) ^ count << 1 ^ (in_place ? 1 : 0);
+  size_t bytes = count * element_.bytes;
+  char* guard = ring_.output() + bytes;
+  std::memset(ring_.output(), 0xff, bytes);
+  element_.fill(in_place ? ring_.output() : ring_.input(), count, seed, rank_.rank());
+  std::memset(guard, kGuardValue, kGuardBytes);
+  if (Status done = ring_.all_reduce(count, in_place); !done) return forward_error(done);
+  uint64_t wrong = element_.count_wrong(ring_.output(), count, seed, rank_.nranks());
+  for (size_t i = 0; i < kGuardBytes; ++i) wrong += guard[i] != kGuardValue;
+  return wrong;
+}
+
+Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
+  struct Sample {
+    double microseconds = 0;
+    uint64_t wrong = 0;
+  } mine;
+  if (options_.check) {
+    auto wrong = verify(count, in_place);
+    if (!wrong) return forward_error(wrong);
+    mine.wrong = *wrong;
+  }
+  // In-place sums of sums overflow; zeroes keep the arithmetic at its usual speed.
+  std::memset(ring_.output(), 0, count * element_.bytes);
+  std::memset(ring_.input(), 0, count * element_.bytes);
+  Status done;
+  for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_.all_reduce(count, in_place);
+  if (done) done = rank_.barrier("timed all-reduces start");
+  rank_.board().set_state(fmt::format("all-reducing {}", human_bytes(count * element_.bytes)));
+  size_t times = iterations(count * element_.bytes);
+  Clock::time_point start = Clock::now();
+  for (size_t i = 0; done && i < times; ++i) done = ring_.all_reduce(count, in_place);
+  std::chrono::duration<double, std::micro> took = Clock::now() - start;
+  if (!done) return forward_error(done);
+  mine.microseconds = took.count() / static_cast<double>(times);
+  auto all = rank_.allgather("timed all-reduces ended",
+                             {reinterpret_cast<const char*>(&mine), sizeof(mine)});
+  if (!all) return forward_error(all);
+  AllReduceTiming timing;
+  timing.checked = options_.check;
+  for (const std::string& bytes : *all) {
+    Sample sample;
+    std::memcpy(&sample, bytes.data(), sizeof(sample));
+    timing.microseconds += sample.microseconds / rank_.nranks();
+    timing.wrong += sample.wrong;
+  }
+  return timing;
+}
+
+Status AllReduce::one_size(size_t bytes) {
+  size_t count = bytes / element_.bytes;
+  rank_.board().set_state(fmt::format("verifying an all-reduce of {}", human_bytes(bytes)));
+  auto out_of_place = run(count, false);
+  if (!out_of_place) return forward_error(out_of_place);
+  auto in_place = run(count, true);
+  if (!in_place) return forward_error(in_place);
+  note(AllReduceRow{count * element_.bytes, count, element_.name, rank_.nranks(), *out_of_place,
+                    *in_place});
+  return {};
+}
+
+void AllReduce::note(const AllReduceRow& row) {
+  print(format_row(row));
+  nlohmann::json entry = {{"bytes", row.bytes}, {"count", row.count}};
+  for (auto [name, timing] :
+       {std::pair{"out_of_place", &row.out_of_place}, std::pair{"in_place", &row.in_place}}) {
+    double busbw = bus_bandwidth(row.bytes, timing->microseconds, row.ranks);
+    entry[name] = {{"time_us", timing->microseconds},
+                   {"algbw_gb_s", algorithm_bandwidth(row.bytes, timing->microseconds)},
+                   {"busbw_gb_s", busbw},
+                   {"wrong", timing->wrong}};
+    wrong_ += timing->wrong;
+    bus_bandwidth_sum_ += busbw;
+    ++timings_;
+  }
+  rows_.push_back(std::move(entry));
+}
+
+Status AllReduce::sweep(const std::vector<size_t>& sizes) {
+  print(all_reduce_header());
+  for (size_t bytes : sizes) {
+    if (Status done = one_size(bytes); !done) return done;
+  }
+  return {};
+}
+
+Status AllReduce::finish() {
+  if (rank_.rank() != 0) return {};
+  double average = timings_ > 0 ? bus_bandwidth_sum_ / static_cast<double>(timings_) : 0;
+  print(fmt::format("# Out of bounds values : {} {}", wrong_, wrong_ == 0 ? "OK" : "FAILED"));
+  print(fmt::format("# Avg bus bandwidth    : {:.6g}", average));
+  print(options_.check
+            ? fmt::format("# {} ranks, {} sizes: {} wrong", rank_.nranks(), rows_.size(), wrong_)
+            : "# nothing checked (--no-check)");
+  if (options_.json.empty()) return {};
+  nlohmann::json report = environment_.description;
+  report["tool"] = "all_reduce";
+  report["dtype"] = element_.name;
+  report["channels"] = options_.channels;
+  report["results"] = rows_;
+  report["average_busbw_gb_s"] = average;
+  report["checked"] = options_.check;
+  report["wrong"] = wrong_;
+  return write_json(options_.json, report);
+}
+}  // namespace
+
+int run_all_reduce(Rank& rank, const PerfOptions& options) {
+  auto give_up = [&rank](const Error& error, int code) {
+    rank.board().set_report(error.text);
+    return code;
+  };
+  auto element = find_element(options.dtype);
+  if (!element) return give_up(element.error(), kExitUsage);
+  auto sizes = size_sweep(options.begin, options.end, options.factor);
+  auto environment = open_environment(rank, options, options.json == "-");
+  if (!environment) return give_up(environment.error(), kExitCouldNotRun);
+  auto ring = Ring::open(rank, environment->net(), environment->dev, options, **element);
+  if (!ring) return give_up(ring.error(), kExitFailed);
+  AllReduce run(rank, options, *environment, **element, std::move(*ring));
+  Status done = run.sweep(*sizes);
+  if (done) done = run.finish();
+  if (!done) return give_up(done.error(), kExitFailed);
+  return run.wrong() == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace gdr::tools

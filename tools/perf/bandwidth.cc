@@ -1,0 +1,111 @@
+#include "tools/perf/bandwidth.h"
+
+#include "tools/common/pattern.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kWindows = 16;
+constexpr uint64_t kRelaxedYield = 64;  // verification is not timed
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Reads the clock at window borders only.
+struct TimingHooks {
+  RankBoard& board;
+  size_t window;
+  size_t next_mark = 1;
+  Clock::time_point first{};
+  Clock::time_point last{};
+  double best = 0;
+
+  void before_post(char* /*at*/, size_t /*message*/) {}
+
+  void after_done(const char* /*at*/, size_t message, int /*bytes*/) {
+    if (message + 1 != next_mark) return;
+    Clock::time_point now = Clock::now();
+    board.beat();
+    if (message == 0) {
+      first = now;
+    } else {
+      double took = seconds_between(last, now);
+      if (best == 0 || took < best) best = took;
+    }
+    last = now;
+    next_mark += window;
+  }
+};
+
+struct VerifyHooks {
+  const Endpoint& end;
+  RankBoard& board;
+  uint64_t seed;
+  uint64_t stream;
+  size_t bytes;
+  size_t filled = 0;  // messages whose data is in place; a post may be tried many times
+  uint64_t wrong = 0;
+
+  void before_post(char* at, size_t message) {
+    if (message < filled) return;
+    filled = message + 1;
+    Pattern(seed, stream + (end.sends ? 0 : 1), message).fill(at, bytes);
+  }
+
+  void after_done(const char* at, size_t message, int received) {
+    board.beat();
+    if (end.sends) return;
+    bool right = received == static_cast<int>(bytes) &&
+                 Pattern(seed, stream, message).first_mismatch(at, bytes) == bytes;
+    if (!right) ++wrong;
+  }
+};
+}  // namespace
+
+Result<StreamTimes> time_stream(const Endpoint& end, const StreamShape& shape, Rank& rank,
+                                uint64_t yield_every) {
+  StallGuard guard(rank, yield_every);
+  size_t window = std::max<size_t>(shape.depth, (shape.messages - 1) / kWindows);
+  TimingHooks hooks{rank.board(), window};
+  Clock::time_point start = Clock::now();
+  if (Status done = run_stream(end, shape, guard, hooks); !done) return forward_error(done);
+  Clock::time_point stop = Clock::now();
+  StreamTimes times;
+  times.total = seconds_between(start, stop);
+  times.after_first = seconds_between(hooks.first, stop);
+  times.best_window = hooks.best;
+  times.window_messages = window;
+  return times;
+}
+
+BandwidthRow bandwidth_row(const StreamShape& shape, const StreamTimes& sender,
+                           const StreamTimes& receiver) {
+  constexpr double kMiB = 1 << 20;
+  auto messages = static_cast<double>(shape.messages);
+  double rate = messages / sender.total;
+  if (shape.messages > 1 && receiver.after_first > 0) {
+    rate = std::min(rate, (messages - 1) / receiver.after_first);
+  }
+  double peak = rate;
+  if (sender.best_window > 0) {
+    peak = std::max(peak, static_cast<double>(sender.window_messages) / sender.best_window);
+  }
+  BandwidthRow row;
+  row.bytes = shape.bytes;
+  row.iterations = shape.messages;
+  row.average_mib_s = rate * static_cast<double>(shape.bytes) / kMiB;
+  row.peak_mib_s = peak * static_cast<double>(shape.bytes) / kMiB;
+  row.message_mpps = rate / 1e6;
+  return row;
+}
+
+Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& rank, uint64_t seed,
+                               uint64_t stream) {
+  shape.depth = std::min(shape.depth, shape.slots);
+  StallGuard guard(rank, kRelaxedYield);
+  VerifyHooks hooks{end, rank.board(), seed, stream, shape.bytes};
+  if (Status done = run_stream(end, shape, guard, hooks); !done) return forward_error(done);
+  return hooks.wrong;
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,164 @@
+#include "tools/perf/latency.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kReapEvery = 32;    // fruitless polls of the receive between two tests of a send
+constexpr size_t kBeatEvery = 1024;  // round trips between two signs of life
+
+// Requests in flight on one endpoint, oldest first.
+class Queue {
+ public:
+  Queue(const Endpoint& end, size_t bytes, size_t depth)
+      : end_(end), bytes_(bytes), depth_(depth) {}
+
+  size_t posted() const { return posted_; }
+  size_t completed() const { return completed_; }
+  bool full() const { return posted_ - completed_ >= depth_; }
+  bool empty() const { return posted_ == completed_; }
+
+  // False when the plugin has no room yet.
+  Result<bool> post() {
+    void* request = nullptr;
+    abi::ncclResult_t result = end_.post(end_.data, bytes_, &request);
+    if (result != abi::ncclSuccess) {
+      return entry_failed(end_.sends ? "isend" : "irecv", posted_, result);
+    }
+    if (request == nullptr) return false;
+    in_flight_[posted_++ % depth_] = request;
+    return true;
+  }
+
+  // True when the oldest request has completed.
+  Result<bool> reap() {
+    int done = 0;
+    int size = 0;
+    abi::ncclResult_t result = end_.net->test(in_flight_[completed_ % depth_], &done, &size);
+    if (result != abi::ncclSuccess) return entry_failed("test", completed_, result);
+    if (done == 0) return false;
+    ++completed_;
+    return true;
+  }
+
+ private:
+  const Endpoint& end_;
+  size_t bytes_;
+  size_t depth_;
+  size_t posted_ = 0;
+  size_t completed_ = 0;
+  void* in_flight_[abi::kMaxRequests];
+};
+
+class PingPong {
+ public:
+  PingPong(const Endpoint& send, const Endpoint& recv, const PingPongShape& shape, Rank& rank)
+      : rank_(rank),
+        guard_(rank, StallGuard::yield_interval(1)),
+        sends_(send, shape.bytes, shape.depth),
+        recvs_(recv, shape.bytes, shape.depth),
+        total_(shape.round_trips) {}
+
+  Status send_one();
+  Status receive_one();
+  // What can wait until the message is on its way: sends to reap, receives to post.
+  Status tidy();
+  Status finish();
+
+ private:
+  Status stalled(const char* what) {
+    return fail(Code::kRemote, fmt::format("gave up waiting {}: {} of {} sent, {} received", what,
+                                           sends_.completed(), total_, recvs_.completed()));
+  }
+  Status keep(Result<bool> step) {
+    if (!step) return forward_error(step);
+    return {};
+  }
+
+  Rank& rank_;
+  StallGuard guard_;
+  Queue sends_;
+  Queue recvs_;
+  size_t total_;
+};
+
+Status PingPong::send_one() {
+  for (;;) {
+    if (!sends_.full()) {
+      auto went = sends_.post();
+      if (!went) return forward_error(went);
+      if (*went) break;
+    }
+    if (Status tidied = tidy(); !tidied) return tidied;
+    if (!guard_.keep_waiting()) return stalled("to send");
+  }
+  guard_.progress();
+  return {};
+}
+
+Status PingPong::receive_one() {
+  for (size_t polls = 1;; ++polls) {
+    if (!recvs_.empty()) {
+      auto came = recvs_.reap();
+      if (!came) return forward_error(came);
+      if (*came) break;
+    }
+    if (polls % kReapEvery == 0 || recvs_.empty()) {
+      if (Status tidied = tidy(); !tidied) return tidied;
+    }
+    if (!guard_.keep_waiting()) return stalled("to receive");
+  }
+  guard_.progress();
+  if (recvs_.completed() % kBeatEvery == 0) rank_.board().beat();
+  return {};
+}
+
+Status PingPong::tidy() {
+  if (!sends_.empty()) {
+    if (Status reaped = keep(sends_.reap()); !reaped) return reaped;
+  }
+  while (!recvs_.full() && recvs_.posted() < total_) {
+    auto posted = recvs_.post();
+    if (!posted) return forward_error(posted);
+    if (!*posted) break;
+  }
+  return {};
+}
+
+Status PingPong::finish() {
+  while (!sends_.empty()) {
+    if (Status tidied = tidy(); !tidied) return tidied;
+    if (!guard_.keep_waiting()) return stalled("for sends to complete");
+  }
+  return {};
+}
+}  // namespace
+
+Result<std::vector<double>> ping_pong(const Endpoint& send, const Endpoint& recv,
+                                      const PingPongShape& shape, Rank& rank, bool first) {
+  std::vector<Clock::time_point> starts(first ? shape.round_trips + 1 : 0);
+  PingPong game(send, recv, shape, rank);
+  Status done = game.tidy();
+  if (done) done = rank.barrier("ping-pong starts");
+  for (size_t i = 0; done && i < shape.round_trips; ++i) {
+    if (first) {
+      starts[i] = Clock::now();
+      done = game.send_one();
+      if (done) done = game.tidy();
+      if (done) done = game.receive_one();
+    } else {
+      done = game.receive_one();
+      if (done) done = game.send_one();
+      if (done) done = game.tidy();
+    }
+  }
+  if (first) starts.back() = Clock::now();
+  if (done) done = game.finish();
+  if (!done) return forward_error(done);
+  std::vector<double> halves;
+  for (size_t i = 0; i + 1 < starts.size(); ++i) {
+    halves.push_back(std::chrono::duration<double, std::micro>(starts[i + 1] - starts[i]).count() /
+                     2);
+  }
+  return halves;
+}
+
+}  // namespace gdr::tools

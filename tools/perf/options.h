@@ -1,0 +1,41 @@
+// What the perf subcommands take from the command line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gdr::tools {
+
+struct PerfOptions {
+  std::string plugin = "gdr";
+  std::vector<int> devices;  // rank r uses devices[r mod size]; empty: rank r mod their count
+  size_t begin = 8;
+  size_t end = 64u << 20;
+  size_t factor = 2;
+  size_t iterations = 0;  // 0: by size
+  size_t warmup = 5;
+  size_t depth = 8;  // requests in flight on one connection, as NCCL's NCCL_STEPS
+  bool check = true;
+  uint64_t seed = 1;
+  double timeout_seconds = 120;
+  std::string json;  // a file, "-" for standard output, empty for none
+  std::string memory = "host";
+
+  // Ranks: all on this machine, unless root names where rank 0 serves a run of several machines.
+  int ranks = 2;
+  std::string root;
+  int rank = -1;
+
+  // sendrecv
+  std::string test = "both";  // bw, lat or both
+  size_t slots = 1;           // message buffers taken in turn; 1: always the same, as perftest does
+
+  // all_reduce
+  std::string dtype = "float32";
+  size_t channels = 2;
+  size_t slice = 256u << 10;  // bytes of one message at most
+};
+
+}  // namespace gdr::tools

@@ -1,0 +1,123 @@
+#include "tools/perf/ring.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kChannelGrainBytes = 128;  // NCCL keeps its splits aligned to this
+
+Result<std::unique_ptr<Buffer>> make_buffer(size_t bytes) {
+  auto buffer = Buffer::host(bytes);
+  if (!buffer) return forward_error(buffer);
+  return std::make_unique<Buffer>(std::move(*buffer));
+}
+}  // namespace
+
+Ring::Ring(Rank& rank, const abi::ncclNet_v8_t& net, const PerfOptions& options,
+           const Element& element)
+    : rank_(&rank), net_(&net), options_(&options), element_(&element) {
+  yield_every_ = StallGuard::yield_interval(options.root.empty() ? rank.nranks() : 1);
+}
+
+Result<Ring> Ring::open(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
+                        const PerfOptions& options, const Element& element) {
+  Ring ring(rank, net, options, element);
+  std::vector<LinkSpec> specs;
+  int n = rank.nranks();
+  for (int r = 0; r < n; ++r) {
+    for (size_t c = 0; c < options.channels; ++c) specs.push_back({r, (r + 1) % n});
+  }
+  auto links = connect_links(rank, net, dev, specs);
+  if (!links) return forward_error(links);
+  ring.links_ = std::move(*links);
+  for (std::unique_ptr<Buffer>* buffer : {&ring.input_, &ring.output_}) {
+    auto made = make_buffer(options.end + kChannelGrainBytes);
+    if (!made) return forward_error(made);
+    *buffer = std::move(*made);
+  }
+  for (size_t c = 0; c < options.channels; ++c) {
+    if (Status opened = ring.open_channel(c); !opened) return forward_error(opened);
+  }
+  return ring;
+}
+
+Status Ring::open_channel(size_t index) {
+  int previous = (rank_->rank() + rank_->nranks() - 1) % rank_->nranks();
+  size_t mine = static_cast<size_t>(rank_->rank()) * options_->channels + index;
+  size_t theirs = static_cast<size_t>(previous) * options_->channels + index;
+  void* send_comm = links_.send[mine].get();
+  void* recv_comm = links_.recv[theirs].get();
+  Channel channel;
+  auto staging = make_buffer(options_->slice * options_->depth);
+  if (!staging) return forward_error(staging);
+  channel.staging = std::move(*staging);
+  struct Wanted {
+    Registration* into;
+    void* comm;
+    const Buffer* buffer;
+  };
+  for (Wanted wanted : {Wanted{&channel.input_send, send_comm, input_.get()},
+                        Wanted{&channel.output_send, send_comm, output_.get()},
+                        Wanted{&channel.output_recv, recv_comm, output_.get()},
+                        Wanted{&channel.staging_recv, recv_comm, channel.staging.get()}}) {
+    auto made = register_memory(*net_, wanted.comm, *wanted.buffer);
+    if (!made) return forward_error(made);
+    *wanted.into = std::move(*made);
+  }
+  StagingArea area{channel.staging->data(), options_->slice, channel.staging_recv.get()};
+  channel.ring = std::make_unique<RingChannel>(*net_, send_comm, recv_comm, area, options_->depth);
+  channels_.push_back(std::move(channel));
+  return {};
+}
+
+void Ring::plan(size_t count, bool in_place) {
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    Channel& channel = channels_[c];
+    if (count != planned_count_) {
+      ElementRange part =
+          part_of({0, count}, channels_.size(), c, kChannelGrainBytes / element_->bytes);
+      channel.plan =
+          make_ring_plan(part, rank_->rank(), rank_->nranks(), options_->slice / element_->bytes);
+    }
+    channel.operands.element = element_;
+    channel.operands.input = in_place ? output() : input();
+    channel.operands.input_send_mr =
+        in_place ? channel.output_send.get() : channel.input_send.get();
+    channel.operands.output = output();
+    channel.operands.output_send_mr = channel.output_send.get();
+    channel.operands.output_recv_mr = channel.output_recv.get();
+    channel.ring->start(&channel.plan, &channel.operands);
+  }
+  planned_count_ = count;
+}
+
+Status Ring::all_reduce(size_t count, bool in_place) {
+  plan(count, in_place);
+  StallGuard guard(*rank_, yield_every_);
+  for (size_t open = channels_.size(); open > 0;) {
+    bool moved = false;
+    open = 0;
+    for (size_t c = 0; c < channels_.size(); ++c) {
+      RingChannel& ring = *channels_[c].ring;
+      if (ring.done()) continue;
+      ++open;
+      auto result = ring.progress();
+      if (!result) return forward_error(result);
+      moved |= *result;
+    }
+    if (moved) {
+      guard.progress();
+    } else if (open > 0 && !guard.keep_waiting()) {
+      break;
+    }
+  }
+  rank_->board().beat();
+  for (size_t c = 0; c < channels_.size(); ++c) {
+    const RingChannel& ring = *channels_[c].ring;
+    if (!ring.done()) {
+      return fail(Code::kRemote,
+                  fmt::format("gave up waiting: channel {}: {}", c, ring.waiting_for()));
+    }
+  }
+  return {};
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,222 @@
+#include "tools/perf/sendrecv.h"
+
+#include <optional>
+
+#include "tools/common/exit_codes.h"
+#include "tools/common/link.h"
+#include "tools/common/sizes.h"
+#include "tools/perf/bandwidth.h"
+#include "tools/perf/environment.h"
+#include "tools/perf/latency.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kBandwidthBudget = size_t{1} << 30;
+constexpr size_t kLatencyBudget = size_t{64} << 20;
+constexpr size_t kVerifyBudget = size_t{16} << 20;
+
+class SendRecv {
+ public:
+  SendRecv(Rank& rank, const PerfOptions& options, PerfEnvironment environment)
+      : rank_(rank), options_(options), environment_(std::move(environment)) {}
+
+  Status open();
+  Status sweep_bandwidth(const std::vector<size_t>& sizes);
+  Status sweep_latency(const std::vector<size_t>& sizes);
+  Status finish();
+  uint64_t wrong() const { return wrong_; }
+
+ private:
+  bool prints() const { return rank_.rank() == 0 && options_.json != "-"; }
+  void print(const std::string& line) const {
+    if (!prints()) return;
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+  size_t slots(size_t bytes) const;
+  Status verify(size_t bytes);
+  Status one_bandwidth(size_t bytes);
+  Status one_latency(size_t bytes);
+  size_t iterations(size_t bytes, size_t budget, size_t most) const {
+    return options_.iterations > 0 ? options_.iterations
+                                   : default_iterations(bytes, budget, 16, most);
+  }
+
+  Rank& rank_;
+  const PerfOptions& options_;
+  PerfEnvironment environment_;
+  Links links_;
+  std::optional<Buffer> out_;
+  std::optional<Buffer> in_;
+  Registration out_mr_;
+  Registration in_mr_;
+  Endpoint send_;
+  Endpoint recv_;
+  uint64_t wrong_ = 0;
+  uint64_t verified_ = 0;
+  nlohmann::json rows_;
+};
+
+Status SendRecv::open() {
+  const abi::ncclNet_v8_t& net = environment_.net();
+  auto links = connect_links(rank_, net, environment_.dev, {{0, 1}, {1, 0}});
+  if (!links) return forward_error(links);
+  links_ = std::move(*links);
+  StreamShape largest{options_.end, 1, 1, 1};
+  size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.slots;
+  auto out = Buffer::host(bytes);
+  auto in = Buffer::host(bytes);
+  if (!out) return forward_error(out);
+  if (!in) return forward_error(in);
+  out_.emplace(std::move(*out));
+  in_.emplace(std::move(*in));
+  void* send_comm = links_.send[rank_.rank()].get();
+  void* recv_comm = links_.recv[1 - rank_.rank()].get();
+  auto out_mr = register_memory(net, send_comm, *out_);
+  if (!out_mr) return forward_error(out_mr);
+  out_mr_ = std::move(*out_mr);
+  auto in_mr = register_memory(net, recv_comm, *in_);
+  if (!in_mr) return forward_error(in_mr);
+  in_mr_ = std::move(*in_mr);
+  send_ = Endpoint{&net, send_comm, out_mr_.get(), out_->data(), true};
+  recv_ = Endpoint{&net, recv_comm, in_mr_.get(), in_->data(), false};
+  return {};
+}
+
+size_t SendRecv::slots(size_t bytes) const {
+  StreamShape one{bytes, 1, 1, 1};
+  size_t fit = out_->bytes() / std::max<size_t>(one.stride(), 1);
+  return std::clamp<size_t>(fit, 1, options_.depth);
+}
+
+// Each rank sends in turn, so that both connections are verified.
+Status SendRecv::verify(size_t bytes) {
+  if (!options_.check) return {};
+  StreamShape shape{bytes, default_iterations(bytes, kVerifyBudget, 2, 64), options_.depth,
+                    slots(bytes)};
+  for (int sender = 0; sender < 2; ++sender) {
+    const Endpoint& end = rank_.rank() == sender ? send_ : recv_;
+    auto wrong = verify_stream(end, shape, rank_, options_.seed ^ bytes << 8, 2 * sender);
+    if (!wrong) return forward_error(wrong);
+    wrong_ += *wrong;
+    verified_ += end.sends ? 0 : shape.messages;
+  }
+  return {};
+}
+
+Status SendRecv::one_bandwidth(size_t bytes) {
+  const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
+  StreamShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth, 1};
+  shape.slots = std::min(options_.slots, slots(bytes));
+  uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
+  auto warm = time_stream(end, shape, rank_, yield_every);
+  if (!warm) return forward_error(warm);
+  if (Status met = rank_.barrier("bandwidth run starts"); !met) return met;
+  rank_.board().set_state(fmt::format(
+      "{} messages of {}", rank_.rank() == 0 ? "sending" : "receiving", human_bytes(bytes)));
+  shape.messages = iterations(bytes, kBandwidthBudget, 5000);
+  auto times = time_stream(end, shape, rank_, yield_every);
+  if (!times) return forward_error(times);
+  auto all = rank_.allgather("bandwidth run ended",
+                             {reinterpret_cast<const char*>(&*times), sizeof(StreamTimes)});
+  if (!all) return forward_error(all);
+  StreamTimes receiver;
+  std::memcpy(&receiver, (*all)[1].data(), sizeof(receiver));
+  BandwidthRow row = bandwidth_row(shape, *times, receiver);
+  print(format_row(row));
+  rows_["bandwidth"].push_back({{"bytes", row.bytes},
+                                {"iterations", row.iterations},
+                                {"peak_mib_s", row.peak_mib_s},
+                                {"average_mib_s", row.average_mib_s},
+                                {"message_mpps", row.message_mpps}});
+  return {};
+}
+
+Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
+  print(bandwidth_header());
+  for (size_t bytes : sizes) {
+    rank_.board().set_state(fmt::format("verifying messages of {}", human_bytes(bytes)));
+    Status done = verify(bytes);
+    if (done) done = one_bandwidth(bytes);
+    if (!done) return done;
+  }
+  return {};
+}
+
+Status SendRecv::one_latency(size_t bytes) {
+  PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1),
+                      std::max<size_t>(options_.depth, 2)};
+  auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
+  if (!warm) return forward_error(warm);
+  shape.round_trips = iterations(bytes, kLatencyBudget, 1000);
+  auto halves = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
+  if (!halves) return forward_error(halves);
+  if (rank_.rank() != 0) return {};
+  LatencyRow row{bytes, shape.round_trips, summarize(*halves)};
+  print(format_row(row));
+  const LatencySummary& t = row.half_round_trip;
+  rows_["latency"].push_back({{"bytes", bytes},
+                              {"iterations", row.iterations},
+                              {"min_us", t.min},
+                              {"max_us", t.max},
+                              {"typical_us", t.typical},
+                              {"average_us", t.average},
+                              {"stdev_us", t.stdev},
+                              {"p99_us", t.p99},
+                              {"p99_9_us", t.p999}});
+  return {};
+}
+
+Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
+  print(latency_header());
+  for (size_t bytes : sizes) {
+    rank_.board().set_state(fmt::format("ping-pong of {}", human_bytes(bytes)));
+    Status done = options_.test == "lat" ? verify(bytes) : Status{};
+    if (done) done = one_latency(bytes);
+    if (!done) return done;
+  }
+  return {};
+}
+
+Status SendRecv::finish() {
+  uint64_t mine[2] = {wrong_, verified_};
+  auto all = rank_.allgather("results", {reinterpret_cast<const char*>(mine), sizeof(mine)});
+  if (!all) return forward_error(all);
+  uint64_t theirs[2];
+  std::memcpy(theirs, (*all)[1 - rank_.rank()].data(), sizeof(theirs));
+  wrong_ += theirs[0];
+  verified_ += theirs[1];
+  if (rank_.rank() != 0) return {};
+  print(options_.check ? fmt::format("# {} messages verified: {} wrong", verified_, wrong_)
+                       : "# nothing verified (--no-check)");
+  if (options_.json.empty()) return {};
+  nlohmann::json report = environment_.description;
+  report["tool"] = "sendrecv";
+  report["bandwidth"] = rows_.value("bandwidth", nlohmann::json::array());
+  report["latency"] = rows_.value("latency", nlohmann::json::array());
+  report["verified"] = verified_;
+  report["wrong"] = wrong_;
+  return write_json(options_.json, report);
+}
+}  // namespace
+
+int run_sendrecv(Rank& rank, const PerfOptions& options) {
+  auto sizes = size_sweep(options.begin, options.end, options.factor);
+  auto environment = open_environment(rank, options, options.json == "-");
+  if (!environment) {
+    rank.board().set_report(environment.error().text);
+    return kExitCouldNotRun;
+  }
+  SendRecv run(rank, options, std::move(*environment));
+  Status done = run.open();
+  if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
+  if (done && options.test != "bw") done = run.sweep_latency(*sizes);
+  if (done) done = run.finish();
+  if (!done) {
+    rank.board().set_report(done.error().text);
+    return kExitFailed;
+  }
+  return run.wrong() == 0 ? kExitOk : kExitFailed;
+}
+
+}  // namespace gdr::tools

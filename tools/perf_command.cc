@@ -1,0 +1,155 @@
+#include "tools/perf_command.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <numeric>
+
+#include "plugin/abi/nccl_types.h"
+#include "tools/common/exit_codes.h"
+#include "tools/common/sizes.h"
+#include "tools/perf/all_reduce.h"
+#include "tools/perf/element.h"
+#include "tools/perf/sendrecv.h"
+#include "tools/ranks/rank_group.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kMaxMessage = size_t{1} << 30;  // the table's sizes are int; NCCL stays below this
+
+void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
+  command->add_option(name, value, text)->transform(CLI::AsSizeValue(false))->capture_default_str();
+}
+
+void add_common_options(CLI::App* command, PerfOptions& o) {
+  command->add_option("--plugin", o.plugin, "Plugin: a file, or a name as NCCL_NET_PLUGIN takes")
+      ->capture_default_str();
+  command->add_option("--dev", o.devices, "Devices by index; rank r uses entry r mod their count")
+      ->delimiter(',');
+  add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; K, M and G are understood");
+  add_size(command, "-e,--end", o.end, "Largest size in bytes");
+  command->add_option("-f,--factor", o.factor, "Each size is this many times the one before")
+      ->capture_default_str();
+  command->add_option("-n,--iters", o.iterations, "Iterations per size; 0: chosen by the size")
+      ->capture_default_str();
+  command->add_option("-w,--warmup", o.warmup, "Iterations before each measurement")
+      ->capture_default_str();
+  command->add_option("--depth", o.depth, "Requests in flight on a connection")
+      ->check(CLI::Range(1, abi::kMaxRequests))
+      ->capture_default_str();
+  command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");
+  command->add_option("--seed", o.seed, "Seed of the verified data")->capture_default_str();
+  command->add_option("--timeout", o.timeout_seconds, "Seconds without progress that are a hang")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--json", o.json, "Also write the results to this file; -: to stdout only");
+  command->add_option("--memory", o.memory, "Where the data lies")
+      ->check(CLI::IsMember({"host"}))
+      ->capture_default_str();
+  command->add_option("--root", o.root,
+                      "ADDR:PORT where rank 0 listens, to run over several machines; start the "
+                      "same command on each with its own --rank");
+  command->add_option("--rank", o.rank, "This process's rank, with --root");
+}
+
+Result<GroupSpec> make_group(const PerfOptions& o) {
+  GroupSpec spec;
+  spec.nranks = o.ranks;
+  spec.patience_seconds = o.timeout_seconds;
+  if (o.root.empty()) {
+    spec.local.resize(static_cast<size_t>(o.ranks));
+    std::iota(spec.local.begin(), spec.local.end(), 0);
+    return spec;
+  }
+  auto root = parse_host_port(o.root);
+  if (!root) return forward_error(root);
+  if (o.rank < 0 || o.rank >= o.ranks) {
+    return fail(Code::kInvalidArgument,
+                fmt::format("--root needs --rank, from 0 to {}", o.ranks - 1));
+  }
+  spec.root = *root;
+  spec.local = {o.rank};
+  return spec;
+}
+
+Status check_options(const PerfOptions& o) {
+  auto sizes = size_sweep(o.begin, o.end, o.factor);
+  if (!sizes) return forward_error(sizes);
+  if (o.end > kMaxMessage) return fail(Code::kInvalidArgument, "--end: at most 1G");
+  if (auto element = find_element(o.dtype); !element) return forward_error(element);
+  return {};
+}
+
+// Prints what went wrong, the first cause first, and picks the exit code.
+int conclude(const std::vector<RankOutcome>& outcomes) {
+  int code = kExitOk;
+  for (const RankOutcome& outcome : outcomes) {
+    if (outcome.well()) continue;
+    bool silent = outcome.end == RankOutcome::End::kExited && outcome.report.empty() &&
+                  outcome.exit_code == kExitFailed;  // wrong data, which the table shows
+    if (!silent) fmt::print(stderr, "nccl-gdr: {}\n", describe(outcome));
+    int its = outcome.end == RankOutcome::End::kExited ? outcome.exit_code : kExitFailed;
+    code = std::max(code, its);
+  }
+  return code;
+}
+
+void run(const PerfOptions& options, int (*rank_main)(Rank&, const PerfOptions&)) {
+  Status usable = check_options(options);
+  auto spec = make_group(options);
+  if (!usable || !spec) {
+    fmt::print(stderr, "nccl-gdr: {}\n", !usable ? usable.error().text : spec.error().text);
+    throw CLI::RuntimeError(kExitUsage);
+  }
+  auto outcomes = run_group(*spec, [&](Rank& rank) { return rank_main(rank, options); });
+  if (!outcomes) {
+    fmt::print(stderr, "nccl-gdr: {}\n", outcomes.error().text);
+    throw CLI::RuntimeError(kExitCouldNotRun);
+  }
+  if (int code = conclude(*outcomes); code != kExitOk) throw CLI::RuntimeError(code);
+}
+
+void add_sendrecv(CLI::App* perf) {
+  auto options = std::make_shared<PerfOptions>();
+  CLI::App* command =
+      perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, as perftest");
+  add_common_options(command, *options);
+  command->add_option("--test", options->test, "What to measure")
+      ->check(CLI::IsMember({"bw", "lat", "both"}))
+      ->capture_default_str();
+  command->add_option("--slots", options->slots, "Message buffers taken in turn when measuring")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->callback([options] { run(*options, &run_sendrecv); });
+}
+
+void add_all_reduce(CLI::App* perf) {
+  auto options = std::make_shared<PerfOptions>();
+  options->ranks = 4;
+  CLI::App* command =
+      perf->add_subcommand("all_reduce", "Ring all-reduce over N ranks, as all_reduce_perf");
+  add_common_options(command, *options);
+  command->add_option("--ranks,--nranks", options->ranks, "Ranks in all")
+      ->check(CLI::Range(2, 1024))
+      ->capture_default_str();
+  command->add_option("--dtype", options->dtype, "float32, float64 or int32")
+      ->capture_default_str();
+  command->add_option("--channels", options->channels, "Rings, each with its own connections")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_option("--slice", options->slice, "Bytes of one message at most")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(size_t{128}, size_t{64} << 20))
+      ->capture_default_str();
+  command->callback([options] { run(*options, &run_all_reduce); });
+}
+}  // namespace
+
+void add_perf_command(CLI::App& app) {
+  CLI::App* perf = app.add_subcommand("perf", "Measure a network plugin through its table");
+  perf->require_subcommand(1);
+  add_sendrecv(perf);
+  add_all_reduce(perf);
+}
+
+}  // namespace gdr::tools

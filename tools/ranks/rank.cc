@@ -1,0 +1,69 @@
+#include "tools/ranks/rank.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cstring>
+
+#include "tools/ranks/control_frame.h"
+
+namespace gdr::tools {
+namespace {
+Clock::time_point after(double seconds) {
+  return Clock::now() +
+         std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+}
+}  // namespace
+
+Result<Rank> Rank::join(const RankPlace& place, RankBoard* board) {
+  Rank rank;
+  rank.place_ = place;
+  rank.board_ = board;
+  board->set_state(fmt::format("connecting to the root {}:{}", place.root.host, place.root.port));
+  auto fd = connect_until(place.root, after(place.patience_seconds));
+  if (!fd) return forward_error(fd);
+  rank.fd_ = std::move(*fd);
+  Hello hello;
+  hello.rank = static_cast<uint32_t>(place.rank);
+  hello.nranks = static_cast<uint32_t>(place.nranks);
+  std::string frame = make_frame({reinterpret_cast<const char*>(&hello), sizeof(hello)});
+  if (Status sent = write_all(rank.fd_.get(), frame); !sent) return forward_error(sent);
+  return rank;
+}
+
+Result<std::vector<std::string>> Rank::allgather(std::string_view what, std::string_view mine) {
+  board_->set_state(fmt::format("meeting the other ranks ({})", what));
+  board_->beat();
+  if (Status sent = write_all(fd_.get(), make_frame(mine)); !sent) return forward_error(sent);
+  Clock::time_point deadline = after(place_.patience_seconds);
+  uint32_t length = 0;
+  Status got = read_all(fd_.get(), reinterpret_cast<char*>(&length), sizeof(length), deadline);
+  if (got && length > kMaxFrameBytes) return fail(Code::kRemote, "control connection: bad frame");
+  std::string payload(got ? length : 0, '\0');
+  if (got) got = read_all(fd_.get(), payload.data(), payload.size(), deadline);
+  if (!got) return fail(Code::kRemote, fmt::format("{} (at: {})", got.error().text, what));
+  if (!payload.empty() && payload[0] == static_cast<char>(Answer::kAbandoned)) {
+    return fail(Code::kRemote, fmt::format("{} (at: {})", payload.substr(1), what));
+  }
+  std::vector<std::string> parts;
+  if (!parse_gathered(payload, static_cast<size_t>(place_.nranks), &parts)) {
+    return fail(Code::kRemote, "control connection: bad answer");
+  }
+  board_->beat();
+  return parts;
+}
+
+Status Rank::barrier(std::string_view what) {
+  auto all = allgather(what, {});
+  if (!all) return forward_error(all);
+  return {};
+}
+
+bool Rank::abandoned() const {
+  char byte;
+  ssize_t got = recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0;
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,202 @@
+#include "tools/ranks/rank_group.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <thread>
+
+#include "tools/common/exit_codes.h"
+#include "tools/ranks/control_server.h"
+
+namespace gdr::tools {
+namespace {
+constexpr int kServeMs = 20;
+constexpr double kGraceSeconds = 2;   // for last words once another rank has failed
+constexpr double kMarginSeconds = 5;  // a rank notices its own hang first, and says more
+
+struct Child {
+  pid_t pid = -1;
+  bool running = true;
+  uint64_t heartbeat = 0;
+  RankOutcome outcome;
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+[[noreturn]] void run_child(const RankPlace& place, RankBoard* board, const RankMain& main,
+                            pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(kExitCouldNotRun);
+  int code = kExitCouldNotRun;
+  {
+    auto rank = Rank::join(place, board);
+    if (rank) {
+      code = main(*rank);
+    } else {
+      board->set_report(rank.error().text);
+    }
+  }
+  std::fflush(nullptr);
+  std::exit(code);
+}
+
+class Watch {
+ public:
+  Watch(const GroupSpec& spec, RankBoards boards, std::optional<ControlServer> server)
+      : spec_(spec), boards_(std::move(boards)), server_(std::move(server)) {}
+
+  Status start(const RankMain& main);
+  std::vector<RankOutcome> run();
+
+ private:
+  void reap();
+  void note_progress();
+  void check_deadlines();
+  void kill_running(RankOutcome::End why);
+  bool any_running() const;
+
+  const GroupSpec& spec_;
+  RankBoards boards_;
+  std::optional<ControlServer> server_;
+  std::vector<Child> children_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point progressed_ = started_;
+  std::optional<Clock::time_point> failed_;
+};
+
+Status Watch::start(const RankMain& main) {
+  std::fflush(nullptr);
+  pid_t parent = getpid();
+  RankPlace place{0, spec_.nranks, spec_.root, spec_.patience_seconds};
+  if (server_) place.root.port = server_->port();
+  for (size_t i = 0; i < spec_.local.size(); ++i) {
+    place.rank = spec_.local[i];
+    Child child;
+    child.outcome.rank = place.rank;
+    child.pid = fork();
+    if (child.pid == 0) {
+      server_.reset();
+      run_child(place, &boards_[i], main, parent);
+    }
+    if (child.pid < 0) {
+      Status failed = fail_errno(Code::kSystem, "fork", errno);
+      kill_running(RankOutcome::End::kEnded);
+      return failed;
+    }
+    children_.push_back(std::move(child));
+  }
+  return {};
+}
+
+std::vector<RankOutcome> Watch::run() {
+  while (any_running()) {
+    if (server_) {
+      server_->serve(kServeMs);
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(kServeMs));
+    }
+    reap();
+    note_progress();
+    check_deadlines();
+  }
+  std::vector<RankOutcome> outcomes;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    RankOutcome outcome = std::move(children_[i].outcome);
+    outcome.report = boards_[i].report;
+    outcome.state = boards_[i].state;
+    outcomes.push_back(std::move(outcome));
+  }
+  return outcomes;
+}
+
+void Watch::reap() {
+  for (Child& child : children_) {
+    int status = 0;
+    if (!child.running || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
+    child.running = false;
+    progressed_ = Clock::now();
+    if (child.outcome.end == RankOutcome::End::kExited && WIFSIGNALED(status)) {
+      child.outcome.end = RankOutcome::End::kKilled;
+      child.outcome.signal = WTERMSIG(status);
+    } else if (WIFEXITED(status)) {
+      child.outcome.end = RankOutcome::End::kExited;
+      child.outcome.exit_code = WEXITSTATUS(status);
+    }
+    if (!child.outcome.well() && !failed_) failed_ = Clock::now();
+  }
+}
+
+void Watch::note_progress() {
+  for (size_t i = 0; i < children_.size(); ++i) {
+    uint64_t beat = boards_[i].heartbeat.load(std::memory_order_relaxed);
+    if (beat != children_[i].heartbeat) progressed_ = Clock::now();
+    children_[i].heartbeat = beat;
+  }
+}
+
+void Watch::check_deadlines() {
+  if (failed_ && !spec_.outlive_deaths && seconds_since(*failed_) > kGraceSeconds) {
+    kill_running(RankOutcome::End::kEnded);
+  }
+  bool hung = seconds_since(progressed_) > spec_.patience_seconds + kMarginSeconds;
+  bool late = spec_.total_seconds > 0 && seconds_since(started_) > spec_.total_seconds;
+  if (hung || late) kill_running(RankOutcome::End::kHung);
+}
+
+void Watch::kill_running(RankOutcome::End why) {
+  for (Child& child : children_) {
+    if (!child.running || child.outcome.end != RankOutcome::End::kExited) continue;
+    child.outcome.end = why;
+    kill(child.pid, SIGKILL);
+  }
+}
+
+bool Watch::any_running() const {
+  return std::any_of(children_.begin(), children_.end(),
+                     [](const Child& child) { return child.running; });
+}
+}  // namespace
+
+Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain& main) {
+  auto boards = make_rank_boards(static_cast<int>(spec.local.size()));
+  if (!boards) return forward_error(boards);
+  std::optional<ControlServer> server;
+  if (std::find(spec.local.begin(), spec.local.end(), 0) != spec.local.end()) {
+    auto opened = ControlServer::open(spec.root, spec.nranks);
+    if (!opened) return forward_error(opened);
+    server.emplace(std::move(*opened));
+  }
+  Watch watch(spec, std::move(*boards), std::move(server));
+  if (Status started = watch.start(main); !started) return forward_error(started);
+  return watch.run();
+}
+
+std::string describe(const RankOutcome& outcome) {
+  std::string who = fmt::format("rank {}", outcome.rank);
+  std::string doing = outcome.state.empty() ? "" : " while " + outcome.state;
+  switch (outcome.end) {
+    case RankOutcome::End::kKilled:
+      return fmt::format("{} was killed by signal {} ({}){}", who, outcome.signal,
+                         strsignal(outcome.signal), doing);
+    case RankOutcome::End::kHung:
+      return fmt::format("{} hung{}", who, doing);
+    case RankOutcome::End::kEnded:
+      return fmt::format("{} was ended{}", who, doing);
+    case RankOutcome::End::kExited:
+      break;
+  }
+  if (!outcome.report.empty()) return fmt::format("{}: {}", who, outcome.report);
+  return fmt::format("{} ended with exit code {}{}", who, outcome.exit_code, doing);
+}
+
+}  // namespace gdr::tools
