@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/common/exit_codes.h"
+
 namespace gdr::tools {
 namespace {
 
@@ -109,7 +111,7 @@ void add_env_command(CLI::App& app) {
     Description description = config::describe(config::process_environment());
     std::string text = flags->json ? env_json(description) : env_text(description);
     std::fputs(text.c_str(), stdout);
-    if (!is_clean(description)) throw CLI::RuntimeError(1);
+    if (!is_clean(description)) throw CLI::RuntimeError(kExitFailed);
   });
 }
 

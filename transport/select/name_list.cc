@@ -32,16 +32,22 @@ Status check_name(std::string_view name) {
   return {};
 }
 
+void add_note(const std::string& note, NameList* list) {
+  if (std::find(list->notes.begin(), list->notes.end(), note) == list->notes.end()) {
+    list->notes.push_back(note);
+  }
+}
+
 // Appends the entry that `item` spells, or a note where there is none in it.
 Status add_entry(std::string_view item, NameList* list) {
   std::string_view entry = trim(item);
   if (entry.size() != item.size() && !entry.empty()) {
-    list->notes.push_back("blanks around '" + std::string(entry) + "' are ignored");
+    add_note("blanks around '" + std::string(entry) + "' are ignored", list);
   }
   size_t colon = entry.find(':');
   std::string_view name = entry.substr(0, colon);
   if (name.empty()) {
-    list->notes.push_back("an entry without a name is ignored");
+    add_note("entries without a name are ignored", list);
     return {};
   }
   if (Status status = check_name(name); !status) return status;

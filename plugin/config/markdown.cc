@@ -1,0 +1,63 @@
+#include <string>
+
+#include "plugin/config/variables.h"
+
+namespace gdr::config {
+namespace {
+
+constexpr char kIntroduction[] = R"(# Environment variables
+
+<!-- Generated from plugin/config/options.def by `nccl-gdr env --markdown`; do not edit. -->
+
+The plugin reads these once, when NCCL initialises it. Those named `NCCL_*` have the names, meanings
+and defaults of NCCL's own; `NCCL_*` variables that only NCCL's core reads, such as
+`NCCL_NET_GDR_LEVEL`, work as ever and are not listed. `nccl-gdr env` prints this list with the
+values in force.
+
+A value that cannot be used is reported as a warning that names the variable, the value and what is
+accepted, and the default stands. A variable set to nothing counts as unset. A variable named
+`GDR_NCCL_*` that is not listed here is reported, with the nearest name.
+
+Numbers may be decimal, hexadecimal (`0x1f`) or, with a leading 0, octal. Here the plugin is
+stricter than NCCL, which reads `7x` as 7, a word as 0, any number but 0 as 1 where 0 or 1 is meant,
+and passes numbers that are out of range on to the HCA.
+
+)";
+
+// A pipe ends a cell, '*' starts emphasis, '[' a link.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (char c : text) {
+    if (c == '|' || c == '*' || c == '[') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string code(const std::string& text) { return "`" + text + "`"; }
+
+std::string summary_line(const Variable& variable) {
+  return "| " + code(variable.name) + " | " + variable.type + " | " + cell(variable.accepted) +
+         " | " + cell(variable.default_text) + " |\n";
+}
+
+std::string section(const Variable& variable) {
+  std::string text = "\n## " + std::string(variable.name) + "\n\n" + cell(variable.doc) + "\n\n";
+  text += "- Type: " + std::string(variable.type) + "\n";
+  text += "- Accepted: " + cell(variable.accepted) + "\n";
+  if (*variable.unit != '\0') text += "- Unit: " + cell(variable.unit) + "\n";
+  text += "- Default: " + cell(variable.default_text) + "\n";
+  return text + "- Since: " + variable.since + "\n";
+}
+
+}  // namespace
+
+std::string markdown() {
+  std::string text = kIntroduction;
+  text += "| variable | type | accepted | default |\n|---|---|---|---|\n";
+  for (const Variable& variable : variables()) text += summary_line(variable);
+  for (const Variable& variable : variables()) text += section(variable);
+  return text;
+}
+
+}  // namespace gdr::config

@@ -1,0 +1,113 @@
+#include "plugin/config/variables.h"
+
+#include <algorithm>
+
+namespace gdr::config {
+namespace {
+
+using Notes = std::vector<std::string>;
+
+template <class T>
+struct Unwrapped {
+  using type = T;
+  static constexpr const char* kType = "list";
+};
+template <class T>
+struct Unwrapped<std::optional<T>> {
+  using type = T;
+  static constexpr const char* kType = "address range";
+};
+
+template <class T>
+Status assign_parsed(const std::string& value, T* field, [[maybe_unused]] Notes* notes) {
+  using Type = typename Unwrapped<T>::type;
+  auto parsed = Type::parse(value);
+  if (!parsed) return forward_error(parsed);
+  if constexpr (requires { parsed->notes(); }) {
+    notes->insert(notes->end(), parsed->notes().begin(), parsed->notes().end());
+  }
+  *field = std::move(*parsed);
+  return {};
+}
+
+template <class T>
+std::string show_parsed(const T& field) {
+  return field.to_string();
+}
+template <class T>
+std::string show_parsed(const std::optional<T>& field) {
+  return field ? field->to_string() : "";
+}
+
+std::string range_text(int64_t low, int64_t high) {
+  return std::to_string(low) + (high == low + 1 ? " or " : " to ") + std::to_string(high);
+}
+
+std::vector<Variable> make_variables() {
+  std::vector<Variable> rows;
+#define GDR_INTEGER(field, name, fallback, low, high, unit, since, doc)                          \
+  rows.push_back({name, "integer", range_text(low, high), std::to_string(fallback), unit, since, \
+                  doc,                                                                           \
+                  [](const std::string& value, Options* options, Notes*) {                       \
+                    return parse_integer(value, {low, high}, &options->field);                   \
+                  },                                                                             \
+                  [](const Options& options) { return std::to_string(options.field); }});
+#define GDR_BOOLEAN(field, name, fallback, since, doc)                             \
+  rows.push_back({name, "boolean", "0 or 1", fallback ? "1" : "0", "", since, doc, \
+                  [](const std::string& value, Options* options, Notes*) {         \
+                    return parse_boolean(value, &options->field);                  \
+                  },                                                               \
+                  [](const Options& options) { return std::string(options.field ? "1" : "0"); }});
+#define GDR_FAMILY(field, name, fallback, fallback_text, since, doc)                 \
+  rows.push_back(                                                                    \
+      {name, "address family", "AF_INET or AF_INET6", fallback_text, "", since, doc, \
+       [](const std::string& value, Options* options, Notes*) {                      \
+         return parse_family(value, &options->field);                                \
+       },                                                                            \
+       [](const Options& options) { return std::string(family_name(options.field)); }});
+#define GDR_PARSED(type, field, name, accepted, fallback_text, since, doc)               \
+  rows.push_back({name, Unwrapped<type>::kType, accepted, fallback_text, "", since, doc, \
+                  [](const std::string& value, Options* options, Notes* notes) {         \
+                    return assign_parsed(value, &options->field, notes);                 \
+                  },                                                                     \
+                  [](const Options& options) { return show_parsed(options.field); }});
+#include "plugin/config/options.def"
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<Variable>& variables() {
+  static const std::vector<Variable> rows = make_variables();
+  return rows;
+}
+
+Description describe(const Environment& environment) {
+  std::vector<Complaint> complaints;
+  Options options = load(environment, &complaints);
+  Description description;
+  for (const Variable& variable : variables()) {
+    Row row{&variable, Row::State::kDefault, "", variable.show(options), {}};
+    if (row.effective.empty()) row.effective = variable.default_text;
+    auto set = environment.find(variable.name);
+    if (set != environment.end() && !set->second.empty()) {
+      row.state = Row::State::kSet;
+      row.value = set->second;
+    }
+    description.rows.push_back(std::move(row));
+  }
+  for (const Complaint& complaint : complaints) {
+    auto row = std::find_if(
+        description.rows.begin(), description.rows.end(),
+        [&complaint](const Row& item) { return item.variable->name == complaint.variable; });
+    if (row == description.rows.end()) {
+      description.unknown.push_back(complaint.text);
+      continue;
+    }
+    row->complaints.push_back(complaint.text);
+    if (complaint.rejected) row->state = Row::State::kRejected;
+  }
+  return description;
+}
+
+}  // namespace gdr::config

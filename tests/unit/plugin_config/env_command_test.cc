@@ -1,0 +1,94 @@
+#include "tools/env_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace gdr::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+int run_env(const std::string& arguments, std::string* output) {
+  CLI::App app;
+  add_env_command(app);
+  testing::internal::CaptureStdout();
+  int code = 0;
+  try {
+    app.parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    code = error.get_exit_code();
+  }
+  std::fflush(stdout);
+  *output = testing::internal::GetCapturedStdout();
+  return code;
+}
+
+TEST(EnvCommand, Text_SetAndRejected_AreShownWithTheValueInForce) {
+  std::string text = env_text(
+      config::describe({{"NCCL_IB_TIMEOUT", "22"}, {"NCCL_IB_TC", "999"}, {"GDR_NCCL_X", "1"}}));
+  EXPECT_THAT(text, HasSubstr("NCCL_IB_TIMEOUT = 22   [set]\n    integer: 0 to 31"));
+  EXPECT_THAT(text, HasSubstr("NCCL_IB_TC = -1   [rejected]"));
+  EXPECT_THAT(text, HasSubstr("! NCCL_IB_TC is \"999\""));
+  EXPECT_THAT(text, HasSubstr("NCCL_IB_HCA = every device and port   [default]"));
+  EXPECT_THAT(text, HasSubstr("! \"GDR_NCCL_X\" is set"));
+}
+
+TEST(EnvCommand, Text_EveryLine_FitsTheScreen) {
+  std::istringstream lines(env_text(config::describe({{"NCCL_IB_TIMEOUT", "99"}})));
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(EnvCommand, Json_AnyValue_Parses) {
+  auto root = nlohmann::json::parse(
+      env_json(config::describe({{"NCCL_IB_TC", "\xff\x01\"\n"}, {"NCCL_IB_SL", "3"}})));
+  EXPECT_EQ(root["variables"].size(), config::variables().size());
+  for (const auto& variable : root["variables"]) {
+    if (variable["name"] == "NCCL_IB_SL") {
+      EXPECT_EQ(variable["effective"], "3");
+      EXPECT_EQ(variable["state"], "set");
+    } else if (variable["name"] == "NCCL_IB_TC") {
+      EXPECT_EQ(variable["state"], "rejected");
+    }
+  }
+  EXPECT_TRUE(root["unknown"].empty());
+}
+
+class EnvCommandRun : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const config::Variable& variable : config::variables()) unsetenv(variable.name);
+  }
+  void TearDown() override { SetUp(); }
+};
+
+TEST_F(EnvCommandRun, Env_CleanEnvironment_ExitsWith0) {
+  std::string output;
+  EXPECT_EQ(run_env("env", &output), 0);
+  EXPECT_THAT(output, HasSubstr("GDR_NCCL_WATCHDOG_SEC = 60   [default]"));
+}
+
+TEST_F(EnvCommandRun, Env_RejectedValue_ExitsWith1AfterPrinting) {
+  setenv("NCCL_IB_TIMEOUT", "forever", 1);
+  std::string output;
+  EXPECT_EQ(run_env("env --json", &output), 1);
+  EXPECT_EQ(nlohmann::json::parse(output)["variables"].size(), config::variables().size());
+}
+
+TEST_F(EnvCommandRun, Env_Markdown_IsTheDocumentWhateverIsSet) {
+  setenv("NCCL_IB_TIMEOUT", "forever", 1);
+  std::string output;
+  EXPECT_EQ(run_env("env --markdown", &output), 0);
+  EXPECT_EQ(output, config::markdown());
+}
+
+TEST_F(EnvCommandRun, Env_JsonAndMarkdown_AreRefusedTogether) {
+  std::string output;
+  EXPECT_NE(run_env("env --json --markdown", &output), 0);
+  EXPECT_EQ(output, "");
+}
+
+}  // namespace
+}  // namespace gdr::tools
