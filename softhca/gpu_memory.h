@@ -1,0 +1,27 @@
+// CUDA memory of this process, as far as registration goes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace softhca {
+
+class Process;
+
+class GpuMemory {
+ public:
+  explicit GpuMemory(Process& process) : process_(process) {}
+
+  // -1 for host memory, and while CUDA is not loaded.
+  int device_of(const void* address, size_t bytes);
+  // Makes a device ready for copies and counts the bytes against the BAR1 limit. 0 or errno.
+  int attach(int device, uint64_t bytes);
+  void detach(uint64_t bytes) { registered_.fetch_sub(bytes); }
+
+ private:
+  Process& process_;
+  std::atomic<uint64_t> registered_{0};
+};
+
+}  // namespace softhca

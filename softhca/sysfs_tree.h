@@ -1,0 +1,15 @@
+// The part of sysfs that users of a verbs device read, built as files in the process's folder.
+#pragma once
+
+#include <string>
+
+#include "softhca/config.h"
+
+namespace softhca {
+
+// Creates <root>/class/infiniband/<name> with its ports and, when the device has a PCI place, a
+// `device` link: to the real function in /sys when there is one, else to one made up under
+// <root>/devices.
+void make_sysfs_tree(const std::string& root, const DeviceConfig& device);
+
+}  // namespace softhca

@@ -1,0 +1,30 @@
+// Carrying out one send work request: checks at both ends, the copy, and the receiver's completion.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "softhca/work_request.h"
+
+namespace softhca {
+
+struct Qp;
+
+struct Verdict {
+  enum Kind {
+    kFinished,          // with `status`
+    kFlying,            // ask advance_transfer
+    kWaitAlone,         // may not overtake what is under way
+    kNoAnswer,          // nobody there, or not (yet) connected to this QP
+    kReceiverNotReady,  // no receive posted
+  };
+  Kind kind = kFinished;
+  ibv_wc_status status = IBV_WC_SUCCESS;
+};
+
+// `alone`: nothing earlier of this queue is under way.
+Verdict start_transfer(Qp& qp, Wqe& wqe, Flight& flight, bool alone);
+Verdict advance_transfer(Qp& qp, Flight& flight);
+// Waits until a flying transfer touches memory no more, and forgets it.
+void abort_transfer(Qp& qp, Flight& flight);
+
+}  // namespace softhca
