@@ -1,0 +1,33 @@
+// Kernels that spin on the GPU until told to end, as NCCL's do while they wait for data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/cuda_api.h"
+#include "base/result.h"
+#include "transport/gpu/primary_context.h"
+
+namespace gpu_test {
+
+class SpinKernels {
+ public:
+  // Launches `count` of them, each of one thread on a stream of its own. `word` is page-locked host
+  // memory that holds 0. The context must be current here and in every later call.
+  static gdr::Result<std::unique_ptr<SpinKernels>> launch(const gdr::gpu::PrimaryContext& context,
+                                                          uint32_t* word, int count);
+  // Ends them.
+  ~SpinKernels();
+  SpinKernels(const SpinKernels&) = delete;
+  SpinKernels& operator=(const SpinKernels&) = delete;
+
+ private:
+  SpinKernels(const gdr::cuda::Api& api, uint32_t* word) : api_(api), word_(word) {}
+
+  const gdr::cuda::Api api_;
+  uint32_t* const word_;
+  std::vector<gdr::cuda::Stream> streams_;
+};
+
+}  // namespace gpu_test
