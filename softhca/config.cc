@@ -255,6 +255,7 @@ gdr::Result<Config> read(const Json& json) {
   fields.string("fabric", "[A-Za-z0-9_.-]{1,40}", "a name of at most 40 letters, digits, _ . -",
                 &config.fabric);
   fields.boolean("process_vm", &config.process_vm);
+  fields.integer("staging_bytes", 512 << 10, 256 << 20, &config.staging_bytes);
   if (fields.find("devices") == nullptr) {
     Json two = Json::array({Json::object(), Json::object()});
     for (const Json& device : two) fields.note(read_device(device, "devices", &config));

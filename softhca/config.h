@@ -57,7 +57,8 @@ struct FaultConfig {
 
 struct Config {
   std::string fabric = "default";
-  bool process_vm = true;  // false: copy between processes through shared staging only
+  bool process_vm = true;            // false: copy between processes through shared staging only
+  uint64_t staging_bytes = 8 << 20;  // per process, taken when it is first needed
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;
   std::vector<FaultConfig> faults;

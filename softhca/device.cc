@@ -106,6 +106,8 @@ int query_port(const Device& device, uint32_t number, ibv_port_attr* attr, size_
   full.active_speed = speed.speed;
   full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 3;
   full.link_layer = port.link_layer;
+  // A caller built against a newer rdma-core has fields that we do not know: they read as zero.
+  memset(attr, 0, bytes);
   memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }

@@ -67,13 +67,24 @@ void Engine::run() {
   std::atomic<uint32_t>& wakes = process_.arena().header().engine_wake;
   for (;;) {
     uint32_t seen = wakes.load();
+    adopt_gpu();
     uint64_t next = std::min(serve_queues(), process_.faults().serve());
+    if (copy_server_.serve()) next = 0;
     if (next == 0) {
       std::this_thread::yield();
     } else {
       sleep(seen, next);
     }
   }
+}
+
+// Copies cost less in a thread that has the context already.
+void Engine::adopt_gpu() {
+  int device = process_.gpu().ready_device();
+  if (device == adopted_gpu_) return;
+  adopted_gpu_ = device;
+  // Without it the copies make the context current themselves.
+  static_cast<void>(GpuCopier::get()->adopt_thread(device));
 }
 
 uint64_t Engine::serve_queues() {
@@ -85,7 +96,12 @@ uint64_t Engine::serve_queues() {
   uint64_t next = kNever;
   std::erase_if(active_, [&](Qp* qp) {
     {
-      std::lock_guard lock(qp->sq->mutex);
+      // Whoever holds it may wait for this or for another process's engine: never wait for it.
+      std::unique_lock lock(qp->sq->mutex, std::try_to_lock);
+      if (!lock.owns_lock()) {
+        next = 0;
+        return false;
+      }
       Pending pending = qp->dying.load() ? Pending{} : qp->sq->progress();
       if (pending.any) {
         next = std::min(next, pending.flying ? 0 : pending.wake_at == 0 ? kNever : pending.wake_at);

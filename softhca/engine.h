@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "softhca/copy_requests.h"
+
 namespace softhca {
 
 class Process;
@@ -15,7 +17,7 @@ struct Qp;
 
 class Engine {
  public:
-  explicit Engine(Process& process) : process_(process) {}
+  explicit Engine(Process& process) : process_(process), copy_server_(process) {}
 
   // Looks after a QP until its send queue is empty. Its sq->mutex is held.
   void add(Qp& qp);
@@ -29,13 +31,16 @@ class Engine {
   void run();
   // Each returns the time of its next turn (ns), 0 for at once, UINT64_MAX for none.
   uint64_t serve_queues();
+  void adopt_gpu();
   void sleep(uint32_t seen, uint64_t until);
 
   Process& process_;
   std::once_flag started_;
   std::mutex mutex_;
   std::vector<Qp*> added_;   // under mutex_
-  std::vector<Qp*> active_;  // the thread's own
+  std::vector<Qp*> active_;  // the thread's own, as the rest
+  CopyServer copy_server_;
+  int adopted_gpu_ = -1;
 };
 
 }  // namespace softhca

@@ -6,6 +6,7 @@
 #include "softhca/engine.h"
 #include "softhca/gpu/copier.h"
 #include "softhca/process.h"
+#include "softhca/staging.h"
 
 namespace softhca {
 
@@ -28,7 +29,14 @@ int GpuMemory::attach(int device, uint64_t bytes) {
     return EIO;
   }
   process_.engine().start();
+  if (ready_device_.exchange(device) < 0) pin_staging();
   return 0;
+}
+
+void GpuMemory::pin_staging() {
+  if (ready_device() < 0) return;
+  process_.staging().pin();
+  process_.for_each_peer([](Peer& peer) { peer.pin_staging(); });
 }
 
 }  // namespace softhca

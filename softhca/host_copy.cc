@@ -25,21 +25,6 @@ void store_word(void* to, const void* from) {
   }
 }
 
-// Walks two lists in pieces that are contiguous in both.
-template <class Copy>
-void for_each_piece(const SegmentList& a, const SegmentList& b, Copy copy) {
-  uint32_t i = 0, j = 0;
-  uint64_t a_done = 0, b_done = 0;
-  while (i < a.count && j < b.count) {
-    uint64_t bytes = std::min(a.items[i].bytes - a_done, b.items[j].bytes - b_done);
-    copy(pointer(a.items[i].address + a_done), pointer(b.items[j].address + b_done), bytes);
-    a_done += bytes;
-    b_done += bytes;
-    if (a_done == a.items[i].bytes) ++i, a_done = 0;
-    if (b_done == b.items[j].bytes) ++j, b_done = 0;
-  }
-}
-
 struct Vectors {
   iovec items[kMaxSge + 1];
   uint32_t count = 0;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "softhca/clock.h"
+#include "softhca/gpu/copier.h"
 
 namespace softhca {
 
@@ -35,6 +36,18 @@ Peer::Peer(Arena arena, bool self, bool allow_process_vm)
       pid_(static_cast<int>(arena_.header().pid)),
       instance_(arena_.header().instance) {
   if (!self && allow_process_vm) direct_ = reach(arena_.header(), pid_) == Reach::kYes;
+}
+
+Peer::~Peer() {
+  if (pinned_ != nullptr) GpuCopier::get()->unpin_host(pinned_);
+}
+
+void Peer::pin_staging() {
+  GpuCopier* copier = GpuCopier::get();
+  uint64_t staging = arena_.header().staging.load(std::memory_order_acquire);
+  if (pinned_ != nullptr || copier == nullptr || staging == 0) return;
+  void* address = arena_.at<void>(staging);
+  if (copier->pin_host(address, arena_.header().staging_bytes)) pinned_ = address;
 }
 
 bool Peer::probe() const {

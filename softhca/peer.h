@@ -14,6 +14,9 @@ namespace softhca {
 class Peer {
  public:
   Peer(Arena arena, bool self, bool allow_process_vm);
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+  ~Peer();
 
   const Arena& arena() const { return arena_; }
   uint32_t slot() const { return arena_.header().slot; }
@@ -31,6 +34,9 @@ class Peer {
     return &arena_.header().ports[device][number - 1];
   }
 
+  // Page-locks the peer's staging chunks for CUDA, once. Control path.
+  void pin_staging();
+
   // Takes a reference on the registration when key, PD, access and range allow; null otherwise.
   SharedMr* acquire(const ibv_sge& range, uint32_t pd, uint32_t access, uint64_t* address) const;
   static void release(SharedMr* mr) { mr->users.fetch_sub(1, std::memory_order_release); }
@@ -43,6 +49,7 @@ class Peer {
   bool direct_;
   int pid_;
   uint64_t instance_;
+  void* pinned_ = nullptr;
   std::atomic<bool> gone_{false};
   std::atomic<uint64_t> checked_ms_{0};
 };

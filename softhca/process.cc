@@ -109,6 +109,7 @@ Process::Process(Config config, Registry registry, std::shared_ptr<Peer> self)
       instance_(self->instance()),
       self_(std::move(self)),
       heap_(self_->arena()),
+      staging_(self_->arena(), heap_, config_.staging_bytes),
       engine_(std::make_unique<Engine>(*this)),
       faults_(std::make_unique<Faults>(*this)),
       signal_socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {

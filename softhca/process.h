@@ -15,6 +15,7 @@
 #include "softhca/gpu_memory.h"
 #include "softhca/peer.h"
 #include "softhca/registry.h"
+#include "softhca/staging.h"
 
 namespace softhca {
 
@@ -59,10 +60,20 @@ class Process {
   Engine& engine() { return *engine_; }
   Faults& faults() { return *faults_; }
   GpuMemory& gpu() { return gpu_; }
+  Staging& staging() { return staging_; }
   int signal_socket() const { return signal_socket_; }
 
   // The process that holds a slot now, or null. The mapping lives as long as the result.
   std::shared_ptr<Peer> peer(uint32_t slot);
+
+  // Every other process that something here is connected to.
+  template <class Visit>
+  void for_each_peer(Visit visit) {
+    std::lock_guard lock(peers_mutex_);
+    for (auto& [slot, weak] : peers_) {
+      if (std::shared_ptr<Peer> peer = weak.lock()) visit(*peer);
+    }
+  }
 
   SharedPort& port(uint32_t device, uint32_t number) {
     return arena().header().ports[device][number - 1];
@@ -106,6 +117,7 @@ class Process {
   std::shared_ptr<Peer> self_;
   ArenaHeap heap_;
   GpuMemory gpu_{*this};
+  Staging staging_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Faults> faults_;
   int signal_socket_;

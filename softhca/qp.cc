@@ -9,6 +9,7 @@
 #include "softhca/context.h"
 #include "softhca/engine.h"
 #include "softhca/faults.h"
+#include "softhca/gpu/copier.h"
 #include "softhca/qp_state.h"
 
 namespace softhca {
@@ -150,6 +151,10 @@ void connect(Qp& qp) {
   uint32_t slot = qpn_slot(qp.shared->dest_qpn);
   qp.peer = qp.process->peer(slot);
   qp.remote = qp.peer == nullptr ? nullptr : &qp.peer->arena().qp(qpn_index(qp.shared->dest_qpn));
+  if (qp.peer == nullptr || qp.peer->self()) return;
+  // The peer may want copies that only this process can make.
+  qp.process->engine().start();
+  qp.process->gpu().pin_staging();
 }
 
 }  // namespace
@@ -197,6 +202,8 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
     errno = ENOMEM;
     return nullptr;
   }
+  // Before the peer learns the QPN, so that it finds the chunks when it connects.
+  if (GpuCopier::get() != nullptr || !process.config().process_vm) process.staging().ensure();
   Pd& pd = Pd::of(attr->pd);
   // Hardware rounds up; these are the figures that programs read back.
   attr->cap.max_send_sge = std::max(attr->cap.max_send_sge, 1u);

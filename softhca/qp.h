@@ -46,6 +46,12 @@ struct Qp {
   static Qp& of(ibv_qp_ex* qp) { return *reinterpret_cast<Qp*>(qp); }
   ibv_qp* handle() { return &ex.qp_base; }
 
+  int64_t flying_kind = 0;  // of the transfers under way; flight.cc's
+
+  // How long a peer may stay silent: 4.096 us x 2^timeout, for every try. UINT64_MAX: for ever.
+  uint64_t patience_ns() const {
+    return attr.timeout == 0 ? UINT64_MAX : (4096ull << attr.timeout) * (attr.retry_cnt + 1u);
+  }
   // A completion of this QP was taken from its CQ.
   void polled(const Cqe& entry) {
     if (entry.is_send != 0) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "softhca/clock.h"
 #include "softhca/link_model.h"
@@ -175,14 +176,13 @@ Pending SendQueue::progress() {
 
 SendQueue::Step SendQueue::launch(Wqe& wqe, uint64_t now) {
   bool alone = head_ == next_;
-  Flight& flight = wqe.flight != nullptr ? *wqe.flight : scratch_;
+  Flight& flight = wqe.flight != nullptr ? *wqe.flight : *scratch_;
   Verdict verdict = start_transfer(qp_, wqe, flight, alone);
   switch (verdict.kind) {
     case Verdict::kFlying:
-      if (&flight == &scratch_) {
+      if (wqe.flight == nullptr) {
         // First time that this slot flies: from now on it has a flight of its own.
-        wqe.flight = std::make_unique<Flight>(std::move(scratch_));
-        scratch_ = Flight();
+        wqe.flight = std::exchange(scratch_, std::make_unique<Flight>());
       }
       wqe.flying = true;
       ++next_;
@@ -206,8 +206,8 @@ SendQueue::Step SendQueue::unanswered(Wqe& wqe, uint64_t now) {
     head_ = ++next_;
     return finish(wqe, IBV_WC_SUCCESS);
   }
-  uint64_t patience = (4096ull << qp_.attr.timeout) * (qp_.attr.retry_cnt + 1u);
-  if (qp_.attr.timeout != 0 && wqe.deadline == 0) wqe.deadline = now + patience;
+  uint64_t patience = qp_.patience_ns();
+  if (patience != UINT64_MAX && wqe.deadline == 0) wqe.deadline = now + patience;
   if (wqe.deadline != 0 && now >= wqe.deadline) {
     head_ = ++next_;
     return finish(wqe, IBV_WC_RETRY_EXC_ERR);
@@ -233,13 +233,11 @@ SendQueue::Step SendQueue::not_ready(Wqe& wqe, uint64_t now) {
 }
 
 SendQueue::Step SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
-  uint64_t release = head_;
-  if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) qp_.enter_error();
   bool wanted = qp_.sq_sig_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
   if (!wanted && status == IBV_WC_SUCCESS) return Step::kNext;
   Cqe entry = {};
   entry.wr_id = wqe.wr_id;
-  entry.release = release;
+  entry.release = head_;
   entry.status = status;
   entry.opcode = completion_opcode(wqe.opcode);
   entry.qp_num = qp_.shared->qpn;
@@ -250,6 +248,8 @@ SendQueue::Step SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   if (!push_completion(*qp_.process, qp_.process->self(), qp_.send_cq->index, entry, false)) {
     qp_.fatal();
   }
+  // After its own completion come the flushed receives.
+  if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) qp_.enter_error();
   return Step::kNext;
 }
 

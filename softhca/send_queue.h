@@ -61,7 +61,7 @@ class SendQueue {
   std::vector<Wqe> ring_;
   std::vector<ibv_sge> sges_;
   std::vector<uint8_t> inline_;
-  Flight scratch_;
+  std::unique_ptr<Flight> scratch_ = std::make_unique<Flight>();
   // Positions, ever growing: reclaimed <= head (oldest unfinished) <= next (to start) <= tail.
   std::atomic<uint64_t> reclaimed_{0};
   uint64_t head_ = 0;

@@ -166,10 +166,11 @@ struct ArenaHeader {
   uint32_t slot;
   uint32_t pid;
   std::atomic<uint32_t> alive;
-  uint64_t instance;          // random; names this process on the fabric
-  uint64_t instance_address;  // where the owner keeps `instance` in its private memory
-  uint64_t staging;           // offset of the staging chunks, 0 while there are none
-  SharedMutex atomics;        // RDMA atomics on this process's memory
+  uint64_t instance;              // random; names this process on the fabric
+  uint64_t instance_address;      // where the owner keeps `instance` in its private memory
+  std::atomic<uint64_t> staging;  // offset of the staging chunks, 0 while there are none
+  uint64_t staging_bytes;
+  SharedMutex atomics;  // RDMA atomics on this process's memory
   alignas(64) std::atomic<uint32_t> engine_wake;
   std::atomic<uint32_t> engine_sleeps;
   std::atomic<uint32_t> copy_requests_ready;

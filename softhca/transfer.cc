@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "softhca/event_queue.h"
+#include "softhca/flight.h"
 #include "softhca/host_copy.h"
 #include "softhca/qp.h"
 
@@ -179,6 +180,15 @@ CopyResult copy_now(Qp& qp, const Wqe& wqe, const Flight& flight) {
   return write_host(*qp.peer, flight.local, flight.remote);
 }
 
+Verdict complete_receive(Qp& qp, const Wqe& wqe, const Flight& flight) {
+  Cqe entry = receive_completion(qp, wqe, flight);
+  pop_receive(*qp.remote);
+  bool solicited = (wqe.flags & IBV_SEND_SOLICITED) != 0;
+  if (push_completion(*qp.process, *qp.peer, qp.remote->recv_cq, entry, solicited)) return {};
+  fail_remote(qp, IBV_EVENT_QP_FATAL);
+  return finished(IBV_WC_REM_OP_ERR);
+}
+
 Verdict deliver(Qp& qp, Wqe& wqe, Flight& flight, bool alone) {
   if (qp.remote == nullptr || !qp.peer->alive()) return {Verdict::kNoAnswer};
   SharedLock lock(qp.remote->mutex);
@@ -190,27 +200,26 @@ Verdict deliver(Qp& qp, Wqe& wqe, Flight& flight, bool alone) {
   flight.remote.clear();
   Verdict gathered = wqe.sends() ? gather_receive(qp, wqe, flight) : gather_rdma(qp, wqe, flight);
   if (gathered.status != IBV_WC_SUCCESS) return gathered;
+  if (must_fly(qp, flight)) {
+    Verdict verdict = start_flight(qp, wqe, flight, alone);
+    if (verdict.kind == Verdict::kFlying && wqe.consumes_receive()) {
+      flight.recv = receive_completion(qp, wqe, flight);
+      flight.has_recv = true;
+      pop_receive(*qp.remote);
+    }
+    return verdict;
+  }
   if (!alone) return {Verdict::kWaitAlone};
-
   switch (copy_now(qp, wqe, flight)) {
     case CopyResult::kDone:
-      break;
+      return wqe.consumes_receive() ? complete_receive(qp, wqe, flight) : Verdict{};
     case CopyResult::kGone:
       return {Verdict::kNoAnswer};
     case CopyResult::kFault:
     case CopyResult::kForbidden:
-      return finished(IBV_WC_REM_OP_ERR);
+      break;
   }
-  if (wqe.consumes_receive()) {
-    Cqe entry = receive_completion(qp, wqe, flight);
-    pop_receive(*qp.remote);
-    bool solicited = (wqe.flags & IBV_SEND_SOLICITED) != 0;
-    if (!push_completion(*qp.process, *qp.peer, qp.remote->recv_cq, entry, solicited)) {
-      fail_remote(qp, IBV_EVENT_QP_FATAL);
-      return finished(IBV_WC_REM_OP_ERR);
-    }
-  }
-  return {};
+  return finished(IBV_WC_REM_OP_ERR);
 }
 
 }  // namespace
@@ -228,9 +237,5 @@ Verdict start_transfer(Qp& qp, Wqe& wqe, Flight& flight, bool alone) {
   if (verdict.kind != Verdict::kFlying) flight.drop_refs();
   return verdict;
 }
-
-Verdict advance_transfer(Qp&, Flight&) { return {}; }
-
-void abort_transfer(Qp&, Flight&) {}
 
 }  // namespace softhca

@@ -1,5 +1,6 @@
 #include "softhca/work_request.h"
 
+#include "softhca/bounce.h"
 #include "softhca/peer.h"
 
 namespace softhca {
@@ -18,6 +19,9 @@ void SegmentList::truncate(uint64_t length) {
   }
   bytes = kept;
 }
+
+Flight::Flight() = default;
+Flight::~Flight() = default;
 
 void Flight::drop_refs() {
   for (uint32_t i = 0; i < ref_count; ++i) Peer::release(refs[i]);

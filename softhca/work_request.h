@@ -11,6 +11,8 @@
 
 namespace softhca {
 
+class Bounce;
+
 struct Segment {
   uint64_t address;  // in the address space of the process it belongs to
   uint64_t bytes;
@@ -41,14 +43,22 @@ struct SegmentList {
 // What a request holds while it is carried out. Kept per queue slot, so that nothing is allocated
 // once a slot was used.
 struct Flight {
+  Flight();
+  Flight(Flight&&) = delete;
+  ~Flight();
+
   SegmentList local;
   SegmentList remote;
   SharedMr* refs[2 * kMaxSge + 1];
   uint32_t ref_count = 0;
   bool has_recv = false;  // `recv` is owed to the receiver
-  bool inbound = false;   // counted in the remote QP
+  bool solicited = false;
+  bool bouncing = false;  // through staging; else by one lane's copies
   Cqe recv;
   GpuTicket ticket{};
+  uint32_t polls = 0;
+  uint64_t dead_since = 0;  // when the peer was seen gone; 0: it is there
+  std::unique_ptr<Bounce> bounce;
 
   void hold(SharedMr* mr) { refs[ref_count++] = mr; }
   void drop_refs();

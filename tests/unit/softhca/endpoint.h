@@ -1,0 +1,122 @@
+// A device with a PD, a CQ and a QP for tests, driven through the exported verbs alone.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace softhca_test {
+
+// What the other end has to know, as a line of text for a pipe.
+struct Address {
+  uint32_t qpn = 0;
+  uint16_t lid = 0;
+  ibv_gid gid = {};
+};
+
+struct Options {
+  int device = 0;
+  int cqe = 256;
+  uint32_t send_wr = 64;
+  uint32_t recv_wr = 64;
+  ibv_qp_type type = IBV_QPT_RC;
+  bool sig_all = false;
+  bool channel = false;
+  uint8_t timeout = 8;  // 4.096 us x 2^8: about 1 ms a try
+  uint8_t retry_cnt = 7;
+  uint8_t rnr_retry = 7;
+  uint8_t min_rnr_timer = 1;
+  unsigned access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+};
+
+constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+template <class T, int (*Delete)(T*)>
+struct Deleter {
+  void operator()(T* handle) const { Delete(handle); }
+};
+using ContextPtr = std::unique_ptr<ibv_context, Deleter<ibv_context, ibv_close_device>>;
+using PdPtr = std::unique_ptr<ibv_pd, Deleter<ibv_pd, ibv_dealloc_pd>>;
+using CqPtr = std::unique_ptr<ibv_cq, Deleter<ibv_cq, ibv_destroy_cq>>;
+using QpPtr = std::unique_ptr<ibv_qp, Deleter<ibv_qp, ibv_destroy_qp>>;
+using MrPtr = std::unique_ptr<ibv_mr, Deleter<ibv_mr, ibv_dereg_mr>>;
+using ChannelPtr =
+    std::unique_ptr<ibv_comp_channel, Deleter<ibv_comp_channel, ibv_destroy_comp_channel>>;
+
+ContextPtr open_device(int index);
+
+class Endpoint {
+ public:
+  explicit Endpoint(const Options& options = {});
+
+  ibv_context* context() { return context_.get(); }
+  ibv_pd* pd() { return pd_.get(); }
+  ibv_cq* cq() { return cq_.get(); }
+  ibv_qp* qp() { return qp_.get(); }
+  ibv_comp_channel* channel() { return channel_.get(); }
+  void drop_qp() { qp_.reset(); }
+
+  Address address();
+  int to_init();
+  int to_rtr(const Address& peer);
+  int to_rts();
+  int to_state(ibv_qp_state state);
+  // INIT to RTS; asserts.
+  void connect(const Address& peer);
+  ibv_qp_state state();
+
+  MrPtr reg(void* address, size_t bytes, int access = kAllAccess);
+  int recv(uint64_t wr_id, ibv_sge sge);
+  int recv_empty(uint64_t wr_id);
+
+  // Waits for the next completion; status -1 when none comes within the (generous) time.
+  ibv_wc wait();
+  // Whether nothing completes for a moment.
+  bool quiet();
+  // Waits for the next asynchronous event and acknowledges it.
+  ibv_event_type wait_event();
+
+ private:
+  Options options_;
+  ContextPtr context_;
+  PdPtr pd_;
+  ChannelPtr channel_;
+  CqPtr cq_;
+  QpPtr qp_;
+};
+
+// Two endpoints connected with each other.
+struct Pair {
+  explicit Pair(const Options& a_options = {}, const Options& b_options = {});
+  Endpoint a;
+  Endpoint b;
+};
+
+// Registered memory.
+struct Buffer {
+  Buffer(Endpoint& endpoint, size_t size, int access = kAllAccess);
+  ibv_sge sge(size_t offset, size_t length) const;
+  ibv_sge sge() const { return sge(0, bytes.size()); }
+  uint64_t address(size_t offset = 0) const {
+    return reinterpret_cast<uint64_t>(bytes.data()) + offset;
+  }
+  uint32_t rkey() const { return mr->rkey; }
+  void fill(uint8_t seed);
+
+  std::vector<uint8_t> bytes;
+  MrPtr mr;
+};
+
+// A request with one SGE (none when its length is 0), signaled.
+struct Request {
+  Request(ibv_wr_opcode opcode, ibv_sge sge, uint64_t remote = 0, uint32_t rkey = 0);
+  int post(ibv_qp* qp);
+  ibv_sge sge;
+  ibv_send_wr wr = {};
+};
+
+}  // namespace softhca_test
