@@ -1,0 +1,47 @@
+#include "tests/unit/softhca/memory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace softhca_test {
+
+namespace {
+
+uint8_t byte_at(uint8_t seed, size_t i) { return static_cast<uint8_t>(seed + i * 7 + i / 251); }
+
+}  // namespace
+
+Memory::Memory(Endpoint& endpoint, int gpu, size_t bytes) : bytes_(bytes) {
+  if (gpu < 0) {
+    host_.resize(bytes);
+    address_ = reinterpret_cast<uint64_t>(host_.data());
+    mr_ = endpoint.reg(host_.data(), bytes);
+    return;
+  }
+  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
+  driver.api.init(0);
+  device_ = std::make_unique<fake_cuda::DeviceBuffer>(driver, gpu, bytes);
+  address_ = device_->address();
+  // The HCA wants a descriptor, but has nothing that it could do with it.
+  int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  mr_.reset(ibv_reg_dmabuf_mr(endpoint.pd(), 0, bytes, address_, fd, kAllAccess));
+  close(fd);
+}
+
+uint8_t* Memory::view() const {
+  return device_ == nullptr ? const_cast<uint8_t*>(host_.data())
+                            : reinterpret_cast<uint8_t*>(device_->view());
+}
+
+void Memory::fill(uint8_t seed) {
+  for (size_t i = 0; i < bytes_; ++i) view()[i] = byte_at(seed, i);
+}
+
+size_t Memory::mismatch(uint8_t seed) const {
+  for (size_t i = 0; i < bytes_; ++i) {
+    if (view()[i] != byte_at(seed, i)) return i;
+  }
+  return bytes_;
+}
+
+}  // namespace softhca_test

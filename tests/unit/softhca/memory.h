@@ -1,0 +1,41 @@
+// Registered memory of the host or of a (fake) GPU, filled and compared alike.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/fake_cuda/fake_driver.h"
+#include "tests/unit/softhca/endpoint.h"
+
+namespace softhca_test {
+
+class Memory {
+ public:
+  // `gpu`: a device of the fake driver, which is loaded then; -1 for host memory.
+  Memory(Endpoint& endpoint, int gpu, size_t bytes);
+
+  uint64_t address(size_t offset = 0) const { return address_ + offset; }
+  ibv_sge sge(size_t offset, size_t length) const {
+    return {address(offset), static_cast<uint32_t>(length), mr_->lkey};
+  }
+  ibv_sge sge() const { return sge(0, bytes_); }
+  uint32_t rkey() const { return mr_->rkey; }
+  bool registered() const { return mr_ != nullptr; }
+
+  void fill(uint8_t seed);
+  // The first byte that differs from fill(seed), or the size.
+  size_t mismatch(uint8_t seed) const;
+  bool holds(uint8_t seed) const { return mismatch(seed) == bytes_; }
+
+ private:
+  uint8_t* view() const;
+
+  const size_t bytes_;
+  std::vector<uint8_t> host_;
+  std::unique_ptr<fake_cuda::DeviceBuffer> device_;
+  uint64_t address_ = 0;
+  MrPtr mr_;
+};
+
+}  // namespace softhca_test
