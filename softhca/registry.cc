@@ -98,16 +98,7 @@ gdr::Result<Registry> Registry::join(const std::string& fabric, uint64_t instanc
                          " is of another version; remove it or choose another "
                          "\"fabric\" in the configuration");
   }
-  uint64_t own_namespace = pid_namespace();
-  std::error_code ignored;
-  for (uint32_t slot = 1; slot < kMaxSlots; ++slot) {
-    RegistrySlot& entry = table->slots[slot];
-    uint32_t pid = entry.pid.load();
-    if (pid == 0 || entry.pid_namespace != own_namespace) continue;
-    if (process_runs(pid, entry.start_time)) continue;
-    std::filesystem::remove_all(registry.slot_folder(slot), ignored);
-    entry.pid.store(0);
-  }
+  registry.clear_dead();
   for (uint32_t tried = 0; tried < kMaxSlots - 1 && registry.slot_ == 0; ++tried) {
     uint32_t slot = 1 + (table->next + tried) % (kMaxSlots - 1);
     if (table->slots[slot].pid.load() == 0) registry.slot_ = slot;
@@ -118,9 +109,10 @@ gdr::Result<Registry> Registry::join(const std::string& fabric, uint64_t instanc
   RegistrySlot& mine = table->slots[registry.slot_];
   table->next = registry.slot_;
   mine.start_time = read_stat(static_cast<uint32_t>(getpid())).start_time;
-  mine.pid_namespace = own_namespace;
+  mine.pid_namespace = pid_namespace();
   mine.instance = instance;
   mine.pid.store(static_cast<uint32_t>(getpid()));
+  std::error_code ignored;
   std::filesystem::remove_all(registry.slot_folder(registry.slot_), ignored);
   mkdir(registry.slot_folder(registry.slot_).c_str(), 0700);
   flock(*fd, LOCK_UN);
@@ -147,9 +139,24 @@ uint64_t Registry::instance(uint32_t slot) const {
   return table_->slots[slot].instance;
 }
 
+void Registry::clear_dead() {
+  uint64_t own_namespace = pid_namespace();
+  for (uint32_t slot = 1; slot < kMaxSlots; ++slot) {
+    RegistrySlot& entry = table_->slots[slot];
+    uint32_t pid = entry.pid.load();
+    // Processes of another pid namespace cannot be seen from here.
+    if (pid == 0 || slot == slot_ || entry.pid_namespace != own_namespace) continue;
+    if (process_runs(pid, entry.start_time)) continue;
+    std::error_code ignored;
+    std::filesystem::remove_all(slot_folder(slot), ignored);
+    entry.pid.store(0);
+  }
+}
+
 void Registry::leave() {
   if (slot_ == 0) return;
   flock(fd_, LOCK_EX);
+  clear_dead();
   std::error_code ignored;
   std::filesystem::remove_all(slot_folder(slot_), ignored);
   table_->slots[slot_].pid.store(0);

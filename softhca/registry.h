@@ -41,6 +41,8 @@ class Registry {
 
  private:
   Registry() = default;
+  // Under the file lock.
+  void clear_dead();
 
   struct Table;
   std::string folder_;

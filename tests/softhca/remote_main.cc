@@ -1,0 +1,79 @@
+// The other process of a test: one endpoint with one buffer, commanded by lines on stdin; every
+// command is answered by one line. See remote_process.h.
+#include <gtest/gtest.h>
+
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+
+#include "tests/unit/softhca/memory.h"
+
+namespace softhca_test {
+namespace {
+
+class Commands {
+ public:
+  // False for a command that is not known.
+  bool execute(const std::string& name, std::istream& in, std::ostream& out) {
+    if (name == "open") {
+      int gpu = -1;
+      size_t bytes = 0;
+      in >> gpu >> bytes;
+      endpoint_ = std::make_unique<Endpoint>();
+      memory_ = std::make_unique<Memory>(*endpoint_, gpu, bytes);
+      Address address = endpoint_->address();
+      out << address.qpn << ' ' << address.lid << ' ' << memory_->address() << ' '
+          << memory_->rkey();
+    } else if (name == "connect") {
+      Address peer;
+      in >> peer.qpn >> peer.lid;
+      endpoint_->connect(peer);
+      out << "ok";
+    } else if (name == "fill") {
+      memory_->fill(number(in));
+      out << "ok";
+    } else if (name == "mismatch") {
+      out << memory_->mismatch(number(in));
+    } else if (name == "recv") {
+      out << endpoint_->recv(1, memory_->sge());
+    } else if (name == "wait") {
+      out << endpoint_->wait().status;
+    } else if (name == "write" || name == "read") {
+      Request request(name == "read" ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, memory_->sge());
+      in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
+      out << request.post(endpoint_->qp());
+    } else if (name == "state") {
+      out << endpoint_->state();
+    } else {
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  static uint8_t number(std::istream& in) {
+    unsigned value = 0;
+    in >> value;
+    return static_cast<uint8_t>(value);
+  }
+
+  std::unique_ptr<Endpoint> endpoint_;
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace
+}  // namespace softhca_test
+
+int main() {
+  softhca_test::Commands commands;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    std::istringstream in(line);
+    std::ostringstream out;
+    std::string name;
+    in >> name;
+    if (!commands.execute(name, in, out)) return 2;
+    std::cout << out.str() << std::endl;
+  }
+  return testing::Test::HasFailure() ? 1 : 0;
+}

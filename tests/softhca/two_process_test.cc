@@ -1,0 +1,172 @@
+// Two processes: every mix of host and GPU memory, and a peer that is killed. Run with and without
+// process_vm_writev (staging in its stead).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <tuple>
+
+#include "tests/softhca/remote_process.h"
+#include "tests/unit/softhca/memory.h"
+
+namespace softhca_test {
+namespace {
+
+// More than all staging chunks together, and of no round size.
+constexpr size_t kBytes = (9 << 20) + 13;
+
+class AcrossProcesses : public testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  void SetUp() override { peer_.connect(own_); }
+
+  Endpoint own_;
+  Memory memory_{own_, std::get<0>(GetParam()), kBytes};
+  RemoteProcess peer_{std::get<1>(GetParam()), kBytes};
+};
+
+TEST_P(AcrossProcesses, Write_DataLands) {
+  memory_.fill(1);
+  Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
+  ASSERT_EQ(request.post(own_.qp()), 0);
+  ASSERT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(peer_.ask("mismatch 1"), std::to_string(kBytes));
+}
+
+TEST_P(AcrossProcesses, SeveralWritesUnderWay_AllLandInOrder) {
+  memory_.fill(4);
+  constexpr size_t kPart = 300001;
+  for (uint64_t i = 0; i < 24; ++i) {
+    Request request(IBV_WR_RDMA_WRITE, memory_.sge(i * kPart, kPart), peer_.memory() + i * kPart,
+                    peer_.rkey());
+    request.wr.wr_id = i;
+    ASSERT_EQ(request.post(own_.qp()), 0);
+  }
+  for (uint64_t i = 0; i < 24; ++i) {
+    ibv_wc wc = own_.wait();
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, i);
+  }
+  EXPECT_GE(static_cast<size_t>(peer_.ask_number("mismatch 4")), 24 * kPart);
+}
+
+TEST_P(AcrossProcesses, Send_ReceiveCompletesWithData) {
+  memory_.fill(2);
+  ASSERT_EQ(peer_.ask("recv"), "0");
+  ASSERT_EQ(Request(IBV_WR_SEND, memory_.sge()).post(own_.qp()), 0);
+  EXPECT_EQ(peer_.ask("wait"), "0");
+  EXPECT_EQ(peer_.ask("mismatch 2"), std::to_string(kBytes));
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_P(AcrossProcesses, Read_DataComesBack) {
+  peer_.ask("fill 3");
+  Request request(IBV_WR_RDMA_READ, memory_.sge(), peer_.memory(), peer_.rkey());
+  ASSERT_EQ(request.post(own_.qp()), 0);
+  ASSERT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(memory_.mismatch(3), kBytes);
+}
+
+TEST_P(AcrossProcesses, PeerIdle_ItsMemoryIsReachedAllTheSame) {
+  // The peer makes no call between these two answers.
+  memory_.fill(6);
+  peer_.ask("state");
+  Request request(IBV_WR_RDMA_WRITE, memory_.sge(0, 64), peer_.memory(), peer_.rkey());
+  ASSERT_EQ(request.post(own_.qp()), 0);
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_P(AcrossProcesses, PeerKilled_RetryExceededAndFlushed) {
+  memory_.fill(1);
+  ASSERT_EQ(own_.recv_empty(9), 0);
+  peer_.kill();
+  Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
+  ASSERT_EQ(request.post(own_.qp()), 0);
+  EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(own_.wait().status, IBV_WC_WR_FLUSH_ERR);
+  peer_.reap();
+}
+
+TEST_P(AcrossProcesses, PeerKilledDuringWrites_RetryExceeded) {
+  memory_.fill(1);
+  Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(request.post(own_.qp()), 0);
+  peer_.kill();
+  ASSERT_EQ(request.post(own_.qp()), 0);
+  ibv_wc_status status = IBV_WC_SUCCESS;
+  for (int i = 0; i < 11 && status == IBV_WC_SUCCESS; ++i) status = own_.wait().status;
+  EXPECT_EQ(status, IBV_WC_RETRY_EXC_ERR);
+  peer_.reap();
+}
+
+INSTANTIATE_TEST_SUITE_P(HostAndGpu, AcrossProcesses,
+                         testing::Values(std::tuple(-1, -1), std::tuple(-1, 0), std::tuple(0, -1),
+                                         std::tuple(0, 1)),
+                         [](const auto& ends) {
+                           auto name = [](int gpu) { return gpu < 0 ? "Host" : "Gpu"; };
+                           return std::string(name(std::get<0>(ends.param))) + "To" +
+                                  name(std::get<1>(ends.param));
+                         });
+
+TEST(Gone, PeerEnded_ZeroByteWriteHasNoAnswer) {
+  Endpoint own;
+  RemoteProcess peer(-1, 64);
+  peer.connect(own);
+  ASSERT_EQ(peer.finish(), 0);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(own.qp()), 0);
+  EXPECT_EQ(own.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST(Gone, ConnectedToAQpOfAnEndedProcess_NoAnswer) {
+  Endpoint own;
+  RemoteProcess peer(-1, 64);
+  Address address = peer.address();
+  ASSERT_EQ(peer.finish(), 0);
+  own.connect(address);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(own.qp()), 0);
+  EXPECT_EQ(own.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST(Gone, KilledProcess_ItsFilesGoWithTheNextOne) {
+  Endpoint own;
+  RemoteProcess killed(-1, 64);
+  // Its folder is named by its slot, the upper bits of its QPNs.
+  std::filesystem::path folder = "/dev/shm/softhca-" + std::to_string(getuid()) + "-" + FABRIC +
+                                 "/" + std::to_string(killed.address().qpn >> 14);
+  ASSERT_TRUE(std::filesystem::exists(folder / "arena"));
+  killed.kill();
+  killed.reap();
+  RemoteProcess next(-1, 64);
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST(Keys, OfAnotherProcess_RemoteAccessErrorAndItsQpStops) {
+  Endpoint own;
+  RemoteProcess peer(-1, 64);
+  peer.connect(own);
+  Memory memory(own, -1, 64);
+  // A key of ours means nothing there.
+  Request request(IBV_WR_RDMA_WRITE, memory.sge(), memory.address(), memory.rkey());
+  ASSERT_EQ(request.post(own.qp()), 0);
+  EXPECT_EQ(own.wait().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(peer.ask_number("state"), IBV_QPS_ERR);
+}
+
+TEST(BothWays, AtOnce_NeitherWaitsForTheOther) {
+  Endpoint own;
+  RemoteProcess peer(0, kBytes);
+  peer.connect(own);
+  Memory memory(own, 1, kBytes);
+  memory.fill(1);
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_EQ(
+        peer.ask("write " + std::to_string(memory.address()) + " " + std::to_string(memory.rkey())),
+        "0");
+    Request request(IBV_WR_RDMA_WRITE, memory.sge(), peer.memory(), peer.rkey());
+    ASSERT_EQ(request.post(own.qp()), 0);
+    EXPECT_EQ(own.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(peer.ask("wait"), "0");
+  }
+}
+
+}  // namespace
+}  // namespace softhca_test
