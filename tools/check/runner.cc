@@ -1,0 +1,85 @@
+#include "tools/check/runner.h"
+
+#include <signal.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "tools/common/exit_codes.h"
+
+namespace gdr::tools {
+namespace {
+using Verdict = CaseResult::Verdict;
+using End = RankOutcome::End;
+
+// How telling an outcome is: a crash explains the other ranks' complaints, not the other way.
+int weight(const RankOutcome& outcome) {
+  switch (outcome.end) {
+    case End::kKilled:
+      return 4;
+    case End::kHung:
+      return 3;
+    case End::kExited:
+      return outcome.exit_code == kExitOk ? 0 : 2;
+    case End::kEnded:
+      return 1;
+  }
+  return 0;
+}
+
+bool died_as_planned(const CheckCase& check, const RankOutcome& outcome) {
+  return outcome.rank == check.killed_rank && outcome.end == End::kKilled &&
+         outcome.signal == SIGKILL;
+}
+
+std::string text_of(const RankOutcome& outcome) {
+  if (outcome.end == End::kKilled) {
+    return fmt::format("crash: rank {} got signal {} ({}) while {}", outcome.rank, outcome.signal,
+                       strsignal(outcome.signal), outcome.state);
+  }
+  if (outcome.end == End::kHung) {
+    return fmt::format("hang: rank {} was {}", outcome.rank, outcome.state);
+  }
+  return outcome.report.empty() ? describe(outcome) : outcome.report;
+}
+}  // namespace
+
+CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcomes) {
+  const RankOutcome* worst = nullptr;
+  for (const RankOutcome& outcome : outcomes) {
+    if (outcome.well() || died_as_planned(check, outcome)) continue;
+    if (outcome.end == End::kExited && outcome.exit_code == kExitSkipped) {
+      return {Verdict::kSkipped, outcome.report};
+    }
+    if (worst == nullptr || weight(outcome) > weight(*worst)) worst = &outcome;
+  }
+  if (worst == nullptr) return {};
+  return {Verdict::kFailed, text_of(*worst)};
+}
+
+CaseResult run_case(const CheckCase& check, const CheckOptions& options) {
+  GroupSpec spec;
+  spec.nranks = check.ranks;
+  spec.local.resize(static_cast<size_t>(check.ranks));
+  std::iota(spec.local.begin(), spec.local.end(), 0);
+  spec.patience_seconds = options.timeout_seconds;
+  spec.outlive_deaths = check.killed_rank >= 0;
+  spec.total_seconds = 3 * options.timeout_seconds;
+  if (spec.outlive_deaths) spec.total_seconds += 2 * options.peer_death_seconds;
+  Clock::time_point start = Clock::now();
+  auto outcomes = run_group(spec, [&](Rank& rank) {
+    Session session(rank, options);
+    check.run(session);
+    return kExitOk;
+  });
+  CaseResult result;
+  if (outcomes) {
+    result = judge(check, *outcomes);
+  } else {
+    result = {Verdict::kFailed, outcomes.error().text};
+  }
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,24 @@
+// Runs conformance cases, each in processes of its own, and judges how they ended.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/check/case.h"
+#include "tools/ranks/rank_group.h"
+
+namespace gdr::tools {
+
+struct CaseResult {
+  enum class Verdict { kOk, kFailed, kSkipped };
+  Verdict verdict = Verdict::kOk;
+  std::string text;  // what was seen, or why it was skipped
+  double seconds = 0;
+};
+
+CaseResult run_case(const CheckCase& check, const CheckOptions& options);
+
+// Exposed for the tests.
+CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcomes);
+
+}  // namespace gdr::tools
