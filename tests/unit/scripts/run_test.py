@@ -1,0 +1,97 @@
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from paths import ROOT
+
+_RUN = ROOT / "run"
+
+_CTEST_LOG = """\
+Test project /tree/build
+      Start  1: bdf_test.Bdf.Parses
+ 1/4 Test  #1: bdf_test.Bdf.Parses ..............   Passed    0.01 sec
+ 2/4 Test  #2: verbs_test.Verbs.Opens ...........***Skipped   0.01 sec
+ 3/4 Test  #3: rail_test.Rail.Opens .............***Failed    0.02 sec
+ 4/4 Test  #4: rail_test.Rail.Closes ............   Passed    0.01 sec
+
+75% tests passed, 1 tests failed out of 4
+
+Total Test time (real) =   0.06 sec
+"""
+_CLEAN_LOG = """\
+1/2 Test #1: a ...   Passed    0.01 sec
+2/2 Test #2: b ...   Passed    0.01 sec
+
+100% tests passed, 0 tests failed out of 2
+"""
+
+
+def _bash(script, *arguments, text=""):
+    """What a script prints that has sourced ./run, with `text` on its descriptor 3."""
+    with tempfile.TemporaryFile("w+") as file:
+        file.write(text)
+        file.seek(0)
+        done = subprocess.run(
+            ["bash", "-c", f'exec 3<&0; source "$0"; {script}', str(_RUN), *arguments],
+            stdin=file, capture_output=True, text=True, check=True)
+        return done.stdout
+
+
+class CountTest(unittest.TestCase):
+
+    def count(self, *logs):
+        with tempfile.TemporaryDirectory(prefix="run test ") as folder:
+            names = []
+            for number, log in enumerate(logs):
+                names.append(str(pathlib.Path(folder) / f"{number}.log"))
+                pathlib.Path(names[-1]).write_text(log)
+            return _bash('for log in "$@"; do count_tests preset "$log"; done; '
+                         'echo "$passed $failed $skipped $broken"', *names).strip()
+
+    def test_MixedLog_Counted_TellsSkippedFromPassed(self):
+        self.assertEqual(self.count(_CTEST_LOG), "2 1 1 0")
+
+    def test_SeveralLogs_Counted_AreSummed(self):
+        self.assertEqual(self.count(_CTEST_LOG, _CLEAN_LOG), "4 1 1 0")
+
+    def test_LogWithoutTests_Counted_IsBroken(self):
+        self.assertEqual(self.count("No tests were found!!!\n"), "0 0 0 1")
+
+
+class FilterTest(unittest.TestCase):
+
+    def test_LinesOfSeveralRanks_Filtered_AppearOnceWithoutPrefix(self):
+        text = ("vm:1:1 [0] NCCL INFO NET/GDR : rail 0\nvm:2:2 [0] NCCL INFO NET/GDR : rail 0\n"
+                "vm:2:9 [1] NCCL WARN NET/GDR : x\n  8  2\n  8  2\n")
+        self.assertEqual(_bash("once_per_rank_line <&3", text=text),
+                         "NET/GDR : rail 0\nNET/GDR : x\n  8  2\n  8  2\n")
+
+
+class CommandTest(unittest.TestCase):
+
+    def run_it(self, *arguments):
+        return subprocess.run([str(_RUN), *arguments], cwd="/", stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False)
+
+    def test_Help_FromAnotherFolder_ListsTheCommands(self):
+        done = self.run_it("help")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("test [PRESET", done.stdout)
+
+    def test_UnknownCommand_Run_IsAUsageError(self):
+        done = self.run_it("tset")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("usage:", done.stderr)
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
+    def test_Scripts_UnderShellcheck_AreClean(self):
+        scripts = [_RUN, ROOT / ".ci" / "run", ROOT / "nccl-tests-config" / "one_host_rank"]
+        done = subprocess.run(["shellcheck", "--severity=warning", *map(str, scripts)],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
