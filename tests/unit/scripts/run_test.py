@@ -34,7 +34,8 @@ def _bash(script, *arguments, text=""):
         file.write(text)
         file.seek(0)
         done = subprocess.run(
-            ["bash", "-c", f'exec 3<&0; source "$0"; {script}', str(_RUN), *arguments],
+            ["bash", "-c", f'exec 3<&0; run="$1"; shift; source "$run"; {script}', "bash",
+             str(_RUN), *arguments],
             stdin=file, capture_output=True, text=True, check=True)
         return done.stdout
 
