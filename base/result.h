@@ -3,9 +3,8 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
-
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace gdr {
 

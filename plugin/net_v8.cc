@@ -84,14 +84,6 @@ ncclResult_t iflush_v8(void* recv_comm, int n, void** data, int* sizes, void** m
   return iflush(recv_comm, buffers, n, request);
 }
 
-ncclResult_t get_device_mr(void*, void*, void**) {
-  return refuse("getDeviceMr", "this plugin has no device offload");
-}
-
-ncclResult_t irecv_consumed(void*, int, void*) {
-  return refuse("irecvConsumed", "this plugin has no device offload");
-}
-
 }  // namespace
 }  // namespace gdr::plugin
 
@@ -113,6 +105,7 @@ extern "C" __attribute__((visibility("default"))) const gdr::abi::ncclNet_v8_t n
     .closeSend = gdr::plugin::close_send,
     .closeRecv = gdr::plugin::close_receive,
     .closeListen = gdr::plugin::close_listen,
-    .getDeviceMr = gdr::plugin::get_device_mr,
-    .irecvConsumed = gdr::plugin::irecv_consumed,
+    // Device offload only. Core calls irecvConsumed after every receive where it is not null.
+    .getDeviceMr = nullptr,
+    .irecvConsumed = nullptr,
 };

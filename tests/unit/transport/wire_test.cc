@@ -1,0 +1,31 @@
+#include "transport/wire.h"
+
+#include <gtest/gtest.h>
+
+namespace gdr::wire {
+namespace {
+
+TEST(Immediate, EveryField_SurvivesEncoding) {
+  for (uint32_t slot : {0u, 1u, 63u}) {
+    for (uint32_t buffer : {0u, 7u}) {
+      for (uint32_t shares : {1u, 2u, 128u}) {
+        for (uint32_t lap : {0u, 0xffffu}) {
+          Immediate back = decode(encode({slot, buffer, shares, lap}));
+          EXPECT_EQ(back.slot, slot);
+          EXPECT_EQ(back.buffer, buffer);
+          EXPECT_EQ(back.shares, shares);
+          EXPECT_EQ(back.lap, lap);
+        }
+      }
+    }
+  }
+}
+
+TEST(Lap, OfGroup_ChangesOncePerRound) {
+  EXPECT_EQ(lap_of(0), lap_of(kSlots - 1));
+  EXPECT_NE(lap_of(0), lap_of(kSlots));
+  EXPECT_EQ(lap_of(uint64_t{kSlots} << 16), 0u);
+}
+
+}  // namespace
+}  // namespace gdr::wire
