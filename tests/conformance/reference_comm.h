@@ -1,0 +1,114 @@
+// Connections of the reference plugin: one TCP socket each, never blocking. The receiver announces
+// each receive ("clear to send"), the sender answers with one frame per buffer, so that data always
+// finds its place.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "plugin/abi/net_v8.h"
+
+namespace gdr::reference {
+
+struct Hello {
+  uint64_t magic = 0x3145434e45524652;
+  uint64_t secret = 0;
+};
+
+// Receiver to sender, for each receive.
+struct ClearToSend {
+  uint32_t sequence = 0;
+  uint32_t buffers = 0;
+  std::array<int32_t, abi::kMaxRecvs> sizes{};
+  std::array<int32_t, abi::kMaxRecvs> tags{};
+};
+
+// Sender to receiver, before each message's bytes.
+struct DataHeader {
+  uint32_t sequence = 0;
+  uint32_t slot = 0;
+  uint32_t bytes = 0;
+};
+
+class Comm;
+
+struct Request {
+  Comm* comm = nullptr;
+  bool done = false;
+  uint32_t sequence = 0;
+  // A send: header and payload, of which `moved` bytes are out.
+  DataHeader header;
+  size_t moved = 0;
+  // A receive: buffers still to be filled.
+  uint32_t left = 0;
+  uint32_t buffers = 1;
+  std::array<char*, abi::kMaxRecvs> data{};
+  std::array<int, abi::kMaxRecvs> room{};
+  std::array<int, abi::kMaxRecvs> sizes{};
+};
+
+// What sending and receiving ends share: the socket, the requests, and what is broken.
+class Comm {
+ public:
+  explicit Comm(UniqueFd fd) : fd_(std::move(fd)) {}
+  virtual ~Comm();
+  virtual void progress() = 0;
+
+  // done, *sizes and the request's end, as the table's test() wants them.
+  abi::ncclResult_t test(Request* request, int* done, int* sizes);
+
+ protected:
+  // Bytes moved; 0 for now none. A dead peer sets broken_.
+  size_t read_some(void* into, size_t bytes);
+  size_t write_some(const void* from, size_t bytes);
+  Request* add_request();
+
+  UniqueFd fd_;
+  bool broken_ = false;
+  std::deque<std::unique_ptr<Request>> requests_;  // in order of posting
+};
+
+class SendComm : public Comm {
+ public:
+  using Comm::Comm;
+  abi::ncclResult_t isend(void* data, int size, int tag, void** request);
+  void progress() override;
+
+ private:
+  struct Waiting {
+    ClearToSend clear;
+    std::array<bool, abi::kMaxRecvs> taken{};
+    uint32_t left = 0;
+  };
+  void read_clear_to_send();
+  bool write_message(Request& request);
+
+  std::deque<Waiting> clears_;
+  ClearToSend partial_;
+  size_t partial_bytes_ = 0;
+};
+
+class RecvComm : public Comm {
+ public:
+  using Comm::Comm;
+  abi::ncclResult_t irecv(int n, void** data, const int* sizes, const int* tags, void** request);
+  void progress() override;
+
+ private:
+  bool read_header();
+  bool read_payload();
+
+  uint32_t next_sequence_ = 0;
+  std::string out_;  // clear-to-sends that the socket did not take yet
+  DataHeader header_;
+  size_t header_bytes_ = 0;
+  Request* filling_ = nullptr;
+  size_t payload_bytes_ = 0;
+};
+
+}  // namespace gdr::reference
