@@ -33,16 +33,12 @@ void Faults::begin() {
   process_.engine().wake();
 }
 
-void Faults::sent(uint32_t device, uint32_t port, uint64_t bytes) {
+void Faults::moved(uint32_t device, uint32_t port, uint64_t bytes) {
   if (!count_bytes_) return;
   for (auto& fault : faults_) {
-    if (fault->config.after_bytes == 0 || fault->device != device || fault->config.port != port) {
-      continue;
-    }
-    uint64_t before = fault->bytes.fetch_add(bytes);
-    if (before + bytes >= fault->config.after_bytes && !fault->happened.load()) {
-      process_.engine().wake();
-    }
+    uint64_t limit = fault->config.after_bytes;
+    if (limit == 0 || fault->device != device || fault->config.port != port) continue;
+    if (fault->bytes.fetch_add(bytes) + bytes >= limit) happen(*fault);
   }
 }
 
@@ -64,10 +60,7 @@ uint64_t Faults::serve() {
   if (begun == 0) return next;
   for (auto& fault : faults_) {
     if (fault->happened.load()) continue;
-    if (fault->config.after_bytes != 0) {
-      if (fault->bytes.load() >= fault->config.after_bytes) happen(*fault);
-      continue;
-    }
+    if (fault->config.after_bytes != 0) continue;
     uint64_t at = begun + static_cast<uint64_t>(fault->config.at_s * 1e9);
     if (now_ns() >= at) {
       happen(*fault);
@@ -79,7 +72,7 @@ uint64_t Faults::serve() {
 }
 
 void Faults::happen(Fault& fault) {
-  fault.happened.store(true);
+  if (fault.happened.exchange(true)) return;
   const FaultConfig& config = fault.config;
   switch (config.kind) {
     case FaultKind::kPortDown:
@@ -93,6 +86,7 @@ void Faults::happen(Fault& fault) {
       break;
     case FaultKind::kQpError:
       process_.fail_qps(fault.device, config.port);
+      process_.engine().wake();  // what is queued is flushed
       break;
     case FaultKind::kRegMrRefused:
       break;  // asked for by registration_error()

@@ -21,8 +21,8 @@ class Faults {
   void begin();
   LinkModel& link(uint32_t device, uint32_t port) { return *links_[device][port - 1]; }
 
-  // Counts what a port sends, where a fault waits for that.
-  void sent(uint32_t device, uint32_t port, uint64_t bytes);
+  // Counts what the requests of a port moved, where a fault waits for that, and lets it happen.
+  void moved(uint32_t device, uint32_t port, uint64_t bytes);
   // 0, or the errno with which a registration on the device is to be refused now.
   int registration_error(uint32_t device) const;
 
@@ -36,6 +36,7 @@ class Faults {
     std::atomic<uint64_t> bytes{0};
     std::atomic<bool> happened{false};
   };
+  // Once.
   void happen(Fault& fault);
 
   Process& process_;

@@ -160,9 +160,11 @@ std::shared_ptr<Peer> Process::peer(uint32_t slot) {
 }
 
 void Process::add_context(Context* context) {
+  {
+    std::lock_guard lock(contexts_mutex_);
+    contexts_.push_back(context);
+  }
   faults_->begin();
-  std::lock_guard lock(contexts_mutex_);
-  contexts_.push_back(context);
 }
 
 void Process::remove_context(Context* context) {

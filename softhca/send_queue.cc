@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "softhca/clock.h"
+#include "softhca/faults.h"
 #include "softhca/link_model.h"
 #include "softhca/qp.h"
 #include "softhca/transfer.h"
@@ -186,6 +187,7 @@ SendQueue::Step SendQueue::launch(Wqe& wqe, uint64_t now) {
       }
       wqe.flying = true;
       ++next_;
+      count_moved(*wqe.flight);
       return Step::kNext;
     case Verdict::kWaitAlone:
       wqe.wait_alone = true;
@@ -198,7 +200,13 @@ SendQueue::Step SendQueue::launch(Wqe& wqe, uint64_t now) {
       break;
   }
   head_ = ++next_;
-  return finish(wqe, verdict.status);
+  finish(wqe, verdict.status);
+  if (verdict.status == IBV_WC_SUCCESS) count_moved(flight);
+  return Step::kNext;
+}
+
+void SendQueue::count_moved(const Flight& flight) {
+  qp_.process->faults().moved(qp_.shared->device, qp_.shared->port, flight.local.bytes);
 }
 
 SendQueue::Step SendQueue::unanswered(Wqe& wqe, uint64_t now) {

@@ -52,6 +52,7 @@ class SendQueue {
   bool retire();
   enum class Step { kNext, kWait };
   Step launch(Wqe& wqe, uint64_t now);
+  void count_moved(const Flight& flight);
   Step unanswered(Wqe& wqe, uint64_t now);
   Step not_ready(Wqe& wqe, uint64_t now);
   Step finish(Wqe& wqe, ibv_wc_status status);

@@ -58,6 +58,20 @@ static_assert(Same<decltype(Api::event_destroy), decltype(cuEventDestroy_v2)>::v
 static_assert(Same<decltype(Api::event_query), decltype(cuEventQuery)>::value);
 static_assert(Same<decltype(Api::event_record), decltype(cuEventRecord)>::value);
 static_assert(Same<decltype(Api::mem_alloc), decltype(cuMemAlloc_v2)>::value);
+static_assert(
+    Same<decltype(Api::mem_get_address_range), decltype(cuMemGetAddressRange_v2)>::value);
+static_assert(Same<decltype(Api::mem_retain_allocation_handle),
+                   decltype(cuMemRetainAllocationHandle)>::value);
+static_assert(Same<decltype(Api::mem_release), decltype(cuMemRelease)>::value);
+static_assert(Same<decltype(Api::mem_address_reserve), decltype(cuMemAddressReserve)>::value);
+static_assert(Same<decltype(Api::mem_address_free), decltype(cuMemAddressFree)>::value);
+static_assert(Same<decltype(Api::mem_map), decltype(cuMemMap)>::value);
+static_assert(Same<decltype(Api::mem_unmap), decltype(cuMemUnmap)>::value);
+static_assert(sizeof(MemoryAccess) == sizeof(CUmemAccessDesc) &&
+              offsetof(MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags) &&
+              offsetof(MemoryLocation, id) == offsetof(CUmemLocation, id));
+static_assert(kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE &&
+              kAccessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 static_assert(Same<decltype(Api::mem_free), decltype(cuMemFree_v2)>::value);
 static_assert(Same<decltype(Api::memcpy_async), decltype(cuMemcpyAsync)>::value);
 static_assert(Same<decltype(Api::memset_d8_async), decltype(cuMemsetD8Async)>::value);
