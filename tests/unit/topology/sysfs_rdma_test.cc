@@ -179,6 +179,7 @@ TEST_F(SysfsRdma, PciPlace_ParentOfAnotherNamespace_IsNothing) {
 
 TEST_F(SysfsRdma, PciPlace_ParentThatIsAPath_IsRefused) {
   fs::path function = device("pci0000:00/0000:00:09.0", "pci");
+  fs::create_directories(root_ / "class/net/a");  // or the paths below would lead nowhere
   link("class/trap/device", function);
   for (const char* parent : {"../trap", "..", ".", "", "\n", "a/../../trap"}) {
     fs::path ibdev = virtual_hca("rxe0", parent);
