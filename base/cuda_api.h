@@ -24,6 +24,17 @@ using DevicePtr = unsigned long long;
 using Context = CUctx_st*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
+using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+
+// CUmemLocation and CUmemAccessDesc.
+struct MemoryLocation {
+  int type;
+  int id;
+};
+struct MemoryAccess {
+  MemoryLocation location;
+  int flags;
+};
 
 inline constexpr Rc kSuccess = 0;
 inline constexpr Rc kErrorInvalidValue = 1;
@@ -49,6 +60,8 @@ inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr int kMemoryTypeDevice = 2;
 inline constexpr int kRangeHandleDmaBufFd = 1;
+inline constexpr int kLocationDevice = 1;
+inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kCaptureModeGlobal = 0;
 inline constexpr int kCaptureModeRelaxed = 2;
 
@@ -95,6 +108,16 @@ struct Api {
   Rc (*mem_host_get_device_pointer)(DevicePtr* device, void* address, unsigned flags);
   Rc (*mem_get_handle_for_address_range)(void* handle, DevicePtr address, size_t bytes, int type,
                                          unsigned long long flags);
+  Rc (*mem_get_address_range)(DevicePtr* base, size_t* bytes, DevicePtr address);
+  Rc (*mem_retain_allocation_handle)(MemoryHandle* handle, void* address);
+  Rc (*mem_release)(MemoryHandle handle);
+  Rc (*mem_address_reserve)(DevicePtr* address, size_t bytes, size_t alignment, DevicePtr hint,
+                            unsigned long long flags);
+  Rc (*mem_address_free)(DevicePtr address, size_t bytes);
+  Rc (*mem_map)(DevicePtr address, size_t bytes, size_t offset, MemoryHandle handle,
+                unsigned long long flags);
+  Rc (*mem_unmap)(DevicePtr address, size_t bytes);
+  Rc (*mem_set_access)(DevicePtr address, size_t bytes, const MemoryAccess* access, size_t count);
   Rc (*pointer_get_attribute)(void* value, int attribute, DevicePtr address);
   Rc (*thread_exchange_stream_capture_mode)(int* mode);
 };
@@ -161,6 +184,17 @@ inline void bind_streams_and_memory(Binder& bind, Api& api) {
   bind("cuThreadExchangeStreamCaptureMode", api.thread_exchange_stream_capture_mode);
 }
 
+inline void bind_virtual_memory(Binder& bind, Api& api) {
+  bind("cuMemGetAddressRange_v2", api.mem_get_address_range);
+  bind("cuMemRetainAllocationHandle", api.mem_retain_allocation_handle);
+  bind("cuMemRelease", api.mem_release);
+  bind("cuMemAddressReserve", api.mem_address_reserve);
+  bind("cuMemAddressFree", api.mem_address_free);
+  bind("cuMemMap", api.mem_map);
+  bind("cuMemUnmap", api.mem_unmap);
+  bind("cuMemSetAccess", api.mem_set_access);
+}
+
 }  // namespace internal
 
 // Fills an Api from a libcuda that the caller opened and keeps open. Unsupported, with the missing
@@ -170,6 +204,7 @@ inline Result<Api> bind(void* library) {
   internal::Binder binder{library, {}};
   internal::bind_devices_and_contexts(binder, api);
   internal::bind_streams_and_memory(binder, api);
+  internal::bind_virtual_memory(binder, api);
   if (!binder.missing.empty()) {
     return fail(Code::kUnsupported, "libcuda.so.1 lacks" + binder.missing +
                                         ": a driver of CUDA 11.7 or newer is needed");

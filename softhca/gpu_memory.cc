@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 #include "softhca/engine.h"
 #include "softhca/gpu/copier.h"
@@ -31,6 +32,14 @@ int GpuMemory::attach(int device, uint64_t bytes) {
   process_.engine().start();
   if (ready_device_.exchange(device) < 0) pin_staging();
   return 0;
+}
+
+std::unique_ptr<GpuWindow> GpuMemory::open_window(int device, void* address, uint64_t bytes) {
+  auto window = GpuCopier::get()->open_window(device, address, bytes);
+  if (window) return std::move(*window);
+  fprintf(stderr, "softhca: cannot map %llu bytes of CUDA device %d for its peers: %s\n",
+          static_cast<unsigned long long>(bytes), device, window.error().text.c_str());
+  return nullptr;
 }
 
 void GpuMemory::pin_staging() {

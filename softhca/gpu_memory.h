@@ -4,6 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+
+#include "softhca/gpu/window.h"
 
 namespace softhca {
 
@@ -17,6 +20,8 @@ class GpuMemory {
   int device_of(const void* address, size_t bytes);
   // Makes a device ready for copies and counts the bytes against the BAR1 limit. 0 or errno.
   int attach(int device, uint64_t bytes);
+  // A mapping that copies by any GPU can use; null after an error that was told on stderr.
+  std::unique_ptr<GpuWindow> open_window(int device, void* address, uint64_t bytes);
   // Page-locks all staging that copies may pass through. Once a device is ready; control path.
   void pin_staging();
   // A device that is ready, or -1.

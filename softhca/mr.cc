@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "softhca/clock.h"
 #include "softhca/context.h"
@@ -24,7 +26,8 @@ namespace {
 
 struct Mr {
   ibv_mr verbs;
-  uint64_t gpu_bytes;  // counted against the BAR1 limit
+  uint64_t gpu_bytes;                 // counted against the BAR1 limit
+  std::unique_ptr<GpuWindow> window;  // of GPU memory; closed when no transfer uses it any more
 };
 
 constexpr uint64_t kDeregisterPatienceNs = 2'000'000'000;
@@ -58,7 +61,7 @@ int pin_host_range(void* address, size_t length, bool writable) {
 }
 
 struct Region {
-  uint64_t address = 0;
+  uint64_t address = 0;  // as the application knows it
   uint64_t length = 0;
   uint64_t iova = 0;
   unsigned access = 0;
@@ -71,7 +74,7 @@ bool access_valid(unsigned access) {
   return (access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)) == 0;
 }
 
-ibv_mr* enter(ibv_pd* pd, const Region& region) {
+ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> window = nullptr) {
   Process& process = *Context::of(pd->context).process;
   int index = process.mr_indices.take();
   SharedMr* shared = index < 0 ? nullptr : &process.arena().mr(static_cast<uint32_t>(index));
@@ -84,7 +87,8 @@ ibv_mr* enter(ibv_pd* pd, const Region& region) {
   shared->access = region.access;
   shared->iova = region.iova;
   shared->length = region.length;
-  shared->address = region.address;
+  shared->address =
+      window == nullptr ? region.address : reinterpret_cast<uint64_t>(window->address());
   shared->gpu = region.gpu;
   uint32_t key = key_of(process.slot(), static_cast<uint32_t>(index),
                         process.registrations.fetch_add(1) * 7 + 1);
@@ -99,6 +103,7 @@ ibv_mr* enter(ibv_pd* pd, const Region& region) {
   mr->verbs.handle = static_cast<uint32_t>(index);
   mr->verbs.lkey = mr->verbs.rkey = key;
   mr->gpu_bytes = region.gpu >= 0 ? region.length : 0;
+  mr->window = std::move(window);
   Pd::of(pd).objects.fetch_add(1);
   return &mr->verbs;
 }
@@ -111,7 +116,10 @@ ibv_mr* enter_gpu(ibv_pd* pd, Region region) {
     errno = error;
     return nullptr;
   }
-  ibv_mr* mr = enter(pd, region);
+  std::unique_ptr<GpuWindow> window =
+      process.gpu().open_window(region.gpu, reinterpret_cast<void*>(region.address), region.length);
+  if (window == nullptr) errno = EIO;
+  ibv_mr* mr = window == nullptr ? nullptr : enter(pd, region, std::move(window));
   if (mr == nullptr) process.gpu().detach(region.length);
   return mr;
 }

@@ -100,6 +100,21 @@ gdr::Status GpuCopier::prepare(int device) {
   return {};
 }
 
+gdr::Result<std::unique_ptr<GpuWindow>> GpuCopier::open_window(int device, void* addr,
+                                                               size_t bytes) {
+  GpuDevice* owner = state_->device(device);
+  if (owner == nullptr) {
+    return gdr::fail(gdr::Code::kInvalidArgument,
+                     "CUDA device " + std::to_string(device) + " is not prepared");
+  }
+  ContextScope scope(state_->api, owner->context());
+  if (scope.rc() != cuda::kSuccess) {
+    return gdr::fail(gdr::Code::kSystem,
+                     "cuCtxPushCurrent failed: " + cuda::error_name(state_->api, scope.rc()));
+  }
+  return GpuWindow::open(state_->api, device, addr, bytes);
+}
+
 gdr::Status GpuCopier::pin_host(void* addr, size_t bytes) {
   std::lock_guard<std::mutex> lock(state_->pinning);
   RelaxedCapture relaxed(state_->api);

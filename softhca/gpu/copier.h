@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/result.h"
+#include "softhca/gpu/window.h"
 
 namespace softhca {
 
@@ -39,6 +40,10 @@ class GpuCopier {
   // Idempotent. The first call for a device may wait for its running kernels; later ones do not.
   gdr::Status prepare(int device);
 
+  // Registration time: where copies of [addr, addr + bytes) find it, whichever GPU makes them.
+  // `device` owns it and is prepared.
+  gdr::Result<std::unique_ptr<GpuWindow>> open_window(int device, void* addr, size_t bytes);
+
   // Connection time: page-locks host memory (staging), without which copies are not asynchronous.
   // Needs a prepared device or a current context. Memory that is page-locked already is left as
   // it is. May wait for running kernels.
@@ -49,7 +54,7 @@ class GpuCopier {
   // hint.
   uint32_t lane(int device, uint32_t hint);
 
-  // Launches a copy between any host and device addresses of this process. Never waits for a
+  // Launches a copy between any host addresses and windows of this process. Never waits for a
   // kernel; host memory that is not page-locked may make it wait for the lane's earlier copies.
   // Thread-safe. An error condemns the lane: see failure().
   gdr::Result<GpuTicket> copy(uint32_t lane, void* dst, const void* src, size_t bytes);

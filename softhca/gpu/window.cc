@@ -9,8 +9,7 @@ namespace cuda = gdr::cuda;
 namespace {
 
 tl::unexpected<gdr::Error> failed(const cuda::Api& api, const char* call, cuda::Rc rc) {
-  return gdr::fail(gdr::Code::kSystem,
-                   std::string(call) + " failed: " + cuda::error_name(api, rc));
+  return gdr::fail(gdr::Code::kSystem, std::string(call) + " failed: " + cuda::error_name(api, rc));
 }
 
 }  // namespace

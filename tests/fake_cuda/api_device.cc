@@ -155,7 +155,10 @@ cuda::Rc cuCtxSetCurrent(cuda::Context context) {
 cuda::Rc cuCtxEnablePeerAccess(cuda::Context peer, unsigned flags) {
   cuda::Rc rc = enter("cuCtxEnablePeerAccess", Kind::kUnsafe);
   if (rc != cuda::kSuccess) return rc;
-  return peer == nullptr || flags != 0 ? cuda::kErrorInvalidValue : cuda::kSuccess;
+  if (peer == nullptr || flags != 0) return cuda::kErrorInvalidValue;
+  std::lock_guard<std::mutex> lock(fake_cuda::current()->mutex);
+  bool added = fake_cuda::current()->friends.insert(peer).second;
+  return added ? cuda::kSuccess : cuda::kErrorPeerAccessAlreadyEnabled;
 }
 
 cuda::Rc cuThreadExchangeStreamCaptureMode(int* mode) {
@@ -171,6 +174,10 @@ void fake_cuda_fail_context(int device, int error) { primary(device)->error = er
 void fake_cuda_set_shut_down(int shut_down) { switches().shut_down = shut_down != 0; }
 void* fake_cuda_view(unsigned long long address) {
   return fake_cuda::device_memory().view("fake_cuda_view", address, 1);
+}
+int fake_cuda_peer_enabled(int device, int peer) {
+  std::lock_guard<std::mutex> lock(primary(device)->mutex);
+  return primary(device)->friends.count(primary(peer)) != 0 ? 1 : 0;
 }
 unsigned long fake_cuda_stream_operations(void) { return switches().stream_operations; }
 }

@@ -73,7 +73,8 @@ cuda::Rc cuMemAlloc_v2(cuda::DevicePtr* address, size_t bytes) {
   cuda::Rc rc = enter("cuMemAlloc", Kind::kWaiting);
   if (rc != cuda::kSuccess) return rc;
   if (bytes == 0) return cuda::kErrorInvalidValue;
-  *address = device_memory().allocate(fake_cuda::current()->device, bytes);
+  *address = device_memory().allocate(fake_cuda::current()->device, bytes,
+                                       switches().virtual_memory);
   return *address == 0 ? cuda::kErrorOutOfMemory : cuda::kSuccess;
 }
 
@@ -185,6 +186,11 @@ cuda::Rc cuMemcpyAsync(cuda::DevicePtr destination, cuda::DevicePtr source, size
   cuda::Rc rc = enter("cuMemcpyAsync", Kind::kContext, stream);
   if (rc != cuda::kSuccess) return rc;
   if (destination == 0 || source == 0) return cuda::kErrorInvalidValue;
+  int device = fake_cuda::current()->device;
+  if (!device_memory().reachable(destination, device) ||
+      !device_memory().reachable(source, device)) {
+    return cuda::kErrorInvalidValue;
+  }
   launch_copy(stream, side(destination, bytes), side(source, bytes), bytes);
   return cuda::kSuccess;
 }

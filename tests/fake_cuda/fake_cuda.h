@@ -24,8 +24,18 @@ void fake_cuda_fail_context(int device, int error);
 // Everything answers CUDA_ERROR_DEINITIALIZED while set, as a driver does during process exit.
 void fake_cuda_set_shut_down(int shut_down);
 
+// While non-zero, allocations are as the virtual-memory API makes them: only the device that is
+// current then reaches them, and copies by another are refused.
+void fake_cuda_set_virtual_memory(int is_virtual);
+
+// Handles of virtual memory that were retained and not released.
+unsigned long fake_cuda_live_handles(void);
+
 // Where the CPU may look at device memory, whose own addresses fault; null if not device memory.
 void* fake_cuda_view(unsigned long long address);
+
+// Whether the device's context was given access to the peer's memory.
+int fake_cuda_peer_enabled(int device, int peer);
 
 // Copies, fills, writes and event records that all streams accepted so far.
 unsigned long fake_cuda_stream_operations(void);

@@ -32,7 +32,10 @@ Driver load_once() {
   find(library, "fake_cuda_set_copy_delay_us", hooks.set_copy_delay_us);
   find(library, "fake_cuda_fail_context", hooks.fail_context);
   find(library, "fake_cuda_set_shut_down", hooks.set_shut_down);
+  find(library, "fake_cuda_set_virtual_memory", hooks.set_virtual_memory);
+  find(library, "fake_cuda_live_handles", hooks.live_handles);
   find(library, "fake_cuda_view", hooks.view);
+  find(library, "fake_cuda_peer_enabled", hooks.peer_enabled);
   find(library, "fake_cuda_stream_operations", hooks.stream_operations);
   return Driver{*api, hooks};
 }

@@ -15,7 +15,10 @@ struct Hooks {
   void (*set_copy_delay_us)(unsigned);
   void (*fail_context)(int, int);
   void (*set_shut_down)(int);
+  void (*set_virtual_memory)(int);
+  unsigned long (*live_handles)();
   void* (*view)(unsigned long long);
+  int (*peer_enabled)(int, int);
   unsigned long (*stream_operations)();
 };
 

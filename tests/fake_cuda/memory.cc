@@ -26,24 +26,95 @@ DeviceMemory::DeviceMemory() {
   next_ = (base_ + kGpuPage - 1) / kGpuPage * kGpuPage;
 }
 
-Address DeviceMemory::allocate(int device, size_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+Address DeviceMemory::take_addresses(size_t bytes) {
   size_t mapped = (bytes + kGpuPage - 1) / kGpuPage * kGpuPage;
   if (next_ + mapped + kGpuPage > base_ + kArenaBytes) return 0;
-  int fd = memfd_create("fake-cuda", MFD_CLOEXEC);
-  if (fd < 0) return 0;
-  void* view = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(mapped)) == 0) {
-    view = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  }
+  Address address = next_;
+  next_ += mapped + kGpuPage;  // an unused page between catches overruns
+  return address;
+}
+
+Address DeviceMemory::reserve(size_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return take_addresses(bytes);
+}
+
+bool DeviceMemory::insert(Address address, Block block) {
+  void* view = mmap(nullptr, block.mapped, PROT_READ | PROT_WRITE, MAP_SHARED, block.fd, 0);
   if (view == MAP_FAILED) {
+    close(block.fd);
+    return false;
+  }
+  block.view = static_cast<char*>(view);
+  blocks_[address] = block;
+  return true;
+}
+
+Address DeviceMemory::allocate(int device, size_t bytes, bool is_virtual) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  size_t mapped = (bytes + kGpuPage - 1) / kGpuPage * kGpuPage;
+  Address address = take_addresses(bytes);
+  int fd = address == 0 ? -1 : memfd_create("fake-cuda", MFD_CLOEXEC);
+  if (fd < 0) return 0;
+  if (ftruncate(fd, static_cast<off_t>(mapped)) != 0) {
     close(fd);
     return 0;
   }
-  Address address = next_;
-  next_ += mapped + kGpuPage;  // an unused page between catches overruns
-  blocks_[address] = Block{device, fd, bytes, mapped, static_cast<char*>(view)};
-  return address;
+  Block block{device, fd, bytes, mapped, nullptr, is_virtual, {device}};
+  return insert(address, block) ? address : 0;
+}
+
+uint64_t DeviceMemory::retain(Address address) {
+  auto found = find(address, 1, true);
+  if (!found || !found->second.is_virtual) return 0;
+  std::lock_guard<std::mutex> lock(mutex_);
+  handles_[next_handle_] =
+      Handle{found->second.device, dup(found->second.fd), found->second.mapped};
+  return next_handle_++;
+}
+
+bool DeviceMemory::release(uint64_t handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = handles_.find(handle);
+  if (found == handles_.end()) return false;
+  close(found->second.fd);
+  handles_.erase(found);
+  return true;
+}
+
+bool DeviceMemory::map(Address address, size_t bytes, uint64_t handle) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  auto found = handles_.find(handle);
+  if (found == handles_.end() || bytes != found->second.mapped) return false;
+  return insert(
+      address, Block{found->second.device, dup(found->second.fd), bytes, bytes, nullptr, true, {}});
+}
+
+bool DeviceMemory::set_access(Address address, size_t bytes, int device) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  for (Address at = address; at < address + bytes;) {
+    auto found = blocks_.find(at);
+    if (found == blocks_.end()) return false;
+    found->second.access.insert(device);
+    at += found->second.mapped;
+  }
+  return true;
+}
+
+std::optional<std::pair<Address, size_t>> DeviceMemory::extent(Address address) {
+  auto found = find(address, 1, true);
+  if (!found) return std::nullopt;
+  return std::make_pair(found->first, found->second.mapped);
+}
+
+bool DeviceMemory::reachable(Address address, int device) {
+  auto found = find(address, 1, true);
+  return !found || !found->second.is_virtual || found->second.access.count(device) != 0;
+}
+
+size_t DeviceMemory::live_handles() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return handles_.size();
 }
 
 bool DeviceMemory::free(Address address) {

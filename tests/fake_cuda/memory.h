@@ -6,6 +6,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <utility>
 
 namespace fake_cuda {
 
@@ -17,9 +19,22 @@ class DeviceMemory {
  public:
   DeviceMemory();
 
-  // 0 when there is no room.
-  Address allocate(int device, size_t bytes);
+  // 0 when there is no room. is_virtual: as made by the virtual-memory API, for its own device.
+  Address allocate(int device, size_t bytes, bool is_virtual);
   bool free(Address address);
+
+  // Virtual memory: a handle holds the backing of an allocation, 0 where that is not virtual.
+  uint64_t retain(Address address);
+  bool release(uint64_t handle);
+  Address reserve(size_t bytes);
+  // Backs a reserved range with the handle's memory, out of every device's reach at first.
+  bool map(Address address, size_t bytes, uint64_t handle);
+  bool set_access(Address address, size_t bytes, int device);
+  // The start and size of the block that holds the address.
+  std::optional<std::pair<Address, size_t>> extent(Address address);
+  // False for virtual memory that `device` was not named for; anything else is reachable.
+  bool reachable(Address address, int device);
+  size_t live_handles();
   // The owner of [address, address + bytes), or -1.
   int device_of(Address address, size_t bytes);
   // The CPU's view of the memory; null if the address was never the GPU's. Aborts, naming `call`,
@@ -36,12 +51,24 @@ class DeviceMemory {
     size_t asked;   // bytes
     size_t mapped;  // bytes, whole pages of the GPU
     char* view;
+    bool is_virtual;
+    std::set<int> access;  // devices, of virtual memory
   };
+  struct Handle {
+    int device;
+    int fd;
+    size_t mapped;
+  };
+  Address take_addresses(size_t bytes);
+  // A block over `fd`, which it takes; false when it cannot be mapped.
+  bool insert(Address address, Block block);
   // The block that holds the range, of `asked` size or, with whole_pages, of `mapped`.
   std::optional<std::pair<Address, Block>> find(Address address, size_t bytes, bool whole_pages);
 
   std::mutex mutex_;
   std::map<Address, Block> blocks_;
+  std::map<uint64_t, Handle> handles_;
+  uint64_t next_handle_ = 1;
   Address base_ = 0;
   Address next_ = 0;
 };

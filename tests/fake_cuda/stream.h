@@ -19,7 +19,8 @@ struct CUctx_st {
   std::atomic<int> retained{0};
   std::atomic<int> error{0};
   std::mutex mutex;
-  std::set<CUstream_st*> streams;  // guarded by mutex
+  std::set<CUstream_st*> streams;     // guarded by mutex
+  std::set<const CUctx_st*> friends;  // guarded by mutex; contexts whose memory it may reach
 
   // Until all streams' work is done.
   void drain();
