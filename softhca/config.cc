@@ -3,13 +3,13 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <set>
 #include <sstream>
 
@@ -23,6 +23,33 @@ using Json = nlohmann::json;
 
 gdr::Status bad(const std::string& field, const std::string& accepted) {
   return gdr::fail(gdr::Code::kInvalidUsage, "field \"" + field + "\": accepted is " + accepted);
+}
+
+constexpr const char* kName = "a name of at most 40 letters, digits, _ . -";
+
+bool is_name(const std::string& text) {
+  return !text.empty() && text.size() <= 40 && std::ranges::all_of(text, [](unsigned char c) {
+    return isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
+  });
+}
+
+bool is_hex(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+}
+
+bool is_guid(const std::string& text) {
+  std::string digits = text.starts_with("0x") ? text.substr(2) : text;
+  return is_hex(digits) && digits.size() <= 16;
+}
+
+// Domain, bus, device and function, as sysfs writes them: 0000:3b:00.0
+bool is_pci_function(const std::string& text) {
+  std::string digits;
+  for (char c : text) {
+    if (c != ':' && c != '.') digits += static_cast<char>(tolower(c) == c ? c : '!');
+  }
+  return text.size() == 12 && text[4] == ':' && text[7] == ':' && text[10] == '.' &&
+         digits.size() == 9 && is_hex(digits) && text[11] <= '7';
 }
 
 // Reads the fields of one JSON object and complains about those that nobody asked for.
@@ -60,11 +87,11 @@ class Fields {
     }
   }
 
-  void string(const char* name, const char* pattern, const std::string& accepted,
-              std::string* target) {
+  template <class Valid>
+  void string(const char* name, Valid valid, const std::string& accepted, std::string* target) {
     const Json* value = find(name);
     if (value == nullptr) return;
-    if (value->is_string() && std::regex_match(value->get<std::string>(), std::regex(pattern))) {
+    if (value->is_string() && valid(value->get<std::string>())) {
       *target = value->get<std::string>();
     } else {
       note(bad(path(name), accepted));
@@ -151,11 +178,13 @@ gdr::Status read_device(const Json& json, const std::string& path, Config* confi
   DeviceConfig device;
   Fields fields(json, path);
   device.name = "softhca" + std::to_string(config->devices.size());
-  fields.string("name", "[A-Za-z0-9_.-]{1,40}", "a name of at most 40 letters, digits, _ . -",
-                &device.name);
+  fields.string("name", is_name, kName, &device.name);
   fields.integer("ports", 1, kMaxPorts, &device.ports);
   std::string link_layer = "InfiniBand";
-  fields.string("link_layer", "InfiniBand|Ethernet", "\"InfiniBand\" or \"Ethernet\"", &link_layer);
+  fields.string(
+      "link_layer",
+      [](const std::string& text) { return text == "InfiniBand" || text == "Ethernet"; },
+      "\"InfiniBand\" or \"Ethernet\"", &link_layer);
   device.ethernet = link_layer == "Ethernet";
   fields.integer("lid", 1, 0xbfff, &device.lid);
   fields.strings("gids", &device.gids);
@@ -168,12 +197,11 @@ gdr::Status read_device(const Json& json, const std::string& path, Config* confi
   if (device.gids.size() > kMaxGids / 2 - 1) {
     fields.note(bad(fields.path("gids"), "at most 7 addresses"));
   }
-  fields.string("pci", "[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-7]",
-                "a PCI function such as \"0000:3b:00.0\"", &device.pci);
+  fields.string("pci", is_pci_function, "a PCI function such as \"0000:3b:00.0\"", &device.pci);
   fields.number("numa_node", -1, 1023,
                 [&](double node) { device.numa_node = static_cast<int>(node); });
   std::string guid;
-  fields.string("guid", "(0x)?[0-9a-fA-F]{1,16}", "up to 16 hexadecimal digits", &guid);
+  fields.string("guid", is_guid, "up to 16 hexadecimal digits", &guid);
   device.guid = guid.empty() ? default_guid(device.name) : std::stoull(guid, nullptr, 16);
   fields.number("rate_gbps", 0, 1e5, [&](double rate) { device.rate_gbps = rate; });
   fields.number("latency_us", 0, 1e7, [&](double latency) { device.latency_us = latency; });
@@ -210,13 +238,15 @@ gdr::Status read_fault(const Json& json, const std::string& path, Config* config
   FaultConfig fault;
   Fields fields(json, path);
   std::string kind;
-  fields.string("kind", "port_down|port_up|qp_error|reg_mr_refused|rate",
-                "port_down, port_up, qp_error, reg_mr_refused or rate", &kind);
+  auto known = [](const std::string& text) {
+    return std::ranges::any_of(kKinds, [&](const auto& entry) { return text == entry.first; });
+  };
+  fields.string("kind", known, "port_down, port_up, qp_error, reg_mr_refused or rate", &kind);
   if (kind.empty()) fields.note(bad(fields.path("kind"), "one of the kinds, and needed"));
   for (const auto& [name, value] : kKinds) {
     if (kind == name) fault.kind = value;
   }
-  fields.string("device", ".+", "the name of a device", &fault.device);
+  fields.string("device", is_name, "the name of a device", &fault.device);
   auto device = std::ranges::find(config->devices, fault.device, &DeviceConfig::name);
   if (device == config->devices.end()) {
     fields.note(bad(fields.path("device"), "the name of a device of this configuration"));
@@ -252,8 +282,7 @@ void fill_lids(Config* config) {
 gdr::Result<Config> read(const Json& json) {
   Config config;
   Fields fields(json, "");
-  fields.string("fabric", "[A-Za-z0-9_.-]{1,40}", "a name of at most 40 letters, digits, _ . -",
-                &config.fabric);
+  fields.string("fabric", is_name, kName, &config.fabric);
   fields.boolean("process_vm", &config.process_vm);
   fields.integer("staging_bytes", 512 << 10, 256 << 20, &config.staging_bytes);
   if (fields.find("devices") == nullptr) {
