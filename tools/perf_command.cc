@@ -83,11 +83,13 @@ Status check_options(const PerfOptions& o) {
 // Prints what went wrong, the first cause first, and picks the exit code.
 int conclude(const std::vector<RankOutcome>& outcomes) {
   int code = kExitOk;
-  for (const RankOutcome& outcome : outcomes) {
-    if (outcome.well()) continue;
+  std::string last;
+  for (const RankOutcome& outcome : causes(outcomes)) {
     bool silent = outcome.end == RankOutcome::End::kExited && outcome.report.empty() &&
                   outcome.exit_code == kExitFailed;  // wrong data, which the table shows
-    if (!silent) fmt::print(stderr, "nccl-gdr: {}\n", describe(outcome));
+    bool repeats = !outcome.report.empty() && outcome.report == last;
+    if (!silent && !repeats) fmt::print(stderr, "nccl-gdr: {}\n", describe(outcome));
+    last = outcome.report;
     int its = outcome.end == RankOutcome::End::kExited ? outcome.exit_code : kExitFailed;
     code = std::max(code, its);
   }
@@ -117,6 +119,8 @@ void add_sendrecv(CLI::App* perf) {
   command->add_option("--test", options->test, "What to measure")
       ->check(CLI::IsMember({"bw", "lat", "both"}))
       ->capture_default_str();
+  command->add_option("--ranks,--nranks", options->ranks, "Ranks in all: always two")
+      ->check(CLI::Range(2, 2));
   command->add_option("--slots", options->slots, "Message buffers taken in turn when measuring")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -12,21 +12,6 @@ namespace {
 using Verdict = CaseResult::Verdict;
 using End = RankOutcome::End;
 
-// How telling an outcome is: a crash explains the other ranks' complaints, not the other way.
-int weight(const RankOutcome& outcome) {
-  switch (outcome.end) {
-    case End::kKilled:
-      return 4;
-    case End::kHung:
-      return 3;
-    case End::kExited:
-      return outcome.exit_code == kExitOk ? 0 : 2;
-    case End::kEnded:
-      return 1;
-  }
-  return 0;
-}
-
 bool died_as_planned(const CheckCase& check, const RankOutcome& outcome) {
   return outcome.rank == check.killed_rank && outcome.end == End::kKilled &&
          outcome.signal == SIGKILL;
@@ -45,16 +30,15 @@ std::string text_of(const RankOutcome& outcome) {
 }  // namespace
 
 CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcomes) {
-  const RankOutcome* worst = nullptr;
-  for (const RankOutcome& outcome : outcomes) {
-    if (outcome.well() || died_as_planned(check, outcome)) continue;
+  std::vector<RankOutcome> bad = causes(outcomes);
+  std::erase_if(bad, [&](const RankOutcome& outcome) { return died_as_planned(check, outcome); });
+  for (const RankOutcome& outcome : bad) {
     if (outcome.end == End::kExited && outcome.exit_code == kExitSkipped) {
       return {Verdict::kSkipped, outcome.report};
     }
-    if (worst == nullptr || weight(outcome) > weight(*worst)) worst = &outcome;
   }
-  if (worst == nullptr) return {};
-  return {Verdict::kFailed, text_of(*worst)};
+  if (bad.empty()) return {};
+  return {Verdict::kFailed, text_of(bad.front())};
 }
 
 CaseResult run_case(const CheckCase& check, const CheckOptions& options) {
@@ -62,9 +46,10 @@ CaseResult run_case(const CheckCase& check, const CheckOptions& options) {
   spec.nranks = check.ranks;
   spec.local.resize(static_cast<size_t>(check.ranks));
   std::iota(spec.local.begin(), spec.local.end(), 0);
-  spec.patience_seconds = options.timeout_seconds;
+  // A rank waits longer for another rank than that one for the plugin: it knows less.
+  spec.patience_seconds = 2 * options.timeout_seconds;
   spec.outlive_deaths = check.killed_rank >= 0;
-  spec.total_seconds = 3 * options.timeout_seconds;
+  spec.total_seconds = 5 * options.timeout_seconds;
   if (spec.outlive_deaths) spec.total_seconds += 2 * options.peer_death_seconds;
   Clock::time_point start = Clock::now();
   auto outcomes = run_group(spec, [&](Rank& rank) {

@@ -27,6 +27,7 @@ class Rank {
   int rank() const { return place_.rank; }
   int nranks() const { return place_.nranks; }
   double patience_seconds() const { return place_.patience_seconds; }
+  const HostPort& root() const { return place_.root; }
   RankBoard& board() const { return *board_; }
 
   // Every rank gives its bytes and gets all ranks' in rank order. what names the meeting for the

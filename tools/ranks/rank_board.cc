@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <new>
 
@@ -17,7 +18,13 @@ void copy_text(std::string_view text, char* into, size_t capacity) {
 }  // namespace
 
 void RankBoard::set_state(std::string_view text) { copy_text(text, state, kStateBytes); }
-void RankBoard::set_report(std::string_view text) { copy_text(text, report, kReportBytes); }
+void RankBoard::set_report(std::string_view text) {
+  if (reported_at.load() != 0) return;
+  copy_text(text, report, kReportBytes);
+  reported_at.store(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                        std::chrono::steady_clock::now().time_since_epoch())
+                        .count());
+}
 
 void UnmapBoards::operator()(RankBoard* boards) const { munmap(boards, bytes); }
 

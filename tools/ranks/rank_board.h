@@ -16,11 +16,13 @@ struct RankBoard {
   static constexpr size_t kStateBytes = 256;
   static constexpr size_t kReportBytes = 4096;
 
-  std::atomic<uint64_t> heartbeat;  // changes whenever the rank makes progress
-  char state[kStateBytes];          // what the rank is doing; a clause without a full stop
-  char report[kReportBytes];        // why it ended, when not well
+  std::atomic<uint64_t> heartbeat;   // changes whenever the rank makes progress
+  std::atomic<int64_t> reported_at;  // nanoseconds of the system-wide steady clock; 0: not yet
+  char state[kStateBytes];           // what the rank is doing; a clause without a full stop
+  char report[kReportBytes];         // why it ended, when not well
 
   void set_state(std::string_view text);
+  // The first report stays: later ones are consequences.
   void set_report(std::string_view text);
   void beat() { heartbeat.fetch_add(1, std::memory_order_relaxed); }
 };

@@ -10,8 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "tools/common/exit_codes.h"
 #include "tools/ranks/control_server.h"
@@ -48,6 +50,20 @@ double seconds_since(Clock::time_point start) {
   }
   std::fflush(nullptr);
   std::exit(code);
+}
+
+int kind_order(RankOutcome::End end) {
+  switch (end) {
+    case RankOutcome::End::kKilled:
+      return 0;
+    case RankOutcome::End::kHung:
+      return 1;
+    case RankOutcome::End::kExited:
+      return 2;
+    case RankOutcome::End::kEnded:
+      return 3;
+  }
+  return 4;
 }
 
 class Watch {
@@ -113,6 +129,7 @@ std::vector<RankOutcome> Watch::run() {
   for (size_t i = 0; i < children_.size(); ++i) {
     RankOutcome outcome = std::move(children_[i].outcome);
     outcome.report = boards_[i].report;
+    outcome.reported_at = boards_[i].reported_at.load();
     outcome.state = boards_[i].state;
     outcomes.push_back(std::move(outcome));
   }
@@ -179,6 +196,17 @@ Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain
   Watch watch(spec, std::move(*boards), std::move(server));
   if (Status started = watch.start(main); !started) return forward_error(started);
   return watch.run();
+}
+
+std::vector<RankOutcome> causes(const std::vector<RankOutcome>& outcomes) {
+  std::vector<RankOutcome> bad;
+  std::copy_if(outcomes.begin(), outcomes.end(), std::back_inserter(bad),
+               [](const RankOutcome& outcome) { return !outcome.well(); });
+  std::stable_sort(bad.begin(), bad.end(), [](const RankOutcome& a, const RankOutcome& b) {
+    return std::pair(kind_order(a.end), a.reported_at) <
+           std::pair(kind_order(b.end), b.reported_at);
+  });
+  return bad;
 }
 
 std::string describe(const RankOutcome& outcome) {

@@ -30,6 +30,7 @@ struct RankOutcome {
   int exit_code = 0;  // of kExited
   int signal = 0;     // of kKilled
   std::string report;
+  int64_t reported_at = 0;  // as in RankBoard
   std::string state;
 
   bool well() const { return end == End::kExited && exit_code == 0; }
@@ -40,6 +41,10 @@ using RankMain = std::function<int(Rank&)>;
 
 // Fails only when nothing could be started.
 Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain& main);
+
+// The outcomes that are not well, the most telling first: a crash explains the other ranks'
+// complaints, and so does the earliest complaint the later ones.
+std::vector<RankOutcome> causes(const std::vector<RankOutcome>& outcomes);
 
 // "rank 1 was killed by signal 9 (Killed) while ...", for people.
 std::string describe(const RankOutcome& outcome);

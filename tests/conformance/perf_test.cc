@@ -1,0 +1,149 @@
+// nccl-gdr perf over the plugin file TEST_PLUGIN, which the build defines: the reference plugin, or
+// ours over the software HCA.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tests/conformance/run_tool.h"
+
+namespace gdr::reference {
+namespace {
+using nlohmann::json;
+using testing::HasSubstr;
+
+std::string plugin() { return TEST_PLUGIN; }
+
+TEST(PerfSendrecv, SmallSweep_MovesAndVerifiesEverySize) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "0", "-e", "1M", "-f",
+                          "16", "-n", "20", "--json", "-"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  json report = json::parse(run.out);
+  EXPECT_EQ(report["wrong"], 0);
+  EXPECT_GT(report["verified"], 0);
+  ASSERT_EQ(report["bandwidth"].size(), 7u);
+  ASSERT_EQ(report["latency"].size(), 7u);
+  EXPECT_EQ(report["bandwidth"][6]["bytes"], 1 << 20);
+  EXPECT_GT(report["bandwidth"][6]["average_mib_s"], 0);
+  EXPECT_GT(report["latency"][0]["typical_us"], 0);
+  EXPECT_EQ(report["ranks"].size(), 2u);
+}
+
+TEST(PerfSendrecv, Table_EndsInNothingWrong) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-e", "64", "-n", "10"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("BW average[MiB/sec]"));
+  EXPECT_THAT(run.out, HasSubstr("t_typical[usec]"));
+  EXPECT_THAT(run.out, HasSubstr(": 0 wrong\n"));
+}
+
+class EveryRing : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(EveryRing, OddSizes_GiveTheRightSumsEverywhere) {
+  auto [ranks, dtype] = GetParam();
+  ToolRun run =
+      run_tool({"perf", "all_reduce", "--plugin", plugin(),  "--ranks", ranks, "--dtype", dtype,
+                "-b",   "8",          "-e",       "1000000", "-f",      "5",   "-n",      "2",
+                "-w",   "1",          "--slice",  "16K",     "--json",  "-"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  json report = json::parse(run.out);
+  EXPECT_EQ(report["wrong"], 0);
+  ASSERT_EQ(report["results"].size(), 8u);
+  for (const json& row : report["results"]) {
+    EXPECT_GT(row["out_of_place"]["time_us"], 0);
+    EXPECT_EQ(row["in_place"]["wrong"], 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing,
+                         testing::Combine(testing::Values("2", "3", "4"),
+                                          testing::Values("float32", "int32", "float64")));
+
+TEST(PerfAllReduce, Table_HasTheFooterOfNcclTests) {
+  ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "-e", "1K", "-n", "2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("# Out of bounds values : 0 OK"));
+  EXPECT_THAT(run.out, HasSubstr("# Avg bus bandwidth    : "));
+  EXPECT_TRUE(run.out.ends_with(": 0 wrong\n")) << run.out;
+}
+
+TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
+  // A free port, as far as one can know: the run fails loudly if somebody takes it meanwhile.
+  std::string root = "127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
+  auto run_rank = [&](const char* rank) {
+    return run_tool({"perf", "all_reduce", "--plugin", plugin(), "--root", root, "--nranks", "2",
+                     "--rank", rank, "-e", "64K", "-f", "8", "-n", "2"});
+  };
+  ToolRun second;
+  std::thread other([&] { second = run_rank("1"); });
+  ToolRun first = run_rank("0");
+  other.join();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_TRUE(first.out.ends_with(": 0 wrong\n")) << first.out;
+}
+
+// The process of a rank, from the report's head that rank 0 prints.
+pid_t find_rank(const std::string& table, int rank) {
+  std::ifstream in(table);
+  std::string mark = "# rank  " + std::to_string(rank) + " pid ";
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(mark)) return std::stoi(line.substr(mark.size()));
+  }
+  return -1;
+}
+
+TEST(PerfAllReduce, KilledRank_EndsTheRunWithItsName) {
+  std::filesystem::path table =
+      std::filesystem::temp_directory_path() / ("perf_test." + std::to_string(getpid()));
+  pid_t tool = fork();
+  if (tool == 0) {
+    if (std::freopen(table.c_str(), "w", stdout) == nullptr) _exit(99);
+    if (std::freopen((table.string() + ".err").c_str(), "w", stderr) == nullptr) _exit(99);
+    std::string name = plugin();
+    execl(NCCL_GDR_TOOL, NCCL_GDR_TOOL, "perf", "all_reduce", "--plugin", name.c_str(), "-b", "1M",
+          "-e", "1M", "-n", "1000000", nullptr);
+    _exit(98);
+  }
+  pid_t victim = -1;
+  while (victim < 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    victim = find_rank(table, 2);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(victim, SIGKILL);
+  int status = 0;
+  waitpid(tool, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  std::ifstream err(table.string() + ".err");
+  std::string text{std::istreambuf_iterator<char>(err), {}};
+  EXPECT_THAT(text, HasSubstr("rank 2 was killed by signal 9"));
+  std::filesystem::remove(table);
+  std::filesystem::remove(table.string() + ".err");
+}
+
+TEST(Perf, UnusableArguments_EndInTheirExitCodes) {
+  EXPECT_EQ(run_tool({"perf"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"perf", "all_reduce", "-b", "64", "-e", "8"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"perf", "all_reduce", "--dtype", "half"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"perf", "sendrecv", "--root", "nowhere"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", "/no/such/file.so"}).exit_code, 3);
+  EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}).exit_code, 3);
+}
+
+TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-e", "8", "-n", "2"},
+                         {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.err, testing::ContainsRegex(":[0-9]+:[0-9]+ \\[[0-9]+\\] NCCL INFO NET/"));
+}
+}  // namespace
+}  // namespace gdr::reference
