@@ -79,6 +79,11 @@ TEST_F(CopierTest, Prepare_DriverWithAndWithoutStreamWrites_ChoosesCompletion) {
   EXPECT_EQ(copier_->completion(1), expected);
 }
 
+TEST_F(CopierTest, Prepare_TwoDevices_ReachEachOther) {
+  EXPECT_TRUE(driver_.hooks.peer_enabled(0, 1));
+  EXPECT_TRUE(driver_.hooks.peer_enabled(1, 0));
+}
+
 TEST_F(CopierTest, Prepare_NoSuchDevice_NamesIt) {
   gdr::Status beyond = copier_->prepare(2);
   ASSERT_FALSE(beyond);

@@ -88,6 +88,11 @@ TEST_F(CudaDriverTest, Gpu_CopyAndFill_AreDoneOnReturn) {
   fake_.hooks.set_copy_delay_us(2000);
   std::vector<char> out(kBytes, 'x');
   std::vector<char> in(kBytes);
+  // The driver sets so small a source aside and returns at once.
+  EXPECT_TRUE(gpu->copy(memory->get(), out.data(), 8));
+  auto* view =
+      static_cast<char*>(fake_.hooks.view(reinterpret_cast<cuda::DevicePtr>(memory->get())));
+  EXPECT_EQ(std::memcmp(view, out.data(), 8), 0);
   EXPECT_TRUE(gpu->copy(memory->get(), out.data(), kBytes));
   EXPECT_TRUE(gpu->fill(memory->get(), 'y', 100));
   EXPECT_TRUE(gpu->copy(in.data(), memory->get(), kBytes));
