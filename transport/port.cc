@@ -115,11 +115,9 @@ Result<GidEntry> resolve_gid(const VerbsApi& api, ibv_context* context, int port
     return fail_errno(Code::kSystem, "querying port " + where(context, port) + " failed", err);
   }
   if (attr.link_layer != IBV_LINK_LAYER_ETHERNET) {
-    GidEntry entry{};
-    int index = preference.forced_index >= 0 ? preference.forced_index : 0;
-    if (read_gid(api, context, port, index, &entry)) return entry;
-    return fail(Code::kSystem,
-                where(context, port) + " has no GID at index " + std::to_string(index));
+    GidEntry entry{};  // index 0; NCCL_IB_GID_INDEX is for RoCE
+    if (read_gid(api, context, port, 0, &entry)) return entry;
+    return fail(Code::kSystem, where(context, port) + " has no GID at index 0");
   }
   std::vector<GidEntry> entries;
   for (int index = 0; index < attr.gid_tbl_len; ++index) {

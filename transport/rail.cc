@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "base/log.h"
+
 namespace gdr {
 namespace {
 
@@ -13,6 +15,10 @@ Result<wire::RailAddress> resolve_address(const Device& device, const TransportO
   if (!state) return forward_error(state);
   Result<GidEntry> gid = resolve_gid(hca.api(), hca.context(), device.port, options.gid);
   if (!gid) return forward_error(gid);
+  if (std::string lacks = compromise(*gid, options.gid); state->ethernet && !lacks.empty()) {
+    GDR_INFO(log::kNet, "%s:%d GID index %d: %s", hca.name().c_str(), device.port, gid->index,
+             lacks.c_str());
+  }
   wire::RailAddress address{};
   std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
   std::copy(gid->gid.begin(), gid->gid.end(), address.gid.begin());
