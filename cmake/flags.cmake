@@ -2,7 +2,7 @@
 add_library(gdr_flags INTERFACE)
 target_include_directories(gdr_flags INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(gdr_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wvla
-  -fno-semantic-interposition -g)
+  -fno-semantic-interposition)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12 warns of std::string's operator+ without cause (GCC bug 105651).
   target_compile_options(gdr_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
