@@ -58,8 +58,7 @@ static_assert(Same<decltype(Api::event_destroy), decltype(cuEventDestroy_v2)>::v
 static_assert(Same<decltype(Api::event_query), decltype(cuEventQuery)>::value);
 static_assert(Same<decltype(Api::event_record), decltype(cuEventRecord)>::value);
 static_assert(Same<decltype(Api::mem_alloc), decltype(cuMemAlloc_v2)>::value);
-static_assert(
-    Same<decltype(Api::mem_get_address_range), decltype(cuMemGetAddressRange_v2)>::value);
+static_assert(Same<decltype(Api::mem_get_address_range), decltype(cuMemGetAddressRange_v2)>::value);
 static_assert(Same<decltype(Api::mem_retain_allocation_handle),
                    decltype(cuMemRetainAllocationHandle)>::value);
 static_assert(Same<decltype(Api::mem_release), decltype(cuMemRelease)>::value);

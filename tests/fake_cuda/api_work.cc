@@ -73,8 +73,8 @@ cuda::Rc cuMemAlloc_v2(cuda::DevicePtr* address, size_t bytes) {
   cuda::Rc rc = enter("cuMemAlloc", Kind::kWaiting);
   if (rc != cuda::kSuccess) return rc;
   if (bytes == 0) return cuda::kErrorInvalidValue;
-  *address = device_memory().allocate(fake_cuda::current()->device, bytes,
-                                       switches().virtual_memory);
+  *address =
+      device_memory().allocate(fake_cuda::current()->device, bytes, switches().virtual_memory);
   return *address == 0 ? cuda::kErrorOutOfMemory : cuda::kSuccess;
 }
 
