@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "softhca/context.h"
 #include "softhca/engine.h"
@@ -23,7 +24,7 @@ namespace {
 
 // The only global state: null before the first use, and again in a forked child.
 std::atomic<Process*> g_current{nullptr};
-std::mutex* g_join_mutex = new std::mutex;
+std::mutex g_join_mutex;
 
 uint64_t random_instance() {
   uint64_t value = 0;
@@ -34,7 +35,8 @@ uint64_t random_instance() {
 // The child has no arena of its own yet, and must not touch its parent's.
 void forget_parent() {
   g_current.store(nullptr);
-  g_join_mutex = new std::mutex;
+  // Another thread of the parent may have held it.
+  new (&g_join_mutex) std::mutex;
 }
 
 }  // namespace
@@ -60,7 +62,7 @@ Process* Process::current() { return g_current.load(std::memory_order_acquire); 
 
 Process* Process::get() {
   if (Process* process = current()) return process;
-  std::lock_guard lock(*g_join_mutex);
+  std::lock_guard lock(g_join_mutex);
   if (Process* process = current()) return process;
   gdr::Result<Process*> process = join();
   if (!process) {
