@@ -14,15 +14,15 @@ constexpr uint64_t kWord = 8;
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-void store_word(void* to, const void* from) {
-  uint64_t value;
-  memcpy(&value, from, kWord);
+// After everything stored before it. Unaligned it may appear byte by byte.
+void store_word(uint8_t* to, const uint8_t* from) {
   if (reinterpret_cast<uintptr_t>(to) % kWord == 0) {
-    __atomic_store_n(static_cast<uint64_t*>(to), value, __ATOMIC_RELEASE);
-  } else {
-    std::atomic_thread_fence(std::memory_order_release);
-    memcpy(to, &value, kWord);
+    uint64_t value;
+    memcpy(&value, from, kWord);
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to), value, __ATOMIC_RELEASE);
+    return;
   }
+  for (uint64_t i = 0; i < kWord; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
 struct Vectors {

@@ -46,6 +46,8 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
   command->add_option("--memory", o.memory, "Where the data lies")
       ->check(CLI::IsMember({"host"}))
       ->capture_default_str();
+  command->add_flag("--bind,!--no-bind", o.bind,
+                    "Keep each rank on a CPU of its own while measured, if there are enough");
   command->add_option("--root", o.root,
                       "ADDR:PORT where rank 0 listens, to run over several machines; start the "
                       "same command on each with its own --rank");

@@ -6,6 +6,7 @@
 #include "tools/common/pattern.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/columns.h"
+#include "tools/perf/cpu_place.h"
 #include "tools/perf/environment.h"
 #include "tools/perf/ring.h"
 
@@ -82,6 +83,7 @@ Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
   // In-place sums of sums overflow; zeroes keep the arithmetic at its usual speed.
   std::memset(ring_.output(), 0, count * element_.bytes);
   std::memset(ring_.input(), 0, count * element_.bytes);
+  CpuPin pin(environment_.cpu);
   Status done;
   for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_.all_reduce(count, in_place);
   if (done) done = rank_.barrier("timed all-reduces start");

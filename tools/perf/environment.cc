@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "tools/common/nccl_logger.h"
+#include "tools/perf/cpu_place.h"
 
 namespace gdr::tools {
 namespace {
@@ -107,7 +108,13 @@ Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options,
                {"device_name", (*devices)[dev]["name"]}};
   auto all = rank.allgather("plugin loaded", mine.dump());
   if (!all) return forward_error(all);
-  PerfEnvironment environment{std::move(*plugin), dev, {}};
+  int cpu = -1;
+  if (options.bind) {
+    auto chosen = agree_on_cpu(rank);
+    if (!chosen) return forward_error(chosen);
+    cpu = *chosen;
+  }
+  PerfEnvironment environment{std::move(*plugin), dev, cpu, {}};
   if (rank.rank() != 0) return environment;
   json& description = environment.description;
   description["plugin"] = {

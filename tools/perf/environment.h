@@ -15,6 +15,7 @@ namespace gdr::tools {
 struct PerfEnvironment {
   Plugin plugin;
   int dev = 0;
+  int cpu = -1;  // to stay on while measured; -1: none
   // On rank 0 only: plugin, devices and ranks, for the report.
   nlohmann::json description;
 

@@ -24,7 +24,7 @@ class Queue {
       return entry_failed(end_.sends ? "isend" : "irecv", posted_, result);
     }
     if (request == nullptr) return false;
-    in_flight_[posted_++ % depth_] = request;
+    in_flight_[posted_++ % abi::kMaxRequests] = request;
     return true;
   }
 
@@ -32,7 +32,8 @@ class Queue {
   Result<bool> reap() {
     int done = 0;
     int size = 0;
-    abi::ncclResult_t result = end_.net->test(in_flight_[completed_ % depth_], &done, &size);
+    abi::ncclResult_t result =
+        end_.net->test(in_flight_[completed_ % abi::kMaxRequests], &done, &size);
     if (result != abi::ncclSuccess) return entry_failed("test", completed_, result);
     if (done == 0) return false;
     ++completed_;

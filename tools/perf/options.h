@@ -22,6 +22,7 @@ struct PerfOptions {
   double timeout_seconds = 120;
   std::string json;  // a file, "-" for standard output, empty for none
   std::string memory = "host";
+  bool bind = true;  // each rank to a CPU of its own while measured
 
   // Ranks: all on this machine, unless root names where rank 0 serves a run of several machines.
   int ranks = 2;

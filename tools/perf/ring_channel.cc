@@ -33,7 +33,7 @@ Result<bool> RingChannel::post_receive() {
   abi::ncclResult_t result = net_.irecv(recv_comm_, 1, &into, &size, &tag, &mr, &request);
   if (result != abi::ncclSuccess) return entry_failed("irecv", posted_recv_, result);
   if (request == nullptr) return false;
-  recv_requests_[posted_recv_++ % depth_] = request;
+  recv_requests_[posted_recv_++ % abi::kMaxRequests] = request;
   return true;
 }
 
@@ -41,7 +41,7 @@ Result<bool> RingChannel::test_receive() {
   if (received_ == posted_recv_) return false;
   int done = 0;
   int size = 0;
-  abi::ncclResult_t result = net_.test(recv_requests_[received_ % depth_], &done, &size);
+  abi::ncclResult_t result = net_.test(recv_requests_[received_ % abi::kMaxRequests], &done, &size);
   if (result != abi::ncclSuccess) return entry_failed("test of receive", received_, result);
   if (done == 0) return false;
   const Slice& slice = plan_->recv[received_];
@@ -75,14 +75,14 @@ Result<bool> RingChannel::post_send() {
       net_.isend(send_comm_, from, static_cast<int>(slice.count * width), 0, mr, &request);
   if (result != abi::ncclSuccess) return entry_failed("isend", posted_send_, result);
   if (request == nullptr) return false;
-  send_requests_[posted_send_++ % depth_] = request;
+  send_requests_[posted_send_++ % abi::kMaxRequests] = request;
   return true;
 }
 
 Result<bool> RingChannel::test_send() {
   if (sent_ == posted_send_) return false;
   int done = 0;
-  abi::ncclResult_t result = net_.test(send_requests_[sent_ % depth_], &done, nullptr);
+  abi::ncclResult_t result = net_.test(send_requests_[sent_ % abi::kMaxRequests], &done, nullptr);
   if (result != abi::ncclSuccess) return entry_failed("test of send", sent_, result);
   if (done == 0) return false;
   ++sent_;

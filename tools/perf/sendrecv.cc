@@ -6,6 +6,7 @@
 #include "tools/common/link.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/bandwidth.h"
+#include "tools/perf/cpu_place.h"
 #include "tools/perf/environment.h"
 #include "tools/perf/latency.h"
 
@@ -108,6 +109,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
   StreamShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth, 1};
   shape.slots = std::min(options_.slots, slots(bytes));
+  CpuPin pin(environment_.cpu);
   uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
   auto warm = time_stream(end, shape, rank_, yield_every);
   if (!warm) return forward_error(warm);
@@ -144,6 +146,7 @@ Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
 }
 
 Status SendRecv::one_latency(size_t bytes) {
+  CpuPin pin(environment_.cpu);
   PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1),
                       std::max<size_t>(options_.depth, 2)};
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);

@@ -80,9 +80,7 @@ TEST(Tcp, HandleAddress_SurvivesForBothFamilies) {
   EXPECT_EQ(to_string(v6), "[::1]:4712");
 }
 
-TEST(Tcp, HandleWithoutPort_IsRefused) {
-  EXPECT_FALSE(read_address(wire::Handle{}).has_value());
-}
+TEST(Tcp, HandleWithoutPort_IsRefused) { EXPECT_FALSE(read_address(wire::Handle{}).has_value()); }
 
 }  // namespace
 }  // namespace gdr
