@@ -34,12 +34,14 @@ uint8_t* Memory::view() const {
 }
 
 void Memory::fill(uint8_t seed) {
-  for (size_t i = 0; i < bytes_; ++i) view()[i] = byte_at(seed, i);
+  uint8_t* bytes = view();
+  for (size_t i = 0; i < bytes_; ++i) bytes[i] = byte_at(seed, i);
 }
 
 size_t Memory::mismatch(uint8_t seed) const {
+  const uint8_t* bytes = view();
   for (size_t i = 0; i < bytes_; ++i) {
-    if (view()[i] != byte_at(seed, i)) return i;
+    if (bytes[i] != byte_at(seed, i)) return i;
   }
   return bytes_;
 }
