@@ -98,9 +98,9 @@ TEST_P(EveryRing, Run_GivesEveryRankTheSum) {
 
 // Counts below, equal to and not divisible by the ranks; slices below and above a segment.
 INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing,
-                         testing::Combine(testing::Values(0, 1, 2, 3, 4, 7, 100, 1001),
+                         testing::Combine(testing::Values(0, 1, 4, 7, 1001),
                                           testing::Values(2, 3, 4, 7),
-                                          testing::Values(1, 3, 64, 5000)));
+                                          testing::Values(1, 64, 5000)));
 
 TEST(RingPlan, FewElements_LeavesOutEmptyMessages) {
   RingPlan plan = make_ring_plan({0, 1}, 2, 4, 64);
