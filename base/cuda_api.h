@@ -85,6 +85,8 @@ struct Api {
   Rc (*device_can_access_peer)(int* can, Device device, Device peer);
   Rc (*primary_ctx_retain)(Context* context, Device device);
   Rc (*primary_ctx_release)(Device device);
+  Rc (*ctx_create)(Context* context, unsigned flags, Device device);
+  Rc (*ctx_destroy)(Context context);
   Rc (*ctx_push_current)(Context context);
   Rc (*ctx_pop_current)(Context* context);
   Rc (*ctx_get_current)(Context* context);
@@ -155,6 +157,8 @@ inline void bind_devices_and_contexts(Binder& bind, Api& api) {
   bind("cuDeviceCanAccessPeer", api.device_can_access_peer);
   bind("cuDevicePrimaryCtxRetain", api.primary_ctx_retain);
   bind("cuDevicePrimaryCtxRelease_v2", api.primary_ctx_release);
+  bind("cuCtxCreate_v2", api.ctx_create);
+  bind("cuCtxDestroy_v2", api.ctx_destroy);
   bind("cuCtxPushCurrent_v2", api.ctx_push_current);
   bind("cuCtxPopCurrent_v2", api.ctx_pop_current);
   bind("cuCtxGetCurrent", api.ctx_get_current);

@@ -225,6 +225,11 @@ gdr::Status read_gpu(const Json& json, Config* config) {
   Fields fields(json, "gpu");
   fields.boolean("dmabuf", &config->gpu.dmabuf);
   fields.boolean("peermem", &config->gpu.peermem);
+  std::string context = "application";
+  fields.string(
+      "context", [](const std::string& text) { return text == "application" || text == "own"; },
+      "\"application\" or \"own\"", &context);
+  config->gpu.own_context = context == "own";
   fields.integer("bar1_bytes", 0, 1ull << 50, &config->gpu.bar1_bytes);
   return fields.result();
 }

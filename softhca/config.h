@@ -40,6 +40,8 @@ struct DeviceConfig {
 struct GpuConfig {
   bool dmabuf = true;
   bool peermem = true;
+  // Copies run in a CUDA context of the HCA's own, else in the application's.
+  bool own_context = false;
   uint64_t bar1_bytes = 0;  // CUDA memory that may be registered at a time; 0: no limit
 };
 

@@ -23,6 +23,7 @@ int GpuMemory::attach(int device, uint64_t bytes) {
     registered_.fetch_sub(bytes);
     return ENOMEM;
   }
+  GpuCopier::get()->set_own_context(process_.config().gpu.own_context);
   gdr::Status ready = GpuCopier::get()->prepare(device);
   if (!ready) {
     fprintf(stderr, "softhca: cannot use CUDA device %d: %s\n", device, ready.error().text.c_str());

@@ -43,6 +43,7 @@ static_assert(Same<decltype(Api::device_can_access_peer), decltype(cuDeviceCanAc
 static_assert(Same<decltype(Api::primary_ctx_retain), decltype(cuDevicePrimaryCtxRetain)>::value);
 static_assert(
     Same<decltype(Api::primary_ctx_release), decltype(cuDevicePrimaryCtxRelease_v2)>::value);
+static_assert(Same<decltype(Api::ctx_destroy), decltype(cuCtxDestroy_v2)>::value);
 static_assert(Same<decltype(Api::ctx_push_current), decltype(cuCtxPushCurrent_v2)>::value);
 static_assert(Same<decltype(Api::ctx_pop_current), decltype(cuCtxPopCurrent_v2)>::value);
 static_assert(Same<decltype(Api::ctx_get_current), decltype(cuCtxGetCurrent)>::value);

@@ -19,7 +19,7 @@ namespace cuda = gdr::cuda;
 struct GpuCopier::State {
   cuda::Api api;
   std::mutex preparing;
-  GpuCompletion wanted = GpuCompletion::kStreamWrite;          // guarded by preparing
+  GpuWish wanted;                                              // guarded by preparing
   std::array<std::atomic<GpuDevice*>, kMaxDevices> devices{};  // each set once, never freed
   std::mutex pinning;
   std::unordered_set<void*> pinned;  // guarded by pinning; what pin_host() page-locked itself
@@ -107,7 +107,7 @@ gdr::Result<std::unique_ptr<GpuWindow>> GpuCopier::open_window(int device, void*
     return gdr::fail(gdr::Code::kInvalidArgument,
                      "CUDA device " + std::to_string(device) + " is not prepared");
   }
-  ContextScope scope(state_->api, owner->context());
+  ContextScope scope(state_->api, owner->primary());
   if (scope.rc() != cuda::kSuccess) {
     return gdr::fail(gdr::Code::kSystem,
                      "cuCtxPushCurrent failed: " + cuda::error_name(state_->api, scope.rc()));
@@ -189,7 +189,12 @@ gdr::Status GpuCopier::adopt_thread(int device) {
 
 void GpuCopier::set_completion(GpuCompletion completion) {
   std::lock_guard<std::mutex> lock(state_->preparing);
-  state_->wanted = completion;
+  state_->wanted.completion = completion;
+}
+
+void GpuCopier::set_own_context(bool own) {
+  std::lock_guard<std::mutex> lock(state_->preparing);
+  state_->wanted.own_context = own;
 }
 
 GpuCompletion GpuCopier::completion(int device) const {

@@ -70,6 +70,11 @@ class GpuCopier {
   // copy() two calls each.
   gdr::Status adopt_thread(int device);
 
+  // For devices prepared later: copies in a context of our own instead of the application's primary
+  // one. While an application's thread waits inside the driver for a kernel, it may hold the lock
+  // of its context, and a copy that the kernel waits for would never be launched.
+  void set_own_context(bool own);
+
   // For devices prepared later. kEvent serves where the driver refuses stream memory operations,
   // which prepare() also finds out by itself.
   void set_completion(GpuCompletion completion);

@@ -20,14 +20,14 @@ static_assert(kWordStride * GpuCopier::kLanesPerDevice <= kPageBytes);
 namespace cuda = gdr::cuda;
 
 gdr::Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const cuda::Api& api, int ordinal,
-                                                          GpuCompletion wanted) {
+                                                          const GpuWish& wish) {
   std::unique_ptr<GpuDevice> device(new GpuDevice(api, ordinal));
-  gdr::Status status = device->retain_context();
+  gdr::Status status = device->take_context(wish.own_context);
   if (!status) return gdr::forward_error(status);
   ContextScope scope(api, device->context_);
   if (scope.rc() == cuda::kSuccess) {
     status = device->map_done_words();
-    if (status) status = device->make_lanes(wanted);
+    if (status) status = device->make_lanes(wish.completion);
   } else {
     status = device->failed("cuCtxPushCurrent", scope.rc());
   }
@@ -36,24 +36,37 @@ gdr::Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const cuda::Api& api, 
 }
 
 GpuDevice::~GpuDevice() {
-  if (context_ == nullptr) return;
-  {
+  if (context_ != nullptr) {
     ContextScope scope(api_, context_);
     for (std::unique_ptr<Lane>& lane : lanes_) lane.reset();
     if (page_on_gpu_ != 0) api_.mem_host_unregister(page_);
   }
   if (page_ != nullptr) munmap(page_, kPageBytes);
-  api_.primary_ctx_release(device_);
+  if (context_ != nullptr && context_ != primary_) api_.ctx_destroy(context_);
+  if (primary_ != nullptr) api_.primary_ctx_release(device_);
 }
 
-gdr::Status GpuDevice::retain_context() {
+gdr::Status GpuDevice::take_context(bool own) {
   RelaxedCapture relaxed(api_);
   cuda::Rc rc = api_.device_get(&device_, ordinal_);
   if (rc != cuda::kSuccess) return failed("cuDeviceGet", rc);
-  rc = api_.primary_ctx_retain(&context_, device_);
-  if (rc == cuda::kSuccess) return {};
-  context_ = nullptr;
-  return failed("cuDevicePrimaryCtxRetain", rc);
+  rc = api_.primary_ctx_retain(&primary_, device_);
+  if (rc != cuda::kSuccess) {
+    primary_ = nullptr;
+    return failed("cuDevicePrimaryCtxRetain", rc);
+  }
+  if (!own) {
+    context_ = primary_;
+    return {};
+  }
+  rc = api_.ctx_create(&context_, 0, device_);
+  if (rc != cuda::kSuccess) {
+    context_ = nullptr;
+    return failed("cuCtxCreate", rc);
+  }
+  cuda::Context created = nullptr;
+  api_.ctx_pop_current(&created);  // the call left it current in the application's thread
+  return {};
 }
 
 gdr::Status GpuDevice::map_done_words() {
@@ -99,6 +112,7 @@ void GpuDevice::enable_access_to(const GpuDevice& peer) const {
   if (api_.device_can_access_peer(&can, device_, peer.device_) != cuda::kSuccess || can == 0)
     return;
   api_.ctx_enable_peer_access(peer.context_, 0);  // "already enabled" is as good
+  if (peer.context_ != peer.primary_) api_.ctx_enable_peer_access(peer.primary_, 0);
 }
 
 gdr::Status GpuDevice::failed(const char* what, cuda::Rc rc) const {

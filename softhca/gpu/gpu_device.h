@@ -11,10 +11,16 @@
 
 namespace softhca {
 
+// How a device is to be made ready.
+struct GpuWish {
+  GpuCompletion completion = GpuCompletion::kStreamWrite;
+  bool own_context = false;  // else the application's primary one
+};
+
 class GpuDevice {
  public:
   static gdr::Result<std::unique_ptr<GpuDevice>> create(const gdr::cuda::Api& api, int ordinal,
-                                                        GpuCompletion wanted);
+                                                        const GpuWish& wish);
   // Only for a device whose create() did not finish: a ready one lives as long as the process.
   ~GpuDevice();
   GpuDevice(const GpuDevice&) = delete;
@@ -26,12 +32,14 @@ class GpuDevice {
 
   Lane& lane(uint32_t index) { return *lanes_[index]; }
   gdr::cuda::Context context() const { return context_; }
+  // The application's, in which its memory is known.
+  gdr::cuda::Context primary() const { return primary_; }
   GpuCompletion completion() const { return lanes_[0]->completion(); }
 
  private:
   GpuDevice(const gdr::cuda::Api& api, int ordinal) : api_(api), ordinal_(ordinal) {}
 
-  gdr::Status retain_context();
+  gdr::Status take_context(bool own);
   gdr::Status map_done_words();
   gdr::Status make_lanes(GpuCompletion wanted);
   void enable_access_to(const GpuDevice& peer) const;
@@ -40,7 +48,8 @@ class GpuDevice {
   const gdr::cuda::Api& api_;
   const int ordinal_;
   gdr::cuda::Device device_ = 0;
-  gdr::cuda::Context context_ = nullptr;  // retained
+  gdr::cuda::Context primary_ = nullptr;  // the application's, retained
+  gdr::cuda::Context context_ = nullptr;  // of the copies: the same, or our own
   void* page_ = nullptr;                  // page-locked; holds one done word per cache line
   gdr::cuda::DevicePtr page_on_gpu_ = 0;
   std::array<std::unique_ptr<Lane>, GpuCopier::kLanesPerDevice> lanes_;

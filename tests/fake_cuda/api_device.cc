@@ -126,6 +126,26 @@ cuda::Rc cuDevicePrimaryCtxRelease_v2(cuda::Device device) {
   return cuda::kSuccess;
 }
 
+cuda::Rc cuCtxCreate_v2(cuda::Context* context, unsigned flags, cuda::Device device) {
+  cuda::Rc rc = enter("cuCtxCreate", Kind::kQuery);
+  if (rc != cuda::kSuccess) return rc;
+  if (!is_device(device) || flags != 0) return cuda::kErrorInvalidValue;
+  *context = new CUctx_st;
+  (*context)->device = device;
+  fake_cuda::push(*context);
+  return cuda::kSuccess;
+}
+
+cuda::Rc cuCtxDestroy_v2(cuda::Context context) {
+  cuda::Rc rc = enter("cuCtxDestroy", Kind::kQuery);
+  if (rc != cuda::kSuccess) return rc;
+  if (context == primary(context->device)) {
+    fake_cuda::violation("cuCtxDestroy", "a primary context");
+  }
+  delete context;
+  return cuda::kSuccess;
+}
+
 cuda::Rc cuCtxPushCurrent_v2(cuda::Context context) {
   cuda::Rc rc = enter("cuCtxPushCurrent", Kind::kQuery);
   if (rc == cuda::kSuccess) fake_cuda::push(context);

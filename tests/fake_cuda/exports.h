@@ -17,6 +17,8 @@ gdr::cuda::Rc cuDeviceGetPCIBusId(char* text, int size, gdr::cuda::Device device
 gdr::cuda::Rc cuDeviceCanAccessPeer(int* can, gdr::cuda::Device device, gdr::cuda::Device peer);
 gdr::cuda::Rc cuDevicePrimaryCtxRetain(gdr::cuda::Context* context, gdr::cuda::Device device);
 gdr::cuda::Rc cuDevicePrimaryCtxRelease_v2(gdr::cuda::Device device);
+gdr::cuda::Rc cuCtxCreate_v2(gdr::cuda::Context* context, unsigned flags, gdr::cuda::Device device);
+gdr::cuda::Rc cuCtxDestroy_v2(gdr::cuda::Context context);
 gdr::cuda::Rc cuCtxPushCurrent_v2(gdr::cuda::Context context);
 gdr::cuda::Rc cuCtxPopCurrent_v2(gdr::cuda::Context* context);
 gdr::cuda::Rc cuCtxGetCurrent(gdr::cuda::Context* context);

@@ -34,7 +34,7 @@ TEST(Config, EverythingGiven_IsTaken) {
        "rate_gbps": 12.5, "latency_us": 3, "mtu": 1024, "speed_gbps": 100, "max_inline": 64,
        "max_qp": 9, "max_qp_wr": 100},
       {"link_layer": "Ethernet", "gids": ["::ffff:10.1.2.3"]}],
-    "gpu": {"dmabuf": false, "peermem": false, "bar1_bytes": 5},
+    "gpu": {"dmabuf": false, "peermem": false, "bar1_bytes": 5, "context": "own"},
     "faults": [{"kind": "port_down", "device": "a", "port": 2, "after_bytes": 100}]})");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->fabric, "mine");
@@ -53,6 +53,7 @@ TEST(Config, EverythingGiven_IsTaken) {
   EXPECT_EQ(gids[3].gid.raw[10], 0xff);
   EXPECT_EQ(gids[3].gid.raw[15], 3);
   EXPECT_EQ(config->gpu.bar1_bytes, 5u);
+  EXPECT_TRUE(config->gpu.own_context);
   EXPECT_EQ(config->faults[0].after_bytes, 100u);
 }
 
@@ -103,6 +104,7 @@ INSTANTIATE_TEST_SUITE_P(
               R"("devices[0].rate_gbps": accepted is a number)"},
         Wrong{R"({"devices": [{"name": "a"}, {"name": "a"}]})", "a name not used before"},
         Wrong{R"({"devices": {}})", R"("devices": accepted is a list)"},
+        Wrong{R"({"gpu": {"context": "mine"}})", R"("application" or "own")"},
         Wrong{R"({"gpu": {"dmabuf": 1}})", R"("gpu.dmabuf": accepted is true or false)"},
         Wrong{R"({"faults": [{"device": "softhca0"}]})", R"("faults[0].kind")"},
         Wrong{R"({"faults": [{"kind": "port_down", "device": "x"}]})", R"("faults[0].device")"},
