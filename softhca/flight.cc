@@ -84,22 +84,6 @@ Verdict poll_bounce(Qp& qp, Flight& flight) {
   return {Verdict::kFlying};
 }
 
-// The receiver's completion, and the end of all that the flight holds.
-void land(Qp& qp, Flight& flight, bool success) {
-  SharedQp& remote = *qp.remote;
-  if (flight.has_recv) {
-    flight.has_recv = false;
-    SharedLock lock(remote.mutex);
-    if (!success) flight.recv.status = IBV_WC_WR_FLUSH_ERR;
-    uint32_t state = remote.state.load();
-    if (remote.live.load() != 0 && state != IBV_QPS_RESET) {
-      push_completion(*qp.process, *qp.peer, remote.recv_cq, flight.recv, flight.solicited);
-    }
-  }
-  flight.drop_refs();
-  remote.inbound.fetch_sub(1, std::memory_order_release);
-}
-
 }  // namespace
 
 bool must_fly(const Qp& qp, const Flight& flight) {
@@ -123,9 +107,22 @@ Verdict start_flight(Qp& qp, const Wqe& wqe, Flight& flight, bool alone) {
 }
 
 Verdict advance_transfer(Qp& qp, Flight& flight) {
-  Verdict verdict = flight.bouncing ? poll_bounce(qp, flight) : poll_copies(flight);
-  if (verdict.kind == Verdict::kFinished) land(qp, flight, verdict.status == IBV_WC_SUCCESS);
-  return verdict;
+  return flight.bouncing ? poll_bounce(qp, flight) : poll_copies(flight);
+}
+
+void land_transfer(Qp& qp, Flight& flight, bool success) {
+  SharedQp& remote = *qp.remote;
+  if (flight.has_recv) {
+    flight.has_recv = false;
+    SharedLock lock(remote.mutex);
+    if (!success) flight.recv.status = IBV_WC_WR_FLUSH_ERR;
+    uint32_t state = remote.state.load();
+    if (remote.live.load() != 0 && state != IBV_QPS_RESET) {
+      push_completion(*qp.process, *qp.peer, remote.recv_cq, flight.recv, flight.solicited);
+    }
+  }
+  flight.drop_refs();
+  remote.inbound.fetch_sub(1, std::memory_order_release);
 }
 
 void abort_transfer(Qp& qp, Flight& flight) {
@@ -134,7 +131,7 @@ void abort_transfer(Qp& qp, Flight& flight) {
   } else {
     while (poll_copies(flight).kind == Verdict::kFlying) std::this_thread::yield();
   }
-  land(qp, flight, false);
+  land_transfer(qp, flight, false);
 }
 
 }  // namespace softhca

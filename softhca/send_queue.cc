@@ -130,16 +130,23 @@ void SendQueue::clear() {
   reclaimed_.store(head_, std::memory_order_relaxed);
 }
 
-bool SendQueue::retire() {
-  while (head_ != next_) {
-    Wqe& wqe = at(head_);
+void SendQueue::retire() {
+  for (uint64_t position = head_; position != next_; ++position) {
+    Wqe& wqe = at(position);
+    if (wqe.arrived) continue;
     Verdict verdict = advance_transfer(qp_, *wqe.flight);
-    if (verdict.kind == Verdict::kFlying) return false;
-    wqe.flying = false;
-    ++head_;
-    finish(wqe, verdict.status);
+    wqe.arrived = verdict.kind == Verdict::kFinished;
+    wqe.outcome = verdict.status;
   }
-  return true;
+  while (head_ != next_ && at(head_).arrived) {
+    Wqe& wqe = at(head_++);
+    wqe.flying = false;
+    bool success = wqe.outcome == IBV_WC_SUCCESS;
+    land_transfer(qp_, *wqe.flight, success);
+    // What follows an error counts as flushed, although its bytes have arrived.
+    bool stopped = qp_.shared->state.load() == IBV_QPS_ERR;
+    finish(wqe, success && stopped ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
+  }
 }
 
 Pending SendQueue::progress() {

@@ -48,8 +48,8 @@ class SendQueue {
 
  private:
   Wqe& at(uint64_t position) { return ring_[position & (ring_.size() - 1)]; }
-  // False when requests under way have to finish first.
-  bool retire();
+  // Moves on what is under way, and finishes in order what has arrived.
+  void retire();
   enum class Step { kNext, kWait };
   Step launch(Wqe& wqe, uint64_t now);
   void count_moved(const Flight& flight);

@@ -23,7 +23,10 @@ struct Verdict {
 
 // `alone`: nothing earlier of this queue is under way.
 Verdict start_transfer(Qp& qp, Wqe& wqe, Flight& flight, bool alone);
+// Moves a flying transfer on; once it is finished, land_transfer has to follow.
 Verdict advance_transfer(Qp& qp, Flight& flight);
+// The receiver's completion, and the end of all that the flight holds. In the order of posting.
+void land_transfer(Qp& qp, Flight& flight, bool success);
 // Waits until a flying transfer touches memory no more, and forgets it.
 void abort_transfer(Qp& qp, Flight& flight);
 

@@ -78,8 +78,10 @@ struct Wqe {
   ibv_sge* sge;
   uint8_t* inline_data;
 
-  bool flying;      // started, not finished
-  bool wait_alone;  // starts only when everything before it is finished
+  bool flying;            // started, not finished
+  bool arrived;           // flown, but something before it has not
+  ibv_wc_status outcome;  // when arrived
+  bool wait_alone;        // starts only when everything before it is finished
   uint32_t rnr_left;
   uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next two; 0: not waiting
   uint64_t deadline;
@@ -88,7 +90,7 @@ struct Wqe {
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
-    flying = wait_alone = false;
+    flying = arrived = wait_alone = false;
     retry_at = deadline = due = 0;
   }
   bool inlined() const { return (flags & IBV_SEND_INLINE) != 0; }

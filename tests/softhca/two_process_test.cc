@@ -66,6 +66,20 @@ TEST_P(AcrossProcesses, Read_DataComesBack) {
   EXPECT_EQ(memory_.mismatch(3), kBytes);
 }
 
+TEST_P(AcrossProcesses, ReadThenWrite_ReadSeesTheOldBytes) {
+  peer_.ask("fill 3");
+  Memory source(own_, -1, kBytes);
+  source.fill(8);
+  Request read(IBV_WR_RDMA_READ, memory_.sge(), peer_.memory(), peer_.rkey());
+  Request write(IBV_WR_RDMA_WRITE, source.sge(), peer_.memory(), peer_.rkey());
+  ASSERT_EQ(read.post(own_.qp()), 0);
+  ASSERT_EQ(write.post(own_.qp()), 0);
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(memory_.mismatch(3), kBytes);
+  EXPECT_EQ(peer_.ask("mismatch 8"), std::to_string(kBytes));
+}
+
 TEST_P(AcrossProcesses, PeerIdle_ItsMemoryIsReachedAllTheSame) {
   // The peer makes no call between these two answers.
   memory_.fill(6);

@@ -138,30 +138,36 @@ TEST(Inline, LongerThanAsked_RefusedAtPost) {
   EXPECT_EQ(request.post(pair.a.qp()), EINVAL);
 }
 
-// NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest.
+// NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest. Long, so
+// that a word which comes too early is seen.
 TEST(Write, LastWordPolled_RestIsThere) {
+  constexpr size_t kWords = 1 << 18;
+  constexpr uint64_t kRounds = 100;
   Pair pair;
-  Buffer from(pair.a, 64);
-  Buffer to(pair.b, 64);
-  constexpr uint64_t kRounds = 2000;
+  Buffer from(pair.a, kWords * 8);
+  Buffer to(pair.b, kWords * 8);
+  auto* source = reinterpret_cast<uint64_t*>(from.bytes.data());
   auto* words = reinterpret_cast<uint64_t*>(to.bytes.data());
   std::atomic<uint64_t> seen{0};
+  std::atomic<uint64_t> early{0};
   std::thread reader([&] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
-      while (__atomic_load_n(&words[7], __ATOMIC_ACQUIRE) != round) std::this_thread::yield();
-      for (int i = 0; i < 7; ++i) {
-        ASSERT_EQ(words[i], round);
+      while (__atomic_load_n(&words[kWords - 1], __ATOMIC_ACQUIRE) != round) {
+        std::this_thread::yield();
       }
+      if (words[0] != round || words[kWords - 2] != round) early.fetch_add(1);
       seen.store(round);
     }
   });
   for (uint64_t round = 1; round <= kRounds; ++round) {
-    for (int i = 0; i < 8; ++i) reinterpret_cast<uint64_t*>(from.bytes.data())[i] = round;
-    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(pair.a.qp()), 0);
+    source[0] = source[kWords - 2] = source[kWords - 1] = round;
+    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
     ASSERT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
     while (seen.load() != round) std::this_thread::yield();
   }
   reader.join();
+  EXPECT_EQ(early.load(), 0u);
 }
 
 TEST(Unsignaled, Success_NoCompletionUntilASignaledOne) {
