@@ -80,6 +80,7 @@ bool Bounce::start_remote(Qp& qp, Piece& piece) {
     CopyResult result =
         fetch_ ? read_host(*qp.peer, chunk, remote) : write_host(*qp.peer, chunk, remote);
     piece.stage = Stage::kRemote;
+    if (result == CopyResult::kGone) qp.peer->mark_gone();
     return result == CopyResult::kDone;
   }
   CopyOrder order = {piece.chunk, piece.remote, piece.bytes, piece.remote_gpu, fetch_, qp.index};

@@ -28,6 +28,7 @@ class Peer {
 
   // False once the process has gone. Looks at most once a millisecond.
   bool alive();
+  void mark_gone() { gone_.store(true); }
 
   // `number` counts from 1.
   const SharedPort* port(uint32_t device, uint32_t number) const {
