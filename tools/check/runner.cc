@@ -25,6 +25,11 @@ std::string text_of(const RankOutcome& outcome) {
   if (outcome.end == End::kHung) {
     return fmt::format("hang: rank {} was {}", outcome.rank, outcome.state);
   }
+  if (outcome.report.empty() && outcome.end == End::kExited) {
+    // No requirement of ours ended it: the plugin, or a sanitizer in it, called exit.
+    return fmt::format("crash: rank {} ended with exit code {} while {}", outcome.rank,
+                       outcome.exit_code, outcome.state);
+  }
   return outcome.report.empty() ? describe(outcome) : outcome.report;
 }
 }  // namespace

@@ -45,6 +45,12 @@ TEST(Judge, Crash_OutweighsComplaints) {
   EXPECT_THAT(result.text, HasSubstr("inside test()"));
 }
 
+TEST(Judge, ExitFromInsideThePlugin_CountsAsCrash) {
+  CaseResult result =
+      judge(kCase, {outcome(0, End::kExited, 1, "peer gone", 5), outcome(1, End::kExited, 1)});
+  EXPECT_EQ(result.text, "crash: rank 1 ended with exit code 1 while inside test()");
+}
+
 TEST(Judge, Hang_NamesTheCall) {
   CaseResult result = judge(kCase, {outcome(0, End::kExited, 0), outcome(1, End::kHung, 0)});
   EXPECT_EQ(result.text, "hang: rank 1 was inside test()");
