@@ -52,7 +52,7 @@ bool Bounce::start_local(Qp& qp, Piece& piece) {
   }
   GpuCopier& copier = *GpuCopier::get();
   gdr::Result<GpuTicket> ticket =
-      copier.copy(copier.lane(piece.local_gpu, qp.index), to, from, piece.bytes);
+      copier.copy(copier.lane(piece.local_gpu, qp.lane_hint()), to, from, piece.bytes);
   if (ticket) piece.ticket = *ticket;
   piece.ticketed = ticket.has_value();
   return ticket.has_value();
@@ -83,7 +83,8 @@ bool Bounce::start_remote(Qp& qp, Piece& piece) {
     if (result == CopyResult::kGone) qp.peer->mark_gone();
     return result == CopyResult::kDone;
   }
-  CopyOrder order = {piece.chunk, piece.remote, piece.bytes, piece.remote_gpu, fetch_, qp.index};
+  CopyOrder order = {piece.chunk,      piece.remote, piece.bytes,
+                     piece.remote_gpu, fetch_,       qp.lane_hint()};
   piece.request = place_request(*qp.process, *qp.peer, order);
   if (piece.request == nullptr) return qp.peer->alive();  // the ring is full: again later
   piece.stage = Stage::kRemote;

@@ -30,7 +30,7 @@ int64_t kind_of(const Qp& qp, const Wqe& wqe, const Flight& flight) {
 // All pieces into one lane. Finished with an error when the driver refused.
 Verdict launch_copies(Qp& qp, const Wqe& wqe, Flight& flight) {
   GpuCopier& copier = *GpuCopier::get();
-  uint32_t lane = copier.lane(std::max(flight.local.gpu, flight.remote.gpu), qp.index);
+  uint32_t lane = copier.lane(std::max(flight.local.gpu, flight.remote.gpu), qp.lane_hint());
   const SegmentList& to = wqe.fetches() ? flight.local : flight.remote;
   const SegmentList& from = wqe.fetches() ? flight.remote : flight.local;
   bool launched = true;

@@ -88,7 +88,8 @@ class Process {
   std::atomic<Cq*> cqs[kMaxCqs] = {};
   // Registrations need distinct generations: the count of all made so far.
   std::atomic<uint32_t> registrations{0};
-  std::atomic<uint32_t> domains{0};  // protection domains made so far; their handles
+  std::atomic<uint32_t> domains{0};     // protection domains made so far; their handles
+  std::atomic<uint32_t> lane_hints{0};  // given to QPs so far
 
   // Made by devices_of().
   std::mutex devices_mutex;

@@ -48,6 +48,13 @@ struct Qp {
 
   int64_t flying_kind = 0;  // of the transfers under way; flight.cc's
 
+  // Taken at the first copy, so that the QPs which copy spread evenly over a device's lanes,
+  // whatever other QPs were made between them. sq->mutex is held.
+  uint32_t lane_hint() {
+    if (lane_hint_ == kNoHint) lane_hint_ = process->lane_hints.fetch_add(1);
+    return lane_hint_;
+  }
+
   // How long a peer may stay silent: 4.096 us x 2^timeout, for every try. UINT64_MAX: for ever.
   uint64_t patience_ns() const {
     return attr.timeout == 0 ? UINT64_MAX : (4096ull << attr.timeout) * (attr.retry_cnt + 1u);
@@ -66,6 +73,10 @@ struct Qp {
   void enter_error();
   // enter_error() with an IBV_EVENT_QP_FATAL.
   void fatal();
+
+ private:
+  static constexpr uint32_t kNoHint = UINT32_MAX;
+  uint32_t lane_hint_ = kNoHint;
 };
 
 ibv_qp* create_qp(ibv_context* context, ibv_qp_init_attr_ex* attr);
