@@ -143,6 +143,11 @@ void add_all_reduce(CLI::App* perf) {
   command->add_option("--channels", options->channels, "Rings, each with its own connections")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  command
+      ->add_option("--rails", options->rails,
+                   "Devices by index; channel c of every rank uses entry c mod their count, as "
+                   "NCCL does on several rails")
+      ->delimiter(',');
   command->add_option("--slice", options->slice, "Bytes of one message at most")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(size_t{128}, size_t{64} << 20))

@@ -74,6 +74,19 @@ TEST(PerfAllReduce, Table_HasTheFooterOfNcclTests) {
   EXPECT_TRUE(run.out.ends_with(": 0 wrong\n")) << run.out;
 }
 
+TEST(PerfAllReduce, Rails_NameTheDeviceOfEachChannel) {
+  auto run = [&](const char* rails) {
+    return run_tool({"perf", "all_reduce", "--plugin", plugin(), "-e", "64K", "-f", "16", "-n", "2",
+                     "--channels", "3", "--rails", rails});
+  };
+  ToolRun good = run("1,0");
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_TRUE(good.out.ends_with(": 0 wrong\n")) << good.out;
+  ToolRun bad = run("0,99");
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_THAT(bad.err, HasSubstr("device 99"));
+}
+
 TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
   // A free port, as far as one can know: the run fails loudly if somebody takes it meanwhile.
   std::string root = "127.0.0.1:" + std::to_string(20000 + getpid() % 20000);

@@ -34,6 +34,7 @@ class Connector {
   std::string waiting_for() const;
   bool sends(size_t i) const { return specs_[i].from == rank_.rank(); }
   bool receives(size_t i) const { return specs_[i].to == rank_.rank(); }
+  int device_of(size_t i) const { return specs_[i].device < 0 ? dev_ : specs_[i].device; }
 
   Rank& rank_;
   const abi::ncclNet_v8_t& net_;
@@ -48,9 +49,10 @@ Status Connector::listen() {
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (!receives(i)) continue;
     void* comm = nullptr;
-    abi::ncclResult_t result = net_.listen(dev_, handles_[i].data(), &comm);
+    abi::ncclResult_t result = net_.listen(device_of(i), handles_[i].data(), &comm);
     if (result != abi::ncclSuccess) {
-      return fail(Code::kSystem, fmt::format("listen on device {}: {}", dev_, describe(result)));
+      return fail(Code::kSystem,
+                  fmt::format("listen on device {}: {}", device_of(i), describe(result)));
     }
     listeners_[i].reset(comm);
   }
@@ -75,10 +77,10 @@ Result<bool> Connector::poke(size_t i) {
   if (sends(i) && !links_.send[i]) {
     void* comm = nullptr;
     abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-    abi::ncclResult_t result = net_.connect(dev_, handles_[i].data(), &comm, &device);
+    abi::ncclResult_t result = net_.connect(device_of(i), handles_[i].data(), &comm, &device);
     if (result != abi::ncclSuccess) {
       return fail(Code::kRemote, fmt::format("connect to rank {} on device {}: {}", specs_[i].to,
-                                             dev_, describe(result)));
+                                             device_of(i), describe(result)));
     }
     if (comm != nullptr) links_.send[i].reset(comm);
   }
@@ -88,7 +90,7 @@ Result<bool> Connector::poke(size_t i) {
     abi::ncclResult_t result = net_.accept(listeners_[i].get(), &comm, &device);
     if (result != abi::ncclSuccess) {
       return fail(Code::kRemote, fmt::format("accept from rank {} on device {}: {}", specs_[i].from,
-                                             dev_, describe(result)));
+                                             device_of(i), describe(result)));
     }
     if (comm != nullptr) {
       links_.recv[i].reset(comm);

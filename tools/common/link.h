@@ -12,6 +12,7 @@ namespace gdr::tools {
 struct LinkSpec {
   int from = 0;
   int to = 0;
+  int device = -1;  // of both ends; -1: each rank's own
 };
 
 // The ends that this rank holds, in the order of the specs; null where it has no such end.

@@ -36,6 +36,7 @@ struct PerfOptions {
   // all_reduce
   std::string dtype = "float32";
   size_t channels = 2;
+  std::vector<int> rails;     // channel c uses rails[c mod size]; empty: the rank's device for all
   size_t slice = 256u << 10;  // bytes of one message at most
 };
 
