@@ -11,7 +11,7 @@ import unittest
 
 sys.dont_write_bytecode = True
 
-from cluster import BUILD, Network, address, cluster, join  # noqa: E402
+from cluster import BUILD, Network, address, cluster, join, require  # noqa: E402
 from kernel import Missing  # noqa: E402
 
 _TOOL = BUILD / "bin" / "nccl-gdr"
@@ -116,22 +116,22 @@ class TwoMachines(unittest.TestCase):
         jobs[0].wait_for("BW peak", 30)
         return jobs
 
-    # The kernel takes the route away at once, and rxe then refuses the next request locally.
-    def test_interface_down_names_both_ends_and_the_status(self):
+    def expect_both_ends_named(self, fault, status):
+        """The fault is a command on the first machine, about eth1."""
         with cluster(2, Network(nics=2)) as machines:
             jobs = self.start_stream(machines, "--dev 1")
-            machines[0].run("sleep 1; ip link set eth1 down")
+            machines[0].run(fault)
             output = self.expect_error(jobs[0]) + self.expect_error(jobs[1])
-            for part in ("rxe1:1", address(0, 1), address(1, 1), "LOC_QP_OP_ERR"):
+            for part in ("rxe1:1", address(0, 1), address(1, 1), status):
                 self.assertIn(part, output)
 
+    # The kernel takes the route away at once, and rxe then refuses the next request locally.
+    def test_interface_down_names_both_ends_and_the_status(self):
+        self.expect_both_ends_named("sleep 1; ip link set eth1 down", "LOC_QP_OP_ERR")
+
     def test_cable_gone_for_good_names_both_ends_and_the_status(self):
-        with cluster(2, Network(nics=2)) as machines:
-            jobs = self.start_stream(machines, "--dev 1")
-            machines[0].run("tc qdisc replace dev eth1 root netem loss 100%")
-            output = self.expect_error(jobs[0]) + self.expect_error(jobs[1])
-            for part in ("rxe1:1", address(0, 1), address(1, 1), "RETRY_EXC_ERR"):
-                self.assertIn(part, output)
+        self.expect_both_ends_named("tc qdisc replace dev eth1 root netem loss 100%",
+                                    "RETRY_EXC_ERR")
 
     def test_killed_peer_is_an_error(self):
         with cluster(2) as machines:
@@ -156,12 +156,13 @@ def main():
         print("\n".join(_names()))
         return 0
     try:
-        suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:] or _names(),
-                                                              sys.modules["__main__"])
-        result = unittest.TextTestRunner(verbosity=2).run(suite)
+        require()
     except Missing as missing:
         print(f"cannot run: {missing}")
         return 1 if os.environ.get("CI") in ("1", "true") else _SKIPPED
+    suite = unittest.defaultTestLoader.loadTestsFromNames(sys.argv[1:] or _names(),
+                                                          sys.modules["__main__"])
+    result = unittest.TextTestRunner(verbosity=2).run(suite)
     return 0 if result.wasSuccessful() else 1
 
 

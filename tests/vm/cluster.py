@@ -53,12 +53,17 @@ def _set_up(index, network):
     return "\n".join(lines)
 
 
+def require():
+    """The guests' kernel; raises Missing where guests cannot run."""
+    guest.require_tools()
+    return guest_kernel.find(os.environ.get("GDR_VM_KERNEL") or BUILD / "vm-kernel")
+
+
 @contextlib.contextmanager
 def cluster(machines=1, network=Network(), hardware=guest.Hardware()):
     """Yields the machines, up and with their devices; cleans up. When the body fails, the folder
     with the guests' consoles and outputs stays, and its name is printed."""
-    guest.require_tools()
-    kernel = guest_kernel.find(os.environ.get("GDR_VM_KERNEL") or BUILD / "vm-kernel")
+    kernel = require()
     # Unix socket names are short: the folder cannot lie deep.
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gdr-vm-"))
     running = []

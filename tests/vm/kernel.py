@@ -50,7 +50,7 @@ class Kernel:
                 raise Missing(f"the kernel {self.version} has no module {module}: "
                               f"{shown.stderr.strip()}")
             files += re.findall(r"^insmod (\S+)", shown.stdout, re.MULTILINE)
-        return [(_plain_name(file), _plain_bytes(pathlib.Path(file)))
+        return [(_plain_name(file), _decompressed(pathlib.Path(file).read_bytes()))
                 for file in dict.fromkeys(files)]
 
 
@@ -58,12 +58,14 @@ def _plain_name(file):
     return re.sub(r"\.(xz|zst)$", "", pathlib.Path(file).name)
 
 
-def _plain_bytes(file):
-    if file.suffix == ".xz":
-        return lzma.decompress(file.read_bytes())
-    if file.suffix == ".zst":
-        return subprocess.run(["zstd", "-dcq", str(file)], check=True, capture_output=True).stdout
-    return file.read_bytes()
+def _decompressed(content):
+    """By what the content begins with; as it is when that is neither xz nor zstd."""
+    if content.startswith(b"\xfd7zXZ"):
+        return lzma.LZMADecompressor().decompress(content)
+    if content.startswith(b"\x28\xb5\x2f\xfd"):
+        return subprocess.run(["zstd", "-dcq"], input=content, check=True,
+                              capture_output=True).stdout
+    return content
 
 
 def _uncompressed(image):
@@ -73,12 +75,8 @@ def _uncompressed(image):
     offset, length = struct.unpack_from("<II", content, 0x248)
     start = (setup_sectors + 1) * 512 + offset
     payload = content[start:start + length - 4]  # the last four bytes are the size inside
-    if payload.startswith(b"\xfd7zXZ"):
-        return lzma.LZMADecompressor().decompress(payload)
-    if payload.startswith(b"\x28\xb5\x2f\xfd"):
-        return subprocess.run(["zstd", "-dcq"], input=payload, check=True,
-                              capture_output=True).stdout
-    return None
+    plain = _decompressed(payload)
+    return plain if plain.startswith(b"\x7fELF") else None
 
 
 def find(folder):
@@ -91,8 +89,8 @@ def find(folder):
     raise Missing(f"no guest kernel in {folder}; get it by tests/vm/kernel.py fetch {folder}")
 
 
-def _output(words, **options):
-    return subprocess.run(words, text=True, capture_output=True, check=False, **options).stdout
+def _output(words):
+    return subprocess.run(words, text=True, capture_output=True, check=False).stdout
 
 
 def _packages():
