@@ -26,7 +26,6 @@ class GuestError(Exception):
 class Outcome:
     status: int
     output: str
-    seconds: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +74,6 @@ class Job:
 
     def __init__(self, machine, number, text):
         self.machine, self.number, self.text = machine, number, text
-        self.started = time.monotonic()
-        self.finished = None
         self.status = None
 
     def output(self):
@@ -99,7 +96,7 @@ class Job:
         if check and self.status != 0:
             raise GuestError(f"{self.machine.name}: exit status {self.status}: {self.text}\n"
                              f"{self.output()}")
-        return Outcome(self.status, self.output(), self.finished - self.started)
+        return Outcome(self.status, self.output())
 
     def wait_for(self, text, timeout=60):
         """Returns once the output holds the text."""
@@ -192,8 +189,7 @@ class Machine:
             if words == ["ready"]:
                 self._is_ready = True
             elif len(words) == 2 and words[0] in self._jobs:
-                job = self._jobs.pop(words[0])
-                job.finished, job.status = time.monotonic(), int(words[1])
+                self._jobs.pop(words[0]).status = int(words[1])
 
     def start(self, text):
         """Runs shell text in the guest; returns at once."""

@@ -23,9 +23,10 @@ Result<Ring> Ring::open(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
   std::vector<LinkSpec> specs;
   int n = rank.nranks();
   for (int r = 0; r < n; ++r) {
-    for (size_t c = 0; c < options.channels; ++c)
-      specs.push_back(
-          {r, (r + 1) % n, options.rails.empty() ? -1 : options.rails[c % options.rails.size()]});
+    for (size_t c = 0; c < options.channels; ++c) {
+      int device = options.rails.empty() ? -1 : options.rails[c % options.rails.size()];
+      specs.push_back({r, (r + 1) % n, device});
+    }
   }
   auto links = connect_links(rank, net, dev, specs);
   if (!links) return forward_error(links);
