@@ -166,7 +166,7 @@ ncclResult_t connect(int device, void* handle, void** send_comm) {
       transport()->connect(device, static_cast<wire::Handle*>(handle));
   if (!comm) return warn("connect", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
-  GDR_INFO(log::kNet, "connected %s", (*comm)->connection().text().c_str());
+  GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
   *send_comm = static_cast<Comm*>(comm->release());
   return abi::ncclSuccess;
 }

@@ -25,6 +25,8 @@ Result<TransportOptions> make_transport_options(const config::Options& options) 
                                               : transport.traffic_class;
   transport.qps_per_connection = options.qps_per_connection;
   transport.split_data_on_qps = options.split_data_on_qps;
+  if (options.adaptive_routing != -2) transport.adaptive_routing = options.adaptive_routing != 0;
+  transport.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   transport.relaxed_ordering = options.relaxed_ordering != 0;
   transport.flush_disabled = options.flush_disable;
   transport.watchdog_seconds = options.watchdog_seconds;

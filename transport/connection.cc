@@ -95,9 +95,9 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   end->rails = static_cast<uint8_t>(rails_.size());
   end->qps = static_cast<uint16_t>(queue_pair_count());
   for (size_t r = 0; r < rails_.size(); ++r) {
-    uint32_t ring_rkey = end->rail[r].ring_rkey;
+    uint32_t tables_rkey = end->rail[r].tables_rkey;
     end->rail[r] = rails_[r].address();
-    end->rail[r].ring_rkey = ring_rkey;
+    end->rail[r].tables_rkey = tables_rkey;
     for (size_t q = 0; q < rails_[r].qps().size(); ++q) {
       end->qp_numbers[q * rails_.size() + r] = rails_[r].qps()[q].qp->qp_num;
     }

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 namespace gdr {
@@ -20,6 +21,11 @@ constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRe
 constexpr int kSignalEvery = 16;
 constexpr int kClearToSendDepth = 2 * wire::kSlots;
 
+// The HCA wrote it before the completion that the caller holds.
+uint64_t load_size(const uint64_t& entry) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(entry)).load(std::memory_order_acquire);
+}
+
 }  // namespace
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
@@ -36,9 +42,10 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   if (Status status = comm->connection_.add_rail(device, plan); !status) {
     return forward_error(status);
   }
-  Result<RegisteredBlock<Ring>> staging = RegisteredBlock<Ring>::create(*device.hca);
-  if (!staging) return forward_error(staging);
-  comm->staging_ = std::move(*staging);
+  Result<RegisteredBlock<wire::Tables>> tables =
+      RegisteredBlock<wire::Tables>::create(*device.hca);
+  if (!tables) return forward_error(tables);
+  comm->tables_ = std::move(*tables);
   if (!options->flush_disabled) {
     Result<Flush> flush = Flush::create(comm->connection_.rails().front(), *options, kFlushes);
     if (!flush) return forward_error(flush);
@@ -52,6 +59,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
 
 wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
+  end.tables_address = reinterpret_cast<uint64_t>(tables_.get());
+  end.rail[0].tables_rkey = tables_.rkey();
   connection_.describe(secret, &end);
   return end;
 }
@@ -101,7 +110,7 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
     taken->shares_seen[i] = 0;
     taken->bytes[i] = 0;
     taken->capacity[i] = buffers[i].bytes;
-    wire::ClearToSend& entry = (*staging_)[slot][i];
+    wire::ClearToSend& entry = tables_->ring[slot][i];
     entry.address = reinterpret_cast<uint64_t>(buffers[i].data);
     entry.bytes = buffers[i].bytes;
     entry.rkey[0] = buffers[i].memory->keys[0].rkey;
@@ -120,7 +129,7 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
 bool ReceiveComm::post_clear_to_send(uint32_t slot, int count) {
   const QueuePair& pair = *queue_pairs_[0];
   auto bytes = static_cast<uint32_t>(count * sizeof(wire::ClearToSend));
-  ibv_sge sge{reinterpret_cast<uint64_t>((*staging_)[slot].data()), bytes, staging_.lkey()};
+  ibv_sge sge{reinterpret_cast<uint64_t>(tables_->ring[slot].data()), bytes, tables_.lkey()};
   ibv_send_wr wr;
   wr.wr_id = kSignalEvery;  // writes that its completion confirms
   wr.next = nullptr;
@@ -130,8 +139,8 @@ bool ReceiveComm::post_clear_to_send(uint32_t slot, int count) {
   wr.send_flags = ++unconfirmed_ % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0;
   if (bytes <= static_cast<uint32_t>(pair.inline_bytes)) wr.send_flags |= IBV_SEND_INLINE;
   const wire::EndPoint& peer = connection_.peer();
-  wr.wr.rdma.remote_addr = peer.ring_address + slot * sizeof(wire::ClearToSendRing::value_type);
-  wr.wr.rdma.rkey = peer.rail[0].ring_rkey;
+  wr.wr.rdma.remote_addr = peer.tables_address + tables_.offset_of(tables_->ring[slot]);
+  wr.wr.rdma.rkey = peer.rail[0].tables_rkey;
   ibv_send_wr* bad = nullptr;
   if (int err = ibv_post_send(pair.qp.get(), &wr, &bad); err != 0) [[unlikely]] {
     connection_.fail(Code::kSystem,
@@ -212,7 +221,7 @@ bool ReceiveComm::on_arrival(const ibv_wc& wc) {
     return fail_protocol("data arrived for a receive that is not posted");
   }
   uint64_t& bytes = request->bytes[imm.buffer];
-  bytes += wc.byte_len;
+  bytes = imm.size_in_table ? load_size(tables_->sizes[imm.slot][imm.buffer]) : bytes + wc.byte_len;
   if (bytes > request->capacity[imm.buffer] || imm.shares > queue_pairs_.size()) {
     return fail_protocol("more data arrived than the receive has room for");
   }

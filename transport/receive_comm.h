@@ -44,8 +44,6 @@ class ReceiveComm : public Comm {
   void release(Request* request);
 
  private:
-  using Ring = wire::ClearToSendRing;
-
   ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
   Status post_all_receives();
   bool post_receives(int qp, int count);
@@ -54,7 +52,7 @@ class ReceiveComm : public Comm {
   bool on_arrival(const ibv_wc& wc);
   bool fail_protocol(const char* what);
 
-  RegisteredBlock<Ring> staging_;  // what is written into the sender's ring, slot by slot
+  RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
   std::optional<Flush> flush_;
   std::vector<const QueuePair*> queue_pairs_;
   std::vector<int> consumed_;  // receives taken by arrivals since the last refill, per QP

@@ -39,22 +39,28 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   std::unique_ptr<SendComm> comm(new SendComm(options, watcher));
   RailPlan plan;
   plan.qps = options->qps_per_connection;
-  plan.depths = QueueDepths{kRequests, 1, kInlineBytes};
+  // A message whose end is told separately takes two work requests.
+  plan.depths = QueueDepths{2 * kRequests, 1, kInlineBytes};
   if (Status status = comm->connection_.add_rail(device, plan); !status) {
     return forward_error(status);
   }
-  Result<RegisteredBlock<Ring>> ring = RegisteredBlock<Ring>::create(*device.hca);
-  if (!ring) return forward_error(ring);
-  comm->ring_ = std::move(*ring);
+  Result<RegisteredBlock<wire::Tables>> tables =
+      RegisteredBlock<wire::Tables>::create(*device.hca);
+  if (!tables) return forward_error(tables);
+  comm->tables_ = std::move(*tables);
   if (options->split_data_on_qps) comm->shares_at_most_ = options->qps_per_connection;
+  bool infiniband = comm->connection_.rails().front().address().ethernet == 0;
+  if (options->adaptive_routing.value_or(infiniband)) {
+    comm->separate_end_above_ = options->adaptive_routing_threshold;
+  }
   return comm;
 }
 
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
-  end.ring_address = reinterpret_cast<uint64_t>(ring_.get());
+  end.tables_address = reinterpret_cast<uint64_t>(tables_.get());
   end.sequence_base = sequence_base_;
-  end.rail[0].ring_rkey = ring_.rkey();
+  end.rail[0].tables_rkey = tables_.rkey();
   connection_.describe(secret, &end);
   return end;
 }
@@ -65,10 +71,17 @@ Status SendComm::connect(const wire::EndPoint& receiver) {
   return connection_.connect_queue_pairs(connection_.options().traffic_class);
 }
 
+std::string SendComm::text() const {
+  std::string text = connection_.text() + ", " + std::to_string(queue_pairs_.size()) + " QP(s)";
+  if (shares_at_most_ > 1) text += ", messages split over them";
+  if (separate_end_above_ == std::numeric_limits<size_t>::max()) return text;
+  return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
+}
+
 // The slot of the group at the head that carries the tag and is still to be served; null when it
 // has not arrived.
 const wire::ClearToSend* SendComm::match(int tag) {
-  const auto& group = (*ring_)[head_ % wire::kSlots];
+  const auto& group = tables_->ring[head_ % wire::kSlots];
   uint64_t sequence = sequence_base_ + head_;
   if (!has_arrived(group[0], sequence)) return nullptr;
   int count = group[0].group;
@@ -116,35 +129,54 @@ bool SendComm::post(Request* request, const void* data, const wire::ClearToSend&
   }
   request->pending = static_cast<uint16_t>(shares);
 
-  ibv_sge sge{reinterpret_cast<uint64_t>(data), 0, memory.keys[0].lkey};
-  ibv_send_wr wr;
-  wr.wr_id = reinterpret_cast<uint64_t>(request);
-  wr.next = nullptr;
-  wr.sg_list = &sge;
-  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  wr.wr.rdma.remote_addr = slot.address;
-  wr.wr.rdma.rkey = slot.rkey[0];
-  const int buffer = static_cast<int>(&slot - (*ring_)[head_ % wire::kSlots].data());
-  wr.imm_data = htobe32(wire::encode({static_cast<uint32_t>(head_ % wire::kSlots),
-                                      static_cast<uint32_t>(buffer), shares, wire::lap_of(head_)}));
+  const auto index = static_cast<uint32_t>(head_ % wire::kSlots);
+  const int buffer = static_cast<int>(&slot - tables_->ring[index].data());
+  const bool separate_end = bytes > separate_end_above_;
+
+  ibv_sge data_sge{reinterpret_cast<uint64_t>(data), 0, memory.keys[0].lkey};
+  ibv_send_wr end;  // the request that carries the immediate data
+  end.wr_id = reinterpret_cast<uint64_t>(request);
+  end.next = nullptr;
+  end.sg_list = &data_sge;
+  end.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  end.wr.rdma.remote_addr = slot.address;
+  end.wr.rdma.rkey = slot.rkey[0];
+  end.imm_data = htobe32(wire::encode({index, static_cast<uint32_t>(buffer), shares,
+                                       wire::lap_of(head_), separate_end}));
+  ibv_send_wr* first = &end;  // the request that carries the data
+  ibv_sge size_sge;
+  ibv_send_wr data_only;
+  if (separate_end) {
+    data_only = end;
+    data_only.next = &end;
+    data_only.opcode = IBV_WR_RDMA_WRITE;
+    first = &data_only;
+    uint64_t& size = tables_->sizes[index][buffer];
+    size = bytes;
+    size_sge = {reinterpret_cast<uint64_t>(&size), sizeof(size), tables_.lkey()};
+    end.sg_list = &size_sge;
+    end.num_sge = 1;
+    end.wr.rdma.remote_addr = connection_.peer().tables_address + tables_.offset_of(size);
+    end.wr.rdma.rkey = connection_.peer().rail[0].tables_rkey;
+  }
   for (size_t left = bytes;;) {
     const QueuePair& pair = *queue_pairs_[next_qp_];
+    const auto inline_bytes = static_cast<uint32_t>(pair.inline_bytes);
     next_qp_ = next_qp_ + 1 == queue_pairs_.size() ? 0 : next_qp_ + 1;
-    sge.length = static_cast<uint32_t>(std::min(left, share));
-    wr.num_sge = sge.length > 0 ? 1 : 0;
-    wr.send_flags = IBV_SEND_SIGNALED;
-    if (memory.host && sge.length <= static_cast<uint32_t>(pair.inline_bytes)) {
-      wr.send_flags |= IBV_SEND_INLINE;
-    }
+    data_sge.length = static_cast<uint32_t>(std::min(left, share));
+    first->num_sge = data_sge.length > 0 ? 1 : 0;
+    first->send_flags = memory.host && data_sge.length <= inline_bytes ? IBV_SEND_INLINE : 0;
+    if (separate_end) end.send_flags = sizeof(uint64_t) <= inline_bytes ? IBV_SEND_INLINE : 0;
+    end.send_flags |= IBV_SEND_SIGNALED;
     ibv_send_wr* bad = nullptr;
-    if (int err = ibv_post_send(pair.qp.get(), &wr, &bad); err != 0) [[unlikely]] {
+    if (int err = ibv_post_send(pair.qp.get(), first, &bad); err != 0) [[unlikely]] {
       connection_.fail(Code::kSystem, "posting a send failed with errno " + std::to_string(err));
       return false;
     }
-    left -= sge.length;
+    left -= data_sge.length;
     if (left == 0) break;
-    sge.addr += sge.length;
-    wr.wr.rdma.remote_addr += sge.length;
+    data_sge.addr += data_sge.length;
+    first->wr.rdma.remote_addr += data_sge.length;
   }
   advance(slot, buffer);
   return true;

@@ -1,6 +1,7 @@
 // The sending end of a connection. Its data path belongs to one thread.
 #pragma once
 
+#include <limits>
 #include <memory>
 
 #include "transport/connection.h"
@@ -21,6 +22,9 @@ class SendComm : public Comm {
   // Takes the receiver's kReply; afterwards clear-to-send may be written here.
   Status connect(const wire::EndPoint& receiver);
 
+  // The connection, and how messages go over it, for the log.
+  std::string text() const;
+
   // False when the connection has failed. A null *request means: nothing done, call again.
   // bytes must not exceed what the receiver posted for the tag.
   bool isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
@@ -30,8 +34,6 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
-  using Ring = wire::ClearToSendRing;
-
   SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
   const wire::ClearToSend* match(int tag);
   bool post(Request* request, const void* data, const wire::ClearToSend& slot,
@@ -39,7 +41,7 @@ class SendComm : public Comm {
   void advance(const wire::ClearToSend& slot, int group);
   void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
-  RegisteredBlock<Ring> ring_;  // written by the receiver; of rail 0 in this version
+  RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
   uint64_t sequence_base_ = 0;
   uint64_t head_ = 0;    // the group that is being served
   uint32_t served_ = 0;  // bit per buffer of it that has been sent
@@ -47,6 +49,8 @@ class SendComm : public Comm {
   std::vector<const QueuePair*> queue_pairs_;
   size_t next_qp_ = 0;
   int shares_at_most_ = 1;
+  // Larger messages end in a write of their own, which carries their size.
+  size_t separate_end_above_ = std::numeric_limits<size_t>::max();
   RequestPool<kRequests> requests_;
 };
 

@@ -1,5 +1,5 @@
 // Everything that two ends exchange: the handle, the handshake frames on the TCP socket, the
-// clear-to-send slots and the immediate data. docs/wire-protocol.md explains the sequence. All
+// tables that each end keeps for the other to write, and the immediate data. docs/wire-protocol.md explains the sequence. All
 // fields are little-endian; a change of layout or meaning raises kWireVersion.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace gdr::wire {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 1;
+inline constexpr uint16_t kWireVersion = 2;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
@@ -68,7 +68,7 @@ inline constexpr size_t kMaxText = 1024;
 struct RailAddress {
   char hca[64];  // zero-terminated
   Gid gid;
-  uint32_t ring_rkey;  // of the clear-to-send ring, sender only
+  uint32_t tables_rkey;
   uint16_t lid;
   uint8_t port;
   uint8_t ethernet;
@@ -89,7 +89,7 @@ struct EndPoint {
   uint8_t reserved;
   uint16_t qps;  // over all rails; QP i belongs to rail i % rails
   uint32_t reserved1;
-  uint64_t ring_address;   // sender only
+  uint64_t tables_address;
   uint64_t sequence_base;  // sender only; clear-to-send of group g carries base + g
   std::array<uint32_t, kMaxQps> qp_numbers;
   std::array<RailAddress, kMaxRails> rail;
@@ -110,24 +110,36 @@ static_assert(sizeof(ClearToSend) == 64);
 
 using ClearToSendRing = std::array<std::array<ClearToSend, kMaxGroup>, kSlots>;
 
+// What each end has in registered memory. An entry is filled in at the end that knows it and
+// written to the same place of the other's.
+struct Tables {
+  ClearToSendRing ring;  // receiver -> sender
+  // Sender -> receiver, by slot and buffer: bytes of a message whose end is told separately.
+  std::array<std::array<uint64_t, kMaxGroup>, kSlots> sizes;
+};
+
 // The 32 bits of immediate data that end each share of a message.
-// slot: 6 bits, buffer in the group: 3, shares of this message minus one: 7, lap of the ring: 16.
+// slot: 6 bits, buffer in the group: 3, shares of this message minus one: 7, lap of the ring: 15,
+// size in the table: 1.
 struct Immediate {
   uint32_t slot;
   uint32_t buffer;
   uint32_t shares;
   uint32_t lap;
+  bool size_in_table;  // else the shares' byte counts add up to it
 };
 
 constexpr uint32_t encode(const Immediate& imm) {
-  return imm.slot | imm.buffer << 6 | (imm.shares - 1) << 9 | imm.lap << 16;
+  return imm.slot | imm.buffer << 6 | (imm.shares - 1) << 9 | imm.lap << 16 |
+         static_cast<uint32_t>(imm.size_in_table) << 31;
 }
 
 constexpr Immediate decode(uint32_t bits) {
-  return Immediate{bits & 63, bits >> 6 & 7, (bits >> 9 & 127) + 1, bits >> 16};
+  return Immediate{bits & 63, bits >> 6 & 7, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff,
+                   bits >> 31 != 0};
 }
 
-constexpr uint32_t lap_of(uint64_t group) { return static_cast<uint32_t>(group / kSlots) & 0xffff; }
+constexpr uint32_t lap_of(uint64_t group) { return static_cast<uint32_t>(group / kSlots) & 0x7fff; }
 
 static_assert(kSlots == 64 && kMaxGroup == 8 && kMaxQps == 128);
 

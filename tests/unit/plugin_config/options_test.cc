@@ -38,6 +38,8 @@ TEST(Options, NothingSet_AreNcclsDefaults) {
   EXPECT_EQ(options.fifo_traffic_class, -1);
   EXPECT_EQ(options.qps_per_connection, 1);
   EXPECT_FALSE(options.split_data_on_qps);
+  EXPECT_EQ(options.adaptive_routing, -2);
+  EXPECT_EQ(options.adaptive_routing_threshold, 8192);
   EXPECT_EQ(options.relaxed_ordering, 2);
   EXPECT_FALSE(options.flush_disable);
   EXPECT_FALSE(options.socket_interfaces.is_set());
@@ -61,6 +63,8 @@ TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
                           {"NCCL_IB_FIFO_TC", "104"},
                           {"NCCL_IB_QPS_PER_CONNECTION", "8"},
                           {"NCCL_IB_SPLIT_DATA_ON_QPS", "1"},
+                          {"NCCL_IB_ADAPTIVE_ROUTING", "0"},
+                          {"NCCL_IB_AR_THRESHOLD", "65536"},
                           {"NCCL_IB_PCI_RELAXED_ORDERING", "0"},
                           {"NCCL_GDR_FLUSH_DISABLE", "1"},
                           {"NCCL_SOCKET_IFNAME", "^docker,lo"},
@@ -83,6 +87,8 @@ TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
   EXPECT_EQ(options.fifo_traffic_class, 104);
   EXPECT_EQ(options.qps_per_connection, 8);
   EXPECT_TRUE(options.split_data_on_qps);
+  EXPECT_EQ(options.adaptive_routing, 0);
+  EXPECT_EQ(options.adaptive_routing_threshold, 65536);
   EXPECT_EQ(options.relaxed_ordering, 0);
   EXPECT_TRUE(options.flush_disable);
   EXPECT_FALSE(options.socket_interfaces.accepts("lo"));
@@ -125,6 +131,8 @@ TEST(Options, IntegerVariables_JustOutOfRange_AreRejected) {
       {"NCCL_IB_QPS_PER_CONNECTION", {"0", "129"}},
       {"NCCL_IB_PCI_RELAXED_ORDERING", {"-1", "3"}},
       {"NCCL_IB_SPLIT_DATA_ON_QPS", {"2"}},
+      {"NCCL_IB_ADAPTIVE_ROUTING", {"-3", "2", "yes"}},
+      {"NCCL_IB_AR_THRESHOLD", {"-1", "2147483648"}},
       {"GDR_NCCL_WATCHDOG_SEC", {"-1", "86401"}}};
   for (const auto& [name, values] : cases) {
     for (const char* value : values) {

@@ -82,7 +82,7 @@ class CompareTest(unittest.TestCase):
     def test_UnknownTransport_Compared_NamesTheKnownOnes(self):
         done = self.compare("--transports", "gdr,roce")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("there are gdr, ib, ib_no_ar, socket", done.stderr)
+        self.assertIn("there are gdr, gdr_no_ar, ib, ib_no_ar, socket", done.stderr)
 
 
 if __name__ == "__main__":
