@@ -42,8 +42,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   if (Status status = comm->connection_.add_rail(device, plan); !status) {
     return forward_error(status);
   }
-  Result<RegisteredBlock<wire::Tables>> tables =
-      RegisteredBlock<wire::Tables>::create(*device.hca);
+  Result<RegisteredBlock<wire::Tables>> tables = RegisteredBlock<wire::Tables>::create(*device.hca);
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   if (!options->flush_disabled) {

@@ -44,8 +44,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   if (Status status = comm->connection_.add_rail(device, plan); !status) {
     return forward_error(status);
   }
-  Result<RegisteredBlock<wire::Tables>> tables =
-      RegisteredBlock<wire::Tables>::create(*device.hca);
+  Result<RegisteredBlock<wire::Tables>> tables = RegisteredBlock<wire::Tables>::create(*device.hca);
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   if (options->split_data_on_qps) comm->shares_at_most_ = options->qps_per_connection;
@@ -141,8 +140,8 @@ bool SendComm::post(Request* request, const void* data, const wire::ClearToSend&
   end.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
   end.wr.rdma.remote_addr = slot.address;
   end.wr.rdma.rkey = slot.rkey[0];
-  end.imm_data = htobe32(wire::encode({index, static_cast<uint32_t>(buffer), shares,
-                                       wire::lap_of(head_), separate_end}));
+  end.imm_data = htobe32(wire::encode(
+      {index, static_cast<uint32_t>(buffer), shares, wire::lap_of(head_), separate_end}));
   ibv_send_wr* first = &end;  // the request that carries the data
   ibv_sge size_sge;
   ibv_send_wr data_only;
