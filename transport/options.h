@@ -25,9 +25,9 @@ struct TransportOptions {
   uint8_t clear_to_send_traffic_class = 0;  // of what a receiver sends
   int qps_per_connection = 1;
   bool split_data_on_qps = false;
-  std::optional<bool> adaptive_routing;  // unset: on InfiniBand, not on RoCE
+  std::optional<bool> adaptive_routing;      // unset: on InfiniBand, not on RoCE
   size_t adaptive_routing_threshold = 8192;  // bytes; above, the end is told separately
-  bool relaxed_ordering = true;  // where the verbs library can ask for it
+  bool relaxed_ordering = true;              // where the verbs library can ask for it
   bool flush_disabled = false;
   int watchdog_seconds = 60;  // 0 is off
 

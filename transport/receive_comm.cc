@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 namespace gdr {
 namespace {
 
-constexpr int kInlineBytes = 64;
 constexpr int kPollBatch = 8;
 
 // Each arriving share takes one receive of its QP. At most kReceives groups of kMaxGroup messages
@@ -19,7 +19,17 @@ constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRe
 
 // Clear-to-send writes are signalled one in kSignalEvery, which confirms those before it too.
 constexpr int kSignalEvery = 16;
-constexpr int kClearToSendDepth = 2 * wire::kSlots;
+constexpr int kClearToSendDepth = 128;
+constexpr int kWritesPerAnnouncement = 2;  // at most, where the ring comes round
+
+// While the sender knows of kPlenty receives that are not complete, news of further ones waits
+// until there are kAnnouncedTogether: a full pipeline then costs a third of the writes. NCCL keeps
+// up to 8 receives posted, of which the sender always knows 5 or more.
+constexpr int kPlenty = 4;
+constexpr int kAnnouncedTogether = 3;
+constexpr int kInlineBytes = kAnnouncedTogether * sizeof(wire::ClearToSend);
+
+constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
 // The HCA wrote it before the completion that the caller holds.
 uint64_t load_size(const uint64_t& entry) {
@@ -93,8 +103,10 @@ bool ReceiveComm::post_receives(int qp, int count) {
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
-  uint32_t slot = static_cast<uint32_t>(head_ % wire::kSlots);
-  if (slots_[slot] != nullptr || unconfirmed_ >= kClearToSendDepth - 1) return progress();
+  if (unconfirmed_ >= kClearToSendDepth - kWritesPerAnnouncement) return progress();
+  for (int i = 0; i < count; ++i) {
+    if (slots_[wire::slot_of(head_ + i)] != nullptr) return progress();
+  }
   if (connection_.failed()) [[unlikely]]
     return false;
   Request* taken = receives_.take();
@@ -103,32 +115,46 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->kind = RequestKind::kReceive;
   taken->buffers = static_cast<uint8_t>(count);
   taken->pending = static_cast<uint16_t>(count);
-  taken->lap = wire::lap_of(head_);
-  taken->slot = slot;
+  taken->first = head_;
   for (int i = 0; i < count; ++i) {
     taken->shares_seen[i] = 0;
     taken->bytes[i] = 0;
     taken->capacity[i] = buffers[i].bytes;
-    wire::ClearToSend& entry = tables_->ring[slot][i];
+    const uint32_t slot = wire::slot_of(head_ + i);
+    slots_[slot] = taken;
+    wire::ClearToSend& entry = tables_->ring[slot];
     entry.address = reinterpret_cast<uint64_t>(buffers[i].data);
     entry.bytes = buffers[i].bytes;
     entry.rkey[0] = buffers[i].memory->keys[0].rkey;
     entry.tag = buffers[i].tag;
     entry.group = static_cast<uint16_t>(count);
-    entry.sequence = connection_.peer().sequence_base + head_;
+    entry.sequence = connection_.peer().sequence_base + head_ + i;
   }
-  slots_[slot] = taken;
-  ++head_;
-  if (!post_clear_to_send(slot, count)) return false;
+  head_ += count;
+  ++waiting_;
+  if (!announce()) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
 }
 
-bool ReceiveComm::post_clear_to_send(uint32_t slot, int count) {
+// Tells the sender of the receives that it does not know of, unless that can wait.
+bool ReceiveComm::announce() {
+  if (waiting_ == 0 || (open_ >= kPlenty && waiting_ < kAnnouncedTogether)) return true;
+  uint64_t wrap = announced_ - wire::slot_of(announced_) + wire::kSlots;
+  if (!post_clear_to_send(announced_, std::min(head_, wrap))) return false;
+  if (wrap < head_ && !post_clear_to_send(wrap, head_)) return false;
+  announced_ = head_;
+  open_ += std::exchange(waiting_, 0);
+  return true;
+}
+
+// Of buffers that follow each other in the ring.
+bool ReceiveComm::post_clear_to_send(uint64_t first, uint64_t end) {
   const QueuePair& pair = *queue_pairs_[0];
-  auto bytes = static_cast<uint32_t>(count * sizeof(wire::ClearToSend));
-  ibv_sge sge{reinterpret_cast<uint64_t>(tables_->ring[slot].data()), bytes, tables_.lkey()};
+  const wire::ClearToSend& entry = tables_->ring[wire::slot_of(first)];
+  auto bytes = static_cast<uint32_t>((end - first) * sizeof(entry));
+  ibv_sge sge{reinterpret_cast<uint64_t>(&entry), bytes, tables_.lkey()};
   ibv_send_wr wr;
   wr.wr_id = kSignalEvery;  // writes that its completion confirms
   wr.next = nullptr;
@@ -138,7 +164,7 @@ bool ReceiveComm::post_clear_to_send(uint32_t slot, int count) {
   wr.send_flags = ++unconfirmed_ % kSignalEvery == 0 ? IBV_SEND_SIGNALED : 0;
   if (bytes <= static_cast<uint32_t>(pair.inline_bytes)) wr.send_flags |= IBV_SEND_INLINE;
   const wire::EndPoint& peer = connection_.peer();
-  wr.wr.rdma.remote_addr = peer.tables_address + tables_.offset_of(tables_->ring[slot]);
+  wr.wr.rdma.remote_addr = peer.tables_address + tables_.offset_of(entry);
   wr.wr.rdma.rkey = peer.rail[0].tables_rkey;
   ibv_send_wr* bad = nullptr;
   if (int err = ibv_post_send(pair.qp.get(), &wr, &bad); err != 0) [[unlikely]] {
@@ -216,17 +242,21 @@ bool ReceiveComm::on_completion(const ibv_wc& wc) {
 bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
   Request* request = slots_[imm.slot];
-  if (request == nullptr || request->lap != imm.lap || imm.buffer >= request->buffers) {
-    return fail_protocol("data arrived for a receive that is not posted");
-  }
-  uint64_t& bytes = request->bytes[imm.buffer];
-  bytes = imm.size_in_table ? load_size(tables_->sizes[imm.slot][imm.buffer]) : bytes + wc.byte_len;
-  if (bytes > request->capacity[imm.buffer] || imm.shares > queue_pairs_.size()) {
+  if (request == nullptr) return fail_protocol(kUnexpectedData);
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  if (wire::lap_of(request->first + buffer) != imm.lap) return fail_protocol(kUnexpectedData);
+  uint64_t& bytes = request->bytes[buffer];
+  bytes = imm.size_in_table ? load_size(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  if (bytes > request->capacity[buffer] || imm.shares > queue_pairs_.size()) {
     return fail_protocol("more data arrived than the receive has room for");
   }
-  if (++request->shares_seen[imm.buffer] == imm.shares && --request->pending == 0) {
+  if (++request->shares_seen[buffer] == imm.shares) {
     slots_[imm.slot] = nullptr;
-    connection_.link().count_completed();
+    if (--request->pending == 0) {
+      connection_.link().count_completed();
+      --open_;
+      if (!announce()) return false;
+    }
   }
   int qp = static_cast<int>(wc.wr_id);
   if (++consumed_[qp] == kRefill) {

@@ -47,7 +47,8 @@ class ReceiveComm : public Comm {
   ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
   Status post_all_receives();
   bool post_receives(int qp, int count);
-  bool post_clear_to_send(uint32_t slot, int count);
+  bool announce();
+  bool post_clear_to_send(uint64_t first, uint64_t end);
   bool on_completion(const ibv_wc& wc);
   bool on_arrival(const ibv_wc& wc);
   bool fail_protocol(const char* what);
@@ -56,7 +57,10 @@ class ReceiveComm : public Comm {
   std::optional<Flush> flush_;
   std::vector<const QueuePair*> queue_pairs_;
   std::vector<int> consumed_;  // receives taken by arrivals since the last refill, per QP
-  uint64_t head_ = 0;          // group of the next irecv
+  uint64_t head_ = 0;          // first buffer of the next irecv
+  uint64_t announced_ = 0;     // buffers before it have been told to the sender
+  int open_ = 0;               // grouped receives told to the sender and not complete
+  int waiting_ = 0;            // grouped receives not told yet
   int unconfirmed_ = 0;        // clear-to-send writes not yet known to be complete
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;

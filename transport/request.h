@@ -17,8 +17,7 @@ struct Request {
   RequestKind kind;
   uint8_t buffers;   // of a grouped receive; else 1
   uint16_t pending;  // completions still to come (sends) or buffers still to fill (receives)
-  uint32_t lap;      // of the slot ring, receives only
-  uint32_t slot;     // receives only
+  uint64_t first;    // number of the first buffer, receives only
   std::array<uint16_t, wire::kMaxGroup> shares_seen;  // receives only
   std::array<uint64_t, wire::kMaxGroup> bytes;        // sent, or received so far
   std::array<uint64_t, wire::kMaxGroup> capacity;     // posted, receives only

@@ -13,12 +13,6 @@ namespace {
 constexpr int kInlineBytes = 64;
 constexpr int kPollBatch = 8;
 
-bool has_arrived(const wire::ClearToSend& slot, uint64_t sequence) {
-  // The HCA writes this word; the slot's other fields are ordered before it.
-  auto* word = const_cast<uint64_t*>(&slot.sequence);
-  return std::atomic_ref<uint64_t>(*word).load(std::memory_order_acquire) == sequence;
-}
-
 uint64_t random_sequence_base() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
@@ -77,32 +71,36 @@ std::string SendComm::text() const {
   return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
 }
 
-// The slot of the group at the head that carries the tag and is still to be served; null when it
-// has not arrived.
-const wire::ClearToSend* SendComm::match(int tag) {
-  const auto& group = tables_->ring[head_ % wire::kSlots];
-  uint64_t sequence = sequence_base_ + head_;
-  if (!has_arrived(group[0], sequence)) return nullptr;
-  int count = group[0].group;
+bool SendComm::has_arrived(uint64_t buffer) const {
+  // The HCA writes this word; the slot's other fields are ordered before it.
+  auto* word = const_cast<uint64_t*>(&slot(buffer).sequence);
+  return std::atomic_ref<uint64_t>(*word).load(std::memory_order_acquire) ==
+         sequence_base_ + buffer;
+}
+
+// The buffer of the group at the head that has the tag and is still to be served; none when its
+// clear-to-send has not arrived.
+std::optional<uint64_t> SendComm::match(int tag) {
+  if (!has_arrived(head_)) return {};
+  int count = slot(head_).group;
   if (count < 1 || count > wire::kMaxGroup) {
     connection_.fail(Code::kInternal, "the peer's clear-to-send names a group of impossible size");
-    return nullptr;
+    return {};
   }
   for (int i = 0; i < count; ++i) {
-    if (group[i].tag == tag && (served_ >> i & 1) == 0 && has_arrived(group[i], sequence)) {
-      return &group[i];
-    }
+    uint64_t buffer = head_ + i;
+    if ((served_ >> i & 1) == 0 && has_arrived(buffer) && slot(buffer).tag == tag) return buffer;
   }
-  return nullptr;
+  return {};
 }
 
 bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                      Request** request) {
   *request = nullptr;
-  const wire::ClearToSend* slot = match(tag);
-  if (slot == nullptr) return !connection_.failed();
-  if (bytes > slot->bytes) [[unlikely]] {
-    fail_oversized(bytes, *slot);
+  std::optional<uint64_t> buffer = match(tag);
+  if (!buffer) return !connection_.failed();
+  if (bytes > slot(*buffer).bytes) [[unlikely]] {
+    fail_oversized(bytes, slot(*buffer));
     return false;
   }
   Request* taken = requests_.take();
@@ -111,13 +109,13 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
   taken->kind = RequestKind::kSend;
   taken->buffers = 1;
   taken->bytes[0] = bytes;
-  if (!post(taken, data, *slot, memory)) return false;
+  if (!post(taken, data, *buffer, memory)) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
 }
 
-bool SendComm::post(Request* request, const void* data, const wire::ClearToSend& slot,
+bool SendComm::post(Request* request, const void* data, uint64_t buffer,
                     const MemoryHandle& memory) {
   size_t bytes = request->bytes[0];
   size_t share = bytes;
@@ -128,8 +126,7 @@ bool SendComm::post(Request* request, const void* data, const wire::ClearToSend&
   }
   request->pending = static_cast<uint16_t>(shares);
 
-  const auto index = static_cast<uint32_t>(head_ % wire::kSlots);
-  const int buffer = static_cast<int>(&slot - tables_->ring[index].data());
+  const uint32_t index = wire::slot_of(buffer);
   const bool separate_end = bytes > separate_end_above_;
 
   ibv_sge data_sge{reinterpret_cast<uint64_t>(data), 0, memory.keys[0].lkey};
@@ -138,10 +135,9 @@ bool SendComm::post(Request* request, const void* data, const wire::ClearToSend&
   end.next = nullptr;
   end.sg_list = &data_sge;
   end.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  end.wr.rdma.remote_addr = slot.address;
-  end.wr.rdma.rkey = slot.rkey[0];
-  end.imm_data = htobe32(wire::encode(
-      {index, static_cast<uint32_t>(buffer), shares, wire::lap_of(head_), separate_end}));
+  end.wr.rdma.remote_addr = slot(buffer).address;
+  end.wr.rdma.rkey = slot(buffer).rkey[0];
+  end.imm_data = htobe32(wire::encode({index, shares, wire::lap_of(buffer), separate_end}));
   ibv_send_wr* first = &end;  // the request that carries the data
   ibv_sge size_sge;
   ibv_send_wr data_only;
@@ -150,7 +146,7 @@ bool SendComm::post(Request* request, const void* data, const wire::ClearToSend&
     data_only.next = &end;
     data_only.opcode = IBV_WR_RDMA_WRITE;
     first = &data_only;
-    uint64_t& size = tables_->sizes[index][buffer];
+    uint64_t& size = tables_->sizes[index];
     size = bytes;
     size_sge = {reinterpret_cast<uint64_t>(&size), sizeof(size), tables_.lkey()};
     end.sg_list = &size_sge;
@@ -177,16 +173,17 @@ bool SendComm::post(Request* request, const void* data, const wire::ClearToSend&
     data_sge.addr += data_sge.length;
     first->wr.rdma.remote_addr += data_sge.length;
   }
-  advance(slot, buffer);
+  advance(buffer);
   return true;
 }
 
-void SendComm::advance(const wire::ClearToSend& slot, int buffer) {
-  served_ |= 1u << buffer;
-  if (++served_count_ < slot.group) return;
+void SendComm::advance(uint64_t buffer) {
+  int count = slot(head_).group;
+  served_ |= 1u << (buffer - head_);
+  if (++served_count_ < count) return;
   served_ = 0;
   served_count_ = 0;
-  ++head_;
+  head_ += count;
 }
 
 bool SendComm::progress() {

@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 
 #include "transport/connection.h"
 #include "transport/memory.h"
@@ -35,16 +36,19 @@ class SendComm : public Comm {
 
  private:
   SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
-  const wire::ClearToSend* match(int tag);
-  bool post(Request* request, const void* data, const wire::ClearToSend& slot,
-            const MemoryHandle& memory);
-  void advance(const wire::ClearToSend& slot, int group);
+  std::optional<uint64_t> match(int tag);
+  const wire::ClearToSend& slot(uint64_t buffer) const {
+    return tables_->ring[wire::slot_of(buffer)];
+  }
+  bool has_arrived(uint64_t buffer) const;
+  bool post(Request* request, const void* data, uint64_t buffer, const MemoryHandle& memory);
+  void advance(uint64_t buffer);
   void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
   RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
   uint64_t sequence_base_ = 0;
-  uint64_t head_ = 0;    // the group that is being served
-  uint32_t served_ = 0;  // bit per buffer of it that has been sent
+  uint64_t head_ = 0;    // first buffer of the group that is being served
+  uint32_t served_ = 0;  // bit per buffer of the group that has been sent
   int served_count_ = 0;
   std::vector<const QueuePair*> queue_pairs_;
   size_t next_qp_ = 0;

@@ -1,6 +1,7 @@
 // Everything that two ends exchange: the handle, the handshake frames on the TCP socket, the
-// tables that each end keeps for the other to write, and the immediate data. docs/wire-protocol.md explains the sequence. All
-// fields are little-endian; a change of layout or meaning raises kWireVersion.
+// tables that each end keeps for the other to write, and the immediate data. docs/wire-protocol.md
+// explains the sequence. All fields are little-endian; a change of layout or meaning raises
+// kWireVersion.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ inline constexpr uint16_t kWireVersion = 2;
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
 inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
-inline constexpr int kSlots = 64;    // groups that the clear-to-send ring holds, a power of two
+inline constexpr int kSlots = 512;   // buffers that the clear-to-send ring holds, a power of two
 inline constexpr size_t kSplitAlignment = 128;  // LL128 lines must not be torn between QPs
 
 using Secret = std::array<uint8_t, 16>;
@@ -90,13 +91,14 @@ struct EndPoint {
   uint16_t qps;  // over all rails; QP i belongs to rail i % rails
   uint32_t reserved1;
   uint64_t tables_address;
-  uint64_t sequence_base;  // sender only; clear-to-send of group g carries base + g
+  uint64_t sequence_base;  // sender only; the clear-to-send of buffer i carries base + i
   std::array<uint32_t, kMaxQps> qp_numbers;
   std::array<RailAddress, kMaxRails> rail;
 };
 static_assert(sizeof(EndPoint) == 112 + 4 * kMaxQps + 92 * kMaxRails);
 
-// One buffer of a posted receive, written by the receiver into the sender's ring.
+// One buffer of a posted receive, written by the receiver into the sender's ring. Buffers are
+// counted over all receives of the connection; those of a grouped receive follow each other.
 struct ClearToSend {
   uint64_t address;
   uint64_t bytes;  // the most that may be sent
@@ -108,39 +110,38 @@ struct ClearToSend {
 };
 static_assert(sizeof(ClearToSend) == 64);
 
-using ClearToSendRing = std::array<std::array<ClearToSend, kMaxGroup>, kSlots>;
-
 // What each end has in registered memory. An entry is filled in at the end that knows it and
 // written to the same place of the other's.
 struct Tables {
-  ClearToSendRing ring;  // receiver -> sender
-  // Sender -> receiver, by slot and buffer: bytes of a message whose end is told separately.
-  std::array<std::array<uint64_t, kMaxGroup>, kSlots> sizes;
+  std::array<ClearToSend, kSlots> ring;  // receiver -> sender
+  // Sender -> receiver, by slot: bytes of a message whose end is told separately.
+  std::array<uint64_t, kSlots> sizes;
 };
 
 // The 32 bits of immediate data that end each share of a message.
-// slot: 6 bits, buffer in the group: 3, shares of this message minus one: 7, lap of the ring: 15,
-// size in the table: 1.
+// slot of the buffer: 9 bits, shares of this message minus one: 7, lap of the ring: 15, size in the
+// table: 1.
 struct Immediate {
   uint32_t slot;
-  uint32_t buffer;
   uint32_t shares;
   uint32_t lap;
   bool size_in_table;  // else the shares' byte counts add up to it
 };
 
 constexpr uint32_t encode(const Immediate& imm) {
-  return imm.slot | imm.buffer << 6 | (imm.shares - 1) << 9 | imm.lap << 16 |
+  return imm.slot | (imm.shares - 1) << 9 | imm.lap << 16 |
          static_cast<uint32_t>(imm.size_in_table) << 31;
 }
 
 constexpr Immediate decode(uint32_t bits) {
-  return Immediate{bits & 63, bits >> 6 & 7, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff,
-                   bits >> 31 != 0};
+  return Immediate{bits & 511, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff, bits >> 31 != 0};
 }
 
-constexpr uint32_t lap_of(uint64_t group) { return static_cast<uint32_t>(group / kSlots) & 0x7fff; }
+constexpr uint32_t slot_of(uint64_t buffer) { return static_cast<uint32_t>(buffer % kSlots); }
+constexpr uint32_t lap_of(uint64_t buffer) {
+  return static_cast<uint32_t>(buffer / kSlots) & 0x7fff;
+}
 
-static_assert(kSlots == 64 && kMaxGroup == 8 && kMaxQps == 128);
+static_assert(kSlots == 512 && kMaxQps == 128);
 
 }  // namespace gdr::wire
