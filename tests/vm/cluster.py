@@ -1,6 +1,5 @@
 """Guests joined by cables, with a Soft-RoCE device on every NIC."""
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -10,6 +9,7 @@ import time
 
 import kernel as guest_kernel
 import machine as guest
+from hardware import Hardware
 
 BUILD = pathlib.Path(os.environ.get("GDR_BUILD_DIR") or
                      pathlib.Path(__file__).resolve().parents[2] / "build")
@@ -20,13 +20,18 @@ class Network:
     """mtu: of the NICs; 1500 makes the RDMA MTU 1024, 4200 makes it 4096."""
     nics: int = 1
     mtu: int = 1500
-    ipv4: bool = True
-    ipv6: bool = True
 
 
 def address(machine, nic, family=4):
     """NIC i of every machine is in a subnet of its own."""
     return f"10.0.{nic}.{machine + 1}" if family == 4 else f"fd00:{nic + 1}::{machine + 1}"
+
+
+def addressing(machine, nic):
+    """Shell text that gives an interface its addresses, or gives them back."""
+    eth = f"eth{nic}"
+    return (f"ip addr replace {address(machine, nic)}/24 dev {eth}\n"
+            f"ip addr replace {address(machine, nic, 6)}/64 dev {eth} nodad\n")
 
 
 def _cable(folder, machines, index, nic):
@@ -40,16 +45,10 @@ def _cable(folder, machines, index, nic):
 def _set_up(index, network):
     lines = ["set -e", "sysctl -qw net.ipv6.conf.default.accept_dad=0"]
     for nic in range(network.nics):
-        eth = f"eth{nic}"
-        lines.append(f"sysctl -qw net.ipv6.conf.{eth}.accept_dad=0")
-        if not network.ipv6:
-            lines.append(f"sysctl -qw net.ipv6.conf.{eth}.addr_gen_mode=1")
-        lines.append(f"ip link set {eth} mtu {network.mtu} up")
-        if network.ipv4:
-            lines.append(f"ip addr add {address(index, nic)}/24 dev {eth}")
-        if network.ipv6:
-            lines.append(f"ip addr add {address(index, nic, 6)}/64 dev {eth} nodad")
-        lines.append(f"rdma link add rxe{nic} type rxe netdev {eth}")
+        lines.append(f"sysctl -qw net.ipv6.conf.eth{nic}.accept_dad=0")
+        lines.append(f"ip link set eth{nic} mtu {network.mtu} up")
+        lines.append(addressing(index, nic))
+        lines.append(f"rdma link add rxe{nic} type rxe netdev eth{nic}")
     return "\n".join(lines)
 
 
@@ -59,33 +58,51 @@ def require():
     return guest_kernel.find(os.environ.get("GDR_VM_KERNEL") or BUILD / "vm-kernel")
 
 
-@contextlib.contextmanager
-def cluster(machines=1, network=Network(), hardware=guest.Hardware()):
-    """Yields the machines, up and with their devices; cleans up. When the body fails, the folder
-    with the guests' consoles and outputs stays, and its name is printed."""
-    kernel = require()
-    # Unix socket names are short: the folder cannot lie deep.
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="gdr-vm-"))
-    running = []
-    try:
-        guest.pack_initramfs(kernel, folder / "initramfs")
-        for index in range(machines):
-            nics = [_cable(folder, machines, index, nic) for nic in range(network.nics)]
-            running.append(guest.Machine("ab"[index], folder, kernel, folder / "initramfs", nics,
-                                         hardware))
-        for index, one in enumerate(running):
+class Cluster:
+    """A context: within it the machines are up and have their devices. Afterwards nothing is left,
+    unless `failed` was set or the context ends by an exception: then the folder with the guests'
+    consoles and the output of every command stays, and its name is printed."""
+
+    def __init__(self, machines=1, network=Network(), hardware=Hardware()):
+        self.failed = False
+        self._count, self._network, self._hardware = machines, network, hardware
+        self.machines = []
+
+    def __enter__(self):
+        kernel = require()
+        # Unix socket names are short: the folder cannot lie deep.
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="gdr-vm-"))
+        try:
+            self._boot(kernel)
+        except BaseException:
+            self.failed = True
+            self._clean_up()
+            raise
+        return self.machines
+
+    def _boot(self, kernel):
+        initramfs = self._folder / "initramfs"
+        guest.pack_initramfs(kernel, initramfs)
+        for index in range(self._count):
+            cables = [_cable(self._folder, self._count, index, nic)
+                      for nic in range(self._network.nics)]
+            self.machines.append(guest.Machine("ab"[index], self._folder, kernel, initramfs, cables,
+                                               self._hardware))
+        for index, one in enumerate(self.machines):
             one.ready()
-            one.run(_set_up(index, network))
-        yield running
-    except BaseException:
-        print(f"the guests' consoles and outputs are kept in {folder}", flush=True)
-        folder = None
-        raise
-    finally:
-        for one in running:
+            one.run(_set_up(index, self._network))
+
+    def __exit__(self, kind, error, trace):
+        self.failed = self.failed or kind is not None
+        self._clean_up()
+
+    def _clean_up(self):
+        for one in self.machines:
             one.power_off()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if self.failed:
+            print(f"the guests' consoles and outputs are kept in {self._folder}", flush=True)
+        else:
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def join(jobs, timeout):

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import time
 
+from hardware import Hardware
 from kernel import Missing
 
 _HERE = pathlib.Path(__file__).resolve().parent
@@ -26,16 +27,6 @@ class GuestError(Exception):
 class Outcome:
     status: int
     output: str
-
-
-@dataclasses.dataclass(frozen=True)
-class Hardware:
-    """devices: further words for QEMU. cmdline: further words for the guest's kernel."""
-    cpus: int = 2
-    memory_mib: int = 1024
-    machine: str = "q35"
-    devices: tuple = ()
-    cmdline: str = ""
 
 
 def require_tools():
@@ -109,7 +100,7 @@ class Job:
 
     def kill(self):
         """SIGKILL to all of its processes."""
-        self.machine.run(f"bash -c 'kill -9 -- -$(cat /run/share/{self.number}.pid)'")
+        self.machine.run(f"bash -c 'kill -9 -- -$(cat /run/share/{self.number}.pid)'", check=False)
 
 
 class Machine:
@@ -125,23 +116,19 @@ class Machine:
         self._is_ready = False
         agent = folder / f"{name}.agent"
         words = [
-            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-machine", hardware.machine,
-            "-smp", str(hardware.cpus), "-m", str(hardware.memory_mib),
-            "-nodefaults", "-display", "none", "-no-reboot", "-kernel", str(kernel.image),
-            "-initrd", str(initramfs), "-append",
-            f"console=ttyS0 panic=-1 net.ifnames=0 quiet guest_name={name} {hardware.cmdline}",
+            "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-nodefaults", "-display", "none",
+            "-no-reboot", "-kernel", str(kernel.image), "-initrd", str(initramfs), "-append",
+            f"console=ttyS0 panic=-1 net.ifnames=0 quiet guest_name={name} "
+            f"{hardware.kernel_words()}",
             "-serial", f"file:{self.console}",
             "-chardev", f"socket,id=agent,path={agent},server=on,wait=off",
             "-serial", "chardev:agent",
             "-virtfs", "local,path=/,mount_tag=host,security_model=none,readonly=on,"
                        "multidevs=remap",
             "-virtfs", f"local,path={self.share},mount_tag=share,security_model=none"]
-        for index, netdev in enumerate(nics):
-            mac = f"52:54:00:00:{index:02x}:{sum(name.encode()) % 256:02x}"
-            words += ["-netdev", f"{netdev},id=net{index}"]
-            if not any(f"netdev=net{index}" in word for word in hardware.devices):
-                words += ["-device", f"virtio-net-pci,netdev=net{index},mac={mac},host_mtu=9000"]
-        words += hardware.devices
+        words += hardware.qemu_words(
+            [(netdev, f"52:54:00:00:{index:02x}:{sum(name.encode()) % 256:02x}")
+             for index, netdev in enumerate(nics)])
         with open(folder / f"{name}.qemu", "w", encoding="utf-8") as log:
             self._qemu = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                           preexec_fn=_die_with_parent)
@@ -201,6 +188,18 @@ class Machine:
 
     def run(self, text, timeout=60, check=True):
         return self.start(text).wait(timeout, check)
+
+    def kill_jobs(self):
+        """SIGKILL to whatever is still under way."""
+        for job in list(self._jobs.values()):
+            job.kill()
+
+    def freeze(self):
+        """The whole machine stands still until thaw()."""
+        self._qemu.send_signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self._qemu.send_signal(signal.SIGCONT)
 
     def power_off(self):
         """At once, as when the plug is pulled."""

@@ -1,0 +1,79 @@
+"""What a guest is built of: sockets and their memory, the PCIe tree, an IOMMU."""
+
+import dataclasses
+
+_NODE_MIB = 512
+
+
+@dataclasses.dataclass(frozen=True)
+class Switch:
+    """A PCIe switch below a root port. slots: what its downstream ports hold: "nic", "display" (in
+    place of a GPU) or None. acs: whether the root port has Access Control Services, which QEMU's
+    switches never have."""
+    slots: tuple = ("nic",)
+    acs: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Hardware:
+    """sockets: each one a NUMA node with 512 MiB. switches[s]: those of socket s; NICs that no switch
+    holds sit on the first host bridge. iommu: "" (none), "translated" or "passthrough". cmdline:
+    further words for the kernel."""
+    sockets: int = 1
+    cpus_per_socket: int = 2
+    switches: tuple = ()
+    iommu: str = ""
+    cmdline: str = ""
+
+    def kernel_words(self):
+        iommu = {"": "", "translated": "intel_iommu=on iommu.strict=1",
+                 "passthrough": "intel_iommu=on iommu=pt"}[self.iommu]
+        return f"{iommu} {self.cmdline}"
+
+    def qemu_words(self, nics):
+        """nics: values of -netdev, in the order of eth0, eth1, ..."""
+        words = self._processors()
+        if self.iommu:
+            words += ["-device", "intel-iommu"]
+        free = list(self._ports(words))
+        for index, nic in enumerate(nics):
+            bus = f",bus={free.pop(0)}" if free else ""
+            words += ["-netdev", f"{nic[0]},id=net{index}", "-device",
+                      f"virtio-net-pci,netdev=net{index},mac={nic[1]},host_mtu=9000{bus}"]
+        return words
+
+    def _processors(self):
+        cpus = self.sockets * self.cpus_per_socket
+        words = ["-machine", "q35", "-m", str(max(self.sockets, 2) * _NODE_MIB), "-smp",
+                 f"{cpus},sockets={self.sockets},cores={self.cpus_per_socket},threads=1"]
+        if self.sockets == 1:
+            return words
+        for node in range(self.sockets):
+            first = node * self.cpus_per_socket
+            words += ["-object", f"memory-backend-ram,id=mem{node},size={_NODE_MIB}M", "-numa",
+                      f"node,nodeid={node},cpus={first}-{first + self.cpus_per_socket - 1},"
+                      f"memdev=mem{node}"]
+        return words
+
+    def _ports(self, words):
+        """Adds the PCIe tree to the words; yields the ports for NICs."""
+        chassis = 0
+        for node, switches in enumerate(self.switches):
+            words += ["-device", f"pxb-pcie,id=bridge{node},bus=pcie.0,bus_nr={32 * (node + 1)},"
+                                 f"numa_node={node}"]
+            for number, switch in enumerate(switches):
+                name = f"{node}{number}"
+                chassis += 1
+                acs = "" if switch.acs else ",disable-acs=on"
+                words += ["-device", f"pcie-root-port,id=root{name},bus=bridge{node},slot={chassis},"
+                                     f"chassis={chassis}{acs}",
+                          "-device", f"x3130-upstream,id=up{name},bus=root{name}"]
+                for slot, content in enumerate(switch.slots):
+                    chassis += 1
+                    port = f"down{name}{slot}"
+                    words += ["-device", f"xio3130-downstream,id={port},bus=up{name},slot={slot},"
+                                         f"chassis={chassis}"]
+                    if content == "nic":
+                        yield port
+                    elif content == "display":
+                        words += ["-device", f"bochs-display,bus={port}"]
