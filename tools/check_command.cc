@@ -14,11 +14,14 @@ namespace gdr::tools {
 namespace {
 using Verdict = CaseResult::Verdict;
 
+constexpr int kMachines = 2;  // of a run with --root
+
 struct CheckCommand {
   CheckOptions options;
   bool list = false;
   std::string filter = "*";
   std::string json;
+  std::string root;
 };
 
 struct Counts {
@@ -58,10 +61,12 @@ nlohmann::json to_json(const CheckCase& check, const CaseResult& result) {
           {"seconds", result.seconds}};
 }
 
-CheckCases selected(const std::string& filter) {
+CheckCases selected(const CheckCommand& command) {
   CheckCases cases = all_cases();
-  std::erase_if(cases,
-                [&](const CheckCase& check) { return fnmatch(filter.c_str(), check.id, 0) != 0; });
+  std::erase_if(cases, [&](const CheckCase& check) {
+    bool fits = command.root.empty() || check.ranks == kMachines;
+    return !fits || fnmatch(command.filter.c_str(), check.id, 0) != 0;
+  });
   return cases;
 }
 
@@ -71,8 +76,9 @@ int run_all(const CheckCommand& command, const CheckCases& cases) {
   nlohmann::json report = {{"plugin", command.options.plugin},
                            {"seed", command.options.seed},
                            {"cases", nlohmann::json::array()}};
+  int ordinal = 0;
   for (const CheckCase& check : cases) {
-    CaseResult result = run_case(check, command.options);
+    CaseResult result = run_case(check, command.options, ordinal++);
     counts.passed += result.verdict == Verdict::kOk;
     counts.failed += result.verdict == Verdict::kFailed;
     counts.skipped += result.verdict == Verdict::kSkipped;
@@ -111,8 +117,23 @@ Status check_loadable(const CheckOptions& options) {
   return fail(Code::kInvalidUsage, outcome.report.empty() ? describe(outcome) : outcome.report);
 }
 
-void run(const CheckCommand& command) {
-  CheckCases cases = selected(command.filter);
+Status take_root(CheckCommand* command) {
+  if (command->root.empty()) return {};
+  auto root = parse_host_port(command->root);
+  if (!root) return forward_error(root);
+  if (command->options.rank < 0 || command->options.rank >= kMachines) {
+    return fail(Code::kInvalidArgument, "--root needs --rank, 0 or 1");
+  }
+  command->options.root = *root;
+  return {};
+}
+
+void run(CheckCommand& command) {
+  if (Status taken = take_root(&command); !taken) {
+    fmt::print(stderr, "nccl-gdr: {}\n", taken.error().text);
+    throw CLI::RuntimeError(kExitUsage);
+  }
+  CheckCases cases = selected(command);
   if (cases.empty()) {
     fmt::print(stderr, "nccl-gdr: no case matches \"{}\"; --list shows them\n", command.filter);
     throw CLI::RuntimeError(kExitUsage);
@@ -154,6 +175,10 @@ void add_check_command(CLI::App& app) {
                    "Seconds in which a dead peer must become an error")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  check->add_option("--root", command->root,
+                    "ADDR:PORT where rank 0 listens, to run the cases of two processes over two "
+                    "machines; start the same command on both with its own --rank");
+  check->add_option("--rank", o.rank, "This machine's rank, with --root: 0 or 1");
   check->add_option("--json", command->json, "Write the results to this file; -: to stdout only");
   check->callback([command] { run(*command); });
 }

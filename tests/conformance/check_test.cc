@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "tests/conformance/run_tool.h"
@@ -38,6 +39,21 @@ TEST(Check, UnusableArguments_EndInTheirExitCodes) {
   EXPECT_EQ(run_tool({"check", "--no-such-option"}).exit_code, 2);
   EXPECT_EQ(run_tool({"check", "--filter", "nothing"}).exit_code, 2);
   EXPECT_EQ(run_tool({"check", "--plugin", "/no/such/file.so"}).exit_code, 3);
+  EXPECT_EQ(run_tool({"check", "--root", "no port", "--rank", "0"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"check", "--root", "127.0.0.1:7100"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"check", "--root", "127.0.0.1:7100", "--rank", "2"}).exit_code, 2);
+}
+
+TEST(Check, TwoMachines_RunTheCasesOfTwoProcesses) {
+  auto machine = [](const char* rank) {
+    return run_tool({"check", "--plugin", REFERENCE_PLUGIN, "--filter", "C1[126]*", "--root",
+                     "127.0.0.1:29411", "--rank", rank});
+  };
+  auto other = std::async(std::launch::async, machine, "1");
+  ToolRun run = machine("0");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("2 passed, 0 failed, 0 skipped"));
+  EXPECT_EQ(other.get().out.find("C16-same-process"), std::string::npos);
 }
 
 struct Defect {

@@ -46,11 +46,16 @@ CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcome
   return {Verdict::kFailed, text_of(bad.front())};
 }
 
-CaseResult run_case(const CheckCase& check, const CheckOptions& options) {
+CaseResult run_case(const CheckCase& check, const CheckOptions& options, int ordinal) {
   GroupSpec spec;
   spec.nranks = check.ranks;
-  spec.local.resize(static_cast<size_t>(check.ranks));
-  std::iota(spec.local.begin(), spec.local.end(), 0);
+  if (options.root) {
+    spec.local = {options.rank};
+    spec.root = {options.root->host, static_cast<uint16_t>(options.root->port + ordinal)};
+  } else {
+    spec.local.resize(static_cast<size_t>(check.ranks));
+    std::iota(spec.local.begin(), spec.local.end(), 0);
+  }
   // A rank waits longer for another rank than that one for the plugin: it knows less.
   spec.patience_seconds = 2 * options.timeout_seconds;
   spec.outlive_deaths = check.killed_rank >= 0;

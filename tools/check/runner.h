@@ -16,7 +16,8 @@ struct CaseResult {
   double seconds = 0;
 };
 
-CaseResult run_case(const CheckCase& check, const CheckOptions& options);
+// ordinal: the case's number in this run.
+CaseResult run_case(const CheckCase& check, const CheckOptions& options, int ordinal);
 
 // Exposed for the tests.
 CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcomes);

@@ -13,6 +13,7 @@
 #include "tools/common/pattern.h"
 #include "tools/common/plugin_loader.h"
 #include "tools/ranks/rank.h"
+#include "tools/ranks/socket_io.h"
 
 namespace gdr::tools {
 
@@ -25,6 +26,10 @@ struct CheckOptions {
   double timeout_seconds = 20;     // for anything that waits for the plugin
   double call_limit_seconds = 1;   // for a single call: longer means that it blocks
   double peer_death_seconds = 60;  // until a dead peer must have become an error
+  // Where rank 0 serves a run of two machines, this one being `rank`. Each case takes the next
+  // port.
+  std::optional<HostPort> root;
+  int rank = -1;
 };
 
 class Session {
