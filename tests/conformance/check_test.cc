@@ -88,7 +88,7 @@ constexpr Defect kDefects[] = {
     {"hangs_in_test", "C16-same-process", "hang: rank 0 was inside test()"},
     {"leaks_descriptors", "C19-descriptors", "file descriptors"},
     {"corrupts_large", "C20-sizes", "is wrong"},
-    {"loses_empty", "C20-sizes", "irecv"},
+    {"loses_empty", "C20-sizes", "gave up waiting"},
     {"wrong_size", "C21-larger-buffer", "reported size"},
     {"writes_past_end", "C21-larger-buffer", "was overwritten"},
     {"needs_sizes", "C22-null-sizes", "crash"},
