@@ -33,8 +33,8 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   std::unique_ptr<SendComm> comm(new SendComm(options, watcher));
   RailPlan plan;
   plan.qps = options->qps_per_connection;
-  // A message whose end is told separately takes two work requests.
-  plan.depths = QueueDepths{2 * kRequests, 1, kInlineBytes};
+  const bool separate_ends = options->adaptive_routing.value_or(!device.state.ethernet);
+  plan.depths = QueueDepths{separate_ends ? 2 * kRequests : kRequests, 1, kInlineBytes};
   if (Status status = comm->connection_.add_rail(device, plan); !status) {
     return forward_error(status);
   }
@@ -42,10 +42,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   if (options->split_data_on_qps) comm->shares_at_most_ = options->qps_per_connection;
-  bool infiniband = comm->connection_.rails().front().address().ethernet == 0;
-  if (options->adaptive_routing.value_or(infiniband)) {
-    comm->separate_end_above_ = options->adaptive_routing_threshold;
-  }
+  if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
   return comm;
 }
 
