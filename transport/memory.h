@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -52,6 +53,11 @@ class RegisteredBlock {
   std::unique_ptr<T, Free> memory_;
   UniqueMr mr_;  // destroyed before memory_
 };
+
+// A word that an HCA writes; what it wrote before the word may be read afterwards.
+inline uint64_t load_written(const uint64_t& word) {
+  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(word)).load(std::memory_order_acquire);
+}
 
 Result<UniqueMr> register_block(const Hca& hca, void* memory, size_t bytes);
 void* allocate_pages(size_t bytes);  // zeroed; null when there is no memory

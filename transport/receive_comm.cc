@@ -3,7 +3,6 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -30,11 +29,6 @@ constexpr int kAnnouncedTogether = 3;
 constexpr int kInlineBytes = kAnnouncedTogether * sizeof(wire::ClearToSend);
 
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
-
-// The HCA wrote it before the completion that the caller holds.
-uint64_t load_size(const uint64_t& entry) {
-  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(entry)).load(std::memory_order_acquire);
-}
 
 }  // namespace
 
@@ -246,7 +240,7 @@ bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
   if (wire::lap_of(request->first + buffer) != imm.lap) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
-  bytes = imm.size_in_table ? load_size(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  bytes = imm.size_in_table ? load_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
   if (bytes > request->capacity[buffer] || imm.shares > queue_pairs_.size()) {
     return fail_protocol("more data arrived than the receive has room for");
   }

@@ -3,7 +3,6 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <random>
 
@@ -69,10 +68,7 @@ std::string SendComm::text() const {
 }
 
 bool SendComm::has_arrived(uint64_t buffer) const {
-  // The HCA writes this word; the slot's other fields are ordered before it.
-  auto* word = const_cast<uint64_t*>(&slot(buffer).sequence);
-  return std::atomic_ref<uint64_t>(*word).load(std::memory_order_acquire) ==
-         sequence_base_ + buffer;
+  return load_written(slot(buffer).sequence) == sequence_base_ + buffer;
 }
 
 // The buffer of the group at the head that has the tag and is still to be served; none when its

@@ -117,6 +117,7 @@ struct Tables {
   // Sender -> receiver, by slot: bytes of a message whose end is told separately.
   std::array<uint64_t, kSlots> sizes;
 };
+static_assert(sizeof(Tables) == kSlots * (64 + 8));
 
 // The 32 bits of immediate data that end each share of a message.
 // slot of the buffer: 9 bits, shares of this message minus one: 7, lap of the ring: 15, size in the
