@@ -21,7 +21,6 @@ struct CheckCommand {
   bool list = false;
   std::string filter = "*";
   std::string json;
-  std::string root;
 };
 
 struct Counts {
@@ -64,7 +63,7 @@ nlohmann::json to_json(const CheckCase& check, const CaseResult& result) {
 CheckCases selected(const CheckCommand& command) {
   CheckCases cases = all_cases();
   std::erase_if(cases, [&](const CheckCase& check) {
-    bool fits = command.root.empty() || check.ranks == kMachines;
+    bool fits = command.options.root.empty() || check.ranks == kMachines;
     return !fits || fnmatch(command.filter.c_str(), check.id, 0) != 0;
   });
   return cases;
@@ -117,20 +116,9 @@ Status check_loadable(const CheckOptions& options) {
   return fail(Code::kInvalidUsage, outcome.report.empty() ? describe(outcome) : outcome.report);
 }
 
-Status take_root(CheckCommand* command) {
-  if (command->root.empty()) return {};
-  auto root = parse_host_port(command->root);
-  if (!root) return forward_error(root);
-  if (command->options.rank < 0 || command->options.rank >= kMachines) {
-    return fail(Code::kInvalidArgument, "--root needs --rank, 0 or 1");
-  }
-  command->options.root = *root;
-  return {};
-}
-
-void run(CheckCommand& command) {
-  if (Status taken = take_root(&command); !taken) {
-    fmt::print(stderr, "nccl-gdr: {}\n", taken.error().text);
+void run(const CheckCommand& command) {
+  if (auto group = group_of(kMachines, command.options.root, command.options.rank); !group) {
+    fmt::print(stderr, "nccl-gdr: {}\n", group.error().text);
     throw CLI::RuntimeError(kExitUsage);
   }
   CheckCases cases = selected(command);
@@ -175,7 +163,7 @@ void add_check_command(CLI::App& app) {
                    "Seconds in which a dead peer must become an error")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  check->add_option("--root", command->root,
+  check->add_option("--root", o.root,
                     "ADDR:PORT where rank 0 listens, to run the cases of two processes over two "
                     "machines; start the same command on both with its own --rank");
   check->add_option("--rank", o.rank, "This machine's rank, with --root: 0 or 1");

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <numeric>
 
 #include "plugin/abi/nccl_types.h"
 #include "tools/common/exit_codes.h"
@@ -55,22 +54,8 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
 }
 
 Result<GroupSpec> make_group(const PerfOptions& o) {
-  GroupSpec spec;
-  spec.nranks = o.ranks;
-  spec.patience_seconds = o.timeout_seconds;
-  if (o.root.empty()) {
-    spec.local.resize(static_cast<size_t>(o.ranks));
-    std::iota(spec.local.begin(), spec.local.end(), 0);
-    return spec;
-  }
-  auto root = parse_host_port(o.root);
-  if (!root) return forward_error(root);
-  if (o.rank < 0 || o.rank >= o.ranks) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("--root needs --rank, from 0 to {}", o.ranks - 1));
-  }
-  spec.root = *root;
-  spec.local = {o.rank};
+  Result<GroupSpec> spec = group_of(o.ranks, o.root, o.rank);
+  if (spec) spec->patience_seconds = o.timeout_seconds;
   return spec;
 }
 

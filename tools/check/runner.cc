@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <cstring>
-#include <numeric>
 
 #include "tools/common/exit_codes.h"
 
@@ -47,15 +46,10 @@ CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcome
 }
 
 CaseResult run_case(const CheckCase& check, const CheckOptions& options, int ordinal) {
-  GroupSpec spec;
-  spec.nranks = check.ranks;
-  if (options.root) {
-    spec.local = {options.rank};
-    spec.root = {options.root->host, static_cast<uint16_t>(options.root->port + ordinal)};
-  } else {
-    spec.local.resize(static_cast<size_t>(check.ranks));
-    std::iota(spec.local.begin(), spec.local.end(), 0);
-  }
+  Result<GroupSpec> group = group_of(check.ranks, options.root, options.rank);
+  if (!group) return {Verdict::kFailed, group.error().text};
+  GroupSpec& spec = *group;
+  if (!options.root.empty()) spec.root.port = static_cast<uint16_t>(spec.root.port + ordinal);
   // A rank waits longer for another rank than that one for the plugin: it knows less.
   spec.patience_seconds = 2 * options.timeout_seconds;
   spec.outlive_deaths = check.killed_rank >= 0;

@@ -16,7 +16,7 @@ struct CaseResult {
   double seconds = 0;
 };
 
-// ordinal: the case's number in this run.
+// ordinal: the case's number in this run; over two machines each case has a port of its own.
 CaseResult run_case(const CheckCase& check, const CheckOptions& options, int ordinal);
 
 // Exposed for the tests.

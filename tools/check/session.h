@@ -13,7 +13,6 @@
 #include "tools/common/pattern.h"
 #include "tools/common/plugin_loader.h"
 #include "tools/ranks/rank.h"
-#include "tools/ranks/socket_io.h"
 
 namespace gdr::tools {
 
@@ -26,9 +25,8 @@ struct CheckOptions {
   double timeout_seconds = 20;     // for anything that waits for the plugin
   double call_limit_seconds = 1;   // for a single call: longer means that it blocks
   double peer_death_seconds = 60;  // until a dead peer must have become an error
-  // Where rank 0 serves a run of two machines, this one being `rank`. Each case takes the next
-  // port.
-  std::optional<HostPort> root;
+  // Where rank 0 serves a run of two machines, this one being `rank`; empty: all ranks are here.
+  std::string root;
   int rank = -1;
 };
 

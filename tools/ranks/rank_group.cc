@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -183,6 +184,25 @@ bool Watch::any_running() const {
                      [](const Child& child) { return child.running; });
 }
 }  // namespace
+
+Result<GroupSpec> group_of(int nranks, const std::string& root, int rank) {
+  GroupSpec spec;
+  spec.nranks = nranks;
+  if (root.empty()) {
+    spec.local.resize(static_cast<size_t>(nranks));
+    std::iota(spec.local.begin(), spec.local.end(), 0);
+    return spec;
+  }
+  auto served_at = parse_host_port(root);
+  if (!served_at) return forward_error(served_at);
+  if (rank < 0 || rank >= nranks) {
+    return fail(Code::kInvalidArgument,
+                fmt::format("--root needs --rank, from 0 to {}", nranks - 1));
+  }
+  spec.root = *served_at;
+  spec.local = {rank};
+  return spec;
+}
 
 Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain& main) {
   auto boards = make_rank_boards(static_cast<int>(spec.local.size()));

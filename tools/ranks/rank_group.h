@@ -22,6 +22,9 @@ struct GroupSpec {
   bool outlive_deaths = false;
 };
 
+// The ranks of a run: all of them here, or, where root ("ADDR:PORT") is not empty, this rank alone.
+Result<GroupSpec> group_of(int nranks, const std::string& root, int rank);
+
 struct RankOutcome {
   enum class End { kExited, kKilled, kHung, kEnded };  // kEnded: by us, as another rank failed
 
