@@ -6,10 +6,12 @@ speeds up does so for both sides. A ratio is the median of the repeats' own rati
 
 import dataclasses
 import json
+import pathlib
 import statistics
 
 import perftest_output
 
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
 _BANDWIDTH_BYTES = 1 << 20
 _LATENCY_BYTES = 8
 
@@ -24,11 +26,26 @@ class Targets:
     latency: float  # times ib_write_lat's typical, at most
 
 
-def add_options(parser, repeat, bandwidth_iters, latency_iters):
+def parse(parser, repeat, bandwidth_iters, latency_iters):
+    """The options; `tool` is the build's nccl-gdr. Paths are absolute and exist."""
+    parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
+    parser.add_argument("--plugin", type=pathlib.Path, help="default: the build's own")
     parser.add_argument("--repeat", type=int, default=repeat)
     parser.add_argument("--bandwidth-iters", type=int, default=bandwidth_iters)
     parser.add_argument("--latency-iters", type=int, default=latency_iters)
     parser.add_argument("--enforce", action="store_true", help="exit with 1 when a target is missed")
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    options.plugin = (options.plugin or options.build / "lib" / "libnccl-net-gdr.so").resolve()
+    options.tool = options.build / "bin" / "nccl-gdr"
+    for needed in (options.plugin, options.tool):
+        require(parser, needed)
+    return options
+
+
+def require(parser, path):
+    if not path.exists():
+        parser.error(f"{path} does not exist; build it by ./run build")
 
 
 def _median_ratio(above, below):

@@ -37,6 +37,18 @@ def perf(test, *arguments):
     return " ".join([str(_TOOL), "perf", test, _PLUGIN, *arguments, "2>&1"])
 
 
+def check(*arguments):
+    return " ".join([str(_TOOL), "check", _PLUGIN, *arguments, "2>&1"])
+
+
+def netem(nic, fault):
+    return f"tc qdisc replace dev eth{nic} root netem {fault}"
+
+
+def no_netem(nic):
+    return f"tc qdisc del dev eth{nic} root"
+
+
 def _has_acs(config):
     """Walks the extended capabilities of a PCI Express configuration space."""
     offset = 0x100
@@ -76,6 +88,9 @@ class Case(unittest.TestCase):
             f"{before}\n{perf(test, root, f'--rank {rank}', *arguments)}")
                 for rank in range(ranks)]
 
+    def expect_all_passed(self, outcome):
+        self.assertRegex(outcome.output, r"\b[1-9]\d* passed, 0 failed, 0 skipped")
+
     def on_all(self, text):
         for job in [machine.start(text) for machine in self.machines]:
             job.wait()
@@ -85,8 +100,7 @@ class OneMachine(Case):
     network = Network(nics=2)
 
     def test_conformance_suite_passes(self):
-        done = self.machines[0].run(f"{_TOOL} check {_PLUGIN} --dev 0 2>&1", timeout=240)
-        self.assertRegex(done.output, r"\b[1-9]\d* passed, 0 failed, 0 skipped")
+        self.expect_all_passed(self.machines[0].run(check("--dev 0"), timeout=240))
 
     def connect_with(self, settings, gid):
         output = self.machines[0].run(
@@ -148,8 +162,8 @@ class TwoMachines(Case):
                             addressing(index, 0) + addressing(index, 1))
         self.addCleanup(restore)
 
-    def netem(self, fault):
-        self.on_all(f"for i in 0 1; do tc qdisc replace dev eth$i root netem {fault}; done")
+    def on_every_cable(self, fault):
+        self.on_all(f"{netem(0, fault)}\n{netem(1, fault)}")
 
     def all_reduce(self, largest, *arguments, before="true", timeout=150):
         jobs = self.start_ranks(4, "all_reduce", "--rails 0,1 --iters 1 --warmup 0 --begin 8",
@@ -160,12 +174,12 @@ class TwoMachines(Case):
 
     def conform(self, device, cases):
         # One call may take a second where two machines share a busy processor.
-        jobs = [machine.start(f"{_TOOL} check {_PLUGIN} --dev {device} --filter '{cases}' "
-                              f"--root {address(0, 0)}:{7100 + 100 * device} --rank {rank} "
-                              "--call-limit 5 2>&1")
+        root = f"--root {address(0, 0)}:{7100 + 100 * device}"
+        jobs = [machine.start(check(f"--dev {device} --filter '{cases}' --call-limit 5", root,
+                                    f"--rank {rank}"))
                 for rank, machine in enumerate(self.machines)]
         for outcome in join(jobs, 200):
-            self.assertRegex(outcome.output, r"\b[1-9]\d* passed, 0 failed, 0 skipped")
+            self.expect_all_passed(outcome)
 
     def test_conformance_suite_passes(self):
         self.conform(0, "*")
@@ -185,20 +199,20 @@ class TwoMachines(Case):
         self.all_reduce(2 << 20)
 
     def test_all_reduce_is_right_with_a_thousandth_lost(self):
-        self.netem("loss 0.1%")
+        self.on_every_cable("loss 0.1%")
         self.all_reduce(2 << 20, _FEW_PACKETS, before=_QUICK_RETRY)
 
     def test_all_reduce_is_right_with_a_hundredth_lost(self):
         self.use_jumbo_frames()
-        self.netem("loss 1%")
+        self.on_every_cable("loss 1%")
         self.all_reduce(16 << 20, _FEW_PACKETS, before=_QUICK_RETRY)
 
     def test_all_reduce_is_right_with_delay(self):
-        self.netem("delay 2ms")
+        self.on_every_cable("delay 2ms")
         self.all_reduce(256 << 10)
 
     def test_all_reduce_is_right_with_reordering(self):
-        self.netem("delay 2ms reorder 5% 50%")
+        self.on_every_cable("delay 2ms reorder 5% 50%")
         self.all_reduce(256 << 10, _FEW_PACKETS, before=_QUICK_RETRY)
 
     def expect_only_delay(self, fault):
@@ -211,8 +225,7 @@ class TwoMachines(Case):
         self.assertIn(" 0 wrong", outputs[0])
 
     def test_a_second_without_the_cable_only_delays(self):
-        self.expect_only_delay("tc qdisc replace dev eth0 root netem loss 100%; sleep 1; "
-                               "tc qdisc del dev eth0 root")
+        self.expect_only_delay(f"{netem(0, 'loss 100%')}; sleep 1; {no_netem(0)}")
 
     def expect_error(self, job):
         outcome = job.wait(_ERROR_BOUND_S, check=False)
@@ -243,8 +256,7 @@ class TwoMachines(Case):
                                     "LOC_QP_OP_ERR")
 
     def test_cable_gone_for_good_names_both_ends_and_the_status(self):
-        self.expect_both_ends_named("tc qdisc replace dev eth1 root netem loss 100%",
-                                    "RETRY_EXC_ERR")
+        self.expect_both_ends_named(netem(1, "loss 100%"), "RETRY_EXC_ERR")
 
     def test_killed_peer_is_an_error(self):
         jobs = self.start_stream()
@@ -253,7 +265,7 @@ class TwoMachines(Case):
 
     def lose_what_is_sent(self):
         """A cable takes it whether or not anyone listens; an emulated one would push back."""
-        self.machines[0].run("tc qdisc replace dev eth0 root netem loss 100%")
+        self.machines[0].run(netem(0, "loss 100%"))
 
     def test_peer_machine_that_stands_still_is_an_error(self):
         jobs = self.start_stream()
@@ -261,7 +273,7 @@ class TwoMachines(Case):
         self.machines[1].freeze()
         self.addCleanup(self.machines[1].thaw)
         self.assertIn("b rxe0:1", self.expect_error(jobs[0]))
-        self.machines[0].run("tc qdisc del dev eth0 root")
+        self.machines[0].run(no_netem(0))
         self.machines[1].thaw()
         self.assertNotEqual(jobs[1].wait(_ERROR_BOUND_S, check=False).status, 0)
 

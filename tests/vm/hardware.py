@@ -35,7 +35,7 @@ class Hardware:
         words = self._processors()
         if self.iommu:
             words += ["-device", "intel-iommu"]
-        free = list(self._ports(words))
+        free = self._add_tree(words)
         for index, nic in enumerate(nics):
             bus = f",bus={free.pop(0)}" if free else ""
             words += ["-netdev", f"{nic[0]},id=net{index}", "-device",
@@ -55,9 +55,9 @@ class Hardware:
                       f"memdev=mem{node}"]
         return words
 
-    def _ports(self, words):
-        """Adds the PCIe tree to the words; yields the ports for NICs."""
-        chassis = 0
+    def _add_tree(self, words):
+        """Adds the PCIe tree to the words; returns the ports for NICs."""
+        ports, chassis = [], 0
         for node, switches in enumerate(self.switches):
             words += ["-device", f"pxb-pcie,id=bridge{node},bus=pcie.0,bus_nr={32 * (node + 1)},"
                                  f"numa_node={node}"]
@@ -74,6 +74,7 @@ class Hardware:
                     words += ["-device", f"xio3130-downstream,id={port},bus=up{name},slot={slot},"
                                          f"chassis={chassis}"]
                     if content == "nic":
-                        yield port
+                        ports.append(port)
                     elif content == "display":
                         words += ["-device", f"bochs-display,bus={port}"]
+        return ports
