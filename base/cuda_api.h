@@ -69,6 +69,8 @@ inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerIsManaged = 8;
 inline constexpr int kPointerDeviceOrdinal = 9;
 
+inline constexpr int kDeviceCapabilityMajor = 75;
+inline constexpr int kDeviceCapabilityMinor = 76;
 inline constexpr int kDeviceGpuDirectRdmaSupported = 116;
 inline constexpr int kDeviceCanUse64BitStreamMemOps = 122;
 inline constexpr int kDeviceDmaBufSupported = 124;
@@ -90,6 +92,7 @@ struct Api {
   Rc (*ctx_push_current)(Context context);
   Rc (*ctx_pop_current)(Context* context);
   Rc (*ctx_get_current)(Context* context);
+  Rc (*ctx_get_device)(Device* device);
   Rc (*ctx_set_current)(Context context);
   Rc (*ctx_enable_peer_access)(Context peer, unsigned flags);
   Rc (*stream_create)(Stream* stream, unsigned flags);
@@ -162,6 +165,7 @@ inline void bind_devices_and_contexts(Binder& bind, Api& api) {
   bind("cuCtxPushCurrent_v2", api.ctx_push_current);
   bind("cuCtxPopCurrent_v2", api.ctx_pop_current);
   bind("cuCtxGetCurrent", api.ctx_get_current);
+  bind("cuCtxGetDevice", api.ctx_get_device);
   bind("cuCtxSetCurrent", api.ctx_set_current);
   bind("cuCtxEnablePeerAccess", api.ctx_enable_peer_access);
 }

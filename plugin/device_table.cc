@@ -1,8 +1,9 @@
 #include "plugin/device_table.h"
 
-#include <algorithm>
 #include <optional>
+#include <set>
 
+#include "plugin/machine/hcas.h"
 #include "plugin/net.h"
 #include "topology/sources/sysfs_rdma.h"
 #include "transport/gpu/peermem.h"
@@ -16,49 +17,40 @@ std::optional<topology::PciPlace> place_of(const Device& device) {
   return topology::pci_place(device.hca->sysfs_path());
 }
 
-struct OrderKey {
-  bool without_place;
-  topology::Bdf bdf;
-  size_t name_length;  // mlx5_2 before mlx5_10
-  std::string name;
-  int port;
-  auto operator<=>(const OrderKey&) const = default;
-};
-
-OrderKey order_key(const Device& device) {
-  std::optional<topology::PciPlace> place = place_of(device);
-  return OrderKey{!place.has_value(), place.has_value() ? place->bdf : topology::Bdf{},
-                  device.hca->name().size(), device.hca->name(), device.port};
-}
-
 }  // namespace
 
-std::vector<Device> in_pci_order(std::vector<Device> devices) {
-  std::vector<std::pair<OrderKey, Device>> keyed;
-  for (Device& device : devices) keyed.emplace_back(order_key(device), std::move(device));
-  std::sort(keyed.begin(), keyed.end(),
-            [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::vector<Device> sorted;
-  for (auto& [key, device] : keyed) sorted.push_back(std::move(device));
-  return sorted;
-}
-
-DeviceTable::DeviceTable(const std::vector<Device>& devices) {
+DeviceTable::DeviceTable(const std::vector<Device>& devices, bool merge_functions) {
   bool peermem = gpu::peermem_present();
   for (const Device& device : devices) {
     std::optional<topology::PciPlace> place = place_of(device);
     Row row;
     row.name = device.hca->name();
-    if (place.has_value()) row.pci_path = place->sysfs_path;
+    if (place.has_value()) {
+      row.pci_path = merge_functions ? merged_path(place->sysfs_path) : place->sysfs_path;
+      row.pci_name = place->bdf.to_string();
+    }
     row.numa_node = place.has_value() ? place->numa_node : -1;
     row.guid = device.hca->guid();
     row.port = device.port;
+    row.reported_port = device.port + functions_before(row);
+    row.rail = device.rail;
     row.speed_mbps = device.state.speed_mbps;
     row.ethernet = device.state.ethernet;
     row.dmabuf = device.hca->supports_dmabuf();
     row.peermem = peermem;
     rows_.push_back(std::move(row));
   }
+}
+
+// Other HCAs on the same card that come first: (guid, port) has to tell ports apart for NCCL, and
+// the functions of a card may all have the guid of the card and a port 1.
+int DeviceTable::functions_before(const Row& row) const {
+  if (row.pci_path.empty()) return 0;
+  std::set<std::string> names;
+  for (const Row& other : rows_) {
+    if (other.pci_path == row.pci_path && other.name != row.name) names.insert(other.name);
+  }
+  return static_cast<int>(names.size());
 }
 
 bool DeviceTable::get(int device, DeviceProperties* properties) {
@@ -72,7 +64,7 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
   properties->pointer_support =
       abi::kPtrHost | (row.peermem ? abi::kPtrCuda : 0) | (row.dmabuf ? abi::kPtrDmaBuf : 0);
   properties->speed_mbps = row.speed_mbps;
-  properties->port = row.port;
+  properties->port = row.reported_port;
   properties->latency_us = 0;  // NCCL then takes its own figure
   properties->max_comms = kMaxComms;
   properties->max_recvs = abi::kMaxRecvs;
@@ -88,10 +80,8 @@ std::vector<std::string> DeviceTable::describe() const {
     lines.push_back(
         "[" + std::to_string(i) + "] " + row.name + ":" + std::to_string(row.port) +
         (row.ethernet ? " RoCE " : " InfiniBand ") + std::to_string(row.speed_mbps / 1000) +
-        " Gb/s pci " +
-        (row.pci_path.empty() ? "none" : row.pci_path.substr(row.pci_path.rfind('/') + 1)) +
-        " numa " + std::to_string(row.numa_node) + " rail " + std::to_string(i) + " GPUDirect " +
-        gpu);
+        " Gb/s pci " + (row.pci_name.empty() ? "none" : row.pci_name) + " numa " +
+        std::to_string(row.numa_node) + " rail " + std::to_string(row.rail) + " GPUDirect " + gpu);
   }
   return lines;
 }

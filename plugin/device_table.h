@@ -10,14 +10,11 @@ namespace gdr::plugin {
 
 struct DeviceProperties;
 
-// By place on the PCI tree, so that all processes of a node agree whatever order the verbs library
-// lists devices in; devices without a place come last, by name. Ports of one device stay together.
-std::vector<Device> in_pci_order(std::vector<Device> devices);
-
 class DeviceTable {
  public:
   DeviceTable() = default;
-  explicit DeviceTable(const std::vector<Device>& devices);
+  // merge_functions: NCCL_IB_MERGE_VFS.
+  DeviceTable(const std::vector<Device>& devices, bool merge_functions);
 
   // False when there is no such device.
   bool get(int device, DeviceProperties* properties);
@@ -27,15 +24,20 @@ class DeviceTable {
  private:
   struct Row {
     std::string name;
-    std::string pci_path;  // empty: none
+    std::string pci_path;  // as reported; empty: none
+    std::string pci_name;  // the device's own address
     int numa_node;
     uint64_t guid;
     int port;
+    int reported_port;  // differs between the functions of a card, which may all have a port 1
+    int rail;
     int speed_mbps;
     bool ethernet;
     bool dmabuf;
     bool peermem;
   };
+  int functions_before(const Row& row) const;
+
   std::vector<Row> rows_;
 };
 

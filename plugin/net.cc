@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "plugin/device_table.h"
+#include "plugin/rails.h"
 #include "plugin/transport_options.h"
 #include "transport/transport.h"
 
@@ -18,6 +19,7 @@ using abi::ncclResult_t;
 // load may still be open (the library is linked nodelete).
 struct Plugin {
   std::unique_ptr<Transport> transport;  // null when the user disabled the plugin
+  std::unique_ptr<Rails> rails;
   DeviceTable table;
 };
 
@@ -73,10 +75,14 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   Result<std::shared_ptr<const VerbsApi>> verbs = VerbsApi::load();
   if (!verbs) return forward_error(verbs);
   Result<std::unique_ptr<Transport>> transport =
-      Transport::create(*verbs, std::move(*transport_options), in_pci_order);
+      Transport::create(*verbs, std::move(*transport_options), [&](Discovery* discovery) {
+        plugin->rails = std::make_unique<Rails>(options, discovery);
+        return plugin->rails->devices();
+      });
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
-  plugin->table = DeviceTable(plugin->transport->devices());
+  bool merge_functions = options.merge_functions && !plugin->rails->topology_generated();
+  plugin->table = DeviceTable(plugin->transport->devices(), merge_functions);
   if (plugin->transport->devices().empty()) {
     std::string text = "no usable RDMA device";
     for (const std::string& reason : plugin->transport->skipped()) text += "; " + reason;
@@ -94,6 +100,7 @@ void log_choice(const Plugin& plugin) {
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
   }
+  plugin.rails->log();
   for (const std::string& reason : plugin.transport->skipped()) {
     GDR_INFO(log::kInit | log::kNet, "not used: %s", reason.c_str());
   }
@@ -103,6 +110,8 @@ Transport* transport() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
   return plugin == nullptr ? nullptr : plugin->transport.get();
 }
+
+Rails& rails() { return *g_plugin.load(std::memory_order_acquire)->rails; }
 
 ncclResult_t not_initialised(const char* call) {
   return refuse(call, "called before init, or after an init that failed");
@@ -155,6 +164,7 @@ ncclResult_t listen(int device, void* handle, void** listen_comm) {
   if (!listener) return warn("listen", listener.error());
   (*listener)->write_handle(static_cast<wire::Handle*>(handle));
   *listen_comm = listener->release();
+  rails().check_device(device);
   return abi::ncclSuccess;
 }
 
@@ -167,6 +177,8 @@ ncclResult_t connect(int device, void* handle, void** send_comm) {
   if (!comm) return warn("connect", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
   GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
+  rails().check_device(device);
+  rails().check_rails((*comm)->connection());
   *send_comm = static_cast<Comm*>(comm->release());
   return abi::ncclSuccess;
 }
@@ -177,6 +189,7 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) {
   Result<std::unique_ptr<ReceiveComm>> comm = static_cast<Listener*>(listen_comm)->accept();
   if (!comm) return warn("accept", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
+  rails().check_rails((*comm)->connection());
   *recv_comm = static_cast<Comm*>(comm->release());
   return abi::ncclSuccess;
 }

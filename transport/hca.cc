@@ -40,6 +40,7 @@ void add_ports(const std::shared_ptr<Hca>& hca, const HcaFilter& filter, Discove
       discovery->skipped.push_back(label + ": " + state.error().text);
     } else if (!state->active) {
       discovery->skipped.push_back(label + " is not ACTIVE");
+      discovery->inactive.push_back(Device{hca, port, *state});
     } else {
       discovery->devices.push_back(Device{hca, port, *state});
     }

@@ -52,10 +52,12 @@ struct Device {
   std::shared_ptr<Hca> hca;
   int port = 1;
   PortState state;  // at discovery
+  int rail = -1;    // number of the rail it is, for the peer to compare; -1: not known
 };
 
 struct Discovery {
   std::vector<Device> devices;       // active ports that the filter accepts, in list order
+  std::vector<Device> inactive;      // other ports that it accepts
   std::vector<std::string> skipped;  // "name:port reason" for each port left out
 };
 

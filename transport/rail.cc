@@ -28,6 +28,7 @@ Result<wire::RailAddress> resolve_address(const Device& device, const TransportO
   address.mtu = static_cast<uint8_t>(state->mtu);
   address.gid_type = static_cast<uint8_t>(gid->type);
   address.gid_index = static_cast<uint8_t>(gid->index);
+  if (device.rail >= 0 && device.rail < 255) address.rail = static_cast<uint8_t>(device.rail + 1);
   return address;
 }
 

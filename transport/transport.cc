@@ -33,11 +33,14 @@ Status check_handle(const wire::Handle& handle) {
 }  // namespace
 
 Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const VerbsApi> api,
-                                                     TransportOptions options, Order order) {
+                                                     TransportOptions options,
+                                                     const Choose& choose) {
   std::unique_ptr<Transport> transport(new Transport());
   Result<Discovery> discovery = discover_devices(api, options.hcas);
   if (!discovery) return forward_error(discovery);
-  transport->devices_ = order(std::move(discovery->devices));
+  Result<std::vector<Device>> chosen = choose(&*discovery);
+  if (!chosen) return forward_error(chosen);
+  transport->devices_ = std::move(*chosen);
   transport->skipped_ = std::move(discovery->skipped);
   Result<std::unique_ptr<Watcher>> watcher =
       Watcher::start(std::chrono::seconds(options.watchdog_seconds));

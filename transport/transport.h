@@ -2,6 +2,7 @@
 // nothing of NCCL. Thread-safe; the comms it hands out have a data path of one thread each.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,10 +26,11 @@ struct MemoryRegion {
 
 class Transport {
  public:
-  // `order` may reorder or drop discovered devices; index i of the result is device i.
-  using Order = std::vector<Device> (*)(std::vector<Device>);
+  // Chooses among the discovered devices and sets their rails; may add to `skipped`. Index i of the
+  // result is device i.
+  using Choose = std::function<Result<std::vector<Device>>(Discovery*)>;
   static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const VerbsApi> api,
-                                                   TransportOptions options, Order order);
+                                                   TransportOptions options, const Choose& choose);
 
   const std::vector<Device>& devices() const { return devices_; }
   const std::vector<std::string>& skipped() const { return skipped_; }

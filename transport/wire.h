@@ -76,7 +76,7 @@ struct RailAddress {
   uint8_t mtu;  // ibv_mtu
   uint8_t gid_type;
   uint8_t gid_index;
-  uint8_t reserved;
+  uint8_t rail;  // number of the rail plus one; 0: not known
 };
 static_assert(sizeof(RailAddress) == 92);
 

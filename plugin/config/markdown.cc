@@ -11,7 +11,7 @@ constexpr char kIntroduction[] = R"(# Environment variables
 
 The plugin reads these once, when NCCL initialises it. Those named `NCCL_*` have the names, meanings
 and defaults of NCCL's own; `NCCL_*` variables that only NCCL's core reads, such as
-`NCCL_NET_GDR_LEVEL`, work as ever and are not listed. `nccl-gdr env` prints this list with the
+`NCCL_CROSS_NIC`, work as ever and are not listed. `nccl-gdr env` prints this list with the
 values in force.
 
 A value that cannot be used is reported as a warning that names the variable, the value and what is

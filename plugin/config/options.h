@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "plugin/config/environment.h"
+#include "topology/gdr_level.h"
+#include "topology/rail_map.h"
 #include "transport/select/cidr.h"
 #include "transport/select/hca_filter.h"
 #include "transport/select/socket_interface.h"
@@ -20,6 +22,7 @@ struct Options {
 #define GDR_BOOLEAN(field, name, fallback, ...) bool field = fallback;
 #define GDR_FAMILY(field, name, fallback, ...) int field = fallback;
 #define GDR_PARSED(type, field, ...) type field{};
+#define GDR_TEXT(field, ...) std::string field;
 #include "plugin/config/options.def"
 };
 

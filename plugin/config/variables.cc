@@ -10,13 +10,20 @@ using Notes = std::vector<std::string>;
 template <class T>
 struct Unwrapped {
   using type = T;
-  static constexpr const char* kType = "list";
 };
 template <class T>
 struct Unwrapped<std::optional<T>> {
   using type = T;
-  static constexpr const char* kType = "address range";
 };
+
+template <class T>
+constexpr const char* kTypeName = "list";
+template <>
+constexpr const char* kTypeName<std::optional<Cidr>> = "address range";
+template <>
+constexpr const char* kTypeName<std::optional<topology::GdrLevel>> = "path class";
+template <>
+constexpr const char* kTypeName<std::optional<topology::RailMap>> = "map";
 
 template <class T>
 Status assign_parsed(const std::string& value, T* field, [[maybe_unused]] Notes* notes) {
@@ -65,12 +72,19 @@ std::vector<Variable> make_variables() {
          return parse_family(value, &options->field);                                \
        },                                                                            \
        [](const Options& options) { return std::string(family_name(options.field)); }});
-#define GDR_PARSED(type, field, name, accepted, fallback_text, since, doc)               \
-  rows.push_back({name, Unwrapped<type>::kType, accepted, fallback_text, "", since, doc, \
-                  [](const std::string& value, Options* options, Notes* notes) {         \
-                    return assign_parsed(value, &options->field, notes);                 \
-                  },                                                                     \
+#define GDR_PARSED(type, field, name, accepted, fallback_text, since, doc)        \
+  rows.push_back({name, kTypeName<type>, accepted, fallback_text, "", since, doc, \
+                  [](const std::string& value, Options* options, Notes* notes) {  \
+                    return assign_parsed(value, &options->field, notes);          \
+                  },                                                              \
                   [](const Options& options) { return show_parsed(options.field); }});
+#define GDR_TEXT(field, name, accepted, fallback_text, since, doc)         \
+  rows.push_back({name, "text", accepted, fallback_text, "", since, doc,   \
+                  [](const std::string& value, Options* options, Notes*) { \
+                    options->field = value;                                \
+                    return Status{};                                       \
+                  },                                                       \
+                  [](const Options& options) { return options.field; }});
 #include "plugin/config/options.def"
   return rows;
 }

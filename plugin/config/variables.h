@@ -11,7 +11,7 @@ namespace gdr::config {
 
 struct Variable {
   const char* name;
-  const char* type;  // "integer", "boolean", "address family", "list", "address range"
+  const char* type;  // "integer", "boolean", "address family", "list", "path class", ...
   std::string accepted;
   std::string default_text;
   const char* unit;  // "" where there is none

@@ -47,6 +47,7 @@ static_assert(Same<decltype(Api::ctx_destroy), decltype(cuCtxDestroy_v2)>::value
 static_assert(Same<decltype(Api::ctx_push_current), decltype(cuCtxPushCurrent_v2)>::value);
 static_assert(Same<decltype(Api::ctx_pop_current), decltype(cuCtxPopCurrent_v2)>::value);
 static_assert(Same<decltype(Api::ctx_get_current), decltype(cuCtxGetCurrent)>::value);
+static_assert(Same<decltype(Api::ctx_get_device), decltype(cuCtxGetDevice)>::value);
 static_assert(Same<decltype(Api::ctx_set_current), decltype(cuCtxSetCurrent)>::value);
 static_assert(Same<decltype(Api::ctx_enable_peer_access), decltype(cuCtxEnablePeerAccess)>::value);
 static_assert(Same<decltype(Api::stream_create), decltype(cuStreamCreate)>::value);

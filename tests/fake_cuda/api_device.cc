@@ -86,6 +86,12 @@ cuda::Rc cuDeviceGetAttribute(int* value, int attribute, cuda::Device device) {
     case cuda::kDeviceGpuDirectRdmaSupported:
       *value = 1;
       return cuda::kSuccess;
+    case cuda::kDeviceCapabilityMajor:
+      *value = 9;
+      return cuda::kSuccess;
+    case cuda::kDeviceCapabilityMinor:
+      *value = 0;
+      return cuda::kSuccess;
     case cuda::kDeviceCanUse64BitStreamMemOps:
       *value = switches().stream_memops ? 1 : 0;
       return cuda::kSuccess;
@@ -162,6 +168,14 @@ cuda::Rc cuCtxPopCurrent_v2(cuda::Context* context) {
 cuda::Rc cuCtxGetCurrent(cuda::Context* context) {
   *context = fake_cuda::current();
   return enter("cuCtxGetCurrent", Kind::kQuery);
+}
+
+cuda::Rc cuCtxGetDevice(cuda::Device* device) {
+  cuda::Rc rc = enter("cuCtxGetDevice", Kind::kQuery);
+  if (rc != cuda::kSuccess) return rc;
+  if (fake_cuda::current() == nullptr) return cuda::kErrorInvalidContext;
+  *device = fake_cuda::current()->device;
+  return cuda::kSuccess;
 }
 
 cuda::Rc cuCtxSetCurrent(cuda::Context context) {

@@ -22,6 +22,7 @@ gdr::cuda::Rc cuCtxDestroy_v2(gdr::cuda::Context context);
 gdr::cuda::Rc cuCtxPushCurrent_v2(gdr::cuda::Context context);
 gdr::cuda::Rc cuCtxPopCurrent_v2(gdr::cuda::Context* context);
 gdr::cuda::Rc cuCtxGetCurrent(gdr::cuda::Context* context);
+gdr::cuda::Rc cuCtxGetDevice(gdr::cuda::Device* device);
 gdr::cuda::Rc cuCtxSetCurrent(gdr::cuda::Context context);
 gdr::cuda::Rc cuCtxEnablePeerAccess(gdr::cuda::Context peer, unsigned flags);
 gdr::cuda::Rc cuStreamCreate(gdr::cuda::Stream* stream, unsigned flags);

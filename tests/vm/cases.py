@@ -4,6 +4,7 @@
 `cases.py --list` names the classes; `cases.py CLASS` runs one, `cases.py CLASS.test` one test.
 """
 
+import json
 import os
 import re
 import sys
@@ -146,6 +147,100 @@ class TwoSockets(Case):
                    for port in ports]
         self.assertEqual(sum(_has_acs(bytes.fromhex(config)) for config in configs), 1, ports)
         self.assertGreater(int(guest.run("ls /sys/kernel/iommu_groups | wc -l").output), 1)
+
+
+def _switch_above(place):
+    """Of a sysfs path, the upstream port of the switch that a device is on."""
+    return place.split("/")[-3]
+
+
+class GpuServer(Case):
+    """Two NUMA nodes with two switches each; a display (as a GPU stands there) and a NIC on every
+    switch; one more NIC at the first host bridge."""
+    network = Network(nics=5)
+    hardware = Hardware(sockets=2, cpus_per_socket=1, switches=(
+        (Switch(("display", "nic")), Switch(("nic", "display"))),
+        (Switch(("display", "nic")), Switch(("nic", "display")))))
+    environment = "export GDR_NCCL_TEST_GPU_VENDOR=0x1234 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET"
+
+    def setUp(self):
+        super().setUp()
+        guest = self.machines[0]
+        self.nics = guest.run("for i in 0 1 2 3 4; do readlink -f /sys/class/net/eth$i/device/..; "
+                              "done").output.split()
+        self.gpus = sorted(guest.run("for i in $(grep -l 0x038000 /sys/bus/pci/devices/*/class); do "
+                                     "readlink -f ${i%/class}; done").output.split())
+        # The NIC of each GPU, by their switch.
+        self.expected = [next(f"rxe{nic}" for nic, place in enumerate(self.nics)
+                              if _switch_above(place) == _switch_above(gpu)) for gpu in self.gpus]
+        self.management = next(f"rxe{nic}" for nic, place in enumerate(self.nics)
+                               if "/pci0000:00/" in place)
+
+    def topo(self, arguments="", settings="true"):
+        return json.loads(self.machines[0].run(
+            f"{self.environment}; {settings}; {_TOOL} topo --json {arguments} 2>/dev/null").output)
+
+    def rails_of(self, view):
+        return [[rail["port"] for rail in gpu["rails"]] for gpu in view["gpus"]]
+
+    def test_live_machine_gives_each_gpu_the_nic_on_its_switch(self):
+        view = self.topo()
+        self.assertEqual([gpu["address"] for gpu in view["gpus"]],
+                         [gpu.rsplit("/", 1)[1] for gpu in self.gpus])
+        self.assertEqual(self.rails_of(view), [[f"{name}:1"] for name in self.expected])
+        self.assertEqual({rail["path"] for gpu in view["gpus"] for rail in gpu["rails"]}, {"PIX"})
+        self.assertEqual([gpu["numa_node"] for gpu in view["gpus"]], [0, 0, 1, 1])
+        self.assertEqual([other["port"] for other in view["not_rails"]], [f"{self.management}:1"])
+        self.assertEqual(len(view["switches"]), 4)
+
+    def test_plugin_offers_the_rails_in_order_with_their_places(self):
+        output = self.machines[0].run(
+            self.environment + "\n" + perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
+        for device, name in enumerate(self.expected):
+            place = self.nics[int(name.removeprefix("rxe"))]
+            self.assertRegex(output, rf"device +{device} {name} pci {re.escape(place)} ")
+            gpu = self.gpus[device].rsplit("/", 1)[1]
+            self.assertRegex(output, rf"map GPU{device} {gpu} rail {device} {name}:1 path PIX "
+                                     "GPUDirect no: rxe. registers no GPU memory")
+        self.assertIn(f"map {self.management}:1 is no rail: no GPU is nearest to it", output)
+        self.assertNotIn("device 4", output)
+
+    def test_named_management_nic_is_a_rail_after_all(self):
+        view = self.topo(settings="export NCCL_IB_HCA=rxe0,rxe1,rxe2,rxe3,rxe4")
+        self.assertEqual(view["not_rails"], [])
+        self.assertEqual(len(view["rails"]), 5)
+
+    def test_sysfs_alone_tells_the_same(self):
+        hidden = "mount -t tmpfs none /mnt && for f in /usr/lib/*/libhwloc.so.15*; do " \
+                 "mount --bind /dev/null $f; done"
+        shown = "for f in /usr/lib/*/libhwloc.so.15*; do umount $f; done; umount /mnt"
+        live = self.topo()
+        self.machines[0].run(hidden)
+        self.addCleanup(self.machines[0].run, shown)
+        alone = self.topo()
+        self.assertEqual(alone["source"], "/sys")
+        for view in (live, alone):
+            for node in view["numa_nodes"]:
+                del node["cpu_mask"]  # the kernel writes fewer zeros
+        for part in ("gpus", "hcas", "switches", "numa_nodes", "rails", "not_rails"):
+            self.assertEqual(alone[part], live[part], part)
+
+    # rxe devices are not in hwloc's XML, since they are on no PCI function.
+    def test_xml_by_lstopo_tells_the_same_of_gpus_and_switches(self):
+        self.machines[0].run("lstopo-no-graphics --whole-io --of xml -f /run/machine.xml")
+        live, read = self.topo(), self.topo("--from /run/machine.xml")
+        for part in ("address", "switch", "numa_node", "host_bridge", "vendor", "device"):
+            self.assertEqual([gpu[part] for gpu in read["gpus"]],
+                             [gpu[part] for gpu in live["gpus"]], part)
+        self.assertEqual([one["address"] for one in read["switches"]],
+                         [one["address"] for one in live["switches"]])
+
+    def test_map_overrides_distance(self):
+        wanted = list(reversed(self.expected))
+        rail_map = ";".join(f"GPU{gpu}={name}" for gpu, name in enumerate(wanted))
+        view = self.topo(settings=f"export GDR_NCCL_RAIL_MAP='{rail_map}'")
+        self.assertEqual(self.rails_of(view), [[f"{name}:1"] for name in wanted])
+        self.assertEqual([rail["port"] for rail in view["rails"]], [f"{name}:1" for name in wanted])
 
 
 class TwoMachines(Case):

@@ -12,7 +12,7 @@ import machine as guest
 from hardware import Hardware
 
 BUILD = pathlib.Path(os.environ.get("GDR_BUILD_DIR") or
-                     pathlib.Path(__file__).resolve().parents[2] / "build")
+                     pathlib.Path(__file__).resolve().parents[2] / "build").resolve()
 
 
 @dataclasses.dataclass(frozen=True)

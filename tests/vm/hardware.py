@@ -37,9 +37,9 @@ class Hardware:
             words += ["-device", "intel-iommu"]
         free = self._add_tree(words)
         for index, nic in enumerate(nics):
-            bus = f",bus={free.pop(0)}" if free else ""
+            bus = free.pop(0) if free else "pcie.0"
             words += ["-netdev", f"{nic[0]},id=net{index}", "-device",
-                      f"virtio-net-pci,netdev=net{index},mac={nic[1]},host_mtu=9000{bus}"]
+                      f"virtio-net-pci,netdev=net{index},mac={nic[1]},host_mtu=9000,bus={bus}"]
         return words
 
     def _processors(self):

@@ -1,7 +1,11 @@
 #include "topology/sources/sysfs_rdma.h"
 
-#include <fstream>
+#include <algorithm>
+#include <charconv>
 #include <system_error>
+#include <vector>
+
+#include "topology/sources/sysfs_files.h"
 
 namespace gdr::topology {
 namespace {
@@ -10,30 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr int kMaxStackedInterfaces = 8;  // VLAN on macvlan on ...; also ends a loop of links
 
-std::string first_line(const fs::path& file) {
-  std::ifstream stream(file);
-  std::string line;
-  std::getline(stream, line);
-  while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
-  return line;
-}
-
-// A virtio or platform child of a PCI function is no PCI function whatever it is called; where the
-// link cannot be read (some containers), the name decides.
-bool is_pci_function(const fs::path& folder) {
-  if (!Bdf::parse(folder.filename().string())) return false;
-  std::error_code error;
-  fs::path subsystem = fs::read_symlink(folder / "subsystem", error);
-  return error || subsystem.filename() == "pci";
-}
-
-int numa_node_of(const fs::path& folder) {
-  std::ifstream stream(folder / "numa_node");
-  int node = -1;
-  if (!(stream >> node) || node < -1) return -1;
-  return node;
-}
-
 // The PCI function that `link` leads to, or the nearest above it.
 std::optional<PciPlace> place_behind(const fs::path& link) {
   std::error_code error;
@@ -41,8 +21,7 @@ std::optional<PciPlace> place_behind(const fs::path& link) {
   if (error) return std::nullopt;
   while (folder.has_relative_path()) {
     if (is_pci_function(folder)) {
-      return PciPlace{folder.string(), *Bdf::parse(folder.filename().string()),
-                      numa_node_of(folder)};
+      return PciPlace{folder.string(), *Bdf::parse(folder.filename().string()), numa_node(folder)};
     }
     folder = folder.parent_path();
   }
@@ -80,12 +59,120 @@ std::optional<PciPlace> place_of_interface(std::string name, const fs::path& sys
   return std::nullopt;
 }
 
+int number_of(const std::string& text) {
+  int value = 0;
+  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && stop == text.data() + text.size() && value > 0 ? value : 0;
+}
+
+// "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)"
+int rate_mbps(const std::string& text) {
+  double gbps = 0;
+  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
+  (void)stop;
+  return error == std::errc() && gbps > 0 && gbps < 1e6 ? static_cast<int>(gbps * 1000 + 0.5) : 0;
+}
+
+Port read_port(const fs::path& folder, int number) {
+  Port port;
+  port.number = number;
+  std::string state = first_line(folder / "state");  // "4: ACTIVE"
+  if (!state.empty()) {
+    port.state = state.compare(0, 2, "4:") == 0 ? Port::State::kActive : Port::State::kDown;
+  }
+  port.speed_mbps = rate_mbps(first_line(folder / "rate"));
+  std::string layer = first_line(folder / "link_layer");
+  if (layer == "InfiniBand") port.link_layer = Port::LinkLayer::kInfiniBand;
+  if (layer == "Ethernet") port.link_layer = Port::LinkLayer::kEthernet;
+  return port;
+}
+
+std::vector<Port> read_ports(const fs::path& ibdev) {
+  std::vector<Port> ports;
+  std::error_code error;
+  for (fs::directory_iterator it(ibdev / "ports", error), end; !error && it != end;
+       it.increment(error)) {
+    int number = number_of(it->path().filename().string());
+    if (number > 0) ports.push_back(read_port(it->path(), number));
+  }
+  std::sort(ports.begin(), ports.end(),
+            [](const Port& a, const Port& b) { return a.number < b.number; });
+  if (ports.empty()) ports.emplace_back();
+  return ports;
+}
+
+// All but the place.
+Hca read_hca(const fs::path& ibdev) {
+  Hca hca;
+  hca.name = ibdev.filename().string();
+  hca.guid = parse_guid(first_line(ibdev / "sys_image_guid"));
+  if (hca.guid == 0) hca.guid = parse_guid(first_line(ibdev / "node_guid"));
+  hca.ports = read_ports(ibdev);
+  return hca;
+}
+
+void fill_function(Hca* hca, const PciPlace& place) {
+  hca->bdf = place.bdf;
+  auto function = pci_function(place.sysfs_path);
+  if (!function) return;
+  hca->class_code = function->class_code;
+  hca->ids = function->ids;
+  hca->link = function->link;
+  hca->physical_function = function->physical_function;
+}
+
 }  // namespace
 
 std::optional<PciPlace> pci_place(const fs::path& ibdev_path, const fs::path& sysfs_root) {
   if (ibdev_path.empty()) return std::nullopt;
   if (auto place = place_behind(ibdev_path / "device")) return place;
   return place_of_interface(first_line(ibdev_path / "parent"), sysfs_root);
+}
+
+uint64_t parse_guid(const std::string& text) {
+  if (text.size() != 19) return 0;
+  std::string digits;
+  for (size_t i = 0; i < text.size(); ++i) {
+    bool separator = i % 5 == 4;
+    if (separator != (text[i] == ':')) return 0;
+    if (!separator) digits += text[i];
+  }
+  uint64_t guid = 0;
+  auto end = digits.data() + digits.size();
+  auto [stop, error] = std::from_chars(digits.data(), end, guid, 16);
+  return error == std::errc() && stop == end ? guid : 0;
+}
+
+Attachment attach_nowhere(const Machine& machine) {
+  const auto& nodes = machine.numa_nodes;
+  // Node -1, of devices whose node nobody tells, comes last.
+  auto order = [](const NumaNode& a, const NumaNode& b) {
+    return static_cast<unsigned>(a.id) < static_cast<unsigned>(b.id);
+  };
+  auto first = std::min_element(nodes.begin(), nodes.end(), order);
+  return Attachment{-1, nodes.empty() ? -1 : static_cast<int>(first - nodes.begin()), -1};
+}
+
+void add_rdma_devices(Machine* machine, const fs::path& sysfs_root,
+                      const std::function<PciPosition(const PciPlace&)>& position_of) {
+  std::vector<Hca> nowhere;
+  std::error_code error;
+  for (fs::directory_iterator it(sysfs_root / "class" / "infiniband", error), end;
+       !error && it != end; it.increment(error)) {
+    Hca hca = read_hca(it->path());
+    auto place = pci_place(it->path(), sysfs_root);
+    if (!place) {
+      nowhere.push_back(std::move(hca));
+      continue;
+    }
+    fill_function(&hca, *place);
+    hca.at = attach(machine, position_of(*place));
+    machine->hcas.push_back(std::move(hca));
+  }
+  for (Hca& hca : nowhere) {
+    hca.at = attach_nowhere(*machine);
+    machine->hcas.push_back(std::move(hca));
+  }
 }
 
 }  // namespace gdr::topology

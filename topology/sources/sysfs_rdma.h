@@ -1,11 +1,13 @@
-// Where an RDMA device sits on the PCI tree, from sysfs.
+// RDMA devices, from sysfs: what they are and where they sit on the PCI tree.
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
-#include "topology/bdf.h"
+#include "topology/builder.h"
+#include "topology/model.h"
 
 namespace gdr::topology {
 
@@ -21,5 +23,16 @@ struct PciPlace {
 // the one interface below it. Nothing when the device is on no PCI function that can be seen.
 std::optional<PciPlace> pci_place(const std::filesystem::path& ibdev_path,
                                   const std::filesystem::path& sysfs_root = "/sys");
+
+// "0c42:a103:0055:62a2", the first digits the most significant; 0 where the text is no GUID.
+uint64_t parse_guid(const std::string& text);
+
+// Adds the RDMA devices of class/infiniband, where there are any, with their ports. `position_of`
+// tells where a function hangs.
+void add_rdma_devices(Machine* machine, const std::filesystem::path& sysfs_root,
+                      const std::function<PciPosition(const PciPlace&)>& position_of);
+
+// The place of an HCA that is on no PCI function. All others are to be attached before.
+Attachment attach_nowhere(const Machine& machine);
 
 }  // namespace gdr::topology

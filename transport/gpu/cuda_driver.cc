@@ -68,13 +68,34 @@ Result<int> CudaDriver::device_of_pointer(const void* address) const {
   return device;
 }
 
-Result<bool> CudaDriver::flag(int attribute, const char* name, int device) const {
+Result<int> CudaDriver::current_device() const {
+  cuda::Device device = 0;
+  cuda::Rc rc = api_.ctx_get_device(&device);
+  if (rc == cuda::kErrorInvalidContext) {
+    return fail(Code::kInvalidArgument, "no CUDA context is current in this thread");
+  }
+  if (rc != cuda::kSuccess) return failed("cuCtxGetDevice", rc);
+  return device;
+}
+
+Result<int> CudaDriver::attribute(int which, const char* name, int device) const {
   int value = 0;
-  cuda::Rc rc = api_.device_get_attribute(&value, attribute, device);
+  cuda::Rc rc = api_.device_get_attribute(&value, which, device);
   if (rc != cuda::kSuccess) {
     return failed(std::string(name) + " of device " + std::to_string(device), rc);
   }
-  return value != 0;
+  return value;
+}
+
+Result<bool> CudaDriver::flag(int which, const char* name, int device) const {
+  return attribute(which, name, device).map([](int value) { return value != 0; });
+}
+
+Result<int> CudaDriver::compute_capability(int device) const {
+  Result<int> major = attribute(cuda::kDeviceCapabilityMajor, "COMPUTE_CAPABILITY_MAJOR", device);
+  if (!major) return major;
+  return attribute(cuda::kDeviceCapabilityMinor, "COMPUTE_CAPABILITY_MINOR", device)
+      .map([&](int minor) { return *major * 10 + minor; });
 }
 
 Result<bool> CudaDriver::dmabuf_supported(int device) const {

@@ -27,6 +27,11 @@ class CudaDriver {
   // The device whose memory `address` is; InvalidArgument where it is host memory.
   Result<int> device_of_pointer(const void* address) const;
 
+  // The device whose context is current in this thread; InvalidArgument where there is none.
+  Result<int> current_device() const;
+
+  // 80 for compute capability 8.0.
+  Result<int> compute_capability(int device) const;
   // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: the driver can export GPU memory. The kernel and the HCA
   // must support it, too.
   Result<bool> dmabuf_supported(int device) const;
@@ -43,7 +48,8 @@ class CudaDriver {
 
  private:
   explicit CudaDriver(const cuda::Api& api) : api_(api) {}
-  Result<bool> flag(int attribute, const char* name, int device) const;
+  Result<int> attribute(int which, const char* name, int device) const;
+  Result<bool> flag(int which, const char* name, int device) const;
 
   cuda::Api api_;
 };

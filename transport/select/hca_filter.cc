@@ -74,6 +74,15 @@ bool HcaFilter::accepts(std::string_view device, int port) const {
   return entries_.empty() || (match(device, port) != nullptr) != list_.exclude;
 }
 
+bool HcaFilter::names_in_full(std::string_view device, int port) const {
+  if (list_.exclude) return false;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    bool same_port = entries_[i].port == -1 || entries_[i].port == port;
+    if (list_.entries[i].name == device && same_port) return true;
+  }
+  return false;
+}
+
 const HcaFilter::Entry* HcaFilter::entry_for(std::string_view device, int port) const {
   return list_.exclude ? nullptr : match(device, port);
 }

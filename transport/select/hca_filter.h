@@ -29,6 +29,8 @@ class HcaFilter {
   // The entry that lets this port in, for its rail and plane; null where none is meant by name
   // (no list, or a list of exclusions).
   const Entry* entry_for(std::string_view device, int port) const;
+  // The list lets this port in by the device's whole name, not by a prefix of it.
+  bool names_in_full(std::string_view device, int port) const;
   // What parse() ignored, for the user.
   const std::vector<std::string>& notes() const { return list_.notes; }
   std::string to_string() const { return list_.to_string(); }

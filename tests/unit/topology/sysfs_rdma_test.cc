@@ -1,58 +1,11 @@
 #include "topology/sources/sysfs_rdma.h"
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
+#include "tests/unit/topology/made_sysfs.h"
 
 namespace gdr::topology {
 namespace {
 
-namespace fs = std::filesystem;
-
-// A made /sys, with links relative as the kernel's are.
-class SysfsRdma : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "gdr-sysfs-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    root_ = fs::canonical(name);
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  void write(const fs::path& file, const std::string& text) {
-    fs::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file) << text;
-  }
-  void link(const fs::path& from, const fs::path& to) {
-    fs::create_directories((root_ / from).parent_path());
-    fs::create_symlink(fs::relative(root_ / to, (root_ / from).parent_path()), root_ / from);
-  }
-  // A folder under devices/, with its subsystem link.
-  fs::path device(const fs::path& path, const std::string& subsystem) {
-    fs::create_directories(root_ / "devices" / path);
-    fs::create_directories(root_ / "bus" / subsystem);
-    link("devices" / path / "subsystem", "bus/" + subsystem);
-    return "devices" / path;
-  }
-  // class/infiniband/<name> with a device link, as an HCA has it.
-  fs::path hca(const std::string& name, const fs::path& function) {
-    fs::create_directories(root_ / function / "infiniband" / name);
-    link(function / "infiniband" / name / "device", function);
-    link("class/infiniband/" + name, function / "infiniband" / name);
-    return root_ / "class/infiniband" / name;
-  }
-  // A virtual device: no device link, a parent file.
-  fs::path virtual_hca(const std::string& name, const std::string& parent) {
-    write("devices/virtual/infiniband/" + name + "/parent", parent);
-    link("class/infiniband/" + name, "devices/virtual/infiniband/" + name);
-    return root_ / "class/infiniband" / name;
-  }
-  std::string absolute(const fs::path& path) { return (root_ / path).string(); }
-
-  fs::path root_;
-};
+class SysfsRdma : public MadeSysfs {};
 
 TEST_F(SysfsRdma, PciPlace_Hca_IsItsFunctionAndNumaNode) {
   fs::path function = device("pci0000:3a/0000:3a:00.0/0000:3b:00.1", "pci");

@@ -1,0 +1,15 @@
+// What the CUDA driver knows of the GPUs of a machine.
+#pragma once
+
+#include "topology/model.h"
+
+namespace gdr::plugin {
+
+// Fills compute_capability and gpudirect of the GPUs that this process may see. Does nothing in a
+// process that has not loaded the CUDA driver itself.
+void add_gpu_facts(topology::Machine* machine);
+
+// Index in machine.gpus of the GPU whose context is current in this thread; -1: none.
+int current_gpu(const topology::Machine& machine);
+
+}  // namespace gdr::plugin

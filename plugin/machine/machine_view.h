@@ -1,0 +1,35 @@
+// What the plugin decided about rails, and why: what it logs at init and `nccl-gdr topo` shows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plugin/config/options.h"
+#include "topology/gdr_level.h"
+#include "topology/rails.h"
+
+namespace gdr::plugin {
+
+struct MachineView {
+  topology::Machine machine;
+  topology::PathTable paths;
+  topology::RailPlan plan;
+  topology::GdrPolicy policy;
+  std::vector<std::string> notes;  // for the user; whole sentences
+};
+
+// A map that does not fit the machine is told in the notes, and rails are by distance.
+MachineView decide(topology::Machine machine, const config::Options& options,
+                   std::vector<std::string> notes);
+
+// The map as the log has it: one line a GPU with its rails, path class and GPUDirect verdict, then
+// one a rail without a GPU, and one a port that is no rail.
+std::vector<std::string> describe(const MachineView& view);
+
+// Every GPU is equally far from every rail, and no nearer than PHB: the tree tells nothing.
+bool is_flat(const MachineView& view);
+
+// "rail 3" of that port; -1: it is none.
+int rail_number(const topology::RailPlan& plan, topology::PortRef port);
+
+}  // namespace gdr::plugin

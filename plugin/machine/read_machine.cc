@@ -1,0 +1,90 @@
+#include "plugin/machine/read_machine.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "topology/builder.h"
+#include "topology/sources/hwloc.h"
+#include "topology/sources/nccl_xml.h"
+#include "topology/sources/sysfs.h"
+#include "topology/sources/sysfs_files.h"
+
+namespace gdr::plugin {
+namespace {
+
+using topology::Machine;
+
+Machine read_live(const topology::Selection& selection, const MachineSources& sources,
+                  std::vector<std::string>* notes) {
+  if (sources.sysfs_root == "/sys") {
+    Result<Machine> machine = topology::hwloc_live(selection);
+    if (machine) return std::move(*machine);
+    notes->push_back("the machine is read from sysfs alone: " + machine.error().text);
+  }
+  Result<Machine> machine = topology::sysfs_machine(sources.sysfs_root, selection);
+  if (machine) return std::move(*machine);
+  notes->push_back("the machine's shape is not known, and rails are in order of names: " +
+                   machine.error().text);
+  return Machine{};
+}
+
+topology::Attachment attach(Machine* machine, const std::filesystem::path& link) {
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::canonical(link, ignored);
+  topology::PciPosition position = topology::pci_position(folder);
+  position.numa = topology::numa_node(folder);
+  return topology::attach(machine, position);
+}
+
+// NCCL adds to the file's machine what the file does not have, and leaves out GPUs that are not
+// there. Where nothing is known of the machine itself (no /sys), the file stands alone.
+void reconcile_gpus(Machine* machine, const Machine& live,
+                    const std::filesystem::path& sysfs_root) {
+  if (live.gpus.empty()) return;
+  auto has = [](const Machine& one, const topology::Bdf& bdf) {
+    return std::any_of(one.gpus.begin(), one.gpus.end(),
+                       [&](const topology::Gpu& gpu) { return gpu.bdf == bdf; });
+  };
+  std::erase_if(machine->gpus, [&](const topology::Gpu& gpu) { return !has(live, gpu.bdf); });
+  for (topology::Gpu gpu : live.gpus) {
+    if (has(*machine, gpu.bdf)) continue;
+    gpu.at = attach(machine, sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
+    machine->gpus.push_back(std::move(gpu));
+  }
+}
+
+}  // namespace
+
+topology::Selection selection_of(const config::Options& options) {
+  topology::Selection selection;
+  if (options.test_gpu_vendor != 0) {
+    selection.gpu_vendors.push_back(static_cast<uint16_t>(options.test_gpu_vendor));
+  }
+  return selection;
+}
+
+Machine read_machine(const config::Options& options, std::vector<std::string>* notes,
+                     const MachineSources& sources) {
+  topology::Selection selection = selection_of(options);
+  std::vector<std::string> live_notes;
+  Machine live = read_live(selection, sources, &live_notes);
+  std::error_code ignored;
+  bool by_default = options.topology_file.empty();
+  std::string file = by_default ? sources.default_topology_file : options.topology_file;
+  if (by_default && !std::filesystem::exists(file, ignored)) {
+    notes->insert(notes->end(), live_notes.begin(), live_notes.end());
+    return live;
+  }
+  Result<Machine> machine = topology::nccl_xml(file, selection);
+  if (!machine) {
+    notes->push_back("rails are by the machine itself, not by NCCL's topology file: " +
+                     machine.error().text);
+    notes->insert(notes->end(), live_notes.begin(), live_notes.end());
+    return live;
+  }
+  reconcile_gpus(&*machine, live, sources.sysfs_root);
+  topology::sort(&*machine);
+  return std::move(*machine);
+}
+
+}  // namespace gdr::plugin

@@ -1,0 +1,158 @@
+#include "plugin/rails.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "plugin/machine/gpu_facts.h"
+#include "plugin/machine/hcas.h"
+#include "plugin/machine/read_machine.h"
+#include "plugin/topology_file.h"
+#include "topology/render/nccl_xml_writer.h"
+#include "transport/connection.h"
+#include "transport/gpu/peermem.h"
+
+namespace gdr::plugin {
+namespace {
+
+using topology::Direction;
+using topology::PathClass;
+
+MachineView look(config::Options options, const Discovery& discovery) {
+  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
+  std::vector<std::string> notes;
+  topology::Machine machine = read_machine(options, &notes);
+  std::vector<Device> ports = discovery.devices;
+  ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
+  put_hcas(&machine, ports, gpu::peermem_present());
+  add_gpu_facts(&machine);
+  return decide(std::move(machine), options, std::move(notes));
+}
+
+// GPUs whose rail, by the user's map, is farther than another: NCCL goes by distance.
+std::string gpus_against_distance(const MachineView& view) {
+  std::string text;
+  for (size_t gpu = 0; gpu < view.machine.gpus.size(); ++gpu) {
+    bool nearer = std::any_of(
+        view.plan.rails.begin(), view.plan.rails.end(), [&](const topology::Rail& rail) {
+          return rail.usable && view.paths.gpu_hca(gpu, rail.port.hca) < view.plan.gpus[gpu].path;
+        });
+    if (nearer) text += (text.empty() ? "GPU" : ", GPU") + std::to_string(gpu);
+  }
+  return text;
+}
+
+}  // namespace
+
+Rails::Rails(const config::Options& options, Discovery* discovery)
+    : view_(look(options, *discovery)), warn_cross_rail_(options.warn_cross_rail) {
+  choose(*discovery);
+  if (devices_.empty()) {
+    for (const topology::NotARail& other : view_.plan.others) {
+      discovery->skipped.push_back(topology::port_label(view_.machine, other.port) +
+                                   " is no rail: " + other.reason +
+                                   " (name it in NCCL_IB_HCA to use it all the same)");
+    }
+    return;
+  }
+  generate_topology(options);
+}
+
+void Rails::choose(const Discovery& discovery) {
+  for (const topology::Rail& rail : view_.plan.rails) {
+    const topology::Hca& hca = view_.machine.hcas[rail.port.hca];
+    for (const Device& device : discovery.devices) {
+      bool same = device.hca->name() == hca.name && device.port == hca.ports[rail.port.port].number;
+      if (!same) continue;
+      devices_.push_back(device);
+      devices_.back().rail = rail.id;
+    }
+  }
+}
+
+void Rails::generate_topology(const config::Options& options) {
+  bool free = options.topology_file.empty() || is_dangling_topology(options.topology_file);
+  bool wanted = options.generate_topology || (options.rail_map.has_value() && is_flat(view_));
+  if (!free || !wanted) {
+    std::string against = options.rail_map.has_value() ? gpus_against_distance(view_) : "";
+    if (against.empty()) return;
+    view_.notes.push_back("NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " +
+                          against +
+                          ": set GDR_NCCL_GENERATE_TOPO_FILE=1, with NCCL_TOPO_FILE unset");
+    return;
+  }
+  topology::Machine grouped = topology::grouped_by_rails(view_.machine, view_.plan);
+  Result<std::string> name = publish_topology(topology::nccl_xml_text_of(grouped));
+  if (!name) {
+    view_.notes.push_back("no NCCL_TOPO_FILE could be made: " + name.error().text);
+    return;
+  }
+  generated_file_ = *name;
+  view_.machine = std::move(grouped);
+  view_.paths = topology::PathTable(view_.machine);
+  for (size_t gpu = 0; gpu < view_.machine.gpus.size(); ++gpu) {
+    topology::GpuRails& own = view_.plan.gpus[gpu];
+    if (own.rails.empty()) continue;
+    own.path = view_.paths.gpu_hca(gpu, view_.plan.rails[own.rails[0]].port.hca);
+  }
+}
+
+void Rails::log() const {
+  for (const std::string& note : view_.notes) GDR_WARN("%s", note.c_str());
+  GDR_INFO(log::kInit | log::kNet, "machine read from %s", view_.machine.source.c_str());
+  if (topology_generated()) {
+    GDR_INFO(log::kInit | log::kNet, "NCCL_TOPO_FILE set to %s, with every GPU beside its rails",
+             generated_file_.c_str());
+  }
+  for (const std::string& line : describe(view_)) {
+    GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
+  }
+}
+
+bool Rails::first_time(const std::string& what) {
+  std::lock_guard lock(mutex_);
+  return said_.insert(what).second;
+}
+
+void Rails::check_device(int device) {
+  if (device < 0 || static_cast<size_t>(device) >= devices_.size()) return;
+  int gpu = current_gpu(view_.machine);
+  if (gpu < 0) return;
+  const Device& chosen = devices_[device];
+  topology::PortRef port = find_port(view_.machine, chosen.hca->name(), chosen.port);
+  size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
+  topology::Verdict verdict = topology::gdr_verdict(view_.machine, view_.paths, view_.policy, index,
+                                                    hca, Direction::kReceive);
+  PathClass path = view_.paths.gpu_hca(index, hca);
+  std::string who = "GPU" + std::to_string(gpu) + " uses " +
+                    topology::port_label(view_.machine, port) + " without GPUDirect RDMA: ";
+  if (verdict.direct || !first_time(who)) return;
+  // A user who set the level knows; one who did not may lose half of the bandwidth without a word.
+  if (view_.policy.level.has_value() || path <= view_.policy.farthest()) {
+    GDR_INFO(log::kNet, "%s%s", who.c_str(), verdict.reason.c_str());
+  } else {
+    GDR_WARN(
+        "%s%s. NCCL_NET_GDR_LEVEL=%s would allow it; an HCA under the GPU's own switch is "
+        "faster",
+        who.c_str(), verdict.reason.c_str(), topology::to_string(path));
+  }
+}
+
+void Rails::check_rails(Connection& connection) {
+  for (size_t i = 0; i < connection.rails().size(); ++i) {
+    int here = connection.rails()[i].address().rail, there = connection.peer().rail[i].rail;
+    if (here == 0 || there == 0 || here == there) continue;
+    std::string rails =
+        "rail " + std::to_string(here - 1) + " to rail " + std::to_string(there - 1);
+    if (!first_time(rails)) continue;
+    constexpr char kText[] =
+        "%s: %s. Between rails a rail-optimised fabric is slow or has no way "
+        "at all; NCCL_CROSS_NIC=0 keeps rings on their rails";
+    if (warn_cross_rail_) {
+      GDR_WARN(kText, rails.c_str(), connection.text().c_str());
+    } else {
+      GDR_INFO(log::kNet, kText, rails.c_str(), connection.text().c_str());
+    }
+  }
+}
+
+}  // namespace gdr::plugin

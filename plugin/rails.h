@@ -1,0 +1,53 @@
+// Rails at work: which devices NCCL is offered, in which order, and what is said when it uses them
+// otherwise than the machine suggests.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugin/config/options.h"
+#include "plugin/machine/machine_view.h"
+#include "transport/hca.h"
+
+namespace gdr {
+class Connection;
+}
+
+namespace gdr::plugin {
+
+class Rails {
+ public:
+  // Looks at the machine and decides. The discovered ports that are rails, in order of their
+  // numbers, are devices() then. May set NCCL_TOPO_FILE.
+  Rails(const config::Options& options, Discovery* discovery);
+
+  const std::vector<Device>& devices() const { return devices_; }
+  const MachineView& view() const { return view_; }
+  // NCCL_TOPO_FILE was made here, so that its places count as they are.
+  bool topology_generated() const { return !generated_file_.empty(); }
+
+  // The map for the log, once.
+  void log() const;
+  // NCCL asked for this device from the calling thread, whose GPU is the current CUDA device's:
+  // says once where they are too far apart for GPUDirect. Thread-safe.
+  void check_device(int device);
+  // Says once where the two ends are on different rails. Thread-safe.
+  void check_rails(Connection& connection);
+
+ private:
+  void choose(const Discovery& discovery);
+  void generate_topology(const config::Options& options);
+  bool first_time(const std::string& what);
+
+  MachineView view_;
+  std::vector<Device> devices_;
+  std::string generated_file_;
+  bool warn_cross_rail_;
+  std::mutex mutex_;  // guards said_
+  std::set<std::string> said_;
+};
+
+}  // namespace gdr::plugin

@@ -1,0 +1,39 @@
+#include "tools/topo/file_format.h"
+
+#include <gmock/gmock.h>
+
+namespace gdr::tools {
+namespace {
+
+TEST(FileFormat, RootElement_Decides) {
+  EXPECT_EQ(file_format("<topology version=\"2.0\">"), FileFormat::kHwloc);
+  EXPECT_EQ(file_format("<system version=\"1\">"), FileFormat::kNccl);
+}
+
+TEST(FileFormat, PrologueCommentsAndDoctype_ArePassedOver) {
+  EXPECT_EQ(file_format("\xef\xbb\xbf<?xml version=\"1.0\"?>\n<!-- <system> -->\n"
+                        "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology>"),
+            FileFormat::kHwloc);
+  EXPECT_EQ(file_format("<!DOCTYPE system [ <!ELEMENT a (b)> ]>\n<system/>"), FileFormat::kNccl);
+}
+
+TEST(FileFormat, AnythingElse_IsRefusedWithAHint) {
+  for (const char* text :
+       {"", "<", "<html>", "{}", "<topologyx>", "<!--", "<?xml", "<!DOCTYPE ["}) {
+    Result<FileFormat> format = file_format(text);
+    ASSERT_FALSE(format.has_value()) << text;
+    EXPECT_THAT(format.error().text, ::testing::HasSubstr("lstopo file.xml"));
+    EXPECT_THAT(format.error().text, ::testing::HasSubstr("NCCL_TOPO_DUMP_FILE"));
+  }
+}
+
+TEST(FileFormat, FileThatCannotBeRead_IsNamed) {
+  for (const char* file : {"/nonexistent.xml", "/"}) {
+    Result<FileFormat> format = file_format_of(file);
+    ASSERT_FALSE(format.has_value());
+    EXPECT_EQ(format.error().text.find(file), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace gdr::tools

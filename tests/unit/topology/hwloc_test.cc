@@ -1,0 +1,248 @@
+#include "topology/sources/hwloc.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#include "tests/unit/topology/machine_checks.h"
+#include "topology/sources/sysfs.h"
+
+namespace gdr::topology {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kOurs = GDR_TOPOLOGIES;
+const std::string kShared = GDR_SHARED_TOPOLOGIES;
+
+Machine read(const std::string& file) {
+  auto machine = hwloc_xml(file);
+  if (!machine) {
+    ADD_FAILURE() << machine.error().text;
+    return {};
+  }
+  expect_consistent(*machine);
+  return *machine;
+}
+
+std::string error_of(const Result<Machine>& machine) {
+  return machine ? "no error" : machine.error().text;
+}
+
+// A file that goes away.
+class HwlocText : public ::testing::Test {
+ protected:
+  Result<Machine> parse(const std::string& text) {
+    std::ofstream(file_, std::ios::binary) << text;
+    return hwloc_xml(file_);
+  }
+  void TearDown() override { fs::remove(file_); }
+
+  const std::string file_ =
+      (fs::temp_directory_path() / ("gdr-hwloc-" + std::to_string(getpid()) + ".xml")).string();
+};
+
+TEST(Hwloc, Xml_DgxH100_HasANicOnEachGpusSwitch) {
+  Machine machine = read(kOurs + "/hwloc-dgx-h100.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 12, 8, 2}));
+  EXPECT_EQ(machine.host_bridges.size(), 10u);
+  const int nearest[] = {0, 3, 4, 5, 6, 9, 10, 11};
+  for (size_t i = 0; i < 8; ++i) {
+    const Hca& nic = hca_named(machine, "mlx5_" + std::to_string(nearest[i]));
+    EXPECT_GE(nic.at.parent, 0);
+    EXPECT_EQ(machine.gpus[i].at, nic.at) << i;
+    EXPECT_EQ(numa_id(machine, nic.at), i < 4 ? 0 : 1);
+  }
+  for (const char* storage : {"mlx5_1", "mlx5_2", "mlx5_7", "mlx5_8"}) {
+    EXPECT_EQ(hca_named(machine, storage).at.parent, -1) << storage;
+  }
+}
+
+TEST(Hwloc, Xml_DgxH100_HasWhatTheFileSays) {
+  Machine machine = read(kOurs + "/hwloc-dgx-h100.xml");
+  EXPECT_EQ(machine.source, "hwloc XML " + kOurs + "/hwloc-dgx-h100.xml");
+  EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "GenuineIntel", 6, 143}));
+  EXPECT_EQ(machine.packages, (std::vector<Package>{{0}, {1}}));
+  EXPECT_EQ(machine.numa_nodes[1], (NumaNode{1, 1, "0000ff00"}));
+  const Gpu& gpu = machine.gpus[0];
+  EXPECT_EQ(gpu.bdf.to_string(), "0000:1b:00.0");
+  EXPECT_EQ(gpu.class_code, 0x030200u);
+  EXPECT_EQ(gpu.ids, (PciIds{0x10de, 0x2330, 0x10de, 0x2330}));
+  EXPECT_EQ(gpu.model, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(gpu.nvlinks, (std::vector<NvLink>{{NvLink::To::kSwitch, std::nullopt, 4}}));
+  EXPECT_EQ(machine.host_bridges[gpu.at.host_bridge], (HostBridge{0, 0x15}));
+  EXPECT_EQ(switch_above(machine, gpu.at), "0000:16:00.0");
+  const Hca& down = hca_named(machine, "mlx5_2");
+  EXPECT_EQ(down.bdf->to_string(), "0000:29:00.1");
+  EXPECT_EQ(down.guid, 0x0200000000002900u);
+  EXPECT_EQ(down.guid, hca_named(machine, "mlx5_1").guid);
+  EXPECT_EQ(down.ports.at(0).state, Port::State::kDown);
+  EXPECT_EQ(hca_named(machine, "mlx5_1").ports.at(0).state, Port::State::kActive);
+}
+
+TEST(Hwloc, Xml_TwoSocketPlain_HasNoSwitch) {
+  Machine machine = read(kOurs + "/hwloc-two-socket-plain.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 2}));
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(machine.gpus[i].at.numa, machine.hcas[i].at.numa);
+    EXPECT_NE(machine.gpus[i].at.host_bridge, machine.hcas[i].at.host_bridge);
+  }
+}
+
+TEST(Hwloc, Xml_Power9_HasNodesZeroAndEightAndDomains) {
+  Machine machine = read(kOurs + "/hwloc-power9.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{4, 4, 2, 2}));
+  EXPECT_EQ(machine.cpu.arch, "ppc64");
+  EXPECT_EQ(machine.numa_nodes[1].id, 8);
+  EXPECT_EQ(machine.gpus[2].bdf.to_string(), "0035:03:00.0");
+  EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 8);
+  EXPECT_EQ(machine.hcas[2].at, machine.hcas[3].at);
+  EXPECT_EQ(machine.host_bridges[machine.hcas[2].at.host_bridge], (HostBridge{0x33, 0}));
+}
+
+TEST(Hwloc, Xml_DualPortCards_HaveTwoFunctionsOnTheGpusSwitch) {
+  Machine machine = read(kOurs + "/hwloc-dual-port-cards.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{4, 4, 2, 2}));
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
+  EXPECT_EQ(machine.hcas[0].guid, machine.hcas[1].guid);
+  EXPECT_NE(machine.hcas[0].guid, machine.hcas[2].guid);
+}
+
+TEST(Hwloc, Xml_FlatVm_HasAllOnOneBus) {
+  Machine machine = read(kOurs + "/hwloc-flat-vm.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 1}));
+  EXPECT_EQ(machine.gpus[0].at, machine.hcas[1].at);
+  EXPECT_EQ(machine.gpus[0].model, "NVIDIA A10G");
+  ASSERT_EQ(machine.hcas[1].ports.size(), 2u);
+  EXPECT_EQ(machine.hcas[1].ports[1].number, 2);
+  EXPECT_EQ(machine.hcas[1].ports[1].state, Port::State::kDown);
+}
+
+TEST(Hwloc, Xml_OtherVendorsChosen_AreTheGpus) {
+  auto machine = hwloc_xml(kOurs + "/hwloc-flat-vm.xml", Selection{{0x1002}});
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_TRUE(machine->gpus.empty());
+}
+
+TEST(Hwloc, Xml_SharedFiles_HaveTheDevicesOfTheirNames) {
+  if (!fs::exists(kShared)) GTEST_SKIP() << "no " << kShared;
+  EXPECT_EQ(counts_of(read(kShared + "/hwloc-dgx2h-16gpu-11nic.xml")), (Counts{16, 11, 12, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/hwloc-power9-lassen-4gpu-4nic.xml")), (Counts{4, 4, 2, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/hwloc-cts1-pascal-2gpu-1nic.xml")), (Counts{2, 1, 1, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/hwloc-aws-g4dn-metal-8gpu-1efa.xml")), (Counts{8, 1, 1, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/hwloc-corona-8amdgpu-1nic.xml")), (Counts{8, 1, 8, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/hwloc-supermicro-221h-1gpu-2nic.xml")),
+            (Counts{1, 2, 0, 2}));
+}
+
+TEST(Hwloc, Xml_SharedDgx2h_HasEachNicOnTheSwitchOfTwoGpus) {
+  if (!fs::exists(kShared)) GTEST_SKIP() << "no " << kShared;
+  Machine machine = read(kShared + "/hwloc-dgx2h-16gpu-11nic.xml");
+  const int nic_of_pair[] = {1, 2, 3, 4, 7, 8, 9, 10};
+  for (size_t i = 0; i < 16; ++i) {
+    const Hca& nic = hca_named(machine, "mlx5_" + std::to_string(nic_of_pair[i / 2]));
+    EXPECT_EQ(machine.gpus[i].at, nic.at) << i;
+  }
+  EXPECT_EQ(hca_named(machine, "mlx5_0").at.parent, -1);
+  EXPECT_EQ(switch_above(machine, machine.gpus[2].at), "0000:37:00.0");
+  int above = machine.gpus[2].at.parent;
+  EXPECT_EQ(switch_above(machine, machine.switches[above].at), "0000:2c:00.0");
+}
+
+TEST_F(HwlocText, Xml_Comments_HideNothing) {
+  std::string text = read_whole(kOurs + "/hwloc-dgx-h100.xml");
+  for (size_t at = text.find("<object type=\"Bridge\""); at != std::string::npos;
+       at = text.find("<object type=\"Bridge\"", at)) {
+    const std::string comment = "<!-- a bridge -->\n";
+    text.insert(at, comment);
+    at += comment.size() + 1;
+  }
+  auto machine = parse(text);
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(counts_of(*machine), (Counts{8, 12, 8, 2}));
+}
+
+TEST_F(HwlocText, Xml_OtherFiles_AreRefused) {
+  EXPECT_NE(error_of(hwloc_xml("/nonexistent")).find("/nonexistent cannot be read: No such file"),
+            std::string::npos);
+  EXPECT_NE(error_of(hwloc_xml(kOurs + "/README.md")).find("not XML"), std::string::npos);
+  EXPECT_NE(error_of(hwloc_xml(kOurs + "/nccl-hgx-4nic.xml")).find("is a NCCL topology file"),
+            std::string::npos);
+  EXPECT_NE(error_of(parse("<topology version=\"3.0\"/>")).find(":1: is of hwloc version \"3.0\""),
+            std::string::npos);
+  EXPECT_NE(error_of(parse("<topology version=\"2.0\"></topology>")).find(file_),
+            std::string::npos);
+}
+
+// libhwloc crashes on such files.
+TEST_F(HwlocText, Xml_WithoutWhatHwlocNeeds_IsRefused) {
+  const std::string text = read_whole(kOurs + "/hwloc-flat-vm.xml");
+  struct Change {
+    const char* from;
+    const char* to;
+    const char* error;
+  };
+  for (const Change& change : {
+           Change{" complete_cpuset=\"0x000000ff\"", "",
+                  ":4: <object> of type Machine has no proper"},
+           Change{"\"NUMANode\"", "\"Group\"", "there is no NUMA node"},
+           Change{"object type=\"Package\"", "object", ":7: <object> has no type"},
+           Change{"bridge_type=\"0-1\"", "bridge_type=\"8-1\"", "no kind that hwloc 2 has"},
+           Change{"osdev_type=\"3\"", "osdev_type=\"33\"", "no kind that hwloc 2 has"},
+           Change{" nodeset=", " Nodeset=", "has an attribute that hwloc has not"},
+           Change{"nodeset=\"0x00000001\"", "nodeset=\"-1\"", "has no proper nodeset"},
+       }) {
+    std::string changed = text;
+    changed.replace(changed.find(change.from), std::string(change.from).size(), change.to);
+    EXPECT_NE(error_of(parse(changed)).find(change.error), std::string::npos)
+        << error_of(parse(changed));
+  }
+}
+
+TEST_F(HwlocText, Xml_ChangedFiles_GiveAnErrorOrAMachine) {
+#ifdef __SANITIZE_ADDRESS__
+  // libhwloc 2.9.0 keeps what it has read of a file that it then refuses.
+  __lsan::ScopedDisabler no_leaks;
+#endif
+  std::mt19937 random(5);
+  for (const char* name : {"/hwloc-flat-vm.xml", "/hwloc-dgx-h100.xml"}) {
+    std::string text = read_whole(kOurs + name);
+    ASSERT_FALSE(text.empty());
+    for (int i = 0; i < 150; ++i) {
+      auto machine = parse(mutate(text, &random));
+      if (machine) {
+        expect_consistent(*machine);
+      } else {
+        EXPECT_FALSE(machine.error().text.empty());
+      }
+    }
+  }
+}
+
+TEST(Hwloc, Live_ThisMachine_IsWhatSysfsShows) {
+  auto live = hwloc_live();
+  auto sysfs = sysfs_machine();
+  ASSERT_TRUE(live.has_value()) << live.error().text;
+  ASSERT_TRUE(sysfs.has_value()) << sysfs.error().text;
+  EXPECT_EQ(live->source.substr(0, 8), "hwloc 2.");
+  expect_consistent(*live);
+  EXPECT_EQ(counts_of(*live), counts_of(*sysfs));
+  EXPECT_EQ(live->packages, sysfs->packages);
+  EXPECT_EQ(live->cpu, sysfs->cpu);
+  EXPECT_EQ(live->switches, sysfs->switches);
+  EXPECT_EQ(live->hcas, sysfs->hcas);
+}
+
+TEST(Hwloc, Live_XmlFileInTheEnvironment_IsRefused) {
+  setenv("HWLOC_XMLFILE", (kOurs + "/hwloc-flat-vm.xml").c_str(), 1);
+  EXPECT_NE(error_of(hwloc_live()).find("HWLOC_XMLFILE is set"), std::string::npos);
+  unsetenv("HWLOC_XMLFILE");
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,102 @@
+// What tests of the sources ask a Machine.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+
+#include "topology/model.h"
+
+namespace gdr::topology {
+
+struct Counts {
+  size_t gpus, hcas, switches, numa_nodes;
+  bool operator==(const Counts&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Counts& counts) {
+  return out << counts.gpus << " GPUs, " << counts.hcas << " HCAs, " << counts.switches
+             << " switches, " << counts.numa_nodes << " NUMA nodes";
+}
+
+inline Counts counts_of(const Machine& machine) {
+  return {machine.gpus.size(), machine.hcas.size(), machine.switches.size(),
+          machine.numa_nodes.size()};
+}
+
+inline const Hca& hca_named(const Machine& machine, const std::string& name) {
+  static const Hca kNone;
+  for (const Hca& hca : machine.hcas) {
+    if (hca.name == name) return hca;
+  }
+  ADD_FAILURE() << "no HCA " << name;
+  return kNone;
+}
+
+inline int numa_id(const Machine& machine, const Attachment& at) {
+  return at.numa < 0 ? -2 : machine.numa_nodes.at(static_cast<size_t>(at.numa)).id;
+}
+
+// "" where there is none.
+inline std::string switch_above(const Machine& machine, const Attachment& at) {
+  return at.parent < 0 ? "" : machine.switches.at(static_cast<size_t>(at.parent)).bdf.to_string();
+}
+
+// Indexes lead somewhere, and no chain of switches is endless.
+inline void expect_consistent(const Machine& machine) {
+  auto check = [&](const Attachment& at) {
+    EXPECT_LT(at.parent, static_cast<int>(machine.switches.size()));
+    EXPECT_LT(at.numa, static_cast<int>(machine.numa_nodes.size()));
+    EXPECT_LT(at.host_bridge, static_cast<int>(machine.host_bridges.size()));
+    size_t steps = 0;
+    for (int i = at.parent; i >= 0; i = machine.switches.at(static_cast<size_t>(i)).at.parent) {
+      ASSERT_LE(++steps, machine.switches.size());
+    }
+  };
+  for (const Switch& item : machine.switches) check(item.at);
+  for (const Gpu& item : machine.gpus) check(item.at);
+  for (const Hca& item : machine.hcas) {
+    check(item.at);
+    EXPECT_FALSE(item.ports.empty());
+  }
+}
+
+inline std::string read_whole(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Cut off, a few bytes changed, digits exchanged, a piece left out, or a piece doubled.
+inline std::string mutate(const std::string& text, std::mt19937* random) {
+  auto place = [&] { return (*random)() % text.size(); };
+  std::string changed = text;
+  switch ((*random)() % 5) {
+    case 0:
+      changed.resize(place());
+      break;
+    case 1:
+      for (int i = 0; i < 4; ++i) changed[place()] = static_cast<char>((*random)());
+      break;
+    case 2:
+      for (size_t at = place(); at < text.size(); at += 1 + (*random)() % (1 + text.size() / 8)) {
+        at = text.find_first_of("0123456789", at);
+        if (at == std::string::npos) break;
+        changed[at] = static_cast<char>('0' + (*random)() % 10);
+      }
+      break;
+    case 3:
+      changed.erase(place(), (*random)() % 200);
+      break;
+    default: {
+      size_t from = place();
+      changed.insert(place(), text.substr(from, (*random)() % 200));
+    }
+  }
+  return changed;
+}
+
+}  // namespace gdr::topology

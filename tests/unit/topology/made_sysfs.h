@@ -1,0 +1,61 @@
+// A made /sys, with links relative as the kernel's are; /proc may lie beside it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace gdr::topology {
+
+namespace fs = std::filesystem;
+
+class MadeSysfs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "gdr-sysfs-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    top_ = fs::canonical(name);
+    root_ = top_ / "sys";
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(top_); }
+
+  void write(const fs::path& file, const std::string& text) {
+    fs::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file, std::ios::binary) << text;
+  }
+  void link(const fs::path& from, const fs::path& to) {
+    fs::create_directories((root_ / from).parent_path());
+    fs::create_symlink(fs::relative(root_ / to, (root_ / from).parent_path()), root_ / from);
+  }
+  // A folder under devices/, with its subsystem link.
+  fs::path device(const fs::path& path, const std::string& subsystem) {
+    fs::create_directories(root_ / "devices" / path);
+    fs::create_directories(root_ / "bus" / subsystem);
+    link("devices" / path / "subsystem", "bus/" + subsystem);
+    return "devices" / path;
+  }
+  // class/infiniband/<name> with a device link, as an HCA has it.
+  fs::path hca(const std::string& name, const fs::path& function) {
+    fs::create_directories(root_ / function / "infiniband" / name);
+    link(function / "infiniband" / name / "device", function);
+    link("class/infiniband/" + name, function / "infiniband" / name);
+    return root_ / "class/infiniband" / name;
+  }
+  // A virtual device: no device link, a parent file.
+  fs::path virtual_hca(const std::string& name, const std::string& parent) {
+    write("devices/virtual/infiniband/" + name + "/parent", parent);
+    link("class/infiniband/" + name, "devices/virtual/infiniband/" + name);
+    return root_ / "class/infiniband" / name;
+  }
+  std::string absolute(const fs::path& path) { return (root_ / path).string(); }
+
+  fs::path top_;
+  fs::path root_;
+};
+
+}  // namespace gdr::topology

@@ -1,0 +1,259 @@
+#include "topology/sources/nccl_xml.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/unit/topology/machine_checks.h"
+
+namespace gdr::topology {
+namespace {
+
+const std::string kOurs = GDR_TOPOLOGIES;
+const std::string kShared = GDR_SHARED_TOPOLOGIES;
+
+Machine read(const std::string& file) {
+  auto machine = nccl_xml(file);
+  if (!machine) {
+    ADD_FAILURE() << machine.error().text;
+    return {};
+  }
+  expect_consistent(*machine);
+  return *machine;
+}
+
+// `inside` the only <cpu>.
+Result<Machine> in_cpu(const std::string& inside) {
+  return nccl_xml_text("<system version=\"1\">\n<cpu numaid=\"0\">\n" + inside + "</cpu></system>");
+}
+
+std::string error_of(const Result<Machine>& machine) {
+  return machine ? "no error" : machine.error().text;
+}
+
+TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
+  Machine machine = read(kOurs + "/nccl-dgx-a100.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 10, 12, 6}));
+  EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:03:00.0");
+  EXPECT_EQ(switch_above(machine, machine.gpus[1].at), "0000:03:00.0");
+  const Hca& nic = hca_named(machine, "mlx5_0");
+  EXPECT_EQ(switch_above(machine, nic.at), "0000:09:00.0");
+  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_1").at), "0000:09:00.0");
+  for (const Attachment& at : {machine.gpus[0].at, nic.at}) {
+    EXPECT_EQ(switch_above(machine, machine.switches[at.parent].at), "0000:01:00.0");
+    EXPECT_EQ(numa_id(machine, at), 3);
+  }
+  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_4").at), "");
+  EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_10").at), 4);
+}
+
+TEST(NcclXml, Read_DgxA100_HasWhatTheElementsSay) {
+  Machine machine = read(kOurs + "/nccl-dgx-a100.xml");
+  EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "AuthenticAMD", 23, 49}));
+  EXPECT_EQ(machine.numa_nodes[0].cpus, "00000000,00000000,00000000,0000ffff");
+  EXPECT_EQ(machine.numa_nodes[0].package, -1);
+  const Gpu& gpu = machine.gpus[0];
+  EXPECT_EQ(gpu.bdf.to_string(), "0000:05:00.0");
+  EXPECT_EQ(gpu.class_code, 0x030200u);
+  EXPECT_EQ(gpu.ids, (PciIds{0x10de, 0x20b0, 0x10de, 0x134f}));
+  EXPECT_EQ(gpu.link, (PciLink{16, 16}));
+  EXPECT_EQ(gpu.compute_capability, 80);
+  EXPECT_EQ(gpu.gpudirect, true);
+  EXPECT_EQ(gpu.nvlinks, (std::vector<NvLink>{{NvLink::To::kSwitch, std::nullopt, 12}}));
+  const Hca& nic = hca_named(machine, "mlx5_2");
+  EXPECT_EQ(nic.guid, 0x4b00000000000002u);
+  ASSERT_EQ(nic.ports.size(), 1u);
+  EXPECT_EQ(nic.ports[0], (Port{1, Port::State::kUnknown, 200000, Port::LinkLayer::kUnknown}));
+}
+
+TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
+  Machine machine = read(kOurs + "/nccl-hgx-4nic.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(machine.gpus[i].at, machine.hcas[i / 2].at) << i;
+  }
+}
+
+TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
+  Machine machine = read(kOurs + "/nccl-azure-ndv4.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 8, 4, 4}));
+  EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
+  EXPECT_EQ(numa_id(machine, machine.gpus[0].at), 1);
+  EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 0);
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
+}
+
+TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
+  Machine machine = read(kOurs + "/nccl-azure-ndv5.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 8, 8, 2}));
+  EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
+    EXPECT_EQ(machine.gpus[i].at.parent, static_cast<int>(i));
+  }
+}
+
+TEST(NcclXml, Read_Gb200Tray_HasC2cAndNoSwitch) {
+  Machine machine = read(kOurs + "/nccl-gb200-tray.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{4, 4, 0, 2}));
+  EXPECT_EQ(machine.cpu.arch, "arm64");
+  EXPECT_EQ(machine.gpus[0].c2c_links, 5);
+  EXPECT_EQ(machine.gpus[0].nvlinks.at(0).to, NvLink::To::kSwitch);
+  EXPECT_EQ(numa_id(machine, machine.gpus[1].at), 0);
+  EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 1);
+  EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_1").at), 0);
+  EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_2").at), 1);
+}
+
+TEST(NcclXml, Read_SharedFiles_HaveTheDevicesOfTheirNames) {
+  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no " << kShared;
+  // The DGX A100 has 10 cards, of which two have two ports that are named apart.
+  EXPECT_EQ(counts_of(read(kShared + "/nccl-dgx-a100-8gpu-10nic.xml")), (Counts{8, 12, 24, 6}));
+  EXPECT_EQ(counts_of(read(kShared + "/nccl-azure-ndv4-8gpu-8nic.xml")), (Counts{8, 8, 4, 4}));
+  EXPECT_EQ(counts_of(read(kShared + "/nccl-azure-ndv5-8gpu-8nic.xml")), (Counts{8, 8, 8, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/nccl-aws-p4d-8gpu-4efa.xml")), (Counts{8, 4, 4, 2}));
+  EXPECT_EQ(counts_of(read(kShared + "/nccl-rccl-mi300x-8gpu-8nic.xml")), (Counts{8, 8, 24, 2}));
+}
+
+TEST(NcclXml, Read_TwoCpusOfOneNode_AreOne) {
+  auto machine = nccl_xml_text(
+      "<system><cpu numaid='1'><pci busid='0000:01:00.0' class='0x030200'/></cpu>"
+      "<cpu numaid='1' affinity='ff'><pci busid='0000:02:00.0' class='0x020700'/></cpu></system>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(counts_of(*machine), (Counts{1, 1, 0, 1}));
+  EXPECT_EQ(machine->numa_nodes[0].cpus, "ff");
+}
+
+TEST(NcclXml, Read_BusidsOfAllForms_AreTaken) {
+  for (const char* busid : {"0000:10:1c.0", "10:1C.0", "00000000:10:1c.0"}) {
+    auto machine = in_cpu(std::string("<pci class='0x030200' busid='") + busid + "'/>");
+    ASSERT_TRUE(machine.has_value()) << machine.error().text;
+    EXPECT_EQ(machine->gpus.at(0).bdf, (Bdf{0, 0x10, 0x1c, 0})) << busid;
+  }
+}
+
+TEST(NcclXml, Read_NetsOfOneName_ArePortsOfOneHca) {
+  auto machine = in_cpu(
+      "<pci busid='0000:01:00.0' class='0x020700'><nic>"
+      "<net name='mlx4_0' port='2' speed='-1'/><net name='mlx4_0' port='1' speed='56000'/>"
+      "</nic></pci>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  ASSERT_EQ(machine->hcas.size(), 1u);
+  ASSERT_EQ(machine->hcas[0].ports.size(), 2u);
+  EXPECT_EQ(machine->hcas[0].ports[0].speed_mbps, 56000);
+  EXPECT_EQ(machine->hcas[0].ports[1].number, 2);
+  EXPECT_EQ(machine->hcas[0].ports[1].speed_mbps, 0);
+}
+
+TEST(NcclXml, Read_NicWithoutFunction_IsOnItsNode) {
+  auto machine = nccl_xml_text(
+      "<system><cpu numaid='0'/><cpu numaid='2'><nic><net name='rxe0' "
+      "port='1'/></nic></cpu></system>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_FALSE(machine->hcas.at(0).bdf.has_value());
+  EXPECT_EQ(numa_id(*machine, machine->hcas[0].at), 2);
+}
+
+TEST(NcclXml, Read_UnknownNode_IsMinusOne) {
+  auto machine = nccl_xml_text("<system><cpu numaid='-1'/></system>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->numa_nodes[0].id, -1);
+}
+
+TEST(NcclXml, Read_NvLinks_GoWhereTheirClassSays) {
+  auto machine = in_cpu(
+      "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'>"
+      "<nvlink target='0000:02:00.0' count='4' tclass='0x030200'/>"
+      "<nvlink target='0000:03:00.0' count='2' tclass='0x068001'/>"
+      "<nvlink target='fffffff:ffff:ff' count='18' tclass='0x068000'/></gpu></pci>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->gpus.at(0).nvlinks,
+            (std::vector<NvLink>{{NvLink::To::kGpu, Bdf{0, 2, 0, 0}, 4},
+                                 {NvLink::To::kCpu, std::nullopt, 2},
+                                 {NvLink::To::kSwitch, std::nullopt, 18}}));
+  EXPECT_FALSE(machine->gpus[0].gpudirect.has_value());
+}
+
+// NCCL leaves such functions out, too.
+TEST(NcclXml, Read_GpuClassWithoutElement_IsNoneWhereOthersHaveElements) {
+  auto machine = in_cpu(
+      "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'/></pci>"
+      "<pci busid='0000:02:00.0' class='0x030200'/><pci busid='0000:03:00.0' class='0x020000'/>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(counts_of(*machine), (Counts{1, 1, 0, 1}));
+}
+
+TEST(NcclXml, Read_ServersOwnVga_IsNoGpu) {
+  auto machine = in_cpu("<pci busid='0000:01:00.0' class='0x030000' vendor='0x1a03'/>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_TRUE(machine->gpus.empty());
+}
+
+TEST(NcclXml, Read_Mistake_IsNamedWithItsLine) {
+  struct Case {
+    const char* inside;
+    const char* error;
+  };
+  for (const Case& one : {
+           Case{"<pci class='0x060400'/>", "NCCL XML:3: <pci> has no busid"},
+           Case{"\n<pci busid='0000:1:0'/>",
+                "NCCL XML:4: <pci> has busid \"0000:1:0\", which is no"},
+           Case{"<pci busid='01:00.0' class='0x030200'/>\n<pci busid='01:00.0' class='0x030200'/>",
+                "NCCL XML:4: there is a second <pci> with busid 01:00.0"},
+           Case{"<nic><net name='a' port='1'/>\n<net name='a' port='1'/></nic>",
+                "NCCL XML:4: there is a second <net> of the name a and port 1"},
+           Case{"<pci busid='01:00.0'><gpu><nvlink target='x' tclass='0x030200'/></gpu></pci>",
+                "NCCL XML:3: <nvlink> has target \"x\""},
+           Case{"<pci busid='01:00.0'>\n<pci", "not XML"},
+       }) {
+    EXPECT_NE(error_of(in_cpu(one.inside)).find(one.error), std::string::npos)
+        << error_of(in_cpu(one.inside));
+  }
+}
+
+TEST(NcclXml, Read_BadNumaid_IsNamed) {
+  for (const char* numaid : {"", "x", "-2", "1 ", "99999999999999999999"}) {
+    auto machine = nccl_xml_text(std::string("<system>\n<cpu numaid='") + numaid + "'/></system>");
+    EXPECT_NE(error_of(machine).find("NCCL XML:2: <cpu> has numaid \"" + std::string(numaid)),
+              std::string::npos)
+        << error_of(machine);
+  }
+}
+
+TEST(NcclXml, Read_OtherFiles_AreRefused) {
+  EXPECT_NE(error_of(nccl_xml("/nonexistent")).find("No such file"), std::string::npos);
+  EXPECT_NE(error_of(nccl_xml(kOurs)).find(kOurs + " cannot be read"), std::string::npos);
+  EXPECT_NE(error_of(nccl_xml(kOurs + "/README.md")).find("not XML"), std::string::npos);
+  EXPECT_NE(error_of(nccl_xml(kOurs + "/hwloc-flat-vm.xml")).find("is an hwloc file"),
+            std::string::npos);
+  EXPECT_NE(error_of(nccl_xml_text("")).find("not XML"), std::string::npos);
+  EXPECT_NE(error_of(nccl_xml_text("<system/>")).find("has no <cpu>"), std::string::npos);
+  EXPECT_NE(error_of(nccl_xml("/dev/zero")).find("larger than"), std::string::npos);
+}
+
+TEST(NcclXml, Read_BottomlessNesting_IsRefused) {
+  std::string deep;
+  for (int i = 0; i < 200000; ++i) deep += "<pci busid='01:00.0'>";
+  EXPECT_NE(error_of(in_cpu(deep)).find("not XML"), std::string::npos);
+  for (int i = 0; i < 200000; ++i) deep += "</pci>";
+  EXPECT_NE(error_of(in_cpu(deep)).find("nested deeper"), std::string::npos);
+}
+
+TEST(NcclXml, Read_ChangedFiles_GiveAnErrorOrAMachine) {
+  std::mt19937 random(11);
+  for (const char* name : {"/nccl-hgx-4nic.xml", "/nccl-azure-ndv5.xml", "/nccl-gb200-tray.xml"}) {
+    std::string text = read_whole(kOurs + name);
+    ASSERT_FALSE(text.empty());
+    for (int i = 0; i < 1000; ++i) {
+      auto machine = nccl_xml_text(mutate(text, &random));
+      if (machine) {
+        expect_consistent(*machine);
+      } else {
+        EXPECT_FALSE(machine.error().text.empty());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,192 @@
+#include "topology/path_class.h"
+
+#include <gtest/gtest.h>
+
+#include "topology/builder.h"
+
+namespace gdr::topology {
+namespace {
+
+Bdf at(const char* text) { return *Bdf::parse(text); }
+
+PciPosition below(std::vector<const char*> bridges, int numa = 0, uint8_t root_bus = 0) {
+  PciPosition position;
+  for (const char* bridge : bridges)
+    position.bridges.push_back(Bridge{at(bridge), 0x060400, {}, {}});
+  position.host_bridge = HostBridge{0, root_bus};
+  position.numa = numa;
+  return position;
+}
+
+size_t add_gpu(Machine* machine, const char* bdf, const PciPosition& position) {
+  Gpu gpu;
+  gpu.bdf = at(bdf);
+  gpu.at = attach(machine, position);
+  machine->gpus.push_back(gpu);
+  return machine->gpus.size() - 1;
+}
+
+size_t add_hca(Machine* machine, const char* bdf, const PciPosition& position) {
+  Hca hca;
+  hca.name = "mlx5_" + std::to_string(machine->hcas.size());
+  hca.bdf = at(bdf);
+  hca.at = attach(machine, position);
+  hca.ports.push_back(Port{});
+  machine->hcas.push_back(hca);
+  return machine->hcas.size() - 1;
+}
+
+NvLink to_gpu(const char* bdf) { return NvLink{NvLink::To::kGpu, at(bdf), 4}; }
+NvLink to_switch() { return NvLink{NvLink::To::kSwitch, std::nullopt, 18}; }
+
+const std::vector<const char*> kSwitchA1 = {"00:01.0", "01:00.0", "02:00.0"};
+const std::vector<const char*> kSwitchA2 = {"00:01.0", "01:00.0", "02:01.0"};
+
+TEST(Attach, RootPortAlone_IsNoSwitch) {
+  Machine machine;
+  EXPECT_EQ(attach(&machine, below({"00:01.0"})).parent, -1);
+  EXPECT_TRUE(machine.switches.empty());
+}
+
+TEST(Attach, PortsOfOneSwitch_ShareItsUpstreamPort) {
+  Machine machine;
+  Attachment a = attach(&machine, below(kSwitchA1)), b = attach(&machine, below(kSwitchA2));
+  ASSERT_EQ(machine.switches.size(), 1u);
+  EXPECT_EQ(machine.switches[0].bdf, at("01:00.0"));
+  EXPECT_EQ(a.parent, 0);
+  EXPECT_EQ(b.parent, 0);
+}
+
+TEST(Attach, CascadedSwitches_HangBelowEachOther) {
+  Machine machine;
+  Attachment a = attach(&machine, below({"00:01.0", "01:00.0", "02:00.0", "03:00.0", "04:00.0"}));
+  ASSERT_EQ(machine.switches.size(), 2u);
+  EXPECT_EQ(machine.switches[a.parent].bdf, at("03:00.0"));
+  EXPECT_EQ(machine.switches[machine.switches[a.parent].at.parent].bdf, at("01:00.0"));
+}
+
+TEST(Attach, BridgeThatIsNoPair_LeavesTheRootPortAsTheSwitch) {
+  Machine machine;
+  Attachment a = attach(&machine, below({"00:01.0", "01:00.0"}));
+  ASSERT_EQ(machine.switches.size(), 1u);
+  EXPECT_EQ(machine.switches[a.parent].bdf, at("00:01.0"));
+}
+
+TEST(PathClass, OneSwitch_IsPix) {
+  Machine machine;
+  add_gpu(&machine, "03:00.0", below(kSwitchA1));
+  add_hca(&machine, "04:00.0", below(kSwitchA2));
+  EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kPix);
+}
+
+TEST(PathClass, SwitchesUnderOne_IsPxb) {
+  Machine machine;
+  add_gpu(&machine, "05:00.0", below({"00:01.0", "01:00.0", "02:00.0", "03:00.0", "04:00.0"}));
+  add_hca(&machine, "08:00.0", below({"00:01.0", "01:00.0", "02:01.0", "06:00.0", "07:00.0"}));
+  add_hca(&machine, "09:00.0", below({"00:01.0", "01:00.0", "02:02.0"}));
+  PathTable paths(machine);
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPxb);
+  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kPxb);
+}
+
+TEST(PathClass, OneNumaNode_IsPhbAndShownAsNodeAcrossHostBridges) {
+  Machine machine;
+  add_gpu(&machine, "01:00.0", below({"00:01.0"}, 0, 0));
+  add_hca(&machine, "02:00.0", below({"00:02.0"}, 0, 0));
+  add_hca(&machine, "41:00.0", below({"40:01.0"}, 0, 0x40));
+  PathTable paths(machine);
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPhb);
+  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kPhb);
+  auto shown = [&](size_t hca) {
+    return std::string(
+        display_name(paths.gpu_hca(0, hca), machine.gpus[0].at, machine.hcas[hca].at));
+  };
+  EXPECT_EQ(shown(0), "PHB");
+  EXPECT_EQ(shown(1), "NODE");
+}
+
+TEST(PathClass, TwoNumaNodes_IsSys) {
+  Machine machine;
+  add_gpu(&machine, "01:00.0", below({"00:01.0"}, 0));
+  add_hca(&machine, "81:00.0", below({"80:01.0"}, 1, 0x80));
+  EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kSys);
+}
+
+TEST(PathClass, UnknownNumaNode_IsOneNodeOfItsOwn) {
+  Machine machine;
+  add_gpu(&machine, "00:06.0", below({}, -1));
+  add_hca(&machine, "00:08.0", below({}, -1));
+  add_hca(&machine, "01:00.0", below({"00:01.0"}, 0));
+  PathTable paths(machine);
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPhb);
+  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
+}
+
+TEST(PathClass, C2cToTheCpuOfTheHca_IsP2c) {
+  Machine machine;
+  size_t gpu = add_gpu(&machine, "0009:01:00.0", below({"0009:00:00.0"}, 0));
+  machine.gpus[gpu].c2c_links = 10;
+  add_hca(&machine, "0000:01:00.0", below({"0000:00:00.0"}, 0, 0x10));
+  add_hca(&machine, "0010:01:00.0", below({"0010:00:00.0"}, 1, 0x20));
+  PathTable paths(machine);
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kP2c);
+  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
+}
+
+TEST(PathClass, C2cBesideASwitch_StaysPix) {
+  Machine machine;
+  size_t gpu = add_gpu(&machine, "03:00.0", below(kSwitchA1));
+  machine.gpus[gpu].c2c_links = 10;
+  add_hca(&machine, "04:00.0", below(kSwitchA2));
+  EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kPix);
+}
+
+TEST(PathClass, NvLinks_AreNearerThanPcie) {
+  Machine machine;
+  for (const char* bdf : {"01:00.0", "02:00.0", "03:00.0", "04:00.0"}) {
+    add_gpu(&machine, bdf, below({"00:01.0"}));
+  }
+  machine.gpus[0].nvlinks = {to_gpu("02:00.0")};
+  machine.gpus[1].nvlinks = {to_gpu("01:00.0"), to_gpu("03:00.0")};
+  PathTable paths(machine);
+  EXPECT_EQ(paths.gpu_gpu(0, 0), PathClass::kLoc);
+  EXPECT_EQ(paths.gpu_gpu(0, 1), PathClass::kNvl);
+  EXPECT_EQ(paths.gpu_gpu(2, 1), PathClass::kNvl);  // told by one end only
+  EXPECT_EQ(paths.gpu_gpu(0, 2), PathClass::kNvb);
+  EXPECT_EQ(paths.gpu_gpu(0, 3), PathClass::kPhb);
+}
+
+TEST(PathClass, HcaNearAnNvLinkedGpu_IsPxnThroughIt) {
+  Machine machine;
+  add_gpu(&machine, "03:00.0", below(kSwitchA1));
+  add_gpu(&machine, "81:00.0", below({"80:01.0"}, 1, 0x80));
+  add_gpu(&machine, "82:00.0", below({"80:02.0"}, 1, 0x80));
+  add_hca(&machine, "04:00.0", below(kSwitchA2));
+  machine.gpus[0].nvlinks = {to_switch()};
+  machine.gpus[1].nvlinks = {to_switch()};
+  PathTable paths(machine);
+  size_t through = 9;
+  EXPECT_EQ(paths.gpu_hca_with_pxn(1, 0, &through), PathClass::kPxn);
+  EXPECT_EQ(through, 0u);
+  EXPECT_EQ(paths.gpu_hca_with_pxn(0, 0, &through), PathClass::kPix);
+  EXPECT_EQ(through, 0u);
+  EXPECT_EQ(paths.gpu_hca_with_pxn(2, 0, &through), PathClass::kSys);  // no NVLink
+}
+
+TEST(PathClass, Names_AreNcclsInItsOrder) {
+  std::string names;
+  for (int i = 0; i < kPathClasses; ++i) names += to_string(static_cast<PathClass>(i));
+  EXPECT_EQ(names, "LOCNVLNVBC2CPIXPXBP2CPXNPHBSYS");
+}
+
+TEST(NameLess, Numbers_CountAsNumbers) {
+  EXPECT_TRUE(name_less("mlx5_2", "mlx5_10"));
+  EXPECT_FALSE(name_less("mlx5_10", "mlx5_2"));
+  EXPECT_FALSE(name_less("mlx5_2", "mlx5_2"));
+  EXPECT_TRUE(name_less("mlx5_bond_0", "mlx5_bond_0a"));
+  EXPECT_TRUE(name_less("irdma1", "mlx5_0"));
+  EXPECT_NE(name_less("rxe01", "rxe1"), name_less("rxe1", "rxe01"));
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,223 @@
+// What holds for the rails of any machine.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "topology/builder.h"
+#include "topology/rails.h"
+
+namespace gdr::topology {
+namespace {
+
+constexpr int kMachines = 3000;
+
+class RandomMachine {
+ public:
+  explicit RandomMachine(unsigned seed) : random_(seed) {
+    int sockets = 1 + pick(3), gpus = pick(17), hcas = 1 + pick(16);
+    for (int i = 0; i < sockets; ++i) numa_index(&machine_, i);
+    for (int i = pick(9); i > 0; --i) add_switch(sockets);
+    for (int i = 0; i < gpus; ++i) {
+      Gpu gpu;
+      gpu.bdf = unique_bdf();
+      gpu.at = somewhere(sockets);
+      gpu.c2c_links = pick(8) == 0 ? 1 : 0;
+      machine_.gpus.push_back(gpu);
+    }
+    for (int i = 0; i < hcas; ++i) add_hca(i, sockets);
+  }
+  Machine& machine() { return machine_; }
+
+ private:
+  int pick(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
+  Bdf unique_bdf() {
+    ++used_;
+    return Bdf{0, static_cast<uint8_t>(used_ / 32), static_cast<uint8_t>(used_ % 32), 0};
+  }
+  Attachment somewhere(int sockets) {
+    int parent = pick(static_cast<int>(machine_.switches.size()) + 1) - 1;
+    if (parent < 0) return Attachment{-1, pick(sockets), -1};
+    Attachment at = machine_.switches[parent].at;
+    at.parent = parent;
+    return at;
+  }
+  void add_switch(int sockets) {
+    machine_.switches.push_back(Switch{unique_bdf(), somewhere(sockets), 0x060400, {}, {}});
+  }
+  void add_hca(int number, int sockets) {
+    Hca hca;
+    hca.name = "mlx5_" + std::to_string(number);
+    hca.at = somewhere(sockets);
+    if (pick(10) > 0) hca.bdf = unique_bdf();
+    constexpr int kSpeeds[] = {0, 25000, 100000, 200000, 400000, 400000, 400000};
+    for (int port = 1; port <= (pick(4) == 0 ? 2 : 1); ++port) {
+      hca.ports.push_back(Port{port, pick(8) == 0 ? Port::State::kDown : Port::State::kActive,
+                               kSpeeds[pick(7)], Port::LinkLayer::kInfiniBand});
+    }
+    machine_.hcas.push_back(hca);
+  }
+
+  std::mt19937 random_;
+  Machine machine_;
+  int used_ = 0;
+};
+
+struct Planned {
+  explicit Planned(Machine given) : machine(std::move(given)), paths((sort(&machine), machine)) {
+    plan = *plan_rails(machine, paths, {});
+  }
+  PathClass path(size_t gpu, int rail) const {
+    return paths.gpu_hca(gpu, static_cast<size_t>(plan.rails[rail].port.hca));
+  }
+  // Everything that was decided, by names, so that two plans can be compared.
+  std::string text() const {
+    std::string all;
+    for (const Rail& rail : plan.rails) {
+      all += std::to_string(rail.id) + "=" + port_label(machine, rail.port) + rail.why_not + "\n";
+    }
+    for (const NotARail& other : plan.others) {
+      all += port_label(machine, other.port) + " " + other.reason + "\n";
+    }
+    for (size_t gpu = 0; gpu < plan.gpus.size(); ++gpu) {
+      all += machine.gpus[gpu].bdf.to_string();
+      for (int rail : plan.gpus[gpu].rails) all += " " + std::to_string(rail);
+      all += "\n";
+    }
+    return all;
+  }
+
+  Machine machine;
+  PathTable paths;
+  RailPlan plan;
+};
+
+template <class Check>
+void for_many_machines(Check check) {
+  for (unsigned seed = 0; seed < kMachines; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomMachine random(seed);
+    check(random.machine(), seed);
+    if (::testing::Test::HasFatalFailure() || ::testing::Test::HasNonfatalFailure()) return;
+  }
+}
+
+TEST(RailsOfAnyMachine, NearerUsableRail_IsNeverPassedOver) {
+  for_many_machines([](const Machine& machine, unsigned) {
+    Planned planned(machine);
+    for (size_t gpu = 0; gpu < planned.machine.gpus.size(); ++gpu) {
+      for (int own : planned.plan.gpus[gpu].rails) {
+        EXPECT_TRUE(planned.plan.rails[own].usable);
+        for (size_t other = 0; other < planned.plan.rails.size(); ++other) {
+          if (!planned.plan.rails[other].usable) continue;
+          EXPECT_LE(planned.path(gpu, own), planned.path(gpu, static_cast<int>(other)));
+        }
+      }
+    }
+  });
+}
+
+TEST(RailsOfAnyMachine, UsableRail_GivesEveryGpuOne) {
+  for_many_machines([](const Machine& machine, unsigned) {
+    Planned planned(machine);
+    bool any = std::any_of(planned.plan.rails.begin(), planned.plan.rails.end(),
+                           [](const Rail& rail) { return rail.usable; });
+    for (const GpuRails& gpu : planned.plan.gpus) EXPECT_EQ(gpu.rails.empty(), !any);
+  });
+}
+
+Machine with_all_ports_up(Machine machine) {
+  for (Hca& hca : machine.hcas) {
+    for (Port& port : hca.ports) port.state = Port::State::kActive;
+  }
+  return machine;
+}
+
+// No GPU could lighten its rail by going to another that is as near.
+TEST(RailsOfAnyMachine, LoadOfEquallyNearRails_DiffersByOneAtMost) {
+  for_many_machines([](const Machine& machine, unsigned) {
+    Planned planned(with_all_ports_up(machine));
+    std::vector<int> load(planned.plan.rails.size(), 0);
+    for (const GpuRails& gpu : planned.plan.gpus) {
+      for (int rail : gpu.rails) ++load[rail];
+    }
+    for (size_t gpu = 0; gpu < planned.machine.gpus.size(); ++gpu) {
+      for (int own : planned.plan.gpus[gpu].rails) {
+        for (size_t other = 0; other < load.size(); ++other) {
+          bool as_near = planned.plan.rails[other].usable &&
+                         planned.path(gpu, static_cast<int>(other)) == planned.path(gpu, own);
+          if (as_near) {
+            EXPECT_LE(load[own], load[other] + 1);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(RailsOfAnyMachine, OrderOfListing_ChangesNothing) {
+  for_many_machines([](const Machine& machine, unsigned seed) {
+    Machine shuffled = machine;
+    std::mt19937 random(seed + 1);
+    // Switches, NUMA nodes and host bridges are indexed: their order is the source's business, and
+    // sort() has its own tests.
+    std::shuffle(shuffled.gpus.begin(), shuffled.gpus.end(), random);
+    std::shuffle(shuffled.hcas.begin(), shuffled.hcas.end(), random);
+    for (Hca& hca : shuffled.hcas) std::reverse(hca.ports.begin(), hca.ports.end());
+    EXPECT_EQ(Planned(machine).text(), Planned(shuffled).text());
+  });
+}
+
+TEST(RailsOfAnyMachine, EveryPort_IsARailOrSaysWhyNot) {
+  for_many_machines([](const Machine& machine, unsigned) {
+    Planned planned(machine);
+    std::set<PortRef> seen;
+    size_t ports = 0;
+    for (const Hca& hca : planned.machine.hcas) ports += hca.ports.size();
+    for (const Rail& rail : planned.plan.rails) {
+      EXPECT_TRUE(seen.insert(rail.port).second);
+      EXPECT_EQ(rail.usable, rail.why_not.empty());
+    }
+    for (const NotARail& other : planned.plan.others) {
+      EXPECT_TRUE(seen.insert(other.port).second);
+      EXPECT_FALSE(other.reason.empty());
+    }
+    EXPECT_EQ(seen.size(), ports);
+  });
+}
+
+// A link that is down on one node must neither shift the numbers of the other rails nor move a GPU
+// that has a rail left.
+TEST(RailsOfAnyMachine, PortDown_ChangesOnlyTheGpusThatHadNoOther) {
+  for_many_machines([](const Machine& machine, unsigned seed) {
+    std::mt19937 random(seed + 2);
+    Machine up = with_all_ports_up(machine), some_down;
+    for (Hca& hca : up.hcas) {
+      for (Port& port : hca.ports) port.speed_mbps = 400000;
+    }
+    some_down = up;
+    for (Hca& hca : some_down.hcas) {
+      for (Port& port : hca.ports) {
+        if (random() % 4 == 0) port.state = Port::State::kDown;
+      }
+    }
+    Planned before(up), after(some_down);
+    ASSERT_EQ(before.plan.rails.size(), after.plan.rails.size());
+    for (size_t i = 0; i < before.plan.rails.size(); ++i) {
+      EXPECT_EQ(before.plan.rails[i].id, after.plan.rails[i].id);
+      EXPECT_EQ(before.plan.rails[i].port, after.plan.rails[i].port);
+    }
+    for (size_t gpu = 0; gpu < before.plan.gpus.size(); ++gpu) {
+      std::vector<int> left = before.plan.gpus[gpu].rails;
+      std::erase_if(left, [&](int rail) { return !after.plan.rails[rail].usable; });
+      if (!left.empty()) {
+        EXPECT_EQ(after.plan.gpus[gpu].rails, left);
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,274 @@
+#include "topology/rails.h"
+
+#include <gmock/gmock.h>
+
+#include "topology/builder.h"
+
+namespace gdr::topology {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// GPUs and HCAs under switches, which a number names (0: none); switch s is on NUMA node (s-1)/2.
+class Rails : public ::testing::Test {
+ protected:
+  Attachment below(int number, int numa = 0) {
+    Attachment at{-1, numa_index(&machine_, number > 0 ? (number - 1) / 2 : numa), -1};
+    if (number <= 0) return at;
+    Bdf bdf{0, static_cast<uint8_t>(number * 16), 0, 0};
+    for (size_t i = 0; i < machine_.switches.size(); ++i) {
+      if (machine_.switches[i].bdf == bdf) at.parent = static_cast<int>(i);
+    }
+    if (at.parent >= 0) return at;
+    machine_.switches.push_back(Switch{bdf, at, 0x060400, {}, {}});
+    at.parent = static_cast<int>(machine_.switches.size()) - 1;
+    return at;
+  }
+  void gpu(int number, int numa = 0) {
+    Gpu one;
+    one.bdf = next_bdf(number);
+    one.at = below(number, numa);
+    machine_.gpus.push_back(one);
+  }
+  Hca& hca(int number, int gbps = 400, int numa = 0) {
+    Hca one;
+    one.name = "mlx5_" + std::to_string(machine_.hcas.size());
+    one.bdf = next_bdf(number);
+    one.at = below(number, numa);
+    one.ports = {Port{1, Port::State::kActive, gbps * 1000, Port::LinkLayer::kInfiniBand}};
+    machine_.hcas.push_back(one);
+    return machine_.hcas.back();
+  }
+  void plan() {
+    sort(&machine_);
+    PathTable paths(machine_);
+    Result<RailPlan> result = plan_rails(machine_, paths, options_);
+    ASSERT_TRUE(result) << result.error().text;
+    plan_ = *result;
+  }
+  // "mlx5_0" or "mlx5_0,mlx5_1" for each GPU.
+  std::vector<std::string> by_gpu() {
+    std::vector<std::string> all;
+    for (const GpuRails& gpu : plan_.gpus) {
+      std::string text;
+      for (int rail : gpu.rails) {
+        text += (text.empty() ? "" : ",") + port_name(machine_, plan_.rails[rail].port);
+      }
+      all.push_back(text);
+    }
+    return all;
+  }
+  std::string why_no_rail(const std::string& name) {
+    for (const NotARail& other : plan_.others) {
+      if (port_name(machine_, other.port) == name) return other.reason;
+    }
+    return "a rail";
+  }
+
+  Machine machine_;
+  RailOptions options_;
+  RailPlan plan_;
+
+ private:
+  Bdf next_bdf(int number) {
+    return Bdf{0, static_cast<uint8_t>(number * 16 + 1 + used_++ % 15),
+               static_cast<uint8_t>(used_ / 15), 0};
+  }
+  int used_ = 0;
+};
+
+TEST_F(Rails, HcaUnderEachGpusSwitch_IsItsRail) {
+  for (int number : {1, 2, 3, 4}) gpu(number);
+  for (int number : {1, 2, 3, 4}) hca(number);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(plan_.rails[i].id, i);
+}
+
+TEST_F(Rails, EqualDistance_TheFirstGpuGetsTheFirstHca) {
+  for (int i = 0; i < 4; ++i) gpu(0);
+  for (int i = 0; i < 4; ++i) hca(0);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"));
+}
+
+TEST_F(Rails, TwoGpusOneHca_ShareIt) {
+  gpu(1), gpu(1), gpu(2), gpu(2);
+  hca(1), hca(2);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"));
+}
+
+TEST_F(Rails, MoreHcasThanGpus_GoInBlocks) {
+  gpu(0), gpu(0);
+  for (int i = 0; i < 4; ++i) hca(0);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0,mlx5_1", "mlx5_2,mlx5_3"));
+}
+
+TEST_F(Rails, PortsOfOneCard_GoToOneGpu) {
+  gpu(1), gpu(1);
+  for (int card = 0; card < 2; ++card) {
+    hca(1).ports.push_back(Port{2, Port::State::kActive, 400000, Port::LinkLayer::kInfiniBand});
+  }
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0:1,mlx5_0:2", "mlx5_1:1,mlx5_1:2"));
+}
+
+TEST_F(Rails, GpuWithoutAnHcaOfItsOwn_TakesThoseWithTheLeastLoad) {
+  gpu(0), gpu(1), gpu(2), gpu(2);
+  hca(1), hca(1), hca(2);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0,mlx5_1", "mlx5_0,mlx5_1", "mlx5_2", "mlx5_2"));
+}
+
+TEST_F(Rails, StorageNicFarFromAllGpus_IsNoRail) {
+  gpu(1), gpu(2);
+  hca(1), hca(2), hca(0);
+  plan();
+  EXPECT_EQ(plan_.rails.size(), 2u);
+  EXPECT_THAT(why_no_rail("mlx5_2"), HasSubstr("at best PHB (GPU0), which has mlx5_0 at PIX"));
+}
+
+TEST_F(Rails, SlowPort_IsNoRail) {
+  gpu(0);
+  hca(0, 25), hca(0, 400), hca(0, 200), hca(0, 300);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1,mlx5_3"));
+  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("25 Gb/s, where mlx5_1 has 400 Gb/s"));
+  EXPECT_THAT(why_no_rail("mlx5_2"), HasSubstr("200 Gb/s"));
+}
+
+TEST_F(Rails, SlowerButNearer_StaysARailUnlessFourTimesSlower) {
+  gpu(1), gpu(2);
+  hca(1, 200), hca(2, 200), hca(0, 400);
+  plan();
+  ASSERT_EQ(machine_.hcas[1].name, "mlx5_0");  // by PCI address
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
+  machine_.hcas[1].ports[0].speed_mbps = 25000;  // the management port on GPU0's switch
+  plan();
+  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("slow"));
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_1"));
+}
+
+TEST_F(Rails, UnknownSpeed_ExcludesNothing) {
+  gpu(0);
+  hca(0, 0), hca(0, 400);
+  plan();
+  EXPECT_EQ(plan_.rails.size(), 2u);
+}
+
+TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuTakesTheNextNearest) {
+  for (int number : {1, 2, 3}) gpu(number);
+  for (int number : {1, 2, 3}) hca(number);
+  hca(0);
+  machine_.hcas[1].ports[0].state = Port::State::kDown;
+  plan();
+  ASSERT_EQ(plan_.rails.size(), 3u);
+  EXPECT_FALSE(plan_.rails[1].usable);
+  EXPECT_EQ(plan_.rails[2].id, 2);
+  EXPECT_EQ(port_name(machine_, plan_.rails[2].port), "mlx5_2");
+  // Not the storage NIC, which is as far: the rails of others, one of them.
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_2"));
+}
+
+TEST_F(Rails, AllPortsDown_LeaveGpusWithoutRail) {
+  gpu(1);
+  hca(1).ports[0].state = Port::State::kDown;
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre(""));
+}
+
+TEST_F(Rails, VirtualFunctionBesideItsPhysicalOne_IsNoRail) {
+  gpu(1);
+  Bdf physical = *hca(1).bdf;
+  hca(1).physical_function = physical;
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
+  EXPECT_THAT(why_no_rail("mlx5_1"), HasSubstr("virtual function of mlx5_0"));
+}
+
+TEST_F(Rails, VirtualFunctionAlone_IsARail) {
+  gpu(1);
+  hca(1).physical_function = Bdf{9, 9, 9, 0};
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
+}
+
+TEST_F(Rails, NoGpu_MakesEveryPortARail) {
+  hca(1), hca(2), hca(0);
+  plan();
+  EXPECT_EQ(plan_.rails.size(), 3u);
+}
+
+TEST_F(Rails, NoHca_LeavesGpusWithoutRail) {
+  gpu(1);
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre(""));
+}
+
+TEST_F(Rails, NamedPort_IsARailWhereverItIs) {
+  gpu(1), gpu(2);
+  hca(1), hca(2), hca(0, 100);
+  options_.named = {NamedPort{"mlx5_2", -1, -1}};
+  plan();
+  EXPECT_EQ(plan_.rails.size(), 3u);
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
+}
+
+TEST_F(Rails, NumbersGivenByName_Count) {
+  gpu(1), gpu(2), gpu(3);
+  hca(1), hca(2), hca(3);
+  options_.named = {NamedPort{"mlx5_0", 1, 2}, NamedPort{"mlx5_2", 1, 0}};
+  plan();
+  std::vector<std::string> order;
+  for (const Rail& rail : plan_.rails) {
+    order.push_back(std::to_string(rail.id) + port_name(machine_, rail.port));
+  }
+  EXPECT_THAT(order, ElementsAre("0mlx5_2", "1mlx5_1", "2mlx5_0"));
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2"));
+}
+
+TEST_F(Rails, Map_OverridesDistanceAndNumbers) {
+  gpu(1), gpu(2), gpu(2);
+  hca(1), hca(2), hca(0, 25);
+  options_.map = *RailMap::parse_entries("GPU1=mlx5_2,mlx5_0;GPU0=mlx5_0");
+  plan();
+  EXPECT_EQ(port_name(machine_, plan_.rails[0].port), "mlx5_2");
+  EXPECT_EQ(port_name(machine_, plan_.rails[1].port), "mlx5_0");
+  // GPU2 has no entry: the nearest of the map's rails, and of those the least loaded.
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_2,mlx5_0", "mlx5_2"));
+  EXPECT_THAT(why_no_rail("mlx5_1"), HasSubstr("not in GDR_NCCL_RAIL_MAP"));
+}
+
+TEST_F(Rails, MapThatDoesNotFit_IsAnErrorThatNamesWhatThereIs) {
+  gpu(1);
+  hca(1), hca(2);
+  sort(&machine_);
+  PathTable paths(machine_);
+  const std::pair<const char*, const char*> cases[] = {
+      {"GPU1=mlx5_0", "no GPU GPU1 among the 1"},
+      {"0000:99:00.0=mlx5_0", "no GPU 0000:99:00.0"},
+      {"GPU0=mlx5_7", "mlx5_0, mlx5_1"},
+      {"GPU0=mlx5_0:2", "no port 2"},
+      {"GPU0=mlx5_0;0=mlx5_1", "two entries"}};
+  for (const auto& [text, expected] : cases) {
+    Result<RailPlan> plan =
+        plan_rails(machine_, paths, RailOptions{{}, *RailMap::parse_entries(text)});
+    ASSERT_FALSE(plan) << text;
+    EXPECT_THAT(plan.error().text, HasSubstr(expected)) << text;
+  }
+}
+
+TEST_F(Rails, MapToAPortThatIsDown_LetsTheGpuTakeAnother) {
+  gpu(1);
+  hca(1), hca(2);
+  machine_.hcas[0].ports[0].state = Port::State::kDown;
+  options_.map = *RailMap::parse_entries("GPU0=mlx5_0,mlx5_1");
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1"));
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,70 @@
+#include "tools/topo/file_format.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+namespace gdr::tools {
+namespace {
+
+constexpr char kBlanks[] = " \t\r\n";
+constexpr size_t kLongestPrologue = 1 << 20;
+
+// What comes after the first `end` in text, or nothing.
+std::string_view after(std::string_view text, std::string_view end) {
+  size_t at = text.find(end);
+  return at == std::string_view::npos ? std::string_view() : text.substr(at + end.size());
+}
+
+// A DOCTYPE ends at the first '>' outside its brackets.
+std::string_view after_doctype(std::string_view text) {
+  size_t bracket = text.find('[');
+  return bracket < text.find('>') ? after(after(text, "]"), ">") : after(text, ">");
+}
+
+// The name of the first element, past the prologue, comments and DOCTYPE; "" where there is none.
+std::string_view root_element(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  while (!text.empty()) {
+    text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+    if (text.starts_with("<?")) {
+      text = after(text, "?>");
+    } else if (text.starts_with("<!--")) {
+      text = after(text, "-->");
+    } else if (text.starts_with("<!")) {
+      text = after_doctype(text);
+    } else {
+      break;
+    }
+  }
+  if (!text.starts_with("<")) return "";
+  text.remove_prefix(1);
+  return text.substr(0, text.find_first_of(" \t\r\n/>"));
+}
+
+}  // namespace
+
+Result<FileFormat> file_format(std::string_view text) {
+  std::string_view root = root_element(text);
+  if (root == "topology") return FileFormat::kHwloc;
+  if (root == "system") return FileFormat::kNccl;
+  return fail(
+      Code::kInvalidUsage,
+      "it is neither an hwloc XML file (made by `lstopo file.xml`) nor a NCCL topology file "
+      "(made by NCCL with NCCL_TOPO_DUMP_FILE=file.xml)");
+}
+
+Result<FileFormat> file_format_of(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text(kLongestPrologue, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || !in.is_open()) {
+    return fail_errno(Code::kInvalidUsage, file + " cannot be read", errno);
+  }
+  text.resize(static_cast<size_t>(in.gcount()));
+  Result<FileFormat> format = file_format(text);
+  if (!format) return fail(format.error().code, file + ": " + format.error().text);
+  return format;
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,104 @@
+#include "tools/topo/inspect.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "plugin/machine/hcas.h"
+#include "plugin/machine/read_machine.h"
+#include "tools/topo/file_format.h"
+#include "topology/sources/hwloc.h"
+#include "topology/sources/nccl_xml.h"
+#include "topology/sources/sysfs.h"
+#include "transport/gpu/peermem.h"
+
+namespace gdr::tools {
+namespace {
+
+using topology::Machine;
+
+void override(const char* name, const std::optional<std::string>& value,
+              config::Environment* environment) {
+  if (value.has_value()) (*environment)[name] = *value;
+}
+
+Result<config::Options> options_of(const InspectOptions& options, std::vector<std::string>* notes) {
+  config::Environment environment = config::process_environment();
+  override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
+  override("NCCL_IB_HCA", options.hca, &environment);
+  override("GDR_NCCL_RAIL_MAP", options.rail_map, &environment);
+  std::vector<config::Complaint> complaints;
+  config::Options read = config::load(environment, &complaints);
+  for (const config::Complaint& complaint : complaints) {
+    // What stands in the environment is only told of; what was asked for here has to be right.
+    bool asked = (options.gdr_level && complaint.variable == "NCCL_NET_GDR_LEVEL") ||
+                 (options.hca && complaint.variable == "NCCL_IB_HCA") ||
+                 (options.rail_map && complaint.variable == "GDR_NCCL_RAIL_MAP");
+    if (asked && complaint.rejected) return fail(Code::kInvalidUsage, complaint.text);
+    notes->push_back(complaint.text);
+  }
+  return read;
+}
+
+Result<Machine> read_file(const std::string& file, const topology::Selection& selection) {
+  Result<FileFormat> format = file_format_of(file);
+  if (!format) return forward_error(format);
+  return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
+                                       : topology::nccl_xml(file, selection);
+}
+
+Machine read_live(const config::Options& options, std::vector<std::string>* notes) {
+  Machine machine = plugin::read_machine(options, notes);
+  Result<std::shared_ptr<const VerbsApi>> verbs = VerbsApi::load();
+  Result<Discovery> found =
+      verbs ? discover_devices(*verbs, options.hcas) : Result<Discovery>(forward_error(verbs));
+  if (!found) {
+    notes->push_back("HCAs are those of sysfs: " + found.error().text);
+    plugin::keep_accepted(&machine, options.hcas);
+    return machine;
+  }
+  found->devices.insert(found->devices.end(), found->inactive.begin(), found->inactive.end());
+  plugin::put_hcas(&machine, found->devices, gpu::peermem_present());
+  return machine;
+}
+
+// The plugin goes on without a map that does not fit; who asks for one here wants to know.
+Result<Inspection> decide(Machine machine, const InspectOptions& asked,
+                          const config::Options& settings, std::vector<std::string> notes) {
+  Inspection view = plugin::decide(std::move(machine), settings, std::move(notes));
+  if (!asked.rail_map.has_value()) return view;
+  Result<topology::RailPlan> plan =
+      topology::plan_rails(view.machine, view.paths, {{}, settings.rail_map});
+  if (!plan) return forward_error(plan);
+  return view;
+}
+
+// A folder with another machine's /sys and /proc.
+Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {
+  setenv("HWLOC_FSROOT", folder.c_str(), 1);
+  Result<Machine> machine = topology::hwloc_live(selection);
+  if (!machine) {
+    machine = topology::sysfs_machine(std::filesystem::path(folder) / "sys", selection);
+  }
+  return machine;
+}
+
+}  // namespace
+
+Result<Inspection> inspect(const InspectOptions& options) {
+  std::vector<std::string> notes;
+  Result<config::Options> settings = options_of(options, &notes);
+  if (!settings) return forward_error(settings);
+  if (options.from == "live") {
+    Machine machine = read_live(*settings, &notes);
+    return decide(std::move(machine), options, *settings, std::move(notes));
+  }
+  topology::Selection selection = plugin::selection_of(*settings);
+  Result<Machine> machine = std::filesystem::is_directory(options.from)
+                                ? read_gathered(options.from, selection)
+                                : read_file(options.from, selection);
+  if (!machine) return forward_error(machine);
+  plugin::keep_accepted(&*machine, settings->hcas);
+  return decide(std::move(*machine), options, *settings, std::move(notes));
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,120 @@
+#include "tools/topo_command.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <memory>
+
+#include "tools/common/exit_codes.h"
+#include "tools/topo/inspect.h"
+#include "topology/render/nccl_xml_writer.h"
+#include "topology/render/picture.h"
+#include "topology/render/text.h"
+
+namespace gdr::tools {
+namespace {
+
+struct TopoCommand {
+  InspectOptions options;
+  bool json = false;
+  bool dot = false;
+  bool nccl_xml = false;
+  bool grouped = false;
+  std::string svg;
+
+  bool prints_other_than_matrix() const { return json || dot || nccl_xml; }
+};
+
+[[noreturn]] void stop(int code, const std::string& text) {
+  fmt::print(stderr, "nccl-gdr: {}\n", text);
+  throw CLI::RuntimeError(code);
+}
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { (void)std::fclose(file); }
+};
+
+Status write_all(std::FILE* file, const std::string& name, const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0) {
+    return {};
+  }
+  return fail_errno(Code::kSystem, "cannot write " + name, errno);
+}
+
+Status write_file(const std::string& name, const std::string& text) {
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(name.c_str(), "w"));
+  if (file == nullptr) return fail_errno(Code::kSystem, "cannot write " + name, errno);
+  return write_all(file.get(), name, text);
+}
+
+std::string chosen_text(const TopoCommand& command, const Inspection& inspection) {
+  topology::View view{inspection.machine, inspection.paths, inspection.plan, inspection.policy};
+  if (command.json) return topology::json_text(view);
+  if (command.dot) return topology::dot_text(view);
+  if (command.nccl_xml && command.grouped) {
+    return topology::nccl_xml_text_of(
+        topology::grouped_by_rails(inspection.machine, inspection.plan));
+  }
+  if (command.nccl_xml) return topology::nccl_xml_text_of(inspection.machine);
+  return command.svg == "-" ? topology::svg_text(view) : topology::matrix_text(view);
+}
+
+Status print(const TopoCommand& command, const Inspection& inspection) {
+  if (!command.svg.empty() && command.svg != "-") {
+    topology::View view{inspection.machine, inspection.paths, inspection.plan, inspection.policy};
+    Status written = write_file(command.svg, topology::svg_text(view));
+    if (!written) return written;
+  }
+  return write_all(stdout, "to stdout", chosen_text(command, inspection));
+}
+
+void run(const TopoCommand& command) {
+  if (command.svg == "-" && command.prints_other_than_matrix()) {
+    stop(kExitUsage, "--svg - prints the picture only: give it a file, or leave the other out");
+  }
+  Result<Inspection> inspection = inspect(command.options);
+  if (!inspection) {
+    bool wrong_value = inspection.error().code == Code::kInvalidUsage ||
+                       inspection.error().code == Code::kInvalidArgument;
+    stop(wrong_value ? kExitUsage : kExitCouldNotRun, inspection.error().text);
+  }
+  for (const std::string& note : inspection->notes) fmt::print(stderr, "note: {}\n", note);
+  if (Status printed = print(command, *inspection); !printed) {
+    stop(kExitCouldNotRun, printed.error().text);
+  }
+}
+
+void add_what_if(CLI::App* topo, const char* flag, std::optional<std::string>* value,
+                 const std::string& help) {
+  topo->add_option(flag, *value, help)->group("What if");
+}
+
+}  // namespace
+
+void add_topo_command(CLI::App& app) {
+  auto command = std::make_shared<TopoCommand>();
+  InspectOptions& o = command->options;
+  CLI::App* topo = app.add_subcommand(
+      "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
+  topo->add_option("--from", o.from,
+                   "live: this machine; or any machine's: a file (XML of hwloc or NCCL), or a folder "
+                   "with what hwloc-gather-topology --io gathered")
+      ->capture_default_str();
+  CLI::Option* json = topo->add_flag("--json", command->json, "Print JSON");
+  CLI::Option* dot = topo->add_flag("--dot", command->dot, "Print a graph for Graphviz");
+  CLI::Option* xml =
+      topo->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE");
+  json->excludes(dot)->excludes(xml);
+  dot->excludes(xml);
+  topo->add_flag("--grouped", command->grouped,
+                 "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
+      ->needs(xml);
+  topo->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only");
+  add_what_if(topo, "--gdr-level", &o.gdr_level, "In place of NCCL_NET_GDR_LEVEL: PIX, PXB, ...");
+  add_what_if(topo, "--hca", &o.hca, "In place of NCCL_IB_HCA, in its grammar");
+  add_what_if(topo, "--rail-map", &o.rail_map,
+              "In place of GDR_NCCL_RAIL_MAP: gpu=hca[:port],...;... or a file with it");
+  topo->callback([command] { run(*command); });
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,61 @@
+#include "topology/builder.h"
+
+#include <algorithm>
+
+namespace gdr::topology {
+namespace {
+
+int host_bridge_index(Machine* machine, const std::optional<HostBridge>& bridge) {
+  if (!bridge.has_value()) return -1;
+  auto& all = machine->host_bridges;
+  auto found = std::find(all.begin(), all.end(), *bridge);
+  if (found == all.end()) found = all.insert(all.end(), *bridge);
+  return static_cast<int>(found - all.begin());
+}
+
+int find_switch(const Machine& machine, const Bdf& bdf) {
+  for (size_t i = 0; i < machine.switches.size(); ++i) {
+    if (machine.switches[i].bdf == bdf) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+int numa_index(Machine* machine, int id) {
+  auto& all = machine->numa_nodes;
+  auto found =
+      std::find_if(all.begin(), all.end(), [id](const NumaNode& node) { return node.id == id; });
+  if (found == all.end()) found = all.insert(all.end(), NumaNode{id, -1, ""});
+  return static_cast<int>(found - all.begin());
+}
+
+Attachment attach(Machine* machine, const PciPosition& position) {
+  Attachment at{-1, numa_index(machine, position.numa),
+                host_bridge_index(machine, position.host_bridge)};
+  // The number of bridges decides which of them count: the nearest that does is the second above.
+  for (size_t i = position.bridges.size() % 2; i + 1 < position.bridges.size(); i += 2) {
+    const Bridge& bridge = position.bridges[i];
+    int known = find_switch(*machine, bridge.bdf);
+    if (known < 0) {
+      known = static_cast<int>(machine->switches.size());
+      machine->switches.push_back(
+          Switch{bridge.bdf, at, bridge.class_code, bridge.ids, bridge.link});
+    }
+    at = machine->switches[known].at;
+    at.parent = known;
+  }
+  return at;
+}
+
+std::optional<Attachment> find_attachment(const Machine& machine, const Bdf& bdf) {
+  for (const Gpu& gpu : machine.gpus) {
+    if (gpu.bdf == bdf) return gpu.at;
+  }
+  for (const Hca& hca : machine.hcas) {
+    if (hca.bdf == bdf) return hca.at;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gdr::topology

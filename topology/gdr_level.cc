@@ -1,0 +1,85 @@
+#include "topology/gdr_level.h"
+
+#include <cctype>
+#include <cstdlib>
+
+namespace gdr::topology {
+namespace {
+
+// What the numbers of NCCL's first releases mean; larger ones mean the last.
+constexpr PathClass kOldLevels[] = {PathClass::kLoc, PathClass::kPix, PathClass::kPxb,
+                                    PathClass::kPhb, PathClass::kSys};
+constexpr long kOldLevelCount = sizeof(kOldLevels) / sizeof(kOldLevels[0]);
+
+std::string level_text(const GdrPolicy& policy) {
+  std::string name = to_string(policy.farthest());
+  if (policy.level.has_value()) return "NCCL_NET_GDR_LEVEL=" + name;
+  return name + ", the level where NCCL_NET_GDR_LEVEL is unset";
+}
+
+Verdict no(std::string reason) { return Verdict{false, std::move(reason)}; }
+
+// The HCA reading GPU memory is slow on GPUs before Ampere, unless NVLink takes other traffic away.
+bool reads_by_default(const Machine& machine, const PathTable& paths, size_t gpu) {
+  int capability = machine.gpus[gpu].compute_capability;
+  if (capability == 0 || capability >= 80 || machine.gpus.size() == 1) return true;
+  for (size_t other = 0; other < machine.gpus.size(); ++other) {
+    if (other != gpu && paths.gpu_gpu(gpu, other) == PathClass::kNvl) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<GdrLevel> GdrLevel::parse(std::string_view text) {
+  GdrLevel level;
+  for (int i = 0; i < kPathClasses; ++i) {
+    if (text != topology::to_string(static_cast<PathClass>(i))) continue;
+    level.path_ = static_cast<PathClass>(i);
+    return level;
+  }
+  if (text.empty() || text[0] < '0' || text[0] > '9') {
+    return fail(Code::kInvalidUsage,
+                "it is neither a path class in capitals nor a number, and NCCL ignores it too");
+  }
+  long number = std::strtol(std::string(text).c_str(), nullptr, 0);
+  level.path_ = kOldLevels[number >= kOldLevelCount ? kOldLevelCount - 1 : number];
+  level.number_note_ = "NCCL takes the number " + std::string(text) +
+                       " of NCCL_NET_GDR_LEVEL for " + level.to_string() +
+                       " (0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS; some " +
+                       "guides number them otherwise): better write the name";
+  return level;
+}
+
+PathClass GdrPolicy::farthest() const {
+  return level.value_or(c2c ? PathClass::kP2c : PathClass::kPxb);
+}
+
+Verdict gdr_verdict(const Machine& machine, const PathTable& paths, const GdrPolicy& policy,
+                    size_t gpu, size_t hca, Direction direction) {
+  if (!machine.hcas[hca].gpudirect.value_or(true)) {
+    return no(machine.hcas[hca].name + " registers no GPU memory: neither dma-buf nor peermem");
+  }
+  if (!machine.gpus[gpu].gpudirect.value_or(true)) {
+    return no("the driver offers no GPUDirect RDMA on this GPU");
+  }
+  if (direction == Direction::kSend) {
+    if (policy.read == 0) return no("NCCL_NET_GDR_READ=0");
+    if (policy.read < 0 && !reads_by_default(machine, paths, gpu)) {
+      return no(
+          "GPUs before compute capability 8.0 without NVLink send directly only with "
+          "NCCL_NET_GDR_READ=1");
+    }
+  }
+  size_t through = gpu;
+  PathClass path = paths.gpu_hca_with_pxn(gpu, hca, &through);
+  std::string words = to_string(path);
+  if (path == PathClass::kPxn) {
+    path = paths.gpu_hca(through, hca);
+    words = "PXN over GPU" + std::to_string(through) + ", from there " + to_string(path);
+  }
+  if (path > policy.farthest()) return no(words + " is beyond " + level_text(policy));
+  return Verdict{true, words + " is within " + level_text(policy)};
+}
+
+}  // namespace gdr::topology

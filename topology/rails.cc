@@ -1,0 +1,314 @@
+#include "topology/rails.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <set>
+
+namespace gdr::topology {
+namespace {
+
+// A port on its way to being a rail, or not.
+struct Candidate {
+  PortRef ref;
+  const NamedPort* named = nullptr;
+  std::string excluded;  // why it is no rail; "" while it may be one
+};
+
+const Port& port_of(const Machine& machine, PortRef ref) {
+  return machine.hcas[ref.hca].ports[ref.port];
+}
+
+std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
+
+std::vector<Candidate> all_ports(const Machine& machine, const RailOptions& options) {
+  std::vector<Candidate> ports;
+  for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {
+    for (size_t port = 0; port < machine.hcas[hca].ports.size(); ++port) {
+      Candidate candidate{{static_cast<int>(hca), static_cast<int>(port)}, nullptr, ""};
+      for (const NamedPort& named : options.named) {
+        bool same_port = named.port < 0 || named.port == machine.hcas[hca].ports[port].number;
+        if (named.hca == machine.hcas[hca].name && same_port) candidate.named = &named;
+      }
+      ports.push_back(candidate);
+    }
+  }
+  return ports;
+}
+
+// A virtual function shares its port with the physical one: both together are no faster than one.
+void exclude_virtual_functions(const Machine& machine, std::vector<Candidate>* ports) {
+  for (Candidate& port : *ports) {
+    const Hca& hca = machine.hcas[port.ref.hca];
+    if (port.named != nullptr || !hca.physical_function.has_value()) continue;
+    for (const Hca& other : machine.hcas) {
+      if (other.bdf != hca.physical_function) continue;
+      port.excluded = "a virtual function of " + other.name + ", whose link it shares";
+    }
+  }
+}
+
+bool nowhere_farther(const Machine& machine, const PathTable& paths, PortRef a, PortRef b) {
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    if (paths.gpu_hca(gpu, a.hca) > paths.gpu_hca(gpu, b.hca)) return false;
+  }
+  return true;
+}
+
+// A storage or management network is told by its speed, but nearness counts for something: half the
+// speed of a port that is no farther from any GPU, or a quarter of any port's.
+void exclude_slow(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
+  for (Candidate& port : *ports) {
+    const Port& one = port_of(machine, port.ref);
+    bool known = one.speed_mbps > 0 && one.state != Port::State::kDown;
+    if (port.named != nullptr || !port.excluded.empty() || !known) continue;
+    for (const Candidate& other : *ports) {
+      const Port& fast = port_of(machine, other.ref);
+      if (fast.state == Port::State::kDown) continue;
+      int factor = fast.speed_mbps / one.speed_mbps;
+      bool slow =
+          factor >= 4 || (factor >= 2 && nowhere_farther(machine, paths, other.ref, port.ref));
+      if (!slow) continue;
+      port.excluded = "slow: " + gbps(one.speed_mbps) + ", where " + port_name(machine, other.ref) +
+                      " has " + gbps(fast.speed_mbps);
+      break;
+    }
+  }
+}
+
+std::string far_reason(const Machine& machine, const PathTable& paths, int hca, size_t gpu,
+                       int nearer) {
+  return std::string("no GPU is nearest to it: at best ") + to_string(paths.gpu_hca(gpu, hca)) +
+         " (GPU" + std::to_string(gpu) + "), which has " + machine.hcas[nearer].name + " at " +
+         to_string(paths.gpu_hca(gpu, nearer));
+}
+
+// Ports that are among the nearest of no GPU. Whether a port is up makes no difference: that a link
+// is down today must not turn the storage network into a rail, or renumber the others.
+void exclude_far(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
+  if (machine.gpus.empty()) return;
+  std::vector<int> nearest(machine.gpus.size(), -1);
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    for (const Candidate& port : *ports) {
+      if (!port.excluded.empty()) continue;
+      int hca = port.ref.hca;
+      if (nearest[gpu] < 0 || paths.gpu_hca(gpu, hca) < paths.gpu_hca(gpu, nearest[gpu])) {
+        nearest[gpu] = hca;
+      }
+    }
+  }
+  for (Candidate& port : *ports) {
+    if (port.named != nullptr || !port.excluded.empty()) continue;
+    size_t closest = 0;
+    bool near = false;
+    for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+      PathClass path = paths.gpu_hca(gpu, port.ref.hca);
+      near = near || path == paths.gpu_hca(gpu, nearest[gpu]);
+      if (path < paths.gpu_hca(closest, port.ref.hca)) closest = gpu;
+    }
+    if (near) continue;
+    port.excluded = far_reason(machine, paths, port.ref.hca, closest, nearest[closest]);
+  }
+}
+
+Rail make_rail(const Machine& machine, PortRef ref, int id) {
+  bool down = port_of(machine, ref).state == Port::State::kDown;
+  return Rail{id, ref, !down, down ? "the port is down" : ""};
+}
+
+// Numbers that the user gave stay; the other rails take the free ones in their order.
+void number_rails(const Machine& machine, const std::vector<Candidate>& ports, RailPlan* plan) {
+  std::set<int> taken;
+  for (const Candidate& port : ports) {
+    if (port.excluded.empty() && port.named != nullptr) taken.insert(port.named->rail);
+  }
+  int next = 0;
+  for (const Candidate& port : ports) {
+    if (!port.excluded.empty()) {
+      plan->others.push_back(NotARail{port.ref, port.excluded});
+      continue;
+    }
+    int id = port.named != nullptr ? port.named->rail : -1;
+    if (id < 0) {
+      while (taken.count(next) > 0) ++next;
+      id = next++;
+    }
+    plan->rails.push_back(make_rail(machine, port.ref, id));
+  }
+  std::stable_sort(plan->rails.begin(), plan->rails.end(),
+                   [](const Rail& a, const Rail& b) { return a.id < b.id; });
+}
+
+// Positions of the rails that are nearest to the GPU.
+std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, size_t gpu,
+                               bool only_usable) {
+  std::vector<int> nearest;
+  PathClass least = PathClass::kSys;
+  for (size_t i = 0; i < plan.rails.size(); ++i) {
+    if (only_usable && !plan.rails[i].usable) continue;
+    PathClass path = paths.gpu_hca(gpu, plan.rails[i].port.hca);
+    if (nearest.empty() || path < least) {
+      nearest.clear();
+      least = path;
+    }
+    if (path == least) nearest.push_back(static_cast<int>(i));
+  }
+  return nearest;
+}
+
+// GPUs that have the same nearest rails share them: GPU i gets the i-th, or the i-th block where
+// there are more rails than GPUs. Rails that other GPUs took already are passed over while there
+// are others.
+void share_out(const std::vector<size_t>& gpus, const std::vector<int>& rails,
+               std::vector<int>* load, RailPlan* plan) {
+  int least = INT_MAX;
+  for (int rail : rails) least = std::min(least, (*load)[rail]);
+  std::vector<int> free;
+  for (int rail : rails) {
+    if ((*load)[rail] == least) free.push_back(rail);
+  }
+  if (free.size() >= gpus.size()) {
+    for (size_t i = 0; i < gpus.size(); ++i) {
+      size_t from = i * free.size() / gpus.size(), to = (i + 1) * free.size() / gpus.size();
+      plan->gpus[gpus[i]].rails.assign(free.begin() + static_cast<long>(from),
+                                       free.begin() + static_cast<long>(to));
+      for (size_t rail = from; rail < to; ++rail) ++(*load)[free[rail]];
+    }
+    return;
+  }
+  for (size_t gpu : gpus) {
+    int lightest = *std::min_element(rails.begin(), rails.end(),
+                                     [load](int a, int b) { return (*load)[a] < (*load)[b]; });
+    ++(*load)[lightest];
+    plan->gpus[gpu].rails = {lightest};
+  }
+}
+
+// Gives rails to the GPUs that have none.
+void share_out_to_the_rest(const PathTable& paths, bool only_usable, RailPlan* plan) {
+  std::vector<int> load(plan->rails.size(), 0);
+  // Those with the least choice first; among them in the order of their rails.
+  std::map<std::pair<size_t, std::vector<int>>, std::vector<size_t>> groups;
+  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
+    for (int rail : plan->gpus[gpu].rails) ++load[rail];
+    if (!plan->gpus[gpu].rails.empty()) continue;
+    std::vector<int> nearest = nearest_rails(paths, *plan, gpu, only_usable);
+    if (!nearest.empty()) groups[{nearest.size(), nearest}].push_back(gpu);
+  }
+  for (const auto& [rails, gpus] : groups) share_out(gpus, rails.second, &load, plan);
+}
+
+// GPUs that have rails already (by the map) keep them. Rails that are down are shared out like the
+// others and taken away afterwards, so that a GPU's rail does not depend on another's link.
+void assign(const PathTable& paths, RailPlan* plan) {
+  share_out_to_the_rest(paths, false, plan);
+  for (GpuRails& own : plan->gpus) {
+    std::erase_if(own.rails, [plan](int rail) { return !plan->rails[rail].usable; });
+  }
+  share_out_to_the_rest(paths, true, plan);
+  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
+    GpuRails& own = plan->gpus[gpu];
+    if (!own.rails.empty()) own.path = paths.gpu_hca(gpu, plan->rails[own.rails[0]].port.hca);
+  }
+}
+
+// --- The user's own map ---
+
+std::string list_of_hcas(const Machine& machine) {
+  std::string text;
+  for (const Hca& hca : machine.hcas) text += (text.empty() ? "" : ", ") + hca.name;
+  return text.empty() ? "there is none" : "there are " + text;
+}
+
+Result<PortRef> find_port(const Machine& machine, const RailMap::Target& target) {
+  for (size_t i = 0; i < machine.hcas.size(); ++i) {
+    if (machine.hcas[i].name != target.hca) continue;
+    const std::vector<Port>& ports = machine.hcas[i].ports;
+    for (size_t port = 0; port < ports.size(); ++port) {
+      if (target.port < 0 || ports[port].number == target.port) {
+        return PortRef{static_cast<int>(i), static_cast<int>(port)};
+      }
+    }
+    return fail(Code::kInvalidUsage,
+                target.hca + " has no port " + std::to_string(target.port) + " that is in use");
+  }
+  return fail(Code::kInvalidUsage, "no HCA is named " + target.hca + "; " + list_of_hcas(machine));
+}
+
+Result<size_t> find_gpu(const Machine& machine, const RailMap::Entry& entry) {
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    bool same = entry.bdf.has_value() ? machine.gpus[i].bdf == *entry.bdf
+                                      : static_cast<int>(i) == entry.index;
+    if (same) return i;
+  }
+  return fail(Code::kInvalidUsage, "there is no GPU " + entry.gpu_text + " among the " +
+                                       std::to_string(machine.gpus.size()) + " of this machine");
+}
+
+int rail_at(const Machine& machine, PortRef ref, RailPlan* plan) {
+  for (size_t i = 0; i < plan->rails.size(); ++i) {
+    if (plan->rails[i].port == ref) return static_cast<int>(i);
+  }
+  int position = static_cast<int>(plan->rails.size());
+  plan->rails.push_back(make_rail(machine, ref, position));
+  return position;
+}
+
+Status apply_map(const Machine& machine, const RailMap& map, RailPlan* plan) {
+  std::set<size_t> seen;
+  for (const RailMap::Entry& entry : map.entries()) {
+    Result<size_t> gpu = find_gpu(machine, entry);
+    if (!gpu) return forward_error(gpu);
+    if (!seen.insert(*gpu).second) {
+      return fail(Code::kInvalidUsage, "GPU " + entry.gpu_text + " has two entries");
+    }
+    for (const RailMap::Target& target : entry.targets) {
+      Result<PortRef> port = find_port(machine, target);
+      if (!port) return forward_error(port);
+      int rail = rail_at(machine, *port, plan);
+      plan->gpus[*gpu].rails.push_back(rail);
+    }
+  }
+  return {};
+}
+
+Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, const RailMap& map,
+                             RailPlan plan) {
+  if (Status status = apply_map(machine, map, &plan); !status) return forward_error(status);
+  for (const Candidate& port : all_ports(machine, {})) {
+    bool is_rail = std::any_of(plan.rails.begin(), plan.rails.end(),
+                               [&](const Rail& rail) { return rail.port == port.ref; });
+    if (!is_rail) plan.others.push_back(NotARail{port.ref, "not in GDR_NCCL_RAIL_MAP"});
+  }
+  assign(paths, &plan);
+  return plan;
+}
+
+}  // namespace
+
+Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
+                            const RailOptions& options) {
+  RailPlan plan;
+  plan.gpus.resize(machine.gpus.size());
+  if (options.map.has_value()) return plan_by_map(machine, paths, *options.map, std::move(plan));
+  std::vector<Candidate> ports = all_ports(machine, options);
+  exclude_virtual_functions(machine, &ports);
+  exclude_slow(machine, paths, &ports);
+  exclude_far(machine, paths, &ports);
+  number_rails(machine, ports, &plan);
+  assign(paths, &plan);
+  return plan;
+}
+
+std::string port_name(const Machine& machine, PortRef port) {
+  const Hca& hca = machine.hcas[port.hca];
+  if (hca.ports.size() == 1 && hca.ports[0].number == 1) return hca.name;
+  return port_label(machine, port);
+}
+
+std::string port_label(const Machine& machine, PortRef port) {
+  const Hca& hca = machine.hcas[port.hca];
+  return hca.name + ":" + std::to_string(hca.ports[port.port].number);
+}
+
+}  // namespace gdr::topology

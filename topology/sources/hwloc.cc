@@ -1,0 +1,393 @@
+#include "topology/sources/hwloc.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "topology/builder.h"
+#include "topology/sources/hwloc_library.h"
+#include "topology/sources/hwloc_xml_check.h"
+#include "topology/sources/nvlinks.h"
+#include "topology/sources/sysfs_files.h"
+#include "topology/sources/sysfs_rdma.h"
+#include "topology/sources/xml_file.h"
+
+namespace gdr::topology {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint16_t kNvidia = 0x10de;
+constexpr unsigned kOtherBridge = 0x0680;  // PCI class of an NVSwitch
+
+std::string info(hwloc_obj_t object, const char* name) {
+  for (unsigned i = 0; i < object->infos_count; ++i) {
+    if (std::strcmp(object->infos[i].name, name) == 0) return object->infos[i].value;
+  }
+  return "";
+}
+
+template <class Visit>
+void for_each_below(hwloc_obj_t object, const Visit& visit) {
+  visit(object);
+  for (hwloc_obj_t first :
+       {object->memory_first_child, object->first_child, object->io_first_child}) {
+    for (hwloc_obj_t child = first; child != nullptr; child = child->next_sibling) {
+      for_each_below(child, visit);
+    }
+  }
+}
+
+bool is_pci_bridge(hwloc_obj_t object) {
+  return object->type == HWLOC_OBJ_BRIDGE &&
+         object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
+}
+
+// Of a PCI function or a PCI bridge.
+const auto& pci_attributes(hwloc_obj_t object) {
+  return object->type == HWLOC_OBJ_BRIDGE ? object->attr->bridge.upstream.pci
+                                          : object->attr->pcidev;
+}
+
+Bdf bdf_of(hwloc_obj_t object) {
+  const auto& pci = pci_attributes(object);
+  return Bdf{pci.domain, pci.bus, pci.dev, pci.func};
+}
+
+uint32_t class_of(hwloc_obj_t object) {
+  return static_cast<uint32_t>(pci_attributes(object).class_id) << 8;
+}
+
+PciIds ids_of(hwloc_obj_t object) {
+  const auto& pci = pci_attributes(object);
+  return PciIds{pci.vendor_id, pci.device_id, pci.subvendor_id, pci.subdevice_id};
+}
+
+// The function that an OS device belongs to.
+hwloc_obj_t function_above(hwloc_obj_t object) {
+  while (object != nullptr && object->type != HWLOC_OBJ_PCI_DEVICE) object = object->parent;
+  return object;
+}
+
+// The ports by their attributes, of which every port has PortNState.
+std::vector<Port> ports_of(hwloc_obj_t rdma_device) {
+  std::vector<Port> ports;
+  for (unsigned i = 0; i < rdma_device->infos_count; ++i) {
+    int number = 0, end = 0;
+    if (std::sscanf(rdma_device->infos[i].name, "Port%dState%n", &number, &end) != 1) continue;
+    if (end == 0 || rdma_device->infos[i].name[end] != '\0' || number <= 0) continue;
+    bool active = std::strcmp(rdma_device->infos[i].value, "4") == 0;  // IBV_PORT_ACTIVE
+    Port port;
+    port.number = number;
+    port.state = active ? Port::State::kActive : Port::State::kDown;
+    ports.push_back(port);
+  }
+  if (ports.empty()) ports.emplace_back();
+  return ports;
+}
+
+std::string model_of(hwloc_obj_t gpu) {
+  std::string model;
+  for_each_below(gpu, [&](hwloc_obj_t object) {
+    if (model.empty()) model = info(object, "GPUModel");
+  });
+  return model.empty() ? info(gpu, "PCIDevice") : model;
+}
+
+class Reader {
+ public:
+  // `sysfs`: of the machine itself; nothing for a file of another's.
+  Reader(const HwlocLibrary& library, hwloc_topology_t topology, const Selection& selection,
+         std::optional<fs::path> sysfs)
+      : hwloc_(library),
+        topology_(topology),
+        root_(library.get_obj_by_depth(topology, 0, 0)),
+        selection_(selection),
+        sysfs_(std::move(sysfs)) {}
+
+  Machine read() {
+    for_each_below(root_, [&](hwloc_obj_t object) {
+      if (object->type == HWLOC_OBJ_PACKAGE) packages_.push_back(object);
+      if (object->type == HWLOC_OBJ_NUMANODE) nodes_.push_back(object);
+      if (object->type == HWLOC_OBJ_PCI_DEVICE) functions_.emplace(bdf_of(object), object);
+      if (object->type == HWLOC_OBJ_OS_DEVICE) os_devices_.push_back(object);
+    });
+    add_cpu();
+    add_nodes();
+    add_gpus();
+    if (sysfs_) {
+      add_rdma_devices(&machine_, *sysfs_,
+                       [this](const PciPlace& place) { return live_position(place); });
+    } else {
+      add_hcas();
+    }
+    add_nvlinks();
+    return std::move(machine_);
+  }
+
+ private:
+  void add_cpu();
+  void add_nodes();
+  void add_gpus();
+  void add_hcas();
+  void add_nvlinks();
+  void add_nvlinks(const hwloc_distances_s& matrix);
+  std::string cpu_mask(hwloc_const_bitmap_t cpus) const;
+  int numa_of(hwloc_obj_t object) const;
+  fs::path sysfs_folder(const Bdf& bdf) const {
+    return *sysfs_ / "bus" / "pci" / "devices" / bdf.to_string();
+  }
+  PciLink link_of(const Bdf& bdf) const;
+  PciPosition position(hwloc_obj_t function) const;
+  PciPosition live_position(const PciPlace& place) const;
+  Gpu* gpu_of(hwloc_obj_t object);
+
+  const HwlocLibrary& hwloc_;
+  hwloc_topology_t topology_;
+  hwloc_obj_t root_;
+  const Selection& selection_;
+  std::optional<fs::path> sysfs_;
+  Machine machine_;
+  std::vector<hwloc_obj_t> packages_;
+  std::vector<hwloc_obj_t> nodes_;
+  std::vector<hwloc_obj_t> os_devices_;
+  std::map<Bdf, hwloc_obj_t> functions_;
+};
+
+void Reader::add_cpu() {
+  std::string arch = info(root_, "Architecture");
+  if (arch == "aarch64") arch = "arm64";
+  if (arch == "ppc64le") arch = "ppc64";
+  machine_.cpu.arch = arch;
+  if (packages_.empty()) return;
+  machine_.cpu.vendor = info(packages_[0], "CPUVendor");
+  machine_.cpu.family = std::atoi(info(packages_[0], "CPUFamilyNumber").c_str());
+  machine_.cpu.model = std::atoi(info(packages_[0], "CPUModelNumber").c_str());
+}
+
+// Groups of 32, the highest first, as many for every node: "00000000,0000ffff".
+std::string Reader::cpu_mask(hwloc_const_bitmap_t cpus) const {
+  int highest = hwloc_.bitmap_last(root_->complete_cpuset);
+  std::string mask;
+  for (int group = std::max(highest, 0) / 32; group >= 0; --group) {
+    uint32_t bits = 0;
+    for (int bit = 0; bit < 32; ++bit) {
+      auto cpu = static_cast<unsigned>(group * 32 + bit);
+      if (hwloc_.bitmap_isset(cpus, cpu) != 0) bits |= uint32_t{1} << bit;
+    }
+    char text[sizeof("00000000,")];
+    std::snprintf(text, sizeof(text), "%08x%s", bits, group > 0 ? "," : "");
+    mask += text;
+  }
+  return mask;
+}
+
+// Only nodes with CPUs: those of HBM, CXL or GPU memory are no CPU to NCCL.
+void Reader::add_nodes() {
+  for (hwloc_obj_t package : packages_) {
+    machine_.packages.push_back(Package{static_cast<int>(package->os_index)});
+  }
+  for (hwloc_obj_t node : nodes_) {
+    if (node->cpuset == nullptr || hwloc_.bitmap_first(node->cpuset) < 0) continue;
+    NumaNode& added = machine_.numa_nodes[numa_index(&machine_, static_cast<int>(node->os_index))];
+    added.cpus = cpu_mask(node->cpuset);
+    hwloc_obj_t above = node->parent;
+    while (above != nullptr && above->type != HWLOC_OBJ_PACKAGE) above = above->parent;
+    auto package = std::find(packages_.begin(), packages_.end(), above);
+    if (package != packages_.end()) added.package = static_cast<int>(package - packages_.begin());
+    if (packages_.size() == 1) added.package = 0;
+  }
+}
+
+// The node of the CPUs that the device is near; -1 where several are.
+int Reader::numa_of(hwloc_obj_t object) const {
+  while (object != nullptr && object->nodeset == nullptr) object = object->parent;
+  int only = -1;
+  for (const NumaNode& node : machine_.numa_nodes) {
+    if (object == nullptr || node.id < 0) continue;
+    if (hwloc_.bitmap_isset(object->nodeset, static_cast<unsigned>(node.id)) == 0) continue;
+    if (only >= 0) return -1;
+    only = node.id;
+  }
+  return only;
+}
+
+// hwloc itself knows only the whole link's bandwidth, and of the speed it runs at.
+PciLink Reader::link_of(const Bdf& bdf) const {
+  if (!sysfs_) return {};
+  auto function = pci_function(sysfs_folder(bdf));
+  return function ? function->link : PciLink{};
+}
+
+PciPosition Reader::position(hwloc_obj_t function) const {
+  PciPosition position;
+  for (hwloc_obj_t above = function->parent; above != nullptr; above = above->parent) {
+    if (above->type != HWLOC_OBJ_BRIDGE) break;
+    if (is_pci_bridge(above)) {
+      Bdf bdf = bdf_of(above);
+      position.bridges.push_back(Bridge{bdf, class_of(above), ids_of(above), link_of(bdf)});
+    } else {
+      const auto& bus = above->attr->bridge.downstream.pci;
+      position.host_bridge = HostBridge{bus.domain, bus.secondary_bus};
+    }
+  }
+  std::reverse(position.bridges.begin(), position.bridges.end());
+  // The file is what NCCL reads.
+  position.numa = sysfs_ ? numa_node(sysfs_folder(bdf_of(function))) : numa_of(function);
+  return position;
+}
+
+PciPosition Reader::live_position(const PciPlace& place) const {
+  auto known = functions_.find(place.bdf);
+  // hwloc leaves out domains above 0xffff.
+  return known != functions_.end() ? position(known->second) : pci_position(place.sysfs_path);
+}
+
+void Reader::add_gpus() {
+  for (auto [bdf, function] : functions_) {
+    if (!selection_.is_gpu(class_of(function), ids_of(function).vendor)) continue;
+    // A GPU's virtual functions are for guests.
+    if (sysfs_ && pci_function(sysfs_folder(bdf))->physical_function) continue;
+    Gpu gpu;
+    gpu.bdf = bdf;
+    gpu.at = attach(&machine_, position(function));
+    gpu.class_code = class_of(function);
+    gpu.ids = ids_of(function);
+    gpu.link = link_of(bdf);
+    gpu.model = model_of(function);
+    machine_.gpus.push_back(std::move(gpu));
+  }
+}
+
+void Reader::add_hcas() {
+  std::vector<Hca> nowhere;
+  for (hwloc_obj_t device : os_devices_) {
+    if (device->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS || device->name == nullptr)
+      continue;
+    Hca hca;
+    hca.name = device->name;
+    hca.guid = parse_guid(info(device, "SysImageGUID"));
+    if (hca.guid == 0) hca.guid = parse_guid(info(device, "NodeGUID"));
+    hca.ports = ports_of(device);
+    hwloc_obj_t function = function_above(device);
+    if (function == nullptr) {
+      nowhere.push_back(std::move(hca));
+      continue;
+    }
+    hca.bdf = bdf_of(function);
+    hca.at = attach(&machine_, position(function));
+    hca.class_code = class_of(function);
+    hca.ids = ids_of(function);
+    machine_.hcas.push_back(std::move(hca));
+  }
+  for (Hca& hca : nowhere) {
+    hca.at = attach_nowhere(machine_);
+    machine_.hcas.push_back(std::move(hca));
+  }
+}
+
+Gpu* Reader::gpu_of(hwloc_obj_t object) {
+  hwloc_obj_t function = function_above(object);
+  if (function == nullptr) return nullptr;
+  for (Gpu& gpu : machine_.gpus) {
+    if (gpu.bdf == bdf_of(function)) return &gpu;
+  }
+  return nullptr;
+}
+
+bool is_nvswitch(hwloc_obj_t object) {
+  return object != nullptr && object->type == HWLOC_OBJ_PCI_DEVICE &&
+         pci_attributes(object).class_id == kOtherBridge &&
+         pci_attributes(object).vendor_id == kNvidia;
+}
+
+// NVML's matrix: bandwidths between GPUs (as OS devices), NVSwitches and POWER's CPUs. How many
+// links make up a bandwidth it does not tell.
+void Reader::add_nvlinks(const hwloc_distances_s& matrix) {
+  for (unsigned from = 0; from < matrix.nbobjs; ++from) {
+    Gpu* gpu = gpu_of(matrix.objs[from]);
+    for (unsigned to = 0; gpu != nullptr && to < matrix.nbobjs; ++to) {
+      hwloc_obj_t target = matrix.objs[to];
+      if (to == from || target == nullptr || matrix.values[from * matrix.nbobjs + to] == 0)
+        continue;
+      if (is_nvswitch(target)) {
+        add_nvlink(gpu, NvLink{NvLink::To::kSwitch, std::nullopt, 1});
+      } else if (target->type == HWLOC_OBJ_PACKAGE || target->type == HWLOC_OBJ_NUMANODE) {
+        add_nvlink(gpu, NvLink{NvLink::To::kCpu, std::nullopt, 1});
+      } else if (const Gpu* other = gpu_of(target); other != nullptr && other != gpu) {
+        add_nvlink(gpu, NvLink{NvLink::To::kGpu, other->bdf, 1});
+      }
+    }
+  }
+}
+
+void Reader::add_nvlinks() {
+  unsigned count = 1;
+  hwloc_distances_s* matrix = nullptr;
+  if (hwloc_.distances_get_by_name(topology_, "NVLinkBandwidth", &count, &matrix, 0) != 0) return;
+  if (count == 0 || matrix == nullptr) return;
+  add_nvlinks(*matrix);
+  hwloc_.distances_release(topology_, matrix);
+}
+
+// hwloc's own reader silently ends an element at a comment, so that all devices after it were
+// missing.
+std::string without_comments(const pugi::xml_node& topology) {
+  struct Writer : pugi::xml_writer {
+    void write(const void* data, size_t size) override {
+      text.append(static_cast<const char*>(data), size);
+    }
+    std::string text;
+  } writer;
+  topology.print(writer, "", pugi::format_raw | pugi::format_no_declaration);
+  return std::move(writer.text);
+}
+
+Result<Machine> convert(const HwlocLibrary& library, const HwlocTopology& topology,
+                        const Selection& selection, std::optional<fs::path> sysfs) {
+  Machine machine = Reader(library, topology.get(), selection, std::move(sysfs)).read();
+  sort(&machine);
+  return machine;
+}
+
+}  // namespace
+
+Result<Machine> hwloc_live(const Selection& selection) {
+  auto library = HwlocLibrary::load();
+  if (!library) return forward_error(library);
+  auto topology = load_live(**library);
+  if (!topology) return forward_error(topology);
+  const char* root = std::getenv("HWLOC_FSROOT");
+  fs::path sysfs = fs::path(root != nullptr && *root != '\0' ? root : "/") / "sys";
+  auto machine = convert(**library, *topology, selection, sysfs);
+  if (machine) {
+    hwloc_obj_t object = (*library)->get_obj_by_depth(topology->get(), 0, 0);
+    machine->source = "hwloc " + info(object, "hwlocVersion");
+    if (root != nullptr && *root != '\0') machine->source += std::string(" of ") + root;
+  }
+  return machine;
+}
+
+Result<Machine> hwloc_xml(const std::string& file, const Selection& selection) {
+  auto xml = XmlFile::read(file);
+  if (!xml) return forward_error(xml);
+  pugi::xml_node root = xml->document().child("topology");
+  if (!root) {
+    bool nccl = !xml->document().child("system").empty();
+    return fail(Code::kInvalidArgument, file + " has no <topology>" +
+                                            (nccl ? " but is a NCCL topology file" : "") +
+                                            ": expected is what `lstopo --of xml FILE` writes");
+  }
+  if (Status status = check_hwloc_xml(*xml, root); !status) return forward_error(status);
+  auto library = HwlocLibrary::load();
+  if (!library) return forward_error(library);
+  auto topology = load_xml(**library, without_comments(root), file);
+  if (!topology) return forward_error(topology);
+  auto machine = convert(**library, *topology, selection, std::nullopt);
+  if (machine) machine->source = "hwloc XML " + file;
+  return machine;
+}
+
+}  // namespace gdr::topology

@@ -1,0 +1,121 @@
+#include "topology/sources/hwloc_library.h"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+namespace gdr::topology {
+namespace {
+
+constexpr char kSoname[] = "libhwloc.so.15";  // of hwloc 2.x
+constexpr unsigned kApiMajor = 2;
+
+template <class Function>
+Status resolve(void* library, const char* name, Function& slot) {
+  slot = reinterpret_cast<Function>(dlsym(library, name));
+  if (slot != nullptr) return {};
+  return fail(Code::kUnsupported,
+              std::string(kSoname) + " has no " + name + ": hwloc 2.3 or later is needed");
+}
+
+Status resolve_all(void* lib, HwlocLibrary& api) {
+  const Status results[] = {
+      resolve(lib, "hwloc_get_api_version", api.get_api_version),
+      resolve(lib, "hwloc_topology_init", api.topology_init),
+      resolve(lib, "hwloc_topology_destroy", api.topology_destroy),
+      resolve(lib, "hwloc_topology_load", api.topology_load),
+      resolve(lib, "hwloc_topology_set_flags", api.topology_set_flags),
+      resolve(lib, "hwloc_topology_set_components", api.topology_set_components),
+      resolve(lib, "hwloc_topology_set_io_types_filter", api.topology_set_io_types_filter),
+      resolve(lib, "hwloc_topology_set_xmlbuffer", api.topology_set_xmlbuffer),
+      resolve(lib, "hwloc_get_obj_by_depth", api.get_obj_by_depth),
+      resolve(lib, "hwloc_bitmap_first", api.bitmap_first),
+      resolve(lib, "hwloc_bitmap_last", api.bitmap_last),
+      resolve(lib, "hwloc_bitmap_isset", api.bitmap_isset),
+      resolve(lib, "hwloc_distances_get_by_name", api.distances_get_by_name),
+      resolve(lib, "hwloc_distances_release", api.distances_release),
+  };
+  for (const Status& result : results) {
+    if (!result) return result;
+  }
+  return {};
+}
+
+Result<HwlocLibrary> load_once() {
+  void* lib = dlopen(kSoname, RTLD_NOW | RTLD_LOCAL);
+  if (lib == nullptr) {
+    return fail(Code::kUnsupported, std::string(kSoname) + " cannot be loaded: " + dlerror() +
+                                        ". Install hwloc 2 (Debian, Ubuntu: libhwloc15)");
+  }
+  HwlocLibrary api;
+  if (Status status = resolve_all(lib, api); !status) return forward_error(status);
+  if (unsigned major = api.get_api_version() >> 16; major != kApiMajor) {
+    return fail(Code::kUnsupported, std::string(kSoname) + " has API version " +
+                                        std::to_string(major) + ", needed is 2");
+  }
+  return api;
+}
+
+Result<HwlocTopology> create(const HwlocLibrary& library) {
+  hwloc_topology_t topology = nullptr;
+  if (library.topology_init(&topology) != 0) {
+    return fail_errno(Code::kSystem, "hwloc_topology_init failed", errno);
+  }
+  HwlocTopology owned(topology, HwlocTopologyDeleter{&library});
+  // The cgroup's other devices and nodes count too: rails are those of the whole machine.
+  if (library.topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
+      library.topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0) {
+    return fail_errno(Code::kSystem, "hwloc takes no flags", errno);
+  }
+  return owned;
+}
+
+}  // namespace
+
+Result<const HwlocLibrary*> HwlocLibrary::load() {
+  static const Result<HwlocLibrary> loaded = load_once();
+  if (!loaded) return tl::unexpected<Error>(loaded.error());
+  return &*loaded;
+}
+
+Result<HwlocTopology> load_live(const HwlocLibrary& library) {
+  for (const char* variable : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"}) {
+    // Job launchers (Flux) set it, usually to a file that has no I/O devices.
+    if (const char* value = std::getenv(variable); value != nullptr && *value != '\0') {
+      return fail(Code::kInvalidUsage, std::string(variable) + " is set to " + value +
+                                           ", so hwloc would not look at this machine: unset it");
+    }
+  }
+  auto topology = create(library);
+  if (!topology) return topology;
+  // Inside a training process nothing may open GPUs or displays (the first six), nor bind the
+  // calling thread to one CPU after the other (x86).
+  for (const char* component : {"gl", "opencl", "cuda", "nvml", "rsmi", "levelzero", "x86"}) {
+    // Fails for a component that this hwloc lacks.
+    (void)library.topology_set_components(topology->get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
+                                          component);
+  }
+  if (library.topology_load(topology->get()) != 0) {
+    return fail_errno(Code::kSystem, "hwloc cannot look at this machine", errno);
+  }
+  return topology;
+}
+
+Result<HwlocTopology> load_xml(const HwlocLibrary& library, const std::string& xml,
+                               const std::string& name) {
+  auto topology = create(library);
+  if (!topology) return topology;
+  int size = static_cast<int>(xml.size() + 1);  // hwloc counts the NUL
+  if (library.topology_set_xmlbuffer(topology->get(), xml.c_str(), size) != 0 ||
+      library.topology_load(topology->get()) != 0) {
+    return fail(Code::kInvalidArgument,
+                name +
+                    ": hwloc refuses it. Expected is what `lstopo --of xml FILE` of hwloc 1 or 2 "
+                    "writes; HWLOC_XML_VERBOSE=1 in the environment tells more");
+  }
+  return topology;
+}
+
+}  // namespace gdr::topology

@@ -1,0 +1,24 @@
+// Which PCI functions a source takes for GPUs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace gdr::topology {
+
+struct Selection {
+  // Vendors whose display controllers (class 03xx) and processing accelerators (12xx) are GPUs:
+  // NVIDIA and AMD. Others (a server's own VGA) are not.
+  std::vector<uint16_t> gpu_vendors = {0x10de, 0x1002};
+
+  bool is_gpu(uint32_t class_code, uint16_t vendor) const {
+    uint32_t base = class_code >> 16;
+    if (base != 0x03 && base != 0x12) return false;
+    for (uint16_t one : gpu_vendors) {
+      if (one == vendor) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace gdr::topology

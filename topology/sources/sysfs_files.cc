@@ -1,0 +1,122 @@
+#include "topology/sources/sysfs_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <system_error>
+
+namespace gdr::topology {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kUnknownWidth = 255;  // PCI_EXP_LNKCAP's field where the link is not PCIe
+
+// "0x15b3"; 0 where the file has no such number.
+uint32_t hex_file(const fs::path& file) {
+  std::string text = first_line(file);
+  std::string_view digits = text;
+  if (digits.substr(0, 2) == "0x") digits.remove_prefix(2);
+  uint32_t value = 0;
+  auto end = digits.data() + digits.size();
+  auto [stop, error] = std::from_chars(digits.data(), end, value, 16);
+  return error == std::errc() && stop == end ? value : 0;
+}
+
+PciIds pci_ids(const fs::path& folder) {
+  auto id = [&](const char* file) { return static_cast<uint16_t>(hex_file(folder / file)); };
+  return PciIds{id("vendor"), id("device"), id("subsystem_vendor"), id("subsystem_device")};
+}
+
+PciLink pci_link(const fs::path& folder) {
+  int width = std::atoi(first_line(folder / "max_link_width").c_str());
+  double speed = gt_per_s(first_line(folder / "max_link_speed"));
+  if (speed == 0 || width <= 0 || width == kUnknownWidth) return {};
+  return PciLink{speed, width};
+}
+
+// "pci0000:3a", the root bus of a host bridge.
+std::optional<HostBridge> parse_host_bridge(const std::string& name) {
+  if (name.compare(0, 3, "pci") != 0) return std::nullopt;
+  auto first = Bdf::parse(name.substr(3) + ":00.0");
+  if (!first) return std::nullopt;
+  return HostBridge{first->domain, first->bus};
+}
+
+}  // namespace
+
+std::string first_line(const fs::path& file) {
+  std::ifstream stream(file);
+  std::string line;
+  std::getline(stream, line);
+  while (!line.empty() && (line.back() == '\n' || line.back() == ' ')) line.pop_back();
+  return line;
+}
+
+int numa_node(const fs::path& function) {
+  std::ifstream stream(function / "numa_node");
+  int node = -1;
+  if (!(stream >> node) || node < -1) return -1;
+  return node;
+}
+
+bool is_pci_function(const fs::path& folder) {
+  if (!Bdf::parse(folder.filename().string())) return false;
+  std::error_code error;
+  fs::path subsystem = fs::read_symlink(folder / "subsystem", error);
+  return error || subsystem.filename() == "pci";
+}
+
+std::optional<PciFunction> pci_function(const fs::path& folder) {
+  auto bdf = Bdf::parse(folder.filename().string());
+  if (!bdf) return std::nullopt;
+  PciFunction function{
+      *bdf,        hex_file(folder / "class"), pci_ids(folder), pci_link(folder), numa_node(folder),
+      std::nullopt};
+  std::error_code error;
+  fs::path physical = fs::read_symlink(folder / "physfn", error);
+  if (!error) function.physical_function = Bdf::parse(physical.filename().string());
+  return function;
+}
+
+std::vector<fs::path> pci_folders(const fs::path& sysfs_root) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  fs::directory_iterator it(sysfs_root / "bus" / "pci" / "devices", error);
+  for (fs::directory_iterator end; !error && it != end; it.increment(error)) {
+    std::error_code broken;
+    fs::path folder = fs::canonical(it->path(), broken);
+    if (!broken && Bdf::parse(folder.filename().string())) folders.push_back(folder);
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+PciPosition pci_position(const fs::path& folder) {
+  PciPosition position;
+  position.numa = numa_node(folder);
+  fs::path above;
+  for (const fs::path& part : folder.parent_path()) {
+    above /= part;
+    if (auto root = parse_host_bridge(part.string())) {
+      // Behind VMD a second one lies below the first, with a tree of its own.
+      position.host_bridge = root;
+      position.bridges.clear();
+    } else if (position.host_bridge && is_pci_function(above)) {
+      auto bridge = pci_function(above);
+      position.bridges.push_back(
+          Bridge{bridge->bdf, bridge->class_code, bridge->ids, bridge->link});
+    }
+  }
+  return position;
+}
+
+double gt_per_s(const std::string& text) {
+  double value = 0;
+  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  (void)stop;
+  return error == std::errc() && value > 0 && value < 1000 ? value : 0;
+}
+
+}  // namespace gdr::topology
