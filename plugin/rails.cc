@@ -128,7 +128,7 @@ void Rails::check_device(int device) {
   if (verdict.direct || !first_time(who)) return;
   // A user who set the level knows; one who did not may lose half of the bandwidth without a word.
   if (view_.policy.level.has_value() || path <= view_.policy.farthest()) {
-    GDR_INFO(log::kNet, "%s%s", who.c_str(), verdict.reason.c_str());
+    GDR_INFO(log::kInit | log::kNet, "%s%s", who.c_str(), verdict.reason.c_str());
   } else {
     GDR_WARN(
         "%s%s. NCCL_NET_GDR_LEVEL=%s would allow it; an HCA under the GPU's own switch is "
@@ -150,7 +150,7 @@ void Rails::check_rails(Connection& connection) {
     if (warn_cross_rail_) {
       GDR_WARN(kText, rails.c_str(), connection.text().c_str());
     } else {
-      GDR_INFO(log::kNet, kText, rails.c_str(), connection.text().c_str());
+      GDR_INFO(log::kInit | log::kNet, kText, rails.c_str(), connection.text().c_str());
     }
   }
 }

@@ -4,15 +4,14 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 
+#include "base/environment_swap.h"
 #include "base/unique_fd.h"
 
 namespace gdr::plugin {
 namespace {
 
-constexpr std::string_view kName = "NCCL_TOPO_FILE=";
 constexpr std::string_view kOwnFiles = "/proc/self/fd/";
 
 Status write_all(int fd, std::string_view text) {
@@ -25,21 +24,6 @@ Status write_all(int fd, std::string_view text) {
   return {};
 }
 
-// setenv() may free the array that another thread of the application is reading. Here it gets a new
-// one, and the old one stays as it is.
-void set_environment(const std::string& assignment) {
-  size_t count = 0;
-  while (environ[count] != nullptr) ++count;
-  char** fresh = new char*[count + 2];
-  size_t kept = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (std::string_view(environ[i]).substr(0, kName.size()) != kName) fresh[kept++] = environ[i];
-  }
-  fresh[kept++] = strdup(assignment.c_str());
-  fresh[kept] = nullptr;
-  __atomic_store_n(&environ, fresh, __ATOMIC_RELEASE);
-}
-
 }  // namespace
 
 Result<std::string> publish_topology(const std::string& xml) {
@@ -47,7 +31,7 @@ Result<std::string> publish_topology(const std::string& xml) {
   if (fd.get() < 0) return fail_errno(Code::kSystem, "memfd_create failed", errno);
   if (Status status = write_all(fd.get(), xml); !status) return forward_error(status);
   std::string name = std::string(kOwnFiles) + std::to_string(fd.release());
-  set_environment(std::string(kName) + name);
+  set_environment("NCCL_TOPO_FILE", name);
   return name;
 }
 

@@ -241,6 +241,22 @@ class GpuServer(Case):
         view = self.topo(settings=f"export GDR_NCCL_RAIL_MAP='{rail_map}'")
         self.assertEqual(self.rails_of(view), [[f"{name}:1"] for name in wanted])
         self.assertEqual([rail["port"] for rail in view["rails"]], [f"{name}:1" for name in wanted])
+        output = self.machines[0].run(
+            f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}'\n" +
+            perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
+        self.assertIn("NCCL WARN NET/GDR : NCCL chooses by distance and will not follow", output)
+        self.assertIn("GPU0, GPU1, GPU2, GPU3: set GDR_NCCL_GENERATE_TOPO_FILE=1", output)
+
+    def test_generated_topology_puts_gpus_beside_their_rails(self):
+        wanted = list(reversed(self.expected))
+        rail_map = ";".join(f"GPU{gpu}={name}" for gpu, name in enumerate(wanted))
+        output = self.machines[0].run(
+            f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}' GDR_NCCL_GENERATE_TOPO_FILE=1\n" +
+            perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
+        self.assertIn("NCCL_TOPO_FILE set to /proc/self/fd/", output)
+        self.assertNotIn("NCCL WARN", output)
+        for gpu, name in enumerate(wanted):
+            self.assertRegex(output, rf"map GPU{gpu} .* rail {gpu} {name}:1 path PIX ")
 
 
 class TwoMachines(Case):

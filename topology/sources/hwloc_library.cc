@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/environment_swap.h"
+
 namespace gdr::topology {
 namespace {
 
@@ -88,6 +90,9 @@ Result<HwlocTopology> load_live(const HwlocLibrary& library) {
                                            ", so hwloc would not look at this machine: unset it");
     }
   }
+  // hwloc would open its plugins, with the display and OpenCL libraries behind them. The live
+  // machine needs none of them.
+  ScopedVariable no_plugins("HWLOC_PLUGINS_PATH", "");
   auto topology = create(library);
   if (!topology) return topology;
   // Inside a training process nothing may open GPUs or displays (the first six), nor bind the

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""The plugin's rails at work, over software HCAs placed by a NCCL topology file.
+
+rails_test.py TOOL PLUGIN SOFTHCA_FOLDER TOPOLOGIES_FOLDER [unittest arguments]
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import unittest
+
+TIMEOUT_S = 60
+TOOL, PLUGIN, SOFTHCA, TOPOLOGIES = sys.argv[1:5]
+
+# The NICs of nccl-hgx-4nic.xml.
+PLACES = {"mlx5_0": "0000:14:00.0", "mlx5_1": "0000:54:00.0", "mlx5_2": "0000:94:00.0",
+          "mlx5_3": "0000:d4:00.0"}
+
+
+def devices(**changes):
+    listed = [{"name": name, "pci": place} for name, place in PLACES.items()]
+    return [one | changes.get(one["name"], {}) for one in listed]
+
+
+class Rails(unittest.TestCase):
+    def environment(self, hcas, faults=(), **settings):
+        config = {"devices": hcas, "faults": list(faults), "fabric": f"rails-{os.getpid()}"}
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("NCCL_", "GDR_NCCL_"))}
+        return kept | {"LD_LIBRARY_PATH": SOFTHCA, "SOFTHCA_CONFIG": json.dumps(config),
+                       "NCCL_DEBUG": "INFO", "NCCL_TOPO_FILE": f"{TOPOLOGIES}/nccl-hgx-4nic.xml"
+                       } | settings
+
+    def start(self, environment, *arguments):
+        command = [TOOL, "perf", "sendrecv", "--plugin", PLUGIN, "--dev", "0", "--end", "8", "--iters",
+                   "10", *arguments]
+        return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+
+    def run_perf(self, hcas, faults=(), **settings):
+        process = self.start(self.environment(hcas, faults, **settings))
+        output = process.communicate(timeout=TIMEOUT_S)[0]
+        self.assertEqual(process.returncode, 0, output)
+        return output
+
+    def test_file_of_nccl_places_hcas_under_their_gpus(self):
+        output = self.run_perf(devices())
+        for gpu in range(8):
+            self.assertRegex(output, rf"map GPU{gpu} \S+ rail {gpu // 2} mlx5_{gpu // 2}:1 path PIX "
+                                     "GPUDirect yes: PIX is within P2C")
+        for device in range(4):
+            self.assertIn(f"[{device}] mlx5_{device}:1 InfiniBand", output)
+
+    def test_order_of_listing_changes_nothing(self):
+        first = self.run_perf(devices())
+        second = self.run_perf(list(reversed(devices())))
+        self.assertEqual(maps_of(first), maps_of(second))
+        self.assertGreaterEqual(len(maps_of(first)), 8)
+
+    def test_storage_network_is_not_offered(self):
+        output = self.run_perf(devices() + [{"name": "mlx5_9", "pci": "0000:02:00.0"}])
+        self.assertIn("4 device(s)", output)
+        self.assertIn("map mlx5_9:1 is no rail: no GPU is nearest to it", output)
+
+    def test_slow_port_is_not_offered(self):
+        output = self.run_perf(devices(mlx5_1={"speed_gbps": 25}))
+        self.assertIn("map mlx5_1:1 is no rail: slow: 25 Gb/s", output)
+        self.assertIn("3 device(s)", output)
+
+    def test_port_that_is_down_keeps_its_number(self):
+        down = {"kind": "port_down", "device": "mlx5_1", "at_s": 0}
+        output = self.run_perf(devices(), [down])
+        self.assertIn("map rail 1 mlx5_1:1 not usable: the port is down", output)
+        self.assertRegex(output, r"\[1\] mlx5_2:1 .* rail 2 ")
+        self.assertRegex(output, r"map GPU7 \S+ rail 3 mlx5_3:1")
+
+    def test_level_is_told_with_every_gpu(self):
+        output = self.run_perf(devices(), NCCL_NET_GDR_LEVEL="LOC")
+        self.assertEqual(output.count("GPUDirect no: PIX is beyond NCCL_NET_GDR_LEVEL=LOC"),
+                         2 * 8, output)  # two ranks
+
+    def test_map_counts_and_is_warned_about_where_nccl_will_not_follow(self):
+        output = self.run_perf(devices(), GDR_NCCL_RAIL_MAP="GPU0=mlx5_3;GPU6=mlx5_0")
+        self.assertRegex(output, r"map GPU0 \S+ rail 0 mlx5_3:1 path SYS")
+        self.assertRegex(output, r"\[0\] mlx5_3:1 ")
+        self.assertIn("will not follow GDR_NCCL_RAIL_MAP for GPU0, GPU6", output)
+
+    def test_bad_map_is_warned_about_and_distance_counts(self):
+        output = self.run_perf(devices(), GDR_NCCL_RAIL_MAP="GPU0=mlx5_7")
+        self.assertIn("NCCL WARN NET/GDR : GDR_NCCL_RAIL_MAP does not fit this machine", output)
+        self.assertRegex(output, r"map GPU0 \S+ rail 0 mlx5_0:1 path PIX")
+
+    def test_bad_topology_file_is_warned_about(self):
+        output = self.run_perf(devices(), NCCL_TOPO_FILE=__file__)
+        self.assertIn("NCCL WARN NET/GDR : rails are by the machine itself", output)
+
+    def crossed(self, **settings):
+        """Output of two ranks on different rails."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            root = f"127.0.0.1:{probe.getsockname()[1]}"
+        ranks = [self.start(self.environment(devices(), NCCL_IB_HCA=f"=mlx5_{rank}:1:{3 * rank}",
+                                             **settings),
+                            "--root", root, "--rank", str(rank)) for rank in range(2)]
+        outputs = [rank.communicate(timeout=TIMEOUT_S)[0] for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
+        return outputs[0]
+
+    def test_connection_across_rails_is_told_once(self):
+        output = self.crossed()
+        self.assertEqual(output.count("NCCL INFO NET/GDR : rail 0 to rail 3: "), 1, output)
+        self.assertIn("NCCL WARN NET/GDR : rail 0 to rail 3: ",
+                      self.crossed(NCCL_IB_WARN_RAIL_LOCAL="1"))
+
+    def test_connection_along_a_rail_is_not_told(self):
+        self.assertNotIn(" to rail ", self.run_perf(devices()))
+
+
+def maps_of(output):
+    return sorted({line.split("NET/GDR : ")[1] for line in output.splitlines() if ": map " in line})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[5:]])

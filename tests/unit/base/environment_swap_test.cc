@@ -1,0 +1,84 @@
+#include "base/environment_swap.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+namespace gdr {
+namespace {
+
+int assignments_of(const std::string& name) {
+  int count = 0;
+  for (char** item = environ; *item != nullptr; ++item) {
+    count += std::string(*item).rfind(name + "=", 0) == 0 ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(SetEnvironment, NewVariable_StandsBesideTheOthers) {
+  setenv("GDR_TEST_BYSTANDER", "stays", 1);
+  set_environment("GDR_TEST_NEW", "value");
+  EXPECT_STREQ(getenv("GDR_TEST_NEW"), "value");
+  EXPECT_STREQ(getenv("GDR_TEST_BYSTANDER"), "stays");
+}
+
+TEST(SetEnvironment, KnownVariable_IsReplaced) {
+  set_environment("GDR_TEST_TWICE", "one");
+  set_environment("GDR_TEST_TWICE", "two");
+  EXPECT_STREQ(getenv("GDR_TEST_TWICE"), "two");
+  EXPECT_EQ(assignments_of("GDR_TEST_TWICE"), 1);
+}
+
+TEST(SetEnvironment, LongerNameWithTheSameStart_IsAnother) {
+  set_environment("GDR_TEST_A", "a");
+  set_environment("GDR_TEST_AB", "ab");
+  set_environment("GDR_TEST_A", "a2");
+  EXPECT_STREQ(getenv("GDR_TEST_AB"), "ab");
+}
+
+TEST(ScopedVariable, End_RestoresWhatWas) {
+  setenv("GDR_TEST_SCOPED", "before", 1);
+  char** before = environ;
+  {
+    ScopedVariable scoped("GDR_TEST_SCOPED", "");
+    EXPECT_STREQ(getenv("GDR_TEST_SCOPED"), "");
+  }
+  EXPECT_STREQ(getenv("GDR_TEST_SCOPED"), "before");
+  EXPECT_EQ(environ, before);
+}
+
+TEST(ScopedVariable, ChangeMeanwhile_IsNotLost) {
+  {
+    ScopedVariable scoped("GDR_TEST_MEANWHILE", "x");
+    setenv("GDR_TEST_OTHER", "kept", 1);  // gives the process another array
+  }
+  EXPECT_STREQ(getenv("GDR_TEST_OTHER"), "kept");
+}
+
+// Under AddressSanitizer this fails where an array is freed that a reader holds.
+TEST(SetEnvironment, ReaderMeanwhile_NeverSeesFreedMemory) {
+  setenv("GDR_TEST_READ", "there", 1);
+  std::atomic<bool> stop{false};
+  std::atomic<long> reads{0};
+  std::thread reader([&] {
+    while (!stop.load()) {
+      const char* value = getenv("GDR_TEST_READ");
+      ASSERT_NE(value, nullptr);
+      ASSERT_STREQ(value, "there");
+      ++reads;
+    }
+  });
+  while (reads.load() == 0) std::this_thread::yield();
+  for (int i = 0; i < 200; ++i) {
+    set_environment("GDR_TEST_WRITTEN", std::to_string(i));
+    ScopedVariable scoped("GDR_TEST_SCOPED2", std::to_string(i));
+  }
+  stop = true;
+  reader.join();
+}
+
+}  // namespace
+}  // namespace gdr
