@@ -10,7 +10,9 @@ namespace gdr {
 // For the rest of the process's life.
 void set_environment(const std::string& name, const std::string& value);
 
-// For the life of this object; longer if another thread changes the environment meanwhile.
+// For the life of this object, which should be short; longer if another thread's setenv() makes an
+// array of its own meanwhile. A variable that another thread only changes or unsets in that time is
+// as before afterwards.
 class ScopedVariable {
  public:
   ScopedVariable(const std::string& name, const std::string& value);

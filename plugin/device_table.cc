@@ -1,11 +1,10 @@
 #include "plugin/device_table.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
-#include "plugin/machine/hcas.h"
 #include "plugin/net.h"
-#include "topology/sources/sysfs_rdma.h"
 #include "transport/gpu/peermem.h"
 
 namespace gdr::plugin {
@@ -19,20 +18,23 @@ std::optional<topology::PciPlace> place_of(const Device& device) {
 
 }  // namespace
 
-DeviceTable::DeviceTable(const std::vector<Device>& devices, bool merge_functions) {
+DeviceTable::DeviceTable(const std::vector<Device>& devices, const PathOf& path_of) {
   bool peermem = gpu::peermem_present();
   for (const Device& device : devices) {
     std::optional<topology::PciPlace> place = place_of(device);
     Row row;
     row.name = device.hca->name();
     if (place.has_value()) {
-      row.pci_path = merge_functions ? merged_path(place->sysfs_path) : place->sysfs_path;
+      row.pci_path = path_of(*place);
       row.pci_name = place->bdf.to_string();
     }
     row.numa_node = place.has_value() ? place->numa_node : -1;
     row.guid = device.hca->guid();
     row.port = device.port;
-    row.reported_port = device.port + functions_before(row);
+    row.reported_port = device.port + cards_functions_before(row);
+    bool another_port = std::any_of(rows_.begin(), rows_.end(),
+                                    [&](const Row& other) { return other.name == row.name; });
+    row.reported_name = another_port ? row.name + ":" + std::to_string(row.port) : row.name;
     row.rail = device.rail;
     row.speed_mbps = device.state.speed_mbps;
     row.ethernet = device.state.ethernet;
@@ -42,13 +44,13 @@ DeviceTable::DeviceTable(const std::vector<Device>& devices, bool merge_function
   }
 }
 
-// Other HCAs on the same card that come first: (guid, port) has to tell ports apart for NCCL, and
-// the functions of a card may all have the guid of the card and a port 1.
-int DeviceTable::functions_before(const Row& row) const {
-  if (row.pci_path.empty()) return 0;
+// HCAs of the same card that come first: (guid, port) has to tell ports apart for NCCL, and the
+// functions of a card may all have the guid of the card and a port 1.
+int DeviceTable::cards_functions_before(const Row& row) const {
+  if (row.guid == 0) return 0;
   std::set<std::string> names;
   for (const Row& other : rows_) {
-    if (other.pci_path == row.pci_path && other.name != row.name) names.insert(other.name);
+    if (other.guid == row.guid && other.name != row.name) names.insert(other.name);
   }
   return static_cast<int>(names.size());
 }
@@ -58,7 +60,7 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
     return false;
   }
   Row& row = rows_[device];
-  properties->name = row.name.data();
+  properties->name = row.reported_name.data();
   properties->pci_path = row.pci_path.empty() ? nullptr : row.pci_path.data();
   properties->guid = row.guid;
   properties->pointer_support =

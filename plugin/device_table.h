@@ -1,9 +1,11 @@
 // What NCCL is told of each device, and in which order.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "topology/sources/sysfs_rdma.h"
 #include "transport/hca.h"
 
 namespace gdr::plugin {
@@ -13,8 +15,9 @@ struct DeviceProperties;
 class DeviceTable {
  public:
   DeviceTable() = default;
-  // merge_functions: NCCL_IB_MERGE_VFS.
-  DeviceTable(const std::vector<Device>& devices, bool merge_functions);
+  // path_of: the PCI path to report for a device at that place.
+  using PathOf = std::function<std::string(const topology::PciPlace&)>;
+  DeviceTable(const std::vector<Device>& devices, const PathOf& path_of);
 
   // False when there is no such device.
   bool get(int device, DeviceProperties* properties);
@@ -23,9 +26,10 @@ class DeviceTable {
 
  private:
   struct Row {
-    std::string name;
-    std::string pci_path;  // as reported; empty: none
-    std::string pci_name;  // the device's own address
+    std::string name;           // the HCA's
+    std::string reported_name;  // differs between the ports of an HCA: NCCL goes by it
+    std::string pci_path;       // as reported; empty: none
+    std::string pci_name;       // the device's own address
     int numa_node;
     uint64_t guid;
     int port;
@@ -36,7 +40,7 @@ class DeviceTable {
     bool dmabuf;
     bool peermem;
   };
-  int functions_before(const Row& row) const;
+  int cards_functions_before(const Row& row) const;
 
   std::vector<Row> rows_;
 };

@@ -4,9 +4,11 @@
 
 #include "base/log.h"
 #include "plugin/machine/gpu_facts.h"
+#include "plugin/machine/gpu_links.h"
 #include "plugin/machine/hcas.h"
 #include "plugin/machine/read_machine.h"
 #include "plugin/topology_file.h"
+#include "topology/grouping.h"
 #include "topology/render/nccl_xml_writer.h"
 #include "transport/connection.h"
 #include "transport/gpu/peermem.h"
@@ -15,17 +17,12 @@ namespace gdr::plugin {
 namespace {
 
 using topology::Direction;
-using topology::PathClass;
 
-MachineView look(config::Options options, const Discovery& discovery) {
-  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
-  std::vector<std::string> notes;
-  topology::Machine machine = read_machine(options, &notes);
-  std::vector<Device> ports = discovery.devices;
-  ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
-  put_hcas(&machine, ports, gpu::peermem_present());
-  add_gpu_facts(&machine);
-  return decide(std::move(machine), options, std::move(notes));
+// On such a machine a switch of our making would lead GPUDirect over PCIe instead of C2C.
+bool may_have_c2c(const topology::Machine& machine) {
+  if (machine.cpu.arch == "arm64") return true;
+  return std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                     [](const topology::Gpu& gpu) { return gpu.c2c_links > 0; });
 }
 
 // GPUs whose rail, by the user's map, is farther than another: NCCL goes by distance.
@@ -44,7 +41,8 @@ std::string gpus_against_distance(const MachineView& view) {
 }  // namespace
 
 Rails::Rails(const config::Options& options, Discovery* discovery)
-    : view_(look(options, *discovery)), warn_cross_rail_(options.warn_cross_rail) {
+    : merge_functions_(options.merge_functions), warn_cross_rail_(options.warn_cross_rail) {
+  view_ = look(options, *discovery);
   choose(*discovery);
   if (devices_.empty()) {
     for (const topology::NotARail& other : view_.plan.others) {
@@ -55,6 +53,23 @@ Rails::Rails(const config::Options& options, Discovery* discovery)
     return;
   }
   generate_topology(options);
+}
+
+MachineView Rails::look(config::Options options, const Discovery& discovery) {
+  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
+  Notes notes;
+  topology::Machine machine = read_machine(options, &notes);
+  for (const topology::Hca& hca : machine.hcas) {
+    if (machine.nccl_file && hca.bdf.has_value()) in_file_.insert(*hca.bdf);
+  }
+  std::vector<Device> ports = discovery.devices;
+  ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
+  bool dmabuf = options.dmabuf_enable && gpus_export_dmabuf();
+  put_hcas(&machine, ports, GpuDirectWays{dmabuf, gpu::peermem_present()});
+  add_gpu_facts(&machine);
+  // NCCL loads NVML itself, but may do so only later.
+  (void)add_gpu_links(&machine, uses_cuda() ? LoadNvml::kYes : LoadNvml::kOnlyIfLoaded);
+  return decide(std::move(machine), options, std::move(notes));
 }
 
 void Rails::choose(const Discovery& discovery) {
@@ -71,22 +86,25 @@ void Rails::choose(const Discovery& discovery) {
 
 void Rails::generate_topology(const config::Options& options) {
   bool free = options.topology_file.empty() || is_dangling_topology(options.topology_file);
-  bool wanted = options.generate_topology || (options.rail_map.has_value() && is_flat(view_));
-  if (!free || !wanted) {
+  bool by_itself = options.rail_map.has_value() && is_flat(view_) && !may_have_c2c(view_.machine);
+  if (!free || !(options.generate_topology || by_itself)) {
     std::string against = options.rail_map.has_value() ? gpus_against_distance(view_) : "";
     if (against.empty()) return;
-    view_.notes.push_back("NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " +
-                          against +
-                          ": set GDR_NCCL_GENERATE_TOPO_FILE=1, with NCCL_TOPO_FILE unset");
+    view_.notes.warnings.push_back(
+        "NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " + against +
+        ": set GDR_NCCL_GENERATE_TOPO_FILE=1, with NCCL_TOPO_FILE unset");
     return;
   }
   topology::Machine grouped = topology::grouped_by_rails(view_.machine, view_.plan);
   Result<std::string> name = publish_topology(topology::nccl_xml_text_of(grouped));
   if (!name) {
-    view_.notes.push_back("no NCCL_TOPO_FILE could be made: " + name.error().text);
+    view_.notes.warnings.push_back("no NCCL_TOPO_FILE could be made: " + name.error().text);
     return;
   }
   generated_file_ = *name;
+  for (const topology::Hca& hca : grouped.hcas) {
+    if (hca.bdf.has_value()) in_file_.insert(*hca.bdf);
+  }
   view_.machine = std::move(grouped);
   view_.paths = topology::PathTable(view_.machine);
   for (size_t gpu = 0; gpu < view_.machine.gpus.size(); ++gpu) {
@@ -97,9 +115,12 @@ void Rails::generate_topology(const config::Options& options) {
 }
 
 void Rails::log() const {
-  for (const std::string& note : view_.notes) GDR_WARN("%s", note.c_str());
+  for (const std::string& text : view_.notes.warnings) GDR_WARN("%s", text.c_str());
+  for (const std::string& text : view_.notes.remarks) {
+    GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
+  }
   GDR_INFO(log::kInit | log::kNet, "machine read from %s", view_.machine.source.c_str());
-  if (topology_generated()) {
+  if (!generated_file_.empty()) {
     GDR_INFO(log::kInit | log::kNet, "NCCL_TOPO_FILE set to %s, with every GPU beside its rails",
              generated_file_.c_str());
   }
@@ -122,19 +143,24 @@ void Rails::check_device(int device) {
   size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
   topology::Verdict verdict = topology::gdr_verdict(view_.machine, view_.paths, view_.policy, index,
                                                     hca, Direction::kReceive);
-  PathClass path = view_.paths.gpu_hca(index, hca);
   std::string who = "GPU" + std::to_string(gpu) + " uses " +
                     topology::port_label(view_.machine, port) + " without GPUDirect RDMA: ";
   if (verdict.direct || !first_time(who)) return;
   // A user who set the level knows; one who did not may lose half of the bandwidth without a word.
-  if (view_.policy.level.has_value() || path <= view_.policy.farthest()) {
-    GDR_INFO(log::kInit | log::kNet, "%s%s", who.c_str(), verdict.reason.c_str());
-  } else {
+  bool warn = verdict.too_far && !view_.policy.level.has_value() && view_.machine.gpu_links_known;
+  if (warn) {
     GDR_WARN(
         "%s%s. NCCL_NET_GDR_LEVEL=%s would allow it; an HCA under the GPU's own switch is "
         "faster",
-        who.c_str(), verdict.reason.c_str(), topology::to_string(path));
+        who.c_str(), verdict.reason.c_str(), topology::to_string(view_.paths.gpu_hca(index, hca)));
+  } else {
+    GDR_INFO(log::kInit | log::kNet, "%s%s", who.c_str(), verdict.reason.c_str());
   }
+}
+
+std::string Rails::reported_path(const topology::PciPlace& place) const {
+  bool own = in_file_.count(place.bdf) > 0;
+  return own ? place.sysfs_path : merged_path(place.sysfs_path, merge_functions_);
 }
 
 void Rails::check_rails(Connection& connection) {

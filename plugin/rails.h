@@ -10,6 +10,7 @@
 
 #include "plugin/config/options.h"
 #include "plugin/machine/machine_view.h"
+#include "topology/sources/sysfs_rdma.h"
 #include "transport/hca.h"
 
 namespace gdr {
@@ -26,8 +27,9 @@ class Rails {
 
   const std::vector<Device>& devices() const { return devices_; }
   const MachineView& view() const { return view_; }
-  // NCCL_TOPO_FILE was made here, so that its places count as they are.
-  bool topology_generated() const { return !generated_file_.empty(); }
+  // What NCCL is to be told of where a device is: its own function where a topology file has it,
+  // else the one that stands for its card.
+  std::string reported_path(const topology::PciPlace& place) const;
 
   // The map for the log, once.
   void log() const;
@@ -38,6 +40,7 @@ class Rails {
   void check_rails(Connection& connection);
 
  private:
+  MachineView look(config::Options options, const Discovery& discovery);
   void choose(const Discovery& discovery);
   void generate_topology(const config::Options& options);
   bool first_time(const std::string& what);
@@ -45,6 +48,8 @@ class Rails {
   MachineView view_;
   std::vector<Device> devices_;
   std::string generated_file_;
+  std::set<topology::Bdf> in_file_;  // HCAs that NCCL's topology file has
+  bool merge_functions_;
   bool warn_cross_rail_;
   std::mutex mutex_;  // guards said_
   std::set<std::string> said_;

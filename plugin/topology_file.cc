@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <string_view>
 
 #include "base/environment_swap.h"
@@ -13,6 +14,8 @@ namespace gdr::plugin {
 namespace {
 
 constexpr std::string_view kOwnFiles = "/proc/self/fd/";
+constexpr char kFileName[] = "nccl-net-gdr-topology";
+constexpr std::string_view kMemoryFile = "/memfd:nccl-net-gdr-topology";
 
 Status write_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -27,7 +30,7 @@ Status write_all(int fd, std::string_view text) {
 }  // namespace
 
 Result<std::string> publish_topology(const std::string& xml) {
-  UniqueFd fd(memfd_create("nccl-net-gdr-topology", MFD_CLOEXEC));
+  UniqueFd fd(memfd_create(kFileName, MFD_CLOEXEC));
   if (fd.get() < 0) return fail_errno(Code::kSystem, "memfd_create failed", errno);
   if (Status status = write_all(fd.get(), xml); !status) return forward_error(status);
   std::string name = std::string(kOwnFiles) + std::to_string(fd.release());
@@ -36,7 +39,11 @@ Result<std::string> publish_topology(const std::string& xml) {
 }
 
 bool is_dangling_topology(const std::string& file) {
-  return file.compare(0, kOwnFiles.size(), kOwnFiles) == 0 && access(file.c_str(), R_OK) != 0;
+  if (file.compare(0, kOwnFiles.size(), kOwnFiles) != 0) return false;
+  // Whatever else has that number in this process must not be read: a pipe would wait for ever.
+  std::error_code error;
+  std::string target = std::filesystem::read_symlink(file, error).string();
+  return target.compare(0, kMemoryFile.size(), kMemoryFile) != 0;
 }
 
 }  // namespace gdr::plugin

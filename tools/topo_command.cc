@@ -7,6 +7,7 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/topo/inspect.h"
+#include "topology/grouping.h"
 #include "topology/render/nccl_xml_writer.h"
 #include "topology/render/picture.h"
 #include "topology/render/text.h"
@@ -78,7 +79,10 @@ void run(const TopoCommand& command) {
                        inspection.error().code == Code::kInvalidArgument;
     stop(wrong_value ? kExitUsage : kExitCouldNotRun, inspection.error().text);
   }
-  for (const std::string& note : inspection->notes) fmt::print(stderr, "note: {}\n", note);
+  for (const std::string& text : inspection->notes.warnings) {
+    fmt::print(stderr, "warning: {}\n", text);
+  }
+  for (const std::string& text : inspection->notes.remarks) fmt::print(stderr, "note: {}\n", text);
   if (Status printed = print(command, *inspection); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }
@@ -96,9 +100,10 @@ void add_topo_command(CLI::App& app) {
   InspectOptions& o = command->options;
   CLI::App* topo = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
-  topo->add_option("--from", o.from,
-                   "live: this machine; or any machine's: a file (XML of hwloc or NCCL), or a folder "
-                   "with what hwloc-gather-topology --io gathered")
+  topo->add_option(
+          "--from", o.from,
+          "live: this machine; or any machine's: a file (XML of hwloc or NCCL), or a folder "
+          "with what hwloc-gather-topology --io gathered")
       ->capture_default_str();
   CLI::Option* json = topo->add_flag("--json", command->json, "Print JSON");
   CLI::Option* dot = topo->add_flag("--dot", command->dot, "Print a graph for Graphviz");

@@ -48,14 +48,4 @@ Attachment attach(Machine* machine, const PciPosition& position) {
   return at;
 }
 
-std::optional<Attachment> find_attachment(const Machine& machine, const Bdf& bdf) {
-  for (const Gpu& gpu : machine.gpus) {
-    if (gpu.bdf == bdf) return gpu.at;
-  }
-  for (const Hca& hca : machine.hcas) {
-    if (hca.bdf == bdf) return hca.at;
-  }
-  return std::nullopt;
-}
-
 }  // namespace gdr::topology

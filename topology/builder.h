@@ -31,7 +31,4 @@ int numa_index(Machine* machine, int id);
 // root port alone is none.
 Attachment attach(Machine* machine, const PciPosition& position);
 
-// The attachment of a GPU or HCA that the machine has already.
-std::optional<Attachment> find_attachment(const Machine& machine, const Bdf& bdf);
-
 }  // namespace gdr::topology

@@ -17,7 +17,7 @@ std::string level_text(const GdrPolicy& policy) {
   return name + ", the level where NCCL_NET_GDR_LEVEL is unset";
 }
 
-Verdict no(std::string reason) { return Verdict{false, std::move(reason)}; }
+Verdict no(std::string reason) { return Verdict{false, false, std::move(reason)}; }
 
 // The HCA reading GPU memory is slow on GPUs before Ampere, unless NVLink takes other traffic away.
 bool reads_by_default(const Machine& machine, const PathTable& paths, size_t gpu) {
@@ -78,8 +78,10 @@ Verdict gdr_verdict(const Machine& machine, const PathTable& paths, const GdrPol
     path = paths.gpu_hca(through, hca);
     words = "PXN over GPU" + std::to_string(through) + ", from there " + to_string(path);
   }
-  if (path > policy.farthest()) return no(words + " is beyond " + level_text(policy));
-  return Verdict{true, words + " is within " + level_text(policy)};
+  if (path > policy.farthest()) {
+    return Verdict{false, true, words + " is beyond " + level_text(policy)};
+  }
+  return Verdict{true, false, words + " is within " + level_text(policy)};
 }
 
 }  // namespace gdr::topology

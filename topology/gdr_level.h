@@ -40,7 +40,8 @@ enum class Direction { kSend, kReceive };  // kSend: the HCA reads GPU memory
 
 struct Verdict {
   bool direct = false;
-  std::string reason;  // "PIX is within PXB", "SYS is beyond PXB (NCCL_NET_GDR_LEVEL unset)", ...
+  bool too_far = false;  // else something other than distance is in the way
+  std::string reason;    // "PIX is within PXB", "SYS is beyond NCCL_NET_GDR_LEVEL=PXB", ...
 };
 
 // What NCCL will decide for this pair. What is not known of GPU or HCA is taken for the best.

@@ -68,7 +68,7 @@ struct NvLink {
   enum class To { kGpu, kSwitch, kCpu };
   To to = To::kSwitch;
   std::optional<Bdf> gpu;  // for kGpu
-  int count = 1;
+  int count = 1;           // 0: at least one
   bool operator==(const NvLink&) const = default;
 };
 
@@ -98,7 +98,7 @@ struct Port {
 
 struct Hca {
   std::string name;
-  std::optional<Bdf> bdf;  // nothing: on no PCI function, hence on the first NUMA node, as in NCCL
+  std::optional<Bdf> bdf;  // nothing: on no PCI function, see attach_nowhere()
   Attachment at;
   uint32_t class_code = 0x020700;
   PciIds ids;
@@ -120,6 +120,8 @@ struct Cpu {
 
 struct Machine {
   std::string source;  // for people: what this was read from
+  // Read from a NCCL topology file, in which NCCL looks devices up by their addresses.
+  bool nccl_file = false;
   Cpu cpu;
   std::vector<Package> packages;
   std::vector<NumaNode> numa_nodes;
@@ -127,6 +129,7 @@ struct Machine {
   std::vector<Switch> switches;
   std::vector<Gpu> gpus;  // GPU i is gpus[i]
   std::vector<Hca> hcas;
+  bool gpu_links_known = false;  // whether a GPU without nvlinks and c2c_links has none
 };
 
 // The order in which everything here counts devices, whatever order a source lists them in: by PCI

@@ -8,6 +8,30 @@ namespace {
 constexpr const char* kNames[kPathClasses] = {"LOC", "NVL", "NVB", "C2C", "PIX",
                                               "PXB", "P2C", "PXN", "PHB", "SYS"};
 
+// The generation of a Broadcom switch whose inner switches are one; 0: another. NCCL takes the
+// switches that such a one shows below itself for parts of it (ncclTopoFlattenBcmSwitches in its
+// src/graph/topo.cc). inner: for the switch below.
+int broadcom_generation(const PciIds& ids, bool inner) {
+  if (ids.vendor != 0x1000 || ids.subsystem_vendor != 0x1000) return 0;
+  int variant = ids.subsystem_device >> 12;
+  if (ids.device == 0xc010 && variant == 0xa) return 4;
+  if (ids.device == 0xc030 && variant == (inner ? 1 : 0)) return 5;
+  return 0;
+}
+
+// Whether the switch is a part of the one above it.
+bool is_part(const Machine& machine, int index) {
+  int above = machine.switches[index].at.parent;
+  if (above < 0 || is_part(machine, above)) return false;
+  int generation = broadcom_generation(machine.switches[above].ids, false);
+  return generation != 0 && broadcom_generation(machine.switches[index].ids, true) == generation;
+}
+
+int parent_of(const Machine& machine, const Attachment& at) {
+  return at.parent >= 0 && is_part(machine, at.parent) ? machine.switches[at.parent].at.parent
+                                                       : at.parent;
+}
+
 bool is_above(const Machine& machine, int ancestor, int at) {
   for (; at >= 0; at = machine.switches[at].at.parent) {
     if (at == ancestor) return true;
@@ -53,9 +77,10 @@ PathClass between_gpu_and_hca(const Machine& machine, const Gpu& gpu, const Hca&
 const char* to_string(PathClass path) { return kNames[static_cast<int>(path)]; }
 
 PathClass pci_path(const Machine& machine, const Attachment& a, const Attachment& b) {
-  if (a.parent >= 0 && a.parent == b.parent) return PathClass::kPix;
-  for (int at = a.parent; at >= 0; at = machine.switches[at].at.parent) {
-    if (is_above(machine, at, b.parent)) return PathClass::kPxb;
+  int from = parent_of(machine, a), to = parent_of(machine, b);
+  if (from >= 0 && from == to) return PathClass::kPix;
+  for (int at = from; at >= 0; at = machine.switches[at].at.parent) {
+    if (is_above(machine, at, to)) return PathClass::kPxb;
   }
   return a.numa == b.numa ? PathClass::kPhb : PathClass::kSys;
 }

@@ -42,6 +42,10 @@ tl::unexpected<Error> bad(std::string_view entry, const std::string& what) {
 
 Result<RailMap::Target> parse_target(std::string_view entry, std::string_view text) {
   RailMap::Target target;
+  if (Bdf::parse(text)) {  // HCAs of a file without names are called by their addresses
+    target.hca = std::string(text);
+    return target;
+  }
   size_t colon = text.find(':');
   target.hca = std::string(trimmed(text.substr(0, colon)));
   if (target.hca.empty()) return bad(entry, "an HCA has no name");

@@ -55,22 +55,34 @@ bool nowhere_farther(const Machine& machine, const PathTable& paths, PortRef a, 
   return true;
 }
 
+// The speed of a port, in Mb/s, or 0 where nothing tells it. A port that is down reports none that
+// means anything; one that is up on a card of the same make stands for it.
+int speed_of(const Machine& machine, const std::vector<Candidate>& ports, PortRef ref) {
+  const Port& port = port_of(machine, ref);
+  if (port.state != Port::State::kDown) return port.speed_mbps;
+  const PciIds& ids = machine.hcas[ref.hca].ids;
+  int speed = 0;
+  for (const Candidate& other : ports) {
+    const Port& up = port_of(machine, other.ref);
+    bool same_make = ids.vendor != 0 && machine.hcas[other.ref.hca].ids == ids;
+    if (same_make && up.state != Port::State::kDown) speed = std::max(speed, up.speed_mbps);
+  }
+  return speed;
+}
+
 // A storage or management network is told by its speed, but nearness counts for something: half the
 // speed of a port that is no farther from any GPU, or a quarter of any port's.
 void exclude_slow(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
   for (Candidate& port : *ports) {
-    const Port& one = port_of(machine, port.ref);
-    bool known = one.speed_mbps > 0 && one.state != Port::State::kDown;
-    if (port.named != nullptr || !port.excluded.empty() || !known) continue;
+    int speed = speed_of(machine, *ports, port.ref);
+    if (port.named != nullptr || !port.excluded.empty() || speed == 0) continue;
     for (const Candidate& other : *ports) {
-      const Port& fast = port_of(machine, other.ref);
-      if (fast.state == Port::State::kDown) continue;
-      int factor = fast.speed_mbps / one.speed_mbps;
-      bool slow =
-          factor >= 4 || (factor >= 2 && nowhere_farther(machine, paths, other.ref, port.ref));
+      int fast = speed_of(machine, *ports, other.ref);
+      bool slow = fast >= 4 * speed ||
+                  (fast >= 2 * speed && nowhere_farther(machine, paths, other.ref, port.ref));
       if (!slow) continue;
-      port.excluded = "slow: " + gbps(one.speed_mbps) + ", where " + port_name(machine, other.ref) +
-                      " has " + gbps(fast.speed_mbps);
+      port.excluded = "slow: " + gbps(speed) + ", where " + port_name(machine, other.ref) +
+                      " has " + gbps(fast);
       break;
     }
   }
@@ -83,7 +95,7 @@ std::string far_reason(const Machine& machine, const PathTable& paths, int hca, 
          to_string(paths.gpu_hca(gpu, nearer));
 }
 
-// Ports that are among the nearest of no GPU. Whether a port is up makes no difference: that a link
+// Ports that are among the nearest of no GPU. Whether a port is up makes no difference: a link that
 // is down today must not turn the storage network into a rail, or renumber the others.
 void exclude_far(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
   if (machine.gpus.empty()) return;

@@ -27,7 +27,7 @@ struct Rail {
 // An HCA port that is no compute rail.
 struct NotARail {
   PortRef port;
-  std::string reason;  // "no GPU is near it: ..."
+  std::string reason;  // "no GPU is nearest to it: ..."
 };
 
 struct GpuRails {

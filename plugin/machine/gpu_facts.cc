@@ -27,6 +27,8 @@ const gpu::CudaDriver* driver() {
 
 }  // namespace
 
+bool uses_cuda() { return driver() != nullptr; }
+
 void add_gpu_facts(topology::Machine* machine) {
   const gpu::CudaDriver* cuda = driver();
   if (cuda == nullptr) return;
@@ -41,6 +43,16 @@ void add_gpu_facts(topology::Machine* machine) {
       machine->gpus[index].compute_capability = *capability;
     }
   }
+}
+
+bool gpus_export_dmabuf() {
+  const gpu::CudaDriver* cuda = driver();
+  if (cuda == nullptr) return true;
+  int count = cuda->device_count().value_or(0);
+  for (int device = 0; device < count; ++device) {
+    if (!cuda->dmabuf_supported(device).value_or(false)) return false;
+  }
+  return true;
 }
 
 int current_gpu(const topology::Machine& machine) {

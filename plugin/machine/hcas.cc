@@ -23,17 +23,6 @@ topology::Port port_of(const Device& device) {
   return port;
 }
 
-// NCCL hangs what is on no PCI function on the first NUMA node.
-Attachment first_numa_node(Machine* machine) {
-  Attachment at;
-  if (machine->numa_nodes.empty()) topology::numa_index(machine, -1);
-  auto first = std::min_element(
-      machine->numa_nodes.begin(), machine->numa_nodes.end(),
-      [](const topology::NumaNode& a, const topology::NumaNode& b) { return a.id < b.id; });
-  at.numa = static_cast<int>(first - machine->numa_nodes.begin());
-  return at;
-}
-
 topology::Hca hca_at(Machine* machine, const std::filesystem::path& folder) {
   topology::Hca hca;
   if (auto function = topology::pci_function(folder)) {
@@ -42,39 +31,54 @@ topology::Hca hca_at(Machine* machine, const std::filesystem::path& folder) {
     hca.link = function->link;
     hca.physical_function = function->physical_function;
   }
-  topology::PciPosition position = topology::pci_position(folder);
-  position.numa = topology::numa_node(folder);
-  hca.at = topology::attach(machine, position);
+  hca.at = topology::attach(machine, topology::pci_position(folder));
   return hca;
 }
 
-// `before`: the machine's HCAs as its source had them, which knows more of PCI than verbs do.
-topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& before,
-                       const Device& device, bool peermem) {
-  topology::Hca hca;
-  auto place = topology::pci_place(device.hca->sysfs_path());
-  if (place.has_value()) {
-    auto known = std::find_if(before.begin(), before.end(),
-                              [&](const topology::Hca& one) { return one.bdf == place->bdf; });
-    if (known != before.end()) {
-      hca = *known;
-    } else {
-      hca = hca_at(machine, place->sysfs_path);
-    }
-    hca.bdf = place->bdf;
-  } else {
-    hca.at = first_numa_node(machine);
+// The HCA as the machine's source has it, which knows more of PCI than verbs do. NCCL looks in its
+// file for the name first.
+const topology::Hca* find_known(const std::vector<topology::Hca>& before, const std::string& name,
+                                const topology::Bdf& bdf) {
+  for (const topology::Hca& one : before) {
+    if (one.name == name) return &one;
   }
+  for (const topology::Hca& one : before) {
+    if (one.bdf == bdf) return &one;
+  }
+  return nullptr;
+}
+
+topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& before,
+                       const Device& device, const GpuDirectWays& ways) {
+  topology::Hca hca;
+  if (auto place = topology::pci_place(device.hca->sysfs_path())) {
+    const topology::Hca* known = find_known(before, device.hca->name(), place->bdf);
+    auto function = topology::pci_function(place->sysfs_path);
+    hca = known != nullptr ? *known : hca_at(machine, place->sysfs_path);
+    hca.bdf = place->bdf;
+    if (function.has_value()) hca.physical_function = function->physical_function;
+  } else {
+    if (machine->numa_nodes.empty()) topology::numa_index(machine, -1);
+    hca.at = topology::attach_nowhere(*machine);
+  }
+  bool can = ways.peermem || (ways.dmabuf && device.hca->supports_dmabuf());
+  hca.gpudirect = can && hca.gpudirect.value_or(true);  // a NCCL file may say no
   hca.name = device.hca->name();
   hca.guid = device.hca->guid();
-  hca.gpudirect = device.hca->supports_dmabuf() || peermem;
   hca.ports.clear();
   return hca;
 }
 
+// A network controller of the same vendor: another function of the same card.
+bool is_of_the_same_card(const std::filesystem::path& one, const std::filesystem::path& other) {
+  auto a = topology::pci_function(one), b = topology::pci_function(other);
+  return a.has_value() && b.has_value() && b->class_code >> 16 == 0x02 &&
+         a->ids.vendor == b->ids.vendor;
+}
+
 }  // namespace
 
-void put_hcas(Machine* machine, const std::vector<Device>& ports, bool peermem) {
+void put_hcas(Machine* machine, const std::vector<Device>& ports, const GpuDirectWays& ways) {
   std::vector<topology::Hca> before = std::move(machine->hcas);
   machine->hcas.clear();
   for (const Device& device : ports) {
@@ -82,7 +86,7 @@ void put_hcas(Machine* machine, const std::vector<Device>& ports, bool peermem) 
         std::find_if(machine->hcas.begin(), machine->hcas.end(),
                      [&](const topology::Hca& hca) { return hca.name == device.hca->name(); });
     if (known == machine->hcas.end()) {
-      known = machine->hcas.insert(known, make_hca(machine, before, device, peermem));
+      known = machine->hcas.insert(known, make_hca(machine, before, device, ways));
     }
     known->ports.push_back(port_of(device));
   }
@@ -110,15 +114,14 @@ topology::PortRef find_port(const Machine& machine, const std::string& hca, int 
   return topology::PortRef{-1, -1};
 }
 
-std::string merged_path(const std::string& sysfs_path) {
+std::string merged_path(const std::string& sysfs_path, bool merge_functions) {
   std::filesystem::path path = sysfs_path;
   auto bdf = topology::Bdf::parse(path.filename().string());
   if (!bdf.has_value()) return sysfs_path;
-  bdf->device = 0;
+  if (merge_functions) bdf->device = 0;
   bdf->function = 0;
   std::filesystem::path merged = path.parent_path() / bdf->to_string();
-  std::error_code error;
-  return std::filesystem::exists(merged, error) ? merged.string() : sysfs_path;
+  return is_of_the_same_card(path, merged) ? merged.string() : sysfs_path;
 }
 
 }  // namespace gdr::plugin

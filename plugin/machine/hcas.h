@@ -10,9 +10,16 @@
 
 namespace gdr::plugin {
 
+// By what HCAs may register GPU memory.
+struct GpuDirectWays {
+  bool dmabuf = true;    // the driver exports it, and NCCL may use that
+  bool peermem = false;  // nvidia-peermem is there, with which any HCA can
+};
+
 // Replaces the machine's HCAs by those of `ports` (any order, several ports of one HCA) and sorts
-// the machine. peermem: nvidia-peermem is there, by which any HCA registers GPU memory.
-void put_hcas(topology::Machine* machine, const std::vector<Device>& ports, bool peermem);
+// the machine.
+void put_hcas(topology::Machine* machine, const std::vector<Device>& ports,
+              const GpuDirectWays& ways);
 
 // Drops the ports that the filter does not accept, and HCAs that have no other.
 void keep_accepted(topology::Machine* machine, const HcaFilter& filter);
@@ -20,9 +27,9 @@ void keep_accepted(topology::Machine* machine, const HcaFilter& filter);
 // The port of that name and number; PortRef{-1, -1} where the machine has none.
 topology::PortRef find_port(const topology::Machine& machine, const std::string& hca, int port);
 
-// The PCI function that stands for all functions of a card where NCCL merges them: device 0,
-// function 0 of its bus, as NCCL's own transport has it; the function itself where there is no such
-// one.
-std::string merged_path(const std::string& sysfs_path);
+// The PCI function that stands for all those of a card where NCCL merges them: function 0 and, with
+// merge_functions (NCCL_IB_MERGE_VFS), device 0 of its bus; the function itself where that is no
+// network function of the same vendor.
+std::string merged_path(const std::string& sysfs_path, bool merge_functions);
 
 }  // namespace gdr::plugin

@@ -10,14 +10,14 @@ using topology::Direction;
 using topology::Machine;
 using topology::Verdict;
 
-topology::GdrPolicy policy_of(const config::Options& options, std::vector<std::string>* notes) {
+topology::GdrPolicy policy_of(const config::Options& options, Notes* notes) {
   topology::GdrPolicy policy;
   policy.read = options.gdr_read;
   policy.c2c = options.gdr_c2c;
   if (options.gdr_level.has_value()) {
     policy.level = options.gdr_level->path();
     if (!options.gdr_level->number_note().empty()) {
-      notes->push_back(options.gdr_level->number_note());
+      notes->remarks.push_back(options.gdr_level->number_note());
     }
   }
   return policy;
@@ -37,12 +37,12 @@ std::vector<topology::NamedPort> named_ports(const Machine& machine, const HcaFi
 }
 
 topology::RailPlan make_plan(const Machine& machine, const topology::PathTable& paths,
-                             const config::Options& options, std::vector<std::string>* notes) {
+                             const config::Options& options, Notes* notes) {
   topology::RailOptions rail_options{named_ports(machine, options.hcas), options.rail_map};
   Result<topology::RailPlan> plan = topology::plan_rails(machine, paths, rail_options);
   if (plan) return std::move(*plan);
-  notes->push_back("GDR_NCCL_RAIL_MAP does not fit this machine and is not used: " +
-                   plan.error().text);
+  notes->warnings.push_back("GDR_NCCL_RAIL_MAP does not fit this machine and is not used: " +
+                            plan.error().text);
   rail_options.map.reset();
   return *topology::plan_rails(machine, paths, rail_options);  // fails only by its map
 }
@@ -74,8 +74,7 @@ std::string gpu_line(const MachineView& view, size_t index) {
 
 }  // namespace
 
-MachineView decide(Machine machine, const config::Options& options,
-                   std::vector<std::string> notes) {
+MachineView decide(Machine machine, const config::Options& options, Notes notes) {
   topology::GdrPolicy policy = policy_of(options, &notes);
   topology::PathTable paths(machine);
   topology::RailPlan plan = make_plan(machine, paths, options, &notes);
@@ -118,13 +117,6 @@ bool is_flat(const MachineView& view) {
     }
   }
   return true;
-}
-
-int rail_number(const topology::RailPlan& plan, topology::PortRef port) {
-  for (const topology::Rail& rail : plan.rails) {
-    if (rail.port == port) return rail.id;
-  }
-  return -1;
 }
 
 }  // namespace gdr::plugin

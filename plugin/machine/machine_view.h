@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plugin/config/options.h"
+#include "plugin/machine/notes.h"
 #include "topology/gdr_level.h"
 #include "topology/rails.h"
 
@@ -12,15 +13,14 @@ namespace gdr::plugin {
 
 struct MachineView {
   topology::Machine machine;
-  topology::PathTable paths;
+  topology::PathTable paths{machine};
   topology::RailPlan plan;
   topology::GdrPolicy policy;
-  std::vector<std::string> notes;  // for the user; whole sentences
+  Notes notes;
 };
 
-// A map that does not fit the machine is told in the notes, and rails are by distance.
-MachineView decide(topology::Machine machine, const config::Options& options,
-                   std::vector<std::string> notes);
+// A map that does not fit the machine is warned about, and rails are by distance.
+MachineView decide(topology::Machine machine, const config::Options& options, Notes notes);
 
 // The map as the log has it: one line a GPU with its rails, path class and GPUDirect verdict, then
 // one a rail without a GPU, and one a port that is no rail.
@@ -28,8 +28,5 @@ std::vector<std::string> describe(const MachineView& view);
 
 // Every GPU is equally far from every rail, and no nearer than PHB: the tree tells nothing.
 bool is_flat(const MachineView& view);
-
-// "rail 3" of that port; -1: it is none.
-int rail_number(const topology::RailPlan& plan, topology::PortRef port);
 
 }  // namespace gdr::plugin

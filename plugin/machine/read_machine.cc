@@ -1,6 +1,7 @@
 #include "plugin/machine/read_machine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <system_error>
 
 #include "topology/builder.h"
@@ -14,26 +15,35 @@ namespace {
 
 using topology::Machine;
 
-Machine read_live(const topology::Selection& selection, const MachineSources& sources,
-                  std::vector<std::string>* notes) {
-  if (sources.sysfs_root == "/sys") {
-    Result<Machine> machine = topology::hwloc_live(selection);
-    if (machine) return std::move(*machine);
-    notes->push_back("the machine is read from sysfs alone: " + machine.error().text);
+// hwloc, unless it is told to show another machine, or shows no GPU where sysfs has some.
+Result<Machine> read_by_hwloc(const topology::Selection& selection, const MachineSources& sources) {
+  if (sources.sysfs_root != "/sys") return fail(Code::kUnsupported, "hwloc reads /sys only");
+  if (std::getenv("HWLOC_FSROOT") != nullptr) {
+    return fail(Code::kInvalidUsage, "HWLOC_FSROOT is set, so hwloc would show another machine");
   }
-  Result<Machine> machine = topology::sysfs_machine(sources.sysfs_root, selection);
-  if (machine) return std::move(*machine);
-  notes->push_back("the machine's shape is not known, and rails are in order of names: " +
-                   machine.error().text);
+  return topology::hwloc_live(selection);
+}
+
+Machine read_live(const topology::Selection& selection, const MachineSources& sources,
+                  Notes* notes) {
+  Result<Machine> by_hwloc = read_by_hwloc(selection, sources);
+  if (by_hwloc && !by_hwloc->gpus.empty()) return std::move(*by_hwloc);
+  Result<Machine> by_sysfs = topology::sysfs_machine(sources.sysfs_root, selection);
+  if (by_hwloc && (!by_sysfs || by_sysfs->gpus.empty())) return std::move(*by_hwloc);
+  if (by_sysfs) {
+    notes->remarks.push_back("the machine is read from sysfs alone: " +
+                             (by_hwloc ? "hwloc shows no GPU" : by_hwloc.error().text));
+    return std::move(*by_sysfs);
+  }
+  notes->warnings.push_back("the machine's shape is not known, and rails are in order of names: " +
+                            by_sysfs.error().text);
   return Machine{};
 }
 
 topology::Attachment attach(Machine* machine, const std::filesystem::path& link) {
   std::error_code ignored;
-  std::filesystem::path folder = std::filesystem::canonical(link, ignored);
-  topology::PciPosition position = topology::pci_position(folder);
-  position.numa = topology::numa_node(folder);
-  return topology::attach(machine, position);
+  return topology::attach(machine,
+                          topology::pci_position(std::filesystem::canonical(link, ignored)));
 }
 
 // NCCL adds to the file's machine what the file does not have, and leaves out GPUs that are not
@@ -63,23 +73,22 @@ topology::Selection selection_of(const config::Options& options) {
   return selection;
 }
 
-Machine read_machine(const config::Options& options, std::vector<std::string>* notes,
-                     const MachineSources& sources) {
+Machine read_machine(const config::Options& options, Notes* notes, const MachineSources& sources) {
   topology::Selection selection = selection_of(options);
-  std::vector<std::string> live_notes;
+  Notes live_notes;
   Machine live = read_live(selection, sources, &live_notes);
   std::error_code ignored;
   bool by_default = options.topology_file.empty();
   std::string file = by_default ? sources.default_topology_file : options.topology_file;
   if (by_default && !std::filesystem::exists(file, ignored)) {
-    notes->insert(notes->end(), live_notes.begin(), live_notes.end());
+    *notes = std::move(live_notes);
     return live;
   }
   Result<Machine> machine = topology::nccl_xml(file, selection);
   if (!machine) {
-    notes->push_back("rails are by the machine itself, not by NCCL's topology file: " +
-                     machine.error().text);
-    notes->insert(notes->end(), live_notes.begin(), live_notes.end());
+    *notes = std::move(live_notes);
+    notes->warnings.push_back("rails are by the machine itself, not by NCCL's topology file: " +
+                              machine.error().text);
     return live;
   }
   reconcile_gpus(&*machine, live, sources.sysfs_root);

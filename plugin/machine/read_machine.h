@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "plugin/config/options.h"
+#include "plugin/machine/notes.h"
 #include "topology/model.h"
 #include "topology/sources/selection.h"
 
@@ -21,8 +22,8 @@ struct MachineSources {
 
 topology::Selection selection_of(const config::Options& options);
 
-// Never fails: a source that cannot be read is told in `notes`, and the next one is taken.
-topology::Machine read_machine(const config::Options& options, std::vector<std::string>* notes,
+// Never fails: a source that cannot be read is noted, and the next one is taken.
+topology::Machine read_machine(const config::Options& options, Notes* notes,
                                const MachineSources& sources = {});
 
 }  // namespace gdr::plugin

@@ -92,6 +92,17 @@ class Rails(unittest.TestCase):
         self.assertIn("NCCL WARN NET/GDR : GDR_NCCL_RAIL_MAP does not fit this machine", output)
         self.assertRegex(output, r"map GPU0 \S+ rail 0 mlx5_0:1 path PIX")
 
+    def test_functions_of_one_card_are_told_apart_by_port(self):
+        card = {"guid": "0c42a103000000aa"}
+        output = self.run_perf(devices(mlx5_1=card, mlx5_2=card))
+        self.assertRegex(output, r"device +1 mlx5_1 .* port 1 guid 0x0c42a103000000aa")
+        self.assertRegex(output, r"device +2 mlx5_2 .* port 2 guid 0x0c42a103000000aa")
+
+    def test_ports_of_one_hca_have_names_of_their_own(self):
+        output = self.run_perf(devices(mlx5_0={"ports": 2}))
+        self.assertRegex(output, r"device +0 mlx5_0 .* port 1 ")
+        self.assertRegex(output, r"device +1 mlx5_0:2 .* port 2 ")
+
     def test_bad_topology_file_is_warned_about(self):
         output = self.run_perf(devices(), NCCL_TOPO_FILE=__file__)
         self.assertIn("NCCL WARN NET/GDR : rails are by the machine itself", output)

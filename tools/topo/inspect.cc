@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "plugin/machine/gpu_links.h"
 #include "plugin/machine/hcas.h"
 #include "plugin/machine/read_machine.h"
 #include "tools/topo/file_format.h"
@@ -21,7 +22,7 @@ void override(const char* name, const std::optional<std::string>& value,
   if (value.has_value()) (*environment)[name] = *value;
 }
 
-Result<config::Options> options_of(const InspectOptions& options, std::vector<std::string>* notes) {
+Result<config::Options> options_of(const InspectOptions& options, plugin::Notes* notes) {
   config::Environment environment = config::process_environment();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
@@ -34,7 +35,7 @@ Result<config::Options> options_of(const InspectOptions& options, std::vector<st
                  (options.hca && complaint.variable == "NCCL_IB_HCA") ||
                  (options.rail_map && complaint.variable == "GDR_NCCL_RAIL_MAP");
     if (asked && complaint.rejected) return fail(Code::kInvalidUsage, complaint.text);
-    notes->push_back(complaint.text);
+    notes->warnings.push_back(complaint.text);
   }
   return read;
 }
@@ -46,24 +47,26 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
                                        : topology::nccl_xml(file, selection);
 }
 
-Machine read_live(const config::Options& options, std::vector<std::string>* notes) {
+Machine read_live(const config::Options& options, plugin::Notes* notes) {
   Machine machine = plugin::read_machine(options, notes);
+  (void)plugin::add_gpu_links(&machine, plugin::LoadNvml::kYes);
   Result<std::shared_ptr<const VerbsApi>> verbs = VerbsApi::load();
   Result<Discovery> found =
       verbs ? discover_devices(*verbs, options.hcas) : Result<Discovery>(forward_error(verbs));
   if (!found) {
-    notes->push_back("HCAs are those of sysfs: " + found.error().text);
+    notes->remarks.push_back("HCAs are those of sysfs: " + found.error().text);
     plugin::keep_accepted(&machine, options.hcas);
     return machine;
   }
   found->devices.insert(found->devices.end(), found->inactive.begin(), found->inactive.end());
-  plugin::put_hcas(&machine, found->devices, gpu::peermem_present());
+  plugin::put_hcas(&machine, found->devices,
+                   plugin::GpuDirectWays{options.dmabuf_enable, gpu::peermem_present()});
   return machine;
 }
 
 // The plugin goes on without a map that does not fit; who asks for one here wants to know.
 Result<Inspection> decide(Machine machine, const InspectOptions& asked,
-                          const config::Options& settings, std::vector<std::string> notes) {
+                          const config::Options& settings, plugin::Notes notes) {
   Inspection view = plugin::decide(std::move(machine), settings, std::move(notes));
   if (!asked.rail_map.has_value()) return view;
   Result<topology::RailPlan> plan =
@@ -85,7 +88,7 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
 }  // namespace
 
 Result<Inspection> inspect(const InspectOptions& options) {
-  std::vector<std::string> notes;
+  plugin::Notes notes;
   Result<config::Options> settings = options_of(options, &notes);
   if (!settings) return forward_error(settings);
   if (options.from == "live") {
@@ -93,7 +96,8 @@ Result<Inspection> inspect(const InspectOptions& options) {
     return decide(std::move(machine), options, *settings, std::move(notes));
   }
   topology::Selection selection = plugin::selection_of(*settings);
-  Result<Machine> machine = std::filesystem::is_directory(options.from)
+  std::error_code unreadable;
+  Result<Machine> machine = std::filesystem::is_directory(options.from, unreadable)
                                 ? read_gathered(options.from, selection)
                                 : read_file(options.from, selection);
   if (!machine) return forward_error(machine);

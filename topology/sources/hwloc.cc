@@ -313,11 +313,11 @@ void Reader::add_nvlinks(const hwloc_distances_s& matrix) {
       if (to == from || target == nullptr || matrix.values[from * matrix.nbobjs + to] == 0)
         continue;
       if (is_nvswitch(target)) {
-        add_nvlink(gpu, NvLink{NvLink::To::kSwitch, std::nullopt, 1});
+        add_nvlink(gpu, NvLink{NvLink::To::kSwitch, std::nullopt, 0});
       } else if (target->type == HWLOC_OBJ_PACKAGE || target->type == HWLOC_OBJ_NUMANODE) {
-        add_nvlink(gpu, NvLink{NvLink::To::kCpu, std::nullopt, 1});
+        add_nvlink(gpu, NvLink{NvLink::To::kCpu, std::nullopt, 0});
       } else if (const Gpu* other = gpu_of(target); other != nullptr && other != gpu) {
-        add_nvlink(gpu, NvLink{NvLink::To::kGpu, other->bdf, 1});
+        add_nvlink(gpu, NvLink{NvLink::To::kGpu, other->bdf, 0});
       }
     }
   }

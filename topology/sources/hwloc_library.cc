@@ -60,9 +60,19 @@ Result<HwlocLibrary> load_once() {
   return api;
 }
 
-Result<HwlocTopology> create(const HwlocLibrary& library) {
+enum class Plugins { kAllowed, kKeptOut };
+
+int init_topology(const HwlocLibrary& library, Plugins plugins, hwloc_topology_t* topology) {
+  if (plugins == Plugins::kAllowed) return library.topology_init(topology);
+  // hwloc opens its plugins here, with the display and OpenCL libraries behind them. The variable
+  // is read here and nowhere else.
+  ScopedVariable none("HWLOC_PLUGINS_PATH", "");
+  return library.topology_init(topology);
+}
+
+Result<HwlocTopology> create(const HwlocLibrary& library, Plugins plugins) {
   hwloc_topology_t topology = nullptr;
-  if (library.topology_init(&topology) != 0) {
+  if (init_topology(library, plugins, &topology) != 0) {
     return fail_errno(Code::kSystem, "hwloc_topology_init failed", errno);
   }
   HwlocTopology owned(topology, HwlocTopologyDeleter{&library});
@@ -83,17 +93,14 @@ Result<const HwlocLibrary*> HwlocLibrary::load() {
 }
 
 Result<HwlocTopology> load_live(const HwlocLibrary& library) {
-  for (const char* variable : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC"}) {
+  for (const char* variable : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_COMPONENTS"}) {
     // Job launchers (Flux) set it, usually to a file that has no I/O devices.
     if (const char* value = std::getenv(variable); value != nullptr && *value != '\0') {
       return fail(Code::kInvalidUsage, std::string(variable) + " is set to " + value +
                                            ", so hwloc would not look at this machine: unset it");
     }
   }
-  // hwloc would open its plugins, with the display and OpenCL libraries behind them. The live
-  // machine needs none of them.
-  ScopedVariable no_plugins("HWLOC_PLUGINS_PATH", "");
-  auto topology = create(library);
+  auto topology = create(library, Plugins::kKeptOut);  // the live machine needs none of them
   if (!topology) return topology;
   // Inside a training process nothing may open GPUs or displays (the first six), nor bind the
   // calling thread to one CPU after the other (x86).
@@ -110,7 +117,7 @@ Result<HwlocTopology> load_live(const HwlocLibrary& library) {
 
 Result<HwlocTopology> load_xml(const HwlocLibrary& library, const std::string& xml,
                                const std::string& name) {
-  auto topology = create(library);
+  auto topology = create(library, Plugins::kAllowed);
   if (!topology) return topology;
   int size = static_cast<int>(xml.size() + 1);  // hwloc counts the NUL
   if (library.topology_set_xmlbuffer(topology->get(), xml.c_str(), size) != 0 ||

@@ -253,6 +253,7 @@ Result<Machine> Reader::read() {
     return [name](const pugi::xml_node& node) { return is_named(node, name); };
   };
   has_gpus_ = static_cast<bool>(system.find_node(named("gpu")));
+  machine_.gpu_links_known = has_gpus_;  // only <pci> with a <gpu> are GPUs then
   has_nets_ = static_cast<bool>(system.find_node(named("net")));
   for (const pugi::xml_node& cpu : system.children("cpu")) {
     if (Status status = read_cpu(cpu); !status) return forward_error(status);
@@ -265,7 +266,10 @@ Result<Machine> Reader::read() {
 Result<Machine> convert(Result<XmlFile> xml, const Selection& selection, std::string source) {
   if (!xml) return forward_error(xml);
   auto machine = Reader(*xml, selection).read();
-  if (machine) machine->source = std::move(source);
+  if (machine) {
+    machine->source = std::move(source);
+    machine->nccl_file = true;
+  }
   return machine;
 }
 

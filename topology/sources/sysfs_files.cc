@@ -29,11 +29,18 @@ PciIds pci_ids(const fs::path& folder) {
   return PciIds{id("vendor"), id("device"), id("subsystem_vendor"), id("subsystem_device")};
 }
 
-PciLink pci_link(const fs::path& folder) {
+PciLink own_link(const fs::path& folder) {
   int width = std::atoi(first_line(folder / "max_link_width").c_str());
   double speed = gt_per_s(first_line(folder / "max_link_speed"));
   if (speed == 0 || width <= 0 || width == kUnknownWidth) return {};
   return PciLink{speed, width};
+}
+
+// No more than the slot can do.
+PciLink pci_link(const fs::path& folder) {
+  PciLink link = own_link(folder), slot = own_link(folder.parent_path());
+  if (link.width == 0 || slot.width == 0) return link;
+  return PciLink{std::min(link.gt_per_s, slot.gt_per_s), std::min(link.width, slot.width)};
 }
 
 // "pci0000:3a", the root bus of a host bridge.
@@ -71,9 +78,8 @@ bool is_pci_function(const fs::path& folder) {
 std::optional<PciFunction> pci_function(const fs::path& folder) {
   auto bdf = Bdf::parse(folder.filename().string());
   if (!bdf) return std::nullopt;
-  PciFunction function{
-      *bdf,        hex_file(folder / "class"), pci_ids(folder), pci_link(folder), numa_node(folder),
-      std::nullopt};
+  PciFunction function{*bdf, hex_file(folder / "class"), pci_ids(folder), pci_link(folder),
+                       std::nullopt};
   std::error_code error;
   fs::path physical = fs::read_symlink(folder / "physfn", error);
   if (!error) function.physical_function = Bdf::parse(physical.filename().string());

@@ -25,8 +25,7 @@ struct PciFunction {
   Bdf bdf;
   uint32_t class_code = 0;
   PciIds ids;
-  PciLink link;
-  int numa = -1;                         // -1: not known
+  PciLink link;                          // of the function and its slot, whichever can do less
   std::optional<Bdf> physical_function;  // of a virtual function
 };
 

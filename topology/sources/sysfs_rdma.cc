@@ -144,6 +144,9 @@ uint64_t parse_guid(const std::string& text) {
 }
 
 Attachment attach_nowhere(const Machine& machine) {
+  auto first_gpu = std::min_element(machine.gpus.begin(), machine.gpus.end(),
+                                    [](const Gpu& a, const Gpu& b) { return a.bdf < b.bdf; });
+  if (first_gpu != machine.gpus.end()) return Attachment{-1, first_gpu->at.numa, -1};
   const auto& nodes = machine.numa_nodes;
   // Node -1, of devices whose node nobody tells, comes last.
   auto order = [](const NumaNode& a, const NumaNode& b) {

@@ -32,7 +32,9 @@ uint64_t parse_guid(const std::string& text);
 void add_rdma_devices(Machine* machine, const std::filesystem::path& sysfs_root,
                       const std::function<PciPosition(const PciPlace&)>& position_of);
 
-// The place of an HCA that is on no PCI function. All others are to be attached before.
+// The place of an HCA that is on no PCI function: NCCL hangs it on the first CPU that it knows,
+// which is that of the process's own GPU; here, for all processes alike, that of the first GPU. All
+// others are to be attached before.
 Attachment attach_nowhere(const Machine& machine);
 
 }  // namespace gdr::topology

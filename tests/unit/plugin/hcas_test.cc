@@ -7,25 +7,47 @@
 namespace gdr::plugin {
 namespace {
 
-class MergedPath : public topology::MadeSysfs {};
+class MergedPath : public topology::MadeSysfs {
+ protected:
+  // A network controller's function, made by that vendor.
+  std::string nic(const std::string& bdf, const std::string& vendor = "0x15b3",
+                  const std::string& pci_class = "0x020700") {
+    auto function = device("pci0000:3a/" + bdf, "pci");
+    write(function / "vendor", vendor + "\n");
+    write(function / "class", pci_class + "\n");
+    return absolute(function);
+  }
+};
 
-TEST_F(MergedPath, FunctionOfACard_IsItsFirstFunction) {
-  device("pci0000:3a/0000:3b:00.0", "pci");
-  auto second = device("pci0000:3a/0000:3b:00.1", "pci");
-  auto virtual_function = device("pci0000:3a/0000:3b:02.5", "pci");
-  EXPECT_EQ(merged_path(absolute(second)), absolute("devices/pci0000:3a/0000:3b:00.0"));
-  EXPECT_EQ(merged_path(absolute(virtual_function)), absolute("devices/pci0000:3a/0000:3b:00.0"));
+TEST_F(MergedPath, FunctionsOfACard_AreItsFirst) {
+  std::string first = nic("0000:3b:00.0"), second = nic("0000:3b:00.1"), far = nic("0000:3b:02.5");
+  EXPECT_EQ(merged_path(second, true), first);
+  EXPECT_EQ(merged_path(far, true), first);
+  EXPECT_EQ(merged_path(second, false), first);
+  EXPECT_EQ(merged_path(far, false), far);  // there is no 02.0
+}
+
+TEST_F(MergedPath, FirstFunctionOfAnotherKind_LeavesItAlone) {
+  nic("0000:3b:00.0", "0x10de", "0x030200");  // a GPU at the head of a virtual machine's bus
+  std::string second = nic("0000:3b:01.0");
+  EXPECT_EQ(merged_path(second, true), second);
+}
+
+TEST_F(MergedPath, FirstFunctionOfAnotherVendor_LeavesItAlone) {
+  nic("0000:3b:00.0", "0x8086");
+  std::string second = nic("0000:3b:01.0");
+  EXPECT_EQ(merged_path(second, true), second);
 }
 
 // In a virtual machine the card's first function may not be there.
 TEST_F(MergedPath, NoFirstFunction_StaysItself) {
-  auto function = device("pci0000:3a/0000:3b:00.2", "pci");
-  EXPECT_EQ(merged_path(absolute(function)), absolute(function));
+  std::string function = nic("0000:3b:00.2");
+  EXPECT_EQ(merged_path(function, true), function);
 }
 
 TEST_F(MergedPath, OtherText_StaysItself) {
-  EXPECT_EQ(merged_path(""), "");
-  EXPECT_EQ(merged_path("/sys/devices/platform/x"), "/sys/devices/platform/x");
+  EXPECT_EQ(merged_path("", true), "");
+  EXPECT_EQ(merged_path("/sys/devices/platform/x", true), "/sys/devices/platform/x");
 }
 
 topology::Hca hca_with_ports(const std::string& name, int ports) {

@@ -61,7 +61,7 @@ TEST(MachineView, Level_DecidesTheVerdict) {
 
 TEST(MachineView, LevelAsANumber_IsExplained) {
   MachineView view = view_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "3"}});
-  EXPECT_THAT(view.notes, ElementsAre(HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB")));
+  EXPECT_THAT(view.notes.remarks, ElementsAre(HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB")));
 }
 
 TEST(MachineView, StoragePortNamedInFull_BecomesARail) {
@@ -74,14 +74,14 @@ TEST(MachineView, StoragePortNamedInFull_BecomesARail) {
 TEST(MachineView, RailNumbersOfTheUser_Count) {
   MachineView view =
       view_of("hwloc-two-socket-plain.xml", {{"NCCL_IB_HCA", "=mlx5_0:1:1,mlx5_1:1:0"}});
-  EXPECT_EQ(rail_number(view.plan, find_port(view.machine, "mlx5_0", 1)), 1);
-  EXPECT_EQ(rail_number(view.plan, find_port(view.machine, "mlx5_1", 1)), 0);
-  EXPECT_EQ(rail_number(view.plan, find_port(view.machine, "mlx5_9", 1)), -1);
+  ASSERT_EQ(view.plan.rails.size(), 2u);
+  EXPECT_EQ(topology::port_label(view.machine, view.plan.rails[0].port), "mlx5_1:1");
+  EXPECT_EQ(view.plan.rails[1].id, 1);
 }
 
 TEST(MachineView, MapThatDoesNotFit_IsToldAndDistanceCounts) {
   MachineView view = view_of("hwloc-dgx-h100.xml", {{"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_99"}});
-  EXPECT_THAT(view.notes, ElementsAre(HasSubstr("no HCA is named mlx5_99")));
+  EXPECT_THAT(view.notes.warnings, ElementsAre(HasSubstr("no HCA is named mlx5_99")));
   EXPECT_EQ(view.plan.rails.size(), 8u);
 }
 

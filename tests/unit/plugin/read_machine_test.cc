@@ -36,7 +36,7 @@ class ReadMachine : public topology::MadeSysfs {
     return read_machine(options, &notes_, MachineSources{absolute("default.xml"), root_});
   }
 
-  std::vector<std::string> notes_;
+  Notes notes_;
 };
 
 constexpr char kPci[] = "<pci busid=\"%s\" class=\"0x030200\" vendor=\"0x10de\"/>";
@@ -52,7 +52,7 @@ TEST_F(ReadMachine, NoFile_IsTheMachineItself) {
   topology::Machine machine = read("");
   ASSERT_EQ(machine.gpus.size(), 1u);
   EXPECT_EQ(machine.switches.size(), 1u);
-  EXPECT_THAT(notes_, IsEmpty());
+  EXPECT_THAT(notes_.warnings, IsEmpty());
 }
 
 TEST_F(ReadMachine, File_SaysWhereGpusAre) {
@@ -93,13 +93,13 @@ TEST_F(ReadMachine, BadFile_IsToldAndTheMachineItselfCounts) {
   gpu("0000:03:00.0", true);
   write("bad.xml", "<system");
   EXPECT_EQ(read(absolute("bad.xml")).gpus.size(), 1u);
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("bad.xml")));
+  EXPECT_THAT(notes_.warnings, ElementsAre(HasSubstr("bad.xml")));
 }
 
 TEST_F(ReadMachine, MissingFile_IsToldAndTheMachineItselfCounts) {
   gpu("0000:03:00.0", true);
   EXPECT_EQ(read("/nowhere.xml").gpus.size(), 1u);
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("/nowhere.xml")));
+  EXPECT_THAT(notes_.warnings, ElementsAre(HasSubstr("/nowhere.xml")));
 }
 
 }  // namespace

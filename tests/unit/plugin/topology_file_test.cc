@@ -1,6 +1,7 @@
 #include "plugin/topology_file.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -35,6 +36,14 @@ TEST(DanglingTopology, OnlyOwnNamesWithoutAFile_AreDangling) {
   Result<std::string> name = publish_topology("x");
   ASSERT_TRUE(name);
   EXPECT_FALSE(is_dangling_topology(*name));
+}
+
+TEST(DanglingTopology, NumberOfSomethingElse_IsDangling) {
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  EXPECT_TRUE(is_dangling_topology("/proc/self/fd/" + std::to_string(pipe_ends[0])));
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(Hwloc, Xml_DgxH100_HasWhatTheFileSays) {
   EXPECT_EQ(gpu.class_code, 0x030200u);
   EXPECT_EQ(gpu.ids, (PciIds{0x10de, 0x2330, 0x10de, 0x2330}));
   EXPECT_EQ(gpu.model, "NVIDIA H100 80GB HBM3");
-  EXPECT_EQ(gpu.nvlinks, (std::vector<NvLink>{{NvLink::To::kSwitch, std::nullopt, 4}}));
+  EXPECT_EQ(gpu.nvlinks, (std::vector<NvLink>{{NvLink::To::kSwitch, std::nullopt, 0}}));
   EXPECT_EQ(machine.host_bridges[gpu.at.host_bridge], (HostBridge{0, 0x15}));
   EXPECT_EQ(switch_above(machine, gpu.at), "0000:16:00.0");
   const Hca& down = hca_named(machine, "mlx5_2");

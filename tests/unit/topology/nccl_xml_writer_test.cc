@@ -5,6 +5,7 @@
 #include <pugixml.hpp>
 
 #include "tests/unit/topology/machines.h"
+#include "topology/grouping.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology {
@@ -71,6 +72,15 @@ TEST(NcclXmlWriter, Cpu_HasWhatIsKnown) {
   EXPECT_THAT(known, HasSubstr("<cpu numaid=\"1\" affinity=\"0000ffff,ffff0000\" arch=\"x86_64\" "
                                "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\" />"));
   EXPECT_THAT(nccl_xml_text_of(flat(0, 0)), HasSubstr("<cpu numaid=\"0\" />"));
+}
+
+// NCCL ends on an attribute that is longer than it expects, and finds this one itself.
+TEST(NcclXmlWriter, LongCpuMask_IsLeftOut) {
+  Machine machine = two_sockets();
+  for (int i = 0; i < 40; ++i) machine.numa_nodes[0].cpus += ",ffffffff";
+  std::string text = nccl_xml_text_of(machine);
+  EXPECT_THAT(text, HasSubstr("<cpu numaid=\"0\" arch="));
+  EXPECT_THAT(text, HasSubstr("<cpu numaid=\"1\" affinity="));
 }
 
 TEST(NcclXmlWriter, PciNode_HasNcclsAttributes) {

@@ -89,6 +89,30 @@ TEST(PathClass, SwitchesUnderOne_IsPxb) {
   EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kPxb);
 }
 
+// Two cascades: the switch at 01:00.0 with those at 03:00.0 and 06:00.0 below it.
+Machine cascade(const PciIds& above, const PciIds& below_it) {
+  Machine machine;
+  add_gpu(&machine, "05:00.0", below({"00:01.0", "01:00.0", "02:00.0", "03:00.0", "04:00.0"}));
+  add_hca(&machine, "08:00.0", below({"00:01.0", "01:00.0", "02:01.0", "06:00.0", "07:00.0"}));
+  for (Switch& one : machine.switches) one.ids = one.at.parent < 0 ? above : below_it;
+  return machine;
+}
+
+TEST(PathClass, PartsOfABroadcomSwitch_AreOneSwitch) {
+  PciIds gen4{0x1000, 0xc010, 0x1000, 0xa023};
+  EXPECT_EQ(PathTable(cascade(gen4, gen4)).gpu_hca(0, 0), PathClass::kPix);
+  PciIds gen5{0x1000, 0xc030, 0x1000, 0x0003}, inner{0x1000, 0xc030, 0x1000, 0x1003};
+  EXPECT_EQ(PathTable(cascade(gen5, inner)).gpu_hca(0, 0), PathClass::kPix);
+}
+
+TEST(PathClass, OtherSwitchesInACascade_StaySeveral) {
+  PciIds gen4{0x1000, 0xc010, 0x1000, 0xa023}, other{0x1000, 0xc010, 0x1000, 0x1003};
+  PciIds gen5{0x1000, 0xc030, 0x1000, 0x0003};
+  EXPECT_EQ(PathTable(cascade(gen4, other)).gpu_hca(0, 0), PathClass::kPxb);
+  EXPECT_EQ(PathTable(cascade(other, gen4)).gpu_hca(0, 0), PathClass::kPxb);
+  EXPECT_EQ(PathTable(cascade(gen5, gen5)).gpu_hca(0, 0), PathClass::kPxb);
+}
+
 TEST(PathClass, OneNumaNode_IsPhbAndShownAsNodeAcrossHostBridges) {
   Machine machine;
   add_gpu(&machine, "01:00.0", below({"00:01.0"}, 0, 0));

@@ -24,6 +24,13 @@ TEST(RailMap, Inline_GivesGpusAndTheirTargets) {
   EXPECT_EQ(map->to_string(), "GPU0=mlx5_0;1=mlx5_3:2,mlx5_4;0000:1b:00.0=mlx5_9");
 }
 
+TEST(RailMap, HcaCalledByItsAddress_IsNotTakenForAPort) {
+  Result<RailMap> map = RailMap::parse("GPU0=0102:00:00.0");
+  ASSERT_TRUE(map) << map.error().text;
+  EXPECT_EQ(map->entries()[0].targets[0].hca, "0102:00:00.0");
+  EXPECT_EQ(map->entries()[0].targets[0].port, -1);
+}
+
 TEST(RailMap, File_HasLinesAndComments) {
   std::string name = ::testing::TempDir() + "rail_map." + std::to_string(getpid());
   std::ofstream(name) << "# rack 7\n\n GPU0=mlx5_0   # first\r\nGPU1=mlx5_1;GPU2=mlx5_2\n";

@@ -173,6 +173,30 @@ TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuTakesTheNextNearest) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_2"));
 }
 
+// A link that is down tells nothing of its speed; another card of the make does.
+TEST_F(Rails, SlowPortThatIsDown_IsNoRailEither) {
+  gpu(0), gpu(0);
+  for (int i = 0; i < 2; ++i) hca(0, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
+  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  machine_.hcas[0].ports[0] = Port{1, Port::State::kDown, 40000, Port::LinkLayer::kEthernet};
+  plan();
+  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_3"));
+}
+
+TEST_F(Rails, FastPortThatIsDown_StillMakesOthersSlow) {
+  gpu(1), gpu(2);
+  hca(1, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
+  hca(1, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  hca(2, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  machine_.hcas[1].ports[0] = Port{1, Port::State::kDown, 10000, Port::LinkLayer::kInfiniBand};
+  plan();
+  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("slow"));
+  ASSERT_EQ(plan_.rails.size(), 2u);
+  EXPECT_FALSE(plan_.rails[0].usable);
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
+}
+
 TEST_F(Rails, AllPortsDown_LeaveGpusWithoutRail) {
   gpu(1);
   hca(1).ports[0].state = Port::State::kDown;

@@ -185,13 +185,22 @@ TEST_F(Sysfs, Read_VirtualHca_IsWhereItsInterfaceIs) {
 }
 
 TEST_F(Sysfs, Read_HcaOnNoFunction_IsOnTheFirstNode) {
-  function("pci0000:00/0000:00:05.0", kGpu, "0x10de", "-1");
   node(3, "2");
   node(2, "1");
   virtual_hca("rxe0", "lo\n");
   Machine machine = read();
   EXPECT_FALSE(machine.hcas.at(0).bdf.has_value());
   EXPECT_EQ(numa_id(machine, machine.hcas[0].at), 2);
+}
+
+TEST_F(Sysfs, Read_HcaOnNoFunctionBesideGpus_IsOnTheFirstGpusNode) {
+  function("pci0000:00/0000:00:06.0", kGpu, "0x10de", "3");
+  function("pci0000:00/0000:00:05.0", kGpu, "0x10de", "-1");
+  node(3, "2");
+  node(2, "1");
+  virtual_hca("rxe0", "lo\n");
+  Machine machine = read();
+  EXPECT_EQ(numa_id(machine, machine.hcas.at(0).at), -1);
 }
 
 TEST_F(Sysfs, Read_BehindVmd_IsBelowVmdsOwnBus) {

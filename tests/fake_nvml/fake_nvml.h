@@ -1,0 +1,39 @@
+// What a test puts into the fake libnvidia-ml.so.1. It looks fake_nvml_state up with dlsym: it
+// loads the library at run time, as NCCL does.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace fake_nvml {
+
+struct Link {
+  std::string remote;  // as NVML writes PCI addresses: "0000:3B:00.0"
+  bool p2p = true;
+  bool active = true;
+  bool trained = false;  // set by the fake
+};
+
+struct C2cLink {
+  bool up = true;
+  bool has_bandwidth = true;
+};
+
+struct Gpu {
+  std::string bus_id;
+  int capability = 90;  // 90 for 9.0
+  std::vector<Link> links;
+  std::vector<C2cLink> c2c_links;
+  std::map<std::string, int> failing;  // what a function of that name returns of this GPU
+};
+
+struct State {
+  std::vector<Gpu> gpus;
+  int init_returns = 0;
+  int users = 0;  // calls of nvmlInit_v2 less those of nvmlShutdown
+};
+
+}  // namespace fake_nvml
+
+extern "C" fake_nvml::State* fake_nvml_state();
