@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "plugin/abi/nccl_types.h"
@@ -18,6 +19,19 @@ constexpr size_t kMaxMessage = size_t{1} << 30;  // the table's sizes are int; N
 
 void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
   command->add_option(name, value, text)->transform(CLI::AsSizeValue(false))->capture_default_str();
+}
+
+void add_memory_option(CLI::App* command, PerfOptions& o) {
+  auto take = [&o](const std::string& text) {
+    auto places = parse_memory(text);
+    if (!places) throw CLI::ValidationError(places.error().text);
+    o.memory = std::move(*places);
+  };
+  command
+      ->add_option_function<std::string>("--memory", take,
+                                         "Where the data lies: host, cuda (device: rank mod their "
+                                         "count) or cuda:N; two with a comma: one per side")
+      ->default_str("host");
 }
 
 void add_common_options(CLI::App* command, PerfOptions& o) {
@@ -42,9 +56,7 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->add_option("--json", o.json, "Also write the results to this file; -: to stdout only");
-  command->add_option("--memory", o.memory, "Where the data lies")
-      ->check(CLI::IsMember({"host"}))
-      ->capture_default_str();
+  add_memory_option(command, o);
   command->add_flag("--bind,!--no-bind", o.bind,
                     "Keep each rank on a CPU of its own while measured, if there are enough");
   command->add_option("--root", o.root,
@@ -98,6 +110,26 @@ void run(const PerfOptions& options, int (*rank_main)(Rank&, const PerfOptions&)
   if (int code = conclude(*outcomes); code != kExitOk) throw CLI::RuntimeError(code);
 }
 
+// The sizes of osu_bw and osu_latency, unless others are asked for.
+void take_osu_sizes(const CLI::App& command, PerfOptions& o) {
+  constexpr size_t kOsuBegin = 1;
+  constexpr size_t kOsuEnd = size_t{4} << 20;
+  if (command.count("--begin") == 0) o.begin = kOsuBegin;
+  if (command.count("--end") == 0) o.end = std::max(kOsuEnd, o.begin);
+}
+
+// An all-reduce over GPU memory without a kernel would measure copies to the host.
+void refuse_cuda(const PerfOptions& o) {
+  bool cuda = std::any_of(o.memory.begin(), o.memory.end(), [](auto& place) { return place.cuda; });
+  if (!cuda) return;
+  fmt::print(
+      stderr,
+      "nccl-gdr: --memory cuda: all_reduce adds on the CPU, so its data lies in host memory; "
+      "for GPU memory run all_reduce_perf of nccl-tests (nccl-tests-config/compare), or "
+      "perf sendrecv for the network alone\n");
+  throw CLI::RuntimeError(kExitUsage);
+}
+
 void add_sendrecv(CLI::App* perf) {
   auto options = std::make_shared<PerfOptions>();
   CLI::App* command =
@@ -111,7 +143,12 @@ void add_sendrecv(CLI::App* perf) {
   command->add_option("--slots", options->slots, "Message buffers taken in turn when measuring")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  command->callback([options] { run(*options, &run_sendrecv); });
+  command->add_flag("--osu", options->osu,
+                    "Print osu_bw's and osu_latency's two columns, by default 1 B to 4 MiB");
+  command->callback([options, command] {
+    if (options->osu) take_osu_sizes(*command, *options);
+    run(*options, &run_sendrecv);
+  });
 }
 
 void add_all_reduce(CLI::App* perf) {
@@ -137,7 +174,10 @@ void add_all_reduce(CLI::App* perf) {
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(size_t{128}, size_t{64} << 20))
       ->capture_default_str();
-  command->callback([options] { run(*options, &run_all_reduce); });
+  command->callback([options] {
+    refuse_cuda(*options);
+    run(*options, &run_all_reduce);
+  });
 }
 }  // namespace
 

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 
 #include "base/result.h"
+#include "transport/gpu/gpu_memory.h"
 
 namespace gdr::tools {
 
@@ -13,19 +15,21 @@ class Buffer {
  public:
   // Page-aligned host memory, touched, so that no page fault falls into a measurement.
   static Result<Buffer> host(size_t bytes);
+  // Zeroed memory of the GPU, which must outlive it. Its pages are whole: they can be exported.
+  static Result<Buffer> cuda(const gpu::Gpu& gpu, size_t bytes);
 
-  char* data() const { return memory_.get(); }
+  char* data() const { return data_; }  // of a GPU: not for the CPU
   size_t bytes() const { return bytes_; }
-  int nccl_type() const { return type_; }  // what regMr wants
 
  private:
   struct Free {
     void operator()(char* memory) const { std::free(memory); }
   };
   Buffer() = default;
-  std::unique_ptr<char, Free> memory_;
+  std::unique_ptr<char, Free> host_;
+  std::optional<gpu::Gpu::Memory> device_;
+  char* data_ = nullptr;
   size_t bytes_ = 0;
-  int type_ = 0;
 };
 
 }  // namespace gdr::tools

@@ -37,9 +37,45 @@ struct TimingHooks {
   }
 };
 
+// Writes and reads message memory, a GPU's by way of a copy on the host.
+class MessageMemory {
+ public:
+  MessageMemory(const Endpoint& end, size_t bytes, Rank& rank)
+      : end_(end), bytes_(bytes), guard_(rank, kRelaxedYield) {
+    if (end.gpu != nullptr) copy_.resize(bytes);
+  }
+
+  void fill(char* at, const Pattern& pattern) {
+    if (end_.gpu == nullptr || bytes_ == 0) return pattern.fill(at, bytes_);
+    pattern.fill(copy_.data(), bytes_);
+    note(end_.gpu->copy(at, copy_.data(), bytes_));
+  }
+
+  bool holds(char* at, const Pattern& pattern) {
+    if (end_.gpu == nullptr || bytes_ == 0) return pattern.first_mismatch(at, bytes_) == bytes_;
+    note(flush_received(end_, at, bytes_, guard_));
+    note(end_.gpu->copy(copy_.data(), at, bytes_));
+    return pattern.first_mismatch(copy_.data(), bytes_) == bytes_;
+  }
+
+  const Status& first_failure() const { return first_failure_; }
+
+ private:
+  void note(Status step) {
+    if (first_failure_ && !step) first_failure_ = std::move(step);
+  }
+
+  const Endpoint& end_;
+  size_t bytes_;
+  StallGuard guard_;
+  std::vector<char> copy_;
+  Status first_failure_;
+};
+
 struct VerifyHooks {
   const Endpoint& end;
   RankBoard& board;
+  MessageMemory memory;
   uint64_t seed;
   uint64_t stream;
   size_t bytes;
@@ -49,14 +85,14 @@ struct VerifyHooks {
   void before_post(char* at, size_t message) {
     if (message < filled) return;
     filled = message + 1;
-    Pattern(seed, stream + (end.sends ? 0 : 1), message).fill(at, bytes);
+    memory.fill(at, Pattern(seed, stream + (end.sends ? 0 : 1), message));
   }
 
-  void after_done(const char* at, size_t message, int received) {
+  void after_done(char* at, size_t message, int received) {
     board.beat();
     if (end.sends) return;
-    bool right = received == static_cast<int>(bytes) &&
-                 Pattern(seed, stream, message).first_mismatch(at, bytes) == bytes;
+    bool right =
+        received == static_cast<int>(bytes) && memory.holds(at, Pattern(seed, stream, message));
     if (!right) ++wrong;
   }
 };
@@ -103,8 +139,14 @@ Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& ran
                                uint64_t stream) {
   shape.depth = std::min(shape.depth, shape.slots);
   StallGuard guard(rank, kRelaxedYield);
-  VerifyHooks hooks{end, rank.board(), seed, stream, shape.bytes};
-  if (Status done = run_stream(end, shape, guard, hooks); !done) return forward_error(done);
+  VerifyHooks hooks{end,  rank.board(), MessageMemory(end, shape.bytes, rank),
+                    seed, stream,       shape.bytes};
+  Status done = run_stream(end, shape, guard, hooks);
+  // A GPU that failed explains what the plugin then says.
+  if (const Status& copied = hooks.memory.first_failure(); !copied) {
+    return tl::unexpected(copied.error());
+  }
+  if (!done) return forward_error(done);
   return hooks.wrong;
 }
 

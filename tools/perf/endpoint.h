@@ -7,10 +7,9 @@
 #include <algorithm>
 
 #include "base/result.h"
-#include "tools/common/buffer.h"
-#include "tools/common/deleters.h"
 #include "tools/common/plugin_loader.h"
 #include "tools/common/stall_guard.h"
+#include "transport/gpu/gpu_memory.h"
 
 namespace gdr::tools {
 
@@ -20,6 +19,7 @@ struct Endpoint {
   void* mhandle = nullptr;
   char* data = nullptr;
   bool sends = false;
+  const gpu::Gpu* gpu = nullptr;  // whose memory data is; null: the host's
 
   // *request stays null when the plugin has no room yet.
   abi::ncclResult_t post(char* at, size_t bytes, void** request) const {
@@ -33,9 +33,8 @@ struct Endpoint {
   }
 };
 
-// Registers memory for one comm.
-Result<Registration> register_memory(const abi::ncclNet_v8_t& net, void* comm,
-                                     const Buffer& buffer);
+// Makes received GPU memory safe to read, and waits for it; as NCCL does before a kernel reads.
+Status flush_received(const Endpoint& end, char* at, size_t bytes, StallGuard& guard);
 
 struct StreamShape {
   size_t bytes = 0;     // of a message

@@ -47,26 +47,52 @@ void print_description(const json& description) {
                device["max_recvs"].get<int>());
   }
   for (const json& rank : description["ranks"]) {
-    fmt::print("# rank {:2} pid {} host {} uses device {} {}\n", rank["rank"].get<int>(),
-               rank["pid"].get<int>(), rank["host"].get<std::string>(), rank["device"].get<int>(),
-               rank["device_name"].get<std::string>());
+    fmt::print("# rank {:2} pid {} host {} uses device {} {} memory {} registered by {}\n",
+               rank["rank"].get<int>(), rank["pid"].get<int>(), rank["host"].get<std::string>(),
+               rank["device"].get<int>(), rank["device_name"].get<std::string>(),
+               rank["memory"].get<std::string>(), rank["registered_by"].get<std::string>());
   }
   std::fflush(stdout);
 }
-}  // namespace
 
-std::string ptr_support_text(int bits) {
-  std::string text;
-  auto add = [&](int bit, const char* name) {
-    if ((bits & bit) == 0) return;
-    if (!text.empty()) text += '|';
-    text += name;
-  };
-  add(abi::kPtrHost, "HOST");
-  add(abi::kPtrCuda, "CUDA");
-  add(abi::kPtrDmaBuf, "DMABUF");
-  return text.empty() ? "none" : text;
+Result<Plugin> start_plugin(Rank& rank, const std::string& name) {
+  rank.board().set_state("loading the plugin");
+  auto plugin = Plugin::load(name);
+  if (!plugin) return forward_error(plugin);
+  abi::ncclResult_t result = plugin->net().init(&nccl_logger);
+  if (result != abi::ncclSuccess) {
+    return fail(Code::kSystem,
+                fmt::format("init of the plugin \"{}\": {}; NCCL_DEBUG=WARN shows why",
+                            plugin->net().name, describe(result)));
+  }
+  return plugin;
 }
+
+Result<int> choose_device(int rank, const PerfOptions& options, int count) {
+  int dev = options.devices.empty() ? rank % count : options.devices[rank % options.devices.size()];
+  if (dev >= 0 && dev < count) return dev;
+  return fail(Code::kInvalidUsage,
+              fmt::format("--dev {}: the plugin has devices 0..{}", dev, count - 1));
+}
+
+Result<RegisteredBy> choose_registration(const PerfEnvironment& environment) {
+  if (environment.memory.gpu() == nullptr) return RegisteredBy::kHostAddress;
+  abi::ncclNetProperties_v8_t props{};
+  abi::ncclResult_t result = environment.net().getProperties(environment.dev, &props);
+  if (result != abi::ncclSuccess) {
+    return fail(Code::kSystem,
+                fmt::format("getProperties({}): {}", environment.dev, describe(result)));
+  }
+  bool exports = environment.memory.exports_dmabuf() && environment.net().regMrDmaBuf != nullptr;
+  const char* name = props.name == nullptr ? "?" : props.name;
+  auto by = choose_for_cuda(fmt::format("device {} {}", environment.dev, name), props.ptrSupport,
+                            exports);
+  if (!by) {
+    by.error().text = fmt::format("--memory {}: {}", environment.memory.text(), by.error().text);
+  }
+  return by;
+}
+}  // namespace
 
 json describe_device(int index, const abi::ncclNetProperties_v8_t& props) {
   return {{"index", index},
@@ -82,39 +108,36 @@ json describe_device(int index, const abi::ncclNetProperties_v8_t& props) {
 }
 
 Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options, bool quiet) {
-  rank.board().set_state("loading the plugin");
-  auto plugin = Plugin::load(options.plugin);
+  rank.board().set_state("opening the memory");
+  auto memory = RankMemory::open(place_of(rank.rank(), options.memory), rank.rank());
+  if (!memory) return forward_error(memory);
+  auto plugin = start_plugin(rank, options.plugin);
   if (!plugin) return forward_error(plugin);
-  abi::ncclResult_t result = plugin->net().init(&nccl_logger);
-  if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem,
-                fmt::format("init of the plugin \"{}\": {}; NCCL_DEBUG=WARN shows why",
-                            plugin->net().name, describe(result)));
-  }
-  auto devices = list_devices(plugin->net());
+  PerfEnvironment environment{std::move(*plugin),         0,  std::move(*memory),
+                              RegisteredBy::kHostAddress, -1, {}};
+  auto devices = list_devices(environment.net());
   if (!devices) return forward_error(devices);
-  int count = static_cast<int>(devices->size());
-  int dev = options.devices.empty() ? rank.rank() % count
-                                    : options.devices[rank.rank() % options.devices.size()];
-  if (dev < 0 || dev >= count) {
-    return fail(Code::kInvalidUsage,
-                fmt::format("--dev {}: the plugin has devices 0..{}", dev, count - 1));
-  }
-  set_logger_device(dev);
+  auto dev = choose_device(rank.rank(), options, static_cast<int>(devices->size()));
+  if (!dev) return forward_error(dev);
+  environment.dev = *dev;
+  set_logger_device(*dev);
+  auto by = choose_registration(environment);
+  if (!by) return forward_error(by);
+  environment.registered_by = *by;
   json mine = {{"rank", rank.rank()},
                {"pid", getpid()},
                {"host", host_name()},
-               {"device", dev},
-               {"device_name", (*devices)[dev]["name"]}};
+               {"device", *dev},
+               {"device_name", (*devices)[*dev]["name"]},
+               {"memory", environment.memory.text()},
+               {"registered_by", describe(*by)}};
   auto all = rank.allgather("plugin loaded", mine.dump());
   if (!all) return forward_error(all);
-  int cpu = -1;
   if (options.bind) {
     auto chosen = agree_on_cpu(rank);
     if (!chosen) return forward_error(chosen);
-    cpu = *chosen;
+    environment.cpu = *chosen;
   }
-  PerfEnvironment environment{std::move(*plugin), dev, cpu, {}};
   if (rank.rank() != 0) return environment;
   json& description = environment.description;
   description["plugin"] = {

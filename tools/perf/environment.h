@@ -1,4 +1,4 @@
-// What every perf rank sets up first: the plugin, its devices and the one this rank uses.
+// What every perf rank sets up first: its memory, the plugin, and the device it uses.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,6 +8,8 @@
 #include "base/result.h"
 #include "tools/common/plugin_loader.h"
 #include "tools/perf/options.h"
+#include "tools/perf/rank_memory.h"
+#include "tools/perf/registration.h"
 #include "tools/ranks/rank.h"
 
 namespace gdr::tools {
@@ -15,6 +17,8 @@ namespace gdr::tools {
 struct PerfEnvironment {
   Plugin plugin;
   int dev = 0;
+  RankMemory memory;
+  RegisteredBy registered_by = RegisteredBy::kHostAddress;
   int cpu = -1;  // to stay on while measured; -1: none
   // On rank 0 only: plugin, devices and ranks, for the report.
   nlohmann::json description;
@@ -22,12 +26,9 @@ struct PerfEnvironment {
   const abi::ncclNet_v8_t& net() const { return plugin.net(); }
 };
 
-// Loads and initialises the plugin; all ranks call it together. Rank 0 prints, unless quiet, the
-// plugin, its devices and which rank uses which.
+// Opens the rank's memory, loads and initialises the plugin; all ranks call it together. Rank 0
+// prints, unless quiet, the plugin, its devices, and each rank's device and memory.
 Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options, bool quiet);
-
-// "HOST|CUDA|DMABUF".
-std::string ptr_support_text(int bits);
 
 nlohmann::json describe_device(int index, const abi::ncclNetProperties_v8_t& props);
 

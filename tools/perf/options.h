@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/perf/memory_place.h"
+
 namespace gdr::tools {
 
 struct PerfOptions {
@@ -21,8 +23,8 @@ struct PerfOptions {
   uint64_t seed = 1;
   double timeout_seconds = 120;
   std::string json;  // a file, "-" for standard output, empty for none
-  std::string memory = "host";
-  bool bind = true;  // each rank to a CPU of its own while measured
+  std::vector<MemoryPlace> memory{MemoryPlace{}};  // rank r: entry r mod size
+  bool bind = true;                                // each rank to a CPU of its own while measured
 
   // Ranks: all on this machine, unless root names where rank 0 serves a run of several machines.
   int ranks = 2;
@@ -30,6 +32,7 @@ struct PerfOptions {
   int rank = -1;
 
   // sendrecv
+  bool osu = false;           // print OSU's columns
   std::string test = "both";  // bw, lat or both
   size_t slots = 1;           // message buffers taken in turn; 1: always the same, as perftest does
 

@@ -1,5 +1,7 @@
 #include "tools/perf/ring.h"
 
+#include "tools/perf/registration.h"
+
 namespace gdr::tools {
 namespace {
 constexpr size_t kChannelGrainBytes = 128;  // NCCL keeps its splits aligned to this
@@ -61,7 +63,7 @@ Status Ring::open_channel(size_t index) {
                         Wanted{&channel.output_send, send_comm, output_.get()},
                         Wanted{&channel.output_recv, recv_comm, output_.get()},
                         Wanted{&channel.staging_recv, recv_comm, channel.staging.get()}}) {
-    auto made = register_memory(*net_, wanted.comm, *wanted.buffer);
+    auto made = register_memory(*net_, wanted.comm, *wanted.buffer, RegisteredBy::kHostAddress);
     if (!made) return forward_error(made);
     *wanted.into = std::move(*made);
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "tools/common/buffer.h"
 #include "tools/common/link.h"
 #include "tools/perf/options.h"
 #include "tools/perf/ring_channel.h"

@@ -9,6 +9,7 @@
 #include "tools/perf/cpu_place.h"
 #include "tools/perf/environment.h"
 #include "tools/perf/latency.h"
+#include "tools/perf/osu_columns.h"
 
 namespace gdr::tools {
 namespace {
@@ -65,22 +66,23 @@ Status SendRecv::open() {
   links_ = std::move(*links);
   StreamShape largest{options_.end, 1, 1, 1};
   size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.slots;
-  auto out = Buffer::host(bytes);
-  auto in = Buffer::host(bytes);
+  const RankMemory& memory = environment_.memory;
+  auto out = memory.allocate(bytes);
+  auto in = memory.allocate(bytes);
   if (!out) return forward_error(out);
   if (!in) return forward_error(in);
   out_.emplace(std::move(*out));
   in_.emplace(std::move(*in));
   void* send_comm = links_.send[rank_.rank()].get();
   void* recv_comm = links_.recv[1 - rank_.rank()].get();
-  auto out_mr = register_memory(net, send_comm, *out_);
+  auto out_mr = register_memory(net, send_comm, *out_, environment_.registered_by);
   if (!out_mr) return forward_error(out_mr);
   out_mr_ = std::move(*out_mr);
-  auto in_mr = register_memory(net, recv_comm, *in_);
+  auto in_mr = register_memory(net, recv_comm, *in_, environment_.registered_by);
   if (!in_mr) return forward_error(in_mr);
   in_mr_ = std::move(*in_mr);
-  send_ = Endpoint{&net, send_comm, out_mr_.get(), out_->data(), true};
-  recv_ = Endpoint{&net, recv_comm, in_mr_.get(), in_->data(), false};
+  send_ = Endpoint{&net, send_comm, out_mr_.get(), out_->data(), true, memory.gpu()};
+  recv_ = Endpoint{&net, recv_comm, in_mr_.get(), in_->data(), false, memory.gpu()};
   return {};
 }
 
@@ -125,7 +127,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   StreamTimes receiver;
   std::memcpy(&receiver, (*all)[1].data(), sizeof(receiver));
   BandwidthRow row = bandwidth_row(shape, *times, receiver);
-  print(format_row(row));
+  print(options_.osu ? osu_row(row) : format_row(row));
   rows_["bandwidth"].push_back({{"bytes", row.bytes},
                                 {"iterations", row.iterations},
                                 {"peak_mib_s", row.peak_mib_s},
@@ -135,7 +137,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
 }
 
 Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
-  print(bandwidth_header());
+  print(options_.osu ? osu_bandwidth_header(options_.memory, options_.depth) : bandwidth_header());
   for (size_t bytes : sizes) {
     rank_.board().set_state(fmt::format("verifying messages of {}", human_bytes(bytes)));
     Status done = verify(bytes);
@@ -156,7 +158,7 @@ Status SendRecv::one_latency(size_t bytes) {
   if (!halves) return forward_error(halves);
   if (rank_.rank() != 0) return {};
   LatencyRow row{bytes, shape.round_trips, summarize(*halves)};
-  print(format_row(row));
+  print(options_.osu ? osu_row(row) : format_row(row));
   const LatencySummary& t = row.half_round_trip;
   rows_["latency"].push_back({{"bytes", bytes},
                               {"iterations", row.iterations},
@@ -171,7 +173,7 @@ Status SendRecv::one_latency(size_t bytes) {
 }
 
 Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
-  print(latency_header());
+  print(options_.osu ? osu_latency_header(options_.memory) : latency_header());
   for (size_t bytes : sizes) {
     rank_.board().set_state(fmt::format("ping-pong of {}", human_bytes(bytes)));
     Status done = options_.test == "lat" ? verify(bytes) : Status{};
