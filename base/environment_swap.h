@@ -1,6 +1,6 @@
 // Variables for the process's own environment, without harm to threads that read it meanwhile:
-// setenv() may free the array that they are reading. Here the process gets a new array, and old ones
-// stay as they are for good.
+// setenv() may free the array that they are reading. Here the process gets a new array, and old
+// ones stay as they are for good.
 #pragma once
 
 #include <string>
