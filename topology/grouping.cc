@@ -75,13 +75,6 @@ int move_gpus(Machine* machine, const Group& group) {
   return at.parent;
 }
 
-template <class F>
-void for_each_attachment(Machine* machine, F&& change) {
-  for (Switch& one : machine->switches) change(&one.at);
-  for (Gpu& gpu : machine->gpus) change(&gpu.at);
-  for (Hca& hca : machine->hcas) change(&hca.at);
-}
-
 // Drops the first `count` switches where no device is below them.
 void drop_empty(Machine* machine, size_t count) {
   std::vector<bool> needed(machine->switches.size(), false);

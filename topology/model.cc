@@ -28,13 +28,6 @@ void renumber(const std::vector<int>& moved_to, int* index) {
   if (*index >= 0) *index = moved_to[*index];
 }
 
-template <class Visit>
-void for_each_attachment(Machine* machine, Visit visit) {
-  for (Switch& item : machine->switches) visit(&item.at);
-  for (Gpu& item : machine->gpus) visit(&item.at);
-  for (Hca& item : machine->hcas) visit(&item.at);
-}
-
 bool by_bdf(const auto& a, const auto& b) { return a.bdf < b.bdf; }
 
 bool hca_less(const Hca& a, const Hca& b) {

@@ -137,6 +137,14 @@ struct Machine {
 // id. Indexes are renumbered.
 void sort(Machine* machine);
 
+// Calls visit(Attachment*) for all switches, GPUs and HCAs.
+template <class Visit>
+void for_each_attachment(Machine* machine, Visit visit) {
+  for (Switch& item : machine->switches) visit(&item.at);
+  for (Gpu& item : machine->gpus) visit(&item.at);
+  for (Hca& item : machine->hcas) visit(&item.at);
+}
+
 // mlx5_2 before mlx5_10.
 bool name_less(const std::string& a, const std::string& b);
 

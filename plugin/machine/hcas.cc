@@ -23,18 +23,6 @@ topology::Port port_of(const Device& device) {
   return port;
 }
 
-topology::Hca hca_at(Machine* machine, const std::filesystem::path& folder) {
-  topology::Hca hca;
-  if (auto function = topology::pci_function(folder)) {
-    hca.class_code = function->class_code;
-    hca.ids = function->ids;
-    hca.link = function->link;
-    hca.physical_function = function->physical_function;
-  }
-  hca.at = topology::attach(machine, topology::pci_position(folder));
-  return hca;
-}
-
 // The HCA as the machine's source has it, which knows more of PCI than verbs do. NCCL looks in its
 // file for the name first.
 const topology::Hca* find_known(const std::vector<topology::Hca>& before, const std::string& name,
@@ -53,10 +41,12 @@ topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& befor
   topology::Hca hca;
   if (auto place = topology::pci_place(device.hca->sysfs_path())) {
     const topology::Hca* known = find_known(before, device.hca->name(), place->bdf);
-    auto function = topology::pci_function(place->sysfs_path);
-    hca = known != nullptr ? *known : hca_at(machine, place->sysfs_path);
-    hca.bdf = place->bdf;
-    if (function.has_value()) hca.physical_function = function->physical_function;
+    if (known != nullptr) {
+      hca = *known;
+    } else {
+      hca.at = topology::attach(machine, topology::pci_position(place->sysfs_path));
+    }
+    topology::fill_function(&hca, *place);
   } else {
     if (machine->numa_nodes.empty()) topology::numa_index(machine, -1);
     hca.at = topology::attach_nowhere(*machine);

@@ -60,6 +60,7 @@ void reconcile_gpus(Machine* machine, const Machine& live,
     if (has(*machine, gpu.bdf)) continue;
     gpu.at = attach(machine, sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
     machine->gpus.push_back(std::move(gpu));
+    machine->gpu_links_known = false;  // of this one nothing is known
   }
 }
 

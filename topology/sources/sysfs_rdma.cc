@@ -111,6 +111,8 @@ Hca read_hca(const fs::path& ibdev) {
   return hca;
 }
 
+}  // namespace
+
 void fill_function(Hca* hca, const PciPlace& place) {
   hca->bdf = place.bdf;
   auto function = pci_function(place.sysfs_path);
@@ -120,8 +122,6 @@ void fill_function(Hca* hca, const PciPlace& place) {
   hca->link = function->link;
   hca->physical_function = function->physical_function;
 }
-
-}  // namespace
 
 std::optional<PciPlace> pci_place(const fs::path& ibdev_path, const fs::path& sysfs_root) {
   if (ibdev_path.empty()) return std::nullopt;

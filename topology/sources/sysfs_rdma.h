@@ -24,6 +24,9 @@ struct PciPlace {
 std::optional<PciPlace> pci_place(const std::filesystem::path& ibdev_path,
                                   const std::filesystem::path& sysfs_root = "/sys");
 
+// What sysfs tells of the function at that place: address, class, ids, link, physical function.
+void fill_function(Hca* hca, const PciPlace& place);
+
 // "0c42:a103:0055:62a2", the first digits the most significant; 0 where the text is no GUID.
 uint64_t parse_guid(const std::string& text);
 
