@@ -1,0 +1,54 @@
+// How long it takes to decide about a large machine: 16 GPUs, 32 HCA ports, 8 switches below each
+// of two sockets. build/tests/rails_bench
+#include <benchmark/benchmark.h>
+
+#include "topology/builder.h"
+#include "topology/rails.h"
+
+namespace gdr::topology {
+namespace {
+
+PciPosition below(int slot) {
+  PciPosition position;
+  uint8_t bus = static_cast<uint8_t>(16 * slot + 1);
+  for (uint8_t i = 0; i < 3; ++i) {
+    position.bridges.push_back(
+        Bridge{Bdf{0, static_cast<uint8_t>(bus + i), 0, 0}, 0x060400, {}, {}});
+  }
+  position.numa = slot / 8;
+  return position;
+}
+
+Machine large_machine() {
+  Machine machine;
+  for (int slot = 0; slot < 16; ++slot) {
+    Gpu gpu;
+    gpu.bdf = Bdf{1, static_cast<uint8_t>(slot), 0, 0};
+    gpu.at = attach(&machine, below(slot));
+    gpu.nvlinks = {NvLink{NvLink::To::kSwitch, std::nullopt, 18}};
+    machine.gpus.push_back(gpu);
+    Hca hca;
+    hca.name = "mlx5_" + std::to_string(slot);
+    hca.bdf = Bdf{2, static_cast<uint8_t>(slot), 0, 0};
+    hca.at = gpu.at;
+    hca.ports = {Port{1, Port::State::kActive, 400000, Port::LinkLayer::kInfiniBand},
+                 Port{2, Port::State::kActive, 400000, Port::LinkLayer::kInfiniBand}};
+    machine.hcas.push_back(hca);
+  }
+  return machine;
+}
+
+void decide(benchmark::State& state) {
+  Machine machine = large_machine();
+  for (auto _ : state) {
+    sort(&machine);
+    PathTable paths(machine);
+    benchmark::DoNotOptimize(plan_rails(machine, paths, {}));
+  }
+}
+BENCHMARK(decide)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace gdr::topology
+
+BENCHMARK_MAIN();
