@@ -29,6 +29,7 @@ Faults::Faults(Process& process) : process_(process) {
 void Faults::begin() {
   uint64_t none = 0;
   if (faults_.empty() || !begun_ns_.compare_exchange_strong(none, now_ns())) return;
+  (void)serve();  // what is due at 0 s has happened before anyone can look
   process_.engine().start();
   process_.engine().wake();
 }
