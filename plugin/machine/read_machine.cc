@@ -15,7 +15,7 @@ namespace {
 
 using topology::Machine;
 
-// hwloc, unless it is told to show another machine, or shows no GPU where sysfs has some.
+// Unless hwloc is told to show another machine.
 Result<Machine> read_by_hwloc(const topology::Selection& selection, const MachineSources& sources) {
   if (sources.sysfs_root != "/sys") return fail(Code::kUnsupported, "hwloc reads /sys only");
   if (std::getenv("HWLOC_FSROOT") != nullptr) {
@@ -24,17 +24,20 @@ Result<Machine> read_by_hwloc(const topology::Selection& selection, const Machin
   return topology::hwloc_live(selection);
 }
 
+// hwloc costs some 10 ms, sysfs less than one: on a machine without GPUs there is nothing to ask
+// it.
 Machine read_live(const topology::Selection& selection, const MachineSources& sources,
                   Notes* notes) {
+  Result<Machine> by_sysfs = topology::sysfs_machine(sources.sysfs_root, selection);
+  if (by_sysfs && by_sysfs->gpus.empty()) return std::move(*by_sysfs);
   Result<Machine> by_hwloc = read_by_hwloc(selection, sources);
   if (by_hwloc && !by_hwloc->gpus.empty()) return std::move(*by_hwloc);
-  Result<Machine> by_sysfs = topology::sysfs_machine(sources.sysfs_root, selection);
-  if (by_hwloc && (!by_sysfs || by_sysfs->gpus.empty())) return std::move(*by_hwloc);
   if (by_sysfs) {
     notes->remarks.push_back("the machine is read from sysfs alone: " +
                              (by_hwloc ? "hwloc shows no GPU" : by_hwloc.error().text));
     return std::move(*by_sysfs);
   }
+  if (by_hwloc) return std::move(*by_hwloc);
   notes->warnings.push_back("the machine's shape is not known, and rails are in order of names: " +
                             by_sysfs.error().text);
   return Machine{};
