@@ -32,8 +32,7 @@ struct ShutDown {
 using Session = std::unique_ptr<const nvml::Api, ShutDown>;
 
 Library open_library(LoadNvml load) {
-  int flags =
-      RTLD_NOW | RTLD_LOCAL | (load == LoadNvml::kOnlyIfLoaded ? RTLD_NOLOAD : RTLD_NODELETE);
+  int flags = RTLD_NOW | RTLD_LOCAL | (load == LoadNvml::kOnlyIfLoaded ? RTLD_NOLOAD : 0);
   return Library(dlopen("libnvidia-ml.so.1", flags));
 }
 
