@@ -40,8 +40,9 @@ std::string gpus_against_distance(const MachineView& view) {
 
 }  // namespace
 
-Rails::Rails(const config::Options& options, Discovery* discovery)
+Rails::Rails(config::Options options, Discovery* discovery)
     : merge_functions_(options.merge_functions), warn_cross_rail_(options.warn_cross_rail) {
+  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
   view_ = look(options, *discovery);
   choose(*discovery);
   if (devices_.empty()) {
@@ -55,8 +56,7 @@ Rails::Rails(const config::Options& options, Discovery* discovery)
   generate_topology(options);
 }
 
-MachineView Rails::look(config::Options options, const Discovery& discovery) {
-  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
+MachineView Rails::look(const config::Options& options, const Discovery& discovery) {
   Notes notes;
   topology::Machine machine = read_machine(options, &notes);
   for (const topology::Hca& hca : machine.hcas) {
@@ -85,7 +85,7 @@ void Rails::choose(const Discovery& discovery) {
 }
 
 void Rails::generate_topology(const config::Options& options) {
-  bool free = options.topology_file.empty() || is_dangling_topology(options.topology_file);
+  bool free = options.topology_file.empty();
   bool by_itself = options.rail_map.has_value() && is_flat(view_) && !may_have_c2c(view_.machine);
   if (!free || !(options.generate_topology || by_itself)) {
     std::string against = options.rail_map.has_value() ? gpus_against_distance(view_) : "";
@@ -107,11 +107,7 @@ void Rails::generate_topology(const config::Options& options) {
   }
   view_.machine = std::move(grouped);
   view_.paths = topology::PathTable(view_.machine);
-  for (size_t gpu = 0; gpu < view_.machine.gpus.size(); ++gpu) {
-    topology::GpuRails& own = view_.plan.gpus[gpu];
-    if (own.rails.empty()) continue;
-    own.path = view_.paths.gpu_hca(gpu, view_.plan.rails[own.rails[0]].port.hca);
-  }
+  topology::set_own_paths(view_.paths, &view_.plan);
 }
 
 void Rails::log() const {

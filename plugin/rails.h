@@ -23,7 +23,7 @@ class Rails {
  public:
   // Looks at the machine and decides. The discovered ports that are rails, in order of their
   // numbers, are devices() then. May set NCCL_TOPO_FILE.
-  Rails(const config::Options& options, Discovery* discovery);
+  Rails(config::Options options, Discovery* discovery);
 
   const std::vector<Device>& devices() const { return devices_; }
   const MachineView& view() const { return view_; }
@@ -40,7 +40,7 @@ class Rails {
   void check_rails(Connection& connection);
 
  private:
-  MachineView look(config::Options options, const Discovery& discovery);
+  MachineView look(const config::Options& options, const Discovery& discovery);
   void choose(const Discovery& discovery);
   void generate_topology(const config::Options& options);
   bool first_time(const std::string& what);

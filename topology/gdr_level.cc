@@ -84,4 +84,14 @@ Verdict gdr_verdict(const Machine& machine, const PathTable& paths, const GdrPol
   return Verdict{true, false, words + " is within " + level_text(policy)};
 }
 
+std::string to_string(const Verdict& verdict) {
+  return (verdict.direct ? "yes: " : "no: ") + verdict.reason;
+}
+
+Verdicts gdr_verdicts(const Machine& machine, const PathTable& paths, const GdrPolicy& policy,
+                      size_t gpu, size_t hca) {
+  return {gdr_verdict(machine, paths, policy, gpu, hca, Direction::kSend),
+          gdr_verdict(machine, paths, policy, gpu, hca, Direction::kReceive)};
+}
+
 }  // namespace gdr::topology

@@ -44,8 +44,18 @@ struct Verdict {
   std::string reason;    // "PIX is within PXB", "SYS is beyond NCCL_NET_GDR_LEVEL=PXB", ...
 };
 
+// "yes: PIX is within PXB", "no: ..."
+std::string to_string(const Verdict& verdict);
+
 // What NCCL will decide for this pair. What is not known of GPU or HCA is taken for the best.
 Verdict gdr_verdict(const Machine& machine, const PathTable& paths, const GdrPolicy& policy,
                     size_t gpu, size_t hca, Direction direction);
+
+struct Verdicts {
+  Verdict send;
+  Verdict receive;
+};
+Verdicts gdr_verdicts(const Machine& machine, const PathTable& paths, const GdrPolicy& policy,
+                      size_t gpu, size_t hca);
 
 }  // namespace gdr::topology

@@ -1,9 +1,7 @@
 #include "topology/rail_map.h"
 
-#include <algorithm>
 #include <charconv>
 #include <fstream>
-#include <sstream>
 
 namespace gdr::topology {
 namespace {

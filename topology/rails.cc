@@ -218,10 +218,7 @@ void assign(const PathTable& paths, RailPlan* plan) {
     std::erase_if(own.rails, [plan](int rail) { return !plan->rails[rail].usable; });
   }
   share_out_to_the_rest(paths, true, plan);
-  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
-    GpuRails& own = plan->gpus[gpu];
-    if (!own.rails.empty()) own.path = paths.gpu_hca(gpu, plan->rails[own.rails[0]].port.hca);
-  }
+  set_own_paths(paths, plan);
 }
 
 // --- The user's own map ---
@@ -258,9 +255,7 @@ Result<size_t> find_gpu(const Machine& machine, const RailMap::Entry& entry) {
 }
 
 int rail_at(const Machine& machine, PortRef ref, RailPlan* plan) {
-  for (size_t i = 0; i < plan->rails.size(); ++i) {
-    if (plan->rails[i].port == ref) return static_cast<int>(i);
-  }
+  if (int known = rail_of(*plan, ref); known >= 0) return known;
   int position = static_cast<int>(plan->rails.size());
   plan->rails.push_back(make_rail(machine, ref, position));
   return position;
@@ -288,9 +283,8 @@ Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, con
                              RailPlan plan) {
   if (Status status = apply_map(machine, map, &plan); !status) return forward_error(status);
   for (const Candidate& port : all_ports(machine, {})) {
-    bool is_rail = std::any_of(plan.rails.begin(), plan.rails.end(),
-                               [&](const Rail& rail) { return rail.port == port.ref; });
-    if (!is_rail) plan.others.push_back(NotARail{port.ref, "not in GDR_NCCL_RAIL_MAP"});
+    if (rail_of(plan, port.ref) >= 0) continue;
+    plan.others.push_back(NotARail{port.ref, "not in GDR_NCCL_RAIL_MAP"});
   }
   assign(paths, &plan);
   return plan;
@@ -310,6 +304,20 @@ Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
   number_rails(machine, ports, &plan);
   assign(paths, &plan);
   return plan;
+}
+
+int rail_of(const RailPlan& plan, PortRef port) {
+  for (size_t i = 0; i < plan.rails.size(); ++i) {
+    if (plan.rails[i].port == port) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+void set_own_paths(const PathTable& paths, RailPlan* plan) {
+  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
+    GpuRails& own = plan->gpus[gpu];
+    if (!own.rails.empty()) own.path = paths.gpu_hca(gpu, plan->rails[own.rails[0]].port.hca);
+  }
 }
 
 std::string port_name(const Machine& machine, PortRef port) {

@@ -57,6 +57,12 @@ struct RailOptions {
 Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
                             const RailOptions& options);
 
+// The rail of a port, as a position in RailPlan::rails; -1: none.
+int rail_of(const RailPlan& plan, PortRef port);
+
+// Sets the path of every GPU to its own rail.
+void set_own_paths(const PathTable& paths, RailPlan* plan);
+
 // "mlx5_0", or "mlx5_0:2" where the HCA has several ports.
 std::string port_name(const Machine& machine, PortRef port);
 // "mlx5_0:1" always.

@@ -6,9 +6,7 @@
 namespace gdr::plugin {
 namespace {
 
-using topology::Direction;
 using topology::Machine;
-using topology::Verdict;
 
 topology::GdrPolicy policy_of(const config::Options& options, Notes* notes) {
   topology::GdrPolicy policy;
@@ -48,13 +46,9 @@ topology::RailPlan make_plan(const Machine& machine, const topology::PathTable& 
 }
 
 std::string verdict_text(const MachineView& view, size_t gpu, size_t hca) {
-  auto verdict = [&](Direction direction) {
-    return topology::gdr_verdict(view.machine, view.paths, view.policy, gpu, hca, direction);
-  };
-  Verdict receive = verdict(Direction::kReceive), send = verdict(Direction::kSend);
-  auto words = [](const Verdict& one) { return (one.direct ? "yes: " : "no: ") + one.reason; };
-  if (receive.direct == send.direct) return "GPUDirect " + words(receive);
-  return "GPUDirect receive " + words(receive) + "; send " + words(send);
+  auto [send, receive] = topology::gdr_verdicts(view.machine, view.paths, view.policy, gpu, hca);
+  if (receive.direct == send.direct) return "GPUDirect " + to_string(receive);
+  return "GPUDirect receive " + to_string(receive) + "; send " + to_string(send);
 }
 
 std::string gpu_line(const MachineView& view, size_t index) {

@@ -24,8 +24,8 @@ Result<Machine> read_by_hwloc(const topology::Selection& selection, const Machin
   return topology::hwloc_live(selection);
 }
 
-// hwloc costs some 10 ms, sysfs less than one: on a machine without GPUs there is nothing to ask
-// it.
+// hwloc costs some 10 ms, sysfs less than one: on a machine without GPUs there is nothing
+// to ask it.
 Machine read_live(const topology::Selection& selection, const MachineSources& sources,
                   Notes* notes) {
   Result<Machine> by_sysfs = topology::sysfs_machine(sources.sysfs_root, selection);
@@ -51,9 +51,11 @@ topology::Attachment attach(Machine* machine, const std::filesystem::path& link)
 
 // NCCL adds to the file's machine what the file does not have, and leaves out GPUs that are not
 // there. Where nothing is known of the machine itself (no /sys), the file stands alone.
-void reconcile_gpus(Machine* machine, const Machine& live,
+void reconcile_gpus(Machine* machine, const topology::Selection& selection,
                     const std::filesystem::path& sysfs_root) {
-  if (live.gpus.empty()) return;
+  Result<Machine> sysfs = topology::sysfs_machine(sysfs_root, selection);
+  if (!sysfs || sysfs->gpus.empty()) return;
+  const Machine& live = *sysfs;
   auto has = [](const Machine& one, const topology::Bdf& bdf) {
     return std::any_of(one.gpus.begin(), one.gpus.end(),
                        [&](const topology::Gpu& gpu) { return gpu.bdf == bdf; });
@@ -79,23 +81,19 @@ topology::Selection selection_of(const config::Options& options) {
 
 Machine read_machine(const config::Options& options, Notes* notes, const MachineSources& sources) {
   topology::Selection selection = selection_of(options);
-  Notes live_notes;
-  Machine live = read_live(selection, sources, &live_notes);
   std::error_code ignored;
   bool by_default = options.topology_file.empty();
   std::string file = by_default ? sources.default_topology_file : options.topology_file;
   if (by_default && !std::filesystem::exists(file, ignored)) {
-    *notes = std::move(live_notes);
-    return live;
+    return read_live(selection, sources, notes);
   }
   Result<Machine> machine = topology::nccl_xml(file, selection);
   if (!machine) {
-    *notes = std::move(live_notes);
     notes->warnings.push_back("rails are by the machine itself, not by NCCL's topology file: " +
                               machine.error().text);
-    return live;
+    return read_live(selection, sources, notes);
   }
-  reconcile_gpus(&*machine, live, sources.sysfs_root);
+  reconcile_gpus(&*machine, selection, sources.sysfs_root);
   topology::sort(&*machine);
   return std::move(*machine);
 }

@@ -75,7 +75,7 @@ Json gpu_rail_json(const View& view, size_t gpu, int position) {
   std::string share = expected_share(display);
   Verdicts verdicts = verdicts_of(view, gpu, hca);
   return {{"rail", rail.id},
-          {"port", hca_port_text(view.machine, rail.port)},
+          {"port", port_label(view.machine, rail.port)},
           {"path", to_string(view.paths.gpu_hca(gpu, hca))},
           {"display", display},
           {"expected_share", share == "-" ? Json(nullptr) : Json(share)},
@@ -166,16 +166,15 @@ Json rail_json(const View& view, size_t position) {
   const Rail& rail = view.plan.rails[position];
   return {{"rail", rail.id},
           {"hca", rail.port.hca},
-          {"port", hca_port_text(view.machine, rail.port)},
+          {"port", port_label(view.machine, rail.port)},
           {"usable", rail.usable},
           {"why_not", rail.usable ? Json(nullptr) : Json(rail.why_not)},
           {"gpus", gpus_of_rail(view.plan, position)}};
 }
 
 Json not_a_rail_json(const Machine& machine, const NotARail& other) {
-  return {{"hca", other.port.hca},
-          {"port", hca_port_text(machine, other.port)},
-          {"reason", other.reason}};
+  return {
+      {"hca", other.port.hca}, {"port", port_label(machine, other.port)}, {"reason", other.reason}};
 }
 
 Json policy_json(const GdrPolicy& policy) {

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
+
+#include "topology/cpu_mask.h"
 
 namespace gdr::topology {
 namespace {
@@ -29,25 +30,6 @@ bool is_printable(std::string_view character) {
   if (first == 0xc2) return second >= 0xa0;  // C1 controls
   if (first == 0xef && second == 0xbf) return static_cast<unsigned char>(character[2]) < 0xbe;
   return first >= 0x20 && first != 0x7f;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// Appends CPUs of one group of 32 (its digits, the greatest first); false where it cannot be read.
-bool read_group(std::string_view group, int first_cpu, std::vector<int>* cpus) {
-  if (group.empty() || group.size() > 8) return false;
-  for (size_t i = 0; i < group.size(); ++i) {
-    int digit = hex_digit(group[group.size() - 1 - i]);
-    if (digit < 0) return false;
-    for (int bit = 0; bit < 4; ++bit) {
-      if ((digit >> bit) & 1) cpus->push_back(first_cpu + static_cast<int>(i) * 4 + bit);
-    }
-  }
-  return true;
 }
 
 int links_to(const Gpu& from, NvLink::To to, const Bdf* gpu) {
@@ -105,14 +87,9 @@ std::string pci_link_text(const PciLink& link) {
 }
 
 std::string cpu_list(std::string_view mask) {
-  std::vector<int> cpus;
-  for (int first = 0;; first += 32) {
-    size_t comma = mask.rfind(',');
-    size_t begin = comma == std::string_view::npos ? 0 : comma + 1;
-    if (!read_group(mask.substr(begin), first, &cpus)) return "N/A";
-    if (begin == 0) break;
-    mask = mask.substr(0, comma);
-  }
+  auto parsed = cpus_in(mask);
+  if (!parsed) return "N/A";
+  const std::vector<int>& cpus = *parsed;
   std::string list;
   for (size_t i = 0; i < cpus.size();) {
     size_t end = i + 1;
@@ -131,11 +108,6 @@ std::string numa_text(const Machine& machine, const Attachment& at) {
 }
 
 std::string address_text(const Hca& hca) { return hca.bdf ? hca.bdf->to_string() : "N/A"; }
-
-std::string hca_port_text(const Machine& machine, PortRef port) {
-  const Hca& hca = machine.hcas[port.hca];
-  return fmt::format("{}:{}", hca.name, hca.ports[port.port].number);
-}
 
 std::string host_bridge_text(const Machine& machine, int host_bridge) {
   if (host_bridge < 0) return "";
@@ -174,14 +146,7 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
 }
 
 Verdicts verdicts_of(const View& view, size_t gpu, size_t hca) {
-  auto verdict = [&](Direction direction) {
-    return gdr_verdict(view.machine, view.paths, view.policy, gpu, hca, direction);
-  };
-  return {verdict(Direction::kSend), verdict(Direction::kReceive)};
-}
-
-std::string verdict_text(const Verdict& verdict) {
-  return (verdict.direct ? "yes: " : "no: ") + verdict.reason;
+  return gdr_verdicts(view.machine, view.paths, view.policy, gpu, hca);
 }
 
 }  // namespace gdr::topology

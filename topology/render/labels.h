@@ -21,9 +21,8 @@ std::string pci_link_text(const PciLink& link);  // "32 GT/s x16"; "" where not 
 // cannot be read.
 std::string cpu_list(std::string_view mask);
 
-std::string numa_text(const Machine& machine, const Attachment& at);  // "1", "N/A"
-std::string address_text(const Hca& hca);                             // "N/A" for none
-std::string hca_port_text(const Machine& machine, PortRef port);  // "mlx5_0:1", always with port
+std::string numa_text(const Machine& machine, const Attachment& at);    // "1", "N/A"
+std::string address_text(const Hca& hca);                               // "N/A" for none
 std::string host_bridge_text(const Machine& machine, int host_bridge);  // "0000:17"; "" for none
 
 // Cells of the matrix. NVLink is "NV18" where the number of links is known.
@@ -34,11 +33,6 @@ std::string hca_hca_text(const View& view, size_t a, size_t b);
 // GPUs that a rail (position in RailPlan::rails) serves.
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 
-struct Verdicts {
-  Verdict send;
-  Verdict receive;
-};
 Verdicts verdicts_of(const View& view, size_t gpu, size_t hca);
-std::string verdict_text(const Verdict& verdict);  // "yes: PIX is within PXB"
 
 }  // namespace gdr::topology

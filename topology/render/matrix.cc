@@ -103,8 +103,8 @@ std::string rails_text(const View& view) {
     const Port& port = hca.ports[rail.port.port];
     std::string gpus = joined_gpus(view.plan, i);
     if (!rail.usable) gpus += ": " + rail.why_not;
-    rows.push_back({std::to_string(rail.id), hca_port_text(view.machine, rail.port),
-                    address_text(hca), numa_text(view.machine, hca.at), speed_text(port.speed_mbps),
+    rows.push_back({std::to_string(rail.id), port_label(view.machine, rail.port), address_text(hca),
+                    numa_text(view.machine, hca.at), speed_text(port.speed_mbps),
                     state_text(port.state), gpus});
   }
   return "\nRails\n" + aligned(rows, kIndent);
@@ -114,7 +114,7 @@ std::string others_text(const View& view) {
   if (view.plan.others.empty()) return "";
   std::vector<TextRow> rows;
   for (const NotARail& other : view.plan.others) {
-    rows.push_back({hca_port_text(view.machine, other.port), other.reason});
+    rows.push_back({port_label(view.machine, other.port), other.reason});
   }
   return "\nNot rails\n" + aligned(rows, kIndent);
 }
@@ -134,8 +134,8 @@ TextRow gpu_row(const View& view, size_t gpu) {
   int hca = view.plan.rails[own.rails.front()].port.hca;
   std::string path = gpu_hca_text(view, gpu, hca);
   Verdicts verdicts = verdicts_of(view, gpu, hca);
-  std::string receive = verdict_text(verdicts.receive);
-  std::string send = verdict_text(verdicts.send);
+  std::string receive = to_string(verdicts.receive);
+  std::string send = to_string(verdicts.send);
   if (send == receive) send = verdicts.send.direct ? "yes: likewise" : "no: likewise";
   row.insert(row.end(), {rails, path, expected_share(path), receive, send});
   return row;

@@ -35,13 +35,6 @@ std::vector<RailPair> rail_pairs(const View& view) {
   return pairs;
 }
 
-int rail_of(const RailPlan& plan, PortRef port) {
-  for (size_t i = 0; i < plan.rails.size(); ++i) {
-    if (plan.rails[i].port == port) return static_cast<int>(i);
-  }
-  return -1;
-}
-
 std::string gpu_colour(const RailPlan& plan, size_t gpu) {
   const std::vector<int>& rails = plan.gpus[gpu].rails;
   return rails.empty() ? kGrey : rail_colour(rails.front());

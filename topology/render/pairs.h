@@ -18,8 +18,6 @@ struct RailPair {
 
 std::vector<RailPair> rail_pairs(const View& view);  // by rail, then GPU
 
-// The rail of a port, as a position in RailPlan::rails; -1: none.
-int rail_of(const RailPlan& plan, PortRef port);
 // Colours of a GPU's own rail, and of an HCA's first rail; grey for those without.
 std::string gpu_colour(const RailPlan& plan, size_t gpu);
 std::string hca_colour(const View& view, size_t hca);

@@ -40,7 +40,7 @@ std::vector<Row> rows_of(const View& view) {
             "",
             "-",
             rail.usable ? "no GPU uses it" : rail.why_not};
-    row.port = hca_port_text(view.machine, rail.port);
+    row.port = port_label(view.machine, rail.port);
     if (pair == pairs.end() || pair->rail != i) rows.push_back(row);
     for (; pair != pairs.end() && pair->rail == i; ++pair) {
       row.gpu = fmt::format("GPU{}", pair->gpu);
@@ -51,7 +51,7 @@ std::vector<Row> rows_of(const View& view) {
     }
   }
   for (const NotARail& other : plan.others) {
-    rows.push_back(Row{kGrey, false, false, "no rail", "-", hca_port_text(view.machine, other.port),
+    rows.push_back(Row{kGrey, false, false, "no rail", "-", port_label(view.machine, other.port),
                        "-", other.reason});
   }
   return rows;

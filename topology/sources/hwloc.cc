@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint16_t kNvidia = 0x10de;
 constexpr unsigned kOtherBridge = 0x0680;  // PCI class of an NVSwitch
 
 std::string info(hwloc_obj_t object, const char* name) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "topology/builder.h"
+#include "topology/cpu_mask.h"
 #include "topology/sources/sysfs_files.h"
 #include "topology/sources/sysfs_rdma.h"
 
@@ -35,22 +36,6 @@ std::map<int, fs::path> numbered(const fs::path& folder, const std::string& pref
   return found;
 }
 
-// The bits of "00000000,0000ffff".
-std::vector<int> cpus_in(const std::string& mask) {
-  std::vector<int> cpus;
-  int bit = 0;
-  for (auto digit = mask.rbegin(); digit != mask.rend(); ++digit) {
-    if (*digit == ',') continue;
-    int value = 0;
-    if (std::from_chars(&*digit, &*digit + 1, value, 16).ec != std::errc()) return {};
-    for (int i = 0; i < 4; ++i) {
-      if ((value >> i & 1) != 0) cpus.push_back(bit + i);
-    }
-    bit += 4;
-  }
-  return cpus;
-}
-
 // The package of each CPU, as the operating system numbers both.
 std::map<int, int> packages_of_cpus(const fs::path& sysfs) {
   std::map<int, int> packages;
@@ -75,7 +60,7 @@ void add_nodes(Machine* machine, const fs::path& sysfs) {
   for (auto [cpu, package] : packages) (void)package_index(machine, package);
   for (const auto& [id, folder] : numbered(sysfs / "devices" / "system" / "node", "node")) {
     std::string mask = first_line(folder / "cpumap");
-    std::vector<int> cpus = cpus_in(mask);
+    std::vector<int> cpus = cpus_in(mask).value_or(std::vector<int>{});
     if (cpus.empty()) continue;
     NumaNode& node = machine->numa_nodes[numa_index(machine, id)];
     node.cpus = mask;
