@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "tests/conformance/run_tool.h"
 
@@ -21,6 +22,9 @@ struct Sides {
   const char* first;
   const char* second;
 };
+
+// The tests' names.
+void PrintTo(const Sides& sides, std::ostream* stream) { *stream << sides.memory; }
 
 class EverySides : public testing::TestWithParam<Sides> {};
 
