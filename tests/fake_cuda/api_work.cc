@@ -58,8 +58,8 @@ void enqueue(cuda::Stream stream, std::function<void()> operation) {
   stream->enqueue(std::move(operation));
 }
 
-// A GPU's memory is ordered by streams, and by what travels between processes, which ThreadSanitizer
-// cannot see; host memory stays checked.
+// A GPU's memory is ordered by streams, and by what travels between processes, which
+// ThreadSanitizer cannot see; host memory stays checked.
 void copy(const Side& to, const Side& from, size_t bytes) {
   bool reads = from.on_gpu && AnnotateIgnoreReadsBegin != nullptr;
   bool writes = to.on_gpu && AnnotateIgnoreWritesBegin != nullptr;
