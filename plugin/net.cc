@@ -161,11 +161,11 @@ ncclResult_t listen(int device, void* handle, void** listen_comm) {
   if (handle == nullptr || listen_comm == nullptr) return refuse("listen", "a null pointer");
   if (transport() == nullptr) return not_initialised("listen");
   *listen_comm = nullptr;
+  if (Status status = rails().check_device(device); !status) return warn("listen", status.error());
   Result<std::unique_ptr<Listener>> listener = transport()->listen(device);
   if (!listener) return warn("listen", listener.error());
   (*listener)->write_handle(static_cast<wire::Handle*>(handle));
   *listen_comm = listener->release();
-  rails().check_device(device);
   return abi::ncclSuccess;
 }
 
@@ -178,7 +178,9 @@ ncclResult_t connect(int device, void* handle, void** send_comm) {
   if (!comm) return warn("connect", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
   GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
-  rails().check_device(device);
+  if (Status status = rails().check_device(device); !status) {
+    return warn("connect", status.error());
+  }
   rails().check_rails((*comm)->connection());
   *send_comm = static_cast<Comm*>(comm->release());
   return abi::ncclSuccess;

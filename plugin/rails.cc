@@ -12,6 +12,7 @@
 #include "topology/render/nccl_xml_writer.h"
 #include "transport/connection.h"
 #include "transport/gpu/peermem.h"
+#include "transport/registrar.h"
 
 namespace gdr::plugin {
 namespace {
@@ -41,7 +42,9 @@ std::string gpus_against_distance(const MachineView& view) {
 }  // namespace
 
 Rails::Rails(config::Options options, Discovery* discovery)
-    : merge_functions_(options.merge_functions), warn_cross_rail_(options.warn_cross_rail) {
+    : merge_functions_(options.merge_functions),
+      warn_cross_rail_(options.warn_cross_rail),
+      strict_(options.strict) {
   if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
   view_ = look(options, *discovery);
   choose(*discovery);
@@ -130,28 +133,39 @@ bool Rails::first_time(const std::string& what) {
   return said_.insert(what).second;
 }
 
-void Rails::check_device(int device) {
-  if (device < 0 || static_cast<size_t>(device) >= devices_.size()) return;
+Status Rails::check_device(int device) {
+  if (device < 0 || static_cast<size_t>(device) >= devices_.size()) return {};
   int gpu = current_gpu(view_.machine);
-  if (gpu < 0) return;
+  if (gpu < 0) return {};
   const Device& chosen = devices_[device];
   topology::PortRef port = find_port(view_.machine, chosen.hca->name(), chosen.port);
   size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
   topology::Verdict verdict = topology::gdr_verdict(view_.machine, view_.paths, view_.policy, index,
                                                     hca, Direction::kReceive);
-  std::string who = "GPU" + std::to_string(gpu) + " uses " +
-                    topology::port_label(view_.machine, port) + " without GPUDirect RDMA: ";
-  if (verdict.direct || !first_time(who)) return;
+  if (verdict.direct) return {};
+  std::string text = "GPU" + std::to_string(gpu) + " uses " +
+                     topology::port_label(view_.machine, port) +
+                     " without GPUDirect RDMA, through host memory: " + verdict.reason;
   // A user who set the level knows; one who did not may lose half of the bandwidth without a word.
-  bool warn = verdict.too_far && !view_.policy.level.has_value() && view_.machine.gpu_links_known;
-  if (warn) {
-    GDR_WARN(
-        "%s%s. NCCL_NET_GDR_LEVEL=%s would allow it; an HCA under the GPU's own switch is "
-        "faster",
-        who.c_str(), verdict.reason.c_str(), topology::to_string(view_.paths.gpu_hca(index, hca)));
-  } else {
-    GDR_INFO(log::kInit | log::kNet, "%s%s", who.c_str(), verdict.reason.c_str());
+  bool warn = strict_ || !verdict.too_far ||
+              (!view_.policy.level.has_value() && view_.machine.gpu_links_known);
+  if (verdict.too_far) {
+    text += std::string(". NCCL_NET_GDR_LEVEL=") +
+            topology::to_string(view_.paths.gpu_hca(index, hca)) +
+            " would allow it; an HCA under the GPU's own switch is faster";
+  } else if (!view_.machine.hcas[hca].gpudirect.value_or(true)) {
+    text += ". " + why_not_direct(*chosen.hca);
   }
+  if (strict_ && !verdict.too_far) {
+    return fail(Code::kSystem, text + ". GDR_NCCL_STRICT=1 forbids that");
+  }
+  if (!first_time(text)) return {};
+  if (warn) {
+    GDR_WARN("%s", text.c_str());
+  } else {
+    GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
+  }
+  return {};
 }
 
 std::string Rails::reported_path(const topology::PciPlace& place) const {

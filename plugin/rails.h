@@ -34,8 +34,9 @@ class Rails {
   // The map for the log, once.
   void log() const;
   // NCCL asked for this device from the calling thread, whose GPU is the current CUDA device's:
-  // says once where they are too far apart for GPUDirect. Thread-safe.
-  void check_device(int device);
+  // says once where there is no GPUDirect between them, which GDR_NCCL_STRICT makes an error unless
+  // it is for their distance, since NCCL also tries devices that it will not use. Thread-safe.
+  Status check_device(int device);
   // Says once where the two ends are on different rails. Thread-safe.
   void check_rails(Connection& connection);
 
@@ -51,6 +52,7 @@ class Rails {
   std::set<topology::Bdf> in_file_;  // HCAs that NCCL's topology file has
   bool merge_functions_;
   bool warn_cross_rail_;
+  bool strict_;
   std::mutex mutex_;  // guards said_
   std::set<std::string> said_;
 };

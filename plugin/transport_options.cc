@@ -29,6 +29,13 @@ Result<TransportOptions> make_transport_options(const config::Options& options) 
   transport.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   transport.relaxed_ordering = options.relaxed_ordering != 0;
   transport.flush_disabled = options.flush_disable;
+  transport.gpu_memory = options.gpu_memory;
+  transport.gpu_memory.dmabuf = options.gpu_memory.dmabuf && options.dmabuf_enable;
+  transport.strict = options.strict;
+  if (options.gpudirect_limit >= 0) {
+    transport.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);
+  }
+  transport.staging_bytes = static_cast<size_t>(options.staging_mib) << 20;
   transport.watchdog_seconds = options.watchdog_seconds;
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;

@@ -8,6 +8,7 @@
 
 #include "transport/peer_link.h"
 #include "transport/rail.h"
+#include "transport/staging.h"
 #include "transport/watcher.h"
 
 namespace gdr {
@@ -34,6 +35,7 @@ class Connection {
   std::vector<Rail>& rails() { return rails_; }
   const wire::EndPoint& peer() const { return peer_; }
   PeerLink& link() { return *link_; }
+  CopyStreams& copy_streams() { return *copy_streams_; }
   int queue_pair_count() const;
   // QP i of the connection: rail i % rails, QP i / rails of that rail.
   const QueuePair& queue_pair(int index) const;
@@ -56,6 +58,7 @@ class Connection {
   uint32_t first_psn_;
   wire::EndPoint peer_{};
   std::shared_ptr<PeerLink> link_;
+  std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();
   bool surfaced_ = false;
 };
 

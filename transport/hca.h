@@ -28,7 +28,7 @@ class Hca {
   int max_cq_entries() const { return max_cq_entries_; }
   // The kernel and the library accept dma-buf registrations on this device.
   bool supports_dmabuf() const { return supports_dmabuf_; }
-  RegistrationCache& registrations() { return *registrations_; }
+  RegistrationCache& registrations() const { return *registrations_; }
 
  private:
   Hca() = default;

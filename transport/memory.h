@@ -4,14 +4,25 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "base/result.h"
 #include "transport/hca.h"
+#include "transport/staging.h"
 #include "transport/wire.h"
 
 namespace gdr {
+
+// What is to be registered.
+struct MemoryRegion {
+  void* address;
+  size_t bytes;
+  bool cuda = false;   // GPU memory
+  int dmabuf_fd = -1;  // -1: none given
+  uint64_t dmabuf_offset = 0;
+};
 
 // What regMr returns: the registrations of one buffer on the rails of one comm.
 struct MemoryHandle {
@@ -20,13 +31,28 @@ struct MemoryHandle {
     uint32_t rkey = 0;
   };
   std::array<RailKeys, wire::kMaxRails> keys{};
-  bool host = true;  // the CPU may read it (inline sends)
+  bool host = true;    // the CPU may read it (inline sends)
+  bool direct = true;  // the HCAs reach the memory itself, by `keys`
+  // Larger messages are sent by way of `staging`.
+  size_t direct_at_most = std::numeric_limits<size_t>::max();
+  std::unique_ptr<Staging> staging;
+  std::array<RailKeys, wire::kMaxRails> staging_keys{};  // of what stands in for it
   std::vector<std::pair<std::shared_ptr<Hca>, ibv_mr*>> registrations;
+
+  void add(size_t rail, const std::shared_ptr<Hca>& hca, ibv_mr* mr) {
+    registrations.emplace_back(hca, mr);
+    keys[rail] = RailKeys{mr->lkey, mr->rkey};
+  }
+  void add_staging(size_t rail, const std::shared_ptr<Hca>& hca, ibv_mr* mr) {
+    registrations.emplace_back(hca, mr);
+    staging_keys[rail] = RailKeys{mr->lkey, mr->rkey};
+  }
 
   MemoryHandle() = default;
   MemoryHandle(const MemoryHandle&) = delete;
   MemoryHandle& operator=(const MemoryHandle&) = delete;
   ~MemoryHandle() {
+    if (staging != nullptr) staging->finish();
     for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
   }
 };

@@ -11,6 +11,7 @@
 
 #include "transport/select/gid_selection.h"
 #include "transport/select/hca_filter.h"
+#include "transport/select/memory_ways.h"
 
 namespace gdr {
 
@@ -29,7 +30,11 @@ struct TransportOptions {
   size_t adaptive_routing_threshold = 8192;  // bytes; above, the end is told separately
   bool relaxed_ordering = true;              // where the verbs library can ask for it
   bool flush_disabled = false;
-  int watchdog_seconds = 60;  // 0 is off
+  MemoryWays gpu_memory;
+  bool strict = false;                     // GPU memory that would be staged is an error
+  std::optional<size_t> gpudirect_limit;   // bytes; larger sends are staged
+  size_t staging_bytes = size_t{4} << 30;  // the most page-locked memory that staging may take
+  int watchdog_seconds = 60;               // 0 is off
 
   // Address that listeners bind to and name in their handles.
   std::string interface_name;

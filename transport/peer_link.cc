@@ -7,6 +7,13 @@
 namespace gdr {
 namespace {
 
+// Seen for longer than a moment, that is the cause.
+constexpr char kInDriver[] =
+    ", its thread inside a copy call of the CUDA driver: perhaps another thread of the process "
+    "waits "
+    "there (cudaFree, cudaHostRegister, loading a module) for the kernel of this very collective; "
+    "GPUDirect, or no such call while collectives run, avoids it";
+
 // Completions of what the peer sent before it went may still be unread in our CQ.
 constexpr std::chrono::milliseconds kGrace{500};
 
@@ -111,7 +118,8 @@ void PeerLink::check_progress(std::chrono::seconds watchdog) {
 std::string PeerLink::state_text() const {
   return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
-         (failed() ? " failed: " + failure().text : "");
+         (failed() ? " failed: " + failure().text : "") +
+         (in_driver_.load(std::memory_order_relaxed) ? kInDriver : "");
 }
 
 }  // namespace gdr

@@ -28,6 +28,19 @@ class PeerLink {
   // Relaxed: the watcher only wants to see that they move.
   void count_posted() { bump(posted_); }
   void count_completed() { bump(completed_); }
+  // While it lives, the comm's thread may be inside a call of the CUDA driver.
+  class InDriver {
+   public:
+    explicit InDriver(PeerLink& link) : flag_(link.in_driver_) {
+      flag_.store(true, std::memory_order_relaxed);
+    }
+    ~InDriver() { flag_.store(false, std::memory_order_relaxed); }
+    InDriver(const InDriver&) = delete;
+    InDriver& operator=(const InDriver&) = delete;
+
+   private:
+    std::atomic<bool>& flag_;
+  };
 
   // ---- any thread
   // The first error stays. Tells the peer when `tell_peer`.
@@ -61,6 +74,7 @@ class PeerLink {
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
+  std::atomic<bool> in_driver_{false};
 
   mutable std::mutex mutex_;  // guards channel_'s sending side and failure_
   FrameChannel channel_;

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gdr {
 namespace {
 
@@ -13,6 +15,8 @@ constexpr int kPollBatch = 8;
 
 // Each arriving share takes one receive of its QP. At most kReceives groups of kMaxGroup messages
 // are under way, and a QP carries at most one share of each; the rest lets refills be batched.
+// Large staged messages have more shares: should they ever exceed this, the sender waits and tries
+// again.
 constexpr int kRefill = 64;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 
@@ -34,6 +38,12 @@ constexpr char kUnexpectedData[] = "data arrived for a receive that is not poste
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
     : Comm(std::move(options), watcher) {}
+
+ReceiveComm::~ReceiveComm() {
+  if (staged_bytes_ == 0) return;
+  GDR_INFO(log::kNet, "%s: received %llu bytes by way of host memory", connection_.text().c_str(),
+           static_cast<unsigned long long>(staged_bytes_));
+}
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
@@ -99,7 +109,8 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   *request = nullptr;
   if (unconfirmed_ >= kClearToSendDepth - kWritesPerAnnouncement) return progress();
   for (int i = 0; i < count; ++i) {
-    if (slots_[wire::slot_of(head_ + i)] != nullptr) return progress();
+    const uint32_t slot = wire::slot_of(head_ + i);
+    if (slots_[slot] != nullptr || staged_[slot].request != nullptr) return progress();
   }
   if (connection_.failed()) [[unlikely]]
     return false;
@@ -110,6 +121,7 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->buffers = static_cast<uint8_t>(count);
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
+  taken->staged = 0;
   for (int i = 0; i < count; ++i) {
     taken->shares_seen[i] = 0;
     taken->bytes[i] = 0;
@@ -117,9 +129,20 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
     const uint32_t slot = wire::slot_of(head_ + i);
     slots_[slot] = taken;
     wire::ClearToSend& entry = tables_->ring[slot];
+    const MemoryHandle& memory = *buffers[i].memory;
     entry.address = reinterpret_cast<uint64_t>(buffers[i].data);
     entry.bytes = buffers[i].bytes;
-    entry.rkey[0] = buffers[i].memory->keys[0].rkey;
+    entry.rkey[0] = memory.keys[0].rkey;
+    entry.in_shares = 0;
+    if (!memory.direct) [[unlikely]] {
+      std::byte* host = memory.staging->host(buffers[i].data);
+      taken->staged |= static_cast<uint8_t>(1u << i);
+      staged_[slot] = {
+          taken, host, static_cast<std::byte*>(buffers[i].data), memory.staging->stream(), 0, 0};
+      entry.address = reinterpret_cast<uint64_t>(host);
+      entry.rkey[0] = memory.staging_keys[0].rkey;
+      entry.in_shares = 1;
+    }
     entry.tag = buffers[i].tag;
     entry.group = static_cast<uint16_t>(count);
     entry.sequence = connection_.peer().sequence_base + head_ + i;
@@ -174,7 +197,9 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   if (!flush_.has_value()) return true;
   int last = count - 1;
   while (last >= 0 && buffers[last].bytes == 0) --last;
-  if (last < 0 || buffers[last].memory->host) return true;
+  const bool in_host_memory =
+      last < 0 || buffers[last].memory->host || !buffers[last].memory->direct;
+  if (in_host_memory) return true;  // what is staged is in place when its receive is complete
   Request* taken = flushes_.take();
   if (taken == nullptr) {
     // Null would say that there is nothing to wait for.
@@ -199,6 +224,8 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
 }
 
 bool ReceiveComm::progress() {
+  if (copying_begin_ != copying_end_ && !finish_copies()) [[unlikely]]
+    return false;
   for (Rail& rail : connection_.rails()) {
     ibv_wc completions[kPollBatch];
     int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
@@ -241,21 +268,63 @@ bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   if (wire::lap_of(request->first + buffer) != imm.lap) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
-  if (bytes > request->capacity[buffer] || imm.shares > queue_pairs_.size()) {
+  const size_t shares_at_most = std::max<size_t>(queue_pairs_.size(), wire::kSharesAtMost);
+  if (bytes > request->capacity[buffer] || imm.shares > shares_at_most) {
     return fail_protocol("more data arrived than the receive has room for");
   }
-  if (++request->shares_seen[buffer] == imm.shares) {
-    slots_[imm.slot] = nullptr;
-    if (--request->pending == 0) {
-      connection_.link().count_completed();
-      --open_;
-      if (!announce()) return false;
-    }
+  const bool complete = ++request->shares_seen[buffer] == imm.shares;
+  if (complete) slots_[imm.slot] = nullptr;
+  if ((request->staged >> buffer & 1) != 0) [[unlikely]] {
+    if (!copy_on(imm.slot, bytes)) return false;
+    if (complete) copying_[copying_end_++ % wire::kSlots] = static_cast<uint16_t>(imm.slot);
+  } else if (complete && !finish_buffer(request)) {
+    return false;
   }
   int qp = static_cast<int>(wc.wr_id);
   if (++consumed_[qp] == kRefill) {
     consumed_[qp] = 0;
     if (!post_receives(qp, kRefill)) return fail_protocol("refilling the receive queue failed");
+  }
+  return true;
+}
+
+bool ReceiveComm::finish_buffer(Request* request) {
+  if (--request->pending > 0) return true;
+  connection_.link().count_completed();
+  --open_;
+  return announce();
+}
+
+// Shares of a staged buffer arrive in order: what is new follows what has been copied.
+bool ReceiveComm::copy_on(uint32_t slot, uint64_t bytes) {
+  StagedBuffer& staged = staged_[slot];
+  if (bytes == staged.copied) return true;
+  if (bytes < staged.copied) return fail_protocol("a message became shorter while it arrived");
+  PeerLink::InDriver in_driver(connection_.link());
+  Result<uint64_t> ticket = staged.stream->copy(staged.gpu + staged.copied,
+                                                staged.host + staged.copied, bytes - staged.copied);
+  if (!ticket) [[unlikely]] {
+    connection_.fail(ticket.error().code, ticket.error().text);
+    return false;
+  }
+  staged_bytes_ += bytes - staged.copied;
+  staged.copied = bytes;
+  staged.ticket = *ticket;
+  return true;
+}
+
+bool ReceiveComm::finish_copies() {
+  PeerLink::InDriver in_driver(connection_.link());
+  for (; copying_begin_ != copying_end_; ++copying_begin_) {
+    StagedBuffer& staged = staged_[copying_[copying_begin_ % wire::kSlots]];
+    Result<bool> done = staged.stream->done(staged.ticket);
+    if (!done) [[unlikely]] {
+      connection_.fail(done.error().code, done.error().text);
+      return false;
+    }
+    if (!*done) return true;
+    Request* request = std::exchange(staged.request, nullptr);
+    if (!finish_buffer(request)) return false;
   }
   return true;
 }

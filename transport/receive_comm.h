@@ -30,6 +30,8 @@ class ReceiveComm : public Comm {
       const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
       int qps);
 
+  ~ReceiveComm();
+
   wire::EndPoint end_point(const wire::Secret& secret) const;
   // Takes the sender's kHello; afterwards data may arrive.
   Status connect(const wire::EndPoint& sender);
@@ -44,6 +46,16 @@ class ReceiveComm : public Comm {
   void release(Request* request);
 
  private:
+  // A staged buffer: where its bytes arrive, and where they belong.
+  struct StagedBuffer {
+    Request* request;  // null: free
+    const std::byte* host;
+    std::byte* gpu;
+    gpu::CopyStream* stream;
+    uint64_t copied;  // bytes whose copy is launched
+    uint64_t ticket;  // of the last copy
+  };
+
   ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
   Status post_all_receives();
   bool post_receives(int qp, int count);
@@ -51,6 +63,9 @@ class ReceiveComm : public Comm {
   bool post_clear_to_send(uint64_t first, uint64_t end);
   bool on_completion(const ibv_wc& wc);
   bool on_arrival(const ibv_wc& wc);
+  bool finish_buffer(Request* request);
+  bool copy_on(uint32_t slot, uint64_t bytes);
+  bool finish_copies();
   bool fail_protocol(const char* what);
 
   RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
@@ -63,6 +78,12 @@ class ReceiveComm : public Comm {
   int waiting_ = 0;            // grouped receives not told yet
   int unconfirmed_ = 0;        // clear-to-send writes not yet known to be complete
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
+  std::array<StagedBuffer, wire::kSlots> staged_{};
+  // Slots of staged buffers that have arrived and are being copied, oldest first; indices count up.
+  std::array<uint16_t, wire::kSlots> copying_;
+  uint32_t copying_begin_ = 0;
+  uint32_t copying_end_ = 0;
+  uint64_t staged_bytes_ = 0;  // so far
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;
 };

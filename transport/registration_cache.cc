@@ -33,6 +33,15 @@ size_t RegistrationCache::size() const {
   return entries_.size();
 }
 
+size_t RegistrationCache::gpu_bytes() const {
+  std::lock_guard lock(mutex_);
+  size_t sum = 0;
+  for (const auto& [key, entry] : entries_) {
+    if (entry.gpu) sum += key.end - key.begin;
+  }
+  return sum;
+}
+
 RegistrationCache::Entries::iterator RegistrationCache::find_covering(const Key& wanted) {
   // The range with the greatest begin that is not after ours is the likeliest to cover it; a miss
   // only costs another registration.
@@ -63,7 +72,7 @@ Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource
   if (it == entries_.end()) {
     Result<UniqueMr> mr = register_range(key, source);
     if (!mr) return forward_error(mr);
-    it = entries_.emplace(key, Entry{std::move(*mr), 0}).first;
+    it = entries_.emplace(key, Entry{std::move(*mr), 0, source.gpu}).first;
     by_mr_.emplace(it->second.mr.get(), it);
   }
   ++it->second.references;

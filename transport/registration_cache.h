@@ -24,6 +24,7 @@ struct MemorySource {
   int fd = -1;
   uint64_t offset = 0;
   bool relaxed_ordering = false;
+  bool gpu = false;  // GPU memory, by whichever way
 };
 
 class RegistrationCache {
@@ -36,6 +37,8 @@ class RegistrationCache {
   void release(ibv_mr* mr);
 
   size_t size() const;
+  // Of GPU memory that is registered now.
+  size_t gpu_bytes() const;
 
  private:
   // Ranges of different kinds never serve each other: {begin, end, dmabuf, relaxed ordering}.
@@ -49,6 +52,7 @@ class RegistrationCache {
   struct Entry {
     UniqueMr mr;
     int references = 0;
+    bool gpu = false;
   };
   using Entries = std::map<Key, Entry>;
 

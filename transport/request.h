@@ -15,9 +15,11 @@ enum class RequestKind : uint8_t { kSend, kReceive, kFlush };
 struct Request {
   Comm* comm;  // a SendComm for kSend, else a ReceiveComm
   RequestKind kind;
-  uint8_t buffers;   // of a grouped receive; else 1
-  uint16_t pending;  // completions still to come (sends) or buffers still to fill (receives)
-  uint64_t first;    // number of the first buffer, receives only
+  uint8_t buffers;      // of a grouped receive; else 1
+  uint16_t pending;     // completions still to come (sends) or buffers still to fill (receives)
+  uint8_t more_shares;  // beyond the first, sends in shares only
+  uint8_t staged;       // bit per buffer that is copied on, receives only
+  uint64_t first;       // number of the first buffer, receives only
   std::array<uint16_t, wire::kMaxGroup> shares_seen;  // receives only
   std::array<uint64_t, wire::kMaxGroup> bytes;        // sent, or received so far
   std::array<uint64_t, wire::kMaxGroup> capacity;     // posted, receives only

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <random>
 
+#include "base/log.h"
+
 namespace gdr {
 namespace {
 
@@ -26,6 +28,12 @@ size_t round_up(size_t bytes, size_t multiple) {
 SendComm::SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
     : Comm(std::move(options), watcher), sequence_base_(random_sequence_base()) {}
 
+SendComm::~SendComm() {
+  if (staged_bytes_ == 0) return;
+  GDR_INFO(log::kNet, "%s: sent %llu bytes by way of host memory", connection_.text().c_str(),
+           static_cast<unsigned long long>(staged_bytes_));
+}
+
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const TransportOptions> options,
                                                    Watcher* watcher) {
@@ -33,7 +41,8 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   RailPlan plan;
   plan.qps = options->qps_per_connection;
   const bool separate_ends = options->adaptive_routing.value_or(!device.state.ethernet);
-  plan.depths = QueueDepths{separate_ends ? 2 * kRequests : kRequests, 1, kInlineBytes};
+  plan.depths =
+      QueueDepths{(separate_ends ? 2 * kRequests : kRequests) + kMoreShares, 1, kInlineBytes};
   if (Status status = comm->connection_.add_rail(device, plan); !status) {
     return forward_error(status);
   }
@@ -96,16 +105,33 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
     fail_oversized(bytes, slot(*buffer));
     return false;
   }
-  Request* taken = requests_.take();
+  const bool staged = bytes > memory.direct_at_most;
+  if (staged || (bytes > 0 && slot(*buffer).in_shares != 0)) [[unlikely]] {
+    return send_in_shares(bytes, data, *buffer, memory, request);
+  }
+  Request* taken = take_request(bytes);
   if (taken == nullptr) return progress();
-  taken->comm = this;
-  taken->kind = RequestKind::kSend;
-  taken->buffers = 1;
-  taken->bytes[0] = bytes;
   if (!post(taken, data, *buffer, memory)) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
+}
+
+Request* SendComm::take_request(size_t bytes) {
+  Request* taken = requests_.take();
+  if (taken == nullptr) return nullptr;
+  taken->comm = this;
+  taken->kind = RequestKind::kSend;
+  taken->buffers = 1;
+  taken->more_shares = 0;
+  taken->bytes[0] = bytes;
+  return taken;
+}
+
+const QueuePair* SendComm::next_queue_pair() {
+  const QueuePair* pair = queue_pairs_[next_qp_];
+  next_qp_ = next_qp_ + 1 == queue_pairs_.size() ? 0 : next_qp_ + 1;
+  return pair;
 }
 
 bool SendComm::post(Request* request, const void* data, uint64_t buffer,
@@ -148,9 +174,8 @@ bool SendComm::post(Request* request, const void* data, uint64_t buffer,
     end.wr.rdma.rkey = connection_.peer().rail[0].tables_rkey;
   }
   for (size_t left = bytes;;) {
-    const QueuePair& pair = *queue_pairs_[next_qp_];
+    const QueuePair& pair = *next_queue_pair();
     const auto inline_bytes = static_cast<uint32_t>(pair.inline_bytes);
-    next_qp_ = next_qp_ + 1 == queue_pairs_.size() ? 0 : next_qp_ + 1;
     data_sge.length = static_cast<uint32_t>(std::min(left, share));
     first->num_sge = data_sge.length > 0 ? 1 : 0;
     first->send_flags = memory.host && data_sge.length <= inline_bytes ? IBV_SEND_INLINE : 0;
@@ -170,6 +195,110 @@ bool SendComm::post(Request* request, const void* data, uint64_t buffer,
   return true;
 }
 
+// A message that is staged on either side. With several shares, copies and the wire work at the
+// same time; a null *request: no room for it now.
+bool SendComm::send_in_shares(size_t bytes, const void* data, uint64_t buffer,
+                              const MemoryHandle& memory, Request** request) {
+  const bool staged = bytes > memory.direct_at_most;
+  const size_t at_least = (bytes + wire::kSharesAtMost - 1) / wire::kSharesAtMost;
+  const size_t share = std::max(wire::kShareBytes, round_up(at_least, wire::kSplitAlignment));
+  const auto count = static_cast<uint32_t>((bytes + share - 1) / share);
+  const int more = static_cast<int>(count) - 1;
+  const bool full = staged && staged_end_ - staged_begin_ == kStagedSends;
+  if (full || more_shares_ + more > kMoreShares) return progress();
+  Request* taken = take_request(bytes);
+  if (taken == nullptr) return progress();
+  taken->more_shares = static_cast<uint8_t>(more);
+  taken->pending = static_cast<uint16_t>(count);
+  more_shares_ += more;
+  Shares shares{};
+  shares.request = taken;
+  shares.source = staged ? memory.staging->host(data) : static_cast<const std::byte*>(data);
+  shares.lkey = staged ? memory.staging_keys[0].lkey : memory.keys[0].lkey;
+  shares.slot = wire::slot_of(buffer);
+  shares.lap = wire::lap_of(buffer);
+  shares.may_inline = staged || memory.host;
+  shares.share_bytes = static_cast<uint32_t>(share);
+  shares.count = count;
+  shares.pair = next_queue_pair();
+  connection_.link().count_posted();  // before a launch, which the driver may keep waiting
+  if (staged) {
+    if (!launch_copies(data, memory, &shares)) return false;
+    staged_[staged_end_++ % kStagedSends] = shares;
+  } else {
+    while (shares.posted < shares.count) {
+      if (!post_share(&shares)) return false;
+    }
+  }
+  advance(buffer);
+  *request = taken;
+  return true;
+}
+
+bool SendComm::launch_copies(const void* data, const MemoryHandle& memory, Shares* shares) {
+  const size_t bytes = shares->request->bytes[0];
+  std::byte* to = memory.staging->host(data);
+  shares->stream = memory.staging->stream();
+  PeerLink::InDriver in_driver(connection_.link());
+  for (size_t from = 0; from < bytes; from += shares->share_bytes) {
+    size_t part = std::min<size_t>(shares->share_bytes, bytes - from);
+    Result<uint64_t> ticket =
+        shares->stream->copy(to + from, static_cast<const std::byte*>(data) + from, part);
+    if (!ticket) [[unlikely]] {
+      connection_.fail(ticket.error().code, ticket.error().text);
+      return false;
+    }
+    if (from == 0) shares->first_ticket = *ticket;
+  }
+  staged_bytes_ += bytes;
+  return true;
+}
+
+// Sends what has been copied, in order.
+bool SendComm::post_copied() {
+  PeerLink::InDriver in_driver(connection_.link());
+  for (; staged_begin_ != staged_end_; ++staged_begin_) {
+    Shares& shares = staged_[staged_begin_ % kStagedSends];
+    while (shares.posted < shares.count) {
+      Result<bool> copied = shares.stream->done(shares.first_ticket + shares.posted);
+      if (!copied) [[unlikely]] {
+        connection_.fail(copied.error().code, copied.error().text);
+        return false;
+      }
+      if (!*copied) return true;
+      if (!post_share(&shares)) return false;
+    }
+  }
+  return true;
+}
+
+bool SendComm::post_share(Shares* shares) {
+  const size_t from = size_t{shares->share_bytes} * shares->posted;
+  const auto bytes = static_cast<uint32_t>(
+      std::min<size_t>(shares->share_bytes, shares->request->bytes[0] - from));
+  const wire::ClearToSend& entry = tables_->ring[shares->slot];
+  ibv_sge sge{reinterpret_cast<uint64_t>(shares->source + from), bytes, shares->lkey};
+  ibv_send_wr wr{};
+  wr.wr_id = reinterpret_cast<uint64_t>(shares->request);
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  if (shares->may_inline && bytes <= static_cast<uint32_t>(shares->pair->inline_bytes)) {
+    wr.send_flags |= IBV_SEND_INLINE;
+  }
+  wr.imm_data = htobe32(wire::encode({shares->slot, shares->count, shares->lap, false}));
+  wr.wr.rdma.remote_addr = entry.address + from;
+  wr.wr.rdma.rkey = entry.rkey[0];
+  ibv_send_wr* bad = nullptr;
+  if (int err = ibv_post_send(shares->pair->qp.get(), &wr, &bad); err != 0) [[unlikely]] {
+    connection_.fail(Code::kSystem, "posting a send failed with errno " + std::to_string(err));
+    return false;
+  }
+  ++shares->posted;
+  return true;
+}
+
 void SendComm::advance(uint64_t buffer) {
   int count = slot(head_).group;
   served_ |= 1u << (buffer - head_);
@@ -180,6 +309,8 @@ void SendComm::advance(uint64_t buffer) {
 }
 
 bool SendComm::progress() {
+  if (staged_begin_ != staged_end_ && !post_copied()) [[unlikely]]
+    return false;
   for (Rail& rail : connection_.rails()) {
     ibv_wc completions[kPollBatch];
     int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
@@ -190,7 +321,10 @@ bool SendComm::progress() {
         return false;
       }
       auto* request = reinterpret_cast<Request*>(wc.wr_id);
-      if (--request->pending == 0) connection_.link().count_completed();
+      if (--request->pending == 0) {
+        more_shares_ -= request->more_shares;
+        connection_.link().count_completed();
+      }
     }
     if (n < 0) [[unlikely]] {
       connection_.fail(Code::kSystem, "polling the completion queue failed");

@@ -1,6 +1,7 @@
 // The sending end of a connection. Its data path belongs to one thread.
 #pragma once
 
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,6 +24,8 @@ class SendComm : public Comm {
   // Takes the receiver's kReply; afterwards clear-to-send may be written here.
   Status connect(const wire::EndPoint& receiver);
 
+  ~SendComm();
+
   // The connection, and how messages go over it, for the log.
   std::string text() const;
 
@@ -35,13 +38,41 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
+  static constexpr int kStagedSends = 32;
+  // Work requests for shares beyond the first of each message.
+  static constexpr int kMoreShares = 256;
+
+  // A message that goes in shares: those of one size, and a last one that may be less, in order
+  // over one QP; from host memory where it is staged.
+  struct Shares {
+    Request* request;
+    const std::byte* source;  // what the HCA reads
+    uint32_t lkey;
+    uint32_t slot;
+    uint32_t lap;
+    bool may_inline;
+    uint32_t share_bytes;
+    uint32_t count;
+    uint32_t posted;
+    const QueuePair* pair;
+    gpu::CopyStream* stream;  // null: nothing is copied
+    uint64_t first_ticket;    // of the first share's copy; the others' follow
+  };
+
   SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
+  Request* take_request(size_t bytes);  // null when all are in use
+  const QueuePair* next_queue_pair();
   std::optional<uint64_t> match(int tag);
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];
   }
   bool has_arrived(uint64_t buffer) const;
   bool post(Request* request, const void* data, uint64_t buffer, const MemoryHandle& memory);
+  bool send_in_shares(size_t bytes, const void* data, uint64_t buffer, const MemoryHandle& memory,
+                      Request** request);
+  bool launch_copies(const void* data, const MemoryHandle& memory, Shares* shares);
+  bool post_copied();
+  bool post_share(Shares* shares);
   void advance(uint64_t buffer);
   void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
@@ -56,6 +87,12 @@ class SendComm : public Comm {
   // Larger messages end in a write of their own, which carries their size.
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
   RequestPool<kRequests> requests_;
+  int more_shares_ = 0;  // of kMoreShares, in use
+  // Those whose copies are under way, oldest first; indices count up.
+  std::array<Shares, kStagedSends> staged_;
+  uint32_t staged_begin_ = 0;
+  uint32_t staged_end_ = 0;
+  uint64_t staged_bytes_ = 0;  // so far
 };
 
 }  // namespace gdr

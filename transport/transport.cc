@@ -1,7 +1,5 @@
 #include "transport/transport.h"
 
-#include <unistd.h>
-
 #include <random>
 
 #include "base/log.h"
@@ -48,6 +46,7 @@ Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const Verbs
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
+  transport->registrar_ = std::make_unique<Registrar>(transport->options_);
   return transport;
 }
 
@@ -97,53 +96,7 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
 
 Result<std::unique_ptr<MemoryHandle>> Transport::register_memory(Connection& connection,
                                                                  const MemoryRegion& region) {
-  auto handle = std::make_unique<MemoryHandle>();
-  handle->host = !region.cuda;
-  for (size_t r = 0; r < connection.rails().size(); ++r) {
-    const std::shared_ptr<Hca>& hca = connection.rails()[r].device().hca;
-    Result<ibv_mr*> mr = register_on(*hca, region);
-    if (!mr) return forward_error(mr);
-    handle->registrations.emplace_back(hca, *mr);
-    handle->keys[r] = MemoryHandle::RailKeys{(*mr)->lkey, (*mr)->rkey};
-  }
-  return handle;
-}
-
-Result<ibv_mr*> Transport::register_on(Hca& hca, const MemoryRegion& region) {
-  MemoryRange range{reinterpret_cast<uintptr_t>(region.address), region.bytes};
-  bool relaxed = options_->relaxed_ordering && hca.api().reg_mr_iova2 != nullptr;
-  if (region.dmabuf_fd >= 0) {
-    return hca.registrations().acquire(
-        range, MemorySource{true, region.dmabuf_fd, region.dmabuf_offset, relaxed});
-  }
-  if (region.cuda) return register_cuda(hca, region, relaxed);
-  return hca.registrations().acquire(range, MemorySource{false, -1, 0, relaxed});
-}
-
-// Without a file descriptor from the caller: our own dma-buf first, then nvidia-peermem.
-Result<ibv_mr*> Transport::register_cuda(Hca& hca, const MemoryRegion& region,
-                                         bool relaxed_ordering) {
-  std::string dmabuf_refusal = hca.name() + " has no dma-buf support";
-  if (hca.supports_dmabuf()) {
-    uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-    auto begin = reinterpret_cast<uintptr_t>(region.address);
-    uintptr_t aligned = begin & ~(page - 1);
-    size_t bytes = (begin + region.bytes - aligned + page - 1) & ~(page - 1);
-    Result<UniqueFd> fd = gpu::export_dmabuf(reinterpret_cast<void*>(aligned), bytes);
-    if (fd) {
-      Result<ibv_mr*> mr = hca.registrations().acquire(
-          MemoryRange{aligned, bytes}, MemorySource{true, fd->get(), 0, relaxed_ordering});
-      if (mr) return mr;
-      dmabuf_refusal = mr.error().text;
-    } else {
-      dmabuf_refusal = fd.error().text;
-    }
-  }
-  MemoryRange range{reinterpret_cast<uintptr_t>(region.address), region.bytes};
-  Result<ibv_mr*> mr =
-      hca.registrations().acquire(range, MemorySource{false, -1, 0, relaxed_ordering});
-  if (!mr) mr.error().text += ". By dma-buf before that: " + dmabuf_refusal;
-  return mr;
+  return registrar_->register_memory(connection, region);
 }
 
 namespace {

@@ -9,20 +9,12 @@
 #include <vector>
 
 #include "transport/connector.h"
-#include "transport/gpu/cuda_driver.h"
 #include "transport/hca.h"
 #include "transport/listener.h"
 #include "transport/options.h"
+#include "transport/registrar.h"
 
 namespace gdr {
-
-struct MemoryRegion {
-  void* address;
-  size_t bytes;
-  bool cuda = false;   // GPU memory
-  int dmabuf_fd = -1;  // -1: none given
-  uint64_t dmabuf_offset = 0;
-};
 
 class Transport {
  public:
@@ -46,13 +38,11 @@ class Transport {
  private:
   Transport() = default;
   Result<Connector*> find_or_start(int device, wire::Handle* handle);
-  Result<ibv_mr*> register_on(Hca& hca, const MemoryRegion& region);
-  Result<ibv_mr*> register_cuda(Hca& hca, const MemoryRegion& region, bool relaxed_ordering);
-
   std::shared_ptr<const TransportOptions> options_;
   std::vector<Device> devices_;
   std::vector<std::string> skipped_;
   std::unique_ptr<Watcher> watcher_;
+  std::unique_ptr<Registrar> registrar_;
   std::mutex mutex_;                                           // guards connectors_
   std::map<uint64_t, std::unique_ptr<Connector>> connectors_;  // by ticket
 };

@@ -14,12 +14,14 @@ namespace gdr::wire {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
 inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
 inline constexpr int kSlots = 512;   // buffers that the clear-to-send ring holds, a power of two
+inline constexpr size_t kShareBytes = size_t{512} << 10;  // the least of a share but the last
+inline constexpr int kSharesAtMost = 8;                   // of a message that comes in shares
 inline constexpr size_t kSplitAlignment = 128;  // LL128 lines must not be torn between QPs
 
 using Secret = std::array<uint8_t, 16>;
@@ -105,7 +107,9 @@ struct ClearToSend {
   std::array<uint32_t, kMaxRails> rkey;
   int32_t tag;
   uint16_t group;  // buffers of the grouped receive
-  uint16_t reserved;
+  // 1: what arrives is copied on. A message above kShareBytes then comes in shares of one size (the
+  // last may be less), in order over one QP.
+  uint16_t in_shares;
   uint64_t sequence;  // last, since arrival of the slot is recognised by it
 };
 static_assert(sizeof(ClearToSend) == 64);

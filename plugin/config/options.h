@@ -12,6 +12,7 @@
 #include "topology/rail_map.h"
 #include "transport/select/cidr.h"
 #include "transport/select/hca_filter.h"
+#include "transport/select/memory_ways.h"
 #include "transport/select/socket_interface.h"
 
 namespace gdr::config {

@@ -1,0 +1,77 @@
+#include "transport/staging.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/fake_cuda/fake_driver.h"
+
+namespace gdr {
+namespace {
+
+constexpr size_t kBytes = 1 << 20;
+
+class StandInsTest : public ::testing::Test {
+ protected:
+  const fake_cuda::Driver& fake_ = fake_cuda::Driver::load();
+  const bool initialised_ = gpu::CudaDriver::shared().has_value();
+  fake_cuda::DeviceBuffer gpu_{fake_, 0, kBytes};
+  uintptr_t address_ = reinterpret_cast<uintptr_t>(gpu_.get());
+};
+
+TEST_F(StandInsTest, SameRange_IsSharedWhileItIsHeld) {
+  StandIns stand_ins(4 * kBytes);
+  auto first = stand_ins.get(0, address_, kBytes).value();
+  auto second = stand_ins.get(0, address_, kBytes).value();
+  auto part = stand_ins.get(0, address_, kBytes / 2).value();
+  EXPECT_EQ(first, second);
+  EXPECT_NE(first, part);
+  EXPECT_EQ(first->memory->bytes(), kBytes);
+}
+
+TEST_F(StandInsTest, Staging_FindsTheSameOffset) {
+  StandIns stand_ins(kBytes);
+  CopyStreams streams;
+  Staging staging(stand_ins.get(0, address_, kBytes).value(), streams.get(0).value());
+  EXPECT_EQ(staging.host(gpu_.get() + 4711), staging.begin() + 4711);
+  EXPECT_EQ(streams.get(0).value().get(), staging.stream());
+  EXPECT_NE(streams.get(1).value().get(), staging.stream());
+}
+
+TEST_F(StandInsTest, BeyondTheLimit_IsRefusedUntilSomeIsGivenBack) {
+  StandIns stand_ins(kBytes + kBytes / 2);
+  auto held = stand_ins.get(0, address_, kBytes).value();
+  auto refused = stand_ins.get(0, address_ + 8, kBytes);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("GDR_NCCL_STAGING_MIB"), std::string::npos);
+  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes / 2));
+  held.reset();
+  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes));
+}
+
+TEST_F(StandInsTest, SizeNearTheLargest_DoesNotPassTheLimit) {
+  StandIns stand_ins(kBytes);
+  EXPECT_FALSE(stand_ins.get(0, address_, SIZE_MAX));
+  auto held = stand_ins.get(0, address_, kBytes / 2).value();
+  EXPECT_FALSE(stand_ins.get(0, address_, SIZE_MAX - kBytes / 4));
+  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes / 2));
+}
+
+TEST_F(StandInsTest, SeveralThreads_TakeAndGiveBack) {
+  StandIns stand_ins(8 * kBytes);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) {
+        auto taken = stand_ins.get(0, address_ + 64 * ((t + i) % 3), kBytes / 4);
+        ASSERT_TRUE(taken) << taken.error().text;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(stand_ins.get(0, address_, 8 * kBytes));
+}
+
+}  // namespace
+}  // namespace gdr

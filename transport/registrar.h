@@ -1,0 +1,56 @@
+// Registers memory on the rails of a connection: GPU memory by dma-buf, else by nvidia-peermem,
+// else by staging, which is never silent. Thread-safe.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "transport/connection.h"
+#include "transport/gpu/refusal.h"
+#include "transport/memory.h"
+
+namespace gdr {
+
+class Registrar {
+ public:
+  explicit Registrar(std::shared_ptr<const TransportOptions> options);
+
+  Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
+                                                        const MemoryRegion& region);
+
+  // GPU registrations made so far, by each way.
+  uint64_t count(MemoryWay way) const {
+    return counts_[static_cast<size_t>(way)].load(std::memory_order_relaxed);
+  }
+
+ private:
+  struct Target;
+
+  bool relaxed_ordering(const Hca& hca) const;
+  Status register_host(Connection& connection, const MemoryRegion& region, MemoryHandle* handle);
+  Status register_gpu(Connection& connection, const MemoryRegion& region, MemoryHandle* handle);
+  Result<ibv_mr*> register_direct(const Target& target);
+  Result<ibv_mr*> by_dmabuf(const Target& target, gpu::Attempt* attempt);
+  Result<ibv_mr*> by_address(const Target& target);
+  Status stage_instead(Connection& connection, const Target& target, const Error& refusal,
+                       MemoryHandle* handle);
+  Status stage(Connection& connection, const MemoryRegion& region, int gpu, MemoryHandle* handle);
+  void count_direct(const Target& target, MemoryWay way);
+  bool first_time(const std::string& what);
+
+  std::shared_ptr<const TransportOptions> options_;
+  StandIns stand_ins_;
+  std::array<std::atomic<uint64_t>, kMemoryWays> counts_{};
+  std::mutex mutex_;  // guards said_
+  std::set<std::string> said_;
+};
+
+// For an HCA that registers no GPU memory at all: why, way by way, and what mends it.
+std::string why_not_direct(const Hca& hca);
+
+}  // namespace gdr

@@ -1,0 +1,75 @@
+// Staging: page-locked host memory that stands in for GPU memory which no HCA reaches, byte for
+// byte, and the copies between both.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "base/result.h"
+#include "transport/gpu/copy_stream.h"
+#include "transport/gpu/pinned_memory.h"
+
+namespace gdr {
+
+// A range of GPU memory and the host memory that stands in for it.
+struct StandIn {
+  uintptr_t address;  // of the GPU memory
+  int device;         // CUDA's number of its GPU
+  std::unique_ptr<gpu::PinnedMemory> memory;
+};
+
+// All stand-ins of a process: those who register the same range share one. Thread-safe.
+class StandIns {
+ public:
+  // limit: bytes, of all together.
+  explicit StandIns(size_t limit) : limit_(limit) {}
+
+  Result<std::shared_ptr<const StandIn>> get(int device, uintptr_t address, size_t bytes);
+
+ private:
+  Status reserve(size_t bytes);
+
+  const size_t limit_;
+  std::shared_ptr<std::atomic<size_t>> taken_ = std::make_shared<std::atomic<size_t>>(0);
+  std::mutex mutex_;  // guards stand_ins_
+  std::map<std::pair<uintptr_t, size_t>, std::weak_ptr<const StandIn>> stand_ins_;
+};
+
+// One comm's use of a stand-in.
+class Staging {
+ public:
+  Staging(std::shared_ptr<const StandIn> stand_in, std::shared_ptr<gpu::CopyStream> stream)
+      : stand_in_(std::move(stand_in)), stream_(std::move(stream)) {}
+
+  // The place that stands in for an address within the range.
+  std::byte* host(const void* gpu) const {
+    return stand_in_->memory->get() + (reinterpret_cast<uintptr_t>(gpu) - stand_in_->address);
+  }
+  gpu::CopyStream* stream() const { return stream_.get(); }
+  std::byte* begin() const { return stand_in_->memory->get(); }
+  size_t bytes() const { return stand_in_->memory->bytes(); }
+  // Waits until no copy uses the memory any more. Not for a data path.
+  void finish() const { stream_->drain(); }
+
+ private:
+  std::shared_ptr<const StandIn> stand_in_;
+  std::shared_ptr<gpu::CopyStream> stream_;
+};
+
+// The copy streams of a connection, one for each GPU whose memory it stages. Thread-safe; the
+// streams belong to the connection's data path.
+class CopyStreams {
+ public:
+  Result<std::shared_ptr<gpu::CopyStream>> get(int device);
+
+ private:
+  std::mutex mutex_;  // guards streams_
+  std::map<int, std::shared_ptr<gpu::CopyStream>> streams_;
+};
+
+}  // namespace gdr
