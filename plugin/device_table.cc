@@ -5,7 +5,6 @@
 #include <set>
 
 #include "plugin/net.h"
-#include "transport/gpu/peermem.h"
 
 namespace gdr::plugin {
 namespace {
@@ -16,10 +15,17 @@ std::optional<topology::PciPlace> place_of(const Device& device) {
   return topology::pci_place(device.hca->sysfs_path());
 }
 
+// By which ways the device registers GPU memory.
+std::string gpudirect_text(bool dmabuf, const gpu::Peermem& peermem) {
+  std::string by_address = to_string(peermem);
+  if (dmabuf) return by_address.empty() ? "dma-buf" : "dma-buf, " + by_address;
+  if (is_present(peermem)) return by_address;
+  return by_address.empty() ? "off: neither dma-buf nor peermem" : "off: no dma-buf, " + by_address;
+}
+
 }  // namespace
 
 DeviceTable::DeviceTable(const std::vector<Device>& devices, const PathOf& path_of) {
-  bool peermem = gpu::peermem_present();
   for (const Device& device : devices) {
     std::optional<topology::PciPlace> place = place_of(device);
     Row row;
@@ -39,7 +45,7 @@ DeviceTable::DeviceTable(const std::vector<Device>& devices, const PathOf& path_
     row.speed_mbps = device.state.speed_mbps;
     row.ethernet = device.state.ethernet;
     row.dmabuf = device.hca->supports_dmabuf();
-    row.peermem = peermem;
+    row.peermem = device.hca->peermem();
     rows_.push_back(std::move(row));
   }
 }
@@ -63,8 +69,8 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
   properties->name = row.reported_name.data();
   properties->pci_path = row.pci_path.empty() ? nullptr : row.pci_path.data();
   properties->guid = row.guid;
-  properties->pointer_support =
-      abi::kPtrHost | (row.peermem ? abi::kPtrCuda : 0) | (row.dmabuf ? abi::kPtrDmaBuf : 0);
+  properties->pointer_support = abi::kPtrHost | (is_present(row.peermem) ? abi::kPtrCuda : 0) |
+                                (row.dmabuf ? abi::kPtrDmaBuf : 0);
   properties->speed_mbps = row.speed_mbps;
   properties->port = row.reported_port;
   properties->latency_us = 0;  // NCCL then takes its own figure
@@ -77,13 +83,12 @@ std::vector<std::string> DeviceTable::describe() const {
   std::vector<std::string> lines;
   for (size_t i = 0; i < rows_.size(); ++i) {
     const Row& row = rows_[i];
-    std::string gpu = row.dmabuf ? (row.peermem ? "dma-buf, peermem" : "dma-buf")
-                                 : (row.peermem ? "peermem" : "off: neither dma-buf nor peermem");
-    lines.push_back(
-        "[" + std::to_string(i) + "] " + row.name + ":" + std::to_string(row.port) +
-        (row.ethernet ? " RoCE " : " InfiniBand ") + std::to_string(row.speed_mbps / 1000) +
-        " Gb/s pci " + (row.pci_name.empty() ? "none" : row.pci_name) + " numa " +
-        std::to_string(row.numa_node) + " rail " + std::to_string(row.rail) + " GPUDirect " + gpu);
+    lines.push_back("[" + std::to_string(i) + "] " + row.name + ":" + std::to_string(row.port) +
+                    (row.ethernet ? " RoCE " : " InfiniBand ") +
+                    std::to_string(row.speed_mbps / 1000) + " Gb/s pci " +
+                    (row.pci_name.empty() ? "none" : row.pci_name) + " numa " +
+                    std::to_string(row.numa_node) + " rail " + std::to_string(row.rail) +
+                    " GPUDirect " + gpudirect_text(row.dmabuf, row.peermem));
   }
   return lines;
 }

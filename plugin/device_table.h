@@ -38,7 +38,7 @@ class DeviceTable {
     int speed_mbps;
     bool ethernet;
     bool dmabuf;
-    bool peermem;
+    gpu::Peermem peermem;
   };
   int cards_functions_before(const Row& row) const;
 

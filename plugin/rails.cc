@@ -11,7 +11,6 @@
 #include "topology/grouping.h"
 #include "topology/render/nccl_xml_writer.h"
 #include "transport/connection.h"
-#include "transport/gpu/peermem.h"
 #include "transport/registrar.h"
 
 namespace gdr::plugin {
@@ -68,7 +67,7 @@ MachineView Rails::look(const config::Options& options, const Discovery& discove
   std::vector<Device> ports = discovery.devices;
   ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
   bool dmabuf = options.dmabuf_enable && gpus_export_dmabuf();
-  put_hcas(&machine, ports, GpuDirectWays{dmabuf, gpu::peermem_present()});
+  put_hcas(&machine, ports, dmabuf);
   add_gpu_facts(&machine);
   // NCCL loads NVML itself, but may do so only later.
   (void)add_gpu_links(&machine, uses_cuda() ? LoadNvml::kYes : LoadNvml::kOnlyIfLoaded);

@@ -221,10 +221,22 @@ gdr::Status read_device(const Json& json, const std::string& path, Config* confi
   return fields.result();
 }
 
+void read_peermem(Fields* fields, PeermemModule* module) {
+  const Json* value = fields->find("peermem");
+  if (value == nullptr) return;
+  if (value->is_boolean()) {
+    *module = value->get<bool>() ? PeermemModule::kNvidiaPeermem : PeermemModule::kNone;
+  } else if (*value == "nv_peer_mem") {
+    *module = PeermemModule::kNvPeerMem;
+  } else {
+    fields->note(bad(fields->path("peermem"), "true, false or \"nv_peer_mem\""));
+  }
+}
+
 gdr::Status read_gpu(const Json& json, Config* config) {
   Fields fields(json, "gpu");
   fields.boolean("dmabuf", &config->gpu.dmabuf);
-  fields.boolean("peermem", &config->gpu.peermem);
+  read_peermem(&fields, &config->gpu.peermem);
   std::string context = "application";
   fields.string(
       "context", [](const std::string& text) { return text == "application" || text == "own"; },

@@ -37,9 +37,16 @@ struct DeviceConfig {
   std::vector<GidEntry> gid_table(uint32_t port) const;
 };
 
+// The kernel module by which CUDA addresses can be registered.
+enum class PeermemModule {
+  kNone,
+  kNvidiaPeermem,
+  kNvPeerMem,  // its predecessor, out of support
+};
+
 struct GpuConfig {
   bool dmabuf = true;
-  bool peermem = true;
+  PeermemModule peermem = PeermemModule::kNvidiaPeermem;
   // Copies run in a CUDA context of the HCA's own, else in the application's.
   bool own_context = false;
   uint64_t bar1_bytes = 0;  // CUDA memory that may be registered at a time; 0: no limit

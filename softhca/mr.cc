@@ -140,7 +140,8 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned
   GpuMemory& gpu = Context::of(pd->context).process->gpu();
   region.gpu = gpu.device_of(address, length);
   if (region.gpu >= 0) {
-    if (Context::of(pd->context).process->config().gpu.peermem) return enter_gpu(pd, region);
+    const GpuConfig& config = Context::of(pd->context).process->config().gpu;
+    if (config.peermem != PeermemModule::kNone) return enter_gpu(pd, region);
     errno = EFAULT;
     return nullptr;
   }

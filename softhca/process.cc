@@ -117,6 +117,7 @@ Process::Process(Config config, Registry registry, std::shared_ptr<Peer> self)
       signal_socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
   fill_ports();
   for (const DeviceConfig& device : config_.devices) make_sysfs_tree(folder_ + "/sys", device);
+  make_module_tree(folder_ + "/sys", config_.gpu.peermem);
   ArenaHeader& header = arena().header();
   header.instance_address = reinterpret_cast<uint64_t>(&instance_);
   header.alive.store(1, std::memory_order_release);

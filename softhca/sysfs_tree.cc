@@ -89,4 +89,15 @@ void make_sysfs_tree(const std::string& root, const DeviceConfig& device) {
   fs::create_directory_symlink(real, folder / "device", ignored);
 }
 
+void make_module_tree(const std::string& root, PeermemModule peermem) {
+  std::error_code ignored;
+  auto make_version = [&](const fs::path& folder) {
+    fs::create_directories(root / folder, ignored);
+    write_file(root / folder / "version", "softhca");
+  };
+  fs::create_directories(fs::path(root) / "module", ignored);
+  if (peermem == PeermemModule::kNvidiaPeermem) make_version("module/nvidia_peermem");
+  if (peermem == PeermemModule::kNvPeerMem) make_version("kernel/mm/memory_peers/nv_mem");
+}
+
 }  // namespace softhca

@@ -12,4 +12,8 @@ namespace softhca {
 // <root>/devices.
 void make_sysfs_tree(const std::string& root, const DeviceConfig& device);
 
+// Creates <root>/module, and what tells of a module that registers CUDA addresses, where there is
+// one.
+void make_module_tree(const std::string& root, PeermemModule peermem);
+
 }  // namespace softhca

@@ -77,6 +77,7 @@ Status Hca::query() {
                       errno);
   }
   supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
+  peermem_ = gpu::probe_peermem(gpu::sysfs_root_of(sysfs_path_));
   registrations_ = std::make_unique<RegistrationCache>(*api_, pd_.get(), name_);
   return {};
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "transport/gpu/peermem.h"
 #include "transport/options.h"
 #include "transport/port.h"
 #include "transport/registration_cache.h"
@@ -28,6 +29,8 @@ class Hca {
   int max_cq_entries() const { return max_cq_entries_; }
   // The kernel and the library accept dma-buf registrations on this device.
   bool supports_dmabuf() const { return supports_dmabuf_; }
+  // The kernel module by which this device registers GPU memory by its address.
+  const gpu::Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
 
  private:
@@ -44,6 +47,7 @@ class Hca {
   int max_work_requests_ = 0;
   int max_cq_entries_ = 0;
   bool supports_dmabuf_ = false;
+  gpu::Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
 };
 

@@ -37,7 +37,7 @@ const topology::Hca* find_known(const std::vector<topology::Hca>& before, const 
 }
 
 topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& before,
-                       const Device& device, const GpuDirectWays& ways) {
+                       const Device& device, bool dmabuf) {
   topology::Hca hca;
   if (auto place = topology::pci_place(device.hca->sysfs_path())) {
     const topology::Hca* known = find_known(before, device.hca->name(), place->bdf);
@@ -51,7 +51,7 @@ topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& befor
     if (machine->numa_nodes.empty()) topology::numa_index(machine, -1);
     hca.at = topology::attach_nowhere(*machine);
   }
-  bool can = ways.peermem || (ways.dmabuf && device.hca->supports_dmabuf());
+  bool can = is_present(device.hca->peermem()) || (dmabuf && device.hca->supports_dmabuf());
   hca.gpudirect = can && hca.gpudirect.value_or(true);  // a NCCL file may say no
   hca.name = device.hca->name();
   hca.guid = device.hca->guid();
@@ -68,7 +68,7 @@ bool is_of_the_same_card(const std::filesystem::path& one, const std::filesystem
 
 }  // namespace
 
-void put_hcas(Machine* machine, const std::vector<Device>& ports, const GpuDirectWays& ways) {
+void put_hcas(Machine* machine, const std::vector<Device>& ports, bool dmabuf) {
   std::vector<topology::Hca> before = std::move(machine->hcas);
   machine->hcas.clear();
   for (const Device& device : ports) {
@@ -76,7 +76,7 @@ void put_hcas(Machine* machine, const std::vector<Device>& ports, const GpuDirec
         std::find_if(machine->hcas.begin(), machine->hcas.end(),
                      [&](const topology::Hca& hca) { return hca.name == device.hca->name(); });
     if (known == machine->hcas.end()) {
-      known = machine->hcas.insert(known, make_hca(machine, before, device, ways));
+      known = machine->hcas.insert(known, make_hca(machine, before, device, dmabuf));
     }
     known->ports.push_back(port_of(device));
   }

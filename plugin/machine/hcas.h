@@ -10,16 +10,9 @@
 
 namespace gdr::plugin {
 
-// By what HCAs may register GPU memory.
-struct GpuDirectWays {
-  bool dmabuf = true;    // the driver exports it, and NCCL may use that
-  bool peermem = false;  // nvidia-peermem is there, with which any HCA can
-};
-
 // Replaces the machine's HCAs by those of `ports` (any order, several ports of one HCA) and sorts
-// the machine.
-void put_hcas(topology::Machine* machine, const std::vector<Device>& ports,
-              const GpuDirectWays& ways);
+// the machine. `dmabuf`: the GPUs' driver exports their memory so, and NCCL may use that.
+void put_hcas(topology::Machine* machine, const std::vector<Device>& ports, bool dmabuf);
 
 // Drops the ports that the filter does not accept, and HCAs that have no other.
 void keep_accepted(topology::Machine* machine, const HcaFilter& filter);

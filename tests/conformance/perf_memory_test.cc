@@ -66,9 +66,21 @@ TEST(PerfMemory, Header_TellsEachSide) {
   EXPECT_THAT(run.out, HasSubstr("memory host registered by host address\n"));
 }
 
-TEST(PerfMemory, DriverWithoutDmaBuf_EndsWithTheReason) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
+TEST(PerfMemory, DriverWithoutDmaBuf_RegistersByPeermem) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda", "-e",
+                          "64K", "-f", "16", "-n", "10", "--json", "-"},
                          {"FAKE_CUDA_DMABUF=0"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  json report = json::parse(run.out);
+  EXPECT_EQ(report["wrong"], 0);
+  EXPECT_GT(report["verified"], 0);
+  EXPECT_EQ(report["ranks"][0]["registered_by"], "device address");
+  EXPECT_EQ(report["ranks"][1]["registered_by"], "device address");
+}
+
+TEST(PerfMemory, DriverWithoutDmaBufOrPeermem_EndsWithTheReason) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
+                         {"FAKE_CUDA_DMABUF=0", "SOFTHCA_CONFIG={\"gpu\":{\"peermem\":false}}"});
   EXPECT_EQ(run.exit_code, 3) << run.err;
   EXPECT_THAT(run.err, HasSubstr("softhca0 of the plugin has ptrSupport HOST|DMABUF"));
   EXPECT_THAT(run.err, HasSubstr("does not export"));

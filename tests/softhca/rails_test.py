@@ -6,6 +6,7 @@ rails_test.py TOOL PLUGIN SOFTHCA_FOLDER TOPOLOGIES_FOLDER [unittest arguments]
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -25,8 +26,9 @@ def devices(**changes):
 
 
 class Rails(unittest.TestCase):
-    def environment(self, hcas, faults=(), **settings):
-        config = {"devices": hcas, "faults": list(faults), "fabric": f"rails-{os.getpid()}"}
+    def environment(self, hcas, faults=(), gpu=None, **settings):
+        config = {"devices": hcas, "faults": list(faults), "gpu": gpu or {},
+                  "fabric": f"rails-{os.getpid()}"}
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("NCCL_", "GDR_NCCL_"))}
         return kept | {"LD_LIBRARY_PATH": SOFTHCA, "SOFTHCA_CONFIG": json.dumps(config),
@@ -39,8 +41,8 @@ class Rails(unittest.TestCase):
         return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
 
-    def run_perf(self, hcas, faults=(), **settings):
-        process = self.start(self.environment(hcas, faults, **settings))
+    def run_perf(self, hcas, faults=(), gpu=None, **settings):
+        process = self.start(self.environment(hcas, faults, gpu, **settings))
         output = process.communicate(timeout=TIMEOUT_S)[0]
         self.assertEqual(process.returncode, 0, output)
         return output
@@ -80,6 +82,24 @@ class Rails(unittest.TestCase):
         output = self.run_perf(devices(), NCCL_NET_GDR_LEVEL="LOC")
         self.assertEqual(output.count("GPUDirect no: PIX is beyond NCCL_NET_GDR_LEVEL=LOC"),
                          2 * 8, output)  # two ranks
+
+    def test_ways_of_gpudirect_are_told_with_every_device(self):
+        old = "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)"
+        for gpu, ways in (({}, "dma-buf, peermem"),
+                          ({"peermem": "nv_peer_mem"}, f"dma-buf, {old}"),
+                          ({"dmabuf": False, "peermem": "nv_peer_mem"}, old),
+                          ({"dmabuf": False}, "peermem"),
+                          ({"peermem": False}, "dma-buf"),
+                          ({"dmabuf": False, "peermem": False},
+                           "off: neither dma-buf nor peermem")):
+            with self.subTest(gpu=gpu):
+                output = self.run_perf(devices(), gpu=gpu)
+                for device in range(4):
+                    self.assertRegex(output, rf"\[{device}\] .* rail {device} GPUDirect "
+                                             rf"{re.escape(ways)}\n")
+                off = ways.startswith("off")
+                verdict = "no: mlx5_0 registers no GPU memory" if off else "yes: PIX"
+                self.assertRegex(output, rf"map GPU0 .* GPUDirect {verdict}")
 
     def test_map_counts_and_is_warned_about_where_nccl_will_not_follow(self):
         output = self.run_perf(devices(), GDR_NCCL_RAIL_MAP="GPU0=mlx5_3;GPU6=mlx5_0")

@@ -10,7 +10,6 @@
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/sysfs.h"
-#include "transport/gpu/peermem.h"
 
 namespace gdr::tools {
 namespace {
@@ -59,8 +58,7 @@ Machine read_live(const config::Options& options, plugin::Notes* notes) {
     return machine;
   }
   found->devices.insert(found->devices.end(), found->inactive.begin(), found->inactive.end());
-  plugin::put_hcas(&machine, found->devices,
-                   plugin::GpuDirectWays{options.dmabuf_enable, gpu::peermem_present()});
+  plugin::put_hcas(&machine, found->devices, options.dmabuf_enable);
   return machine;
 }
 

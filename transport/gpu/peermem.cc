@@ -27,15 +27,37 @@ Peermem probe_peermem(const std::string& sysfs_root) {
         "kernel/mm/memory_peers/nv_mem/version"}) {
     std::string path = sysfs_root + "/" + file;
     if (!exists(path)) continue;
-    Peermem found{kind_behind(file, sysfs_root), file, ""};
+    Peermem found{kind_behind(file, sysfs_root), sysfs_root, file, ""};
     std::ifstream(path) >> found.version;
     return found;
   }
-  return {};
+  bool looked = exists(sysfs_root + "/module") || exists(sysfs_root + "/kernel");
+  return Peermem{looked ? PeermemKind::kAbsent : PeermemKind::kUnknown, sysfs_root, "", ""};
 }
 
-bool peermem_present(const std::string& sysfs_root) {
-  return probe_peermem(sysfs_root).kind != PeermemKind::kAbsent;
+bool is_present(const Peermem& peermem) {
+  return peermem.kind == PeermemKind::kNvidiaPeermem || peermem.kind == PeermemKind::kNvPeerMem;
+}
+
+std::string to_string(const Peermem& peermem) {
+  switch (peermem.kind) {
+    case PeermemKind::kUnknown:
+      return "peermem unknown: no " + peermem.sysfs_root + "/module to look at";
+    case PeermemKind::kAbsent:
+      return "";
+    case PeermemKind::kNvidiaPeermem:
+      return "peermem";
+    case PeermemKind::kNvPeerMem:
+      return "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)";
+  }
+  return "";
+}
+
+std::string sysfs_root_of(const std::string& ibdev_path) {
+  std::filesystem::path devices = std::filesystem::path(ibdev_path).parent_path();
+  std::filesystem::path classes = devices.parent_path();
+  bool as_expected = devices.filename() == "infiniband" && classes.filename() == "class";
+  return as_expected ? classes.parent_path().string() : "/sys";
 }
 
 }  // namespace gdr::gpu

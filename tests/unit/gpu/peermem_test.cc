@@ -30,10 +30,24 @@ class PeermemTest : public ::testing::Test {
   std::string root_;
 };
 
-TEST_F(PeermemTest, Probe_EmptySysfs_IsAbsent) {
-  EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kAbsent);
-  EXPECT_FALSE(peermem_present(root_));
-  EXPECT_FALSE(peermem_present(root_ + "/missing"));
+TEST_F(PeermemTest, Probe_NoModule_IsAbsent) {
+  for (const char* folder : {"module", "kernel"}) {
+    fs::create_directories(fs::path(root_) / folder);
+    Peermem found = probe_peermem(root_);
+    EXPECT_EQ(found.kind, PeermemKind::kAbsent) << folder;
+    EXPECT_FALSE(is_present(found));
+    EXPECT_EQ(to_string(found), "");
+    fs::remove(fs::path(root_) / folder);
+  }
+}
+
+TEST_F(PeermemTest, Probe_NothingToLookAt_IsUnknown) {
+  for (const std::string& root : {root_, root_ + "/missing"}) {
+    Peermem found = probe_peermem(root);
+    EXPECT_EQ(found.kind, PeermemKind::kUnknown);
+    EXPECT_FALSE(is_present(found));
+    EXPECT_EQ(to_string(found), "peermem unknown: no " + root + "/module to look at");
+  }
 }
 
 TEST_F(PeermemTest, Probe_NvidiaPeermemModule_IsFoundWithVersion) {
@@ -42,7 +56,8 @@ TEST_F(PeermemTest, Probe_NvidiaPeermemModule_IsFoundWithVersion) {
   EXPECT_EQ(found.kind, PeermemKind::kNvidiaPeermem);
   EXPECT_EQ(found.version, "580.65.06");
   EXPECT_EQ(found.found_at, "module/nvidia_peermem/version");
-  EXPECT_TRUE(peermem_present(root_));
+  EXPECT_TRUE(is_present(found));
+  EXPECT_EQ(to_string(found), "peermem");
 }
 
 TEST_F(PeermemTest, Probe_NcClientOnly_IsNvidiaPeermem) {
@@ -52,14 +67,31 @@ TEST_F(PeermemTest, Probe_NcClientOnly_IsNvidiaPeermem) {
 
 TEST_F(PeermemTest, Probe_OldModule_IsToldApart) {
   put("kernel/mm/memory_peers/nv_mem/version", "1.2");
-  EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvPeerMem);
-  EXPECT_TRUE(peermem_present(root_));
+  Peermem found = probe_peermem(root_);
+  EXPECT_EQ(found.kind, PeermemKind::kNvPeerMem);
+  EXPECT_TRUE(is_present(found));
+  EXPECT_EQ(to_string(found),
+            "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)");
 }
 
 TEST_F(PeermemTest, Probe_SharedNameOfNewModule_IsNvidiaPeermem) {
   put("kernel/mm/memory_peers/nv_mem/version", "1.2");
   fs::create_directories(fs::path(root_) / "module/nvidia_peermem");
   EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvidiaPeermem);
+}
+
+TEST(SysfsRootOf, IbdevPath_IsWhatClassLiesIn) {
+  EXPECT_EQ(sysfs_root_of("/sys/class/infiniband/mlx5_0"), "/sys");
+  EXPECT_EQ(sysfs_root_of("/dev/shm/softhca-0-x/3/sys/class/infiniband/softhca0"),
+            "/dev/shm/softhca-0-x/3/sys");
+  EXPECT_EQ(sysfs_root_of("/host/sys/class/infiniband/mlx5_0"), "/host/sys");
+}
+
+TEST(SysfsRootOf, OtherShape_IsTheUsualRoot) {
+  for (const char* path : {"", "mlx5_0", "/", "/x/infiniband/mlx5_0", "/x/class/net/eth0",
+                           "/sys/devices/pci0000:00/0000:00:01.0/infiniband/mlx5_0"}) {
+    EXPECT_EQ(sysfs_root_of(path), "/sys") << path;
+  }
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ TEST(Config, EverythingGiven_IsTaken) {
   EXPECT_EQ(gids[3].type, IBV_GID_TYPE_ROCE_V2);
   EXPECT_EQ(gids[3].gid.raw[10], 0xff);
   EXPECT_EQ(gids[3].gid.raw[15], 3);
+  EXPECT_EQ(config->gpu.peermem, PeermemModule::kNone);
   EXPECT_EQ(config->gpu.bar1_bytes, 5u);
   EXPECT_TRUE(config->gpu.own_context);
   EXPECT_EQ(config->faults[0].after_bytes, 100u);
@@ -64,6 +65,15 @@ TEST(Config, File_IsRead) {
   std::remove(path.c_str());
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->devices[0].name, "from_file");
+}
+
+TEST(Config, Peermem_IsAModule) {
+  auto module_of = [](const std::string& gpu) {
+    return Config::load(("{\"gpu\": " + gpu + "}").c_str())->gpu.peermem;
+  };
+  EXPECT_EQ(module_of("{}"), PeermemModule::kNvidiaPeermem);
+  EXPECT_EQ(module_of(R"({"peermem": true})"), PeermemModule::kNvidiaPeermem);
+  EXPECT_EQ(module_of(R"({"peermem": "nv_peer_mem"})"), PeermemModule::kNvPeerMem);
 }
 
 TEST(Config, LidsNotGiven_DoNotCollideWithThoseThatAre) {
@@ -105,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{R"({"devices": [{"name": "a"}, {"name": "a"}]})", "a name not used before"},
         Wrong{R"({"devices": {}})", R"("devices": accepted is a list)"},
         Wrong{R"({"gpu": {"context": "mine"}})", R"("application" or "own")"},
+        Wrong{R"({"gpu": {"peermem": "nvidia_peermem"}})",
+              R"("gpu.peermem": accepted is true, false or "nv_peer_mem")"},
         Wrong{R"({"gpu": {"dmabuf": 1}})", R"("gpu.dmabuf": accepted is true or false)"},
         Wrong{R"({"faults": [{"device": "softhca0"}]})", R"("faults[0].kind")"},
         Wrong{R"({"faults": [{"kind": "port_down", "device": "x"}]})", R"("faults[0].device")"},

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/unit/softhca/memory.h"
@@ -128,6 +129,39 @@ TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
   ASSERT_EQ(request.post(pair.a.qp()), 0);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
+}
+
+// The root of the made-up sysfs, as a program finds it.
+std::filesystem::path sysfs_of(Endpoint& endpoint) {
+  return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
+}
+
+TEST_F(Configured, NvidiaPeermem_SysfsTellsOfIt) {
+  use(R"({"fabric": "unit"})");
+  Endpoint a;
+  std::string version;
+  std::getline(std::ifstream(sysfs_of(a) / "module/nvidia_peermem/version"), version);
+  EXPECT_EQ(version, "softhca");
+  EXPECT_FALSE(exists(sysfs_of(a) / "kernel/mm/memory_peers"));
+}
+
+TEST_F(Configured, NvPeerMem_SysfsTellsOfItAndNotOfItsSuccessor) {
+  use(R"({"fabric": "unit", "gpu": {"peermem": "nv_peer_mem"}})");
+  Endpoint a;
+  EXPECT_TRUE(exists(sysfs_of(a) / "kernel/mm/memory_peers/nv_mem/version"));
+  EXPECT_FALSE(exists(sysfs_of(a) / "module/nvidia_peermem"));
+  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
+  driver.api.init(0);
+  fake_cuda::DeviceBuffer device(driver, 0, 4096);
+  EXPECT_NE(a.reg(device.get(), 4096), nullptr);
+}
+
+TEST_F(Configured, NoPeermem_SysfsHasModulesWithoutIt) {
+  use(R"({"fabric": "unit", "gpu": {"peermem": false}})");
+  Endpoint a;
+  EXPECT_TRUE(is_directory(sysfs_of(a) / "module"));
+  EXPECT_TRUE(is_empty(sysfs_of(a) / "module"));
+  EXPECT_FALSE(exists(sysfs_of(a) / "kernel"));
 }
 
 TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
