@@ -16,16 +16,19 @@ std::optional<topology::PciPlace> place_of(const Device& device) {
 }
 
 // By which ways the device registers GPU memory.
-std::string gpudirect_text(bool dmabuf, const gpu::Peermem& peermem) {
-  std::string by_address = to_string(peermem);
-  if (dmabuf) return by_address.empty() ? "dma-buf" : "dma-buf, " + by_address;
-  if (is_present(peermem)) return by_address;
-  return by_address.empty() ? "off: neither dma-buf nor peermem" : "off: no dma-buf, " + by_address;
+std::string gpudirect_text(const Hca& hca, const MemoryWays& allowed) {
+  if (allowed.only_staging()) return "replaced by staging, as GDR_NCCL_GPU_MEMORY asks";
+  GpuDirectOffer offer = offer_of(hca, allowed);
+  std::string module = allowed.peermem ? to_string(hca.peermem()) : "";
+  if (offer.dmabuf) return module.empty() ? "dma-buf" : "dma-buf, " + module;
+  if (offer.address) return module;
+  return module.empty() ? "off: neither dma-buf nor peermem" : "off: no dma-buf, " + module;
 }
 
 }  // namespace
 
-DeviceTable::DeviceTable(const std::vector<Device>& devices, const PathOf& path_of) {
+DeviceTable::DeviceTable(const std::vector<Device>& devices, const MemoryWays& allowed,
+                         const PathOf& path_of) {
   for (const Device& device : devices) {
     std::optional<topology::PciPlace> place = place_of(device);
     Row row;
@@ -44,8 +47,8 @@ DeviceTable::DeviceTable(const std::vector<Device>& devices, const PathOf& path_
     row.rail = device.rail;
     row.speed_mbps = device.state.speed_mbps;
     row.ethernet = device.state.ethernet;
-    row.dmabuf = device.hca->supports_dmabuf();
-    row.peermem = device.hca->peermem();
+    row.offer = offer_of(*device.hca, allowed);
+    row.gpudirect = gpudirect_text(*device.hca, allowed);
     rows_.push_back(std::move(row));
   }
 }
@@ -69,8 +72,8 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
   properties->name = row.reported_name.data();
   properties->pci_path = row.pci_path.empty() ? nullptr : row.pci_path.data();
   properties->guid = row.guid;
-  properties->pointer_support = abi::kPtrHost | (is_present(row.peermem) ? abi::kPtrCuda : 0) |
-                                (row.dmabuf ? abi::kPtrDmaBuf : 0);
+  properties->pointer_support = abi::kPtrHost | (row.offer.address ? abi::kPtrCuda : 0) |
+                                (row.offer.dmabuf ? abi::kPtrDmaBuf : 0);
   properties->speed_mbps = row.speed_mbps;
   properties->port = row.reported_port;
   properties->latency_us = 0;  // NCCL then takes its own figure
@@ -88,7 +91,7 @@ std::vector<std::string> DeviceTable::describe() const {
                     std::to_string(row.speed_mbps / 1000) + " Gb/s pci " +
                     (row.pci_name.empty() ? "none" : row.pci_name) + " numa " +
                     std::to_string(row.numa_node) + " rail " + std::to_string(row.rail) +
-                    " GPUDirect " + gpudirect_text(row.dmabuf, row.peermem));
+                    " GPUDirect " + row.gpudirect);
   }
   return lines;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "plugin/machine/hcas.h"
 #include "topology/sources/sysfs_rdma.h"
 #include "transport/hca.h"
 
@@ -17,7 +18,7 @@ class DeviceTable {
   DeviceTable() = default;
   // path_of: the PCI path to report for a device at that place.
   using PathOf = std::function<std::string(const topology::PciPlace&)>;
-  DeviceTable(const std::vector<Device>& devices, const PathOf& path_of);
+  DeviceTable(const std::vector<Device>& devices, const MemoryWays& allowed, const PathOf& path_of);
 
   // False when there is no such device.
   bool get(int device, DeviceProperties* properties);
@@ -37,8 +38,8 @@ class DeviceTable {
     int rail;
     int speed_mbps;
     bool ethernet;
-    bool dmabuf;
-    gpu::Peermem peermem;
+    GpuDirectOffer offer;
+    std::string gpudirect;  // for the log
   };
   int cards_functions_before(const Row& row) const;
 

@@ -66,8 +66,9 @@ MachineView Rails::look(const config::Options& options, const Discovery& discove
   }
   std::vector<Device> ports = discovery.devices;
   ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
-  bool dmabuf = options.dmabuf_enable && gpus_export_dmabuf();
-  put_hcas(&machine, ports, dmabuf);
+  MemoryWays allowed = allowed_ways(options);
+  allowed.dmabuf = allowed.dmabuf && gpus_export_dmabuf();
+  put_hcas(&machine, ports, allowed);
   add_gpu_facts(&machine);
   // NCCL loads NVML itself, but may do so only later.
   (void)add_gpu_links(&machine, uses_cuda() ? LoadNvml::kYes : LoadNvml::kOnlyIfLoaded);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plugin/machine/hcas.h"
+
 namespace gdr::plugin {
 
 Result<TransportOptions> make_transport_options(const config::Options& options) {
@@ -29,8 +31,7 @@ Result<TransportOptions> make_transport_options(const config::Options& options) 
   transport.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   transport.relaxed_ordering = options.relaxed_ordering != 0;
   transport.flush_disabled = options.flush_disable;
-  transport.gpu_memory = options.gpu_memory;
-  transport.gpu_memory.dmabuf = options.gpu_memory.dmabuf && options.dmabuf_enable;
+  transport.gpu_memory = allowed_ways(options);
   transport.strict = options.strict;
   if (options.gpudirect_limit >= 0) {
     transport.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);

@@ -1,8 +1,5 @@
 #include "transport/registrar.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,25 +7,10 @@
 #include "base/log.h"
 #include "transport/gpu/bar1.h"
 #include "transport/gpu/cuda_driver.h"
+#include "transport/gpu/process_limits.h"
 
 namespace gdr {
 namespace {
-
-std::optional<uint64_t> memory_lock_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  return limit.rlim_cur;
-}
-
-bool file_descriptors_exhausted() {
-  UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  return fd.get() < 0 && errno == EMFILE;
-}
-
-std::string kernel_release() {
-  utsname name{};
-  return uname(&name) == 0 ? name.release : "";
-}
 
 // The CUDA device that owns the memory; -1 where that cannot be told.
 int gpu_of(const void* address) {
@@ -70,16 +52,17 @@ class Refusals {
 
 gpu::Circumstances circumstances_of(const Hca& hca, int gpu, const std::string& pci_id) {
   gpu::Circumstances now;
-  now.kernel = kernel_release();
+  now.kernel = gpu::kernel_release();
   now.hca_takes_dmabuf = hca.supports_dmabuf();
   if (const Result<gpu::CudaDriver>& driver = gpu::CudaDriver::shared(); driver && gpu >= 0) {
     if (Result<bool> exports = driver->dmabuf_supported(gpu)) now.driver_exports = *exports;
   }
-  now.memory_lock = memory_lock_limit();
+  now.memory_lock = gpu::memory_lock_limit();
+  now.pinned_bytes = gpu::pinned_bytes();
   now.bar1_bytes = gpu::bar1_bytes(pci_id);
   now.registered_bytes = hca.registrations().gpu_bytes();
-  now.file_descriptors_exhausted = file_descriptors_exhausted();
-  now.module = gpu::probe_peermem();
+  now.file_descriptors_exhausted = gpu::file_descriptors_exhausted();
+  now.module = hca.peermem();
   return now;
 }
 
@@ -192,6 +175,9 @@ Status Registrar::stage_instead(Connection& connection, const Target& target, co
 
 // The ways that do without the host.
 Result<ibv_mr*> Registrar::register_direct(const Target& target) {
+  if (options_->gpu_memory.only_staging()) {
+    return fail(Code::kInvalidUsage, "GDR_NCCL_GPU_MEMORY asks for that");
+  }
   Refusals refusals;
   int error = 0;
   for (MemoryWay way : {MemoryWay::kDmaBuf, MemoryWay::kPeermem}) {

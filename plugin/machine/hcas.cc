@@ -37,7 +37,7 @@ const topology::Hca* find_known(const std::vector<topology::Hca>& before, const 
 }
 
 topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& before,
-                       const Device& device, bool dmabuf) {
+                       const Device& device, const MemoryWays& allowed) {
   topology::Hca hca;
   if (auto place = topology::pci_place(device.hca->sysfs_path())) {
     const topology::Hca* known = find_known(before, device.hca->name(), place->bdf);
@@ -51,8 +51,7 @@ topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& befor
     if (machine->numa_nodes.empty()) topology::numa_index(machine, -1);
     hca.at = topology::attach_nowhere(*machine);
   }
-  bool can = is_present(device.hca->peermem()) || (dmabuf && device.hca->supports_dmabuf());
-  hca.gpudirect = can && hca.gpudirect.value_or(true);  // a NCCL file may say no
+  hca.gpudirect = offer_of(*device.hca, allowed).any() && hca.gpudirect.value_or(true);  // a NCCL file may say no
   hca.name = device.hca->name();
   hca.guid = device.hca->guid();
   hca.ports.clear();
@@ -68,7 +67,18 @@ bool is_of_the_same_card(const std::filesystem::path& one, const std::filesystem
 
 }  // namespace
 
-void put_hcas(Machine* machine, const std::vector<Device>& ports, bool dmabuf) {
+MemoryWays allowed_ways(const config::Options& options) {
+  MemoryWays ways = options.gpu_memory;
+  ways.dmabuf = ways.dmabuf && options.dmabuf_enable;
+  return ways;
+}
+
+GpuDirectOffer offer_of(const Hca& hca, const MemoryWays& allowed) {
+  bool peermem = allowed.peermem && is_present(hca.peermem());
+  return {allowed.dmabuf && hca.supports_dmabuf(), peermem || allowed.only_staging()};
+}
+
+void put_hcas(Machine* machine, const std::vector<Device>& ports, const MemoryWays& allowed) {
   std::vector<topology::Hca> before = std::move(machine->hcas);
   machine->hcas.clear();
   for (const Device& device : ports) {
@@ -76,7 +86,7 @@ void put_hcas(Machine* machine, const std::vector<Device>& ports, bool dmabuf) {
         std::find_if(machine->hcas.begin(), machine->hcas.end(),
                      [&](const topology::Hca& hca) { return hca.name == device.hca->name(); });
     if (known == machine->hcas.end()) {
-      known = machine->hcas.insert(known, make_hca(machine, before, device, dmabuf));
+      known = machine->hcas.insert(known, make_hca(machine, before, device, allowed));
     }
     known->ports.push_back(port_of(device));
   }

@@ -10,9 +10,22 @@
 
 namespace gdr::plugin {
 
+// The ways to GPU memory that the user leaves open.
+MemoryWays allowed_ways(const config::Options& options);
+
+// How NCCL may hand GPU memory to an HCA.
+struct GpuDirectOffer {
+  bool dmabuf = false;
+  bool address = false;  // by nvidia-peermem, or because the user wants everything staged
+
+  bool any() const { return dmabuf || address; }
+};
+GpuDirectOffer offer_of(const Hca& hca, const MemoryWays& allowed);
+
 // Replaces the machine's HCAs by those of `ports` (any order, several ports of one HCA) and sorts
-// the machine. `dmabuf`: the GPUs' driver exports their memory so, and NCCL may use that.
-void put_hcas(topology::Machine* machine, const std::vector<Device>& ports, bool dmabuf);
+// the machine. `allowed` is without dmabuf where the GPUs' driver does not export their memory.
+void put_hcas(topology::Machine* machine, const std::vector<Device>& ports,
+              const MemoryWays& allowed);
 
 // Drops the ports that the filter does not accept, and HCAs that have no other.
 void keep_accepted(topology::Machine* machine, const HcaFilter& filter);

@@ -58,7 +58,7 @@ Machine read_live(const config::Options& options, plugin::Notes* notes) {
     return machine;
   }
   found->devices.insert(found->devices.end(), found->inactive.begin(), found->inactive.end());
-  plugin::put_hcas(&machine, found->devices, options.dmabuf_enable);
+  plugin::put_hcas(&machine, found->devices, plugin::allowed_ways(options));
   return machine;
 }
 

@@ -48,7 +48,7 @@ bool exceeds_bar1(const Attempt& attempt, const Circumstances& now) {
 
 // Out of memory: BAR1 or the memory-lock limit, whichever is known to be too small.
 Explanation of_no_memory(const Attempt& attempt, const Circumstances& now) {
-  bool locked = now.memory_lock && attempt.error == ENOMEM;
+  bool locked = now.memory_lock && now.pinned_bytes + attempt.bytes > *now.memory_lock;
   if (exceeds_bar1(attempt, now) || !locked) return of_bar1(attempt, now);
   return {Refusal::kMemoryLock,
           "the memory-lock limit is " + std::to_string(*now.memory_lock / 1024) + " KiB (" +
@@ -60,6 +60,11 @@ Explanation of_no_memory(const Attempt& attempt, const Circumstances& now) {
 Explanation of_address(const Attempt& attempt, const Circumstances& now) {
   std::string error = " (" + error_text(attempt.error) + ")";
   switch (now.module.kind) {
+    case PeermemKind::kUnknown:
+      return {Refusal::kModuleUnknown,
+              "there is no " + now.module.sysfs_root +
+                  "/module that tells whether nvidia-peermem is loaded" + error,
+              "modprobe nvidia-peermem on the host, and mount /sys in the container"};
     case PeermemKind::kAbsent:
       return {Refusal::kModuleAbsent, "the kernel module nvidia-peermem is not loaded" + error,
               "modprobe nvidia-peermem, on the host where this is a container"};

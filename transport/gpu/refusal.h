@@ -40,6 +40,7 @@ struct Circumstances {
   bool hca_takes_dmabuf = false;
   std::optional<bool> driver_exports;   // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
   std::optional<uint64_t> memory_lock;  // RLIMIT_MEMLOCK; unset: unlimited
+  uint64_t pinned_bytes = 0;            // that count against it
   std::optional<uint64_t> bar1_bytes;   // size of the GPU's BAR1
   uint64_t registered_bytes = 0;        // of this GPU, by this process, on this HCA
   bool file_descriptors_exhausted = false;

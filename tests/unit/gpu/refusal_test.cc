@@ -58,6 +58,10 @@ TEST(Refusal, NoMemoryWithALimit_IsTheLimit) {
   Explanation found = explain(attempt(MemoryWay::kPeermem, ENOMEM), now);
   EXPECT_EQ(found.refusal, Refusal::kMemoryLock);
   EXPECT_TRUE(says(found, "memory-lock limit is 64 KiB", "ulimit -l unlimited"));
+  now.memory_lock = 3 * kMebi;
+  EXPECT_EQ(explain(attempt(MemoryWay::kPeermem, ENOMEM), now).refusal, Refusal::kBar1);
+  now.pinned_bytes = 2 * kMebi + 1;
+  EXPECT_EQ(explain(attempt(MemoryWay::kPeermem, ENOMEM), now).refusal, Refusal::kMemoryLock);
 }
 
 TEST(Refusal, NoMemoryWithoutALimit_IsBar1) {
@@ -73,6 +77,11 @@ TEST(Refusal, AddressRefused_DependsOnTheModule) {
   Explanation absent = explain(attempt(MemoryWay::kPeermem, EFAULT), now);
   EXPECT_EQ(absent.refusal, Refusal::kModuleAbsent);
   EXPECT_TRUE(says(absent, "not loaded", "modprobe nvidia-peermem"));
+  now.module.kind = PeermemKind::kUnknown;
+  now.module.sysfs_root = "/sys";
+  Explanation unknown = explain(attempt(MemoryWay::kPeermem, EFAULT), now);
+  EXPECT_EQ(unknown.refusal, Refusal::kModuleUnknown);
+  EXPECT_TRUE(says(unknown, "no /sys/module", "mount /sys"));
   now.module.kind = PeermemKind::kNvPeerMem;
   Explanation legacy = explain(attempt(MemoryWay::kPeermem, EFAULT), now);
   EXPECT_EQ(legacy.refusal, Refusal::kModuleLegacy);

@@ -1,0 +1,414 @@
+// GPU memory through the plugin's table, over the software HCA and the fake CUDA driver. CTest runs
+// it once for each way to GPU memory; GPU_MEMORY_TEST_STAGES says what the way must lead to.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/fake_cuda/fake_driver.h"
+#include "tools/common/plugin_loader.h"
+#include "transport/gpu/cuda_driver.h"
+#include "transport/gpu/gpu_memory.h"
+
+namespace gdr::reference {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(60);
+constexpr size_t kHandleBytes = 128;
+constexpr int kInFlight = 32;
+
+std::mutex g_mutex;  // guards g_warnings
+std::vector<std::string> g_warnings;
+
+void note_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format,
+                   ...) {
+  constexpr int kWarn = 2;
+  if (static_cast<int>(level) != kWarn) return;
+  char text[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  std::lock_guard lock(g_mutex);
+  g_warnings.push_back(text);
+}
+
+std::string stages() {
+  const char* text = std::getenv("GPU_MEMORY_TEST_STAGES");
+  return text == nullptr ? "" : text;  // "all", "some" or none
+}
+
+uint8_t pattern(size_t offset, int seed) {
+  return static_cast<uint8_t>(offset * 31 + (offset >> 8) * 7 + static_cast<size_t>(seed) * 101 + 1);
+}
+
+// A buffer of a GPU or of the host, as the CPU sees it and as the plugin is told of it.
+class Memory {
+ public:
+  Memory(const fake_cuda::Driver& driver, int device, size_t bytes) : bytes_(bytes) {
+    gpu_.emplace(driver, device, bytes);
+  }
+  explicit Memory(size_t bytes) : bytes_(bytes), host_(bytes) {}
+
+  bool cuda() const { return gpu_.has_value(); }
+  char* address() { return cuda() ? gpu_->get() : host_.data(); }
+  uint8_t* view() { return reinterpret_cast<uint8_t*>(cuda() ? gpu_->view() : host_.data()); }
+  size_t bytes() const { return bytes_; }
+
+  void fill(size_t from, size_t bytes, int seed) {
+    for (size_t i = 0; i < bytes; ++i) view()[from + i] = pattern(i, seed);
+  }
+  bool holds(size_t from, size_t bytes, int seed) {
+    for (size_t i = 0; i < bytes; ++i) {
+      if (view()[from + i] != pattern(i, seed)) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t bytes_;
+  std::optional<fake_cuda::DeviceBuffer> gpu_;
+  std::vector<char> host_;
+};
+
+class GpuMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(gpu::CudaDriver::shared()) << gpu::CudaDriver::shared().error().text;
+    auto gpu = gpu::Gpu::open(*gpu::CudaDriver::shared(), 0);
+    ASSERT_TRUE(gpu) << gpu.error().text;
+    gpu_ = std::make_unique<gpu::Gpu>(std::move(*gpu));
+    ASSERT_TRUE(gpu_->set_current());
+    auto plugin = tools::Plugin::load(TEST_PLUGIN);
+    ASSERT_TRUE(plugin) << plugin.error().text;
+    plugin_ = std::make_unique<tools::Plugin>(std::move(*plugin));
+    g_warnings.clear();
+    ASSERT_EQ(net().init(note_warnings), abi::ncclSuccess);
+    abi::ncclNetProperties_v8_t properties;
+    ASSERT_EQ(net().getProperties(0, &properties), abi::ncclSuccess);
+    dmabuf_ = (properties.ptrSupport & abi::kPtrDmaBuf) != 0;
+    connect();
+  }
+
+  void TearDown() override {
+    fake_.hooks.set_kernel_running(0);
+    fake_.hooks.set_copy_delay_us(0);
+    if (sender_ != nullptr) net().closeSend(sender_);
+    if (receiver_ != nullptr) net().closeRecv(receiver_);
+    if (listener_ != nullptr) net().closeListen(listener_);
+  }
+
+  const abi::ncclNet_v8_t& net() const { return plugin_->net(); }
+
+  void connect() {
+    alignas(8) std::array<char, kHandleBytes> handle{};
+    ASSERT_EQ(net().listen(1, handle.data(), &listener_), abi::ncclSuccess);
+    auto until = std::chrono::steady_clock::now() + kPatience;
+    while (sender_ == nullptr || receiver_ == nullptr) {
+      abi::ncclNetDeviceHandle_v8_t* offload = nullptr;
+      if (sender_ == nullptr) {
+        ASSERT_EQ(net().connect(0, handle.data(), &sender_, &offload), abi::ncclSuccess);
+      }
+      if (receiver_ == nullptr) {
+        ASSERT_EQ(net().accept(listener_, &receiver_, &offload), abi::ncclSuccess);
+      }
+      ASSERT_LT(std::chrono::steady_clock::now(), until);
+    }
+  }
+
+  // As NCCL registers: by dma-buf where the device has it.
+  void* try_register(void* comm, Memory& memory) {
+    void* handle = nullptr;
+    if (memory.cuda() && dmabuf_) {
+      auto fd = gpu::export_dmabuf(memory.address(), memory.bytes());
+      if (fd) {
+        net().regMrDmaBuf(comm, memory.address(), memory.bytes(), abi::kPtrCuda, 0, fd->get(),
+                          &handle);
+        return handle;
+      }
+    }
+    net().regMr(comm, memory.address(), memory.bytes(),
+                memory.cuda() ? abi::kPtrCuda : abi::kPtrHost, &handle);
+    return handle;
+  }
+
+  // One message or grouped receive under way.
+  struct Receive {
+    void* request;
+    int buffers;
+    std::array<int, 8> sizes{};
+    bool done = false;
+  };
+
+  void* post_send(Memory& from, size_t offset, size_t bytes, int tag, void* handle) {
+    void* request = nullptr;
+    auto until = std::chrono::steady_clock::now() + kPatience;
+    while (request == nullptr && std::chrono::steady_clock::now() < until) {
+      EXPECT_EQ(net().isend(sender_, from.address() + offset, static_cast<int>(bytes), tag, handle,
+                            &request),
+                abi::ncclSuccess);
+    }
+    EXPECT_NE(request, nullptr);
+    return request;
+  }
+
+  Receive post_receive(Memory& to, std::vector<size_t> offsets, std::vector<int> sizes,
+                       std::vector<int> tags, void* handle) {
+    std::vector<void*> data;
+    for (size_t offset : offsets) data.push_back(to.address() + offset);
+    std::vector<void*> handles(data.size(), handle);
+    Receive receive{nullptr, static_cast<int>(data.size())};
+    auto until = std::chrono::steady_clock::now() + kPatience;
+    while (receive.request == nullptr && std::chrono::steady_clock::now() < until) {
+      EXPECT_EQ(net().irecv(receiver_, receive.buffers, data.data(), sizes.data(), tags.data(),
+                            handles.data(), &receive.request),
+                abi::ncclSuccess);
+    }
+    EXPECT_NE(receive.request, nullptr);
+    return receive;
+  }
+
+  // Tests all in turn, as NCCL's proxy does, until all are done.
+  void finish(std::vector<void*> sends, std::vector<Receive>* receives) {
+    auto until = std::chrono::steady_clock::now() + kPatience;
+    size_t open = sends.size() + receives->size();
+    while (open > 0) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until) << open << " requests are not done";
+      for (void*& send : sends) {
+        int done = 0;
+        if (send == nullptr) continue;
+        ASSERT_EQ(net().test(send, &done, nullptr), abi::ncclSuccess);
+        if (done != 0) send = nullptr, --open;
+      }
+      for (Receive& receive : *receives) {
+        int done = 0;
+        if (receive.done) continue;
+        ASSERT_EQ(net().test(receive.request, &done, receive.sizes.data()), abi::ncclSuccess);
+        if (done != 0) receive.done = true, --open;
+      }
+    }
+  }
+
+  // One message; the receive has room for `capacity`.
+  void move(Memory& from, void* from_handle, Memory& to, void* to_handle, size_t bytes,
+            size_t capacity, size_t offset = 0) {
+    std::vector<Receive> receives = {
+        post_receive(to, {offset}, {static_cast<int>(capacity)}, {7}, to_handle)};
+    finish({post_send(from, offset, bytes, 7, from_handle)}, &receives);
+    EXPECT_EQ(receives[0].sizes[0], static_cast<int>(bytes));
+  }
+
+  int warnings_of_staging() {
+    std::lock_guard lock(g_mutex);
+    return static_cast<int>(
+        std::count_if(g_warnings.begin(), g_warnings.end(), [](const std::string& text) {
+          return text.find("is staged through host memory") != std::string::npos;
+        }));
+  }
+
+  const fake_cuda::Driver& fake_ = fake_cuda::Driver::load();
+  std::unique_ptr<gpu::Gpu> gpu_;
+  std::unique_ptr<tools::Plugin> plugin_;
+  bool dmabuf_ = false;
+  void* listener_ = nullptr;
+  void* sender_ = nullptr;
+  void* receiver_ = nullptr;
+};
+
+// Around inline sizes, the size of separate ends, and shares.
+const std::vector<size_t> kSizes = {0,    1,     7,     64,     65,     1000,   4096,    8192,
+                                    8193, 65536, 99999, 524287, 524288, 524289, 1048579, 5242881};
+
+TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingBeside) {
+  constexpr size_t kRoom = 6 << 20;
+  Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
+  void* from_handle = try_register(sender_, from);
+  void* to_handle = try_register(receiver_, to);
+  ASSERT_TRUE(from_handle != nullptr && to_handle != nullptr);
+  int seed = 0;
+  for (size_t bytes : kSizes) {
+    for (size_t offset : {size_t{0}, size_t{4097}}) {
+      std::memset(to.view(), 0xee, kRoom);
+      from.fill(offset, bytes, ++seed);
+      move(from, from_handle, to, to_handle, bytes, bytes + 4096, offset);
+      EXPECT_TRUE(to.holds(offset, bytes, seed)) << bytes;
+      EXPECT_TRUE(offset == 0 || to.view()[offset - 1] == 0xee) << bytes;
+      EXPECT_EQ(to.view()[offset + bytes], 0xee) << bytes;
+    }
+  }
+  net().deregMr(sender_, from_handle);
+  net().deregMr(receiver_, to_handle);
+}
+
+TEST_F(GpuMemory, HostOnOneSide_ArrivesEitherWay) {
+  constexpr size_t kRoom = 2 << 20;
+  Memory host_from(kRoom), host_to(kRoom), gpu_from(fake_, 0, kRoom), gpu_to(fake_, 1, kRoom);
+  void* handles[] = {try_register(sender_, host_from), try_register(sender_, gpu_from),
+                     try_register(receiver_, gpu_to), try_register(receiver_, host_to)};
+  for (size_t bytes : {size_t{9}, size_t{70000}, kRoom}) {
+    host_from.fill(0, bytes, 1);
+    move(host_from, handles[0], gpu_to, handles[2], bytes, bytes);
+    EXPECT_TRUE(gpu_to.holds(0, bytes, 1)) << bytes;
+    gpu_from.fill(0, bytes, 2);
+    move(gpu_from, handles[1], host_to, handles[3], bytes, bytes);
+    EXPECT_TRUE(host_to.holds(0, bytes, 2)) << bytes;
+  }
+  for (int i = 0; i < 4; ++i) net().deregMr(i < 2 ? sender_ : receiver_, handles[i]);
+}
+
+TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsPlace) {
+  constexpr size_t kPlace = 700 << 10;
+  Memory from(fake_, 0, kInFlight * kPlace), to(fake_, 1, kInFlight * kPlace);
+  void* from_handle = try_register(sender_, from);
+  void* to_handle = try_register(receiver_, to);
+  std::mt19937 random(5);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<Receive> receives;
+    std::vector<void*> sends;
+    std::vector<size_t> sizes;
+    for (int i = 0; i < kInFlight; ++i) {
+      sizes.push_back(std::uniform_int_distribution<size_t>(0, i % 3 == 0 ? kPlace : 9000)(random));
+      from.fill(i * kPlace, sizes[i], round * 100 + i);
+      receives.push_back(
+          post_receive(to, {i * kPlace}, {static_cast<int>(kPlace)}, {3}, to_handle));
+    }
+    for (int i = 0; i < kInFlight; ++i) {
+      sends.push_back(post_send(from, i * kPlace, sizes[i], 3, from_handle));
+    }
+    finish(sends, &receives);
+    for (int i = 0; i < kInFlight; ++i) {
+      EXPECT_EQ(receives[i].sizes[0], static_cast<int>(sizes[i]));
+      EXPECT_TRUE(to.holds(i * kPlace, sizes[i], round * 100 + i)) << i;
+    }
+  }
+  net().deregMr(sender_, from_handle);
+  net().deregMr(receiver_, to_handle);
+}
+
+TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
+  constexpr size_t kPlace = 600 << 10;
+  constexpr int kGroup = 8;
+  Memory from(fake_, 0, kGroup * kPlace), to(fake_, 1, kGroup * kPlace);
+  void* from_handle = try_register(sender_, from);
+  void* to_handle = try_register(receiver_, to);
+  std::vector<int> order(kGroup);
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(9);
+  for (int round = 0; round < 10; ++round) {
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<size_t> offsets;
+    for (int i = 0; i < kGroup; ++i) offsets.push_back(i * kPlace);
+    std::vector<int> tags = {10, 11, 12, 13, 14, 15, 16, 17};
+    std::vector<Receive> receives = {post_receive(
+        to, offsets, std::vector<int>(kGroup, static_cast<int>(kPlace)), tags, to_handle)};
+    std::vector<void*> sends;
+    for (int i : order) {
+      size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
+      from.fill(i * kPlace, bytes, round + i);
+      sends.push_back(post_send(from, i * kPlace, bytes, 10 + i, from_handle));
+    }
+    finish(sends, &receives);
+    for (int i = 0; i < kGroup; ++i) {
+      size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
+      EXPECT_EQ(receives[0].sizes[i], static_cast<int>(bytes));
+      EXPECT_TRUE(to.holds(i * kPlace, bytes, round + i)) << i;
+    }
+  }
+  net().deregMr(sender_, from_handle);
+  net().deregMr(receiver_, to_handle);
+}
+
+TEST_F(GpuMemory, WhileAKernelRuns_MessagesGoOn) {
+  constexpr size_t kRoom = 3 << 20;
+  Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
+  void* from_handle = try_register(sender_, from);
+  void* to_handle = try_register(receiver_, to);
+  from.fill(0, kRoom, 4);
+  fake_.hooks.set_copy_delay_us(200);
+  fake_.hooks.set_kernel_running(1);
+  for (size_t bytes : {size_t{8}, size_t{100000}, kRoom}) {
+    move(from, from_handle, to, to_handle, bytes, kRoom);
+    EXPECT_TRUE(to.holds(0, bytes, 4)) << bytes;
+  }
+  fake_.hooks.set_kernel_running(0);
+  fake_.hooks.set_copy_delay_us(0);
+  net().deregMr(sender_, from_handle);
+  net().deregMr(receiver_, to_handle);
+}
+
+TEST_F(GpuMemory, SameBufferAgainAndAgain_HoldsTheNewest) {
+  constexpr size_t kRoom = 40000;
+  Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
+  void* from_handle = try_register(sender_, from);
+  void* to_handle = try_register(receiver_, to);
+  for (int round = 0; round < 300; ++round) {
+    from.fill(0, kRoom, round);
+    move(from, from_handle, to, to_handle, kRoom, kRoom);
+    ASSERT_TRUE(to.holds(0, kRoom, round)) << round;
+  }
+  net().deregMr(sender_, from_handle);
+  net().deregMr(receiver_, to_handle);
+}
+
+// A flush of what was received directly is a request that completes; staged data needs none.
+TEST_F(GpuMemory, Flush_IsThereWhereItIsNeeded) {
+  Memory from(fake_, 0, 4096), to(fake_, 1, 4096);
+  void* from_handle = try_register(sender_, from);
+  void* to_handle = try_register(receiver_, to);
+  move(from, from_handle, to, to_handle, 4096, 4096);
+  void* data = to.address();
+  int size = 4096;
+  void* flush = nullptr;
+  ASSERT_EQ(net().iflush(receiver_, 1, &data, &size, &to_handle, &flush), abi::ncclSuccess);
+  EXPECT_EQ(flush != nullptr, stages() != "all");
+  std::vector<Receive> none;
+  if (flush != nullptr) finish({flush}, &none);
+  net().deregMr(sender_, from_handle);
+  net().deregMr(receiver_, to_handle);
+}
+
+TEST_F(GpuMemory, RegistrationsComeAndGo_NoDescriptorStays) {
+  auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  Memory memory(fake_, 0, 1 << 20);
+  net().deregMr(sender_, try_register(sender_, memory));
+  auto before = open_files();
+  for (int i = 0; i < 100; ++i) {
+    void* one = try_register(sender_, memory);
+    void* same = try_register(sender_, memory);
+    ASSERT_TRUE(one != nullptr && same != nullptr);
+    net().deregMr(sender_, one);
+    net().deregMr(sender_, same);
+  }
+  EXPECT_EQ(open_files(), before);
+}
+
+TEST_F(GpuMemory, Warnings_OnePerGpuAndHcaThatStages) {
+  std::vector<std::unique_ptr<Memory>> memories;
+  std::vector<void*> handles;
+  for (int i = 0; i < 12; ++i) {
+    memories.push_back(std::make_unique<Memory>(fake_, i % 2, 1 << 20));
+    handles.push_back(try_register(sender_, *memories.back()));
+    ASSERT_NE(handles.back(), nullptr);
+  }
+  for (void* handle : handles) net().deregMr(sender_, handle);
+  int pairs = stages().empty() ? 0 : 2;  // two GPUs, one HCA
+  EXPECT_EQ(warnings_of_staging(), pairs);
+  EXPECT_EQ(g_warnings.size(), static_cast<size_t>(pairs)) << g_warnings.back();
+}
+
+}  // namespace
+}  // namespace gdr::reference
