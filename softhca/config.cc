@@ -205,6 +205,9 @@ gdr::Status read_device(const Json& json, const std::string& path, Config* confi
   device.guid = guid.empty() ? default_guid(device.name) : std::stoull(guid, nullptr, 16);
   fields.number("rate_gbps", 0, 1e5, [&](double rate) { device.rate_gbps = rate; });
   fields.number("latency_us", 0, 1e7, [&](double latency) { device.latency_us = latency; });
+  fields.number("registration_us", 0, 1e7, [&](double time) { device.registration_us = time; });
+  fields.number("registration_us_per_mib", 0, 1e6,
+                [&](double time) { device.registration_us_per_mib = time; });
   fields.integer("mtu", 256, 4096, &device.mtu);
   if (device.mtu != 256 && device.mtu != 512 && device.mtu != 1024 && device.mtu != 2048 &&
       device.mtu != 4096) {

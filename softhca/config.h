@@ -27,6 +27,9 @@ struct DeviceConfig {
   uint64_t guid = 0;
   double rate_gbps = 0;   // 0: as fast as it goes
   double latency_us = 0;  // added to every transfer
+  // Every registration takes so much longer: pinning costs grow with the size.
+  double registration_us = 0;
+  double registration_us_per_mib = 0;
   uint32_t mtu = 4096;
   uint32_t speed_gbps = 400;  // what query_port reports
   uint32_t max_inline = 1024;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -74,7 +75,17 @@ bool access_valid(unsigned access) {
   return (access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)) == 0;
 }
 
+// As long as the configuration says that pinning takes.
+void take_time(ibv_pd* pd, size_t bytes) {
+  const DeviceConfig& device = *Context::of(pd->context).device->config;
+  constexpr double kMib = 1 << 20;
+  double us =
+      device.registration_us + device.registration_us_per_mib * static_cast<double>(bytes) / kMib;
+  if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
+}
+
 ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> window = nullptr) {
+  take_time(pd, region.length);
   Process& process = *Context::of(pd->context).process;
   int index = process.mr_indices.take();
   SharedMr* shared = index < 0 ? nullptr : &process.arena().mr(static_cast<uint32_t>(index));

@@ -31,7 +31,8 @@ TEST(Config, EverythingGiven_IsTaken) {
     "fabric": "mine", "process_vm": false, "staging_bytes": 1048576,
     "devices": [
       {"name": "a", "ports": 2, "lid": 7, "pci": "0000:3b:00.0", "numa_node": 1, "guid": "0xabc",
-       "rate_gbps": 12.5, "latency_us": 3, "mtu": 1024, "speed_gbps": 100, "max_inline": 64,
+       "rate_gbps": 12.5, "latency_us": 3, "registration_us": 1.5,
+       "registration_us_per_mib": 40, "mtu": 1024, "speed_gbps": 100, "max_inline": 64,
        "max_qp": 9, "max_qp_wr": 100},
       {"link_layer": "Ethernet", "gids": ["::ffff:10.1.2.3"]}],
     "gpu": {"dmabuf": false, "peermem": false, "bar1_bytes": 5, "context": "own"},
@@ -45,6 +46,8 @@ TEST(Config, EverythingGiven_IsTaken) {
   EXPECT_EQ(device.pci, "0000:3b:00.0");
   EXPECT_EQ(device.guid, 0xabcu);
   EXPECT_EQ(device.rate_gbps, 12.5);
+  EXPECT_EQ(device.registration_us, 1.5);
+  EXPECT_EQ(device.registration_us_per_mib, 40);
   EXPECT_EQ(device.max_qp_wr, 100u);
   std::vector<GidEntry> gids = config->devices[1].gid_table(1);
   ASSERT_EQ(gids.size(), 4u);
@@ -112,6 +115,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{R"({"devices": [{"gids": ["10.0.0.1"]}]})", "IPv6 addresses"},
         Wrong{R"({"devices": [{"rate_gbps": -1}]})",
               R"("devices[0].rate_gbps": accepted is a number)"},
+        Wrong{R"({"devices": [{"registration_us": 10000001}]})",
+              R"("devices[0].registration_us": accepted is a number from 0 to 1e+07)"},
         Wrong{R"({"devices": [{"name": "a"}, {"name": "a"}]})", "a name not used before"},
         Wrong{R"({"devices": {}})", R"("devices": accepted is a list)"},
         Wrong{R"({"gpu": {"context": "mine"}})", R"("application" or "own")"},

@@ -180,6 +180,19 @@ TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
   EXPECT_GE(seconds, 4 * (1 << 20) * 8e-9 + 1e-3);
 }
 
+TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
+  use(R"({"fabric": "unit", "devices": [
+      {"registration_us": 20000, "registration_us_per_mib": 40000}]})");
+  Endpoint a;
+  for (int gpu : {-1, 0}) {
+    Memory(a, gpu, 1);  // what only the first one costs
+    auto start = Clock::now();
+    Memory memory(a, gpu, 1 << 20);
+    EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(60)) << gpu;
+    EXPECT_TRUE(memory.registered());
+  }
+}
+
 TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
   use(R"({"fabric": "unit", "devices": [{"link_layer": "Ethernet"},
       {"link_layer": "Ethernet", "gids": ["::ffff:10.9.8.7"]}]})");
