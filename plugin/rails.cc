@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "plugin/machine/acs_notes.h"
 #include "plugin/machine/gpu_facts.h"
 #include "plugin/machine/gpu_links.h"
 #include "plugin/machine/hcas.h"
@@ -72,7 +73,9 @@ MachineView Rails::look(const config::Options& options, const Discovery& discove
   add_gpu_facts(&machine);
   // NCCL loads NVML itself, but may do so only later.
   (void)add_gpu_links(&machine, uses_cuda() ? LoadNvml::kYes : LoadNvml::kOnlyIfLoaded);
-  return decide(std::move(machine), options, std::move(notes));
+  MachineView view = decide(std::move(machine), options, std::move(notes));
+  note_acs(&view);
+  return view;
 }
 
 void Rails::choose(const Discovery& discovery) {
