@@ -1,5 +1,7 @@
 // GPU memory through the plugin's table, over the software HCA and the fake CUDA driver. CTest runs
 // it once for each way to GPU memory; GPU_MEMORY_TEST_STAGES says what the way must lead to.
+#include "transport/gpu/gpu_memory.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +22,6 @@
 #include "tests/fake_cuda/fake_driver.h"
 #include "tools/common/plugin_loader.h"
 #include "transport/gpu/cuda_driver.h"
-#include "transport/gpu/gpu_memory.h"
 
 namespace gdr::reference {
 namespace {
@@ -32,8 +33,8 @@ constexpr int kInFlight = 32;
 std::mutex g_mutex;  // guards g_warnings
 std::vector<std::string> g_warnings;
 
-void note_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int, const char* format,
-                   ...) {
+void note_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int,
+                   const char* format, ...) {
   constexpr int kWarn = 2;
   if (static_cast<int>(level) != kWarn) return;
   char text[2048];
@@ -51,7 +52,8 @@ std::string stages() {
 }
 
 uint8_t pattern(size_t offset, int seed) {
-  return static_cast<uint8_t>(offset * 31 + (offset >> 8) * 7 + static_cast<size_t>(seed) * 101 + 1);
+  return static_cast<uint8_t>(offset * 31 + (offset >> 8) * 7 + static_cast<size_t>(seed) * 101 +
+                              1);
 }
 
 // A buffer of a GPU or of the host, as the CPU sees it and as the plugin is told of it.
@@ -152,17 +154,14 @@ class GpuMemory : public testing::Test {
     bool done = false;
   };
 
-  void* post_send(Memory& from, size_t offset, size_t bytes, int tag, void* handle) {
+  struct Send {
+    const char* data;
+    size_t bytes;
+    int tag;
+    void* handle;
     void* request = nullptr;
-    auto until = std::chrono::steady_clock::now() + kPatience;
-    while (request == nullptr && std::chrono::steady_clock::now() < until) {
-      EXPECT_EQ(net().isend(sender_, from.address() + offset, static_cast<int>(bytes), tag, handle,
-                            &request),
-                abi::ncclSuccess);
-    }
-    EXPECT_NE(request, nullptr);
-    return request;
-  }
+    bool done = false;
+  };
 
   Receive post_receive(Memory& to, std::vector<size_t> offsets, std::vector<int> sizes,
                        std::vector<int> tags, void* handle) {
@@ -180,25 +179,34 @@ class GpuMemory : public testing::Test {
     return receive;
   }
 
-  // Tests all in turn, as NCCL's proxy does, until all are done.
-  void finish(std::vector<void*> sends, std::vector<Receive>* receives) {
+  // Posts the sends as soon as they are taken and tests all in turn, as NCCL's proxy does.
+  void finish(std::vector<Send> sends, std::vector<Receive>* receives) {
     auto until = std::chrono::steady_clock::now() + kPatience;
     size_t open = sends.size() + receives->size();
     while (open > 0) {
       ASSERT_LT(std::chrono::steady_clock::now(), until) << open << " requests are not done";
-      for (void*& send : sends) {
-        int done = 0;
-        if (send == nullptr) continue;
-        ASSERT_EQ(net().test(send, &done, nullptr), abi::ncclSuccess);
-        if (done != 0) send = nullptr, --open;
+      for (Send& send : sends) {
+        if (send.done) continue;
+        if (send.request == nullptr) {
+          ASSERT_EQ(net().isend(sender_, const_cast<char*>(send.data), static_cast<int>(send.bytes),
+                                send.tag, send.handle, &send.request),
+                    abi::ncclSuccess);
+          if (send.request == nullptr) break;  // those behind it must not overtake it
+          continue;
+        }
+        open -= test(send.request, nullptr, &send.done);
       }
       for (Receive& receive : *receives) {
-        int done = 0;
-        if (receive.done) continue;
-        ASSERT_EQ(net().test(receive.request, &done, receive.sizes.data()), abi::ncclSuccess);
-        if (done != 0) receive.done = true, --open;
+        if (!receive.done) open -= test(receive.request, receive.sizes.data(), &receive.done);
       }
     }
+  }
+
+  size_t test(void* request, int* sizes, bool* is_done) {
+    int done = 0;
+    EXPECT_EQ(net().test(request, &done, sizes), abi::ncclSuccess);
+    *is_done = done != 0;
+    return *is_done ? 1 : 0;
   }
 
   // One message; the receive has room for `capacity`.
@@ -206,7 +214,7 @@ class GpuMemory : public testing::Test {
             size_t capacity, size_t offset = 0) {
     std::vector<Receive> receives = {
         post_receive(to, {offset}, {static_cast<int>(capacity)}, {7}, to_handle)};
-    finish({post_send(from, offset, bytes, 7, from_handle)}, &receives);
+    finish({{from.address() + offset, bytes, 7, from_handle}}, &receives);
     EXPECT_EQ(receives[0].sizes[0], static_cast<int>(bytes));
   }
 
@@ -276,7 +284,7 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsPlace) {
   std::mt19937 random(5);
   for (int round = 0; round < 4; ++round) {
     std::vector<Receive> receives;
-    std::vector<void*> sends;
+    std::vector<Send> sends;
     std::vector<size_t> sizes;
     for (int i = 0; i < kInFlight; ++i) {
       sizes.push_back(std::uniform_int_distribution<size_t>(0, i % 3 == 0 ? kPlace : 9000)(random));
@@ -285,7 +293,7 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsPlace) {
           post_receive(to, {i * kPlace}, {static_cast<int>(kPlace)}, {3}, to_handle));
     }
     for (int i = 0; i < kInFlight; ++i) {
-      sends.push_back(post_send(from, i * kPlace, sizes[i], 3, from_handle));
+      sends.push_back({from.address() + i * kPlace, sizes[i], 3, from_handle});
     }
     finish(sends, &receives);
     for (int i = 0; i < kInFlight; ++i) {
@@ -313,11 +321,11 @@ TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
     std::vector<int> tags = {10, 11, 12, 13, 14, 15, 16, 17};
     std::vector<Receive> receives = {post_receive(
         to, offsets, std::vector<int>(kGroup, static_cast<int>(kPlace)), tags, to_handle)};
-    std::vector<void*> sends;
+    std::vector<Send> sends;
     for (int i : order) {
       size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
       from.fill(i * kPlace, bytes, round + i);
-      sends.push_back(post_send(from, i * kPlace, bytes, 10 + i, from_handle));
+      sends.push_back({from.address() + i * kPlace, bytes, 10 + i, from_handle});
     }
     finish(sends, &receives);
     for (int i = 0; i < kGroup; ++i) {
@@ -373,8 +381,7 @@ TEST_F(GpuMemory, Flush_IsThereWhereItIsNeeded) {
   void* flush = nullptr;
   ASSERT_EQ(net().iflush(receiver_, 1, &data, &size, &to_handle, &flush), abi::ncclSuccess);
   EXPECT_EQ(flush != nullptr, stages() != "all");
-  std::vector<Receive> none;
-  if (flush != nullptr) finish({flush}, &none);
+  for (bool done = flush == nullptr; !done;) test(flush, nullptr, &done);
   net().deregMr(sender_, from_handle);
   net().deregMr(receiver_, to_handle);
 }
