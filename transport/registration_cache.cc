@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <utility>
 
 namespace gdr {
 namespace {
@@ -28,65 +30,96 @@ RegistrationCache::RegistrationCache(const VerbsApi& api, ibv_pd* pd, std::strin
       device_name_(std::move(device_name)),
       page_mask_(static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) - 1) {}
 
+// A registration in the making. Made and ended under the lock; in between, the lock is open.
+class RegistrationCache::Pending {
+ public:
+  Pending(RegistrationCache& cache, std::unique_lock<std::mutex>& lock, const Key& key)
+      : cache_(cache), lock_(lock), key_(key) {
+    cache_.pending_.push_back(key_);
+    lock_.unlock();
+  }
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+  ~Pending() {
+    if (!lock_.owns_lock()) lock_.lock();
+    std::erase(cache_.pending_, key_);
+    cache_.pending_ended_.notify_all();
+  }
+
+ private:
+  RegistrationCache& cache_;
+  std::unique_lock<std::mutex>& lock_;
+  Key key_;
+};
+
 size_t RegistrationCache::size() const {
   std::lock_guard lock(mutex_);
-  return entries_.size();
+  return registrations_.size();
 }
 
 size_t RegistrationCache::gpu_bytes() const {
   std::lock_guard lock(mutex_);
   size_t sum = 0;
-  for (const auto& [key, entry] : entries_) {
-    if (entry.gpu) sum += key.end - key.begin;
+  for (const auto& [mr, registration] : registrations_) {
+    if (registration.gpu) sum += registration.end - registration.begin;
   }
   return sum;
 }
 
-RegistrationCache::Entries::iterator RegistrationCache::find_covering(const Key& wanted) {
-  // The range with the greatest begin that is not after ours is the likeliest to cover it; a miss
-  // only costs another registration.
-  auto it = entries_.upper_bound(Key{wanted.begin, UINTPTR_MAX, true, true});
-  constexpr int kLookBack = 4;
-  for (int step = 0; step < kLookBack && it != entries_.begin(); ++step) {
-    --it;
-    const Key& key = it->first;
-    if (key.dmabuf == wanted.dmabuf && key.relaxed_ordering == wanted.relaxed_ordering &&
-        key.begin <= wanted.begin && key.end >= wanted.end) {
-      return it;
-    }
+Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource& source,
+                                           int* error_number) {
+  if (error_number != nullptr) *error_number = 0;
+  Result<Key> key = key_of(range, source);
+  if (!key) return forward_error(key);
+  std::unique_lock lock(mutex_);
+  Registration* found = nullptr;
+  while ((found = find_covering(*key)) == nullptr && is_pending(*key)) pending_ended_.wait(lock);
+  if (found != nullptr) {
+    ++found->references;
+    return found->mr.get();
   }
-  return entries_.end();
-}
-
-Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource& source) {
-  if (range.address + range.bytes < range.address) {
-    return fail(Code::kInvalidArgument, "the buffer to register wraps around the address space");
+  // What is pending holds off equal ranges, so there is no second registration of this one.
+  Pending pending(*this, lock, *key);
+  Result<UniqueMr> made = register_range(*key, source);
+  if (!made) {
+    if (error_number != nullptr) *error_number = made.error().sys_errno;
+    return forward_error(made);
   }
-  Key key{range.address, range.address + range.bytes, source.dmabuf, source.relaxed_ordering};
-  if (!source.dmabuf) {  // a dma-buf ends where its range ends; host memory is pinned by pages
-    key.begin &= ~page_mask_;
-    key.end = (key.end + page_mask_) & ~page_mask_;
-  }
-  std::lock_guard lock(mutex_);
-  auto it = find_covering(key);
-  if (it == entries_.end()) {
-    Result<UniqueMr> mr = register_range(key, source);
-    if (!mr) return forward_error(mr);
-    it = entries_.emplace(key, Entry{std::move(*mr), 0, source.gpu}).first;
-    by_mr_.emplace(it->second.mr.get(), it);
-  }
-  ++it->second.references;
-  return it->second.mr.get();
+  lock.lock();
+  ibv_mr* mr = made->get();
+  auto it = registrations_.try_emplace(mr, *key, source.gpu, std::move(*made)).first;
+  ranges_[key->kind].insert(&it->second);
+  return mr;
 }
 
 void RegistrationCache::release(ibv_mr* mr) {
+  decltype(registrations_)::node_type unused;  // deregistered after the lock is let go
   std::lock_guard lock(mutex_);
-  auto found = by_mr_.find(mr);
-  if (found == by_mr_.end()) return;
-  auto it = found->second;
-  if (--it->second.references > 0) return;
-  by_mr_.erase(found);
-  entries_.erase(it);
+  auto found = registrations_.find(mr);
+  if (found == registrations_.end() || --found->second.references > 0) return;
+  ranges_[found->second.kind].erase(&found->second);
+  unused = registrations_.extract(found);
+}
+
+Result<RegistrationCache::Key> RegistrationCache::key_of(MemoryRange range,
+                                                         const MemorySource& source) const {
+  // A dma-buf ends where its range ends; host memory is pinned by pages.
+  const uintptr_t rounding = source.dmabuf ? 0 : page_mask_;
+  uintptr_t end = 0;
+  if (__builtin_add_overflow(range.address, range.bytes, &end) || end > UINTPTR_MAX - rounding) {
+    return fail(Code::kInvalidArgument, "the buffer to register wraps around the address space");
+  }
+  return Key{range.address & ~rounding, (end + rounding) & ~rounding,
+             size_t{source.dmabuf} * 2 + size_t{source.relaxed_ordering}};
+}
+
+RegistrationCache::Registration* RegistrationCache::find_covering(const Key& wanted) {
+  return static_cast<Registration*>(ranges_[wanted.kind].find_covering(wanted.begin, wanted.end));
+}
+
+bool RegistrationCache::is_pending(const Key& wanted) const {
+  return std::any_of(pending_.begin(), pending_.end(),
+                     [&](const Key& key) { return key.covers(wanted); });
 }
 
 Result<UniqueMr> RegistrationCache::register_range(const Key& key, const MemorySource& source) {

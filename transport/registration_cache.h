@@ -1,14 +1,20 @@
 // Registrations of one protection domain, reference-counted by range and kind. Thread-safe: NCCL
-// registers from its service thread while the progress thread moves data.
+// registers from its service threads, of several comms at once, while progress threads move data.
+// Registering and deregistering take long (the kernel pins or unpins every page), so both happen
+// without the lock: they wait for nobody but a registration in the making that will cover theirs.
 #pragma once
 
+#include <array>
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
+#include "transport/covering_tree.h"
 #include "transport/verbs/handles.h"
 
 namespace gdr {
@@ -32,40 +38,54 @@ class RegistrationCache {
   RegistrationCache(const VerbsApi& api, ibv_pd* pd, std::string device_name);
 
   // A cached registration that covers the range, or a new one of the page-aligned range. Every
-  // acquire is given back by one release.
-  Result<ibv_mr*> acquire(MemoryRange range, const MemorySource& source);
+  // acquire is given back by one release, before the memory may be freed; the fd is not kept.
+  // error_number gets the errno with which the verbs library refused, else 0.
+  Result<ibv_mr*> acquire(MemoryRange range, const MemorySource& source,
+                          int* error_number = nullptr);
+  // The last release of a registration returns once it is deregistered.
   void release(ibv_mr* mr);
 
-  size_t size() const;
+  size_t size() const;  // registrations that are referenced
   // Of GPU memory that is registered now.
   size_t gpu_bytes() const;
 
  private:
-  // Ranges of different kinds never serve each other: {begin, end, dmabuf, relaxed ordering}.
+  // Ranges of different kinds never serve each other.
   struct Key {
     uintptr_t begin;
     uintptr_t end;
-    bool dmabuf;
-    bool relaxed_ordering;
-    auto operator<=>(const Key&) const = default;
+    size_t kind;  // below kKinds
+    bool operator==(const Key&) const = default;
+    bool covers(const Key& other) const {
+      return kind == other.kind && begin <= other.begin && end >= other.end;
+    }
   };
-  struct Entry {
-    UniqueMr mr;
-    int references = 0;
-    bool gpu = false;
-  };
-  using Entries = std::map<Key, Entry>;
+  static constexpr size_t kKinds = 4;  // dma-buf or not, relaxed ordering or not
 
-  Entries::iterator find_covering(const Key& wanted);
+  struct Registration : RangeNode {
+    Registration(const Key& key, bool of_gpu, UniqueMr made)
+        : RangeNode(key.begin, key.end), kind(key.kind), gpu(of_gpu), mr(std::move(made)) {}
+    size_t kind;
+    bool gpu;
+    UniqueMr mr;
+    int references = 1;
+  };
+  class Pending;
+
+  Result<Key> key_of(MemoryRange range, const MemorySource& source) const;
+  Registration* find_covering(const Key& wanted);
+  bool is_pending(const Key& wanted) const;
   Result<UniqueMr> register_range(const Key& key, const MemorySource& source);
 
   const VerbsApi& api_;
   ibv_pd* pd_;
   std::string device_name_;
   uintptr_t page_mask_;
-  mutable std::mutex mutex_;
-  Entries entries_;
-  std::map<ibv_mr*, Entries::iterator> by_mr_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::condition_variable pending_ended_;
+  std::vector<Key> pending_;  // being registered now, at most one a thread
+  std::map<ibv_mr*, Registration> registrations_;
+  std::array<CoveringTree, kKinds> ranges_;
 };
 
 }  // namespace gdr

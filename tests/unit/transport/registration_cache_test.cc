@@ -1,126 +1,204 @@
 #include "transport/registration_cache.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include <cerrno>
-#include <cstdlib>
-#include <thread>
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iterator>
+#include <utility>
 #include <vector>
+
+#include "tests/unit/transport/fake_registrations.h"
 
 namespace gdr {
 namespace {
 
-std::atomic<int> g_live{0};
-std::atomic<int> g_made{0};
-int g_refuse_errno = 0;
-
-ibv_mr* make_mr(void* addr, size_t bytes) {
-  if (g_refuse_errno != 0) {
-    errno = g_refuse_errno;
-    return nullptr;
-  }
-  auto* mr = new ibv_mr{};
-  mr->addr = addr;
-  mr->length = bytes;
-  ++g_live;
-  ++g_made;
-  return mr;
-}
+constexpr size_t kPage = 4096;
 
 class RegistrationCacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    g_live = 0;
-    g_made = 0;
-    g_refuse_errno = 0;
-    api_.reg_mr = [](ibv_pd*, void* addr, size_t bytes, int) { return make_mr(addr, bytes); };
-    api_.reg_dmabuf_mr = [](ibv_pd*, uint64_t, size_t bytes, uint64_t iova, int, int) {
-      return make_mr(reinterpret_cast<void*>(iova), bytes);
-    };
-    api_.dereg_mr = [](ibv_mr* mr) {
-      delete mr;
-      --g_live;
-      return 0;
-    };
+  bool has_covering(MemoryRange range) {
+    int before = fake_.made;
+    cache_.release(cache_.acquire(range, {}).value());
+    return fake_.made == before;
   }
-  VerbsApi api_;
+
+  FakeRegistrations fake_;
+  VerbsApi api_ = FakeRegistrations::api();
+  RegistrationCache cache_{api_, &fake_, "hca0"};
 };
 
 TEST_F(RegistrationCacheTest, SameRange_RegisteredOnce) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  ibv_mr* a = cache.acquire({0x10000, 4096}, {}).value();
-  ibv_mr* b = cache.acquire({0x10000, 4096}, {}).value();
+  ibv_mr* a = cache_.acquire({0x10000, kPage}, {}).value();
+  ibv_mr* b = cache_.acquire({0x10000, kPage}, {}).value();
   EXPECT_EQ(a, b);
-  EXPECT_EQ(g_made, 1);
-  cache.release(a);
-  EXPECT_EQ(g_live, 1);
-  cache.release(b);
-  EXPECT_EQ(g_live, 0);
-  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(fake_.made, 1);
+  cache_.release(a);
+  EXPECT_EQ(fake_.live, 1);
+  cache_.release(b);
+  EXPECT_EQ(fake_.live, 0);
+  EXPECT_EQ(cache_.size(), 0u);
 }
 
 TEST_F(RegistrationCacheTest, SubRange_UsesTheLargerOne) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  ibv_mr* whole = cache.acquire({0x10000, 0x10000}, {}).value();
-  EXPECT_EQ(cache.acquire({0x14000, 100}, {}).value(), whole);
+  ibv_mr* whole = cache_.acquire({0x10000, 0x10000}, {}).value();
+  EXPECT_EQ(cache_.acquire({0x14000, 100}, {}).value(), whole);
+}
+
+TEST_F(RegistrationCacheTest, SubRange_KeepsTheLargerOneAlive) {
+  ibv_mr* whole = cache_.acquire({0x10000, 0x10000}, {}).value();
+  ibv_mr* part = cache_.acquire({0x14000, 100}, {}).value();
+  cache_.release(whole);
+  EXPECT_EQ(fake_.live, 1);
+  cache_.release(part);
+  EXPECT_EQ(fake_.live, 0);
+}
+
+TEST_F(RegistrationCacheTest, SubRangeBehindManySmallerOnes_UsesTheLargerOne) {
+  for (uintptr_t i = 1; i < 100; ++i) ASSERT_TRUE(cache_.acquire({i * 2 * kPage, kPage}, {}));
+  ibv_mr* whole = cache_.acquire({0, 300 * kPage}, {}).value();
+  EXPECT_EQ(cache_.acquire({199 * kPage, 2 * kPage}, {}).value(), whole);
 }
 
 TEST_F(RegistrationCacheTest, OverlappingRange_IsRegisteredAnew) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  ibv_mr* first = cache.acquire({0x10000, 0x4000}, {}).value();
-  ibv_mr* second = cache.acquire({0x12000, 0x4000}, {}).value();
+  ibv_mr* first = cache_.acquire({0x10000, 0x4000}, {}).value();
+  ibv_mr* second = cache_.acquire({0x12000, 0x4000}, {}).value();
   EXPECT_NE(first, second);
-  cache.release(first);
-  EXPECT_EQ(g_live, 1);
-  EXPECT_EQ(cache.acquire({0x12000, 0x4000}, {}).value(), second);
+  cache_.release(first);
+  EXPECT_EQ(fake_.live, 1);
+  EXPECT_EQ(cache_.acquire({0x12000, 0x4000}, {}).value(), second);
+}
+
+TEST_F(RegistrationCacheTest, AdjacentRanges_DoNotServeTheirUnion) {
+  cache_.acquire({0x10000, 0x4000}, {}).value();
+  cache_.acquire({0x14000, 0x4000}, {}).value();
+  EXPECT_FALSE(has_covering({0x12000, 0x4000}));
 }
 
 TEST_F(RegistrationCacheTest, UnalignedRange_CoversWholePages) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  ibv_mr* mr = cache.acquire({0x10ff0, 32}, {}).value();
+  ibv_mr* mr = cache_.acquire({0x10ff0, 32}, {}).value();
   EXPECT_EQ(reinterpret_cast<uintptr_t>(mr->addr), 0x10000u);
-  EXPECT_EQ(mr->length, 8192u);
+  EXPECT_EQ(mr->length, 2 * kPage);
 }
 
 TEST_F(RegistrationCacheTest, DmabufRange_IsExact) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  ibv_mr* mr = cache.acquire({0x10000, 100}, MemorySource{true, 3, 0, false}).value();
+  ibv_mr* mr = cache_.acquire({0x10000, 100}, MemorySource{true, 3, 0, false}).value();
   EXPECT_EQ(mr->length, 100u);
-  EXPECT_NE(cache.acquire({0x10000, 100}, {}).value(), mr) << "kinds must not serve each other";
+}
+
+TEST_F(RegistrationCacheTest, Kinds_DoNotServeEachOther) {
+  std::vector<ibv_mr*> mrs;
+  for (bool dmabuf : {false, true}) {
+    for (bool relaxed : {false, true}) {
+      mrs.push_back(cache_.acquire({0x10000, kPage}, {dmabuf, 3, 0, relaxed}).value());
+    }
+  }
+  EXPECT_EQ(fake_.made, 4);
+  for (ibv_mr* mr : mrs) cache_.release(mr);
+  EXPECT_EQ(fake_.live, 0);
+}
+
+TEST_F(RegistrationCacheTest, GpuBytes_AreThoseRegisteredNow) {
+  MemorySource gpu{.dmabuf = true, .fd = 3, .gpu = true};
+  ibv_mr* mr = cache_.acquire({0x10000, 2 * kPage}, gpu).value();
+  ibv_mr* part = cache_.acquire({0x10000, kPage}, gpu).value();
+  cache_.acquire({0x10000, kPage}, {}).value();
+  EXPECT_EQ(cache_.gpu_bytes(), 2 * kPage);
+  cache_.release(part);
+  cache_.release(mr);
+  EXPECT_EQ(cache_.gpu_bytes(), 0u);
+}
+
+TEST_F(RegistrationCacheTest, EveryOrderOfComingAndGoing_FindsWhatCovers) {
+  const std::array<MemoryRange, 4> ranges{{{16 * kPage, 16 * kPage},  // holds the next two
+                                           {20 * kPage, 8 * kPage},   // holds the next
+                                           {20 * kPage, 4 * kPage},
+                                           {24 * kPage, 12 * kPage}}};  // overlaps the first two
+  std::array<size_t, 4> coming{0, 1, 2, 3};
+  do {
+    std::array<size_t, 4> going{0, 1, 2, 3};
+    do {
+      std::array<ibv_mr*, 4> held{};
+      auto check = [&] {
+        for (uintptr_t page = 15; page < 37; page += 3) {
+          for (size_t pages : {1, 4, 8}) {
+            bool expected = std::any_of(held.begin(), held.end(), [&](const ibv_mr* mr) {
+              return mr != nullptr && covers(*mr, page * kPage, pages * kPage);
+            });
+            ASSERT_EQ(has_covering({page * kPage, pages * kPage}), expected);
+          }
+        }
+      };
+      for (size_t i : coming) held[i] = cache_.acquire(ranges[i], {}).value();
+      for (size_t i : going) {
+        ASSERT_NO_FATAL_FAILURE(check());
+        cache_.release(std::exchange(held[i], nullptr));
+      }
+      ASSERT_EQ(fake_.live, 0);
+    } while (std::next_permutation(going.begin(), going.end()));
+  } while (std::next_permutation(coming.begin(), coming.end()));
 }
 
 TEST_F(RegistrationCacheTest, Refusal_NamesDeviceErrnoAndMend) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  g_refuse_errno = ENOMEM;
-  auto refused = cache.acquire({0x10000, 4096}, {});
+  fake_.refuse_errno = ENOMEM;
+  int err = 0;
+  auto refused = cache_.acquire({0x10000, kPage}, {}, &err);
   ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(err, ENOMEM);
   EXPECT_EQ(refused.error().sys_errno, ENOMEM);
   EXPECT_NE(refused.error().text.find("hca0"), std::string::npos);
   EXPECT_NE(refused.error().text.find("ulimit -l"), std::string::npos);
-  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(cache_.size(), 0u);
+}
+
+TEST_F(RegistrationCacheTest, Refusal_LeavesNothingInTheWay) {
+  fake_.refuse_errno = EFAULT;
+  EXPECT_FALSE(cache_.acquire({0x10000, kPage}, {}).has_value());
+  fake_.refuse_errno = 0;
+  int err = EFAULT;
+  Result<ibv_mr*> mr = cache_.acquire({0x10000, kPage}, {}, &err);
+  ASSERT_TRUE(mr.has_value());
+  EXPECT_EQ(err, 0);
+  cache_.release(*mr);
+  EXPECT_EQ(fake_.live, 0);
 }
 
 TEST_F(RegistrationCacheTest, RangeAroundTheAddressSpace_IsRefused) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  EXPECT_FALSE(cache.acquire({UINTPTR_MAX - 10, 100}, {}).has_value());
+  int err = EFAULT;
+  EXPECT_FALSE(cache_.acquire({UINTPTR_MAX - 10, 100}, {}, &err).has_value());
+  EXPECT_EQ(err, 0) << "nobody asked the verbs library";
+  EXPECT_EQ(fake_.made, 0);
 }
 
-TEST_F(RegistrationCacheTest, ConcurrentUse_LeavesNothingBehind) {
-  RegistrationCache cache(api_, nullptr, "hca0");
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&cache, t] {
-      for (uintptr_t i = 0; i < 500; ++i) {
-        uintptr_t begin = 0x100000 + (i * 7 + t) % 16 * 0x1000;
-        ibv_mr* mr = cache.acquire({begin, 0x3000}, {}).value();
-        EXPECT_LE(reinterpret_cast<uintptr_t>(mr->addr), begin);
-        cache.release(mr);
-      }
-    });
+TEST_F(RegistrationCacheTest, RangeWhosePagesWrapAround_IsRefused) {
+  EXPECT_FALSE(cache_.acquire({UINTPTR_MAX - 100, 50}, {}).has_value());
+  EXPECT_TRUE(cache_.acquire({UINTPTR_MAX - 100, 50}, {true, 3, 0, false}).has_value());
+  EXPECT_TRUE(cache_.acquire({UINTPTR_MAX - 2 * kPage, kPage}, {}).has_value());
+}
+
+TEST_F(RegistrationCacheTest, Dmabufs_AreNeitherKeptNorClosed) {
+  auto open_files = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  fake_.while_registering_dmabuf = [](int fd) { EXPECT_GE(fcntl(fd, F_GETFD), 0); };
+  const auto before = open_files();
+  std::vector<ibv_mr*> held;
+  for (uintptr_t i = 0; i < 300; ++i) {
+    int fd = memfd_create("dmabuf", 0);
+    ASSERT_GE(fd, 0);
+    fake_.refuse_errno = i % 10 == 9 ? EINVAL : 0;
+    Result<ibv_mr*> mr = cache_.acquire({(i / 2) * kPage, kPage}, {true, fd, 0, false});
+    if (mr) held.push_back(*mr);
+    EXPECT_EQ(close(fd), 0) << "the caller's descriptor was closed";
+    EXPECT_EQ(open_files(), before) << "the file is held";
   }
-  for (auto& thread : threads) thread.join();
-  EXPECT_EQ(cache.size(), 0u);
-  EXPECT_EQ(g_live, 0);
+  for (ibv_mr* mr : held) cache_.release(mr);
+  EXPECT_EQ(fake_.live, 0);
+  EXPECT_EQ(open_files(), before);
 }
 
 }  // namespace
