@@ -13,13 +13,10 @@ namespace {
 // REMOTE_READ is for the flush, a loopback read of the buffer that was just written.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
-std::string advice_for(int err, bool dmabuf) {
-  if (err == ENOMEM) {
-    return ". Raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK)" +
-           std::string(dmabuf ? ", and check that the GPU's BAR1 covers its memory" : "");
-  }
-  if (err == EFAULT) return ". For GPU memory without dma-buf, load nvidia-peermem";
-  return "";
+const char* advice_for(int err) {
+  return err == ENOMEM
+             ? ". Raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK)"
+             : "";
 }
 
 }  // namespace
@@ -66,9 +63,7 @@ size_t RegistrationCache::gpu_bytes() const {
   return sum;
 }
 
-Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource& source,
-                                           int* error_number) {
-  if (error_number != nullptr) *error_number = 0;
+Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource& source) {
   Result<Key> key = key_of(range, source);
   if (!key) return forward_error(key);
   std::unique_lock lock(mutex_);
@@ -81,10 +76,7 @@ Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource
   // What is pending holds off equal ranges, so there is no second registration of this one.
   Pending pending(*this, lock, *key);
   Result<UniqueMr> made = register_range(*key, source);
-  if (!made) {
-    if (error_number != nullptr) *error_number = made.error().sys_errno;
-    return forward_error(made);
-  }
+  if (!made) return forward_error(made);
   lock.lock();
   ibv_mr* mr = made->get();
   auto it = registrations_.try_emplace(mr, *key, source.gpu, std::move(*made)).first;
@@ -140,7 +132,7 @@ Result<UniqueMr> RegistrationCache::register_range(const Key& key, const MemoryS
   std::snprintf(where, sizeof(where), "registering %zu bytes at %p%s on ", bytes,
                 reinterpret_cast<void*>(key.begin), source.dmabuf ? " by dma-buf" : "");
   Error error = fail_errno(Code::kSystem, where + device_name_ + " failed", err).value();
-  error.text += advice_for(err, source.dmabuf);
+  if (!source.gpu) error.text += advice_for(err);
   return tl::unexpected<Error>(std::move(error));
 }
 

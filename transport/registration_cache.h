@@ -39,9 +39,8 @@ class RegistrationCache {
 
   // A cached registration that covers the range, or a new one of the page-aligned range. Every
   // acquire is given back by one release, before the memory may be freed; the fd is not kept.
-  // error_number gets the errno with which the verbs library refused, else 0.
-  Result<ibv_mr*> acquire(MemoryRange range, const MemorySource& source,
-                          int* error_number = nullptr);
+  // Where the verbs library refuses, the error's sys_errno says how.
+  Result<ibv_mr*> acquire(MemoryRange range, const MemorySource& source);
   // The last release of a registration returns once it is deregistered.
   void release(ibv_mr* mr);
 

@@ -52,10 +52,10 @@ class RegistrationCacheModelTest : public testing::TestWithParam<unsigned> {
     bool refuse = below(50) == 0;
     fake_.refuse_errno = refuse ? ENOMEM : 0;
     bool expect_hit = model_.covering(range, kind) != nullptr;
-    int made = fake_.made, err = -1;
-    Result<ibv_mr*> mr = cache_.acquire(range, source, &err);
+    int made = fake_.made;
+    Result<ibv_mr*> mr = cache_.acquire(range, source);
     ASSERT_EQ(mr.has_value(), expect_hit || !refuse);
-    ASSERT_EQ(err, mr ? 0 : ENOMEM);
+    ASSERT_EQ(mr ? 0 : mr.error().sys_errno, mr ? 0 : ENOMEM);
     ASSERT_EQ(fake_.made - made, expect_hit || refuse ? 0 : 1);
     if (!mr) return;
     ASSERT_TRUE(covers(**mr, range.address, range.bytes));
