@@ -81,10 +81,9 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
       });
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
-  plugin->table = DeviceTable(plugin->transport->devices(), allowed_ways(options),
-                              [&](const topology::PciPlace& place) {
-                                return plugin->rails->reported_path(place);
-                              });
+  plugin->table = DeviceTable(
+      plugin->transport->devices(), allowed_ways(options),
+      [&](const topology::PciPlace& place) { return plugin->rails->reported_path(place); });
   if (plugin->transport->devices().empty()) {
     std::string text = "no usable RDMA device";
     for (const std::string& reason : plugin->transport->skipped()) text += "; " + reason;

@@ -14,9 +14,8 @@ namespace {
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 const char* advice_for(int err) {
-  return err == ENOMEM
-             ? ". Raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK)"
-             : "";
+  return err == ENOMEM ? ". Raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK)"
+                       : "";
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ topology::Hca make_hca(Machine* machine, const std::vector<topology::Hca>& befor
     if (machine->numa_nodes.empty()) topology::numa_index(machine, -1);
     hca.at = topology::attach_nowhere(*machine);
   }
-  hca.gpudirect = offer_of(*device.hca, allowed).any() && hca.gpudirect.value_or(true);  // a NCCL file may say no
+  hca.gpudirect = offer_of(*device.hca, allowed).any() &&
+                  hca.gpudirect.value_or(true);  // a NCCL file may say no
   hca.name = device.hca->name();
   hca.guid = device.hca->guid();
   hca.ports.clear();
