@@ -15,6 +15,7 @@ enum class Code : uint8_t {
   kRemote,           // the peer, or the network between, failed
   kInternal,         // a bug of ours, or a peer that breaks the protocol
   kUnsupported,      // the device or the driver cannot do this
+  kDeclined,         // it would do harm here and now; the caller can do without
 };
 
 // text says what failed, on which device, port, qp and peer, and what to try.

@@ -42,6 +42,7 @@ ncclResult_t to_nccl(Code code) {
       return abi::ncclInvalidUsage;
     case Code::kSystem:
     case Code::kUnsupported:
+    case Code::kDeclined:
       return abi::ncclSystemError;
     case Code::kRemote:
       return abi::ncclRemoteError;
@@ -52,7 +53,11 @@ ncclResult_t to_nccl(Code code) {
 }
 
 ncclResult_t warn(const char* call, const Error& error) {
-  GDR_WARN("%s: %s", call, error.text.c_str());
+  if (error.code == Code::kDeclined) {
+    GDR_INFO(log::kNet, "%s: %s", call, error.text.c_str());
+  } else {
+    GDR_WARN("%s: %s", call, error.text.c_str());
+  }
   return to_nccl(error.code);
 }
 

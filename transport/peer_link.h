@@ -28,6 +28,7 @@ class PeerLink {
   // Relaxed: the watcher only wants to see that they move.
   void count_posted() { bump(posted_); }
   void count_completed() { bump(completed_); }
+  bool has_posted() const { return posted_.load(std::memory_order_relaxed) > 0; }
   // While it lives, the comm's thread may be inside a call of the CUDA driver.
   class InDriver {
    public:

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <limits>
 
 #include "base/log.h"
 #include "transport/gpu/bar1.h"
@@ -136,6 +137,10 @@ Status Registrar::register_gpu(Connection& connection, const MemoryRegion& regio
   if (!options_->gpudirect_limit.has_value()) return {};
   handle->direct_at_most = *options_->gpudirect_limit;
   Status staged = stage(connection, region, gpu, handle);
+  if (!staged && staged.error().code == Code::kDeclined) {
+    handle->direct_at_most = std::numeric_limits<size_t>::max();
+    return {};
+  }
   if (!staged) {
     staged.error().text = "GDR_NCCL_GDR_LIMIT is set, and staging failed: " + staged.error().text;
   }
@@ -238,11 +243,14 @@ void Registrar::count_direct(const Target& target, MemoryWay way) {
 Status Registrar::stage(Connection& connection, const MemoryRegion& region, int gpu,
                         MemoryHandle* handle) {
   if (gpu < 0) return fail(Code::kUnsupported, "CUDA does not know the memory");
+  // NCCL registers its own buffers before it uses the connection, and users' buffers at any time.
+  auto locking =
+      connection.link().has_posted() ? StandIns::Locking::kRefused : StandIns::Locking::kAllowed;
+  Result<std::shared_ptr<const StandIn>> stand_in =
+      stand_ins_.get(gpu, reinterpret_cast<uintptr_t>(region.address), region.bytes, locking);
+  if (!stand_in) return forward_error(stand_in);
   Result<std::shared_ptr<gpu::CopyStream>> stream = connection.copy_streams().get(gpu);
   if (!stream) return forward_error(stream);
-  Result<std::shared_ptr<const StandIn>> stand_in =
-      stand_ins_.get(gpu, reinterpret_cast<uintptr_t>(region.address), region.bytes);
-  if (!stand_in) return forward_error(stand_in);
   handle->staging = std::make_unique<Staging>(std::move(*stand_in), std::move(*stream));
   const Staging& staging = *handle->staging;
   MemoryRange range{reinterpret_cast<uintptr_t>(staging.begin()), staging.bytes()};

@@ -6,38 +6,65 @@
 
 namespace gdr {
 
-Status StandIns::reserve(size_t bytes) {
-  size_t taken = taken_->load();
-  while (bytes <= limit_ && taken <= limit_ - bytes) {
-    if (taken_->compare_exchange_weak(taken, taken + bytes)) return {};
-  }
-  return fail(Code::kSystem, "staging " + std::to_string(bytes) + " bytes would take more than " +
-                                 std::to_string(limit_ >> 20) +
-                                 " MiB of page-locked host memory in this process "
-                                 "(GDR_NCCL_STAGING_MIB)");
+// The smallest that is large enough, unless much of it would lie idle.
+StandIns::Memory StandIns::Pool::take(size_t bytes) {
+  auto found = unused.lower_bound(bytes);
+  if (found == unused.end() || found->first / 2 > bytes) return nullptr;
+  Memory memory = std::move(found->second);
+  unused.erase(found);
+  return memory;
 }
 
-Result<std::shared_ptr<const StandIn>> StandIns::get(int device, uintptr_t address, size_t bytes) {
+void StandIns::Pool::give_back(Memory memory) {
+  std::multimap<size_t, Memory> released;  // after the lock
+  std::lock_guard lock(mutex);
+  size_t bytes = memory->bytes();
+  unused.emplace(bytes, std::move(memory));
+  if (--in_use > 0) return;
+  for (const auto& [size, idle] : unused) taken -= size;
+  released.swap(unused);
+}
+
+Result<StandIns::Memory> StandIns::allocate(int device, size_t bytes, Locking locking) {
+  if (Memory memory = pool_->take(bytes)) return memory;
+  if (locking == Locking::kRefused) {
+    return fail(Code::kDeclined,
+                "no page-locked memory is left over for it, and to lock some while collectives run "
+                "could stop them for good");
+  }
   const Result<gpu::CudaDriver>& driver = gpu::CudaDriver::shared();
   if (!driver) return tl::unexpected(driver.error());
-  std::lock_guard lock(mutex_);
-  std::weak_ptr<const StandIn>& known = stand_ins_[{address, bytes}];
-  if (std::shared_ptr<const StandIn> stand_in = known.lock()) {
-    if (stand_in->device == device) return stand_in;
+  if (bytes > limit_ || pool_->taken > limit_ - bytes) {
+    return fail(Code::kSystem, "staging " + std::to_string(bytes) + " bytes would take more than " +
+                                   std::to_string(limit_ >> 20) +
+                                   " MiB of page-locked host memory in this process "
+                                   "(GDR_NCCL_STAGING_MIB)");
   }
-  if (Status status = reserve(bytes); !status) return forward_error(status);
-  auto give_back = [taken = taken_, bytes](const StandIn* stand_in) {
-    delete stand_in;
-    taken->fetch_sub(bytes);
-  };
-  std::shared_ptr<StandIn> stand_in(new StandIn{address, device, nullptr}, give_back);
-  Result<std::unique_ptr<gpu::PinnedMemory>> memory =
-      gpu::PinnedMemory::create(*driver, device, bytes);
+  Result<Memory> memory = gpu::PinnedMemory::create(*driver, device, bytes);
+  if (memory) pool_->taken += (*memory)->bytes();
+  return memory;
+}
+
+Result<std::shared_ptr<const StandIn>> StandIns::get(int device, uintptr_t address, size_t bytes,
+                                                     Locking locking) {
+  std::shared_ptr<const StandIn> others;  // let go after the lock
+  std::lock_guard lock(pool_->mutex);
+  std::erase_if(pool_->stand_ins, [](const auto& entry) { return entry.second.expired(); });
+  auto known = pool_->stand_ins.find({address, bytes});
+  if (known != pool_->stand_ins.end()) {
+    others = known->second.lock();
+    if (others != nullptr && others->device == device) return others;
+  }
+  Result<Memory> memory = allocate(device, bytes, locking);
   if (!memory) return forward_error(memory);
-  stand_in->memory = std::move(*memory);
-  known = stand_in;
-  std::erase_if(stand_ins_, [](const auto& entry) { return entry.second.expired(); });
-  return stand_in;
+  ++pool_->in_use;
+  auto give_back = [pool = pool_](StandIn* unused) {
+    pool->give_back(std::move(unused->memory));
+    delete unused;
+  };
+  std::shared_ptr<const StandIn> made(new StandIn{address, device, std::move(*memory)}, give_back);
+  pool_->stand_ins[{address, bytes}] = made;
+  return made;
 }
 
 Result<std::shared_ptr<gpu::CopyStream>> CopyStreams::get(int device) {

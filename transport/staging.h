@@ -23,21 +23,38 @@ struct StandIn {
   std::unique_ptr<gpu::PinnedMemory> memory;
 };
 
-// All stand-ins of a process: those who register the same range share one. Thread-safe.
+// All stand-ins of a process: those who register the same range share one. Page-locking and undoing
+// it wait for running kernels, which may wait for copies that the driver then keeps waiting. So
+// memory is kept for the next one, until there is no stand-in left. Thread-safe.
 class StandIns {
  public:
+  enum class Locking : uint8_t { kAllowed, kRefused };
+
   // limit: bytes, of all together.
   explicit StandIns(size_t limit) : limit_(limit) {}
 
-  Result<std::shared_ptr<const StandIn>> get(int device, uintptr_t address, size_t bytes);
+  // Declined where memory would have to be page-locked against `locking`.
+  Result<std::shared_ptr<const StandIn>> get(int device, uintptr_t address, size_t bytes,
+                                             Locking locking);
 
  private:
-  Status reserve(size_t bytes);
+  using Memory = std::unique_ptr<gpu::PinnedMemory>;
+  // Outlives the object for stand-ins that do.
+  struct Pool {
+    std::mutex mutex;  // guards the rest
+    std::map<std::pair<uintptr_t, size_t>, std::weak_ptr<const StandIn>> stand_ins;
+    std::multimap<size_t, Memory> unused;  // by bytes
+    size_t taken = 0;                      // bytes, unused ones too
+    int in_use = 0;                        // stand-ins
+
+    Memory take(size_t bytes);
+    void give_back(Memory memory);
+  };
+
+  Result<Memory> allocate(int device, size_t bytes, Locking locking);
 
   const size_t limit_;
-  std::shared_ptr<std::atomic<size_t>> taken_ = std::make_shared<std::atomic<size_t>>(0);
-  std::mutex mutex_;  // guards stand_ins_
-  std::map<std::pair<uintptr_t, size_t>, std::weak_ptr<const StandIn>> stand_ins_;
+  std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
 };
 
 // One comm's use of a stand-in.

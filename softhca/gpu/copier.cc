@@ -1,5 +1,6 @@
 #include "softhca/gpu/copier.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -78,8 +79,11 @@ int GpuCopier::device_of(const void* addr, size_t bytes) {
   };
   auto first = reinterpret_cast<cuda::DevicePtr>(addr);
   int ordinal = owner(first);
-  if (ordinal >= 0 && bytes > 1 && owner(first + bytes - 1) != ordinal) return -1;
-  return ordinal;
+  if (ordinal < 0 || bytes == 0) return ordinal;
+  // Registrations are of whole pages, of which an allocation may fill its last in part.
+  constexpr cuda::DevicePtr kPage = 4096;
+  cuda::DevicePtr last_page = std::max(first, (first + bytes - 1) & ~(kPage - 1));
+  return owner(last_page) == ordinal ? ordinal : -1;
 }
 
 gdr::Status GpuCopier::prepare(int device) {

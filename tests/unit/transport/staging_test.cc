@@ -12,6 +12,9 @@ namespace {
 
 constexpr size_t kBytes = 1 << 20;
 
+constexpr auto kAllowed = StandIns::Locking::kAllowed;
+constexpr auto kRefused = StandIns::Locking::kRefused;
+
 class StandInsTest : public ::testing::Test {
  protected:
   const fake_cuda::Driver& fake_ = fake_cuda::Driver::load();
@@ -22,9 +25,9 @@ class StandInsTest : public ::testing::Test {
 
 TEST_F(StandInsTest, SameRange_IsSharedWhileItIsHeld) {
   StandIns stand_ins(4 * kBytes);
-  auto first = stand_ins.get(0, address_, kBytes).value();
-  auto second = stand_ins.get(0, address_, kBytes).value();
-  auto part = stand_ins.get(0, address_, kBytes / 2).value();
+  auto first = stand_ins.get(0, address_, kBytes, kAllowed).value();
+  auto second = stand_ins.get(0, address_, kBytes, kRefused).value();
+  auto part = stand_ins.get(0, address_, kBytes / 2, kAllowed).value();
   EXPECT_EQ(first, second);
   EXPECT_NE(first, part);
   EXPECT_EQ(first->memory->bytes(), kBytes);
@@ -33,7 +36,7 @@ TEST_F(StandInsTest, SameRange_IsSharedWhileItIsHeld) {
 TEST_F(StandInsTest, Staging_FindsTheSameOffset) {
   StandIns stand_ins(kBytes);
   CopyStreams streams;
-  Staging staging(stand_ins.get(0, address_, kBytes).value(), streams.get(0).value());
+  Staging staging(stand_ins.get(0, address_, kBytes, kAllowed).value(), streams.get(0).value());
   EXPECT_EQ(staging.host(gpu_.get() + 4711), staging.begin() + 4711);
   EXPECT_EQ(streams.get(0).value().get(), staging.stream());
   EXPECT_NE(streams.get(1).value().get(), staging.stream());
@@ -41,21 +44,47 @@ TEST_F(StandInsTest, Staging_FindsTheSameOffset) {
 
 TEST_F(StandInsTest, BeyondTheLimit_IsRefusedUntilSomeIsGivenBack) {
   StandIns stand_ins(kBytes + kBytes / 2);
-  auto held = stand_ins.get(0, address_, kBytes).value();
-  auto refused = stand_ins.get(0, address_ + 8, kBytes);
+  auto held = stand_ins.get(0, address_, kBytes, kAllowed).value();
+  auto refused = stand_ins.get(0, address_ + 8, kBytes, kAllowed);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().text.find("GDR_NCCL_STAGING_MIB"), std::string::npos);
-  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes / 2));
+  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes / 2, kAllowed));
   held.reset();
-  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes));
+  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes, kAllowed));
 }
 
 TEST_F(StandInsTest, SizeNearTheLargest_DoesNotPassTheLimit) {
   StandIns stand_ins(kBytes);
-  EXPECT_FALSE(stand_ins.get(0, address_, SIZE_MAX));
-  auto held = stand_ins.get(0, address_, kBytes / 2).value();
-  EXPECT_FALSE(stand_ins.get(0, address_, SIZE_MAX - kBytes / 4));
-  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes / 2));
+  EXPECT_FALSE(stand_ins.get(0, address_, SIZE_MAX, kAllowed));
+  auto held = stand_ins.get(0, address_, kBytes / 2, kAllowed).value();
+  EXPECT_FALSE(stand_ins.get(0, address_, SIZE_MAX - kBytes / 4, kAllowed));
+  EXPECT_TRUE(stand_ins.get(0, address_ + 8, kBytes / 2, kAllowed));
+}
+
+// With a kernel running, page-locking would block for good here.
+TEST_F(StandInsTest, LockingRefused_OnlyLeftOverMemoryServes) {
+  StandIns stand_ins(8 * kBytes);
+  auto held = stand_ins.get(0, address_, 4096, kAllowed).value();
+  void* memory = stand_ins.get(0, address_ + 8, kBytes, kAllowed).value()->memory->get();
+  fake_.hooks.set_kernel_running(1);
+  auto larger = stand_ins.get(0, address_, kBytes + 1, kRefused);
+  auto much_smaller = stand_ins.get(0, address_, kBytes / 4, kRefused);
+  for (auto* declined : {&larger, &much_smaller}) {
+    ASSERT_FALSE(*declined);
+    EXPECT_EQ(declined->error().code, Code::kDeclined);
+  }
+  EXPECT_EQ(stand_ins.get(1, address_ + 16, kBytes - 100, kRefused).value()->memory->get(), memory);
+  EXPECT_EQ(stand_ins.get(0, address_ + 24, kBytes, kRefused).value()->memory->get(), memory);
+  fake_.hooks.set_kernel_running(0);
+}
+
+TEST_F(StandInsTest, LastStandInGone_MemoryIsUnlocked) {
+  StandIns stand_ins(2 * kBytes);
+  { auto held = stand_ins.get(0, address_, kBytes, kAllowed).value(); }
+  auto declined = stand_ins.get(0, address_, kBytes, kRefused);
+  ASSERT_FALSE(declined);
+  EXPECT_EQ(declined.error().code, Code::kDeclined);
+  EXPECT_TRUE(stand_ins.get(0, address_, 2 * kBytes, kAllowed));
 }
 
 TEST_F(StandInsTest, SeveralThreads_TakeAndGiveBack) {
@@ -64,13 +93,13 @@ TEST_F(StandInsTest, SeveralThreads_TakeAndGiveBack) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 50; ++i) {
-        auto taken = stand_ins.get(0, address_ + 64 * ((t + i) % 3), kBytes / 4);
+        auto taken = stand_ins.get(0, address_ + 64 * ((t + i) % 3), kBytes / 4, kAllowed);
         ASSERT_TRUE(taken) << taken.error().text;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(stand_ins.get(0, address_, 8 * kBytes));
+  EXPECT_TRUE(stand_ins.get(0, address_, 8 * kBytes, kAllowed));
 }
 
 }  // namespace
