@@ -9,9 +9,9 @@
 #include "tools/common/exit_codes.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/all_reduce.h"
+#include "tools/perf/comparison.h"
 #include "tools/perf/element.h"
 #include "tools/perf/sendrecv.h"
-#include "tools/ranks/rank_group.h"
 
 namespace gdr::tools {
 namespace {
@@ -32,6 +32,24 @@ void add_memory_option(CLI::App* command, PerfOptions& o) {
                                          "Where the data lies: host, cuda (device: rank mod their "
                                          "count) or cuda:N; two with a comma: one per side")
       ->default_str("host");
+}
+
+void add_compare_options(CLI::App* command, PerfOptions& o) {
+  auto take = [&o](const std::string& text) {
+    auto setting = parse_setting(text);
+    if (!setting) throw CLI::ValidationError(setting.error().text);
+    o.compare = std::move(*setting);
+  };
+  auto* compare = command->add_option_function<std::string>(
+      "--compare", take,
+      "Measure again with this in the environment, staging (GDR_NCCL_GPU_MEMORY=staging) or "
+      "NAME=VALUE, and print the ratio");
+  command
+      ->add_option("--compare-rounds", o.compare_rounds,
+                   "Rounds of each side of --compare, taken in turn; medians are printed")
+      ->check(CLI::Range(1, 1000))
+      ->needs(compare)
+      ->capture_default_str();
 }
 
 void add_common_options(CLI::App* command, PerfOptions& o) {
@@ -57,6 +75,7 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->capture_default_str();
   command->add_option("--json", o.json, "Also write the results to this file; -: to stdout only");
   add_memory_option(command, o);
+  add_compare_options(command, o);
   command->add_flag("--bind,!--no-bind", o.bind,
                     "Keep each rank on a CPU of its own while measured, if there are enough");
   command->add_option("--root", o.root,
@@ -76,38 +95,20 @@ Status check_options(const PerfOptions& o) {
   if (!sizes) return forward_error(sizes);
   if (o.end > kMaxMessage) return fail(Code::kInvalidArgument, "--end: at most 1G");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
-  return {};
+  return o.compare ? check_comparison(o) : Status{};
 }
 
-// Prints what went wrong, the first cause first, and picks the exit code.
-int conclude(const std::vector<RankOutcome>& outcomes) {
-  int code = kExitOk;
-  std::string last;
-  for (const RankOutcome& outcome : causes(outcomes)) {
-    bool silent = outcome.end == RankOutcome::End::kExited && outcome.report.empty() &&
-                  outcome.exit_code == kExitFailed;  // wrong data, which the table shows
-    bool repeats = !outcome.report.empty() && outcome.report == last;
-    if (!silent && !repeats) fmt::print(stderr, "nccl-gdr: {}\n", describe(outcome));
-    last = outcome.report;
-    int its = outcome.end == RankOutcome::End::kExited ? outcome.exit_code : kExitFailed;
-    code = std::max(code, its);
-  }
-  return code;
-}
-
-void run(const PerfOptions& options, int (*rank_main)(Rank&, const PerfOptions&)) {
+void run(PerfOptions& options, PerfMain rank_main) {
   Status usable = check_options(options);
   auto spec = make_group(options);
   if (!usable || !spec) {
     fmt::print(stderr, "nccl-gdr: {}\n", !usable ? usable.error().text : spec.error().text);
     throw CLI::RuntimeError(kExitUsage);
   }
-  auto outcomes = run_group(*spec, [&](Rank& rank) { return rank_main(rank, options); });
-  if (!outcomes) {
-    fmt::print(stderr, "nccl-gdr: {}\n", outcomes.error().text);
-    throw CLI::RuntimeError(kExitCouldNotRun);
-  }
-  if (int code = conclude(*outcomes); code != kExitOk) throw CLI::RuntimeError(code);
+  if (options.json == "-") options.printed = Printed::kNothing;
+  int code = options.compare ? run_comparison(*spec, rank_main, options)
+                             : run_ranks(*spec, rank_main, options);
+  if (code != kExitOk) throw CLI::RuntimeError(code);
 }
 
 // The sizes of osu_bw and osu_latency, unless others are asked for.

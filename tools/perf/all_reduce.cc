@@ -32,7 +32,7 @@ class AllReduce {
 
  private:
   void print(const std::string& line) const {
-    if (rank_.rank() != 0 || options_.json == "-") return;
+    if (rank_.rank() != 0 || options_.printed != Printed::kAll) return;
     fmt::print("{}\n", line);
     std::fflush(stdout);
   }
@@ -174,7 +174,7 @@ int run_all_reduce(Rank& rank, const PerfOptions& options) {
   auto element = find_element(options.dtype);
   if (!element) return give_up(element.error(), kExitUsage);
   auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto environment = open_environment(rank, options, options.json == "-");
+  auto environment = open_environment(rank, options);
   if (!environment) return give_up(environment.error(), kExitCouldNotRun);
   auto ring = Ring::open(rank, environment->net(), environment->dev, options, **element);
   if (!ring) return give_up(ring.error(), kExitFailed);

@@ -107,7 +107,7 @@ json describe_device(int index, const abi::ncclNetProperties_v8_t& props) {
           {"max_recvs", props.maxRecvs}};
 }
 
-Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options, bool quiet) {
+Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options) {
   rank.board().set_state("opening the memory");
   auto memory = RankMemory::open(place_of(rank.rank(), options.memory), rank.rank());
   if (!memory) return forward_error(memory);
@@ -144,7 +144,7 @@ Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options,
       {"name", environment.net().name}, {"file", environment.plugin.file()}, {"table", 8}};
   description["devices"] = std::move(*devices);
   for (const std::string& text : *all) description["ranks"].push_back(json::parse(text));
-  if (!quiet) print_description(description);
+  if (options.printed != Printed::kNothing) print_description(description);
   return environment;
 }
 

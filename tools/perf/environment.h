@@ -27,8 +27,8 @@ struct PerfEnvironment {
 };
 
 // Opens the rank's memory, loads and initialises the plugin; all ranks call it together. Rank 0
-// prints, unless quiet, the plugin, its devices, and each rank's device and memory.
-Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options, bool quiet);
+// prints, unless nothing is to be, the plugin, its devices, and each rank's device and memory.
+Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options);
 
 nlohmann::json describe_device(int index, const abi::ncclNetProperties_v8_t& props);
 

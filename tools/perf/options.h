@@ -3,12 +3,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/perf/environment_setting.h"
 #include "tools/perf/memory_place.h"
 
 namespace gdr::tools {
+
+// What rank 0 prints: everything, only the head (plugin, devices and ranks), or nothing.
+enum class Printed { kAll, kHead, kNothing };
 
 struct PerfOptions {
   std::string plugin = "gdr";
@@ -23,6 +28,9 @@ struct PerfOptions {
   uint64_t seed = 1;
   double timeout_seconds = 120;
   std::string json;  // a file, "-" for standard output, empty for none
+  Printed printed = Printed::kAll;
+  std::optional<EnvironmentSetting> compare;       // all again with this in the ranks' environment
+  size_t compare_rounds = 3;                       // of each side
   std::vector<MemoryPlace> memory{MemoryPlace{}};  // rank r: entry r mod size
   bool bind = true;                                // each rank to a CPU of its own while measured
 

@@ -29,7 +29,7 @@ class SendRecv {
   uint64_t wrong() const { return wrong_; }
 
  private:
-  bool prints() const { return rank_.rank() == 0 && options_.json != "-"; }
+  bool prints() const { return rank_.rank() == 0 && options_.printed == Printed::kAll; }
   void print(const std::string& line) const {
     if (!prints()) return;
     fmt::print("{}\n", line);
@@ -199,6 +199,7 @@ Status SendRecv::finish() {
   report["tool"] = "sendrecv";
   report["bandwidth"] = rows_.value("bandwidth", nlohmann::json::array());
   report["latency"] = rows_.value("latency", nlohmann::json::array());
+  report["checked"] = options_.check;
   report["verified"] = verified_;
   report["wrong"] = wrong_;
   return write_json(options_.json, report);
@@ -207,7 +208,7 @@ Status SendRecv::finish() {
 
 int run_sendrecv(Rank& rank, const PerfOptions& options) {
   auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto environment = open_environment(rank, options, options.json == "-");
+  auto environment = open_environment(rank, options);
   if (!environment) {
     rank.board().set_report(environment.error().text);
     return kExitCouldNotRun;

@@ -10,7 +10,18 @@ double percentile(const std::vector<double>& sorted, double fraction) {
   auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
   return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
 }
+
+double middle(const std::vector<double>& sorted) {
+  size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
 }  // namespace
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  std::sort(samples.begin(), samples.end());
+  return middle(samples);
+}
 
 LatencySummary summarize(std::vector<double>& samples) {
   LatencySummary out;
@@ -19,9 +30,7 @@ LatencySummary summarize(std::vector<double>& samples) {
   auto count = static_cast<double>(samples.size());
   out.min = samples.front();
   out.max = samples.back();
-  size_t middle = samples.size() / 2;
-  out.typical =
-      samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+  out.typical = middle(samples);
   out.average = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
   double squares = 0;
   for (double sample : samples) squares += (sample - out.average) * (sample - out.average);

@@ -1,4 +1,4 @@
-// Figures of a latency run, as perftest prints them.
+// Figures of a run: of latencies, as perftest prints them, and of several rounds.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,9 @@ struct LatencySummary {
   double p99 = 0;
   double p999 = 0;
 };
+
+// Zero when there are no samples.
+double median(std::vector<double> samples);
 
 // Sorts the samples. All zero when there are none.
 LatencySummary summarize(std::vector<double>& samples);
