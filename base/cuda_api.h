@@ -123,7 +123,7 @@ struct Api {
                 unsigned long long flags);
   Rc (*mem_unmap)(DevicePtr address, size_t bytes);
   Rc (*mem_set_access)(DevicePtr address, size_t bytes, const MemoryAccess* access, size_t count);
-  Rc (*pointer_get_attribute)(void* value, int attribute, DevicePtr address);
+  Rc (*pointer_get_attributes)(unsigned count, int* attributes, void** values, DevicePtr address);
   Rc (*thread_exchange_stream_capture_mode)(int* mode);
 };
 
@@ -134,6 +134,18 @@ inline std::string error_name(const Api& api, Rc rc) {
     return "CUDA error " + std::to_string(rc);
   }
   return name;
+}
+
+// The device whose memory `address` is; -1 for other memory. This call, unlike that for a single
+// attribute, takes memory that CUDA does not know for no error.
+inline Rc device_of(const Api& api, DevicePtr address, int* device) {
+  unsigned type = 0;
+  int ordinal = -1;
+  int attributes[] = {kPointerMemoryType, kPointerDeviceOrdinal};
+  void* values[] = {&type, &ordinal};
+  Rc rc = api.pointer_get_attributes(2, attributes, values, address);
+  *device = rc == kSuccess && type == kMemoryTypeDevice ? ordinal : -1;
+  return rc;
 }
 
 namespace internal {
@@ -188,7 +200,7 @@ inline void bind_streams_and_memory(Binder& bind, Api& api) {
   bind("cuMemHostUnregister", api.mem_host_unregister);
   bind("cuMemHostGetDevicePointer_v2", api.mem_host_get_device_pointer);
   bind("cuMemGetHandleForAddressRange", api.mem_get_handle_for_address_range);
-  bind("cuPointerGetAttribute", api.pointer_get_attribute);
+  bind("cuPointerGetAttributes", api.pointer_get_attributes);
   bind("cuThreadExchangeStreamCaptureMode", api.thread_exchange_stream_capture_mode);
 }
 

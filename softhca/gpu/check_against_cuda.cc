@@ -82,7 +82,7 @@ static_assert(Same<decltype(Api::mem_host_get_device_pointer),
                    decltype(cuMemHostGetDevicePointer_v2)>::value);
 static_assert(Same<decltype(Api::mem_get_handle_for_address_range),
                    decltype(cuMemGetHandleForAddressRange)>::value);
-static_assert(Same<decltype(Api::pointer_get_attribute), decltype(cuPointerGetAttribute)>::value);
+static_assert(Same<decltype(Api::pointer_get_attributes), decltype(cuPointerGetAttributes)>::value);
 static_assert(Same<decltype(Api::thread_exchange_stream_capture_mode),
                    decltype(cuThreadExchangeStreamCaptureMode)>::value);
 

@@ -69,13 +69,9 @@ int GpuCopier::device_of(const void* addr, size_t bytes) {
   const cuda::Api& api = state_->api;
   RelaxedCapture relaxed(api);
   auto owner = [&api](cuda::DevicePtr at) {
-    int type = 0;
-    int ordinal = -1;
-    bool known =
-        api.pointer_get_attribute(&type, cuda::kPointerMemoryType, at) == cuda::kSuccess &&
-        type == cuda::kMemoryTypeDevice &&
-        api.pointer_get_attribute(&ordinal, cuda::kPointerDeviceOrdinal, at) == cuda::kSuccess;
-    return known ? ordinal : -1;
+    int device = -1;
+    cuda::device_of(api, at, &device);
+    return device;
   };
   auto first = reinterpret_cast<cuda::DevicePtr>(addr);
   int ordinal = owner(first);

@@ -140,22 +140,27 @@ cuda::Rc cuMemGetHandleForAddressRange(void* handle, cuda::DevicePtr address, si
   return cuda::kSuccess;
 }
 
-cuda::Rc cuPointerGetAttribute(void* value, int attribute, cuda::DevicePtr address) {
-  cuda::Rc rc = enter("cuPointerGetAttribute", Kind::kQuery);
+cuda::Rc cuPointerGetAttributes(unsigned count, int* attributes, void** values,
+                                cuda::DevicePtr address) {
+  cuda::Rc rc = enter("cuPointerGetAttributes", Kind::kQuery);
   if (rc != cuda::kSuccess) return rc;
   int device = device_memory().device_of(address, 1);
   bool pinned = pinned_memory().contains(reinterpret_cast<void*>(address), 1);
-  if (device < 0 && !pinned) return cuda::kErrorInvalidValue;
-  switch (attribute) {
-    case cuda::kPointerMemoryType:
-      *static_cast<unsigned*>(value) = device >= 0 ? cuda::kMemoryTypeDevice : 1;
-      return cuda::kSuccess;
-    case cuda::kPointerDeviceOrdinal:
-      *static_cast<int*>(value) = device >= 0 ? device : 0;
-      return cuda::kSuccess;
-    default:
-      return cuda::kErrorInvalidValue;
+  for (unsigned i = 0; i < count; ++i) {
+    switch (attributes[i]) {
+      case cuda::kPointerMemoryType:
+        *static_cast<unsigned*>(values[i]) = device >= 0 ? cuda::kMemoryTypeDevice : pinned ? 1 : 0;
+        break;
+      case cuda::kPointerDeviceOrdinal:
+        *static_cast<int*>(values[i]) = device >= 0 ? device
+                                        : pinned    ? 0
+                                                    : -2;  // as the driver has it
+        break;
+      default:
+        return cuda::kErrorInvalidValue;
+    }
   }
+  return cuda::kSuccess;
 }
 
 cuda::Rc cuStreamCreate(cuda::Stream* stream, unsigned flags) {

@@ -59,7 +59,8 @@ gdr::cuda::Rc cuMemMap(gdr::cuda::DevicePtr address, size_t bytes, size_t offset
 gdr::cuda::Rc cuMemUnmap(gdr::cuda::DevicePtr address, size_t bytes);
 gdr::cuda::Rc cuMemSetAccess(gdr::cuda::DevicePtr address, size_t bytes,
                              const gdr::cuda::MemoryAccess* access, size_t count);
-gdr::cuda::Rc cuPointerGetAttribute(void* value, int attribute, gdr::cuda::DevicePtr address);
+gdr::cuda::Rc cuPointerGetAttributes(unsigned count, int* attributes, void** values,
+                                     gdr::cuda::DevicePtr address);
 gdr::cuda::Rc cuThreadExchangeStreamCaptureMode(int* mode);
 }
 #pragma GCC visibility pop

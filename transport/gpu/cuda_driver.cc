@@ -54,17 +54,10 @@ Result<std::string> CudaDriver::pci_bus_id(int device) const {
 }
 
 Result<int> CudaDriver::device_of_pointer(const void* address) const {
-  auto pointer = reinterpret_cast<cuda::DevicePtr>(address);
-  unsigned type = 0;
-  cuda::Rc rc = api_.pointer_get_attribute(&type, cuda::kPointerMemoryType, pointer);
-  // CUDA knows nothing of plain host memory, and answers INVALID_VALUE for it.
-  if (rc == cuda::kErrorInvalidValue || (rc == cuda::kSuccess && type != cuda::kMemoryTypeDevice)) {
-    return fail(Code::kInvalidArgument, "the address is not GPU memory");
-  }
-  if (rc != cuda::kSuccess) return failed("cuPointerGetAttribute", rc);
   int device = -1;
-  rc = api_.pointer_get_attribute(&device, cuda::kPointerDeviceOrdinal, pointer);
-  if (rc != cuda::kSuccess) return failed("cuPointerGetAttribute", rc);
+  cuda::Rc rc = cuda::device_of(api_, reinterpret_cast<cuda::DevicePtr>(address), &device);
+  if (rc != cuda::kSuccess) return failed("cuPointerGetAttributes", rc);
+  if (device < 0) return fail(Code::kInvalidArgument, "the address is not GPU memory");
   return device;
 }
 
