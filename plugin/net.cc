@@ -21,6 +21,8 @@ struct Plugin {
   std::unique_ptr<Transport> transport;  // null when the user disabled the plugin
   std::unique_ptr<Rails> rails;
   DeviceTable table;
+  std::mutex mutex;  // guards told_counts
+  std::string told_counts;
 };
 
 std::mutex g_mutex;  // guards the creation of g_plugin
@@ -128,6 +130,16 @@ T* as_comm(void* comm) {
   return static_cast<T*>(static_cast<Comm*>(comm));
 }
 
+// How GPU memory was registered, when a comm closes and that has not been told yet.
+void tell_registrations() {
+  Plugin* plugin = g_plugin.load(std::memory_order_acquire);
+  std::string counts = plugin->transport->registration_counts();
+  std::lock_guard lock(plugin->mutex);
+  if (counts == plugin->told_counts) return;
+  plugin->told_counts = counts;
+  GDR_INFO(log::kNet, "registrations of GPU memory: %s", counts.c_str());
+}
+
 ncclResult_t comm_failure(Comm* comm) { return to_nccl(comm->connection().surface_failure()); }
 
 }  // namespace
@@ -208,11 +220,13 @@ ncclResult_t close_listen(void* listen_comm) {
 }
 
 ncclResult_t close_send(void* send_comm) {
+  if (send_comm != nullptr) tell_registrations();
   delete as_comm<SendComm>(send_comm);
   return abi::ncclSuccess;
 }
 
 ncclResult_t close_receive(void* recv_comm) {
+  if (recv_comm != nullptr) tell_registrations();
   delete as_comm<ReceiveComm>(recv_comm);
   return abi::ncclSuccess;
 }

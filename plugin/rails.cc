@@ -44,7 +44,8 @@ std::string gpus_against_distance(const MachineView& view) {
 Rails::Rails(config::Options options, Discovery* discovery)
     : merge_functions_(options.merge_functions),
       warn_cross_rail_(options.warn_cross_rail),
-      strict_(options.strict) {
+      strict_(options.strict),
+      allowed_ways_(allowed_ways(options)) {
   if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
   view_ = look(options, *discovery);
   choose(*discovery);
@@ -146,9 +147,9 @@ Status Rails::check_device(int device) {
   topology::Verdict verdict = topology::gdr_verdict(view_.machine, view_.paths, view_.policy, index,
                                                     hca, Direction::kReceive);
   if (verdict.direct) return {};
-  std::string text = "GPU" + std::to_string(gpu) + " uses " +
-                     topology::port_label(view_.machine, port) +
-                     " without GPUDirect RDMA, through host memory: " + verdict.reason;
+  std::string who = "GPU" + std::to_string(gpu) + " uses " +
+                    topology::port_label(view_.machine, port) + " without GPUDirect RDMA";
+  std::string text = who + ", through host memory: " + verdict.reason;
   // A user who set the level knows; one who did not may lose half of the bandwidth without a word.
   bool warn = strict_ || !verdict.too_far ||
               (!view_.policy.level.has_value() && view_.machine.gpu_links_known);
@@ -157,12 +158,12 @@ Status Rails::check_device(int device) {
             topology::to_string(view_.paths.gpu_hca(index, hca)) +
             " would allow it; an HCA under the GPU's own switch is faster";
   } else if (!view_.machine.hcas[hca].gpudirect.value_or(true)) {
-    text += ". " + why_not_direct(*chosen.hca);
+    text += ". " + why_not_direct(*chosen.hca, allowed_ways_);
   }
   if (strict_ && !verdict.too_far) {
     return fail(Code::kSystem, text + ". GDR_NCCL_STRICT=1 forbids that");
   }
-  if (!first_time(text)) return {};
+  if (!first_time(who)) return {};
   if (warn) {
     GDR_WARN("%s", text.c_str());
   } else {

@@ -53,6 +53,7 @@ class Rails {
   bool merge_functions_;
   bool warn_cross_rail_;
   bool strict_;
+  MemoryWays allowed_ways_;
   std::mutex mutex_;  // guards said_
   std::set<std::string> said_;
 };

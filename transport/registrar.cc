@@ -51,6 +51,10 @@ class Refusals {
   std::string mends_;
 };
 
+gpu::Explanation left_out() {
+  return {gpu::Refusal::kLeftOut, "left out by GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE", ""};
+}
+
 gpu::Circumstances circumstances_of(const Hca& hca, int gpu, const std::string& pci_id) {
   gpu::Circumstances now;
   now.kernel = gpu::kernel_release();
@@ -69,11 +73,15 @@ gpu::Circumstances circumstances_of(const Hca& hca, int gpu, const std::string& 
 
 }  // namespace
 
-std::string why_not_direct(const Hca& hca) {
-  gpu::Circumstances now = circumstances_of(hca, -1, "");
+std::string why_not_direct(const Hca& hca, const MemoryWays& allowed) {
+  const Result<gpu::CudaDriver>& driver = gpu::CudaDriver::shared();
+  const int gpu = driver ? driver->current_device().value_or(-1) : -1;
+  const gpu::Circumstances now = circumstances_of(hca, gpu, "");
+  const gpu::Attempt dmabuf{MemoryWay::kDmaBuf, hca.supports_dmabuf(), EOPNOTSUPP, 0};
+  const gpu::Attempt peermem{MemoryWay::kPeermem, false, EFAULT, 0};
   Refusals refusals;
-  refusals.add(MemoryWay::kDmaBuf, gpu::explain({MemoryWay::kDmaBuf, false, EOPNOTSUPP, 0}, now));
-  refusals.add(MemoryWay::kPeermem, gpu::explain({MemoryWay::kPeermem, false, EFAULT, 0}, now));
+  refusals.add(MemoryWay::kDmaBuf, allowed.dmabuf ? gpu::explain(dmabuf, now) : left_out());
+  refusals.add(MemoryWay::kPeermem, allowed.peermem ? gpu::explain(peermem, now) : left_out());
   return refusals.text();
 }
 
@@ -189,8 +197,7 @@ Result<ibv_mr*> Registrar::register_direct(const Target& target) {
     const bool dmabuf = way == MemoryWay::kDmaBuf;
     const bool allowed = dmabuf ? options_->gpu_memory.dmabuf : options_->gpu_memory.peermem;
     if (!allowed) {
-      refusals.add(way, {gpu::Refusal::kLeftOut,
-                         "left out by GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE", ""});
+      refusals.add(way, left_out());
       continue;
     }
     gpu::Attempt attempt;
@@ -262,6 +269,17 @@ Status Registrar::stage(Connection& connection, const MemoryRegion& region, int 
     handle->add_staging(rail, hca, *mr);
   }
   return {};
+}
+
+std::string Registrar::counts_text() const {
+  std::array<uint64_t, kMemoryWays> counts;
+  for (size_t way = 0; way < counts.size(); ++way) {
+    counts[way] = counts_[way].load(std::memory_order_relaxed);
+  }
+  if (counts == std::array<uint64_t, kMemoryWays>{}) return "";
+  return std::to_string(counts[0]) + " by " + name_of(MemoryWay::kDmaBuf) + ", " +
+         std::to_string(counts[1]) + " by " + name_of(MemoryWay::kPeermem) + ", " +
+         std::to_string(counts[2]) + " staged";
 }
 
 bool Registrar::first_time(const std::string& what) {

@@ -23,10 +23,9 @@ class Registrar {
   Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
                                                         const MemoryRegion& region);
 
-  // GPU registrations made so far, by each way.
-  uint64_t count(MemoryWay way) const {
-    return counts_[static_cast<size_t>(way)].load(std::memory_order_relaxed);
-  }
+  // "120 by dma-buf, 0 by nvidia-peermem, 8 staged": GPU registrations so far; "" while there are
+  // none.
+  std::string counts_text() const;
 
  private:
   struct Target;
@@ -50,7 +49,8 @@ class Registrar {
   std::set<std::string> said_;
 };
 
-// For an HCA that registers no GPU memory at all: why, way by way, and what mends it.
-std::string why_not_direct(const Hca& hca);
+// For an HCA with which NCCL registers no GPU memory at all: why, way by way, and what mends it. The
+// GPU is that of the calling thread.
+std::string why_not_direct(const Hca& hca, const MemoryWays& allowed);
 
 }  // namespace gdr

@@ -40,7 +40,7 @@ class SendComm : public Comm {
  private:
   static constexpr int kStagedSends = 32;
   // Work requests for shares beyond the first of each message.
-  static constexpr int kMoreShares = 256;
+  static constexpr int kMoreShares = 64;
 
   // A message that goes in shares: those of one size, and a last one that may be less, in order
   // over one QP; from host memory where it is staged.

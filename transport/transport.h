@@ -34,6 +34,8 @@ class Transport {
 
   Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
                                                         const MemoryRegion& region);
+  // See Registrar::counts_text.
+  std::string registration_counts() const { return registrar_->counts_text(); }
 
  private:
   Transport() = default;
