@@ -137,7 +137,7 @@ void tell_registrations() {
   std::lock_guard lock(plugin->mutex);
   if (counts == plugin->told_counts) return;
   plugin->told_counts = counts;
-  GDR_INFO(log::kNet, "registrations of GPU memory: %s", counts.c_str());
+  GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 
 ncclResult_t comm_failure(Comm* comm) { return to_nccl(comm->connection().surface_failure()); }

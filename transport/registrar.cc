@@ -244,7 +244,7 @@ Result<ibv_mr*> Registrar::by_address(const Target& target) {
 void Registrar::count_direct(const Target& target, MemoryWay way) {
   counts_[static_cast<size_t>(way)].fetch_add(1, std::memory_order_relaxed);
   std::string text = target.pair() + ": GPUDirect RDMA by " + name_of(way);
-  if (first_time(text)) GDR_INFO(log::kNet, "%s", text.c_str());
+  if (first_time(text)) GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
 }
 
 Status Registrar::stage(Connection& connection, const MemoryRegion& region, int gpu,

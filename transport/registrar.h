@@ -49,8 +49,8 @@ class Registrar {
   std::set<std::string> said_;
 };
 
-// For an HCA with which NCCL registers no GPU memory at all: why, way by way, and what mends it. The
-// GPU is that of the calling thread.
+// For an HCA with which NCCL registers no GPU memory at all: why, way by way, and what mends it.
+// The GPU is that of the calling thread.
 std::string why_not_direct(const Hca& hca, const MemoryWays& allowed);
 
 }  // namespace gdr
