@@ -110,7 +110,8 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   if (unconfirmed_ >= kClearToSendDepth - kWritesPerAnnouncement) return progress();
   for (int i = 0; i < count; ++i) {
     const uint32_t slot = wire::slot_of(head_ + i);
-    if (slots_[slot] != nullptr || staged_[slot].request != nullptr) return progress();
+    const bool is_copied = staged_count_ > 0 && staged_[slot].request != nullptr;
+    if (slots_[slot] != nullptr || is_copied) return progress();
   }
   if (connection_.failed()) [[unlikely]]
     return false;
@@ -134,15 +135,8 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
     entry.bytes = buffers[i].bytes;
     entry.rkey[0] = memory.keys[0].rkey;
     entry.in_shares = 0;
-    if (!memory.direct) [[unlikely]] {
-      std::byte* host = memory.staging->host(buffers[i].data);
-      taken->staged |= static_cast<uint8_t>(1u << i);
-      staged_[slot] = {
-          taken, host, static_cast<std::byte*>(buffers[i].data), memory.staging->stream(), 0, 0};
-      entry.address = reinterpret_cast<uint64_t>(host);
-      entry.rkey[0] = memory.staging_keys[0].rkey;
-      entry.in_shares = 1;
-    }
+    if (!memory.direct) [[unlikely]]
+      stage_buffer(buffers[i], taken, i);
     entry.tag = buffers[i].tag;
     entry.group = static_cast<uint16_t>(count);
     entry.sequence = connection_.peer().sequence_base + head_ + i;
@@ -223,24 +217,41 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   return true;
 }
 
-bool ReceiveComm::progress() {
-  if (copying_begin_ != copying_end_ && !finish_copies()) [[unlikely]]
-    return false;
-  for (Rail& rail : connection_.rails()) {
-    ibv_wc completions[kPollBatch];
-    int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
-    for (int i = 0; i < n; ++i) {
-      if (!on_completion(completions[i])) [[unlikely]]
-        return false;
-    }
-    if (n < 0) [[unlikely]] {
-      connection_.fail(Code::kSystem, "polling the completion queue failed");
-    }
-  }
-  return !connection_.failed();
+inline bool ReceiveComm::finish_buffer(Request* request) {
+  if (--request->pending > 0) return true;
+  connection_.link().count_completed();
+  --open_;
+  return announce();
 }
 
-bool ReceiveComm::on_completion(const ibv_wc& wc) {
+inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
+  wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
+  Request* request = slots_[imm.slot];
+  if (request == nullptr) return fail_protocol(kUnexpectedData);
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  if (wire::lap_of(request->first + buffer) != imm.lap) return fail_protocol(kUnexpectedData);
+  uint64_t& bytes = request->bytes[buffer];
+  bytes = imm.size_in_table ? load_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  const size_t shares_at_most = std::max<size_t>(queue_pairs_.size(), wire::kSharesAtMost);
+  if (bytes > request->capacity[buffer] || imm.shares > shares_at_most) {
+    return fail_protocol("more data arrived than the receive has room for");
+  }
+  const bool complete = ++request->shares_seen[buffer] == imm.shares;
+  if (complete) slots_[imm.slot] = nullptr;
+  if ((request->staged >> buffer & 1) != 0) [[unlikely]] {
+    if (!copy_on(imm.slot, bytes, complete)) return false;
+  } else if (complete && !finish_buffer(request)) {
+    return false;
+  }
+  int qp = static_cast<int>(wc.wr_id);
+  if (++consumed_[qp] == kRefill) {
+    consumed_[qp] = 0;
+    if (!post_receives(qp, kRefill)) return fail_protocol("refilling the receive queue failed");
+  }
+  return true;
+}
+
+inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
   if (wc.status != IBV_WC_SUCCESS) [[unlikely]] {
     connection_.fail_completion(wc);
     return false;
@@ -260,44 +271,41 @@ bool ReceiveComm::on_completion(const ibv_wc& wc) {
   }
 }
 
-bool ReceiveComm::on_arrival(const ibv_wc& wc) {
-  wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
-  Request* request = slots_[imm.slot];
-  if (request == nullptr) return fail_protocol(kUnexpectedData);
-  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
-  if (wire::lap_of(request->first + buffer) != imm.lap) return fail_protocol(kUnexpectedData);
-  uint64_t& bytes = request->bytes[buffer];
-  bytes = imm.size_in_table ? load_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
-  const size_t shares_at_most = std::max<size_t>(queue_pairs_.size(), wire::kSharesAtMost);
-  if (bytes > request->capacity[buffer] || imm.shares > shares_at_most) {
-    return fail_protocol("more data arrived than the receive has room for");
-  }
-  const bool complete = ++request->shares_seen[buffer] == imm.shares;
-  if (complete) slots_[imm.slot] = nullptr;
-  if ((request->staged >> buffer & 1) != 0) [[unlikely]] {
-    if (!copy_on(imm.slot, bytes)) return false;
-    if (complete) copying_[copying_end_++ % wire::kSlots] = static_cast<uint16_t>(imm.slot);
-  } else if (complete && !finish_buffer(request)) {
+bool ReceiveComm::progress() {
+  if (copying_begin_ != copying_end_ && !finish_copies()) [[unlikely]]
     return false;
+  for (Rail& rail : connection_.rails()) {
+    ibv_wc completions[kPollBatch];
+    int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
+    for (int i = 0; i < n; ++i) {
+      if (!on_completion(completions[i])) [[unlikely]]
+        return false;
+    }
+    if (n < 0) [[unlikely]] {
+      connection_.fail(Code::kSystem, "polling the completion queue failed");
+    }
   }
-  int qp = static_cast<int>(wc.wr_id);
-  if (++consumed_[qp] == kRefill) {
-    consumed_[qp] = 0;
-    if (!post_receives(qp, kRefill)) return fail_protocol("refilling the receive queue failed");
-  }
-  return true;
+  return !connection_.failed();
 }
 
-bool ReceiveComm::finish_buffer(Request* request) {
-  if (--request->pending > 0) return true;
-  connection_.link().count_completed();
-  --open_;
-  return announce();
+// The sender is told of the stand-in's memory.
+void ReceiveComm::stage_buffer(const ReceiveBuffer& buffer, Request* request, int index) {
+  const Staging& staging = *buffer.memory->staging;
+  const uint32_t slot = wire::slot_of(request->first + index);
+  std::byte* host = staging.host(buffer.data);
+  request->staged |= static_cast<uint8_t>(1u << index);
+  ++staged_count_;
+  staged_[slot] = {request, host, static_cast<std::byte*>(buffer.data), staging.stream(), 0, 0};
+  wire::ClearToSend& entry = tables_->ring[slot];
+  entry.address = reinterpret_cast<uint64_t>(host);
+  entry.rkey[0] = buffer.memory->staging_keys[0].rkey;
+  entry.in_shares = 1;
 }
 
 // Shares of a staged buffer arrive in order: what is new follows what has been copied.
-bool ReceiveComm::copy_on(uint32_t slot, uint64_t bytes) {
+bool ReceiveComm::copy_on(uint32_t slot, uint64_t bytes, bool complete) {
   StagedBuffer& staged = staged_[slot];
+  if (complete) copying_[copying_end_++ % wire::kSlots] = static_cast<uint16_t>(slot);
   if (bytes == staged.copied) return true;
   if (bytes < staged.copied) return fail_protocol("a message became shorter while it arrived");
   PeerLink::InDriver in_driver(connection_.link());
@@ -324,6 +332,7 @@ bool ReceiveComm::finish_copies() {
     }
     if (!*done) return true;
     Request* request = std::exchange(staged.request, nullptr);
+    --staged_count_;
     if (!finish_buffer(request)) return false;
   }
   return true;

@@ -61,11 +61,13 @@ class ReceiveComm : public Comm {
   bool post_receives(int qp, int count);
   bool announce();
   bool post_clear_to_send(uint64_t first, uint64_t end);
-  bool on_completion(const ibv_wc& wc);
-  bool on_arrival(const ibv_wc& wc);
-  bool finish_buffer(Request* request);
-  bool copy_on(uint32_t slot, uint64_t bytes);
-  bool finish_copies();
+  [[gnu::always_inline]] bool on_completion(const ibv_wc& wc);
+  [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
+  [[gnu::always_inline]] bool finish_buffer(Request* request);
+  // Kept out of the direct path, which they would burden with what they save and restore.
+  [[gnu::cold]] void stage_buffer(const ReceiveBuffer& buffer, Request* request, int index);
+  [[gnu::cold]] bool copy_on(uint32_t slot, uint64_t bytes, bool complete);
+  [[gnu::cold]] bool finish_copies();
   bool fail_protocol(const char* what);
 
   RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
@@ -79,6 +81,7 @@ class ReceiveComm : public Comm {
   int unconfirmed_ = 0;        // clear-to-send writes not yet known to be complete
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   std::array<StagedBuffer, wire::kSlots> staged_{};
+  int staged_count_ = 0;  // of them in use
   // Slots of staged buffers that have arrived and are being copied, oldest first; indices count up.
   std::array<uint16_t, wire::kSlots> copying_;
   uint32_t copying_begin_ = 0;

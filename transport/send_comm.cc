@@ -82,7 +82,7 @@ bool SendComm::has_arrived(uint64_t buffer) const {
 
 // The buffer of the group at the head that has the tag and is still to be served; none when its
 // clear-to-send has not arrived.
-std::optional<uint64_t> SendComm::match(int tag) {
+inline std::optional<uint64_t> SendComm::match(int tag) {
   if (!has_arrived(head_)) return {};
   int count = slot(head_).group;
   if (count < 1 || count > wire::kMaxGroup) {
@@ -96,28 +96,7 @@ std::optional<uint64_t> SendComm::match(int tag) {
   return {};
 }
 
-bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
-                     Request** request) {
-  *request = nullptr;
-  std::optional<uint64_t> buffer = match(tag);
-  if (!buffer) return !connection_.failed();
-  if (bytes > slot(*buffer).bytes) [[unlikely]] {
-    fail_oversized(bytes, slot(*buffer));
-    return false;
-  }
-  const bool staged = bytes > memory.direct_at_most;
-  if (staged || (bytes > 0 && slot(*buffer).in_shares != 0)) [[unlikely]] {
-    return send_in_shares(bytes, data, *buffer, memory, request);
-  }
-  Request* taken = take_request(bytes);
-  if (taken == nullptr) return progress();
-  if (!post(taken, data, *buffer, memory)) return false;
-  connection_.link().count_posted();
-  *request = taken;
-  return true;
-}
-
-Request* SendComm::take_request(size_t bytes) {
+inline Request* SendComm::take_request(size_t bytes) {
   Request* taken = requests_.take();
   if (taken == nullptr) return nullptr;
   taken->comm = this;
@@ -128,14 +107,23 @@ Request* SendComm::take_request(size_t bytes) {
   return taken;
 }
 
-const QueuePair* SendComm::next_queue_pair() {
+inline const QueuePair* SendComm::next_queue_pair() {
   const QueuePair* pair = queue_pairs_[next_qp_];
   next_qp_ = next_qp_ + 1 == queue_pairs_.size() ? 0 : next_qp_ + 1;
   return pair;
 }
 
-bool SendComm::post(Request* request, const void* data, uint64_t buffer,
-                    const MemoryHandle& memory) {
+inline void SendComm::advance(uint64_t buffer) {
+  int count = slot(head_).group;
+  served_ |= 1u << (buffer - head_);
+  if (++served_count_ < count) return;
+  served_ = 0;
+  served_count_ = 0;
+  head_ += count;
+}
+
+inline bool SendComm::post(Request* request, const void* data, uint64_t buffer,
+                           const MemoryHandle& memory) {
   size_t bytes = request->bytes[0];
   size_t share = bytes;
   uint32_t shares = 1;
@@ -192,6 +180,27 @@ bool SendComm::post(Request* request, const void* data, uint64_t buffer,
     first->wr.rdma.remote_addr += data_sge.length;
   }
   advance(buffer);
+  return true;
+}
+
+bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                     Request** request) {
+  *request = nullptr;
+  std::optional<uint64_t> buffer = match(tag);
+  if (!buffer) return !connection_.failed();
+  if (bytes > slot(*buffer).bytes) [[unlikely]] {
+    fail_oversized(bytes, slot(*buffer));
+    return false;
+  }
+  const bool staged = bytes > memory.direct_at_most;
+  if (staged || (bytes > 0 && slot(*buffer).in_shares != 0)) [[unlikely]] {
+    return send_in_shares(bytes, data, *buffer, memory, request);
+  }
+  Request* taken = take_request(bytes);
+  if (taken == nullptr) return progress();
+  if (!post(taken, data, *buffer, memory)) return false;
+  connection_.link().count_posted();
+  *request = taken;
   return true;
 }
 
@@ -297,15 +306,6 @@ bool SendComm::post_share(Shares* shares) {
   }
   ++shares->posted;
   return true;
-}
-
-void SendComm::advance(uint64_t buffer) {
-  int count = slot(head_).group;
-  served_ |= 1u << (buffer - head_);
-  if (++served_count_ < count) return;
-  served_ = 0;
-  served_count_ = 0;
-  head_ += count;
 }
 
 bool SendComm::progress() {

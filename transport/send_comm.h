@@ -60,20 +60,22 @@ class SendComm : public Comm {
   };
 
   SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
-  Request* take_request(size_t bytes);  // null when all are in use
-  const QueuePair* next_queue_pair();
-  std::optional<uint64_t> match(int tag);
+  [[gnu::always_inline]] Request* take_request(size_t bytes);  // null when all are in use
+  [[gnu::always_inline]] const QueuePair* next_queue_pair();
+  [[gnu::always_inline]] std::optional<uint64_t> match(int tag);
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];
   }
   bool has_arrived(uint64_t buffer) const;
-  bool post(Request* request, const void* data, uint64_t buffer, const MemoryHandle& memory);
-  bool send_in_shares(size_t bytes, const void* data, uint64_t buffer, const MemoryHandle& memory,
-                      Request** request);
-  bool launch_copies(const void* data, const MemoryHandle& memory, Shares* shares);
-  bool post_copied();
-  bool post_share(Shares* shares);
-  void advance(uint64_t buffer);
+  [[gnu::always_inline]] bool post(Request* request, const void* data, uint64_t buffer,
+                                   const MemoryHandle& memory);
+  // Kept out of the direct path, which they would burden with what they save and restore.
+  [[gnu::cold]] bool send_in_shares(size_t bytes, const void* data, uint64_t buffer,
+                                    const MemoryHandle& memory, Request** request);
+  [[gnu::cold]] bool launch_copies(const void* data, const MemoryHandle& memory, Shares* shares);
+  [[gnu::cold]] bool post_copied();
+  [[gnu::cold]] bool post_share(Shares* shares);
+  [[gnu::always_inline]] void advance(uint64_t buffer);
   void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
   RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
