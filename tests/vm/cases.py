@@ -16,6 +16,7 @@ sys.dont_write_bytecode = True
 from cluster import BUILD, Cluster, Network, address, addressing, join, require  # noqa: E402
 from hardware import Hardware, Switch  # noqa: E402
 from kernel import Missing  # noqa: E402
+from machine import GuestError  # noqa: E402
 
 _TOOL = BUILD / "bin" / "nccl-gdr"
 _PLUGIN = f"--plugin {BUILD / 'lib' / 'libnccl-net-gdr.so'}"
@@ -265,13 +266,13 @@ class TwoMachines(Case):
 
     def setUp(self):
         super().setUp()
+        self.addCleanup(self.restore_network)
 
-        def restore():
-            for index, machine in enumerate(self.machines):
-                machine.run("for i in 0 1; do tc qdisc del dev eth$i root 2>&-; "
-                            f"ip link set eth$i mtu {self.network.mtu} up; done\n" +
-                            addressing(index, 0) + addressing(index, 1))
-        self.addCleanup(restore)
+    def restore_network(self):
+        for index, machine in enumerate(self.machines):
+            machine.run("for i in 0 1; do tc qdisc del dev eth$i root 2>&-; "
+                        f"ip link set eth$i mtu {self.network.mtu} up; done\n" +
+                        addressing(index, 0) + addressing(index, 1))
 
     def on_every_cable(self, fault):
         self.on_all(f"{netem(0, fault)}\n{netem(1, fault)}")
@@ -351,7 +352,18 @@ class TwoMachines(Case):
         return jobs
 
     def expect_both_ends_named(self, fault, status):
-        """The fault is a command on the first machine, about eth1."""
+        """The fault is a command on the first machine, about eth1. Tried twice: an emulated machine has been
+        seen to stand still for 40 s and to go on at the next command (README.md)."""
+        try:
+            self.see_both_ends_named(fault, status)
+        except GuestError as error:
+            print(f"once more, after: {error}", flush=True)
+            for machine in self.machines:
+                machine.kill_jobs()
+            self.restore_network()
+            self.see_both_ends_named(fault, status)
+
+    def see_both_ends_named(self, fault, status):
         jobs = self.start_stream(device=1)
         self.machines[0].run(fault)
         output = self.expect_error(jobs[0]) + self.expect_error(jobs[1])
