@@ -20,6 +20,8 @@ void StandIns::Pool::give_back(Memory memory) {
   std::lock_guard lock(mutex);
   size_t bytes = memory->bytes();
   unused.emplace(bytes, std::move(memory));
+  // What a stand-in is deleted by holds the pool, and would be held by its weak pointer.
+  std::erase_if(stand_ins, [](const auto& entry) { return entry.second.expired(); });
   if (--in_use > 0) return;
   for (const auto& [size, idle] : unused) taken -= size;
   released.swap(unused);

@@ -244,7 +244,7 @@ cuda::Rc cuEventCreate(cuda::Event* event, unsigned flags) {
 
 cuda::Rc cuEventDestroy_v2(cuda::Event event) {
   cuda::Rc rc = enter("cuEventDestroy", Kind::kContext);
-  if (rc == cuda::kSuccess) delete event;
+  delete event;
   return rc;
 }
 

@@ -22,7 +22,6 @@ Result<std::shared_ptr<CopyStream>> CopyStream::create(const CudaDriver& driver,
 
 CopyStream::~CopyStream() {
   CurrentContext current(context_);
-  if (!current.status()) return;
   for (cuda::Event event : events_) {
     if (event != nullptr) context_.api().event_destroy(event);
   }
