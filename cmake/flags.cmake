@@ -14,4 +14,15 @@ if(GDR_SANITIZE)
   target_compile_options(gdr_flags INTERFACE -fsanitize=${GDR_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   target_link_options(gdr_flags INTERFACE -fsanitize=${GDR_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Its warnings that follow values misfire on instrumented code; the release build has them.
+    target_compile_options(gdr_flags INTERFACE -Wno-array-bounds -Wno-maybe-uninitialized
+      -Wno-stringop-overflow -Wno-stringop-overread)
+  endif()
 endif()
+
+# gdr_test_flags: linked last, for test programs and the command line's parsing, whose own speed and
+# arithmetic do not matter.
+set(GDR_TEST_OPTIONS "" CACHE STRING "Compile options of test programs, after all others")
+add_library(gdr_test_flags INTERFACE)
+target_compile_options(gdr_test_flags INTERFACE ${GDR_TEST_OPTIONS})

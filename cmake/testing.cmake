@@ -1,18 +1,47 @@
+gdr_precompile(gdr_test_headers PROGRAM HEADERS <gmock/gmock.h> <gtest/gtest.h>
+  LIBS GTest::gmock gdr_test_flags)
+
+# gdr_test_program(<name> SOURCES a.cc ... [LIBS lib ...]): one GoogleTest program.
+function(gdr_test_program name)
+  cmake_parse_arguments(T "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE gdr_flags ${T_LIBS} GTest::gmock GTest::gtest_main
+    gdr_test_flags)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gdr_use_precompiled(gdr_test_headers ${name})
+endfunction()
+
 # gdr_test(NAME subject_test SOURCES a.cc ... [LIBS lib ...] [TIER unit|softhca|vm] [ENV "A=B" ...])
 # One GoogleTest program; its tests appear in CTest as <NAME>.<Suite>.<Test>, labelled with the tier.
+# gdr_test(NAME other_test PROGRAM subject_test [FILTER tests] [TIER ...] [ENV ...])
+# The tests of that program once more, in another environment; called in the same folder.
 function(gdr_test)
-  cmake_parse_arguments(T "" "NAME;TIER;TIMEOUT" "SOURCES;LIBS;ENV" ${ARGN})
+  cmake_parse_arguments(T "" "NAME;PROGRAM;FILTER;TIER;TIMEOUT" "SOURCES;LIBS;ENV" ${ARGN})
   if(NOT T_TIER)
     set(T_TIER unit)
   endif()
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  add_executable(${T_NAME} ${T_SOURCES})
-  target_link_libraries(${T_NAME} PRIVATE gdr_flags ${T_LIBS} GTest::gmock GTest::gtest_main)
-  set_target_properties(${T_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${T_NAME} TEST_PREFIX ${T_NAME}. DISCOVERY_MODE PRE_TEST
-    PROPERTIES LABELS ${T_TIER} TIMEOUT ${T_TIMEOUT} ENVIRONMENT "${T_ENV}")
+  if(NOT T_PROGRAM)
+    set(T_PROGRAM ${T_NAME})
+    gdr_test_program(${T_NAME} SOURCES ${T_SOURCES} LIBS ${T_LIBS})
+  endif()
+  if(T_FILTER)
+    set(filter TEST_FILTER ${T_FILTER})
+  endif()
+  gtest_discover_tests(${T_PROGRAM} TEST_PREFIX ${T_NAME}. DISCOVERY_MODE PRE_TEST ${filter}
+    TEST_LIST ${T_NAME}_tests PROPERTIES LABELS ${T_TIER} TIMEOUT ${T_TIMEOUT})
+  if(T_ENV)
+    # As a property of gtest_discover_tests the list would lose all but its first element.
+    set(script ${CMAKE_CURRENT_BINARY_DIR}/${T_NAME}_environment.cmake)
+    file(GENERATE OUTPUT ${script} CONTENT
+      "foreach(test IN LISTS ${T_NAME}_tests)
+  set_tests_properties(\"\${test}\" PROPERTIES ENVIRONMENT [==[${T_ENV}]==])
+endforeach()
+")
+    set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
+  endif()
 endfunction()
 
 # Adds every direct subfolder of the calling folder that has a CMakeLists.txt.

@@ -33,8 +33,8 @@ std::vector<OsuRow> rows(const std::string& out) {
 }
 
 TEST(PerfOsu, BandwidthByDefault_RunsOsusSizes) {
-  ToolRun run = run_tool(
-      {"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--osu", "--test", "bw", "-n", "2", "-w", "1"});
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", REFERENCE_PLUGIN, "--osu", "--test", "bw",
+                          "-n", "2", "-w", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\n# Size      Bandwidth (MB/s)\n1         "));
   std::vector<OsuRow> table = rows(run.out);
@@ -45,8 +45,8 @@ TEST(PerfOsu, BandwidthByDefault_RunsOsusSizes) {
 }
 
 TEST(PerfOsu, LatencyAndSizesAskedFor_AreTaken) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--osu", "--test", "lat",
-                          "-b", "4", "-e", "64", "-f", "4", "-n", "10"});
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", REFERENCE_PLUGIN, "--osu", "--test",
+                          "lat", "-b", "4", "-e", "64", "-f", "4", "-n", "10"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("\n# Size          Latency (us)\n4         "));
   std::vector<OsuRow> table = rows(run.out);
@@ -55,8 +55,8 @@ TEST(PerfOsu, LatencyAndSizesAskedFor_AreTaken) {
 }
 
 TEST(PerfOsu, Json_IsAsWithout) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--osu", "-b", "8", "-e",
-                          "16", "-n", "2", "--json", "-"});
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", REFERENCE_PLUGIN, "--osu", "-b", "8",
+                          "-e", "16", "-n", "2", "--json", "-"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   nlohmann::json report = nlohmann::json::parse(run.out);
   EXPECT_GT(report["bandwidth"][1]["average_mib_s"], 0);

@@ -1,5 +1,5 @@
-// nccl-gdr perf over the plugin file TEST_PLUGIN, which the build defines: the reference plugin, or
-// ours over the software HCA.
+// nccl-gdr perf over the plugin file that TEST_PLUGIN in the environment names: the reference
+// plugin, or ours over the software HCA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -19,7 +19,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-std::string plugin() { return TEST_PLUGIN; }
+std::string plugin() { return std::getenv("TEST_PLUGIN"); }
 
 TEST(PerfSendrecv, SmallSweep_MovesAndVerifiesEverySize) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "0", "-e", "1M", "-f",
@@ -64,7 +64,11 @@ TEST_P(EveryRing, OddSizes_GiveTheRightSumsEverywhere) {
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing,
                          testing::Combine(testing::Values("2", "3", "4"),
-                                          testing::Values("float32", "int32", "float64")));
+                                          testing::Values("float32", "int32", "float64")),
+                         [](const auto& shape) {
+                           return std::string(std::get<0>(shape.param)) + "_ranks_" +
+                                  std::get<1>(shape.param);
+                         });
 
 TEST(PerfAllReduce, Table_HasTheFooterOfNcclTests) {
   ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "-e", "1K", "-n", "2"});

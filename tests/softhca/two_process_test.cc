@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <tuple>
 
@@ -144,8 +145,9 @@ TEST(Gone, KilledProcess_ItsFilesGoWithTheNextOne) {
   Endpoint own;
   RemoteProcess killed(-1, 64);
   // Its folder is named by its slot, the upper bits of its QPNs.
-  std::filesystem::path folder = "/dev/shm/softhca-" + std::to_string(getuid()) + "-" + FABRIC +
-                                 "/" + std::to_string(killed.address().qpn >> 14);
+  std::filesystem::path folder = "/dev/shm/softhca-" + std::to_string(getuid()) + "-" +
+                                 std::getenv("FABRIC") + "/" +
+                                 std::to_string(killed.address().qpn >> 14);
   ASSERT_TRUE(std::filesystem::exists(folder / "arena"));
   killed.kill();
   killed.reap();
