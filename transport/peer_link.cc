@@ -7,12 +7,16 @@
 namespace gdr {
 namespace {
 
-// Seen for longer than a moment, that is the cause.
 constexpr char kInDriver[] =
     ", its thread inside a copy call of the CUDA driver: perhaps another thread of the process "
-    "waits "
-    "there (cudaFree, cudaHostRegister, loading a module) for the kernel of this very collective; "
-    "GPUDirect, or no such call while collectives run, avoids it";
+    "waits there (cudaFree, cudaHostRegister, loading a module) for the kernel of this very "
+    "collective; GPUDirect, or no such call while collectives run, avoids it";
+constexpr char kAwaitsCopy[] =
+    ", its copy between GPU and host memory launched but not complete: perhaps the GPU's copy "
+    "queue "
+    "is held by a copy that the process put into another stream, behind this very collective; "
+    "GPUDirect or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC) avoid it, "
+    "CUDA_DEVICE_MAX_CONNECTIONS=32 makes it rarer";
 
 // Completions of what the peer sent before it went may still be unread in our CQ.
 constexpr std::chrono::milliseconds kGrace{500};
@@ -96,6 +100,7 @@ void PeerLink::on_tick(std::chrono::seconds watchdog) {
     fail_link(Error{Code::kRemote, std::move(text)}, false);
   }
   if (watchdog.count() > 0) check_progress(watchdog);
+  seen_crossings_ = driver_crossings_.load(std::memory_order_relaxed);
 }
 
 void PeerLink::check_progress(std::chrono::seconds watchdog) {
@@ -118,8 +123,14 @@ void PeerLink::check_progress(std::chrono::seconds watchdog) {
 std::string PeerLink::state_text() const {
   return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
-         (failed() ? " failed: " + failure().text : "") +
-         (in_driver_.load(std::memory_order_relaxed) ? kInDriver : "");
+         (failed() ? " failed: " + failure().text : "") + staging_trouble();
+}
+
+// Inside since the last tick, the thread does not just pass through.
+const char* PeerLink::staging_trouble() const {
+  uint64_t crossings = driver_crossings_.load(std::memory_order_relaxed);
+  if (crossings % 2 == 1 && crossings == seen_crossings_) return kInDriver;
+  return awaits_copy_.load(std::memory_order_relaxed) ? kAwaitsCopy : "";
 }
 
 }  // namespace gdr

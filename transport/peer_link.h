@@ -32,16 +32,16 @@ class PeerLink {
   // While it lives, the comm's thread may be inside a call of the CUDA driver.
   class InDriver {
    public:
-    explicit InDriver(PeerLink& link) : flag_(link.in_driver_) {
-      flag_.store(true, std::memory_order_relaxed);
-    }
-    ~InDriver() { flag_.store(false, std::memory_order_relaxed); }
+    explicit InDriver(PeerLink& link) : crossings_(link.driver_crossings_) { bump(crossings_); }
+    ~InDriver() { bump(crossings_); }
     InDriver(const InDriver&) = delete;
     InDriver& operator=(const InDriver&) = delete;
 
    private:
-    std::atomic<bool>& flag_;
+    std::atomic<uint64_t>& crossings_;
   };
+  // Whether the oldest copy between GPU and host memory was last seen incomplete.
+  void set_awaits_copy(bool awaits) { awaits_copy_.store(awaits, std::memory_order_relaxed); }
 
   // ---- any thread
   // The first error stays. Tells the peer when `tell_peer`.
@@ -66,6 +66,7 @@ class PeerLink {
   void on_frame(const Frame& frame);
   void on_peer_gone(std::string why);
   void check_progress(std::chrono::seconds watchdog);
+  const char* staging_trouble() const;
   void send_frame(wire::FrameKind kind, const std::string& text);
 
   const std::string description_;
@@ -75,7 +76,8 @@ class PeerLink {
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
-  std::atomic<bool> in_driver_{false};
+  std::atomic<uint64_t> driver_crossings_{0};  // odd: inside
+  std::atomic<bool> awaits_copy_{false};
 
   mutable std::mutex mutex_;  // guards channel_'s sending side and failure_
   FrameChannel channel_;
@@ -86,6 +88,7 @@ class PeerLink {
   std::string gone_why_;
   Clock::time_point grace_end_ = Clock::time_point::max();
   uint64_t seen_completed_ = 0;
+  uint64_t seen_crossings_ = 0;
   Clock::time_point seen_at_ = Clock::now();
   bool reported_stall_ = false;
 };

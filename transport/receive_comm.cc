@@ -330,6 +330,7 @@ bool ReceiveComm::finish_copies() {
       connection_.fail(done.error().code, done.error().text);
       return false;
     }
+    connection_.link().set_awaits_copy(!*done);
     if (!*done) return true;
     Request* request = std::exchange(staged.request, nullptr);
     --staged_count_;

@@ -180,6 +180,7 @@ Status Registrar::stage_instead(Connection& connection, const Target& target, co
   if (first_time(pair)) {
     GDR_WARN(
         "%s: GPU memory is staged through host memory, which costs much of the bandwidth. %s. "
+        "NCCL_NET_GDR_LEVEL=LOC makes NCCL use host buffers of its own, which need no copies. "
         "GDR_NCCL_STRICT=1 makes this an error",
         pair.c_str(), refusal.text.c_str());
   }

@@ -274,6 +274,7 @@ bool SendComm::post_copied() {
         connection_.fail(copied.error().code, copied.error().text);
         return false;
       }
+      connection_.link().set_awaits_copy(!*copied);
       if (!*copied) return true;
       if (!post_share(&shares)) return false;
     }

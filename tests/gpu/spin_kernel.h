@@ -17,6 +17,7 @@ class SpinKernels {
   // memory that holds 0. The context must be current here and in every later call.
   static gdr::Result<std::unique_ptr<SpinKernels>> launch(const gdr::gpu::PrimaryContext& context,
                                                           uint32_t* word, int count);
+  const std::vector<gdr::cuda::Stream>& streams() const { return streams_; }
   // Ends them.
   ~SpinKernels();
   SpinKernels(const SpinKernels&) = delete;

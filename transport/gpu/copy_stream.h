@@ -1,9 +1,13 @@
 // Asynchronous copies between a GPU and page-locked host memory, beside running kernels: a stream
-// of its own that never waits for another one. Used by one thread at a time.
+// of its own. Used by one thread at a time.
 //
-// A launch is a driver call. While another thread of the process is inside a driver call that waits
-// for a kernel (cudaFree, cudaHostRegister, the loading of a module), the driver keeps the launch
-// waiting, too; where that kernel waits for the copy, neither goes on. docs/adr/0007 has more.
+// Two things of CUDA's can keep them waiting for a kernel all the same; where that kernel waits for
+// the copy, neither goes on (docs/adr/0007):
+// - A launch is a driver call. While another thread of the process is inside a driver call that
+//   waits for a kernel (cudaFree, cudaHostRegister, the loading of a module), the driver keeps the
+//   launch waiting.
+// - Streams share a few copy queues for each direction. A copy that the application has put behind
+//   a kernel may stand before ours.
 #pragma once
 
 #include <array>

@@ -29,6 +29,13 @@ class PeerLinkTest : public testing::Test {
     std::this_thread::sleep_until(link.deadline());
     link.on_tick(std::chrono::seconds(0));
   }
+  // A request is posted, and nothing moves for longer than the watchdog allows.
+  void stand_still() {
+    here_->count_posted();
+    here_->on_tick(std::chrono::seconds(1));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    here_->on_tick(std::chrono::seconds(1));
+  }
   std::unique_ptr<PeerLink> here_;
   std::unique_ptr<PeerLink> there_;
 };
@@ -79,6 +86,37 @@ TEST_F(PeerLinkTest, Watchdog_NoProgress_DumpsBothEndsOnce) {
   EXPECT_NE(g_warnings.find("sender posted 1 completed 0"), std::string::npos) << g_warnings;
   EXPECT_NE(g_warnings.find("the peer says: receiver posted 0"), std::string::npos) << g_warnings;
   EXPECT_EQ(g_warnings.find("no progress"), g_warnings.rfind("no progress"));
+}
+
+TEST_F(PeerLinkTest, Watchdog_ThreadInsideTheDriver_IsToldOf) {
+  PeerLink::InDriver in_driver(*here_);
+  stand_still();
+  EXPECT_NE(g_warnings.find("inside a copy call of the CUDA driver"), std::string::npos)
+      << g_warnings;
+}
+
+TEST_F(PeerLinkTest, Watchdog_ThreadOnlyPassesThroughTheDriver_IsNotBlamed) {
+  { PeerLink::InDriver earlier(*here_); }
+  here_->count_posted();
+  here_->on_tick(std::chrono::seconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  PeerLink::InDriver just_now(*here_);
+  here_->on_tick(std::chrono::seconds(1));
+  EXPECT_NE(g_warnings.find("no progress"), std::string::npos);
+  EXPECT_EQ(g_warnings.find("inside"), std::string::npos) << g_warnings;
+}
+
+TEST_F(PeerLinkTest, Watchdog_CopyNotComplete_IsToldOf) {
+  here_->set_awaits_copy(true);
+  stand_still();
+  EXPECT_NE(g_warnings.find("launched but not complete"), std::string::npos) << g_warnings;
+  g_warnings.clear();
+  here_->count_completed();
+  here_->set_awaits_copy(false);
+  here_->on_tick(std::chrono::seconds(1));
+  stand_still();
+  EXPECT_NE(g_warnings.find("no progress"), std::string::npos);
+  EXPECT_EQ(g_warnings.find("launched but"), std::string::npos) << g_warnings;
 }
 
 TEST_F(PeerLinkTest, Watchdog_Idle_StaysQuiet) {
