@@ -245,11 +245,6 @@ gdr::Status read_gpu(const Json& json, Config* config) {
       "context", [](const std::string& text) { return text == "application" || text == "own"; },
       "\"application\" or \"own\"", &context);
   config->gpu.own_context = context == "own";
-  std::string completion = "write";
-  fields.string(
-      "completion", [](const std::string& text) { return text == "write" || text == "event"; },
-      "\"write\" or \"event\"", &completion);
-  config->gpu.events = completion == "event";
   fields.integer("bar1_bytes", 0, 1ull << 50, &config->gpu.bar1_bytes);
   return fields.result();
 }

@@ -52,8 +52,6 @@ struct GpuConfig {
   PeermemModule peermem = PeermemModule::kNvidiaPeermem;
   // Copies run in a CUDA context of the HCA's own, else in the application's.
   bool own_context = false;
-  // A copy's end is seen by a CUDA event, else by a word that the GPU writes.
-  bool events = false;
   uint64_t bar1_bytes = 0;  // CUDA memory that may be registered at a time; 0: no limit
 };
 

@@ -24,7 +24,6 @@ int GpuMemory::attach(int device, uint64_t bytes) {
     return ENOMEM;
   }
   GpuCopier::get()->set_own_context(process_.config().gpu.own_context);
-  if (process_.config().gpu.events) GpuCopier::get()->set_completion(GpuCompletion::kEvent);
   gdr::Status ready = GpuCopier::get()->prepare(device);
   if (!ready) {
     fprintf(stderr, "softhca: cannot use CUDA device %d: %s\n", device, ready.error().text.c_str());

@@ -35,8 +35,7 @@ TEST(Config, EverythingGiven_IsTaken) {
        "registration_us_per_mib": 40, "mtu": 1024, "speed_gbps": 100, "max_inline": 64,
        "max_qp": 9, "max_qp_wr": 100},
       {"link_layer": "Ethernet", "gids": ["::ffff:10.1.2.3"]}],
-    "gpu": {"dmabuf": false, "peermem": false, "bar1_bytes": 5, "context": "own",
-            "completion": "event"},
+    "gpu": {"dmabuf": false, "peermem": false, "bar1_bytes": 5, "context": "own"},
     "faults": [{"kind": "port_down", "device": "a", "port": 2, "after_bytes": 100}]})");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->fabric, "mine");
@@ -59,7 +58,6 @@ TEST(Config, EverythingGiven_IsTaken) {
   EXPECT_EQ(config->gpu.peermem, PeermemModule::kNone);
   EXPECT_EQ(config->gpu.bar1_bytes, 5u);
   EXPECT_TRUE(config->gpu.own_context);
-  EXPECT_TRUE(config->gpu.events);
   EXPECT_EQ(config->faults[0].after_bytes, 100u);
 }
 
@@ -122,7 +120,6 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{R"({"devices": [{"name": "a"}, {"name": "a"}]})", "a name not used before"},
         Wrong{R"({"devices": {}})", R"("devices": accepted is a list)"},
         Wrong{R"({"gpu": {"context": "mine"}})", R"("application" or "own")"},
-        Wrong{R"({"gpu": {"completion": "soon"}})", R"("write" or "event")"},
         Wrong{R"({"gpu": {"peermem": "nvidia_peermem"}})",
               R"("gpu.peermem": accepted is true, false or "nv_peer_mem")"},
         Wrong{R"({"gpu": {"dmabuf": 1}})", R"("gpu.dmabuf": accepted is true or false)"},
