@@ -12,10 +12,9 @@ constexpr char kInDriver[] =
     "waits there (cudaFree, cudaHostRegister, loading a module) for the kernel of this very "
     "collective; GPUDirect, or no such call while collectives run, avoids it";
 constexpr char kAwaitsCopy[] =
-    ", its copy between GPU and host memory launched but not complete: perhaps the GPU's copy "
-    "queue "
-    "is held by a copy that the process put into another stream, behind this very collective; "
-    "GPUDirect or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC) avoid it, "
+    ", its copy between GPU and host memory launched but not complete: perhaps its queue is held "
+    "by a copy that the process has put behind this very collective, in another stream; GPUDirect "
+    "or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC) avoid it, "
     "CUDA_DEVICE_MAX_CONNECTIONS=32 makes it rarer";
 
 // Completions of what the peer sent before it went may still be unread in our CQ.
