@@ -1,4 +1,4 @@
-gdr_precompile(gdr_test_headers PROGRAM HEADERS <gmock/gmock.h> <gtest/gtest.h>
+gdr_precompile(gdr_test_headers TESTS HEADERS <gmock/gmock.h> <gtest/gtest.h>
   LIBS GTest::gmock gdr_test_flags)
 
 # gdr_test_program(<name> SOURCES a.cc ... [LIBS lib ...]): one GoogleTest program.
