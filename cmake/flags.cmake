@@ -23,6 +23,6 @@ endif()
 
 # gdr_test_flags: linked last, for test programs and the command line's parsing, whose own speed and
 # arithmetic do not matter.
-set(GDR_TEST_OPTIONS "" CACHE STRING "Compile options of test programs, after all others")
+set(GDR_TEST_OPTIONS -O0 CACHE STRING "Compile options of test programs, after all others")
 add_library(gdr_test_flags INTERFACE)
 target_compile_options(gdr_test_flags INTERFACE ${GDR_TEST_OPTIONS})
