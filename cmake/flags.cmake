@@ -21,8 +21,7 @@ if(GDR_SANITIZE)
   endif()
 endif()
 
-# gdr_test_flags: linked last, for test programs and the command line's parsing, whose own speed and
-# arithmetic do not matter.
+# gdr_test_flags: linked last, for test programs, whose own speed and arithmetic do not matter.
 set(GDR_TEST_OPTIONS -O0 CACHE STRING "Compile options of test programs, after all others")
 add_library(gdr_test_flags INTERFACE)
 target_compile_options(gdr_test_flags INTERFACE ${GDR_TEST_OPTIONS})
