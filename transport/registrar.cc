@@ -179,9 +179,8 @@ Status Registrar::stage_instead(Connection& connection, const Target& target, co
   counts_[static_cast<size_t>(MemoryWay::kStaging)].fetch_add(1, std::memory_order_relaxed);
   if (first_time(pair)) {
     GDR_WARN(
-        "%s: GPU memory is staged through host memory, which costs much of the bandwidth, and can "
-        "stand "
-        "still where CUDA_DEVICE_MAX_CONNECTIONS is below 32. %s. "
+        "%s: GPU memory is staged through host memory, which costs much of the bandwidth, "
+        "and can stand still where CUDA_DEVICE_MAX_CONNECTIONS is below 32. %s. "
         "NCCL_NET_GDR_LEVEL=LOC makes NCCL use host buffers of its own, which need no copies. "
         "GDR_NCCL_STRICT=1 makes this an error",
         pair.c_str(), refusal.text.c_str());

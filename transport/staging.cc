@@ -51,7 +51,6 @@ Result<std::shared_ptr<const StandIn>> StandIns::get(int device, uintptr_t addre
                                                      Locking locking) {
   std::shared_ptr<const StandIn> others;  // let go after the lock
   std::lock_guard lock(pool_->mutex);
-  std::erase_if(pool_->stand_ins, [](const auto& entry) { return entry.second.expired(); });
   auto known = pool_->stand_ins.find({address, bytes});
   if (known != pool_->stand_ins.end()) {
     others = known->second.lock();
