@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "softhca/gpu/copier.h"
+#include "tests/gpu/gpu_program.h"
 #include "tests/gpu/spin_kernel.h"
 #include "transport/gpu/cuda_driver.h"
 #include "transport/gpu/gpu_memory.h"
@@ -24,6 +25,7 @@ namespace {
 
 using gdr::gpu::CudaDriver;
 using gdr::gpu::Gpu;
+using gpu_test::check;
 using softhca::GpuCopier;
 using softhca::GpuTicket;
 using Clock = std::chrono::steady_clock;
@@ -32,14 +34,6 @@ constexpr size_t kChunk = size_t{512} << 10;
 constexpr size_t kBuffer = size_t{64} << 20;
 constexpr uint32_t kInFlight = 32;         // copies over all lanes
 constexpr std::chrono::seconds kStall{5};  // longer than any copy here, by far
-
-int g_failures = 0;
-
-void check(bool ok, const std::string& what) {
-  if (ok) return;
-  std::printf("FAILED: %s\n", what.c_str());
-  ++g_failures;
-}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -210,18 +204,11 @@ gdr::Status run(const CudaDriver& driver, int devices, size_t total) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  gdr::Result<CudaDriver> driver = CudaDriver::load();
-  gdr::Result<int> devices = driver ? driver->device_count() : gdr::Result<int>(0);
-  if (!devices || *devices == 0) {
-    std::printf("no GPU: %s\n", driver ? "no device" : driver.error().text.c_str());
-    return 77;
-  }
-  if (argc > 1 && std::string_view(argv[1]) == "event") {
-    GpuCopier::get()->set_completion(softhca::GpuCompletion::kEvent);
-  }
-  size_t total = (argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 4096) << 20;
-  gdr::Status status = run(*driver, *devices, total);
-  if (!status) check(false, status.error().text);
-  std::printf("%s\n", g_failures == 0 ? "passed" : "failed");
-  return g_failures == 0 ? 0 : 1;
+  return gpu_test::run_on_gpus([&](const CudaDriver& driver, int devices) {
+    if (argc > 1 && std::string_view(argv[1]) == "event") {
+      GpuCopier::get()->set_completion(softhca::GpuCompletion::kEvent);
+    }
+    size_t total = (argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 4096) << 20;
+    return run(driver, devices, total);
+  });
 }

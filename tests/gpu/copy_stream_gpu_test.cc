@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <string>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "tests/gpu/gpu_program.h"
 #include "tests/gpu/spin_kernel.h"
 #include "transport/gpu/copy_stream.h"
 #include "transport/gpu/cuda_driver.h"
@@ -24,6 +26,7 @@ using gdr::gpu::CopyStream;
 using gdr::gpu::CudaDriver;
 using gdr::gpu::Gpu;
 using gdr::gpu::PinnedMemory;
+using gpu_test::check;
 using gpu_test::SpinKernels;
 using Clock = std::chrono::steady_clock;
 
@@ -42,23 +45,20 @@ struct Buffers {
   std::unique_ptr<PinnedMemory> host;
   Gpu::Memory gpu;
 
-  std::byte* on_gpu() const { return static_cast<std::byte*>(gpu.get()); }
+  // Destination and source of a copy; slot 0 is the application's.
+  std::pair<std::byte*, std::byte*> ends(Direction direction, size_t slot) const {
+    std::byte* on_host = host->get() + slot * kCopy;
+    std::byte* on_gpu = static_cast<std::byte*>(gpu.get()) + slot * kCopy;
+    return direction == Direction::kToHost ? std::pair(on_host, on_gpu)
+                                           : std::pair(on_gpu, on_host);
+  }
 };
 
-// What the application has put behind each of its spinning kernels.
+// Kernels that spin, each in a stream, and which copy the application has put behind each.
 struct Application {
   int streams;
-  bool copies;
-  Direction direction;
+  std::optional<Direction> copies;
 };
-
-int g_failures = 0;
-
-void check(bool ok, const std::string& what) {
-  if (ok) return;
-  std::printf("FAILED: %s\n", what.c_str());
-  ++g_failures;
-}
 
 size_t count_done(const std::vector<std::shared_ptr<CopyStream>>& streams,
                   Clock::duration patience) {
@@ -72,11 +72,11 @@ size_t count_done(const std::vector<std::shared_ptr<CopyStream>>& streams,
 
 gdr::Status queue_copies(const gdr::cuda::Api& api, const SpinKernels& kernels,
                          const Buffers& buffers, Direction direction) {
-  auto host = reinterpret_cast<gdr::cuda::DevicePtr>(buffers.host->get());
-  auto gpu = reinterpret_cast<gdr::cuda::DevicePtr>(buffers.on_gpu());
-  if (direction == Direction::kToHost) std::swap(host, gpu);
+  auto [to, from] = buffers.ends(direction, 0);
   for (gdr::cuda::Stream stream : kernels.streams()) {
-    gdr::cuda::Rc rc = api.memcpy_async(gpu, host, kCopy, stream);
+    gdr::cuda::Rc rc =
+        api.memcpy_async(reinterpret_cast<gdr::cuda::DevicePtr>(to),
+                         reinterpret_cast<gdr::cuda::DevicePtr>(from), kCopy, stream);
     if (rc != gdr::cuda::kSuccess) {
       return gdr::fail(gdr::Code::kSystem, "cuMemcpyAsync: " + gdr::cuda::error_name(api, rc));
     }
@@ -99,14 +99,12 @@ gdr::Result<size_t> copies_beside(const gdr::gpu::PrimaryContext& context, const
   auto kernels = SpinKernels::launch(context, word, application.streams);
   if (!kernels) return gdr::forward_error(kernels);
   if (application.copies) {
-    gdr::Status queued = queue_copies(context.api(), **kernels, buffers, application.direction);
+    gdr::Status queued = queue_copies(context.api(), **kernels, buffers, *application.copies);
     if (!queued) return gdr::forward_error(queued);
   }
   for (size_t i = 0; i < kStreams; ++i) {
-    std::byte* host = buffers.host->get() + (i + 1) * kCopy;
-    std::byte* gpu = buffers.on_gpu() + (i + 1) * kCopy;
-    if (direction == Direction::kToHost) std::swap(host, gpu);
-    if (auto ticket = ours[i]->copy(gpu, host, kCopy); !ticket) return gdr::forward_error(ticket);
+    auto [to, from] = buffers.ends(direction, i + 1);
+    if (auto ticket = ours[i]->copy(to, from, kCopy); !ticket) return gdr::forward_error(ticket);
   }
   size_t done = count_done(ours, kPatience);
   kernels->reset();
@@ -132,16 +130,15 @@ gdr::Status run(const CudaDriver& driver) {
               connections != nullptr ? connections : "not set");
   for (Direction direction : {Direction::kToHost, Direction::kToGpu}) {
     for (int streams : {1, 2, 8}) {
-      for (auto behind :
-           {Application{streams, false, direction}, Application{streams, true, Direction::kToHost},
-            Application{streams, true, Direction::kToGpu}}) {
-        gdr::Result<size_t> done = copies_beside(*context, buffers, direction, behind);
+      for (std::optional<Direction> behind :
+           {std::optional<Direction>(), std::optional(Direction::kToHost),
+            std::optional(Direction::kToGpu)}) {
+        gdr::Result<size_t> done = copies_beside(*context, buffers, direction, {streams, behind});
         if (!done) return gdr::forward_error(done);
-        const bool may_wait = behind.copies && behind.direction == direction;
         std::printf("%s beside %d kernels, behind each %-14s: %zu complete%s\n", name_of(direction),
-                    streams, behind.copies ? name_of(behind.direction) : "nothing", *done,
+                    streams, behind ? name_of(*behind) : "nothing", *done,
                     *done == kStreams ? "" : ", the others when the kernels end");
-        check(may_wait || *done == kStreams, "all complete");
+        check(behind == direction || *done == kStreams, "all complete");
       }
     }
   }
@@ -151,14 +148,5 @@ gdr::Status run(const CudaDriver& driver) {
 }  // namespace
 
 int main() {
-  const gdr::Result<CudaDriver>& driver = CudaDriver::shared();
-  gdr::Result<int> devices = driver ? driver->device_count() : gdr::Result<int>(0);
-  if (!devices || *devices == 0) {
-    std::printf("no GPU: %s\n", driver ? "no device" : driver.error().text.c_str());
-    return 77;
-  }
-  gdr::Status status = run(*driver);
-  if (!status) check(false, status.error().text);
-  std::printf("%s\n", g_failures == 0 ? "passed" : "failed");
-  return g_failures == 0 ? 0 : 1;
+  return gpu_test::run_on_gpus([](const CudaDriver& driver, int) { return run(driver); });
 }
