@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a verbs program over the software HCA, as one process or as server and client.
 
-run_program.py --library FOLDER --expect REGEX [--pair] [--config JSON] -- PROGRAM [ARGUMENT...]
+run_program.py --softhca FOLDER --expect REGEX [--pair] [--config JSON] -- PROGRAM [ARGUMENT...]
 
 A pair gets "-p PORT" with a free port, and the client "localhost" at its end. It fails when a
 program fails, when no line of the (client's) output matches, or when files are left in /dev/shm.
@@ -61,7 +61,7 @@ def run_pair(command, environment):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--softhca", required=True)
     parser.add_argument("--expect", required=True)
     parser.add_argument("--pair", action="store_true")
     parser.add_argument("--config", default="{}")
@@ -70,7 +70,7 @@ def main():
 
     fabric = f"program-{os.getpid()}"
     config = json.loads(options.config) | {"fabric": fabric}
-    environment = os.environ | {"LD_LIBRARY_PATH": options.library,
+    environment = os.environ | {"LD_LIBRARY_PATH": options.softhca,
                                 "SOFTHCA_CONFIG": json.dumps(config)}
     if options.pair:
         output = run_pair(options.command, environment)

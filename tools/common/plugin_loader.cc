@@ -38,12 +38,12 @@ Result<Plugin> Plugin::load(const std::string& name) {
   std::string reasons;
   for (const std::string& candidate : plugin_candidates(name, program_directory())) {
     Plugin plugin;
-    plugin.library_.reset(dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL));
-    if (!plugin.library_) {
+    plugin.handle_.reset(dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (!plugin.handle_) {
       reasons += fmt::format("\n  {}", dlerror());
       continue;
     }
-    void* symbol = dlsym(plugin.library_.get(), kSymbol);
+    void* symbol = dlsym(plugin.handle_.get(), kSymbol);
     if (symbol == nullptr) {
       return fail(Code::kInvalidUsage, fmt::format("{} has no {}", candidate, kSymbol));
     }

@@ -25,7 +25,7 @@ class Plugin {
 
  private:
   Plugin() = default;
-  std::unique_ptr<void, DlClose> library_;
+  std::unique_ptr<void, DlClose> handle_;
   const abi::ncclNet_v8_t* net_ = nullptr;
   std::string file_;
 };
