@@ -11,14 +11,15 @@ namespace {
 
 constexpr int kMaxComms = 1 << 20;  // no limit of ours
 
-std::optional<topology::PciPlace> place_of(const Device& device) {
+std::optional<topology::PciPlace> place_of(const transport::Device& device) {
   return topology::pci_place(device.hca->sysfs_path());
 }
 
 // By which ways the device registers GPU memory.
-std::string gpudirect_text(const Hca& hca, const MemoryWays& allowed) {
+std::string gpudirect_text(const transport::HcaContext& hca,
+                           const transport::RegistrationPaths& allowed) {
   if (allowed.only_staging()) return "replaced by staging, as GDR_NCCL_GPU_MEMORY asks";
-  GpuDirectOffer offer = offer_of(hca, allowed);
+  GdrSupport offer = gdr_support(hca, allowed);
   std::string module = allowed.peermem ? to_string(hca.peermem()) : "";
   if (offer.dmabuf) return module.empty() ? "dma-buf" : "dma-buf, " + module;
   if (offer.address) return module;
@@ -27,9 +28,9 @@ std::string gpudirect_text(const Hca& hca, const MemoryWays& allowed) {
 
 }  // namespace
 
-DeviceTable::DeviceTable(const std::vector<Device>& devices, const MemoryWays& allowed,
-                         const PathOf& path_of) {
-  for (const Device& device : devices) {
+DeviceTable::DeviceTable(const std::vector<transport::Device>& devices,
+                         const transport::RegistrationPaths& allowed, const PathOf& path_of) {
+  for (const transport::Device& device : devices) {
     std::optional<topology::PciPlace> place = place_of(device);
     Row row;
     row.name = device.hca->name();
@@ -47,7 +48,7 @@ DeviceTable::DeviceTable(const std::vector<Device>& devices, const MemoryWays& a
     row.rail = device.rail;
     row.speed_mbps = device.state.speed_mbps;
     row.ethernet = device.state.ethernet;
-    row.offer = offer_of(*device.hca, allowed);
+    row.offer = gdr_support(*device.hca, allowed);
     row.gpudirect = gpudirect_text(*device.hca, allowed);
     rows_.push_back(std::move(row));
   }

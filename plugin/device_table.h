@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "plugin/machine/hcas.h"
+#include "plugin/hcas.h"
 #include "topology/sources/sysfs_rdma.h"
-#include "transport/hca.h"
+#include "transport/device/hca.h"
 
 namespace gdr::plugin {
 
@@ -18,7 +18,8 @@ class DeviceTable {
   DeviceTable() = default;
   // path_of: the PCI path to report for a device at that place.
   using PathOf = std::function<std::string(const topology::PciPlace&)>;
-  DeviceTable(const std::vector<Device>& devices, const MemoryWays& allowed, const PathOf& path_of);
+  DeviceTable(const std::vector<transport::Device>& devices,
+              const transport::RegistrationPaths& allowed, const PathOf& path_of);
 
   // False when there is no such device.
   bool get(int device, DeviceProperties* properties);
@@ -38,7 +39,7 @@ class DeviceTable {
     int rail;
     int speed_mbps;
     bool ethernet;
-    GpuDirectOffer offer;
+    GdrSupport offer;
     std::string gpudirect;  // for the log
   };
   int cards_functions_before(const Row& row) const;

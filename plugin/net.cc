@@ -18,11 +18,11 @@ using abi::ncclResult_t;
 // Lives until the process ends: NCCL may unload and load the plugin again, and comms of an earlier
 // load may still be open (the library is linked nodelete).
 struct Plugin {
-  std::unique_ptr<Transport> transport;  // null when the user disabled the plugin
+  std::unique_ptr<transport::Transport> transport;  // null when the user disabled the plugin
   std::unique_ptr<Rails> rails;
   DeviceTable table;
   std::mutex mutex;  // guards told_counts
-  std::string told_counts;
+  std::string logged_counts;
 };
 
 std::mutex g_mutex;  // guards the creation of g_plugin
@@ -64,9 +64,9 @@ ncclResult_t warn(const char* call, const Error& error) {
 }
 
 config::Options load_options() {
-  std::vector<config::Complaint> complaints;
-  config::Options options = config::load(config::process_environment(), &complaints);
-  for (const config::Complaint& complaint : complaints) GDR_WARN("%s", complaint.text.c_str());
+  std::vector<config::Diagnostic> diagnostics;
+  config::Options options = config::load(config::process_environment(), &diagnostics);
+  for (const config::Diagnostic& diagnostic : diagnostics) GDR_WARN("%s", diagnostic.text.c_str());
   return options;
 }
 
@@ -77,19 +77,19 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     GDR_INFO(log::kInit | log::kNet, "disabled by NCCL_IB_DISABLE");
     return plugin;
   }
-  Result<TransportOptions> transport_options = make_transport_options(options);
+  Result<transport::TransportOptions> transport_options = make_transport_options(options);
   if (!transport_options) return forward_error(transport_options);
-  Result<std::shared_ptr<const VerbsApi>> verbs = VerbsApi::load();
+  Result<std::shared_ptr<const verbs::VerbsApi>> verbs = verbs::VerbsApi::load();
   if (!verbs) return forward_error(verbs);
-  Result<std::unique_ptr<Transport>> transport =
-      Transport::create(*verbs, std::move(*transport_options), [&](Discovery* discovery) {
+  Result<std::unique_ptr<transport::Transport>> transport = transport::Transport::create(
+      *verbs, std::move(*transport_options), [&](transport::Discovery* discovery) {
         plugin->rails = std::make_unique<Rails>(options, discovery);
         return plugin->rails->devices();
       });
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
   plugin->table = DeviceTable(
-      plugin->transport->devices(), allowed_ways(options),
+      plugin->transport->devices(), allowed_paths(options),
       [&](const topology::PciPlace& place) { return plugin->rails->reported_path(place); });
   if (plugin->transport->devices().empty()) {
     std::string text = "no usable RDMA device";
@@ -101,10 +101,10 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
 
 void log_choice(const Plugin& plugin) {
   if (plugin.transport == nullptr) return;
-  const TransportOptions& options = plugin.transport->options();
+  const transport::TransportOptions& options = plugin.transport->options();
   GDR_INFO(log::kInit | log::kNet, "version " GDR_VERSION ", %zu device(s), handshake over %s %s",
            plugin.transport->devices().size(), options.interface_name.c_str(),
-           to_string(options.bind_address).c_str());
+           transport::to_string(options.bind_address).c_str());
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
   }
@@ -114,7 +114,7 @@ void log_choice(const Plugin& plugin) {
   }
 }
 
-Transport* transport() {
+transport::Transport* transport() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
   return plugin == nullptr ? nullptr : plugin->transport.get();
 }
@@ -127,20 +127,22 @@ ncclResult_t not_initialised(const char* call) {
 
 template <class T>
 T* as_comm(void* comm) {
-  return static_cast<T*>(static_cast<Comm*>(comm));
+  return static_cast<T*>(static_cast<transport::Comm*>(comm));
 }
 
 // How GPU memory was registered, when a comm closes and that has not been told yet.
-void tell_registrations() {
+void log_registrations() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
   std::string counts = plugin->transport->registration_counts();
   std::lock_guard lock(plugin->mutex);
-  if (counts == plugin->told_counts) return;
-  plugin->told_counts = counts;
+  if (counts == plugin->logged_counts) return;
+  plugin->logged_counts = counts;
   GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 
-ncclResult_t comm_failure(Comm* comm) { return to_nccl(comm->connection().surface_failure()); }
+ncclResult_t comm_failure(transport::Comm* comm) {
+  return to_nccl(comm->connection().surface_failure());
+}
 
 }  // namespace
 
@@ -179,9 +181,9 @@ ncclResult_t listen(int device, void* handle, void** listen_comm) {
   if (transport() == nullptr) return not_initialised("listen");
   *listen_comm = nullptr;
   if (Status status = rails().check_device(device); !status) return warn("listen", status.error());
-  Result<std::unique_ptr<Listener>> listener = transport()->listen(device);
+  Result<std::unique_ptr<transport::Listener>> listener = transport()->listen(device);
   if (!listener) return warn("listen", listener.error());
-  (*listener)->write_handle(static_cast<wire::Handle*>(handle));
+  (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
   *listen_comm = listener->release();
   return abi::ncclSuccess;
 }
@@ -190,8 +192,8 @@ ncclResult_t connect(int device, void* handle, void** send_comm) {
   if (handle == nullptr || send_comm == nullptr) return refuse("connect", "a null pointer");
   if (transport() == nullptr) return not_initialised("connect");
   *send_comm = nullptr;
-  Result<std::unique_ptr<SendComm>> comm =
-      transport()->connect(device, static_cast<wire::Handle*>(handle));
+  Result<std::unique_ptr<transport::SendComm>> comm =
+      transport()->connect(device, static_cast<transport::wire::Handle*>(handle));
   if (!comm) return warn("connect", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
   GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
@@ -199,35 +201,36 @@ ncclResult_t connect(int device, void* handle, void** send_comm) {
     return warn("connect", status.error());
   }
   rails().check_rails((*comm)->connection());
-  *send_comm = static_cast<Comm*>(comm->release());
+  *send_comm = static_cast<transport::Comm*>(comm->release());
   return abi::ncclSuccess;
 }
 
 ncclResult_t accept(void* listen_comm, void** recv_comm) {
   if (listen_comm == nullptr || recv_comm == nullptr) return refuse("accept", "a null pointer");
   *recv_comm = nullptr;
-  Result<std::unique_ptr<ReceiveComm>> comm = static_cast<Listener*>(listen_comm)->accept();
+  Result<std::unique_ptr<transport::ReceiveComm>> comm =
+      static_cast<transport::Listener*>(listen_comm)->accept();
   if (!comm) return warn("accept", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
   rails().check_rails((*comm)->connection());
-  *recv_comm = static_cast<Comm*>(comm->release());
+  *recv_comm = static_cast<transport::Comm*>(comm->release());
   return abi::ncclSuccess;
 }
 
 ncclResult_t close_listen(void* listen_comm) {
-  delete static_cast<Listener*>(listen_comm);
+  delete static_cast<transport::Listener*>(listen_comm);
   return abi::ncclSuccess;
 }
 
 ncclResult_t close_send(void* send_comm) {
-  if (send_comm != nullptr) tell_registrations();
-  delete as_comm<SendComm>(send_comm);
+  if (send_comm != nullptr) log_registrations();
+  delete as_comm<transport::SendComm>(send_comm);
   return abi::ncclSuccess;
 }
 
 ncclResult_t close_receive(void* recv_comm) {
-  if (recv_comm != nullptr) tell_registrations();
-  delete as_comm<ReceiveComm>(recv_comm);
+  if (recv_comm != nullptr) log_registrations();
+  delete as_comm<transport::ReceiveComm>(recv_comm);
   return abi::ncclSuccess;
 }
 
@@ -237,52 +240,55 @@ ncclResult_t register_memory(void* comm, const Registration& registration, void*
   if (registration.type != abi::kPtrHost && registration.type != abi::kPtrCuda) {
     return refuse("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
   }
-  MemoryRegion region{registration.data, registration.bytes, registration.type == abi::kPtrCuda,
-                      registration.fd, registration.offset};
-  Result<std::unique_ptr<MemoryHandle>> registered =
-      transport()->register_memory(static_cast<Comm*>(comm)->connection(), region);
+  transport::MemoryRegion region{registration.data, registration.bytes,
+                                 registration.type == abi::kPtrCuda, registration.fd,
+                                 registration.offset};
+  Result<std::unique_ptr<transport::MemoryHandle>> registered =
+      transport()->register_memory(static_cast<transport::Comm*>(comm)->connection(), region);
   if (!registered) return warn("regMr", registered.error());
   *handle = registered->release();
   return abi::ncclSuccess;
 }
 
 ncclResult_t deregister_memory(void*, void* handle) {
-  delete static_cast<MemoryHandle*>(handle);
+  delete static_cast<transport::MemoryHandle*>(handle);
   return abi::ncclSuccess;
 }
 
 ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
                    void** request) {
-  Request* posted;
-  bool alive = as_comm<SendComm>(send_comm)->isend(data, bytes, tag,
-                                                   *static_cast<MemoryHandle*>(memory), &posted);
+  transport::Request* posted;
+  bool alive = as_comm<transport::SendComm>(send_comm)->isend(
+      data, bytes, tag, *static_cast<transport::MemoryHandle*>(memory), &posted);
   *request = posted;
   if (!alive) [[unlikely]]
-    return comm_failure(static_cast<Comm*>(send_comm));
+    return comm_failure(static_cast<transport::Comm*>(send_comm));
   return abi::ncclSuccess;
 }
 
-ncclResult_t irecv(void* recv_comm, const ReceiveBuffer* buffers, int count, void** request) {
-  Request* posted;
-  bool alive = as_comm<ReceiveComm>(recv_comm)->irecv(buffers, count, &posted);
+ncclResult_t irecv(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
+                   void** request) {
+  transport::Request* posted;
+  bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, count, &posted);
   *request = posted;
   if (!alive) [[unlikely]]
-    return comm_failure(static_cast<Comm*>(recv_comm));
+    return comm_failure(static_cast<transport::Comm*>(recv_comm));
   return abi::ncclSuccess;
 }
 
-ncclResult_t iflush(void* recv_comm, const ReceiveBuffer* buffers, int count, void** request) {
-  Request* posted;
-  bool alive = as_comm<ReceiveComm>(recv_comm)->iflush(buffers, count, &posted);
+ncclResult_t iflush(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
+                    void** request) {
+  transport::Request* posted;
+  bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, count, &posted);
   *request = posted;
   if (!alive) [[unlikely]]
-    return comm_failure(static_cast<Comm*>(recv_comm));
+    return comm_failure(static_cast<transport::Comm*>(recv_comm));
   return abi::ncclSuccess;
 }
 
 ncclResult_t test(void* request, int* done, int* sizes) {
   Code code;
-  if (gdr::test(static_cast<Request*>(request), done, sizes, &code)) [[likely]] {
+  if (transport::test(static_cast<transport::Request*>(request), done, sizes, &code)) [[likely]] {
     return abi::ncclSuccess;
   }
   return to_nccl(code);

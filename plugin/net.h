@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "plugin/abi/nccl_types.h"
-#include "transport/receive_comm.h"
+#include "transport/data/receive_comm.h"
 
 namespace gdr::plugin {
 
@@ -51,8 +51,10 @@ abi::ncclResult_t deregister_memory(void* comm, void* handle);
 
 abi::ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
                         void** request);
-abi::ncclResult_t irecv(void* recv_comm, const ReceiveBuffer* buffers, int count, void** request);
-abi::ncclResult_t iflush(void* recv_comm, const ReceiveBuffer* buffers, int count, void** request);
+abi::ncclResult_t irecv(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
+                        void** request);
+abi::ncclResult_t iflush(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
+                         void** request);
 abi::ncclResult_t test(void* request, int* done, int* sizes);
 
 // For the adapters: an argument that cannot be, told once per call.

@@ -53,13 +53,13 @@ ncclResult_t isend_v8(void* send_comm, void* data, int size, int tag, void* mhan
 }
 
 bool gather(int n, void** data, const int* sizes, const int* tags, void** mhandles,
-            ReceiveBuffer* buffers) {
+            transport::ReceiveBuffer* buffers) {
   if (n < 1 || n > abi::kMaxRecvs) [[unlikely]]
     return false;
   for (int i = 0; i < n; ++i) {
-    buffers[i] =
-        ReceiveBuffer{data[i], static_cast<size_t>(sizes[i]), tags == nullptr ? 0 : tags[i],
-                      static_cast<MemoryHandle*>(mhandles[i])};
+    buffers[i] = transport::ReceiveBuffer{data[i], static_cast<size_t>(sizes[i]),
+                                          tags == nullptr ? 0 : tags[i],
+                                          static_cast<transport::MemoryHandle*>(mhandles[i])};
   }
   return true;
 }
@@ -67,7 +67,7 @@ bool gather(int n, void** data, const int* sizes, const int* tags, void** mhandl
 ncclResult_t irecv_v8(void* recv_comm, int n, void** data, int* sizes, int* tags, void** mhandles,
                       void** request) {
   *request = nullptr;
-  ReceiveBuffer buffers[abi::kMaxRecvs];
+  transport::ReceiveBuffer buffers[abi::kMaxRecvs];
   if (!gather(n, data, sizes, tags, mhandles, buffers)) {
     return refuse("irecv", "the number of buffers is not within 1 and 8");
   }
@@ -77,7 +77,7 @@ ncclResult_t irecv_v8(void* recv_comm, int n, void** data, int* sizes, int* tags
 ncclResult_t iflush_v8(void* recv_comm, int n, void** data, int* sizes, void** mhandles,
                        void** request) {
   *request = nullptr;
-  ReceiveBuffer buffers[abi::kMaxRecvs];
+  transport::ReceiveBuffer buffers[abi::kMaxRecvs];
   if (!gather(n, data, sizes, nullptr, mhandles, buffers)) {
     return refuse("iflush", "the number of buffers is not within 1 and 8");
   }

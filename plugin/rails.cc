@@ -3,16 +3,16 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "plugin/machine/acs_notes.h"
-#include "plugin/machine/gpu_facts.h"
-#include "plugin/machine/gpu_links.h"
-#include "plugin/machine/hcas.h"
-#include "plugin/machine/read_machine.h"
+#include "plugin/hcas.h"
 #include "plugin/topology_file.h"
 #include "topology/grouping.h"
-#include "topology/render/nccl_xml_writer.h"
-#include "transport/connection.h"
-#include "transport/registrar.h"
+#include "topology/live/acs_notes.h"
+#include "topology/live/gpu_facts.h"
+#include "topology/live/gpu_links.h"
+#include "topology/live/read_machine.h"
+#include "topology/sources/nccl_xml_writer.h"
+#include "transport/data/connection.h"
+#include "transport/memory/registrar.h"
 
 namespace gdr::plugin {
 namespace {
@@ -27,7 +27,7 @@ bool may_have_c2c(const topology::Machine& machine) {
 }
 
 // GPUs whose rail, by the user's map, is farther than another: NCCL goes by distance.
-std::string gpus_against_distance(const MachineView& view) {
+std::string gpus_against_distance(const RailDecision& view) {
   std::string text;
   for (size_t gpu = 0; gpu < view.machine.gpus.size(); ++gpu) {
     bool nearer = std::any_of(
@@ -41,16 +41,16 @@ std::string gpus_against_distance(const MachineView& view) {
 
 }  // namespace
 
-Rails::Rails(config::Options options, Discovery* discovery)
+Rails::Rails(config::Options options, transport::Discovery* discovery)
     : merge_functions_(options.merge_functions),
       warn_cross_rail_(options.warn_cross_rail),
       strict_(options.strict),
-      allowed_ways_(allowed_ways(options)) {
+      allowed_paths_(allowed_paths(options)) {
   if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
   view_ = look(options, *discovery);
   choose(*discovery);
   if (devices_.empty()) {
-    for (const topology::NotARail& other : view_.plan.others) {
+    for (const topology::ExcludedPort& other : view_.plan.others) {
       discovery->skipped.push_back(topology::port_label(view_.machine, other.port) +
                                    " is no rail: " + other.reason +
                                    " (name it in NCCL_IB_HCA to use it all the same)");
@@ -60,29 +60,29 @@ Rails::Rails(config::Options options, Discovery* discovery)
   generate_topology(options);
 }
 
-MachineView Rails::look(const config::Options& options, const Discovery& discovery) {
+RailDecision Rails::look(const config::Options& options, const transport::Discovery& discovery) {
   Notes notes;
   topology::Machine machine = read_machine(options, &notes);
   for (const topology::Hca& hca : machine.hcas) {
     if (machine.nccl_file && hca.bdf.has_value()) in_file_.insert(*hca.bdf);
   }
-  std::vector<Device> ports = discovery.devices;
+  std::vector<transport::Device> ports = discovery.devices;
   ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
-  MemoryWays allowed = allowed_ways(options);
+  transport::RegistrationPaths allowed = allowed_paths(options);
   allowed.dmabuf = allowed.dmabuf && gpus_export_dmabuf();
-  put_hcas(&machine, ports, allowed);
+  replace_hcas(&machine, ports, allowed);
   add_gpu_facts(&machine);
   // NCCL loads NVML itself, but may do so only later.
   (void)add_gpu_links(&machine, uses_cuda() ? LoadNvml::kYes : LoadNvml::kOnlyIfLoaded);
-  MachineView view = decide(std::move(machine), options, std::move(notes));
+  RailDecision view = decide(std::move(machine), options, std::move(notes));
   note_acs(&view);
   return view;
 }
 
-void Rails::choose(const Discovery& discovery) {
+void Rails::choose(const transport::Discovery& discovery) {
   for (const topology::Rail& rail : view_.plan.rails) {
     const topology::Hca& hca = view_.machine.hcas[rail.port.hca];
-    for (const Device& device : discovery.devices) {
+    for (const transport::Device& device : discovery.devices) {
       bool same = device.hca->name() == hca.name && device.port == hca.ports[rail.port.port].number;
       if (!same) continue;
       devices_.push_back(device);
@@ -102,7 +102,7 @@ void Rails::generate_topology(const config::Options& options) {
         ": set GDR_NCCL_GENERATE_TOPO_FILE=1, with NCCL_TOPO_FILE unset");
     return;
   }
-  topology::Machine grouped = topology::grouped_by_rails(view_.machine, view_.plan);
+  topology::Machine grouped = topology::group_under_switches(view_.machine, view_.plan);
   Result<std::string> name = publish_topology(topology::nccl_xml_text_of(grouped));
   if (!name) {
     view_.notes.warnings.push_back("no NCCL_TOPO_FILE could be made: " + name.error().text);
@@ -119,7 +119,7 @@ void Rails::generate_topology(const config::Options& options) {
 
 void Rails::log() const {
   for (const std::string& text : view_.notes.warnings) GDR_WARN("%s", text.c_str());
-  for (const std::string& text : view_.notes.remarks) {
+  for (const std::string& text : view_.notes.infos) {
     GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
   }
   GDR_INFO(log::kInit | log::kNet, "machine read from %s", view_.machine.source.c_str());
@@ -132,16 +132,16 @@ void Rails::log() const {
   }
 }
 
-bool Rails::first_time(const std::string& what) {
+bool Rails::log_once(const std::string& what) {
   std::lock_guard lock(mutex_);
-  return said_.insert(what).second;
+  return logged_.insert(what).second;
 }
 
 Status Rails::check_device(int device) {
   if (device < 0 || static_cast<size_t>(device) >= devices_.size()) return {};
   int gpu = current_gpu(view_.machine);
   if (gpu < 0) return {};
-  const Device& chosen = devices_[device];
+  const transport::Device& chosen = devices_[device];
   topology::PortRef port = find_port(view_.machine, chosen.hca->name(), chosen.port);
   size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
   topology::Verdict verdict = topology::gdr_verdict(view_.machine, view_.paths, view_.policy, index,
@@ -158,12 +158,12 @@ Status Rails::check_device(int device) {
             topology::to_string(view_.paths.gpu_hca(index, hca)) +
             " would allow it; an HCA under the GPU's own switch is faster";
   } else if (!view_.machine.hcas[hca].gpudirect.value_or(true)) {
-    text += ". " + why_not_direct(*chosen.hca, allowed_ways_);
+    text += ". " + transport::why_not_direct(*chosen.hca, allowed_paths_);
   }
   if (strict_ && !verdict.too_far) {
     return fail(Code::kSystem, text + ". GDR_NCCL_STRICT=1 forbids that");
   }
-  if (!first_time(who)) return {};
+  if (!log_once(who)) return {};
   if (warn) {
     GDR_WARN("%s", text.c_str());
   } else {
@@ -177,13 +177,13 @@ std::string Rails::reported_path(const topology::PciPlace& place) const {
   return own ? place.sysfs_path : merged_path(place.sysfs_path, merge_functions_);
 }
 
-void Rails::check_rails(Connection& connection) {
+void Rails::check_rails(transport::Connection& connection) {
   for (size_t i = 0; i < connection.rails().size(); ++i) {
     int here = connection.rails()[i].address().rail, there = connection.peer().rail[i].rail;
     if (here == 0 || there == 0 || here == there) continue;
     std::string rails =
         "rail " + std::to_string(here - 1) + " to rail " + std::to_string(there - 1);
-    if (!first_time(rails)) continue;
+    if (!log_once(rails)) continue;
     constexpr char kText[] =
         "%s: %s. Between rails a rail-optimised fabric is slow or has no way "
         "at all; NCCL_CROSS_NIC=0 keeps rings on their rails";

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "plugin/config/options.h"
-#include "plugin/machine/machine_view.h"
+#include "topology/live/rail_decision.h"
 #include "topology/sources/sysfs_rdma.h"
-#include "transport/hca.h"
+#include "transport/device/hca.h"
 
-namespace gdr {
+namespace gdr::transport {
 class Connection;
 }
 
@@ -23,10 +23,10 @@ class Rails {
  public:
   // Looks at the machine and decides. The discovered ports that are rails, in order of their
   // numbers, are devices() then. May set NCCL_TOPO_FILE.
-  Rails(config::Options options, Discovery* discovery);
+  Rails(config::Options options, transport::Discovery* discovery);
 
-  const std::vector<Device>& devices() const { return devices_; }
-  const MachineView& view() const { return view_; }
+  const std::vector<transport::Device>& devices() const { return devices_; }
+  const RailDecision& view() const { return view_; }
   // What NCCL is to be told of where a device is: its own function where a topology file has it,
   // else the one that stands for its card.
   std::string reported_path(const topology::PciPlace& place) const;
@@ -38,24 +38,24 @@ class Rails {
   // it is for their distance, since NCCL also tries devices that it will not use. Thread-safe.
   Status check_device(int device);
   // Says once where the two ends are on different rails. Thread-safe.
-  void check_rails(Connection& connection);
+  void check_rails(transport::Connection& connection);
 
  private:
-  MachineView look(const config::Options& options, const Discovery& discovery);
-  void choose(const Discovery& discovery);
+  RailDecision look(const config::Options& options, const transport::Discovery& discovery);
+  void choose(const transport::Discovery& discovery);
   void generate_topology(const config::Options& options);
-  bool first_time(const std::string& what);
+  bool log_once(const std::string& what);
 
-  MachineView view_;
-  std::vector<Device> devices_;
+  RailDecision view_;
+  std::vector<transport::Device> devices_;
   std::string generated_file_;
   std::set<topology::Bdf> in_file_;  // HCAs that NCCL's topology file has
   bool merge_functions_;
   bool warn_cross_rail_;
   bool strict_;
-  MemoryWays allowed_ways_;
+  transport::RegistrationPaths allowed_paths_;
   std::mutex mutex_;  // guards said_
-  std::set<std::string> said_;
+  std::set<std::string> logged_;
 };
 
 }  // namespace gdr::plugin

@@ -2,21 +2,22 @@
 
 #include <algorithm>
 
-#include "plugin/machine/hcas.h"
+#include "plugin/hcas.h"
 
 namespace gdr::plugin {
 
-Result<TransportOptions> make_transport_options(const config::Options& options) {
-  Result<std::vector<Interface>> interfaces = enumerate_interfaces();
+Result<transport::TransportOptions> make_transport_options(const config::Options& options) {
+  Result<std::vector<transport::Interface>> interfaces = transport::enumerate_interfaces();
   if (!interfaces) return forward_error(interfaces);
-  Result<Interface> interface = choose_interface(
-      *interfaces, InterfacePreference{options.socket_interfaces, options.socket_family});
+  Result<transport::Interface> interface = transport::choose_interface(
+      *interfaces,
+      transport::InterfacePreference{options.socket_interfaces, options.socket_family});
   if (!interface) return forward_error(interface);
 
-  TransportOptions transport;
+  transport::TransportOptions transport;
   transport.hcas = options.hcas;
-  transport.gid = GidPreference{options.gid_index, options.roce_version, options.address_family,
-                                options.address_range};
+  transport.gid = transport::GidPreference{options.gid_index, options.roce_version,
+                                           options.address_family, options.address_range};
   transport.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
   transport.retry_count = static_cast<uint8_t>(options.retry_count);
   transport.pkey_index = static_cast<uint16_t>(options.pkey_index);
@@ -31,7 +32,7 @@ Result<TransportOptions> make_transport_options(const config::Options& options) 
   transport.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   transport.relaxed_ordering = options.relaxed_ordering != 0;
   transport.flush_disabled = options.flush_disable;
-  transport.gpu_memory = allowed_ways(options);
+  transport.gpu_memory = allowed_paths(options);
   transport.strict = options.strict;
   if (options.gpudirect_limit >= 0) {
     transport.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);

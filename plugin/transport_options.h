@@ -8,6 +8,6 @@
 namespace gdr::plugin {
 
 // Chooses the network interface of the handshake, which is what can fail.
-Result<TransportOptions> make_transport_options(const config::Options& options);
+Result<transport::TransportOptions> make_transport_options(const config::Options& options);
 
 }  // namespace gdr::plugin

@@ -51,7 +51,7 @@ std::string row_text(const Row& row) {
   std::string text =
       std::string(variable.name) + " = " + row.effective + "   [" + state_name(row.state) + "]\n" +
       paragraph(kind + "; default: " + variable.default_text) + paragraph(variable.doc);
-  for (const std::string& complaint : row.complaints) text += paragraph("! " + complaint);
+  for (const std::string& diagnostic : row.diagnostics) text += paragraph("! " + diagnostic);
   return text + "\n";
 }
 
@@ -67,7 +67,7 @@ bool is_clean(const Description& description) {
 std::string env_text(const Description& description) {
   std::string text;
   for (const Row& row : description.rows) text += row_text(row);
-  for (const std::string& complaint : description.unknown) text += "! " + complaint + "\n";
+  for (const std::string& diagnostic : description.unknown) text += "! " + diagnostic + "\n";
   return text;
 }
 
@@ -85,7 +85,7 @@ std::string env_json(const Description& description) {
                                  {"state", state_name(row.state)},
                                  {"value", row.value},
                                  {"effective", row.effective},
-                                 {"complaints", row.complaints},
+                                 {"complaints", row.diagnostics},
                                  {"doc", variable.doc}});
   }
   root["unknown"] = description.unknown;

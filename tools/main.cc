@@ -1,8 +1,8 @@
 // nccl-gdr: one program, one subcommand per question.
 #include <CLI/CLI.hpp>
 
-#include "tools/check_command.h"
 #include "tools/common/exit_codes.h"
+#include "tools/conformance_command.h"
 #include "tools/env_command.h"
 #include "tools/perf_command.h"
 #include "tools/topo_command.h"

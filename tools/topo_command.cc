@@ -7,10 +7,10 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/topo/inspect.h"
+#include "tools/topo/picture.h"
+#include "tools/topo/text.h"
 #include "topology/grouping.h"
-#include "topology/render/nccl_xml_writer.h"
-#include "topology/render/picture.h"
-#include "topology/render/text.h"
+#include "topology/sources/nccl_xml_writer.h"
 
 namespace gdr::tools {
 namespace {
@@ -54,7 +54,7 @@ std::string chosen_text(const TopoCommand& command, const Inspection& inspection
   if (command.dot) return topology::dot_text(view);
   if (command.nccl_xml && command.grouped) {
     return topology::nccl_xml_text_of(
-        topology::grouped_by_rails(inspection.machine, inspection.plan));
+        topology::group_under_switches(inspection.machine, inspection.plan));
   }
   if (command.nccl_xml) return topology::nccl_xml_text_of(inspection.machine);
   return command.svg == "-" ? topology::svg_text(view) : topology::matrix_text(view);
@@ -82,7 +82,7 @@ void run(const TopoCommand& command) {
   for (const std::string& text : inspection->notes.warnings) {
     fmt::print(stderr, "warning: {}\n", text);
   }
-  for (const std::string& text : inspection->notes.remarks) fmt::print(stderr, "note: {}\n", text);
+  for (const std::string& text : inspection->notes.infos) fmt::print(stderr, "note: {}\n", text);
   if (Status printed = print(command, *inspection); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }

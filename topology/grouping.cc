@@ -100,7 +100,7 @@ void drop_empty(Machine* machine, size_t count) {
 
 }  // namespace
 
-Machine grouped_by_rails(const Machine& machine, const RailPlan& plan) {
+Machine group_under_switches(const Machine& machine, const RailPlan& plan) {
   Machine grouped = machine;
   std::vector<Group> groups = groups_of(plan);
   std::vector<int> group_of = groups_of_hcas(machine, plan, groups);

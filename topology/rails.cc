@@ -137,7 +137,7 @@ void number_rails(const Machine& machine, const std::vector<Candidate>& ports, R
   int next = 0;
   for (const Candidate& port : ports) {
     if (!port.excluded.empty()) {
-      plan->others.push_back(NotARail{port.ref, port.excluded});
+      plan->others.push_back(ExcludedPort{port.ref, port.excluded});
       continue;
     }
     int id = port.named != nullptr ? port.named->rail : -1;
@@ -171,8 +171,8 @@ std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, siz
 // GPUs that have the same nearest rails share them: GPU i gets the i-th, or the i-th block where
 // there are more rails than GPUs. Rails that other GPUs took already are passed over while there
 // are others.
-void share_out(const std::vector<size_t>& gpus, const std::vector<int>& rails,
-               std::vector<int>* load, RailPlan* plan) {
+void assign_rails(const std::vector<size_t>& gpus, const std::vector<int>& rails,
+                  std::vector<int>* load, RailPlan* plan) {
   int least = INT_MAX;
   for (int rail : rails) least = std::min(least, (*load)[rail]);
   std::vector<int> free;
@@ -207,7 +207,7 @@ void share_out_to_the_rest(const PathTable& paths, bool only_usable, RailPlan* p
     std::vector<int> nearest = nearest_rails(paths, *plan, gpu, only_usable);
     if (!nearest.empty()) groups[{nearest.size(), nearest}].push_back(gpu);
   }
-  for (const auto& [rails, gpus] : groups) share_out(gpus, rails.second, &load, plan);
+  for (const auto& [rails, gpus] : groups) assign_rails(gpus, rails.second, &load, plan);
 }
 
 // GPUs that have rails already (by the map) keep them. Rails that are down are shared out like the
@@ -284,7 +284,7 @@ Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, con
   if (Status status = apply_map(machine, map, &plan); !status) return forward_error(status);
   for (const Candidate& port : all_ports(machine, {})) {
     if (rail_of(plan, port.ref) >= 0) continue;
-    plan.others.push_back(NotARail{port.ref, "not in GDR_NCCL_RAIL_MAP"});
+    plan.others.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
   }
   assign(paths, &plan);
   return plan;

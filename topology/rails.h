@@ -25,7 +25,7 @@ struct Rail {
 };
 
 // An HCA port that is no compute rail.
-struct NotARail {
+struct ExcludedPort {
   PortRef port;
   std::string reason;  // "no GPU is nearest to it: ..."
 };
@@ -37,7 +37,7 @@ struct GpuRails {
 
 struct RailPlan {
   std::vector<Rail> rails;  // in order of their numbers
-  std::vector<NotARail> others;
+  std::vector<ExcludedPort> others;
   std::vector<GpuRails> gpus;  // parallel to Machine::gpus
 };
 

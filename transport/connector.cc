@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-namespace gdr {
+namespace gdr::transport {
 namespace {
 
 // As NCCL_SOCKET_RETRY_CNT and NCCL_SOCKET_RETRY_SLEEP_MSEC: a listener's queue may overflow when a
@@ -129,4 +129,4 @@ Result<bool> Connector::send_ready() {
   return sent;
 }
 
-}  // namespace gdr
+}  // namespace gdr::transport

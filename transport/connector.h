@@ -4,11 +4,11 @@
 #include <chrono>
 #include <memory>
 
-#include "transport/send_comm.h"
-#include "transport/tcp.h"
-#include "transport/wire.h"
+#include "transport/data/send_comm.h"
+#include "transport/wire/tcp.h"
+#include "transport/wire/wire.h"
 
-namespace gdr {
+namespace gdr::transport {
 
 class Connector {
  public:
@@ -44,4 +44,4 @@ class Connector {
   bool done_ = false;
 };
 
-}  // namespace gdr
+}  // namespace gdr::transport

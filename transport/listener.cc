@@ -6,11 +6,11 @@
 
 #include "base/log.h"
 
-namespace gdr {
+namespace gdr::transport {
 namespace {
 
-constexpr size_t kMostCallers = 64;
-constexpr std::chrono::seconds kHelloWithin{20};
+constexpr size_t kMaxPending = 64;
+constexpr std::chrono::seconds kHelloTimeout{20};
 
 Result<wire::Secret> make_secret() {
   wire::Secret secret;
@@ -52,8 +52,8 @@ void Listener::write_handle(wire::Handle* handle) const {
 
 Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
   if (comm_ == nullptr) {
-    if (Status status = admit_callers(); !status) return forward_error(status);
-    if (Status status = hear_callers(); !status) return forward_error(status);
+    if (Status status = accept_pending(); !status) return forward_error(status);
+    if (Status status = read_hellos(); !status) return forward_error(status);
     if (comm_ == nullptr) return nullptr;
   }
   Result<bool> ready = await_ready();
@@ -66,31 +66,31 @@ Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
   return std::move(comm_);
 }
 
-Status Listener::admit_callers() {
+Status Listener::accept_pending() {
   for (;;) {
     Result<std::optional<UniqueFd>> fd = accept_tcp(socket_.fd.get());
     if (!fd) return forward_error(fd);
     if (!fd->has_value()) return {};
-    if (callers_.size() == kMostCallers) callers_.pop_front();
-    callers_.push_back(Caller{FrameChannel(std::move(**fd)), Clock::now()});
+    if (pending_.size() == kMaxPending) pending_.pop_front();
+    pending_.push_back(PendingPeer{FrameChannel(std::move(**fd)), Clock::now()});
   }
 }
 
-Status Listener::hear_callers() {
-  for (auto caller = callers_.begin(); caller != callers_.end() && comm_ == nullptr;) {
-    Result<bool> useful = hear(*caller);
+Status Listener::read_hellos() {
+  for (auto pending = pending_.begin(); pending != pending_.end() && comm_ == nullptr;) {
+    Result<bool> useful = read_hello(*pending);
     if (!useful) return forward_error(useful);
-    if (*useful && comm_ == nullptr && Clock::now() - caller->since < kHelloWithin) {
-      ++caller;
+    if (*useful && comm_ == nullptr && Clock::now() - pending->since < kHelloTimeout) {
+      ++pending;
     } else {
-      caller = callers_.erase(caller);
+      pending = pending_.erase(pending);
     }
   }
   return {};
 }
 
-Result<bool> Listener::hear(Caller& caller) {
-  Result<std::optional<Frame>> frame = caller.channel.receive();
+Result<bool> Listener::read_hello(PendingPeer& pending) {
+  Result<std::optional<Frame>> frame = pending.channel.receive();
   if (frame && !frame->has_value()) return true;
   if (!frame || (*frame)->kind != wire::FrameKind::kHello) {
     GDR_TRACE(log::kNet, "dropped a stranger on the handshake port");
@@ -101,7 +101,7 @@ Result<bool> Listener::hear(Caller& caller) {
     GDR_TRACE(log::kNet, "dropped a caller without the handle's secret");
     return false;
   }
-  channel_ = std::move(caller.channel);
+  channel_ = std::move(pending.channel);
   Status status = answer(*sender);
   if (!status) {
     channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
@@ -142,4 +142,4 @@ Result<bool> Listener::await_ready() {
   return fail(Code::kInternal, who + "the sender sent an unexpected frame");
 }
 
-}  // namespace gdr
+}  // namespace gdr::transport

@@ -6,10 +6,10 @@
 #include <list>
 #include <memory>
 
-#include "transport/receive_comm.h"
-#include "transport/tcp.h"
+#include "transport/data/receive_comm.h"
+#include "transport/wire/tcp.h"
 
-namespace gdr {
+namespace gdr::transport {
 
 class Listener {
  public:
@@ -25,18 +25,18 @@ class Listener {
  private:
   using Clock = std::chrono::steady_clock;
   // A connection that has not proved itself yet.
-  struct Caller {
+  struct PendingPeer {
     FrameChannel channel;
     Clock::time_point since;
   };
 
   Listener(const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
            ListeningSocket socket);
-  Status admit_callers();
+  Status accept_pending();
   // Finds the caller whose hello carries the secret, and starts the comm.
-  Status hear_callers();
+  Status read_hellos();
   // False: this caller is of no use.
-  Result<bool> hear(Caller& caller);
+  Result<bool> read_hello(PendingPeer& pending);
   Status answer(const wire::EndPoint& sender);
   Result<bool> await_ready();
 
@@ -45,9 +45,9 @@ class Listener {
   Watcher* watcher_;
   ListeningSocket socket_;
   wire::Secret secret_;
-  std::list<Caller> callers_;
+  std::list<PendingPeer> pending_;
   FrameChannel channel_;  // of the caller that was accepted
   std::unique_ptr<ReceiveComm> comm_;
 };
 
-}  // namespace gdr
+}  // namespace gdr::transport

@@ -9,11 +9,11 @@
 #include <optional>
 #include <string>
 
-#include "transport/select/gid_selection.h"
-#include "transport/select/hca_filter.h"
-#include "transport/select/memory_ways.h"
+#include "transport/device/gid_selection.h"
+#include "transport/device/hca_filter.h"
+#include "transport/device/registration_paths.h"
 
-namespace gdr {
+namespace gdr::transport {
 
 struct TransportOptions {
   HcaFilter hcas;
@@ -30,7 +30,7 @@ struct TransportOptions {
   size_t adaptive_routing_threshold = 8192;  // bytes; above, the end is told separately
   bool relaxed_ordering = true;              // where the verbs library can ask for it
   bool flush_disabled = false;
-  MemoryWays gpu_memory;
+  RegistrationPaths gpu_memory;
   bool strict = false;                     // GPU memory that would be staged is an error
   std::optional<size_t> gpudirect_limit;   // bytes; larger sends are staged
   size_t staging_bytes = size_t{4} << 30;  // the most page-locked memory that staging may take
@@ -41,4 +41,4 @@ struct TransportOptions {
   sockaddr_storage bind_address{};
 };
 
-}  // namespace gdr
+}  // namespace gdr::transport

@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 
-namespace gdr {
+namespace gdr::transport {
 namespace {
 
 Status check_device_index(int device, size_t count) {
@@ -30,7 +30,7 @@ Status check_handle(const wire::Handle& handle) {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const VerbsApi> api,
+Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::VerbsApi> api,
                                                      TransportOptions options,
                                                      const Choose& choose) {
   std::unique_ptr<Transport> transport(new Transport());
@@ -130,4 +130,4 @@ bool test(Request* request, int* done, int* sizes, Code* error) {
   return true;
 }
 
-}  // namespace gdr
+}  // namespace gdr::transport

@@ -9,19 +9,19 @@
 #include <vector>
 
 #include "transport/connector.h"
-#include "transport/hca.h"
+#include "transport/device/hca.h"
 #include "transport/listener.h"
+#include "transport/memory/registrar.h"
 #include "transport/options.h"
-#include "transport/registrar.h"
 
-namespace gdr {
+namespace gdr::transport {
 
 class Transport {
  public:
   // Chooses among the discovered devices and sets their rails; may add to `skipped`. Index i of the
   // result is device i.
   using Choose = std::function<Result<std::vector<Device>>(Discovery*)>;
-  static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const VerbsApi> api,
+  static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const verbs::VerbsApi> api,
                                                    TransportOptions options, const Choose& choose);
 
   const std::vector<Device>& devices() const { return devices_; }
@@ -53,4 +53,4 @@ class Transport {
 // again and sizes (may be null) holds the bytes of each buffer.
 bool test(Request* request, int* done, int* sizes, Code* error);
 
-}  // namespace gdr
+}  // namespace gdr::transport

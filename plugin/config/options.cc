@@ -16,22 +16,22 @@ std::string rejection(const Variable& variable, const std::string& value,
 }
 
 void read(const Variable& variable, const std::string& value, Options* options,
-          std::vector<Complaint>* complaints) {
+          std::vector<Diagnostic>* diagnostics) {
   std::vector<std::string> notes;
   Status status = variable.assign(value, options, &notes);
   if (!status) {
-    complaints->push_back({variable.name, rejection(variable, value, status.error().text), true});
+    diagnostics->push_back({variable.name, rejection(variable, value, status.error().text), true});
     return;
   }
   for (const std::string& note : notes) {
-    complaints->push_back(
+    diagnostics->push_back(
         {variable.name, std::string(variable.name) + " is " + quoted(value) + ": " + note, false});
   }
 }
 
 // NCCL reads the range in the family wanted, so that a range of the other one counts for nothing.
 void check_range_family(const Environment& environment, Options* options,
-                        std::vector<Complaint>* complaints) {
+                        std::vector<Diagnostic>* diagnostics) {
   if (!options->address_range || options->address_range->family == options->address_family) return;
   options->address_range.reset();
   for (const Variable& variable : variables()) {
@@ -41,7 +41,7 @@ void check_range_family(const Environment& environment, Options* options,
     }
     std::string reason = std::string("NCCL_IB_ADDR_FAMILY is ") +
                          family_name(options->address_family) + ", and it is of the other family";
-    complaints->push_back({variable.name, rejection(variable, set->second, reason), true});
+    diagnostics->push_back({variable.name, rejection(variable, set->second, reason), true});
   }
 }
 
@@ -57,34 +57,34 @@ std::string nearest_name(const std::string& name) {
   return nearest->name;
 }
 
-void check_unknown(const Environment& environment, std::vector<Complaint>* complaints) {
+void check_unknown(const Environment& environment, std::vector<Diagnostic>* diagnostics) {
   for (auto it = environment.lower_bound(kOwnPrefix); it != environment.end(); ++it) {
     const std::string& name = it->first;
     if (std::string_view(name).substr(0, kOwnPrefix.size()) != kOwnPrefix) break;
     bool known = false;
     for (const Variable& variable : variables()) known = known || name == variable.name;
     if (known) continue;
-    complaints->push_back({name,
-                           quoted(name) + " is set, but the plugin reads no such variable; the " +
-                               "nearest is " + nearest_name(name),
-                           false});
+    diagnostics->push_back({name,
+                            quoted(name) + " is set, but the plugin reads no such variable; the " +
+                                "nearest is " + nearest_name(name),
+                            false});
   }
 }
 
 }  // namespace
 
-Options load(const Environment& environment, std::vector<Complaint>* complaints) {
+Options load(const Environment& environment, std::vector<Diagnostic>* diagnostics) {
   Options options;
-  std::vector<Complaint> ignored;
-  if (complaints == nullptr) complaints = &ignored;
+  std::vector<Diagnostic> ignored;
+  if (diagnostics == nullptr) diagnostics = &ignored;
   for (const Variable& variable : variables()) {
     auto set = environment.find(variable.name);
     // Set to nothing is unset, as for NCCL.
     if (set == environment.end() || set->second.empty()) continue;
-    read(variable, set->second, &options, complaints);
+    read(variable, set->second, &options, diagnostics);
   }
-  check_range_family(environment, &options, complaints);
-  check_unknown(environment, complaints);
+  check_range_family(environment, &options, diagnostics);
+  check_unknown(environment, diagnostics);
   return options;
 }
 

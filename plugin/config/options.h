@@ -10,10 +10,10 @@
 #include "plugin/config/environment.h"
 #include "topology/gdr_level.h"
 #include "topology/rail_map.h"
-#include "transport/select/cidr.h"
-#include "transport/select/hca_filter.h"
-#include "transport/select/memory_ways.h"
-#include "transport/select/socket_interface.h"
+#include "transport/device/cidr.h"
+#include "transport/device/hca_filter.h"
+#include "transport/device/registration_paths.h"
+#include "transport/device/socket_interface.h"
 
 namespace gdr::config {
 
@@ -28,7 +28,7 @@ struct Options {
 };
 
 // Something about the environment that the user should know.
-struct Complaint {
+struct Diagnostic {
   std::string variable;
   std::string text;       // whole: names the variable, its value and what is accepted
   bool rejected = false;  // the value could not be used, and the default stands
@@ -36,6 +36,6 @@ struct Complaint {
 
 // Never fails: a value that cannot be used leaves the default and a complaint. `complaints` may be
 // null. Variables named GDR_NCCL_* that the table lacks are complained of, with the nearest name.
-Options load(const Environment& environment, std::vector<Complaint>* complaints);
+Options load(const Environment& environment, std::vector<Diagnostic>* diagnostics);
 
 }  // namespace gdr::config

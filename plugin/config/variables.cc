@@ -19,7 +19,7 @@ struct Unwrapped<std::optional<T>> {
 template <class T>
 constexpr const char* kTypeName = "list";
 template <>
-constexpr const char* kTypeName<std::optional<Cidr>> = "address range";
+constexpr const char* kTypeName<std::optional<transport::Cidr>> = "address range";
 template <>
 constexpr const char* kTypeName<std::optional<topology::GdrLevel>> = "path class";
 template <>
@@ -97,8 +97,8 @@ const std::vector<Variable>& variables() {
 }
 
 Description describe(const Environment& environment) {
-  std::vector<Complaint> complaints;
-  Options options = load(environment, &complaints);
+  std::vector<Diagnostic> diagnostics;
+  Options options = load(environment, &diagnostics);
   Description description;
   for (const Variable& variable : variables()) {
     Row row{&variable, Row::State::kDefault, "", variable.show(options), {}};
@@ -110,16 +110,16 @@ Description describe(const Environment& environment) {
     }
     description.rows.push_back(std::move(row));
   }
-  for (const Complaint& complaint : complaints) {
+  for (const Diagnostic& diagnostic : diagnostics) {
     auto row = std::find_if(
         description.rows.begin(), description.rows.end(),
-        [&complaint](const Row& item) { return item.variable->name == complaint.variable; });
+        [&diagnostic](const Row& item) { return item.variable->name == diagnostic.variable; });
     if (row == description.rows.end()) {
-      description.unknown.push_back(complaint.text);
+      description.unknown.push_back(diagnostic.text);
       continue;
     }
-    row->complaints.push_back(complaint.text);
-    if (complaint.rejected) row->state = Row::State::kRejected;
+    row->diagnostics.push_back(diagnostic.text);
+    if (diagnostic.rejected) row->state = Row::State::kRejected;
   }
   return description;
 }

@@ -33,9 +33,9 @@ struct Row {
 
   const Variable* variable;
   State state;
-  std::string value;                    // as set; "" for kDefault
-  std::string effective;                // what counts; the default's text where none is set
-  std::vector<std::string> complaints;  // whole sentences
+  std::string value;                     // as set; "" for kDefault
+  std::string effective;                 // what counts; the default's text where none is set
+  std::vector<std::string> diagnostics;  // whole sentences
 };
 
 struct Description {

@@ -1,9 +1,9 @@
-// Compiled only where cuda.h is found: holds base/cuda_api.h to it. Emits no code.
+// Compiled only where cuda.h is found: holds drivers/cuda/cuda_api.h to it. Emits no code.
 #include <cuda.h>
 
 #include <type_traits>
 
-#include "base/cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 
 namespace gdr::cuda {
 namespace {

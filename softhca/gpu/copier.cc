@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "base/cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 #include "softhca/gpu/driver_scope.h"
 #include "softhca/gpu/find_libcuda.h"
 #include "softhca/gpu/gpu_device.h"

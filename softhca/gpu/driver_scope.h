@@ -1,7 +1,7 @@
 // What surrounds every driver call made on a thread that may be the application's.
 #pragma once
 
-#include "base/cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 
 namespace softhca {
 

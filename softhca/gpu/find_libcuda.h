@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "base/cuda_api.h"
+#include "drivers/cuda/cuda_api.h"
 
 namespace softhca {
 

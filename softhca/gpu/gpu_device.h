@@ -4,8 +4,8 @@
 #include <array>
 #include <memory>
 
-#include "base/cuda_api.h"
 #include "base/result.h"
+#include "drivers/cuda/cuda_api.h"
 #include "softhca/gpu/copier.h"
 #include "softhca/gpu/lane.h"
 

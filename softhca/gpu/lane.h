@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/cuda_api.h"
 #include "base/result.h"
+#include "drivers/cuda/cuda_api.h"
 #include "softhca/gpu/copier.h"
 
 namespace softhca {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/cuda_api.h"
 #include "base/result.h"
+#include "drivers/cuda/cuda_api.h"
 
 namespace softhca {
 

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "transport/registration_cache.h"
+#include "transport/device/registration_cache.h"
 
 namespace gdr {
 namespace {
@@ -16,8 +16,8 @@ constexpr size_t kPage = 4096;
 constexpr uintptr_t kBase = 1ull << 32;
 constexpr size_t kBatch = 1000;
 
-VerbsApi free_of_charge() {
-  VerbsApi api;
+verbs::VerbsApi free_of_charge() {
+  verbs::VerbsApi api;
   api.reg_mr = [](ibv_pd*, void* addr, size_t bytes, int) {
     auto* mr = new ibv_mr{};
     mr->addr = addr;
@@ -32,20 +32,22 @@ VerbsApi free_of_charge() {
 }
 
 // The i-th of count ranges, none of which covers a later one.
-using Layout = MemoryRange (*)(uintptr_t i, uintptr_t count);
+using Layout = transport::MemoryRange (*)(uintptr_t i, uintptr_t count);
 
-MemoryRange apart(uintptr_t i, uintptr_t) { return {kBase + 2 * i * kPage, kPage}; }
+transport::MemoryRange apart(uintptr_t i, uintptr_t) { return {kBase + 2 * i * kPage, kPage}; }
 
 // Each over most of the one before: every point lies in up to count ranges.
-MemoryRange staircase(uintptr_t i, uintptr_t count) { return {kBase + i * kPage, count * kPage}; }
+transport::MemoryRange staircase(uintptr_t i, uintptr_t count) {
+  return {kBase + i * kPage, count * kPage};
+}
 
 // Each around all before it.
-MemoryRange nested(uintptr_t i, uintptr_t count) {
+transport::MemoryRange nested(uintptr_t i, uintptr_t count) {
   return {kBase + (count - i) * kPage, (2 * i + 1) * kPage};
 }
 
 // Small ones in groups of 100, each group within one large range.
-MemoryRange grouped(uintptr_t i, uintptr_t) {
+transport::MemoryRange grouped(uintptr_t i, uintptr_t) {
   uintptr_t group = kBase + i / 100 * 256 * kPage;
   if (i % 100 == 99) return {group, 256 * kPage};
   return {group + (1 + i % 100 * 2) * kPage, kPage};
@@ -55,7 +57,7 @@ class Filled {
  public:
   Filled(Layout layout, size_t count) {
     for (size_t i = 0; i < count; ++i) ranges_.push_back(layout(i, count));
-    for (const MemoryRange& range : ranges_) mrs_.push_back(*cache_.acquire(range, {}));
+    for (const transport::MemoryRange& range : ranges_) mrs_.push_back(*cache_.acquire(range, {}));
     std::shuffle(ranges_.begin(), ranges_.end(), std::minstd_rand());
   }
   ~Filled() {
@@ -64,14 +66,14 @@ class Filled {
   Filled(const Filled&) = delete;
   Filled& operator=(const Filled&) = delete;
 
-  RegistrationCache& cache() { return cache_; }
+  transport::RegistrationCache& cache() { return cache_; }
   // In an order that neither the cache nor the processor can guess.
-  const std::vector<MemoryRange>& ranges() const { return ranges_; }
+  const std::vector<transport::MemoryRange>& ranges() const { return ranges_; }
 
  private:
-  VerbsApi api_ = free_of_charge();
-  RegistrationCache cache_{api_, nullptr, "hca0"};
-  std::vector<MemoryRange> ranges_;
+  verbs::VerbsApi api_ = free_of_charge();
+  transport::RegistrationCache cache_{api_, nullptr, "hca0"};
+  std::vector<transport::MemoryRange> ranges_;
   std::vector<ibv_mr*> mrs_;
 };
 
@@ -93,7 +95,9 @@ void hit(benchmark::State& state, Layout layout) {
 }
 
 // Ranges that no live one covers although they overlap some, spread over the filled part.
-MemoryRange uncovered(const MemoryRange& range) { return {range.address, 1ull << 40}; }
+transport::MemoryRange uncovered(const transport::MemoryRange& range) {
+  return {range.address, 1ull << 40};
+}
 
 enum class Timed { kMiss, kLastRelease };
 
@@ -104,7 +108,7 @@ void miss_or_release(benchmark::State& state, Layout layout, Timed timed) {
   auto acquire_all = [&] {
     // The greatest end last, so that none covers the next.
     for (size_t i = 0; i < kBatch; ++i) {
-      MemoryRange range = uncovered(filled.ranges()[next]);
+      transport::MemoryRange range = uncovered(filled.ranges()[next]);
       mrs[i] = *filled.cache().acquire({range.address, range.bytes + i * (kPage << 18)}, {});
       if (++next == filled.ranges().size()) next = 0;
     }

@@ -1,8 +1,6 @@
 // GPU memory through the plugin's table, over the software HCA and the fake CUDA driver. CTest runs
 // it once for each way to GPU memory, by the environment; GPU_MEMORY_TEST_STAGES says what must
 // come of it.
-#include "transport/gpu/gpu_memory.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "tests/fake_cuda/fake_driver.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/cuda/gpu_workspace.h"
+#include "tests/fakes/cuda/fake_driver.h"
 #include "tools/common/plugin_loader.h"
-#include "transport/gpu/cuda_driver.h"
 
 namespace gdr::reference {
 namespace {
@@ -97,10 +96,10 @@ class Memory {
 class GpuMemory : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(gpu::CudaDriver::shared()) << gpu::CudaDriver::shared().error().text;
-    auto gpu = gpu::Gpu::open(*gpu::CudaDriver::shared(), 0);
+    ASSERT_TRUE(cuda::CudaDriver::shared()) << cuda::CudaDriver::shared().error().text;
+    auto gpu = cuda::GpuWorkspace::open(*cuda::CudaDriver::shared(), 0);
     ASSERT_TRUE(gpu) << gpu.error().text;
-    gpu_ = std::make_unique<gpu::Gpu>(std::move(*gpu));
+    gpu_ = std::make_unique<cuda::GpuWorkspace>(std::move(*gpu));
     ASSERT_TRUE(gpu_->set_current());
     auto plugin = tools::Plugin::load(TEST_PLUGIN);
     ASSERT_TRUE(plugin) << plugin.error().text;
@@ -142,7 +141,7 @@ class GpuMemory : public testing::Test {
   void* try_register(void* comm, Memory& memory) {
     void* handle = nullptr;
     if (memory.cuda() && dmabuf_) {
-      auto fd = gpu::export_dmabuf(memory.address(), memory.bytes());
+      auto fd = cuda::export_dmabuf(memory.address(), memory.bytes());
       if (fd) {
         net().regMrDmaBuf(comm, memory.address(), memory.bytes(), abi::kPtrCuda, 0, fd->get(),
                           &handle);
@@ -235,7 +234,7 @@ class GpuMemory : public testing::Test {
   }
 
   const fake_cuda::Driver& fake_ = fake_cuda::Driver::load();
-  std::unique_ptr<gpu::Gpu> gpu_;
+  std::unique_ptr<cuda::GpuWorkspace> gpu_;
   std::unique_ptr<tools::Plugin> plugin_;
   bool dmabuf_ = false;
   void* listener_ = nullptr;

@@ -72,7 +72,7 @@ ListenComm* ListenComm::open(Handle* handle) {
   return made.release();
 }
 
-ListenComm::Heard ListenComm::listen_to(Caller& caller) const {
+ListenComm::Heard ListenComm::listen_to(PendingPeer& caller) const {
   auto* into = reinterpret_cast<char*>(&caller.hello) + caller.bytes;
   ssize_t got = recv(caller.fd.get(), into, sizeof(Hello) - caller.bytes, MSG_DONTWAIT);
   if (got < 0 && errno == EAGAIN) return Heard::kMore;
@@ -90,17 +90,17 @@ abi::ncclResult_t ListenComm::accept(RecvComm** comm) {
     if (!fd.valid()) break;
     int on = 1;
     setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    callers_.push_back(Caller{std::move(fd), {}, 0});
-    callers_.back().hello = Hello{0, 0};
+    pending_.push_back(PendingPeer{std::move(fd), {}, 0});
+    pending_.back().hello = Hello{0, 0};
   }
-  for (size_t i = 0; i < callers_.size();) {
-    Heard heard = listen_to(callers_[i]);
+  for (size_t i = 0; i < pending_.size();) {
+    Heard heard = listen_to(pending_[i]);
     if (heard == Heard::kMore) {
       ++i;
       continue;
     }
-    UniqueFd fd = std::move(callers_[i].fd);
-    callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+    UniqueFd fd = std::move(pending_[i].fd);
+    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
     if (heard == Heard::kStranger) {
       if (has_defect("trips_over_strangers")) return abi::ncclRemoteError;
       continue;

@@ -34,17 +34,17 @@ class ListenComm {
   abi::ncclResult_t accept(RecvComm** comm);
 
  private:
-  struct Caller {
+  struct PendingPeer {
     UniqueFd fd;
     Hello hello;
     size_t bytes = 0;
   };
   enum class Heard { kMore, kStranger, kFriend };
-  Heard listen_to(Caller& caller) const;
+  Heard listen_to(PendingPeer& caller) const;
 
   UniqueFd fd_;
   uint64_t secret_ = 0;
-  std::vector<Caller> callers_;
+  std::vector<PendingPeer> pending_;
 };
 
 }  // namespace gdr::reference

@@ -15,16 +15,16 @@
 #include <utility>
 #include <vector>
 
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/cuda/gpu_workspace.h"
 #include "softhca/gpu/copier.h"
 #include "tests/gpu/gpu_program.h"
 #include "tests/gpu/spin_kernel.h"
-#include "transport/gpu/cuda_driver.h"
-#include "transport/gpu/gpu_memory.h"
 
 namespace {
 
-using gdr::gpu::CudaDriver;
-using gdr::gpu::Gpu;
+using gdr::cuda::CudaDriver;
+using gdr::cuda::GpuWorkspace;
 using gpu_test::check;
 using softhca::GpuCopier;
 using softhca::GpuTicket;
@@ -64,7 +64,7 @@ bool wait(GpuCopier* copier, GpuTicket ticket) {
   return true;
 }
 
-void check_bytes(const Rig& rig, const Gpu& gpu, const Place& from, const Place& to) {
+void check_bytes(const Rig& rig, const GpuWorkspace& gpu, const Place& from, const Place& to) {
   std::vector<char> sent(kBuffer);
   std::vector<char> got(kBuffer);
   for (size_t i = 0; i < kBuffer; ++i) sent[i] = static_cast<char>(i * 31 + i / 4099 + to.name[0]);
@@ -118,12 +118,12 @@ void measure_latency(const Rig& rig, const Place& from, const Place& to, size_t 
 }
 
 // Copies over every lane while `kernels` kernels spin; none may wait for them.
-void check_beside_kernels(const Rig& rig, const gdr::gpu::PrimaryContext& context, int kernels) {
+void check_beside_kernels(const Rig& rig, const gdr::cuda::PrimaryContext& context, int kernels) {
   const Place& host = rig.places[0];
   const Place& gpu = rig.places[1];
   auto* word = reinterpret_cast<uint32_t*>(host.bytes + kBuffer - sizeof(uint32_t));
   *word = 0;
-  gdr::gpu::CurrentContext current(context);
+  gdr::cuda::CurrentContext current(context);
   auto spinning = gpu_test::SpinKernels::launch(context, word, kernels);
   if (!spinning) {
     std::printf("beside kernels: not tried, %s\n", spinning.error().text.c_str());
@@ -141,11 +141,11 @@ void check_beside_kernels(const Rig& rig, const gdr::gpu::PrimaryContext& contex
   check(stalled == 0, "copies stall behind kernels");
 }
 
-gdr::Result<Rig> make_rig(const std::vector<Gpu>& gpus, std::vector<Gpu::Memory>& memory,
-                          size_t total) {
+gdr::Result<Rig> make_rig(const std::vector<GpuWorkspace>& gpus,
+                          std::vector<GpuWorkspace::Memory>& memory, size_t total) {
   Rig rig{GpuCopier::get(), {}, total};
   if (rig.copier == nullptr) return gdr::fail(gdr::Code::kInternal, "libcuda is not seen");
-  for (const Gpu& gpu : gpus) {
+  for (const GpuWorkspace& gpu : gpus) {
     if (gdr::Status ready = rig.copier->prepare(gpu.device()); !ready) return forward_error(ready);
   }
   void* host = mmap(nullptr, kBuffer, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -154,11 +154,11 @@ gdr::Result<Rig> make_rig(const std::vector<Gpu>& gpus, std::vector<Gpu::Memory>
     return forward_error(pinned);
   }
   rig.places.push_back({"host", static_cast<char*>(host), 0});
-  std::vector<std::pair<const char*, const Gpu*>> wanted = {{"gpu0", &gpus[0]},
-                                                            {"gpu0'", &gpus[0]}};
+  std::vector<std::pair<const char*, const GpuWorkspace*>> wanted = {{"gpu0", &gpus[0]},
+                                                                     {"gpu0'", &gpus[0]}};
   if (gpus.size() > 1) wanted.push_back({"gpu1", &gpus[1]});
   for (auto [name, gpu] : wanted) {
-    gdr::Result<Gpu::Memory> made = gpu->allocate(kBuffer);
+    gdr::Result<GpuWorkspace::Memory> made = gpu->allocate(kBuffer);
     if (!made) return forward_error(made);
     int owner = rig.copier->device_of(made->get(), kBuffer);
     check(owner == gpu->device(), std::string("device_of ") + name);
@@ -169,15 +169,15 @@ gdr::Result<Rig> make_rig(const std::vector<Gpu>& gpus, std::vector<Gpu::Memory>
 }
 
 gdr::Status run(const CudaDriver& driver, int devices, size_t total) {
-  std::vector<Gpu> gpus;
+  std::vector<GpuWorkspace> gpus;
   for (int i = 0; i < std::min(devices, 2); ++i) {
-    gdr::Result<Gpu> gpu = Gpu::open(driver, i);
+    gdr::Result<GpuWorkspace> gpu = GpuWorkspace::open(driver, i);
     if (!gpu) return forward_error(gpu);
     std::printf("gpu %d: pci %s, dma-buf %s\n", i, driver.pci_bus_id(i).value_or("?").c_str(),
                 driver.dmabuf_supported(i).value_or(false) ? "yes" : "no");
     gpus.push_back(std::move(*gpu));
   }
-  std::vector<Gpu::Memory> memory;
+  std::vector<GpuWorkspace::Memory> memory;
   gdr::Result<Rig> rig = make_rig(gpus, memory, total);
   if (!rig) return forward_error(rig);
   bool events = rig->copier->completion(0) == softhca::GpuCompletion::kEvent;
@@ -189,7 +189,7 @@ gdr::Status run(const CudaDriver& driver, int devices, size_t total) {
   if (places.size() > 3)
     pairs.insert(pairs.end(), {{&places[1], &places[3]}, {&places[3], &places[0]}});
   for (auto [from, to] : pairs) check_bytes(*rig, gpus[0], *from, *to);
-  gdr::Result<gdr::gpu::PrimaryContext> context = gdr::gpu::PrimaryContext::retain(driver, 0);
+  gdr::Result<gdr::cuda::PrimaryContext> context = gdr::cuda::PrimaryContext::retain(driver, 0);
   if (!context) return forward_error(context);
   for (int kernels : {1, 8, 40}) check_beside_kernels(*rig, *context, kernels);
   for (auto [from, to] : pairs) {

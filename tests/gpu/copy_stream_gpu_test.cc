@@ -13,19 +13,19 @@
 #include <utility>
 #include <vector>
 
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/cuda/gpu_workspace.h"
 #include "tests/gpu/gpu_program.h"
 #include "tests/gpu/spin_kernel.h"
-#include "transport/gpu/copy_stream.h"
-#include "transport/gpu/cuda_driver.h"
-#include "transport/gpu/gpu_memory.h"
-#include "transport/gpu/pinned_memory.h"
+#include "transport/memory/copy_stream.h"
+#include "transport/memory/pinned_memory.h"
 
 namespace {
 
-using gdr::gpu::CopyStream;
-using gdr::gpu::CudaDriver;
-using gdr::gpu::Gpu;
-using gdr::gpu::PinnedMemory;
+using gdr::cuda::CudaDriver;
+using gdr::cuda::GpuWorkspace;
+using gdr::transport::CopyStream;
+using gdr::transport::PinnedMemory;
 using gpu_test::check;
 using gpu_test::SpinKernels;
 using Clock = std::chrono::steady_clock;
@@ -41,9 +41,9 @@ const char* name_of(Direction direction) {
 }
 
 struct Buffers {
-  std::unique_ptr<PinnedMemory> word;  // what the kernels wait for
-  std::unique_ptr<PinnedMemory> host;
-  Gpu::Memory gpu;
+  std::unique_ptr<gdr::transport::PinnedMemory> word;  // what the kernels wait for
+  std::unique_ptr<gdr::transport::PinnedMemory> host;
+  GpuWorkspace::Memory gpu;
 
   // Destination and source of a copy; slot 0 is the application's.
   std::pair<std::byte*, std::byte*> ends(Direction direction, size_t slot) const {
@@ -60,7 +60,7 @@ struct Application {
   std::optional<Direction> copies;
 };
 
-size_t count_done(const std::vector<std::shared_ptr<CopyStream>>& streams,
+size_t count_done(const std::vector<std::shared_ptr<gdr::transport::CopyStream>>& streams,
                   Clock::duration patience) {
   const Clock::time_point end = Clock::now() + patience;
   for (;;) {
@@ -85,15 +85,15 @@ gdr::Status queue_copies(const gdr::cuda::Api& api, const SpinKernels& kernels,
 }
 
 // How many of our streams' copies complete while the kernels spin.
-gdr::Result<size_t> copies_beside(const gdr::gpu::PrimaryContext& context, const Buffers& buffers,
+gdr::Result<size_t> copies_beside(const gdr::cuda::PrimaryContext& context, const Buffers& buffers,
                                   Direction direction, const Application& application) {
-  std::vector<std::shared_ptr<CopyStream>> ours;
+  std::vector<std::shared_ptr<gdr::transport::CopyStream>> ours;
   for (size_t i = 0; i < kStreams; ++i) {
-    auto stream = CopyStream::create(*CudaDriver::shared(), context.device());
+    auto stream = gdr::transport::CopyStream::create(*CudaDriver::shared(), context.device());
     if (!stream) return gdr::forward_error(stream);
     ours.push_back(*stream);
   }
-  gdr::gpu::CurrentContext current(context);
+  gdr::cuda::CurrentContext current(context);
   auto* word = reinterpret_cast<uint32_t*>(buffers.word->get());
   *word = 0;
   auto kernels = SpinKernels::launch(context, word, application.streams);
@@ -113,12 +113,12 @@ gdr::Result<size_t> copies_beside(const gdr::gpu::PrimaryContext& context, const
 }
 
 gdr::Status run(const CudaDriver& driver) {
-  gdr::Result<Gpu> gpu = Gpu::open(driver, 0);
+  gdr::Result<GpuWorkspace> gpu = GpuWorkspace::open(driver, 0);
   if (!gpu) return gdr::forward_error(gpu);
-  gdr::Result<gdr::gpu::PrimaryContext> context = gdr::gpu::PrimaryContext::retain(driver, 0);
+  gdr::Result<gdr::cuda::PrimaryContext> context = gdr::cuda::PrimaryContext::retain(driver, 0);
   if (!context) return gdr::forward_error(context);
-  auto word = PinnedMemory::create(driver, 0, sizeof(uint32_t));
-  auto host = PinnedMemory::create(driver, 0, (kStreams + 1) * kCopy);
+  auto word = gdr::transport::PinnedMemory::create(driver, 0, sizeof(uint32_t));
+  auto host = gdr::transport::PinnedMemory::create(driver, 0, (kStreams + 1) * kCopy);
   auto memory = gpu->allocate((kStreams + 1) * kCopy);
   if (!word) return gdr::forward_error(word);
   if (!host) return gdr::forward_error(host);

@@ -15,8 +15,8 @@ void check(bool ok, const std::string& what) {
   ++g_failures;
 }
 
-int run_on_gpus(const std::function<gdr::Status(const gdr::gpu::CudaDriver&, int devices)>& run) {
-  const gdr::Result<gdr::gpu::CudaDriver>& driver = gdr::gpu::CudaDriver::shared();
+int run_on_gpus(const std::function<gdr::Status(const gdr::cuda::CudaDriver&, int devices)>& run) {
+  const gdr::Result<gdr::cuda::CudaDriver>& driver = gdr::cuda::CudaDriver::shared();
   gdr::Result<int> devices = driver ? driver->device_count() : gdr::Result<int>(0);
   if (!devices || *devices == 0) {
     std::printf("no GPU: %s\n", driver ? "no device" : driver.error().text.c_str());

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "transport/gpu/cuda_driver.h"
+#include "drivers/cuda/cuda_driver.h"
 
 namespace gpu_test {
 
@@ -14,6 +14,6 @@ void check(bool ok, const std::string& what);
 
 // Runs it with the number of GPUs. What main() returns: 0 where all checks held, 1 where one did
 // not or it failed, 77 where there is no GPU.
-int run_on_gpus(const std::function<gdr::Status(const gdr::gpu::CudaDriver&, int devices)>& run);
+int run_on_gpus(const std::function<gdr::Status(const gdr::cuda::CudaDriver&, int devices)>& run);
 
 }  // namespace gpu_test

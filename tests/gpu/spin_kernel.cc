@@ -66,7 +66,7 @@ gdr::Result<CUfunc_st*> load_kernel(const cuda::Api& api, KernelApi& kernels) {
 }  // namespace
 
 gdr::Result<std::unique_ptr<SpinKernels>> SpinKernels::launch(
-    const gdr::gpu::PrimaryContext& context, uint32_t* word, int count) {
+    const gdr::cuda::PrimaryContext& context, uint32_t* word, int count) {
   const cuda::Api& api = context.api();
   KernelApi kernels{};
   gdr::Result<CUfunc_st*> function = load_kernel(api, kernels);

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "base/cuda_api.h"
 #include "base/result.h"
-#include "transport/gpu/primary_context.h"
+#include "drivers/cuda/cuda_api.h"
+#include "drivers/cuda/primary_context.h"
 
 namespace gpu_test {
 
@@ -15,7 +15,7 @@ class SpinKernels {
  public:
   // Launches `count` of them, each of one thread on a stream of its own. `word` is page-locked host
   // memory that holds 0. The context must be current here and in every later call.
-  static gdr::Result<std::unique_ptr<SpinKernels>> launch(const gdr::gpu::PrimaryContext& context,
+  static gdr::Result<std::unique_ptr<SpinKernels>> launch(const gdr::cuda::PrimaryContext& context,
                                                           uint32_t* word, int count);
   const std::vector<gdr::cuda::Stream>& streams() const { return streams_; }
   // Ends them.

@@ -40,7 +40,7 @@ def perf(test, *arguments):
 
 
 def check(*arguments):
-    return " ".join([str(_TOOL), "check", _PLUGIN, *arguments, "2>&1"])
+    return " ".join([str(_TOOL), "conformance", _PLUGIN, *arguments, "2>&1"])
 
 
 def netem(nic, fault):

@@ -23,7 +23,7 @@ Result<Buffer> Buffer::host(size_t bytes) {
   return buffer;
 }
 
-Result<Buffer> Buffer::cuda(const gpu::Gpu& gpu, size_t bytes) {
+Result<Buffer> Buffer::cuda(const cuda::GpuWorkspace& gpu, size_t bytes) {
   Buffer buffer;
   size_t rounded = (bytes + kGpuPage) / kGpuPage * kGpuPage;
   // Small allocations begin anywhere within a page.

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/result.h"
-#include "transport/gpu/gpu_memory.h"
+#include "drivers/cuda/gpu_workspace.h"
 
 namespace gdr::tools {
 
@@ -16,7 +16,7 @@ class Buffer {
   // Page-aligned host memory, touched, so that no page fault falls into a measurement.
   static Result<Buffer> host(size_t bytes);
   // Zeroed memory of the GPU, which must outlive it. Its pages are whole: they can be exported.
-  static Result<Buffer> cuda(const gpu::Gpu& gpu, size_t bytes);
+  static Result<Buffer> cuda(const cuda::GpuWorkspace& gpu, size_t bytes);
 
   char* data() const { return data_; }  // of a GPU: not for the CPU
   size_t bytes() const { return bytes_; }
@@ -27,7 +27,7 @@ class Buffer {
   };
   Buffer() = default;
   std::unique_ptr<char, Free> host_;
-  std::optional<gpu::Gpu::Memory> device_;
+  std::optional<cuda::GpuWorkspace::Memory> device_;
   char* data_ = nullptr;
   size_t bytes_ = 0;
 };

@@ -11,7 +11,7 @@ using CloseEntry = abi::ncclResult_t (*)(void*);
 
 struct CloseComm {
   CloseEntry close = nullptr;
-  // A failing close has no cure; nccl-gdr check looks at the results of close on its own.
+  // A failing close has no cure; nccl-gdr conformance looks at the results of close on its own.
   void operator()(void* comm) const { (void)close(comm); }
 };
 using NetComm = std::unique_ptr<void, CloseComm>;  // a send, receive or listen comm

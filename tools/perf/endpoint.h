@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "base/result.h"
+#include "drivers/cuda/gpu_workspace.h"
 #include "tools/common/plugin_loader.h"
 #include "tools/common/stall_guard.h"
-#include "transport/gpu/gpu_memory.h"
 
 namespace gdr::tools {
 
@@ -19,7 +19,7 @@ struct Endpoint {
   void* mhandle = nullptr;
   char* data = nullptr;
   bool sends = false;
-  const gpu::Gpu* gpu = nullptr;  // whose memory data is; null: the host's
+  const cuda::GpuWorkspace* gpu = nullptr;  // whose memory data is; null: the host's
 
   // *request stays null when the plugin has no room yet.
   abi::ncclResult_t post(char* at, size_t bytes, void** request) const {

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "transport/gpu/cuda_driver.h"
+#include "drivers/cuda/cuda_driver.h"
 
 namespace gdr::tools {
 namespace {
 // The place's device, as a number that the driver knows.
-Result<int> device_of(const MemoryPlace& place, int rank, const gpu::CudaDriver& driver) {
+Result<int> device_of(const MemoryPlace& place, int rank, const cuda::CudaDriver& driver) {
   auto count = driver.device_count();
   if (!count) return forward_error(count);
   if (*count == 0) return fail(Code::kUnsupported, "there is no CUDA device");
@@ -24,11 +24,11 @@ Result<RankMemory> RankMemory::open(const MemoryPlace& place, int rank) {
     std::string asked = place.device < 0 ? "cuda" : fmt::format("cuda:{}", place.device);
     return fail(error.code, fmt::format("--memory {}: {}", asked, error.text));
   };
-  const Result<gpu::CudaDriver>& driver = gpu::CudaDriver::shared();
+  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
   if (!driver) return because(driver.error());
   auto device = device_of(place, rank, *driver);
   if (!device) return because(device.error());
-  auto gpu = gpu::Gpu::open(*driver, *device);
+  auto gpu = cuda::GpuWorkspace::open(*driver, *device);
   if (!gpu) return because(gpu.error());
   if (Status current = gpu->set_current(); !current) return because(current.error());
   auto exports = driver->dmabuf_supported(*device);

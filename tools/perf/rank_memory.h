@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "drivers/cuda/gpu_workspace.h"
 #include "tools/common/buffer.h"
 #include "tools/perf/memory_place.h"
-#include "transport/gpu/gpu_memory.h"
 
 namespace gdr::tools {
 
@@ -18,7 +18,7 @@ class RankMemory {
   // under NCCL.
   static Result<RankMemory> open(const MemoryPlace& place, int rank);
 
-  const gpu::Gpu* gpu() const { return gpu_ ? &*gpu_ : nullptr; }  // null: host memory
+  const cuda::GpuWorkspace* gpu() const { return gpu_ ? &*gpu_ : nullptr; }  // null: host memory
   bool exports_dmabuf() const { return exports_dmabuf_; }
   // "host", "cuda:0 (0000:1a:00.0)".
   const std::string& text() const { return text_; }
@@ -28,7 +28,7 @@ class RankMemory {
 
  private:
   RankMemory() = default;
-  std::optional<gpu::Gpu> gpu_;
+  std::optional<cuda::GpuWorkspace> gpu_;
   bool exports_dmabuf_ = false;
   std::string text_ = "host";
 };

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "drivers/cuda/cuda_driver.h"
 #include "tools/common/plugin_loader.h"
-#include "transport/gpu/cuda_driver.h"
 
 namespace gdr::tools {
 
@@ -50,7 +50,7 @@ namespace {
 // The descriptor may go when the plugin has the memory, as NCCL closes it then.
 Result<UniqueFd> export_buffer(const Buffer& buffer) {
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return gpu::export_dmabuf(buffer.data(), (buffer.bytes() + page - 1) / page * page);
+  return cuda::export_dmabuf(buffer.data(), (buffer.bytes() + page - 1) / page * page);
 }
 
 Result<void*> call_plugin(const abi::ncclNet_v8_t& net, void* comm, const Buffer& buffer,

@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "plugin/machine/gpu_links.h"
-#include "plugin/machine/hcas.h"
-#include "plugin/machine/read_machine.h"
+#include "plugin/hcas.h"
 #include "tools/topo/file_format.h"
+#include "topology/live/gpu_links.h"
+#include "topology/live/read_machine.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/sysfs.h"
@@ -26,15 +26,15 @@ Result<config::Options> options_of(const InspectOptions& options, plugin::Notes*
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
   override("GDR_NCCL_RAIL_MAP", options.rail_map, &environment);
-  std::vector<config::Complaint> complaints;
-  config::Options read = config::load(environment, &complaints);
-  for (const config::Complaint& complaint : complaints) {
+  std::vector<config::Diagnostic> diagnostics;
+  config::Options read = config::load(environment, &diagnostics);
+  for (const config::Diagnostic& diagnostic : diagnostics) {
     // What stands in the environment is only told of; what was asked for here has to be right.
-    bool asked = (options.gdr_level && complaint.variable == "NCCL_NET_GDR_LEVEL") ||
-                 (options.hca && complaint.variable == "NCCL_IB_HCA") ||
-                 (options.rail_map && complaint.variable == "GDR_NCCL_RAIL_MAP");
-    if (asked && complaint.rejected) return fail(Code::kInvalidUsage, complaint.text);
-    notes->warnings.push_back(complaint.text);
+    bool asked = (options.gdr_level && diagnostic.variable == "NCCL_NET_GDR_LEVEL") ||
+                 (options.hca && diagnostic.variable == "NCCL_IB_HCA") ||
+                 (options.rail_map && diagnostic.variable == "GDR_NCCL_RAIL_MAP");
+    if (asked && diagnostic.rejected) return fail(Code::kInvalidUsage, diagnostic.text);
+    notes->warnings.push_back(diagnostic.text);
   }
   return read;
 }
@@ -49,16 +49,16 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
 Machine read_live(const config::Options& options, plugin::Notes* notes) {
   Machine machine = plugin::read_machine(options, notes);
   (void)plugin::add_gpu_links(&machine, plugin::LoadNvml::kYes);
-  Result<std::shared_ptr<const VerbsApi>> verbs = VerbsApi::load();
-  Result<Discovery> found =
-      verbs ? discover_devices(*verbs, options.hcas) : Result<Discovery>(forward_error(verbs));
+  Result<std::shared_ptr<const verbs::VerbsApi>> verbs = verbs::VerbsApi::load();
+  Result<transport::Discovery> found = verbs ? transport::discover_devices(*verbs, options.hcas)
+                                             : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {
-    notes->remarks.push_back("HCAs are those of sysfs: " + found.error().text);
+    notes->infos.push_back("HCAs are those of sysfs: " + found.error().text);
     plugin::keep_accepted(&machine, options.hcas);
     return machine;
   }
   found->devices.insert(found->devices.end(), found->inactive.begin(), found->inactive.end());
-  plugin::put_hcas(&machine, found->devices, plugin::allowed_ways(options));
+  plugin::replace_hcas(&machine, found->devices, plugin::allowed_paths(options));
   return machine;
 }
 

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "base/result.h"
-#include "plugin/machine/machine_view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::tools {
 
-using Inspection = plugin::MachineView;
+using Inspection = plugin::RailDecision;
 
 struct InspectOptions {
   std::string from = "live";  // or a file (hwloc XML, NCCL XML), or a folder of gathered files

@@ -282,7 +282,7 @@ void Reader::add_hcas() {
     machine_.hcas.push_back(std::move(hca));
   }
   for (Hca& hca : nowhere) {
-    hca.at = attach_nowhere(machine_);
+    hca.at = attach_without_pci(machine_);
     machine_.hcas.push_back(std::move(hca));
   }
 }

@@ -143,7 +143,7 @@ uint64_t parse_guid(const std::string& text) {
   return error == std::errc() && stop == end ? guid : 0;
 }
 
-Attachment attach_nowhere(const Machine& machine) {
+Attachment attach_without_pci(const Machine& machine) {
   auto first_gpu = std::min_element(machine.gpus.begin(), machine.gpus.end(),
                                     [](const Gpu& a, const Gpu& b) { return a.bdf < b.bdf; });
   if (first_gpu != machine.gpus.end()) return Attachment{-1, first_gpu->at.numa, -1};
@@ -173,7 +173,7 @@ void add_rdma_devices(Machine* machine, const fs::path& sysfs_root,
     machine->hcas.push_back(std::move(hca));
   }
   for (Hca& hca : nowhere) {
-    hca.at = attach_nowhere(*machine);
+    hca.at = attach_without_pci(*machine);
     machine->hcas.push_back(std::move(hca));
   }
 }

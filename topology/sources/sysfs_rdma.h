@@ -38,6 +38,6 @@ void add_rdma_devices(Machine* machine, const std::filesystem::path& sysfs_root,
 // The place of an HCA that is on no PCI function: NCCL hangs it on the first CPU that it knows,
 // which is that of the process's own GPU; here, for all processes alike, that of the first GPU. All
 // others are to be attached before.
-Attachment attach_nowhere(const Machine& machine);
+Attachment attach_without_pci(const Machine& machine);
 
 }  // namespace gdr::topology

@@ -1,8 +1,8 @@
-#include "plugin/machine/hcas.h"
+#include "plugin/hcas.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/topology/made_sysfs.h"
+#include "tests/unit/topology/sources/made_sysfs.h"
 
 namespace gdr::plugin {
 namespace {
@@ -63,7 +63,7 @@ topology::Hca hca_with_ports(const std::string& name, int ports) {
 TEST(KeepAccepted, PortsThatTheFilterRefuses_Go) {
   topology::Machine machine;
   machine.hcas = {hca_with_ports("mlx5_0", 2), hca_with_ports("mlx5_1", 1)};
-  keep_accepted(&machine, *HcaFilter::parse("mlx5_0:2"));
+  keep_accepted(&machine, *transport::HcaFilter::parse("mlx5_0:2"));
   ASSERT_EQ(machine.hcas.size(), 1u);
   ASSERT_EQ(machine.hcas[0].ports.size(), 1u);
   EXPECT_EQ(machine.hcas[0].ports[0].number, 2);

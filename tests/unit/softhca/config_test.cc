@@ -1,4 +1,4 @@
-#include "softhca/config.h"
+#include "softhca/model/config.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tests/fake_cuda/fake_driver.h"
+#include "tests/fakes/cuda/fake_driver.h"
 #include "tests/unit/softhca/endpoint.h"
 
 namespace softhca_test {

@@ -43,7 +43,8 @@ void expect_golden(const std::filesystem::path& folder, const Golden& golden) {
     }
     gpus.push_back(text + " " + to_string(gpu.path));
   }
-  for (const NotARail& other : plan->others) not_rails.push_back(port_name(*machine, other.port));
+  for (const ExcludedPort& other : plan->others)
+    not_rails.push_back(port_name(*machine, other.port));
   EXPECT_EQ(gpus, golden.gpus);
   EXPECT_EQ(not_rails, golden.not_rails);
 }

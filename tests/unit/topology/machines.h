@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "topology/render/view.h"
+#include "tools/topo/view.h"
 
 namespace gdr::topology {
 

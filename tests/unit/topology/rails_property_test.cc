@@ -78,7 +78,7 @@ struct Planned {
     for (const Rail& rail : plan.rails) {
       all += std::to_string(rail.id) + "=" + port_label(machine, rail.port) + rail.why_not + "\n";
     }
-    for (const NotARail& other : plan.others) {
+    for (const ExcludedPort& other : plan.others) {
       all += port_label(machine, other.port) + " " + other.reason + "\n";
     }
     for (size_t gpu = 0; gpu < plan.gpus.size(); ++gpu) {
@@ -180,7 +180,7 @@ TEST(RailsOfAnyMachine, EveryPort_IsARailOrSaysWhyNot) {
       EXPECT_TRUE(seen.insert(rail.port).second);
       EXPECT_EQ(rail.usable, rail.why_not.empty());
     }
-    for (const NotARail& other : planned.plan.others) {
+    for (const ExcludedPort& other : planned.plan.others) {
       EXPECT_TRUE(seen.insert(other.port).second);
       EXPECT_FALSE(other.reason.empty());
     }

@@ -60,7 +60,7 @@ class Rails : public ::testing::Test {
     return all;
   }
   std::string why_no_rail(const std::string& name) {
-    for (const NotARail& other : plan_.others) {
+    for (const ExcludedPort& other : plan_.others) {
       if (port_name(machine_, other.port) == name) return other.reason;
     }
     return "a rail";

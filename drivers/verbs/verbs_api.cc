@@ -1,0 +1,88 @@
+#include "drivers/verbs/verbs_api.h"
+
+#include <dlfcn.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+namespace gdr::verbs {
+namespace {
+
+template <class Function>
+Status resolve(void* library, const char* name, const char* version, Function*& slot) {
+  slot = reinterpret_cast<Function*>(dlvsym(library, name, version));
+  if (slot != nullptr) return {};
+  return fail(Code::kUnsupported, std::string("libibverbs.so.1 has no ") + name + "@" + version +
+                                      ": install rdma-core's libibverbs");
+}
+
+// The exported ibv_query_port fills only the structure of 2010; every provider since rdma-core 17
+// has the extended entry.
+int query_port_extended(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+  std::memset(attr, 0, sizeof(*attr));
+  verbs_context* extended = verbs_get_ctx_op(context, query_port);
+  if (extended == nullptr) return EOPNOTSUPP;
+  return extended->query_port(context, port, attr, sizeof(*attr));
+}
+
+Status resolve_required(void* lib, VerbsApi& api) {
+  constexpr char kV1[] = "IBVERBS_1.1";
+  const Status results[] = {
+      resolve(lib, "ibv_get_device_list", kV1, api.get_device_list),
+      resolve(lib, "ibv_free_device_list", kV1, api.free_device_list),
+      resolve(lib, "ibv_get_device_name", kV1, api.get_device_name),
+      resolve(lib, "ibv_open_device", kV1, api.open_device),
+      resolve(lib, "ibv_close_device", kV1, api.close_device),
+      resolve(lib, "ibv_query_device", kV1, api.query_device),
+      resolve(lib, "ibv_query_gid", kV1, api.query_gid),
+      resolve(lib, "ibv_get_async_event", kV1, api.get_async_event),
+      resolve(lib, "ibv_ack_async_event", kV1, api.ack_async_event),
+      resolve(lib, "ibv_event_type_str", kV1, api.event_type_str),
+      resolve(lib, "ibv_alloc_pd", kV1, api.alloc_pd),
+      resolve(lib, "ibv_dealloc_pd", kV1, api.dealloc_pd),
+      resolve(lib, "ibv_reg_mr", kV1, api.reg_mr),
+      resolve(lib, "ibv_dereg_mr", kV1, api.dereg_mr),
+      resolve(lib, "ibv_create_cq", kV1, api.create_cq),
+      resolve(lib, "ibv_destroy_cq", kV1, api.destroy_cq),
+      resolve(lib, "ibv_create_qp", kV1, api.create_qp),
+      resolve(lib, "ibv_modify_qp", kV1, api.modify_qp),
+      resolve(lib, "ibv_destroy_qp", kV1, api.destroy_qp),
+  };
+  for (const Status& result : results) {
+    if (!result) return result;
+  }
+  api.query_port = query_port_extended;
+  return {};
+}
+
+void resolve_optional(void* lib, VerbsApi& api) {
+  // A failure leaves the slot null, which is how callers see that the library is too old.
+  (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
+  (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
+  (void)resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex);
+  (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
+}
+
+Result<std::shared_ptr<const VerbsApi>> load_once() {
+  void* lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (lib == nullptr) {
+    return fail(Code::kUnsupported, std::string("libibverbs.so.1 cannot be loaded: ") + dlerror() +
+                                        ". Install rdma-core (Debian, Ubuntu: libibverbs1)");
+  }
+  auto api = std::make_shared<VerbsApi>();
+  if (Status status = resolve_required(lib, *api); !status) return forward_error(status);
+  resolve_optional(lib, *api);
+  // Copy-on-write after fork would take registered pages away from the HCA on kernels before 5.12.
+  if (api->fork_init != nullptr) (void)api->fork_init();
+  return std::shared_ptr<const VerbsApi>(std::move(api));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const VerbsApi>> VerbsApi::load() {
+  static const Result<std::shared_ptr<const VerbsApi>> loaded = load_once();
+  return loaded;
+}
+
+}  // namespace gdr::verbs

@@ -1,0 +1,52 @@
+// libibverbs, loaded at run time: the plugin must load on hosts without RDMA. One struct of
+// function pointers, no globals; a test fills it with its own functions. The hot calls
+// (post_send, post_recv, poll_cq) go through the context's own table, as verbs.h has them.
+// Source: rdma-core's verbs.h and libibverbs.map (symbol versions).
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+
+#include "base/result.h"
+
+namespace gdr::verbs {
+
+struct VerbsApi {
+  ibv_device** (*get_device_list)(int* count) = nullptr;
+  void (*free_device_list)(ibv_device** list) = nullptr;
+  const char* (*get_device_name)(ibv_device* device) = nullptr;
+  ibv_context* (*open_device)(ibv_device* device) = nullptr;
+  int (*close_device)(ibv_context* context) = nullptr;
+  int (*query_device)(ibv_context* context, ibv_device_attr* attr) = nullptr;
+  // Fills all of attr, through the context's extended table where it has one.
+  int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr) = nullptr;
+  int (*query_gid)(ibv_context* context, uint8_t port, int index, ibv_gid* gid) = nullptr;
+  int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;
+  void (*ack_async_event)(ibv_async_event* event) = nullptr;
+  const char* (*event_type_str)(ibv_event_type type) = nullptr;
+  ibv_pd* (*alloc_pd)(ibv_context* context) = nullptr;
+  int (*dealloc_pd)(ibv_pd* pd) = nullptr;
+  ibv_mr* (*reg_mr)(ibv_pd* pd, void* addr, size_t bytes, int access) = nullptr;
+  int (*dereg_mr)(ibv_mr* mr) = nullptr;
+  ibv_cq* (*create_cq)(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
+                       int vector) = nullptr;
+  int (*destroy_cq)(ibv_cq* cq) = nullptr;
+  ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* attr) = nullptr;
+  int (*modify_qp)(ibv_qp* qp, ibv_qp_attr* attr, int mask) = nullptr;
+  int (*destroy_qp)(ibv_qp* qp) = nullptr;
+
+  // Null where the library is older than the function.
+  int (*fork_init)() = nullptr;
+  ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* addr, size_t bytes, uint64_t iova,
+                          unsigned access) = nullptr;  // IBVERBS_1.8
+  int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                      uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
+  ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
+                           int access) = nullptr;  // IBVERBS_1.12
+
+  // Loads libibverbs.so.1, once in a process; the library stays loaded.
+  static Result<std::shared_ptr<const VerbsApi>> load();
+};
+
+}  // namespace gdr::verbs

@@ -1,0 +1,141 @@
+#include "softhca/datapath/copy_requests.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "softhca/datapath/host_copy.h"
+#include "softhca/fabric/staging_area.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr uint32_t kFailureCheck = 1 << 14;
+
+// A requester that was killed does not free its requests.
+void reclaim(Process& process, CopyRequest* requests) {
+  for (uint32_t i = 0; i < kCopyRequests; ++i) {
+    CopyState state = requests[i].state.load();
+    if (state != CopyState::kDone && state != CopyState::kFailed && state != CopyState::kClaimed) {
+      continue;
+    }
+    std::shared_ptr<Peer> requester = process.peer(requests[i].requester_slot);
+    bool alive = requester != nullptr && requester->alive() &&
+                 requester->instance() == requests[i].requester_instance;
+    if (!alive) requests[i].state.compare_exchange_strong(state, CopyState::kFree);
+  }
+}
+
+CopyRequest* claim(Process& process, CopyRequest* requests, uint32_t hint) {
+  for (uint32_t tried = 0; tried < kCopyRequests; ++tried) {
+    CopyRequest& request = requests[(hint + tried) % kCopyRequests];
+    CopyState expected = CopyState::kFree;
+    if (request.state.load(std::memory_order_relaxed) == expected &&
+        request.state.compare_exchange_strong(expected, CopyState::kClaimed)) {
+      return &request;
+    }
+  }
+  reclaim(process, requests);
+  return nullptr;
+}
+
+}  // namespace
+
+CopyRequest* place_request(Process& process, const Peer& owner, const CopyOrder& order) {
+  ArenaHeader& header = owner.arena().header();
+  CopyRequest* request = claim(process, header.copy_requests, order.hint);
+  if (request == nullptr) return nullptr;
+  request->requester_slot = process.slot();
+  request->requester_instance = process.self().instance();
+  request->staging = order.chunk;
+  request->address = order.address;
+  request->bytes = order.bytes;
+  request->gpu = order.gpu;
+  request->fetch = order.fetch ? 1 : 0;
+  request->hint = order.hint;
+  request->state.store(CopyState::kReady, std::memory_order_release);
+  header.copy_requests_ready.fetch_add(1);
+  header.engine_wake.fetch_add(1);
+  if (header.engine_sleeps.load() != 0) {
+    syscall(SYS_futex, &header.engine_wake, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  }
+  return request;
+}
+
+void withdraw_request(Peer& owner, CopyRequest& request) {
+  CopyState expected = CopyState::kReady;
+  if (request.state.compare_exchange_strong(expected, CopyState::kFree)) {
+    owner.arena().header().copy_requests_ready.fetch_sub(1);
+    return;
+  }
+  while (owner.alive()) {
+    CopyState state = request.state.load(std::memory_order_acquire);
+    if (state == CopyState::kDone || state == CopyState::kFailed) break;
+    std::this_thread::yield();
+  }
+  request.state.store(CopyState::kFree);
+}
+
+bool CopyServer::serve() {
+  ArenaHeader& header = process_.arena().header();
+  if (running_ == 0 && header.copy_requests_ready.load(std::memory_order_acquire) == 0) {
+    return false;
+  }
+  for (uint32_t i = 0; i < kCopyRequests; ++i) {
+    CopyRequest& request = header.copy_requests[i];
+    CopyState state = request.state.load(std::memory_order_acquire);
+    if (state == CopyState::kReady) begin(request, i);
+    if (state == CopyState::kRunning) advance(request, i);
+  }
+  return running_ != 0 || header.copy_requests_ready.load() != 0;
+}
+
+void CopyServer::begin(CopyRequest& request, uint32_t index) {
+  CopyState expected = CopyState::kReady;
+  if (!request.state.compare_exchange_strong(expected, CopyState::kRunning)) return;
+  process_.arena().header().copy_requests_ready.fetch_sub(1);
+  Running& copy = copies_[index];
+  copy.requester = process_.peer(request.requester_slot);
+  CopyState result = CopyState::kFailed;
+  if (copy.requester != nullptr && copy.requester->instance() == request.requester_instance &&
+      request.bytes <= kChunkBytes && request.staging <= kArenaBytes - kChunkBytes) {
+    void* chunk = copy.requester->arena().at<void>(request.staging);
+    void* own = reinterpret_cast<void*>(request.address);
+    void* to = request.fetch != 0 ? chunk : own;
+    const void* from = request.fetch != 0 ? own : chunk;
+    GpuCopier* copier = GpuCopier::get();
+    if (request.gpu < 0) {
+      copy_ordered(to, from, request.bytes);
+      result = CopyState::kDone;
+    } else if (copier != nullptr) {
+      gdr::Result<GpuTicket> ticket =
+          copier->copy(copier->lane(request.gpu, request.hint), to, from, request.bytes);
+      if (ticket) {
+        copy.ticket = *ticket;
+        copy.polls = 0;
+        ++running_;
+        return;
+      }
+    }
+  }
+  copy.requester = nullptr;
+  request.state.store(result, std::memory_order_release);
+}
+
+void CopyServer::advance(CopyRequest& request, uint32_t index) {
+  Running& copy = copies_[index];
+  GpuCopier& copier = *GpuCopier::get();
+  CopyState result = CopyState::kDone;
+  if (!copier.done(copy.ticket)) {
+    if (++copy.polls % kFailureCheck != 0 || !copier.failure(copy.ticket.lane)) return;
+    result = CopyState::kFailed;
+  }
+  --running_;
+  copy.requester = nullptr;
+  request.state.store(result, std::memory_order_release);
+}
+
+}  // namespace softhca

@@ -1,0 +1,98 @@
+#include "softhca/fabric/event_queue.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace softhca {
+
+namespace {
+
+struct Address {
+  sockaddr_un name = {};
+  socklen_t bytes = 0;
+};
+
+// Abstract: nothing to clean up when the owner is killed.
+Address address_of(uint64_t instance, uint32_t queue, uint32_t generation) {
+  Address address;
+  address.name.sun_family = AF_UNIX;
+  int length =
+      snprintf(address.name.sun_path + 1, sizeof address.name.sun_path - 1, "softhca-%016llx-%u-%u",
+               static_cast<unsigned long long>(instance), queue, generation);
+  address.bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + static_cast<size_t>(length));
+  return address;
+}
+
+void signal(const Process& process, uint64_t instance, uint32_t queue, uint32_t generation) {
+  Address address = address_of(instance, queue, generation);
+  sendto(process.signal_socket(), "", 1, MSG_DONTWAIT | MSG_NOSIGNAL,
+         reinterpret_cast<sockaddr*>(&address.name), address.bytes);
+}
+
+}  // namespace
+
+EventQueue::EventQueue(Process& process) : process_(process) {
+  int index = process.event_indices.take();
+  if (index < 0) return;
+  index_ = static_cast<uint32_t>(index);
+  SharedEventQueue& queue = process.arena().events(index_);
+  if (!process.arena().reserve(&queue, sizeof queue)) return;
+  queue.mutex.init();
+  queue.head = queue.tail = queue.signalled = 0;
+  ++queue.generation;
+  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  Address address = address_of(process.self().instance(), index_, queue.generation);
+  if (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address.name), address.bytes) != 0) {
+    close(fd);
+    fd = -1;
+  }
+  fd_ = fd;
+  if (fd >= 0) queue.live.store(1, std::memory_order_release);
+}
+
+EventQueue::~EventQueue() {
+  if (fd_ >= 0) close(fd_);
+  if (process_.orphaned()) return;
+  process_.arena().events(index_).live.store(0);
+  process_.event_indices.give(index_);
+}
+
+bool EventQueue::next(SharedEvent* event) {
+  SharedEventQueue& queue = process_.arena().events(index_);
+  for (;;) {
+    char token;
+    if (recv(fd_, &token, 1, 0) < 0) {
+      if (errno == EINTR) continue;
+      return false;
+    }
+    SharedLock lock(queue.mutex);
+    queue.signalled = 0;
+    if (queue.head == queue.tail) continue;
+    *event = queue.ring[queue.head++ % kMaxEvents];
+    if (queue.head != queue.tail) {
+      queue.signalled = 1;
+      signal(process_, process_.self().instance(), index_, queue.generation);
+    }
+    return true;
+  }
+}
+
+bool post_event(Process& process, const Peer& owner, uint32_t queue_index, SharedEvent event) {
+  SharedEventQueue& queue = owner.arena().events(queue_index);
+  if (queue.live.load(std::memory_order_acquire) == 0) return false;
+  SharedLock lock(queue.mutex);
+  if (queue.tail - queue.head >= kMaxEvents) return false;
+  queue.ring[queue.tail++ % kMaxEvents] = event;
+  if (queue.signalled == 0) {
+    queue.signalled = 1;
+    signal(process, owner.instance(), queue_index, queue.generation);
+  }
+  return true;
+}
+
+}  // namespace softhca

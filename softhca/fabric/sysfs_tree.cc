@@ -1,0 +1,103 @@
+#include "softhca/fabric/sysfs_tree.h"
+
+#include <endian.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace softhca {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void write_file(const fs::path& path, const std::string& text) {
+  std::ofstream(path) << text << '\n';
+}
+
+std::string hex(uint64_t value, int digits) {
+  char text[17];
+  snprintf(text, sizeof text, "%0*llx", digits, static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string colon_groups(uint64_t value) {
+  std::string digits = hex(value, 16);
+  return digits.substr(0, 4) + ":" + digits.substr(4, 4) + ":" + digits.substr(8, 4) + ":" +
+         digits.substr(12, 4);
+}
+
+// <root>/devices/pci0000:3b/0000:3b:00.0, of the shape that sysfs has.
+fs::path make_pci_function(const fs::path& root, const DeviceConfig& device) {
+  fs::path folder = root / "devices" / ("pci" + device.pci.substr(0, 7)) / device.pci;
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  fs::create_directory_symlink("/sys/bus/pci", folder / "subsystem", ignored);
+  write_file(folder / "class", "0x020700");
+  write_file(folder / "vendor", "0x1af4");
+  write_file(folder / "device", "0x10f7");
+  write_file(folder / "subsystem_vendor", "0x1af4");
+  write_file(folder / "subsystem_device", "0x0001");
+  write_file(folder / "numa_node", std::to_string(device.numa_node));
+  write_file(folder / "max_link_speed", "32.0 GT/s PCIe");
+  write_file(folder / "max_link_width", "16");
+  write_file(folder / "current_link_speed", "32.0 GT/s PCIe");
+  write_file(folder / "current_link_width", "16");
+  return folder;
+}
+
+void make_port(const fs::path& folder, const DeviceConfig& device, uint32_t port) {
+  std::error_code ignored;
+  fs::create_directories(folder / "gids", ignored);
+  fs::create_directories(folder / "gid_attrs" / "types", ignored);
+  fs::create_directories(folder / "pkeys", ignored);
+  write_file(folder / "state", "4: ACTIVE");
+  write_file(folder / "phys_state", "5: LinkUp");
+  write_file(folder / "link_layer", device.ethernet ? "Ethernet" : "InfiniBand");
+  write_file(folder / "rate", std::to_string(device.speed_gbps) + " Gb/sec");
+  write_file(folder / "lid", "0x" + hex(device.ethernet ? 0 : device.lid + port - 1, 1));
+  write_file(folder / "pkeys" / "0", "0xffff");
+  size_t index = 0;
+  for (const GidEntry& entry : device.gid_table(port)) {
+    std::string name = std::to_string(index++);
+    write_file(folder / "gids" / name, colon_groups(be64toh(entry.gid.global.subnet_prefix)) + ":" +
+                                           colon_groups(be64toh(entry.gid.global.interface_id)));
+    // The kernel calls InfiniBand's and RoCE v1's the same.
+    write_file(folder / "gid_attrs" / "types" / name,
+               entry.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+  }
+}
+
+}  // namespace
+
+void make_sysfs_tree(const std::string& root, const DeviceConfig& device) {
+  fs::path folder = fs::path(root) / "class" / "infiniband" / device.name;
+  std::error_code ignored;
+  fs::create_directories(folder, ignored);
+  write_file(folder / "node_guid", colon_groups(device.guid));
+  write_file(folder / "node_type", "1: CA");
+  write_file(folder / "node_desc", device.name);
+  write_file(folder / "fw_ver", "1.0.0");
+  write_file(folder / "hca_type", "softhca");
+  write_file(folder / "board_id", "SOFTHCA0000000001");
+  for (uint32_t port = 1; port <= device.ports; ++port) {
+    make_port(folder / "ports" / std::to_string(port), device, port);
+  }
+  if (device.pci.empty()) return;
+  fs::path real = fs::canonical("/sys/bus/pci/devices/" + device.pci, ignored);
+  if (real.empty()) real = make_pci_function(root, device);
+  fs::create_directory_symlink(real, folder / "device", ignored);
+}
+
+void make_module_tree(const std::string& root, PeermemModule peermem) {
+  std::error_code ignored;
+  auto make_version = [&](const fs::path& folder) {
+    fs::create_directories(root / folder, ignored);
+    write_file(root / folder / "version", "softhca");
+  };
+  fs::create_directories(fs::path(root) / "module", ignored);
+  if (peermem == PeermemModule::kNvidiaPeermem) make_version("module/nvidia_peermem");
+  if (peermem == PeermemModule::kNvPeerMem) make_version("kernel/mm/memory_peers/nv_mem");
+}
+
+}  // namespace softhca

@@ -1,0 +1,193 @@
+#include "softhca/verbs/cq.h"
+
+#include <bit>
+#include <cerrno>
+#include <new>
+
+#include "softhca/verbs/context.h"
+#include "softhca/verbs/qp.h"
+
+namespace softhca {
+
+namespace {
+
+constexpr uint32_t kMaxCqe = 1 << 20;
+
+void notify(Process& process, const Peer& owner, uint32_t cq_index, SharedCq& cq, bool solicited) {
+  if (cq.armed == Armed::kNo || (cq.armed == Armed::kSolicited && !solicited)) return;
+  cq.armed = Armed::kNo;
+  // One event is enough for any number of arms that nobody has looked at yet.
+  if (cq.event_queued != 0) return;
+  cq.event_queued = 1;
+  if (!post_event(process, owner, cq.event_queue, {0, cq_index})) cq.event_queued = 0;
+}
+
+ibv_wc to_wc(const Cqe& entry) {
+  ibv_wc wc = {};
+  wc.wr_id = entry.wr_id;
+  wc.status = static_cast<ibv_wc_status>(entry.status);
+  wc.opcode = static_cast<ibv_wc_opcode>(entry.opcode);
+  wc.byte_len = entry.byte_len;
+  wc.imm_data = entry.imm;
+  wc.qp_num = entry.qp_num;
+  wc.src_qp = entry.src_qp;
+  wc.wc_flags = entry.wc_flags;
+  wc.slid = entry.slid;
+  wc.sl = entry.sl;
+  return wc;
+}
+
+}  // namespace
+
+bool push_completion(Process& process, const Peer& owner, uint32_t cq_index, const Cqe& entry,
+                     bool solicited) {
+  SharedCq& cq = owner.arena().cq(cq_index);
+  SharedLock lock(cq.mutex);
+  uint64_t tail = cq.tail.load(std::memory_order_relaxed);
+  if (tail - cq.head.load(std::memory_order_acquire) >= cq.limit) {
+    if (cq.overrun.exchange(1) == 0) {
+      post_event(process, owner, cq.async_queue, {IBV_EVENT_CQ_ERR, cq_index});
+    }
+    return false;
+  }
+  owner.arena().at<Cqe>(cq.ring)[tail & (cq.entries - 1)] = entry;
+  cq.tail.store(tail + 1, std::memory_order_release);
+  notify(process, owner, cq_index, cq, solicited || entry.status != IBV_WC_SUCCESS);
+  return true;
+}
+
+bool Cq::pop(Cqe* entry) {
+  for (;;) {
+    uint64_t head = shared->head.load(std::memory_order_relaxed);
+    if (head == shared->tail.load(std::memory_order_acquire)) return false;
+    *entry = ring[head & (shared->entries - 1)];
+    shared->head.store(head + 1, std::memory_order_release);
+    if (entry->qp_num == 0) continue;
+    if (Qp* qp = process->qps[qpn_index(entry->qp_num)].load(std::memory_order_acquire)) {
+      qp->polled(*entry);
+    }
+    return true;
+  }
+}
+
+void Cq::forget_qp(uint32_t qp_num) {
+  std::lock_guard poll_lock(poll_mutex);
+  SharedLock lock(shared->mutex);
+  Cqe* entries = process->arena().at<Cqe>(shared->ring);
+  for (uint64_t i = shared->head.load(); i != shared->tail.load(); ++i) {
+    Cqe& entry = entries[i & (shared->entries - 1)];
+    if (entry.qp_num == qp_num) entry.qp_num = 0;
+  }
+}
+
+int poll_cq(ibv_cq* handle, int count, ibv_wc* completions) {
+  Cq& cq = Cq::of(handle);
+  if (cq.shared->head.load(std::memory_order_relaxed) ==
+      cq.shared->tail.load(std::memory_order_acquire)) {
+    return 0;
+  }
+  std::lock_guard lock(cq.poll_mutex);
+  int polled = 0;
+  Cqe entry;
+  while (polled < count && cq.pop(&entry)) completions[polled++] = to_wc(entry);
+  return polled;
+}
+
+int req_notify_cq(ibv_cq* handle, int solicited_only) {
+  Cq& cq = Cq::of(handle);
+  if (cq.ex.channel == nullptr) return EINVAL;
+  SharedLock lock(cq.shared->mutex);
+  // An arm for any completion is not weakened by a later one for solicited ones.
+  if (solicited_only == 0) {
+    cq.shared->armed = Armed::kAny;
+  } else if (cq.shared->armed == Armed::kNo) {
+    cq.shared->armed = Armed::kSolicited;
+  }
+  return 0;
+}
+
+ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
+  Context& context = Context::of(handle);
+  Process& process = *context.process;
+  if (attr.cqe == 0 || attr.cqe > kMaxCqe ||
+      attr.comp_vector >= static_cast<uint32_t>(handle->num_comp_vectors)) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  int index = process.cq_indices.take();
+  uint32_t entries = std::bit_ceil(attr.cqe);
+  SharedCq* shared = index < 0 ? nullptr : &process.arena().cq(static_cast<uint32_t>(index));
+  uint64_t ring = 0;
+  if (shared != nullptr && process.arena().reserve(shared, sizeof *shared)) {
+    ring = process.heap().allocate(uint64_t{entries} * sizeof(Cqe));
+  }
+  Cq* cq = ring == 0 ? nullptr : new (std::nothrow) Cq{};
+  if (cq == nullptr) {
+    process.heap().release(ring, uint64_t{entries} * sizeof(Cqe));
+    if (index >= 0) process.cq_indices.give(static_cast<uint32_t>(index));
+    errno = ENOMEM;
+    return nullptr;
+  }
+  shared->mutex.init();
+  shared->entries = entries;
+  shared->limit = attr.cqe;
+  shared->ring = ring;
+  shared->event_queue = attr.channel == nullptr ? 0 : Channel::of(attr.channel).events->index();
+  shared->async_queue = context.async_events->index();
+  shared->event_queued = 0;
+  shared->armed = Armed::kNo;
+  shared->overrun.store(0);
+  shared->head.store(0);
+  shared->tail.store(0);
+  shared->live.store(1, std::memory_order_release);
+
+  cq->process = &process;
+  cq->shared = shared;
+  cq->ring = process.arena().at<Cqe>(ring);
+  cq->index = static_cast<uint32_t>(index);
+  cq->ex.context = handle;
+  cq->ex.channel = attr.channel;
+  cq->ex.cq_context = attr.cq_context;
+  cq->ex.handle = cq->index;
+  cq->ex.cqe = static_cast<int>(attr.cqe);
+  pthread_mutex_init(&cq->ex.mutex, nullptr);
+  pthread_cond_init(&cq->ex.cond, nullptr);
+  set_cq_readers(&cq->ex);
+  if (attr.channel != nullptr) Channel::of(attr.channel).cqs.fetch_add(1);
+  context.objects.fetch_add(1);
+  process.cqs[cq->index].store(cq, std::memory_order_release);
+  return cq->handle();
+}
+
+int destroy_cq(ibv_cq* handle) {
+  Cq& cq = Cq::of(handle);
+  Process& process = *cq.process;
+  Context& context = Context::of(cq.ex.context);
+  if (process.orphaned()) return 0;
+  if (cq.qps.load() != 0) return EBUSY;
+  process.cqs[cq.index].store(nullptr);
+  cq.shared->live.store(0);
+  if (cq.ex.channel != nullptr) {
+    Channel& channel = Channel::of(cq.ex.channel);
+    channel.events->remove_if([&](const SharedEvent& event) { return event.object == cq.index; });
+    channel.cqs.fetch_sub(1);
+  }
+  context.async_events->remove_if([&](const SharedEvent& event) {
+    return event.type == IBV_EVENT_CQ_ERR && event.object == cq.index;
+  });
+  pthread_mutex_lock(&cq.ex.mutex);
+  while (cq.ex.comp_events_completed != cq.comp_events ||
+         cq.ex.async_events_completed != cq.async_events) {
+    pthread_cond_wait(&cq.ex.cond, &cq.ex.mutex);
+  }
+  pthread_mutex_unlock(&cq.ex.mutex);
+  pthread_mutex_destroy(&cq.ex.mutex);
+  pthread_cond_destroy(&cq.ex.cond);
+  process.heap().release(cq.shared->ring, uint64_t{cq.shared->entries} * sizeof(Cqe));
+  process.cq_indices.give(cq.index);
+  context.objects.fetch_sub(1);
+  delete &cq;
+  return 0;
+}
+
+}  // namespace softhca

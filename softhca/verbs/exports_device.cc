@@ -1,0 +1,292 @@
+// Exported: devices, contexts, queries and asynchronous events.
+#include <endian.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "softhca/fabric/process.h"
+#include "softhca/verbs/context.h"
+#include "softhca/verbs/cq.h"
+#include "softhca/verbs/device.h"
+#include "softhca/verbs/mr.h"
+#include "softhca/verbs/qp.h"
+
+#undef ibv_query_port
+
+namespace softhca {
+
+namespace {
+
+constexpr int kCompletionVectors = 16;
+
+int query_port_op(ibv_context* handle, uint8_t number, ibv_port_attr* attr, size_t bytes) {
+  return query_port(*Context::of(handle).device, number, attr, bytes);
+}
+
+int query_device_ex_op(ibv_context* handle, const ibv_query_device_ex_input*,
+                       ibv_device_attr_ex* attr, size_t bytes) {
+  ibv_device_attr_ex full = {};
+  query_device(*Context::of(handle).device, &full.orig_attr);
+  full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+  full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+  memcpy(attr, &full, std::min(bytes, sizeof full));
+  return 0;
+}
+
+ibv_cq_ex* create_cq_ex_op(ibv_context* handle, ibv_cq_init_attr_ex* attr) {
+  if ((attr->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
+      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  return reinterpret_cast<ibv_cq_ex*>(create_cq(handle, *attr));
+}
+
+ibv_qp* create_qp_ex_op(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
+  return create_qp(handle, attr);
+}
+
+Context* open_context(Device& device) {
+  auto* context = new (std::nothrow) Context{};
+  if (context == nullptr) return nullptr;
+  context->process = device.process;
+  context->device = &device;
+  context->async_events = std::make_unique<EventQueue>(*device.process);
+  if (!context->async_events->valid()) {
+    delete context;
+    return nullptr;
+  }
+  verbs_context& verbs = context->verbs;
+  verbs.sz = sizeof verbs;
+  verbs.query_port = query_port_op;
+  verbs.query_device_ex = query_device_ex_op;
+  verbs.create_cq_ex = create_cq_ex_op;
+  verbs.create_qp_ex = create_qp_ex_op;
+  ibv_context& base = verbs.context;
+  base.device = &device.verbs;
+  base.ops.poll_cq = poll_cq;
+  base.ops.req_notify_cq = req_notify_cq;
+  base.ops.post_send = post_send;
+  base.ops.post_recv = post_recv;
+  base.cmd_fd = -1;
+  base.async_fd = context->async_events->fd();
+  base.num_comp_vectors = kCompletionVectors;
+  pthread_mutex_init(&base.mutex, nullptr);
+  base.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  return context;
+}
+
+// Names the object of an event and counts it; false when the object has gone meanwhile.
+bool describe(Process& process, const SharedEvent& from, ibv_async_event* event) {
+  event->event_type = static_cast<ibv_event_type>(from.type);
+  if (event->event_type == IBV_EVENT_PORT_ACTIVE || event->event_type == IBV_EVENT_PORT_ERR) {
+    event->element.port_num = static_cast<int>(from.object);
+    return true;
+  }
+  if (event->event_type == IBV_EVENT_CQ_ERR) {
+    Cq* cq = process.cqs[from.object].load();
+    if (cq == nullptr) return false;
+    pthread_mutex_lock(&cq->ex.mutex);
+    ++cq->async_events;
+    pthread_mutex_unlock(&cq->ex.mutex);
+    event->element.cq = cq->handle();
+    return true;
+  }
+  Qp* qp = process.qps[from.object].load();
+  if (qp == nullptr) return false;
+  pthread_mutex_lock(&qp->handle()->mutex);
+  ++qp->async_events;
+  pthread_mutex_unlock(&qp->handle()->mutex);
+  event->element.qp = qp->handle();
+  return true;
+}
+
+const GidEntry* find_gid(const std::vector<GidEntry>& table, uint32_t index) {
+  return index < table.size() ? &table[index] : nullptr;
+}
+
+std::vector<GidEntry> gid_table(ibv_context* handle, uint32_t port) {
+  const DeviceConfig& config = *Context::of(handle).device->config;
+  if (port == 0 || port > config.ports) return {};
+  return config.gid_table(port);
+}
+
+ibv_gid_entry describe_gid(const GidEntry& gid, uint32_t port, uint32_t index) {
+  ibv_gid_entry entry = {};
+  entry.gid = gid.gid;
+  entry.gid_index = index;
+  entry.port_num = port;
+  entry.gid_type = gid.type;
+  return entry;
+}
+
+}  // namespace
+
+}  // namespace softhca
+
+extern "C" {
+
+ibv_device** ibv_get_device_list(int* count) {
+  softhca::Process* process = softhca::Process::get();
+  size_t found = process == nullptr ? 0 : softhca::devices_of(*process).size();
+  auto** list = static_cast<ibv_device**>(calloc(found + 1, sizeof(ibv_device*)));
+  if (list == nullptr) return nullptr;
+  for (size_t i = 0; i < found; ++i) list[i] = &softhca::devices_of(*process)[i]->verbs;
+  if (count != nullptr) *count = static_cast<int>(found);
+  return list;
+}
+
+void ibv_free_device_list(ibv_device** list) { free(list); }
+
+const char* ibv_get_device_name(ibv_device* device) { return device->name; }
+
+int ibv_get_device_index(ibv_device* device) {
+  return static_cast<int>(softhca::Device::of(device).index);
+}
+
+__be64 ibv_get_device_guid(ibv_device* device) {
+  return htobe64(softhca::Device::of(device).config->guid);
+}
+
+ibv_context* ibv_open_device(ibv_device* handle) {
+  softhca::Device& device = softhca::Device::of(handle);
+  if (device.process->orphaned()) {
+    errno = EIO;  // a device of the parent process: list them again
+    return nullptr;
+  }
+  softhca::Context* context = softhca::open_context(device);
+  if (context == nullptr) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  device.process->add_context(context);
+  return context->handle();
+}
+
+int ibv_close_device(ibv_context* handle) {
+  softhca::Context& context = softhca::Context::of(handle);
+  if (context.process->orphaned()) return 0;
+  context.process->remove_context(&context);
+  // What the application left open still refers to the context.
+  if (context.objects.load() != 0) return 0;
+  pthread_mutex_destroy(&handle->mutex);
+  delete &context;
+  return 0;
+}
+
+int ibv_query_device(ibv_context* handle, ibv_device_attr* attr) {
+  softhca::query_device(*softhca::Context::of(handle).device, attr);
+  return 0;
+}
+
+// Callers of the exported function have the structure as it was before port_cap_flags2.
+int ibv_query_port(ibv_context* handle, uint8_t port, _compat_ibv_port_attr* attr) {
+  return softhca::query_port(*softhca::Context::of(handle).device, port,
+                             reinterpret_cast<ibv_port_attr*>(attr),
+                             offsetof(ibv_port_attr, port_cap_flags2));
+}
+
+int ibv_query_gid(ibv_context* handle, uint8_t port, int index, ibv_gid* gid) {
+  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
+  const softhca::GidEntry* entry =
+      index < 0 ? nullptr : softhca::find_gid(table, static_cast<uint32_t>(index));
+  if (entry == nullptr) {
+    errno = EINVAL;
+    return -1;
+  }
+  *gid = entry->gid;
+  return 0;
+}
+
+int _ibv_query_gid_ex(ibv_context* handle, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                      uint32_t flags, size_t bytes) {
+  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
+  const softhca::GidEntry* gid = softhca::find_gid(table, index);
+  if (flags != 0 || table.empty()) return EINVAL;
+  if (gid == nullptr) return ENODATA;
+  ibv_gid_entry full = softhca::describe_gid(*gid, port, index);
+  memcpy(entry, &full, std::min(bytes, sizeof full));
+  return 0;
+}
+
+ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t room,
+                             uint32_t flags, size_t bytes) {
+  if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return -EINVAL;
+  auto* out = reinterpret_cast<uint8_t*>(entries);
+  size_t written = 0;
+  for (uint32_t port = 1; port <= softhca::Context::of(handle).device->config->ports; ++port) {
+    uint32_t index = 0;
+    for (const softhca::GidEntry& gid : softhca::gid_table(handle, port)) {
+      if (written == room) return -EINVAL;
+      ibv_gid_entry full = softhca::describe_gid(gid, port, index++);
+      memcpy(out + written++ * bytes, &full, sizeof full);
+    }
+  }
+  return static_cast<ssize_t>(written);
+}
+
+// Not in verbs.h: 0 is "IB/RoCE v1", 1 is "RoCE v2".
+int ibv_query_gid_type(ibv_context* handle, uint8_t port, unsigned index, int* type) {
+  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
+  const softhca::GidEntry* entry = softhca::find_gid(table, index);
+  if (entry == nullptr) {
+    errno = EINVAL;
+    return -1;
+  }
+  *type = entry->type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
+  return 0;
+}
+
+int ibv_query_pkey(ibv_context* handle, uint8_t port, int index, __be16* pkey) {
+  if (port == 0 || port > softhca::Context::of(handle).device->config->ports || index != 0) {
+    errno = EINVAL;
+    return -1;
+  }
+  *pkey = 0xffff;
+  return 0;
+}
+
+int ibv_get_pkey_index(ibv_context*, uint8_t, __be16 pkey) {
+  if ((be16toh(pkey) & 0x7fff) == 0x7fff) return 0;
+  errno = EINVAL;
+  return -1;
+}
+
+int ibv_get_async_event(ibv_context* handle, ibv_async_event* event) {
+  softhca::Context& context = softhca::Context::of(handle);
+  softhca::SharedEvent from;
+  do {
+    if (context.process->orphaned() || !context.async_events->next(&from)) return -1;
+  } while (!softhca::describe(*context.process, from, event));
+  return 0;
+}
+
+void ibv_ack_async_event(ibv_async_event* event) {
+  pthread_mutex_t* mutex = nullptr;
+  pthread_cond_t* cond = nullptr;
+  uint32_t* completed = nullptr;
+  switch (event->event_type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+      return;
+    case IBV_EVENT_CQ_ERR:
+      mutex = &event->element.cq->mutex;
+      cond = &event->element.cq->cond;
+      completed = &event->element.cq->async_events_completed;
+      break;
+    default:
+      mutex = &event->element.qp->mutex;
+      cond = &event->element.qp->cond;
+      completed = &event->element.qp->events_completed;
+  }
+  pthread_mutex_lock(mutex);
+  ++*completed;
+  pthread_cond_signal(cond);
+  pthread_mutex_unlock(mutex);
+}
+
+}  // extern "C"

@@ -1,0 +1,148 @@
+// Exported: protection domains, memory, completion channels, CQs and QPs.
+#include <cerrno>
+#include <cstring>
+
+#include "softhca/fabric/process.h"
+#include "softhca/verbs/context.h"
+#include "softhca/verbs/cq.h"
+#include "softhca/verbs/mr.h"
+#include "softhca/verbs/qp.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+extern "C" {
+
+ibv_pd* ibv_alloc_pd(ibv_context* handle) {
+  softhca::Context& context = softhca::Context::of(handle);
+  auto* pd = new softhca::Pd{};
+  pd->verbs.context = handle;
+  pd->verbs.handle = context.process->domains.fetch_add(1) + 1;
+  context.objects.fetch_add(1);
+  return &pd->verbs;
+}
+
+int ibv_dealloc_pd(ibv_pd* handle) {
+  softhca::Pd& pd = softhca::Pd::of(handle);
+  if (pd.objects.load() != 0) return EBUSY;
+  softhca::Context::of(handle->context).objects.fetch_sub(1);
+  delete &pd;
+  return 0;
+}
+
+ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
+  return softhca::reg_mr(pd, address, length, reinterpret_cast<uintptr_t>(address),
+                         static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* address, size_t length, uint64_t iova, int access) {
+  return softhca::reg_mr(pd, address, length, iova, static_cast<unsigned>(access));
+}
+
+ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
+  return softhca::reg_mr(pd, address, length, iova, access);
+}
+
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+                          int access) {
+  return softhca::reg_dmabuf_mr(pd, offset, length, iova, fd, static_cast<unsigned>(access));
+}
+
+int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, size_t, int) {
+  errno = EOPNOTSUPP;
+  return IBV_REREG_MR_ERR_INPUT;
+}
+
+int ibv_dereg_mr(ibv_mr* mr) { return softhca::dereg_mr(mr); }
+
+ibv_comp_channel* ibv_create_comp_channel(ibv_context* handle) {
+  softhca::Context& context = softhca::Context::of(handle);
+  auto* channel = new softhca::Channel{};
+  channel->events = std::make_unique<softhca::EventQueue>(*context.process);
+  if (!channel->events->valid()) {
+    delete channel;
+    errno = ENOMEM;
+    return nullptr;
+  }
+  channel->verbs.context = handle;
+  channel->verbs.fd = channel->events->fd();
+  context.objects.fetch_add(1);
+  return &channel->verbs;
+}
+
+int ibv_destroy_comp_channel(ibv_comp_channel* handle) {
+  softhca::Channel& channel = softhca::Channel::of(handle);
+  if (channel.cqs.load() != 0) return EBUSY;
+  softhca::Context::of(handle->context).objects.fetch_sub(1);
+  delete &channel;
+  return 0;
+}
+
+ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
+                      int vector) {
+  ibv_cq_init_attr_ex attr = {};
+  attr.cqe = cqe < 0 ? 0 : static_cast<uint32_t>(cqe);
+  attr.cq_context = cq_context;
+  attr.channel = channel;
+  attr.comp_vector = static_cast<uint32_t>(vector);
+  return softhca::create_cq(context, attr);
+}
+
+int ibv_resize_cq(ibv_cq*, int) { return EOPNOTSUPP; }
+
+int ibv_destroy_cq(ibv_cq* cq) { return softhca::destroy_cq(cq); }
+
+int ibv_get_cq_event(ibv_comp_channel* handle, ibv_cq** cq, void** cq_context) {
+  softhca::Channel& channel = softhca::Channel::of(handle);
+  softhca::Process& process = *softhca::Context::of(handle->context).process;
+  softhca::SharedEvent event;
+  for (;;) {
+    if (process.orphaned() || !channel.events->next(&event)) return -1;
+    softhca::Cq* found = process.cqs[event.object].load();
+    if (found == nullptr) continue;
+    {
+      softhca::SharedLock lock(found->shared->mutex);
+      found->shared->event_queued = 0;
+    }
+    pthread_mutex_lock(&found->ex.mutex);
+    ++found->comp_events;
+    pthread_mutex_unlock(&found->ex.mutex);
+    *cq = found->handle();
+    *cq_context = found->ex.cq_context;
+    return 0;
+  }
+}
+
+void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
+  pthread_mutex_lock(&cq->mutex);
+  cq->comp_events_completed += count;
+  pthread_cond_signal(&cq->cond);
+  pthread_mutex_unlock(&cq->mutex);
+}
+
+ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+  ibv_qp_init_attr_ex extended = {};
+  memcpy(&extended, attr, sizeof *attr);
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd;
+  ibv_qp* qp = softhca::create_qp(pd->context, &extended);
+  if (qp != nullptr) attr->cap = extended.cap;
+  return qp;
+}
+
+ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return &softhca::Qp::of(qp).ex; }
+
+int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+  return softhca::modify_qp(qp, attr, mask);
+}
+
+int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr) {
+  return softhca::query_qp(qp, attr, mask, init_attr);
+}
+
+// Bytes of one transfer appear in ascending order, but not one by one.
+int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
+
+int ibv_destroy_qp(ibv_qp* qp) { return softhca::destroy_qp(qp); }
+
+}  // extern "C"

@@ -1,0 +1,117 @@
+// nccl-gdr conformance on the reference plugin: it passes, and each defect is caught by the case that
+// names it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <future>
+#include <nlohmann/json.hpp>
+
+#include "tests/conformance/run_tool.h"
+
+namespace gdr::reference {
+namespace {
+using nlohmann::json;
+using testing::HasSubstr;
+
+TEST(Check, CorrectPlugin_PassesEveryCase) {
+  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr(", 0 failed, 0 skipped"));
+}
+
+TEST(Check, OtherSeeds_PassToo) {
+  for (const char* seed : {"2", "77", "123456789"}) {
+    ToolRun run =
+        run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", "C[23]*", "--seed", seed});
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  }
+}
+
+TEST(Check, List_NamesCasesAndClauses) {
+  ToolRun run = run_tool({"conformance", "--list", "--filter", "C58*"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, HasSubstr("C58-strangers"));
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 1);
+}
+
+TEST(Check, UnusableArguments_EndInTheirExitCodes) {
+  EXPECT_EQ(run_tool({"conformance", "--no-such-option"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"conformance", "--filter", "nothing"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"conformance", "--plugin", "/no/such/file.so"}).exit_code, 3);
+  EXPECT_EQ(run_tool({"conformance", "--root", "no port", "--rank", "0"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"conformance", "--root", "127.0.0.1:7100"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"conformance", "--root", "127.0.0.1:7100", "--rank", "2"}).exit_code, 2);
+}
+
+TEST(Check, TwoMachines_RunTheCasesOfTwoProcesses) {
+  auto machine = [](const char* rank) {
+    return run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", "C1[126]*", "--root",
+                     "127.0.0.1:29411", "--rank", rank});
+  };
+  auto other = std::async(std::launch::async, machine, "1");
+  ToolRun run = machine("0");
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr("2 passed, 0 failed, 0 skipped"));
+  EXPECT_EQ(other.get().out.find("C16-same-process"), std::string::npos);
+}
+
+struct Defect {
+  const char* name;
+  const char* caught_by;
+  const char* seen;  // a part of the report
+};
+
+void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
+
+class EveryDefect : public testing::TestWithParam<Defect> {};
+
+TEST_P(EveryDefect, Check_FailsTheCaseThatNamesIt) {
+  const Defect& defect = GetParam();
+  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", defect.caught_by,
+                          "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
+                         {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  json report = json::parse(run.out);
+  ASSERT_EQ(report["cases"].size(), 1u);
+  EXPECT_EQ(report["cases"][0]["result"], "FAIL");
+  EXPECT_THAT(report["cases"][0]["seen"].get<std::string>(), HasSubstr(defect.seen));
+}
+
+constexpr Defect kDefects[] = {
+    {"not_again", "C02-init-again", "init returned"},
+    {"no_speed", "C03-devices", "speed 0"},
+    {"crashes_on_bad_device", "C04-bad-device", "crash"},
+    {"long_handle", "C10-listen", "past the 128 bytes"},
+    {"blocking_connect", "C11-connect-never-blocks", "connect took"},
+    {"blocking_accept", "C12-accept-never-blocks", "accept took"},
+    {"hangs_in_test", "C16-same-process", "hang: rank 0 was inside test()"},
+    {"leaks_descriptors", "C19-descriptors", "file descriptors"},
+    {"corrupts_large", "C20-sizes", "is wrong"},
+    {"loses_empty", "C20-sizes", "gave up waiting"},
+    {"wrong_size", "C21-larger-buffer", "reported size"},
+    {"writes_past_end", "C21-larger-buffer", "was overwritten"},
+    {"needs_sizes", "C22-null-sizes", "crash"},
+    {"drops_tag", "C24-grouped-tags", ""},
+    {"few_requests", "C30-request-limit", "irecv took only 8"},
+    {"full_is_error", "C30-request-limit", "irecv returned"},
+    {"leaves_request", "C32-request-overwritten", "0x1"},
+    {"early_send_fails", "C33-early-send", "isend returned"},
+    {"takes_any_memory", "C42-bad-memory-type", "regMr took"},
+    {"truncates", "C51-send-too-large", "both ends reported success"},
+    {"ignores_death", "C52-death-before-receive", "still waiting"},
+    {"ignores_death", "C53-death-with-receive-posted", "still waiting"},
+    {"ignores_death", "C54-death-before-send", "still waiting"},
+    {"ignores_death", "C55-death-while-sending", "still waiting"},
+    {"ignores_death", "C56-death-while-connecting", "still waiting"},
+    {"ignores_death", "C57-death-while-accepting", "still waits"},
+    {"trips_over_strangers", "C58-strangers", "accept returned"},
+};
+
+std::string defect_name(const testing::TestParamInfo<Defect>& info) {
+  return std::string(info.param.name) + "_" + std::string(info.param.caught_by).substr(0, 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Reference, EveryDefect, testing::ValuesIn(kDefects), defect_name);
+}  // namespace
+}  // namespace gdr::reference

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Fails on words that docs/glossary.md retired: in code, comments, strings, documents and file names.
+
+usage: check_words.py [PATH...]    files or folders of the checkout; default: all of it
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+# Pattern of the retired word, what to write instead. Matched without regard to case, after names such
+# as IsToldOf and stand_in have been split into words.
+_RETIRED = {
+    r"stand[- ]?ins?": "bounce buffer",
+    r"strangers?": "unauthenticated peer",
+    r"mend(s|ed|ing)?": "fix",
+    r"(un)?told|untold|tells?": "logged, reported, signalled, known",
+    r"said": "logged, reported",
+    r"refusals?": "registration failure",
+    r"circumstances": "system facts",
+    r"complaints?|complain(s|ed|ing)?": "diagnostic",
+    r"remarks?": "info",
+    r"(memory|registration) ways?": "registration path",
+    r"laps?": "generation",
+    r"(is|are|be|as) no rails?|not a rail": "excluded",
+    r"(stands?|stood|standing) still": "deadlock, stall",
+    r"nobody knows|nowhere": "unknown, without",
+    r"flown|flies|fl(y|ying)|in flight as|flights?": "transfer in progress (software HCA)",
+    r"bounced?(?! buffer)|bounces": "staged copy, bounce buffer",
+    r"seats?": "CPU affinity",
+    r"house|household": "tree, project",
+    r"thrice|hither|thither|albeit": "plain modern English",
+}
+
+# What these words mean in their own right, or quotes of other programs; matched first and skipped.
+_ALLOWED = r"in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
+
+_SKIPPED = {"LICENSE", "docs/glossary.md", "tests/lint/check_words.py"}
+_SKIPPED_SUFFIXES = {".xml", ".svg", ".png"}
+
+_PATTERN = re.compile(
+    rf"(?P<allowed>\b(?:{_ALLOWED})\b)|\b(?P<word>" + "|".join(_RETIRED) + r")\b", re.IGNORECASE)
+
+
+def _words(text):
+    """The text with names split: camel case and underscores become spaces of the same width."""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "\0", text)
+    return re.sub(r"[\0_]", " ", text)
+
+
+def _advice(word):
+    return next(say for pattern, say in _RETIRED.items() if re.fullmatch(pattern, word, re.IGNORECASE))
+
+
+def findings(name, text):
+    """Lines "name:line: 'word': write ..." for each retired word in a file of that name."""
+    found = []
+    lines = [("name", name)] + list(enumerate(text.split("\n"), 1))
+    for number, line in lines:
+        for match in _PATTERN.finditer(_words(line)):
+            word = match["word"]
+            if word is not None:
+                found.append(f"{name}:{number}: '{word}': write {_advice(word)}")
+    return found
+
+
+def _tracked(paths):
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
+        cwd=_ROOT, check=True, capture_output=True, text=True).stdout
+    return [name for name in listed.split("\0") if name and (_ROOT / name).is_file()]
+
+
+def main(paths):
+    found = []
+    files = 0
+    for name in _tracked(paths or ["."]):
+        if name in _SKIPPED or Path(name).suffix in _SKIPPED_SUFFIXES:
+            continue
+        files += 1
+        found += findings(name, (_ROOT / name).read_text(encoding="utf-8", errors="replace"))
+    print("\n".join(found + [f"{len(found)} retired words in {files} files"]))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,50 @@
+#include "base/finding.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace gdr {
+namespace {
+
+std::vector<std::pair<log::Level, std::string>>& logged() {
+  static std::vector<std::pair<log::Level, std::string>> lines;
+  return lines;
+}
+
+void record(log::Level level, unsigned long, const char*, int, const char* text) {
+  logged().emplace_back(level, text);
+}
+
+TEST(FindingTest, ToString_AllParts_NamesSubjectAndFix) {
+  Finding finding{Severity::kWarning, "mlx5_0:1", "the GID at index 5 is empty",
+                  "set NCCL_IB_GID_INDEX=3"};
+  EXPECT_EQ(to_string(finding),
+            "mlx5_0:1: the GID at index 5 is empty. Fix: set NCCL_IB_GID_INDEX=3");
+}
+
+TEST(FindingTest, ToString_EmptyParts_AreLeftOut) {
+  EXPECT_EQ(to_string(Finding{Severity::kInfo, "", "read from sysfs", ""}), "read from sysfs");
+}
+
+TEST(FindingTest, LogFindings_EachSeverity_HasItsLevel) {
+  logged().clear();
+  log::set_sink(record);
+  log_findings({{Severity::kInfo, "", "one", ""},
+                {Severity::kWarning, "", "two", ""},
+                {Severity::kError, "", "three", ""}},
+               log::kInit);
+  log::set_sink(nullptr);
+  ASSERT_EQ(logged().size(), 3u);
+  EXPECT_EQ(logged()[0].first, log::Level::kInfo);
+  EXPECT_NE(logged()[0].second.find("one"), std::string::npos);
+  EXPECT_EQ(logged()[1].first, log::Level::kWarn);
+  EXPECT_EQ(logged()[2].first, log::Level::kWarn);
+}
+
+}  // namespace
+}  // namespace gdr

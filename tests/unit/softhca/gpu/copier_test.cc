@@ -1,0 +1,304 @@
+// Also run with FAKE_CUDA_STREAM_MEMOPS=0, where events tell completion.
+#include "softhca/gpu/copier.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tests/fakes/cuda/fake_driver.h"
+
+namespace softhca {
+namespace {
+
+using fake_cuda::DeviceBuffer;
+
+constexpr size_t kBytes = size_t{1} << 20;
+
+class CopierTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(driver_.api.init(0), gdr::cuda::kSuccess);
+    copier_ = GpuCopier::get();
+    ASSERT_NE(copier_, nullptr);
+    ASSERT_TRUE(copier_->prepare(0));
+    ASSERT_TRUE(copier_->prepare(1));
+  }
+  void TearDown() override {
+    driver_.hooks.set_kernel_running(0);
+    driver_.hooks.set_copies_held(0);
+    driver_.hooks.set_capturing(0);
+  }
+
+  GpuTicket copy(uint32_t lane, void* dst, const void* src, size_t bytes) {
+    gdr::Result<GpuTicket> ticket = copier_->copy(lane, dst, src, bytes);
+    EXPECT_TRUE(ticket) << ticket.error().text;
+    return ticket.value_or(GpuTicket{lane, 0});
+  }
+  void wait(GpuTicket ticket) {
+    while (!copier_->done(ticket)) std::this_thread::yield();
+  }
+
+  const fake_cuda::Driver& driver_ = fake_cuda::Driver::load();
+  GpuCopier* copier_ = nullptr;
+};
+
+std::vector<char> pattern(char first, size_t bytes = kBytes) {
+  std::vector<char> data(bytes);
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(first + i * 7 + i / 251);
+  return data;
+}
+
+// Page-locked for the life of the object.
+class PinnedBuffer {
+ public:
+  PinnedBuffer(GpuCopier* copier, std::vector<char> data)
+      : copier_(copier), data_(std::move(data)) {
+    EXPECT_TRUE(copier_->pin_host(data_.data(), data_.size()));
+  }
+  ~PinnedBuffer() { copier_->unpin_host(data_.data()); }
+  PinnedBuffer(const PinnedBuffer&) = delete;
+  PinnedBuffer& operator=(const PinnedBuffer&) = delete;
+  char* get() { return data_.data(); }
+
+ private:
+  GpuCopier* copier_;
+  std::vector<char> data_;
+};
+
+TEST_F(CopierTest, Prepare_DriverWithAndWithoutStreamWrites_ChoosesCompletion) {
+  const char* memops = std::getenv("FAKE_CUDA_STREAM_MEMOPS");
+  bool refused = memops != nullptr && std::string_view(memops) == "0";
+  GpuCompletion expected = refused ? GpuCompletion::kEvent : GpuCompletion::kStreamWrite;
+  EXPECT_EQ(copier_->completion(0), expected);
+  EXPECT_EQ(copier_->completion(1), expected);
+}
+
+TEST_F(CopierTest, Prepare_TwoDevices_ReachEachOther) {
+  EXPECT_TRUE(driver_.hooks.peer_enabled(0, 1));
+  EXPECT_TRUE(driver_.hooks.peer_enabled(1, 0));
+}
+
+TEST_F(CopierTest, Prepare_NoSuchDevice_NamesIt) {
+  gdr::Status beyond = copier_->prepare(2);
+  ASSERT_FALSE(beyond);
+  EXPECT_NE(beyond.error().text.find("CUDA_ERROR_INVALID_DEVICE"), std::string::npos);
+  EXPECT_FALSE(copier_->prepare(-1));
+  EXPECT_FALSE(copier_->prepare(GpuCopier::kMaxDevices));
+}
+
+TEST_F(CopierTest, DeviceOf_HostDeviceAndStraddlingRanges_TellsTheOwner) {
+  DeviceBuffer zero(driver_, 0, kBytes);
+  DeviceBuffer one(driver_, 1, kBytes);
+  int host = 0;
+  EXPECT_EQ(copier_->device_of(zero.get(), kBytes), 0);
+  EXPECT_EQ(copier_->device_of(one.get() + 5, 1), 1);
+  EXPECT_EQ(copier_->device_of(&host, sizeof(host)), -1);
+  EXPECT_EQ(copier_->device_of(zero.get(), kBytes + 1), -1);
+  EXPECT_EQ(copier_->device_of(zero.get(), 0), 0);
+}
+
+TEST_F(CopierTest, DeviceOf_PageLockedHostMemory_IsNoDevice) {
+  PinnedBuffer host(copier_, pattern(1));
+  EXPECT_EQ(copier_->device_of(host.get(), kBytes), -1);
+}
+
+TEST_F(CopierTest, Copy_HostToDeviceAndBack_CarriesTheBytes) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  PinnedBuffer from(copier_, pattern(3));
+  PinnedBuffer to(copier_, std::vector<char>(kBytes));
+  uint32_t lane = copier_->lane(0, 2);
+  copy(lane, gpu.get(), from.get(), kBytes);
+  wait(copy(lane, to.get(), gpu.get(), kBytes));
+  EXPECT_EQ(std::memcmp(to.get(), from.get(), kBytes), 0);
+}
+
+TEST_F(CopierTest, Copy_PageableHostMemory_CarriesTheBytes) {
+  DeviceBuffer gpu(driver_, 1, kBytes);
+  std::vector<char> from = pattern(4);
+  std::vector<char> to(kBytes);
+  uint32_t lane = copier_->lane(1, 0);
+  copy(lane, gpu.get(), from.data(), kBytes);
+  wait(copy(lane, to.data(), gpu.get(), kBytes));
+  EXPECT_EQ(from, to);
+}
+
+TEST_F(CopierTest, Copy_BetweenDevices_CarriesTheBytes) {
+  DeviceBuffer zero(driver_, 0, kBytes);
+  DeviceBuffer one(driver_, 1, kBytes);
+  std::vector<char> data = pattern(9);
+  std::memcpy(zero.view(), data.data(), kBytes);
+  wait(copy(copier_->lane(0, 0), one.get() + 3, zero.get() + 3, kBytes - 3));
+  EXPECT_EQ(std::memcmp(one.view() + 3, data.data() + 3, kBytes - 3), 0);
+}
+
+TEST_F(CopierTest, Copy_HeldByTheGpu_IsNotDoneUntilItRan) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  DeviceBuffer elsewhere(driver_, 0, 8);
+  PinnedBuffer from(copier_, pattern(5));
+  driver_.hooks.set_copies_held(1);
+  GpuTicket first = copy(copier_->lane(0, 1), gpu.get(), from.get(), kBytes);
+  GpuTicket other = copy(copier_->lane(0, 2), elsewhere.get(), from.get(), 8);
+  EXPECT_FALSE(copier_->done(first));
+  EXPECT_FALSE(copier_->done(other));
+  EXPECT_FALSE(copier_->failure(first.lane));
+  driver_.hooks.set_copies_held(0);
+  wait(first);
+  wait(other);
+  EXPECT_EQ(std::memcmp(gpu.view(), from.get(), kBytes), 0);
+}
+
+TEST_F(CopierTest, Copy_ManyOverTheSameBytes_LandInOrder) {
+  DeviceBuffer gpu(driver_, 0, sizeof(uint64_t));
+  constexpr uint64_t kCopies = 1000;  // several times round the ring of events
+  std::vector<char> room(kCopies * sizeof(uint64_t));
+  PinnedBuffer values(copier_, std::move(room));
+  auto* words = reinterpret_cast<uint64_t*>(values.get());
+  std::iota(words, words + kCopies, 0);
+  uint32_t lane = copier_->lane(0, 3);
+  driver_.hooks.set_copies_held(1);
+  std::vector<GpuTicket> tickets;
+  for (uint64_t i = 0; i < kCopies; ++i) {
+    tickets.push_back(copy(lane, gpu.get(), words + i, sizeof(uint64_t)));
+  }
+  EXPECT_FALSE(copier_->done(tickets.front()));
+  driver_.hooks.set_copies_held(0);
+  wait(tickets.back());
+  for (const GpuTicket& ticket : tickets) EXPECT_TRUE(copier_->done(ticket));
+  EXPECT_EQ(*reinterpret_cast<uint64_t*>(gpu.view()), kCopies - 1);
+}
+
+TEST_F(CopierTest, Copy_AnySize_CostsTwoStreamOperations) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  PinnedBuffer from(copier_, pattern(6));
+  unsigned long before = driver_.hooks.stream_operations();
+  GpuTicket ticket = copy(copier_->lane(0, 0), gpu.get(), from.get(), kBytes);
+  EXPECT_EQ(driver_.hooks.stream_operations() - before, 2u);
+  wait(ticket);
+}
+
+TEST_F(CopierTest, Copy_OfNothing_CompletesAfterEarlierCopies) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  PinnedBuffer from(copier_, pattern(7));
+  driver_.hooks.set_copies_held(1);
+  uint32_t lane = copier_->lane(0, 4);
+  GpuTicket copied = copy(lane, gpu.get(), from.get(), 64);
+  GpuTicket nothing = copy(lane, nullptr, nullptr, 0);
+  EXPECT_FALSE(copier_->done(nothing));
+  driver_.hooks.set_copies_held(0);
+  wait(nothing);
+  EXPECT_TRUE(copier_->done(copied));
+}
+
+TEST_F(CopierTest, Copy_KernelSpinning_CompletesAllTheSame) {
+  DeviceBuffer zero(driver_, 0, kBytes);
+  DeviceBuffer one(driver_, 1, kBytes);
+  PinnedBuffer from(copier_, pattern(8));
+  driver_.hooks.set_kernel_running(1);
+  EXPECT_TRUE(copier_->prepare(0));
+  GpuTicket in = copy(copier_->lane(0, 0), zero.get(), from.get(), kBytes);
+  wait(in);
+  wait(copy(copier_->lane(1, 5), one.get(), zero.get(), kBytes));
+  EXPECT_FALSE(copier_->failure(in.lane));
+  driver_.hooks.set_kernel_running(0);
+  EXPECT_EQ(std::memcmp(one.view(), from.get(), kBytes), 0);
+}
+
+TEST_F(CopierTest, Calls_OtherThreadCapturesAGraph_AreAllowed) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  driver_.hooks.set_capturing(1);
+  PinnedBuffer from(copier_, pattern(2));
+  EXPECT_EQ(copier_->device_of(gpu.get(), kBytes), 0);
+  GpuTicket ticket = copy(copier_->lane(0, 0), gpu.get(), from.get(), kBytes);
+  wait(ticket);
+  EXPECT_FALSE(copier_->failure(ticket.lane));
+  int mode = gdr::cuda::kCaptureModeRelaxed;
+  driver_.api.thread_exchange_stream_capture_mode(&mode);
+  EXPECT_EQ(mode, gdr::cuda::kCaptureModeGlobal) << "the thread's own mode is put back";
+  driver_.api.thread_exchange_stream_capture_mode(&mode);
+  driver_.hooks.set_capturing(0);
+}
+
+TEST_F(CopierTest, Copy_ThreadInOtherContext_FindsItAgain) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  PinnedBuffer from(copier_, pattern(2));
+  ASSERT_TRUE(copier_->adopt_thread(1));
+  gdr::cuda::Context before = nullptr;
+  driver_.api.ctx_get_current(&before);
+  ASSERT_NE(before, nullptr);
+  wait(copy(copier_->lane(0, 0), gpu.get(), from.get(), kBytes));
+  gdr::cuda::Context after = nullptr;
+  driver_.api.ctx_get_current(&after);
+  EXPECT_EQ(before, after);
+  driver_.api.ctx_set_current(nullptr);
+}
+
+TEST_F(CopierTest, Copy_RefusedByTheDriver_HarmsNoOtherCopy) {
+  DeviceBuffer gpu(driver_, 0, kBytes);
+  PinnedBuffer from(copier_, pattern(2));
+  uint32_t lane = copier_->lane(0, 6);
+  gdr::Result<GpuTicket> refused = copier_->copy(lane, nullptr, from.get(), 8);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text.find("CUDA_ERROR_INVALID_VALUE"), std::string::npos);
+  EXPECT_FALSE(copier_->failure(lane));
+  wait(copy(lane, gpu.get(), from.get(), 8));
+}
+
+TEST_F(CopierTest, Copy_LaneOfUnpreparedDevice_Fails) {
+  char bytes[8] = {};
+  uint32_t lane = copier_->lane(5, 0);
+  EXPECT_FALSE(copier_->copy(lane, bytes, bytes, 1));
+  EXPECT_FALSE(copier_->done(GpuTicket{lane, 1}));
+  EXPECT_TRUE(copier_->failure(lane));
+  EXPECT_FALSE(copier_->adopt_thread(5));
+}
+
+TEST_F(CopierTest, Lane_HintsOfTwoDevices_AreSpread) {
+  std::set<uint32_t> lanes;
+  for (uint32_t hint = 0; hint < GpuCopier::kLanesPerDevice; ++hint) {
+    lanes.insert(copier_->lane(0, hint));
+    lanes.insert(copier_->lane(1, hint));
+  }
+  EXPECT_EQ(lanes.size(), 2 * GpuCopier::kLanesPerDevice);
+  EXPECT_EQ(copier_->lane(1, 3), copier_->lane(1, 3 + GpuCopier::kLanesPerDevice));
+}
+
+TEST_F(CopierTest, Pin_MemoryLockedByTheApplication_StaysLocked) {
+  std::vector<char> host(kBytes);
+  ASSERT_TRUE(copier_->adopt_thread(0));
+  ASSERT_EQ(driver_.api.mem_host_register(host.data(), kBytes, 0), gdr::cuda::kSuccess);
+  EXPECT_TRUE(copier_->pin_host(host.data(), kBytes));
+  copier_->unpin_host(host.data());
+  EXPECT_EQ(driver_.api.mem_host_unregister(host.data()), gdr::cuda::kSuccess);
+  driver_.api.ctx_set_current(nullptr);
+}
+
+TEST_F(CopierTest, Copy_ThreadsShareLanes_EveryTicketCompletes) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 200;
+  DeviceBuffer gpu(driver_, 0, kThreads * kBytes);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t, &gpu] {
+      PinnedBuffer host(copier_, pattern(static_cast<char>(t), 4096));
+      PinnedBuffer back(copier_, std::vector<char>(4096));
+      char* own = gpu.get() + static_cast<size_t>(t) * kBytes;
+      uint32_t lane = copier_->lane(0, static_cast<uint32_t>(t) % 2);
+      for (int i = 0; i < kRounds; ++i) {
+        host.get()[0] = static_cast<char>(i);
+        copy(lane, own, host.get(), 4096);
+        wait(copy(lane, back.get(), own, 4096));
+        ASSERT_EQ(std::memcmp(back.get(), host.get(), 4096), 0);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace softhca

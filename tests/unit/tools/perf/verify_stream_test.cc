@@ -1,0 +1,92 @@
+// Verified receives from a table that stands for a GPU whose received data shows only after iflush.
+#include <gtest/gtest.h>
+
+#include "tests/fakes/cuda/fake_driver.h"
+#include "tools/common/pattern.h"
+#include "tools/perf/bandwidth.h"
+#include "tools/perf/rank_memory.h"
+#include "tools/ranks/rank_group.h"
+
+namespace gdr::tools {
+namespace {
+constexpr uint64_t kSeed = 7;
+constexpr uint64_t kStream = 2;
+constexpr StreamShape kShape{10000, 6, 2, 2};
+constexpr int kPollsPerFlush = 3;
+
+size_t g_received = 0;
+size_t g_flushed = 0;
+int g_polls_left = 0;  // of the flush that is under way
+char g_receive_tag, g_flush_tag;
+
+void deliver(void* data, size_t message) {
+  char* view = static_cast<char*>(
+      fake_cuda::Driver::load().hooks.view(reinterpret_cast<unsigned long long>(data)));
+  Pattern(kSeed, kStream, message).fill(view == nullptr ? data : view, kShape.bytes);
+}
+
+abi::ncclNet_v8_t late_table() {
+  abi::ncclNet_v8_t net{};
+  net.irecv = [](void*, int, void** data, int*, int*, void**, void** request) {
+    *request = &g_receive_tag;
+    bool on_host = fake_cuda::Driver::load().hooks.view(
+                       reinterpret_cast<unsigned long long>(data[0])) == nullptr;
+    if (on_host) deliver(data[0], g_received);
+    ++g_received;
+    return abi::ncclSuccess;
+  };
+  net.iflush = [](void*, int, void** data, int*, void**, void** request) {
+    deliver(data[0], g_flushed++);
+    *request = &g_flush_tag;
+    g_polls_left = kPollsPerFlush;
+    return abi::ncclSuccess;
+  };
+  net.test = [](void* request, int* done, int* sizes) {
+    *done = request == &g_receive_tag || --g_polls_left == 0 ? 1 : 0;
+    if (sizes != nullptr) *sizes = static_cast<int>(kShape.bytes);
+    return abi::ncclSuccess;
+  };
+  return net;
+}
+
+// In a process of its own; its exit code.
+int receive(const MemoryPlace& place, const abi::ncclNet_v8_t& net, size_t flushes) {
+  auto spec = group_of(1, "", -1);
+  auto outcomes = run_group(*spec, [&](Rank& rank) {
+    fake_cuda::Driver::load();
+    auto memory = RankMemory::open(place, 0);
+    if (!memory) return 10;
+    auto buffer = memory->allocate(kShape.stride() * kShape.slots);
+    if (!buffer) return 11;
+    Endpoint end{&net, nullptr, nullptr, buffer->data(), false, memory->gpu()};
+    auto wrong = verify_stream(end, kShape, rank, kSeed, kStream);
+    if (!wrong) return 12;
+    if (*wrong != 0) return 13;
+    return g_flushed == flushes && g_polls_left == 0 ? 0 : 14;
+  });
+  return outcomes ? (*outcomes)[0].exit_code : -1;
+}
+
+TEST(VerifyStream, CudaReceive_IsFlushedAndWaitedForBeforeReading) {
+  EXPECT_EQ(receive({true, 1}, late_table(), kShape.messages), 0);
+}
+
+TEST(VerifyStream, HostReceive_IsNotFlushed) { EXPECT_EQ(receive({}, late_table(), 0), 0); }
+
+TEST(VerifyStream, FailedFlush_IsAnError) {
+  abi::ncclNet_v8_t net = late_table();
+  net.iflush = [](void*, int, void**, int*, void**, void**) { return abi::ncclSystemError; };
+  EXPECT_EQ(receive({true, 0}, net, 0), 12);
+}
+
+TEST(VerifyStream, PluginWithoutFlushes_IsReadAtOnce) {
+  abi::ncclNet_v8_t net = late_table();
+  net.iflush = [](void*, int, void** data, int*, void**, void** request) {
+    deliver(data[0], g_flushed++);
+    *request = nullptr;
+    return abi::ncclSuccess;
+  };
+  EXPECT_EQ(receive({true, 0}, net, kShape.messages), 0);
+}
+}  // namespace
+}  // namespace gdr::tools

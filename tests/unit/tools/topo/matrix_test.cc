@@ -1,0 +1,177 @@
+#include <gmock/gmock.h>
+
+#include <sstream>
+#include <vector>
+
+#include "tests/unit/topology/machines.h"
+#include "tools/topo/expected_share.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/text.h"
+
+namespace gdr::topology {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// The n-th line whose first word this is, as words.
+std::vector<std::string> words_of(const std::string& text, const std::string& first, int n = 0) {
+  for (const std::string& line : lines_of(text)) {
+    std::istringstream in(line);
+    std::vector<std::string> words;
+    for (std::string word; in >> word;) words.push_back(word);
+    if (!words.empty() && words[0] == first && n-- == 0) return words;
+  }
+  return {};
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> all;
+  for (std::string word; in >> word;) all.push_back(word);
+  return all;
+}
+
+TEST(Matrix, TwoSockets_RowsAreThoseOfNvidiaSmi) {
+  std::string text = matrix_text(scene_of(two_sockets_with_switches()).view());
+  EXPECT_EQ(words(lines_of(text)[0]),
+            words("GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7 NIC0 NIC1 NIC2 NIC3 NIC4 "
+                  "CPU Affinity NUMA Affinity"));
+  EXPECT_EQ(words_of(text, "GPU0", 1),
+            words("GPU0 X PIX NODE NODE SYS SYS SYS SYS PIX NODE SYS SYS PHB 0-15,48-63 0"));
+  EXPECT_EQ(words_of(text, "NIC2"),
+            words("NIC2 SYS SYS SYS SYS PIX PIX NODE NODE SYS SYS X NODE SYS"));
+}
+
+TEST(Matrix, AnyMachine_ColumnsLineUpWithoutTabs) {
+  std::string text = matrix_text(scene_of(flat(12, 2)).view());
+  std::vector<std::string> lines = lines_of(text);
+  size_t column = lines[0].find("NIC1");
+  for (int row = 1; row <= 14; ++row) {
+    EXPECT_EQ(lines[row][column - 1], ' ') << lines[row];
+    EXPECT_NE(lines[row][column], ' ') << lines[row];
+  }
+  EXPECT_THAT(text, Not(HasSubstr("\t")));
+}
+
+TEST(Matrix, NvlinkToSwitches_CountsLinks) {
+  std::string text = matrix_text(scene_of(with_nvlink()).view());
+  EXPECT_EQ(words_of(text, "GPU0", 1)[2], "NV18");
+  EXPECT_THAT(text, HasSubstr("NV#"));
+}
+
+TEST(Matrix, NvlinkBetweenTwoGpus_CountsTheirLinksOnly) {
+  Machine machine = flat(3, 0);
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 4},
+                             NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 2}};
+  Scene scene = scene_of(machine);
+  EXPECT_EQ(gpu_gpu_text(scene.view(), 0, 1), "NV4");
+  EXPECT_EQ(gpu_gpu_text(scene.view(), 2, 0), "NV2");
+}
+
+TEST(Matrix, CpusNotKnown_AreNotAvailable) {
+  EXPECT_EQ(words_of(matrix_text(scene_of(flat(1, 1)).view()), "GPU0", 1),
+            words("GPU0 X PHB N/A 0"));
+}
+
+TEST(Matrix, Legend_ExplainsWordsInUseOnly) {
+  std::string text = matrix_text(scene_of(flat(1, 1)).view());
+  EXPECT_THAT(text, HasSubstr("PHB"));
+  EXPECT_THAT(text, Not(HasSubstr("PXB  =")));
+  EXPECT_THAT(text, HasSubstr("\nNIC Legend:\n\n  NIC0: mlx5_0\n"));
+}
+
+TEST(Matrix, Rails_NameWhatServesWhom) {
+  std::string text = matrix_text(scene_of(two_sockets_with_switches()).view());
+  EXPECT_EQ(words_of(text.substr(text.find("\nRails\n")), "2"),
+            words("2 mlx5_2:1 0000:54:00.0 1 400 Gb/s active GPU4, GPU5"));
+}
+
+TEST(Matrix, PortThatIsDown_IsARailWithoutGpus) {
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[0].ports[0].state = Port::State::kDown;
+  std::string text = matrix_text(scene_of(machine).view());
+  EXPECT_THAT(text.substr(text.find("\nRails\n")), HasSubstr("none: the port is down"));
+}
+
+TEST(Matrix, NotRails_HaveTheirReason) {
+  Scene scene = scene_of(two_sockets_with_switches());
+  std::string text = matrix_text(scene.view());
+  std::string section = text.substr(text.find("\nNot rails\n"));
+  ASSERT_EQ(scene.plan.others.size(), 2u);
+  EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.others[0].reason));
+  EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.others[1].reason));
+}
+
+TEST(Matrix, Gpus_HaveShareAndVerdict) {
+  GdrPolicy policy;
+  policy.level = PathClass::kPix;
+  std::string text = matrix_text(scene_of(lopsided(), policy).view());
+  std::string section = text.substr(text.find("\nGPUs\n"));
+  EXPECT_THAT(section, HasSubstr("PXB   -"));
+  EXPECT_THAT(section, HasSubstr("SYS   30-50 %"));
+  EXPECT_THAT(section, HasSubstr("no: SYS is beyond NCCL_NET_GDR_LEVEL=PIX"));
+  EXPECT_THAT(section, HasSubstr("no: likewise"));
+  EXPECT_THAT(section, Not(HasSubstr("yes: likewise")));
+  EXPECT_THAT(section, HasSubstr(kExpectedShareNote));
+}
+
+TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
+  GdrPolicy policy;
+  policy.read = 0;
+  std::string text = matrix_text(scene_of(two_sockets_with_switches(), policy).view());
+  EXPECT_THAT(text, HasSubstr("yes: PIX"));
+  EXPECT_THAT(text, HasSubstr("no: NCCL_NET_GDR_READ=0"));
+}
+
+TEST(Matrix, GpuWithoutRail_SaysSo) {
+  std::string text = matrix_text(scene_of(flat(1, 0)).view());
+  EXPECT_THAT(text, HasSubstr("Rails: none"));
+  EXPECT_THAT(text, HasSubstr("no: it has no rail"));
+}
+
+TEST(Matrix, EmptyMachine_IsText) {
+  EXPECT_THAT(matrix_text(scene_of(Machine{}).view()), HasSubstr("GPUs: none"));
+}
+
+TEST(Matrix, NameWithControlCharacters_CannotSteerTheTerminal) {
+  Machine machine = flat(1, 1);
+  machine.hcas[0].name = "\x1b[31mred\n\xff";
+  std::string text = matrix_text(scene_of(machine).view());
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(text, Not(HasSubstr("\xff")));
+}
+
+TEST(CpuList, Mask_IsRanges) {
+  EXPECT_EQ(cpu_list("0000ffff,ffffffff,00000000,0000ffff,ffffffff"), "0-47,96-143");
+  EXPECT_EQ(cpu_list("1"), "0");
+  EXPECT_EQ(cpu_list("00000000,80000005"), "0,2,31");
+  EXPECT_EQ(cpu_list("00000001,80000000"), "31-32");
+}
+
+TEST(CpuList, NoMask_IsNotAvailable) {
+  for (const char* mask : {"", "00000000", ",", "xyz", "ffffffff,", "1ffffffff"}) {
+    EXPECT_EQ(cpu_list(mask), "N/A") << mask;
+  }
+}
+
+TEST(CleanText, Text_IsKeptAndWhatIsNoneReplaced) {
+  EXPECT_EQ(clean_text("mlx5_0 \u00fc\u20ac\U0001f600"), "mlx5_0 \u00fc\u20ac\U0001f600");
+  EXPECT_EQ(clean_text("a\nb\x7f"), "a\ufffdb\ufffd");
+  EXPECT_EQ(clean_text("\xc3"), "\ufffd");                      // cut short
+  EXPECT_EQ(clean_text("\xc0\xaf"), "\ufffd\ufffd");            // overlong
+  EXPECT_EQ(clean_text("\xed\xa0\x80"), "\ufffd\ufffd\ufffd");  // surrogate
+  EXPECT_EQ(clean_text("\xf4\x90\x80\x80"), "\ufffd\ufffd\ufffd\ufffd");
+  EXPECT_EQ(clean_text("\xef\xbf\xbf"), "\ufffd");  // not in XML
+  EXPECT_EQ(clean_text("\xc2\x85"), "\ufffd");      // C1 control
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,106 @@
+#include "topology/live/read_machine.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/sources/made_sysfs.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class ReadMachine : public topology::MadeSysfs {
+ protected:
+  // A GPU below root port and switch, if `below_switch`, else on the root bus.
+  void gpu(const std::string& bdf, bool below_switch) {
+    std::string above =
+        below_switch ? "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/" : "pci0000:00/";
+    std::filesystem::path function = device(above + bdf, "pci");
+    write(function / "class", "0x030200\n");
+    write(function / "vendor", "0x10de\n");
+    write(function / "numa_node", "0\n");
+    link("bus/pci/devices/" + bdf, function);
+  }
+  std::string file(const std::string& gpus) {
+    write("topology.xml",
+          "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"ffff:ff:01.0\" "
+          "class=\"0x060400\">" +
+              gpus + "</pci></cpu></system>");
+    return absolute("topology.xml");
+  }
+  topology::Machine read(const std::string& topology_file) {
+    config::Options options;
+    options.topology_file = topology_file;
+    return read_machine(options, &notes_, MachineSources{absolute("default.xml"), root_});
+  }
+
+  Notes notes_;
+};
+
+constexpr char kPci[] = "<pci busid=\"%s\" class=\"0x030200\" vendor=\"0x10de\"/>";
+
+std::string pci(const char* busid) {
+  char text[128];
+  std::snprintf(text, sizeof(text), kPci, busid);
+  return text;
+}
+
+TEST_F(ReadMachine, NoFile_IsTheMachineItself) {
+  gpu("0000:03:00.0", true);
+  topology::Machine machine = read("");
+  ASSERT_EQ(machine.gpus.size(), 1u);
+  EXPECT_EQ(machine.switches.size(), 1u);
+  EXPECT_THAT(notes_.warnings, IsEmpty());
+}
+
+TEST_F(ReadMachine, File_SaysWhereGpusAre) {
+  gpu("0000:00:06.0", false);
+  topology::Machine machine = read(file(pci("0000:00:06.0")));
+  ASSERT_EQ(machine.gpus.size(), 1u);
+  ASSERT_EQ(machine.gpus[0].at.parent, 0);
+  EXPECT_EQ(machine.switches[0].bdf.domain, 0xffffu);
+}
+
+TEST_F(ReadMachine, DefaultFile_CountsWhereItIs) {
+  gpu("0000:00:06.0", false);
+  std::filesystem::rename(file(pci("0000:00:06.0")), root_ / "default.xml");
+  EXPECT_EQ(read("").switches.size(), 1u);
+}
+
+TEST_F(ReadMachine, GpuOfTheFileThatIsNotThere_IsLeftOut) {
+  gpu("0000:00:06.0", false);
+  topology::Machine machine = read(file(pci("0000:00:06.0") + pci("0000:00:07.0")));
+  EXPECT_EQ(machine.gpus.size(), 1u);
+}
+
+TEST_F(ReadMachine, GpuThatTheFileLacks_IsAddedAsItIs) {
+  gpu("0000:00:06.0", false);
+  gpu("0000:03:00.0", true);
+  topology::Machine machine = read(file(pci("0000:00:06.0")));
+  ASSERT_EQ(machine.gpus.size(), 2u);
+  EXPECT_EQ(machine.switches.size(), 2u);
+  EXPECT_NE(machine.gpus[0].at.parent, machine.gpus[1].at.parent);
+  EXPECT_EQ(machine.switches[machine.gpus[1].at.parent].bdf.to_string(), "0000:01:00.0");
+}
+
+TEST_F(ReadMachine, NothingKnownOfTheMachine_LetsTheFileStand) {
+  EXPECT_EQ(read(file(pci("0000:00:06.0"))).gpus.size(), 1u);
+}
+
+TEST_F(ReadMachine, BadFile_IsToldAndTheMachineItselfCounts) {
+  gpu("0000:03:00.0", true);
+  write("bad.xml", "<system");
+  EXPECT_EQ(read(absolute("bad.xml")).gpus.size(), 1u);
+  EXPECT_THAT(notes_.warnings, ElementsAre(HasSubstr("bad.xml")));
+}
+
+TEST_F(ReadMachine, MissingFile_IsToldAndTheMachineItselfCounts) {
+  gpu("0000:03:00.0", true);
+  EXPECT_EQ(read("/nowhere.xml").gpus.size(), 1u);
+  EXPECT_THAT(notes_.warnings, ElementsAre(HasSubstr("/nowhere.xml")));
+}
+
+}  // namespace
+}  // namespace gdr::plugin

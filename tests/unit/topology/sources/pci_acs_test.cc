@@ -1,0 +1,112 @@
+#include "topology/sources/pci_acs.h"
+
+#include "tests/unit/topology/sources/config_space.h"
+#include "tests/unit/topology/sources/made_sysfs.h"
+
+namespace gdr::topology {
+namespace {
+
+Acs parse(const std::string& config) {
+  return parse_acs({reinterpret_cast<const uint8_t*>(config.data()), config.size()});
+}
+
+TEST(ParseAcs, Control_SaysWhatIsRedirected) {
+  // Source validation, upstream forwarding and the rest redirect nothing.
+  EXPECT_TRUE(parse(config_with_acs(0xffff & ~0x0c)).known);
+  EXPECT_FALSE(parse(config_with_acs(0xffff & ~0x0c)).redirects());
+  Acs request = parse(config_with_acs(1 << 2));
+  EXPECT_TRUE(request.known && request.request_redirect && !request.completion_redirect);
+  EXPECT_TRUE(request.redirects());
+  Acs completion = parse(config_with_acs(1 << 3));
+  EXPECT_TRUE(completion.known && !completion.request_redirect && completion.completion_redirect);
+  EXPECT_TRUE(completion.redirects());
+}
+
+TEST(ParseAcs, FirstCapabilityOrLast_IsFound) {
+  EXPECT_TRUE(parse(config_space({{0x100, 0x000d, 0x148, 4}, {0x148, 0x0001, 0}})).redirects());
+  // The list may lead backwards, and its lowest two bits are reserved.
+  EXPECT_TRUE(
+      parse(config_space({{0x100, 0x0001, 0xff3}, {0xff0, 0x0003, 0x200}, {0x200, 0x000d, 0, 4}}))
+          .redirects());
+}
+
+TEST(ParseAcs, NoCapability_IsKnownAndOff) {
+  for (const std::string& config :
+       {config_space({}), config_space({{0x100, 0xffff, 0}}), config_space({{0x100, 0x0001, 0}})}) {
+    EXPECT_TRUE(parse(config).known);
+    EXPECT_FALSE(parse(config).redirects());
+  }
+}
+
+// 64 bytes: without CAP_SYS_ADMIN. 256: a conventional function, or a host that reaches no more.
+TEST(ParseAcs, ShortData_IsUnknownAndReadNoFurther) {
+  std::string whole = config_space({{0x100, 0x0001, 0x148}, {0x148, 0x000d, 0, 0x1d}});
+  for (size_t bytes = 0; bytes < 0x148 + 8; ++bytes) {
+    // A copy of that size, for the sanitizer to see what is read beyond it.
+    EXPECT_FALSE(parse(std::string(whole.data(), bytes)).known) << bytes;
+  }
+  EXPECT_TRUE(parse(whole.substr(0, 0x148 + 8)).redirects());
+}
+
+TEST(ParseAcs, ListThatLeadsNowhere_IsUnknown) {
+  EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x100}})).known);
+  EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x148}, {0x148, 0x0003, 0x100}})).known);
+  EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x040}})).known);  // no extended capability
+  EXPECT_FALSE(parse(std::string(4096, '\xff')).known);  // the function does not answer
+}
+
+TEST(ParseAcs, CapabilityAtTheEnd_IsUnknown) {
+  std::string config = config_space({{0x100, 0x0001, 0xffc}});
+  config[0xffc] = 0x0d;
+  EXPECT_FALSE(parse(config).known);
+}
+
+class PciAcs : public MadeSysfs {
+ protected:
+  fs::path function(const std::string& path) { return root_ / device(path, "pci"); }
+};
+
+constexpr char kUpstream[] = "pci0000:17/0000:17:01.0/0000:18:00.0";
+
+TEST_F(PciAcs, ReadAcs_IsThatOfTheConfigFile) {
+  fs::path port = function(std::string(kUpstream) + "/0000:19:00.0");
+  EXPECT_FALSE(read_acs(port).known);
+  write(port / "config", config_with_acs(0x1d));
+  EXPECT_TRUE(read_acs(port).redirects());
+  write(port / "config", config_with_acs(0x1d).substr(0, 64));
+  EXPECT_FALSE(read_acs(port).known);
+}
+
+TEST_F(PciAcs, TurningPorts_OneSwitch_AreItsDownstreamPorts) {
+  function(kUpstream);
+  fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
+  fs::path other = function(std::string(kUpstream) + "/0000:19:01.0");
+  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", other / "0000:1b:00.0"),
+            (std::vector<fs::path>{one, other}));
+}
+
+TEST_F(PciAcs, TurningPorts_SwitchBelowASwitch_AreThoseOfTheUpper) {
+  function(kUpstream);
+  fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
+  fs::path other = function(std::string(kUpstream) + "/0000:19:01.0");
+  fs::path lower = function(std::string(kUpstream) + "/0000:19:00.0/0000:1a:00.0/0000:1b:00.0");
+  EXPECT_EQ(turning_ports(lower / "0000:1c:00.0", other / "0000:1d:00.0"),
+            (std::vector<fs::path>{one, other}));
+}
+
+TEST_F(PciAcs, TurningPorts_FunctionOfTheSwitchItself_HasNone) {
+  function(kUpstream);
+  fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
+  fs::path own = function(std::string(kUpstream) + "/0000:19:02.0");
+  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", own), std::vector<fs::path>{one});
+  EXPECT_TRUE(turning_ports(own, own).empty());
+}
+
+TEST_F(PciAcs, TurningPorts_NoSharedSwitch_AreNone) {
+  fs::path one = function("pci0000:17/0000:17:01.0"), other = function("pci0000:17/0000:17:02.0");
+  EXPECT_TRUE(turning_ports(one / "0000:18:00.0", other / "0000:19:00.0").empty());
+  EXPECT_TRUE(turning_ports(one / "0000:18:00.0", "").empty());
+}
+
+}  // namespace
+}  // namespace gdr::topology

@@ -1,0 +1,82 @@
+#include "transport/device/cidr.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <random>
+
+#include "tests/unit/transport/device/gid_text.h"
+
+namespace gdr::transport {
+namespace {
+
+TEST(Cidr, Parse_Ipv4_HoldsWhatSharesThePrefix) {
+  Cidr cidr = Cidr::parse("10.1.128.9/17").value();
+  EXPECT_EQ(cidr.family, AF_INET);
+  EXPECT_TRUE(cidr.contains(gid("::ffff:10.1.128.0")));
+  EXPECT_TRUE(cidr.contains(gid("::ffff:10.1.255.255")));
+  EXPECT_FALSE(cidr.contains(gid("::ffff:10.1.127.255")));
+  EXPECT_FALSE(cidr.contains(gid("::ffff:11.1.128.0")));
+}
+
+TEST(Cidr, Parse_Ipv6_HoldsWhatSharesThePrefix) {
+  Cidr cidr = Cidr::parse("fd00:1:2::/47").value();
+  EXPECT_EQ(cidr.family, AF_INET6);
+  EXPECT_TRUE(cidr.contains(gid("fd00:1:3::1")));
+  EXPECT_FALSE(cidr.contains(gid("fd00:1:4::1")));
+}
+
+TEST(Cidr, Contains_PrefixOfZero_HoldsItsFamilyOnly) {
+  EXPECT_TRUE(Cidr::parse("0.0.0.0/0")->contains(gid("::ffff:1.2.3.4")));
+  EXPECT_FALSE(Cidr::parse("0.0.0.0/0")->contains(gid("fd00::1")));
+  EXPECT_TRUE(Cidr::parse("::/0")->contains(gid("fd00::1")));
+  EXPECT_FALSE(Cidr::parse("::/0")->contains(gid("::ffff:1.2.3.4")));
+}
+
+TEST(Cidr, Contains_WholePrefix_HoldsOneAddress) {
+  EXPECT_TRUE(Cidr::parse("1.2.3.4/32")->contains(gid("::ffff:1.2.3.4")));
+  EXPECT_FALSE(Cidr::parse("1.2.3.4/32")->contains(gid("::ffff:1.2.3.5")));
+  EXPECT_TRUE(Cidr::parse("fd00::1/128")->contains(gid("fd00::1")));
+  EXPECT_FALSE(Cidr::parse("fd00::1/128")->contains(gid("fd00::")));
+}
+
+TEST(Cidr, Parse_BadText_SaysWhatIsWrong) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "prefix length is missing"},        {"10.0.0.0", "prefix length is missing"},
+      {"10.0.0/8", "not an IPv4 address"},     {"/8", "not an IPv4 address"},
+      {"fd00::g/8", "not an IPv6 address"},    {"10.0.0.0/", "from 0 to 32"},
+      {"10.0.0.0/33", "from 0 to 32"},         {"10.0.0.0/-1", "from 0 to 32"},
+      {"10.0.0.0/8x", "from 0 to 32"},         {"10.0.0.0/ 8", "from 0 to 32"},
+      {"fd00::/129", "from 0 to 128"},         {"10.0.0.0/8/8", "from 0 to 32"},
+      {"10.0.0.0/99999999999", "from 0 to 32"}};
+  for (auto [text, expected] : cases) {
+    Result<Cidr> result = Cidr::parse(text);
+    ASSERT_FALSE(result.has_value()) << text;
+    EXPECT_THAT(result.error().text, ::testing::HasSubstr(expected)) << text;
+  }
+  EXPECT_FALSE(Cidr::parse(std::string_view("10.0.0.0\0x/8", 12)).has_value());
+}
+
+TEST(Cidr, ToString_Parsed_IsParsedBack) {
+  for (const char* text : {"10.0.0.0/8", "fd00:1::/48", "::/0"}) {
+    EXPECT_EQ(Cidr::parse(text)->to_string(), text);
+  }
+}
+
+TEST(Cidr, Parse_RandomText_IsRefusedOrInBounds) {
+  std::mt19937 random(11);
+  const std::string alphabet = "0123456789abf:./-\0 ";
+  for (int i = 0; i < 20000; ++i) {
+    std::string text(random() % 20, ' ');
+    for (char& c : text) c = alphabet[random() % alphabet.size()];
+    Result<Cidr> cidr = Cidr::parse(text);
+    if (!cidr) continue;
+    cidr->contains(gid("fd00::1"));
+    cidr->contains(gid("::ffff:1.2.3.4"));
+    EXPECT_TRUE(Cidr::parse(cidr->to_string()).has_value()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,153 @@
+#include "transport/device/gid_selection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "tests/unit/transport/device/gid_text.h"
+
+namespace gdr::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr GidType kV1 = GidType::kRoceV1;
+constexpr GidType kV2 = GidType::kRoceV2;
+
+// As the kernel fills it for an interface with one IPv4 and one IPv6 address.
+std::vector<GidEntry> usual_table() {
+  return {{0, gid("fe80::1:2:3:4"), kV1},
+          {1, gid("fe80::1:2:3:4"), kV2},
+          {2, gid("::ffff:10.0.0.1"), kV1},
+          {3, gid("::ffff:10.0.0.1"), kV2},
+          {4, gid("fd00::1"), kV1},
+          {5, gid("fd00::1"), kV2},
+          {6, gid("::"), kV2},
+          {7, gid("fe80::"), kV2}};
+}
+
+int chosen(const std::vector<GidEntry>& table, const GidPreference& preference) {
+  Result<GidEntry> entry = select_gid(table, preference);
+  return entry ? entry->index : -1;
+}
+
+TEST(GidSelection, Defaults_UsualTable_TakeIpv4OverRoceV2) {
+  EXPECT_EQ(chosen(usual_table(), {}), 3);
+}
+
+TEST(GidSelection, Version1_UsualTable_TakesTheV1Entry) {
+  EXPECT_EQ(chosen(usual_table(), {.roce_version = 1}), 2);
+}
+
+TEST(GidSelection, Ipv6_UsualTable_TakesTheGlobalAddress) {
+  EXPECT_EQ(chosen(usual_table(), {.family = AF_INET6}), 5);
+}
+
+TEST(GidSelection, Ipv6_OnlyLinkLocal_TakesIt) {
+  std::vector<GidEntry> table = {{0, gid("fe80::1"), kV1}, {1, gid("fe80::1"), kV2}};
+  GidPreference preference{.family = AF_INET6};
+  EXPECT_EQ(chosen(table, preference), 1);
+  EXPECT_THAT(unmet_preference(*select_gid(table, preference), preference),
+              HasSubstr("link-local"));
+}
+
+TEST(GidSelection, IbType_OnRocePort_CountsAsVersion1) {
+  std::vector<GidEntry> table = {{0, gid("::ffff:1.1.1.1"), GidType::kIb},
+                                 {1, gid("::ffff:1.1.1.1"), kV2}};
+  EXPECT_EQ(chosen(table, {}), 1);
+  EXPECT_EQ(chosen(table, {.roce_version = 1}), 0);
+}
+
+TEST(GidSelection, Range_SecondOfTwoAddresses_Wins) {
+  std::vector<GidEntry> table = {{0, gid("::ffff:10.0.0.1"), kV2},
+                                 {1, gid("::ffff:10.1.0.1"), kV2}};
+  EXPECT_EQ(chosen(table, {}), 0);
+  EXPECT_EQ(chosen(table, {.range = *Cidr::parse("10.1.0.0/16")}), 1);
+}
+
+TEST(GidSelection, Range_NothingInIt_IsAnErrorThatListsWhatIsThere) {
+  Result<GidEntry> entry = select_gid(usual_table(), {.range = *Cidr::parse("192.168.0.0/16")});
+  ASSERT_FALSE(entry.has_value());
+  EXPECT_THAT(entry.error().text, HasSubstr("NCCL_IB_ADDR_RANGE 192.168.0.0/16"));
+  EXPECT_THAT(entry.error().text, HasSubstr("index 3 ::ffff:10.0.0.1 (RoCE v2)"));
+  EXPECT_THAT(entry.error().text, HasSubstr("NCCL_IB_GID_INDEX"));
+}
+
+TEST(GidSelection, EqualEntries_LowestIndexWins_WhateverTheOrder) {
+  std::vector<GidEntry> table = {{9, gid("::ffff:10.0.0.3"), kV2},
+                                 {2, gid("::ffff:10.0.0.2"), kV2},
+                                 {5, gid("::ffff:10.0.0.1"), kV2}};
+  std::mt19937 random(3);
+  for (int i = 0; i < 20; ++i) {
+    std::shuffle(table.begin(), table.end(), random);
+    EXPECT_EQ(chosen(table, {}), 2);
+  }
+}
+
+TEST(GidSelection, OtherVersionOnly_GivesWay_AndSaysSo) {
+  std::vector<GidEntry> table = {{0, gid("::ffff:10.0.0.1"), kV1}};
+  Result<GidEntry> entry = select_gid(table, {});
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(unmet_preference(*entry, {}), "RoCE v1 although NCCL_IB_ROCE_VERSION_NUM asks for 2");
+}
+
+TEST(GidSelection, OtherFamilyOnly_GivesWay_AndSaysSo) {
+  std::vector<GidEntry> table = {{0, gid("fd00::1"), kV2}};
+  EXPECT_THAT(unmet_preference(*select_gid(table, {}), {}), HasSubstr("asks for AF_INET"));
+}
+
+TEST(GidSelection, FamilyBeforeVersion_AsNccl) {
+  std::vector<GidEntry> table = {
+      {0, gid("fe80::1"), kV1}, {1, gid("fe80::1"), kV2}, {2, gid("::ffff:10.0.0.1"), kV1}};
+  EXPECT_EQ(chosen(table, {}), 2);
+}
+
+TEST(GidSelection, Compromise_AllWishesMet_IsEmpty) {
+  EXPECT_EQ(unmet_preference(*select_gid(usual_table(), {}), {}), "");
+}
+
+TEST(GidSelection, ForcedIndex_Present_IsTakenWhateverElseIsWanted) {
+  EXPECT_EQ(chosen(usual_table(), {.forced_index = 0, .range = *Cidr::parse("1.0.0.0/8")}), 0);
+}
+
+TEST(GidSelection, ForcedIndex_NullOrAbsent_IsAnError) {
+  for (int index : {6, 7, 8, 200}) {
+    Result<GidEntry> entry = select_gid(usual_table(), {.forced_index = index});
+    ASSERT_FALSE(entry.has_value()) << index;
+    EXPECT_THAT(entry.error().text, HasSubstr("NCCL_IB_GID_INDEX is " + std::to_string(index)));
+    EXPECT_THAT(entry.error().text, HasSubstr("index 5 fd00::1"));
+    EXPECT_THAT(entry.error().text, ::testing::Not(HasSubstr("index 6")));
+  }
+}
+
+TEST(GidSelection, NoGid_IsAnError) {
+  EXPECT_FALSE(select_gid({}, {}).has_value());
+  EXPECT_FALSE(select_gid({{0, gid("::"), kV2}, {1, gid("fe80::"), kV2}}, {}).has_value());
+  EXPECT_THAT(select_gid({}, {.forced_index = 0}).error().text, HasSubstr("no GID at all"));
+}
+
+TEST(GidSelection, RandomTables_ChosenIsNotNullAndInTheTable) {
+  std::mt19937 random(5);
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<GidEntry> table(random() % 8);
+    for (GidEntry& entry : table) {
+      entry.index = static_cast<int>(random() % 16);
+      entry.type = static_cast<GidType>(random() % 3);
+      if (random() % 2 == 0) entry.gid = gid("::ffff:10.0.0.1");
+      if (random() % 3 == 0) entry.gid[random() % 16] = static_cast<uint8_t>(random());
+    }
+    GidPreference preference;
+    preference.family = random() % 2 == 0 ? AF_INET : AF_INET6;
+    Result<GidEntry> entry = select_gid(table, preference);
+    bool any = std::any_of(table.begin(), table.end(), [](auto& e) { return !is_null(e.gid); });
+    EXPECT_EQ(entry.has_value(), any);
+    if (entry) {
+      EXPECT_FALSE(is_null(entry->gid));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport

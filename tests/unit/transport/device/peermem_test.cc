@@ -1,0 +1,98 @@
+#include "transport/device/peermem.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace gdr::transport {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PeermemTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "peermem-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void put(const std::string& file, const std::string& text) {
+    fs::path path = fs::path(root_) / file;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text << "\n";
+  }
+
+  std::string root_;
+};
+
+TEST_F(PeermemTest, Probe_NoModule_IsAbsent) {
+  for (const char* folder : {"module", "kernel"}) {
+    fs::create_directories(fs::path(root_) / folder);
+    Peermem found = probe_peermem(root_);
+    EXPECT_EQ(found.kind, PeermemKind::kAbsent) << folder;
+    EXPECT_FALSE(is_present(found));
+    EXPECT_EQ(to_string(found), "");
+    fs::remove(fs::path(root_) / folder);
+  }
+}
+
+TEST_F(PeermemTest, Probe_NothingToLookAt_IsUnknown) {
+  for (const std::string& root : {root_, root_ + "/missing"}) {
+    Peermem found = probe_peermem(root);
+    EXPECT_EQ(found.kind, PeermemKind::kUnknown);
+    EXPECT_FALSE(is_present(found));
+    EXPECT_EQ(to_string(found), "peermem unknown: no " + root + "/module to look at");
+  }
+}
+
+TEST_F(PeermemTest, Probe_NvidiaPeermemModule_IsFoundWithVersion) {
+  put("module/nvidia_peermem/version", "580.65.06");
+  Peermem found = probe_peermem(root_);
+  EXPECT_EQ(found.kind, PeermemKind::kNvidiaPeermem);
+  EXPECT_EQ(found.version, "580.65.06");
+  EXPECT_EQ(found.found_at, "module/nvidia_peermem/version");
+  EXPECT_TRUE(is_present(found));
+  EXPECT_EQ(to_string(found), "peermem");
+}
+
+TEST_F(PeermemTest, Probe_NcClientOnly_IsNvidiaPeermem) {
+  put("kernel/mm/memory_peers/nv_mem_nc/version", "1.3");
+  EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvidiaPeermem);
+}
+
+TEST_F(PeermemTest, Probe_OldModule_IsToldApart) {
+  put("kernel/mm/memory_peers/nv_mem/version", "1.2");
+  Peermem found = probe_peermem(root_);
+  EXPECT_EQ(found.kind, PeermemKind::kNvPeerMem);
+  EXPECT_TRUE(is_present(found));
+  EXPECT_EQ(to_string(found),
+            "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)");
+}
+
+TEST_F(PeermemTest, Probe_SharedNameOfNewModule_IsNvidiaPeermem) {
+  put("kernel/mm/memory_peers/nv_mem/version", "1.2");
+  fs::create_directories(fs::path(root_) / "module/nvidia_peermem");
+  EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvidiaPeermem);
+}
+
+TEST(SysfsRootOf, IbdevPath_IsWhatClassLiesIn) {
+  EXPECT_EQ(sysfs_root_of("/sys/class/infiniband/mlx5_0"), "/sys");
+  EXPECT_EQ(sysfs_root_of("/dev/shm/softhca-0-x/3/sys/class/infiniband/softhca0"),
+            "/dev/shm/softhca-0-x/3/sys");
+  EXPECT_EQ(sysfs_root_of("/host/sys/class/infiniband/mlx5_0"), "/host/sys");
+}
+
+TEST(SysfsRootOf, OtherShape_IsTheUsualRoot) {
+  for (const char* path : {"", "mlx5_0", "/", "/x/infiniband/mlx5_0", "/x/class/net/eth0",
+                           "/sys/devices/pci0000:00/0000:00:01.0/infiniband/mlx5_0"}) {
+    EXPECT_EQ(sysfs_root_of(path), "/sys") << path;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport

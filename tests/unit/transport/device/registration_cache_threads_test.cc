@@ -1,0 +1,192 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <future>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/transport/device/fake_registrations.h"
+#include "transport/device/registration_cache.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr std::chrono::seconds kPatience{20};  // passes only where there is a bug
+constexpr MemoryRange kRange{0x100000, 4 * kPage};
+
+// Holds whoever passes until it is open.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+    changed_.wait_for(lock, kPatience, [this] { return open_; });
+  }
+  bool await_arrivals(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, kPatience, [&] { return arrived_ >= count; });
+  }
+  void open() {
+    std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0;
+  bool open_ = false;
+};
+
+class RegistrationCacheThreadsTest : public testing::Test {
+ protected:
+  std::future<Result<ibv_mr*>> acquiring(MemoryRange range, MemorySource source = {}) {
+    return std::async(std::launch::async,
+                      [this, range, source] { return cache_.acquire(range, source); });
+  }
+  template <class Value>
+  static bool ends(const std::future<Value>& future) {
+    return future.wait_for(kPatience / 2) == std::future_status::ready;
+  }
+
+  FakeRegistrations fake_;
+  verbs::VerbsApi api_ = FakeRegistrations::api();
+  RegistrationCache cache_{api_, &fake_, "hca0"};
+  Gate gate_;
+};
+
+TEST_F(RegistrationCacheThreadsTest, SameAndSubRangeMeanwhile_ShareTheRegistration) {
+  fake_.while_registering = [this] { gate_.pass(); };
+  auto first = acquiring(kRange);
+  ASSERT_TRUE(gate_.await_arrivals(1));
+  auto second = acquiring(kRange);
+  auto third = acquiring({kRange.address + kPage, kPage});
+  std::this_thread::sleep_for(
+      std::chrono::milliseconds(20));  // for them to register too, should they
+  gate_.open();
+  ibv_mr* mr = first.get().value();
+  EXPECT_EQ(second.get().value(), mr);
+  EXPECT_EQ(third.get().value(), mr);
+  EXPECT_EQ(fake_.made, 1);
+  for (int i = 0; i < 3; ++i) cache_.release(mr);
+  EXPECT_EQ(fake_.live, 0);
+}
+
+TEST_F(RegistrationCacheThreadsTest, RefusalOfTheFirst_LetsTheSecondTry) {
+  fake_.while_registering = [this] { gate_.pass(); };
+  fake_.refuse_errno = ENOMEM;
+  auto first = acquiring(kRange);
+  ASSERT_TRUE(gate_.await_arrivals(1));
+  auto second = acquiring(kRange);
+  gate_.open();
+  EXPECT_FALSE(first.get().has_value());
+  EXPECT_TRUE(ends(second));
+  EXPECT_FALSE(second.get().has_value());
+  EXPECT_TRUE(gate_.await_arrivals(2));
+  EXPECT_EQ(cache_.size(), 0u);
+}
+
+TEST_F(RegistrationCacheThreadsTest, OtherRangesAndKinds_RegisterMeanwhile) {
+  fake_.while_registering = [this] { gate_.pass(); };
+  std::vector<std::future<Result<ibv_mr*>>> all;
+  all.push_back(acquiring(kRange));
+  all.push_back(acquiring({kRange.address + kPage, kRange.bytes}));
+  all.push_back(acquiring(kRange, MemorySource{true, 3, 0, false}));
+  all.push_back(acquiring(kRange, MemorySource{false, -1, 0, true}));
+  EXPECT_TRUE(gate_.await_arrivals(4));
+  gate_.open();
+  for (auto& mr : all) cache_.release(mr.get().value());
+  EXPECT_EQ(fake_.made, 4);
+  EXPECT_EQ(fake_.live, 0);
+}
+
+TEST_F(RegistrationCacheThreadsTest, CachedRange_IsServedWhileAnotherRegisters) {
+  ibv_mr* cached = cache_.acquire({kRange.address, kPage}, {}).value();
+  fake_.while_registering = [this] { gate_.pass(); };
+  auto slow = acquiring(kRange);
+  ASSERT_TRUE(gate_.await_arrivals(1));
+  // What is being registered covers it too; that is no reason to wait.
+  auto hit = acquiring({kRange.address, 100});
+  EXPECT_TRUE(ends(hit));
+  auto released = std::async(std::launch::async, [&] {
+    cache_.release(cached);
+    cache_.release(cached);
+  });
+  EXPECT_TRUE(ends(released));
+  gate_.open();
+  EXPECT_EQ(hit.get().value(), cached);
+  cache_.release(slow.get().value());
+  EXPECT_EQ(fake_.live, 0);
+}
+
+TEST_F(RegistrationCacheThreadsTest, RangeBeingDeregistered_IsRegisteredAnew) {
+  ibv_mr* old = cache_.acquire(kRange, {}).value();
+  fake_.while_deregistering = [this] { gate_.pass(); };
+  auto released = std::async(std::launch::async, [&] { cache_.release(old); });
+  ASSERT_TRUE(gate_.await_arrivals(1));
+  auto again = acquiring(kRange);
+  EXPECT_TRUE(ends(again));
+  gate_.open();
+  released.get();
+  ibv_mr* mr = again.get().value();
+  EXPECT_NE(mr, old);
+  EXPECT_EQ(fake_.made, 2);
+  EXPECT_EQ(cache_.size(), 1u);
+  cache_.release(mr);
+  EXPECT_EQ(fake_.live, 0);
+}
+
+// Now and then gives the other threads time, at places where the cache has no lock.
+void dawdle() {
+  thread_local std::minstd_rand random(std::random_device{}());
+  switch (random() % 8) {
+    case 0:
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 50));
+      break;
+    case 1:
+    case 2:
+      std::this_thread::yield();
+      break;
+  }
+}
+
+TEST_F(RegistrationCacheThreadsTest, RandomUseByManyThreads_LeavesNothingBehind) {
+  fake_.while_registering = fake_.while_deregistering = dawdle;
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 6; ++t) {
+    threads.emplace_back([this, t] {
+      std::mt19937 random(t);
+      std::vector<std::pair<ibv_mr*, MemoryRange>> held;
+      for (int step = 0; step < 3000; ++step) {
+        if (held.size() < 1 + random() % 8) {
+          MemoryRange range{0x100000 + random() % 12 * kPage, (1 + random() % 6) * kPage};
+          held.emplace_back(cache_.acquire(range, {false, -1, 0, random() % 4 == 0}).value(),
+                            range);
+        } else {
+          std::swap(held[random() % held.size()], held.back());
+          cache_.release(held.back().first);
+          held.pop_back();
+        }
+        // A registration that was given back too early covers nothing, or is written meanwhile.
+        for (const auto& [mr, range] : held) {
+          ASSERT_TRUE(covers(*mr, range.address, range.bytes));
+        }
+      }
+      for (const auto& [mr, range] : held) cache_.release(mr);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(cache_.size(), 0u);
+  EXPECT_EQ(fake_.live, 0);
+  EXPECT_GT(fake_.made, 100);
+}
+
+}  // namespace
+}  // namespace gdr::transport

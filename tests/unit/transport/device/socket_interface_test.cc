@@ -1,0 +1,168 @@
+#include "transport/device/socket_interface.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+
+#include <cstring>
+#include <random>
+
+namespace gdr::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+Interface ipv4(const char* name, const char* text) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  EXPECT_EQ(inet_pton(AF_INET, text, &address.sin_addr), 1);
+  Interface entry{name, {}, sizeof(address)};
+  std::memcpy(&entry.address, &address, sizeof(address));
+  return entry;
+}
+
+Interface ipv6(const char* name, const char* text, uint32_t scope = 0) {
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_scope_id = scope;
+  EXPECT_EQ(inet_pton(AF_INET6, text, &address.sin6_addr), 1);
+  Interface entry{name, {}, sizeof(address)};
+  std::memcpy(&entry.address, &address, sizeof(address));
+  return entry;
+}
+
+// In the kernel's order: every IPv4 address, then every IPv6 address.
+std::vector<Interface> usual() {
+  return {ipv4("lo", "127.0.0.1"),    ipv4("docker0", "172.17.0.1"),
+          ipv4("eth0", "192.0.2.2"),  ipv4("eth1", "198.51.100.2"),
+          ipv6("lo", "::1"),          ipv6("eth0", "fe80::2", 2),
+          ipv6("eth0", "2001:db8::2")};
+}
+
+InterfacePreference named(const char* text, int family = AF_UNSPEC) {
+  return {InterfaceFilter::parse(text).value(), family};
+}
+
+std::string chosen(const std::vector<Interface>& interfaces,
+                   const InterfacePreference& preference) {
+  Result<Interface> entry = choose_interface(interfaces, preference);
+  return entry ? to_string(*entry) : "";
+}
+
+TEST(SocketInterface, Default_TakesTheFirstOrdinaryOne) {
+  EXPECT_EQ(chosen(usual(), {}), "eth0 192.0.2.2");
+}
+
+TEST(SocketInterface, Default_IpoibComesFirst) {
+  auto interfaces = usual();
+  interfaces.push_back(ipv4("ib0", "203.0.113.9"));
+  EXPECT_EQ(chosen(interfaces, {}), "ib0 203.0.113.9");
+}
+
+TEST(SocketInterface, Default_DockerThenLoThenVirbrAreLastResorts) {
+  std::vector<Interface> interfaces = {ipv4("virbr0", "192.168.122.1"), ipv4("lo", "127.0.0.1"),
+                                       ipv4("docker0", "172.17.0.1")};
+  EXPECT_EQ(chosen(interfaces, {}), "docker0 172.17.0.1");
+  interfaces.pop_back();
+  EXPECT_EQ(chosen(interfaces, {}), "lo 127.0.0.1");
+  interfaces.pop_back();
+  EXPECT_EQ(chosen(interfaces, {}), "virbr0 192.168.122.1");
+}
+
+TEST(SocketInterface, Name_PrefixExactAndExclusion_AreHonoured) {
+  auto interfaces = usual();
+  interfaces.push_back(ipv4("eth10", "203.0.113.9"));
+  EXPECT_EQ(chosen(interfaces, named("eth1")), "eth1 198.51.100.2");
+  EXPECT_EQ(chosen(interfaces, named("=eth10")), "eth10 203.0.113.9");
+  EXPECT_EQ(chosen(interfaces, named("^docker,lo,eth0")), "eth1 198.51.100.2");
+  EXPECT_EQ(chosen(interfaces, named("^=docker0,lo,eth0,eth1")), "eth10 203.0.113.9");
+  EXPECT_EQ(chosen(interfaces, named("lo")), "lo 127.0.0.1");
+}
+
+// NCCL takes the first interface that is not excluded, and that is often lo.
+TEST(SocketInterface, Exclusion_DoesNotKeepTheDefaultOrder) {
+  EXPECT_EQ(chosen(usual(), named("^eth0")), "lo 127.0.0.1");
+}
+
+TEST(SocketInterface, SeveralNames_KernelOrderDecidesNotTheList) {
+  EXPECT_EQ(chosen(usual(), named("eth1,eth0")), "eth0 192.0.2.2");
+}
+
+TEST(SocketInterface, Family_Ipv6_PrefersAnAddressThatIsNotLinkLocal) {
+  EXPECT_EQ(chosen(usual(), named("", AF_INET6)), "eth0 2001:db8::2");
+}
+
+TEST(SocketInterface, Family_OnlyLinkLocal_KeepsItsScope) {
+  std::vector<Interface> interfaces = {ipv6("lo", "::1"), ipv6("eth0", "fe80::2", 7)};
+  Result<Interface> entry = choose_interface(interfaces, {});
+  ASSERT_TRUE(entry.has_value());
+  EXPECT_EQ(to_string(*entry), "eth0 fe80::2%7");
+  sockaddr_in6 address{};
+  std::memcpy(&address, &entry->address, sizeof(address));
+  EXPECT_EQ(address.sin6_scope_id, 7u);
+}
+
+TEST(SocketInterface, Ipv6Loopback_IsNeverTaken) {
+  EXPECT_FALSE(choose_interface({ipv6("lo", "::1")}, {}).has_value());
+}
+
+TEST(SocketInterface, NameThatMatchesNothing_IsAnErrorThatListsWhatExists) {
+  Result<Interface> entry = choose_interface(usual(), named("bond0"));
+  ASSERT_FALSE(entry.has_value());
+  EXPECT_THAT(entry.error().text, HasSubstr("NCCL_SOCKET_IFNAME \"bond0\" matches no interface"));
+  EXPECT_THAT(entry.error().text, HasSubstr("eth0 192.0.2.2"));
+  EXPECT_THAT(entry.error().text, HasSubstr("docker0 172.17.0.1"));
+  Result<Interface> family = choose_interface(usual(), named("eth1", AF_INET6));
+  ASSERT_FALSE(family.has_value());
+  EXPECT_THAT(family.error().text, HasSubstr("with an IPv6 address"));
+}
+
+TEST(SocketInterface, NoInterface_IsAnError) {
+  Result<Interface> entry = choose_interface({}, {});
+  ASSERT_FALSE(entry.has_value());
+  EXPECT_THAT(entry.error().text, HasSubstr("up are: none"));
+}
+
+TEST(SocketInterface, Parse_OneCharacter_IsRefusedAsNcclIgnoresIt) {
+  EXPECT_FALSE(InterfaceFilter::parse("e").has_value());
+  EXPECT_FALSE(InterfaceFilter::parse("^=").has_value());
+  EXPECT_FALSE(InterfaceFilter::parse("").value().is_set());
+}
+
+TEST(SocketInterface, Parse_PortAfterName_IsIgnoredWithANote) {
+  InterfaceFilter filter = InterfaceFilter::parse("=eth0:1").value();
+  EXPECT_TRUE(filter.accepts("eth0"));
+  EXPECT_EQ(filter.notes().size(), 1u);
+}
+
+TEST(SocketInterface, Parse_RandomText_IsRefusedOrRoundTrips) {
+  std::mt19937 random(17);
+  const std::string alphabet = "eth01^=,: \t";
+  for (int i = 0; i < 20000; ++i) {
+    std::string text(random() % 14, ' ');
+    for (char& c : text) c = alphabet[random() % alphabet.size()];
+    Result<InterfaceFilter> filter = InterfaceFilter::parse(text);
+    if (!filter || filter->to_string().size() == 1) continue;
+    InterfaceFilter again = InterfaceFilter::parse(filter->to_string()).value();
+    for (const char* name : {"eth0", "eth1", "e", ""}) {
+      EXPECT_EQ(again.accepts(name), filter->accepts(name)) << text;
+    }
+  }
+}
+
+TEST(SocketInterface, Enumerate_ThisMachine_GivesAddressesOfTheirFamilysLength) {
+  Result<std::vector<Interface>> interfaces = enumerate_interfaces();
+  ASSERT_TRUE(interfaces.has_value());
+  for (const Interface& entry : *interfaces) {
+    EXPECT_FALSE(entry.name.empty());
+    bool ipv6_entry = entry.address.ss_family == AF_INET6;
+    EXPECT_EQ(entry.address_length, ipv6_entry ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+    if (to_string(entry).find(" fe80:") != std::string::npos) {
+      EXPECT_THAT(to_string(entry), HasSubstr("%"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,20 @@
+#include "tools/conformance/case.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace gdr::tools {
+
+CheckCases all_cases() {
+  CheckCases all;
+  for (const CheckCases& part : {lifecycle_cases(), connection_cases(), data_cases(),
+                                 request_cases(), memory_cases(), failure_cases()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::sort(all.begin(), all.end(), [](const CheckCase& a, const CheckCase& b) {
+    return std::string_view(a.id) < std::string_view(b.id);
+  });
+  return all;
+}
+
+}  // namespace gdr::tools

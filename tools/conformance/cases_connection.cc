@@ -1,0 +1,228 @@
+// C1x: listen, connect, accept, close.
+#include <dirent.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+
+#include "tools/conformance/case.h"
+#include "tools/conformance/exchange.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kManyWires = 40;
+
+// A handle with marked bytes after it.
+struct GuardedHandle {
+  std::array<unsigned char, abi::kHandleMaxBytes + 64> bytes;
+  GuardedHandle() { bytes.fill(0xd5); }
+  void* data() { return bytes.data(); }
+  bool intact() const {
+    for (size_t i = abi::kHandleMaxBytes; i < bytes.size(); ++i) {
+      if (bytes[i] != 0xd5) return false;
+    }
+    return true;
+  }
+};
+
+void expect_prompt(Session& s, const char* name) {
+  s.require(s.call_seconds() <= s.options().call_limit_seconds,
+            "{} took {:.2f} s; a call longer than {:.2f} s blocks NCCL's proxy", name,
+            s.call_seconds(), s.options().call_limit_seconds);
+}
+
+NetComm listen_checked(Session& s, GuardedHandle& handle) {
+  void* comm = nullptr;
+  s.must("listen", [&] { return s.net().listen(s.dev(), handle.data(), &comm); });
+  expect_prompt(s, "listen");
+  s.require(comm != nullptr, "listen succeeded without a listenComm");
+  s.require(handle.intact(), "listen wrote past the {} bytes of the handle", abi::kHandleMaxBytes);
+  return NetComm(comm, CloseComm{s.net().closeListen});
+}
+
+NetComm connect_once(Session& s, void* handle) {
+  void* comm = nullptr;
+  abi::ncclNetDeviceHandle_v8_t* device = nullptr;
+  s.must("connect", [&] { return s.net().connect(s.dev(), handle, &comm, &device); });
+  expect_prompt(s, "connect");
+  return NetComm(comm, CloseComm{s.net().closeSend});
+}
+
+NetComm accept_once(Session& s, void* listener) {
+  void* comm = nullptr;
+  abi::ncclNetDeviceHandle_v8_t* device = nullptr;
+  s.must("accept", [&] { return s.net().accept(listener, &comm, &device); });
+  expect_prompt(s, "accept");
+  return NetComm(comm, CloseComm{s.net().closeRecv});
+}
+
+void poll_for(Session& s, double seconds, const std::function<void()>& step) {
+  for (Deadline deadline(s, seconds); deadline.wait();) {
+    step();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+void listen_returns(Session& s) {
+  s.open();
+  GuardedHandle one;
+  GuardedHandle two;
+  NetComm first = listen_checked(s, one);
+  NetComm second = listen_checked(s, two);
+  s.require(first.get() != second.get(), "two listens returned the same listenComm");
+  s.require(one.bytes != two.bytes, "two listens returned the same handle");
+}
+
+// One side starts late: the other's calls must each return at once, with no comm or a comm, and
+// later calls with the same handle must complete the connection. exchange() then moves data.
+void late_side(Session& s, bool acceptor_is_late) {
+  constexpr double kLateSeconds = 0.4;
+  s.open();
+  GuardedHandle handle;
+  NetComm listener(nullptr, CloseComm{s.net().closeListen});
+  if (s.rank() == 1) listener = listen_checked(s, handle);
+  std::string bytes(reinterpret_cast<const char*>(handle.bytes.data()), abi::kHandleMaxBytes);
+  std::string theirs = s.allgather("handle", bytes)[1];
+  std::copy(theirs.begin(), theirs.end(), handle.bytes.begin());
+
+  NetComm send(nullptr, CloseComm{s.net().closeSend});
+  NetComm recv(nullptr, CloseComm{s.net().closeRecv});
+  auto step = [&] {
+    if (s.rank() == 0 && !send) send = connect_once(s, handle.data());
+    if (s.rank() == 1 && !recv) recv = accept_once(s, listener.get());
+  };
+  bool late = (s.rank() == 1) == acceptor_is_late;
+  if (!late) poll_for(s, kLateSeconds, step);
+  s.require(acceptor_is_late || s.rank() != 1 || !recv, "accept gave a comm before any connect");
+  s.meet("the late side starts");
+  Deadline deadline(s, s.options().timeout_seconds);
+  while (s.rank() == 0 ? !send : !recv) {
+    step();
+    s.require(deadline.wait(), "{} gave no comm in {:.0f} s", s.rank() == 0 ? "connect" : "accept",
+              s.options().timeout_seconds);
+  }
+  listener.reset();
+  Wire wire(s, std::move(send), std::move(recv));
+  exchange(s, wire, {single(0), single(10000)});
+  s.meet("data has come");
+}
+
+void connect_never_blocks(Session& s) { late_side(s, true); }
+void accept_never_blocks(Session& s) { late_side(s, false); }
+
+void many_connections(Session& s) {
+  s.open();
+  std::vector<Wire> wires = open_wires(s, std::vector<LinkSpec>(kManyWires, LinkSpec{0, 1}));
+  exchange_all(s, wires, {single(8), single(3000), single(0), single(40000)});
+  s.meet("all data has come");
+}
+
+void both_directions(Session& s) {
+  s.open();
+  std::vector<Wire> wires = open_wires(s, {{0, 1}, {1, 0}});
+  std::vector<Group> groups;
+  for (int i = 0; i < 60; ++i) groups.push_back(single(s.random().below(100000)));
+  exchange_all(s, wires, groups);
+  s.meet("all data has come");
+}
+
+void same_process(Session& s) {
+  s.open();
+  std::vector<Wire> wires = open_wires(s, {{0, 0}, {0, 0}});
+  exchange_all(s, wires, {single(1), single(100000), single(3000000), single(0)});
+}
+
+void close_in_order(Session& s, int first) {
+  s.open();
+  for (int round = 0; round < 3; ++round) {
+    Wire wire = open_wire(s, 0, 1);
+    exchange(s, wire, {single(5000), single(100)});
+    s.meet("data has come");
+    if (s.rank() == first) {
+      wire.close_send();
+      wire.close_recv();
+    }
+    s.meet("first end closed");
+    wire.close_send();
+    wire.close_recv();
+    s.meet("both ends closed");
+  }
+}
+
+void close_send_first(Session& s) { close_in_order(s, 0); }
+void close_receive_first(Session& s) { close_in_order(s, 1); }
+
+size_t open_descriptors() {
+  std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), &closedir);
+  size_t count = 0;
+  while (folder && readdir(folder.get()) != nullptr) ++count;
+  return count;
+}
+
+void descriptors_return(Session& s) {
+  constexpr int kRounds = 30;
+  constexpr size_t kSlack = 8;  // what a plugin may keep once for all
+  s.open();
+  size_t before = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    {
+      Wire wire = open_wire(s, 0, 0);
+      exchange(s, wire, {single(100)});
+    }
+    if (round == 0) before = open_descriptors();
+  }
+  size_t after = open_descriptors();
+  s.require(after <= before + kSlack, "{} file descriptors after the first connection, {} after {}",
+            before, after, kRounds);
+}
+
+void listeners_in_any_order(Session& s) {
+  constexpr size_t kListeners = 6;
+  s.open();
+  std::vector<GuardedHandle> handles(kListeners);
+  std::vector<NetComm> listeners;
+  for (GuardedHandle& handle : handles) listeners.push_back(listen_checked(s, handle));
+  std::vector<Wire> wires;
+  for (size_t i = kListeners; i-- > 0;) {
+    NetComm send(nullptr, CloseComm{s.net().closeSend});
+    NetComm recv(nullptr, CloseComm{s.net().closeRecv});
+    Deadline deadline(s, s.options().timeout_seconds);
+    while (!send || !recv) {
+      if (!send) send = connect_once(s, handles[i].data());
+      if (!recv) recv = accept_once(s, listeners[i].get());
+      s.require(deadline.wait(), "no connection in {:.0f} s", s.options().timeout_seconds);
+    }
+    listeners[i].reset();
+    wires.emplace_back(s, std::move(send), std::move(recv));
+  }
+  exchange_all(s, wires, {single(2000)});
+}
+}  // namespace
+
+CheckCases connection_cases() {
+  return {
+      {"C10-listen",
+       "listen returns at once with a listenComm and a handle of its own in at most 128 bytes", 1,
+       &listen_returns},
+      {"C11-connect-never-blocks",
+       "connect returns at once while nobody accepts, and completes when called again with the "
+       "same handle",
+       2, &connect_never_blocks},
+      {"C12-accept-never-blocks",
+       "accept returns at once, without a comm, while nobody connects, and completes later", 2,
+       &accept_never_blocks},
+      {"C13-listeners-in-any-order", "each listenComm accepts the connection made with its handle",
+       1, &listeners_in_any_order},
+      {"C14-many-connections", "40 connections between two processes work at the same time", 2,
+       &many_connections},
+      {"C15-both-directions", "two processes send to each other at the same time", 2,
+       &both_directions},
+      {"C16-same-process", "both ends of a connection may be in one process", 1, &same_process},
+      {"C17-close-send-first", "the sending end may be closed first", 2, &close_send_first},
+      {"C18-close-receive-first", "the receiving end may be closed first", 2, &close_receive_first},
+      {"C19-descriptors", "closing gives back the file descriptors of a connection", 1,
+       &descriptors_return},
+  };
+}
+
+}  // namespace gdr::tools

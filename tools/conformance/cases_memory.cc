@@ -1,0 +1,128 @@
+// C4x: registration and flush.
+#include <atomic>
+#include <thread>
+
+#include "tools/conformance/case.h"
+#include "tools/conformance/exchange.h"
+#include "tools/conformance/guarded_buffer.h"
+
+namespace gdr::tools {
+namespace {
+constexpr size_t kArea = 1 << 20;
+
+void overlapping(Session& s) {
+  s.open();
+  Wire wire = open_wire(s, 0, 1);
+  void* comm = s.rank() == 0 ? wire.send_comm() : wire.recv_comm();
+  GuardedBuffer area(kArea);
+  std::vector<CheckedRegistration> kept;
+  CheckedRegistration whole(s, comm, area.data(), kArea);
+  for (int i = 0; i < 60; ++i) {
+    size_t from = s.random().below(kArea - 1);
+    size_t bytes = 1 + s.random().below(i % 2 == 0 ? 100 : kArea - from);
+    kept.emplace_back(s, comm, area.data() + from, std::min(bytes, kArea - from));
+    if (i % 3 == 0) CheckedRegistration(s, comm, area.data(), kArea);  // and gives it back at once
+  }
+  // The first registration still works after others of the same memory came and went.
+  Traffic traffic(s, {});
+  Pattern pattern(s.options().seed, 1, 2);
+  if (s.rank() == 0) pattern.fill(area.data(), kArea);
+  Op op;
+  op.kind = s.rank() == 0 ? Op::Kind::kSend : Op::Kind::kRecv;
+  op.comm = comm;
+  op.data = {area.data()};
+  op.sizes = {static_cast<int>(kArea)};
+  op.tags = {0};
+  op.mhandles = {whole.get()};
+  traffic.add(op);
+  traffic.run();
+  size_t wrong = pattern.first_mismatch(area.data(), kArea);
+  s.require(wrong == kArea, "byte {} is wrong", wrong);
+  s.meet("data has come");
+}
+
+void from_another_thread(Session& s) {
+  s.open();
+  Wire wire = open_wire(s, 0, 1);
+  void* comm = s.rank() == 0 ? wire.send_comm() : wire.recv_comm();
+  std::atomic<bool> stop{false};
+  std::atomic<int> failed{0};
+  std::thread registrar([&] {
+    std::vector<char> memory(1 << 16);
+    for (size_t i = 0; !stop; ++i) {
+      void* mhandle = nullptr;
+      char* from = memory.data() + i * 37 % 4096;
+      if (s.net().regMr(comm, from, 1 + i * 61 % 60000, abi::kPtrHost, &mhandle) !=
+              abi::ncclSuccess ||
+          s.net().deregMr(comm, mhandle) != abi::ncclSuccess) {
+        ++failed;
+      }
+    }
+  });
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Group> groups;
+    for (int i = 0; i < 20; ++i) groups.push_back(single(s.random().below(20000)));
+    exchange(s, wire, groups);
+  }
+  stop = true;
+  registrar.join();
+  s.require(failed == 0, "{} of the registrations beside the traffic failed", failed.load());
+  s.meet("all data has come");
+}
+
+void bad_type(Session& s) {
+  s.open();
+  Wire wire = open_wire(s, 0, 0);
+  std::vector<char> memory(4096);
+  for (int type : {0, 0x40, -1}) {
+    for (void* comm : {wire.send_comm(), wire.recv_comm()}) {
+      void* mhandle = nullptr;
+      auto result = s.call("regMr", [&] {
+        return s.net().regMr(comm, memory.data(), memory.size(), type, &mhandle);
+      });
+      s.require(result != abi::ncclSuccess, "regMr took memory of type 0x{:x}",
+                static_cast<unsigned>(type));
+    }
+  }
+  exchange(s, wire, {single(100)});
+}
+
+void flush_host(Session& s) {
+  s.open();
+  Wire wire = open_wire(s, 0, 0);
+  exchange(s, wire, {single(1000)});
+  GuardedBuffer buffer(4096);
+  CheckedRegistration registration(s, wire.recv_comm(), buffer.data(), buffer.bytes());
+  void* data = buffer.data();
+  int size = static_cast<int>(buffer.bytes());
+  void* mhandle = registration.get();
+  void* request = kOptionalCompletion;
+  s.must("iflush",
+         [&] { return s.net().iflush(wire.recv_comm(), 1, &data, &size, &mhandle, &request); });
+  s.require(request != kOptionalCompletion, "iflush left *request at the 0x1 that it held before");
+  Deadline deadline(s, s.options().timeout_seconds);
+  for (int done = request == nullptr ? 1 : 0; done == 0;) {
+    s.must("test", [&] { return s.net().test(request, &done, nullptr); });
+    s.require(done != 0 || deadline.wait(), "the request of iflush did not complete");
+  }
+  std::string damage = buffer.damage(0);
+  s.require(damage.empty(), "{}", damage);
+}
+}  // namespace
+
+CheckCases memory_cases() {
+  return {
+      {"C40-registrations",
+       "memory may be registered many times, overlapping, below a page and at any address; giving "
+       "one back leaves the others",
+       2, &overlapping},
+      {"C41-register-from-another-thread",
+       "regMr and deregMr may run on one thread while another drives the comm", 2,
+       &from_another_thread},
+      {"C42-bad-memory-type", "regMr of a memory type that does not exist is an error", 1,
+       &bad_type},
+      {"C43-flush", "iflush of host memory gives no request or one that completes", 1, &flush_host},
+  };
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,149 @@
+#include "tools/conformance/exchange.h"
+
+#include <deque>
+
+#include "tools/conformance/guarded_buffer.h"
+
+namespace gdr::tools {
+namespace {
+struct Slot {
+  GuardedBuffer buffer;
+  CheckedRegistration registration;
+  Pattern pattern;
+  size_t bytes;
+
+  Slot(Session& session, void* comm, size_t capacity, size_t misalign, const Pattern& expected,
+       size_t length)
+      : buffer(capacity, misalign),
+        registration(session, comm, buffer.data(), capacity),
+        pattern(expected),
+        bytes(length) {}
+};
+
+class Exchange {
+ public:
+  Exchange(Session& session, ExchangeStyle style)
+      : session_(session), style_(style), traffic_(session, style.traffic) {}
+
+  void add(const Wire& wire, size_t wire_index, const std::vector<Group>& groups);
+  void run();
+
+ private:
+  struct Receive {
+    const Op* op;
+    std::vector<Slot*> slots;
+  };
+  Pattern pattern(size_t wire, size_t group, size_t slot) const {
+    return Pattern(session_.options().seed, wire, group * 16 + slot);
+  }
+  void add_receive(void* comm, size_t wire, size_t index, const Group& group);
+  void add_sends(void* comm, size_t wire, size_t index, const Group& group);
+  void verify(const Receive& receive);
+
+  Session& session_;
+  ExchangeStyle style_;
+  Traffic traffic_;
+  std::deque<Slot> slots_;
+  std::vector<Receive> receives_;
+};
+
+void Exchange::add(const Wire& wire, size_t wire_index, const std::vector<Group>& groups) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (wire.recv_comm() != nullptr) add_receive(wire.recv_comm(), wire_index, i, groups[i]);
+    if (wire.send_comm() != nullptr) add_sends(wire.send_comm(), wire_index, i, groups[i]);
+  }
+}
+
+void Exchange::add_receive(void* comm, size_t wire, size_t index, const Group& group) {
+  Op op;
+  op.kind = Op::Kind::kRecv;
+  op.comm = comm;
+  Receive receive;
+  for (size_t i = 0; i < group.slots.size(); ++i) {
+    const Message& message = group.slots[i];
+    size_t capacity = std::max(message.bytes, message.capacity);
+    Slot& slot = slots_.emplace_back(session_, comm, capacity, style_.misalign,
+                                     pattern(wire, index, i), message.bytes);
+    op.data.push_back(slot.buffer.data());
+    op.sizes.push_back(static_cast<int>(capacity));
+    op.tags.push_back(message.tag);
+    op.mhandles.push_back(slot.registration.get());
+    receive.slots.push_back(&slot);
+  }
+  receive.op = &traffic_.add(std::move(op));
+  receives_.push_back(std::move(receive));
+}
+
+void Exchange::add_sends(void* comm, size_t wire, size_t index, const Group& group) {
+  for (size_t i = 0; i < group.slots.size(); ++i) {
+    size_t which = group.send_order.empty() ? i : group.send_order[i];
+    const Message& message = group.slots[which];
+    Slot& slot = slots_.emplace_back(session_, comm, message.bytes, style_.misalign,
+                                     pattern(wire, index, which), message.bytes);
+    slot.pattern.fill(slot.buffer.data(), message.bytes);
+    Op op;
+    op.comm = comm;
+    op.data = {slot.buffer.data()};
+    op.sizes = {static_cast<int>(message.bytes)};
+    op.tags = {message.tag};
+    op.mhandles = {slot.registration.get()};
+    traffic_.add(std::move(op));
+  }
+}
+
+void Exchange::verify(const Receive& receive) {
+  for (size_t i = 0; i < receive.slots.size(); ++i) {
+    const Slot& slot = *receive.slots[i];
+    if (!style_.traffic.null_sizes) {
+      session_.require(receive.op->actual[i] == static_cast<int>(slot.bytes),
+                       "test() reported size {} for buffer {} of {} of a receive; {} bytes were "
+                       "sent into its {}",
+                       receive.op->actual[i], i, receive.slots.size(), slot.bytes,
+                       slot.buffer.bytes());
+    }
+    size_t wrong = slot.pattern.first_mismatch(slot.buffer.data(), slot.bytes);
+    session_.require(wrong == slot.bytes,
+                     "byte {} of {} is wrong, in buffer {} of {} of a receive with tag {}", wrong,
+                     slot.bytes, i, receive.slots.size(), receive.op->tags[i]);
+    std::string damage = slot.buffer.damage(slot.bytes);
+    session_.require(damage.empty(), "{}", damage);
+  }
+}
+
+void Exchange::run() {
+  traffic_.run();
+  for (const Receive& receive : receives_) verify(receive);
+}
+}  // namespace
+
+Group single(size_t bytes, size_t capacity, int tag) {
+  return Group{{Message{bytes, capacity, tag}}, {}};
+}
+
+void exchange(Session& session, const Wire& wire, const std::vector<Group>& groups,
+              ExchangeStyle style) {
+  Exchange run(session, style);
+  run.add(wire, 0, groups);
+  run.run();
+}
+
+void exchange_all(Session& session, const std::vector<Wire>& wires,
+                  const std::vector<Group>& groups, ExchangeStyle style) {
+  Exchange run(session, style);
+  for (size_t i = 0; i < wires.size(); ++i) run.add(wires[i], i, groups);
+  run.run();
+}
+
+std::vector<size_t> interesting_sizes(Random& random, size_t random_count) {
+  std::vector<size_t> sizes = {0,     1,      2,       3,       7,       8,       63,     64,
+                               127,   128,    129,     1023,    4095,    4096,    4097,   65535,
+                               65537, 131072, 1000003, 4194303, 4194304, 4194305, 5242883};
+  for (size_t i = 0; i < random_count; ++i) {
+    // Spread over the orders of magnitude, up to 2 MiB.
+    uint64_t bits = 1 + random.below(21);
+    sizes.push_back(random.below(uint64_t{1} << bits));
+  }
+  return sizes;
+}
+
+}  // namespace gdr::tools

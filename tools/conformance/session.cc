@@ -1,0 +1,71 @@
+#include "tools/conformance/session.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tools/common/exit_codes.h"
+#include "tools/common/nccl_logger.h"
+
+namespace gdr::tools {
+
+void Session::load() {
+  auto plugin = Plugin::load(options_.plugin);
+  if (!plugin) fail(plugin.error().text);
+  plugin_.emplace(std::move(*plugin));
+}
+
+void Session::open() {
+  load();
+  must("init", [&] { return net().init(&nccl_logger); });
+  int count = 0;
+  must("devices", [&] { return net().devices(&count); });
+  require(count > 0, "devices() reports {}", count);
+  require(dev() < count, "--dev {}: the plugin has devices 0..{}", dev(), count - 1);
+}
+
+abi::ncclNetProperties_v8_t Session::properties(int dev) {
+  abi::ncclNetProperties_v8_t props{};
+  must("getProperties", [&] { return net().getProperties(dev, &props); });
+  return props;
+}
+
+void Session::fail(std::string_view text) {
+  rank_.board().set_report(fmt::format("rank {}: {}", rank(), text));
+  std::fflush(nullptr);
+  _exit(kExitFailed);
+}
+
+void Session::skip(std::string_view text) {
+  rank_.board().set_report(text);
+  std::fflush(nullptr);
+  _exit(kExitSkipped);
+}
+
+void Session::meet(std::string_view what) { (void)allgather(what, {}); }
+
+std::vector<std::string> Session::allgather(std::string_view what, std::string_view mine) {
+  auto all = rank_.allgather(what, mine);
+  if (!all) fail(all.error().text);
+  return std::move(*all);
+}
+
+void Session::note_call(const char* name) {
+  rank_.board().set_state(fmt::format("inside {}()", name));
+  rank_.board().beat();
+}
+
+void Session::note_return(const char* name) {
+  rank_.board().set_state(fmt::format("at work after {}()", name));
+}
+
+bool Deadline::wait() {
+  constexpr unsigned kRoundsPerClock = 16;
+  sched_yield();
+  if (++rounds_ % kRoundsPerClock != 0) return true;
+  session_.control().board().beat();
+  return Clock::now() < end_;
+}
+
+}  // namespace gdr::tools

@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include "tools/topo/colours.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/pairs.h"
+#include "tools/topo/picture.h"
+#include "tools/topo/tree.h"
+
+namespace gdr::topology {
+namespace {
+
+// Between quotes; a line end becomes DOT's own.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); begin <= text.size(); end = text.find('\n', begin)) {
+    for (char c : clean_text(text.substr(begin, end - begin))) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    if (end == std::string::npos) break;
+    out += "\\n";
+    begin = end + 1;
+  }
+  return out + "\"";
+}
+
+std::string device_line(const std::string& id, const std::string& label,
+                        const std::string& colour) {
+  const char* look = colour == kGrey ? "filled,dashed" : "filled";
+  return fmt::format("{} [label={}, style=\"{}\", fillcolor=\"{}\", fontcolor=\"{}\"];\n", id,
+                     quoted(label), look, colour, text_colour_on(colour));
+}
+
+std::string gpu_line(const View& view, int gpu) {
+  std::string label = fmt::format("GPU{}\n{}\n{}", gpu, view.machine.gpus[gpu].bdf.to_string(),
+                                  gpu_rails_text(view.plan, gpu));
+  return device_line(fmt::format("gpu{}", gpu), label, gpu_colour(view.plan, gpu));
+}
+
+std::string hca_line(const View& view, int index) {
+  const Hca& hca = view.machine.hcas[index];
+  std::string label = hca.name + "\n" + address_text(hca);
+  for (size_t i = 0; i < hca.ports.size(); ++i) {
+    int rail = rail_of(view.plan, PortRef{index, static_cast<int>(i)});
+    std::string words = rail < 0 ? "no rail" : fmt::format("rail {}", view.plan.rails[rail].id);
+    bool down = hca.ports[i].state == Port::State::kDown;
+    label += fmt::format("\nport {}: {}, {}{}", hca.ports[i].number,
+                         speed_text(hca.ports[i].speed_mbps), words, down ? ", DOWN" : "");
+  }
+  return device_line(fmt::format("hca{}", index), label, hca_colour(view, index));
+}
+
+const char* kind_name(TreeNode::Kind kind) {
+  switch (kind) {
+    case TreeNode::Kind::kMachine:
+      return "machine";
+    case TreeNode::Kind::kPackage:
+      return "package";
+    case TreeNode::Kind::kNumaNode:
+      return "numa";
+    case TreeNode::Kind::kHostBridge:
+      return "bridge";
+    case TreeNode::Kind::kSwitch:
+      return "switch";
+  }
+  return "";
+}
+
+// Graphviz draws no empty cluster: an invisible point stands in each. `number` makes names unique.
+std::string cluster(const View& view, const TreeNode& node, int depth, int* number) {
+  std::string indent(static_cast<size_t>(depth) * 2, ' ');
+  int own = (*number)++;
+  std::string text =
+      fmt::format("{}subgraph cluster_{}_{} {{\n", indent, kind_name(node.kind), own);
+  text += fmt::format("{}  label={};\n", indent, quoted(node_label(view.machine, node)));
+  bool empty = node.gpus.empty() && node.hcas.empty() && node.children.empty();
+  if (empty) text += fmt::format("{}  empty{} [style=invis, shape=point];\n", indent, own);
+  for (const TreeNode& child : node.children) text += cluster(view, child, depth + 1, number);
+  for (int gpu : node.gpus) text += indent + "  " + gpu_line(view, gpu);
+  for (int hca : node.hcas) text += indent + "  " + hca_line(view, hca);
+  return text + indent + "}\n";
+}
+
+std::string pair_line(const View& view, const RailPair& pair) {
+  const Rail& rail = view.plan.rails[pair.rail];
+  return fmt::format("  gpu{} -- hca{} [color=\"{}\", penwidth=2, style={}, label={}];\n", pair.gpu,
+                     rail.port.hca, rail_colour(pair.rail), pair.direct ? "solid" : "dashed",
+                     quoted(pair.path));
+}
+
+}  // namespace
+
+std::string dot_text(const View& view) {
+  TreeNode root = machine_tree(view.machine);
+  std::string text = fmt::format(
+      "graph rails {{\n  label={};\n  labelloc=t;\n"
+      "  node [shape=box, fontname=\"sans-serif\"];\n  graph [fontname=\"sans-serif\"];\n  edge "
+      "[fontname=\"sans-serif\"];\n",
+      quoted("Rails: " + view.machine.source));
+  int number = 0;
+  for (const TreeNode& child : root.children) text += cluster(view, child, 1, &number);
+  for (int gpu : root.gpus) text += "  " + gpu_line(view, gpu);
+  for (int hca : root.hcas) text += "  " + hca_line(view, hca);
+  for (const RailPair& pair : rail_pairs(view)) text += pair_line(view, pair);
+  return text + "}\n";
+}
+
+}  // namespace gdr::topology

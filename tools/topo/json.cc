@@ -1,0 +1,221 @@
+#include <fmt/format.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tools/topo/expected_share.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/text.h"
+
+namespace gdr::topology {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string hex(uint64_t number, int digits) { return fmt::format("0x{:0{}x}", number, digits); }
+
+Json number_or_null(double number) { return number > 0 ? Json(number) : Json(nullptr); }
+Json number_or_null(int number) { return number > 0 ? Json(number) : Json(nullptr); }
+
+template <class T, class F>
+Json array_of(const std::vector<T>& items, F&& to_json) {
+  Json array = Json::array();
+  for (const T& item : items) array.push_back(to_json(item));
+  return array;
+}
+
+// What switches, GPUs and HCAs have in common.
+template <class T>
+void add_pci(const Machine& machine, const T& device, Json* json) {
+  const Attachment& at = device.at;
+  (*json)["switch"] =
+      at.parent < 0 ? Json(nullptr) : Json(machine.switches[at.parent].bdf.to_string());
+  (*json)["numa_node"] = at.numa < 0 ? Json(nullptr) : Json(machine.numa_nodes[at.numa].id);
+  (*json)["host_bridge"] =
+      at.host_bridge < 0 ? Json(nullptr) : Json(host_bridge_text(machine, at.host_bridge));
+  (*json)["class"] = hex(device.class_code, 6);
+  (*json)["vendor"] = hex(device.ids.vendor, 4);
+  (*json)["device"] = hex(device.ids.device, 4);
+  (*json)["subsystem_vendor"] = hex(device.ids.subsystem_vendor, 4);
+  (*json)["subsystem_device"] = hex(device.ids.subsystem_device, 4);
+  (*json)["link_gt_per_s"] = number_or_null(device.link.gt_per_s);
+  (*json)["link_width"] = number_or_null(device.link.width);
+}
+
+Json numa_json(const Machine& machine, const NumaNode& node) {
+  return {{"id", node.id},
+          {"package", node.package < 0 ? Json(nullptr) : Json(machine.packages[node.package].id)},
+          {"cpu_mask", node.cpus},
+          {"cpus", node.cpus.empty() ? Json(nullptr) : Json(cpu_list(node.cpus))}};
+}
+
+Json switch_json(const Machine& machine, const Switch& one) {
+  Json json = {{"address", one.bdf.to_string()}};
+  add_pci(machine, one, &json);
+  return json;
+}
+
+Json nvlink_json(const NvLink& link) {
+  const char* to = link.to == NvLink::To::kGpu      ? "gpu"
+                   : link.to == NvLink::To::kSwitch ? "switch"
+                                                    : "cpu";
+  return {{"to", to},
+          {"gpu", link.gpu ? Json(link.gpu->to_string()) : Json(nullptr)},
+          {"count", link.count}};
+}
+
+Json verdict_json(const Verdict& verdict) {
+  return {{"direct", verdict.direct}, {"reason", verdict.reason}};
+}
+
+Json gpu_rail_json(const View& view, size_t gpu, int position) {
+  const Rail& rail = view.plan.rails[position];
+  size_t hca = rail.port.hca;
+  std::string display = gpu_hca_text(view, gpu, hca);
+  std::string chunk = expected_share(display);
+  Verdicts verdicts = verdicts_of(view, gpu, hca);
+  return {{"rail", rail.id},
+          {"port", port_label(view.machine, rail.port)},
+          {"path", to_string(view.paths.gpu_hca(gpu, hca))},
+          {"display", display},
+          {"expected_share", chunk == "-" ? Json(nullptr) : Json(chunk)},
+          {"receive", verdict_json(verdicts.receive)},
+          {"send", verdict_json(verdicts.send)}};
+}
+
+Json gpu_json(const View& view, size_t index) {
+  const Gpu& gpu = view.machine.gpus[index];
+  Json json = {{"index", index}, {"address", gpu.bdf.to_string()}, {"model", gpu.model}};
+  add_pci(view.machine, gpu, &json);
+  json["compute_capability"] = number_or_null(gpu.compute_capability);
+  json["gpudirect"] = gpu.gpudirect ? Json(*gpu.gpudirect) : Json(nullptr);
+  json["nvlinks"] = array_of(gpu.nvlinks, nvlink_json);
+  json["c2c_links"] = gpu.c2c_links;
+  json["rails"] = array_of(view.plan.gpus[index].rails,
+                           [&](int rail) { return gpu_rail_json(view, index, rail); });
+  return json;
+}
+
+Json port_json(const Port& port) {
+  const char* layer = port.link_layer == Port::LinkLayer::kInfiniBand ? "InfiniBand"
+                      : port.link_layer == Port::LinkLayer::kEthernet ? "Ethernet"
+                                                                      : "unknown";
+  return {{"number", port.number},
+          {"state", state_text(port.state)},
+          {"speed_mbps", number_or_null(port.speed_mbps)},
+          {"link_layer", layer}};
+}
+
+Json hca_json(const Machine& machine, size_t index) {
+  const Hca& hca = machine.hcas[index];
+  Json json = {{"index", index},
+               {"name", hca.name},
+               {"address", hca.bdf ? Json(hca.bdf->to_string()) : Json(nullptr)}};
+  add_pci(machine, hca, &json);
+  json["guid"] = hca.guid == 0 ? Json(nullptr) : Json(hex(hca.guid, 16));
+  json["gpudirect"] = hca.gpudirect ? Json(*hca.gpudirect) : Json(nullptr);
+  json["physical_function"] =
+      hca.physical_function ? Json(hca.physical_function->to_string()) : Json(nullptr);
+  json["ports"] = array_of(hca.ports, port_json);
+  return json;
+}
+
+Json devices_json(size_t count, const std::function<Json(size_t)>& to_json) {
+  Json array = Json::array();
+  for (size_t i = 0; i < count; ++i) array.push_back(to_json(i));
+  return array;
+}
+
+// Rows of a, columns of b; `path` and `display` name one cell.
+template <class Path, class Display>
+Json path_json(size_t a, size_t b, Path&& path, Display&& display) {
+  Json classes = devices_json(a, [&](size_t i) {
+    return devices_json(b, [&](size_t j) { return Json(to_string(path(i, j))); });
+  });
+  Json words = devices_json(
+      a, [&](size_t i) { return devices_json(b, [&](size_t j) { return Json(display(i, j)); }); });
+  return {{"class", std::move(classes)}, {"display", std::move(words)}};
+}
+
+Json paths_json(const View& view) {
+  size_t gpus = view.machine.gpus.size(), hcas = view.machine.hcas.size();
+  const PathTable& paths = view.paths;
+  Json json;
+  json["gpu_hca"] = path_json(
+      gpus, hcas, [&](size_t i, size_t j) { return paths.gpu_hca(i, j); },
+      [&](size_t i, size_t j) { return gpu_hca_text(view, i, j); });
+  json["gpu_gpu"] = path_json(
+      gpus, gpus, [&](size_t i, size_t j) { return paths.gpu_gpu(i, j); },
+      [&](size_t i, size_t j) { return gpu_gpu_text(view, i, j); });
+  json["hca_hca"] = path_json(
+      hcas, hcas, [&](size_t i, size_t j) { return paths.hca_hca(i, j); },
+      [&](size_t i, size_t j) { return hca_hca_text(view, i, j); });
+  return json;
+}
+
+// Whether GPUDirect is possible; rows are GPUs, columns HCAs.
+Json gpudirect_json(const View& view, Verdict Verdicts::*direction) {
+  return devices_json(view.machine.gpus.size(), [&](size_t gpu) {
+    return devices_json(view.machine.hcas.size(), [&](size_t hca) {
+      return Json((verdicts_of(view, gpu, hca).*direction).direct);
+    });
+  });
+}
+
+Json rail_json(const View& view, size_t position) {
+  const Rail& rail = view.plan.rails[position];
+  return {{"rail", rail.id},
+          {"hca", rail.port.hca},
+          {"port", port_label(view.machine, rail.port)},
+          {"usable", rail.usable},
+          {"why_not", rail.usable ? Json(nullptr) : Json(rail.why_not)},
+          {"gpus", gpus_of_rail(view.plan, position)}};
+}
+
+Json not_a_rail_json(const Machine& machine, const ExcludedPort& other) {
+  return {
+      {"hca", other.port.hca}, {"port", port_label(machine, other.port)}, {"reason", other.reason}};
+}
+
+Json policy_json(const GdrPolicy& policy) {
+  return {{"level", to_string(policy.farthest())},
+          {"level_set", policy.level.has_value()},
+          {"read", policy.read},
+          {"c2c", policy.c2c}};
+}
+
+}  // namespace
+
+std::string json_text(const View& view) {
+  const Machine& machine = view.machine;
+  Json root;
+  root["source"] = machine.source;
+  root["cpu"] = {{"arch", machine.cpu.arch},
+                 {"vendor", machine.cpu.vendor},
+                 {"family", machine.cpu.family},
+                 {"model", machine.cpu.model}};
+  root["packages"] = array_of(machine.packages, [](const Package& one) {
+    return Json{{"id", one.id}};
+  });
+  root["numa_nodes"] =
+      array_of(machine.numa_nodes, [&](const NumaNode& node) { return numa_json(machine, node); });
+  root["host_bridges"] = devices_json(machine.host_bridges.size(), [&](size_t i) {
+    return Json(host_bridge_text(machine, static_cast<int>(i)));
+  });
+  root["switches"] =
+      array_of(machine.switches, [&](const Switch& one) { return switch_json(machine, one); });
+  root["gpus"] = devices_json(machine.gpus.size(), [&](size_t i) { return gpu_json(view, i); });
+  root["hcas"] = devices_json(machine.hcas.size(), [&](size_t i) { return hca_json(machine, i); });
+  root["paths"] = paths_json(view);
+  root["gpudirect"] = {{"receive", gpudirect_json(view, &Verdicts::receive)},
+                       {"send", gpudirect_json(view, &Verdicts::send)}};
+  root["policy"] = policy_json(view.policy);
+  root["rails"] =
+      devices_json(view.plan.rails.size(), [&](size_t i) { return rail_json(view, i); });
+  root["not_rails"] = array_of(
+      view.plan.others, [&](const ExcludedPort& other) { return not_a_rail_json(machine, other); });
+  // Names come from files and need not be UTF-8.
+  return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gdr::topology

@@ -1,0 +1,13 @@
+// The table below the picture: rails, their GPUs and HCAs, and what is no rail.
+#pragma once
+
+#include <pugixml.hpp>
+
+#include "tools/topo/view.h"
+
+namespace gdr::topology {
+
+// Draws it from y down, in as many columns as fit, and gives the y of its end.
+double draw_legend(pugi::xml_node svg, const View& view, double width, double y);
+
+}  // namespace gdr::topology

@@ -1,0 +1,14 @@
+// What the user should know about how the machine was read; whole sentences.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gdr::plugin {
+
+struct Notes {
+  std::vector<std::string> warnings;  // the user has to act
+  std::vector<std::string> infos;
+};
+
+}  // namespace gdr::plugin

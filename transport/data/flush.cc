@@ -1,0 +1,36 @@
+#include "transport/data/flush.h"
+
+namespace gdr::transport {
+
+Result<Flush> Flush::create(const RailEnd& rail, const TransportOptions& options, int depth) {
+  Flush flush;
+  Result<QueuePair> pair =
+      create_queue_pair(rail.device(), rail.cq(), QueueDepths{depth, 1, 0}, options);
+  if (!pair) return forward_error(pair);
+  flush.pair_ = std::move(*pair);
+  const HcaContext& hca = *rail.device().hca;
+  QueuePairPath to_itself{&rail.address(),      &rail.address(), flush.pair_.qp->qp_num, 0, 0,
+                          options.traffic_class};
+  Status status = connect_queue_pair(hca.api(), flush.pair_.qp.get(), to_itself, options);
+  if (!status) return forward_error(status);
+  Result<RegisteredBlock<uint64_t>> target = RegisteredBlock<uint64_t>::create(hca);
+  if (!target) return forward_error(target);
+  flush.target_ = std::move(*target);
+  return flush;
+}
+
+int Flush::post(const void* address, uint32_t rkey, uint64_t wr_id) {
+  ibv_sge sge{reinterpret_cast<uint64_t>(target_.get()), 1, target_.lkey()};
+  ibv_send_wr wr{};
+  wr.wr_id = wr_id;
+  wr.sg_list = &sge;
+  wr.num_sge = 1;
+  wr.opcode = IBV_WR_RDMA_READ;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(address);
+  wr.wr.rdma.rkey = rkey;
+  ibv_send_wr* bad = nullptr;
+  return ibv_post_send(pair_.qp.get(), &wr, &bad);
+}
+
+}  // namespace gdr::transport

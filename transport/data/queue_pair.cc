@@ -1,0 +1,130 @@
+#include "transport/data/queue_pair.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace gdr::transport {
+namespace {
+
+constexpr uint8_t kHopLimit = 255;
+constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms, the code of IBTA table 45
+constexpr uint8_t kRnrRetryForever = 7;
+
+std::string where(const Device& device) {
+  return device.hca->name() + ":" + std::to_string(device.port);
+}
+
+Status to_init(const Device& device, ibv_qp* qp, const TransportOptions& options) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.pkey_index = options.pkey_index;
+  attr.port_num = device.port;
+  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  int err = device.hca->api().modify_qp(
+      qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+  if (err == 0) return {};
+  return fail_errno(Code::kSystem,
+                    "moving a QP of " + where(device) +
+                        " to INIT failed (NCCL_IB_PKEY is an index "
+                        "into the port's P_Key table, here " +
+                        std::to_string(options.pkey_index) + ")",
+                    err);
+}
+
+void fill_address_vector(const QueuePairPath& path, const TransportOptions& options,
+                         ibv_ah_attr* ah) {
+  const wire::RailAddress& local = *path.local;
+  const wire::RailAddress& remote = *path.remote;
+  ah->port_num = local.port;
+  ah->sl = options.service_level;
+  ah->dlid = remote.lid;
+  // Within one InfiniBand subnet the LID is enough; RoCE and routed InfiniBand need the GID.
+  bool same_subnet = std::equal(local.gid.begin(), local.gid.begin() + 8, remote.gid.begin());
+  if (local.ethernet == 0 && same_subnet && remote.lid != 0) return;
+  ah->is_global = 1;
+  std::memcpy(ah->grh.dgid.raw, remote.gid.data(), remote.gid.size());
+  ah->grh.sgid_index = local.gid_index;
+  ah->grh.hop_limit = kHopLimit;
+  ah->grh.traffic_class = path.traffic_class;
+}
+
+Status to_ready_to_receive(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+                           const TransportOptions& options) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = static_cast<ibv_mtu>(std::min(path.local->mtu, path.remote->mtu));
+  attr.dest_qp_num = path.remote_qp_number;
+  attr.rq_psn = path.remote_psn;
+  attr.max_dest_rd_atomic = 1;
+  attr.min_rnr_timer = kMinRnrTimer;
+  fill_address_vector(path, options, &attr.ah_attr);
+  int err = api.modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (err == 0) return {};
+  return fail_errno(
+      Code::kSystem,
+      std::string("moving a QP of ") + path.local->hca + ":" + std::to_string(path.local->port) +
+          " to RTR failed; on RoCE this is mostly a GID that has no route to the peer",
+      err);
+}
+
+Status to_ready_to_send(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+                        const TransportOptions& options) {
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = options.ack_timeout;
+  attr.retry_cnt = options.retry_count;
+  attr.rnr_retry = kRnrRetryForever;
+  attr.sq_psn = path.local_psn;
+  attr.max_rd_atomic = 1;
+  int err = api.modify_qp(qp, &attr,
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (err == 0) return {};
+  return fail_errno(Code::kSystem,
+                    std::string("moving a QP of ") + path.local->hca + ":" +
+                        std::to_string(path.local->port) + " to RTS failed",
+                    err);
+}
+
+}  // namespace
+
+Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
+                                    const TransportOptions& options) {
+  const verbs::VerbsApi& api = device.hca->api();
+  ibv_qp_init_attr attr{};
+  attr.qp_type = IBV_QPT_RC;
+  attr.send_cq = cq;
+  attr.recv_cq = cq;
+  attr.cap.max_send_wr = depths.send;
+  attr.cap.max_recv_wr = depths.receive;
+  attr.cap.max_send_sge = 1;
+  attr.cap.max_recv_sge = 1;
+  attr.cap.max_inline_data = depths.inline_bytes;
+  ibv_qp* raw = api.create_qp(device.hca->pd(), &attr);
+  if (raw == nullptr && depths.inline_bytes > 0) {
+    attr.cap.max_inline_data = 0;
+    raw = api.create_qp(device.hca->pd(), &attr);
+  }
+  if (raw == nullptr) {
+    return fail_errno(Code::kSystem,
+                      "creating a QP with " + std::to_string(depths.send) + " send and " +
+                          std::to_string(depths.receive) + " receive requests on " + where(device) +
+                          " failed (the HCA allows " +
+                          std::to_string(device.hca->max_work_requests()) + ")",
+                      errno);
+  }
+  QueuePair pair{verbs::UniqueQp(raw, {&api}), static_cast<int>(attr.cap.max_inline_data)};
+  if (Status status = to_init(device, raw, options); !status) return forward_error(status);
+  return pair;
+}
+
+Status connect_queue_pair(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+                          const TransportOptions& options) {
+  if (Status status = to_ready_to_receive(api, qp, path, options); !status) return status;
+  return to_ready_to_send(api, qp, path, options);
+}
+
+}  // namespace gdr::transport

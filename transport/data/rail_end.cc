@@ -1,0 +1,81 @@
+#include "transport/data/rail_end.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+
+#include "base/log.h"
+
+namespace gdr::transport {
+namespace {
+
+Result<wire::RailAddress> resolve_address(const Device& device, const TransportOptions& options) {
+  const HcaContext& hca = *device.hca;
+  Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
+  if (!state) return forward_error(state);
+  Result<GidEntry> gid = resolve_gid(hca.api(), hca.context(), device.port, options.gid);
+  if (!gid) return forward_error(gid);
+  if (std::string lacks = unmet_preference(*gid, options.gid); state->ethernet && !lacks.empty()) {
+    GDR_INFO(log::kNet, "%s:%d GID index %d: %s", hca.name().c_str(), device.port, gid->index,
+             lacks.c_str());
+  }
+  wire::RailAddress address{};
+  std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
+  std::copy(gid->gid.begin(), gid->gid.end(), address.gid.begin());
+  address.lid = state->lid;
+  address.port = static_cast<uint8_t>(device.port);
+  address.ethernet = state->ethernet ? 1 : 0;
+  address.mtu = static_cast<uint8_t>(state->mtu);
+  address.gid_type = static_cast<uint8_t>(gid->type);
+  address.gid_index = static_cast<uint8_t>(gid->index);
+  if (device.rail >= 0 && device.rail < 255) address.rail = static_cast<uint8_t>(device.rail + 1);
+  return address;
+}
+
+const char* gid_type_name(uint8_t type) {
+  switch (static_cast<GidType>(type)) {
+    case GidType::kRoceV1:
+      return "RoCE v1";
+    case GidType::kRoceV2:
+      return "RoCE v2";
+    default:
+      return "IB";
+  }
+}
+
+}  // namespace
+
+Result<RailEnd> RailEnd::create(const Device& device, const RailSpec& plan,
+                                const TransportOptions& options) {
+  RailEnd rail;
+  rail.device_ = device;
+  Result<wire::RailAddress> address = resolve_address(device, options);
+  if (!address) return forward_error(address);
+  rail.address_ = *address;
+
+  const HcaContext& hca = *device.hca;
+  int entries = plan.qps * (plan.depths.send + plan.depths.receive) + plan.extra_completions;
+  ibv_cq* cq = hca.api().create_cq(hca.context(), entries, nullptr, nullptr, 0);
+  if (cq == nullptr) {
+    return fail_errno(
+        Code::kSystem,
+        "creating a CQ of " + std::to_string(entries) + " entries on " + hca.name() + " failed",
+        errno);
+  }
+  rail.cq_ = verbs::UniqueCq(cq, {&hca.api()});
+  for (int i = 0; i < plan.qps; ++i) {
+    Result<QueuePair> qp = create_queue_pair(device, cq, plan.depths, options);
+    if (!qp) return forward_error(qp);
+    rail.qps_.push_back(std::move(*qp));
+  }
+  return rail;
+}
+
+std::string to_string(const wire::RailAddress& address) {
+  std::string text = std::string(address.hca) + ":" + std::to_string(address.port);
+  if (address.ethernet == 0) return text + " lid " + std::to_string(address.lid);
+  return text + " gid " + to_string(address.gid) + " (" + gid_type_name(address.gid_type) +
+         ", index " + std::to_string(address.gid_index) + ")";
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,220 @@
+#include "transport/data/watcher.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{1000};
+
+bool is_fatal(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What a fatal event is about.
+const void* object_of(const ibv_async_event& event, const HcaContext& hca) {
+  if (event.event_type == IBV_EVENT_DEVICE_FATAL) return hca.context();
+  if (event.event_type == IBV_EVENT_CQ_ERR) return event.element.cq;
+  return event.element.qp;
+}
+
+bool concerns_port(ibv_event_type type) {
+  return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
+}
+
+void watch_fd(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    GDR_WARN("watching a file descriptor failed (errno %d); a peer that dies will be noticed late",
+             errno);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog) {
+  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll.valid() || !wake.valid()) {
+    return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
+  }
+  watch_fd(epoll.get(), wake.get());
+  return std::unique_ptr<Watcher>(new Watcher(std::move(epoll), std::move(wake), watchdog));
+}
+
+Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog)
+    : epoll_(std::move(epoll)), wake_(std::move(wake)), watchdog_(watchdog) {
+  // Signals belong to the application's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { run(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), "gdr-watcher");
+}
+
+Watcher::~Watcher() {
+  {
+    std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  wake_up();
+  thread_.join();
+}
+
+void Watcher::wake_up() {
+  uint64_t one = 1;
+  (void)!write(wake_.get(), &one, sizeof(one));
+}
+
+void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects) {
+  {
+    std::lock_guard lock(mutex_);
+    links_[link->fd()] = Watched{link, std::move(objects)};
+  }
+  watch_fd(epoll_.get(), link->fd());
+  wake_up();  // it sleeps without a time-out while there are no links
+}
+
+void Watcher::remove(const PeerLink* link) {
+  std::lock_guard lock(mutex_);
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  links_.erase(link->fd());
+}
+
+void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
+  int fd = hca->context()->async_fd;
+  // get_async_event must not block this thread when another reader was faster.
+  int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+    GDR_WARN("%s: its asynchronous events cannot be watched (errno %d)", hca->name().c_str(),
+             errno);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    hcas_[fd] = hca;
+  }
+  watch_fd(epoll_.get(), fd);
+}
+
+void Watcher::run() {
+  constexpr int kBatch = 16;
+  epoll_event events[kBatch];
+  auto last_tick = PeerLink::Clock::now();
+  for (;;) {
+    int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return;
+    }
+    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
+    auto now = PeerLink::Clock::now();
+    if (n == 0 || now - last_tick >= kTick) {
+      last_tick = now;
+      tick();
+    }
+  }
+}
+
+int Watcher::wait_milliseconds() {
+  auto now = PeerLink::Clock::now();
+  auto until = PeerLink::Clock::time_point::max();
+  bool any = false;
+  for (const auto& link : links()) {
+    until = std::min(until, link->deadline());
+    any = true;
+  }
+  if (!any) return -1;
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now) +
+              std::chrono::milliseconds(1);
+  return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
+}
+
+void Watcher::on_ready(int fd) {
+  if (fd == wake_.get()) {
+    uint64_t count;
+    (void)!read(fd, &count, sizeof(count));
+    return;
+  }
+  std::shared_ptr<PeerLink> link;
+  std::shared_ptr<HcaContext> hca;
+  {
+    std::lock_guard lock(mutex_);
+    if (auto it = links_.find(fd); it != links_.end()) link = it->second.link;
+    if (auto it = hcas_.find(fd); it != hcas_.end()) hca = it->second;
+  }
+  if (hca != nullptr) on_hca_event(*hca);
+  if (link != nullptr && !link->on_readable()) {
+    // Nothing more will come; the descriptor itself stays open, or its number could be reused.
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  }
+}
+
+void Watcher::on_hca_event(HcaContext& hca) {
+  ibv_async_event event{};
+  if (hca.api().get_async_event(hca.context(), &event) != 0) return;
+  std::string text = hca.name();
+  if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
+  text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";
+  if (is_fatal(event.event_type)) {
+    GDR_WARN("%s; its connections fail. See dmesg", text.c_str());
+    fail_links_of(object_of(event, hca), text);
+  } else if (event.event_type == IBV_EVENT_PORT_ERR) {
+    GDR_WARN("%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail",
+             text.c_str());
+  } else {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+  }
+  hca.api().ack_async_event(&event);
+}
+
+void Watcher::fail_links_of(const void* object, const std::string& text) {
+  std::vector<std::shared_ptr<PeerLink>> concerned;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [fd, watched] : links_) {
+      const auto& objects = watched.objects;
+      if (std::find(objects.begin(), objects.end(), object) != objects.end()) {
+        concerned.push_back(watched.link);
+      }
+    }
+  }
+  for (const auto& link : concerned) {
+    link->fail_link(Error{Code::kSystem, link->description() + ": " + text}, true);
+  }
+}
+
+std::vector<std::shared_ptr<PeerLink>> Watcher::links() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<PeerLink>> all;
+  for (const auto& [fd, watched] : links_) all.push_back(watched.link);
+  return all;
+}
+
+void Watcher::tick() {
+  for (const auto& link : links()) link->on_tick(watchdog_);
+}
+
+}  // namespace gdr::transport

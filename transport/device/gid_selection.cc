@@ -1,0 +1,114 @@
+#include "transport/device/gid_selection.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace gdr::transport {
+namespace {
+
+int family_of(const Gid& gid) { return is_ipv4_mapped(gid) ? AF_INET : AF_INET6; }
+
+int roce_version_of(GidType type) { return type == GidType::kRoceV2 ? 2 : 1; }
+
+std::string text_of(const GidEntry& entry) {
+  return "index " + std::to_string(entry.index) + " " + to_string(entry.gid) + " (" +
+         to_string(entry.type) + ")";
+}
+
+std::string text_of_all(const std::vector<GidEntry>& table) {
+  std::string text;
+  for (const GidEntry& entry : table) {
+    if (is_null(entry.gid)) continue;
+    text += (text.empty() ? "" : ", ") + text_of(entry);
+  }
+  return text.empty() ? "no GID at all" : text;
+}
+
+Result<GidEntry> forced(const std::vector<GidEntry>& table, int index) {
+  for (const GidEntry& entry : table) {
+    if (entry.index == index && !is_null(entry.gid)) return entry;
+  }
+  return fail(Code::kInvalidUsage, "NCCL_IB_GID_INDEX is " + std::to_string(index) +
+                                       ", where the GID table is empty; it holds " +
+                                       text_of_all(table) +
+                                       "; set NCCL_IB_GID_INDEX to one of these, or unset it");
+}
+
+// Smaller is better.
+auto rank(const GidEntry& entry, const GidPreference& preference) {
+  return std::tuple(family_of(entry.gid) != preference.family, is_link_local(entry.gid),
+                    roce_version_of(entry.type) != preference.roce_version, entry.index);
+}
+
+}  // namespace
+
+bool is_null(const Gid& gid) {
+  bool rest_is_zero = std::all_of(gid.begin() + 4, gid.end(), [](uint8_t b) { return b == 0; });
+  bool zero = gid[0] == 0 && gid[1] == 0 && gid[2] == 0 && gid[3] == 0;
+  bool link_local = gid[0] == 0xfe && gid[1] == 0x80 && gid[2] == 0 && gid[3] == 0;
+  return rest_is_zero && (zero || link_local);
+}
+
+bool is_link_local(const Gid& gid) {
+  return gid[0] == 0xfe && gid[1] == 0x80 &&
+         std::all_of(gid.begin() + 2, gid.begin() + 8, [](uint8_t b) { return b == 0; });
+}
+
+std::string to_string(const Gid& gid) {
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(AF_INET6, gid.data(), text, sizeof(text));
+  return text;
+}
+
+const char* to_string(GidType type) {
+  switch (type) {
+    case GidType::kIb:
+      return "IB";
+    case GidType::kRoceV1:
+      return "RoCE v1";
+    case GidType::kRoceV2:
+      return "RoCE v2";
+  }
+  return "unknown";
+}
+
+Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPreference& preference) {
+  if (preference.forced_index >= 0) return forced(table, preference.forced_index);
+  const GidEntry* best = nullptr;
+  for (const GidEntry& entry : table) {
+    if (is_null(entry.gid)) continue;
+    if (preference.range && !preference.range->contains(entry.gid)) continue;
+    if (best == nullptr || rank(entry, preference) < rank(*best, preference)) best = &entry;
+  }
+  if (best != nullptr) return *best;
+  if (preference.range) {
+    return fail(Code::kInvalidUsage, "no GID lies in NCCL_IB_ADDR_RANGE " +
+                                         preference.range->to_string() + "; the port has " +
+                                         text_of_all(table) +
+                                         "; widen the range, or choose by NCCL_IB_GID_INDEX");
+  }
+  return fail(Code::kSystem,
+              "the port has no GID: give its network interface an address and bring it up");
+}
+
+std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference) {
+  if (preference.forced_index >= 0) return {};
+  std::string text;
+  auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
+  if (family_of(chosen.gid) != preference.family) {
+    add(std::string("an ") + (preference.family == AF_INET ? "IPv6" : "IPv4") +
+        " address although NCCL_IB_ADDR_FAMILY asks for " +
+        (preference.family == AF_INET ? "AF_INET" : "AF_INET6"));
+  }
+  if (is_link_local(chosen.gid)) add("link-local, so that peers must share the subnet");
+  if (roce_version_of(chosen.type) != preference.roce_version) {
+    add(std::string(to_string(chosen.type)) + " although NCCL_IB_ROCE_VERSION_NUM asks for " +
+        std::to_string(preference.roce_version));
+  }
+  return text;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,107 @@
+#include "transport/device/hca.h"
+
+#include <endian.h>
+
+#include <cerrno>
+
+namespace gdr::transport {
+namespace {
+
+// A registration of fd -1 fails either because the fd is bad (dma-buf is known) or because the
+// kernel or the provider does not know dma-buf at all.
+bool probe_dmabuf(const verbs::VerbsApi& api, ibv_pd* pd) {
+  if (api.reg_dmabuf_mr == nullptr) return false;
+  errno = 0;
+  verbs::UniqueMr mr(api.reg_dmabuf_mr(pd, 0, 0, 0, -1, 0), {&api});
+  return mr == nullptr && errno != EOPNOTSUPP && errno != EPROTONOSUPPORT && errno != ENOSYS;
+}
+
+struct DeviceList {
+  const verbs::VerbsApi& api;
+  ibv_device** list = nullptr;
+  int count = 0;
+  explicit DeviceList(const verbs::VerbsApi& verbs) : api(verbs) {
+    list = api.get_device_list(&count);
+  }
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+  ~DeviceList() {
+    if (list != nullptr) api.free_device_list(list);
+  }
+};
+
+void add_ports(const std::shared_ptr<HcaContext>& hca, const HcaFilter& filter,
+               Discovery* discovery) {
+  for (int port = 1; port <= hca->port_count(); ++port) {
+    std::string label = hca->name() + ":" + std::to_string(port);
+    if (!filter.accepts(hca->name(), port)) {
+      discovery->skipped.push_back(label + " is excluded by NCCL_IB_HCA");
+      continue;
+    }
+    Result<PortState> state = query_port_state(hca->api(), hca->context(), port);
+    if (!state) {
+      discovery->skipped.push_back(label + ": " + state.error().text);
+    } else if (!state->active) {
+      discovery->skipped.push_back(label + " is not ACTIVE");
+      discovery->inactive.push_back(Device{hca, port, *state});
+    } else {
+      discovery->devices.push_back(Device{hca, port, *state});
+    }
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs::VerbsApi> api,
+                                                     ibv_device* device) {
+  std::shared_ptr<HcaContext> hca(new HcaContext());
+  hca->name_ = api->get_device_name(device);
+  hca->sysfs_path_ = device->ibdev_path;
+  hca->context_ = verbs::UniqueContext(api->open_device(device), {api.get()});
+  hca->api_ = std::move(api);
+  if (hca->context_ == nullptr) {
+    return fail_errno(Code::kSystem, "opening " + hca->name_ + " failed", errno);
+  }
+  if (Status status = hca->query(); !status) return forward_error(status);
+  return hca;
+}
+
+Status HcaContext::query() {
+  ibv_device_attr attr{};
+  if (int err = api_->query_device(context_.get(), &attr); err != 0) {
+    return fail_errno(Code::kSystem, "querying " + name_ + " failed", err);
+  }
+  guid_ = be64toh(attr.sys_image_guid != 0 ? attr.sys_image_guid : attr.node_guid);
+  port_count_ = attr.phys_port_cnt;
+  max_work_requests_ = attr.max_qp_wr;
+  max_cq_entries_ = attr.max_cqe;
+  pd_ = verbs::UniquePd(api_->alloc_pd(context_.get()), {api_.get()});
+  if (pd_ == nullptr) {
+    return fail_errno(Code::kSystem, "allocating a protection domain on " + name_ + " failed",
+                      errno);
+  }
+  supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
+  peermem_ = probe_peermem(sysfs_root_of(sysfs_path_));
+  registrations_ = std::make_unique<RegistrationCache>(*api_, pd_.get(), name_);
+  return {};
+}
+
+Result<Discovery> discover_devices(const std::shared_ptr<const verbs::VerbsApi>& api,
+                                   const HcaFilter& filter) {
+  DeviceList list(*api);
+  if (list.list == nullptr) {
+    return fail_errno(Code::kSystem, "listing RDMA devices failed", errno);
+  }
+  Discovery discovery;
+  for (int i = 0; i < list.count; ++i) {
+    Result<std::shared_ptr<HcaContext>> hca = HcaContext::open(api, list.list[i]);
+    if (!hca) {
+      discovery.skipped.push_back(hca.error().text);
+      continue;
+    }
+    add_ports(*hca, filter, &discovery);
+  }
+  return discovery;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,133 @@
+#include "transport/device/port.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+namespace gdr::transport {
+namespace {
+
+std::string where(ibv_context* context, int port) {
+  return std::string(context->device->name) + ":" + std::to_string(port);
+}
+
+// For libraries older than ibv_query_gid_ex, which say nothing of a GID's type.
+GidType gid_type_from_sysfs(ibv_context* context, int port, int index) {
+  std::ifstream file(std::string(context->device->ibdev_path) + "/ports/" + std::to_string(port) +
+                     "/gid_attrs/types/" + std::to_string(index));
+  std::string text;
+  std::getline(file, text);
+  return text.find("v2") != std::string::npos ? GidType::kRoceV2 : GidType::kRoceV1;
+}
+
+GidType gid_type_of(uint32_t verbs_type) {
+  switch (verbs_type) {
+    case IBV_GID_TYPE_ROCE_V1:
+      return GidType::kRoceV1;
+    case IBV_GID_TYPE_ROCE_V2:
+      return GidType::kRoceV2;
+    default:
+      return GidType::kIb;
+  }
+}
+
+bool read_gid(const verbs::VerbsApi& api, ibv_context* context, int port, int index,
+              GidEntry* entry) {
+  entry->index = index;
+  if (api.query_gid_ex != nullptr) {
+    ibv_gid_entry found{};
+    if (api.query_gid_ex(context, port, index, &found, 0, sizeof(found)) != 0) return false;
+    std::memcpy(entry->gid.data(), found.gid.raw, entry->gid.size());
+    entry->type = gid_type_of(found.gid_type);
+    return true;
+  }
+  ibv_gid gid{};
+  if (api.query_gid(context, port, index, &gid) != 0) return false;
+  std::memcpy(entry->gid.data(), gid.raw, entry->gid.size());
+  entry->type = gid_type_from_sysfs(context, port, index);
+  return true;
+}
+
+}  // namespace
+
+int link_speed_mbps(unsigned active_speed, unsigned active_width) {
+  int lane = 0;
+  switch (active_speed) {
+    case 1:
+      lane = 2500;  // SDR
+      break;
+    case 2:
+      lane = 5000;  // DDR
+      break;
+    case 4:
+    case 8:
+      lane = 10000;  // QDR, FDR10
+      break;
+    case 16:
+      lane = 14000;  // FDR
+      break;
+    case 32:
+      lane = 25000;  // EDR
+      break;
+    case 64:
+      lane = 50000;  // HDR
+      break;
+    case 128:
+      lane = 100000;  // NDR
+      break;
+    default:
+      return 0;
+  }
+  switch (active_width) {
+    case 1:
+      return lane;
+    case 2:
+      return lane * 4;
+    case 4:
+      return lane * 8;
+    case 8:
+      return lane * 12;
+    case 16:
+      return lane * 2;
+    default:
+      return 0;
+  }
+}
+
+Result<PortState> query_port_state(const verbs::VerbsApi& api, ibv_context* context, int port) {
+  ibv_port_attr attr{};
+  if (int err = api.query_port(context, port, &attr); err != 0) {
+    return fail_errno(Code::kSystem, "querying port " + where(context, port) + " failed", err);
+  }
+  PortState state;
+  state.active = attr.state == IBV_PORT_ACTIVE;
+  state.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+  state.lid = attr.lid;
+  state.mtu = attr.active_mtu;
+  state.speed_mbps = link_speed_mbps(attr.active_speed, attr.active_width);
+  return state;
+}
+
+Result<GidEntry> resolve_gid(const verbs::VerbsApi& api, ibv_context* context, int port,
+                             const GidPreference& preference) {
+  ibv_port_attr attr{};
+  if (int err = api.query_port(context, port, &attr); err != 0) {
+    return fail_errno(Code::kSystem, "querying port " + where(context, port) + " failed", err);
+  }
+  if (attr.link_layer != IBV_LINK_LAYER_ETHERNET) {
+    GidEntry entry{};  // index 0; NCCL_IB_GID_INDEX is for RoCE
+    if (read_gid(api, context, port, 0, &entry)) return entry;
+    return fail(Code::kSystem, where(context, port) + " has no GID at index 0");
+  }
+  std::vector<GidEntry> entries;
+  for (int index = 0; index < attr.gid_tbl_len; ++index) {
+    GidEntry entry{};
+    if (read_gid(api, context, port, index, &entry)) entries.push_back(entry);
+  }
+  Result<GidEntry> chosen = select_gid(entries, preference);
+  if (!chosen) chosen.error().text = where(context, port) + ": " + chosen.error().text;
+  return chosen;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,125 @@
+#include "transport/wire/frame_channel.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace gdr::transport {
+namespace {
+
+size_t most_body_bytes(wire::FrameKind kind) {
+  switch (kind) {
+    case wire::FrameKind::kHello:
+    case wire::FrameKind::kReply:
+      return sizeof(wire::EndPoint);
+    case wire::FrameKind::kRefuse:
+    case wire::FrameKind::kFailed:
+    case wire::FrameKind::kState:
+      return wire::kMaxText;
+    default:
+      return 0;
+  }
+}
+
+Status validate(const wire::FrameHeader& header) {
+  if (header.magic != wire::kMagic) {
+    return fail(Code::kInternal, "the peer does not speak this protocol");
+  }
+  if (header.version != wire::kWireVersion) {
+    return fail(Code::kInvalidUsage, "the peer runs wire version " +
+                                         std::to_string(header.version) + ", this side " +
+                                         std::to_string(wire::kWireVersion) +
+                                         ": install the same nccl-net-gdr on every node");
+  }
+  if (header.body_bytes > most_body_bytes(header.kind)) {
+    return fail(Code::kInternal, "the peer sent a frame of impossible size");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string Frame::text() const {
+  std::string text(body.begin(), body.end());
+  for (char& c : text) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return text;
+}
+
+Result<wire::EndPoint> Frame::end_point() const {
+  wire::EndPoint end{};
+  if (body.size() != sizeof(end)) {
+    return fail(Code::kInternal, "the peer sent a handshake of the wrong size");
+  }
+  std::memcpy(&end, body.data(), sizeof(end));
+  end.host[sizeof(end.host) - 1] = '\0';
+  for (wire::RailAddress& rail : end.rail) rail.hca[sizeof(rail.hca) - 1] = '\0';
+  if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
+    return fail(Code::kInternal, "the peer's handshake names an impossible number of rails or QPs");
+  }
+  return end;
+}
+
+void FrameChannel::queue(wire::FrameKind kind, const void* body, size_t bytes) {
+  wire::FrameHeader header{wire::kMagic, wire::kWireVersion, kind, 0, static_cast<uint32_t>(bytes)};
+  auto append = [this](const void* data, size_t size) {
+    auto* begin = static_cast<const uint8_t*>(data);
+    outgoing_.insert(outgoing_.end(), begin, begin + size);
+  };
+  append(&header, sizeof(header));
+  if (bytes > 0) append(body, bytes);
+}
+
+void FrameChannel::queue_text(wire::FrameKind kind, std::string_view text) {
+  text = text.substr(0, wire::kMaxText);
+  queue(kind, text.data(), text.size());
+}
+
+Result<bool> FrameChannel::flush() {
+  while (sent_ < outgoing_.size()) {
+    ssize_t n = ::send(socket_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_,
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (n < 0) return fail_errno(Code::kRemote, "sending on the handshake socket failed", errno);
+    sent_ += n;
+  }
+  outgoing_.clear();
+  sent_ = 0;
+  return true;
+}
+
+// Reads until `wanted` bytes are buffered or nothing more is there.
+Status FrameChannel::read_available(size_t wanted) {
+  while (incoming_.size() < wanted) {
+    size_t have = incoming_.size();
+    incoming_.resize(wanted);
+    ssize_t n = ::recv(socket_.get(), incoming_.data() + have, wanted - have, MSG_DONTWAIT);
+    int err = errno;
+    incoming_.resize(have + (n > 0 ? n : 0));
+    if (n > 0) continue;
+    if (n == 0) return fail(Code::kRemote, "the peer closed the handshake socket");
+    if (err == EINTR) continue;
+    if (err == EAGAIN || err == EWOULDBLOCK) return {};
+    return fail_errno(Code::kRemote, "reading the handshake socket failed", err);
+  }
+  return {};
+}
+
+Result<std::optional<Frame>> FrameChannel::receive() {
+  wire::FrameHeader header;
+  if (Status status = read_available(sizeof(header)); !status) return forward_error(status);
+  if (incoming_.size() < sizeof(header)) return std::nullopt;
+  std::memcpy(&header, incoming_.data(), sizeof(header));
+  if (Status status = validate(header); !status) return forward_error(status);
+  size_t whole = sizeof(header) + header.body_bytes;
+  if (Status status = read_available(whole); !status) return forward_error(status);
+  if (incoming_.size() < whole) return std::nullopt;
+  Frame frame{header.kind, {incoming_.begin() + sizeof(header), incoming_.end()}};
+  incoming_.clear();
+  return frame;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,165 @@
+#include "transport/wire/tcp.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace gdr::transport {
+namespace {
+
+// A peer whose host vanished without a word is noticed after about kKeepAliveIdle +
+// kKeepAliveCount * kKeepAliveInterval seconds.
+constexpr int kKeepAliveIdle = 10;
+constexpr int kKeepAliveInterval = 5;
+constexpr int kKeepAliveCount = 4;
+
+constexpr int kBacklog = 1024;
+
+const sockaddr* as_sockaddr(const sockaddr_storage& address) {
+  return reinterpret_cast<const sockaddr*>(&address);
+}
+
+socklen_t length_of(const sockaddr_storage& address) {
+  return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
+}
+
+void set_option(int fd, int level, int name, int value) {
+  // Each of these only makes things quicker or failures earlier.
+  (void)setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+void tune(int fd) {
+  set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdle);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveInterval);
+  set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveCount);
+}
+
+void clear_port(sockaddr_storage* address) {
+  if (address->ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = 0;
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = 0;
+  }
+}
+
+UniqueFd open_socket(int family) {
+  return UniqueFd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+}  // namespace
+
+Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
+  ListeningSocket socket{open_socket(bind_address.ss_family), bind_address};
+  clear_port(&socket.address);
+  socklen_t length = length_of(socket.address);
+  int fd = socket.fd.get();
+  if (fd < 0 || bind(fd, as_sockaddr(socket.address), length) != 0 || listen(fd, kBacklog) != 0 ||
+      getsockname(fd, reinterpret_cast<sockaddr*>(&socket.address), &length) != 0) {
+    return fail_errno(Code::kSystem,
+                      "listening on " + to_string(bind_address) +
+                          " failed; NCCL_SOCKET_IFNAME chooses another interface",
+                      errno);
+  }
+  return socket;
+}
+
+Result<std::optional<UniqueFd>> accept_tcp(int listening_fd) {
+  for (;;) {
+    UniqueFd fd(accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd.valid()) {
+      tune(fd.get());
+      return std::optional<UniqueFd>(std::move(fd));
+    }
+    switch (errno) {
+      case EINTR:
+      case ECONNABORTED:
+      case EPROTO:
+        continue;
+      case EAGAIN:
+        return std::nullopt;
+      default:
+        return fail_errno(Code::kSystem, "accepting a handshake connection failed", errno);
+    }
+  }
+}
+
+Result<UniqueFd> start_connect_tcp(const sockaddr_storage& to, const sockaddr_storage& from) {
+  UniqueFd fd = open_socket(to.ss_family);
+  if (!fd.valid()) return fail_errno(Code::kSystem, "creating a socket failed", errno);
+  tune(fd.get());
+  if (from.ss_family == to.ss_family) {
+    sockaddr_storage local = from;
+    clear_port(&local);
+    // Keeps the handshake on the chosen interface; without it routing decides.
+    (void)bind(fd.get(), as_sockaddr(local), length_of(local));
+  }
+  if (connect(fd.get(), as_sockaddr(to), length_of(to)) != 0 && errno != EINPROGRESS &&
+      errno != EINTR) {
+    return fail_errno(Code::kRemote, "connecting to " + to_string(to) + " failed", errno);
+  }
+  return fd;
+}
+
+Result<bool> finish_connect_tcp(int fd) {
+  pollfd entry{fd, POLLOUT, 0};
+  int n = poll(&entry, 1, 0);
+  if (n < 0 && errno != EINTR) return fail_errno(Code::kSystem, "polling a socket failed", errno);
+  if (n <= 0) return false;
+  int err = 0;
+  socklen_t length = sizeof(err);
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &length) != 0) err = errno;
+  if (err != 0) return fail_errno(Code::kRemote, "connecting to the peer failed", err);
+  return true;
+}
+
+void write_address(const sockaddr_storage& address, wire::Handle* handle) {
+  if (address.ss_family == AF_INET6) {
+    auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address);
+    handle->ipv6 = 1;
+    handle->tcp_port = ntohs(in6->sin6_port);
+    handle->scope_id = in6->sin6_scope_id;
+    std::memcpy(handle->address.data(), &in6->sin6_addr, sizeof(in6->sin6_addr));
+  } else {
+    auto* in = reinterpret_cast<const sockaddr_in*>(&address);
+    handle->tcp_port = ntohs(in->sin_port);
+    std::memcpy(handle->address.data(), &in->sin_addr, sizeof(in->sin_addr));
+  }
+}
+
+Result<sockaddr_storage> read_address(const wire::Handle& handle) {
+  sockaddr_storage address{};
+  if (handle.tcp_port == 0) return fail(Code::kInvalidArgument, "the handle names no port");
+  if (handle.ipv6 != 0) {
+    auto* in6 = reinterpret_cast<sockaddr_in6*>(&address);
+    in6->sin6_family = AF_INET6;
+    in6->sin6_port = htons(handle.tcp_port);
+    in6->sin6_scope_id = handle.scope_id;
+    std::memcpy(&in6->sin6_addr, handle.address.data(), sizeof(in6->sin6_addr));
+  } else {
+    auto* in = reinterpret_cast<sockaddr_in*>(&address);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(handle.tcp_port);
+    std::memcpy(&in->sin_addr, handle.address.data(), sizeof(in->sin_addr));
+  }
+  return address;
+}
+
+std::string to_string(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "?";
+  if (address.ss_family == AF_INET6) {
+    auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address);
+    inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+    return "[" + std::string(text) + "]:" + std::to_string(ntohs(in6->sin6_port));
+  }
+  auto* in = reinterpret_cast<const sockaddr_in*>(&address);
+  inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+  return std::string(text) + ":" + std::to_string(ntohs(in->sin_port));
+}
+
+}  // namespace gdr::transport
