@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
-std::string svg_text(const View& view);
-std::string dot_text(const View& view);  // for Graphviz
+std::string svg_text(const RailDecision& decision);
+std::string dot_text(const RailDecision& decision);  // for Graphviz
 
 }  // namespace gdr::topology

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
