@@ -8,7 +8,7 @@
 
 namespace gdr::topology {
 
-std::string svg_text(const RailDecision& decision);
-std::string dot_text(const RailDecision& decision);  // for Graphviz
+std::string svg_text(const RailDecision& view);
+std::string dot_text(const RailDecision& view);  // for Graphviz
 
 }  // namespace gdr::topology

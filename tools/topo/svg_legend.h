@@ -8,6 +8,6 @@
 namespace gdr::topology {
 
 // Draws it from y down, in as many columns as fit, and gives the y of its end.
-double draw_legend(pugi::xml_node svg, const RailDecision& decision, double width, double y);
+double draw_legend(pugi::xml_node svg, const RailDecision& view, double width, double y);
 
 }  // namespace gdr::topology
