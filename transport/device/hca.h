@@ -7,10 +7,10 @@
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
-#include "transport/options.h"
 
 namespace gdr::transport {
 
