@@ -52,7 +52,7 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
     : options_(std::move(options)),
       watcher_(watcher),
       first_psn_(std::random_device{}() & 0xffffff) {}

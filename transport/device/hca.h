@@ -11,7 +11,6 @@
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
-#include "transport/options.h"
 
 namespace gdr::transport {
 
