@@ -46,6 +46,6 @@ class EventQueue {
 
 // Adds an event to a queue of `owner` and wakes its reader. False when the queue has gone or is
 // full (a full queue means that nobody reads it).
-bool post_event(Process& process, const Peer& owner, uint32_t queue, SharedEvent event);
+bool post_event(const Process& process, const Peer& owner, uint32_t queue, SharedEvent event);
 
 }  // namespace softhca

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "softhca/fabric/shared_mutex.h"
+#include "softhca/model/limits.h"
 
 namespace softhca {
 
@@ -18,17 +19,11 @@ constexpr uint32_t kLayoutVersion = 1;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is never given out: QPN 0 and 1 are special.
 constexpr uint32_t kMaxSlots = 1024;
-constexpr uint32_t kQpIndexBits = 14;
-constexpr uint32_t kMaxQps = 1u << kQpIndexBits;
 // A key is (slot & 0xff) << 24 | index << 8 | generation.
 constexpr uint32_t kMaxMrs = 1u << 16;
 constexpr uint32_t kMaxCqs = 1u << 14;
 constexpr uint32_t kMaxEventQueues = 512;
 constexpr uint32_t kMaxEvents = 1024;
-constexpr uint32_t kMaxDevices = 32;
-constexpr uint32_t kMaxPorts = 4;
-constexpr uint32_t kMaxGids = 16;
-constexpr uint32_t kMaxSge = 16;
 constexpr uint32_t kCopyRequests = 256;
 
 inline uint32_t qpn_of(uint32_t slot, uint32_t index) { return slot << kQpIndexBits | index; }

@@ -8,24 +8,14 @@
 #include <optional>
 
 #include "base/result.h"
+#include "softhca/gpu/gpu_ticket.h"
 #include "softhca/gpu/window.h"
 
 namespace softhca {
 
-struct GpuTicket {
-  uint32_t lane;
-  uint64_t sequence;
-};
-
-// How a lane tells that its copies are done.
-enum class GpuCompletion : uint8_t {
-  kStreamWrite,  // the GPU writes the sequence number into host memory
-  kEvent,        // a ring of events; the driver is asked
-};
-
 class GpuCopier {
  public:
-  static constexpr uint32_t kLanesPerDevice = 8;
+  static constexpr uint32_t kLanesPerDevice = kGpuLanesPerDevice;
   static constexpr int kMaxDevices = 64;
 
   // Null while no libcuda is loaded in this process; never loads or initialises CUDA itself. Cheap

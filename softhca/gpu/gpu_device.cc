@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kWordStride = 128;  // adjacent-line prefetch pulls cache lines in pairs
-static_assert(kWordStride * GpuCopier::kLanesPerDevice <= kPageBytes);
+static_assert(kWordStride * kGpuLanesPerDevice <= kPageBytes);
 
 }  // namespace
 

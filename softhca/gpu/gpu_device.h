@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "drivers/cuda/cuda_api.h"
-#include "softhca/gpu/copier.h"
+#include "softhca/gpu/gpu_ticket.h"
 #include "softhca/gpu/lane.h"
 
 namespace softhca {
@@ -52,7 +52,7 @@ class GpuDevice {
   gdr::cuda::Context context_ = nullptr;  // of the copies: the same, or our own
   void* page_ = nullptr;                  // page-locked; holds one done word per cache line
   gdr::cuda::DevicePtr page_on_gpu_ = 0;
-  std::array<std::unique_ptr<Lane>, GpuCopier::kLanesPerDevice> lanes_;
+  std::array<std::unique_ptr<Lane>, kGpuLanesPerDevice> lanes_;
 };
 
 }  // namespace softhca

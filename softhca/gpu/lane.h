@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "drivers/cuda/cuda_api.h"
-#include "softhca/gpu/copier.h"
+#include "softhca/gpu/gpu_ticket.h"
 
 namespace softhca {
 

@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "softhca/fabric/shared_layout.h"
+#include "softhca/model/limits.h"
 
 namespace softhca {
 

@@ -36,15 +36,14 @@ ibv_mtu encode_mtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(
 
 }  // namespace
 
-const std::vector<Device*>& devices_of(Process& process) {
-  std::lock_guard lock(process.devices_mutex);
-  std::vector<Device*>& list = process.devices;
-  if (!list.empty()) return list;
+std::vector<Device*> make_devices(Process& process, Runtime& runtime) {
+  std::vector<Device*> list;
   for (uint32_t i = 0; i < process.config().devices.size(); ++i) {
     auto* device = new Device{};
     device->index = i;
     device->config = &process.config().devices[i];
     device->process = &process;
+    device->runtime = &runtime;
     ibv_device& verbs = device->verbs;
     verbs.node_type = IBV_NODE_CA;
     verbs.transport_type = IBV_TRANSPORT_IB;

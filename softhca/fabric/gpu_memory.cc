@@ -1,17 +1,14 @@
-#include "softhca/gpu/process_gpu_memory.h"
+#include "softhca/fabric/gpu_memory.h"
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
-#include "softhca/datapath/engine.h"
-#include "softhca/fabric/process.h"
-#include "softhca/fabric/staging_area.h"
 #include "softhca/gpu/copier.h"
 
 namespace softhca {
 
-int GpuMemory::device_of(const void* address, size_t bytes) {
+int GpuMemory::device_of(const void* address, size_t bytes) const {
   GpuCopier* copier = GpuCopier::get();
   return copier == nullptr || bytes == 0 ? -1 : copier->device_of(address, bytes);
 }
@@ -30,12 +27,11 @@ int GpuMemory::attach(int device, uint64_t bytes) {
     registered_.fetch_sub(bytes);
     return EIO;
   }
-  process_.engine().start();
   if (ready_device_.exchange(device) < 0) pin_staging();
   return 0;
 }
 
-std::unique_ptr<GpuWindow> GpuMemory::open_window(int device, void* address, uint64_t bytes) {
+std::unique_ptr<GpuWindow> GpuMemory::open_window(int device, void* address, uint64_t bytes) const {
   auto window = GpuCopier::get()->open_window(device, address, bytes);
   if (window) return std::move(*window);
   fprintf(stderr, "softhca: cannot map %llu bytes of CUDA device %d for its peers: %s\n",
