@@ -15,7 +15,6 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   if (!interface) return forward_error(interface);
 
   transport::TransportOptions transport;
-  transport.hcas = options.hcas;
   transport.gid = transport::GidPreference{options.gid_index, options.roce_version,
                                            options.address_family, options.address_range};
   transport.ack_timeout = static_cast<uint8_t>(options.ack_timeout);

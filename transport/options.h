@@ -10,13 +10,11 @@
 #include <string>
 
 #include "transport/device/gid_selection.h"
-#include "transport/device/hca_filter.h"
 #include "transport/device/registration_paths.h"
 
 namespace gdr::transport {
 
 struct TransportOptions {
-  HcaFilter hcas;
   GidPreference gid;
   uint8_t ack_timeout = 20;  // 4.096 us * 2^n
   uint8_t retry_count = 7;

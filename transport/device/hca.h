@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
