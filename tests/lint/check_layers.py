@@ -37,7 +37,7 @@ LAYERS = {
     "tools/topo": ["tools/common", "plugin/config", "topology/live", "topology/sources", "topology",
                    "transport/device", "drivers/verbs", "base"],
     "tools": ["tools/topo", "tools/perf", "tools/conformance", "tools/ranks", "tools/common",
-              "plugin/config", "plugin/abi", "topology", "base"],
+              "plugin/config", "plugin/abi", "topology/sources", "topology", "base"],
     "softhca/gpu": ["drivers/cuda", "base"],
     "softhca/model": ["base"],
     "softhca/fabric": ["softhca/model", "softhca/gpu", "base"],

@@ -1,19 +1,22 @@
-#include "tools/topo/picture.h"
-
 #include <gmock/gmock.h>
 
 #include <pugixml.hpp>
 #include <set>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/colours.h"
-#include "tools/topo/layout.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/render.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using topology::flat;
+using topology::lopsided;
+using topology::scene_of;
+using topology::two_sockets_with_switches;
+using topology::with_nvlink;
 
 pugi::xml_document parsed(const RailDecision& scene) {
   pugi::xml_document document;
@@ -89,7 +92,7 @@ TEST(Svg, SpecialCharacters_AreEscaped) {
   EXPECT_STREQ(document.select_node("/svg/title").node().text().get(), "a & <b> \"c\"");
 }
 
-TEST(Svg, NameThatIsNoText_IsReplaced) {
+TEST(Svg, NameThatIsNotUtf8_IsCleaned) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a\x01\xff";
   std::string text = svg_text(scene_of(machine));
@@ -97,7 +100,7 @@ TEST(Svg, NameThatIsNoText_IsReplaced) {
   EXPECT_THAT(text, HasSubstr("a\ufffd\ufffd"));
 }
 
-TEST(Svg, LongName_IsCutAndWholeInTheTooltip) {
+TEST(Svg, LongName_IsCutAndIsWholeInTheTooltip) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a_very_long_name_of_an_hca";
   pugi::xml_document document = parsed(scene_of(machine));
@@ -107,67 +110,9 @@ TEST(Svg, LongName_IsCutAndWholeInTheTooltip) {
 
 TEST(Svg, SameMachine_IsTheSamePicture) {
   EXPECT_EQ(svg_text(scene_of(with_nvlink())), svg_text(scene_of(with_nvlink())));
-  EXPECT_EQ(dot_text(scene_of(with_nvlink())), dot_text(scene_of(with_nvlink())));
 }
 
-TEST(Svg, EmptyMachine_IsAPicture) {
-  EXPECT_TRUE(parsed(scene_of(Machine{})).child("svg"));
-  EXPECT_THAT(dot_text(scene_of(Machine{})), HasSubstr("graph rails {"));
-}
-
-bool overlap(const Rect& a, const Rect& b) {
-  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
-
-TEST(Layout, Cards_LieInThePictureAndApart) {
-  for (const Machine& machine :
-       {two_sockets_with_switches(), flat(16, 32), flat(1, 9), lopsided()}) {
-    Layout layout = lay_out(scene_of(machine));
-    std::vector<Rect> cards = layout.gpus;
-    cards.insert(cards.end(), layout.hcas.begin(), layout.hcas.end());
-    for (size_t i = 0; i < cards.size(); ++i) {
-      EXPECT_GT(cards[i].width, 0);
-      EXPECT_LE(cards[i].x + cards[i].width, layout.width);
-      EXPECT_LE(cards[i].y + cards[i].height, layout.height);
-      for (size_t j = 0; j < i; ++j) EXPECT_FALSE(overlap(cards[i], cards[j])) << i << " " << j;
-    }
-  }
-}
-
-TEST(Layout, HcaOfAGpuBesideIt_LiesBelowIt) {
-  Layout layout = lay_out(scene_of(flat(4, 4)));
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(layout.gpus[i].x, layout.hcas[i].x);
-    EXPECT_GT(layout.hcas[i].y, layout.gpus[i].y);
-  }
-}
-
-TEST(Dot, Machine_HasClustersDevicesAndLines) {
-  std::string text = dot_text(scene_of(two_sockets_with_switches()));
-  for (const char* part :
-       {"subgraph cluster_package_0", "label=\"switch 0000:71:00.0\"",
-        "label=\"mlx5_3\\n0000:74:00.0", "label=\"GPU7\\n", "gpu7 -- hca3", "style=solid"}) {
-    EXPECT_THAT(text, HasSubstr(part));
-  }
-  std::string colour = rail_colour(3);
-  EXPECT_THAT(text, HasSubstr("gpu7 -- hca3 [color=\"" + colour + "\""));
-}
-
-TEST(Dot, SpecialCharacters_AreEscaped) {
-  Machine machine = flat(1, 1);
-  machine.hcas[0].name = "a\"b\\c";
-  EXPECT_THAT(dot_text(scene_of(machine)), HasSubstr("label=\"a\\\"b\\\\c\\n"));
-}
-
-TEST(RailColour, SixtyFourRails_AreAllDifferent) {
-  std::set<std::string> colours;
-  for (size_t i = 0; i < 64; ++i) {
-    std::string colour = rail_colour(i);
-    EXPECT_EQ(colour.size(), 7u);
-    colours.insert(colour);
-  }
-  EXPECT_EQ(colours.size(), 64u);
-}
+TEST(Svg, EmptyMachine_IsAPicture) { EXPECT_TRUE(parsed(scene_of(Machine{})).child("svg")); }
 
 }  // namespace
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo
