@@ -80,10 +80,10 @@ class VerdictTest(unittest.TestCase):
 class ReportTest(unittest.TestCase):
 
     def _table(self):
-        fast = perf_table.parse(" 1048576 2 float sum -1 10 2.0 2.0 0 1 1 1 0").rows
+        fast = perf_table.parse(" 1048576 2 float sum -1 10 2.0 2.0 0 1 1 1 0")
         slow = perf_table.parse(" 1048576 2 float sum -1 25 1.0 1.0 0 1 1 1 0\n"
-                                " 8 2 float sum -1 5 0.0 0.0 0 1 1 1 N/A").rows
-        return report.build({"gdr": fast, "ib": slow}, "ib")
+                                " 8 2 float sum -1 5 0.0 0.0 0 1 1 1 N/A")
+        return report.build({"gdr": [fast], "ib": [slow]}, "ib")
 
     def test_TwoTransports_AsText_ShowRatioOfSpeeds(self):
         lines = report.as_text(self._table()).splitlines()

@@ -11,7 +11,7 @@ _FAKE = pathlib.Path(__file__).resolve().with_name("fake_nccl_test")
 
 
 class CompareTest(unittest.TestCase):
-    """Runs the script itself over stand-ins for nccl-tests' programs."""
+    """Runs the script itself over fakes of the programs of nccl-tests."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="compare test ")  # with a space on purpose
@@ -33,7 +33,7 @@ class CompareTest(unittest.TestCase):
         done = self.compare("--repeat", "2")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("via NET/GDR/0/GDRDMA x1", done.stdout)
-        self.assertIn("12 runs, 0 not as asked for", done.stdout)
+        self.assertIn("12 runs, 0 not as requested", done.stdout)
         rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["32"]]
         self.assertEqual(len(rows), 2)
         self.assertEqual(rows[0][-2:], ["2.00", "0.50"])  # gdr/ib, socket/ib
