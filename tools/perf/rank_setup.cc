@@ -1,14 +1,10 @@
-#include "tools/perf/environment.h"
+#include "tools/perf/rank_setup.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <fstream>
-#include <iostream>
-
 #include "tools/common/nccl_logger.h"
-#include "tools/perf/cpu_place.h"
+#include "tools/perf/cpu_affinity.h"
 
 namespace gdr::tools {
 namespace {
@@ -75,20 +71,19 @@ Result<int> choose_device(int rank, const PerfOptions& options, int count) {
               fmt::format("--dev {}: the plugin has devices 0..{}", dev, count - 1));
 }
 
-Result<RegisteredBy> choose_registration(const PerfEnvironment& environment) {
-  if (environment.memory.gpu() == nullptr) return RegisteredBy::kHostAddress;
+Result<RegisteredBy> choose_registration(const RankSetup& setup) {
+  if (setup.memory.gpu() == nullptr) return RegisteredBy::kHostAddress;
   abi::ncclNetProperties_v8_t props{};
-  abi::ncclResult_t result = environment.net().getProperties(environment.dev, &props);
+  abi::ncclResult_t result = setup.net().getProperties(setup.dev, &props);
   if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem,
-                fmt::format("getProperties({}): {}", environment.dev, describe(result)));
+    return fail(Code::kSystem, fmt::format("getProperties({}): {}", setup.dev, describe(result)));
   }
-  bool exports = environment.memory.exports_dmabuf() && environment.net().regMrDmaBuf != nullptr;
+  bool exports = setup.memory.exports_dmabuf() && setup.net().regMrDmaBuf != nullptr;
   const char* name = props.name == nullptr ? "?" : props.name;
-  auto by = choose_for_cuda(fmt::format("device {} {}", environment.dev, name), props.ptrSupport,
-                            exports);
+  auto by =
+      choose_for_cuda(fmt::format("device {} {}", setup.dev, name), props.ptrSupport, exports);
   if (!by) {
-    by.error().text = fmt::format("--memory {}: {}", environment.memory.text(), by.error().text);
+    by.error().text = fmt::format("--memory {}: {}", setup.memory.text(), by.error().text);
   }
   return by;
 }
@@ -107,57 +102,43 @@ json describe_device(int index, const abi::ncclNetProperties_v8_t& props) {
           {"max_recvs", props.maxRecvs}};
 }
 
-Result<PerfEnvironment> open_environment(Rank& rank, const PerfOptions& options) {
+Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options) {
   rank.board().set_state("opening the memory");
-  auto memory = RankMemory::open(place_of(rank.rank(), options.memory), rank.rank());
+  auto memory = RankMemory::open(spec_of(rank.rank(), options.memory), rank.rank());
   if (!memory) return forward_error(memory);
   auto plugin = start_plugin(rank, options.plugin);
   if (!plugin) return forward_error(plugin);
-  PerfEnvironment environment{std::move(*plugin),         0,  std::move(*memory),
-                              RegisteredBy::kHostAddress, -1, {}};
-  auto devices = list_devices(environment.net());
+  RankSetup setup{std::move(*plugin), 0, std::move(*memory), RegisteredBy::kHostAddress, -1, {}};
+  auto devices = list_devices(setup.net());
   if (!devices) return forward_error(devices);
   auto dev = choose_device(rank.rank(), options, static_cast<int>(devices->size()));
   if (!dev) return forward_error(dev);
-  environment.dev = *dev;
+  setup.dev = *dev;
   set_logger_device(*dev);
-  auto by = choose_registration(environment);
+  auto by = choose_registration(setup);
   if (!by) return forward_error(by);
-  environment.registered_by = *by;
+  setup.registered_by = *by;
   json mine = {{"rank", rank.rank()},
                {"pid", getpid()},
                {"host", host_name()},
                {"device", *dev},
                {"device_name", (*devices)[*dev]["name"]},
-               {"memory", environment.memory.text()},
+               {"memory", setup.memory.text()},
                {"registered_by", describe(*by)}};
   auto all = rank.allgather("plugin loaded", mine.dump());
   if (!all) return forward_error(all);
   if (options.bind) {
     auto chosen = agree_on_cpu(rank);
     if (!chosen) return forward_error(chosen);
-    environment.cpu = *chosen;
+    setup.cpu = *chosen;
   }
-  if (rank.rank() != 0) return environment;
-  json& description = environment.description;
-  description["plugin"] = {
-      {"name", environment.net().name}, {"file", environment.plugin.file()}, {"table", 8}};
+  if (rank.rank() != 0) return setup;
+  json& description = setup.description;
+  description["plugin"] = {{"name", setup.net().name}, {"file", setup.plugin.file()}, {"table", 8}};
   description["devices"] = std::move(*devices);
   for (const std::string& text : *all) description["ranks"].push_back(json::parse(text));
-  if (options.printed != Printed::kNothing) print_description(description);
-  return environment;
-}
-
-Status write_json(const std::string& file, const json& value) {
-  std::string text = value.dump(2) + "\n";
-  if (file == "-") {
-    std::cout << text << std::flush;
-    return {};
-  }
-  std::ofstream out(file);
-  out << text << std::flush;
-  if (!out) return fail_errno(Code::kSystem, "cannot write " + file, errno);
-  return {};
+  if (!options.quiet) print_description(description);
+  return setup;
 }
 
 }  // namespace gdr::tools

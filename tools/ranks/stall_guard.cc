@@ -1,4 +1,4 @@
-#include "tools/common/stall_guard.h"
+#include "tools/ranks/stall_guard.h"
 
 #include <thread>
 

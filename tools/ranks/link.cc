@@ -1,4 +1,4 @@
-#include "tools/common/link.h"
+#include "tools/ranks/link.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "tools/common/plugin_loader.h"
-#include "tools/common/stall_guard.h"
+#include "tools/ranks/stall_guard.h"
 
 namespace gdr::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/perf/cpu_place.h"
+#include "tools/perf/cpu_affinity.h"
 
 #include <gtest/gtest.h>
 
@@ -6,27 +6,27 @@
 
 namespace gdr::tools {
 namespace {
-std::vector<int> choices(const std::vector<CpuSeat>& seats) {
+std::vector<int> choices(const std::vector<CpuAffinity>& ranks) {
   std::vector<int> out;
-  for (size_t i = 0; i < seats.size(); ++i) out.push_back(choose_cpu(seats, i));
+  for (size_t i = 0; i < ranks.size(); ++i) out.push_back(choose_cpu(ranks, i));
   return out;
 }
 
-TEST(ChooseCpu, RanksApart_StayWhereTheyAre) {
+TEST(ChooseCpu, RanksOnDifferentCpus_KeepThem) {
   EXPECT_EQ(choices({{"a", 3, {0, 1, 2, 3}}, {"a", 1, {0, 1, 2, 3}}}), (std::vector<int>{3, 1}));
 }
 
-TEST(ChooseCpu, RanksTogether_TheLaterOnesMoveUpwards) {
+TEST(ChooseCpu, RanksOnOneCpu_LaterOnesMoveUpwards) {
   EXPECT_EQ(choices({{"a", 2, {0, 1, 2, 3}}, {"a", 2, {0, 1, 2, 3}}, {"a", 2, {0, 1, 2, 3}}}),
             (std::vector<int>{2, 3, 0}));
 }
 
-TEST(ChooseCpu, TooFewCpus_LeavesAllUnbound) {
+TEST(ChooseCpu, TooFewCpus_PinsNoRank) {
   EXPECT_EQ(choices({{"a", 0, {0, 1}}, {"a", 1, {0, 1}}, {"a", 1, {0, 1}}}),
             (std::vector<int>{-1, -1, -1}));
 }
 
-TEST(ChooseCpu, OtherHosts_DoNotCount) {
+TEST(ChooseCpu, OtherHosts_AreIgnored) {
   EXPECT_EQ(choices({{"a", 0, {0, 1}}, {"b", 0, {0}}, {"a", 0, {0, 1}}}),
             (std::vector<int>{0, 0, 1}));
 }

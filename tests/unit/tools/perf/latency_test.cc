@@ -1,16 +1,9 @@
-#include "tools/perf/statistics.h"
+#include "tools/perf/latency.h"
 
 #include <gtest/gtest.h>
 
 namespace gdr::tools {
 namespace {
-TEST(Median, OddAndEvenCounts_TakeTheMiddle) {
-  EXPECT_EQ(median({}), 0);
-  EXPECT_EQ(median({3}), 3);
-  EXPECT_EQ(median({900, 1, 2}), 2);
-  EXPECT_EQ(median({4, 1, 900, 2}), 3);
-}
-
 TEST(Summarize, NoSamples_IsAllZero) {
   std::vector<double> none;
   EXPECT_EQ(summarize(none).max, 0);

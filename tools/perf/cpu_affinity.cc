@@ -1,4 +1,4 @@
-#include "tools/perf/cpu_place.h"
+#include "tools/perf/cpu_affinity.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -18,23 +18,24 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-// The first allowed CPU from `from` upwards, around the end, that is not taken; -1 for none.
-int next_free(const CpuSeat& seat, const std::set<int>& taken) {
-  auto start = std::lower_bound(seat.allowed.begin(), seat.allowed.end(), seat.cpu);
-  std::vector<int> order(start, seat.allowed.end());
-  order.insert(order.end(), seat.allowed.begin(), start);
+// Returns the first allowed CPU that is not taken, from the rank's present one upwards and on from
+// the lowest; -1 if there is none.
+int next_free(const CpuAffinity& rank, const std::set<int>& taken) {
+  auto start = std::lower_bound(rank.allowed.begin(), rank.allowed.end(), rank.cpu);
+  std::vector<int> order(start, rank.allowed.end());
+  order.insert(order.end(), rank.allowed.begin(), start);
   auto found =
       std::find_if(order.begin(), order.end(), [&](int cpu) { return taken.count(cpu) == 0; });
   return found == order.end() ? -1 : *found;
 }
 }  // namespace
 
-int choose_cpu(const std::vector<CpuSeat>& seats, size_t rank) {
+int choose_cpu(const std::vector<CpuAffinity>& ranks, size_t rank) {
   std::set<int> taken;
   int mine = -1;
-  for (size_t i = 0; i < seats.size(); ++i) {
-    if (seats[i].host != seats[rank].host) continue;
-    int cpu = next_free(seats[i], taken);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i].host != ranks[rank].host) continue;
+    int cpu = next_free(ranks[i], taken);
     if (cpu < 0) return -1;
     taken.insert(cpu);
     if (i == rank) mine = cpu;
@@ -46,12 +47,12 @@ Result<int> agree_on_cpu(Rank& rank) {
   nlohmann::json mine = {host_name(), sched_getcpu(), allowed_cpus()};
   auto all = rank.allgather("choice of CPUs", mine.dump());
   if (!all) return forward_error(all);
-  std::vector<CpuSeat> seats;
+  std::vector<CpuAffinity> ranks;
   for (const std::string& text : *all) {
-    nlohmann::json seat = nlohmann::json::parse(text);
-    seats.push_back({seat[0], seat[1], seat[2]});
+    nlohmann::json one = nlohmann::json::parse(text);
+    ranks.push_back({one[0], one[1], one[2]});
   }
-  return choose_cpu(seats, static_cast<size_t>(rank.rank()));
+  return choose_cpu(ranks, static_cast<size_t>(rank.rank()));
 }
 
 CpuPin::CpuPin(int cpu) {
