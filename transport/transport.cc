@@ -30,7 +30,7 @@ Status check_handle(const wire::Handle& handle) {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::VerbsApi> api,
+Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::Api> api,
                                                      TransportOptions options,
                                                      const Choose& choose) {
   std::unique_ptr<Transport> transport(new Transport());

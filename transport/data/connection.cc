@@ -120,7 +120,7 @@ Status Connection::connect_queue_pairs(uint8_t traffic_class) {
     int rail = i % static_cast<int>(rails_.size());
     QueuePairPath path{&rails_[rail].address(), &peer_.rail[rail], peer_.qp_numbers[i], first_psn_,
                        peer_.first_psn,         traffic_class};
-    const verbs::VerbsApi& api = rails_[rail].device().hca->api();
+    const verbs::Api& api = rails_[rail].device().hca->api();
     if (Status status = connect_queue_pair(api, queue_pair(i).qp.get(), path, *options_); !status) {
       status.error().text += " (connecting " + text() + ")";
       return status;

@@ -49,7 +49,7 @@ void fill_address_vector(const QueuePairPath& path, const ConnectionOptions& opt
   ah->grh.traffic_class = path.traffic_class;
 }
 
-Status to_ready_to_receive(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+Status to_ready_to_receive(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
                            const ConnectionOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
@@ -70,7 +70,7 @@ Status to_ready_to_receive(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePa
       err);
 }
 
-Status to_ready_to_send(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+Status to_ready_to_send(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
                         const ConnectionOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
@@ -93,7 +93,7 @@ Status to_ready_to_send(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairP
 
 Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
                                     const ConnectionOptions& options) {
-  const verbs::VerbsApi& api = device.hca->api();
+  const verbs::Api& api = device.hca->api();
   ibv_qp_init_attr attr{};
   attr.qp_type = IBV_QPT_RC;
   attr.send_cq = cq;
@@ -121,7 +121,7 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
   return pair;
 }
 
-Status connect_queue_pair(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
                           const ConnectionOptions& options) {
   if (Status status = to_ready_to_receive(api, qp, path, options); !status) return status;
   return to_ready_to_send(api, qp, path, options);

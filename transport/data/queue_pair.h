@@ -34,7 +34,7 @@ struct QueuePairPath {
 };
 
 // INIT -> RTR -> RTS.
-Status connect_queue_pair(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
+Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
                           const ConnectionOptions& options);
 
 }  // namespace gdr::transport
