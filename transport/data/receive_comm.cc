@@ -122,9 +122,7 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   wire::ClearToSend& entry = tables_->ring[slot];
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
-  for (size_t rail = 0; rail < connection_.rails().size(); ++rail) {
-    entry.rkey[rail] = buffer.memory->keys[rail].rkey;
-  }
+  entry.rkey = rkeys_of(buffer.memory->keys);
   entry.chunked = 0;
   if (!buffer.memory->direct) [[unlikely]]
     staged_.add(request, index, buffer.data, *buffer.memory, &entry);

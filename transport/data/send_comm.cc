@@ -136,25 +136,33 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
   return true;
 }
 
-// Chunks take the QPs in turn. Messages that are not split do so too, so that several QPs, which
-// switches hash onto different paths, share the load either way.
+// Messages take the QPs in turn, so that several QPs, which switches hash onto different paths,
+// share the load even where messages are not split.
 inline bool SendComm::post(const OutgoingMessage& message, const MemoryHandle& memory) {
-  for (uint32_t chunk = 0; chunk < message.chunks.count; ++chunk) {
-    const QueuePair& pair = connection_.rails().next_pair();
-    if (!post_chunk(message, chunk, pair, memory.keys[pair.rail].lkey)) [[unlikely]]
-      return false;
+  if (message.chunks.count > 1) return post_chunks(message, memory, /*one_pair=*/false);
+  return post_chunk(message, 0, message.bytes, connection_.rails().next_pair(), memory.keys);
+}
+
+// Chunks of a split message take the QPs in turn, those of a staged one stay on one QP, in order.
+bool SendComm::post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
+                           bool one_pair) {
+  const QueuePair* pair = nullptr;
+  for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
+    if (pair == nullptr || !one_pair) pair = &connection_.rails().next_pair();
+    const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
+    if (!post_chunk(message, from, bytes, *pair, memory.keys)) return false;
   }
   return true;
 }
 
-inline bool SendComm::post_chunk(const OutgoingMessage& message, uint32_t chunk,
-                                 const QueuePair& pair, uint32_t lkey) {
+// Posts the chunk of `bytes` bytes at offset `from`.
+inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
+                                 const QueuePair& pair, const MemoryHandle::Keys& keys) {
   const wire::ClearToSend& to = slot(message.buffer);
-  const size_t from = message.chunks.bytes * chunk;
   const RdmaWrite data{
       .source = message.source + from,
-      .bytes = static_cast<uint32_t>(std::min(message.bytes - from, message.chunks.bytes)),
-      .lkey = lkey,
+      .bytes = static_cast<uint32_t>(bytes),
+      .lkey = keys[pair.rail].lkey,
       .target = to.address + from,
       .rkey = to.rkey[pair.rail],
       .cpu_readable = message.cpu_readable,
@@ -175,8 +183,8 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, uint32_t chunk,
 // receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, does the same with an
 // end of no bytes or of the sizes). The completion has no byte count of the data; the 8 bytes are
 // the message's size, written to the slot's entry of the receiver's size table.
-inline int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
-                                            const QueuePair& pair) {
+int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
+                                     const QueuePair& pair) {
   uint64_t* size = &tables_->sizes[wire::slot_of(message.buffer)];
   *size = message.bytes;
   WriteRequest data_only(pair, data);
@@ -209,21 +217,11 @@ bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
       .separate_end = false,
   };
   connection_.link().count_posted();  // before a launch, which the driver may delay
-  const QueuePair& pair = connection_.rails().next_pair();
-  const bool posted = copied_here ? staged_.start(message, data, pair, memory)
-                                  : post_all_chunks(message, pair, memory);
-  if (!posted) return false;
+  const bool started = copied_here ? staged_.start(message, data, memory)
+                                   : post_chunks(message, memory, /*one_pair=*/true);
+  if (!started) return false;
   advance(buffer);
   *request = taken;
-  return true;
-}
-
-// Posts a message that only the receiver stages.
-bool SendComm::post_all_chunks(const OutgoingMessage& message, const QueuePair& pair,
-                               const MemoryHandle& memory) {
-  for (uint32_t chunk = 0; chunk < message.chunks.count; ++chunk) {
-    if (!post_chunk(message, chunk, pair, memory.keys[pair.rail].lkey)) return false;
-  }
   return true;
 }
 
@@ -232,7 +230,10 @@ bool SendComm::post_copied_chunks() {
     StagedSend* ready;
     if (!staged_.next_copied(&ready)) return false;
     if (ready == nullptr) return true;
-    if (!post_chunk(ready->message, ready->posted, *ready->pair, ready->lkey)) return false;
+    const OutgoingMessage& message = ready->message;
+    const size_t from = message.chunks.bytes * ready->posted;
+    const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
+    if (!post_chunk(message, from, bytes, *ready->pair, ready->keys)) return false;
     staged_.mark_posted();
   }
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/data/rail_tables.h"
 
 namespace gdr::transport {
 
@@ -21,9 +22,7 @@ void StagedReceives::add(Request* request, int index, void* data, const MemoryHa
   buffers_[wire::slot_of(request->first + index)] = {
       request, host, static_cast<std::byte*>(data), staging.stream(), 0, 0};
   entry->address = reinterpret_cast<uint64_t>(host);
-  for (size_t rail = 0; rail < connection_.rails().size(); ++rail) {
-    entry->rkey[rail] = memory.staging_keys[rail].rkey;
-  }
+  entry->rkey = rkeys_of(memory.staging_keys);
   entry->chunked = 1;
 }
 

@@ -29,7 +29,8 @@ class StagedReceives {
   bool is_copying() const { return copying_begin_ != copying_end_; }
 
   // Takes charge of buffer `index` of the request, `data` in GPU memory, and names its bounce
-  // buffer in the slot's clear-to-send, on each of `rails` rails.
+  // buffer in
+  // the slot's clear-to-send.
   [[gnu::cold]] void add(Request* request, int index, void* data, const MemoryHandle& memory,
                          wire::ClearToSend* entry);
 

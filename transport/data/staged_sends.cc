@@ -12,10 +12,16 @@ StagedSends::~StagedSends() {
            static_cast<unsigned long long>(bytes_));
 }
 
-bool StagedSends::start(const OutgoingMessage& message, const void* data, const QueuePair& pair,
+bool StagedSends::start(const OutgoingMessage& message, const void* data,
                         const MemoryHandle& memory) {
-  StagedSend send{message, &pair, memory.staging_keys[pair.rail].lkey, 0, memory.staging->stream(),
-                  0};
+  StagedSend send{
+      .message = message,
+      .pair = &connection_.rails().next_pair(),
+      .keys = memory.staging_keys,
+      .stream = memory.staging->stream(),
+      .posted = 0,
+      .first_ticket = 0,
+  };
   std::byte* to = memory.staging->host(data);
   const auto* from = static_cast<const std::byte*>(data);
   CopyMonitor::DriverCall driver_call(connection_.link().copies());

@@ -16,9 +16,9 @@ namespace gdr::transport {
 struct StagedSend {
   OutgoingMessage message;
   const QueuePair* pair;
-  uint32_t lkey;    // of the bounce buffer, on the QP's rail
-  uint32_t posted;  // chunks
+  MemoryHandle::Keys keys;  // of the bounce buffer
   CopyStream* stream;
+  uint32_t posted;        // chunks
   uint64_t first_ticket;  // of the first chunk's copy; those of the others follow
 };
 
@@ -38,7 +38,7 @@ class StagedSends {
   // Launches the copies of a message from GPU memory at `data` into its bounce buffer, one per
   // chunk, and adds it behind those that wait. `message` has the bounce buffer as its source.
   // Returns false where a launch failed, which fails the connection.
-  [[gnu::cold]] bool start(const OutgoingMessage& message, const void* data, const QueuePair& pair,
+  [[gnu::cold]] bool start(const OutgoingMessage& message, const void* data,
                            const MemoryHandle& memory);
 
   // Sets *ready to the oldest message, if its next chunk is in the bounce buffer; to null where
