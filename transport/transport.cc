@@ -30,7 +30,7 @@ Status check_handle(const wire::Handle& handle) {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::VerbsApi> api,
+Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::Api> api,
                                                      TransportOptions options,
                                                      const Choose& choose) {
   std::unique_ptr<Transport> transport(new Transport());
@@ -46,7 +46,8 @@ Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
-  transport->registrar_ = std::make_unique<Registrar>(transport->options_);
+  transport->registrar_ = std::make_unique<Registrar>(
+      std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
   return transport;
 }
 

@@ -21,7 +21,7 @@ class Transport {
   // Chooses among the discovered devices and sets their rails; may add to `skipped`. Index i of the
   // result is device i.
   using Choose = std::function<Result<std::vector<Device>>(Discovery*)>;
-  static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const verbs::VerbsApi> api,
+  static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const verbs::Api> api,
                                                    TransportOptions options, const Choose& choose);
 
   const std::vector<Device>& devices() const { return devices_; }

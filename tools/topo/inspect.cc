@@ -49,7 +49,7 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
 Machine read_live(const config::Options& options, plugin::Notes* notes) {
   Machine machine = plugin::read_machine(options, notes);
   (void)plugin::add_gpu_links(&machine, plugin::LoadNvml::kYes);
-  Result<std::shared_ptr<const verbs::VerbsApi>> verbs = verbs::VerbsApi::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   Result<transport::Discovery> found = verbs ? transport::discover_devices(*verbs, options.hcas)
                                              : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {

@@ -52,7 +52,7 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
     : options_(std::move(options)),
       watcher_(watcher),
       first_psn_(std::random_device{}() & 0xffffff) {}
@@ -120,7 +120,7 @@ Status Connection::connect_queue_pairs(uint8_t traffic_class) {
     int rail = i % static_cast<int>(rails_.size());
     QueuePairPath path{&rails_[rail].address(), &peer_.rail[rail], peer_.qp_numbers[i], first_psn_,
                        peer_.first_psn,         traffic_class};
-    const verbs::VerbsApi& api = rails_[rail].device().hca->api();
+    const verbs::Api& api = rails_[rail].device().hca->api();
     if (Status status = connect_queue_pair(api, queue_pair(i).qp.get(), path, *options_); !status) {
       status.error().text += " (connecting " + text() + ")";
       return status;

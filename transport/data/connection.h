@@ -15,7 +15,7 @@ namespace gdr::transport {
 
 class Connection {
  public:
-  Connection(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
+  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   Connection(Connection&&) = default;
   ~Connection();
 
@@ -31,7 +31,7 @@ class Connection {
   // From here on the peer's going away fails the connection.
   void keep_link(FrameChannel channel, const char* role);
 
-  const TransportOptions& options() const { return *options_; }
+  const ConnectionOptions& options() const { return *options_; }
   std::vector<RailEnd>& rails() { return rails_; }
   const wire::EndPoint& peer() const { return peer_; }
   PeerLink& link() { return *link_; }
@@ -52,7 +52,7 @@ class Connection {
   Code surface_failure();
 
  private:
-  std::shared_ptr<const TransportOptions> options_;
+  std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
   std::vector<RailEnd> rails_;
   uint32_t first_psn_;
@@ -69,7 +69,7 @@ class Comm {
   const Connection& connection() const { return connection_; }
 
  protected:
-  Comm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
       : connection_(std::move(options), watcher) {}
   ~Comm() = default;
 

@@ -2,7 +2,7 @@
 
 namespace gdr::transport {
 
-Result<Flush> Flush::create(const RailEnd& rail, const TransportOptions& options, int depth) {
+Result<Flush> Flush::create(const RailEnd& rail, const ConnectionOptions& options, int depth) {
   Flush flush;
   Result<QueuePair> pair =
       create_queue_pair(rail.device(), rail.cq(), QueueDepths{depth, 1, 0}, options);

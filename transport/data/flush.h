@@ -11,7 +11,7 @@ namespace gdr::transport {
 class Flush {
  public:
   // The read's completion arrives in the rail's CQ.
-  static Result<Flush> create(const RailEnd& rail, const TransportOptions& options, int depth);
+  static Result<Flush> create(const RailEnd& rail, const ConnectionOptions& options, int depth);
 
   // Reads one byte at `address`. Returns an errno value, 0 is success.
   int post(const void* address, uint32_t rkey, uint64_t wr_id);

@@ -3,8 +3,8 @@
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/data/connection_options.h"
 #include "transport/device/hca.h"
-#include "transport/options.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
@@ -22,7 +22,7 @@ struct QueuePair {
 
 // The QP comes back in INIT: receives may be posted, nothing flows yet.
 Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
-                                    const TransportOptions& options);
+                                    const ConnectionOptions& options);
 
 struct QueuePairPath {
   const wire::RailAddress* local;
@@ -34,7 +34,7 @@ struct QueuePairPath {
 };
 
 // INIT -> RTR -> RTS.
-Status connect_queue_pair(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
-                          const TransportOptions& options);
+Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
+                          const ConnectionOptions& options);
 
 }  // namespace gdr::transport

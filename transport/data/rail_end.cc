@@ -9,7 +9,7 @@
 namespace gdr::transport {
 namespace {
 
-Result<wire::RailAddress> resolve_address(const Device& device, const TransportOptions& options) {
+Result<wire::RailAddress> resolve_address(const Device& device, const ConnectionOptions& options) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) return forward_error(state);
@@ -46,7 +46,7 @@ const char* gid_type_name(uint8_t type) {
 }  // namespace
 
 Result<RailEnd> RailEnd::create(const Device& device, const RailSpec& plan,
-                                const TransportOptions& options) {
+                                const ConnectionOptions& options) {
   RailEnd rail;
   rail.device_ = device;
   Result<wire::RailAddress> address = resolve_address(device, options);

@@ -17,7 +17,7 @@ class RailEnd {
  public:
   // Looks the port's address up afresh and creates everything up to INIT.
   static Result<RailEnd> create(const Device& device, const RailSpec& plan,
-                                const TransportOptions& options);
+                                const ConnectionOptions& options);
 
   const Device& device() const { return device_; }
   const wire::RailAddress& address() const { return address_; }

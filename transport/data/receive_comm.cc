@@ -36,7 +36,7 @@ constexpr char kUnexpectedData[] = "data arrived for a receive that is not poste
 
 }  // namespace
 
-ReceiveComm::ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
     : Comm(std::move(options), watcher) {}
 
 ReceiveComm::~ReceiveComm() {
@@ -46,7 +46,7 @@ ReceiveComm::~ReceiveComm() {
 }
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
-    const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+    const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
     int qps) {
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(options, watcher));
   RailSpec plan;

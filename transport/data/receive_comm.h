@@ -27,7 +27,7 @@ class ReceiveComm : public Comm {
 
   // qps: what the sender asked for.
   static Result<std::unique_ptr<ReceiveComm>> create(
-      const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+      const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
 
   ~ReceiveComm();
@@ -56,7 +56,7 @@ class ReceiveComm : public Comm {
     uint64_t ticket;  // of the last copy
   };
 
-  ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
+  ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   Status post_all_receives();
   bool post_receives(int qp, int count);
   bool announce();

@@ -25,7 +25,7 @@ size_t round_up(size_t bytes, size_t multiple) {
 
 }  // namespace
 
-SendComm::SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
     : Comm(std::move(options), watcher), sequence_base_(random_sequence_base()) {}
 
 SendComm::~SendComm() {
@@ -35,7 +35,7 @@ SendComm::~SendComm() {
 }
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
-                                                   std::shared_ptr<const TransportOptions> options,
+                                                   std::shared_ptr<const ConnectionOptions> options,
                                                    Watcher* watcher) {
   std::unique_ptr<SendComm> comm(new SendComm(options, watcher));
   RailSpec plan;

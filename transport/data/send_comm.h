@@ -17,7 +17,7 @@ class SendComm : public Comm {
   static constexpr int kRequests = 32 * wire::kMaxGroup;
 
   static Result<std::unique_ptr<SendComm>> create(const Device& device,
-                                                  std::shared_ptr<const TransportOptions> options,
+                                                  std::shared_ptr<const ConnectionOptions> options,
                                                   Watcher* watcher);
 
   wire::EndPoint end_point(const wire::Secret& secret) const;
@@ -59,7 +59,7 @@ class SendComm : public Comm {
     uint64_t first_ticket;  // of the first share's copy; the others' follow
   };
 
-  SendComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
+  SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   [[gnu::always_inline]] Request* take_request(size_t bytes);  // null when all are in use
   [[gnu::always_inline]] const QueuePair* next_queue_pair();
   [[gnu::always_inline]] std::optional<uint64_t> match(int tag);
