@@ -1,4 +1,4 @@
-// An in-process fabric behind verbs::VerbsApi: HCAs whose reliable-connected QPs write straight
+// An in-process fabric behind verbs::Api: HCAs whose reliable-connected QPs write straight
 // into each other's registered memory. Nothing happens by itself: a transfer runs inside the call
 // that posts it or, while deliveries are held back, inside deliver(). README.md has the rules.
 #pragma once
@@ -123,7 +123,7 @@ class FakeVerbs {
   FakeVerbs(const FakeVerbs&) = delete;
   FakeVerbs& operator=(const FakeVerbs&) = delete;
 
-  std::shared_ptr<const gdr::verbs::VerbsApi> api() const { return api_; }
+  std::shared_ptr<const gdr::verbs::Api> api() const { return api_; }
 
   // Returns what ibv_get_device_list lists; it lives as long as the fabric.
   ibv_device* add_hca(const HcaConfig& config);
@@ -192,7 +192,7 @@ class FakeVerbs {
   };
 
   mutable std::recursive_mutex mutex_;  // guards all that follows
-  std::shared_ptr<gdr::verbs::VerbsApi> api_;
+  std::shared_ptr<gdr::verbs::Api> api_;
   std::vector<std::unique_ptr<Hca>> hcas_;
   std::vector<Context*> contexts_;
   std::map<uint32_t, Mr*> by_lkey_;
