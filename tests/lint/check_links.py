@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails on links and paths in documents that lead to nothing: files, headings, and `folder/file` in code spans.
+"""Fails on links and paths in documents that lead to nothing: files, headings, paths in code spans.
 
 usage: check_links.py [PATH...]    documents or folders of the checkout; default: all of it
 """
@@ -55,29 +55,29 @@ def _broken_link(document, target):
     return None
 
 
-def _broken_path(folders, span):
+def _broken_path(root, folders, span):
     """What is wrong with a code span that looks like a path from the root, or None.
 
-    Covers spans such as `base/log.h`, `tests/unit/` and `plugin/rails` (for rails.h or rails.cc), also as the
-    first word of a command; not build outputs, patterns, or paths that begin elsewhere.
+    Covers spans such as `base/log.h`, `tests/unit/` and `base/log` (for log.h or log.cc), also as
+    the first word of a command; not build outputs, patterns, or paths that begin elsewhere.
     """
     word = span.split()[0] if span.split() else ""
     if not _PATH.fullmatch(word) or word.split("/")[0] not in folders:
         return None
-    if (_ROOT / word).exists() or any((_ROOT / word).parent.glob(Path(word).name + ".*")):
+    if (root / word).exists() or any((root / word).parent.glob(Path(word).name + ".*")):
         return None
     return f"path {word}: no such file"
 
 
-def findings(name, folders):
-    """Lines "name:line: what is wrong" for a document; folders are the checkout's own at its root."""
-    document = _ROOT / name
+def findings(name, folders, root=_ROOT):
+    """Lines "name:line: what is wrong" for a document; folders are the tree's at its root."""
+    document = root / name
     text = _without_fences(document.read_text(encoding="utf-8"))
     found = []
     for number, line in enumerate(text.split("\n"), 1):
         wrong = [_broken_link(document, target) for target in _LINK.findall(line)]
-        wrong += [_broken_path(folders, span) for span in _CODE_SPAN.findall(line)]
-        found += [f"{name}:{number}: {text}" for text in wrong if text is not None]
+        wrong += [_broken_path(root, folders, span) for span in _CODE_SPAN.findall(line)]
+        found += [f"{name}:{number}: {what}" for what in wrong if what is not None]
     return found
 
 
