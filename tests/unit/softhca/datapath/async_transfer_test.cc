@@ -94,6 +94,33 @@ TEST(Gpu, CopiesHeldBack_PostReturnsAndNothingCompletes) {
   EXPECT_TRUE(flag.holds(7));
 }
 
+TEST(Gpu, RequestFailsBehindOneInProgress_BothCompleteInOrder) {
+  Pair pair;
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 1, 4096);
+  from.fill(7);
+  hooks().set_copies_held(1);
+  Request copy(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  copy.wr.wr_id = 1;
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  ibv_sge wrong_key = from.sge();
+  wrong_key.lkey ^= 1;
+  Request wrong(IBV_WR_RDMA_WRITE, wrong_key, to.address(), to.rkey());
+  wrong.wr.wr_id = 2;
+  ASSERT_EQ(wrong.post(pair.a.qp()), 0);
+  copy.wr.wr_id = 3;
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  hooks().set_copies_held(0);
+  ibv_wc_status expected[] = {IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR};
+  for (uint64_t i = 0; i < 3; ++i) {
+    ibv_wc wc = pair.a.wait();
+    EXPECT_EQ(wc.wr_id, i + 1);
+    EXPECT_EQ(wc.status, expected[i]);
+  }
+  EXPECT_TRUE(to.holds(7));
+}
+
 TEST(Gpu, KernelRunning_WritesStillArrive) {
   Pair pair;
   Memory from(pair.a, 0, 65536);
