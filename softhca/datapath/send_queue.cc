@@ -53,6 +53,9 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
   }
 }
 
+// A request that has failed, but is not retired: nothing may start after it.
+bool failed(const Wqe& wqe) { return wqe.completed && wqe.outcome != IBV_WC_SUCCESS; }
+
 void copy_operands(const ibv_send_wr& wr, Wqe* wqe) {
   wqe->wr_id = wr.wr_id;
   wqe->opcode = wr.opcode;
@@ -142,9 +145,9 @@ void SendQueue::retire() {
   }
   while (head_ != next_ && at(head_).completed) {
     Wqe& wqe = at(head_++);
-    wqe.started = false;
     bool success = wqe.outcome == IBV_WC_SUCCESS;
-    complete_transfer(qp_, *wqe.transfer, success);
+    if (wqe.started) complete_transfer(qp_, *wqe.transfer, success);
+    wqe.started = false;
     // A request after an error is flushed, although its bytes have arrived.
     bool stopped = qp_.state() == IBV_QPS_ERR;
     finish(wqe, success && stopped ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
@@ -164,6 +167,7 @@ Pending SendQueue::progress() {
       continue;
     }
     if (state == IBV_QPS_SQD || (wqe.exclusive && !alone)) break;
+    if (!alone && failed(at(next_ - 1))) break;
     // The clock is read only where something depends on it.
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
@@ -200,17 +204,32 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
       count_moved(*wqe.transfer);
       return Step::kNext;
     case TransferResult::kNeedsExclusive:
-      wqe.exclusive = true;
-      return Step::kWait;
+      return wait_for_earlier(wqe);
     case TransferResult::kNoAnswer:
+      if (!alone) return wait_for_earlier(wqe);
       return no_answer(wqe, now == 0 ? now_ns() : now);
     case TransferResult::kReceiverNotReady:
+      if (!alone) return wait_for_earlier(wqe);
       return receiver_not_ready(wqe, now == 0 ? now_ns() : now);
     case TransferResult::kFinished:
       break;
   }
+  if (!alone) return finish_after_earlier(wqe, result.status);
   finish_next(wqe, result.status);
   if (result.status == IBV_WC_SUCCESS) count_moved(transfer);
+  return Step::kNext;
+}
+
+SendQueue::Step SendQueue::wait_for_earlier(Wqe& wqe) {
+  wqe.exclusive = true;
+  return Step::kWait;
+}
+
+// Leaves it to retire() to report the request after those that are in progress.
+SendQueue::Step SendQueue::finish_after_earlier(Wqe& wqe, ibv_wc_status status) {
+  wqe.completed = true;
+  wqe.outcome = status;
+  ++next_;
   return Step::kNext;
 }
 
@@ -219,25 +238,19 @@ void SendQueue::count_moved(const Transfer& transfer) {
 }
 
 SendQueue::Step SendQueue::no_answer(Wqe& wqe, uint64_t now) {
-  if (!qp_.reliable()) {
-    return finish_next(wqe, IBV_WC_SUCCESS);
-  }
+  if (!qp_.reliable()) return finish_next(wqe, IBV_WC_SUCCESS);
   uint64_t patience = qp_.patience_ns();
   if (patience != UINT64_MAX && wqe.deadline == 0) wqe.deadline = now + patience;
-  if (wqe.deadline != 0 && now >= wqe.deadline) {
-    return finish_next(wqe, IBV_WC_RETRY_EXC_ERR);
-  }
+  if (wqe.deadline != 0 && now >= wqe.deadline) return finish_next(wqe, IBV_WC_RETRY_EXC_ERR);
   wqe.retry_at = now + std::clamp<uint64_t>(patience / 64, 50'000, 5'000'000);
   if (wqe.deadline != 0) wqe.retry_at = std::min(wqe.retry_at, wqe.deadline);
   return Step::kWait;
 }
 
 SendQueue::Step SendQueue::receiver_not_ready(Wqe& wqe, uint64_t now) {
-  if (!qp_.reliable()) {
-    return finish_next(wqe, IBV_WC_SUCCESS);
-  }
-  constexpr uint32_t kForEver = 7;
-  if (qp_.attributes().rnr_retry != kForEver && wqe.rnr_left-- == 0) {
+  if (!qp_.reliable()) return finish_next(wqe, IBV_WC_SUCCESS);
+  constexpr uint32_t kInfinite = 7;  // rnr_retry of ibv_modify_qp(3): retry without a limit
+  if (qp_.attributes().rnr_retry != kInfinite && wqe.rnr_left-- == 0) {
     return finish_next(wqe, IBV_WC_RNR_RETRY_EXC_ERR);
   }
   wqe.deadline = 0;
@@ -262,9 +275,7 @@ void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   entry.opcode = completion_opcode(wqe.opcode);
   entry.qp_num = qp_.shared().qpn;
   entry.is_send = 1;
-  if (wqe.fetches()) {
-    entry.byte_len = static_cast<uint32_t>(wqe.bytes());
-  }
+  if (wqe.fetches()) entry.byte_len = static_cast<uint32_t>(wqe.bytes());
   const Process& process = qp_.process();
   if (!push_completion(process, process.self(), qp_.config().send_cq, entry, false)) qp_.fail();
   // The receives are flushed after the completion that reports the error.

@@ -57,6 +57,8 @@ class SendQueue {
   void count_moved(const Transfer& transfer);
   Step no_answer(Wqe& wqe, uint64_t now);
   Step receiver_not_ready(Wqe& wqe, uint64_t now);
+  Step wait_for_earlier(Wqe& wqe);
+  Step finish_after_earlier(Wqe& wqe, ibv_wc_status status);
   Step finish_next(Wqe& wqe, ibv_wc_status status);
   void finish(Wqe& wqe, ibv_wc_status status);
 

@@ -1,5 +1,5 @@
 // Carrying out one send work request: the checks at both ends, the copy, and the receiver's
-// completion. The checks are those of a responder (IBTA 9.7.5.2 for RC): QP state, P_Key and
+// completion. The checks are those of a responder (IBTA 9.7.4 for RC): QP state, P_Key and
 // address, receive queue, rkey, bounds and access.
 #pragma once
 

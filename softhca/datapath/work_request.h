@@ -65,8 +65,8 @@ struct Wqe {
   ibv_sge* sge;
   uint8_t* inline_data;
 
-  bool started;           // in progress or completed, but not yet retired from the queue
-  bool completed;         // its bytes have arrived; it may wait for earlier requests to be retired
+  bool started;           // `transfer` is in progress or completed, but not yet retired
+  bool completed;         // with `outcome`; waits for earlier requests to be retired
   ibv_wc_status outcome;  // once completed
   bool exclusive;         // starts only when everything before it is finished
   uint32_t rnr_left;      // retries left while the receiver is not ready

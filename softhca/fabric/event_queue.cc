@@ -16,7 +16,7 @@ struct Address {
   socklen_t bytes = 0;
 };
 
-// Abstract: nothing to clean up when the owner is killed.
+// An abstract name (unix(7)): the kernel removes it when the owner is killed.
 Address address_of(uint64_t instance, uint32_t queue, uint32_t generation) {
   Address address;
   address.name.sun_family = AF_UNIX;

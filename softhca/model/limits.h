@@ -11,7 +11,7 @@ constexpr uint32_t kMaxDevices = 32;
 constexpr uint32_t kMaxPorts = 4;  // of a device
 constexpr uint32_t kMaxGids = 16;  // of a port
 constexpr uint32_t kMaxSge = 16;   // of a work request
-// QPs of a process. A QPN has 24 bits (IBTA 9.2.2): 10 name the process, 14 its QP.
+// QPs of a process. A QPN has 24 bits: 10 name the process, 14 its QP.
 constexpr uint32_t kQpIndexBits = 14;
 constexpr uint32_t kMaxQps = 1u << kQpIndexBits;
 

@@ -69,7 +69,7 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
   Cq& cq = Cq::of(handle);
   if (cq.ex.channel == nullptr) return EINVAL;
   SharedLock lock(cq.shared->mutex);
-  // An arm for any completion is not weakened by a later one for solicited ones.
+  // A request for any completion is not reduced by a later one for solicited completions.
   if (solicited_only == 0) {
     cq.shared->armed = Armed::kAny;
   } else if (cq.shared->armed == Armed::kNo) {

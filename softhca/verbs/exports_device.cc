@@ -1,4 +1,5 @@
-// Exported: devices, contexts, queries and asynchronous events.
+// The exported functions of libibverbs for devices, contexts, queries and asynchronous events.
+// Their contracts are those of the manual pages of rdma-core (libibverbs/man).
 #include <endian.h>
 
 #include <algorithm>
@@ -80,7 +81,8 @@ Context* open_context(Device& device) {
   return context;
 }
 
-// Names the object of an event and counts it; false when the object has gone meanwhile.
+// Fills in the object that an event is about, and counts the event for it. Returns false when the
+// object was destroyed in the meantime.
 bool describe(Runtime& runtime, const SharedEvent& from, ibv_async_event* event) {
   event->event_type = static_cast<ibv_event_type>(from.type);
   if (event->event_type == IBV_EVENT_PORT_ACTIVE || event->event_type == IBV_EVENT_PORT_ERR) {
@@ -172,7 +174,7 @@ int ibv_close_device(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
   if (context.runtime->orphaned()) return 0;
   context.runtime->remove_context(&context);
-  // What the application left open still refers to the context.
+  // Objects that the application left open still refer to the context: it is not freed then.
   if (context.objects.load() != 0) return 0;
   pthread_mutex_destroy(&handle->mutex);
   delete &context;
@@ -184,7 +186,8 @@ int ibv_query_device(ibv_context* handle, ibv_device_attr* attr) {
   return 0;
 }
 
-// Callers of the exported function have the structure as it was before port_cap_flags2.
+// Programs that call the exported function were built with the structure before port_cap_flags2;
+// newer ones call verbs_context::query_port (verbs.h, ibv_query_port).
 int ibv_query_port(ibv_context* handle, uint8_t port, _compat_ibv_port_attr* attr) {
   return softhca::query_port(*softhca::Context::of(handle).device, port,
                              reinterpret_cast<ibv_port_attr*>(attr),
@@ -230,7 +233,7 @@ ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t
   return static_cast<ssize_t>(written);
 }
 
-// Not in verbs.h: 0 is "IB/RoCE v1", 1 is "RoCE v2".
+// Declared in rdma-core's driver.h (enum ibv_gid_type_sysfs): 0 is "IB/RoCE v1", 1 is "RoCE v2".
 int ibv_query_gid_type(ibv_context* handle, uint8_t port, unsigned index, int* type) {
   std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
   const softhca::GidEntry* entry = softhca::find_gid(table, index);

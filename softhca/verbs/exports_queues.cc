@@ -1,4 +1,5 @@
-// Exported: protection domains, memory, completion channels, CQs and QPs.
+// The exported functions of libibverbs for protection domains, memory, completion channels, CQs and
+// QPs.
 #include <cerrno>
 #include <cstring>
 
@@ -140,7 +141,8 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init
   return softhca::query_qp(qp, attr, mask, init_attr);
 }
 
-// Bytes of one transfer appear in ascending order, but not one by one.
+// 0: no promise. Only the last 8 bytes of a write are ordered after the others
+// (datapath/host_copy.h).
 int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
 
 int ibv_destroy_qp(ibv_qp* qp) { return softhca::destroy_qp(qp); }

@@ -1,4 +1,5 @@
-// The ibv_wr_start interface: requests are built in their queue slots and posted together.
+// The ibv_wr_start interface of ibv_qp_ex: requests are built in their queue slots and posted
+// together by ibv_wr_complete (ibv_wr_post(3)).
 #include <cerrno>
 #include <cstring>
 
@@ -15,7 +16,8 @@ struct Builder {
 
 namespace {
 
-// One per thread is enough: start and complete are called by the same thread, for one QP at a time.
+// One per thread is enough: start and complete are called by the same thread, for one QP at a time,
+// since the queue is locked in between.
 thread_local Builder builder;
 
 Wqe* begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {

@@ -1,4 +1,4 @@
-// What moves, and that it arrives whole and in order.
+// All operations in their success case: data arrives complete and in order.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,7 +9,7 @@
 namespace softhca_test {
 namespace {
 
-TEST(Write, AnySize_DataLandsAndOnlyThere) {
+TEST(Write, AnySize_WritesExactlyThoseBytes) {
   Pair pair;
   Buffer from(pair.a, 70000);
   Buffer to(pair.b, 70000);
@@ -115,7 +115,7 @@ TEST(Atomics, FetchAddAndCompareSwap_UpdateAndReturnOld) {
   EXPECT_EQ(*value, 7u);
 }
 
-TEST(Inline, SourceReusedAtOnce_OldBytesArrive) {
+TEST(Inline, SourceOverwrittenAfterPost_OldBytesArrive) {
   Pair pair({.rnr_retry = 7});
   uint8_t source[200];
   std::fill(std::begin(source), std::end(source), 0x5a);
@@ -130,7 +130,7 @@ TEST(Inline, SourceReusedAtOnce_OldBytesArrive) {
   EXPECT_EQ(to.bytes, std::vector<uint8_t>(200, 0x5a));
 }
 
-TEST(Inline, LongerThanAsked_RefusedAtPost) {
+TEST(Inline, LongerThanMaxInline_PostFails) {
   Pair pair;
   std::vector<uint8_t> source(257);
   Request request(IBV_WR_SEND, {reinterpret_cast<uint64_t>(source.data()), 257, 0});
@@ -138,9 +138,9 @@ TEST(Inline, LongerThanAsked_RefusedAtPost) {
   EXPECT_EQ(request.post(pair.a.qp()), EINVAL);
 }
 
-// NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest. Long, so
-// that a word which comes too early is seen.
-TEST(Write, LastWordPolled_RestIsThere) {
+// NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest. The message
+// is long, so that a word which arrives too early is noticed.
+TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
   constexpr size_t kWords = 1 << 18;
   constexpr uint64_t kRounds = 100;
   Pair pair;
@@ -206,7 +206,7 @@ TEST(ExtendedPost, TwoRequestsBuilt_BothArrive) {
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-TEST(UnreliableConnection, NobodyThere_SucceedsSilently) {
+TEST(UnreliableConnection, NoReceiver_SucceedsSilently) {
   Pair pair({.type = IBV_QPT_UC}, {.type = IBV_QPT_UC});
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8);

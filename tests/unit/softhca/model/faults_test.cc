@@ -1,5 +1,6 @@
-// Configured faults, links and RoCE; each test has a configuration of its own, and a process when
-// CTest runs it. Run together they would share the first one: hence the skip.
+// Configured faults, links and RoCE. Each test has a configuration of its own, which is read once
+// per process: CTest runs each test in its own process, and a run of the whole program skips the
+// others.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -45,7 +46,7 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
     ASSERT_EQ(request.post(pair.a.qp()), 0);
     EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
   }
-  // The other way round it does not answer either.
+  // It does not answer requests of the other end either.
   ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.b.qp()), 0);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_RETRY_EXC_ERR);
 }
@@ -76,7 +77,7 @@ TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
   EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
 }
 
-TEST_F(Configured, RegistrationRefused_ErrnoAsConfigured) {
+TEST_F(Configured, RegistrationFault_FailsWithConfiguredErrno) {
   use(R"({"fabric": "unit", "faults": [
       {"kind": "reg_mr_refused", "device": "softhca0", "errno": 28}]})");
   Endpoint a;
@@ -94,7 +95,7 @@ TEST_F(Configured, NoDmabuf_NotSupported) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-TEST_F(Configured, Bar1Limit_RegistrationsBeyondItRefused) {
+TEST_F(Configured, Bar1Limit_RegistrationsBeyondItFail) {
   use(R"({"fabric": "unit", "gpu": {"bar1_bytes": 100000}})");
   Endpoint a;
   auto first = std::make_unique<Memory>(a, 0, 65536);
@@ -105,7 +106,7 @@ TEST_F(Configured, Bar1Limit_RegistrationsBeyondItRefused) {
   EXPECT_TRUE(Memory(a, 0, 65536).registered());
 }
 
-TEST_F(Configured, Peermem_OnlyWhereAllowed) {
+TEST_F(Configured, PeermemOff_DeviceAddressDoesNotRegister) {
   use(R"({"fabric": "unit", "gpu": {"peermem": false}})");
   Endpoint a;
   const fake_cuda::Driver& driver = fake_cuda::Driver::load();
@@ -131,12 +132,12 @@ TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
   EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
 }
 
-// The root of the made-up sysfs, as a program finds it.
+// The root of the created sysfs tree, as a program finds it.
 std::filesystem::path sysfs_of(Endpoint& endpoint) {
   return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
 }
 
-TEST_F(Configured, NvidiaPeermem_SysfsTellsOfIt) {
+TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {
   use(R"({"fabric": "unit"})");
   Endpoint a;
   std::string version;
@@ -145,7 +146,7 @@ TEST_F(Configured, NvidiaPeermem_SysfsTellsOfIt) {
   EXPECT_FALSE(exists(sysfs_of(a) / "kernel/mm/memory_peers"));
 }
 
-TEST_F(Configured, NvPeerMem_SysfsTellsOfItAndNotOfItsSuccessor) {
+TEST_F(Configured, NvPeerMem_SysfsShowsItAndNotItsSuccessor) {
   use(R"({"fabric": "unit", "gpu": {"peermem": "nv_peer_mem"}})");
   Endpoint a;
   EXPECT_TRUE(exists(sysfs_of(a) / "kernel/mm/memory_peers/nv_mem/version"));
@@ -175,7 +176,7 @@ TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
     ASSERT_EQ(request.post(pair.a.qp()), 0);
   }
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-  // 4 MiB at 10^9 bit/s, and one latency: they overlap.
+  // 4 MiB at 10^9 bit/s, and one latency: those of the requests overlap.
   double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   EXPECT_GE(seconds, 4 * (1 << 20) * 8e-9 + 1e-3);
 }
@@ -185,7 +186,7 @@ TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
       {"registration_us": 20000, "registration_us_per_mib": 40000}]})");
   Endpoint a;
   for (int gpu : {-1, 0}) {
-    Memory(a, gpu, 1);  // what only the first one costs
+    Memory(a, gpu, 1);  // pays the costs of the first registration
     auto start = Clock::now();
     Memory memory(a, gpu, 1 << 20);
     EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(60)) << gpu;
@@ -217,7 +218,7 @@ TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
   EXPECT_EQ(c.wait().status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(Configured, PciPlaceThatDoesNotExist_TreeOfTheSameShape) {
+TEST_F(Configured, PciFunctionThatDoesNotExist_SysfsTreeIsCreated) {
   use(R"({"fabric": "unit", "devices": [{"pci": "0000:fe:1f.7", "numa_node": 1}, {}]})");
   Endpoint a;
   std::string device = std::string(a.context()->device->ibdev_path) + "/device";

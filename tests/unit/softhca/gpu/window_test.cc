@@ -1,4 +1,4 @@
-// GPU memory as NCCL makes it: by the virtual-memory API, for its own device alone.
+// GPU memory as NCCL allocates it: with the virtual-memory API, accessible to its own device only.
 #include <gtest/gtest.h>
 
 #include "tests/unit/softhca/memory.h"
@@ -19,7 +19,7 @@ class VirtualGpuMemory : public testing::Test {
   void TearDown() override { hooks().set_virtual_memory(0); }
 };
 
-TEST_F(VirtualGpuMemory, WriteToTheOtherGpu_Lands) {
+TEST_F(VirtualGpuMemory, WriteToOtherGpu_Arrives) {
   Pair pair;
   Memory from(pair.a, 0, kBytes);
   Memory to(pair.b, 1, kBytes);
@@ -33,7 +33,7 @@ TEST_F(VirtualGpuMemory, WriteToTheOtherGpu_Lands) {
   EXPECT_EQ(to.mismatch(4), kBytes);
 }
 
-TEST_F(VirtualGpuMemory, Deregistered_NothingIsHeld) {
+TEST_F(VirtualGpuMemory, Deregistered_ReleasesAllHandles) {
   {
     Pair pair;
     Memory memory(pair.a, 0, kBytes);

@@ -1,4 +1,5 @@
-// GPU memory within one process, over a fake CUDA driver whose device memory the CPU cannot touch.
+// Transfers of GPU memory within one process, over a fake CUDA driver whose device memory the CPU
+// cannot access.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -12,14 +13,14 @@ constexpr size_t kBytes = (1 << 20) + 5;
 
 const fake_cuda::Hooks& hooks() { return fake_cuda::Driver::load().hooks; }
 
-class Ends : public testing::TestWithParam<std::tuple<int, int>> {
+class MemoryKinds : public testing::TestWithParam<std::tuple<int, int>> {
  protected:
   Pair pair_;
   Memory local_{pair_.a, std::get<0>(GetParam()), kBytes};
   Memory remote_{pair_.b, std::get<1>(GetParam()), kBytes};
 };
 
-TEST_P(Ends, Write_DataLands) {
+TEST_P(MemoryKinds, Write_DataArrives) {
   local_.fill(1);
   Request request(IBV_WR_RDMA_WRITE, local_.sge(), remote_.address(), remote_.rkey());
   ASSERT_EQ(request.post(pair_.a.qp()), 0);
@@ -27,7 +28,7 @@ TEST_P(Ends, Write_DataLands) {
   EXPECT_EQ(remote_.mismatch(1), kBytes);
 }
 
-TEST_P(Ends, Send_DataLandsBeforeReceiveCompletes) {
+TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
   local_.fill(2);
   ASSERT_EQ(pair_.b.recv(9, remote_.sge()), 0);
   ASSERT_EQ(Request(IBV_WR_SEND, local_.sge()).post(pair_.a.qp()), 0);
@@ -39,7 +40,7 @@ TEST_P(Ends, Send_DataLandsBeforeReceiveCompletes) {
   EXPECT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
 }
 
-TEST_P(Ends, Read_DataComesBack) {
+TEST_P(MemoryKinds, Read_DataComesBack) {
   remote_.fill(3);
   Request request(IBV_WR_RDMA_READ, local_.sge(), remote_.address(), remote_.rkey());
   ASSERT_EQ(request.post(pair_.a.qp()), 0);
@@ -47,7 +48,7 @@ TEST_P(Ends, Read_DataComesBack) {
   EXPECT_EQ(local_.mismatch(3), kBytes);
 }
 
-INSTANTIATE_TEST_SUITE_P(HostAndGpus, Ends,
+INSTANTIATE_TEST_SUITE_P(HostAndGpus, MemoryKinds,
                          testing::Values(std::tuple(-1, 0), std::tuple(0, -1), std::tuple(0, 0),
                                          std::tuple(0, 1), std::tuple(-1, -1)),
                          [](const auto& ends) {
@@ -93,6 +94,33 @@ TEST(Gpu, CopiesHeldBack_PostReturnsAndNothingCompletes) {
   EXPECT_TRUE(flag.holds(7));
 }
 
+TEST(Gpu, RequestFailsBehindOneInProgress_BothCompleteInOrder) {
+  Pair pair;
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 1, 4096);
+  from.fill(7);
+  hooks().set_copies_held(1);
+  Request copy(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  copy.wr.wr_id = 1;
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  ibv_sge wrong_key = from.sge();
+  wrong_key.lkey ^= 1;
+  Request wrong(IBV_WR_RDMA_WRITE, wrong_key, to.address(), to.rkey());
+  wrong.wr.wr_id = 2;
+  ASSERT_EQ(wrong.post(pair.a.qp()), 0);
+  copy.wr.wr_id = 3;
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  hooks().set_copies_held(0);
+  ibv_wc_status expected[] = {IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR};
+  for (uint64_t i = 0; i < 3; ++i) {
+    ibv_wc wc = pair.a.wait();
+    EXPECT_EQ(wc.wr_id, i + 1);
+    EXPECT_EQ(wc.status, expected[i]);
+  }
+  EXPECT_TRUE(to.holds(7));
+}
+
 TEST(Gpu, KernelRunning_WritesStillArrive) {
   Pair pair;
   Memory from(pair.a, 0, 65536);
@@ -115,7 +143,7 @@ TEST(Gpu, TargetMovedToErrorWhileCopying_WaitsForTheCopy) {
   Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
   ASSERT_EQ(request.post(pair.a.qp()), 0);
   ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
-  EXPECT_TRUE(to.holds(1)) << "the copy may not land after the QP is in error";
+  EXPECT_TRUE(to.holds(1)) << "a copy completed after the QP was in ERROR";
   hooks().set_copy_delay_us(0);
   pair.a.wait();
 }
@@ -134,7 +162,7 @@ TEST(Gpu, QpDestroyedWhileCopying_NothingBreaks) {
   hooks().set_copy_delay_us(0);
 }
 
-TEST(Gpu, ContextFails_ErrorCompletionInsteadOfAHang) {
+TEST(Gpu, ContextFails_ErrorCompletion) {
   Pair pair;
   Memory from(pair.a, 0, 65536);
   Memory to(pair.b, 0, 65536);

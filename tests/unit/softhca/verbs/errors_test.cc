@@ -1,4 +1,4 @@
-// A wrong use of verbs fails here as on hardware.
+// Wrong uses of verbs fail as on hardware.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 namespace softhca_test {
 namespace {
 
-// Posts and returns how it ended at the requester.
+// Posts a request and returns the status of the requester's completion.
 ibv_wc_status outcome(Pair& pair, Request request) {
   EXPECT_EQ(request.post(pair.a.qp()), 0);
   return pair.a.wait().status;
@@ -61,7 +61,7 @@ TEST(Keys, QpWithoutThatAccess_RemoteInvalidRequest) {
   EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_QP_REQ_ERR);
 }
 
-TEST(Keys, RegionOfAnotherDomain_RemoteAccessError) {
+TEST(Keys, RegionOfOtherDomain_RemoteAccessError) {
   Pair pair;
   Buffer from(pair.a, 8);
   Buffer foreign(pair.a, 8);
@@ -82,7 +82,7 @@ TEST(Keys, DeregisteredRkey_RemoteAccessError) {
             IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST(Keys, BadLkey_LocalProtectionErrorAndTargetGoesOn) {
+TEST(Keys, BadLkey_LocalProtectionErrorAndTargetContinues) {
   Pair pair;
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8);
@@ -133,7 +133,7 @@ TEST(ReceiverNotReady, NoRetries_Error) {
   EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
 }
 
-TEST(ReceiverNotReady, EndlessRetries_WaitsForReceiveAndKeepsOrder) {
+TEST(ReceiverNotReady, InfiniteRetries_WaitsForReceiveAndKeepsOrder) {
   Pair pair;
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 16);
@@ -205,7 +205,7 @@ TEST(NoAnswer, TargetDestroyed_RetryExceededThenFlushed) {
   EXPECT_EQ(flushed, 2);
 }
 
-TEST(Flush, MovedToError_AllOutstandingAndLaterOnesFlushed) {
+TEST(Flush, MovedToError_OutstandingAndLaterRequestsFlushed) {
   Pair pair;
   ASSERT_EQ(pair.a.recv_empty(1), 0);
   ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
@@ -229,7 +229,7 @@ TEST(Flush, AfterReset_QpWorksAgain) {
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
 }
 
-TEST(States, PostSendBeforeRts_Refused) {
+TEST(States, PostSendBeforeRts_Fails) {
   Endpoint a;
   Request request(IBV_WR_RDMA_WRITE, {});
   EXPECT_EQ(request.post(a.qp()), EINVAL);
@@ -248,7 +248,7 @@ TEST(States, PostReceive_AllowedFromInit) {
   EXPECT_EQ(a.recv_empty(1), 0);
 }
 
-TEST(States, SkippedOrIncompleteTransitions_Refused) {
+TEST(States, SkippedOrIncompleteTransitions_Fail) {
   Endpoint a;
   EXPECT_EQ(a.to_rtr(a.address()), EINVAL);
   EXPECT_EQ(a.to_rts(), EINVAL);
@@ -261,7 +261,7 @@ TEST(States, SkippedOrIncompleteTransitions_Refused) {
   EXPECT_EQ(ibv_modify_qp(a.qp(), &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL) << "no such port";
 }
 
-TEST(Overflow, MoreReceivesThanAsked_Refused) {
+TEST(Overflow, MoreReceivesThanCreatedFor_PostFails) {
   Pair pair({}, {.recv_wr = 3});
   for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.b.recv_empty(i), 0);
   EXPECT_EQ(pair.b.recv_empty(3), ENOMEM);
@@ -295,14 +295,14 @@ TEST(Register, MemoryThatCannotBePinned_BadAddress) {
   munmap(none, 8192);
 }
 
-TEST(Register, RemoteWriteWithoutLocalWrite_Refused) {
+TEST(Register, RemoteWriteWithoutLocalWrite_Fails) {
   Endpoint a;
   uint64_t word = 0;
   EXPECT_EQ(a.reg(&word, 8, IBV_ACCESS_REMOTE_WRITE), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(Register, DmabufWithoutDescriptorOrCuda_Refused) {
+TEST(Register, DmabufWithoutDescriptorOrCuda_Fails) {
   Endpoint a;
   EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd(), 0, 0, 0, -1, 0), nullptr);
   EXPECT_EQ(errno, EBADF) << "NCCL and others probe for dma-buf like this";
@@ -319,7 +319,7 @@ TEST(Destroy, WhileInUse_Busy) {
   EXPECT_EQ(ibv_dealloc_pd(a.pd()), EBUSY);
 }
 
-TEST(Create, WhatIsNotSupported_SaysSo) {
+TEST(Create, UnsupportedTypeOrOption_NotSupported) {
   Endpoint a;
   ibv_qp_init_attr attr = {};
   attr.send_cq = attr.recv_cq = a.cq();

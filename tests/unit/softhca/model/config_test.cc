@@ -13,7 +13,7 @@ std::string error_of(const std::string& text) {
   return config ? "" : config.error().text;
 }
 
-TEST(Config, Nothing_TwoInfiniBandDevices) {
+TEST(Config, Unset_TwoInfiniBandDevices) {
   gdr::Result<Config> config = Config::load(nullptr);
   ASSERT_TRUE(config);
   ASSERT_EQ(config->devices.size(), 2u);
@@ -26,7 +26,7 @@ TEST(Config, Nothing_TwoInfiniBandDevices) {
   EXPECT_EQ(config->devices[0].gid_table(1).size(), 1u);
 }
 
-TEST(Config, EverythingGiven_IsTaken) {
+TEST(Config, AllFieldsGiven_AreRead) {
   gdr::Result<Config> config = Config::load(R"({
     "fabric": "mine", "process_vm": false, "staging_bytes": 1048576,
     "devices": [
@@ -70,7 +70,7 @@ TEST(Config, File_IsRead) {
   EXPECT_EQ(config->devices[0].name, "from_file");
 }
 
-TEST(Config, Peermem_IsAModule) {
+TEST(Config, Peermem_NamesTheModule) {
   auto module_of = [](const std::string& gpu) {
     return Config::load(("{\"gpu\": " + gpu + "}").c_str())->gpu.peermem;
   };
@@ -79,7 +79,7 @@ TEST(Config, Peermem_IsAModule) {
   EXPECT_EQ(module_of(R"({"peermem": "nv_peer_mem"})"), PeermemModule::kNvPeerMem);
 }
 
-TEST(Config, LidsNotGiven_DoNotCollideWithThoseThatAre) {
+TEST(Config, LidsNotGiven_DoNotCollideWithGivenOnes) {
   gdr::Result<Config> config =
       Config::load(R"({"devices": [{}, {"lid": 1, "ports": 2}, {"ports": 2}, {}]})");
   ASSERT_TRUE(config);
@@ -90,14 +90,14 @@ TEST(Config, LidsNotGiven_DoNotCollideWithThoseThatAre) {
 
 struct Wrong {
   const char* text;
-  const char* says;  // the field, and what is accepted
+  const char* expected;  // the field, and what is accepted
 };
 
 class WrongConfig : public testing::TestWithParam<Wrong> {};
 
 TEST_P(WrongConfig, Load_NamesFieldAndWhatIsAccepted) {
   std::string error = error_of(GetParam().text);
-  EXPECT_NE(error.find(GetParam().says), std::string::npos) << error;
+  EXPECT_NE(error.find(GetParam().expected), std::string::npos) << error;
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{
             R"({"faults": [{"kind": "qp_error", "device": "softhca0", "at_s": 1, "after_bytes": 1}]})",
             "either this or at_s"},
-        Wrong{"{", "not valid JSON"}, Wrong{"/nowhere/x.json", "cannot read /nowhere/x.json"}),
+        Wrong{"{", "not valid JSON"}, Wrong{"/missing/x.json", "cannot read /missing/x.json"}),
     [](const auto& wrong) { return "Case" + std::to_string(wrong.index); });
 
 }  // namespace

@@ -39,7 +39,7 @@ TEST(Channel, ArmedThenCompletion_OneEvent) {
   EXPECT_EQ(pair.b.wait().wr_id, 2u);
 }
 
-TEST(Channel, ArmedForSolicited_OnlySolicitedSendsWake) {
+TEST(Channel, ArmedForSolicited_OnlySolicitedSendsSignal) {
   Pair pair({}, {.channel = true});
   ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 1), 0);
   ASSERT_EQ(pair.b.recv_empty(1), 0);
@@ -52,7 +52,7 @@ TEST(Channel, ArmedForSolicited_OnlySolicitedSendsWake) {
   EXPECT_TRUE(readable(pair.b.channel(), 10000));
 }
 
-TEST(Channel, NonBlocking_NothingThere) {
+TEST(Channel, NonBlocking_NoEventFails) {
   Endpoint a({.channel = true});
   fcntl(a.channel()->fd, F_SETFL, fcntl(a.channel()->fd, F_GETFL) | O_NONBLOCK);
   ibv_cq* cq = nullptr;
@@ -98,11 +98,11 @@ TEST(ExtendedCq, Poll_ReadsFields) {
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
-TEST(Fork, ChildExits_ParentGoesOn) {
+TEST(Fork, ChildExits_ParentContinues) {
   Pair pair;
   pid_t child = fork();
   if (child == 0) {
-    // What a child does with its parent's objects must not reach the parent.
+    // Calls of a child on its parent's objects must not have an effect in the parent.
     ibv_close_device(pair.a.context());
     exit(0);
   }
