@@ -1,6 +1,6 @@
-// The software HCA's GPU copies on real GPUs: right bytes, no stall behind kernels, and figures.
-// usage: gpu_copier_gpu_test [write|event [MiB per figure]]
-// Exits with 0 where it passed, 1 where it failed, 77 where there is no GPU.
+// The software HCA's GPU copies on real GPUs: correct bytes, no stall behind kernels, and
+// bandwidths. usage: gpu_copier_gpu_test [write|event [MiB per bandwidth]] Exit status: 0 passed, 1
+// failed, 77 no GPU.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -33,26 +33,26 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kChunk = size_t{512} << 10;
 constexpr size_t kBuffer = size_t{64} << 20;
 constexpr uint32_t kInFlight = 32;         // copies over all lanes
-constexpr std::chrono::seconds kStall{5};  // longer than any copy here, by far
+constexpr std::chrono::seconds kStall{5};  // far longer than any copy here
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// One end of a copy.
+// The memory at one end of a copy.
 struct Place {
   const char* name;
   char* bytes;
-  int device;  // whose lanes copy; for host memory the other end's
+  int device;  // the device whose lanes copy; for host memory, that of the other end
 };
 
 struct Rig {
   GpuCopier* copier;
   std::vector<Place> places;  // host, GPU 0, another buffer of it, GPU 1 if there is one
-  size_t total;               // bytes moved for one figure of bandwidth
+  size_t total;               // bytes moved for one measured bandwidth
 };
 
-// False if it does not come in time.
+// Returns false if the event does not occur in time.
 bool wait(GpuCopier* copier, GpuTicket ticket) {
   Clock::time_point start = Clock::now();
   while (!copier->done(ticket)) {
@@ -117,7 +117,7 @@ void measure_latency(const Rig& rig, const Place& from, const Place& to, size_t 
               to.name, bytes, rounds[kRounds / 2], rounds[kRounds * 99 / 100]);
 }
 
-// Copies over every lane while `kernels` kernels spin; none may wait for them.
+// Copies over every lane while `kernels` kernels spin; no copy may wait for them.
 void check_beside_kernels(const Rig& rig, const gdr::cuda::PrimaryContext& context, int kernels) {
   const Place& host = rig.places[0];
   const Place& gpu = rig.places[1];
