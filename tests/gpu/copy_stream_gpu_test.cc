@@ -135,7 +135,7 @@ gdr::Status run(const CudaDriver& driver) {
             std::optional(Direction::kToGpu)}) {
         gdr::Result<size_t> done = copies_beside(*context, buffers, direction, {streams, behind});
         if (!done) return gdr::forward_error(done);
-        std::printf("%s beside %d kernels, behind each %-14s: %zu complete%s\n", name_of(direction),
+        std::printf("%s with %d kernels, behind each %-14s: %zu complete%s\n", name_of(direction),
                     streams, behind ? name_of(*behind) : "nothing", *done,
                     *done == kStreams ? "" : ", the others when the kernels end");
         check(behind == direction || *done == kStreams, "all complete");
