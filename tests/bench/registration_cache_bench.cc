@@ -31,22 +31,22 @@ verbs::VerbsApi free_of_charge() {
   return api;
 }
 
-// Returns the i-th of count ranges, none of which covers a later one.
+// The i-th of count ranges, none of which covers a later one.
 using Layout = transport::MemoryRange (*)(uintptr_t i, uintptr_t count);
 
 transport::MemoryRange apart(uintptr_t i, uintptr_t) { return {kBase + 2 * i * kPage, kPage}; }
 
-// Each range overlaps most of the previous one: every address is in up to count ranges.
+// Each over most of the one before: every point lies in up to count ranges.
 transport::MemoryRange staircase(uintptr_t i, uintptr_t count) {
   return {kBase + i * kPage, count * kPage};
 }
 
-// Each range contains all previous ones.
+// Each around all before it.
 transport::MemoryRange nested(uintptr_t i, uintptr_t count) {
   return {kBase + (count - i) * kPage, (2 * i + 1) * kPage};
 }
 
-// Small ranges in groups of 100; a large range contains each group.
+// Small ones in groups of 100, each group within one large range.
 transport::MemoryRange grouped(uintptr_t i, uintptr_t) {
   uintptr_t group = kBase + i / 100 * 256 * kPage;
   if (i % 100 == 99) return {group, 256 * kPage};
@@ -67,7 +67,7 @@ class Filled {
   Filled& operator=(const Filled&) = delete;
 
   transport::RegistrationCache& cache() { return cache_; }
-  // In an order that neither the cache nor the processor can predict.
+  // In an order that neither the cache nor the processor can guess.
   const std::vector<transport::MemoryRange>& ranges() const { return ranges_; }
 
  private:
@@ -94,7 +94,7 @@ void hit(benchmark::State& state, Layout layout) {
   count_each(state, 1);
 }
 
-// Ranges that overlap live ones without being covered by any, distributed over the filled part.
+// Ranges that no live one covers although they overlap some, spread over the filled part.
 transport::MemoryRange uncovered(const transport::MemoryRange& range) {
   return {range.address, 1ull << 40};
 }
