@@ -1,4 +1,4 @@
-// Reads a machine, this one or another, and decides about its rails as the plugin would.
+// Decides the rails of a machine as the plugin would: of this machine, or of one in a file.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,17 @@
 namespace gdr::tools::topo {
 
 struct InspectOptions {
-  // "live" for this machine, else a file (hwloc XML or NCCL XML) or a folder that
-  // hwloc-gather-topology wrote on another machine.
+  // "live" for this machine; else the name of a file (XML of hwloc or NCCL), or of a folder
+  // gathered by hwloc-gather-topology.
   std::string from = "live";
   // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
   std::optional<std::string> gdr_level, hca, rail_map;
 };
 
-// Returns the machine with its rails and the notes that explain them. The HCAs of this machine are
-// those of the verbs library or, where that cannot be loaded, those in sysfs. Fails with
-// InvalidUsage for an option that cannot be used, with InvalidArgument for a file that is not a
-// machine's.
+// Returns the decision with all findings. The HCAs of a live machine are those that the verbs
+// library lists, or those of sysfs where it cannot be loaded. Fails with kInvalidUsage or
+// kInvalidArgument where one of the options cannot be used, and with another code where the machine
+// cannot be read.
 Result<topology::RailDecision> inspect(const InspectOptions& options);
 
 }  // namespace gdr::tools::topo
