@@ -50,7 +50,7 @@ Rails::Rails(config::Options options, transport::Discovery* discovery)
   view_ = look(options, *discovery);
   choose(*discovery);
   if (devices_.empty()) {
-    for (const topology::ExcludedPort& other : view_.plan.others) {
+    for (const topology::ExcludedPort& other : view_.plan.excluded) {
       discovery->skipped.push_back(topology::port_label(view_.machine, other.port) +
                                    " is no rail: " + other.reason +
                                    " (name it in NCCL_IB_HCA to use it all the same)");

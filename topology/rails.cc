@@ -8,16 +8,12 @@
 namespace gdr::topology {
 namespace {
 
-// A port on its way to being a rail, or not.
+// A port of which it is being decided whether it is a rail.
 struct Candidate {
   PortRef ref;
-  const NamedPort* named = nullptr;
-  std::string excluded;  // why it is no rail; "" while it may be one
+  const NamedPort* named = nullptr;  // null: not named by the user
+  std::string excluded;              // the reason for excluding it; "" while it may be a rail
 };
-
-const Port& port_of(const Machine& machine, PortRef ref) {
-  return machine.hcas[ref.hca].ports[ref.port];
-}
 
 std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
 
@@ -36,7 +32,8 @@ std::vector<Candidate> all_ports(const Machine& machine, const RailOptions& opti
   return ports;
 }
 
-// A virtual function shares its port with the physical one: both together are no faster than one.
+// Excludes virtual functions beside their physical ones: they share a port, so that both together
+// are no faster than one.
 void exclude_virtual_functions(const Machine& machine, std::vector<Candidate>* ports) {
   for (Candidate& port : *ports) {
     const Hca& hca = machine.hcas[port.ref.hca];
@@ -48,15 +45,16 @@ void exclude_virtual_functions(const Machine& machine, std::vector<Candidate>* p
   }
 }
 
-bool nowhere_farther(const Machine& machine, const PathTable& paths, PortRef a, PortRef b) {
+// Returns whether port a is as near as port b, or nearer, for every GPU.
+bool is_as_near_for_all(const Machine& machine, const PathTable& paths, PortRef a, PortRef b) {
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     if (paths.gpu_hca(gpu, a.hca) > paths.gpu_hca(gpu, b.hca)) return false;
   }
   return true;
 }
 
-// The speed of a port, in Mb/s, or 0 where nothing tells it. A port that is down reports none that
-// means anything; one that is up on a card of the same make stands for it.
+// Returns the speed of a port in Mb/s, or 0 where it is unknown. What a port that is down reports
+// means nothing, so it counts with the speed of a port that is up on a card with the same ids.
 int speed_of(const Machine& machine, const std::vector<Candidate>& ports, PortRef ref) {
   const Port& port = port_of(machine, ref);
   if (port.state != Port::State::kDown) return port.speed_mbps;
@@ -70,8 +68,10 @@ int speed_of(const Machine& machine, const std::vector<Candidate>& ports, PortRe
   return speed;
 }
 
-// A storage or management network is told by its speed, but nearness counts for something: half the
-// speed of a port that is no farther from any GPU, or a quarter of any port's.
+// Excludes slow ports, since storage and management networks are slower than the network of the
+// GPUs. A slower port may still be the better rail for a GPU that it is nearer to. So a port is
+// slow only where it has half the speed of a port that is no farther from any GPU, or a quarter of
+// any port's.
 void exclude_slow(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
   for (Candidate& port : *ports) {
     int speed = speed_of(machine, *ports, port.ref);
@@ -79,7 +79,7 @@ void exclude_slow(const Machine& machine, const PathTable& paths, std::vector<Ca
     for (const Candidate& other : *ports) {
       int fast = speed_of(machine, *ports, other.ref);
       bool slow = fast >= 4 * speed ||
-                  (fast >= 2 * speed && nowhere_farther(machine, paths, other.ref, port.ref));
+                  (fast >= 2 * speed && is_as_near_for_all(machine, paths, other.ref, port.ref));
       if (!slow) continue;
       port.excluded = "slow: " + gbps(speed) + ", where " + port_name(machine, other.ref) +
                       " has " + gbps(fast);
@@ -95,8 +95,9 @@ std::string far_reason(const Machine& machine, const PathTable& paths, int hca, 
          to_string(paths.gpu_hca(gpu, nearer));
 }
 
-// Ports that are among the nearest of no GPU. Whether a port is up makes no difference: a link that
-// is down today must not turn the storage network into a rail, or renumber the others.
+// Excludes ports that are not among the nearest ports of any GPU. Ports that are down count like
+// those that are up: a link that fails must neither turn the storage network into a rail nor
+// renumber rails.
 void exclude_far(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
   if (machine.gpus.empty()) return;
   std::vector<int> nearest(machine.gpus.size(), -1);
@@ -128,7 +129,8 @@ Rail make_rail(const Machine& machine, PortRef ref, int id) {
   return Rail{id, ref, !down, down ? "the port is down" : ""};
 }
 
-// Numbers that the user gave stay; the other rails take the free ones in their order.
+// Makes rails of the candidates. Numbers that the user gave are kept, and the other rails get the
+// free numbers in order of PCI address.
 void number_rails(const Machine& machine, const std::vector<Candidate>& ports, RailPlan* plan) {
   std::set<int> taken;
   for (const Candidate& port : ports) {
@@ -137,7 +139,7 @@ void number_rails(const Machine& machine, const std::vector<Candidate>& ports, R
   int next = 0;
   for (const Candidate& port : ports) {
     if (!port.excluded.empty()) {
-      plan->others.push_back(ExcludedPort{port.ref, port.excluded});
+      plan->excluded.push_back(ExcludedPort{port.ref, port.excluded});
       continue;
     }
     int id = port.named != nullptr ? port.named->rail : -1;
@@ -151,7 +153,7 @@ void number_rails(const Machine& machine, const std::vector<Candidate>& ports, R
                    [](const Rail& a, const Rail& b) { return a.id < b.id; });
 }
 
-// Positions of the rails that are nearest to the GPU.
+// Returns the positions of the rails that are nearest to the GPU.
 std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, size_t gpu,
                                bool only_usable) {
   std::vector<int> nearest;
@@ -168,9 +170,9 @@ std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, siz
   return nearest;
 }
 
-// GPUs that have the same nearest rails share them: GPU i gets the i-th, or the i-th block where
-// there are more rails than GPUs. Rails that other GPUs took already are passed over while there
-// are others.
+// Divides rails among the GPUs that have them as their nearest. The i-th GPU gets the i-th rail, or
+// the i-th block of neighbours where there are more rails than GPUs. Only the rails with the least
+// load are divided, where they suffice; otherwise each GPU takes the least loaded rail in turn.
 void assign_rails(const std::vector<size_t>& gpus, const std::vector<int>& rails,
                   std::vector<int>* load, RailPlan* plan) {
   int least = INT_MAX;
@@ -196,10 +198,11 @@ void assign_rails(const std::vector<size_t>& gpus, const std::vector<int>& rails
   }
 }
 
-// Gives rails to the GPUs that have none.
-void share_out_to_the_rest(const PathTable& paths, bool only_usable, RailPlan* plan) {
+// Assigns rails to the GPUs that have none.
+void assign_unassigned(const PathTable& paths, bool only_usable, RailPlan* plan) {
   std::vector<int> load(plan->rails.size(), 0);
-  // Those with the least choice first; among them in the order of their rails.
+  // GPUs with the same nearest rails, those with the fewest first, then in the order of their
+  // rails.
   std::map<std::pair<size_t, std::vector<int>>, std::vector<size_t>> groups;
   for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
     for (int rail : plan->gpus[gpu].rails) ++load[rail];
@@ -210,14 +213,15 @@ void share_out_to_the_rest(const PathTable& paths, bool only_usable, RailPlan* p
   for (const auto& [rails, gpus] : groups) assign_rails(gpus, rails.second, &load, plan);
 }
 
-// GPUs that have rails already (by the map) keep them. Rails that are down are shared out like the
-// others and taken away afterwards, so that a GPU's rail does not depend on another's link.
+// Assigns rails to all GPUs; those that have some by the map keep them. Rails that are down are
+// assigned like the others and then taken away, so that the rail of a GPU does not depend on
+// another rail's link.
 void assign(const PathTable& paths, RailPlan* plan) {
-  share_out_to_the_rest(paths, false, plan);
+  assign_unassigned(paths, false, plan);
   for (GpuRails& own : plan->gpus) {
     std::erase_if(own.rails, [plan](int rail) { return !plan->rails[rail].usable; });
   }
-  share_out_to_the_rest(paths, true, plan);
+  assign_unassigned(paths, true, plan);
   set_own_paths(paths, plan);
 }
 
@@ -226,7 +230,7 @@ void assign(const PathTable& paths, RailPlan* plan) {
 std::string list_of_hcas(const Machine& machine) {
   std::string text;
   for (const Hca& hca : machine.hcas) text += (text.empty() ? "" : ", ") + hca.name;
-  return text.empty() ? "there is none" : "there are " + text;
+  return text.empty() ? "this machine has none" : "this machine has " + text;
 }
 
 Result<PortRef> find_port(const Machine& machine, const RailMap::Target& target) {
@@ -284,7 +288,7 @@ Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, con
   if (Status status = apply_map(machine, map, &plan); !status) return forward_error(status);
   for (const Candidate& port : all_ports(machine, {})) {
     if (rail_of(plan, port.ref) >= 0) continue;
-    plan.others.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
+    plan.excluded.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
   }
   assign(paths, &plan);
   return plan;
@@ -306,6 +310,16 @@ Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
   return plan;
 }
 
+std::vector<const Rail*> RailPlan::rails_of(size_t gpu) const {
+  std::vector<const Rail*> own;
+  for (int position : gpus[gpu].rails) own.push_back(&rails[position]);
+  return own;
+}
+
+const Rail* RailPlan::first_rail_of(size_t gpu) const {
+  return gpus[gpu].rails.empty() ? nullptr : &rails[gpus[gpu].rails.front()];
+}
+
 int rail_of(const RailPlan& plan, PortRef port) {
   for (size_t i = 0; i < plan.rails.size(); ++i) {
     if (plan.rails[i].port == port) return static_cast<int>(i);
@@ -315,20 +329,25 @@ int rail_of(const RailPlan& plan, PortRef port) {
 
 void set_own_paths(const PathTable& paths, RailPlan* plan) {
   for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
-    GpuRails& own = plan->gpus[gpu];
-    if (!own.rails.empty()) own.path = paths.gpu_hca(gpu, plan->rails[own.rails[0]].port.hca);
+    const Rail* first = plan->first_rail_of(gpu);
+    if (first != nullptr) plan->gpus[gpu].path = paths.gpu_hca(gpu, first->port.hca);
   }
 }
 
+const Hca& hca_of(const Machine& machine, PortRef port) { return machine.hcas[port.hca]; }
+
+const Port& port_of(const Machine& machine, PortRef port) {
+  return hca_of(machine, port).ports[port.port];
+}
+
 std::string port_name(const Machine& machine, PortRef port) {
-  const Hca& hca = machine.hcas[port.hca];
+  const Hca& hca = hca_of(machine, port);
   if (hca.ports.size() == 1 && hca.ports[0].number == 1) return hca.name;
   return port_label(machine, port);
 }
 
 std::string port_label(const Machine& machine, PortRef port) {
-  const Hca& hca = machine.hcas[port.hca];
-  return hca.name + ":" + std::to_string(hca.ports[port.port].number);
+  return hca_of(machine, port).name + ":" + std::to_string(port_of(machine, port).number);
 }
 
 }  // namespace gdr::topology

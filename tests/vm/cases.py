@@ -203,7 +203,7 @@ class GpuServer(Case):
             gpu = self.gpus[device].rsplit("/", 1)[1]
             self.assertRegex(output, rf"map GPU{device} {gpu} rail {device} {name}:1 path PIX "
                                      "GPUDirect no: rxe. registers no GPU memory")
-        self.assertIn(f"map {self.management}:1 is no rail: no GPU is nearest to it", output)
+        self.assertIn(f"map {self.management}:1 excluded: no GPU is nearest to it", output)
         self.assertNotIn("device 4", output)
 
     def test_named_management_nic_is_a_rail_after_all(self):

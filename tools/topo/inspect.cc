@@ -11,7 +11,7 @@
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/sysfs.h"
 
-namespace gdr::tools::topo {
+namespace gdr::tools {
 namespace {
 
 using topology::Machine;
@@ -29,7 +29,7 @@ Result<config::Options> options_of(const InspectOptions& options, topology::Note
   std::vector<config::Diagnostic> diagnostics;
   config::Options read = config::load(environment, &diagnostics);
   for (const config::Diagnostic& diagnostic : diagnostics) {
-    // A mistake in the process environment is a warning, one in an option of this command an error.
+    // What stands in the environment is only told of; what was asked for here has to be right.
     bool asked = (options.gdr_level && diagnostic.variable == "NCCL_NET_GDR_LEVEL") ||
                  (options.hca && diagnostic.variable == "NCCL_IB_HCA") ||
                  (options.rail_map && diagnostic.variable == "GDR_NCCL_RAIL_MAP");
@@ -103,4 +103,4 @@ Result<topology::RailDecision> inspect(const InspectOptions& options) {
   return decide(std::move(*machine), options, *settings, std::move(notes));
 }
 
-}  // namespace gdr::tools::topo
+}  // namespace gdr::tools

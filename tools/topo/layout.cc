@@ -99,7 +99,7 @@ struct Block {
 // Returns the HCAs of the GPU's rails, in the order of these.
 std::vector<int> hcas_of(const RailPlan& plan, int gpu) {
   std::vector<int> hcas;
-  for (int rail : plan.gpus[gpu].rails) hcas.push_back(plan.rails[rail].port.hca);
+  for (const Rail* rail : plan.rails_of(gpu)) hcas.push_back(rail->port.hca);
   return hcas;
 }
 

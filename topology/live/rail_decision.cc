@@ -89,7 +89,7 @@ std::vector<std::string> describe(const RailDecision& view) {
                     port_label(view.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
   }
-  for (const ExcludedPort& other : view.plan.others) {
+  for (const ExcludedPort& other : view.plan.excluded) {
     lines.push_back("map " + port_label(view.machine, other.port) + " is no rail: " + other.reason);
   }
   return lines;

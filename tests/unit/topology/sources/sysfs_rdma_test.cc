@@ -47,7 +47,7 @@ TEST_F(SysfsRdma, PciPlace_RxeOnVirtio_IsTheFunctionAboveVirtio) {
   EXPECT_EQ(place->numa_node, -1);
 }
 
-TEST_F(SysfsRdma, PciPlace_ChildThatLooksLikeAFunction_IsPassedOver) {
+TEST_F(SysfsRdma, PciPlace_ChildNamedLikeAFunction_IsSkipped) {
   fs::path function = device("pci0000:00/0000:00:03.0", "pci");
   fs::path child = device("pci0000:00/0000:00:03.0/0000:00:04.0", "platform");
   auto place = pci_place(hca("odd0", child), root_);
@@ -55,7 +55,7 @@ TEST_F(SysfsRdma, PciPlace_ChildThatLooksLikeAFunction_IsPassedOver) {
   EXPECT_EQ(place->sysfs_path, absolute(function));
 }
 
-TEST_F(SysfsRdma, PciPlace_NoSubsystemLink_GoesByTheName) {
+TEST_F(SysfsRdma, PciPlace_NoSubsystemLink_IsDecidedByTheName) {
   fs::path function = "devices/pci0000:00/0000:00:05.0";
   fs::create_directories(root_ / function);
   auto place = pci_place(hca("mlx5_0", function), root_);
@@ -63,7 +63,7 @@ TEST_F(SysfsRdma, PciPlace_NoSubsystemLink_GoesByTheName) {
   EXPECT_EQ(place->bdf.device, 5);
 }
 
-TEST_F(SysfsRdma, PciPlace_RxeOnVlan_IsThePlaceOfTheInterfaceBelow) {
+TEST_F(SysfsRdma, PciPlace_RxeOnVlan_IsTheFunctionOfTheInterfaceBelow) {
   fs::path function = device("pci0000:00/0000:00:06.0", "pci");
   link(function / "net/eth1/device", function);
   link("class/net/eth1", function / "net/eth1");
@@ -130,9 +130,9 @@ TEST_F(SysfsRdma, PciPlace_ParentOfAnotherNamespace_IsNothing) {
   EXPECT_FALSE(pci_place(virtual_hca("rxe0", "eth9\n"), root_).has_value());
 }
 
-TEST_F(SysfsRdma, PciPlace_ParentThatIsAPath_IsRefused) {
+TEST_F(SysfsRdma, PciPlace_ParentThatIsAPath_IsNothing) {
   fs::path function = device("pci0000:00/0000:00:09.0", "pci");
-  fs::create_directories(root_ / "class/net/a");  // or the paths below would lead nowhere
+  fs::create_directories(root_ / "class/net/a");  // or the paths below would not resolve
   link("class/trap/device", function);
   for (const char* parent : {"../trap", "..", ".", "", "\n", "a/../../trap"}) {
     fs::path ibdev = virtual_hca("rxe0", parent);
