@@ -8,122 +8,6 @@
 namespace gdr::topology {
 namespace {
 
-// A port of which it is being decided whether it is a rail.
-struct Candidate {
-  PortRef ref;
-  const NamedPort* named = nullptr;  // null: not named by the user
-  std::string excluded;              // the reason for excluding it; "" while it may be a rail
-};
-
-std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
-
-std::vector<Candidate> all_ports(const Machine& machine, const RailOptions& options) {
-  std::vector<Candidate> ports;
-  for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {
-    for (size_t port = 0; port < machine.hcas[hca].ports.size(); ++port) {
-      Candidate candidate{{static_cast<int>(hca), static_cast<int>(port)}, nullptr, ""};
-      for (const NamedPort& named : options.named) {
-        bool same_port = named.port < 0 || named.port == machine.hcas[hca].ports[port].number;
-        if (named.hca == machine.hcas[hca].name && same_port) candidate.named = &named;
-      }
-      ports.push_back(candidate);
-    }
-  }
-  return ports;
-}
-
-// Excludes virtual functions beside their physical ones: they share a port, so that both together
-// are no faster than one.
-void exclude_virtual_functions(const Machine& machine, std::vector<Candidate>* ports) {
-  for (Candidate& port : *ports) {
-    const Hca& hca = machine.hcas[port.ref.hca];
-    if (port.named != nullptr || !hca.physical_function.has_value()) continue;
-    for (const Hca& other : machine.hcas) {
-      if (other.bdf != hca.physical_function) continue;
-      port.excluded = "a virtual function of " + other.name + ", whose link it shares";
-    }
-  }
-}
-
-// Returns whether port a is as near as port b, or nearer, for every GPU.
-bool is_as_near_for_all(const Machine& machine, const PathTable& paths, PortRef a, PortRef b) {
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (paths.gpu_hca(gpu, a.hca) > paths.gpu_hca(gpu, b.hca)) return false;
-  }
-  return true;
-}
-
-// Returns the speed of a port in Mb/s, or 0 where it is unknown. What a port that is down reports
-// means nothing, so it counts with the speed of a port that is up on a card with the same ids.
-int speed_of(const Machine& machine, const std::vector<Candidate>& ports, PortRef ref) {
-  const Port& port = port_of(machine, ref);
-  if (port.state != Port::State::kDown) return port.speed_mbps;
-  const PciIds& ids = machine.hcas[ref.hca].ids;
-  int speed = 0;
-  for (const Candidate& other : ports) {
-    const Port& up = port_of(machine, other.ref);
-    bool same_make = ids.vendor != 0 && machine.hcas[other.ref.hca].ids == ids;
-    if (same_make && up.state != Port::State::kDown) speed = std::max(speed, up.speed_mbps);
-  }
-  return speed;
-}
-
-// Excludes slow ports, since storage and management networks are slower than the network of the
-// GPUs. A slower port may still be the better rail for a GPU that it is nearer to. So a port is
-// slow only where it has half the speed of a port that is no farther from any GPU, or a quarter of
-// any port's.
-void exclude_slow(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
-  for (Candidate& port : *ports) {
-    int speed = speed_of(machine, *ports, port.ref);
-    if (port.named != nullptr || !port.excluded.empty() || speed == 0) continue;
-    for (const Candidate& other : *ports) {
-      int fast = speed_of(machine, *ports, other.ref);
-      bool slow = fast >= 4 * speed ||
-                  (fast >= 2 * speed && is_as_near_for_all(machine, paths, other.ref, port.ref));
-      if (!slow) continue;
-      port.excluded = "slow: " + gbps(speed) + ", where " + port_name(machine, other.ref) +
-                      " has " + gbps(fast);
-      break;
-    }
-  }
-}
-
-std::string far_reason(const Machine& machine, const PathTable& paths, int hca, size_t gpu,
-                       int nearer) {
-  return std::string("no GPU is nearest to it: at best ") + to_string(paths.gpu_hca(gpu, hca)) +
-         " (GPU" + std::to_string(gpu) + "), which has " + machine.hcas[nearer].name + " at " +
-         to_string(paths.gpu_hca(gpu, nearer));
-}
-
-// Excludes ports that are not among the nearest ports of any GPU. Ports that are down count like
-// those that are up: a link that fails must neither turn the storage network into a rail nor
-// renumber rails.
-void exclude_far(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
-  if (machine.gpus.empty()) return;
-  std::vector<int> nearest(machine.gpus.size(), -1);
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    for (const Candidate& port : *ports) {
-      if (!port.excluded.empty()) continue;
-      int hca = port.ref.hca;
-      if (nearest[gpu] < 0 || paths.gpu_hca(gpu, hca) < paths.gpu_hca(gpu, nearest[gpu])) {
-        nearest[gpu] = hca;
-      }
-    }
-  }
-  for (Candidate& port : *ports) {
-    if (port.named != nullptr || !port.excluded.empty()) continue;
-    size_t closest = 0;
-    bool near = false;
-    for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-      PathClass path = paths.gpu_hca(gpu, port.ref.hca);
-      near = near || path == paths.gpu_hca(gpu, nearest[gpu]);
-      if (path < paths.gpu_hca(closest, port.ref.hca)) closest = gpu;
-    }
-    if (near) continue;
-    port.excluded = far_reason(machine, paths, port.ref.hca, closest, nearest[closest]);
-  }
-}
-
 Rail make_rail(const Machine& machine, PortRef ref, int id) {
   bool down = port_of(machine, ref).state == Port::State::kDown;
   return Rail{id, ref, !down, down ? "the port is down" : ""};
@@ -131,13 +15,13 @@ Rail make_rail(const Machine& machine, PortRef ref, int id) {
 
 // Makes rails of the candidates. Numbers that the user gave are kept, and the other rails get the
 // free numbers in order of PCI address.
-void number_rails(const Machine& machine, const std::vector<Candidate>& ports, RailPlan* plan) {
+void number_rails(const Machine& machine, const std::vector<RailCandidate>& ports, RailPlan* plan) {
   std::set<int> taken;
-  for (const Candidate& port : ports) {
+  for (const RailCandidate& port : ports) {
     if (port.excluded.empty() && port.named != nullptr) taken.insert(port.named->rail);
   }
   int next = 0;
-  for (const Candidate& port : ports) {
+  for (const RailCandidate& port : ports) {
     if (!port.excluded.empty()) {
       plan->excluded.push_back(ExcludedPort{port.ref, port.excluded});
       continue;
@@ -225,14 +109,13 @@ void assign(const PathTable& paths, RailPlan* plan) {
   set_own_paths(paths, plan);
 }
 
-// --- The user's own map ---
-
 std::string list_of_hcas(const Machine& machine) {
   std::string text;
   for (const Hca& hca : machine.hcas) text += (text.empty() ? "" : ", ") + hca.name;
   return text.empty() ? "this machine has none" : "this machine has " + text;
 }
 
+// Returns the port that a target of the map names.
 Result<PortRef> find_port(const Machine& machine, const RailMap::Target& target) {
   for (size_t i = 0; i < machine.hcas.size(); ++i) {
     if (machine.hcas[i].name != target.hca) continue;
@@ -258,6 +141,7 @@ Result<size_t> find_gpu(const Machine& machine, const RailMap::Entry& entry) {
                                        std::to_string(machine.gpus.size()) + " of this machine");
 }
 
+// Returns the position of the port's rail, which is added where the plan lacks it.
 int rail_at(const Machine& machine, PortRef ref, RailPlan* plan) {
   if (int known = rail_of(*plan, ref); known >= 0) return known;
   int position = static_cast<int>(plan->rails.size());
@@ -286,7 +170,7 @@ Status apply_map(const Machine& machine, const RailMap& map, RailPlan* plan) {
 Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, const RailMap& map,
                              RailPlan plan) {
   if (Status status = apply_map(machine, map, &plan); !status) return forward_error(status);
-  for (const Candidate& port : all_ports(machine, {})) {
+  for (const RailCandidate& port : all_ports(machine, {})) {
     if (rail_of(plan, port.ref) >= 0) continue;
     plan.excluded.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
   }
@@ -301,11 +185,7 @@ Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
   RailPlan plan;
   plan.gpus.resize(machine.gpus.size());
   if (options.map.has_value()) return plan_by_map(machine, paths, *options.map, std::move(plan));
-  std::vector<Candidate> ports = all_ports(machine, options);
-  exclude_virtual_functions(machine, &ports);
-  exclude_slow(machine, paths, &ports);
-  exclude_far(machine, paths, &ports);
-  number_rails(machine, ports, &plan);
+  number_rails(machine, rail_candidates(machine, paths, options.named), &plan);
   assign(paths, &plan);
   return plan;
 }
@@ -332,22 +212,6 @@ void set_own_paths(const PathTable& paths, RailPlan* plan) {
     const Rail* first = plan->first_rail_of(gpu);
     if (first != nullptr) plan->gpus[gpu].path = paths.gpu_hca(gpu, first->port.hca);
   }
-}
-
-const Hca& hca_of(const Machine& machine, PortRef port) { return machine.hcas[port.hca]; }
-
-const Port& port_of(const Machine& machine, PortRef port) {
-  return hca_of(machine, port).ports[port.port];
-}
-
-std::string port_name(const Machine& machine, PortRef port) {
-  const Hca& hca = hca_of(machine, port);
-  if (hca.ports.size() == 1 && hca.ports[0].number == 1) return hca.name;
-  return port_label(machine, port);
-}
-
-std::string port_label(const Machine& machine, PortRef port) {
-  return hca_of(machine, port).name + ":" + std::to_string(port_of(machine, port).number);
 }
 
 }  // namespace gdr::topology

@@ -12,16 +12,11 @@
 #include <vector>
 
 #include "topology/path_class.h"
+#include "topology/ports.h"
+#include "topology/rail_candidates.h"
 #include "topology/rail_map.h"
 
 namespace gdr::topology {
-
-// A port of the machine, by position.
-struct PortRef {
-  int hca = 0;   // index in Machine::hcas
-  int port = 0;  // index in Hca::ports
-  auto operator<=>(const PortRef&) const = default;
-};
 
 struct Rail {
   int id =
@@ -55,14 +50,6 @@ struct RailPlan {
   const Rail* first_rail_of(size_t gpu) const;
 };
 
-// A port that the user named in full in NCCL_IB_HCA ("=mlx5_0:1", not the prefix "mlx5"). It is a
-// rail whatever its speed and its distance from the GPUs.
-struct NamedPort {
-  std::string hca;
-  int port = -1;  // -1: all ports
-  int rail = -1;  // the number that the user gave; -1: none
-};
-
 struct RailOptions {
   std::vector<NamedPort> named;
   std::optional<RailMap> map;  // overrides everything else
@@ -71,11 +58,7 @@ struct RailOptions {
 // Decides which ports are rails, numbers them and assigns them to GPUs. The machine must be sorted
 // (see sort()). Without a map:
 //
-// 1. A port is excluded where it is a virtual function beside its physical one, where it is slow
-// (half
-//    the speed of a port that is no farther from any GPU, or a quarter of any port's), or where no
-//    GPU has it among its nearest ports. A port that is down counts with the speed of cards of its
-//    make.
+// 1. rail_candidates() excludes ports.
 // 2. The other ports are rails, numbered by PCI address.
 // 3. Each GPU gets the usable rails that are nearest to it. GPUs with the same nearest rails divide
 //    them: with as many rails as GPUs one each, with more a block of neighbours each, with fewer in
@@ -91,13 +74,5 @@ int rail_of(const RailPlan& plan, PortRef port);
 
 // Sets GpuRails::path of every GPU from the table.
 void set_own_paths(const PathTable& paths, RailPlan* plan);
-
-const Hca& hca_of(const Machine& machine, PortRef port);
-const Port& port_of(const Machine& machine, PortRef port);
-
-// Returns "mlx5_0" for the only port of an HCA if that is port 1, else "mlx5_0:2".
-std::string port_name(const Machine& machine, PortRef port);
-// Returns "mlx5_0:1" in every case.
-std::string port_label(const Machine& machine, PortRef port);
 
 }  // namespace gdr::topology

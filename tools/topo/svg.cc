@@ -13,8 +13,6 @@
 namespace gdr::tools::topo {
 namespace {
 
-// --- The table below the picture ---
-
 constexpr double kVerdictAt = 350;  // x of a row's last field, from the row's start
 constexpr size_t kMaxChars = 90;    // of the last field; longer text is cut
 constexpr double kCharWidth = 6.8;
@@ -101,8 +99,6 @@ double draw_legend(pugi::xml_node svg, const RailDecision& decision, double widt
   }
   return top + static_cast<double>(per_column) * kRowHeight;
 }
-
-// --- The picture ---
 
 constexpr double kTop = 56;           // y of the boxes, below the title
 constexpr double kSide = 14;          // x of the boxes

@@ -28,6 +28,8 @@ std::string info(hwloc_obj_t object, const char* name) {
   return "";
 }
 
+// Visits the object and everything below it. hwloc keeps normal, memory and I/O children in three
+// lists (hwloc documentation, "Hierarchy, Tree and Levels").
 template <class Visit>
 void for_each_below(hwloc_obj_t object, const Visit& visit) {
   visit(object);
@@ -96,6 +98,7 @@ std::string model_of(hwloc_obj_t gpu) {
   return model.empty() ? info(gpu, "PCIDevice") : model;
 }
 
+// Copies one topology of hwloc into a Machine.
 class Reader {
  public:
   // `sysfs` is the /sys of the live machine; nothing for a file.

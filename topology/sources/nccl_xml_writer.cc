@@ -42,6 +42,7 @@ pugi::xml_node add_pci(pugi::xml_node parent, const Bdf& bdf, const T& device) {
   return node;
 }
 
+// Writes the tree of <cpu> and <pci> elements.
 class Writer {
  public:
   explicit Writer(const Machine& machine) : machine_(machine) {}

@@ -102,7 +102,7 @@ std::vector<Port> read_ports(const fs::path& ibdev) {
   return ports;
 }
 
-// Reads all but the PCI function.
+// Reads name, GUID and ports; fill_function() sets the rest.
 Hca read_hca(const fs::path& ibdev) {
   Hca hca;
   hca.name = ibdev.filename().string();
