@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plugin/hcas.h"
+#include "plugin/config/topology_options.h"
 
 namespace gdr::plugin {
 
@@ -31,7 +31,7 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   transport.relaxed_ordering = options.relaxed_ordering != 0;
   transport.flush_disabled = options.flush_disable;
-  transport.gpu_memory = allowed_paths(options);
+  transport.gpu_memory = config::allowed_paths(options);
   transport.strict = options.strict;
   if (options.gpudirect_limit >= 0) {
     transport.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);

@@ -4,7 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "plugin/config/variables.h"
+#include "plugin/config/load.h"
 
 namespace gdr::tools {
 

@@ -15,7 +15,7 @@ namespace gdr::tools {
 namespace {
 
 struct TopoCommand {
-  InspectOptions options;
+  topo::InspectOptions options;
   bool json = false;
   bool dot = false;
   bool nccl_xml = false;
@@ -71,16 +71,16 @@ void run(const TopoCommand& command) {
     stop(kExitUsage,
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
-  Result<topology::RailDecision> decision = inspect(command.options);
+  Result<topology::RailDecision> decision = topo::inspect(command.options);
   if (!decision) {
     bool wrong_value = decision.error().code == Code::kInvalidUsage ||
                        decision.error().code == Code::kInvalidArgument;
     stop(wrong_value ? kExitUsage : kExitCouldNotRun, decision.error().text);
   }
-  for (const std::string& text : decision->notes.warnings) {
-    fmt::print(stderr, "warning: {}\n", text);
+  for (const Finding& finding : decision->findings) {
+    const char* kind = finding.severity == Severity::kInfo ? "note" : "warning";
+    fmt::print(stderr, "{}: {}\n", kind, to_string(finding));
   }
-  for (const std::string& text : decision->notes.infos) fmt::print(stderr, "note: {}\n", text);
   if (Status printed = print(command, *decision); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }
@@ -95,7 +95,7 @@ void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* va
 
 void add_topo_command(CLI::App& app) {
   auto command = std::make_shared<TopoCommand>();
-  InspectOptions& o = command->options;
+  topo::InspectOptions& o = command->options;
   CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
   sub->add_option("--from", o.from,

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <fstream>
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 namespace {
 
 constexpr char kBlanks[] = " \t\r\n";
@@ -67,4 +67,4 @@ Result<FileFormat> file_format_of(const std::string& file) {
   return format;
 }
 
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

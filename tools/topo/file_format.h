@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 
 enum class FileFormat {
   kHwloc,  // <topology>, as `lstopo file.xml` writes it
@@ -18,4 +18,4 @@ enum class FileFormat {
 Result<FileFormat> file_format(std::string_view text);
 Result<FileFormat> file_format_of(const std::string& file);
 
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

@@ -122,7 +122,7 @@ class Reader {
     add_gpus();
     if (sysfs_) {
       add_rdma_devices(&machine_, *sysfs_,
-                       [this](const PciPlace& place) { return live_position(place); });
+                       [this](const PciLocation& location) { return live_position(location); });
     } else {
       add_hcas();
     }
@@ -144,7 +144,7 @@ class Reader {
   }
   PciLink link_of(const Bdf& bdf) const;
   PciPosition position(hwloc_obj_t function) const;
-  PciPosition live_position(const PciPlace& place) const;
+  PciPosition live_position(const PciLocation& location) const;
   Gpu* gpu_of(hwloc_obj_t object);
 
   const HwlocLibrary& hwloc_;
@@ -243,10 +243,10 @@ PciPosition Reader::position(hwloc_obj_t function) const {
   return position;
 }
 
-PciPosition Reader::live_position(const PciPlace& place) const {
-  auto known = functions_.find(place.bdf);
+PciPosition Reader::live_position(const PciLocation& location) const {
+  auto known = functions_.find(location.bdf);
   // hwloc leaves out PCI domains above 0xffff.
-  return known != functions_.end() ? position(known->second) : pci_position(place.sysfs_path);
+  return known != functions_.end() ? position(known->second) : pci_position(location.sysfs_path);
 }
 
 void Reader::add_gpus() {

@@ -128,7 +128,7 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
     add_gpu(&machine, *function, folder);
   }
   add_rdma_devices(&machine, root,
-                   [](const PciPlace& place) { return pci_position(place.sysfs_path); });
+                   [](const PciLocation& location) { return pci_position(location.sysfs_path); });
   sort(&machine);
   return machine;
 }

@@ -15,13 +15,14 @@ namespace fs = std::filesystem;
 constexpr int kMaxStackedInterfaces = 8;  // VLAN on macvlan on ...; the limit also ends loops
 
 // Returns the PCI function that `link` leads to, or the nearest one above its target.
-std::optional<PciPlace> place_behind(const fs::path& link) {
+std::optional<PciLocation> location_behind(const fs::path& link) {
   std::error_code error;
   fs::path folder = fs::canonical(link, error);
   if (error) return std::nullopt;
   while (folder.has_relative_path()) {
     if (is_pci_function(folder)) {
-      return PciPlace{folder.string(), *Bdf::parse(folder.filename().string()), numa_node(folder)};
+      return PciLocation{folder.string(), *Bdf::parse(folder.filename().string()),
+                         numa_node(folder)};
     }
     folder = folder.parent_path();
   }
@@ -49,10 +50,10 @@ std::optional<std::string> lower_interface(const fs::path& folder) {
   return lower;
 }
 
-std::optional<PciPlace> place_of_interface(std::string name, const fs::path& sysfs_root) {
+std::optional<PciLocation> location_of_interface(std::string name, const fs::path& sysfs_root) {
   for (int level = 0; level < kMaxStackedInterfaces && is_interface_name(name); ++level) {
     fs::path folder = sysfs_root / "class" / "net" / name;
-    if (auto place = place_behind(folder / "device")) return place;
+    if (auto location = location_behind(folder / "device")) return location;
     std::optional<std::string> lower = lower_interface(folder);
     if (!lower) return std::nullopt;
     name = *lower;
@@ -114,9 +115,9 @@ Hca read_hca(const fs::path& ibdev) {
 
 }  // namespace
 
-void fill_function(Hca* hca, const PciPlace& place) {
-  hca->bdf = place.bdf;
-  auto function = pci_function(place.sysfs_path);
+void fill_function(Hca* hca, const PciLocation& location) {
+  hca->bdf = location.bdf;
+  auto function = pci_function(location.sysfs_path);
   if (!function) return;
   hca->class_code = function->class_code;
   hca->ids = function->ids;
@@ -124,10 +125,10 @@ void fill_function(Hca* hca, const PciPlace& place) {
   hca->physical_function = function->physical_function;
 }
 
-std::optional<PciPlace> pci_place(const fs::path& ibdev_path, const fs::path& sysfs_root) {
+std::optional<PciLocation> pci_location(const fs::path& ibdev_path, const fs::path& sysfs_root) {
   if (ibdev_path.empty()) return std::nullopt;
-  if (auto place = place_behind(ibdev_path / "device")) return place;
-  return place_of_interface(first_line(ibdev_path / "parent"), sysfs_root);
+  if (auto location = location_behind(ibdev_path / "device")) return location;
+  return location_of_interface(first_line(ibdev_path / "parent"), sysfs_root);
 }
 
 uint64_t parse_guid(const std::string& text) {
@@ -158,19 +159,19 @@ Attachment attach_without_pci(const Machine& machine) {
 }
 
 void add_rdma_devices(Machine* machine, const fs::path& sysfs_root,
-                      const std::function<PciPosition(const PciPlace&)>& position_of) {
+                      const std::function<PciPosition(const PciLocation&)>& position_of) {
   std::vector<Hca> without_pci;
   std::error_code error;
   for (fs::directory_iterator it(sysfs_root / "class" / "infiniband", error), end;
        !error && it != end; it.increment(error)) {
     Hca hca = read_hca(it->path());
-    auto place = pci_place(it->path(), sysfs_root);
-    if (!place) {
+    auto location = pci_location(it->path(), sysfs_root);
+    if (!location) {
       without_pci.push_back(std::move(hca));
       continue;
     }
-    fill_function(&hca, *place);
-    hca.at = attach(machine, position_of(*place));
+    fill_function(&hca, *location);
+    hca.at = attach(machine, position_of(*location));
     machine->hcas.push_back(std::move(hca));
   }
   for (Hca& hca : without_pci) {

@@ -12,7 +12,7 @@
 namespace gdr::topology {
 
 // The PCI function of an RDMA device.
-struct PciPlace {
+struct PciLocation {
   std::string sysfs_path;  // the function's folder, with every link resolved
   Bdf bdf;
   int numa_node = -1;  // -1: unknown
@@ -23,11 +23,11 @@ struct PciPlace {
 // need not lie under sysfs_root. A virtual device (rxe, siw) has no `device` link in that folder
 // but a `parent` file with the name of its network interface; the result is then the function of
 // that interface or, for a VLAN and the like, of the only interface below it.
-std::optional<PciPlace> pci_place(const std::filesystem::path& ibdev_path,
-                                  const std::filesystem::path& sysfs_root = "/sys");
+std::optional<PciLocation> pci_location(const std::filesystem::path& ibdev_path,
+                                        const std::filesystem::path& sysfs_root = "/sys");
 
 // Sets what sysfs has about the function: address, class, ids, link and physical function.
-void fill_function(Hca* hca, const PciPlace& place);
+void fill_function(Hca* hca, const PciLocation& location);
 
 // Parses "0c42:a103:0055:62a2", the most significant digits first. Returns 0 for any other text.
 uint64_t parse_guid(const std::string& text);
@@ -35,7 +35,7 @@ uint64_t parse_guid(const std::string& text);
 // Adds the RDMA devices of class/infiniband with their ports. `position_of` returns the position of
 // a function in the PCI tree.
 void add_rdma_devices(Machine* machine, const std::filesystem::path& sysfs_root,
-                      const std::function<PciPosition(const PciPlace&)>& position_of);
+                      const std::function<PciPosition(const PciLocation&)>& position_of);
 
 // Returns the attachment of an HCA without a PCI function. NCCL attaches it to the first CPU that
 // it knows, which is that of the process's own GPU. Here it is the NUMA node of the machine's first

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 namespace {
 
 TEST(FileFormat, RootElement_Decides) {
@@ -36,4 +36,4 @@ TEST(FileFormat, FileThatCannotBeRead_IsNamed) {
 }
 
 }  // namespace
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

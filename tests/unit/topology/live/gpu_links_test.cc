@@ -43,7 +43,7 @@ bool nvml_is_loaded() {
   return library != nullptr;
 }
 
-// Of a machine without GPUs, any NVML would answer all there is to ask.
+// On a machine without GPUs, any NVML answers every query.
 TEST(GpuLinksWithoutNvml, OnlyIfLoaded_IsNotLoadedAndNothingIsKnown) {
   Machine nothing;
   EXPECT_FALSE(add_gpu_links(&nothing, LoadNvml::kOnlyIfLoaded));
@@ -68,7 +68,7 @@ TEST(GpuLinksWithoutNvml, KnownFromAFile_StaysKnown) {
 }
 
 // The clouds' files have no <gpu>.
-TEST(GpuLinksWithoutNvml, FileWithoutGpuElements_TellsNothing) {
+TEST(GpuLinksWithoutNvml, FileWithoutGpuElements_LeavesLinksUnknown) {
   auto machine = nccl_xml_text(
       "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'/></cpu></system>");
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
