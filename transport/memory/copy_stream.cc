@@ -6,7 +6,7 @@
 namespace gdr::transport {
 
 Result<std::shared_ptr<CopyStream>> CopyStream::create(const cuda::CudaDriver& driver, int device) {
-  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver, device);
+  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver.api(), device);
   if (!context) return forward_error(context);
   std::shared_ptr<CopyStream> stream(new CopyStream(std::move(*context)));
   cuda::CurrentContext current(stream->context_);

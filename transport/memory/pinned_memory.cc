@@ -13,7 +13,7 @@ namespace gdr::transport {
 
 Result<std::unique_ptr<PinnedMemory>> PinnedMemory::create(const cuda::CudaDriver& driver,
                                                            int device, size_t bytes) {
-  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver, device);
+  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver.api(), device);
   if (!context) return forward_error(context);
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_t rounded = (bytes + page - 1) / page * page;
