@@ -28,6 +28,11 @@ Status check_handle(const wire::Handle& handle) {
   return {};
 }
 
+MemoryOptions memory_options(const TransportOptions& options) {
+  return {options.gpu_memory, options.strict, options.gpudirect_limit, options.staging_bytes,
+          options.relaxed_ordering};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::Api> api,
@@ -46,7 +51,8 @@ Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
-  transport->registrar_ = std::make_unique<Registrar>(transport->options_);
+  transport->registrar_ = std::make_unique<Registrar>(
+      std::make_shared<const MemoryOptions>(memory_options(*transport->options_)));
   return transport;
 }
 
@@ -92,11 +98,6 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
   handle->connect_ticket = ticket;
   connectors_.emplace(ticket, std::move(*started));
   return connector;
-}
-
-Result<std::unique_ptr<MemoryHandle>> Transport::register_memory(Connection& connection,
-                                                                 const MemoryRegion& region) {
-  return registrar_->register_memory(connection, region);
 }
 
 namespace {

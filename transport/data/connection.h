@@ -9,9 +9,11 @@
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_end.h"
 #include "transport/data/watcher.h"
-#include "transport/memory/bounce_buffers.h"
+#include "transport/memory/copy_stream.h"
 
 namespace gdr::transport {
+
+struct RegistrationScope;
 
 class Connection {
  public:
@@ -35,7 +37,8 @@ class Connection {
   std::vector<RailEnd>& rails() { return rails_; }
   const wire::EndPoint& peer() const { return peer_; }
   PeerLink& link() { return *link_; }
-  CopyStreams& copy_streams() { return *copy_streams_; }
+  // What Registrar needs of this connection to register memory for it.
+  RegistrationScope registration_scope() const;
   int queue_pair_count() const;
   // QP i of the connection: rail i % rails, QP i / rails of that rail.
   const QueuePair& queue_pair(int index) const;

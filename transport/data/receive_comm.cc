@@ -232,7 +232,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   if (wire::generation_of(request->first + buffer) != imm.generation)
     return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
-  bytes = imm.size_in_table ? load_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
   const size_t max_chunks = std::max<size_t>(queue_pairs_.size(), wire::kMaxChunks);
   if (bytes > request->capacity[buffer] || imm.chunks > max_chunks) {
     return fail_protocol("more data arrived than the receive has room for");
@@ -291,7 +291,7 @@ bool ReceiveComm::progress() {
 
 // The sender is told of the stand-in's memory.
 void ReceiveComm::stage_buffer(const ReceiveBuffer& buffer, Request* request, int index) {
-  const Staging& staging = *buffer.memory->staging;
+  const StagedMemory& staging = *buffer.memory->staging;
   const uint32_t slot = wire::slot_of(request->first + index);
   std::byte* host = staging.host(buffer.data);
   request->staged |= static_cast<uint8_t>(1u << index);

@@ -9,6 +9,7 @@
 #include "transport/data/connection.h"
 #include "transport/data/request.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 
