@@ -133,7 +133,7 @@ T* as_comm(void* comm) {
 // How GPU memory was registered, when a comm closes and that has not been told yet.
 void log_registrations() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
-  std::string counts = plugin->transport->registration_counts();
+  std::string counts = plugin->transport->registrar().counts_text();
   std::lock_guard lock(plugin->mutex);
   if (counts == plugin->logged_counts) return;
   plugin->logged_counts = counts;
@@ -234,17 +234,17 @@ ncclResult_t close_receive(void* recv_comm) {
   return abi::ncclSuccess;
 }
 
-ncclResult_t register_memory(void* comm, const Registration& registration, void** handle) {
+ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type, void** handle) {
   if (comm == nullptr || handle == nullptr) return refuse("regMr", "a null pointer");
   *handle = nullptr;
-  if (registration.type != abi::kPtrHost && registration.type != abi::kPtrCuda) {
+  if (type != abi::kPtrHost && type != abi::kPtrCuda) {
     return refuse("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
   }
-  transport::MemoryRegion region{registration.data, registration.bytes,
-                                 registration.type == abi::kPtrCuda, registration.fd,
-                                 registration.offset};
+  region.cuda = type == abi::kPtrCuda;
+  transport::RegistrationScope scope =
+      static_cast<transport::Comm*>(comm)->connection().registration_scope();
   Result<std::unique_ptr<transport::MemoryHandle>> registered =
-      transport()->register_memory(static_cast<transport::Comm*>(comm)->connection(), region);
+      transport()->registrar().register_memory(scope, region);
   if (!registered) return warn("regMr", registered.error());
   *handle = registered->release();
   return abi::ncclSuccess;

@@ -95,11 +95,6 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
   return connector;
 }
 
-Result<std::unique_ptr<MemoryHandle>> Transport::register_memory(Connection& connection,
-                                                                 const MemoryRegion& region) {
-  return registrar_->register_memory(connection, region);
-}
-
 namespace {
 
 template <class Comm>

@@ -32,10 +32,8 @@ class Transport {
   // Null: call again with the same handle buffer, which keeps the place (handle->connect_ticket).
   Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle);
 
-  Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
-                                                        const MemoryRegion& region);
-  // See Registrar::counts_text.
-  std::string registration_counts() const { return registrar_->counts_text(); }
+  // Registers memory for the comms of all devices.
+  Registrar& registrar() { return *registrar_; }
 
  private:
   Transport() = default;

@@ -62,7 +62,7 @@ std::string SendComm::text() const {
 }
 
 bool SendComm::has_arrived(uint64_t buffer) const {
-  return load_written(slot(buffer).sequence) == sequence_base_ + buffer;
+  return load_hca_written(slot(buffer).sequence) == sequence_base_ + buffer;
 }
 
 // Returns the buffer of the group at the head that has the tag and is still to be served; none
