@@ -20,6 +20,7 @@ using abi::ncclResult_t;
 struct Plugin {
   std::unique_ptr<transport::Transport> transport;  // null when the user disabled the plugin
   std::unique_ptr<Rails> rails;
+  std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   DeviceTable table;
   std::mutex mutex;  // guards told_counts
   std::string logged_counts;
@@ -81,11 +82,12 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   if (!transport_options) return forward_error(transport_options);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   if (!verbs) return forward_error(verbs);
-  Result<std::unique_ptr<transport::Transport>> transport = transport::Transport::create(
-      *verbs, std::move(*transport_options), [&](transport::Discovery* discovery) {
-        plugin->rails = std::make_unique<Rails>(options, discovery);
-        return plugin->rails->devices();
-      });
+  Result<transport::Discovery> discovery = transport::discover_devices(*verbs, options.hcas);
+  if (!discovery) return forward_error(discovery);
+  plugin->rails = std::make_unique<Rails>(options, &*discovery);
+  plugin->skipped = std::move(discovery->skipped);
+  Result<std::unique_ptr<transport::Transport>> transport =
+      transport::Transport::create(plugin->rails->devices(), std::move(*transport_options));
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
   plugin->table = DeviceTable(
@@ -93,7 +95,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
       [&](const topology::PciPlace& place) { return plugin->rails->reported_path(place); });
   if (plugin->transport->devices().empty()) {
     std::string text = "no usable RDMA device";
-    for (const std::string& reason : plugin->transport->skipped()) text += "; " + reason;
+    for (const std::string& reason : plugin->skipped) text += "; " + reason;
     return fail(Code::kSystem, text + ". NCCL goes on with another transport unless NCCL_NET=GDR");
   }
   return plugin;
@@ -109,7 +111,7 @@ void log_choice(const Plugin& plugin) {
     GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
   }
   plugin.rails->log();
-  for (const std::string& reason : plugin.transport->skipped()) {
+  for (const std::string& reason : plugin.skipped) {
     GDR_INFO(log::kInit | log::kNet, "not used: %s", reason.c_str());
   }
 }
