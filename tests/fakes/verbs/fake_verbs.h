@@ -1,4 +1,4 @@
-// An in-process fabric behind verbs::VerbsApi: HCAs whose reliable-connected QPs write straight
+// An in-process fabric behind verbs::Api: HCAs whose reliable-connected QPs write straight
 // into each other's registered memory. Nothing happens by itself: a transfer runs inside the call
 // that posts it or, while deliveries are held back, inside deliver(). README.md has the rules.
 #pragma once
@@ -123,7 +123,7 @@ class FakeVerbs {
   FakeVerbs(const FakeVerbs&) = delete;
   FakeVerbs& operator=(const FakeVerbs&) = delete;
 
-  std::shared_ptr<const gdr::verbs::VerbsApi> api() const { return api_; }
+  std::shared_ptr<const gdr::verbs::Api> api() const { return api_; }
 
   // Returns what ibv_get_device_list lists; it lives as long as the fabric.
   ibv_device* add_hca(const HcaConfig& config);
@@ -142,6 +142,9 @@ class FakeVerbs {
   void inject_arrival(uint32_t qp_num, uint32_t imm_data, uint32_t bytes);
   // Raises an asynchronous event. The object is a CQ, a QP or, for events of ports, a port number.
   void raise_event(const std::string& hca, ibv_event_type type, void* object, int port = 0);
+
+  // The QP of that number, as raise_event() names it; null where there is none.
+  void* find(uint32_t qp_num) const;
 
   // Keeps transfers from running until deliver() or release().
   void hold();
@@ -192,7 +195,7 @@ class FakeVerbs {
   };
 
   mutable std::recursive_mutex mutex_;  // guards all that follows
-  std::shared_ptr<gdr::verbs::VerbsApi> api_;
+  std::shared_ptr<gdr::verbs::Api> api_;
   std::vector<std::unique_ptr<Hca>> hcas_;
   std::vector<Context*> contexts_;
   std::map<uint32_t, Mr*> by_lkey_;

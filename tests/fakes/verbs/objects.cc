@@ -1,4 +1,4 @@
-// Making and destroying objects: the functions of VerbsApi.
+// Making and destroying objects: the functions of verbs::Api.
 #include "tests/fakes/verbs/objects.h"
 
 #include <fcntl.h>
@@ -349,8 +349,8 @@ struct Entry {
     return 0;
   }
 
-  static gdr::verbs::VerbsApi api() {
-    gdr::verbs::VerbsApi api;
+  static gdr::verbs::Api api() {
+    gdr::verbs::Api api;
     api.get_device_list = get_device_list;
     api.free_device_list = free_device_list;
     api.get_device_name = get_device_name;
@@ -378,7 +378,7 @@ struct Entry {
   }
 };
 
-FakeVerbs::FakeVerbs() : api_(std::make_shared<gdr::verbs::VerbsApi>(Entry::api())) {
+FakeVerbs::FakeVerbs() : api_(std::make_shared<gdr::verbs::Api>(Entry::api())) {
   require(std::exchange(g_fabric, this) == nullptr, "there can be one fabric at a time");
 }
 
