@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/log.h"
 #include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
