@@ -20,6 +20,7 @@ using abi::ncclResult_t;
 struct Plugin {
   std::unique_ptr<transport::Transport> transport;  // null when the user disabled the plugin
   std::unique_ptr<Rails> rails;
+  std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   DeviceTable table;
   std::mutex mutex;  // guards told_counts
   std::string logged_counts;
@@ -81,11 +82,12 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   if (!transport_options) return forward_error(transport_options);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   if (!verbs) return forward_error(verbs);
-  Result<std::unique_ptr<transport::Transport>> transport = transport::Transport::create(
-      *verbs, std::move(*transport_options), [&](transport::Discovery* discovery) {
-        plugin->rails = std::make_unique<Rails>(options, discovery);
-        return plugin->rails->devices();
-      });
+  Result<transport::Discovery> discovery = transport::discover_devices(*verbs, options.hcas);
+  if (!discovery) return forward_error(discovery);
+  plugin->rails = std::make_unique<Rails>(options, &*discovery);
+  plugin->skipped = std::move(discovery->skipped);
+  Result<std::unique_ptr<transport::Transport>> transport =
+      transport::Transport::create(plugin->rails->devices(), std::move(*transport_options));
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
   plugin->table = DeviceTable(
@@ -93,7 +95,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
       [&](const topology::PciPlace& place) { return plugin->rails->reported_path(place); });
   if (plugin->transport->devices().empty()) {
     std::string text = "no usable RDMA device";
-    for (const std::string& reason : plugin->transport->skipped()) text += "; " + reason;
+    for (const std::string& reason : plugin->skipped) text += "; " + reason;
     return fail(Code::kSystem, text + ". NCCL goes on with another transport unless NCCL_NET=GDR");
   }
   return plugin;
@@ -109,7 +111,7 @@ void log_choice(const Plugin& plugin) {
     GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
   }
   plugin.rails->log();
-  for (const std::string& reason : plugin.transport->skipped()) {
+  for (const std::string& reason : plugin.skipped) {
     GDR_INFO(log::kInit | log::kNet, "not used: %s", reason.c_str());
   }
 }
@@ -133,7 +135,7 @@ T* as_comm(void* comm) {
 // How GPU memory was registered, when a comm closes and that has not been told yet.
 void log_registrations() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
-  std::string counts = plugin->transport->registration_counts();
+  std::string counts = plugin->transport->registrar().counts_text();
   std::lock_guard lock(plugin->mutex);
   if (counts == plugin->logged_counts) return;
   plugin->logged_counts = counts;
@@ -234,17 +236,17 @@ ncclResult_t close_receive(void* recv_comm) {
   return abi::ncclSuccess;
 }
 
-ncclResult_t register_memory(void* comm, const Registration& registration, void** handle) {
+ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type, void** handle) {
   if (comm == nullptr || handle == nullptr) return refuse("regMr", "a null pointer");
   *handle = nullptr;
-  if (registration.type != abi::kPtrHost && registration.type != abi::kPtrCuda) {
+  if (type != abi::kPtrHost && type != abi::kPtrCuda) {
     return refuse("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
   }
-  transport::MemoryRegion region{registration.data, registration.bytes,
-                                 registration.type == abi::kPtrCuda, registration.fd,
-                                 registration.offset};
+  region.cuda = type == abi::kPtrCuda;
+  transport::RegistrationScope scope =
+      static_cast<transport::Comm*>(comm)->connection().registration_scope();
   Result<std::unique_ptr<transport::MemoryHandle>> registered =
-      transport()->register_memory(static_cast<transport::Comm*>(comm)->connection(), region);
+      transport()->registrar().register_memory(scope, region);
   if (!registered) return warn("regMr", registered.error());
   *handle = registered->release();
   return abi::ncclSuccess;

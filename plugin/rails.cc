@@ -27,7 +27,7 @@ bool may_have_c2c(const topology::Machine& machine) {
 }
 
 // GPUs whose rail, by the user's map, is farther than another: NCCL goes by distance.
-std::string gpus_against_distance(const RailDecision& view) {
+std::string gpus_against_distance(const topology::RailDecision& view) {
   std::string text;
   for (size_t gpu = 0; gpu < view.machine.gpus.size(); ++gpu) {
     bool nearer = std::any_of(
@@ -60,21 +60,23 @@ Rails::Rails(config::Options options, transport::Discovery* discovery)
   generate_topology(options);
 }
 
-RailDecision Rails::look(const config::Options& options, const transport::Discovery& discovery) {
-  Notes notes;
-  topology::Machine machine = read_machine(options, &notes);
+topology::RailDecision Rails::look(const config::Options& options,
+                                   const transport::Discovery& discovery) {
+  topology::Notes notes;
+  topology::Machine machine = topology::read_machine(options, &notes);
   for (const topology::Hca& hca : machine.hcas) {
     if (machine.nccl_file && hca.bdf.has_value()) in_file_.insert(*hca.bdf);
   }
   std::vector<transport::Device> ports = discovery.devices;
   ports.insert(ports.end(), discovery.inactive.begin(), discovery.inactive.end());
   transport::RegistrationPaths allowed = allowed_paths(options);
-  allowed.dmabuf = allowed.dmabuf && gpus_export_dmabuf();
+  allowed.dmabuf = allowed.dmabuf && topology::gpus_export_dmabuf();
   replace_hcas(&machine, ports, allowed);
   add_gpu_facts(&machine);
   // NCCL loads NVML itself, but may do so only later.
-  (void)add_gpu_links(&machine, uses_cuda() ? LoadNvml::kYes : LoadNvml::kOnlyIfLoaded);
-  RailDecision view = decide(std::move(machine), options, std::move(notes));
+  (void)add_gpu_links(&machine, topology::uses_cuda() ? topology::LoadNvml::kYes
+                                                      : topology::LoadNvml::kOnlyIfLoaded);
+  topology::RailDecision view = topology::decide(std::move(machine), options, std::move(notes));
   note_acs(&view);
   return view;
 }
@@ -139,7 +141,7 @@ bool Rails::log_once(const std::string& what) {
 
 Status Rails::check_device(int device) {
   if (device < 0 || static_cast<size_t>(device) >= devices_.size()) return {};
-  int gpu = current_gpu(view_.machine);
+  int gpu = topology::current_gpu(view_.machine);
   if (gpu < 0) return {};
   const transport::Device& chosen = devices_[device];
   topology::PortRef port = find_port(view_.machine, chosen.hca->name(), chosen.port);

@@ -26,7 +26,7 @@ class Rails {
   Rails(config::Options options, transport::Discovery* discovery);
 
   const std::vector<transport::Device>& devices() const { return devices_; }
-  const RailDecision& view() const { return view_; }
+  const topology::RailDecision& view() const { return view_; }
   // What NCCL is to be told of where a device is: its own function where a topology file has it,
   // else the one that stands for its card.
   std::string reported_path(const topology::PciPlace& place) const;
@@ -41,12 +41,13 @@ class Rails {
   void check_rails(transport::Connection& connection);
 
  private:
-  RailDecision look(const config::Options& options, const transport::Discovery& discovery);
+  topology::RailDecision look(const config::Options& options,
+                              const transport::Discovery& discovery);
   void choose(const transport::Discovery& discovery);
   void generate_topology(const config::Options& options);
   bool log_once(const std::string& what);
 
-  RailDecision view_;
+  topology::RailDecision view_;
   std::vector<transport::Device> devices_;
   std::string generated_file_;
   std::set<topology::Bdf> in_file_;  // HCAs that NCCL's topology file has

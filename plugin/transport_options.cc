@@ -50,7 +50,6 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   if (!interface) return forward_error(interface);
 
   transport::TransportOptions transport;
-  transport.hcas = options.hcas;
   transport.connection = connection_options(options);
   transport.memory = memory_options(options);
   transport.interface_name = interface->name;

@@ -48,42 +48,40 @@ Status write_file(const std::string& name, const std::string& text) {
   return write_all(file.get(), name, text);
 }
 
-std::string chosen_text(const TopoCommand& command, const Inspection& inspection) {
-  topology::View view{inspection.machine, inspection.paths, inspection.plan, inspection.policy};
-  if (command.json) return topology::json_text(view);
-  if (command.dot) return topology::dot_text(view);
+std::string chosen_text(const TopoCommand& command, const topology::RailDecision& decision) {
+  if (command.json) return topology::json_text(decision);
+  if (command.dot) return topology::dot_text(decision);
   if (command.nccl_xml && command.grouped) {
     return topology::nccl_xml_text_of(
-        topology::group_under_switches(inspection.machine, inspection.plan));
+        topology::group_under_switches(decision.machine, decision.plan));
   }
-  if (command.nccl_xml) return topology::nccl_xml_text_of(inspection.machine);
-  return command.svg == "-" ? topology::svg_text(view) : topology::matrix_text(view);
+  if (command.nccl_xml) return topology::nccl_xml_text_of(decision.machine);
+  return command.svg == "-" ? topology::svg_text(decision) : topology::matrix_text(decision);
 }
 
-Status print(const TopoCommand& command, const Inspection& inspection) {
+Status print(const TopoCommand& command, const topology::RailDecision& decision) {
   if (!command.svg.empty() && command.svg != "-") {
-    topology::View view{inspection.machine, inspection.paths, inspection.plan, inspection.policy};
-    Status written = write_file(command.svg, topology::svg_text(view));
+    Status written = write_file(command.svg, topology::svg_text(decision));
     if (!written) return written;
   }
-  return write_all(stdout, "to stdout", chosen_text(command, inspection));
+  return write_all(stdout, "to stdout", chosen_text(command, decision));
 }
 
 void run(const TopoCommand& command) {
   if (command.svg == "-" && command.prints_other_than_matrix()) {
     stop(kExitUsage, "--svg - prints the picture only: give it a file, or leave the other out");
   }
-  Result<Inspection> inspection = inspect(command.options);
-  if (!inspection) {
-    bool wrong_value = inspection.error().code == Code::kInvalidUsage ||
-                       inspection.error().code == Code::kInvalidArgument;
-    stop(wrong_value ? kExitUsage : kExitCouldNotRun, inspection.error().text);
+  Result<topology::RailDecision> decision = inspect(command.options);
+  if (!decision) {
+    bool wrong_value = decision.error().code == Code::kInvalidUsage ||
+                       decision.error().code == Code::kInvalidArgument;
+    stop(wrong_value ? kExitUsage : kExitCouldNotRun, decision.error().text);
   }
-  for (const std::string& text : inspection->notes.warnings) {
+  for (const std::string& text : decision->notes.warnings) {
     fmt::print(stderr, "warning: {}\n", text);
   }
-  for (const std::string& text : inspection->notes.infos) fmt::print(stderr, "note: {}\n", text);
-  if (Status printed = print(command, *inspection); !printed) {
+  for (const std::string& text : decision->notes.infos) fmt::print(stderr, "note: {}\n", text);
+  if (Status printed = print(command, *decision); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }
 }

@@ -6,13 +6,11 @@
 #include <string>
 
 #include "transport/data/connection_options.h"
-#include "transport/device/hca_filter.h"
 #include "transport/memory/memory_options.h"
 
 namespace gdr::transport {
 
 struct TransportOptions {
-  HcaFilter hcas;  // NCCL_IB_HCA: the HCAs and ports that may be used
   ConnectionOptions connection;
   MemoryOptions memory;
 

@@ -30,16 +30,10 @@ Status check_handle(const wire::Handle& handle) {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> Transport::create(std::shared_ptr<const verbs::Api> api,
-                                                     TransportOptions options,
-                                                     const Choose& choose) {
+Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices,
+                                                     TransportOptions options) {
   std::unique_ptr<Transport> transport(new Transport());
-  Result<Discovery> discovery = discover_devices(api, options.hcas);
-  if (!discovery) return forward_error(discovery);
-  Result<std::vector<Device>> chosen = choose(&*discovery);
-  if (!chosen) return forward_error(chosen);
-  transport->devices_ = std::move(*chosen);
-  transport->skipped_ = std::move(discovery->skipped);
+  transport->devices_ = std::move(devices);
   Result<std::unique_ptr<Watcher>> watcher =
       Watcher::start(std::chrono::seconds(options.watchdog_seconds));
   if (!watcher) return forward_error(watcher);
@@ -93,11 +87,6 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
   handle->connect_ticket = ticket;
   connectors_.emplace(ticket, std::move(*started));
   return connector;
-}
-
-Result<std::unique_ptr<MemoryHandle>> Transport::register_memory(Connection& connection,
-                                                                 const MemoryRegion& region) {
-  return registrar_->register_memory(connection, region);
 }
 
 namespace {

@@ -2,7 +2,6 @@
 // nothing of NCCL. Thread-safe; the comms it hands out have a data path of one thread each.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,31 +17,26 @@ namespace gdr::transport {
 
 class Transport {
  public:
-  // Chooses among the discovered devices and sets their rails; may add to `skipped`. Index i of the
-  // result is device i.
-  using Choose = std::function<Result<std::vector<Device>>(Discovery*)>;
-  static Result<std::unique_ptr<Transport>> create(std::shared_ptr<const verbs::Api> api,
-                                                   TransportOptions options, const Choose& choose);
+  // Starts a transport over these devices; device i is devices[i]. Fails where the watcher's thread
+  // cannot be started.
+  static Result<std::unique_ptr<Transport>> create(std::vector<Device> devices,
+                                                   TransportOptions options);
 
   const std::vector<Device>& devices() const { return devices_; }
-  const std::vector<std::string>& skipped() const { return skipped_; }
   const TransportOptions& options() const { return *options_; }
 
   Result<std::unique_ptr<Listener>> listen(int device);
   // Null: call again with the same handle buffer, which keeps the place (handle->connect_ticket).
   Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle);
 
-  Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
-                                                        const MemoryRegion& region);
-  // See Registrar::counts_text.
-  std::string registration_counts() const { return registrar_->counts_text(); }
+  // Registers memory for the comms of all devices.
+  Registrar& registrar() { return *registrar_; }
 
  private:
   Transport() = default;
   Result<Connector*> find_or_start(int device, wire::Handle* handle);
   std::shared_ptr<const TransportOptions> options_;
   std::vector<Device> devices_;
-  std::vector<std::string> skipped_;
   std::unique_ptr<Watcher> watcher_;
   std::unique_ptr<Registrar> registrar_;
   std::mutex mutex_;                                           // guards connectors_

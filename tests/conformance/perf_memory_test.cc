@@ -100,7 +100,7 @@ TEST(PerfMemory, FullBar1_IsStagedWithAWarning) {
   EXPECT_THAT(all, HasSubstr("GPU 0000:1a:00.0 and softhca0: GPU memory is staged through host"));
   EXPECT_THAT(all, HasSubstr("GPU 0000:1b:00.0 and softhca1: GPU memory is staged through host"));
   EXPECT_THAT(all, kNamesBar1OrLimit);
-  EXPECT_THAT(all, HasSubstr("Mend: "));
+  EXPECT_THAT(all, HasSubstr("Fix: "));
   EXPECT_THAT(all, HasSubstr(": 0 wrong"));
 }
 
@@ -120,8 +120,8 @@ TEST(PerfMemory, NoWayLeft_EndsWithEachReason) {
                           "GDR_NCCL_GPU_MEMORY=dmabuf", "NCCL_DEBUG=WARN"});
   EXPECT_NE(run.exit_code, 0);
   std::string all = run.out + run.err;
-  EXPECT_THAT(all, HasSubstr("no GPUDirect, and GDR_NCCL_GPU_MEMORY leaves staging out"));
-  EXPECT_THAT(all, HasSubstr("nvidia-peermem: left out by GDR_NCCL_GPU_MEMORY"));
+  EXPECT_THAT(all, HasSubstr("no GPUDirect, and GDR_NCCL_GPU_MEMORY excludes staging"));
+  EXPECT_THAT(all, HasSubstr("nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY"));
 }
 
 TEST(PerfMemory, PluginWithoutGpuDirect_EndsWithItsPtrSupport) {

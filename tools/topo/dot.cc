@@ -32,13 +32,13 @@ std::string device_line(const std::string& id, const std::string& label,
                      quoted(label), look, colour, text_colour_on(colour));
 }
 
-std::string gpu_line(const View& view, int gpu) {
+std::string gpu_line(const RailDecision& view, int gpu) {
   std::string label = fmt::format("GPU{}\n{}\n{}", gpu, view.machine.gpus[gpu].bdf.to_string(),
                                   gpu_rails_text(view.plan, gpu));
   return device_line(fmt::format("gpu{}", gpu), label, gpu_colour(view.plan, gpu));
 }
 
-std::string hca_line(const View& view, int index) {
+std::string hca_line(const RailDecision& view, int index) {
   const Hca& hca = view.machine.hcas[index];
   std::string label = hca.name + "\n" + address_text(hca);
   for (size_t i = 0; i < hca.ports.size(); ++i) {
@@ -68,7 +68,7 @@ const char* kind_name(TreeNode::Kind kind) {
 }
 
 // Graphviz draws no empty cluster: an invisible point stands in each. `number` makes names unique.
-std::string cluster(const View& view, const TreeNode& node, int depth, int* number) {
+std::string cluster(const RailDecision& view, const TreeNode& node, int depth, int* number) {
   std::string indent(static_cast<size_t>(depth) * 2, ' ');
   int own = (*number)++;
   std::string text =
@@ -82,7 +82,7 @@ std::string cluster(const View& view, const TreeNode& node, int depth, int* numb
   return text + indent + "}\n";
 }
 
-std::string pair_line(const View& view, const RailPair& pair) {
+std::string pair_line(const RailDecision& view, const RailPair& pair) {
   const Rail& rail = view.plan.rails[pair.rail];
   return fmt::format("  gpu{} -- hca{} [color=\"{}\", penwidth=2, style={}, label={}];\n", pair.gpu,
                      rail.port.hca, rail_colour(pair.rail), pair.direct ? "solid" : "dashed",
@@ -91,7 +91,7 @@ std::string pair_line(const View& view, const RailPair& pair) {
 
 }  // namespace
 
-std::string dot_text(const View& view) {
+std::string dot_text(const RailDecision& view) {
   TreeNode root = machine_tree(view.machine);
   std::string text = fmt::format(
       "graph rails {{\n  label={};\n  labelloc=t;\n"

@@ -21,7 +21,7 @@ void override(const char* name, const std::optional<std::string>& value,
   if (value.has_value()) (*environment)[name] = *value;
 }
 
-Result<config::Options> options_of(const InspectOptions& options, plugin::Notes* notes) {
+Result<config::Options> options_of(const InspectOptions& options, topology::Notes* notes) {
   config::Environment environment = config::process_environment();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
@@ -46,9 +46,9 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
                                        : topology::nccl_xml(file, selection);
 }
 
-Machine read_live(const config::Options& options, plugin::Notes* notes) {
-  Machine machine = plugin::read_machine(options, notes);
-  (void)plugin::add_gpu_links(&machine, plugin::LoadNvml::kYes);
+Machine read_live(const config::Options& options, topology::Notes* notes) {
+  Machine machine = topology::read_machine(options, notes);
+  (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   Result<transport::Discovery> found = verbs ? transport::discover_devices(*verbs, options.hcas)
                                              : Result<transport::Discovery>(forward_error(verbs));
@@ -63,9 +63,9 @@ Machine read_live(const config::Options& options, plugin::Notes* notes) {
 }
 
 // The plugin goes on without a map that does not fit; who asks for one here wants to know.
-Result<Inspection> decide(Machine machine, const InspectOptions& asked,
-                          const config::Options& settings, plugin::Notes notes) {
-  Inspection view = plugin::decide(std::move(machine), settings, std::move(notes));
+Result<topology::RailDecision> decide(Machine machine, const InspectOptions& asked,
+                                      const config::Options& settings, topology::Notes notes) {
+  topology::RailDecision view = topology::decide(std::move(machine), settings, std::move(notes));
   if (!asked.rail_map.has_value()) return view;
   Result<topology::RailPlan> plan =
       topology::plan_rails(view.machine, view.paths, {{}, settings.rail_map});
@@ -85,15 +85,15 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
 
 }  // namespace
 
-Result<Inspection> inspect(const InspectOptions& options) {
-  plugin::Notes notes;
+Result<topology::RailDecision> inspect(const InspectOptions& options) {
+  topology::Notes notes;
   Result<config::Options> settings = options_of(options, &notes);
   if (!settings) return forward_error(settings);
   if (options.from == "live") {
     Machine machine = read_live(*settings, &notes);
     return decide(std::move(machine), options, *settings, std::move(notes));
   }
-  topology::Selection selection = plugin::selection_of(*settings);
+  topology::Selection selection = topology::selection_of(*settings);
   std::error_code unreadable;
   Result<Machine> machine = std::filesystem::is_directory(options.from, unreadable)
                                 ? read_gathered(options.from, selection)

@@ -9,8 +9,6 @@
 
 namespace gdr::tools {
 
-using Inspection = plugin::RailDecision;
-
 struct InspectOptions {
   std::string from = "live";  // or a file (hwloc XML, NCCL XML), or a folder of gathered files
   // In place of NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the environment.
@@ -18,6 +16,6 @@ struct InspectOptions {
 };
 
 // Live HCAs are those of the verbs library; where there is none, those in sysfs.
-Result<Inspection> inspect(const InspectOptions& options);
+Result<topology::RailDecision> inspect(const InspectOptions& options);
 
 }  // namespace gdr::tools

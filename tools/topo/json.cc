@@ -68,7 +68,7 @@ Json verdict_json(const Verdict& verdict) {
   return {{"direct", verdict.direct}, {"reason", verdict.reason}};
 }
 
-Json gpu_rail_json(const View& view, size_t gpu, int position) {
+Json gpu_rail_json(const RailDecision& view, size_t gpu, int position) {
   const Rail& rail = view.plan.rails[position];
   size_t hca = rail.port.hca;
   std::string display = gpu_hca_text(view, gpu, hca);
@@ -83,7 +83,7 @@ Json gpu_rail_json(const View& view, size_t gpu, int position) {
           {"send", verdict_json(verdicts.send)}};
 }
 
-Json gpu_json(const View& view, size_t index) {
+Json gpu_json(const RailDecision& view, size_t index) {
   const Gpu& gpu = view.machine.gpus[index];
   Json json = {{"index", index}, {"address", gpu.bdf.to_string()}, {"model", gpu.model}};
   add_pci(view.machine, gpu, &json);
@@ -137,7 +137,7 @@ Json path_json(size_t a, size_t b, Path&& path, Display&& display) {
   return {{"class", std::move(classes)}, {"display", std::move(words)}};
 }
 
-Json paths_json(const View& view) {
+Json paths_json(const RailDecision& view) {
   size_t gpus = view.machine.gpus.size(), hcas = view.machine.hcas.size();
   const PathTable& paths = view.paths;
   Json json;
@@ -154,7 +154,7 @@ Json paths_json(const View& view) {
 }
 
 // Whether GPUDirect is possible; rows are GPUs, columns HCAs.
-Json gpudirect_json(const View& view, Verdict Verdicts::*direction) {
+Json gpudirect_json(const RailDecision& view, Verdict Verdicts::*direction) {
   return devices_json(view.machine.gpus.size(), [&](size_t gpu) {
     return devices_json(view.machine.hcas.size(), [&](size_t hca) {
       return Json((verdicts_of(view, gpu, hca).*direction).direct);
@@ -162,7 +162,7 @@ Json gpudirect_json(const View& view, Verdict Verdicts::*direction) {
   });
 }
 
-Json rail_json(const View& view, size_t position) {
+Json rail_json(const RailDecision& view, size_t position) {
   const Rail& rail = view.plan.rails[position];
   return {{"rail", rail.id},
           {"hca", rail.port.hca},
@@ -186,7 +186,7 @@ Json policy_json(const GdrPolicy& policy) {
 
 }  // namespace
 
-std::string json_text(const View& view) {
+std::string json_text(const RailDecision& view) {
   const Machine& machine = view.machine;
   Json root;
   root["source"] = machine.source;

@@ -115,7 +115,7 @@ std::string host_bridge_text(const Machine& machine, int host_bridge) {
   return fmt::format("{:04x}:{:02x}", bridge.domain, bridge.bus);
 }
 
-std::string gpu_gpu_text(const View& view, size_t a, size_t b) {
+std::string gpu_gpu_text(const RailDecision& view, size_t a, size_t b) {
   const Gpu& from = view.machine.gpus[a];
   const Gpu& to = view.machine.gpus[b];
   if (a == b) return "X";
@@ -124,12 +124,12 @@ std::string gpu_gpu_text(const View& view, size_t a, size_t b) {
   return display_name(path, from.at, to.at);
 }
 
-std::string gpu_hca_text(const View& view, size_t gpu, size_t hca) {
+std::string gpu_hca_text(const RailDecision& view, size_t gpu, size_t hca) {
   return display_name(view.paths.gpu_hca(gpu, hca), view.machine.gpus[gpu].at,
                       view.machine.hcas[hca].at);
 }
 
-std::string hca_hca_text(const View& view, size_t a, size_t b) {
+std::string hca_hca_text(const RailDecision& view, size_t a, size_t b) {
   if (a == b) return "X";
   return display_name(view.paths.hca_hca(a, b), view.machine.hcas[a].at, view.machine.hcas[b].at);
 }
@@ -145,7 +145,7 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
   return gpus;
 }
 
-Verdicts verdicts_of(const View& view, size_t gpu, size_t hca) {
+Verdicts verdicts_of(const RailDecision& view, size_t gpu, size_t hca) {
   return gdr_verdicts(view.machine, view.paths, view.policy, gpu, hca);
 }
 

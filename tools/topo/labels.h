@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
@@ -26,13 +26,13 @@ std::string address_text(const Hca& hca);                               // "N/A"
 std::string host_bridge_text(const Machine& machine, int host_bridge);  // "0000:17"; "" for none
 
 // Cells of the matrix. NVLink is "NV18" where the number of links is known.
-std::string gpu_gpu_text(const View& view, size_t a, size_t b);
-std::string gpu_hca_text(const View& view, size_t gpu, size_t hca);
-std::string hca_hca_text(const View& view, size_t a, size_t b);
+std::string gpu_gpu_text(const RailDecision& view, size_t a, size_t b);
+std::string gpu_hca_text(const RailDecision& view, size_t gpu, size_t hca);
+std::string hca_hca_text(const RailDecision& view, size_t a, size_t b);
 
 // GPUs that a rail (position in RailPlan::rails) serves.
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 
-Verdicts verdicts_of(const View& view, size_t gpu, size_t hca);
+Verdicts verdicts_of(const RailDecision& view, size_t gpu, size_t hca);
 
 }  // namespace gdr::topology

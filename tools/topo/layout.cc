@@ -59,7 +59,7 @@ std::vector<Block> columns_of(const TreeNode& node, const RailPlan& plan) {
 
 class Layouter {
  public:
-  explicit Layouter(const View& view) : view_(view), tree_(machine_tree(view.machine)) {}
+  explicit Layouter(const RailDecision& view) : view_(view), tree_(machine_tree(view.machine)) {}
 
   Layout run() {
     frame_width_ = std::max(2 * kLeastFrameWidth, kPictureWidth / top_frames());
@@ -180,7 +180,7 @@ class Layouter {
     }
   }
 
-  const View& view_;
+  const RailDecision& view_;
   TreeNode tree_;
   double frame_width_ = 0;
   Layout layout_;
@@ -188,7 +188,7 @@ class Layouter {
 
 }  // namespace
 
-Layout lay_out(const View& view) { return Layouter(view).run(); }
+Layout lay_out(const RailDecision& view) { return Layouter(view).run(); }
 
 Rect port_rect(const Rect& card, size_t port) {
   double y = card.y + kHeaderHeight + kHcaLines * kLineHeight + 3;

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tools/topo/tree.h"
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
@@ -34,7 +34,7 @@ inline constexpr double kPortHeight = 17;
 inline constexpr double kLabelHeight = 20;  // of a frame
 
 // An HCA whose first GPU is in the same box lies below it; the others beside them.
-Layout lay_out(const View& view);
+Layout lay_out(const RailDecision& view);
 
 // The strip of one port on its HCA's card.
 Rect port_rect(const Rect& card, size_t port);

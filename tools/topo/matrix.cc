@@ -35,7 +35,7 @@ constexpr std::array<Meaning, 12> kMeanings = {{
 std::string gpu_name(size_t gpu) { return fmt::format("GPU{}", gpu); }
 std::string nic_name(size_t hca) { return fmt::format("NIC{}", hca); }
 
-std::vector<TextRow> matrix_rows(const View& view) {
+std::vector<TextRow> matrix_rows(const RailDecision& view) {
   const Machine& machine = view.machine;
   size_t gpus = machine.gpus.size(), hcas = machine.hcas.size();
   std::vector<TextRow> rows(1, TextRow{""});
@@ -94,7 +94,7 @@ std::string joined_gpus(const RailPlan& plan, size_t rail) {
   return text.empty() ? "none" : text;
 }
 
-std::string rails_text(const View& view) {
+std::string rails_text(const RailDecision& view) {
   if (view.plan.rails.empty()) return "\nRails: none\n";
   std::vector<TextRow> rows{{"rail", "port", "PCI address", "NUMA", "speed", "state", "GPUs"}};
   for (size_t i = 0; i < view.plan.rails.size(); ++i) {
@@ -110,7 +110,7 @@ std::string rails_text(const View& view) {
   return "\nRails\n" + aligned(rows, kIndent);
 }
 
-std::string others_text(const View& view) {
+std::string others_text(const RailDecision& view) {
   if (view.plan.others.empty()) return "";
   std::vector<TextRow> rows;
   for (const ExcludedPort& other : view.plan.others) {
@@ -119,7 +119,7 @@ std::string others_text(const View& view) {
   return "\nNot rails\n" + aligned(rows, kIndent);
 }
 
-TextRow gpu_row(const View& view, size_t gpu) {
+TextRow gpu_row(const RailDecision& view, size_t gpu) {
   const Gpu& device = view.machine.gpus[gpu];
   const GpuRails& own = view.plan.gpus[gpu];
   TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(view.machine, device.at)};
@@ -141,7 +141,7 @@ TextRow gpu_row(const View& view, size_t gpu) {
   return row;
 }
 
-std::string gpus_text(const View& view) {
+std::string gpus_text(const RailDecision& view) {
   if (view.machine.gpus.empty()) return "\nGPUs: none\n";
   std::vector<TextRow> rows{{"GPU", "PCI address", "NUMA", "rails", "path", "expected share",
                              "GPUDirect receive", "GPUDirect send"}};
@@ -151,7 +151,7 @@ std::string gpus_text(const View& view) {
 
 }  // namespace
 
-std::string matrix_text(const View& view) {
+std::string matrix_text(const RailDecision& view) {
   std::vector<TextRow> rows = matrix_rows(view);
   return aligned(rows, "") + legend(rows) + nic_legend(view.machine) + rails_text(view) +
          others_text(view) + gpus_text(view);

@@ -8,7 +8,7 @@
 namespace gdr::topology {
 namespace {
 
-RailPair make_pair(const View& view, size_t gpu, size_t rail) {
+RailPair make_pair(const RailDecision& view, size_t gpu, size_t rail) {
   size_t hca = view.plan.rails[rail].port.hca;
   Verdicts verdicts = verdicts_of(view, gpu, hca);
   RailPair pair{gpu, rail, gpu_hca_text(view, gpu, hca),
@@ -27,7 +27,7 @@ RailPair make_pair(const View& view, size_t gpu, size_t rail) {
 
 }  // namespace
 
-std::vector<RailPair> rail_pairs(const View& view) {
+std::vector<RailPair> rail_pairs(const RailDecision& view) {
   std::vector<RailPair> pairs;
   for (size_t rail = 0; rail < view.plan.rails.size(); ++rail) {
     for (size_t gpu : gpus_of_rail(view.plan, rail)) pairs.push_back(make_pair(view, gpu, rail));
@@ -40,7 +40,7 @@ std::string gpu_colour(const RailPlan& plan, size_t gpu) {
   return rails.empty() ? kGrey : rail_colour(rails.front());
 }
 
-std::string hca_colour(const View& view, size_t hca) {
+std::string hca_colour(const RailDecision& view, size_t hca) {
   for (size_t port = 0; port < view.machine.hcas[hca].ports.size(); ++port) {
     int rail = rail_of(view.plan, PortRef{static_cast<int>(hca), static_cast<int>(port)});
     if (rail >= 0) return rail_colour(rail);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
@@ -16,11 +16,11 @@ struct RailPair {
   std::string verdict;  // "GPUDirect", "GPUDirect receive only: ...", "no GPUDirect: ..."
 };
 
-std::vector<RailPair> rail_pairs(const View& view);  // by rail, then GPU
+std::vector<RailPair> rail_pairs(const RailDecision& view);  // by rail, then GPU
 
 // Colours of a GPU's own rail, and of an HCA's first rail; grey for those without.
 std::string gpu_colour(const RailPlan& plan, size_t gpu);
-std::string hca_colour(const View& view, size_t hca);
+std::string hca_colour(const RailDecision& view, size_t hca);
 
 // "rail 0", "rails 0, 1", "no rail".
 std::string gpu_rails_text(const RailPlan& plan, size_t gpu);

@@ -4,11 +4,11 @@
 
 #include <string>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
-std::string svg_text(const View& view);
-std::string dot_text(const View& view);  // for Graphviz
+std::string svg_text(const RailDecision& view);
+std::string dot_text(const RailDecision& view);  // for Graphviz
 
 }  // namespace gdr::topology

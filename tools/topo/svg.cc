@@ -54,7 +54,7 @@ FrameLook look_of(TreeNode::Kind kind) {
 
 class Picture {
  public:
-  explicit Picture(const View& view) : view_(view), layout_(lay_out(view)) {}
+  explicit Picture(const RailDecision& view) : view_(view), layout_(lay_out(view)) {}
 
   std::string text() {
     pugi::xml_document document;
@@ -207,12 +207,12 @@ class Picture {
     add_line(parent, path, rail_colour(pair.rail), !pair.direct);
   }
 
-  const View& view_;
+  const RailDecision& view_;
   Layout layout_;
 };
 
 }  // namespace
 
-std::string svg_text(const View& view) { return Picture(view).text(); }
+std::string svg_text(const RailDecision& view) { return Picture(view).text(); }
 
 }  // namespace gdr::topology

@@ -25,7 +25,7 @@ struct Row {
   std::string name, gpu, port, path, words;
 };
 
-std::vector<Row> rows_of(const View& view) {
+std::vector<Row> rows_of(const RailDecision& view) {
   const RailPlan& plan = view.plan;
   std::vector<RailPair> pairs = rail_pairs(view);
   std::vector<Row> rows;
@@ -79,7 +79,7 @@ void draw_row(pugi::xml_node legend, const Row& row, double x, double y) {
 
 }  // namespace
 
-double draw_legend(pugi::xml_node svg, const View& view, double width, double y) {
+double draw_legend(pugi::xml_node svg, const RailDecision& view, double width, double y) {
   pugi::xml_node legend = svg.append_child("g");
   set(legend, "id", "legend");
   std::vector<Row> rows = rows_of(view);

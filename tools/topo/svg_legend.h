@@ -3,11 +3,11 @@
 
 #include <pugixml.hpp>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
 // Draws it from y down, in as many columns as fit, and gives the y of its end.
-double draw_legend(pugi::xml_node svg, const View& view, double width, double y);
+double draw_legend(pugi::xml_node svg, const RailDecision& view, double width, double y);
 
 }  // namespace gdr::topology

@@ -5,11 +5,10 @@
 
 #include "topology/sources/pci_acs.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
 namespace fs = std::filesystem;
-using topology::PathClass;
 
 constexpr size_t kMaxLines = 8;
 
@@ -22,8 +21,7 @@ bool crosses_a_switch_directly(const RailDecision& view, const Pair& pair) {
   size_t through = pair.gpu;
   PathClass path = view.paths.gpu_hca_with_pxn(pair.gpu, pair.hca, &through);
   if (path != PathClass::kPix && path != PathClass::kPxb) return false;
-  auto [send, receive] =
-      topology::gdr_verdicts(view.machine, view.paths, view.policy, pair.gpu, pair.hca);
+  auto [send, receive] = gdr_verdicts(view.machine, view.paths, view.policy, pair.gpu, pair.hca);
   return send.direct || receive.direct;
 }
 
@@ -42,7 +40,7 @@ std::vector<Pair> direct_pairs(const RailDecision& view) {
 }
 
 // Empty where the machine has no such function.
-fs::path folder_of(const topology::Bdf& bdf, const fs::path& sysfs_root) {
+fs::path folder_of(const Bdf& bdf, const fs::path& sysfs_root) {
   std::error_code ignored;
   return fs::canonical(sysfs_root / "bus" / "pci" / "devices" / bdf.to_string(), ignored);
 }
@@ -52,12 +50,11 @@ struct Redirects {
   bool unknown = false;
 };
 
-Redirects redirects_between(const topology::Bdf& gpu, const topology::Bdf& hca,
-                            const fs::path& sysfs_root) {
+Redirects redirects_between(const Bdf& gpu, const Bdf& hca, const fs::path& sysfs_root) {
   Redirects found;
   fs::path from = folder_of(gpu, sysfs_root), to = folder_of(hca, sysfs_root);
-  for (const fs::path& port : topology::turning_ports(from, to)) {
-    topology::Acs acs = topology::read_acs(port);
+  for (const fs::path& port : turning_ports(from, to)) {
+    Acs acs = read_acs(port);
     if (!acs.known) found.unknown = true;
     if (!acs.redirects()) continue;
     found.ports += (found.ports.empty() ? "" : ", ") + port.filename().string();
@@ -97,4 +94,4 @@ void note_acs(RailDecision* view, const fs::path& sysfs_root) {
   }
 }
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

@@ -4,12 +4,12 @@
 
 #include "drivers/cuda/cuda_driver.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
-int index_of(const topology::Machine& machine, const Result<std::string>& bus_id) {
+int index_of(const Machine& machine, const Result<std::string>& bus_id) {
   if (!bus_id) return -1;
-  auto bdf = topology::Bdf::parse(*bus_id);
+  auto bdf = Bdf::parse(*bus_id);
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     if (machine.gpus[i].bdf == bdf) return static_cast<int>(i);
   }
@@ -29,7 +29,7 @@ const cuda::CudaDriver* driver() {
 
 bool uses_cuda() { return driver() != nullptr; }
 
-void add_gpu_facts(topology::Machine* machine) {
+void add_gpu_facts(Machine* machine) {
   const cuda::CudaDriver* cuda = driver();
   if (cuda == nullptr) return;
   int count = cuda->device_count().value_or(0);
@@ -55,11 +55,11 @@ bool gpus_export_dmabuf() {
   return true;
 }
 
-int current_gpu(const topology::Machine& machine) {
+int current_gpu(const Machine& machine) {
   const cuda::CudaDriver* cuda = driver();
   if (cuda == nullptr) return -1;
   Result<int> device = cuda->current_device();
   return device ? index_of(machine, cuda->pci_bus_id(*device)) : -1;
 }
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

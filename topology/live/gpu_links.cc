@@ -12,11 +12,8 @@
 #include "topology/sources/nvlinks.h"
 #include "topology/sources/sysfs_files.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
-
-using topology::Bdf;
-using topology::NvLink;
 
 constexpr uint32_t kPowerBridge = 0x068001;  // PCI class of the CPU's end of an NVLink
 constexpr uint32_t kDisplay = 0x03;          // PCI base class of a GPU
@@ -53,15 +50,14 @@ unsigned most_nvlinks(int capability) {
 // none, there is none; where a call fails otherwise, the thing is left out and read() is false.
 class GpuLinks {
  public:
-  GpuLinks(const nvml::Api& api, const topology::Machine& machine,
-           const std::filesystem::path& sysfs_root)
+  GpuLinks(const nvml::Api& api, const Machine& machine, const std::filesystem::path& sysfs_root)
       : api_(api), machine_(machine), sysfs_root_(sysfs_root) {}
 
-  bool read(topology::Gpu* gpu);
+  bool read(Gpu* gpu);
 
  private:
-  void read_nvlinks(topology::Gpu* gpu);
-  void read_c2c_links(topology::Gpu* gpu);
+  void read_nvlinks(Gpu* gpu);
+  void read_c2c_links(Gpu* gpu);
   bool is_usable(unsigned link);
   bool is_active(unsigned link);
   NvLink link_to(const nvml::PciInfo& remote) const;
@@ -69,7 +65,7 @@ class GpuLinks {
   bool accept(nvml::Rc rc);
 
   const nvml::Api& api_;
-  const topology::Machine& machine_;
+  const Machine& machine_;
   const std::filesystem::path& sysfs_root_;
   nvml::Device device_ = nullptr;
   int capability_ = 0;
@@ -114,17 +110,16 @@ NvLink GpuLinks::link_to(const nvml::PciInfo& remote) const {
   auto bdf = Bdf::parse({remote.bus_id, strnlen(remote.bus_id, sizeof(remote.bus_id))});
   if (!bdf) return NvLink{NvLink::To::kSwitch, std::nullopt, 1};
   bool known = std::any_of(machine_.gpus.begin(), machine_.gpus.end(),
-                           [&](const topology::Gpu& gpu) { return gpu.bdf == *bdf; });
+                           [&](const Gpu& gpu) { return gpu.bdf == *bdf; });
   if (known) return NvLink{NvLink::To::kGpu, bdf, 1};
-  auto function =
-      topology::pci_function(sysfs_root_ / "bus" / "pci" / "devices" / bdf->to_string());
+  auto function = pci_function(sysfs_root_ / "bus" / "pci" / "devices" / bdf->to_string());
   uint32_t class_code = function ? function->class_code : 0;
   if (class_code >> 16 == kDisplay) return NvLink{NvLink::To::kGpu, bdf, 1};
   return NvLink{class_code == kPowerBridge ? NvLink::To::kCpu : NvLink::To::kSwitch, std::nullopt,
                 1};
 }
 
-void GpuLinks::read_nvlinks(topology::Gpu* gpu) {
+void GpuLinks::read_nvlinks(Gpu* gpu) {
   for (unsigned link = 0; link < most_nvlinks(capability_); ++link) {
     if (!is_usable(link)) continue;
     nvml::PciInfo remote{};
@@ -136,7 +131,7 @@ void GpuLinks::read_nvlinks(topology::Gpu* gpu) {
 }
 
 // NCCL counts a link only if its bandwidth can be read, too.
-void GpuLinks::read_c2c_links(topology::Gpu* gpu) {
+void GpuLinks::read_c2c_links(Gpu* gpu) {
   if (capability_ < 90) return;
   unsigned links = field(nvml::kFieldC2cLinkCount, 0).value_or(0);
   for (unsigned link = 0; link < links; ++link) {
@@ -147,7 +142,7 @@ void GpuLinks::read_c2c_links(topology::Gpu* gpu) {
   }
 }
 
-bool GpuLinks::read(topology::Gpu* gpu) {
+bool GpuLinks::read(Gpu* gpu) {
   int major = 0, minor = 0;
   if (api_.device_by_pci_bus_id(gpu->bdf.to_string().c_str(), &device_) != nvml::kSuccess ||
       api_.compute_capability(device_, &major, &minor) != nvml::kSuccess) {
@@ -162,8 +157,7 @@ bool GpuLinks::read(topology::Gpu* gpu) {
 
 }  // namespace
 
-bool add_gpu_links(topology::Machine* machine, LoadNvml load,
-                   const std::filesystem::path& sysfs_root) {
+bool add_gpu_links(Machine* machine, LoadNvml load, const std::filesystem::path& sysfs_root) {
   Library library = open_library(load);
   if (!library) return false;
   const nvml::Api api = nvml::bind(library.get());
@@ -171,9 +165,9 @@ bool add_gpu_links(topology::Machine* machine, LoadNvml load,
   if (!session) return false;
   GpuLinks links(api, *machine, sysfs_root);
   bool complete = true;
-  for (topology::Gpu& gpu : machine->gpus) complete = links.read(&gpu) && complete;
+  for (Gpu& gpu : machine->gpus) complete = links.read(&gpu) && complete;
   if (complete) machine->gpu_links_known = true;
   return complete;
 }
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

@@ -6,7 +6,7 @@
 
 #include "topology/model.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 
 enum class LoadNvml {
   kOnlyIfLoaded,  // NCCL has loaded it; to load it into anyone's process would be a side effect
@@ -16,7 +16,7 @@ enum class LoadNvml {
 // Fills nvlinks and c2c_links where they are empty: one that a topology file tells stays. A GPU
 // that NVML does not show, or all where there is no NVML, stays as it is. True where NVML answered
 // for every GPU, so that a GPU without links has none; gpu_links_known is then set.
-bool add_gpu_links(topology::Machine* machine, LoadNvml load,
+bool add_gpu_links(Machine* machine, LoadNvml load,
                    const std::filesystem::path& sysfs_root = "/sys");
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-namespace gdr::plugin {
+namespace gdr::topology {
 
 struct Notes {
   std::vector<std::string> warnings;  // the user has to act
   std::vector<std::string> infos;
 };
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

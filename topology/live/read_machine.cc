@@ -10,25 +10,22 @@
 #include "topology/sources/sysfs.h"
 #include "topology/sources/sysfs_files.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
-using topology::Machine;
-
 // Unless hwloc is told to show another machine.
-Result<Machine> read_by_hwloc(const topology::Selection& selection, const MachineSources& sources) {
+Result<Machine> read_by_hwloc(const Selection& selection, const MachineSources& sources) {
   if (sources.sysfs_root != "/sys") return fail(Code::kUnsupported, "hwloc reads /sys only");
   if (std::getenv("HWLOC_FSROOT") != nullptr) {
     return fail(Code::kInvalidUsage, "HWLOC_FSROOT is set, so hwloc would show another machine");
   }
-  return topology::hwloc_live(selection);
+  return hwloc_live(selection);
 }
 
 // hwloc costs some 10 ms, sysfs less than one: on a machine without GPUs there is nothing
 // to ask it.
-Machine read_live(const topology::Selection& selection, const MachineSources& sources,
-                  Notes* notes) {
-  Result<Machine> by_sysfs = topology::sysfs_machine(sources.sysfs_root, selection);
+Machine read_live(const Selection& selection, const MachineSources& sources, Notes* notes) {
+  Result<Machine> by_sysfs = sysfs_machine(sources.sysfs_root, selection);
   if (by_sysfs && by_sysfs->gpus.empty()) return std::move(*by_sysfs);
   Result<Machine> by_hwloc = read_by_hwloc(selection, sources);
   if (by_hwloc && !by_hwloc->gpus.empty()) return std::move(*by_hwloc);
@@ -43,25 +40,24 @@ Machine read_live(const topology::Selection& selection, const MachineSources& so
   return Machine{};
 }
 
-topology::Attachment attach(Machine* machine, const std::filesystem::path& link) {
+Attachment attach(Machine* machine, const std::filesystem::path& link) {
   std::error_code ignored;
-  return topology::attach(machine,
-                          topology::pci_position(std::filesystem::canonical(link, ignored)));
+  return attach(machine, pci_position(std::filesystem::canonical(link, ignored)));
 }
 
 // NCCL adds to the file's machine what the file does not have, and leaves out GPUs that are not
 // there. Where nothing is known of the machine itself (no /sys), the file stands alone.
-void reconcile_gpus(Machine* machine, const topology::Selection& selection,
+void reconcile_gpus(Machine* machine, const Selection& selection,
                     const std::filesystem::path& sysfs_root) {
-  Result<Machine> sysfs = topology::sysfs_machine(sysfs_root, selection);
+  Result<Machine> sysfs = sysfs_machine(sysfs_root, selection);
   if (!sysfs || sysfs->gpus.empty()) return;
   const Machine& live = *sysfs;
-  auto has = [](const Machine& one, const topology::Bdf& bdf) {
+  auto has = [](const Machine& one, const Bdf& bdf) {
     return std::any_of(one.gpus.begin(), one.gpus.end(),
-                       [&](const topology::Gpu& gpu) { return gpu.bdf == bdf; });
+                       [&](const Gpu& gpu) { return gpu.bdf == bdf; });
   };
-  std::erase_if(machine->gpus, [&](const topology::Gpu& gpu) { return !has(live, gpu.bdf); });
-  for (topology::Gpu gpu : live.gpus) {
+  std::erase_if(machine->gpus, [&](const Gpu& gpu) { return !has(live, gpu.bdf); });
+  for (Gpu gpu : live.gpus) {
     if (has(*machine, gpu.bdf)) continue;
     gpu.at = attach(machine, sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
     machine->gpus.push_back(std::move(gpu));
@@ -71,8 +67,8 @@ void reconcile_gpus(Machine* machine, const topology::Selection& selection,
 
 }  // namespace
 
-topology::Selection selection_of(const config::Options& options) {
-  topology::Selection selection;
+Selection selection_of(const config::Options& options) {
+  Selection selection;
   if (options.test_gpu_vendor != 0) {
     selection.gpu_vendors.push_back(static_cast<uint16_t>(options.test_gpu_vendor));
   }
@@ -80,22 +76,22 @@ topology::Selection selection_of(const config::Options& options) {
 }
 
 Machine read_machine(const config::Options& options, Notes* notes, const MachineSources& sources) {
-  topology::Selection selection = selection_of(options);
+  Selection selection = selection_of(options);
   std::error_code ignored;
   bool by_default = options.topology_file.empty();
   std::string file = by_default ? sources.default_topology_file : options.topology_file;
   if (by_default && !std::filesystem::exists(file, ignored)) {
     return read_live(selection, sources, notes);
   }
-  Result<Machine> machine = topology::nccl_xml(file, selection);
+  Result<Machine> machine = nccl_xml(file, selection);
   if (!machine) {
     notes->warnings.push_back("rails are by the machine itself, not by NCCL's topology file: " +
                               machine.error().text);
     return read_live(selection, sources, notes);
   }
   reconcile_gpus(&*machine, selection, sources.sysfs_root);
-  topology::sort(&*machine);
+  sort(&*machine);
   return std::move(*machine);
 }
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

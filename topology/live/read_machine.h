@@ -12,7 +12,7 @@
 #include "topology/model.h"
 #include "topology/sources/selection.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 
 struct MachineSources {
   // Read where NCCL_TOPO_FILE is unset, and not missed where it is not there.
@@ -20,10 +20,10 @@ struct MachineSources {
   std::filesystem::path sysfs_root = "/sys";
 };
 
-topology::Selection selection_of(const config::Options& options);
+Selection selection_of(const config::Options& options);
 
 // Never fails: a source that cannot be read is noted, and the next one is taken.
-topology::Machine read_machine(const config::Options& options, Notes* notes,
-                               const MachineSources& sources = {});
+Machine read_machine(const config::Options& options, Notes* notes,
+                     const MachineSources& sources = {});
 
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

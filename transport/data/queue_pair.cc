@@ -116,7 +116,7 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
                           std::to_string(device.hca->max_work_requests()) + ")",
                       errno);
   }
-  QueuePair pair{verbs::UniqueQp(raw, {&api}), static_cast<int>(attr.cap.max_inline_data)};
+  QueuePair pair{.qp = verbs::UniqueQp(raw, {&api}), .inline_bytes = attr.cap.max_inline_data};
   if (Status status = to_init(device, raw, options); !status) return forward_error(status);
   return pair;
 }

@@ -1,11 +1,11 @@
-// Machines made by hand for the tests of renderers, with all that a View needs.
+// Machines made by hand for the tests of rails and of the renderers.
 #pragma once
 
 #include <ostream>
 #include <string>
 #include <utility>
 
-#include "tools/topo/view.h"
+#include "topology/live/rail_decision.h"
 
 namespace gdr::topology {
 
@@ -14,21 +14,13 @@ inline void PrintTo(const Machine& machine, std::ostream* out) {
   *out << machine.gpus.size() << " GPUs, " << machine.hcas.size() << " HCAs";
 }
 
-struct Scene {
-  Machine machine;
-  PathTable paths;
-  RailPlan plan;
-  GdrPolicy policy;
-
-  View view() const { return View{machine, paths, plan, policy}; }
-};
-
-inline Scene scene_of(Machine machine, const GdrPolicy& policy = {},
-                      const RailOptions& options = {}) {
+// The machine, sorted, with the rails planned on it.
+inline RailDecision scene_of(Machine machine, const GdrPolicy& policy = {},
+                             const RailOptions& options = {}) {
   sort(&machine);
   PathTable paths(machine);
   RailPlan plan = plan_rails(machine, paths, options).value();
-  return Scene{std::move(machine), std::move(paths), std::move(plan), policy};
+  return RailDecision{std::move(machine), std::move(paths), std::move(plan), policy, {}};
 }
 
 inline Bdf bdf_of(int bus, int device = 0, int function = 0) {

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json parsed(const Scene& scene) { return Json::parse(json_text(scene.view())); }
+Json parsed(const RailDecision& scene) { return Json::parse(json_text(scene)); }
 
 TEST(TopologyJson, Machine_HasItsParts) {
   Json root = parsed(scene_of(two_sockets_with_switches()));

@@ -40,7 +40,7 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 TEST(Matrix, TwoSockets_RowsAreThoseOfNvidiaSmi) {
-  std::string text = matrix_text(scene_of(two_sockets_with_switches()).view());
+  std::string text = matrix_text(scene_of(two_sockets_with_switches()));
   EXPECT_EQ(words(lines_of(text)[0]),
             words("GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7 NIC0 NIC1 NIC2 NIC3 NIC4 "
                   "CPU Affinity NUMA Affinity"));
@@ -51,7 +51,7 @@ TEST(Matrix, TwoSockets_RowsAreThoseOfNvidiaSmi) {
 }
 
 TEST(Matrix, AnyMachine_ColumnsLineUpWithoutTabs) {
-  std::string text = matrix_text(scene_of(flat(12, 2)).view());
+  std::string text = matrix_text(scene_of(flat(12, 2)));
   std::vector<std::string> lines = lines_of(text);
   size_t column = lines[0].find("NIC1");
   for (int row = 1; row <= 14; ++row) {
@@ -62,7 +62,7 @@ TEST(Matrix, AnyMachine_ColumnsLineUpWithoutTabs) {
 }
 
 TEST(Matrix, NvlinkToSwitches_CountsLinks) {
-  std::string text = matrix_text(scene_of(with_nvlink()).view());
+  std::string text = matrix_text(scene_of(with_nvlink()));
   EXPECT_EQ(words_of(text, "GPU0", 1)[2], "NV18");
   EXPECT_THAT(text, HasSubstr("NV#"));
 }
@@ -71,25 +71,24 @@ TEST(Matrix, NvlinkBetweenTwoGpus_CountsTheirLinksOnly) {
   Machine machine = flat(3, 0);
   machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 4},
                              NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 2}};
-  Scene scene = scene_of(machine);
-  EXPECT_EQ(gpu_gpu_text(scene.view(), 0, 1), "NV4");
-  EXPECT_EQ(gpu_gpu_text(scene.view(), 2, 0), "NV2");
+  RailDecision scene = scene_of(machine);
+  EXPECT_EQ(gpu_gpu_text(scene, 0, 1), "NV4");
+  EXPECT_EQ(gpu_gpu_text(scene, 2, 0), "NV2");
 }
 
 TEST(Matrix, CpusNotKnown_AreNotAvailable) {
-  EXPECT_EQ(words_of(matrix_text(scene_of(flat(1, 1)).view()), "GPU0", 1),
-            words("GPU0 X PHB N/A 0"));
+  EXPECT_EQ(words_of(matrix_text(scene_of(flat(1, 1))), "GPU0", 1), words("GPU0 X PHB N/A 0"));
 }
 
 TEST(Matrix, Legend_ExplainsWordsInUseOnly) {
-  std::string text = matrix_text(scene_of(flat(1, 1)).view());
+  std::string text = matrix_text(scene_of(flat(1, 1)));
   EXPECT_THAT(text, HasSubstr("PHB"));
   EXPECT_THAT(text, Not(HasSubstr("PXB  =")));
   EXPECT_THAT(text, HasSubstr("\nNIC Legend:\n\n  NIC0: mlx5_0\n"));
 }
 
 TEST(Matrix, Rails_NameWhatServesWhom) {
-  std::string text = matrix_text(scene_of(two_sockets_with_switches()).view());
+  std::string text = matrix_text(scene_of(two_sockets_with_switches()));
   EXPECT_EQ(words_of(text.substr(text.find("\nRails\n")), "2"),
             words("2 mlx5_2:1 0000:54:00.0 1 400 Gb/s active GPU4, GPU5"));
 }
@@ -97,13 +96,13 @@ TEST(Matrix, Rails_NameWhatServesWhom) {
 TEST(Matrix, PortThatIsDown_IsARailWithoutGpus) {
   Machine machine = two_sockets_with_switches();
   machine.hcas[0].ports[0].state = Port::State::kDown;
-  std::string text = matrix_text(scene_of(machine).view());
+  std::string text = matrix_text(scene_of(machine));
   EXPECT_THAT(text.substr(text.find("\nRails\n")), HasSubstr("none: the port is down"));
 }
 
 TEST(Matrix, NotRails_HaveTheirReason) {
-  Scene scene = scene_of(two_sockets_with_switches());
-  std::string text = matrix_text(scene.view());
+  RailDecision scene = scene_of(two_sockets_with_switches());
+  std::string text = matrix_text(scene);
   std::string section = text.substr(text.find("\nNot rails\n"));
   ASSERT_EQ(scene.plan.others.size(), 2u);
   EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.others[0].reason));
@@ -113,7 +112,7 @@ TEST(Matrix, NotRails_HaveTheirReason) {
 TEST(Matrix, Gpus_HaveShareAndVerdict) {
   GdrPolicy policy;
   policy.level = PathClass::kPix;
-  std::string text = matrix_text(scene_of(lopsided(), policy).view());
+  std::string text = matrix_text(scene_of(lopsided(), policy));
   std::string section = text.substr(text.find("\nGPUs\n"));
   EXPECT_THAT(section, HasSubstr("PXB   -"));
   EXPECT_THAT(section, HasSubstr("SYS   30-50 %"));
@@ -126,25 +125,25 @@ TEST(Matrix, Gpus_HaveShareAndVerdict) {
 TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
   GdrPolicy policy;
   policy.read = 0;
-  std::string text = matrix_text(scene_of(two_sockets_with_switches(), policy).view());
+  std::string text = matrix_text(scene_of(two_sockets_with_switches(), policy));
   EXPECT_THAT(text, HasSubstr("yes: PIX"));
   EXPECT_THAT(text, HasSubstr("no: NCCL_NET_GDR_READ=0"));
 }
 
 TEST(Matrix, GpuWithoutRail_SaysSo) {
-  std::string text = matrix_text(scene_of(flat(1, 0)).view());
+  std::string text = matrix_text(scene_of(flat(1, 0)));
   EXPECT_THAT(text, HasSubstr("Rails: none"));
   EXPECT_THAT(text, HasSubstr("no: it has no rail"));
 }
 
 TEST(Matrix, EmptyMachine_IsText) {
-  EXPECT_THAT(matrix_text(scene_of(Machine{}).view()), HasSubstr("GPUs: none"));
+  EXPECT_THAT(matrix_text(scene_of(Machine{})), HasSubstr("GPUs: none"));
 }
 
 TEST(Matrix, NameWithControlCharacters_CannotSteerTheTerminal) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "\x1b[31mred\n\xff";
-  std::string text = matrix_text(scene_of(machine).view());
+  std::string text = matrix_text(scene_of(machine));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, Not(HasSubstr("\xff")));
 }

@@ -15,9 +15,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-pugi::xml_document parsed(const Scene& scene) {
+pugi::xml_document parsed(const RailDecision& scene) {
   pugi::xml_document document;
-  pugi::xml_parse_result result = document.load_string(svg_text(scene.view()).c_str());
+  pugi::xml_parse_result result = document.load_string(svg_text(scene).c_str());
   EXPECT_TRUE(result) << result.description();
   return document;
 }
@@ -42,7 +42,7 @@ size_t dashed_lines(const pugi::xml_document& document) {
 
 TEST(Svg, AnyMachine_NamesEveryDevice) {
   for (const Machine& machine : {two_sockets_with_switches(), flat(16, 16, 2), lopsided()}) {
-    Scene scene = scene_of(machine);
+    RailDecision scene = scene_of(machine);
     pugi::xml_document document = parsed(scene);
     for (size_t i = 0; i < scene.machine.gpus.size(); ++i) {
       EXPECT_EQ(title_of(group(document, "gpu" + std::to_string(i))), "GPU" + std::to_string(i));
@@ -76,7 +76,7 @@ TEST(Svg, GpudirectNotAllowed_LinesAreDashed) {
   EXPECT_EQ(dashed_lines(parsed(scene_of(two_sockets_with_switches()))), 0u);
   GdrPolicy never;
   never.level = PathClass::kLoc;
-  Scene scene = scene_of(two_sockets_with_switches(), never);
+  RailDecision scene = scene_of(two_sockets_with_switches(), never);
   EXPECT_EQ(dashed_lines(parsed(scene)), 2 * scene.machine.gpus.size());  // with their edges
 }
 
@@ -92,7 +92,7 @@ TEST(Svg, SpecialCharacters_AreEscaped) {
 TEST(Svg, NameThatIsNoText_IsReplaced) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a\x01\xff";
-  std::string text = svg_text(scene_of(machine).view());
+  std::string text = svg_text(scene_of(machine));
   EXPECT_THAT(text, Not(HasSubstr("&#")));
   EXPECT_THAT(text, HasSubstr("a\ufffd\ufffd"));
 }
@@ -106,13 +106,13 @@ TEST(Svg, LongName_IsCutAndWholeInTheTooltip) {
 }
 
 TEST(Svg, SameMachine_IsTheSamePicture) {
-  EXPECT_EQ(svg_text(scene_of(with_nvlink()).view()), svg_text(scene_of(with_nvlink()).view()));
-  EXPECT_EQ(dot_text(scene_of(with_nvlink()).view()), dot_text(scene_of(with_nvlink()).view()));
+  EXPECT_EQ(svg_text(scene_of(with_nvlink())), svg_text(scene_of(with_nvlink())));
+  EXPECT_EQ(dot_text(scene_of(with_nvlink())), dot_text(scene_of(with_nvlink())));
 }
 
 TEST(Svg, EmptyMachine_IsAPicture) {
   EXPECT_TRUE(parsed(scene_of(Machine{})).child("svg"));
-  EXPECT_THAT(dot_text(scene_of(Machine{}).view()), HasSubstr("graph rails {"));
+  EXPECT_THAT(dot_text(scene_of(Machine{})), HasSubstr("graph rails {"));
 }
 
 bool overlap(const Rect& a, const Rect& b) {
@@ -122,7 +122,7 @@ bool overlap(const Rect& a, const Rect& b) {
 TEST(Layout, Cards_LieInThePictureAndApart) {
   for (const Machine& machine :
        {two_sockets_with_switches(), flat(16, 32), flat(1, 9), lopsided()}) {
-    Layout layout = lay_out(scene_of(machine).view());
+    Layout layout = lay_out(scene_of(machine));
     std::vector<Rect> cards = layout.gpus;
     cards.insert(cards.end(), layout.hcas.begin(), layout.hcas.end());
     for (size_t i = 0; i < cards.size(); ++i) {
@@ -135,7 +135,7 @@ TEST(Layout, Cards_LieInThePictureAndApart) {
 }
 
 TEST(Layout, HcaOfAGpuBesideIt_LiesBelowIt) {
-  Layout layout = lay_out(scene_of(flat(4, 4)).view());
+  Layout layout = lay_out(scene_of(flat(4, 4)));
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(layout.gpus[i].x, layout.hcas[i].x);
     EXPECT_GT(layout.hcas[i].y, layout.gpus[i].y);
@@ -143,7 +143,7 @@ TEST(Layout, HcaOfAGpuBesideIt_LiesBelowIt) {
 }
 
 TEST(Dot, Machine_HasClustersDevicesAndLines) {
-  std::string text = dot_text(scene_of(two_sockets_with_switches()).view());
+  std::string text = dot_text(scene_of(two_sockets_with_switches()));
   for (const char* part :
        {"subgraph cluster_package_0", "label=\"switch 0000:71:00.0\"",
         "label=\"mlx5_3\\n0000:74:00.0", "label=\"GPU7\\n", "gpu7 -- hca3", "style=solid"}) {
@@ -156,7 +156,7 @@ TEST(Dot, Machine_HasClustersDevicesAndLines) {
 TEST(Dot, SpecialCharacters_AreEscaped) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a\"b\\c";
-  EXPECT_THAT(dot_text(scene_of(machine).view()), HasSubstr("label=\"a\\\"b\\\\c\\n"));
+  EXPECT_THAT(dot_text(scene_of(machine)), HasSubstr("label=\"a\\\"b\\\\c\\n"));
 }
 
 TEST(RailColour, SixtyFourRails_AreAllDifferent) {

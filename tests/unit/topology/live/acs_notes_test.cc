@@ -6,7 +6,7 @@
 #include "tests/unit/topology/sources/made_sysfs.h"
 #include "topology/sources/sysfs.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
 using ::testing::ElementsAre;
@@ -17,10 +17,10 @@ using ::testing::SizeIs;
 constexpr char kHow[] =
     " through the CPU, which costs GPUDirect much of its bandwidth: switch ACS off in the "
     "firmware, or its redirect bits with setpci";
-const std::string kOff = topology::config_with_acs(0x11);
-const std::string kOn = topology::config_with_acs(0x1d);
+const std::string kOff = config_with_acs(0x11);
+const std::string kOn = config_with_acs(0x1d);
 
-class AcsNotes : public topology::MadeSysfs {
+class AcsNotes : public MadeSysfs {
  protected:
   std::filesystem::path function(const std::string& path, const std::string& pci_class) {
     std::filesystem::path folder = device(path, "pci");
@@ -48,7 +48,7 @@ class AcsNotes : public topology::MadeSysfs {
   }
   Notes notes(const config::Environment& environment = {}) {
     std::vector<config::Diagnostic> diagnostics;
-    topology::Machine machine = *topology::sysfs_machine(root_);
+    Machine machine = *sysfs_machine(root_);
     machine.nccl_file = nccl_file_;
     RailDecision view = decide(std::move(machine), config::load(environment, &diagnostics), {});
     note_acs(&view, root_);
@@ -74,7 +74,7 @@ TEST_F(AcsNotes, RedirectOn_IsWarnedAboutForEachPair) {
 }
 
 TEST_F(AcsNotes, RedirectOff_IsNotTold) {
-  add_switch(1, kOff, topology::config_space({}));
+  add_switch(1, kOff, config_space({}));
   Notes told = notes();
   EXPECT_THAT(told.warnings, IsEmpty());
   EXPECT_THAT(told.infos, IsEmpty());
@@ -120,4 +120,4 @@ TEST_F(AcsNotes, ManyPairs_TheRestIsCounted) {
 }
 
 }  // namespace
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

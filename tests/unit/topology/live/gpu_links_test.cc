@@ -10,13 +10,11 @@
 #include "tests/unit/topology/sources/made_sysfs.h"
 #include "topology/sources/nccl_xml.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using topology::Bdf;
-using topology::NvLink;
 
 constexpr nvml::Rc kErrorUnknown = 999;
 
@@ -26,10 +24,10 @@ NvLink to_gpu(int index, int count) { return NvLink{NvLink::To::kGpu, gpu_addres
 
 NvLink to_switch(int count) { return NvLink{NvLink::To::kSwitch, std::nullopt, count}; }
 
-topology::Machine machine_with_gpus(int count) {
-  topology::Machine machine;
+Machine machine_with_gpus(int count) {
+  Machine machine;
   for (int i = 0; i < count; ++i) {
-    machine.gpus.push_back(topology::Gpu{});
+    machine.gpus.push_back(Gpu{});
     machine.gpus.back().bdf = gpu_address(i);
   }
   return machine;
@@ -47,20 +45,20 @@ bool nvml_is_loaded() {
 
 // Of a machine without GPUs, any NVML would answer all there is to ask.
 TEST(GpuLinksWithoutNvml, OnlyIfLoaded_IsNotLoadedAndNothingIsKnown) {
-  topology::Machine nothing;
+  Machine nothing;
   EXPECT_FALSE(add_gpu_links(&nothing, LoadNvml::kOnlyIfLoaded));
   EXPECT_FALSE(nothing.gpu_links_known);
 }
 
 TEST(GpuLinksWithoutNvml, Load_IsAskedAndUnloaded) {
   if (std::getenv("LD_LIBRARY_PATH") == nullptr) GTEST_SKIP() << "CTest sets LD_LIBRARY_PATH";
-  topology::Machine nothing;
+  Machine nothing;
   EXPECT_TRUE(add_gpu_links(&nothing, LoadNvml::kYes));
   EXPECT_FALSE(nvml_is_loaded());
 }
 
 TEST(GpuLinksWithoutNvml, KnownFromAFile_StaysKnown) {
-  auto machine = topology::nccl_xml_text(
+  auto machine = nccl_xml_text(
       "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'><gpu sm='90'/></pci>"
       "</cpu></system>");
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
@@ -71,14 +69,14 @@ TEST(GpuLinksWithoutNvml, KnownFromAFile_StaysKnown) {
 
 // The clouds' files have no <gpu>.
 TEST(GpuLinksWithoutNvml, FileWithoutGpuElements_TellsNothing) {
-  auto machine = topology::nccl_xml_text(
+  auto machine = nccl_xml_text(
       "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'/></cpu></system>");
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
   ASSERT_EQ(machine->gpus.size(), 1u);
   EXPECT_FALSE(machine->gpu_links_known);
 }
 
-class GpuLinks : public topology::MadeSysfs {
+class GpuLinks : public MadeSysfs {
  protected:
   void SetUp() override {
     MadeSysfs::SetUp();
@@ -107,16 +105,14 @@ class GpuLinks : public topology::MadeSysfs {
     write("devices/" + path + "/class", class_code + "\n");
     link("bus/pci/devices/" + bus_id, "devices/" + path);
   }
-  bool add(topology::Machine* machine) {
-    return add_gpu_links(machine, LoadNvml::kOnlyIfLoaded, root_);
-  }
+  bool add(Machine* machine) { return add_gpu_links(machine, LoadNvml::kOnlyIfLoaded, root_); }
 
   void* library_ = nullptr;
   fake_nvml::State* nvml_ = nullptr;
 };
 
 TEST_F(GpuLinks, AllOverSwitches_AreOneEntry) {
-  topology::Machine machine = machine_with_gpus(2);
+  Machine machine = machine_with_gpus(2);
   show_function("0000:c1:00.0", "0x068000");
   show_function("0000:c2:00.0", "0x068000");
   for (int i = 0; i < 2; ++i) {
@@ -132,7 +128,7 @@ TEST_F(GpuLinks, AllOverSwitches_AreOneEntry) {
 
 // In a virtual machine, or where NVML gives no address.
 TEST_F(GpuLinks, RemoteThatIsNotVisible_IsASwitch) {
-  topology::Machine machine = machine_with_gpus(2);
+  Machine machine = machine_with_gpus(2);
   show(0, 90, links(18, "0000:C1:00.0"));
   show(1, 90, links(18, "fffffff:ffff:ff"));
   EXPECT_TRUE(add(&machine));
@@ -141,7 +137,7 @@ TEST_F(GpuLinks, RemoteThatIsNotVisible_IsASwitch) {
 }
 
 TEST_F(GpuLinks, LinksBetweenGpus_NameThem) {
-  topology::Machine machine = machine_with_gpus(3);
+  Machine machine = machine_with_gpus(3);
   show(0, 70, links(2, "0000:1B:00.0")).links.push_back(fake_nvml::Link{"0000:1C:00.0"});
   show(1, 70, links(2, "0000:1A:00.0"));
   show(2, 70, links(1, "0000:1A:00.0"));
@@ -153,7 +149,7 @@ TEST_F(GpuLinks, LinksBetweenGpus_NameThem) {
 
 // As NCCL's own files tell it.
 TEST_F(GpuLinks, GpuThatIsNotOfTheMachine_IsStillAGpu) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   show_function(gpu_address(1).to_string(), "0x030200");
   show(0, 70, links(2, "0000:1B:00.0"));
   EXPECT_TRUE(add(&machine));
@@ -161,7 +157,7 @@ TEST_F(GpuLinks, GpuThatIsNotOfTheMachine_IsStillAGpu) {
 }
 
 TEST_F(GpuLinks, BridgeOfThePowerCpu_IsTheCpu) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   show_function("0004:00:00.1", "0x068001");
   show(0, 70, links(3, "0004:00:00.1"));
   EXPECT_TRUE(add(&machine));
@@ -170,7 +166,7 @@ TEST_F(GpuLinks, BridgeOfThePowerCpu_IsTheCpu) {
 
 TEST_F(GpuLinks, LinkThatIsDownOrWithoutP2p_IsNotCounted) {
   for (int capability : {80, 90}) {
-    topology::Machine machine = machine_with_gpus(2);
+    Machine machine = machine_with_gpus(2);
     nvml_->gpus.clear();
     show(0, capability, links(4, "0000:1B:00.0"));
     show(1, capability, links(1, "0000:1A:00.0"));
@@ -184,7 +180,7 @@ TEST_F(GpuLinks, LinkThatIsDownOrWithoutP2p_IsNotCounted) {
 }
 
 TEST_F(GpuLinks, GpuWithoutNvLink_IsKnownToHaveNone) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   show(0, 89, {});
   EXPECT_TRUE(add(&machine));
   EXPECT_TRUE(machine.gpu_links_known);
@@ -192,14 +188,14 @@ TEST_F(GpuLinks, GpuWithoutNvLink_IsKnownToHaveNone) {
 }
 
 TEST_F(GpuLinks, C2cLinks_AreCountedWhereUp) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   show(0, 90, {}).c2c_links = {{}, {.up = false}, {}, {.has_bandwidth = false}, {}};
   EXPECT_TRUE(add(&machine));
   EXPECT_EQ(machine.gpus[0].c2c_links, 3);
 }
 
 TEST_F(GpuLinks, LinksThatAreKnown_StayAsTheyAre) {
-  topology::Machine machine = machine_with_gpus(2);
+  Machine machine = machine_with_gpus(2);
   machine.gpus[0].nvlinks = {to_gpu(1, 4)};
   machine.gpus[1].c2c_links = 10;
   for (int i = 0; i < 2; ++i) show(i, 90, links(18, "0000:C1:00.0")).c2c_links.resize(5);
@@ -211,7 +207,7 @@ TEST_F(GpuLinks, LinksThatAreKnown_StayAsTheyAre) {
 }
 
 TEST_F(GpuLinks, GpuThatNvmlDoesNotShow_StaysUnknown) {
-  topology::Machine machine = machine_with_gpus(2);
+  Machine machine = machine_with_gpus(2);
   show(1, 90, links(18, "0000:C1:00.0"));
   EXPECT_FALSE(add(&machine));
   EXPECT_FALSE(machine.gpu_links_known);
@@ -220,7 +216,7 @@ TEST_F(GpuLinks, GpuThatNvmlDoesNotShow_StaysUnknown) {
 }
 
 TEST_F(GpuLinks, GpuThatNvmlDoesNotShow_StaysKnownFromAFile) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   machine.gpu_links_known = true;
   EXPECT_FALSE(add(&machine));
   EXPECT_TRUE(machine.gpu_links_known);
@@ -231,7 +227,7 @@ TEST_F(GpuLinks, CallThatFailsOfOneGpu_LeavesTheOthersTheirLinks) {
        {"nvmlDeviceGetHandleByPciBusId", "nvmlDeviceGetCudaComputeCapability",
         "nvmlDeviceGetNvLinkCapability", "nvmlDeviceGetNvLinkRemotePciInfo",
         "nvmlDeviceGetFieldValues"}) {
-    topology::Machine machine = machine_with_gpus(2);
+    Machine machine = machine_with_gpus(2);
     nvml_->gpus.clear();
     show(0, 90, links(18, "0000:C1:00.0")).failing[function] = kErrorUnknown;
     show(1, 90, links(18, "0000:C1:00.0"));
@@ -244,7 +240,7 @@ TEST_F(GpuLinks, CallThatFailsOfOneGpu_LeavesTheOthersTheirLinks) {
 
 // An old driver: NCCL counts no links either.
 TEST_F(GpuLinks, FieldsThatTheDriverDoesNotKnow_AreNoLinks) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   show(0, 90, links(18, "0000:C1:00.0")).failing["nvmlDeviceGetFieldValues"] =
       nvml::kErrorNotSupported;
   EXPECT_TRUE(add(&machine));
@@ -252,7 +248,7 @@ TEST_F(GpuLinks, FieldsThatTheDriverDoesNotKnow_AreNoLinks) {
 }
 
 TEST_F(GpuLinks, NvmlThatDoesNotStart_TellsNothing) {
-  topology::Machine machine = machine_with_gpus(1);
+  Machine machine = machine_with_gpus(1);
   show(0, 90, links(18, "0000:C1:00.0"));
   nvml_->init_returns = nvml::kErrorDriverNotLoaded;
   EXPECT_FALSE(add(&machine));
@@ -260,4 +256,4 @@ TEST_F(GpuLinks, NvmlThatDoesNotStart_TellsNothing) {
 }
 
 }  // namespace
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

@@ -6,7 +6,7 @@
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
 using ::testing::Contains;
@@ -22,18 +22,17 @@ config::Options options_of(const config::Environment& environment) {
   return options;
 }
 
-topology::Machine machine_of(const std::string& file) {
+Machine machine_of(const std::string& file) {
   std::string path = std::string(GDR_TOPOLOGIES) + "/" + file;
-  Result<topology::Machine> machine =
-      file.rfind("nccl-", 0) == 0 ? topology::nccl_xml(path) : topology::hwloc_xml(path);
+  Result<Machine> machine = file.rfind("nccl-", 0) == 0 ? nccl_xml(path) : hwloc_xml(path);
   EXPECT_TRUE(machine) << machine.error().text;
   return *machine;
 }
 
 RailDecision view_of(const std::string& file, const config::Environment& environment = {}) {
   config::Options options = options_of(environment);
-  topology::Machine machine = machine_of(file);
-  keep_accepted(&machine, options.hcas);
+  Machine machine = machine_of(file);
+  plugin::keep_accepted(&machine, options.hcas);
   return decide(std::move(machine), options, {});
 }
 
@@ -75,7 +74,7 @@ TEST(RailDecision, RailNumbersOfTheUser_Count) {
   RailDecision view =
       view_of("hwloc-two-socket-plain.xml", {{"NCCL_IB_HCA", "=mlx5_0:1:1,mlx5_1:1:0"}});
   ASSERT_EQ(view.plan.rails.size(), 2u);
-  EXPECT_EQ(topology::port_label(view.machine, view.plan.rails[0].port), "mlx5_1:1");
+  EXPECT_EQ(port_label(view.machine, view.plan.rails[0].port), "mlx5_1:1");
   EXPECT_EQ(view.plan.rails[1].id, 1);
 }
 
@@ -86,7 +85,7 @@ TEST(RailDecision, MapThatDoesNotFit_IsToldAndDistanceCounts) {
 }
 
 TEST(RailDecision, NoGpu_SaysSo) {
-  topology::Machine machine;
+  Machine machine;
   EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU found")));
 }
 
@@ -94,8 +93,8 @@ TEST(RailDecision, Flat_IsATreeThatTellsNothing) {
   EXPECT_TRUE(is_flat(view_of("hwloc-flat-vm.xml")));
   EXPECT_FALSE(is_flat(view_of("hwloc-two-socket-plain.xml")));
   EXPECT_FALSE(is_flat(view_of("nccl-hgx-4nic.xml")));
-  EXPECT_FALSE(is_flat(decide(topology::Machine{}, {}, {})));
+  EXPECT_FALSE(is_flat(decide(Machine{}, {}, {})));
 }
 
 }  // namespace
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

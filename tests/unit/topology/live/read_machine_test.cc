@@ -4,14 +4,14 @@
 
 #include "tests/unit/topology/sources/made_sysfs.h"
 
-namespace gdr::plugin {
+namespace gdr::topology {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class ReadMachine : public topology::MadeSysfs {
+class ReadMachine : public MadeSysfs {
  protected:
   // A GPU below root port and switch, if `below_switch`, else on the root bus.
   void gpu(const std::string& bdf, bool below_switch) {
@@ -30,7 +30,7 @@ class ReadMachine : public topology::MadeSysfs {
               gpus + "</pci></cpu></system>");
     return absolute("topology.xml");
   }
-  topology::Machine read(const std::string& topology_file) {
+  Machine read(const std::string& topology_file) {
     config::Options options;
     options.topology_file = topology_file;
     return read_machine(options, &notes_, MachineSources{absolute("default.xml"), root_});
@@ -49,7 +49,7 @@ std::string pci(const char* busid) {
 
 TEST_F(ReadMachine, NoFile_IsTheMachineItself) {
   gpu("0000:03:00.0", true);
-  topology::Machine machine = read("");
+  Machine machine = read("");
   ASSERT_EQ(machine.gpus.size(), 1u);
   EXPECT_EQ(machine.switches.size(), 1u);
   EXPECT_THAT(notes_.warnings, IsEmpty());
@@ -57,7 +57,7 @@ TEST_F(ReadMachine, NoFile_IsTheMachineItself) {
 
 TEST_F(ReadMachine, File_SaysWhereGpusAre) {
   gpu("0000:00:06.0", false);
-  topology::Machine machine = read(file(pci("0000:00:06.0")));
+  Machine machine = read(file(pci("0000:00:06.0")));
   ASSERT_EQ(machine.gpus.size(), 1u);
   ASSERT_EQ(machine.gpus[0].at.parent, 0);
   EXPECT_EQ(machine.switches[0].bdf.domain, 0xffffu);
@@ -71,14 +71,14 @@ TEST_F(ReadMachine, DefaultFile_CountsWhereItIs) {
 
 TEST_F(ReadMachine, GpuOfTheFileThatIsNotThere_IsLeftOut) {
   gpu("0000:00:06.0", false);
-  topology::Machine machine = read(file(pci("0000:00:06.0") + pci("0000:00:07.0")));
+  Machine machine = read(file(pci("0000:00:06.0") + pci("0000:00:07.0")));
   EXPECT_EQ(machine.gpus.size(), 1u);
 }
 
 TEST_F(ReadMachine, GpuThatTheFileLacks_IsAddedAsItIs) {
   gpu("0000:00:06.0", false);
   gpu("0000:03:00.0", true);
-  topology::Machine machine = read(file(pci("0000:00:06.0")));
+  Machine machine = read(file(pci("0000:00:06.0")));
   ASSERT_EQ(machine.gpus.size(), 2u);
   EXPECT_EQ(machine.switches.size(), 2u);
   EXPECT_NE(machine.gpus[0].at.parent, machine.gpus[1].at.parent);
@@ -103,4 +103,4 @@ TEST_F(ReadMachine, MissingFile_IsToldAndTheMachineItselfCounts) {
 }
 
 }  // namespace
-}  // namespace gdr::plugin
+}  // namespace gdr::topology

@@ -141,7 +141,7 @@ TEST(NcclXmlWriter, NoNumaNodes_DevicesAreOnOneCpu) {
 }
 
 TEST(GroupedByRails, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
-  Scene scene = scene_of(flat(4, 4));
+  RailDecision scene = scene_of(flat(4, 4));
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   PathTable paths(grouped);
   ASSERT_EQ(grouped.switches.size(), 4u);
@@ -157,7 +157,7 @@ TEST(GroupedByRails, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
 }
 
 TEST(GroupedByRails, GpusOfOneRail_ShareASwitch) {
-  Scene scene = scene_of(flat(4, 2));
+  RailDecision scene = scene_of(flat(4, 2));
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.switches.size(), 2u);
   for (const Gpu& gpu : grouped.gpus) EXPECT_GE(gpu.at.parent, 0);
@@ -166,7 +166,7 @@ TEST(GroupedByRails, GpusOfOneRail_ShareASwitch) {
 TEST(GroupedByRails, OldSwitches_StayOnlyWithDevices) {
   Machine machine = two_sockets_with_switches();
   machine.hcas.back().at = machine.hcas[0].at;  // the storage HCA stays behind on the first switch
-  Scene scene = scene_of(machine);
+  RailDecision scene = scene_of(machine);
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   std::vector<std::string> addresses;
   for (const Switch& one : grouped.switches) addresses.push_back(one.bdf.to_string());
@@ -178,7 +178,7 @@ TEST(GroupedByRails, OldSwitches_StayOnlyWithDevices) {
 TEST(GroupedByRails, HcaOnAnotherNode_ComesToTheGpu) {
   RailOptions options;
   options.map = RailMap::parse_entries("0=mlx5_3").value();
-  Scene scene = scene_of(two_sockets_with_switches(), {}, options);
+  RailDecision scene = scene_of(two_sockets_with_switches(), {}, options);
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.gpus[0].at, grouped.hcas[3].at);
   EXPECT_EQ(grouped.numa_nodes[grouped.hcas[3].at.numa].id, 0);
@@ -187,33 +187,33 @@ TEST(GroupedByRails, HcaOnAnotherNode_ComesToTheGpu) {
 TEST(GroupedByRails, HcaOfTwoGroups_GoesWhereItIsAGpusFirstRail) {
   RailOptions options;
   options.map = RailMap::parse_entries("0=mlx5_0,mlx5_1;1=mlx5_1").value();
-  Scene scene = scene_of(flat(2, 2), {}, options);
+  RailDecision scene = scene_of(flat(2, 2), {}, options);
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.hcas[0].at, grouped.gpus[0].at);
   EXPECT_EQ(grouped.hcas[1].at, grouped.gpus[1].at);
 }
 
 TEST(GroupedByRails, GroupOverTwoNodes_IsOnTheFirstGpusNode) {
-  Scene scene = scene_of(lopsided());
+  RailDecision scene = scene_of(lopsided());
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   ASSERT_EQ(grouped.switches.size(), 1u);
   EXPECT_EQ(grouped.numa_nodes[grouped.gpus[1].at.numa].id, 0);
 }
 
 TEST(GroupedByRails, GpuWithoutRail_StaysWhereItIs) {
-  Scene scene = scene_of(flat(2, 0));
+  RailDecision scene = scene_of(flat(2, 0));
   EXPECT_EQ(group_under_switches(scene.machine, scene.plan).gpus, scene.machine.gpus);
 }
 
 TEST(GroupedByRails, Text_ReadBackHasTheGroups) {
-  Scene scene = scene_of(flat(4, 4));
+  RailDecision scene = scene_of(flat(4, 4));
   Machine back = read_back(group_under_switches(scene.machine, scene.plan));
   EXPECT_EQ(back.switches.size(), 4u);
   EXPECT_EQ(back.switches[2].bdf.to_string(), "ffff:ff:03.0");
 }
 
 TEST(GroupedByRails, ManyGroups_HaveDifferentAddresses) {
-  Scene scene = scene_of(flat(33, 33));
+  RailDecision scene = scene_of(flat(33, 33));
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   ASSERT_EQ(grouped.switches.size(), 33u);
   for (size_t i = 1; i < 33; ++i) EXPECT_LT(grouped.switches[i - 1].bdf, grouped.switches[i].bdf);
