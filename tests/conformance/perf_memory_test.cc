@@ -120,8 +120,8 @@ TEST(PerfMemory, NoRegistrationPathLeft_EndsWithEachReason) {
                           "GDR_NCCL_GPU_MEMORY=dmabuf", "NCCL_DEBUG=WARN"});
   EXPECT_NE(run.exit_code, 0);
   std::string all = run.out + run.err;
-  EXPECT_THAT(all, HasSubstr("no GPUDirect, and GDR_NCCL_GPU_MEMORY leaves staging out"));
-  EXPECT_THAT(all, HasSubstr("nvidia-peermem: left out by GDR_NCCL_GPU_MEMORY"));
+  EXPECT_THAT(all, HasSubstr("no GPUDirect, and GDR_NCCL_GPU_MEMORY excludes staging"));
+  EXPECT_THAT(all, HasSubstr("nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY"));
 }
 
 TEST(PerfMemory, PluginWithoutGpuDirect_EndsWithItsPtrSupport) {

@@ -188,7 +188,8 @@ gdr::Status run(const CudaDriver& driver, int devices, size_t total) {
       {&ends[0], &ends[1]}, {&ends[1], &ends[0]}, {&ends[1], &ends[2]}};
   if (ends.size() > 3) pairs.insert(pairs.end(), {{&ends[1], &ends[3]}, {&ends[3], &ends[0]}});
   for (auto [from, to] : pairs) check_bytes(*rig, gpus[0], *from, *to);
-  gdr::Result<gdr::cuda::PrimaryContext> context = gdr::cuda::PrimaryContext::retain(driver, 0);
+  gdr::Result<gdr::cuda::PrimaryContext> context =
+      gdr::cuda::PrimaryContext::retain(driver.api(), 0);
   if (!context) return forward_error(context);
   for (int kernels : {1, 8, 40}) check_beside_kernels(*rig, *context, kernels);
   for (auto [from, to] : pairs) {

@@ -115,7 +115,8 @@ gdr::Result<size_t> copies_beside(const gdr::cuda::PrimaryContext& context, cons
 gdr::Status run(const CudaDriver& driver) {
   gdr::Result<GpuWorkspace> gpu = GpuWorkspace::open(driver, 0);
   if (!gpu) return gdr::forward_error(gpu);
-  gdr::Result<gdr::cuda::PrimaryContext> context = gdr::cuda::PrimaryContext::retain(driver, 0);
+  gdr::Result<gdr::cuda::PrimaryContext> context =
+      gdr::cuda::PrimaryContext::retain(driver.api(), 0);
   if (!context) return gdr::forward_error(context);
   auto word = gdr::transport::PinnedMemory::create(driver, 0, sizeof(uint32_t));
   auto host = gdr::transport::PinnedMemory::create(driver, 0, (kStreams + 1) * kCopy);
