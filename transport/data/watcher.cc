@@ -125,11 +125,12 @@ void Watcher::run() {
   auto last_tick = PeerLink::Clock::now();
   for (;;) {
     int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
+    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
     {
+      // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
       std::lock_guard lock(mutex_);
       if (stopping_) return;
     }
-    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
     auto now = PeerLink::Clock::now();
     if (n == 0 || now - last_tick >= kTick) {
       last_tick = now;
