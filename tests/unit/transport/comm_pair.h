@@ -215,9 +215,10 @@ struct CommPair : Fabric {
     Buffer buffer{std::vector<char>(bytes, fill), nullptr};
     Registrar registrar(shared(options.memory));
     MemoryRegion region{};
-    region.address = buffer.data();
+    region.address = reinterpret_cast<uintptr_t>(buffer.data());
     region.bytes = bytes;
-    buffer.memory = registrar.register_memory(comm.connection(), region).value();
+    buffer.memory =
+        registrar.register_memory(comm.connection().registration_scope(), region).value();
     return buffer;
   }
 };
