@@ -183,8 +183,8 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, si
 // that the receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a
 // message the same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data;
 // the 8 bytes are the message's size, written to the slot's entry of the receiver's size table.
-int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
-                                     const QueuePair& pair) {
+inline int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
+                                            const QueuePair& pair) {
   uint64_t* size = &tables_->sizes[wire::slot_of(message.buffer)];
   *size = message.bytes;
   WriteRequest data_only(pair, data);
