@@ -49,7 +49,7 @@ cuda::Rc cuMemAddressReserve(cuda::DevicePtr* address, size_t bytes, size_t, cud
   return valid_if(*address != 0 && flags == 0);
 }
 
-// Addresses are never used twice, so none is given back.
+// Frees nothing, since addresses are never used twice.
 cuda::Rc cuMemAddressFree(cuda::DevicePtr, size_t) {
   return enter("cuMemAddressFree", Kind::kQuery);
 }

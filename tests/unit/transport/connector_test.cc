@@ -117,7 +117,7 @@ TEST_F(ConnectorPeer, Reply_MakesTheComm) {
   EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kReady);
 }
 
-TEST_F(ConnectorPeer, Refusal_IsInvalidUsageWithTheReason) {
+TEST_F(ConnectorPeer, PeerRefuses_IsInvalidUsageWithTheReason) {
   read_hello();
   raw.channel.queue_text(wire::FrameKind::kRefuse, "no more queue pairs here");
   ASSERT_TRUE(raw.channel.flush());
@@ -198,7 +198,7 @@ TEST_F(ConnectorPeer, ClosesBeforeTheHello_IsARemoteError) {
   EXPECT_EQ(error().code, Code::kRemote);
 }
 
-// The receiver must learn why, since its own side has nothing to complain of.
+// The receiver must learn the reason, since nothing failed on its own side.
 TEST_F(ConnectorPeer, QueuePairCannotBeConnected_RefusesToThePeerWithTheReason) {
   for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
     raw = RawReceiver();
@@ -211,10 +211,10 @@ TEST_F(ConnectorPeer, QueuePairCannotBeConnected_RefusesToThePeerWithTheReason) 
     bed.verbs.fail_call(call, EINVAL);
     Error found = error();
     EXPECT_EQ(found.sys_errno, EINVAL);
-    auto refusal = next_frame(raw.channel);
-    ASSERT_TRUE(refusal);
-    EXPECT_EQ(refusal->kind, wire::FrameKind::kRefuse);
-    EXPECT_TRUE(contains(refusal->text(), call == Call::kModifyToRtr ? "RTR" : "RTS"));
+    auto answer = next_frame(raw.channel);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->kind, wire::FrameKind::kRefuse);
+    EXPECT_TRUE(contains(answer->text(), call == Call::kModifyToRtr ? "RTR" : "RTS"));
   }
 }
 

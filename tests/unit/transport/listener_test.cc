@@ -185,10 +185,10 @@ TEST_F(ListenerPeer, ReceiverCannotBeMade_RefusesToTheSenderWithTheReason) {
     FrameChannel channel = say_hello();
     bed.verbs.fail_call(call, ENOSPC);
     Error found = error();
-    auto refusal = next_frame(channel);
-    ASSERT_TRUE(refusal);
-    EXPECT_EQ(refusal->kind, wire::FrameKind::kRefuse);
-    EXPECT_TRUE(contains(refusal->text(), found.text.substr(0, 40))) << refusal->text();
+    auto answer = next_frame(channel);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->kind, wire::FrameKind::kRefuse);
+    EXPECT_TRUE(contains(answer->text(), found.text.substr(0, 40))) << answer->text();
   }
 }
 
