@@ -121,7 +121,7 @@ Result<Listener::HelloResult> Listener::read_hello(PendingPeer& peer) {
 Status Listener::answer(const wire::EndPoint& sender) {
   if (sender.rails != 1) {
     return fail(Code::kInternal, "the sender asks for " + std::to_string(sender.rails) +
-                                     " rails; this version's connections have one");
+                                     " rails; this version connects one per connection");
   }
   std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =

@@ -1,215 +1,275 @@
-// The choice of the registration path, over fakes of verbs and CUDA.
 #include "transport/memory/registrar.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <limits>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "base/log.h"
 #include "tests/fakes/cuda/fake_driver.h"
-#include "tests/fakes/verbs/fake_verbs.h"
+#include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
 namespace {
 
+using fake_verbs::Call;
+
 constexpr size_t kBytes = 1 << 20;
-constexpr size_t kNoLimit = std::numeric_limits<size_t>::max();
 
-std::vector<std::string>& warnings() {
-  static std::vector<std::string> lines;
-  return lines;
-}
+std::string g_warnings;
 
-void record(log::Level level, unsigned long, const char*, int, const char* text) {
-  if (level == log::Level::kWarn) warnings().emplace_back(text);
-}
+struct RegistrarTest : testing::Test {
+  CommPair pair;
+  MemoryOptions options;
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  const bool initialised = cuda::CudaDriver::shared().has_value();
+  fake_cuda::DeviceBuffer gpu{cuda, 0, kBytes};
+  std::vector<char> host = std::vector<char>(kBytes);
+  std::unique_ptr<Registrar> registrar;
 
-bool has_text(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-// A connection of two rails, and a buffer on GPU 0.
-class RegistrarTest : public ::testing::Test {
- protected:
   void SetUp() override {
-    for (const char* name : {"fake_0", "fake_1"}) {
-      ibv_device* device = verbs_.add_hca(fake_verbs::HcaConfig::infiniband(name, 1));
-      scope_.hcas.push_back(HcaContext::open(verbs_.api(), device).value());
-    }
-    scope_.copy_streams = &streams_;
-    warnings().clear();
-    log::set_sink(record);
+    g_warnings.clear();
+    log::set_sink([](log::Level level, unsigned long, const char*, int, const char* text) {
+      if (level == log::Level::kWarn) g_warnings += std::string(text) + "\n";
+    });
   }
   void TearDown() override { log::set_sink(nullptr); }
 
-  Registrar make_registrar() const {
-    return Registrar(std::make_shared<const MemoryOptions>(options_));
+  Result<std::unique_ptr<MemoryHandle>> register_region(const void* address, bool cuda_memory) {
+    if (registrar == nullptr) registrar = std::make_unique<Registrar>(shared(options));
+    MemoryRegion region{reinterpret_cast<uintptr_t>(address), kBytes, cuda_memory};
+    return registrar->register_memory(pair.sender->connection().registration_scope(), region);
   }
-  MemoryRegion gpu_region() const {
-    return {.address = reinterpret_cast<uintptr_t>(gpu_.get()), .bytes = kBytes, .cuda = true};
+  auto register_host() { return register_region(host.data(), false); }
+  auto register_gpu() { return register_region(gpu.get(), true); }
+  // The next attempts by dma-buf and by nvidia-peermem fail.
+  void refuse_gpudirect() {
+    pair.verbs.fail_call(Call::kRegDmabufMr, EOPNOTSUPP);
+    pair.verbs.fail_call(Call::kRegMr, EFAULT);
   }
-  // The next attempts by dma-buf and by nvidia-peermem fail as on a machine that supports neither.
-  void fail_gpudirect() {
-    verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);
-    verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
-  }
-
-  const fake_cuda::Driver& cuda_ = fake_cuda::Driver::load();
-  const bool initialised_ = cuda::CudaDriver::shared().has_value();
-  fake_cuda::DeviceBuffer gpu_{cuda_, 0, kBytes};
-  fake_verbs::FakeVerbs verbs_;
-  MemoryOptions options_;
-  CopyStreams streams_;
-  RegistrationScope scope_{{}, nullptr, false};
+  int live() const { return pair.verbs.live().mrs; }
 };
 
-TEST_F(RegistrarTest, HostMemory_IsDirectOnEveryRail) {
-  Registrar registrar = make_registrar();
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
-  auto handle = registrar.register_memory(scope_, region).value();
-  EXPECT_TRUE(handle->host);
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(handle->staging, nullptr);
-  EXPECT_EQ(handle->registrations.size(), 2u);
-  EXPECT_NE(handle->keys[0].rkey, handle->keys[1].rkey);
-  EXPECT_EQ(verbs_.live().mrs, 2);
-  EXPECT_EQ(registrar.counts_text(), "");
-  handle.reset();
-  EXPECT_EQ(verbs_.live().mrs, 0);
+TEST_F(RegistrarTest, HostMemory_IsRegisteredForTheLifeOfTheHandle) {
+  const int before = live();
+  auto handle = register_host();
+  ASSERT_TRUE(handle);
+  EXPECT_TRUE((*handle)->host && (*handle)->direct);
+  EXPECT_EQ((*handle)->staging, nullptr);
+  EXPECT_EQ(live(), before + 1);
+  EXPECT_EQ(registrar->counts_text(), "") << "only GPU memory counts";
+  handle->reset();
+  EXPECT_EQ(live(), before);
 }
 
-TEST_F(RegistrarTest, GpuMemory_DmabufSupported_TakesDmabuf) {
-  Registrar registrar = make_registrar();
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_FALSE(handle->host);
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(handle->direct_at_most, kNoLimit);
-  EXPECT_EQ(handle->staging, nullptr);
-  EXPECT_EQ(registrar.counts_text(), "2 by dma-buf, 0 by nvidia-peermem, 0 staged");
-  EXPECT_TRUE(warnings().empty());
+TEST_F(RegistrarTest, HostMemoryFails_NamesSizeHcaAndLimit) {
+  pair.verbs.fail_call(Call::kRegMr, ENOMEM);
+  auto handle = register_host();
+  ASSERT_FALSE(handle);
+  EXPECT_EQ(handle.error().code, Code::kSystem);
+  EXPECT_EQ(handle.error().sys_errno, ENOMEM);
+  EXPECT_TRUE(contains(handle.error().text, "fake_a")) << handle.error().text;
+  EXPECT_TRUE(contains(handle.error().text, "ulimit -l")) << handle.error().text;
 }
 
-TEST_F(RegistrarTest, GpuMemory_DmabufFails_TakesPeermem) {
-  Registrar registrar = make_registrar();
-  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(registrar.counts_text(), "1 by dma-buf, 1 by nvidia-peermem, 0 staged");
+TEST_F(RegistrarTest, GpuMemory_GoesByDmabufFirst) {
+  auto handle = register_gpu();
+  ASSERT_TRUE(handle) << handle.error().text;
+  EXPECT_FALSE((*handle)->host);
+  EXPECT_TRUE((*handle)->direct);
+  EXPECT_EQ(registrar->counts_text(), "1 by dma-buf, 0 by nvidia-peermem, 0 staged");
 }
 
-TEST_F(RegistrarTest, GpuMemory_DmabufExcluded_TakesPeermem) {
-  options_.gpu_memory.dmabuf = false;
-  Registrar registrar = make_registrar();
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 2 by nvidia-peermem, 0 staged");
+TEST_F(RegistrarTest, DmabufFails_GoesByPeermem) {
+  pair.verbs.fail_call(Call::kRegDmabufMr, EOPNOTSUPP);
+  auto handle = register_gpu();
+  ASSERT_TRUE(handle) << handle.error().text;
+  EXPECT_TRUE((*handle)->direct);
+  EXPECT_EQ(registrar->counts_text(), "0 by dma-buf, 1 by nvidia-peermem, 0 staged");
+  EXPECT_EQ(g_warnings, "");
 }
 
-TEST_F(RegistrarTest, GpuMemory_NoGpuDirect_IsStagedAndWarnedOfOnce) {
-  Registrar registrar = make_registrar();
-  for (int i = 0; i < 2; ++i) {
-    fail_gpudirect();
-    auto handle = registrar.register_memory(scope_, gpu_region()).value();
-    EXPECT_FALSE(handle->direct);
-    EXPECT_EQ(handle->direct_at_most, 0u);
-    ASSERT_NE(handle->staging, nullptr);
-    EXPECT_GE(handle->staging->bytes(), kBytes);
-    EXPECT_NE(handle->staging_keys[0].rkey, 0u);
-    EXPECT_NE(handle->staging_keys[1].rkey, 0u);
-    EXPECT_EQ(handle->keys[0].rkey, 0u);
+TEST_F(RegistrarTest, GpuDirectFails_IsStagedAndLoggedOnce) {
+  refuse_gpudirect();
+  auto first = register_gpu();
+  ASSERT_TRUE(first) << first.error().text;
+  EXPECT_FALSE((*first)->direct);
+  EXPECT_EQ((*first)->direct_at_most, 0u);
+  ASSERT_NE((*first)->staging, nullptr);
+  EXPECT_NE((*first)->staging_keys[0].rkey, 0u);
+  EXPECT_TRUE(contains(g_warnings, "fake_a")) << g_warnings;
+  EXPECT_TRUE(contains(g_warnings, "staged")) << g_warnings;
+  g_warnings.clear();
+  refuse_gpudirect();
+  auto second = register_gpu();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(g_warnings, "");
+  EXPECT_EQ(registrar->counts_text(), "0 by dma-buf, 0 by nvidia-peermem, 2 staged");
+}
+
+TEST_F(RegistrarTest, Strict_GpuDirectFails_IsAnErrorWithTheReasons) {
+  options.strict = true;
+  const int before = live();
+  refuse_gpudirect();
+  auto handle = register_gpu();
+  ASSERT_FALSE(handle);
+  for (const char* part : {"GDR_NCCL_STRICT", "fake_a", "dma-buf", "nvidia-peermem"}) {
+    EXPECT_TRUE(contains(handle.error().text, part)) << handle.error().text;
   }
-  EXPECT_EQ(verbs_.live().mrs, 0);
-  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 0 by nvidia-peermem, 2 staged");
-  ASSERT_EQ(warnings().size(), 1u);
-  EXPECT_TRUE(has_text(warnings()[0], "GPU 0000:1a:00.0 and fake_0: GPU memory is staged"));
-  EXPECT_TRUE(has_text(warnings()[0], "dma-buf: "));
-  EXPECT_TRUE(has_text(warnings()[0], "; nvidia-peermem: "));
-  EXPECT_TRUE(has_text(warnings()[0], ". Fix: "));
+  EXPECT_EQ(live(), before);
 }
 
-TEST_F(RegistrarTest, GpuMemory_OneRailWithoutGpuDirect_IsStagedOnAll) {
-  Registrar registrar = make_registrar();
-  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP, 1);
-  verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_FALSE(handle->direct);
-  EXPECT_NE(handle->staging_keys[0].rkey, 0u);
-  EXPECT_NE(handle->staging_keys[1].rkey, 0u);
-  ASSERT_EQ(warnings().size(), 1u);
-  EXPECT_TRUE(has_text(warnings()[0], "and fake_1: GPU memory is staged"));
-  handle.reset();
-  EXPECT_EQ(verbs_.live().mrs, 0);
-}
-
-TEST_F(RegistrarTest, OnlyStagingAllowed_TriesNoGpuDirect) {
-  options_.gpu_memory = {.dmabuf = false, .peermem = false, .staging = true};
-  Registrar registrar = make_registrar();
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_FALSE(handle->direct);
-  EXPECT_EQ(verbs_.live().mrs, 2) << "the bounce buffer alone, on both rails";
-}
-
-TEST_F(RegistrarTest, Strict_NoGpuDirect_IsAnErrorWithTheFix) {
-  options_.strict = true;
-  Registrar registrar = make_registrar();
-  fail_gpudirect();
-  auto handle = registrar.register_memory(scope_, gpu_region());
+TEST_F(RegistrarTest, StagingExcluded_GpuDirectFails_IsAnErrorThatNamesTheVariable) {
+  options.gpu_memory.staging = false;
+  refuse_gpudirect();
+  auto handle = register_gpu();
   ASSERT_FALSE(handle);
-  EXPECT_TRUE(has_text(handle.error().text, "GDR_NCCL_STRICT=1 forbids staging"));
-  EXPECT_TRUE(has_text(handle.error().text, "Fix: "));
-  EXPECT_EQ(handle.error().sys_errno, EFAULT);
-  EXPECT_EQ(verbs_.live().mrs, 0);
+  EXPECT_TRUE(contains(handle.error().text, "GDR_NCCL_GPU_MEMORY")) << handle.error().text;
 }
 
-TEST_F(RegistrarTest, StagingExcluded_NoGpuDirect_IsAnError) {
-  options_.gpu_memory.staging = false;
-  Registrar registrar = make_registrar();
-  fail_gpudirect();
-  auto handle = registrar.register_memory(scope_, gpu_region());
+TEST_F(RegistrarTest, BounceBufferCannotBeRegistered_IsAnErrorAndLeavesNothing) {
+  options.gpu_memory.peermem = false;
+  const int before = live();
+  refuse_gpudirect();
+  auto handle = register_gpu();
   ASSERT_FALSE(handle);
-  EXPECT_TRUE(has_text(handle.error().text, "GDR_NCCL_GPU_MEMORY excludes staging"));
+  EXPECT_TRUE(contains(handle.error().text, "no GPUDirect")) << handle.error().text;
+  EXPECT_EQ(live(), before);
 }
 
-TEST_F(RegistrarTest, TrafficStarted_NoGpuDirect_IsDeclined) {
-  Registrar registrar = make_registrar();
-  scope_.traffic_started = true;
-  fail_gpudirect();
-  auto handle = registrar.register_memory(scope_, gpu_region());
+// Page-locking waits for running kernels, one of which may wait for this connection.
+TEST_F(RegistrarTest, TrafficHasStarted_StagingIsDeclined) {
+  pair.exchange(1);
+  refuse_gpudirect();
+  auto handle = register_gpu();
   ASSERT_FALSE(handle);
   EXPECT_EQ(handle.error().code, Code::kDeclined);
-  EXPECT_TRUE(has_text(handle.error().text, "Staging failed, too: "));
-  EXPECT_EQ(verbs_.live().mrs, 0);
 }
 
-TEST_F(RegistrarTest, GdrLimit_StagesLargerSendsOnly) {
-  options_.gpudirect_limit = 1000;
-  Registrar registrar = make_registrar();
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(handle->direct_at_most, 1000u);
-  EXPECT_NE(handle->staging, nullptr);
-  EXPECT_NE(handle->staging_keys[1].lkey, handle->keys[1].lkey);
+TEST_F(RegistrarTest, GpudirectLimit_HasBothTheMemoryAndABounceBuffer) {
+  options.gpudirect_limit = 4096;
+  const int before = live();
+  auto handle = register_gpu();
+  ASSERT_TRUE(handle) << handle.error().text;
+  EXPECT_TRUE((*handle)->direct);
+  EXPECT_EQ((*handle)->direct_at_most, 4096u);
+  EXPECT_NE((*handle)->staging, nullptr);
+  EXPECT_EQ(live(), before + 2);
 }
 
-TEST_F(RegistrarTest, GdrLimit_TrafficStarted_GoesWithoutStaging) {
-  options_.gpudirect_limit = 1000;
-  Registrar registrar = make_registrar();
-  scope_.traffic_started = true;
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(handle->direct_at_most, kNoLimit);
-  EXPECT_EQ(handle->staging, nullptr);
+TEST_F(RegistrarTest, GpudirectLimitWhileTrafficRuns_EverythingGoesDirectly) {
+  options.gpudirect_limit = 4096;
+  pair.exchange(1);
+  auto handle = register_gpu();
+  ASSERT_TRUE(handle);
+  EXPECT_EQ((*handle)->direct_at_most, SIZE_MAX);
+  EXPECT_EQ((*handle)->staging, nullptr);
 }
 
-TEST_F(RegistrarTest, WhyNotDirect_NamesEveryPathAndItsFix) {
-  const std::string text = why_not_direct(*scope_.hcas[0], {.dmabuf = false});
-  EXPECT_TRUE(has_text(text, "dma-buf: disabled by GDR_NCCL_GPU_MEMORY"));
-  EXPECT_TRUE(has_text(text, "nvidia-peermem: "));
-  EXPECT_TRUE(has_text(text, "modprobe nvidia-peermem"));
+// ---- staged data on its path
+
+struct StagedTransfer : RegistrarTest {
+  static constexpr size_t kMost = 5 << 20;
+  fake_cuda::DeviceBuffer source{cuda, 0, kMost};
+  fake_cuda::DeviceBuffer target{cuda, 1, kMost};
+  Registrar staging{[] {
+    MemoryOptions only;
+    only.gpu_memory = RegistrationPaths::parse("staging").value();
+    return shared(only);
+  }()};
+  std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
+  std::unique_ptr<MemoryHandle> to = stage(*pair.receiver, target);
+
+  template <class Comm>
+  std::unique_ptr<MemoryHandle> stage(Comm& comm, const fake_cuda::DeviceBuffer& buffer) {
+    MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kMost, true};
+    return staging.register_memory(comm.connection().registration_scope(), region).value();
+  }
+  Request* irecv(size_t bytes) { return pair.irecv({{target.get(), bytes, 0, to.get()}}); }
+  Request* isend(size_t bytes) {
+    Request* request = nullptr;
+    EXPECT_TRUE(pair.sender->isend(source.get(), bytes, 0, *from, &request));
+    return request;
+  }
+  // Copies run in threads of the fake driver.
+  static bool completes(Request* request) {
+    return wait_for([&] {
+      Outcome outcome = test_once(request);
+      return outcome.done || !outcome.alive;
+    });
+  }
+  bool both_complete(Request* receive, Request* send) {
+    bool received = false;
+    bool sent = false;
+    return wait_for([&] {
+      received = received || test_once(receive).done;
+      sent = sent || test_once(send).done;
+      return received && sent;
+    });
+  }
+};
+
+TEST_F(StagedTransfer, BothEndsStaged_DataArrivesInOrderedChunks) {
+  const size_t chunk = wire::kMinChunkBytes;
+  for (size_t bytes : {size_t{0}, size_t{1}, chunk, chunk + 1, 3 * chunk, kMost - 3}) {
+    for (size_t i = 0; i < bytes; ++i) source.view()[i] = static_cast<char>(i * 13 + bytes);
+    std::memset(target.view(), 0, kMost);
+    pair.verbs.forget_posted();
+    Request* receive = irecv(bytes);
+    Request* send = isend(bytes);
+    ASSERT_TRUE(receive != nullptr && send != nullptr);
+    ASSERT_TRUE(both_complete(receive, send)) << bytes;
+    EXPECT_EQ(std::memcmp(source.view(), target.view(), bytes), 0) << bytes;
+    const auto posted = pair.posted_by(*pair.sender);
+    EXPECT_LE(posted.size(), size_t{wire::kMaxChunks});
+    EXPECT_EQ(posted.size(),
+              bytes <= chunk ? 1u : std::min<size_t>(8, (bytes + chunk - 1) / chunk));
+    for (size_t i = 0; i + 1 < posted.size(); ++i) {
+      EXPECT_EQ(posted[i].bytes % wire::kSplitAlignment, 0u);
+      EXPECT_GE(posted[i].bytes, chunk);
+      EXPECT_EQ(posted[i + 1].remote_address, posted[i].remote_address + posted[i].bytes);
+    }
+  }
+}
+
+TEST_F(StagedTransfer, SourceNotCopiedYet_NothingIsPosted) {
+  cuda.hooks.set_copies_held(1);
+  Request* receive = irecv(1000);
+  Request* send = isend(1000);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(test_once(send).done);
+  EXPECT_TRUE(pair.posted_by(*pair.sender).empty());
+  cuda.hooks.set_copies_held(0);
+  EXPECT_TRUE(both_complete(receive, send));
+}
+
+TEST_F(StagedTransfer, TargetNotCopiedYet_ReceiveStaysOpen) {
+  Buffer host_source = pair.sender_buffer(1000, 'x');
+  Request* receive = irecv(1000);
+  cuda.hooks.set_copies_held(1);
+  Request* send = pair.isend(host_source);
+  EXPECT_TRUE(completes(send));
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(test_once(receive).done);
+  cuda.hooks.set_copies_held(0);
+  EXPECT_TRUE(completes(receive));
+  EXPECT_EQ(std::string(target.view(), 1000), std::string(1000, 'x'));
+}
+
+TEST_F(StagedTransfer, MoreStagedSendsThanFit_WaitWithoutARequest) {
+  cuda.hooks.set_copies_held(1);
+  Buffer sink = pair.receiver_buffer(1);
+  std::vector<Request*> receives;
+  std::vector<Request*> sends;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<ReceiveBuffer> group(8, sink.receive(1));
+    receives.push_back(pair.irecv(group));
+  }
+  // Four groups are announced: 32 buffers.
+  for (int i = 0; i < 32; ++i) {
+    sends.push_back(isend(1));
+    ASSERT_NE(sends.back(), nullptr) << i;
+  }
+  EXPECT_EQ(isend(1), nullptr);
+  cuda.hooks.set_copies_held(0);
+  for (Request* send : sends) EXPECT_TRUE(completes(send));
 }
 
 }  // namespace
