@@ -28,7 +28,7 @@ using DevicePtr = unsigned long long;
 using Context = CUctx_st*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
-using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+using AllocationHandle = unsigned long long;  // CUmemGenericAllocationHandle
 
 // The layouts of CUmemLocation and CUmemAccessDesc.
 struct MemoryLocation {
@@ -123,12 +123,12 @@ struct Api {
   Rc (*mem_get_handle_for_address_range)(void* handle, DevicePtr address, size_t bytes, int type,
                                          unsigned long long flags);
   Rc (*mem_get_address_range)(DevicePtr* base, size_t* bytes, DevicePtr address);
-  Rc (*mem_retain_allocation_handle)(MemoryHandle* handle, void* address);
-  Rc (*mem_release)(MemoryHandle handle);
+  Rc (*mem_retain_allocation_handle)(AllocationHandle* handle, void* address);
+  Rc (*mem_release)(AllocationHandle handle);
   Rc (*mem_address_reserve)(DevicePtr* address, size_t bytes, size_t alignment, DevicePtr hint,
                             unsigned long long flags);
   Rc (*mem_address_free)(DevicePtr address, size_t bytes);
-  Rc (*mem_map)(DevicePtr address, size_t bytes, size_t offset, MemoryHandle handle,
+  Rc (*mem_map)(DevicePtr address, size_t bytes, size_t offset, AllocationHandle handle,
                 unsigned long long flags);
   Rc (*mem_unmap)(DevicePtr address, size_t bytes);
   Rc (*mem_set_access)(DevicePtr address, size_t bytes, const MemoryAccess* access, size_t count);

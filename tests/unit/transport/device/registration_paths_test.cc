@@ -25,9 +25,9 @@ TEST(RegistrationPaths, OnlyStaging_OtherPathsAllowed_IsFalse) {
 
 TEST(RegistrationPaths, UnknownOrMissingName_IsRejectedByName) {
   for (std::string text : {"dma-buf", "dmabuf,", ",staging", "DMABUF", "dmabuf staging", ""}) {
-    Result<RegistrationPaths> ways = RegistrationPaths::parse(text);
-    ASSERT_FALSE(ways) << text;
-    EXPECT_NE(ways.error().text.find("neither dmabuf, peermem nor staging"), std::string::npos);
+    Result<RegistrationPaths> paths = RegistrationPaths::parse(text);
+    ASSERT_FALSE(paths) << text;
+    EXPECT_NE(paths.error().text.find("neither dmabuf, peermem nor staging"), std::string::npos);
   }
   EXPECT_NE(RegistrationPaths::parse("dmabuf,gdrcopy").error().text.find("'gdrcopy'"),
             std::string::npos);
