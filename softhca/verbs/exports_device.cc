@@ -130,7 +130,7 @@ __be64 ibv_get_device_guid(ibv_device* device) {
 ibv_context* ibv_open_device(ibv_device* handle) {
   softhca::Device& device = softhca::Device::of(handle);
   if (device.runtime->orphaned()) {
-    errno = EIO;  // a device of the parent process: list them again
+    errno = EIO;  // a device of the parent process: the child has to list its own
     return nullptr;
   }
   softhca::Context* context = softhca::open_context(device);

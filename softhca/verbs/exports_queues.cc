@@ -1,5 +1,4 @@
-// The exported functions of libibverbs for protection domains, memory, CQs and
-// QPs.
+// The exported functions of libibverbs for protection domains, memory, CQs and QPs.
 #include <cerrno>
 #include <cstring>
 

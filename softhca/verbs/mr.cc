@@ -54,7 +54,8 @@ int pin_host_range(void* address, size_t length, bool writable) {
   };
   if (populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) return 0;
   if (errno == ENOMEM || errno == EFAULT) return EFAULT;
-  // Refused as a whole: read-only, no access, a device mapping, or an old kernel.
+  // madvise() failed as a whole: the range is read-only, not accessible, or a device mapping, or
+  // the kernel is older than 5.14.
   if (writable && populate(MADV_POPULATE_READ)) return EFAULT;
   const auto* bytes = static_cast<const uint8_t*>(address);
   return readable(bytes) && readable(bytes + length - 1) ? 0 : EFAULT;
