@@ -25,6 +25,8 @@ struct GuardedHandle {
   }
 };
 
+// A proxy thread of NCCL serves many connections (src/proxy.cc). A call that waits for the peer
+// stops all of them, and deadlocks when the peer's proxy waits in the same way.
 void expect_prompt(Session& s, const char* name) {
   s.require(s.call_seconds() <= s.options().call_limit_seconds,
             "{} took {:.2f} s; a call longer than {:.2f} s blocks NCCL's proxy", name,
@@ -40,6 +42,8 @@ NetComm listen_checked(Session& s, GuardedHandle& handle) {
   return NetComm(comm, CloseComm{s.net().closeListen});
 }
 
+// Calls connect once. NCCL calls it again with the same handle until it returns a comm, so a plugin
+// may keep its state in the handle.
 NetComm connect_once(Session& s, void* handle) {
   void* comm = nullptr;
   abi::ncclNetDeviceHandle_v8_t* device = nullptr;
@@ -111,6 +115,8 @@ void late_side(Session& s, bool acceptor_is_late) {
 void connect_never_blocks(Session& s) { late_side(s, true); }
 void accept_never_blocks(Session& s) { late_side(s, false); }
 
+// NCCL has one connection for each channel and peer, so tens of them between two processes are
+// usual.
 void many_connections(Session& s) {
   s.open();
   std::vector<TestConnection> connections =
@@ -128,12 +134,14 @@ void both_directions(Session& s) {
   s.meet("all data has arrived");
 }
 
+// Ranks of one process connect by the same calls. Here a single thread drives both ends.
 void same_process(Session& s) {
   s.open();
   std::vector<TestConnection> connections = open_connections(s, {{0, 0}, {0, 0}});
   exchange_all(s, connections, {single(1), single(100000), single(3000000), single(0)});
 }
 
+// The ranks of a job destroy their communicators at different times, so either end may close first.
 void close_in_order(Session& s, int first) {
   s.open();
   for (int round = 0; round < 3; ++round) {
@@ -161,6 +169,7 @@ size_t open_descriptors() {
   return count;
 }
 
+// A job may create and destroy communicators for days, so a leak of descriptors would end it.
 void descriptors_return(Session& s) {
   constexpr int kRounds = 30;
   constexpr size_t kSlack = 8;  // descriptors that a plugin may keep open from its first connection
@@ -178,6 +187,8 @@ void descriptors_return(Session& s) {
             before, after, kRounds);
 }
 
+// Connects in the opposite order of the listens: a listenComm must only accept connections made
+// with its own handle.
 void listeners_in_any_order(Session& s) {
   constexpr size_t kListeners = 6;
   s.open();

@@ -20,6 +20,9 @@ void every_size(Session& s) {
   s.meet("all data has arrived");
 }
 
+// NCCL posts receives of its whole buffer slot, and the message is often smaller. test() must
+// report the true size: NCCL decides by it whether it must flush (src/transport/net.cc,
+// recvProxyProgress).
 void larger_buffer(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
@@ -31,6 +34,7 @@ void larger_buffer(Session& s) {
   s.meet("all data has arrived");
 }
 
+// NCCL passes null where it does not need the sizes, as for a flush (src/transport/net.cc).
 void null_sizes(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
@@ -40,6 +44,7 @@ void null_sizes(Session& s) {
   s.meet("all data has arrived");
 }
 
+// User buffers that were registered by ncclCommRegister begin at any address.
 void unaligned(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
@@ -58,6 +63,8 @@ int group_limit(Session& s) {
   return limit;
 }
 
+// Makes a grouped receive with distinct tags, and sends in a random order. Tags are not
+// consecutive, so that a plugin cannot take them for indices.
 Group random_group(Random& random, size_t buffers, size_t largest) {
   Group group;
   int base = static_cast<int>(random.below(1u << 20));
@@ -100,6 +107,8 @@ void grouped_sizes(Session& s) {
   s.meet("all data has arrived");
 }
 
+// Covers many of the patterns of empty and other messages: an empty message has no data write, so a
+// plugin may lose or double its completion.
 void grouped_zeroes(Session& s) {
   s.open();
   auto limit = static_cast<size_t>(group_limit(s));
@@ -116,6 +125,7 @@ void grouped_zeroes(Session& s) {
   s.meet("all data has arrived");
 }
 
+// With several groups in flight, a send must match the oldest group that has its tag open.
 void grouped_in_flight(Session& s) {
   s.open();
   auto limit = static_cast<size_t>(group_limit(s));

@@ -35,6 +35,8 @@ struct Single {
   }
 };
 
+// After an error elsewhere, NCCL closes comms whose receives are still posted. The rounds close in
+// different orders, and a new connection must work afterwards.
 void close_with_unmatched(Session& s) {
   s.open();
   for (int round = 0; round < 3; ++round) {
@@ -115,6 +117,8 @@ void send_too_large(Session& s) {
   _exit(0);
 }
 
+// A dead peer must become an error in bounded time: NCCL then reports it by ncclCommGetAsyncError,
+// while a request that never completes hangs the whole job without a message.
 void expect_error_on_dead_peer(Session& s, Traffic& traffic, const Op& op, const char* what) {
   Clock::time_point start = Clock::now();
   traffic.run_for(s.options().peer_death_seconds);
@@ -278,6 +282,8 @@ void listening_peer_dies(Session& s) {
   _exit(0);
 }
 
+// Port scanners and health checks of clusters connect to every open port. Such connections must
+// neither become a comm of accept() nor delay the authentic peer.
 void unauthenticated_peers(Session& s) {
   s.open();
   Handle handle{};

@@ -40,6 +40,7 @@ void move_some_data(Session& s) {
   exchange(s, connection, {single(1000), single(70000)});
 }
 
+// A process that destroys its last communicator and creates another initialises the plugin again.
 void init_again(Session& s) {
   s.open();
   int first = 0;
@@ -58,6 +59,8 @@ void init_again(Session& s) {
   }
 }
 
+// NCCL sizes its channels by speed and latency, groups receives by maxRecvs, and selects GPUDirect
+// by ptrSupport; unusable values lead to errors far from the plugin.
 void devices_are_sane(Session& s) {
   s.open();
   int count = 0;

@@ -10,6 +10,8 @@ namespace gdr::tools {
 namespace {
 constexpr size_t kArea = 1 << 20;
 
+// NCCL registers buffers of its own and of users without knowing of overlaps, and deregisters them
+// in any order.
 void overlapping(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
@@ -41,6 +43,8 @@ void overlapping(Session& s) {
   s.meet("data has arrived");
 }
 
+// NCCL registers users' buffers on its proxy service thread while the progress thread drives the
+// comm (src/proxy.cc).
 void from_another_thread(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);

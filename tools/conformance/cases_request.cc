@@ -48,6 +48,8 @@ size_t fill_with_receives(Session& s, Traffic& traffic, void* comm,
   return posted.size();
 }
 
+// NCCL_NET_MAX_REQUESTS is 32. Beyond its limit a plugin must return success and a null request:
+// NCCL takes any other result as a fatal error, and posts again after a null request.
 void request_limit(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
@@ -77,6 +79,7 @@ void request_limit(Session& s) {
   }
 }
 
+// Channels that share a comm test their requests independently of each other.
 void any_order(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
@@ -143,6 +146,7 @@ void request_is_overwritten(Session& s) {
   posted.clear();
 }
 
+// Nothing orders isend and the peer's irecv, so a send before its receive is the normal case.
 void early_send(Session& s) {
   constexpr auto kHeadStart = std::chrono::milliseconds(200);
   s.open();

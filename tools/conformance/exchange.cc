@@ -6,6 +6,7 @@
 
 namespace gdr::tools {
 namespace {
+// A message's buffer at one end, with the data that is expected in it.
 struct Slot {
   GuardedBuffer buffer;
   CheckedRegistration registration;
@@ -20,6 +21,8 @@ struct Slot {
         bytes(length) {}
 };
 
+// Collects the ops of all groups and connections, runs them together, and then verifies the
+// receives.
 class Exchange {
  public:
   Exchange(Session& session, ExchangeStyle style)
@@ -34,6 +37,8 @@ class Exchange {
     const Op* op;
     std::vector<Slot*> slots;
   };
+  // Data that is unique for each message of a run; both ends compute it, so nothing else is
+  // exchanged.
   Pattern pattern(size_t connection, size_t group, size_t slot) const {
     return Pattern(session_.options().seed, connection, group * 16 + slot);
   }

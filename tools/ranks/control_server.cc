@@ -100,6 +100,8 @@ bool ControlServer::take_hello(Peer& peer) {
   return true;
 }
 
+// Answers all ranks once every rank has sent its frame. If a rank has ended, the round cannot
+// complete, and the waiting ranks get the reason instead.
 void ControlServer::finish_round() {
   std::vector<Peer*> ready;
   int ended_rank = -1;

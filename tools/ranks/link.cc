@@ -13,6 +13,8 @@ namespace {
 constexpr uint64_t kYieldEvery = 1;  // connecting is not measured; leave the cores to other ranks
 using Handle = std::array<char, abi::kHandleMaxBytes>;
 
+// Sets up all links of a rank together. It must alternate between them: a rank that waited in
+// connect before its accept would deadlock with a peer that does the same.
 class Connector {
  public:
   Connector(Rank& rank, const abi::ncclNet_v8_t& net, int dev, const std::vector<LinkSpec>& specs)

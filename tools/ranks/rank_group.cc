@@ -36,6 +36,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// Runs a rank in a forked process. The kernel kills it when its parent dies; the comparison with
+// getppid() covers a parent that died before prctl().
 [[noreturn]] void run_child(const RankSpec& rank_spec, RankBoard* board, const RankMain& main,
                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -53,6 +55,7 @@ double seconds_since(Clock::time_point start) {
   std::exit(code);
 }
 
+// Returns how likely an end is the cause of the others: lower is more likely.
 int kind_order(RankOutcome::End end) {
   switch (end) {
     case RankOutcome::End::kKilled:
@@ -67,6 +70,8 @@ int kind_order(RankOutcome::End end) {
   return 4;
 }
 
+// Starts the ranks, serves the control connections, and watches for exits, progress and time
+// limits.
 class Supervisor {
  public:
   Supervisor(const GroupSpec& spec, RankBoards boards, std::optional<ControlServer> server)
@@ -154,6 +159,8 @@ void Supervisor::reap() {
   }
 }
 
+// Any change of any rank's heartbeat counts as progress of the whole run, because a rank may wait
+// for another one for long.
 void Supervisor::note_progress() {
   for (size_t i = 0; i < children_.size(); ++i) {
     uint64_t beat = boards_[i].heartbeat.load(std::memory_order_relaxed);
