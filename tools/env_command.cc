@@ -1,10 +1,10 @@
-#include "tools/env_command.h"
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "plugin/config/load.h"
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 
 namespace gdr::tools {

@@ -1,14 +1,12 @@
-#include "tools/topo_command.h"
-
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <memory>
 
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/topo/inspect.h"
-#include "tools/topo/picture.h"
-#include "tools/topo/text.h"
+#include "tools/topo/render.h"
 #include "topology/grouping.h"
 #include "topology/sources/nccl_xml_writer.h"
 
@@ -16,7 +14,7 @@ namespace gdr::tools {
 namespace {
 
 struct TopoCommand {
-  InspectOptions options;
+  topo::InspectOptions options;
   bool json = false;
   bool dot = false;
   bool nccl_xml = false;
@@ -49,19 +47,19 @@ Status write_file(const std::string& name, const std::string& text) {
 }
 
 std::string chosen_text(const TopoCommand& command, const topology::RailDecision& decision) {
-  if (command.json) return topology::json_text(decision);
-  if (command.dot) return topology::dot_text(decision);
+  if (command.json) return topo::json_text(decision);
+  if (command.dot) return topo::dot_text(decision);
   if (command.nccl_xml && command.grouped) {
     return topology::nccl_xml_text_of(
         topology::group_under_switches(decision.machine, decision.plan));
   }
   if (command.nccl_xml) return topology::nccl_xml_text_of(decision.machine);
-  return command.svg == "-" ? topology::svg_text(decision) : topology::matrix_text(decision);
+  return command.svg == "-" ? topo::svg_text(decision) : topo::matrix_text(decision);
 }
 
 Status print(const TopoCommand& command, const topology::RailDecision& decision) {
   if (!command.svg.empty() && command.svg != "-") {
-    Status written = write_file(command.svg, topology::svg_text(decision));
+    Status written = write_file(command.svg, topo::svg_text(decision));
     if (!written) return written;
   }
   return write_all(stdout, "to stdout", chosen_text(command, decision));
@@ -69,9 +67,10 @@ Status print(const TopoCommand& command, const topology::RailDecision& decision)
 
 void run(const TopoCommand& command) {
   if (command.svg == "-" && command.prints_other_than_matrix()) {
-    stop(kExitUsage, "--svg - prints the picture only: give it a file, or leave the other out");
+    stop(kExitUsage,
+         "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
-  Result<topology::RailDecision> decision = inspect(command.options);
+  Result<topology::RailDecision> decision = topo::inspect(command.options);
   if (!decision) {
     bool wrong_value = decision.error().code == Code::kInvalidUsage ||
                        decision.error().code == Code::kInvalidArgument;
@@ -86,38 +85,37 @@ void run(const TopoCommand& command) {
   }
 }
 
-void add_what_if(CLI::App* topo, const char* flag, std::optional<std::string>* value,
+void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* value,
                  const std::string& help) {
-  topo->add_option(flag, *value, help)->group("What if");
+  sub->add_option(flag, *value, help)->group("What if");
 }
 
 }  // namespace
 
 void add_topo_command(CLI::App& app) {
   auto command = std::make_shared<TopoCommand>();
-  InspectOptions& o = command->options;
-  CLI::App* topo = app.add_subcommand(
+  topo::InspectOptions& o = command->options;
+  CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
-  topo->add_option(
-          "--from", o.from,
-          "live: this machine; or any machine's: a file (XML of hwloc or NCCL), or a folder "
-          "with what hwloc-gather-topology --io gathered")
+  sub->add_option("--from", o.from,
+                  "live: this machine; otherwise a file (XML of hwloc or NCCL), or a folder that "
+                  "hwloc-gather-topology --io gathered, of any machine")
       ->capture_default_str();
-  CLI::Option* json = topo->add_flag("--json", command->json, "Print JSON");
-  CLI::Option* dot = topo->add_flag("--dot", command->dot, "Print a graph for Graphviz");
+  CLI::Option* json = sub->add_flag("--json", command->json, "Print JSON");
+  CLI::Option* dot = sub->add_flag("--dot", command->dot, "Print a graph for Graphviz");
   CLI::Option* xml =
-      topo->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE");
+      sub->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE");
   json->excludes(dot)->excludes(xml);
   dot->excludes(xml);
-  topo->add_flag("--grouped", command->grouped,
-                 "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
+  sub->add_flag("--grouped", command->grouped,
+                "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
       ->needs(xml);
-  topo->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only");
-  add_what_if(topo, "--gdr-level", &o.gdr_level, "In place of NCCL_NET_GDR_LEVEL: PIX, PXB, ...");
-  add_what_if(topo, "--hca", &o.hca, "In place of NCCL_IB_HCA, in its grammar");
-  add_what_if(topo, "--rail-map", &o.rail_map,
+  sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only");
+  add_what_if(sub, "--gdr-level", &o.gdr_level, "In place of NCCL_NET_GDR_LEVEL: PIX, PXB, ...");
+  add_what_if(sub, "--hca", &o.hca, "In place of NCCL_IB_HCA, in its grammar");
+  add_what_if(sub, "--rail-map", &o.rail_map,
               "In place of GDR_NCCL_RAIL_MAP: gpu=hca[:port],...;... or a file with it");
-  topo->callback([command] { run(*command); });
+  sub->callback([command] { run(*command); });
 }
 
 }  // namespace gdr::tools

@@ -191,7 +191,7 @@ class GpuServer(Case):
         self.assertEqual(self.rails_of(view), [[f"{name}:1"] for name in self.expected])
         self.assertEqual({rail["path"] for gpu in view["gpus"] for rail in gpu["rails"]}, {"PIX"})
         self.assertEqual([gpu["numa_node"] for gpu in view["gpus"]], [0, 0, 1, 1])
-        self.assertEqual([other["port"] for other in view["not_rails"]], [f"{self.management}:1"])
+        self.assertEqual([other["port"] for other in view["excluded_ports"]], [f"{self.management}:1"])
         self.assertEqual(len(view["switches"]), 4)
 
     def test_plugin_offers_the_rails_in_order_with_their_places(self):
@@ -208,7 +208,7 @@ class GpuServer(Case):
 
     def test_named_management_nic_is_a_rail_after_all(self):
         view = self.topo(settings="export NCCL_IB_HCA=rxe0,rxe1,rxe2,rxe3,rxe4")
-        self.assertEqual(view["not_rails"], [])
+        self.assertEqual(view["excluded_ports"], [])
         self.assertEqual(len(view["rails"]), 5)
 
     def test_sysfs_alone_tells_the_same(self):
@@ -223,7 +223,7 @@ class GpuServer(Case):
         for view in (live, alone):
             for node in view["numa_nodes"]:
                 del node["cpu_mask"]  # the kernel writes fewer zeros
-        for part in ("gpus", "hcas", "switches", "numa_nodes", "rails", "not_rails"):
+        for part in ("gpus", "hcas", "switches", "numa_nodes", "rails", "excluded_ports"):
             self.assertEqual(alone[part], live[part], part)
 
     # rxe devices are not in hwloc's XML, since they are on no PCI function.

@@ -1,15 +1,13 @@
 #include <fmt/format.h>
 
-#include "tools/topo/colours.h"
 #include "tools/topo/labels.h"
-#include "tools/topo/pairs.h"
-#include "tools/topo/picture.h"
-#include "tools/topo/tree.h"
+#include "tools/topo/layout.h"
+#include "tools/topo/render.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
 
-// Between quotes; a line end becomes DOT's own.
+// Quotes a string of the DOT language, in which a line end is written \n.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   size_t begin = 0;
@@ -32,23 +30,24 @@ std::string device_line(const std::string& id, const std::string& label,
                      quoted(label), look, colour, text_colour_on(colour));
 }
 
-std::string gpu_line(const RailDecision& view, int gpu) {
-  std::string label = fmt::format("GPU{}\n{}\n{}", gpu, view.machine.gpus[gpu].bdf.to_string(),
-                                  gpu_rails_text(view.plan, gpu));
-  return device_line(fmt::format("gpu{}", gpu), label, gpu_colour(view.plan, gpu));
+std::string gpu_line(const RailDecision& decision, int gpu) {
+  std::string label = fmt::format("GPU{}\n{}\n{}", gpu, decision.machine.gpus[gpu].bdf.to_string(),
+                                  gpu_rails_text(decision.plan, gpu));
+  return device_line(fmt::format("gpu{}", gpu), label, gpu_colour(decision.plan, gpu));
 }
 
-std::string hca_line(const RailDecision& view, int index) {
-  const Hca& hca = view.machine.hcas[index];
+std::string hca_line(const RailDecision& decision, int index) {
+  const Hca& hca = decision.machine.hcas[index];
   std::string label = hca.name + "\n" + address_text(hca);
   for (size_t i = 0; i < hca.ports.size(); ++i) {
-    int rail = rail_of(view.plan, PortRef{index, static_cast<int>(i)});
-    std::string words = rail < 0 ? "no rail" : fmt::format("rail {}", view.plan.rails[rail].id);
+    int rail = rail_of(decision.plan, PortRef{index, static_cast<int>(i)});
+    std::string words =
+        rail < 0 ? "excluded" : fmt::format("rail {}", decision.plan.rails[rail].id);
     bool down = hca.ports[i].state == Port::State::kDown;
     label += fmt::format("\nport {}: {}, {}{}", hca.ports[i].number,
                          speed_text(hca.ports[i].speed_mbps), words, down ? ", DOWN" : "");
   }
-  return device_line(fmt::format("hca{}", index), label, hca_colour(view, index));
+  return device_line(fmt::format("hca{}", index), label, hca_colour(decision, index));
 }
 
 const char* kind_name(TreeNode::Kind kind) {
@@ -67,23 +66,24 @@ const char* kind_name(TreeNode::Kind kind) {
   return "";
 }
 
-// Graphviz draws no empty cluster: an invisible point stands in each. `number` makes names unique.
-std::string cluster(const RailDecision& view, const TreeNode& node, int depth, int* number) {
+// Returns a box with what is in it. Graphviz draws no empty cluster, so an empty box gets an
+// invisible point. `number` counts the boxes, to make their names unique.
+std::string cluster(const RailDecision& decision, const TreeNode& node, int depth, int* number) {
   std::string indent(static_cast<size_t>(depth) * 2, ' ');
   int own = (*number)++;
   std::string text =
       fmt::format("{}subgraph cluster_{}_{} {{\n", indent, kind_name(node.kind), own);
-  text += fmt::format("{}  label={};\n", indent, quoted(node_label(view.machine, node)));
+  text += fmt::format("{}  label={};\n", indent, quoted(node_label(decision.machine, node)));
   bool empty = node.gpus.empty() && node.hcas.empty() && node.children.empty();
   if (empty) text += fmt::format("{}  empty{} [style=invis, shape=point];\n", indent, own);
-  for (const TreeNode& child : node.children) text += cluster(view, child, depth + 1, number);
-  for (int gpu : node.gpus) text += indent + "  " + gpu_line(view, gpu);
-  for (int hca : node.hcas) text += indent + "  " + hca_line(view, hca);
+  for (const TreeNode& child : node.children) text += cluster(decision, child, depth + 1, number);
+  for (int gpu : node.gpus) text += indent + "  " + gpu_line(decision, gpu);
+  for (int hca : node.hcas) text += indent + "  " + hca_line(decision, hca);
   return text + indent + "}\n";
 }
 
-std::string pair_line(const RailDecision& view, const RailPair& pair) {
-  const Rail& rail = view.plan.rails[pair.rail];
+std::string pair_line(const RailDecision& decision, const RailPair& pair) {
+  const Rail& rail = decision.plan.rails[pair.rail];
   return fmt::format("  gpu{} -- hca{} [color=\"{}\", penwidth=2, style={}, label={}];\n", pair.gpu,
                      rail.port.hca, rail_colour(pair.rail), pair.direct ? "solid" : "dashed",
                      quoted(pair.path));
@@ -91,19 +91,19 @@ std::string pair_line(const RailDecision& view, const RailPair& pair) {
 
 }  // namespace
 
-std::string dot_text(const RailDecision& view) {
-  TreeNode root = machine_tree(view.machine);
+std::string dot_text(const RailDecision& decision) {
+  TreeNode root = machine_tree(decision.machine);
   std::string text = fmt::format(
       "graph rails {{\n  label={};\n  labelloc=t;\n"
       "  node [shape=box, fontname=\"sans-serif\"];\n  graph [fontname=\"sans-serif\"];\n  edge "
       "[fontname=\"sans-serif\"];\n",
-      quoted("Rails: " + view.machine.source));
+      quoted("Rails: " + decision.machine.source));
   int number = 0;
-  for (const TreeNode& child : root.children) text += cluster(view, child, 1, &number);
-  for (int gpu : root.gpus) text += "  " + gpu_line(view, gpu);
-  for (int hca : root.hcas) text += "  " + hca_line(view, hca);
-  for (const RailPair& pair : rail_pairs(view)) text += pair_line(view, pair);
+  for (const TreeNode& child : root.children) text += cluster(decision, child, 1, &number);
+  for (int gpu : root.gpus) text += "  " + gpu_line(decision, gpu);
+  for (int hca : root.hcas) text += "  " + hca_line(decision, hca);
+  for (const RailPair& pair : rail_pairs(decision)) text += pair_line(decision, pair);
   return text + "}\n";
 }
 
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

@@ -4,13 +4,13 @@
 #include <cerrno>
 #include <fstream>
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 namespace {
 
 constexpr char kBlanks[] = " \t\r\n";
-constexpr size_t kLongestPrologue = 1 << 20;
+constexpr size_t kMaxPrologue = 1 << 20;  // bytes before the root element
 
-// What comes after the first `end` in text, or nothing.
+// Returns what follows the first `end` in the text, or "" where there is no `end`.
 std::string_view after(std::string_view text, std::string_view end) {
   size_t at = text.find(end);
   return at == std::string_view::npos ? std::string_view() : text.substr(at + end.size());
@@ -22,7 +22,7 @@ std::string_view after_doctype(std::string_view text) {
   return bracket < text.find('>') ? after(after(text, "]"), ">") : after(text, ">");
 }
 
-// The name of the first element, past the prologue, comments and DOCTYPE; "" where there is none.
+// Returns the name of the first element after the prologue, comments and DOCTYPE, or "".
 std::string_view root_element(std::string_view text) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   while (!text.empty()) {
@@ -50,13 +50,13 @@ Result<FileFormat> file_format(std::string_view text) {
   if (root == "system") return FileFormat::kNccl;
   return fail(
       Code::kInvalidUsage,
-      "it is neither an hwloc XML file (made by `lstopo file.xml`) nor a NCCL topology file "
-      "(made by NCCL with NCCL_TOPO_DUMP_FILE=file.xml)");
+      "this is neither an hwloc XML file (which `lstopo file.xml` writes) nor a NCCL topology file "
+      "(which NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml)");
 }
 
 Result<FileFormat> file_format_of(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  std::string text(kLongestPrologue, '\0');
+  std::string text(kMaxPrologue, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || !in.is_open()) {
     return fail_errno(Code::kInvalidUsage, file + " cannot be read", errno);
@@ -67,4 +67,4 @@ Result<FileFormat> file_format_of(const std::string& file) {
   return format;
 }
 
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

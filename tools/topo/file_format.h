@@ -1,4 +1,4 @@
-// Which program wrote a topology file.
+// Recognises by its contents which program wrote a topology file.
 #pragma once
 
 #include <string>
@@ -6,12 +6,16 @@
 
 #include "base/result.h"
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 
-enum class FileFormat { kHwloc, kNccl };
+enum class FileFormat {
+  kHwloc,  // <topology>, as `lstopo file.xml` writes it
+  kNccl,   // <system>, as NCCL writes it with NCCL_TOPO_DUMP_FILE
+};
 
-// By the root element. The error names the formats, and how to make such a file.
+// Returns the format by the name of the root element, which the text or file has within its first
+// MiB. The error is InvalidUsage; it names both formats and the programs that write them.
 Result<FileFormat> file_format(std::string_view text);
 Result<FileFormat> file_format_of(const std::string& file);
 
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

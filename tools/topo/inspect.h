@@ -7,11 +7,11 @@
 #include "base/result.h"
 #include "topology/live/rail_decision.h"
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 
 struct InspectOptions {
-  // "live" for this machine; else the name of a file (XML of hwloc or NCCL), or of a folder
-  // gathered by hwloc-gather-topology.
+  // "live" for this machine, else a file (hwloc XML or NCCL XML) or a folder that
+  // hwloc-gather-topology wrote on another machine.
   std::string from = "live";
   // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
   std::optional<std::string> gdr_level, hca, rail_map;
@@ -23,4 +23,4 @@ struct InspectOptions {
 // cannot be read.
 Result<topology::RailDecision> inspect(const InspectOptions& options);
 
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

@@ -3,11 +3,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "tools/topo/expected_share.h"
 #include "tools/topo/labels.h"
-#include "tools/topo/text.h"
+#include "tools/topo/render.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -24,7 +23,7 @@ Json array_of(const std::vector<T>& items, F&& to_json) {
   return array;
 }
 
-// What switches, GPUs and HCAs have in common.
+// Adds the keys that switches, GPUs and HCAs have in common.
 template <class T>
 void add_pci(const Machine& machine, const T& device, Json* json) {
   const Attachment& at = device.at;
@@ -68,31 +67,31 @@ Json verdict_json(const Verdict& verdict) {
   return {{"direct", verdict.direct}, {"reason", verdict.reason}};
 }
 
-Json gpu_rail_json(const RailDecision& view, size_t gpu, int position) {
-  const Rail& rail = view.plan.rails[position];
+Json gpu_rail_json(const RailDecision& decision, size_t gpu, int position) {
+  const Rail& rail = decision.plan.rails[position];
   size_t hca = rail.port.hca;
-  std::string display = gpu_hca_text(view, gpu, hca);
-  std::string chunk = expected_share(display);
-  Verdicts verdicts = verdicts_of(view, gpu, hca);
+  std::string display = gpu_hca_text(decision, gpu, hca);
+  std::string share = expected_share(display);
+  Verdicts verdicts = verdicts_of(decision, gpu, hca);
   return {{"rail", rail.id},
-          {"port", port_label(view.machine, rail.port)},
-          {"path", to_string(view.paths.gpu_hca(gpu, hca))},
+          {"port", port_label(decision.machine, rail.port)},
+          {"path", to_string(decision.paths.gpu_hca(gpu, hca))},
           {"display", display},
-          {"expected_share", chunk == "-" ? Json(nullptr) : Json(chunk)},
+          {"expected_share", share == "-" ? Json(nullptr) : Json(share)},
           {"receive", verdict_json(verdicts.receive)},
           {"send", verdict_json(verdicts.send)}};
 }
 
-Json gpu_json(const RailDecision& view, size_t index) {
-  const Gpu& gpu = view.machine.gpus[index];
+Json gpu_json(const RailDecision& decision, size_t index) {
+  const Gpu& gpu = decision.machine.gpus[index];
   Json json = {{"index", index}, {"address", gpu.bdf.to_string()}, {"model", gpu.model}};
-  add_pci(view.machine, gpu, &json);
+  add_pci(decision.machine, gpu, &json);
   json["compute_capability"] = number_or_null(gpu.compute_capability);
   json["gpudirect"] = gpu.gpudirect ? Json(*gpu.gpudirect) : Json(nullptr);
   json["nvlinks"] = array_of(gpu.nvlinks, nvlink_json);
   json["c2c_links"] = gpu.c2c_links;
-  json["rails"] = array_of(view.plan.gpus[index].rails,
-                           [&](int rail) { return gpu_rail_json(view, index, rail); });
+  json["rails"] = array_of(decision.plan.gpus[index].rails,
+                           [&](int rail) { return gpu_rail_json(decision, index, rail); });
   return json;
 }
 
@@ -126,7 +125,7 @@ Json devices_json(size_t count, const std::function<Json(size_t)>& to_json) {
   return array;
 }
 
-// Rows of a, columns of b; `path` and `display` name one cell.
+// A matrix of `a` rows and `b` columns; `path` and `display` return one cell.
 template <class Path, class Display>
 Json path_json(size_t a, size_t b, Path&& path, Display&& display) {
   Json classes = devices_json(a, [&](size_t i) {
@@ -137,42 +136,42 @@ Json path_json(size_t a, size_t b, Path&& path, Display&& display) {
   return {{"class", std::move(classes)}, {"display", std::move(words)}};
 }
 
-Json paths_json(const RailDecision& view) {
-  size_t gpus = view.machine.gpus.size(), hcas = view.machine.hcas.size();
-  const PathTable& paths = view.paths;
+Json paths_json(const RailDecision& decision) {
+  size_t gpus = decision.machine.gpus.size(), hcas = decision.machine.hcas.size();
+  const PathTable& paths = decision.paths;
   Json json;
   json["gpu_hca"] = path_json(
       gpus, hcas, [&](size_t i, size_t j) { return paths.gpu_hca(i, j); },
-      [&](size_t i, size_t j) { return gpu_hca_text(view, i, j); });
+      [&](size_t i, size_t j) { return gpu_hca_text(decision, i, j); });
   json["gpu_gpu"] = path_json(
       gpus, gpus, [&](size_t i, size_t j) { return paths.gpu_gpu(i, j); },
-      [&](size_t i, size_t j) { return gpu_gpu_text(view, i, j); });
+      [&](size_t i, size_t j) { return gpu_gpu_text(decision, i, j); });
   json["hca_hca"] = path_json(
       hcas, hcas, [&](size_t i, size_t j) { return paths.hca_hca(i, j); },
-      [&](size_t i, size_t j) { return hca_hca_text(view, i, j); });
+      [&](size_t i, size_t j) { return hca_hca_text(decision, i, j); });
   return json;
 }
 
-// Whether GPUDirect is possible; rows are GPUs, columns HCAs.
-Json gpudirect_json(const RailDecision& view, Verdict Verdicts::*direction) {
-  return devices_json(view.machine.gpus.size(), [&](size_t gpu) {
-    return devices_json(view.machine.hcas.size(), [&](size_t hca) {
-      return Json((verdicts_of(view, gpu, hca).*direction).direct);
+// Whether GPUDirect is possible in the direction; rows are GPUs, columns HCAs.
+Json gpudirect_json(const RailDecision& decision, Verdict Verdicts::*direction) {
+  return devices_json(decision.machine.gpus.size(), [&](size_t gpu) {
+    return devices_json(decision.machine.hcas.size(), [&](size_t hca) {
+      return Json((verdicts_of(decision, gpu, hca).*direction).direct);
     });
   });
 }
 
-Json rail_json(const RailDecision& view, size_t position) {
-  const Rail& rail = view.plan.rails[position];
+Json rail_json(const RailDecision& decision, size_t position) {
+  const Rail& rail = decision.plan.rails[position];
   return {{"rail", rail.id},
           {"hca", rail.port.hca},
-          {"port", port_label(view.machine, rail.port)},
+          {"port", port_label(decision.machine, rail.port)},
           {"usable", rail.usable},
           {"why_not", rail.usable ? Json(nullptr) : Json(rail.why_not)},
-          {"gpus", gpus_of_rail(view.plan, position)}};
+          {"gpus", gpus_of_rail(decision.plan, position)}};
 }
 
-Json not_a_rail_json(const Machine& machine, const ExcludedPort& other) {
+Json excluded_json(const Machine& machine, const ExcludedPort& other) {
   return {
       {"hca", other.port.hca}, {"port", port_label(machine, other.port)}, {"reason", other.reason}};
 }
@@ -186,8 +185,8 @@ Json policy_json(const GdrPolicy& policy) {
 
 }  // namespace
 
-std::string json_text(const RailDecision& view) {
-  const Machine& machine = view.machine;
+std::string json_text(const RailDecision& decision) {
+  const Machine& machine = decision.machine;
   Json root;
   root["source"] = machine.source;
   root["cpu"] = {{"arch", machine.cpu.arch},
@@ -204,18 +203,19 @@ std::string json_text(const RailDecision& view) {
   });
   root["switches"] =
       array_of(machine.switches, [&](const Switch& one) { return switch_json(machine, one); });
-  root["gpus"] = devices_json(machine.gpus.size(), [&](size_t i) { return gpu_json(view, i); });
+  root["gpus"] = devices_json(machine.gpus.size(), [&](size_t i) { return gpu_json(decision, i); });
   root["hcas"] = devices_json(machine.hcas.size(), [&](size_t i) { return hca_json(machine, i); });
-  root["paths"] = paths_json(view);
-  root["gpudirect"] = {{"receive", gpudirect_json(view, &Verdicts::receive)},
-                       {"send", gpudirect_json(view, &Verdicts::send)}};
-  root["policy"] = policy_json(view.policy);
+  root["paths"] = paths_json(decision);
+  root["gpudirect"] = {{"receive", gpudirect_json(decision, &Verdicts::receive)},
+                       {"send", gpudirect_json(decision, &Verdicts::send)}};
+  root["policy"] = policy_json(decision.policy);
   root["rails"] =
-      devices_json(view.plan.rails.size(), [&](size_t i) { return rail_json(view, i); });
-  root["not_rails"] = array_of(
-      view.plan.others, [&](const ExcludedPort& other) { return not_a_rail_json(machine, other); });
-  // Names come from files and need not be UTF-8.
+      devices_json(decision.plan.rails.size(), [&](size_t i) { return rail_json(decision, i); });
+  root["excluded_ports"] = array_of(decision.plan.others, [&](const ExcludedPort& other) {
+    return excluded_json(machine, other);
+  });
+  // Names come from files and may hold bytes that are not UTF-8.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

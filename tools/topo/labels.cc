@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
 
 #include "topology/cpu_mask.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
 
-// Bytes of the well-formed character at the start of text (Unicode, table 3-7); 0: none is there.
+// Returns the length in bytes of the well-formed UTF-8 character at the start of the text (The
+// Unicode Standard, table 3-7), or 0 where there is none.
 size_t utf8_length(std::string_view text) {
   auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   if (byte(0) < 0x80) return 1;
@@ -50,6 +54,42 @@ std::string nvlink_text(const Gpu& a, const Gpu& b) {
   return count > 0 ? fmt::format("NV{}", count) : to_string(PathClass::kNvl);
 }
 
+RailPair make_pair(const RailDecision& decision, size_t gpu, size_t rail) {
+  size_t hca = decision.plan.rails[rail].port.hca;
+  Verdicts verdicts = verdicts_of(decision, gpu, hca);
+  RailPair pair{gpu, rail, gpu_hca_text(decision, gpu, hca),
+                verdicts.send.direct && verdicts.receive.direct, ""};
+  if (pair.direct) {
+    pair.verdict = "GPUDirect";
+  } else if (verdicts.receive.direct) {
+    pair.verdict = "GPUDirect receive only: " + verdicts.send.reason;
+  } else if (verdicts.send.direct) {
+    pair.verdict = "GPUDirect send only: " + verdicts.receive.reason;
+  } else {
+    pair.verdict = "no GPUDirect: " + verdicts.receive.reason;
+  }
+  return pair;
+}
+
+// Neighbours in the list differ in hue or lightness, since neighbouring rails lie side by side.
+constexpr std::array<const char*, 16> kPalette = {
+    "#4363d8", "#f58231", "#3cb44b", "#911eb4", "#42d4f4", "#e6194b", "#ffd319", "#7a4a1e",
+    "#f032e6", "#469990", "#bfef45", "#000075", "#ff9ebb", "#808000", "#b59bf2", "#800000"};
+
+// In degrees. Steps of the golden angle spread over the circle: any number of them in a row stays
+// about evenly apart.
+constexpr double kGoldenAngle = 137.508;
+
+// Returns one channel (0..255) of a colour in HSL with `hue` in degrees; offset 0 is red, 8 green
+// and 4 blue (CSS Color 4, "hslToRgb").
+int channel(double hue, double offset, double lightness) {
+  constexpr double kSaturation = 0.65;
+  double k = std::fmod(offset + hue / 30, 12);
+  double amplitude = kSaturation * std::min(lightness, 1 - lightness);
+  double value = lightness - amplitude * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
+  return static_cast<int>(std::lround(255 * value));
+}
+
 }  // namespace
 
 std::string clean_text(std::string_view text) {
@@ -87,7 +127,7 @@ std::string pci_link_text(const PciLink& link) {
 }
 
 std::string cpu_list(std::string_view mask) {
-  auto parsed = cpus_in(mask);
+  auto parsed = topology::cpus_in(mask);
   if (!parsed) return "N/A";
   const std::vector<int>& cpus = *parsed;
   std::string list;
@@ -115,23 +155,24 @@ std::string host_bridge_text(const Machine& machine, int host_bridge) {
   return fmt::format("{:04x}:{:02x}", bridge.domain, bridge.bus);
 }
 
-std::string gpu_gpu_text(const RailDecision& view, size_t a, size_t b) {
-  const Gpu& from = view.machine.gpus[a];
-  const Gpu& to = view.machine.gpus[b];
+std::string gpu_gpu_text(const RailDecision& decision, size_t a, size_t b) {
+  const Gpu& from = decision.machine.gpus[a];
+  const Gpu& to = decision.machine.gpus[b];
   if (a == b) return "X";
-  PathClass path = view.paths.gpu_gpu(a, b);
+  PathClass path = decision.paths.gpu_gpu(a, b);
   if (path == PathClass::kNvl) return nvlink_text(from, to);
   return display_name(path, from.at, to.at);
 }
 
-std::string gpu_hca_text(const RailDecision& view, size_t gpu, size_t hca) {
-  return display_name(view.paths.gpu_hca(gpu, hca), view.machine.gpus[gpu].at,
-                      view.machine.hcas[hca].at);
+std::string gpu_hca_text(const RailDecision& decision, size_t gpu, size_t hca) {
+  return display_name(decision.paths.gpu_hca(gpu, hca), decision.machine.gpus[gpu].at,
+                      decision.machine.hcas[hca].at);
 }
 
-std::string hca_hca_text(const RailDecision& view, size_t a, size_t b) {
+std::string hca_hca_text(const RailDecision& decision, size_t a, size_t b) {
   if (a == b) return "X";
-  return display_name(view.paths.hca_hca(a, b), view.machine.hcas[a].at, view.machine.hcas[b].at);
+  return display_name(decision.paths.hca_hca(a, b), decision.machine.hcas[a].at,
+                      decision.machine.hcas[b].at);
 }
 
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
@@ -145,8 +186,66 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
   return gpus;
 }
 
-Verdicts verdicts_of(const RailDecision& view, size_t gpu, size_t hca) {
-  return gdr_verdicts(view.machine, view.paths, view.policy, gpu, hca);
+Verdicts verdicts_of(const RailDecision& decision, size_t gpu, size_t hca) {
+  return gdr_verdicts(decision.machine, decision.paths, decision.policy, gpu, hca);
 }
 
-}  // namespace gdr::topology
+const char* const kExpectedShareNote =
+    "Expected shares of line rate are from the literature (guides to GPUDirect RDMA), not measured "
+    "here.";
+
+const char* expected_share(std::string_view display_name) {
+  if (display_name == "PIX") return "95-98 %";
+  if (display_name == "PHB") return "85-92 %";
+  if (display_name == "SYS") return "30-50 %";
+  return "-";
+}
+
+std::vector<RailPair> rail_pairs(const RailDecision& decision) {
+  std::vector<RailPair> pairs;
+  for (size_t rail = 0; rail < decision.plan.rails.size(); ++rail) {
+    for (size_t gpu : gpus_of_rail(decision.plan, rail))
+      pairs.push_back(make_pair(decision, gpu, rail));
+  }
+  return pairs;
+}
+
+std::string gpu_colour(const RailPlan& plan, size_t gpu) {
+  const std::vector<int>& rails = plan.gpus[gpu].rails;
+  return rails.empty() ? kGrey : rail_colour(rails.front());
+}
+
+std::string hca_colour(const RailDecision& decision, size_t hca) {
+  for (size_t port = 0; port < decision.machine.hcas[hca].ports.size(); ++port) {
+    int rail = rail_of(decision.plan, PortRef{static_cast<int>(hca), static_cast<int>(port)});
+    if (rail >= 0) return rail_colour(rail);
+  }
+  return kGrey;
+}
+
+std::string gpu_rails_text(const RailPlan& plan, size_t gpu) {
+  const std::vector<int>& rails = plan.gpus[gpu].rails;
+  if (rails.empty()) return "no rail";
+  std::string text;
+  for (int rail : rails) text += fmt::format("{}{}", text.empty() ? "" : ", ", plan.rails[rail].id);
+  return (rails.size() > 1 ? "rails " : "rail ") + text;
+}
+
+std::string rail_colour(size_t rail_position) {
+  if (rail_position < kPalette.size()) return kPalette[rail_position];
+  size_t step = rail_position - kPalette.size();
+  double hue = std::fmod(static_cast<double>(step) * kGoldenAngle, 360);
+  double lightness = step % 2 == 0 ? 0.42 : 0.68;
+  return fmt::format("#{:02x}{:02x}{:02x}", channel(hue, 0, lightness), channel(hue, 8, lightness),
+                     channel(hue, 4, lightness));
+}
+
+const char* text_colour_on(const std::string& colour) {
+  long rgb = std::strtol(colour.c_str() + 1, nullptr, 16);
+  double luma = 0.299 * static_cast<double>((rgb >> 16) & 0xff) +
+                0.587 * static_cast<double>((rgb >> 8) & 0xff) +
+                0.114 * static_cast<double>(rgb & 0xff);
+  return luma > 140 ? "#000000" : "#ffffff";
+}
+
+}  // namespace gdr::tools::topo

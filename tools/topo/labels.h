@@ -1,38 +1,98 @@
-// Words for things of the model that all renderers share.
+// Names, numbers, colours and verdicts as all renderers of this folder show them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "topology/live/rail_decision.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 
-// The text as UTF-8 without control characters: each of those, and each byte that is no UTF-8,
-// becomes U+FFFD. Names come from files that anybody may have written.
+// The renderers name the model's types on every other line.
+using topology::Attachment;
+using topology::Bdf;
+using topology::ExcludedPort;
+using topology::GdrPolicy;
+using topology::Gpu;
+using topology::GpuRails;
+using topology::Hca;
+using topology::HostBridge;
+using topology::Machine;
+using topology::NumaNode;
+using topology::NvLink;
+using topology::Package;
+using topology::PathClass;
+using topology::PathTable;
+using topology::PciLink;
+using topology::Port;
+using topology::PortRef;
+using topology::Rail;
+using topology::RailDecision;
+using topology::RailPlan;
+using topology::Switch;
+using topology::Verdict;
+using topology::Verdicts;
+
+// Returns the text as UTF-8 without control characters: each of those, and each byte that is not
+// part of a well-formed character, becomes U+FFFD. Names come from files that anybody may have
+// written.
 std::string clean_text(std::string_view text);
 
-std::string speed_text(int mbps);                // "400 Gb/s", "unknown"
+std::string speed_text(int mbps);                // "400 Gb/s"; "unknown" for 0
 const char* state_text(Port::State state);       // "active", "down", "unknown"
-std::string pci_link_text(const PciLink& link);  // "32 GT/s x16"; "" where not known
+std::string pci_link_text(const PciLink& link);  // "32 GT/s x16"; "" where it is unknown
 
-// A mask of comma groups of 8 hexadecimal digits as "0-47,96-143"; "N/A" for one that is empty or
-// cannot be read.
+// Returns the CPUs of a mask (see topology/cpu_mask.h) as ranges: "0-47,96-143". An empty mask, or
+// one that cannot be parsed, gives "N/A".
 std::string cpu_list(std::string_view mask);
 
-std::string numa_text(const Machine& machine, const Attachment& at);    // "1", "N/A"
-std::string address_text(const Hca& hca);                               // "N/A" for none
-std::string host_bridge_text(const Machine& machine, int host_bridge);  // "0000:17"; "" for none
+std::string numa_text(const Machine& machine, const Attachment& at);  // "1"; "N/A" where unknown
+std::string address_text(const Hca& hca);  // "0000:3b:00.0"; "N/A" for an HCA without PCI function
+// Domain and root bus, "0000:17"; "" for -1.
+std::string host_bridge_text(const Machine& machine, int host_bridge);
 
-// Cells of the matrix. NVLink is "NV18" where the number of links is known.
-std::string gpu_gpu_text(const RailDecision& view, size_t a, size_t b);
-std::string gpu_hca_text(const RailDecision& view, size_t gpu, size_t hca);
-std::string hca_hca_text(const RailDecision& view, size_t a, size_t b);
+// Cells of the matrix, in the words of nvidia-smi: "PIX", "NODE", "X" on the diagonal, and "NV18"
+// for 18 NVLinks where their number is known.
+std::string gpu_gpu_text(const RailDecision& decision, size_t a, size_t b);
+std::string gpu_hca_text(const RailDecision& decision, size_t gpu, size_t hca);
+std::string hca_hca_text(const RailDecision& decision, size_t a, size_t b);
 
-// GPUs that a rail (position in RailPlan::rails) serves.
+// Returns the share of line rate that guides to GPUDirect RDMA give for a path in the words of
+// gpu_hca_text(): "95-98 %"; "-" where they give none. This project has not measured them.
+const char* expected_share(std::string_view path_text);
+// The sentence that says so to the reader of a table.
+extern const char* const kExpectedShareNote;
+
+// Returns the GPUs that a rail (a position in RailPlan::rails) serves, ascending.
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 
-Verdicts verdicts_of(const RailDecision& view, size_t gpu, size_t hca);
+// Returns "rail 0", "rails 0, 1" or "no rail", with the numbers that the user sees.
+std::string gpu_rails_text(const RailPlan& plan, size_t gpu);
 
-}  // namespace gdr::topology
+Verdicts verdicts_of(const RailDecision& decision, size_t gpu, size_t hca);
+
+// A GPU and one of its rails: a line of the pictures.
+struct RailPair {
+  size_t gpu = 0;
+  size_t rail = 0;      // position in RailPlan::rails
+  std::string path;     // "PIX"
+  bool direct = false;  // GPUDirect RDMA in both directions
+  std::string verdict;  // "GPUDirect", "GPUDirect receive only: ...", "no GPUDirect: ..."
+};
+std::vector<RailPair> rail_pairs(const RailDecision& decision);  // by rail, then by GPU
+
+inline constexpr char kGrey[] = "#9a9a9a";  // of GPUs without a rail and of excluded ports
+
+// Returns a rail's colour as "#4363d8", the same in every picture. The first 16 are easy to
+// distinguish; later ones are steps in hue.
+std::string rail_colour(size_t rail_position);
+// Returns the colour of a GPU's first rail, or of the first port of an HCA that is a rail, or
+// kGrey.
+std::string gpu_colour(const RailPlan& plan, size_t gpu);
+std::string hca_colour(const RailDecision& decision, size_t hca);
+// Returns black or white, whichever is easier to read on the colour.
+const char* text_colour_on(const std::string& colour);
+
+}  // namespace gdr::tools::topo

@@ -1,23 +1,93 @@
 #include "tools/topo/layout.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <set>
 
-namespace gdr::topology {
+#include "tools/topo/labels.h"
+
+namespace gdr::tools::topo {
 namespace {
+
+using Kind = TreeNode::Kind;
+using Filter = std::function<bool(const Attachment&)>;
+
+TreeNode switch_node(const Machine& machine, int index);
+
+// Adds to the node the switches, GPUs and HCAs whose attachment the filter accepts.
+void fill(const Machine& machine, const Filter& is_here, TreeNode* node) {
+  for (size_t i = 0; i < machine.switches.size(); ++i) {
+    if (!is_here(machine.switches[i].at)) continue;
+    node->children.push_back(switch_node(machine, static_cast<int>(i)));
+  }
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    if (is_here(machine.gpus[i].at)) node->gpus.push_back(static_cast<int>(i));
+  }
+  for (size_t i = 0; i < machine.hcas.size(); ++i) {
+    if (is_here(machine.hcas[i].at)) node->hcas.push_back(static_cast<int>(i));
+  }
+}
+
+TreeNode switch_node(const Machine& machine, int index) {
+  TreeNode node{Kind::kSwitch, index, {}, {}, {}};
+  fill(
+      machine, [index](const Attachment& at) { return at.parent == index; }, &node);
+  return node;
+}
+
+// Returns the host bridges that lead to a device on this NUMA node.
+std::set<int> host_bridges_of(const Machine& machine, int numa) {
+  std::set<int> bridges;
+  auto add_bridge_of = [&](const Attachment& at) {
+    if (at.parent < 0 && at.numa == numa && at.host_bridge >= 0) bridges.insert(at.host_bridge);
+  };
+  for (const Switch& one : machine.switches) add_bridge_of(one.at);
+  for (const Gpu& gpu : machine.gpus) add_bridge_of(gpu.at);
+  for (const Hca& hca : machine.hcas) add_bridge_of(hca.at);
+  return bridges;
+}
+
+// Adds everything on a NUMA node (-1: everything that is on none).
+void fill_numa(const Machine& machine, int numa, TreeNode* node) {
+  auto filter = [numa](int bridge) {
+    return [=](const Attachment& at) {
+      return at.parent < 0 && at.numa == numa && at.host_bridge == bridge;
+    };
+  };
+  for (int bridge : host_bridges_of(machine, numa)) {
+    TreeNode child{Kind::kHostBridge, bridge, {}, {}, {}};
+    fill(machine, filter(bridge), &child);
+    node->children.push_back(std::move(child));
+  }
+  fill(machine, filter(-1), node);
+}
+
+void add_numa_nodes(const Machine& machine, int package, TreeNode* node) {
+  for (size_t i = 0; i < machine.numa_nodes.size(); ++i) {
+    if (machine.numa_nodes[i].package != package) continue;
+    TreeNode child{Kind::kNumaNode, static_cast<int>(i), {}, {}, {}};
+    fill_numa(machine, static_cast<int>(i), &child);
+    node->children.push_back(std::move(child));
+  }
+}
+
+// --- Where the boxes lie ---
 
 constexpr double kCardWidth = 172;
 constexpr double kGutter = 18;  // beside a card, for the lines of rails
 constexpr double kGap = 12;
 constexpr double kPadding = 10;
-constexpr double kPictureWidth = 1800;  // aimed at
-constexpr double kLeastFrameWidth = 430;
-constexpr size_t kHcasBelowGpu = 4;
-constexpr size_t kHcasInColumn = 2;  // without a GPU
+constexpr double kPictureWidth = 1800;  // which rows of boxes are broken to approach
+constexpr double kMinFrameWidth = 430;
+constexpr size_t kMaxHcasBelowGpu = 4;
+constexpr size_t kMaxHcasInColumn = 2;  // in a column without a GPU
 constexpr int kGpuLines = 3;
 constexpr int kHcaLines = 2;
 
-// A frame with blocks in it, or a column of cards. Positions are relative to the block around it.
+// A frame with blocks in it, or a column of cards. Its position is relative to the block around it.
 struct Block {
   const TreeNode* node = nullptr;  // null: a column
   int gpu = -1;
@@ -26,7 +96,7 @@ struct Block {
   Rect rect;
 };
 
-// HCAs in the order of the GPU's rails.
+// Returns the HCAs of the GPU's rails, in the order of these.
 std::vector<int> hcas_of(const RailPlan& plan, int gpu) {
   std::vector<int> hcas;
   for (int rail : plan.gpus[gpu].rails) hcas.push_back(plan.rails[rail].port.hca);
@@ -41,15 +111,15 @@ std::vector<Block> columns_of(const TreeNode& node, const RailPlan& plan) {
     column.gpu = gpu;
     for (int hca : hcas_of(plan, gpu)) {
       auto found = std::find(left.begin(), left.end(), hca);
-      if (found == left.end() || column.hcas.size() == kHcasBelowGpu) continue;
+      if (found == left.end() || column.hcas.size() == kMaxHcasBelowGpu) continue;
       column.hcas.push_back(hca);
       left.erase(found);
     }
     columns.push_back(std::move(column));
   }
-  for (size_t i = 0; i < left.size(); i += kHcasInColumn) {
+  for (size_t i = 0; i < left.size(); i += kMaxHcasInColumn) {
     Block column;
-    for (size_t j = i; j < std::min(left.size(), i + kHcasInColumn); ++j) {
+    for (size_t j = i; j < std::min(left.size(), i + kMaxHcasInColumn); ++j) {
       column.hcas.push_back(left[j]);
     }
     columns.push_back(std::move(column));
@@ -59,14 +129,15 @@ std::vector<Block> columns_of(const TreeNode& node, const RailPlan& plan) {
 
 class Layouter {
  public:
-  explicit Layouter(const RailDecision& view) : view_(view), tree_(machine_tree(view.machine)) {}
+  explicit Layouter(const RailDecision& decision)
+      : decision_(decision), tree_(machine_tree(decision.machine)) {}
 
   Layout run() {
-    frame_width_ = std::max(2 * kLeastFrameWidth, kPictureWidth / top_frames());
+    frame_width_ = std::max(2 * kMinFrameWidth, kPictureWidth / top_frames());
     Block root = block_of(tree_);
     size_pass(&root, kPictureWidth);
-    layout_.gpus.resize(view_.machine.gpus.size());
-    layout_.hcas.resize(view_.machine.hcas.size());
+    layout_.gpus.resize(decision_.machine.gpus.size());
+    layout_.hcas.resize(decision_.machine.hcas.size());
     place_pass(root, 0, 0);
     layout_.width = root.rect.width;
     layout_.height = root.rect.height;
@@ -81,13 +152,13 @@ class Layouter {
   Block block_of(const TreeNode& node) {
     Block block;
     block.node = &node;
-    block.children = columns_of(node, view_.plan);
+    block.children = columns_of(node, decision_.plan);
     for (const TreeNode& child : node.children) block.children.push_back(block_of(child));
     return block;
   }
 
   double hca_height(int hca) const {
-    double ports = static_cast<double>(view_.machine.hcas[hca].ports.size());
+    double ports = static_cast<double>(decision_.machine.hcas[hca].ports.size());
     return kHeaderHeight + kHcaLines * kLineHeight + ports * kPortHeight + 6;
   }
   static double gpu_height() { return kHeaderHeight + kGpuLines * kLineHeight + 6; }
@@ -99,11 +170,12 @@ class Layouter {
     column->rect.height = height - kGap;
   }
 
-  // Sizes the block and puts its children in rows no wider than `width`, of about the same length.
+  // Sizes the block and arranges its children in rows of about equal length, no wider than `width`
+  // where that is possible.
   void size_pass(Block* block, double width) {
     if (block->node == nullptr) return size_column(block);
     bool is_root = block->node->kind == TreeNode::Kind::kMachine;
-    double inner = std::max(kLeastFrameWidth, width - 2 * kPadding);
+    double inner = std::max(kMinFrameWidth, width - 2 * kPadding);
     double total = 0, widest = 0;
     for (Block& child : block->children) {
       size_pass(&child, is_root ? frame_width_ : inner);
@@ -125,7 +197,7 @@ class Layouter {
 
   double label_width(const Block& block) const {
     return 7.0 * static_cast<double>(
-                     std::min<size_t>(60, node_label(view_.machine, *block.node).size())) +
+                     std::min<size_t>(60, node_label(decision_.machine, *block.node).size())) +
            2 * kPadding;
   }
 
@@ -140,7 +212,7 @@ class Layouter {
     return end;
   }
 
-  // Boxes of one row get the same height.
+  // Boxes of one row get the height of the tallest.
   static void place_row(Block* block, size_t first, size_t end, double* top, double* right) {
     double x = kPadding, height = 0;
     for (size_t i = first; i < end; ++i) {
@@ -162,7 +234,7 @@ class Layouter {
     y += block.rect.y;
     if (block.node == nullptr) return place_column(block, x, y);
     if (block.node->kind != TreeNode::Kind::kMachine) {
-      layout_.frames.push_back({block.node->kind, node_label(view_.machine, *block.node),
+      layout_.frames.push_back({block.node->kind, node_label(decision_.machine, *block.node),
                                 Rect{x, y, block.rect.width, block.rect.height}});
     }
     for (const Block& child : block.children) place_pass(child, x, y);
@@ -180,7 +252,7 @@ class Layouter {
     }
   }
 
-  const RailDecision& view_;
+  const RailDecision& decision_;
   TreeNode tree_;
   double frame_width_ = 0;
   Layout layout_;
@@ -188,7 +260,39 @@ class Layouter {
 
 }  // namespace
 
-Layout lay_out(const RailDecision& view) { return Layouter(view).run(); }
+TreeNode machine_tree(const Machine& machine) {
+  TreeNode root;
+  for (size_t i = 0; i < machine.packages.size(); ++i) {
+    TreeNode package{Kind::kPackage, static_cast<int>(i), {}, {}, {}};
+    add_numa_nodes(machine, static_cast<int>(i), &package);
+    root.children.push_back(std::move(package));
+  }
+  add_numa_nodes(machine, -1, &root);
+  fill_numa(machine, -1, &root);
+  return root;
+}
+
+std::string node_label(const Machine& machine, const TreeNode& node) {
+  switch (node.kind) {
+    case Kind::kMachine:
+      return machine.source;
+    case Kind::kPackage:
+      return fmt::format("package {}", machine.packages[node.index].id);
+    case Kind::kNumaNode: {
+      const NumaNode& numa = machine.numa_nodes[node.index];
+      if (numa.id < 0) return "NUMA node unknown";
+      std::string cpus = numa.cpus.empty() ? "" : ": CPUs " + cpu_list(numa.cpus);
+      return fmt::format("NUMA node {}{}", numa.id, cpus);
+    }
+    case Kind::kHostBridge:
+      return "host bridge " + host_bridge_text(machine, node.index);
+    case Kind::kSwitch:
+      return "switch " + machine.switches[node.index].bdf.to_string();
+  }
+  return "";
+}
+
+Layout lay_out(const RailDecision& decision) { return Layouter(decision).run(); }
 
 Rect port_rect(const Rect& card, size_t port) {
   double y = card.y + kHeaderHeight + kHcaLines * kLineHeight + 3;
@@ -196,4 +300,4 @@ Rect port_rect(const Rect& card, size_t port) {
               kPortHeight - 2};
 }
 
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

@@ -1,13 +1,31 @@
-// Where things lie in the picture, in pixels.
+// The machine as a tree of boxes, and where the boxes lie in a picture.
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "tools/topo/tree.h"
-#include "topology/live/rail_decision.h"
+#include "tools/topo/labels.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 
+// A box of the picture with what is directly in it. Packages, NUMA nodes, host bridges and switches
+// nest in that order; levels that the machine does not know are left out.
+struct TreeNode {
+  enum class Kind { kMachine, kPackage, kNumaNode, kHostBridge, kSwitch };
+  Kind kind = Kind::kMachine;
+  int index = -1;  // in the Machine's list of this kind; -1 for the machine
+  std::vector<TreeNode> children;
+  std::vector<int> gpus;  // indexes in Machine::gpus
+  std::vector<int> hcas;  // indexes in Machine::hcas
+};
+
+// Returns the tree, in which every GPU and every HCA stands exactly once.
+TreeNode machine_tree(const Machine& machine);
+
+// Returns the caption of a box: "package 0", "NUMA node 1: CPUs 0-47", "switch 0000:17:00.0", ...
+std::string node_label(const Machine& machine, const TreeNode& node);
+
+// In pixels; y grows downwards.
 struct Rect {
   double x = 0;
   double y = 0;
@@ -16,7 +34,7 @@ struct Rect {
 };
 
 struct Layout {
-  struct Frame {
+  struct Frame {  // a box
     TreeNode::Kind kind;
     std::string label;
     Rect rect;
@@ -33,10 +51,11 @@ inline constexpr double kLineHeight = 15;
 inline constexpr double kPortHeight = 17;
 inline constexpr double kLabelHeight = 20;  // of a frame
 
-// An HCA whose first GPU is in the same box lies below it; the others beside them.
-Layout lay_out(const RailDecision& view);
+// Lays out the cards so that none overlap: an HCA in the same box as the first GPU that uses it
+// lies below that GPU, the others lie beside the GPUs.
+Layout lay_out(const RailDecision& decision);
 
-// The strip of one port on its HCA's card.
+// Returns the strip of one port (an index in Hca::ports) on its HCA's card.
 Rect port_rect(const Rect& card, size_t port);
 
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

@@ -1,15 +1,48 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <set>
 
-#include "tools/topo/columns.h"
-#include "tools/topo/expected_share.h"
 #include "tools/topo/labels.h"
-#include "tools/topo/text.h"
+#include "tools/topo/render.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
+
+constexpr size_t kGap = 2;  // blanks between two columns
+
+// Counts characters: the bytes that do not continue a UTF-8 character.
+size_t width_of(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
+}
+
+using TextRow = std::vector<std::string>;
+
+// One line for each row, cells aligned on the left by blanks, since tabs break when people paste
+// them. Rows may have fewer cells than others.
+std::string aligned(const std::vector<TextRow>& rows, const std::string& indent) {
+  std::vector<TextRow> clean;
+  std::vector<size_t> widths;
+  for (const TextRow& row : rows) {
+    clean.emplace_back();
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) {
+      clean.back().push_back(clean_text(row[i]));
+      widths[i] = std::max(widths[i], width_of(clean.back()[i]));
+    }
+  }
+  std::string text;
+  for (const TextRow& row : clean) {
+    std::string line = indent;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i] + std::string(widths[i] - width_of(row[i]) + kGap, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
 
 constexpr char kIndent[] = "  ";
 
@@ -19,14 +52,14 @@ struct Meaning {
 };
 constexpr std::array<Meaning, 12> kMeanings = {{
     {"X", "the device itself"},
-    {"NV#", "that many NVLinks"},
+    {"NV#", "NVLink, with that many links"},
     {"NVL", "NVLink"},
-    {"NVB", "NVLink, over one GPU between"},
+    {"NVB", "NVLink through one other GPU"},
     {"C2C", "NVLink-C2C"},
-    {"PIX", "one PCIe switch at most"},
-    {"PXB", "several PCIe switches, no host bridge"},
-    {"P2C", "NVLink-C2C to the CPU, PCIe from there"},
-    {"PXN", "NVLink to a GPU near the NIC, PCIe from there"},
+    {"PIX", "at most one PCIe switch"},
+    {"PXB", "several PCIe switches, but no host bridge"},
+    {"P2C", "NVLink-C2C to the CPU, then PCIe"},
+    {"PXN", "NVLink to a GPU near the NIC, then PCIe"},
     {"PHB", "the host bridge of one NUMA node"},
     {"NODE", "two host bridges of one NUMA node"},
     {"SYS", "from one NUMA node to another"},
@@ -35,8 +68,8 @@ constexpr std::array<Meaning, 12> kMeanings = {{
 std::string gpu_name(size_t gpu) { return fmt::format("GPU{}", gpu); }
 std::string nic_name(size_t hca) { return fmt::format("NIC{}", hca); }
 
-std::vector<TextRow> matrix_rows(const RailDecision& view) {
-  const Machine& machine = view.machine;
+std::vector<TextRow> matrix_rows(const RailDecision& decision) {
+  const Machine& machine = decision.machine;
   size_t gpus = machine.gpus.size(), hcas = machine.hcas.size();
   std::vector<TextRow> rows(1, TextRow{""});
   for (size_t i = 0; i < gpus; ++i) rows[0].push_back(gpu_name(i));
@@ -44,23 +77,23 @@ std::vector<TextRow> matrix_rows(const RailDecision& view) {
   rows[0].insert(rows[0].end(), {"CPU Affinity", "NUMA Affinity"});
   for (size_t i = 0; i < gpus; ++i) {
     TextRow row{gpu_name(i)};
-    for (size_t j = 0; j < gpus; ++j) row.push_back(gpu_gpu_text(view, i, j));
-    for (size_t j = 0; j < hcas; ++j) row.push_back(gpu_hca_text(view, i, j));
+    for (size_t j = 0; j < gpus; ++j) row.push_back(gpu_gpu_text(decision, i, j));
+    for (size_t j = 0; j < hcas; ++j) row.push_back(gpu_hca_text(decision, i, j));
     const Attachment& at = machine.gpus[i].at;
     row.push_back(at.numa < 0 ? "N/A" : cpu_list(machine.numa_nodes[at.numa].cpus));
     row.push_back(numa_text(machine, at));
     rows.push_back(std::move(row));
   }
-  for (size_t i = 0; i < hcas; ++i) {  // without affinity, as nvidia-smi has it
+  for (size_t i = 0; i < hcas; ++i) {  // without the affinity columns, like nvidia-smi
     TextRow row{nic_name(i)};
-    for (size_t j = 0; j < gpus; ++j) row.push_back(gpu_hca_text(view, j, i));
-    for (size_t j = 0; j < hcas; ++j) row.push_back(hca_hca_text(view, i, j));
+    for (size_t j = 0; j < gpus; ++j) row.push_back(gpu_hca_text(decision, j, i));
+    for (size_t j = 0; j < hcas; ++j) row.push_back(hca_hca_text(decision, i, j));
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-// The words that the matrix uses, and no others.
+// Explains the words that the matrix uses, and no others.
 std::string legend(const std::vector<TextRow>& matrix) {
   std::set<std::string> used;
   for (size_t i = 1; i < matrix.size(); ++i) {
@@ -94,67 +127,67 @@ std::string joined_gpus(const RailPlan& plan, size_t rail) {
   return text.empty() ? "none" : text;
 }
 
-std::string rails_text(const RailDecision& view) {
-  if (view.plan.rails.empty()) return "\nRails: none\n";
+std::string rails_text(const RailDecision& decision) {
+  if (decision.plan.rails.empty()) return "\nRails: none\n";
   std::vector<TextRow> rows{{"rail", "port", "PCI address", "NUMA", "speed", "state", "GPUs"}};
-  for (size_t i = 0; i < view.plan.rails.size(); ++i) {
-    const Rail& rail = view.plan.rails[i];
-    const Hca& hca = view.machine.hcas[rail.port.hca];
+  for (size_t i = 0; i < decision.plan.rails.size(); ++i) {
+    const Rail& rail = decision.plan.rails[i];
+    const Hca& hca = decision.machine.hcas[rail.port.hca];
     const Port& port = hca.ports[rail.port.port];
-    std::string gpus = joined_gpus(view.plan, i);
+    std::string gpus = joined_gpus(decision.plan, i);
     if (!rail.usable) gpus += ": " + rail.why_not;
-    rows.push_back({std::to_string(rail.id), port_label(view.machine, rail.port), address_text(hca),
-                    numa_text(view.machine, hca.at), speed_text(port.speed_mbps),
-                    state_text(port.state), gpus});
+    rows.push_back({std::to_string(rail.id), port_label(decision.machine, rail.port),
+                    address_text(hca), numa_text(decision.machine, hca.at),
+                    speed_text(port.speed_mbps), state_text(port.state), gpus});
   }
   return "\nRails\n" + aligned(rows, kIndent);
 }
 
-std::string others_text(const RailDecision& view) {
-  if (view.plan.others.empty()) return "";
+std::string excluded_text(const RailDecision& decision) {
+  if (decision.plan.others.empty()) return "";
   std::vector<TextRow> rows;
-  for (const ExcludedPort& other : view.plan.others) {
-    rows.push_back({port_label(view.machine, other.port), other.reason});
+  for (const ExcludedPort& other : decision.plan.others) {
+    rows.push_back({port_label(decision.machine, other.port), other.reason});
   }
-  return "\nNot rails\n" + aligned(rows, kIndent);
+  return "\nExcluded ports\n" + aligned(rows, kIndent);
 }
 
-TextRow gpu_row(const RailDecision& view, size_t gpu) {
-  const Gpu& device = view.machine.gpus[gpu];
-  const GpuRails& own = view.plan.gpus[gpu];
-  TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(view.machine, device.at)};
+TextRow gpu_row(const RailDecision& decision, size_t gpu) {
+  const Gpu& device = decision.machine.gpus[gpu];
+  const GpuRails& own = decision.plan.gpus[gpu];
+  TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(decision.machine, device.at)};
   if (own.rails.empty()) {
-    row.insert(row.end(), {"none", "-", "-", "no: it has no rail", "no: it has no rail"});
+    row.insert(row.end(), {"none", "-", "-", "no: the GPU has no rail", "no: the GPU has no rail"});
     return row;
   }
   std::string rails;
   for (int rail : own.rails) {
-    rails += fmt::format("{}{}", rails.empty() ? "" : ", ", view.plan.rails[rail].id);
+    rails += fmt::format("{}{}", rails.empty() ? "" : ", ", decision.plan.rails[rail].id);
   }
-  int hca = view.plan.rails[own.rails.front()].port.hca;
-  std::string path = gpu_hca_text(view, gpu, hca);
-  Verdicts verdicts = verdicts_of(view, gpu, hca);
+  int hca = decision.plan.rails[own.rails.front()].port.hca;
+  std::string path = gpu_hca_text(decision, gpu, hca);
+  Verdicts verdicts = verdicts_of(decision, gpu, hca);
   std::string receive = to_string(verdicts.receive);
   std::string send = to_string(verdicts.send);
-  if (send == receive) send = verdicts.send.direct ? "yes: likewise" : "no: likewise";
+  if (send == receive) send = verdicts.send.direct ? "yes: same reason" : "no: same reason";
   row.insert(row.end(), {rails, path, expected_share(path), receive, send});
   return row;
 }
 
-std::string gpus_text(const RailDecision& view) {
-  if (view.machine.gpus.empty()) return "\nGPUs: none\n";
+std::string gpus_text(const RailDecision& decision) {
+  if (decision.machine.gpus.empty()) return "\nGPUs: none\n";
   std::vector<TextRow> rows{{"GPU", "PCI address", "NUMA", "rails", "path", "expected share",
                              "GPUDirect receive", "GPUDirect send"}};
-  for (size_t i = 0; i < view.machine.gpus.size(); ++i) rows.push_back(gpu_row(view, i));
+  for (size_t i = 0; i < decision.machine.gpus.size(); ++i) rows.push_back(gpu_row(decision, i));
   return "\nGPUs\n" + aligned(rows, kIndent) + "\n" + kExpectedShareNote + "\n";
 }
 
 }  // namespace
 
-std::string matrix_text(const RailDecision& view) {
-  std::vector<TextRow> rows = matrix_rows(view);
-  return aligned(rows, "") + legend(rows) + nic_legend(view.machine) + rails_text(view) +
-         others_text(view) + gpus_text(view);
+std::string matrix_text(const RailDecision& decision) {
+  std::vector<TextRow> rows = matrix_rows(decision);
+  return aligned(rows, "") + legend(rows) + nic_legend(decision.machine) + rails_text(decision) +
+         excluded_text(decision) + gpus_text(decision);
 }
 
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

@@ -4,10 +4,10 @@
 
 #include "tools/topo/labels.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
 
-// The first `count` characters of UTF-8.
+// Returns the first `count` characters of UTF-8 text.
 std::string first_characters(const std::string& text, size_t count) {
   size_t end = 0;
   for (; end < text.size(); ++end) {
@@ -70,4 +70,4 @@ void add_line(pugi::xml_node parent, const std::string& path, const std::string&
   add_path(parent, path, colour.c_str(), 3, dashed);
 }
 
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

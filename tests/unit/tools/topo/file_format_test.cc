@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace gdr::tools {
+namespace gdr::tools::topo {
 namespace {
 
 TEST(FileFormat, RootElement_Decides) {
@@ -10,14 +10,14 @@ TEST(FileFormat, RootElement_Decides) {
   EXPECT_EQ(file_format("<system version=\"1\">"), FileFormat::kNccl);
 }
 
-TEST(FileFormat, PrologueCommentsAndDoctype_ArePassedOver) {
+TEST(FileFormat, PrologueCommentsAndDoctype_AreSkipped) {
   EXPECT_EQ(file_format("\xef\xbb\xbf<?xml version=\"1.0\"?>\n<!-- <system> -->\n"
                         "<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology>"),
             FileFormat::kHwloc);
   EXPECT_EQ(file_format("<!DOCTYPE system [ <!ELEMENT a (b)> ]>\n<system/>"), FileFormat::kNccl);
 }
 
-TEST(FileFormat, AnythingElse_IsRefusedWithAHint) {
+TEST(FileFormat, AnythingElse_FailsAndNamesTheProgramsThatWriteSuchFiles) {
   for (const char* text :
        {"", "<", "<html>", "{}", "<topologyx>", "<!--", "<?xml", "<!DOCTYPE ["}) {
     Result<FileFormat> format = file_format(text);
@@ -36,4 +36,4 @@ TEST(FileFormat, FileThatCannotBeRead_IsNamed) {
 }
 
 }  // namespace
-}  // namespace gdr::tools
+}  // namespace gdr::tools::topo

@@ -3,16 +3,22 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/text.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/render.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
+
+using topology::flat;
+using topology::scene_of;
+using topology::two_sockets_with_switches;
+using topology::with_nvlink;
 
 using Json = nlohmann::ordered_json;
 
 Json parsed(const RailDecision& scene) { return Json::parse(json_text(scene)); }
 
-TEST(TopologyJson, Machine_HasItsParts) {
+TEST(TopologyJson, Machine_HasPackagesSwitchesAndDevices) {
   Json root = parsed(scene_of(two_sockets_with_switches()));
   EXPECT_EQ(root["source"], "made by hand");
   EXPECT_EQ(root["cpu"]["vendor"], "GenuineIntel");
@@ -47,8 +53,8 @@ TEST(TopologyJson, Rails_NameTheirPortsAndGpus) {
   EXPECT_EQ(root["rails"][1]["port"], "mlx5_1:1");
   EXPECT_EQ(root["rails"][1]["gpus"], Json({2, 3}));
   EXPECT_EQ(root["rails"][1]["why_not"], nullptr);
-  EXPECT_EQ(root["not_rails"][0]["port"], "mlx5_4:1");
-  EXPECT_FALSE(root["not_rails"][0]["reason"].get<std::string>().empty());
+  EXPECT_EQ(root["excluded_ports"][0]["port"], "mlx5_4:1");
+  EXPECT_FALSE(root["excluded_ports"][0]["reason"].get<std::string>().empty());
 }
 
 TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
@@ -63,7 +69,7 @@ TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
   EXPECT_EQ(rail["send"]["reason"], "NCCL_NET_GDR_READ=0");
 }
 
-TEST(TopologyJson, Policy_TellsWhetherTheLevelWasSet) {
+TEST(TopologyJson, Policy_HasWhetherTheLevelWasSet) {
   EXPECT_EQ(parsed(scene_of(flat(1, 1)))["policy"]["level_set"], false);
   GdrPolicy policy;
   policy.level = PathClass::kSys;
@@ -72,7 +78,7 @@ TEST(TopologyJson, Policy_TellsWhetherTheLevelWasSet) {
   EXPECT_EQ(json["level"], "SYS");
 }
 
-TEST(TopologyJson, NotKnown_IsNull) {
+TEST(TopologyJson, UnknownValue_IsNull) {
   Machine machine = flat(1, 1);
   machine.hcas[0].bdf.reset();
   machine.hcas[0].link = {};
@@ -88,17 +94,17 @@ TEST(TopologyJson, NotKnown_IsNull) {
 TEST(TopologyJson, NoDevices_IsEmptyArrays) {
   Json root = parsed(scene_of(Machine{}));
   for (const char* key : {"packages", "numa_nodes", "host_bridges", "switches", "gpus", "hcas",
-                          "rails", "not_rails"}) {
+                          "rails", "excluded_ports"}) {
     EXPECT_EQ(root.at(key), Json::array()) << key;
   }
   EXPECT_EQ(root["paths"]["gpu_hca"]["class"], Json::array());
 }
 
-TEST(TopologyJson, NameThatIsNotUtf8_IsStillJson) {
+TEST(TopologyJson, NameThatIsNotUtf8_IsValidJson) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "mlx5\xff\"\n";
   EXPECT_EQ(parsed(scene_of(machine))["hcas"][0]["name"], "mlx5\ufffd\"\n");
 }
 
 }  // namespace
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

@@ -4,15 +4,19 @@
 #include <vector>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/expected_share.h"
 #include "tools/topo/labels.h"
-#include "tools/topo/text.h"
+#include "tools/topo/render.h"
 
-namespace gdr::topology {
+namespace gdr::tools::topo {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using topology::flat;
+using topology::lopsided;
+using topology::scene_of;
+using topology::two_sockets_with_switches;
+using topology::with_nvlink;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream in(text);
@@ -67,16 +71,7 @@ TEST(Matrix, NvlinkToSwitches_CountsLinks) {
   EXPECT_THAT(text, HasSubstr("NV#"));
 }
 
-TEST(Matrix, NvlinkBetweenTwoGpus_CountsTheirLinksOnly) {
-  Machine machine = flat(3, 0);
-  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 4},
-                             NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 2}};
-  RailDecision scene = scene_of(machine);
-  EXPECT_EQ(gpu_gpu_text(scene, 0, 1), "NV4");
-  EXPECT_EQ(gpu_gpu_text(scene, 2, 0), "NV2");
-}
-
-TEST(Matrix, CpusNotKnown_AreNotAvailable) {
+TEST(Matrix, UnknownCpus_AreNotAvailable) {
   EXPECT_EQ(words_of(matrix_text(scene_of(flat(1, 1))), "GPU0", 1), words("GPU0 X PHB N/A 0"));
 }
 
@@ -100,10 +95,10 @@ TEST(Matrix, PortThatIsDown_IsARailWithoutGpus) {
   EXPECT_THAT(text.substr(text.find("\nRails\n")), HasSubstr("none: the port is down"));
 }
 
-TEST(Matrix, NotRails_HaveTheirReason) {
+TEST(Matrix, ExcludedPorts_HaveTheirReason) {
   RailDecision scene = scene_of(two_sockets_with_switches());
   std::string text = matrix_text(scene);
-  std::string section = text.substr(text.find("\nNot rails\n"));
+  std::string section = text.substr(text.find("\nExcluded ports\n"));
   ASSERT_EQ(scene.plan.others.size(), 2u);
   EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.others[0].reason));
   EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.others[1].reason));
@@ -117,8 +112,8 @@ TEST(Matrix, Gpus_HaveShareAndVerdict) {
   EXPECT_THAT(section, HasSubstr("PXB   -"));
   EXPECT_THAT(section, HasSubstr("SYS   30-50 %"));
   EXPECT_THAT(section, HasSubstr("no: SYS is beyond NCCL_NET_GDR_LEVEL=PIX"));
-  EXPECT_THAT(section, HasSubstr("no: likewise"));
-  EXPECT_THAT(section, Not(HasSubstr("yes: likewise")));
+  EXPECT_THAT(section, HasSubstr("no: same reason"));
+  EXPECT_THAT(section, Not(HasSubstr("yes: same reason")));
   EXPECT_THAT(section, HasSubstr(kExpectedShareNote));
 }
 
@@ -130,10 +125,10 @@ TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
   EXPECT_THAT(text, HasSubstr("no: NCCL_NET_GDR_READ=0"));
 }
 
-TEST(Matrix, GpuWithoutRail_SaysSo) {
+TEST(Matrix, GpuWithoutRail_HasTheReason) {
   std::string text = matrix_text(scene_of(flat(1, 0)));
   EXPECT_THAT(text, HasSubstr("Rails: none"));
-  EXPECT_THAT(text, HasSubstr("no: it has no rail"));
+  EXPECT_THAT(text, HasSubstr("no: the GPU has no rail"));
 }
 
 TEST(Matrix, EmptyMachine_IsText) {
@@ -148,29 +143,5 @@ TEST(Matrix, NameWithControlCharacters_CannotSteerTheTerminal) {
   EXPECT_THAT(text, Not(HasSubstr("\xff")));
 }
 
-TEST(CpuList, Mask_IsRanges) {
-  EXPECT_EQ(cpu_list("0000ffff,ffffffff,00000000,0000ffff,ffffffff"), "0-47,96-143");
-  EXPECT_EQ(cpu_list("1"), "0");
-  EXPECT_EQ(cpu_list("00000000,80000005"), "0,2,31");
-  EXPECT_EQ(cpu_list("00000001,80000000"), "31-32");
-}
-
-TEST(CpuList, NoMask_IsNotAvailable) {
-  for (const char* mask : {"", "00000000", ",", "xyz", "ffffffff,", "1ffffffff"}) {
-    EXPECT_EQ(cpu_list(mask), "N/A") << mask;
-  }
-}
-
-TEST(CleanText, Text_IsKeptAndWhatIsNoneReplaced) {
-  EXPECT_EQ(clean_text("mlx5_0 \u00fc\u20ac\U0001f600"), "mlx5_0 \u00fc\u20ac\U0001f600");
-  EXPECT_EQ(clean_text("a\nb\x7f"), "a\ufffdb\ufffd");
-  EXPECT_EQ(clean_text("\xc3"), "\ufffd");                      // cut short
-  EXPECT_EQ(clean_text("\xc0\xaf"), "\ufffd\ufffd");            // overlong
-  EXPECT_EQ(clean_text("\xed\xa0\x80"), "\ufffd\ufffd\ufffd");  // surrogate
-  EXPECT_EQ(clean_text("\xf4\x90\x80\x80"), "\ufffd\ufffd\ufffd\ufffd");
-  EXPECT_EQ(clean_text("\xef\xbf\xbf"), "\ufffd");  // not in XML
-  EXPECT_EQ(clean_text("\xc2\x85"), "\ufffd");      // C1 control
-}
-
 }  // namespace
-}  // namespace gdr::topology
+}  // namespace gdr::tools::topo

@@ -17,8 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kOurs = GDR_TOPOLOGIES;
-const std::string kShared = GDR_SHARED_TOPOLOGIES;
+const std::string kTopologies = GDR_TOPOLOGIES;
 
 Machine read(const std::string& file) {
   auto machine = hwloc_xml(file);
@@ -48,7 +47,7 @@ class HwlocText : public ::testing::Test {
 };
 
 TEST(Hwloc, Xml_DgxH100_HasANicOnEachGpusSwitch) {
-  Machine machine = read(kOurs + "/hwloc-dgx-h100.xml");
+  Machine machine = read(kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 12, 8, 2}));
   EXPECT_EQ(machine.host_bridges.size(), 10u);
   const int nearest[] = {0, 3, 4, 5, 6, 9, 10, 11};
@@ -64,8 +63,8 @@ TEST(Hwloc, Xml_DgxH100_HasANicOnEachGpusSwitch) {
 }
 
 TEST(Hwloc, Xml_DgxH100_HasWhatTheFileSays) {
-  Machine machine = read(kOurs + "/hwloc-dgx-h100.xml");
-  EXPECT_EQ(machine.source, "hwloc XML " + kOurs + "/hwloc-dgx-h100.xml");
+  Machine machine = read(kTopologies + "/hwloc-dgx-h100.xml");
+  EXPECT_EQ(machine.source, "hwloc XML " + kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "GenuineIntel", 6, 143}));
   EXPECT_EQ(machine.packages, (std::vector<Package>{{0}, {1}}));
   EXPECT_EQ(machine.numa_nodes[1], (NumaNode{1, 1, "0000ff00"}));
@@ -86,7 +85,7 @@ TEST(Hwloc, Xml_DgxH100_HasWhatTheFileSays) {
 }
 
 TEST(Hwloc, Xml_TwoSocketPlain_HasNoSwitch) {
-  Machine machine = read(kOurs + "/hwloc-two-socket-plain.xml");
+  Machine machine = read(kTopologies + "/hwloc-two-socket-plain.xml");
   EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 2}));
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(machine.gpus[i].at.numa, machine.hcas[i].at.numa);
@@ -95,10 +94,11 @@ TEST(Hwloc, Xml_TwoSocketPlain_HasNoSwitch) {
 }
 
 TEST(Hwloc, Xml_Power9_HasNodesZeroAndEightAndDomains) {
-  Machine machine = read(kOurs + "/hwloc-power9.xml");
+  Machine machine = read(kTopologies + "/hwloc-power9.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 2, 2}));
   EXPECT_EQ(machine.cpu.arch, "ppc64");
   EXPECT_EQ(machine.numa_nodes[1].id, 8);
+  EXPECT_EQ(machine.numa_nodes[0].cpus, "00000000,00000000,00000000,0000ff00");
   EXPECT_EQ(machine.gpus[2].bdf.to_string(), "0035:03:00.0");
   EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 8);
   EXPECT_EQ(machine.hcas[2].at, machine.hcas[3].at);
@@ -106,7 +106,7 @@ TEST(Hwloc, Xml_Power9_HasNodesZeroAndEightAndDomains) {
 }
 
 TEST(Hwloc, Xml_DualPortCards_HaveTwoFunctionsOnTheGpusSwitch) {
-  Machine machine = read(kOurs + "/hwloc-dual-port-cards.xml");
+  Machine machine = read(kTopologies + "/hwloc-dual-port-cards.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 2, 2}));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
   EXPECT_EQ(machine.hcas[0].guid, machine.hcas[1].guid);
@@ -114,7 +114,7 @@ TEST(Hwloc, Xml_DualPortCards_HaveTwoFunctionsOnTheGpusSwitch) {
 }
 
 TEST(Hwloc, Xml_FlatVm_HasAllOnOneBus) {
-  Machine machine = read(kOurs + "/hwloc-flat-vm.xml");
+  Machine machine = read(kTopologies + "/hwloc-flat-vm.xml");
   EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 1}));
   EXPECT_EQ(machine.gpus[0].at, machine.hcas[1].at);
   EXPECT_EQ(machine.gpus[0].model, "NVIDIA A10G");
@@ -124,38 +124,57 @@ TEST(Hwloc, Xml_FlatVm_HasAllOnOneBus) {
 }
 
 TEST(Hwloc, Xml_OtherVendorsChosen_AreTheGpus) {
-  auto machine = hwloc_xml(kOurs + "/hwloc-flat-vm.xml", Selection{{0x1002}});
+  auto machine = hwloc_xml(kTopologies + "/hwloc-flat-vm.xml", Selection{{0x1002}});
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
   EXPECT_TRUE(machine->gpus.empty());
 }
 
-TEST(Hwloc, Xml_SharedFiles_HaveTheDevicesOfTheirNames) {
-  if (!fs::exists(kShared)) GTEST_SKIP() << "no " << kShared;
-  EXPECT_EQ(counts_of(read(kShared + "/hwloc-dgx2h-16gpu-11nic.xml")), (Counts{16, 11, 12, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/hwloc-power9-lassen-4gpu-4nic.xml")), (Counts{4, 4, 2, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/hwloc-cts1-pascal-2gpu-1nic.xml")), (Counts{2, 1, 1, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/hwloc-aws-g4dn-metal-8gpu-1efa.xml")), (Counts{8, 1, 1, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/hwloc-corona-8amdgpu-1nic.xml")), (Counts{8, 1, 8, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/hwloc-supermicro-221h-1gpu-2nic.xml")),
-            (Counts{1, 2, 0, 2}));
-}
-
-TEST(Hwloc, Xml_SharedDgx2h_HasEachNicOnTheSwitchOfTwoGpus) {
-  if (!fs::exists(kShared)) GTEST_SKIP() << "no " << kShared;
-  Machine machine = read(kShared + "/hwloc-dgx2h-16gpu-11nic.xml");
+TEST(Hwloc, Xml_Dgx2_HasEachNicOnTheSwitchOfTwoGpus) {
+  Machine machine = read(kTopologies + "/hwloc-dgx2.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{16, 11, 12, 2}));
   const int nic_of_pair[] = {1, 2, 3, 4, 7, 8, 9, 10};
   for (size_t i = 0; i < 16; ++i) {
     const Hca& nic = hca_named(machine, "mlx5_" + std::to_string(nic_of_pair[i / 2]));
     EXPECT_EQ(machine.gpus[i].at, nic.at) << i;
   }
   EXPECT_EQ(hca_named(machine, "mlx5_0").at.parent, -1);
-  EXPECT_EQ(switch_above(machine, machine.gpus[2].at), "0000:37:00.0");
+  EXPECT_EQ(switch_above(machine, machine.gpus[2].at), "0000:28:00.0");
   int above = machine.gpus[2].at.parent;
-  EXPECT_EQ(switch_above(machine, machine.switches[above].at), "0000:2c:00.0");
+  EXPECT_EQ(switch_above(machine, machine.switches[above].at), "0000:21:00.0");
+}
+
+TEST(Hwloc, Xml_SharedNic_IsOnTheSwitchOfBothGpus) {
+  Machine machine = read(kTopologies + "/hwloc-shared-nic.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{2, 1, 1, 2}));
+  for (const Gpu& gpu : machine.gpus) EXPECT_EQ(gpu.at, machine.hcas[0].at);
+}
+
+TEST(Hwloc, Xml_CloudFarNic_IsOfAnotherMakeAndOnSocketOne) {
+  Machine machine = read(kTopologies + "/hwloc-cloud-far-nic.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 1, 1, 2}));
+  EXPECT_EQ(numa_id(machine, hca_named(machine, "rdmap163s0").at), 1);
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(numa_id(machine, machine.gpus[i].at), i < 4 ? 0 : 1);
+}
+
+// The server's own display controller is no GPU.
+TEST(Hwloc, Xml_EpycAmd_HasEachGpuBehindASwitchOfItsOwn) {
+  Machine machine = read(kTopologies + "/hwloc-epyc-amd.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 1, 8, 2}));
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(machine.gpus[i].at.parent, static_cast<int>(i));
+  EXPECT_EQ(machine.hcas[0].at.parent, -1);
+  EXPECT_EQ(machine.hcas[0].at.host_bridge, machine.gpus[6].at.host_bridge);
+}
+
+TEST(Hwloc, Xml_OneGpu_IsOfDisplayClass) {
+  Machine machine = read(kTopologies + "/hwloc-one-gpu.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{1, 2, 0, 2}));
+  EXPECT_EQ(machine.gpus[0].class_code, 0x030000u);
+  EXPECT_EQ(machine.numa_nodes[1].cpus, "0000000f,00000000,0000000f,00000000");
+  EXPECT_EQ(machine.hcas[0].guid, machine.hcas[1].guid);
 }
 
 TEST_F(HwlocText, Xml_Comments_HideNothing) {
-  std::string text = read_whole(kOurs + "/hwloc-dgx-h100.xml");
+  std::string text = read_whole(kTopologies + "/hwloc-dgx-h100.xml");
   for (size_t at = text.find("<object type=\"Bridge\""); at != std::string::npos;
        at = text.find("<object type=\"Bridge\"", at)) {
     const std::string comment = "<!-- a bridge -->\n";
@@ -170,8 +189,8 @@ TEST_F(HwlocText, Xml_Comments_HideNothing) {
 TEST_F(HwlocText, Xml_OtherFiles_AreRefused) {
   EXPECT_NE(error_of(hwloc_xml("/nonexistent")).find("/nonexistent cannot be read: No such file"),
             std::string::npos);
-  EXPECT_NE(error_of(hwloc_xml(kOurs + "/README.md")).find("not XML"), std::string::npos);
-  EXPECT_NE(error_of(hwloc_xml(kOurs + "/nccl-hgx-4nic.xml")).find("is a NCCL topology file"),
+  EXPECT_NE(error_of(hwloc_xml(kTopologies + "/README.md")).find("not XML"), std::string::npos);
+  EXPECT_NE(error_of(hwloc_xml(kTopologies + "/nccl-hgx-4nic.xml")).find("is a NCCL topology file"),
             std::string::npos);
   EXPECT_NE(error_of(parse("<topology version=\"3.0\"/>")).find(":1: is of hwloc version \"3.0\""),
             std::string::npos);
@@ -181,7 +200,7 @@ TEST_F(HwlocText, Xml_OtherFiles_AreRefused) {
 
 // libhwloc crashes on such files.
 TEST_F(HwlocText, Xml_WithoutWhatHwlocNeeds_IsRefused) {
-  const std::string text = read_whole(kOurs + "/hwloc-flat-vm.xml");
+  const std::string text = read_whole(kTopologies + "/hwloc-flat-vm.xml");
   struct Change {
     const char* from;
     const char* to;
@@ -211,7 +230,7 @@ TEST_F(HwlocText, Xml_ChangedFiles_GiveAnErrorOrAMachine) {
 #endif
   std::mt19937 random(5);
   for (const char* name : {"/hwloc-flat-vm.xml", "/hwloc-dgx-h100.xml"}) {
-    std::string text = read_whole(kOurs + name);
+    std::string text = read_whole(kTopologies + name);
     ASSERT_FALSE(text.empty());
     for (int i = 0; i < 150; ++i) {
       auto machine = parse(mutate(text, &random));
@@ -239,7 +258,7 @@ TEST(Hwloc, Live_ThisMachine_IsWhatSysfsShows) {
 }
 
 TEST(Hwloc, Live_XmlFileInTheEnvironment_IsRefused) {
-  setenv("HWLOC_XMLFILE", (kOurs + "/hwloc-flat-vm.xml").c_str(), 1);
+  setenv("HWLOC_XMLFILE", (kTopologies + "/hwloc-flat-vm.xml").c_str(), 1);
   EXPECT_NE(error_of(hwloc_live()).find("HWLOC_XMLFILE is set"), std::string::npos);
   unsetenv("HWLOC_XMLFILE");
 }

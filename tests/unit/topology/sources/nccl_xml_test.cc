@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-
 #include "tests/unit/topology/machine_checks.h"
 
 namespace gdr::topology {
 namespace {
 
-const std::string kOurs = GDR_TOPOLOGIES;
-const std::string kShared = GDR_SHARED_TOPOLOGIES;
+const std::string kTopologies = GDR_TOPOLOGIES;
 
 Machine read(const std::string& file) {
   auto machine = nccl_xml(file);
@@ -32,7 +29,7 @@ std::string error_of(const Result<Machine>& machine) {
 }
 
 TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
-  Machine machine = read(kOurs + "/nccl-dgx-a100.xml");
+  Machine machine = read(kTopologies + "/nccl-dgx-a100.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 10, 12, 6}));
   EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:03:00.0");
   EXPECT_EQ(switch_above(machine, machine.gpus[1].at), "0000:03:00.0");
@@ -48,7 +45,7 @@ TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
 }
 
 TEST(NcclXml, Read_DgxA100_HasWhatTheElementsSay) {
-  Machine machine = read(kOurs + "/nccl-dgx-a100.xml");
+  Machine machine = read(kTopologies + "/nccl-dgx-a100.xml");
   EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "AuthenticAMD", 23, 49}));
   EXPECT_EQ(machine.numa_nodes[0].cpus, "00000000,00000000,00000000,0000ffff");
   EXPECT_EQ(machine.numa_nodes[0].package, -1);
@@ -67,7 +64,7 @@ TEST(NcclXml, Read_DgxA100_HasWhatTheElementsSay) {
 }
 
 TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
-  Machine machine = read(kOurs + "/nccl-hgx-4nic.xml");
+  Machine machine = read(kTopologies + "/nccl-hgx-4nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_EQ(machine.gpus[i].at, machine.hcas[i / 2].at) << i;
@@ -75,7 +72,7 @@ TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
 }
 
 TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
-  Machine machine = read(kOurs + "/nccl-azure-ndv4.xml");
+  Machine machine = read(kTopologies + "/nccl-azure-ndv4.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 4, 4}));
   EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
   EXPECT_EQ(numa_id(machine, machine.gpus[0].at), 1);
@@ -84,7 +81,7 @@ TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
 }
 
 TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
-  Machine machine = read(kOurs + "/nccl-azure-ndv5.xml");
+  Machine machine = read(kTopologies + "/nccl-azure-ndv5.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 8, 2}));
   EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
   for (size_t i = 0; i < 8; ++i) {
@@ -94,7 +91,7 @@ TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
 }
 
 TEST(NcclXml, Read_Gb200Tray_HasC2cAndNoSwitch) {
-  Machine machine = read(kOurs + "/nccl-gb200-tray.xml");
+  Machine machine = read(kTopologies + "/nccl-gb200-tray.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 0, 2}));
   EXPECT_EQ(machine.cpu.arch, "arm64");
   EXPECT_EQ(machine.gpus[0].c2c_links, 5);
@@ -105,14 +102,28 @@ TEST(NcclXml, Read_Gb200Tray_HasC2cAndNoSwitch) {
   EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_2").at), 1);
 }
 
-TEST(NcclXml, Read_SharedFiles_HaveTheDevicesOfTheirNames) {
-  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no " << kShared;
-  // The DGX A100 has 10 cards, of which two have two ports that are named apart.
-  EXPECT_EQ(counts_of(read(kShared + "/nccl-dgx-a100-8gpu-10nic.xml")), (Counts{8, 12, 24, 6}));
-  EXPECT_EQ(counts_of(read(kShared + "/nccl-azure-ndv4-8gpu-8nic.xml")), (Counts{8, 8, 4, 4}));
-  EXPECT_EQ(counts_of(read(kShared + "/nccl-azure-ndv5-8gpu-8nic.xml")), (Counts{8, 8, 8, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/nccl-aws-p4d-8gpu-4efa.xml")), (Counts{8, 4, 4, 2}));
-  EXPECT_EQ(counts_of(read(kShared + "/nccl-rccl-mi300x-8gpu-8nic.xml")), (Counts{8, 8, 24, 2}));
+TEST(NcclXml, Read_DgxA100Cascade_HasGpusBehindSwitchesOfTheirBoards) {
+  Machine machine = read(kTopologies + "/nccl-dgx-a100-cascade.xml");
+  // 10 cards, of which two have two ports with names of their own.
+  EXPECT_EQ(counts_of(machine), (Counts{8, 12, 24, 6}));
+  EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:06:00.0");
+  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_0").at), "0000:0a:00.0");
+  EXPECT_EQ(hca_named(machine, "mlx5_5").bdf, hca_named(machine, "mlx5_4").bdf);
+  EXPECT_EQ(hca_named(machine, "mlx5_5").ports.at(0).number, 2);
+}
+
+TEST(NcclXml, Read_Cloud4Nic_FindsDevicesByClassAmongComments) {
+  Machine machine = read(kTopologies + "/nccl-cloud-4nic.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
+  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i / 2].at) << i;
+}
+
+TEST(NcclXml, Read_Amd8Gpu_HasXgmiLinksBetweenAllGpus) {
+  Machine machine = read(kTopologies + "/nccl-amd-8gpu.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{8, 8, 24, 2}));
+  EXPECT_EQ(machine.gpus[0].compute_capability, 0);
+  ASSERT_EQ(machine.gpus[0].nvlinks.size(), 7u);
+  EXPECT_EQ(machine.gpus[0].nvlinks[0].gpu, machine.gpus[1].bdf);
 }
 
 TEST(NcclXml, Read_TwoCpusOfOneNode_AreOne) {
@@ -222,9 +233,10 @@ TEST(NcclXml, Read_BadNumaid_IsNamed) {
 
 TEST(NcclXml, Read_OtherFiles_AreRefused) {
   EXPECT_NE(error_of(nccl_xml("/nonexistent")).find("No such file"), std::string::npos);
-  EXPECT_NE(error_of(nccl_xml(kOurs)).find(kOurs + " cannot be read"), std::string::npos);
-  EXPECT_NE(error_of(nccl_xml(kOurs + "/README.md")).find("not XML"), std::string::npos);
-  EXPECT_NE(error_of(nccl_xml(kOurs + "/hwloc-flat-vm.xml")).find("is an hwloc file"),
+  EXPECT_NE(error_of(nccl_xml(kTopologies)).find(kTopologies + " cannot be read"),
+            std::string::npos);
+  EXPECT_NE(error_of(nccl_xml(kTopologies + "/README.md")).find("not XML"), std::string::npos);
+  EXPECT_NE(error_of(nccl_xml(kTopologies + "/hwloc-flat-vm.xml")).find("is an hwloc file"),
             std::string::npos);
   EXPECT_NE(error_of(nccl_xml_text("")).find("not XML"), std::string::npos);
   EXPECT_NE(error_of(nccl_xml_text("<system/>")).find("has no <cpu>"), std::string::npos);
@@ -242,7 +254,7 @@ TEST(NcclXml, Read_BottomlessNesting_IsRefused) {
 TEST(NcclXml, Read_ChangedFiles_GiveAnErrorOrAMachine) {
   std::mt19937 random(11);
   for (const char* name : {"/nccl-hgx-4nic.xml", "/nccl-azure-ndv5.xml", "/nccl-gb200-tray.xml"}) {
-    std::string text = read_whole(kOurs + name);
+    std::string text = read_whole(kTopologies + name);
     ASSERT_FALSE(text.empty());
     for (int i = 0; i < 1000; ++i) {
       auto machine = nccl_xml_text(mutate(text, &random));

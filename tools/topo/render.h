@@ -1,0 +1,26 @@
+// The four ways to show a machine with its rails. All return text; names that come from files are
+// cleaned, so that they can neither steer a terminal nor break the format.
+#pragma once
+
+#include <string>
+
+#include "topology/live/rail_decision.h"
+
+namespace gdr::tools::topo {
+
+// The matrix of `nvidia-smi topo -m` (GPU0.., NIC0.., CPU and NUMA affinity, the NIC legend) with
+// the same words; below it the rails, the excluded ports with the reason, and for each GPU its
+// rails and the GPUDirect verdict in both directions.
+std::string matrix_text(const topology::RailDecision& decision);
+
+// One JSON object. Its keys are documented in docs/topo.md and are an interface.
+std::string json_text(const topology::RailDecision& decision);
+
+// A picture of packages, switches and devices as nested boxes. Every rail has a colour, which its
+// GPU, its HCA port and the line between them share.
+std::string svg_text(const topology::RailDecision& decision);
+
+// The same as a graph in the DOT language, for `dot -Tsvg` and other programs of Graphviz.
+std::string dot_text(const topology::RailDecision& decision);
+
+}  // namespace gdr::tools::topo
