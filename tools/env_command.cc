@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "plugin/config/variables.h"
+#include "plugin/config/load.h"
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 

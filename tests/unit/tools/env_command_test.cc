@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "plugin/config/variables.h"
+#include "plugin/config/load.h"
 #include "tools/commands.h"
 
 namespace gdr::tools {
