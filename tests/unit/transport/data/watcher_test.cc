@@ -7,16 +7,33 @@
 namespace gdr::transport {
 namespace {
 
-// The thread may be about to sleep without a limit while this one stops it.
-TEST(Watcher, StoppedRightAfterALinkIsAdded_Ends) {
-  for (int i = 0; i < 500; ++i) {
+struct WatchedLink {
+  WatchedLink() {
     int fds[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    UniqueFd other(fds[1]);
-    auto link = std::make_shared<PeerLink>(FrameChannel(UniqueFd(fds[0])), "a <-> b", "sender");
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    link = std::make_shared<PeerLink>(FrameChannel(UniqueFd(fds[0])), "a <-> b", "sender");
+    peer = FrameChannel(UniqueFd(fds[1]));
+  }
+  std::shared_ptr<PeerLink> link;
+  FrameChannel peer;
+};
+
+// A link that is added wakes the thread. It must not take the wake-up of the stop that follows for
+// the same one, since it sleeps without a limit while there are no links.
+TEST(Watcher, StoppedWhileItWakesUp_Ends) {
+  for (int i = 0; i < 400; ++i) {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-    watcher->add(link, {});
-    watcher->remove(link.get());
+    WatchedLink first;
+    first.peer.queue_text(wire::FrameKind::kFailed, "the thread runs");
+    ASSERT_TRUE(first.peer.flush());
+    watcher->add(first.link, {});
+    ASSERT_TRUE(wait_for([&] { return first.link->failed(); }));
+    watcher->remove(first.link.get());
+    WatchedLink second;
+    watcher->add(second.link, {});
+    watcher->remove(second.link.get());
+    const auto until = PeerLink::Clock::now() + std::chrono::microseconds(i % 50);
+    while (PeerLink::Clock::now() < until) continue;
   }
 }
 
