@@ -1,50 +1,69 @@
-// What NCCL is told of each device, and in which order.
+// What NCCL is given about each device, in which order, and as which names.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
-#include "plugin/hcas.h"
-#include "topology/sources/sysfs_rdma.h"
 #include "transport/device/hca.h"
 
 namespace gdr::plugin {
 
-struct DeviceProperties;
+// The union of what the versions of NCCL's property struct ask for.
+struct DeviceProperties {
+  char* name;           // unique among the devices
+  char* pci_path;       // absolute sysfs path of a PCI function; null where the device is on none
+  uint64_t guid;        // of the card: all its functions may have the same
+  int pointer_support;  // abi::kPtr* bits
+  int speed_mbps;       // Mb/s
+  int port;             // (guid, port) is unique among the devices
+  float latency_us;     // microseconds; 0: NCCL uses its own figure
+  int max_comms;
+  int max_recvs;  // buffers of one grouped receive
+};
+
+// One device, from the verbs library and sysfs.
+struct DeviceFacts {
+  std::string hca;        // "mlx5_0"
+  int port = 1;           // the verbs library's number of the port
+  std::string pci_path;   // to report; "" where the device is on no PCI function
+  std::string pci_name;   // "0000:3b:00.0", the device's own function; "" likewise
+  int numa_node = -1;     // -1: unknown
+  uint64_t guid = 0;      // system image GUID; 0: unknown
+  int rail = -1;          // the rail's number; -1: unknown
+  int speed_mbps = 0;     // Mb/s
+  bool ethernet = false;  // RoCE; else InfiniBand
+  transport::GdrSupport gdr;
+  std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
+};
 
 class DeviceTable {
  public:
   DeviceTable() = default;
-  // path_of: the PCI path to report for a device at that place.
-  using PathOf = std::function<std::string(const topology::PciPlace&)>;
-  DeviceTable(const std::vector<transport::Device>& devices,
-              const transport::RegistrationPaths& allowed, const PathOf& path_of);
+  // devices[i] is device i.
+  explicit DeviceTable(std::vector<DeviceFacts> devices);
 
-  // False when there is no such device.
+  // Returns false where there is no such device or `properties` is null. The strings live as long
+  // as this table.
   bool get(int device, DeviceProperties* properties);
-  // One line per device, for the log.
+
+  // Returns one line per device for the log. Example:
+  //   [0] mlx5_0:1 InfiniBand 400 Gb/s pci 0000:1a:00.0 numa 0 rail 0 GPUDirect dma-buf, peermem
   std::vector<std::string> describe() const;
 
  private:
   struct Row {
-    std::string name;           // the HCA's
-    std::string reported_name;  // differs between the ports of an HCA: NCCL goes by it
-    std::string pci_path;       // as reported; empty: none
-    std::string pci_name;       // the device's own address
-    int numa_node;
-    uint64_t guid;
-    int port;
-    int reported_port;  // differs between the functions of a card, which may all have a port 1
-    int rail;
-    int speed_mbps;
-    bool ethernet;
-    GdrSupport offer;
-    std::string gpudirect;  // for the log
+    DeviceFacts facts;
+    std::string name;  // as reported
+    int port;          // as reported
   };
-  int cards_functions_before(const Row& row) const;
+  int functions_of_card_before(const DeviceFacts& device) const;
 
   std::vector<Row> rows_;
 };
+
+// Returns which registration paths the HCA offers among the allowed ones, for the log: "dma-buf",
+// "dma-buf, peermem", "off: neither dma-buf nor peermem".
+std::string gdr_text(const transport::HcaContext& hca, const transport::RegistrationPaths& allowed);
 
 }  // namespace gdr::plugin

@@ -5,9 +5,8 @@
 #include <mutex>
 
 #include "base/log.h"
-#include "plugin/device_table.h"
-#include "plugin/rails.h"
-#include "plugin/transport_options.h"
+#include "plugin/plugin.h"
+#include "topology/live/gpu_facts.h"
 #include "transport/transport.h"
 
 namespace gdr::plugin {
@@ -15,20 +14,14 @@ namespace {
 
 using abi::ncclResult_t;
 
-// Lives until the process ends: NCCL may unload and load the plugin again, and comms of an earlier
-// load may still be open (the library is linked nodelete).
-struct Plugin {
-  std::unique_ptr<transport::Transport> transport;  // null when the user disabled the plugin
-  std::unique_ptr<Rails> rails;
-  std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
-  DeviceTable table;
-  std::mutex mutex;  // guards told_counts
-  std::string logged_counts;
-};
-
+// The table that NCCL loads has no argument for the plugin's own state, so it is global. The plugin
+// lives until the process ends: NCCL may unload the library (which is linked nodelete) and load it
+// again while comms of the first load are open.
 std::mutex g_mutex;  // guards the creation of g_plugin
 std::atomic<Plugin*> g_plugin{nullptr};
 std::atomic<abi::ncclDebugLogger_t> g_logger{nullptr};
+std::mutex g_counts_mutex;  // guards g_logged_counts
+std::string g_logged_counts;
 
 void log_to_nccl(log::Level level, unsigned long subsystems, const char* file, int line,
                  const char* text) {
@@ -55,6 +48,7 @@ ncclResult_t to_nccl(Code code) {
   return abi::ncclInternalError;
 }
 
+// Logs why a call failed. A declined registration is no fault: NCCL does without it, so INFO.
 ncclResult_t warn(const char* call, const Error& error) {
   if (error.code == Code::kDeclined) {
     GDR_INFO(log::kNet, "%s: %s", call, error.text.c_str());
@@ -64,67 +58,31 @@ ncclResult_t warn(const char* call, const Error& error) {
   return to_nccl(error.code);
 }
 
-config::Options load_options() {
-  std::vector<config::Diagnostic> diagnostics;
-  config::Options options = config::load(config::process_environment(), &diagnostics);
-  for (const config::Diagnostic& diagnostic : diagnostics) GDR_WARN("%s", diagnostic.text.c_str());
-  return options;
-}
-
-Result<std::unique_ptr<Plugin>> create_plugin() {
-  auto plugin = std::make_unique<Plugin>();
-  config::Options options = load_options();
-  if (options.disable) {
-    GDR_INFO(log::kInit | log::kNet, "disabled by NCCL_IB_DISABLE");
-    return plugin;
-  }
-  Result<transport::TransportOptions> transport_options = make_transport_options(options);
-  if (!transport_options) return forward_error(transport_options);
-  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
-  if (!verbs) return forward_error(verbs);
-  Result<transport::Discovery> discovery = transport::discover_devices(*verbs, options.hcas);
-  if (!discovery) return forward_error(discovery);
-  plugin->rails = std::make_unique<Rails>(options, &*discovery);
-  plugin->skipped = std::move(discovery->skipped);
-  Result<std::unique_ptr<transport::Transport>> transport =
-      transport::Transport::create(plugin->rails->devices(), std::move(*transport_options));
-  if (!transport) return forward_error(transport);
-  plugin->transport = std::move(*transport);
-  plugin->table = DeviceTable(
-      plugin->transport->devices(), allowed_paths(options),
-      [&](const topology::PciPlace& place) { return plugin->rails->reported_path(place); });
-  if (plugin->transport->devices().empty()) {
-    std::string text = "no usable RDMA device";
-    for (const std::string& reason : plugin->skipped) text += "; " + reason;
-    return fail(Code::kSystem, text + ". NCCL goes on with another transport unless NCCL_NET=GDR");
-  }
-  return plugin;
-}
-
-void log_choice(const Plugin& plugin) {
-  if (plugin.transport == nullptr) return;
-  const transport::TransportOptions& options = plugin.transport->options();
-  GDR_INFO(log::kInit | log::kNet, "version " GDR_VERSION ", %zu device(s), handshake over %s %s",
-           plugin.transport->devices().size(), options.interface_name.c_str(),
-           transport::to_string(options.bind_address).c_str());
-  for (const std::string& line : plugin.table.describe()) {
-    GDR_INFO(log::kInit | log::kNet, "%s", line.c_str());
-  }
-  plugin.rails->log();
-  for (const std::string& reason : plugin.skipped) {
-    GDR_INFO(log::kInit | log::kNet, "not used: %s", reason.c_str());
-  }
-}
-
+// Null before init, after an init that failed, and where the user disabled the plugin.
 transport::Transport* transport() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
   return plugin == nullptr ? nullptr : plugin->transport.get();
 }
 
-Rails& rails() { return *g_plugin.load(std::memory_order_acquire)->rails; }
+// Only where transport() is not null.
+Plugin& plugin() { return *g_plugin.load(std::memory_order_acquire); }
+
+// The calling thread's current CUDA device is the GPU that NCCL sets the connection up for
+// (ncclProxyService sets it).
+Status check_device(int device) {
+  return plugin().warnings->check_device(device, topology::current_gpu(plugin().decision.machine));
+}
+
+// On the wire, 0 is an unknown rail and n + 1 is rail n.
+void check_rails(transport::Connection& connection) {
+  for (size_t i = 0; i < connection.rails().size(); ++i) {
+    plugin().warnings->check_rails(connection.rails()[i].address().rail - 1,
+                                   connection.peer().rail[i].rail - 1, connection.text());
+  }
+}
 
 ncclResult_t not_initialised(const char* call) {
-  return refuse(call, "called before init, or after an init that failed");
+  return invalid_argument(call, "called before init, or after an init that failed");
 }
 
 template <class T>
@@ -132,13 +90,12 @@ T* as_comm(void* comm) {
   return static_cast<T*>(static_cast<transport::Comm*>(comm));
 }
 
-// How GPU memory was registered, when a comm closes and that has not been told yet.
+// Logs by which paths GPU memory was registered, when a comm closes and the counts have changed.
 void log_registrations() {
-  Plugin* plugin = g_plugin.load(std::memory_order_acquire);
-  std::string counts = plugin->transport->registrar().counts_text();
-  std::lock_guard lock(plugin->mutex);
-  if (counts == plugin->logged_counts) return;
-  plugin->logged_counts = counts;
+  std::string counts = plugin().transport->registrar().counts_text();
+  std::lock_guard lock(g_counts_mutex);
+  if (counts == g_logged_counts) return;
+  g_logged_counts = counts;
   GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 
@@ -148,7 +105,7 @@ ncclResult_t comm_failure(transport::Comm* comm) {
 
 }  // namespace
 
-ncclResult_t refuse(const char* call, const char* what) {
+ncclResult_t invalid_argument(const char* call, const char* what) {
   GDR_WARN("%s: %s", call, what);
   return abi::ncclInvalidArgument;
 }
@@ -158,31 +115,33 @@ ncclResult_t init(abi::ncclDebugLogger_t logger) {
   log::set_sink(log_to_nccl);
   std::lock_guard lock(g_mutex);
   if (g_plugin.load(std::memory_order_acquire) != nullptr) return abi::ncclSuccess;
-  Result<std::unique_ptr<Plugin>> plugin = create_plugin();
-  if (!plugin) return warn("init", plugin.error());
-  log_choice(**plugin);
-  g_plugin.store(plugin->release(), std::memory_order_release);
+  Result<std::unique_ptr<Plugin>> created = create_plugin();
+  if (!created) return warn("init", created.error());
+  log_choice(**created);
+  g_plugin.store(created->release(), std::memory_order_release);
   return abi::ncclSuccess;
 }
 
 ncclResult_t devices(int* count) {
-  if (count == nullptr) return refuse("devices", "a null pointer");
+  if (count == nullptr) return invalid_argument("devices", "a pointer is null");
   *count = transport() == nullptr ? 0 : static_cast<int>(transport()->devices().size());
   return abi::ncclSuccess;
 }
 
 ncclResult_t properties(int device, DeviceProperties* properties) {
-  Plugin* plugin = g_plugin.load(std::memory_order_acquire);
-  if (plugin == nullptr) return not_initialised("getProperties");
-  if (!plugin->table.get(device, properties)) return refuse("getProperties", "no such device");
+  Plugin* created = g_plugin.load(std::memory_order_acquire);
+  if (created == nullptr) return not_initialised("getProperties");
+  if (!created->table.get(device, properties))
+    return invalid_argument("getProperties", "no such device");
   return abi::ncclSuccess;
 }
 
 ncclResult_t listen(int device, void* handle, void** listen_comm) {
-  if (handle == nullptr || listen_comm == nullptr) return refuse("listen", "a null pointer");
+  if (handle == nullptr || listen_comm == nullptr)
+    return invalid_argument("listen", "a pointer is null");
   if (transport() == nullptr) return not_initialised("listen");
   *listen_comm = nullptr;
-  if (Status status = rails().check_device(device); !status) return warn("listen", status.error());
+  if (Status status = check_device(device); !status) return warn("listen", status.error());
   Result<std::unique_ptr<transport::Listener>> listener = transport()->listen(device);
   if (!listener) return warn("listen", listener.error());
   (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
@@ -191,7 +150,8 @@ ncclResult_t listen(int device, void* handle, void** listen_comm) {
 }
 
 ncclResult_t connect(int device, void* handle, void** send_comm) {
-  if (handle == nullptr || send_comm == nullptr) return refuse("connect", "a null pointer");
+  if (handle == nullptr || send_comm == nullptr)
+    return invalid_argument("connect", "a pointer is null");
   if (transport() == nullptr) return not_initialised("connect");
   *send_comm = nullptr;
   Result<std::unique_ptr<transport::SendComm>> comm =
@@ -199,22 +159,23 @@ ncclResult_t connect(int device, void* handle, void** send_comm) {
   if (!comm) return warn("connect", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
   GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
-  if (Status status = rails().check_device(device); !status) {
+  if (Status status = check_device(device); !status) {
     return warn("connect", status.error());
   }
-  rails().check_rails((*comm)->connection());
+  check_rails((*comm)->connection());
   *send_comm = static_cast<transport::Comm*>(comm->release());
   return abi::ncclSuccess;
 }
 
 ncclResult_t accept(void* listen_comm, void** recv_comm) {
-  if (listen_comm == nullptr || recv_comm == nullptr) return refuse("accept", "a null pointer");
+  if (listen_comm == nullptr || recv_comm == nullptr)
+    return invalid_argument("accept", "a pointer is null");
   *recv_comm = nullptr;
   Result<std::unique_ptr<transport::ReceiveComm>> comm =
       static_cast<transport::Listener*>(listen_comm)->accept();
   if (!comm) return warn("accept", comm.error());
   if (*comm == nullptr) return abi::ncclSuccess;
-  rails().check_rails((*comm)->connection());
+  check_rails((*comm)->connection());
   *recv_comm = static_cast<transport::Comm*>(comm->release());
   return abi::ncclSuccess;
 }
@@ -237,10 +198,10 @@ ncclResult_t close_receive(void* recv_comm) {
 }
 
 ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type, void** handle) {
-  if (comm == nullptr || handle == nullptr) return refuse("regMr", "a null pointer");
+  if (comm == nullptr || handle == nullptr) return invalid_argument("regMr", "a pointer is null");
   *handle = nullptr;
   if (type != abi::kPtrHost && type != abi::kPtrCuda) {
-    return refuse("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
+    return invalid_argument("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
   }
   region.cuda = type == abi::kPtrCuda;
   transport::RegistrationScope scope =

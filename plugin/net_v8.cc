@@ -1,4 +1,4 @@
-// The v8 table: NCCL 2.20 to 2.23 use it as it is, later ones through a shim.
+// The v8 table: NCCL 2.20 to 2.23 call it directly, later releases through a shim.
 #include "plugin/abi/net_v8.h"
 
 #include "plugin/net.h"
@@ -9,7 +9,7 @@ namespace {
 using abi::ncclResult_t;
 
 ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
-  if (props == nullptr) return refuse("getProperties", "a null pointer");
+  if (props == nullptr) return invalid_argument("getProperties", "a pointer is null");
   DeviceProperties device;
   if (ncclResult_t result = properties(dev, &device); result != abi::ncclSuccess) return result;
   *props = abi::ncclNetProperties_v8_t{};
@@ -17,6 +17,11 @@ ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
   props->pciPath = device.pci_path;
   props->guid = device.guid;
   props->ptrSupport = device.pointer_support;
+  // With regIsGlobal, NCCL registers a buffer once per device, over a loopback comm of its own, and
+  // uses that handle on every other comm of the device (ncclNetRegister in NCCL 2.19's
+  // src/register.cc; NCCL 2.30 ignores the field). A handle of this plugin belongs to one
+  // connection: it holds keys for that connection's rails, and both of its ends agreed on whether
+  // it is staged.
   props->regIsGlobal = 0;
   props->speed = device.speed_mbps;
   props->port = device.port;
@@ -28,7 +33,8 @@ ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
   return abi::ncclSuccess;
 }
 
-// Device offload is asked for through the last argument; there is none.
+// The last argument of connect and accept is for device offload (netDeviceType), which the plugin
+// does not have.
 ncclResult_t connect_v8(int dev, void* handle, void** send_comm, abi::ncclNetDeviceHandle_v8_t**) {
   return connect(dev, handle, send_comm);
 }
@@ -44,7 +50,7 @@ ncclResult_t reg_mr(void* comm, void* data, size_t size, int type, void** mhandl
 
 ncclResult_t reg_mr_dmabuf(void* comm, void* data, size_t size, int type, uint64_t offset, int fd,
                            void** mhandle) {
-  if (fd < 0) return refuse("regMrDmaBuf", "a negative file descriptor");
+  if (fd < 0) return invalid_argument("regMrDmaBuf", "the file descriptor is negative");
   transport::MemoryRegion region{reinterpret_cast<uintptr_t>(data), size};
   region.dmabuf_fd = fd;
   region.dmabuf_offset = offset;
@@ -56,6 +62,8 @@ ncclResult_t isend_v8(void* send_comm, void* data, int size, int tag, void* mhan
   return isend(send_comm, data, static_cast<size_t>(size), tag, mhandle, request);
 }
 
+// Collects the parallel arrays of a grouped call. Returns false where there are too few or too
+// many.
 bool gather(int n, void** data, const int* sizes, const int* tags, void** mhandles,
             transport::ReceiveBuffer* buffers) {
   if (n < 1 || n > abi::kMaxRecvs) [[unlikely]]
@@ -73,7 +81,7 @@ ncclResult_t irecv_v8(void* recv_comm, int n, void** data, int* sizes, int* tags
   *request = nullptr;
   transport::ReceiveBuffer buffers[abi::kMaxRecvs];
   if (!gather(n, data, sizes, tags, mhandles, buffers)) {
-    return refuse("irecv", "the number of buffers is not within 1 and 8");
+    return invalid_argument("irecv", "the number of buffers is not within 1 and 8");
   }
   return irecv(recv_comm, buffers, n, request);
 }
@@ -83,7 +91,7 @@ ncclResult_t iflush_v8(void* recv_comm, int n, void** data, int* sizes, void** m
   *request = nullptr;
   transport::ReceiveBuffer buffers[abi::kMaxRecvs];
   if (!gather(n, data, sizes, nullptr, mhandles, buffers)) {
-    return refuse("iflush", "the number of buffers is not within 1 and 8");
+    return invalid_argument("iflush", "the number of buffers is not within 1 and 8");
   }
   return iflush(recv_comm, buffers, n, request);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plugin/hcas.h"
+#include "plugin/config/topology_options.h"
 
 namespace gdr::plugin {
 namespace {
@@ -29,7 +29,7 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
 
 transport::MemoryOptions memory_options(const config::Options& options) {
   transport::MemoryOptions memory;
-  memory.gpu_memory = allowed_paths(options);
+  memory.gpu_memory = config::allowed_paths(options);
   memory.strict = options.strict;
   if (options.gpudirect_limit >= 0) {
     memory.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);

@@ -28,7 +28,7 @@ const char* state_name(Row::State state) {
   return "";
 }
 
-// One paragraph, indented and broken at blanks.
+// Returns the text as a paragraph, indented and wrapped at blanks.
 std::string paragraph(const std::string& text) {
   std::istringstream words(text);
   std::string out, line = kIndent;
@@ -51,8 +51,14 @@ std::string row_text(const Row& row) {
   std::string text =
       std::string(variable.name) + " = " + row.effective + "   [" + state_name(row.state) + "]\n" +
       paragraph(kind + "; default: " + variable.default_text) + paragraph(variable.doc);
-  for (const std::string& diagnostic : row.diagnostics) text += paragraph("! " + diagnostic);
+  for (const Finding& finding : row.findings) text += paragraph("! " + to_string(finding));
   return text + "\n";
+}
+
+std::vector<std::string> texts_of(const Findings& findings) {
+  std::vector<std::string> texts;
+  for (const Finding& finding : findings) texts.push_back(to_string(finding));
+  return texts;
 }
 
 bool is_clean(const Description& description) {
@@ -67,7 +73,7 @@ bool is_clean(const Description& description) {
 std::string env_text(const Description& description) {
   std::string text;
   for (const Row& row : description.rows) text += row_text(row);
-  for (const std::string& diagnostic : description.unknown) text += "! " + diagnostic + "\n";
+  for (const Finding& finding : description.unknown) text += "! " + to_string(finding) + "\n";
   return text;
 }
 
@@ -85,11 +91,10 @@ std::string env_json(const Description& description) {
                                  {"state", state_name(row.state)},
                                  {"value", row.value},
                                  {"effective", row.effective},
-                                 {"complaints", row.diagnostics},
+                                 {"findings", texts_of(row.findings)},
                                  {"doc", variable.doc}});
   }
-  root["unknown"] = description.unknown;
-  // Values come from the environment and need not be UTF-8.
+  root["unknown"] = texts_of(description.unknown);
   return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -77,10 +77,10 @@ void run(const TopoCommand& command) {
                        decision.error().code == Code::kInvalidArgument;
     stop(wrong_value ? kExitUsage : kExitCouldNotRun, decision.error().text);
   }
-  for (const std::string& text : decision->notes.warnings) {
-    fmt::print(stderr, "warning: {}\n", text);
+  for (const Finding& finding : decision->findings) {
+    const char* kind = finding.severity == Severity::kInfo ? "note" : "warning";
+    fmt::print(stderr, "{}: {}\n", kind, to_string(finding));
   }
-  for (const std::string& text : decision->notes.infos) fmt::print(stderr, "note: {}\n", text);
   if (Status printed = print(command, *decision); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }

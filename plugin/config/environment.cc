@@ -14,7 +14,7 @@ Environment process_environment() {
     if (equals == std::string_view::npos) continue;
     std::string_view name = text.substr(0, equals);
     if (name.substr(0, 5) != "NCCL_" && name.substr(0, 9) != "GDR_NCCL_") continue;
-    found.emplace(name, text.substr(equals + 1));  // of two the first counts, as for getenv
+    found.emplace(name, text.substr(equals + 1));  // the first of two wins, as in getenv()
   }
   return found;
 }

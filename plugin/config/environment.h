@@ -1,4 +1,4 @@
-// The environment as a value, so that tests and tools need not change the process's own.
+// The process environment as a value, so that tests and tools need not change their own.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace gdr::config {
 
-// Name to value.
+// Maps names to values, in order of names.
 using Environment = std::map<std::string, std::string, std::less<>>;
 
-// The variables of this process whose names begin with NCCL_ or GDR_NCCL_, as they are now. As with
-// getenv, no other thread may change the environment meanwhile.
+// Returns the variables of this process whose names begin with NCCL_ or GDR_NCCL_. As with
+// getenv(), no other thread may change the environment meanwhile.
 Environment process_environment();
 
 }  // namespace gdr::config

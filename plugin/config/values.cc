@@ -11,7 +11,7 @@
 namespace gdr::config {
 namespace {
 
-constexpr size_t kLongestQuoted = 128;
+constexpr size_t kLongestShown = 128;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
@@ -26,7 +26,7 @@ Status parse_integer(const std::string& text, IntegerRange range, int* value) {
   bool out_of_range = errno == ERANGE || number < range.low || number > range.high;
   const char* rest = std::find_if_not(static_cast<const char*>(end), begin + text.size(), is_blank);
   if (rest != begin + text.size()) {
-    return fail(Code::kInvalidUsage, "something stands behind the number");
+    return fail(Code::kInvalidUsage, "text follows the number");
   }
   if (out_of_range) return fail(Code::kInvalidUsage, "it is out of range");
   *value = static_cast<int>(number);
@@ -36,7 +36,7 @@ Status parse_integer(const std::string& text, IntegerRange range, int* value) {
 Status parse_boolean(const std::string& text, bool* value) {
   int number = 0;
   if (!parse_integer(text, {0, 1}, &number)) {
-    return fail(Code::kInvalidUsage, "it is neither 0 nor 1 (NCCL takes any number but 0 for 1)");
+    return fail(Code::kInvalidUsage, "it is neither 0 nor 1 (NCCL reads any number but 0 as 1)");
   }
   *value = number == 1;
   return {};
@@ -48,21 +48,23 @@ Status parse_family(const std::string& text, int* value) {
     *value = family;
     return {};
   }
-  return fail(Code::kInvalidUsage, "it is neither; capitals count");
+  return fail(Code::kInvalidUsage, "it is neither of the two; use capitals");
 }
 
 const char* family_name(int family) {
   return family == AF_INET ? "AF_INET" : family == AF_INET6 ? "AF_INET6" : "";
 }
 
-std::string quoted(const std::string& text) {
-  std::string shown = "\"";
-  for (size_t i = 0; i < text.size() && i < kLongestQuoted; ++i) {
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (size_t i = 0; i < text.size() && i < kLongestShown; ++i) {
     unsigned char c = static_cast<unsigned char>(text[i]);
     shown += c < 0x20 || c >= 0x7f ? '?' : text[i];
   }
-  return shown + (text.size() > kLongestQuoted ? "...\"" : "\"");
+  return text.size() > kLongestShown ? shown + "..." : shown;
 }
+
+std::string quoted(const std::string& text) { return '"' + printable(text) + '"'; }
 
 size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);

@@ -1,4 +1,4 @@
-// How single values are read, the way NCCL reads them except that nonsense is refused.
+// Parsers of single values. They read what NCCL reads, and reject what NCCL would silently misread.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,34 @@
 
 namespace gdr::config {
 
+// Both bounds are included.
 struct IntegerRange {
   int64_t low;
   int64_t high;
 };
 
-// strtoll's base 0, as NCCL: decimal, 0x hexadecimal, leading 0 octal. NCCL reads "7x" as 7 and "x"
-// as 0; here both are refused.
+// Each parser sets *value on success and leaves it unchanged on failure (kInvalidUsage), whose text
+// is a reason that fits behind "cannot be used: ".
+
+// Reads a number as strtoll with base 0, which NCCL uses: decimal, 0x for hexadecimal, a leading 0
+// for octal. NCCL reads "7x" as 7 and "x" as 0; here both are rejected.
 Status parse_integer(const std::string& text, IntegerRange range, int* value);
-// 0 or 1. NCCL takes any other number for 1; here it is refused.
+// Reads 0 or 1. NCCL reads any other number as 1; here it is rejected.
 Status parse_boolean(const std::string& text, bool* value);
-// "AF_INET" or "AF_INET6", in capitals, as NCCL.
+// Reads "AF_INET" or "AF_INET6", in capitals, as NCCL does, into the constants of that name.
 Status parse_family(const std::string& text, int* value);
 
-const char* family_name(int family);  // "" for AF_UNSPEC
+// Returns "AF_INET", "AF_INET6" or, for AF_UNSPEC, "".
+const char* family_name(int family);
 
-// In double quotes, fit for a log line: control characters as '?', at most 128 characters.
+// Returns the text fit for a log line: control characters and bytes beyond ASCII become '?', and
+// what follows the first 128 characters becomes "...".
+std::string printable(const std::string& text);
+// The same, in double quotes.
 std::string quoted(const std::string& text);
 
-// The least number of letters to insert, drop or change to make one of the other.
+// Returns the Levenshtein distance: the least number of letters to insert, drop or change to make
+// one text of the other.
 size_t edit_distance(const std::string& a, const std::string& b);
 
 }  // namespace gdr::config

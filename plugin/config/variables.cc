@@ -1,7 +1,5 @@
 #include "plugin/config/variables.h"
 
-#include <algorithm>
-
 namespace gdr::config {
 namespace {
 
@@ -94,34 +92,6 @@ std::vector<Variable> make_variables() {
 const std::vector<Variable>& variables() {
   static const std::vector<Variable> rows = make_variables();
   return rows;
-}
-
-Description describe(const Environment& environment) {
-  std::vector<Diagnostic> diagnostics;
-  Options options = load(environment, &diagnostics);
-  Description description;
-  for (const Variable& variable : variables()) {
-    Row row{&variable, Row::State::kDefault, "", variable.show(options), {}};
-    if (row.effective.empty()) row.effective = variable.default_text;
-    auto set = environment.find(variable.name);
-    if (set != environment.end() && !set->second.empty()) {
-      row.state = Row::State::kSet;
-      row.value = set->second;
-    }
-    description.rows.push_back(std::move(row));
-  }
-  for (const Diagnostic& diagnostic : diagnostics) {
-    auto row = std::find_if(
-        description.rows.begin(), description.rows.end(),
-        [&diagnostic](const Row& item) { return item.variable->name == diagnostic.variable; });
-    if (row == description.rows.end()) {
-      description.unknown.push_back(diagnostic.text);
-      continue;
-    }
-    row->diagnostics.push_back(diagnostic.text);
-    if (diagnostic.rejected) row->state = Row::State::kRejected;
-  }
-  return description;
 }
 
 }  // namespace gdr::config

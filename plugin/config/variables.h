@@ -9,43 +9,28 @@
 
 namespace gdr::config {
 
+// One environment variable that the plugin reads. Every text is for people; none ends in a full
+// stop but `doc`.
 struct Variable {
-  const char* name;
-  const char* type;  // "integer", "boolean", "address family", "list", "path class", ...
-  std::string accepted;
-  std::string default_text;
-  const char* unit;  // "" where there is none
-  const char* since;
-  const char* doc;
+  const char* name;          // "NCCL_IB_TIMEOUT"
+  const char* type;          // "integer", "boolean", "address family", "list", "path class", ...
+  std::string accepted;      // "0 to 31"
+  std::string default_text;  // "20"
+  const char* unit;          // "4.096 us x 2^n"; "" where there is none
+  const char* since;         // the plugin's first release that read it, "0.1.0"
+  const char* doc;           // full sentences
 
-  // Reads a value into its field, or leaves all as it is and fails with the reason. Appends to
-  // notes what was ignored.
+  // Reads a value into its field and appends to `notes` what it ignored in it. On failure, which
+  // the error's text explains, *options is unchanged.
   Status (*assign)(const std::string& value, Options* options, std::vector<std::string>* notes);
-  // The field as it would be written in the environment; "" for none.
+  // Returns the field as it would be written in the environment; "" where it is unset.
   std::string (*show)(const Options& options);
 };
 
+// Returns every variable, in the order of options.def.
 const std::vector<Variable>& variables();
 
-// A row with what the environment makes of it.
-struct Row {
-  enum class State { kDefault, kSet, kRejected };
-
-  const Variable* variable;
-  State state;
-  std::string value;                     // as set; "" for kDefault
-  std::string effective;                 // what counts; the default's text where none is set
-  std::vector<std::string> diagnostics;  // whole sentences
-};
-
-struct Description {
-  std::vector<Row> rows;             // every variable, in the table's order
-  std::vector<std::string> unknown;  // complaints about GDR_NCCL_* names that the table lacks
-};
-
-Description describe(const Environment& environment);
-
-// docs/environment.md.
+// Returns the text of docs/environment.md (markdown.cc).
 std::string markdown();
 
 }  // namespace gdr::config

@@ -26,7 +26,7 @@ LAYERS = {
     "transport": ["transport/data", "transport/memory", "transport/device", "transport/wire",
                   "drivers/verbs", "drivers/cuda", "base"],
     "plugin/abi": ["base"],
-    "plugin/config": ["transport/device", "topology", "base"],
+    "plugin/config": ["topology/live", "topology/sources", "topology", "transport/device", "base"],
     "plugin": ["plugin/config", "plugin/abi", "topology/live", "topology/sources", "topology",
                "transport", "transport/data", "transport/memory", "transport/device",
                "transport/wire", "drivers/verbs", "drivers/cuda", "base"],

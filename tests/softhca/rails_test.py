@@ -64,11 +64,11 @@ class Rails(unittest.TestCase):
     def test_storage_network_is_not_offered(self):
         output = self.run_perf(devices() + [{"name": "mlx5_9", "pci": "0000:02:00.0"}])
         self.assertIn("4 device(s)", output)
-        self.assertIn("map mlx5_9:1 is no rail: no GPU is nearest to it", output)
+        self.assertIn("map mlx5_9:1 excluded: no GPU is nearest to it", output)
 
     def test_slow_port_is_not_offered(self):
         output = self.run_perf(devices(mlx5_1={"speed_gbps": 25}))
-        self.assertIn("map mlx5_1:1 is no rail: slow: 25 Gb/s", output)
+        self.assertIn("map mlx5_1:1 excluded: slow: 25 Gb/s", output)
         self.assertIn("3 device(s)", output)
 
     def test_port_that_is_down_keeps_its_number(self):

@@ -203,7 +203,7 @@ class GpuServer(Case):
             gpu = self.gpus[device].rsplit("/", 1)[1]
             self.assertRegex(output, rf"map GPU{device} {gpu} rail {device} {name}:1 path PIX "
                                      "GPUDirect no: rxe. registers no GPU memory")
-        self.assertIn(f"map {self.management}:1 is no rail: no GPU is nearest to it", output)
+        self.assertIn(f"map {self.management}:1 excluded: no GPU is nearest to it", output)
         self.assertNotIn("device 4", output)
 
     def test_named_management_nic_is_a_rail_after_all(self):
@@ -246,7 +246,7 @@ class GpuServer(Case):
             f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}'\n" +
             perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
         self.assertIn("NCCL WARN NET/GDR : NCCL chooses by distance and will not follow", output)
-        self.assertIn("GPU0, GPU1, GPU2, GPU3: set GDR_NCCL_GENERATE_TOPO_FILE=1", output)
+        self.assertIn("GPU0, GPU1, GPU2, GPU3. Fix: set GDR_NCCL_GENERATE_TOPO_FILE=1", output)
 
     def test_generated_topology_puts_gpus_beside_their_rails(self):
         wanted = list(reversed(self.expected))

@@ -3,7 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "plugin/hcas.h"
+#include "plugin/config/load.h"
+#include "plugin/config/topology_options.h"
 #include "tools/topo/file_format.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/read_machine.h"
@@ -21,22 +22,29 @@ void override(const char* name, const std::optional<std::string>& value,
   if (value.has_value()) (*environment)[name] = *value;
 }
 
-Result<config::Options> options_of(const InspectOptions& options, topology::Notes* notes) {
+Result<config::Options> options_of(const InspectOptions& options, Findings* findings) {
   config::Environment environment = config::process_environment();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
   override("GDR_NCCL_RAIL_MAP", options.rail_map, &environment);
-  std::vector<config::Diagnostic> diagnostics;
-  config::Options read = config::load(environment, &diagnostics);
-  for (const config::Diagnostic& diagnostic : diagnostics) {
-    // What stands in the environment is only told of; what was asked for here has to be right.
-    bool asked = (options.gdr_level && diagnostic.variable == "NCCL_NET_GDR_LEVEL") ||
-                 (options.hca && diagnostic.variable == "NCCL_IB_HCA") ||
-                 (options.rail_map && diagnostic.variable == "GDR_NCCL_RAIL_MAP");
-    if (asked && diagnostic.rejected) return fail(Code::kInvalidUsage, diagnostic.text);
-    notes->warnings.push_back(diagnostic.text);
+  Findings found;
+  config::Options read = config::load(environment, &found);
+  for (Finding& finding : found) {
+    // A bad value in the environment is only reported; a bad value on the command line is an error.
+    bool asked = (options.gdr_level && finding.subject == "NCCL_NET_GDR_LEVEL") ||
+                 (options.hca && finding.subject == "NCCL_IB_HCA") ||
+                 (options.rail_map && finding.subject == "GDR_NCCL_RAIL_MAP");
+    if (asked && finding.severity == Severity::kError) {
+      return fail(Code::kInvalidUsage, to_string(finding));
+    }
+    findings->push_back(std::move(finding));
   }
   return read;
+}
+
+void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
+  topology::keep_accepted(
+      machine, [&](const std::string& hca, int port) { return filter.accepts(hca, port); });
 }
 
 Result<Machine> read_file(const std::string& file, const topology::Selection& selection) {
@@ -46,34 +54,36 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
                                        : topology::nccl_xml(file, selection);
 }
 
-Machine read_live(const config::Options& options, topology::Notes* notes) {
-  Machine machine = topology::read_machine(options, notes);
+Machine read_live(const config::Options& options, Findings* findings) {
+  Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   Result<transport::Discovery> found = verbs ? transport::discover_devices(*verbs, options.hcas)
                                              : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {
-    notes->infos.push_back("HCAs are those of sysfs: " + found.error().text);
-    plugin::keep_accepted(&machine, options.hcas);
+    findings->push_back(
+        {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
+    keep_accepted(&machine, options.hcas);
     return machine;
   }
-  found->devices.insert(found->devices.end(), found->inactive.begin(), found->inactive.end());
-  plugin::replace_hcas(&machine, found->devices, plugin::allowed_paths(options));
+  topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
   return machine;
 }
 
-// The plugin goes on without a map that does not fit; who asks for one here wants to know.
+// Decides as the plugin does, but fails on a map given on the command line that does not fit.
 Result<topology::RailDecision> decide(Machine machine, const InspectOptions& asked,
-                                      const config::Options& settings, topology::Notes notes) {
-  topology::RailDecision view = topology::decide(std::move(machine), settings, std::move(notes));
-  if (!asked.rail_map.has_value()) return view;
+                                      const config::Options& settings, Findings findings) {
+  topology::DecisionOptions options = config::decision_options(settings, machine);
+  topology::RailDecision decision =
+      topology::decide(std::move(machine), std::move(options), std::move(findings));
+  if (!asked.rail_map.has_value()) return decision;
   Result<topology::RailPlan> plan =
-      topology::plan_rails(view.machine, view.paths, {{}, settings.rail_map});
+      topology::plan_rails(decision.machine, decision.paths, {{}, settings.rail_map});
   if (!plan) return forward_error(plan);
-  return view;
+  return decision;
 }
 
-// A folder with another machine's /sys and /proc.
+// Reads a folder with the /sys and /proc of another machine, as hwloc-gather-topology packs them.
 Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {
   setenv("HWLOC_FSROOT", folder.c_str(), 1);
   Result<Machine> machine = topology::hwloc_live(selection);
@@ -86,21 +96,21 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
 }  // namespace
 
 Result<topology::RailDecision> inspect(const InspectOptions& options) {
-  topology::Notes notes;
-  Result<config::Options> settings = options_of(options, &notes);
+  Findings findings;
+  Result<config::Options> settings = options_of(options, &findings);
   if (!settings) return forward_error(settings);
   if (options.from == "live") {
-    Machine machine = read_live(*settings, &notes);
-    return decide(std::move(machine), options, *settings, std::move(notes));
+    Machine machine = read_live(*settings, &findings);
+    return decide(std::move(machine), options, *settings, std::move(findings));
   }
-  topology::Selection selection = topology::selection_of(*settings);
+  topology::Selection selection = config::gpu_selection(*settings);
   std::error_code unreadable;
   Result<Machine> machine = std::filesystem::is_directory(options.from, unreadable)
                                 ? read_gathered(options.from, selection)
                                 : read_file(options.from, selection);
   if (!machine) return forward_error(machine);
-  plugin::keep_accepted(&*machine, settings->hcas);
-  return decide(std::move(*machine), options, *settings, std::move(notes));
+  keep_accepted(&*machine, settings->hcas);
+  return decide(std::move(*machine), options, *settings, std::move(findings));
 }
 
 }  // namespace gdr::tools

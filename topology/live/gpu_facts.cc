@@ -16,7 +16,7 @@ int index_of(const Machine& machine, const Result<std::string>& bus_id) {
   return -1;
 }
 
-// Null where this process does not use CUDA: to load the driver into it would be a side effect.
+// Returns null where the process has not loaded the driver (RTLD_NOLOAD loads nothing).
 const cuda::CudaDriver* driver() {
   void* loaded = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return nullptr;

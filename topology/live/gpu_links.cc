@@ -38,7 +38,7 @@ Session open_session(const nvml::Api& api) {
   return Session(usable && api.init() == nvml::kSuccess ? &api : nullptr);
 }
 
-// As NCCL has it; capability is 90 for 9.0.
+// The number of NVLinks that NCCL asks for, by compute capability (90 for 9.0).
 unsigned most_nvlinks(int capability) {
   if (capability < 60) return 0;
   if (capability < 70) return 4;
@@ -46,8 +46,8 @@ unsigned most_nvlinks(int capability) {
   return capability < 90 ? 12 : 18;
 }
 
-// Asks for one GPU at a time. Where NVML or its driver does not know a thing, or says that there is
-// none, there is none; where a call fails otherwise, the thing is left out and read() is false.
+// Reads the links of one GPU after the other. A query that NVML or the driver does not support
+// counts as "no such link"; after any other failure read() returns false.
 class GpuLinks {
  public:
   GpuLinks(const nvml::Api& api, const Machine& machine, const std::filesystem::path& sysfs_root)
@@ -74,7 +74,7 @@ class GpuLinks {
 
 bool GpuLinks::accept(nvml::Rc rc) {
   bool answered = rc == nvml::kSuccess || rc == nvml::kErrorNotSupported ||
-                  rc == nvml::kErrorInvalidArgument;  // also of links beyond the last
+                  rc == nvml::kErrorInvalidArgument;  // the answer for links beyond the last
   if (!answered) complete_ = false;
   return rc == nvml::kSuccess;
 }
@@ -89,7 +89,7 @@ std::optional<unsigned> GpuLinks::field(unsigned id, unsigned scope) {
   return value.value.number;
 }
 
-// From Hopper on, the driver tells the state as a field only.
+// From Hopper (90) on, the driver reports the state only as a field value.
 bool GpuLinks::is_active(unsigned link) {
   if (capability_ >= 90) return field(nvml::kFieldNvLinkState, link) == nvml::kFeatureEnabled;
   int state = 0;
@@ -97,7 +97,7 @@ bool GpuLinks::is_active(unsigned link) {
          state == nvml::kFeatureEnabled;
 }
 
-// The question for its capability makes the driver train a link, so it comes before the state.
+// Querying the capability makes the driver train the link, so it has to precede the state query.
 bool GpuLinks::is_usable(unsigned link) {
   unsigned p2p = 0;
   return api_.nvlink_capability &&
@@ -105,7 +105,8 @@ bool GpuLinks::is_usable(unsigned link) {
          p2p != 0 && is_active(link);
 }
 
-// In virtual machines NVSwitches are not visible, and NVML may give no address of theirs.
+// A remote end without an address counts as an NVSwitch: virtual machines do not see NVSwitches,
+// and NVML may then give no address.
 NvLink GpuLinks::link_to(const nvml::PciInfo& remote) const {
   auto bdf = Bdf::parse({remote.bus_id, strnlen(remote.bus_id, sizeof(remote.bus_id))});
   if (!bdf) return NvLink{NvLink::To::kSwitch, std::nullopt, 1};
@@ -130,7 +131,7 @@ void GpuLinks::read_nvlinks(Gpu* gpu) {
   }
 }
 
-// NCCL counts a link only if its bandwidth can be read, too.
+// NCCL counts a C2C link only where its bandwidth can be read, too.
 void GpuLinks::read_c2c_links(Gpu* gpu) {
   if (capability_ < 90) return;
   unsigned links = field(nvml::kFieldC2cLinkCount, 0).value_or(0);

@@ -6,104 +6,93 @@
 namespace gdr::topology {
 namespace {
 
-GdrPolicy policy_of(const config::Options& options, Notes* notes) {
+GdrPolicy make_policy(const DecisionOptions& options, Findings* findings) {
   GdrPolicy policy;
   policy.read = options.gdr_read;
   policy.c2c = options.gdr_c2c;
   if (options.gdr_level.has_value()) {
     policy.level = options.gdr_level->path();
-    if (!options.gdr_level->number_note().empty()) {
-      notes->infos.push_back(options.gdr_level->number_note());
-    }
+    const std::string& note = options.gdr_level->number_note();
+    if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
   }
   return policy;
 }
 
-// The ports that NCCL_IB_HCA names in full; a prefix such as "mlx5" says nothing about any one.
-std::vector<NamedPort> named_ports(const Machine& machine, const transport::HcaFilter& filter) {
-  std::vector<NamedPort> named;
-  for (const Hca& hca : machine.hcas) {
-    for (const Port& port : hca.ports) {
-      if (!filter.names_in_full(hca.name, port.number)) continue;
-      const transport::HcaFilter::Entry* entry = filter.entry_for(hca.name, port.number);
-      named.push_back({hca.name, port.number, entry == nullptr ? -1 : entry->rail});
-    }
-  }
-  return named;
-}
-
-RailPlan make_plan(const Machine& machine, const PathTable& paths, const config::Options& options,
-                   Notes* notes) {
-  RailOptions rail_options{named_ports(machine, options.hcas), options.rail_map};
-  Result<RailPlan> plan = plan_rails(machine, paths, rail_options);
+RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions options,
+                   Findings* findings) {
+  Result<RailPlan> plan = plan_rails(machine, paths, options);
   if (plan) return std::move(*plan);
-  notes->warnings.push_back("GDR_NCCL_RAIL_MAP does not fit this machine and is not used: " +
-                            plan.error().text);
-  rail_options.map.reset();
-  return *plan_rails(machine, paths, rail_options);  // fails only by its map
+  findings->push_back(
+      {Severity::kWarning, "",
+       "GDR_NCCL_RAIL_MAP does not fit this machine and is not used: " + plan.error().text,
+       "correct the map; `nccl-gdr topo --rail-map MAP` checks one"});
+  options.map.reset();
+  return *plan_rails(machine, paths, options);  // only a map can make it fail
 }
 
-std::string verdict_text(const RailDecision& view, size_t gpu, size_t hca) {
-  auto [send, receive] = gdr_verdicts(view.machine, view.paths, view.policy, gpu, hca);
+std::string verdict_text(const RailDecision& decision, size_t gpu, size_t hca) {
+  auto [send, receive] = gdr_verdicts(decision.machine, decision.paths, decision.policy, gpu, hca);
   if (receive.direct == send.direct) return "GPUDirect " + to_string(receive);
   return "GPUDirect receive " + to_string(receive) + "; send " + to_string(send);
 }
 
-std::string gpu_line(const RailDecision& view, size_t index) {
-  const Gpu& gpu = view.machine.gpus[index];
-  const GpuRails& own = view.plan.gpus[index];
+std::string gpu_line(const RailDecision& decision, size_t index) {
+  const Gpu& gpu = decision.machine.gpus[index];
+  const GpuRails& own = decision.plan.gpus[index];
   std::string line = "map GPU" + std::to_string(index) + " " + gpu.bdf.to_string();
   if (own.rails.empty()) return line + " no rail: no HCA port is usable";
   std::string numbers, ports;
   for (int rail : own.rails) {
-    const Rail& one = view.plan.rails[rail];
+    const Rail& one = decision.plan.rails[rail];
     numbers += (numbers.empty() ? "" : ",") + std::to_string(one.id);
-    ports += (ports.empty() ? "" : ",") + port_label(view.machine, one.port);
+    ports += (ports.empty() ? "" : ",") + port_label(decision.machine, one.port);
   }
   return line + " rail " + numbers + " " + ports + " path " + to_string(own.path) + " " +
-         verdict_text(view, index, static_cast<size_t>(view.plan.rails[own.rails[0]].port.hca));
+         verdict_text(decision, index,
+                      static_cast<size_t>(decision.plan.rails[own.rails[0]].port.hca));
 }
 
 }  // namespace
 
-RailDecision decide(Machine machine, const config::Options& options, Notes notes) {
-  GdrPolicy policy = policy_of(options, &notes);
+RailDecision decide(Machine machine, DecisionOptions options, Findings findings) {
+  GdrPolicy policy = make_policy(options, &findings);
   PathTable paths(machine);
-  RailPlan plan = make_plan(machine, paths, options, &notes);
+  RailPlan plan = make_plan(machine, paths, std::move(options.rails), &findings);
   return RailDecision{std::move(machine), std::move(paths), std::move(plan), policy,
-                      std::move(notes)};
+                      std::move(findings)};
 }
 
-std::vector<std::string> describe(const RailDecision& view) {
+std::vector<std::string> describe(const RailDecision& decision) {
   std::vector<std::string> lines;
   std::set<int> served;
-  for (size_t gpu = 0; gpu < view.machine.gpus.size(); ++gpu) {
-    lines.push_back(gpu_line(view, gpu));
-    served.insert(view.plan.gpus[gpu].rails.begin(), view.plan.gpus[gpu].rails.end());
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    lines.push_back(gpu_line(decision, gpu));
+    served.insert(decision.plan.gpus[gpu].rails.begin(), decision.plan.gpus[gpu].rails.end());
   }
-  if (view.machine.gpus.empty()) lines.push_back("map no GPU found: rails in PCI order");
-  for (size_t i = 0; i < view.plan.rails.size() && !view.machine.gpus.empty(); ++i) {
-    const Rail& rail = view.plan.rails[i];
+  if (decision.machine.gpus.empty()) lines.push_back("map no GPU found: rails in PCI order");
+  for (size_t i = 0; i < decision.plan.rails.size() && !decision.machine.gpus.empty(); ++i) {
+    const Rail& rail = decision.plan.rails[i];
     if (served.count(static_cast<int>(i)) > 0) continue;
     lines.push_back("map rail " + std::to_string(rail.id) + " " +
-                    port_label(view.machine, rail.port) +
+                    port_label(decision.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
   }
-  for (const ExcludedPort& other : view.plan.others) {
-    lines.push_back("map " + port_label(view.machine, other.port) + " is no rail: " + other.reason);
+  for (const ExcludedPort& other : decision.plan.others) {
+    lines.push_back("map " + port_label(decision.machine, other.port) +
+                    " excluded: " + other.reason);
   }
   return lines;
 }
 
-bool is_flat(const RailDecision& view) {
-  if (view.machine.gpus.empty() || view.plan.rails.empty()) return false;
+bool is_flat(const RailDecision& decision) {
+  if (decision.machine.gpus.empty() || decision.plan.rails.empty()) return false;
   auto path = [&](size_t gpu, const Rail& rail) {
-    return view.paths.gpu_hca(gpu, static_cast<size_t>(rail.port.hca));
+    return decision.paths.gpu_hca(gpu, static_cast<size_t>(rail.port.hca));
   };
-  PathClass first = path(0, view.plan.rails[0]);
+  PathClass first = path(0, decision.plan.rails[0]);
   if (first < PathClass::kPhb) return false;
-  for (size_t gpu = 0; gpu < view.machine.gpus.size(); ++gpu) {
-    for (const Rail& rail : view.plan.rails) {
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    for (const Rail& rail : decision.plan.rails) {
       if (path(gpu, rail) != first) return false;
     }
   }

@@ -13,30 +13,34 @@
 namespace gdr::topology {
 namespace {
 
-// Unless hwloc is told to show another machine.
-Result<Machine> read_by_hwloc(const Selection& selection, const MachineSources& sources) {
-  if (sources.sysfs_root != "/sys") return fail(Code::kUnsupported, "hwloc reads /sys only");
+// hwloc reads /sys only, or what HWLOC_FSROOT names, which may be of another machine.
+Result<Machine> read_by_hwloc(const ReadOptions& options) {
+  if (options.sysfs_root != "/sys") return fail(Code::kUnsupported, "hwloc reads /sys only");
   if (std::getenv("HWLOC_FSROOT") != nullptr) {
     return fail(Code::kInvalidUsage, "HWLOC_FSROOT is set, so hwloc would show another machine");
   }
-  return hwloc_live(selection);
+  return hwloc_live(options.selection);
 }
 
-// hwloc costs some 10 ms, sysfs less than one: on a machine without GPUs there is nothing
-// to ask it.
-Machine read_live(const Selection& selection, const MachineSources& sources, Notes* notes) {
-  Result<Machine> by_sysfs = sysfs_machine(sources.sysfs_root, selection);
+// hwloc takes some 10 ms, sysfs less than 1 ms. Only GPUs need what hwloc knows beyond sysfs, so a
+// machine without GPUs is read from sysfs alone.
+Machine read_live(const ReadOptions& options, Findings* findings) {
+  Result<Machine> by_sysfs = sysfs_machine(options.sysfs_root, options.selection);
   if (by_sysfs && by_sysfs->gpus.empty()) return std::move(*by_sysfs);
-  Result<Machine> by_hwloc = read_by_hwloc(selection, sources);
+  Result<Machine> by_hwloc = read_by_hwloc(options);
   if (by_hwloc && !by_hwloc->gpus.empty()) return std::move(*by_hwloc);
   if (by_sysfs) {
-    notes->infos.push_back("the machine is read from sysfs alone: " +
-                           (by_hwloc ? "hwloc shows no GPU" : by_hwloc.error().text));
+    findings->push_back({Severity::kInfo, "",
+                         "the machine is read from sysfs alone: " +
+                             (by_hwloc ? "hwloc shows no GPU" : by_hwloc.error().text),
+                         ""});
     return std::move(*by_sysfs);
   }
   if (by_hwloc) return std::move(*by_hwloc);
-  notes->warnings.push_back("the machine's shape is not known, and rails are in order of names: " +
-                            by_sysfs.error().text);
+  findings->push_back({Severity::kWarning, "",
+                       "the machine's topology is unknown, and rails are in order of names: " +
+                           by_sysfs.error().text,
+                       "give NCCL_TOPO_FILE the name of a topology file"});
   return Machine{};
 }
 
@@ -45,11 +49,10 @@ Attachment attach(Machine* machine, const std::filesystem::path& link) {
   return attach(machine, pci_position(std::filesystem::canonical(link, ignored)));
 }
 
-// NCCL adds to the file's machine what the file does not have, and leaves out GPUs that are not
-// there. Where nothing is known of the machine itself (no /sys), the file stands alone.
-void reconcile_gpus(Machine* machine, const Selection& selection,
-                    const std::filesystem::path& sysfs_root) {
-  Result<Machine> sysfs = sysfs_machine(sysfs_root, selection);
+// NCCL adds the GPUs that its topology file lacks and drops those of the file that are not present
+// (ncclTopoGetSystem). Where sysfs shows no GPU at all, the file is taken as it is.
+void reconcile_gpus(Machine* machine, const ReadOptions& options) {
+  Result<Machine> sysfs = sysfs_machine(options.sysfs_root, options.selection);
   if (!sysfs || sysfs->gpus.empty()) return;
   const Machine& live = *sysfs;
   auto has = [](const Machine& one, const Bdf& bdf) {
@@ -59,37 +62,28 @@ void reconcile_gpus(Machine* machine, const Selection& selection,
   std::erase_if(machine->gpus, [&](const Gpu& gpu) { return !has(live, gpu.bdf); });
   for (Gpu gpu : live.gpus) {
     if (has(*machine, gpu.bdf)) continue;
-    gpu.at = attach(machine, sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
+    gpu.at = attach(machine, options.sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
     machine->gpus.push_back(std::move(gpu));
-    machine->gpu_links_known = false;  // of this one nothing is known
+    machine->gpu_links_known = false;  // the NVLinks of the added GPU are unknown
   }
 }
 
 }  // namespace
 
-Selection selection_of(const config::Options& options) {
-  Selection selection;
-  if (options.test_gpu_vendor != 0) {
-    selection.gpu_vendors.push_back(static_cast<uint16_t>(options.test_gpu_vendor));
-  }
-  return selection;
-}
-
-Machine read_machine(const config::Options& options, Notes* notes, const MachineSources& sources) {
-  Selection selection = selection_of(options);
+Machine read_machine(const ReadOptions& options, Findings* findings) {
   std::error_code ignored;
   bool by_default = options.topology_file.empty();
-  std::string file = by_default ? sources.default_topology_file : options.topology_file;
-  if (by_default && !std::filesystem::exists(file, ignored)) {
-    return read_live(selection, sources, notes);
-  }
-  Result<Machine> machine = nccl_xml(file, selection);
+  std::string file = by_default ? options.default_topology_file : options.topology_file;
+  if (by_default && !std::filesystem::exists(file, ignored)) return read_live(options, findings);
+  Result<Machine> machine = nccl_xml(file, options.selection);
   if (!machine) {
-    notes->warnings.push_back("rails are by the machine itself, not by NCCL's topology file: " +
-                              machine.error().text);
-    return read_live(selection, sources, notes);
+    findings->push_back(
+        {Severity::kWarning, "",
+         "rails are by the machine itself, not by NCCL's topology file: " + machine.error().text,
+         "correct the file or unset NCCL_TOPO_FILE"});
+    return read_live(options, findings);
   }
-  reconcile_gpus(&*machine, selection, sources.sysfs_root);
+  reconcile_gpus(&*machine, options);
   sort(&*machine);
   return std::move(*machine);
 }

@@ -1,29 +1,27 @@
-// The machine that this runs on, as NCCL will see it: from the topology file that NCCL reads, if
-// there is one, else by hwloc, else by sysfs alone.
+// Reads the machine that this process runs on, as NCCL will see it: from the topology file that
+// NCCL reads where there is one, else by hwloc, else from sysfs alone.
 #pragma once
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
-#include "base/result.h"
-#include "plugin/config/options.h"
-#include "topology/live/notes.h"
+#include "base/finding.h"
 #include "topology/model.h"
 #include "topology/sources/selection.h"
 
 namespace gdr::topology {
 
-struct MachineSources {
-  // Read where NCCL_TOPO_FILE is unset, and not missed where it is not there.
+struct ReadOptions {
+  std::string topology_file;  // NCCL_TOPO_FILE; empty: unset
+  Selection selection;        // which PCI functions count as GPUs
+  // NCCL reads this file where NCCL_TOPO_FILE is unset (ncclTopoGetSystem in its
+  // src/graph/topo.cc), and does without it where it is absent.
   std::string default_topology_file = "/var/run/nvidia-topologyd/virtualTopology.xml";
   std::filesystem::path sysfs_root = "/sys";
 };
 
-Selection selection_of(const config::Options& options);
-
-// Never fails: a source that cannot be read is noted, and the next one is taken.
-Machine read_machine(const config::Options& options, Notes* notes,
-                     const MachineSources& sources = {});
+// Returns the machine, sorted. Never fails: a source that cannot be read adds a finding, and the
+// next source is used; with none left, the machine is empty.
+Machine read_machine(const ReadOptions& options, Findings* findings);
 
 }  // namespace gdr::topology

@@ -84,6 +84,11 @@ Status HcaContext::query() {
   return {};
 }
 
+GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
+  bool peermem = allowed.peermem && is_present(hca.peermem());
+  return {allowed.dmabuf && hca.supports_dmabuf(), peermem || allowed.only_staging()};
+}
+
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const HcaFilter& filter) {
   DeviceList list(*api);

@@ -11,6 +11,7 @@
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
+#include "transport/device/registration_paths.h"
 
 namespace gdr::transport {
 
@@ -55,6 +56,17 @@ class HcaContext {
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
 };
+
+// How NCCL can hand GPU memory to an HCA.
+struct GdrSupport {
+  bool dmabuf = false;   // as a dma-buf (ibv_reg_dmabuf_mr)
+  bool address = false;  // by its address: peermem is loaded, or the plugin stages everything
+
+  bool any() const { return dmabuf || address; }
+};
+
+// Returns what the HCA supports among the registration paths that the user allows.
+GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed);
 
 // A port of an HCA. The plugin offers each to NCCL as one device.
 struct Device {

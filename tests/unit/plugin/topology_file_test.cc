@@ -15,7 +15,7 @@ std::string content_of(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-TEST(PublishTopology, Text_IsWhatTheEnvironmentNames) {
+TEST(PublishTopology, Text_IsTheContentOfTheFileNamedInTheEnvironment) {
   std::string xml(200000, 'x');  // more than one write may take
   Result<std::string> name = publish_topology(xml);
   ASSERT_TRUE(name) << name.error().text;
@@ -32,7 +32,7 @@ TEST(PublishTopology, SecondTime_ReplacesTheFirst) {
 TEST(DanglingTopology, OnlyOwnNamesWithoutAFile_AreDangling) {
   EXPECT_TRUE(is_dangling_topology("/proc/self/fd/987"));
   EXPECT_FALSE(is_dangling_topology(""));
-  EXPECT_FALSE(is_dangling_topology("/nowhere/topology.xml"));  // the user's own mistake
+  EXPECT_FALSE(is_dangling_topology("/missing/topology.xml"));  // the user's own mistake
   Result<std::string> name = publish_topology("x");
   ASSERT_TRUE(name);
   EXPECT_FALSE(is_dangling_topology(*name));

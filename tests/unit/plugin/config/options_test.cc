@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "plugin/config/load.h"
 #include "plugin/config/variables.h"
 
 namespace gdr::config {
@@ -14,16 +15,16 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-std::vector<Diagnostic> complaints_of(const Environment& environment) {
-  std::vector<Diagnostic> diagnostics;
-  load(environment, &diagnostics);
-  return diagnostics;
+Findings findings_of(const Environment& environment) {
+  Findings findings;
+  load(environment, &findings);
+  return findings;
 }
 
 TEST(Options, NothingSet_AreNcclsDefaults) {
-  std::vector<Diagnostic> diagnostics;
-  Options options = load({}, &diagnostics);
-  EXPECT_THAT(diagnostics, IsEmpty());
+  Findings findings;
+  Options options = load({}, &findings);
+  EXPECT_THAT(findings, IsEmpty());
   EXPECT_TRUE(options.hcas.accepts("mlx5_0", 1));
   EXPECT_FALSE(options.disable);
   EXPECT_EQ(options.gid_index, -1);
@@ -48,7 +49,7 @@ TEST(Options, NothingSet_AreNcclsDefaults) {
 }
 
 TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
-  std::vector<Diagnostic> diagnostics;
+  Findings findings;
   Options options = load({{"NCCL_IB_HCA", "=mlx5_3:1"},
                           {"NCCL_IB_DISABLE", "1"},
                           {"NCCL_IB_GID_INDEX", "3"},
@@ -70,8 +71,8 @@ TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
                           {"NCCL_SOCKET_IFNAME", "^docker,lo"},
                           {"NCCL_SOCKET_FAMILY", "AF_INET"},
                           {"GDR_NCCL_WATCHDOG_SEC", "0"}},
-                         &diagnostics);
-  EXPECT_THAT(diagnostics, IsEmpty());
+                         &findings);
+  EXPECT_THAT(findings, IsEmpty());
   EXPECT_TRUE(options.hcas.accepts("mlx5_3", 1));
   EXPECT_FALSE(options.hcas.accepts("mlx5_3", 2));
   EXPECT_TRUE(options.disable);
@@ -118,33 +119,34 @@ TEST(Options, RailVariables_AreRead) {
   EXPECT_EQ(options.test_gpu_vendor, 0x1234);
 }
 
-// NCCL takes it, so it is no ground for a warning.
-TEST(Options, GdrLevelAsANumber_IsReadWithoutComplaint) {
-  std::vector<Diagnostic> diagnostics;
-  Options options = load({{"NCCL_NET_GDR_LEVEL", "3"}}, &diagnostics);
+// NCCL accepts numbers, so one is not worth a warning.
+TEST(Options, GdrLevelAsANumber_IsReadWithoutAFinding) {
+  Findings findings;
+  Options options = load({{"NCCL_NET_GDR_LEVEL", "3"}}, &findings);
   EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
-  EXPECT_THAT(diagnostics, IsEmpty());
+  EXPECT_THAT(findings, IsEmpty());
 }
 
 TEST(Options, ValueSetToNothing_CountsAsUnset) {
   Environment environment;
   for (const Variable& variable : variables()) environment[variable.name] = "";
-  EXPECT_THAT(complaints_of(environment), IsEmpty());
+  EXPECT_THAT(findings_of(environment), IsEmpty());
 }
 
 // For each variable a value that its row does not accept; a file may have any name.
-TEST(Options, EveryVariable_UnusableValue_ComplainsAndKeepsTheDefault) {
+TEST(Options, EveryVariable_UnusableValue_IsReportedAndTheDefaultUsed) {
   for (const Variable& variable : variables()) {
     if (variable.type == std::string("text")) continue;
     const std::string bad = "^=^,\n";
-    std::vector<Diagnostic> diagnostics;
-    Options options = load({{variable.name, bad}}, &diagnostics);
-    ASSERT_EQ(diagnostics.size(), 1u) << variable.name;
-    EXPECT_EQ(diagnostics[0].variable, variable.name);
-    EXPECT_TRUE(diagnostics[0].rejected);
-    EXPECT_THAT(diagnostics[0].text, AllOf(HasSubstr(std::string(variable.name) + " is \"^=^,?\""),
-                                           HasSubstr("accepted: " + variable.accepted),
-                                           HasSubstr("default stands: " + variable.default_text)));
+    Findings findings;
+    Options options = load({{variable.name, bad}}, &findings);
+    ASSERT_EQ(findings.size(), 1u) << variable.name;
+    EXPECT_EQ(findings[0].subject, variable.name);
+    EXPECT_EQ(findings[0].severity, Severity::kError);
+    EXPECT_THAT(to_string(findings[0]),
+                AllOf(HasSubstr(std::string(variable.name) + ": \"^=^,?\" cannot be used: "),
+                      HasSubstr("Fix: use " + variable.accepted),
+                      HasSubstr("default is used: " + variable.default_text)));
     EXPECT_EQ(variable.show(options), variable.show(Options{})) << variable.name;
   }
 }
@@ -167,46 +169,46 @@ TEST(Options, IntegerVariables_JustOutOfRange_AreRejected) {
       {"GDR_NCCL_WATCHDOG_SEC", {"-1", "86401"}}};
   for (const auto& [name, values] : cases) {
     for (const char* value : values) {
-      EXPECT_EQ(complaints_of({{name, value}}).size(), 1u) << name << "=" << value;
+      EXPECT_EQ(findings_of({{name, value}}).size(), 1u) << name << "=" << value;
     }
   }
 }
 
-TEST(Options, IgnoredPartOfAList_IsANoteAndTheRestCounts) {
-  std::vector<Diagnostic> diagnostics;
-  Options options = load({{"NCCL_IB_HCA", "mlx5_0,,"}}, &diagnostics);
+TEST(Options, IgnoredPartOfAList_IsAWarningAndTheRestIsUsed) {
+  Findings findings;
+  Options options = load({{"NCCL_IB_HCA", "mlx5_0,,"}}, &findings);
   EXPECT_FALSE(options.hcas.accepts("rxe0", 1));
-  ASSERT_EQ(diagnostics.size(), 1u);
-  EXPECT_FALSE(diagnostics[0].rejected);
-  EXPECT_THAT(diagnostics[0].text,
-              HasSubstr("NCCL_IB_HCA is \"mlx5_0,,\": entries without a name"));
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_THAT(to_string(findings[0]),
+              HasSubstr("NCCL_IB_HCA: \"mlx5_0,,\": entries without a name"));
 }
 
 TEST(Options, RangeOfTheOtherFamily_IsRejected) {
-  std::vector<Diagnostic> diagnostics;
-  Options options = load({{"NCCL_IB_ADDR_RANGE", "fd00::/8"}}, &diagnostics);
+  Findings findings;
+  Options options = load({{"NCCL_IB_ADDR_RANGE", "fd00::/8"}}, &findings);
   EXPECT_FALSE(options.address_range.has_value());
-  ASSERT_EQ(diagnostics.size(), 1u);
-  EXPECT_TRUE(diagnostics[0].rejected);
-  EXPECT_THAT(diagnostics[0].text, AllOf(HasSubstr("NCCL_IB_ADDR_RANGE is \"fd00::/8\""),
-                                         HasSubstr("NCCL_IB_ADDR_FAMILY is AF_INET,")));
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Severity::kError);
+  EXPECT_THAT(to_string(findings[0]), AllOf(HasSubstr("NCCL_IB_ADDR_RANGE: \"fd00::/8\""),
+                                            HasSubstr("NCCL_IB_ADDR_FAMILY is AF_INET,")));
 }
 
 TEST(Options, UnknownVariableOfOurs_IsNamedWithTheNearest) {
-  auto diagnostics = complaints_of({{"GDR_NCCL_WACHDOG_SECS", "5"}});
-  ASSERT_EQ(diagnostics.size(), 1u);
-  EXPECT_FALSE(diagnostics[0].rejected);
-  EXPECT_THAT(diagnostics[0].text,
-              AllOf(HasSubstr("GDR_NCCL_WACHDOG_SECS"), HasSubstr("is GDR_NCCL_WATCHDOG_SEC")));
-  EXPECT_THAT(complaints_of({{"GDR_NCCL_IB_TIMEOUT", "5"}})[0].text, HasSubstr(" NCCL_IB_TIMEOUT"));
+  auto findings = findings_of({{"GDR_NCCL_WACHDOG_SECS", "5"}});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(findings[0].subject, "GDR_NCCL_WACHDOG_SECS");
+  EXPECT_THAT(findings[0].fix, HasSubstr("is GDR_NCCL_WATCHDOG_SEC"));
+  EXPECT_THAT(findings_of({{"GDR_NCCL_IB_TIMEOUT", "5"}})[0].fix, HasSubstr(" NCCL_IB_TIMEOUT"));
 }
 
-TEST(Options, UnknownVariableOfNccl_IsNoneOfOurBusiness) {
-  EXPECT_THAT(complaints_of({{"NCCL_DEBUG", "INFO"}, {"NCCL_IB_TIMEOUTS", "5"}, {"GDR_X", "1"}}),
+TEST(Options, UnknownVariableOfNccl_IsIgnored) {
+  EXPECT_THAT(findings_of({{"NCCL_DEBUG", "INFO"}, {"NCCL_IB_TIMEOUTS", "5"}, {"GDR_X", "1"}}),
               IsEmpty());
 }
 
-TEST(Options, Describe_EachState_IsTold) {
+TEST(Options, Describe_EachState_IsShown) {
   Description description = describe({{"NCCL_IB_TIMEOUT", "0x16"},
                                       {"NCCL_IB_RETRY_CNT", "9"},
                                       {"NCCL_IB_ADDR_RANGE", "fd00::/8"},
@@ -222,7 +224,7 @@ TEST(Options, Describe_EachState_IsTold) {
     } else if (name == "NCCL_IB_RETRY_CNT" || name == "NCCL_IB_ADDR_RANGE") {
       EXPECT_EQ(row.state, Row::State::kRejected);
       EXPECT_EQ(row.effective, row.variable->default_text);
-      EXPECT_EQ(row.diagnostics.size(), 1u);
+      EXPECT_EQ(row.findings.size(), 1u);
     } else {
       EXPECT_EQ(row.state, Row::State::kDefault) << name;
       EXPECT_EQ(row.effective, row.variable->default_text) << name;

@@ -29,7 +29,7 @@ TEST(Values, Integer_Bounds_AreAccepted) {
   EXPECT_EQ(integer("31", {0, 31}), 31);
 }
 
-TEST(Values, Integer_NoNumberOrOutOfRange_IsRefusedAndLeavesTheValue) {
+TEST(Values, Integer_NoNumberOrOutOfRange_IsRejectedAndLeavesTheValue) {
   for (const char* text : {"", " ", "x", "7x", "7 x", "7.0", "32", "-1", "0x", "08", "--1", "1e1",
                            "99999999999999999999", "-99999999999999999999", "4294967296"}) {
     EXPECT_EQ(integer(text, {0, 31}), kUntouched) << text;
@@ -64,7 +64,7 @@ TEST(Values, Family_CapitalsOnly_AreRead) {
   }
 }
 
-TEST(Values, Quoted_ControlCharactersAndLength_AreTamed) {
+TEST(Values, Quoted_ControlCharactersAndLongText_AreReplaced) {
   EXPECT_EQ(quoted("a\nb\x01\xff"), "\"a?b??\"");
   EXPECT_EQ(quoted(std::string(500, 'x')).size(), 128u + 5u);
 }

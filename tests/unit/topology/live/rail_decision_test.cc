@@ -2,7 +2,8 @@
 
 #include <gmock/gmock.h>
 
-#include "plugin/hcas.h"
+#include "plugin/config/load.h"
+#include "plugin/config/topology_options.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
@@ -16,9 +17,9 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 config::Options options_of(const config::Environment& environment) {
-  std::vector<config::Diagnostic> diagnostics;
-  config::Options options = config::load(environment, &diagnostics);
-  EXPECT_THAT(diagnostics, IsEmpty());
+  Findings findings;
+  config::Options options = config::load(environment, &findings);
+  EXPECT_THAT(findings, IsEmpty());
   return options;
 }
 
@@ -29,70 +30,78 @@ Machine machine_of(const std::string& file) {
   return *machine;
 }
 
-RailDecision view_of(const std::string& file, const config::Environment& environment = {}) {
+RailDecision decision_of(const std::string& file, const config::Environment& environment = {}) {
   config::Options options = options_of(environment);
   Machine machine = machine_of(file);
-  plugin::keep_accepted(&machine, options.hcas);
-  return decide(std::move(machine), options, {});
+  keep_accepted(&machine,
+                [&](const std::string& hca, int port) { return options.hcas.accepts(hca, port); });
+  DecisionOptions decision = config::decision_options(options, machine);
+  return decide(std::move(machine), std::move(decision), {});
 }
 
 TEST(RailDecision, Description_HasALineForEachGpuAndEachOddPort) {
-  std::vector<std::string> lines = describe(view_of("hwloc-dgx-h100.xml"));
+  std::vector<std::string> lines = describe(decision_of("hwloc-dgx-h100.xml"));
   ASSERT_EQ(lines.size(), 12u);  // 8 GPUs, 4 storage ports
   EXPECT_THAT(lines[1], HasSubstr("map GPU1 0000:43:00.0 rail 1 mlx5_3:1 path PIX GPUDirect yes: "
                                   "PIX is within P2C"));
-  EXPECT_THAT(lines, Contains(HasSubstr("map mlx5_1:1 is no rail: no GPU is nearest to it")));
+  EXPECT_THAT(lines, Contains(HasSubstr("map mlx5_1:1 excluded: no GPU is nearest to it")));
 }
 
-TEST(RailDecision, DifferentDirections_AreToldApart) {
+TEST(RailDecision, DifferentDirections_HaveAVerdictEach) {
   std::vector<std::string> lines =
-      describe(view_of("hwloc-dgx-h100.xml", {{"NCCL_NET_GDR_READ", "0"}}));
+      describe(decision_of("hwloc-dgx-h100.xml", {{"NCCL_NET_GDR_READ", "0"}}));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect receive yes: PIX is within P2C"));
   EXPECT_THAT(lines[0], HasSubstr("; send no: NCCL_NET_GDR_READ=0"));
 }
 
 TEST(RailDecision, Level_DecidesTheVerdict) {
-  std::vector<std::string> lines = describe(view_of("hwloc-two-socket-plain.xml"));
+  std::vector<std::string> lines = describe(decision_of("hwloc-two-socket-plain.xml"));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect no: PHB is beyond P2C"));
-  lines = describe(view_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
+  lines = describe(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect yes: PHB is within NCCL_NET_GDR_LEVEL=PHB"));
 }
 
 TEST(RailDecision, LevelAsANumber_IsExplained) {
-  RailDecision view = view_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "3"}});
-  EXPECT_THAT(view.notes.infos, ElementsAre(HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB")));
+  RailDecision decision = decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "3"}});
+  ASSERT_EQ(decision.findings.size(), 1u);
+  EXPECT_EQ(decision.findings[0].severity, Severity::kInfo);
+  EXPECT_THAT(decision.findings[0].text, HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB"));
 }
 
 TEST(RailDecision, StoragePortNamedInFull_BecomesARail) {
-  RailDecision by_prefix = view_of("hwloc-dgx-h100.xml", {{"NCCL_IB_HCA", "mlx5"}});
+  RailDecision by_prefix = decision_of("hwloc-dgx-h100.xml", {{"NCCL_IB_HCA", "mlx5"}});
   EXPECT_EQ(by_prefix.plan.rails.size(), 8u);
-  RailDecision named = view_of("hwloc-dgx-h100.xml", {{"NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_3"}});
+  RailDecision named =
+      decision_of("hwloc-dgx-h100.xml", {{"NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_3"}});
   EXPECT_EQ(named.plan.rails.size(), 3u);
 }
 
 TEST(RailDecision, RailNumbersOfTheUser_Count) {
-  RailDecision view =
-      view_of("hwloc-two-socket-plain.xml", {{"NCCL_IB_HCA", "=mlx5_0:1:1,mlx5_1:1:0"}});
-  ASSERT_EQ(view.plan.rails.size(), 2u);
-  EXPECT_EQ(port_label(view.machine, view.plan.rails[0].port), "mlx5_1:1");
-  EXPECT_EQ(view.plan.rails[1].id, 1);
+  RailDecision decision =
+      decision_of("hwloc-two-socket-plain.xml", {{"NCCL_IB_HCA", "=mlx5_0:1:1,mlx5_1:1:0"}});
+  ASSERT_EQ(decision.plan.rails.size(), 2u);
+  EXPECT_EQ(port_label(decision.machine, decision.plan.rails[0].port), "mlx5_1:1");
+  EXPECT_EQ(decision.plan.rails[1].id, 1);
 }
 
-TEST(RailDecision, MapThatDoesNotFit_IsToldAndDistanceCounts) {
-  RailDecision view = view_of("hwloc-dgx-h100.xml", {{"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_99"}});
-  EXPECT_THAT(view.notes.warnings, ElementsAre(HasSubstr("no HCA is named mlx5_99")));
-  EXPECT_EQ(view.plan.rails.size(), 8u);
+TEST(RailDecision, MapThatDoesNotFit_IsWarnedAboutAndDistanceCounts) {
+  RailDecision decision =
+      decision_of("hwloc-dgx-h100.xml", {{"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_99"}});
+  ASSERT_EQ(decision.findings.size(), 1u);
+  EXPECT_EQ(decision.findings[0].severity, Severity::kWarning);
+  EXPECT_THAT(decision.findings[0].text, HasSubstr("no HCA is named mlx5_99"));
+  EXPECT_EQ(decision.plan.rails.size(), 8u);
 }
 
-TEST(RailDecision, NoGpu_SaysSo) {
+TEST(RailDecision, NoGpu_IsDescribed) {
   Machine machine;
   EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU found")));
 }
 
-TEST(RailDecision, Flat_IsATreeThatTellsNothing) {
-  EXPECT_TRUE(is_flat(view_of("hwloc-flat-vm.xml")));
-  EXPECT_FALSE(is_flat(view_of("hwloc-two-socket-plain.xml")));
-  EXPECT_FALSE(is_flat(view_of("nccl-hgx-4nic.xml")));
+TEST(RailDecision, IsFlat_TreeWithoutDistances_IsTrue) {
+  EXPECT_TRUE(is_flat(decision_of("hwloc-flat-vm.xml")));
+  EXPECT_FALSE(is_flat(decision_of("hwloc-two-socket-plain.xml")));
+  EXPECT_FALSE(is_flat(decision_of("nccl-hgx-4nic.xml")));
   EXPECT_FALSE(is_flat(decide(Machine{}, {}, {})));
 }
 

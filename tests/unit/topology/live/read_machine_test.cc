@@ -13,7 +13,14 @@ using ::testing::IsEmpty;
 
 class ReadMachine : public MadeSysfs {
  protected:
-  // A GPU below root port and switch, if `below_switch`, else on the root bus.
+  std::vector<std::string> warnings() const {
+    std::vector<std::string> texts;
+    for (const Finding& finding : findings_) {
+      if (finding.severity == Severity::kWarning) texts.push_back(finding.text);
+    }
+    return texts;
+  }
+  // A GPU below a root port and a switch, if `below_switch`, else on the root bus.
   void gpu(const std::string& bdf, bool below_switch) {
     std::string above =
         below_switch ? "pci0000:00/0000:00:01.0/0000:01:00.0/0000:02:00.0/" : "pci0000:00/";
@@ -31,12 +38,14 @@ class ReadMachine : public MadeSysfs {
     return absolute("topology.xml");
   }
   Machine read(const std::string& topology_file) {
-    config::Options options;
+    ReadOptions options;
     options.topology_file = topology_file;
-    return read_machine(options, &notes_, MachineSources{absolute("default.xml"), root_});
+    options.default_topology_file = absolute("default.xml");
+    options.sysfs_root = root_;
+    return read_machine(options, &findings_);
   }
 
-  Notes notes_;
+  Findings findings_;
 };
 
 constexpr char kPci[] = "<pci busid=\"%s\" class=\"0x030200\" vendor=\"0x10de\"/>";
@@ -47,15 +56,15 @@ std::string pci(const char* busid) {
   return text;
 }
 
-TEST_F(ReadMachine, NoFile_IsTheMachineItself) {
+TEST_F(ReadMachine, NoFile_TheMachineItselfIsRead) {
   gpu("0000:03:00.0", true);
   Machine machine = read("");
   ASSERT_EQ(machine.gpus.size(), 1u);
   EXPECT_EQ(machine.switches.size(), 1u);
-  EXPECT_THAT(notes_.warnings, IsEmpty());
+  EXPECT_THAT(warnings(), IsEmpty());
 }
 
-TEST_F(ReadMachine, File_SaysWhereGpusAre) {
+TEST_F(ReadMachine, File_DecidesWhereGpusAre) {
   gpu("0000:00:06.0", false);
   Machine machine = read(file(pci("0000:00:06.0")));
   ASSERT_EQ(machine.gpus.size(), 1u);
@@ -63,13 +72,13 @@ TEST_F(ReadMachine, File_SaysWhereGpusAre) {
   EXPECT_EQ(machine.switches[0].bdf.domain, 0xffffu);
 }
 
-TEST_F(ReadMachine, DefaultFile_CountsWhereItIs) {
+TEST_F(ReadMachine, DefaultFile_IsReadWherePresent) {
   gpu("0000:00:06.0", false);
   std::filesystem::rename(file(pci("0000:00:06.0")), root_ / "default.xml");
   EXPECT_EQ(read("").switches.size(), 1u);
 }
 
-TEST_F(ReadMachine, GpuOfTheFileThatIsNotThere_IsLeftOut) {
+TEST_F(ReadMachine, GpuOfTheFileThatIsAbsent_IsDropped) {
   gpu("0000:00:06.0", false);
   Machine machine = read(file(pci("0000:00:06.0") + pci("0000:00:07.0")));
   EXPECT_EQ(machine.gpus.size(), 1u);
@@ -85,21 +94,21 @@ TEST_F(ReadMachine, GpuThatTheFileLacks_IsAddedAsItIs) {
   EXPECT_EQ(machine.switches[machine.gpus[1].at.parent].bdf.to_string(), "0000:01:00.0");
 }
 
-TEST_F(ReadMachine, NothingKnownOfTheMachine_LetsTheFileStand) {
+TEST_F(ReadMachine, NoGpuInSysfs_TheFileIsTakenAsItIs) {
   EXPECT_EQ(read(file(pci("0000:00:06.0"))).gpus.size(), 1u);
 }
 
-TEST_F(ReadMachine, BadFile_IsToldAndTheMachineItselfCounts) {
+TEST_F(ReadMachine, BadFile_IsWarnedAboutAndTheMachineItselfIsRead) {
   gpu("0000:03:00.0", true);
   write("bad.xml", "<system");
   EXPECT_EQ(read(absolute("bad.xml")).gpus.size(), 1u);
-  EXPECT_THAT(notes_.warnings, ElementsAre(HasSubstr("bad.xml")));
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("bad.xml")));
 }
 
-TEST_F(ReadMachine, MissingFile_IsToldAndTheMachineItselfCounts) {
+TEST_F(ReadMachine, MissingFile_IsWarnedAboutAndTheMachineItselfIsRead) {
   gpu("0000:03:00.0", true);
-  EXPECT_EQ(read("/nowhere.xml").gpus.size(), 1u);
-  EXPECT_THAT(notes_.warnings, ElementsAre(HasSubstr("/nowhere.xml")));
+  EXPECT_EQ(read("/missing.xml").gpus.size(), 1u);
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("/missing.xml")));
 }
 
 }  // namespace

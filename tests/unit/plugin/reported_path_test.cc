@@ -1,4 +1,4 @@
-#include "plugin/hcas.h"
+#include "plugin/reported_path.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 class MergedPath : public topology::MadeSysfs {
  protected:
-  // A network controller's function, made by that vendor.
+  // A function of a network controller of that vendor.
   std::string nic(const std::string& bdf, const std::string& vendor = "0x15b3",
                   const std::string& pci_class = "0x020700") {
     auto function = device("pci0000:3a/" + bdf, "pci");
@@ -19,56 +19,42 @@ class MergedPath : public topology::MadeSysfs {
   }
 };
 
-TEST_F(MergedPath, FunctionsOfACard_AreItsFirst) {
+TEST_F(MergedPath, FunctionsOfACard_BecomeItsFirst) {
   std::string first = nic("0000:3b:00.0"), second = nic("0000:3b:00.1"), far = nic("0000:3b:02.5");
   EXPECT_EQ(merged_path(second, true), first);
   EXPECT_EQ(merged_path(far, true), first);
   EXPECT_EQ(merged_path(second, false), first);
-  EXPECT_EQ(merged_path(far, false), far);  // there is no 02.0
+  EXPECT_EQ(merged_path(far, false), far);  // there is no function 02.0
 }
 
-TEST_F(MergedPath, FirstFunctionOfAnotherKind_LeavesItAlone) {
+TEST_F(MergedPath, FirstFunctionOfAnotherKind_IsNotUsed) {
   nic("0000:3b:00.0", "0x10de", "0x030200");  // a GPU at the head of a virtual machine's bus
   std::string second = nic("0000:3b:01.0");
   EXPECT_EQ(merged_path(second, true), second);
 }
 
-TEST_F(MergedPath, FirstFunctionOfAnotherVendor_LeavesItAlone) {
+TEST_F(MergedPath, FirstFunctionOfAnotherVendor_IsNotUsed) {
   nic("0000:3b:00.0", "0x8086");
   std::string second = nic("0000:3b:01.0");
   EXPECT_EQ(merged_path(second, true), second);
 }
 
-// In a virtual machine the card's first function may not be there.
-TEST_F(MergedPath, NoFirstFunction_StaysItself) {
+// A virtual machine may have been given the virtual function alone.
+TEST_F(MergedPath, NoFirstFunction_IsUnchanged) {
   std::string function = nic("0000:3b:00.2");
   EXPECT_EQ(merged_path(function, true), function);
 }
 
-TEST_F(MergedPath, OtherText_StaysItself) {
+TEST_F(MergedPath, PathOfNoPciFunction_IsUnchanged) {
   EXPECT_EQ(merged_path("", true), "");
   EXPECT_EQ(merged_path("/sys/devices/platform/x", true), "/sys/devices/platform/x");
 }
 
-topology::Hca hca_with_ports(const std::string& name, int ports) {
-  topology::Hca hca;
-  hca.name = name;
-  for (int i = 1; i <= ports; ++i) {
-    hca.ports.push_back(topology::Port{});
-    hca.ports.back().number = i;
-  }
-  return hca;
-}
-
-TEST(KeepAccepted, PortsThatTheFilterRefuses_Go) {
-  topology::Machine machine;
-  machine.hcas = {hca_with_ports("mlx5_0", 2), hca_with_ports("mlx5_1", 1)};
-  keep_accepted(&machine, *transport::HcaFilter::parse("mlx5_0:2"));
-  ASSERT_EQ(machine.hcas.size(), 1u);
-  ASSERT_EQ(machine.hcas[0].ports.size(), 1u);
-  EXPECT_EQ(machine.hcas[0].ports[0].number, 2);
-  EXPECT_EQ(find_port(machine, "mlx5_0", 2), (topology::PortRef{0, 0}));
-  EXPECT_EQ(find_port(machine, "mlx5_0", 1), (topology::PortRef{-1, -1}));
+TEST_F(MergedPath, FunctionThatTheTopologyFileLists_IsReportedAsItself) {
+  std::string first = nic("0000:3b:00.0"), second = nic("0000:3b:00.1");
+  topology::PciPlace place{second, *topology::Bdf::parse("0000:3b:00.1"), 0};
+  EXPECT_EQ(reported_path(place, {}, true), first);
+  EXPECT_EQ(reported_path(place, {place.bdf}, true), second);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-#include "topology/live/acs_notes.h"
+#include "topology/live/acs_findings.h"
 
 #include <gmock/gmock.h>
 
+#include "plugin/config/load.h"
+#include "plugin/config/topology_options.h"
 #include "tests/unit/topology/sources/config_space.h"
 #include "tests/unit/topology/sources/made_sysfs.h"
 #include "topology/sources/sysfs.h"
@@ -15,12 +17,18 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 constexpr char kHow[] =
-    " through the CPU, which costs GPUDirect much of its bandwidth: switch ACS off in the "
-    "firmware, or its redirect bits with setpci";
+    " through the CPU, which costs GPUDirect much of its bandwidth. Fix: disable ACS in the "
+    "firmware, or clear its redirect bits with setpci";
 const std::string kOff = config_with_acs(0x11);
 const std::string kOn = config_with_acs(0x1d);
 
-class AcsNotes : public MadeSysfs {
+// Findings as the log prints them.
+struct Logged {
+  std::vector<std::string> warnings;
+  std::vector<std::string> infos;
+};
+
+class AcsFindings : public MadeSysfs {
  protected:
   std::filesystem::path function(const std::string& path, const std::string& pci_class) {
     std::filesystem::path folder = device(path, "pci");
@@ -46,77 +54,82 @@ class AcsNotes : public MadeSysfs {
     std::string hca = ports + ":01.0/0000:" + std::to_string(bus + 80) + ":00.0";
     this->hca("mlx5_" + std::to_string(bus), function(hca, "0x020700"));
   }
-  Notes notes(const config::Environment& environment = {}) {
-    std::vector<config::Diagnostic> diagnostics;
+  Logged findings(const config::Environment& environment = {}) {
     Machine machine = *sysfs_machine(root_);
     machine.nccl_file = nccl_file_;
-    RailDecision view = decide(std::move(machine), config::load(environment, &diagnostics), {});
-    note_acs(&view, root_);
-    return view.notes;
+    DecisionOptions options = config::decision_options(config::load(environment, nullptr), machine);
+    RailDecision decision = decide(std::move(machine), std::move(options), {});
+    add_acs_findings(&decision, root_);
+    Logged logged;
+    for (const Finding& finding : decision.findings) {
+      bool info = finding.severity == Severity::kInfo;
+      (info ? logged.infos : logged.warnings).push_back(to_string(finding));
+    }
+    return logged;
   }
 
   bool nccl_file_ = false;
 };
 
-TEST_F(AcsNotes, RedirectOn_IsWarnedAboutForEachPair) {
+TEST_F(AcsFindings, RedirectOn_IsWarnedAboutForEachPair) {
   add_switch(1, kOn, kOff);
   add_switch(2, kOff, kOff);
   add_switch(3, kOn, kOn);
-  Notes told = notes();
+  Logged logged = findings();
   EXPECT_THAT(
-      told.warnings,
+      logged.warnings,
       ElementsAre(
           std::string("GPU0 and mlx5_1: ACS redirects peer-to-peer traffic at 0000:41:00.0") + kHow,
           std::string("GPU2 and mlx5_3: ACS redirects peer-to-peer traffic at 0000:43:00.0, "
                       "0000:43:01.0") +
               kHow));
-  EXPECT_THAT(told.infos, IsEmpty());
+  EXPECT_THAT(logged.infos, IsEmpty());
 }
 
-TEST_F(AcsNotes, RedirectOff_IsNotTold) {
+TEST_F(AcsFindings, RedirectOff_IsNotReported) {
   add_switch(1, kOff, config_space({}));
-  Notes told = notes();
-  EXPECT_THAT(told.warnings, IsEmpty());
-  EXPECT_THAT(told.infos, IsEmpty());
+  Logged logged = findings();
+  EXPECT_THAT(logged.warnings, IsEmpty());
+  EXPECT_THAT(logged.infos, IsEmpty());
 }
 
-TEST_F(AcsNotes, Unreadable_IsUnknownNotOff) {
+TEST_F(AcsFindings, UnreadableRegisters_AreReportedAsUnknown) {
   add_switch(1, kOn.substr(0, 64), kOff);
-  Notes told = notes();
-  EXPECT_THAT(told.warnings, IsEmpty());
-  EXPECT_THAT(told.infos, ElementsAre(HasSubstr("unknown: that takes CAP_SYS_ADMIN")));
+  Logged logged = findings();
+  EXPECT_THAT(logged.warnings, IsEmpty());
+  EXPECT_THAT(logged.infos, ElementsAre(HasSubstr("unknown: that takes CAP_SYS_ADMIN")));
 }
 
-TEST_F(AcsNotes, NoGpuDirect_IsNotTold) {
+TEST_F(AcsFindings, NoGpuDirect_IsNotReported) {
   add_switch(1, kOn, kOn);
-  EXPECT_THAT(notes({{"NCCL_NET_GDR_LEVEL", "LOC"}}).warnings, IsEmpty());
-  EXPECT_THAT(notes({{"NCCL_NET_GDR_LEVEL", "PIX"}}).warnings, SizeIs(1));
+  EXPECT_THAT(findings({{"NCCL_NET_GDR_LEVEL", "LOC"}}).warnings, IsEmpty());
+  EXPECT_THAT(findings({{"NCCL_NET_GDR_LEVEL", "PIX"}}).warnings, SizeIs(1));
 }
 
-TEST_F(AcsNotes, NoSharedSwitch_IsNotTold) {
+TEST_F(AcsFindings, NoSharedSwitch_IsNotReported) {
   function("pci0000:00/0000:00:01.0", "0x060400");
   function("pci0000:00/0000:00:02.0", "0x060400");
   write("devices/pci0000:00/0000:00:01.0/config", kOn);
   write("devices/pci0000:00/0000:00:02.0/config", kOn);
   write(function("pci0000:00/0000:00:01.0/0000:01:00.0", "0x030200") / "vendor", "0x10de\n");
   hca("mlx5_0", function("pci0000:00/0000:00:02.0/0000:02:00.0", "0x020700"));
-  Notes told = notes({{"NCCL_NET_GDR_LEVEL", "SYS"}});
-  EXPECT_THAT(told.warnings, IsEmpty());
-  EXPECT_THAT(told.infos, IsEmpty());
+  Logged logged = findings({{"NCCL_NET_GDR_LEVEL", "SYS"}});
+  EXPECT_THAT(logged.warnings, IsEmpty());
+  EXPECT_THAT(logged.infos, IsEmpty());
 }
 
-TEST_F(AcsNotes, MachineOfAFile_IsNotLookedAt) {
+TEST_F(AcsFindings, MachineOfAFile_IsNotChecked) {
   add_switch(1, kOn, kOn);
   nccl_file_ = true;
-  EXPECT_THAT(notes().warnings, IsEmpty());
+  EXPECT_THAT(findings().warnings, IsEmpty());
 }
 
-TEST_F(AcsNotes, ManyPairs_TheRestIsCounted) {
+TEST_F(AcsFindings, ManyPairs_AreListedUpToALimitAndCounted) {
   for (int bus = 1; bus <= 11; ++bus) add_switch(bus, kOn, kOn);
-  Notes told = notes();
-  ASSERT_THAT(told.warnings, SizeIs(9));
-  EXPECT_THAT(told.warnings[7], HasSubstr("GPU7 and mlx5_8: "));
-  EXPECT_EQ(told.warnings[8], "ACS redirects as much between 3 more pairs");
+  Logged logged = findings();
+  ASSERT_THAT(logged.warnings, SizeIs(9));
+  EXPECT_THAT(logged.warnings[7], HasSubstr("GPU7 and mlx5_8: "));
+  EXPECT_EQ(logged.warnings[8], "ACS redirects peer-to-peer traffic between 3 more pairs");
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// Reads the environment into Options, and reports what could not be used.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/finding.h"
+#include "plugin/config/environment.h"
+#include "plugin/config/options.h"
+#include "plugin/config/variables.h"
+
+namespace gdr::config {
+
+// Returns the options that `environment` sets. A variable set to nothing counts as unset, as in
+// NCCL. Never fails; appends to `findings`, which may be null, with the variable as the subject:
+//   kError    a value that cannot be used; the default is used instead
+//   kWarning  a part of a value that was ignored, or a GDR_NCCL_* variable that does not exist
+// Example: NCCL_IB_TC: "300" cannot be used: it is out of range; the default is used: -1.
+//          Fix: use -1 to 255
+Options load(const Environment& environment, Findings* findings);
+
+// One variable with what an environment makes of it.
+struct Row {
+  enum class State { kDefault, kSet, kRejected };
+
+  const Variable* variable;
+  State state;
+  std::string value;      // as set; "" for kDefault
+  std::string effective;  // the value in force; the default's text where none is set
+  Findings findings;
+};
+
+struct Description {
+  std::vector<Row> rows;  // every variable, in the table's order
+  Findings unknown;       // about GDR_NCCL_* variables that the table lacks
+};
+
+Description describe(const Environment& environment);
+
+}  // namespace gdr::config

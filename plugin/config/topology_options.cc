@@ -1,0 +1,78 @@
+#include "plugin/config/topology_options.h"
+
+namespace gdr::config {
+namespace {
+
+topology::VerbsPort to_verbs_port(const transport::Device& device,
+                                  const transport::RegistrationPaths& allowed) {
+  topology::VerbsPort port;
+  port.hca = device.hca->name();
+  port.sysfs_path = device.hca->sysfs_path();
+  port.guid = device.hca->guid();
+  port.number = device.port;
+  port.active = device.state.active;
+  port.ethernet = device.state.ethernet;
+  port.speed_mbps = device.state.speed_mbps;
+  port.gpudirect = transport::gdr_support(*device.hca, allowed).any();
+  return port;
+}
+
+std::vector<topology::NamedPort> named_ports(const topology::Machine& machine,
+                                             const transport::HcaFilter& filter) {
+  std::vector<topology::NamedPort> named;
+  for (const topology::Hca& hca : machine.hcas) {
+    for (const topology::Port& port : hca.ports) {
+      if (!filter.names_in_full(hca.name, port.number)) continue;
+      const transport::HcaFilter::Entry* entry = filter.entry_for(hca.name, port.number);
+      named.push_back({hca.name, port.number, entry == nullptr ? -1 : entry->rail});
+    }
+  }
+  return named;
+}
+
+}  // namespace
+
+transport::RegistrationPaths allowed_paths(const Options& options) {
+  transport::RegistrationPaths paths = options.gpu_memory;
+  paths.dmabuf = paths.dmabuf && options.dmabuf_enable;
+  return paths;
+}
+
+topology::Selection gpu_selection(const Options& options) {
+  topology::Selection selection;
+  if (options.test_gpu_vendor != 0) {
+    selection.gpu_vendors.push_back(static_cast<uint16_t>(options.test_gpu_vendor));
+  }
+  return selection;
+}
+
+topology::ReadOptions read_options(const Options& options) {
+  topology::ReadOptions read;
+  read.topology_file = options.topology_file;
+  read.selection = gpu_selection(options);
+  return read;
+}
+
+topology::DecisionOptions decision_options(const Options& options,
+                                           const topology::Machine& machine) {
+  topology::DecisionOptions decision;
+  decision.gdr_level = options.gdr_level;
+  decision.gdr_read = options.gdr_read;
+  decision.gdr_c2c = options.gdr_c2c;
+  decision.rails = {named_ports(machine, options.hcas), options.rail_map};
+  return decision;
+}
+
+std::vector<topology::VerbsPort> verbs_ports(const transport::Discovery& discovery,
+                                             const transport::RegistrationPaths& allowed) {
+  std::vector<topology::VerbsPort> ports;
+  for (const transport::Device& device : discovery.devices) {
+    ports.push_back(to_verbs_port(device, allowed));
+  }
+  for (const transport::Device& device : discovery.inactive) {
+    ports.push_back(to_verbs_port(device, allowed));
+  }
+  return ports;
+}
+
+}  // namespace gdr::config

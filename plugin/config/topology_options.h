@@ -1,0 +1,36 @@
+// The user's options and the verbs library's devices in the terms of topology/, which knows
+// neither. The plugin and `nccl-gdr topo` share this, so that the tool shows what the plugin would
+// decide.
+#pragma once
+
+#include <vector>
+
+#include "plugin/config/options.h"
+#include "topology/live/rail_decision.h"
+#include "topology/live/read_machine.h"
+#include "topology/live/verbs_ports.h"
+#include "transport/device/hca.h"
+
+namespace gdr::config {
+
+// Returns the registration paths for GPU memory that the user leaves open: GDR_NCCL_GPU_MEMORY,
+// less dma-buf where NCCL_DMABUF_ENABLE=0.
+transport::RegistrationPaths allowed_paths(const Options& options);
+
+// Returns what counts as a GPU: those of NVIDIA and AMD, and the vendor of
+// GDR_NCCL_TEST_GPU_VENDOR.
+topology::Selection gpu_selection(const Options& options);
+
+topology::ReadOptions read_options(const Options& options);
+
+// Names the ports of `machine` that NCCL_IB_HCA names in full, which are rails whatever their speed
+// and distance. A prefix such as "mlx5" names none of them.
+topology::DecisionOptions decision_options(const Options& options,
+                                           const topology::Machine& machine);
+
+// Returns the discovered ports: discovery.devices first, in their order, then the inactive ports.
+// `allowed` decides VerbsPort::gpudirect.
+std::vector<topology::VerbsPort> verbs_ports(const transport::Discovery& discovery,
+                                             const transport::RegistrationPaths& allowed);
+
+}  // namespace gdr::config

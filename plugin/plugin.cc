@@ -1,0 +1,198 @@
+#include "plugin/plugin.h"
+
+#include <set>
+#include <utility>
+
+#include "base/finding.h"
+#include "base/log.h"
+#include "drivers/verbs/verbs_api.h"
+#include "plugin/config/environment.h"
+#include "plugin/config/load.h"
+#include "plugin/config/topology_options.h"
+#include "plugin/rail_policy.h"
+#include "plugin/reported_path.h"
+#include "plugin/topology_file.h"
+#include "plugin/transport_options.h"
+#include "topology/live/acs_findings.h"
+#include "topology/live/gpu_facts.h"
+#include "topology/live/gpu_links.h"
+#include "topology/sources/nccl_xml_writer.h"
+#include "transport/memory/registrar.h"
+
+namespace gdr::plugin {
+namespace {
+
+constexpr unsigned long kInitLines = log::kInit | log::kNet;
+
+config::Options load_options() {
+  Findings findings;
+  config::Options options = config::load(config::process_environment(), &findings);
+  log_findings(findings, kInitLines);
+  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
+  return options;
+}
+
+// Addresses by which NCCL finds HCAs in its topology file.
+std::set<topology::Bdf> listed_in_file(const topology::Machine& machine) {
+  std::set<topology::Bdf> listed;
+  for (const topology::Hca& hca : machine.hcas) {
+    if (hca.bdf.has_value()) listed.insert(*hca.bdf);
+  }
+  return listed;
+}
+
+// The rails of this machine, and the ports that they were chosen from.
+struct LiveDecision {
+  topology::RailDecision rails;
+  std::vector<topology::VerbsPort> ports;  // of discovery.devices first, in the same order
+  std::set<topology::Bdf> listed;          // HCAs of NCCL's topology file
+};
+
+LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
+  Findings findings;
+  topology::Machine machine = topology::read_machine(config::read_options(options), &findings);
+  LiveDecision live;
+  if (machine.nccl_file) live.listed = listed_in_file(machine);
+  transport::RegistrationPaths allowed = config::allowed_paths(options);
+  allowed.dmabuf = allowed.dmabuf && topology::gpus_export_dmabuf();
+  live.ports = config::verbs_ports(discovery, allowed);
+  topology::replace_hcas(&machine, live.ports);
+  topology::add_gpu_facts(&machine);
+  // NCCL loads NVML itself, but may do so only after this.
+  (void)topology::add_gpu_links(&machine, topology::uses_cuda()
+                                              ? topology::LoadNvml::kYes
+                                              : topology::LoadNvml::kOnlyIfLoaded);
+  topology::DecisionOptions decision = config::decision_options(options, machine);
+  live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));
+  topology::add_acs_findings(&live.rails);
+  return live;
+}
+
+// Gives NCCL a topology file in which every GPU sits beside its rails, where rail_policy.h asks for
+// one. The only place that sets NCCL_TOPO_FILE.
+void publish_rails(const config::Options& options, LiveDecision* live, Plugin* plugin) {
+  Findings* findings = &live->rails.findings;
+  if (!should_generate_topology(live->rails, options)) {
+    if (auto finding = unfollowed_map(live->rails, options)) findings->push_back(*finding);
+    return;
+  }
+  topology::RailDecision grouped = grouped_decision(live->rails);
+  Result<std::string> name = publish_topology(topology::nccl_xml_text_of(grouped.machine));
+  if (!name) {
+    findings->push_back(
+        {Severity::kWarning, "", "NCCL_TOPO_FILE could not be made: " + name.error().text, ""});
+    return;
+  }
+  plugin->generated_file = *name;
+  live->listed.merge(listed_in_file(grouped.machine));
+  live->rails = std::move(grouped);
+}
+
+DeviceFacts facts_of(const transport::Device& device, const config::Options& options,
+                     const std::set<topology::Bdf>& listed) {
+  const transport::RegistrationPaths allowed = config::allowed_paths(options);
+  DeviceFacts facts;
+  facts.hca = device.hca->name();
+  facts.port = device.port;
+  if (auto place = topology::pci_place(device.hca->sysfs_path())) {
+    facts.pci_path = reported_path(*place, listed, options.merge_functions);
+    facts.pci_name = place->bdf.to_string();
+    facts.numa_node = place->numa_node;
+  }
+  facts.guid = device.hca->guid();
+  facts.rail = device.rail;
+  facts.speed_mbps = device.state.speed_mbps;
+  facts.ethernet = device.state.ethernet;
+  facts.gdr = transport::gdr_support(*device.hca, allowed);
+  facts.gdr_text = gdr_text(*device.hca, allowed);
+  return facts;
+}
+
+Error no_device(const Plugin& plugin) {
+  std::string text = "no usable RDMA device";
+  for (const std::string& reason : plugin.skipped) text += "; " + reason;
+  return {Code::kSystem, text + ". NCCL goes on with another transport unless NCCL_NET=GDR"};
+}
+
+std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::Options& options,
+                                            std::vector<topology::PortRef> ports) {
+  auto why_not_direct = [devices = plugin.transport->devices(),
+                         allowed = config::allowed_paths(options)](int device) {
+    return transport::why_not_direct(*devices[device].hca, allowed);
+  };
+  return std::make_unique<RailWarnings>(plugin.decision, std::move(ports),
+                                        RailWarningOptions{options.strict, options.warn_cross_rail},
+                                        std::move(why_not_direct));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Plugin>> create_plugin() {
+  auto plugin = std::make_unique<Plugin>();
+  const config::Options options = load_options();
+  if (options.disable) {
+    GDR_INFO(kInitLines, "disabled by NCCL_IB_DISABLE");
+    return plugin;
+  }
+  Result<transport::TransportOptions> transport_options = make_transport_options(options);
+  if (!transport_options) return forward_error(transport_options);
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
+  if (!verbs) return forward_error(verbs);
+  Result<transport::Discovery> discovery = transport::discover_devices(*verbs, options.hcas);
+  if (!discovery) return forward_error(discovery);
+  plugin->skipped = std::move(discovery->skipped);
+
+  LiveDecision live = decide_live(options, *discovery);
+  std::vector<transport::Device> devices;
+  std::vector<topology::PortRef> ports;
+  for (const OfferedPort& offered : offered_ports(live.rails, live.ports)) {
+    devices.push_back(discovery->devices[offered.source]);
+    devices.back().rail = offered.rail;
+    ports.push_back(offered.port);
+  }
+  if (devices.empty()) {
+    for (std::string& reason : exclusion_reasons(live.rails)) {
+      plugin->skipped.push_back(std::move(reason));
+    }
+    return tl::unexpected<Error>(no_device(*plugin));
+  }
+  publish_rails(options, &live, plugin.get());
+
+  std::vector<DeviceFacts> facts;
+  for (const transport::Device& device : devices) {
+    facts.push_back(facts_of(device, options, live.listed));
+  }
+  plugin->table = DeviceTable(std::move(facts));
+  plugin->decision = std::move(live.rails);
+  Result<std::unique_ptr<transport::Transport>> transport =
+      transport::Transport::create(std::move(devices), std::move(*transport_options));
+  if (!transport) return forward_error(transport);
+  plugin->transport = std::move(*transport);
+  plugin->warnings = make_warnings(*plugin, options, std::move(ports));
+  return plugin;
+}
+
+void log_choice(const Plugin& plugin) {
+  if (plugin.transport == nullptr) return;
+  const transport::TransportOptions& options = plugin.transport->options();
+  GDR_INFO(kInitLines, "version " GDR_VERSION ", %zu device(s), handshake over %s %s",
+           plugin.transport->devices().size(), options.interface_name.c_str(),
+           transport::to_string(options.bind_address).c_str());
+  for (const std::string& line : plugin.table.describe()) {
+    GDR_INFO(kInitLines, "%s", line.c_str());
+  }
+  log_findings(plugin.decision.findings, kInitLines);
+  GDR_INFO(kInitLines, "machine read from %s", plugin.decision.machine.source.c_str());
+  if (!plugin.generated_file.empty()) {
+    GDR_INFO(kInitLines, "NCCL_TOPO_FILE set to %s, with every GPU beside its rails",
+             plugin.generated_file.c_str());
+  }
+  for (const std::string& line : topology::describe(plugin.decision)) {
+    GDR_INFO(kInitLines, "%s", line.c_str());
+  }
+  for (const std::string& reason : plugin.skipped) {
+    GDR_INFO(kInitLines, "not used: %s", reason.c_str());
+  }
+}
+
+}  // namespace gdr::plugin

@@ -1,0 +1,35 @@
+// The plugin of one process: its devices, how they were chosen, and the transport over them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "plugin/device_table.h"
+#include "plugin/rail_warnings.h"
+#include "topology/live/rail_decision.h"
+#include "transport/transport.h"
+
+namespace gdr::plugin {
+
+struct Plugin {
+  std::unique_ptr<transport::Transport> transport;  // null where NCCL_IB_DISABLE=1
+  topology::RailDecision decision;
+  std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
+  std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
+  DeviceTable table;
+  std::unique_ptr<RailWarnings> warnings;  // null where transport is
+};
+
+// Reads the process environment, discovers the HCAs, decides the rails and starts the transport.
+// May set NCCL_TOPO_FILE. Logs findings about the environment; the caller logs the rest,
+// log_choice(). Fails with kSystem where the machine has no usable RDMA device, and NCCL then goes
+// on with its next transport.
+Result<std::unique_ptr<Plugin>> create_plugin();
+
+// Logs what was chosen: version, devices, rails, what was not used and why. Tools read these lines.
+void log_choice(const Plugin& plugin);
+
+}  // namespace gdr::plugin

@@ -1,0 +1,79 @@
+#include "plugin/rail_policy.h"
+
+#include <algorithm>
+
+#include "topology/grouping.h"
+
+namespace gdr::plugin {
+namespace {
+
+bool may_have_c2c(const topology::Machine& machine) {
+  if (machine.cpu.arch == "arm64") return true;
+  return std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                     [](const topology::Gpu& gpu) { return gpu.c2c_links > 0; });
+}
+
+bool has_nearer_rail(const topology::RailDecision& decision, size_t gpu) {
+  return std::any_of(
+      decision.plan.rails.begin(), decision.plan.rails.end(), [&](const topology::Rail& rail) {
+        return rail.usable &&
+               decision.paths.gpu_hca(gpu, rail.port.hca) < decision.plan.gpus[gpu].path;
+      });
+}
+
+}  // namespace
+
+std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
+                                       const std::vector<topology::VerbsPort>& ports) {
+  std::vector<OfferedPort> offered;
+  for (const topology::Rail& rail : decision.plan.rails) {
+    const topology::Hca& hca = decision.machine.hcas[rail.port.hca];
+    const int number = hca.ports[rail.port.port].number;
+    for (size_t i = 0; i < ports.size(); ++i) {
+      if (!ports[i].active || ports[i].hca != hca.name || ports[i].number != number) continue;
+      offered.push_back({i, rail.port, rail.id});
+    }
+  }
+  return offered;
+}
+
+std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision) {
+  std::vector<std::string> reasons;
+  for (const topology::ExcludedPort& other : decision.plan.others) {
+    reasons.push_back(topology::port_label(decision.machine, other.port) + " excluded: " +
+                      other.reason + " (name it in NCCL_IB_HCA to use it all the same)");
+  }
+  return reasons;
+}
+
+bool should_generate_topology(const topology::RailDecision& decision,
+                              const config::Options& options) {
+  if (!options.topology_file.empty()) return false;
+  if (options.generate_topology) return true;
+  return options.rail_map.has_value() && topology::is_flat(decision) &&
+         !may_have_c2c(decision.machine);
+}
+
+topology::RailDecision grouped_decision(const topology::RailDecision& decision) {
+  topology::RailDecision grouped = decision;
+  grouped.machine = topology::group_under_switches(decision.machine, decision.plan);
+  grouped.paths = topology::PathTable(grouped.machine);
+  topology::set_own_paths(grouped.paths, &grouped.plan);
+  return grouped;
+}
+
+std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
+                                      const config::Options& options) {
+  if (!options.rail_map.has_value()) return std::nullopt;
+  std::string gpus;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    if (!has_nearer_rail(decision, gpu)) continue;
+    gpus += (gpus.empty() ? "GPU" : ", GPU") + std::to_string(gpu);
+  }
+  if (gpus.empty()) return std::nullopt;
+  return Finding{Severity::kWarning, "",
+                 "NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " + gpus,
+                 "set GDR_NCCL_GENERATE_TOPO_FILE=1 and unset NCCL_TOPO_FILE"};
+}
+
+}  // namespace gdr::plugin

@@ -1,0 +1,49 @@
+// What the plugin makes of a rail decision: which ports NCCL is offered, and whether NCCL needs a
+// topology file of the plugin's making. Pure functions; plugin.cc carries the answers out.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/finding.h"
+#include "plugin/config/options.h"
+#include "topology/live/rail_decision.h"
+#include "topology/live/verbs_ports.h"
+
+namespace gdr::plugin {
+
+// A port that NCCL is offered as a device.
+struct OfferedPort {
+  size_t source = 0;       // position in the list of ports it was chosen from
+  topology::PortRef port;  // in RailDecision::machine
+  int rail = 0;            // the rail's number
+};
+
+// Returns the active ones of `ports` that are rails, in order of rail numbers; position i is device
+// i. A rail whose port is down keeps its number and is not offered.
+std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
+                                       const std::vector<topology::VerbsPort>& ports);
+
+// Returns a line for each excluded port, for the error where no port is left to offer.
+std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision);
+
+// Whether the plugin should set NCCL_TOPO_FILE to a topology in which every GPU sits beside its
+// rails. NCCL chooses NICs by distance, so this is how it follows a rail map. Never where the user
+// set NCCL_TOPO_FILE; else with GDR_NCCL_GENERATE_TOPO_FILE=1, and without it where a rail map is
+// given and the machine's tree shows no distances (is_flat()), unless GPUs may have NVLink-C2C: the
+// generated switches would lead GPUDirect over PCIe instead.
+bool should_generate_topology(const topology::RailDecision& decision,
+                              const config::Options& options);
+
+// Returns the decision for the machine that the generated topology shows: the same rails, with each
+// HCA under one switch with its GPUs.
+topology::RailDecision grouped_decision(const topology::RailDecision& decision);
+
+// Returns a warning that names the GPUs for which NCCL will not follow the user's rail map, since
+// an HCA of another rail is nearer. Nothing without a map.
+std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
+                                      const config::Options& options);
+
+}  // namespace gdr::plugin

@@ -1,0 +1,69 @@
+#include "plugin/rail_warnings.h"
+
+#include <utility>
+
+#include "base/finding.h"
+#include "base/log.h"
+
+namespace gdr::plugin {
+namespace {
+
+// A user who set the level chose this; one who did not may lose half of the bandwidth unawares.
+// Without knowledge of NVLinks the distance may be shorter than it looks, so there is no warning.
+bool is_chosen_distance(const topology::RailDecision& decision) {
+  return decision.policy.level.has_value() || !decision.machine.gpu_links_known;
+}
+
+}  // namespace
+
+RailWarnings::RailWarnings(const topology::RailDecision& decision,
+                           std::vector<topology::PortRef> ports, RailWarningOptions options,
+                           WhyNotDirect why_not_direct)
+    : decision_(decision),
+      ports_(std::move(ports)),
+      options_(options),
+      why_not_direct_(std::move(why_not_direct)) {}
+
+bool RailWarnings::log_once(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  return logged_.insert(key).second;
+}
+
+Status RailWarnings::check_device(int device, int gpu) {
+  if (gpu < 0 || device < 0 || static_cast<size_t>(device) >= ports_.size()) return {};
+  const topology::PortRef port = ports_[device];
+  const size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
+  const topology::Verdict verdict =
+      topology::gdr_verdict(decision_.machine, decision_.paths, decision_.policy, index, hca,
+                            topology::Direction::kReceive);
+  if (verdict.direct) return {};
+  const std::string pair = "GPU" + std::to_string(gpu) + " uses " +
+                           topology::port_label(decision_.machine, port) +
+                           " without GPUDirect RDMA";
+  Finding finding{Severity::kWarning, "", pair + ", through host memory: " + verdict.reason, ""};
+  if (verdict.too_far) {
+    if (!options_.strict && is_chosen_distance(decision_)) finding.severity = Severity::kInfo;
+    finding.fix = std::string("set NCCL_NET_GDR_LEVEL=") +
+                  topology::to_string(decision_.paths.gpu_hca(index, hca)) +
+                  " to allow it; an HCA under the GPU's own switch is faster";
+  } else if (!decision_.machine.hcas[hca].gpudirect.value_or(true)) {
+    finding.text += ". " + why_not_direct_(device);
+  }
+  if (options_.strict && !verdict.too_far) {
+    return fail(Code::kSystem, to_string(finding) + ". GDR_NCCL_STRICT=1 forbids that");
+  }
+  if (log_once(pair)) log_findings({finding}, log::kInit | log::kNet);
+  return {};
+}
+
+void RailWarnings::check_rails(int here, int there, const std::string& connection) {
+  if (here < 0 || there < 0 || here == there) return;
+  const std::string rails = "rail " + std::to_string(here) + " to rail " + std::to_string(there);
+  if (!log_once(rails)) return;
+  log_findings({{options_.warn_cross_rail ? Severity::kWarning : Severity::kInfo, rails,
+                 connection + ": a rail-optimised fabric is slow between rails, or has no path",
+                 "set NCCL_CROSS_NIC=0, which keeps rings on their rails"}},
+               log::kInit | log::kNet);
+}
+
+}  // namespace gdr::plugin

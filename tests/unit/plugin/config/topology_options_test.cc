@@ -1,0 +1,52 @@
+#include "plugin/config/topology_options.h"
+
+#include <gmock/gmock.h>
+
+#include "plugin/config/load.h"
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::config {
+namespace {
+
+using ::testing::Contains;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+TEST(TopologyOptions, AllowedPaths_NeedBothVariablesForDmaBuf) {
+  EXPECT_TRUE(allowed_paths(Options{}).dmabuf);
+  EXPECT_FALSE(allowed_paths(load({{"NCCL_DMABUF_ENABLE", "0"}}, nullptr)).dmabuf);
+  auto peermem = allowed_paths(load({{"GDR_NCCL_GPU_MEMORY", "peermem"}}, nullptr));
+  EXPECT_FALSE(peermem.dmabuf);
+  EXPECT_TRUE(peermem.peermem);
+  EXPECT_FALSE(peermem.staging);
+}
+
+TEST(TopologyOptions, GpuSelection_AddsTheVendorForTests) {
+  EXPECT_THAT(gpu_selection(Options{}).gpu_vendors, Not(Contains(0x1234)));
+  Options options = load({{"GDR_NCCL_TEST_GPU_VENDOR", "0x1234"}}, nullptr);
+  EXPECT_THAT(gpu_selection(options).gpu_vendors, Contains(0x1234));
+  EXPECT_THAT(gpu_selection(options).gpu_vendors, Contains(topology::kNvidia));
+}
+
+TEST(TopologyOptions, TopologyFile_IsTheUsers) {
+  EXPECT_EQ(read_options(load({{"NCCL_TOPO_FILE", "/a.xml"}}, nullptr)).topology_file, "/a.xml");
+  EXPECT_FALSE(read_options(Options{}).default_topology_file.empty());
+}
+
+TEST(TopologyOptions, PortsNamedInFull_AreNamedWithTheirRails) {
+  topology::Machine machine = topology::two_sockets_with_switches();
+  auto named = [&](const std::string& hcas) {
+    return decision_options(load({{"NCCL_IB_HCA", hcas}}, nullptr), machine).rails.named;
+  };
+  EXPECT_THAT(named("mlx5"), IsEmpty());
+  EXPECT_THAT(named("=mlx5_4"), SizeIs(2));
+  ASSERT_THAT(named("=mlx5_2:1:5"), SizeIs(1));
+  EXPECT_EQ(named("=mlx5_2:1:5")[0].hca, "mlx5_2");
+  EXPECT_EQ(named("=mlx5_2:1:5")[0].port, 1);
+  EXPECT_EQ(named("=mlx5_2:1:5")[0].rail, 5);
+  EXPECT_EQ(named("=mlx5_2")[0].rail, -1);
+}
+
+}  // namespace
+}  // namespace gdr::config

@@ -1,0 +1,106 @@
+#include "plugin/device_table.h"
+
+#include <gmock/gmock.h>
+
+#include "plugin/abi/nccl_types.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+
+DeviceFacts device(const std::string& hca, int port, uint64_t guid) {
+  DeviceFacts facts;
+  facts.hca = hca;
+  facts.port = port;
+  facts.guid = guid;
+  return facts;
+}
+
+DeviceProperties properties_of(DeviceTable* table, int index) {
+  DeviceProperties properties{};
+  EXPECT_TRUE(table->get(index, &properties));
+  return properties;
+}
+
+TEST(DeviceTable, Facts_AreReportedAsTheyAre) {
+  DeviceFacts facts = device("mlx5_0", 1, 0xabc);
+  facts.pci_path = "/sys/devices/pci0000:3a/0000:3b:00.0";
+  facts.speed_mbps = 400000;
+  DeviceTable table({facts});
+  DeviceProperties properties = properties_of(&table, 0);
+  EXPECT_STREQ(properties.name, "mlx5_0");
+  EXPECT_STREQ(properties.pci_path, "/sys/devices/pci0000:3a/0000:3b:00.0");
+  EXPECT_EQ(properties.guid, 0xabcu);
+  EXPECT_EQ(properties.port, 1);
+  EXPECT_EQ(properties.speed_mbps, 400000);
+  EXPECT_EQ(properties.latency_us, 0);
+  EXPECT_EQ(properties.max_recvs, abi::kMaxRecvs);
+  EXPECT_GT(properties.max_comms, 0);
+}
+
+TEST(DeviceTable, NoSuchDevice_IsRejected) {
+  DeviceTable table({device("mlx5_0", 1, 1)});
+  DeviceProperties properties;
+  EXPECT_FALSE(table.get(-1, &properties));
+  EXPECT_FALSE(table.get(1, &properties));
+  EXPECT_FALSE(table.get(0, nullptr));
+  EXPECT_FALSE(DeviceTable().get(0, &properties));
+}
+
+TEST(DeviceTable, DeviceOnNoPciFunction_HasNoPath) {
+  DeviceTable table({device("rxe0", 1, 1)});
+  EXPECT_EQ(properties_of(&table, 0).pci_path, nullptr);
+}
+
+TEST(DeviceTable, PortsOfOneHca_HaveNamesOfTheirOwn) {
+  DeviceTable table({device("mlx5_0", 1, 7), device("mlx5_0", 2, 7), device("mlx5_1", 1, 8)});
+  EXPECT_STREQ(properties_of(&table, 0).name, "mlx5_0");
+  EXPECT_STREQ(properties_of(&table, 1).name, "mlx5_0:2");
+  EXPECT_STREQ(properties_of(&table, 2).name, "mlx5_1");
+  EXPECT_EQ(properties_of(&table, 0).port, 1);
+  EXPECT_EQ(properties_of(&table, 1).port, 2);
+}
+
+TEST(DeviceTable, FunctionsOfOneCard_DifferInPort) {
+  DeviceTable table({device("mlx5_0", 1, 7), device("mlx5_1", 1, 7), device("mlx5_2", 1, 7)});
+  EXPECT_EQ(properties_of(&table, 0).port, 1);
+  EXPECT_EQ(properties_of(&table, 1).port, 2);
+  EXPECT_EQ(properties_of(&table, 2).port, 3);
+}
+
+TEST(DeviceTable, UnknownGuids_AreNotTakenForOneCard) {
+  DeviceTable table({device("rxe0", 1, 0), device("rxe1", 1, 0)});
+  EXPECT_EQ(properties_of(&table, 1).port, 1);
+}
+
+TEST(DeviceTable, PointerSupport_FollowsTheRegistrationPaths) {
+  DeviceFacts both = device("mlx5_0", 1, 1), address = device("mlx5_1", 1, 2);
+  both.gdr = {true, true};
+  address.gdr = {false, true};
+  DeviceTable table({both, address, device("mlx5_2", 1, 3)});
+  EXPECT_EQ(properties_of(&table, 0).pointer_support,
+            abi::kPtrHost | abi::kPtrCuda | abi::kPtrDmaBuf);
+  EXPECT_EQ(properties_of(&table, 1).pointer_support, abi::kPtrHost | abi::kPtrCuda);
+  EXPECT_EQ(properties_of(&table, 2).pointer_support, abi::kPtrHost);
+}
+
+TEST(DeviceTable, Description_HasALineForEachDevice) {
+  DeviceFacts first = device("mlx5_0", 1, 1), second = device("rxe0", 2, 2);
+  first.pci_name = "0000:1a:00.0";
+  first.numa_node = 1;
+  first.rail = 3;
+  first.speed_mbps = 400000;
+  first.gdr_text = "dma-buf, peermem";
+  second.ethernet = true;
+  second.speed_mbps = 25000;
+  second.gdr_text = "off: neither dma-buf nor peermem";
+  EXPECT_THAT(DeviceTable({first, second}).describe(),
+              ElementsAre("[0] mlx5_0:1 InfiniBand 400 Gb/s pci 0000:1a:00.0 numa 1 rail 3 "
+                          "GPUDirect dma-buf, peermem",
+                          "[1] rxe0:2 RoCE 25 Gb/s pci none numa -1 rail -1 GPUDirect off: "
+                          "neither dma-buf nor peermem"));
+}
+
+}  // namespace
+}  // namespace gdr::plugin

@@ -1,0 +1,133 @@
+#include "plugin/rail_policy.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<topology::VerbsPort> active_ports(const std::vector<std::string>& hcas) {
+  std::vector<topology::VerbsPort> ports;
+  for (const std::string& hca : hcas) {
+    ports.push_back({});
+    ports.back().hca = hca;
+    ports.back().active = true;
+  }
+  return ports;
+}
+
+topology::RailDecision decision_with_map(topology::Machine machine, const std::string& map) {
+  return topology::scene_of(std::move(machine), {}, {{}, topology::RailMap::parse(map).value()});
+}
+
+config::Options options_with_map(const std::string& map) {
+  config::Options options;
+  options.rail_map = topology::RailMap::parse(map).value();
+  return options;
+}
+
+std::vector<size_t> sources_of(const std::vector<OfferedPort>& offered) {
+  std::vector<size_t> sources;
+  for (const OfferedPort& port : offered) sources.push_back(port.source);
+  return sources;
+}
+
+TEST(OfferedPorts, AnyOrderOfPorts_AreInOrderOfRails) {
+  auto decision = topology::scene_of(topology::two_sockets_with_switches());
+  auto offered = offered_ports(decision, active_ports({"mlx5_3", "mlx5_1", "mlx5_0", "mlx5_2"}));
+  EXPECT_THAT(sources_of(offered), ElementsAre(2, 1, 3, 0));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(offered[i].rail, i);
+    EXPECT_EQ(topology::port_label(decision.machine, offered[i].port),
+              "mlx5_" + std::to_string(i) + ":1");
+  }
+}
+
+TEST(OfferedPorts, ExcludedPort_IsNotOffered) {
+  auto decision = topology::scene_of(topology::two_sockets_with_switches());
+  EXPECT_THAT(offered_ports(decision, active_ports({"mlx5_4"})), IsEmpty());
+  EXPECT_THAT(exclusion_reasons(decision),
+              ElementsAre(HasSubstr("mlx5_4:1 excluded: "), HasSubstr("mlx5_4:2 excluded: ")));
+}
+
+TEST(OfferedPorts, PortThatIsDown_IsNotOfferedAndLeavesTheNumbersOfOthers) {
+  auto decision = topology::scene_of(topology::two_sockets_with_switches());
+  auto ports = active_ports({"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"});
+  ports[1].active = false;
+  auto offered = offered_ports(decision, ports);
+  ASSERT_THAT(sources_of(offered), ElementsAre(0, 2, 3));
+  EXPECT_EQ(offered[1].rail, 2);
+}
+
+TEST(GeneratedTopology, FlatMachineWithAMap_IsGenerated) {
+  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
+  auto decision = decision_with_map(topology::flat(2, 2), map);
+  EXPECT_TRUE(should_generate_topology(decision, options_with_map(map)));
+  EXPECT_FALSE(should_generate_topology(decision, config::Options{}));
+}
+
+TEST(GeneratedTopology, FileOfTheUser_IsNeverReplaced) {
+  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
+  config::Options options = options_with_map(map);
+  options.generate_topology = true;
+  options.topology_file = "/etc/topology.xml";
+  EXPECT_FALSE(should_generate_topology(decision_with_map(topology::flat(2, 2), map), options));
+}
+
+TEST(GeneratedTopology, TreeWithDistances_IsGeneratedOnRequestOnly) {
+  const std::string map = "GPU0=mlx5_3";
+  auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
+  config::Options options = options_with_map(map);
+  EXPECT_FALSE(should_generate_topology(decision, options));
+  options.generate_topology = true;
+  EXPECT_TRUE(should_generate_topology(decision, options));
+}
+
+TEST(GeneratedTopology, FlatMachineThatMayHaveC2c_IsGeneratedOnRequestOnly) {
+  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
+  topology::Machine machine = topology::flat(2, 2);
+  machine.cpu.arch = "arm64";
+  EXPECT_FALSE(should_generate_topology(decision_with_map(machine, map), options_with_map(map)));
+  machine.cpu.arch = "x86_64";
+  machine.gpus[0].c2c_links = 1;
+  EXPECT_FALSE(should_generate_topology(decision_with_map(machine, map), options_with_map(map)));
+}
+
+TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {
+  auto decision = decision_with_map(topology::flat(2, 2), "GPU0=mlx5_1;GPU1=mlx5_0");
+  auto grouped = grouped_decision(decision);
+  EXPECT_THAT(decision.machine.switches, IsEmpty());
+  EXPECT_THAT(grouped.machine.switches, SizeIs(2));
+  for (const topology::GpuRails& gpu : grouped.plan.gpus) {
+    EXPECT_EQ(gpu.path, topology::PathClass::kPix);
+  }
+  EXPECT_EQ(topology::port_label(grouped.machine, grouped.plan.rails[0].port), "mlx5_1:1");
+}
+
+TEST(UnfollowedMap, MapAgainstDistance_NamesItsGpus) {
+  const std::string map = "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0";
+  auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
+  auto finding = unfollowed_map(decision, options_with_map(map));
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_EQ(finding->severity, Severity::kWarning);
+  EXPECT_THAT(finding->text, HasSubstr("GDR_NCCL_RAIL_MAP for GPU0, GPU6"));
+}
+
+TEST(UnfollowedMap, MapAlongDistanceOrNone_IsNothing) {
+  auto decision = topology::scene_of(topology::two_sockets_with_switches());
+  EXPECT_FALSE(unfollowed_map(decision, {}).has_value());
+  const std::string map =
+      "GPU0=mlx5_0;GPU1=mlx5_0;GPU2=mlx5_1;GPU3=mlx5_1;"
+      "GPU4=mlx5_2;GPU5=mlx5_2;GPU6=mlx5_3;GPU7=mlx5_3";
+  auto mapped = decision_with_map(topology::two_sockets_with_switches(), map);
+  EXPECT_FALSE(unfollowed_map(mapped, options_with_map(map)).has_value());
+}
+
+}  // namespace
+}  // namespace gdr::plugin

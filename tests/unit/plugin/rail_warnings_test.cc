@@ -1,0 +1,119 @@
+#include "plugin/rail_warnings.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/plugin/recorded_log.h"
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class RailWarningsTest : public ::testing::Test {
+ protected:
+  // Device i is rail i, which is mlx5_<i>.
+  RailWarnings warnings(RailWarningOptions options = {}) {
+    std::vector<topology::PortRef> ports;
+    for (const topology::Rail& rail : decision_.plan.rails) ports.push_back(rail.port);
+    return RailWarnings(decision_, std::move(ports), options,
+                        [](int device) { return "reason of device " + std::to_string(device); });
+  }
+  std::vector<std::string>& lines() { return log_.lines(); }
+
+  RecordedLog log_;
+  topology::RailDecision decision_ = topology::scene_of(topology::two_sockets_with_switches());
+};
+
+TEST_F(RailWarningsTest, GpuWithItsOwnRail_LogsNothing) {
+  RailWarnings checked = warnings();
+  EXPECT_TRUE(checked.check_device(0, 0));
+  EXPECT_THAT(lines(), IsEmpty());
+}
+
+TEST_F(RailWarningsTest, UnknownGpuOrDevice_LogsNothing) {
+  RailWarnings checked = warnings();
+  EXPECT_TRUE(checked.check_device(3, -1));
+  EXPECT_TRUE(checked.check_device(-1, 0));
+  EXPECT_TRUE(checked.check_device(99, 0));
+  EXPECT_THAT(lines(), IsEmpty());
+}
+
+TEST_F(RailWarningsTest, DistantHca_IsWarnedAboutOnceWithALevelThatAllowsIt) {
+  decision_.machine.gpu_links_known = true;
+  RailWarnings checked = warnings();
+  EXPECT_TRUE(checked.check_device(3, 0));
+  EXPECT_TRUE(checked.check_device(3, 0));
+  EXPECT_THAT(lines(),
+              ElementsAre(AllOf(StartsWith("WARN NET/GDR : GPU0 uses mlx5_3:1 without GPUDirect "
+                                           "RDMA, through host memory: "),
+                                HasSubstr("Fix: set NCCL_NET_GDR_LEVEL=SYS"))));
+}
+
+TEST_F(RailWarningsTest, DistantHcaWithALevelOfTheUser_IsInfo) {
+  decision_.machine.gpu_links_known = true;
+  decision_.policy.level = topology::PathClass::kPix;
+  EXPECT_TRUE(warnings().check_device(3, 0));
+  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO ")));
+}
+
+TEST_F(RailWarningsTest, DistantHcaWithUnknownNvLinks_IsInfo) {
+  decision_.machine.gpu_links_known = false;
+  EXPECT_TRUE(warnings().check_device(3, 0));
+  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO ")));
+}
+
+TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsWarnedAboutWithTheReason) {
+  decision_.machine.hcas[1].gpudirect = false;
+  EXPECT_TRUE(warnings().check_device(1, 2));
+  EXPECT_THAT(lines(), ElementsAre(AllOf(StartsWith("WARN NET/GDR : GPU2 uses mlx5_1:1 without"),
+                                         HasSubstr("reason of device 1"))));
+}
+
+TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
+  decision_.machine.hcas[1].gpudirect = false;
+  RailWarnings checked = warnings({.strict = true});
+  for (int i = 0; i < 2; ++i) {
+    Status status = checked.check_device(1, 2);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, Code::kSystem);
+    EXPECT_THAT(status.error().text,
+                AllOf(HasSubstr("reason of device 1"), HasSubstr("GDR_NCCL_STRICT=1 forbids")));
+  }
+}
+
+// NCCL also connects over devices that it will not use for the GPU.
+TEST_F(RailWarningsTest, StrictAndDistantHca_IsAWarning) {
+  decision_.policy.level = topology::PathClass::kPix;
+  EXPECT_TRUE(warnings({.strict = true}).check_device(3, 0));
+  EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN ")));
+}
+
+TEST_F(RailWarningsTest, DifferentRails_AreLoggedOnceForEachPair) {
+  RailWarnings checked = warnings();
+  checked.check_rails(0, 3, "one connection");
+  checked.check_rails(0, 3, "another connection");
+  checked.check_rails(3, 0, "one connection");
+  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO NET/GDR : rail 0 to rail 3: one connection"),
+                                   StartsWith("INFO NET/GDR : rail 3 to rail 0: ")));
+}
+
+TEST_F(RailWarningsTest, DifferentRailsWithWarnRailLocal_AreAWarning) {
+  warnings({.warn_cross_rail = true}).check_rails(1, 2, "one connection");
+  EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN NET/GDR : rail 1 to rail 2: ")));
+}
+
+TEST_F(RailWarningsTest, SameOrUnknownRails_LogNothing) {
+  RailWarnings checked = warnings();
+  checked.check_rails(2, 2, "one connection");
+  checked.check_rails(-1, 2, "one connection");
+  checked.check_rails(2, -1, "one connection");
+  EXPECT_THAT(lines(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace gdr::plugin

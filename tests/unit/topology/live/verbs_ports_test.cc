@@ -1,0 +1,119 @@
+#include "topology/live/verbs_ports.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/machines.h"
+#include "tests/unit/topology/sources/made_sysfs.h"
+#include "topology/sources/sysfs.h"
+
+namespace gdr::topology {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Hca hca_with_ports(const std::string& name, int ports) {
+  Hca hca;
+  hca.name = name;
+  for (int i = 1; i <= ports; ++i) {
+    hca.ports.push_back(Port{});
+    hca.ports.back().number = i;
+  }
+  return hca;
+}
+
+TEST(KeepAccepted, PortsThatAreNotAccepted_AreRemoved) {
+  Machine machine;
+  machine.hcas = {hca_with_ports("mlx5_0", 2), hca_with_ports("mlx5_1", 1)};
+  keep_accepted(&machine,
+                [](const std::string& hca, int port) { return hca == "mlx5_0" && port == 2; });
+  ASSERT_EQ(machine.hcas.size(), 1u);
+  EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
+  ASSERT_EQ(machine.hcas[0].ports.size(), 1u);
+  EXPECT_EQ(machine.hcas[0].ports[0].number, 2);
+}
+
+VerbsPort verbs_port(const std::string& hca, int number, const std::string& sysfs_path = "") {
+  VerbsPort port;
+  port.hca = hca;
+  port.sysfs_path = sysfs_path;
+  port.number = number;
+  port.active = true;
+  port.speed_mbps = 100000;
+  return port;
+}
+
+std::vector<std::string> names_of(const Machine& machine) {
+  std::vector<std::string> names;
+  for (const Hca& hca : machine.hcas) names.push_back(hca.name);
+  return names;
+}
+
+TEST(ReplaceHcas, HcasWithoutAPciFunction_ReplaceThoseOfTheSource) {
+  Machine machine = two_sockets_with_switches();
+  VerbsPort down = verbs_port("rxe0", 2);
+  down.active = false;
+  down.ethernet = true;
+  down.gpudirect = true;
+  replace_hcas(&machine, {verbs_port("rxe1", 1), verbs_port("rxe0", 1), down});
+  EXPECT_THAT(names_of(machine), ElementsAre("rxe0", "rxe1"));
+  ASSERT_EQ(machine.hcas[0].ports.size(), 2u);
+  EXPECT_EQ(machine.hcas[0].ports[0].state, Port::State::kActive);
+  EXPECT_EQ(machine.hcas[0].ports[0].speed_mbps, 100000);
+  EXPECT_EQ(machine.hcas[0].ports[1].state, Port::State::kDown);
+  EXPECT_EQ(machine.hcas[0].ports[1].link_layer, Port::LinkLayer::kEthernet);
+  EXPECT_EQ(machine.hcas[0].at.numa, 0);
+  EXPECT_FALSE(machine.hcas[0].bdf.has_value());
+}
+
+TEST(ReplaceHcas, EmptyMachine_GetsANumaNodeForThem) {
+  Machine machine;
+  replace_hcas(&machine, {verbs_port("rxe0", 1)});
+  EXPECT_EQ(machine.numa_nodes.size(), 1u);
+  EXPECT_EQ(machine.hcas[0].at.numa, 0);
+}
+
+TEST(ReplaceHcas, NoPort_LeavesNoHca) {
+  Machine machine = two_sockets_with_switches();
+  replace_hcas(&machine, {});
+  EXPECT_THAT(machine.hcas, IsEmpty());
+}
+
+class ReplaceHcasOnPci : public MadeSysfs {
+ protected:
+  // An RDMA device on that PCI function; returns its folder as the verbs library names it.
+  std::string rdma_device(const std::string& name, const std::string& bdf) {
+    auto function = device("pci0000:00/" + bdf, "pci");
+    write(function / "class", "0x020700\n");
+    write(function / "numa_node", "0\n");
+    hca(name, function);
+    return absolute("class/infiniband/" + name);
+  }
+};
+
+TEST_F(ReplaceHcasOnPci, HcaThatTheSourceListsByAddress_KeepsItsSwitch) {
+  std::string folder = rdma_device("mlx5_7", "0000:14:00.0");
+  Machine machine = two_sockets_with_switches();  // mlx5_0 is 0000:14:00.0, below a switch
+  VerbsPort port = verbs_port("mlx5_7", 1, folder);
+  port.guid = 7;
+  port.gpudirect = true;
+  Attachment before = machine.hcas[0].at;
+  replace_hcas(&machine, {port});
+  ASSERT_THAT(names_of(machine), ElementsAre("mlx5_7"));
+  EXPECT_EQ(machine.hcas[0].at, before);
+  EXPECT_EQ(machine.hcas[0].guid, 7u);
+  EXPECT_EQ(machine.hcas[0].gpudirect, true);
+}
+
+TEST_F(ReplaceHcasOnPci, GpuDirectDeniedByTheTopologyFile_StaysDenied) {
+  std::string folder = rdma_device("mlx5_0", "0000:14:00.0");
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[0].gpudirect = false;
+  VerbsPort port = verbs_port("mlx5_0", 1, folder);
+  port.gpudirect = true;
+  replace_hcas(&machine, {port});
+  EXPECT_EQ(machine.hcas[0].gpudirect, false);
+}
+
+}  // namespace
+}  // namespace gdr::topology

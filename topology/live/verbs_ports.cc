@@ -1,0 +1,78 @@
+#include "topology/live/verbs_ports.h"
+
+#include <algorithm>
+
+#include "topology/builder.h"
+#include "topology/sources/sysfs_files.h"
+#include "topology/sources/sysfs_rdma.h"
+
+namespace gdr::topology {
+namespace {
+
+Port make_port(const VerbsPort& verbs) {
+  Port port;
+  port.number = verbs.number;
+  port.state = verbs.active ? Port::State::kActive : Port::State::kDown;
+  port.speed_mbps = verbs.speed_mbps;
+  port.link_layer = verbs.ethernet ? Port::LinkLayer::kEthernet : Port::LinkLayer::kInfiniBand;
+  return port;
+}
+
+// The HCA as the machine's source lists it. By name first, as NCCL looks it up in its topology
+// file.
+const Hca* find_listed(const std::vector<Hca>& listed, const std::string& name, const Bdf& bdf) {
+  for (const Hca& one : listed) {
+    if (one.name == name) return &one;
+  }
+  for (const Hca& one : listed) {
+    if (one.bdf == bdf) return &one;
+  }
+  return nullptr;
+}
+
+Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& port) {
+  Hca hca;
+  if (auto place = pci_place(port.sysfs_path)) {
+    const Hca* known = find_listed(listed, port.hca, place->bdf);
+    if (known != nullptr) {
+      hca = *known;
+    } else {
+      hca.at = attach(machine, pci_position(place->sysfs_path));
+    }
+    fill_function(&hca, *place);
+  } else {
+    if (machine->numa_nodes.empty()) numa_index(machine, -1);
+    hca.at = attach_without_pci(*machine);
+  }
+  hca.gpudirect =
+      port.gpudirect && hca.gpudirect.value_or(true);  // NCCL's topology file may deny it (gdr="0")
+  hca.name = port.hca;
+  hca.guid = port.guid;
+  hca.ports.clear();
+  return hca;
+}
+
+}  // namespace
+
+void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
+  std::vector<Hca> listed = std::move(machine->hcas);
+  machine->hcas.clear();
+  for (const VerbsPort& port : ports) {
+    auto known = std::find_if(machine->hcas.begin(), machine->hcas.end(),
+                              [&](const Hca& hca) { return hca.name == port.hca; });
+    if (known == machine->hcas.end()) {
+      known = machine->hcas.insert(known, make_hca(machine, listed, port));
+    }
+    known->ports.push_back(make_port(port));
+  }
+  sort(machine);
+}
+
+void keep_accepted(Machine* machine, const std::function<bool(const std::string&, int)>& accepts) {
+  for (Hca& hca : machine->hcas) {
+    std::erase_if(hca.ports, [&](const Port& port) { return !accepts(hca.name, port.number); });
+  }
+  std::erase_if(machine->hcas, [](const Hca& hca) { return hca.ports.empty(); });
+}
+
+}  // namespace gdr::topology
