@@ -48,7 +48,8 @@ struct Registration {
 abi::ncclResult_t register_memory(void* comm, const Registration& registration, void** handle);
 abi::ncclResult_t deregister_memory(void* comm, void* handle);
 
-// Each sets *request to null where the call has to be repeated later, which is no error.
+// isend and irecv set *request to null where NCCL has to repeat the call later, which is no error;
+// iflush does where there is nothing to wait for.
 abi::ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
                         void** request);
 abi::ncclResult_t irecv(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,

@@ -136,7 +136,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   }
   Result<transport::TransportOptions> transport_options = make_transport_options(options);
   if (!transport_options) return forward_error(transport_options);
-  Result<std::shared_ptr<const verbs::VerbsApi>> verbs = verbs::VerbsApi::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   if (!verbs) return forward_error(verbs);
   Result<transport::Discovery> discovery = transport::discover_devices(*verbs, options.hcas);
   if (!discovery) return forward_error(discovery);

@@ -5,6 +5,41 @@
 #include "plugin/config/topology_options.h"
 
 namespace gdr::plugin {
+namespace {
+
+transport::ConnectionOptions connection_options(const config::Options& options) {
+  transport::ConnectionOptions connection;
+  connection.gid = transport::GidPreference{options.gid_index, options.roce_version,
+                                            options.address_family, options.address_range};
+  connection.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
+  connection.retry_count = static_cast<uint8_t>(options.retry_count);
+  connection.pkey_index = static_cast<uint16_t>(options.pkey_index);
+  connection.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
+  connection.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
+  connection.clear_to_send_traffic_class = options.fifo_traffic_class >= 0
+                                               ? static_cast<uint8_t>(options.fifo_traffic_class)
+                                               : connection.traffic_class;
+  connection.qps_per_connection = options.qps_per_connection;
+  connection.split_data_on_qps = options.split_data_on_qps;
+  if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
+  connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  connection.flush_disabled = options.flush_disable;
+  return connection;
+}
+
+transport::MemoryOptions memory_options(const config::Options& options) {
+  transport::MemoryOptions memory;
+  memory.gpu_memory = config::allowed_paths(options);
+  memory.strict = options.strict;
+  if (options.gpudirect_limit >= 0) {
+    memory.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);
+  }
+  memory.staging_bytes = static_cast<size_t>(options.staging_mib) << 20;
+  memory.relaxed_ordering = options.relaxed_ordering != 0;
+  return memory;
+}
+
+}  // namespace
 
 Result<transport::TransportOptions> make_transport_options(const config::Options& options) {
   Result<std::vector<transport::Interface>> interfaces = transport::enumerate_interfaces();
@@ -15,31 +50,11 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   if (!interface) return forward_error(interface);
 
   transport::TransportOptions transport;
-  transport.gid = transport::GidPreference{options.gid_index, options.roce_version,
-                                           options.address_family, options.address_range};
-  transport.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
-  transport.retry_count = static_cast<uint8_t>(options.retry_count);
-  transport.pkey_index = static_cast<uint16_t>(options.pkey_index);
-  transport.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
-  transport.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
-  transport.clear_to_send_traffic_class = options.fifo_traffic_class >= 0
-                                              ? static_cast<uint8_t>(options.fifo_traffic_class)
-                                              : transport.traffic_class;
-  transport.qps_per_connection = options.qps_per_connection;
-  transport.split_data_on_qps = options.split_data_on_qps;
-  if (options.adaptive_routing != -2) transport.adaptive_routing = options.adaptive_routing != 0;
-  transport.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
-  transport.relaxed_ordering = options.relaxed_ordering != 0;
-  transport.flush_disabled = options.flush_disable;
-  transport.gpu_memory = config::allowed_paths(options);
-  transport.strict = options.strict;
-  if (options.gpudirect_limit >= 0) {
-    transport.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);
-  }
-  transport.staging_bytes = static_cast<size_t>(options.staging_mib) << 20;
-  transport.watchdog_seconds = options.watchdog_seconds;
+  transport.connection = connection_options(options);
+  transport.memory = memory_options(options);
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;
+  transport.watchdog_seconds = options.watchdog_seconds;
   return transport;
 }
 

@@ -1,14 +1,13 @@
-#include "tools/conformance_command.h"
-
 #include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/common/json_file.h"
 #include "tools/conformance/runner.h"
-#include "tools/perf/environment.h"
 
 namespace gdr::tools {
 namespace {
@@ -138,7 +137,7 @@ void run(const CheckCommand& command) {
 }
 }  // namespace
 
-void add_check_command(CLI::App& app) {
+void add_conformance_command(CLI::App& app) {
   auto command = std::make_shared<CheckCommand>();
   CheckOptions& o = command->options;
   CLI::App* check =

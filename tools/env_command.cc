@@ -1,10 +1,10 @@
-#include "tools/env_command.h"
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "plugin/config/load.h"
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 
 namespace gdr::tools {
@@ -28,7 +28,7 @@ const char* state_name(Row::State state) {
   return "";
 }
 
-// One paragraph, indented and broken at blanks.
+// Returns the text as a paragraph, indented and wrapped at blanks.
 std::string paragraph(const std::string& text) {
   std::istringstream words(text);
   std::string out, line = kIndent;
@@ -95,7 +95,6 @@ std::string env_json(const Description& description) {
                                  {"doc", variable.doc}});
   }
   root["unknown"] = texts_of(description.unknown);
-  // Values come from the environment and need not be UTF-8.
   return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

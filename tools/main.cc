@@ -1,17 +1,14 @@
 // nccl-gdr: one program, one subcommand per question.
 #include <CLI/CLI.hpp>
 
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
-#include "tools/conformance_command.h"
-#include "tools/env_command.h"
-#include "tools/perf_command.h"
-#include "tools/topo_command.h"
 
 int main(int argc, char** argv) {
   CLI::App app{"Measures, checks and explains NCCL network plugins and GPUDirect RDMA", "nccl-gdr"};
   app.require_subcommand(1);
   gdr::tools::add_perf_command(app);
-  gdr::tools::add_check_command(app);
+  gdr::tools::add_conformance_command(app);
   gdr::tools::add_topo_command(app);
   gdr::tools::add_env_command(app);
   try {

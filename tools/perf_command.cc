@@ -1,21 +1,20 @@
-#include "tools/perf_command.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 
 #include "plugin/abi/nccl_types.h"
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/sizes.h"
-#include "tools/perf/all_reduce.h"
-#include "tools/perf/comparison.h"
+#include "tools/perf/benchmarks.h"
 #include "tools/perf/element.h"
-#include "tools/perf/sendrecv.h"
+#include "tools/ranks/rank_group.h"
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kMaxMessage = size_t{1} << 30;  // the table's sizes are int; NCCL stays below this
+constexpr size_t kMaxMessage =
+    size_t{1} << 30;  // sizes in the plugin's table are int; NCCL's messages are smaller
 
 void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
   command->add_option(name, value, text)->transform(CLI::AsSizeValue(false))->capture_default_str();
@@ -23,45 +22,26 @@ void add_size(CLI::App* command, const std::string& name, size_t& value, const s
 
 void add_memory_option(CLI::App* command, PerfOptions& o) {
   auto take = [&o](const std::string& text) {
-    auto places = parse_memory(text);
-    if (!places) throw CLI::ValidationError(places.error().text);
-    o.memory = std::move(*places);
+    auto specs = parse_memory_specs(text);
+    if (!specs) throw CLI::ValidationError(specs.error().text);
+    o.memory = std::move(*specs);
   };
   command
       ->add_option_function<std::string>("--memory", take,
-                                         "Where the data lies: host, cuda (device: rank mod their "
+                                         "Memory of the data: host, cuda (device: rank mod their "
                                          "count) or cuda:N; two with a comma: one per side")
       ->default_str("host");
 }
 
-void add_compare_options(CLI::App* command, PerfOptions& o) {
-  auto take = [&o](const std::string& text) {
-    auto setting = parse_setting(text);
-    if (!setting) throw CLI::ValidationError(setting.error().text);
-    o.compare = std::move(*setting);
-  };
-  auto* compare = command->add_option_function<std::string>(
-      "--compare", take,
-      "Measure again with this in the environment, staging (GDR_NCCL_GPU_MEMORY=staging) or "
-      "NAME=VALUE, and print the ratio");
-  command
-      ->add_option("--compare-rounds", o.compare_rounds,
-                   "Rounds of each side of --compare, taken in turn; medians are printed")
-      ->check(CLI::Range(1, 1000))
-      ->needs(compare)
-      ->capture_default_str();
-}
-
 void add_common_options(CLI::App* command, PerfOptions& o) {
-  command->add_option("--plugin", o.plugin, "Plugin: a file, or a name as NCCL_NET_PLUGIN takes")
+  command->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
   command->add_option("--dev", o.devices, "Devices by index; rank r uses entry r mod their count")
       ->delimiter(',');
-  add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; K, M and G are understood");
+  add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; suffixes K, M and G");
   add_size(command, "-e,--end", o.end, "Largest size in bytes");
-  command->add_option("-f,--factor", o.factor, "Each size is this many times the one before")
-      ->capture_default_str();
-  command->add_option("-n,--iters", o.iterations, "Iterations per size; 0: chosen by the size")
+  command->add_option("-f,--factor", o.factor, "Factor between sizes")->capture_default_str();
+  command->add_option("-n,--iters", o.iterations, "Iterations per size; 0: depends on the size")
       ->capture_default_str();
   command->add_option("-w,--warmup", o.warmup, "Iterations before each measurement")
       ->capture_default_str();
@@ -70,16 +50,18 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->capture_default_str();
   command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");
   command->add_option("--seed", o.seed, "Seed of the verified data")->capture_default_str();
-  command->add_option("--timeout", o.timeout_seconds, "Seconds without progress that are a hang")
+  command
+      ->add_option("--timeout", o.timeout_seconds,
+                   "Seconds without progress after which a run is reported as hung")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  command->add_option("--json", o.json, "Also write the results to this file; -: to stdout only");
+  command->add_option("--json", o.json,
+                      "Also write the results to this file; -: only to standard output");
   add_memory_option(command, o);
-  add_compare_options(command, o);
   command->add_flag("--bind,!--no-bind", o.bind,
-                    "Keep each rank on a CPU of its own while measured, if there are enough");
+                    "Pin each rank to a CPU of its own while it is measured, if there are enough");
   command->add_option("--root", o.root,
-                      "ADDR:PORT where rank 0 listens, to run over several machines; start the "
+                      "ADDR:PORT where rank 0 listens, for a run over several machines; start the "
                       "same command on each with its own --rank");
   command->add_option("--rank", o.rank, "This process's rank, with --root");
 }
@@ -95,59 +77,82 @@ Status check_options(const PerfOptions& o) {
   if (!sizes) return forward_error(sizes);
   if (o.end > kMaxMessage) return fail(Code::kInvalidArgument, "--end: at most 1G");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
-  return o.compare ? check_comparison(o) : Status{};
+  return {};
 }
 
-void run(PerfOptions& options, PerfMain rank_main) {
+// Prints the failures, the most likely cause first, and returns the exit code of the run.
+int conclude(const std::vector<RankOutcome>& outcomes) {
+  int code = kExitOk;
+  std::string last;
+  for (const RankOutcome& outcome : causes(outcomes)) {
+    bool silent = outcome.end == RankOutcome::End::kExited && outcome.report.empty() &&
+                  outcome.exit_code == kExitFailed;  // wrong data, which the table shows
+    bool repeats = !outcome.report.empty() && outcome.report == last;
+    if (!silent && !repeats) fmt::print(stderr, "nccl-gdr: {}\n", describe(outcome));
+    last = outcome.report;
+    int code_of_rank = outcome.end == RankOutcome::End::kExited ? outcome.exit_code : kExitFailed;
+    code = std::max(code, code_of_rank);
+  }
+  return code;
+}
+int run_ranks(const GroupSpec& spec, Benchmark benchmark, const PerfOptions& options) {
+  auto outcomes = run_group(spec, [&](Rank& rank) { return benchmark(rank, options); });
+  if (!outcomes) {
+    fmt::print(stderr, "nccl-gdr: {}\n", outcomes.error().text);
+    return kExitCouldNotRun;
+  }
+  return conclude(*outcomes);
+}
+
+void run(PerfOptions& options, Benchmark benchmark) {
   Status usable = check_options(options);
   auto spec = make_group(options);
   if (!usable || !spec) {
     fmt::print(stderr, "nccl-gdr: {}\n", !usable ? usable.error().text : spec.error().text);
     throw CLI::RuntimeError(kExitUsage);
   }
-  if (options.json == "-") options.printed = Printed::kNothing;
-  int code = options.compare ? run_comparison(*spec, rank_main, options)
-                             : run_ranks(*spec, rank_main, options);
+  options.quiet = options.json == "-";
+  int code = run_ranks(*spec, benchmark, options);
   if (code != kExitOk) throw CLI::RuntimeError(code);
 }
 
-// The sizes of osu_bw and osu_latency, unless others are asked for.
-void take_osu_sizes(const CLI::App& command, PerfOptions& o) {
+// Sets the sizes of osu_bw and osu_latency, unless the user gave others.
+void use_osu_sizes(const CLI::App& command, PerfOptions& o) {
   constexpr size_t kOsuBegin = 1;
   constexpr size_t kOsuEnd = size_t{4} << 20;
   if (command.count("--begin") == 0) o.begin = kOsuBegin;
   if (command.count("--end") == 0) o.end = std::max(kOsuEnd, o.begin);
 }
 
-// An all-reduce over GPU memory without a kernel would measure copies to the host.
-void refuse_cuda(const PerfOptions& o) {
-  bool cuda = std::any_of(o.memory.begin(), o.memory.end(), [](auto& place) { return place.cuda; });
+// Rejects CUDA memory: without a kernel that adds, an all-reduce over GPU memory would measure
+// copies to the host.
+void reject_cuda(const PerfOptions& o) {
+  bool cuda = std::any_of(o.memory.begin(), o.memory.end(), [](auto& spec) { return spec.cuda; });
   if (!cuda) return;
-  fmt::print(
-      stderr,
-      "nccl-gdr: --memory cuda: all_reduce adds on the CPU, so its data lies in host memory; "
-      "for GPU memory run all_reduce_perf of nccl-tests (nccl-tests-config/compare), or "
-      "perf sendrecv for the network alone\n");
+  fmt::print(stderr,
+             "nccl-gdr: --memory cuda: all_reduce adds on the CPU, so its data is in host memory; "
+             "for GPU memory run all_reduce_perf of nccl-tests (nccl-tests-config/compare), or "
+             "perf sendrecv for the network alone\n");
   throw CLI::RuntimeError(kExitUsage);
 }
 
 void add_sendrecv(CLI::App* perf) {
   auto options = std::make_shared<PerfOptions>();
   CLI::App* command =
-      perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, as perftest");
+      perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, like perftest");
   add_common_options(command, *options);
   command->add_option("--test", options->test, "What to measure")
       ->check(CLI::IsMember({"bw", "lat", "both"}))
       ->capture_default_str();
-  command->add_option("--ranks,--nranks", options->ranks, "Ranks in all: always two")
+  command->add_option("--ranks,--nranks", options->ranks, "Number of ranks: always two")
       ->check(CLI::Range(2, 2));
-  command->add_option("--slots", options->slots, "Message buffers taken in turn when measuring")
+  command->add_option("--slots", options->slots, "Message buffers used in turn while measuring")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_flag("--osu", options->osu,
                     "Print osu_bw's and osu_latency's two columns, by default 1 B to 4 MiB");
   command->callback([options, command] {
-    if (options->osu) take_osu_sizes(*command, *options);
+    if (options->osu) use_osu_sizes(*command, *options);
     run(*options, &run_sendrecv);
   });
 }
@@ -156,9 +161,9 @@ void add_all_reduce(CLI::App* perf) {
   auto options = std::make_shared<PerfOptions>();
   options->ranks = 4;
   CLI::App* command =
-      perf->add_subcommand("all_reduce", "Ring all-reduce over N ranks, as all_reduce_perf");
+      perf->add_subcommand("all_reduce", "Ring all-reduce over N ranks, like all_reduce_perf");
   add_common_options(command, *options);
-  command->add_option("--ranks,--nranks", options->ranks, "Ranks in all")
+  command->add_option("--ranks,--nranks", options->ranks, "Number of ranks")
       ->check(CLI::Range(2, 1024))
       ->capture_default_str();
   command->add_option("--dtype", options->dtype, "float32, float64 or int32")
@@ -171,12 +176,12 @@ void add_all_reduce(CLI::App* perf) {
                    "Devices by index; channel c of every rank uses entry c mod their count, as "
                    "NCCL does on several rails")
       ->delimiter(',');
-  command->add_option("--slice", options->slice, "Bytes of one message at most")
+  command->add_option("--slice", options->slice, "Largest message in bytes")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::Range(size_t{128}, size_t{64} << 20))
       ->capture_default_str();
   command->callback([options] {
-    refuse_cuda(*options);
+    reject_cuda(*options);
     run(*options, &run_all_reduce);
   });
 }

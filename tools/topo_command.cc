@@ -1,10 +1,9 @@
-#include "tools/topo_command.h"
-
 #include <fmt/format.h>
 
 #include <cerrno>
 #include <memory>
 
+#include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/topo/inspect.h"
 #include "tools/topo/render.h"

@@ -25,7 +25,8 @@ Result<std::unique_ptr<Connector>> Connector::create(
   connector->to_ = *to;
   connector->from_ = options->bind_address;
   connector->secret_ = handle.secret;
-  Result<std::unique_ptr<SendComm>> comm = SendComm::create(device, std::move(options), watcher);
+  std::shared_ptr<const ConnectionOptions> connection(options, &options->connection);
+  Result<std::unique_ptr<SendComm>> comm = SendComm::create(device, std::move(connection), watcher);
   if (!comm) return forward_error(comm);
   connector->comm_ = std::move(*comm);
   if (Status status = connector->begin_connect(); !status) return forward_error(status);

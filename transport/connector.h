@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "transport/data/send_comm.h"
+#include "transport/options.h"
 #include "transport/wire/tcp.h"
 #include "transport/wire/wire.h"
 

@@ -115,8 +115,9 @@ Status Listener::answer(const wire::EndPoint& sender) {
   if (sender.rails != 1) {
     return fail(Code::kInternal, "the sender wants several rails, which wire version 1 has not");
   }
+  std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =
-      ReceiveComm::create(device_, options_, watcher_, sender.qps);
+      ReceiveComm::create(device_, std::move(connection), watcher_, sender.qps);
   if (!comm) return forward_error(comm);
   if (Status status = (*comm)->connect(sender); !status) return status;
   channel_.queue((*comm)->end_point(secret_), wire::FrameKind::kReply);

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "transport/data/receive_comm.h"
+#include "transport/options.h"
 #include "transport/wire/tcp.h"
 
 namespace gdr::transport {

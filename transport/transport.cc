@@ -40,7 +40,8 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
-  transport->registrar_ = std::make_unique<Registrar>(transport->options_);
+  transport->registrar_ = std::make_unique<Registrar>(
+      std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
   return transport;
 }
 

@@ -1,4 +1,4 @@
-// Owners of verbs objects. The VerbsApi outlives them (it is never unloaded).
+// Owners of verbs objects. The Api outlives them (it is never unloaded).
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@ namespace gdr::verbs {
 
 template <auto Destroy>
 struct VerbsDeleter {
-  const VerbsApi* api = nullptr;
+  const Api* api = nullptr;
   template <class Object>
   void operator()(Object* object) const {
     (void)(api->*Destroy)(object);
   }
 };
 
-using UniqueContext = std::unique_ptr<ibv_context, VerbsDeleter<&VerbsApi::close_device>>;
-using UniquePd = std::unique_ptr<ibv_pd, VerbsDeleter<&VerbsApi::dealloc_pd>>;
-using UniqueMr = std::unique_ptr<ibv_mr, VerbsDeleter<&VerbsApi::dereg_mr>>;
-using UniqueCq = std::unique_ptr<ibv_cq, VerbsDeleter<&VerbsApi::destroy_cq>>;
-using UniqueQp = std::unique_ptr<ibv_qp, VerbsDeleter<&VerbsApi::destroy_qp>>;
+using UniqueContext = std::unique_ptr<ibv_context, VerbsDeleter<&Api::close_device>>;
+using UniquePd = std::unique_ptr<ibv_pd, VerbsDeleter<&Api::dealloc_pd>>;
+using UniqueMr = std::unique_ptr<ibv_mr, VerbsDeleter<&Api::dereg_mr>>;
+using UniqueCq = std::unique_ptr<ibv_cq, VerbsDeleter<&Api::destroy_cq>>;
+using UniqueQp = std::unique_ptr<ibv_qp, VerbsDeleter<&Api::destroy_qp>>;
 
 }  // namespace gdr::verbs

@@ -26,7 +26,7 @@ int query_port_extended(ibv_context* context, uint8_t port, ibv_port_attr* attr)
   return extended->query_port(context, port, attr, sizeof(*attr));
 }
 
-Status resolve_required(void* lib, VerbsApi& api) {
+Status resolve_required(void* lib, Api& api) {
   constexpr char kV1[] = "IBVERBS_1.1";
   const Status results[] = {
       resolve(lib, "ibv_get_device_list", kV1, api.get_device_list),
@@ -56,7 +56,7 @@ Status resolve_required(void* lib, VerbsApi& api) {
   return {};
 }
 
-void resolve_optional(void* lib, VerbsApi& api) {
+void resolve_optional(void* lib, Api& api) {
   // A failure leaves the slot null, which is how callers see that the library is too old.
   (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
   (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
@@ -64,24 +64,24 @@ void resolve_optional(void* lib, VerbsApi& api) {
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
 }
 
-Result<std::shared_ptr<const VerbsApi>> load_once() {
+Result<std::shared_ptr<const Api>> load_once() {
   void* lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
   if (lib == nullptr) {
     return fail(Code::kUnsupported, std::string("libibverbs.so.1 cannot be loaded: ") + dlerror() +
                                         ". Install rdma-core (Debian, Ubuntu: libibverbs1)");
   }
-  auto api = std::make_shared<VerbsApi>();
+  auto api = std::make_shared<Api>();
   if (Status status = resolve_required(lib, *api); !status) return forward_error(status);
   resolve_optional(lib, *api);
   // Copy-on-write after fork would take registered pages away from the HCA on kernels before 5.12.
   if (api->fork_init != nullptr) (void)api->fork_init();
-  return std::shared_ptr<const VerbsApi>(std::move(api));
+  return std::shared_ptr<const Api>(std::move(api));
 }
 
 }  // namespace
 
-Result<std::shared_ptr<const VerbsApi>> VerbsApi::load() {
-  static const Result<std::shared_ptr<const VerbsApi>> loaded = load_once();
+Result<std::shared_ptr<const Api>> Api::load() {
+  static const Result<std::shared_ptr<const Api>> loaded = load_once();
   return loaded;
 }
 

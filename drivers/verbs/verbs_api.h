@@ -12,7 +12,7 @@
 
 namespace gdr::verbs {
 
-struct VerbsApi {
+struct Api {
   ibv_device** (*get_device_list)(int* count) = nullptr;
   void (*free_device_list)(ibv_device** list) = nullptr;
   const char* (*get_device_name)(ibv_device* device) = nullptr;
@@ -46,7 +46,7 @@ struct VerbsApi {
                            int access) = nullptr;  // IBVERBS_1.12
 
   // Loads libibverbs.so.1, once in a process; the library stays loaded.
-  static Result<std::shared_ptr<const VerbsApi>> load();
+  static Result<std::shared_ptr<const Api>> load();
 };
 
 }  // namespace gdr::verbs

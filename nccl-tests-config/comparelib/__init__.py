@@ -1,1 +1,1 @@
-"""Runs nccl-tests over several transports and sets the results side by side."""
+"""Comparisons: the rounds of every kind of them, and reports of nccl-tests and of nccl-gdr perf."""

@@ -1,4 +1,4 @@
-"""Finds the programs and environments of a run, and carries it out."""
+"""Finds the program and the environment of a run, and runs it."""
 
 import dataclasses
 import os
@@ -12,13 +12,13 @@ import time
 CONFIG_DIR = pathlib.Path(__file__).resolve().parent.parent
 ENV_DIR = CONFIG_DIR / "env"
 _EXPECTS = re.compile(r"^# expects network (\S+)$", re.MULTILINE)
-# Open MPI must not take the devices under test, nor the software HCA, for its own traffic.
+# Open MPI must not use the devices under test, or the software HCA, for its own traffic.
 _MPI_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
 _FORWARDED = re.compile(r"^(NCCL_|GDR_|SOFTHCA_|CUDA_VISIBLE_DEVICES$|LD_LIBRARY_PATH$)")
 
 
 class LaunchError(Exception):
-    """The run cannot be started; the text says what to mend."""
+    """The run cannot be started; the text says what to fix."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ def transports():
 def environment(env_files, settings, base=None):
     """`base` (this process's environment) after sourcing `env_files` and adding `settings`.
 
-    Bash does the sourcing, so that a run gets exactly what a user gets by hand.
+    Bash does the sourcing, so that a run has exactly the environment that a user gets by hand.
     """
     base = dict(os.environ if base is None else base)
     script = 'set -a; for file in "$@"; do source "$file" || exit 1; done; exec env -0'
@@ -59,19 +59,19 @@ def find_program(name, base=None):
     """The path of nccl-tests' program `name`: in NCCL_TESTS_DIR, its build/, or PATH."""
     base = os.environ if base is None else base
     folder = base.get("NCCL_TESTS_DIR")
-    places = [pathlib.Path(folder), pathlib.Path(folder) / "build"] if folder else []
-    for place in places:
+    folders = [pathlib.Path(folder), pathlib.Path(folder) / "build"] if folder else []
+    for place in folders:
         if os.access(place / name, os.X_OK):
             return str((place / name).resolve())
     if not folder and (path := shutil.which(name, path=base.get("PATH"))):
         return path
-    looked = " and ".join(map(str, places)) if places else "PATH (NCCL_TESTS_DIR is not set)"
+    looked = " and ".join(map(str, folders)) if folders else "PATH (NCCL_TESTS_DIR is not set)"
     raise LaunchError(f"{name} was not found in {looked}; build it from "
                       "https://github.com/NVIDIA/nccl-tests and set NCCL_TESTS_DIR to its folder")
 
 
 def command(program, arguments, options, env):
-    """The words of one run; `options` is what compare was asked for."""
+    """The command line of one run, as a list; `options` are those of compare."""
     if options.mode == "threads":
         return [program, *arguments, "-g", str(options.ranks)]
     mpirun = shutil.which("mpirun", path=env.get("PATH"))
@@ -93,7 +93,7 @@ def command(program, arguments, options, env):
 
 
 def run(words, env, timeout_s):
-    """Carries out one run. Both streams are pipes: NCCL opens its log, /dev/stderr, anew."""
+    """Runs one program. Both streams are pipes, as NCCL opens its log, /dev/stderr, a second time."""
     start = time.monotonic()
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace",

@@ -1,4 +1,4 @@
-"""Reads from NCCL's log which transport a run really used."""
+"""Finds in NCCL's log which transport a run really used."""
 
 import collections
 import dataclasses
@@ -14,8 +14,8 @@ _WARNING = re.compile(r"NCCL WARN (.*\S)")
 @dataclasses.dataclass(frozen=True)
 class NcclLog:
     version: str | None
-    networks: frozenset[str]  # of all ranks; more than one is a mixture, none means not told
-    channels: collections.Counter  # "NET/GDR/0/GDRDMA" -> ends of channels that go this way
+    networks: frozenset[str]  # of all ranks; several: a mixture; none: not logged
+    channels: collections.Counter  # "NET/GDR/0/GDRDMA" -> ends of channels that use it
     warnings: list[str]
 
     def channel_networks(self):

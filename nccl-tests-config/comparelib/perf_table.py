@@ -1,11 +1,11 @@
-"""Reads what the programs of nccl-tests print."""
+"""Parses the output of the programs of nccl-tests."""
 
 import dataclasses
 import re
 import statistics
 
-# size count type redop root, then {time algbw busbw #wrong} out of place and in place. Searched
-# for inside a line, because mpirun may tag lines and other output may stand before a row.
+# size count type redop root, then {time algbw busbw #wrong} out of place and in place. The pattern
+# matches inside a line, because mpirun may tag lines and other output may precede a row.
 _NUMBER = r"[0-9.]+(?:e[+-]?[0-9]+)?"
 _WRONG = r"N/A|[0-9.]+(?:e[+-]?[0-9]+)?"
 _HALF = rf"\s+({_NUMBER})\s+({_NUMBER})\s+({_NUMBER})\s+({_WRONG})"
@@ -41,7 +41,7 @@ class Row:
 @dataclasses.dataclass(frozen=True)
 class PerfTable:
     rows: list[Row]
-    out_of_bounds: int | None  # None when the program did not come to its closing lines
+    out_of_bounds: int | None  # None when the program ended before its last lines
     average_busbw: float | None
     devices: list[str]
 
@@ -77,7 +77,7 @@ def _median_measure(measures):
 
 
 def median_rows(tables):
-    """One row a size: medians of the times and bandwidths over `tables`, sums of what is wrong."""
+    """One row a size: medians of the times and bandwidths over `tables`, sums of the wrong counts."""
     by_size = {}
     for table in tables:
         for row in table.rows:

@@ -1,4 +1,6 @@
-"""Sets the results of several transports side by side, as text and as Markdown."""
+"""Formats the results of several transports side by side, as text and as Markdown."""
+
+from comparelib import perf_table, rounds
 
 _COLUMNS = ("time us", "algbw", "busbw", "#wrong")
 
@@ -24,17 +26,24 @@ def _cells(measure):
     return [f"{measure.time_us:.2f}", f"{measure.algbw:.2f}", f"{measure.busbw:.2f}", wrong]
 
 
-def _ratio(measure, base):
-    """How many times as fast as the base. By time, since bandwidths of small sizes print as 0."""
-    if measure is None or base is None or measure.time_us == 0:
-        return "-"
-    return f"{base.time_us / measure.time_us:.2f}"
+def _times(tables, size, in_place):
+    """The size's time in each repeat, or None where a repeat did not measure it."""
+    halves = [_half(next((row for row in table.rows if row.size == size), None), in_place)
+              for table in tables]
+    return [half and half.time_us for half in halves]
+
+
+def _ratio(tables, base, size, in_place):
+    """How many times as fast as the base. By time, because bandwidths of small sizes print as 0."""
+    found = rounds.ratio(_times(base, size, in_place), _times(tables, size, in_place))
+    return "-" if found is None else f"{found.median:.2f}"
 
 
 def build(results, base, in_place=False):
     """(group headings with their widths, column headings, lines) of one program's table.
 
-    `results` maps a transport to its rows; the base is the one that ratios are taken to.
+    `results` maps a transport to its PerfTables, one a repeat. Cells are medians over the repeats; a
+    ratio compares with the transport `base`.
     """
     others = [name for name in results if name != base] if base in results else []
     groups = [("", 1)] + [(name, len(_COLUMNS)) for name in results]
@@ -42,14 +51,15 @@ def build(results, base, in_place=False):
     if others:
         groups.append(("speed ratio", len(others)))
         headings += [f"{name}/{base}" for name in others]
-    by_size = {name: {row.size: row for row in rows} for name, rows in results.items()}
+    by_size = {name: {row.size: row for row in perf_table.median_rows(tables)}
+               for name, tables in results.items()}
     lines = []
     for size in sorted({size for rows in by_size.values() for size in rows}):
         halves = {name: _half(rows.get(size), in_place) for name, rows in by_size.items()}
         line = [size_text(size)]
         for name in results:
             line += _cells(halves[name])
-        line += [_ratio(halves[name], halves[base]) for name in others]
+        line += [_ratio(results[name], results[base], size, in_place) for name in others]
         lines.append(line)
     return groups, headings, lines
 

@@ -1,4 +1,4 @@
-"""Decides whether a run may count: right results, over the transport that was asked for."""
+"""Decides whether a run counts: correct results, over the requested transport."""
 
 
 def _result_problems(table, outcome):
@@ -25,9 +25,9 @@ def _result_problems(table, outcome):
 def _transport_problems(log, network):
     problems = []
     if not log.networks:
-        problems.append(f"the log does not say 'Using network {network}'")
+        problems.append(f"the log has no line 'Using network {network}'")
     for other in sorted(log.networks - {network}):
-        problems.append(f"silent fallback: the log says 'Using network {other}', not {network}")
+        problems.append(f"silent fallback: the log has 'Using network {other}', not {network}")
     if not log.channels:
         problems.append("no channel went over the network (NVLink, or shared memory?)")
     for other in sorted(log.channel_networks() - {network}):
@@ -37,7 +37,7 @@ def _transport_problems(log, network):
 
 def _gpudirect_problems(log, network, wanted):
     direct = {channel: ends for channel, ends in log.channels.items() if "/GDRDMA" in channel}
-    # TCP has no GPUDirect, so asking for it says nothing about a Socket run.
+    # TCP has no GPUDirect, so a request for it does not apply to a Socket run.
     if wanted == "on" and network != "Socket":
         staged = sum(log.channels.values()) - sum(direct.values())
         if staged:
@@ -48,6 +48,6 @@ def _gpudirect_problems(log, network, wanted):
 
 
 def problems(table, log, outcome, network, gpudirect):
-    """Why this run does not count, in words; empty when it does."""
+    """The reasons why this run does not count, as texts; empty when it does."""
     return (_result_problems(table, outcome) + _transport_problems(log, network)
             + _gpudirect_problems(log, network, gpudirect))

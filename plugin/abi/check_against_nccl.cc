@@ -1,4 +1,5 @@
-// Compiled only where a build names NCCL's own headers: our transcription against them.
+// Checks the layouts of plugin/abi against NCCL's own headers, at compile time; compiled only in
+// builds that name those headers (NCCL_NET_HEADERS_DIR).
 #include <net.h>
 
 #include "plugin/abi/net_v8.h"

@@ -1,11 +1,13 @@
-// The table that NCCL 2.20 and later look up as ncclNetPlugin_v8.
-// Source: NCCL's plugins/net/example/nccl/net_v8.h (facts only; see nccl_types.h).
+// Version 8 of NCCL's network table, which NCCL 2.20 and later look up by the name
+// ncclNetPlugin_v8. Layout: NCCL's plugins/net/example/nccl/net_v8.h, see nccl_types.h. What each
+// call means is documented in plugin/net.h.
 #pragma once
 
 #include "plugin/abi/nccl_types.h"
 
 namespace gdr::abi {
 
+// For device offload only.
 struct ncclNetDeviceHandle_v8_t {
   ncclNetDeviceType netDeviceType;
   int netDeviceVersion;
@@ -15,20 +17,21 @@ struct ncclNetDeviceHandle_v8_t {
 };
 
 struct ncclNetProperties_v8_t {
-  char* name;
+  char* name;       // shown in logs, and unique
   char* pciPath;    // absolute sysfs path of the PCI function; null when it has none
-  uint64_t guid;    // of the card, alike on all its functions
+  uint64_t guid;    // of the card: all its functions have the same
   int ptrSupport;   // kPtrHost | kPtrCuda | kPtrDmaBuf
-  int regIsGlobal;  // a registration serves every comm of the device
+  int regIsGlobal;  // 1: a registration is valid for every comm of the device
   int speed;        // Mb/s
   int port;
   float latency;  // microseconds
   int maxComms;
-  int maxRecvs;
+  int maxRecvs;  // buffers of one grouped receive
   ncclNetDeviceType netDeviceType;
   int netDeviceVersion;
 };
 
+// irecvConsumed is null here: where it is not, NCCL calls it after every receive.
 struct ncclNet_v8_t {
   const char* name;
   ncclResult_t (*init)(ncclDebugLogger_t log);

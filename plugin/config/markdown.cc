@@ -9,14 +9,13 @@ constexpr char kIntroduction[] = R"(# Environment variables
 
 <!-- Generated from plugin/config/options.def by `nccl-gdr env --markdown`; do not edit. -->
 
-The plugin reads these once, when NCCL initialises it. Those named `NCCL_*` have the names, meanings
-and defaults of NCCL's own; `NCCL_*` variables that only NCCL's core reads, such as
-`NCCL_CROSS_NIC`, work as ever and are not listed. `nccl-gdr env` prints this list with the
-values in force.
+The plugin reads these variables once, when NCCL initialises it. Those named `NCCL_*` have the meanings
+and defaults that they have in NCCL. Variables that only NCCL's core reads, such as `NCCL_CROSS_NIC`, work
+as usual and are not listed. `nccl-gdr env` prints this list with the values in force.
 
-A value that cannot be used is reported as a warning that names the variable, the value and what is
-accepted, and the default stands. A variable set to nothing counts as unset. A variable named
-`GDR_NCCL_*` that is not listed here is reported, with the nearest name.
+A value that cannot be used is logged as a warning that names the variable, the value and what is
+accepted, and the default is used. A variable set to nothing counts as unset. A variable named
+`GDR_NCCL_*` that is not listed here is logged as a warning with the nearest name.
 
 Numbers may be decimal, hexadecimal (`0x1f`) or, with a leading 0, octal. Here the plugin is
 stricter than NCCL, which reads `7x` as 7, a word as 0, any number but 0 as 1 where 0 or 1 is meant,
@@ -24,7 +23,7 @@ and passes numbers that are out of range on to the HCA.
 
 )";
 
-// A pipe ends a cell, '*' starts emphasis, '[' a link.
+// Escapes what Markdown would interpret: '|' ends a cell, '*' starts emphasis, '[' a link.
 std::string cell(const std::string& text) {
   std::string escaped;
   for (char c : text) {

@@ -4,134 +4,137 @@
 #include <cstdio>
 #include <thread>
 
-#include "softhca/datapath/host_copy.h"
-#include "softhca/datapath/staged_copy.h"
-#include "softhca/fabric/event_queue.h"
-#include "softhca/fabric/staging_area.h"
+#include "softhca/datapath/completions.h"
+#include "softhca/gpu/copier.h"
 #include "softhca/model/clock.h"
-#include "softhca/verbs/qp.h"
 
 namespace softhca {
 
 namespace {
 
+// Polls of an unfinished copy between two calls of the driver that ask whether its lane has failed.
 constexpr uint32_t kFailureCheck = 1 << 14;
 
-// Transfers of one kind (zero and above: of one lane, in order by themselves) may be under way
-// together; all others wait for each other.
-constexpr int64_t kAlone = -1;
-constexpr int64_t kBouncesToGpu = -2;
+// Transfers of one kind may be in progress together; others wait for each other, so that none
+// overtakes an earlier one. A kind of zero or above is a GPU, whose copies on the QP's lane are in
+// order by themselves.
+constexpr int64_t kExclusive = -1;
+constexpr int64_t kStagedToGpu = -2;
 
-int64_t kind_of(const Qp& qp, const Wqe& wqe, const Flight& flight) {
-  if (qp.peer->self()) return std::max(flight.local.gpu, flight.remote.gpu);
-  return !wqe.fetches() && flight.remote.gpu >= 0 ? kBouncesToGpu : kAlone;
+int64_t kind_of(const QueuePair& qp, const Wqe& wqe, const Transfer& transfer) {
+  if (qp.peer().self()) return std::max(transfer.local.gpu, transfer.remote.gpu);
+  return !wqe.fetches() && transfer.remote.gpu >= 0 ? kStagedToGpu : kExclusive;
 }
 
-// All pieces into one lane. Finished with an error when the driver refused.
-Verdict launch_copies(Qp& qp, const Wqe& wqe, Flight& flight) {
+// Puts all pieces into one lane. Finished with an error when the driver refuses one.
+TransferResult start_lane_copies(QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
   GpuCopier& copier = *GpuCopier::get();
-  uint32_t lane = copier.lane(std::max(flight.local.gpu, flight.remote.gpu), qp.lane_hint());
-  const SegmentList& to = wqe.fetches() ? flight.local : flight.remote;
-  const SegmentList& from = wqe.fetches() ? flight.remote : flight.local;
+  uint32_t lane = copier.lane(std::max(transfer.local.gpu, transfer.remote.gpu), qp.lane_hint());
+  const SegmentList& to = wqe.fetches() ? transfer.local : transfer.remote;
+  const SegmentList& from = wqe.fetches() ? transfer.remote : transfer.local;
   bool launched = true;
   for_each_piece(to, from, [&](void* dst, const void* src, uint64_t bytes) {
     if (!launched) return;
     gdr::Result<GpuTicket> ticket = copier.copy(lane, dst, src, bytes);
     launched = ticket.has_value();
     if (launched) {
-      flight.ticket = *ticket;
+      transfer.ticket = *ticket;
     } else {
       fprintf(stderr, "softhca: a copy of %zu bytes from %p to %p failed: %s\n",
               static_cast<size_t>(bytes), src, dst, ticket.error().text.c_str());
     }
   });
-  flight.polls = 0;
-  if (!launched) return {Verdict::kFinished, IBV_WC_LOC_QP_OP_ERR};
-  return {Verdict::kFlying};
+  transfer.polls = 0;
+  if (!launched) return {TransferResult::kFinished, IBV_WC_LOC_QP_OP_ERR};
+  return {TransferResult::kInProgress};
 }
 
-Verdict launch_bounce(Qp& qp, const Wqe& wqe, Flight& flight) {
-  if (!qp.process->staging().ensure()) return {Verdict::kFinished, IBV_WC_LOC_QP_OP_ERR};
-  if (flight.bounce == nullptr) flight.bounce = std::make_unique<Bounce>();
-  flight.bounce->begin(flight.local, flight.remote, wqe.fetches());
-  flight.bouncing = true;
-  flight.dead_since = 0;
-  return {Verdict::kFlying};
+TransferResult start_staged(QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
+  if (!qp.process().staging().ensure()) return {TransferResult::kFinished, IBV_WC_LOC_QP_OP_ERR};
+  if (transfer.staged_copy == nullptr) transfer.staged_copy = std::make_unique<StagedCopy>();
+  transfer.staged_copy->begin(transfer.local, transfer.remote, wqe.fetches());
+  transfer.staged = true;
+  transfer.dead_since = 0;
+  return {TransferResult::kInProgress};
 }
 
-Verdict poll_copies(Flight& flight) {
+TransferResult poll_lane_copies(Transfer& transfer) {
   GpuCopier& copier = *GpuCopier::get();
-  if (copier.done(flight.ticket)) return {};
-  if (++flight.polls % kFailureCheck == 0 && copier.failure(flight.ticket.lane)) {
-    return {Verdict::kFinished, IBV_WC_LOC_QP_OP_ERR};
+  if (copier.done(transfer.ticket)) return {};
+  if (++transfer.polls % kFailureCheck == 0 && copier.failure(transfer.ticket.lane)) {
+    return {TransferResult::kFinished, IBV_WC_LOC_QP_OP_ERR};
   }
-  return {Verdict::kFlying};
+  return {TransferResult::kInProgress};
 }
 
-// A peer that dies in between is one that does not answer: an error after the usual time.
-Verdict poll_bounce(Qp& qp, Flight& flight) {
-  if (flight.dead_since == 0) {
-    Bounce::State state = flight.bounce->advance(qp);
-    if (state == Bounce::State::kBusy) return {Verdict::kFlying};
-    if (state == Bounce::State::kDone) return {};
-    if (qp.peer->alive()) return {Verdict::kFinished, IBV_WC_REM_OP_ERR};
-    flight.dead_since = now_ns();
+// A peer that ends in between is treated as one that does not answer: an error after the time that
+// timeout and retry_cnt allow.
+TransferResult poll_staged(QueuePair& qp, Transfer& transfer) {
+  if (transfer.dead_since == 0) {
+    StagedCopy::State state = transfer.staged_copy->advance(qp);
+    if (state == StagedCopy::State::kBusy) return {TransferResult::kInProgress};
+    if (state == StagedCopy::State::kDone) return {};
+    if (qp.peer().alive()) return {TransferResult::kFinished, IBV_WC_REM_OP_ERR};
+    transfer.dead_since = now_ns();
   }
-  bool in_error = qp.shared->state.load() == IBV_QPS_ERR;
-  if (in_error || now_ns() - flight.dead_since >= qp.patience_ns()) {
-    return {Verdict::kFinished, in_error ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR};
+  bool in_error = qp.state() == IBV_QPS_ERR;
+  if (in_error || now_ns() - transfer.dead_since >= qp.patience_ns()) {
+    return {TransferResult::kFinished, in_error ? IBV_WC_WR_FLUSH_ERR : IBV_WC_RETRY_EXC_ERR};
   }
-  return {Verdict::kFlying};
+  return {TransferResult::kInProgress};
 }
 
 }  // namespace
 
-bool must_fly(const Qp& qp, const Flight& flight) {
-  return flight.remote.bytes != 0 &&
-         (flight.local.gpu >= 0 || flight.remote.gpu >= 0 || !qp.peer->direct());
+bool needs_async(const QueuePair& qp, const Transfer& transfer) {
+  return transfer.remote.bytes != 0 &&
+         (transfer.local.gpu >= 0 || transfer.remote.gpu >= 0 || !qp.peer().direct());
 }
 
-Verdict start_flight(Qp& qp, const Wqe& wqe, Flight& flight, bool alone) {
-  if (wqe.atomic()) return {Verdict::kFinished, IBV_WC_REM_OP_ERR};
-  int64_t kind = kind_of(qp, wqe, flight);
-  if (!alone && (kind == kAlone || kind != qp.flying_kind)) return {Verdict::kWaitAlone};
-  flight.bouncing = false;
-  flight.solicited = (wqe.flags & IBV_SEND_SOLICITED) != 0;
-  Verdict verdict =
-      qp.peer->self() ? launch_copies(qp, wqe, flight) : launch_bounce(qp, wqe, flight);
-  if (verdict.kind == Verdict::kFlying) {
-    qp.flying_kind = kind;
-    qp.remote->inbound.fetch_add(1);
+TransferResult start_async(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bool alone) {
+  if (wqe.atomic()) return {TransferResult::kFinished, IBV_WC_REM_OP_ERR};
+  int64_t kind = kind_of(qp, wqe, transfer);
+  if (!alone && (kind == kExclusive || kind != qp.async_kind()))
+    return {TransferResult::kNeedsExclusive};
+  transfer.staged = false;
+  transfer.solicited = (wqe.flags & IBV_SEND_SOLICITED) != 0;
+  TransferResult result =
+      qp.peer().self() ? start_lane_copies(qp, wqe, transfer) : start_staged(qp, wqe, transfer);
+  if (result.kind == TransferResult::kInProgress) {
+    qp.set_async_kind(kind);
+    qp.remote().inbound.fetch_add(1);
   }
-  return verdict;
+  return result;
 }
 
-Verdict advance_transfer(Qp& qp, Flight& flight) {
-  return flight.bouncing ? poll_bounce(qp, flight) : poll_copies(flight);
+TransferResult advance_transfer(QueuePair& qp, Transfer& transfer) {
+  return transfer.staged ? poll_staged(qp, transfer) : poll_lane_copies(transfer);
 }
 
-void land_transfer(Qp& qp, Flight& flight, bool success) {
-  SharedQp& remote = *qp.remote;
-  if (flight.has_recv) {
-    flight.has_recv = false;
+void complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
+  SharedQp& remote = qp.remote();
+  if (transfer.has_receive) {
+    transfer.has_receive = false;
     SharedLock lock(remote.mutex);
-    if (!success) flight.recv.status = IBV_WC_WR_FLUSH_ERR;
+    if (!success) transfer.receive.status = IBV_WC_WR_FLUSH_ERR;
     uint32_t state = remote.state.load();
     if (remote.live.load() != 0 && state != IBV_QPS_RESET) {
-      push_completion(*qp.process, *qp.peer, remote.recv_cq, flight.recv, flight.solicited);
+      push_completion(qp.process(), qp.peer(), remote.recv_cq, transfer.receive,
+                      transfer.solicited);
     }
   }
-  flight.drop_refs();
+  transfer.release_all();
   remote.inbound.fetch_sub(1, std::memory_order_release);
 }
 
-void abort_transfer(Qp& qp, Flight& flight) {
-  if (flight.bouncing) {
-    flight.bounce->abort(qp);
+void abort_transfer(QueuePair& qp, Transfer& transfer) {
+  if (transfer.staged) {
+    transfer.staged_copy->abort(qp);
   } else {
-    while (poll_copies(flight).kind == Verdict::kFlying) std::this_thread::yield();
+    while (poll_lane_copies(transfer).kind == TransferResult::kInProgress)
+      std::this_thread::yield();
   }
-  land_transfer(qp, flight, false);
+  complete_transfer(qp, transfer, false);
 }
 
 }  // namespace softhca

@@ -1,15 +1,27 @@
-// Transfers that take a while: copies of CUDA memory, and those through staging.
+// Transfers whose bytes the posting thread cannot move at once: copies of CUDA memory, and copies
+// through the staging area. They are started here, advanced by whoever progresses the send queue,
+// and completed in the order of posting.
 #pragma once
 
-#include "softhca/datapath/transfer.h"
+#include "softhca/datapath/queue_pair.h"
+#include "softhca/datapath/work_request.h"
 
 namespace softhca {
 
-// Starts one whose ends are gathered in `flight` and checked; the remote QP's mutex is held. Says
-// kWaitAlone when it could overtake what is under way.
-Verdict start_flight(Qp& qp, const Wqe& wqe, Flight& flight, bool alone);
+// Returns true when the transfer, whose ends are gathered, cannot be made by the posting thread.
+bool needs_async(const QueuePair& qp, const Transfer& transfer);
 
-// True when the bytes cannot be moved by the posting thread at once.
-bool must_fly(const Qp& qp, const Flight& flight);
+// Starts a transfer whose ends are gathered and checked; the remote QP's mutex is held. `alone`
+// says that nothing earlier of the queue is in progress. Returns kInProgress, kFinished with an
+// error, or kNeedsExclusive when the transfer could overtake one that is in progress.
+TransferResult start_async(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bool alone);
+// Moves it on without waiting: kInProgress, or kFinished, after which complete_transfer() must
+// follow.
+TransferResult advance_transfer(QueuePair& qp, Transfer& transfer);
+// Pushes the receiver's completion, if there is one, and releases what the transfer holds. To be
+// called in the order of posting.
+void complete_transfer(QueuePair& qp, Transfer& transfer, bool success);
+// Waits until a transfer in progress touches no memory any more, and completes it as flushed.
+void abort_transfer(QueuePair& qp, Transfer& transfer);
 
 }  // namespace softhca

@@ -8,14 +8,16 @@
 
 #include "softhca/datapath/host_copy.h"
 #include "softhca/fabric/staging_area.h"
+#include "softhca/gpu/copier.h"
 
 namespace softhca {
 
 namespace {
 
+// Polls of an unfinished copy between two calls of the driver that ask whether its lane has failed.
 constexpr uint32_t kFailureCheck = 1 << 14;
 
-// A requester that was killed does not free its requests.
+// Frees the requests of processes that were killed before they had seen the result.
 void reclaim(Process& process, CopyRequest* requests) {
   for (uint32_t i = 0; i < kCopyRequests; ++i) {
     CopyState state = requests[i].state.load();
@@ -87,13 +89,13 @@ bool CopyServer::serve() {
   for (uint32_t i = 0; i < kCopyRequests; ++i) {
     CopyRequest& request = header.copy_requests[i];
     CopyState state = request.state.load(std::memory_order_acquire);
-    if (state == CopyState::kReady) begin(request, i);
+    if (state == CopyState::kReady) start(request, i);
     if (state == CopyState::kRunning) advance(request, i);
   }
   return running_ != 0 || header.copy_requests_ready.load() != 0;
 }
 
-void CopyServer::begin(CopyRequest& request, uint32_t index) {
+void CopyServer::start(CopyRequest& request, uint32_t index) {
   CopyState expected = CopyState::kReady;
   if (!request.state.compare_exchange_strong(expected, CopyState::kRunning)) return;
   process_.arena().header().copy_requests_ready.fetch_sub(1);

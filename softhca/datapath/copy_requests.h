@@ -1,5 +1,6 @@
-// Copies that one process asks another one's engine to make, in the memory that only that one
-// reaches.
+// Copies that one process asks another one's engine to make, because only that process reaches its
+// memory: CUDA memory, or host memory where process_vm_writev is forbidden. The requests lie in the
+// arena of the process that serves them (its "owner").
 #pragma once
 
 #include <cstdint>
@@ -7,33 +8,35 @@
 
 #include "softhca/fabric/peer.h"
 #include "softhca/fabric/process.h"
-#include "softhca/gpu/copier.h"
+#include "softhca/gpu/gpu_ticket.h"
 
 namespace softhca {
 
 struct CopyOrder {
   uint64_t chunk;    // offset in the requester's arena
   uint64_t address;  // in the owner's address space
-  uint64_t bytes;
-  int32_t gpu;
-  bool fetch;  // address -> chunk
-  uint32_t hint;
+  uint64_t bytes;    // at most kChunkBytes
+  int32_t gpu;       // of `address`, -1 for host memory
+  bool fetch;        // true: address -> chunk; false: chunk -> address
+  uint32_t hint;     // which copy lane
 };
 
-// Null when the owner has no free place now. The requester sets kFree when it has seen the result.
+// Hands a copy to the owner's engine and wakes it. Returns null when all kCopyRequests entries are
+// in use; try again later. The requester polls `state` for kDone or kFailed and then sets kFree.
 CopyRequest* place_request(Process& process, const Peer& owner, const CopyOrder& order);
-// Takes a request back, or waits for its end.
+// Takes a request back that was not started, else waits until it is finished or the owner has
+// ended.
 void withdraw_request(Peer& owner, CopyRequest& request);
 
-// The owner's side; the engine's.
+// The owner's side, which runs in its engine.
 class CopyServer {
  public:
   explicit CopyServer(Process& process) : process_(process) {}
-  // True while there is something to do.
+  // Starts new requests and completes running ones. Returns true while there is something to do.
   bool serve();
 
  private:
-  void begin(CopyRequest& request, uint32_t index);
+  void start(CopyRequest& request, uint32_t index);
   void advance(CopyRequest& request, uint32_t index);
 
   Process& process_;

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <csignal>
+#include <thread>
 
+#include "softhca/gpu/copier.h"
 #include "softhca/model/clock.h"
-#include "softhca/model/faults.h"
-#include "softhca/verbs/qp.h"
 
 namespace softhca {
 
@@ -26,7 +26,7 @@ void futex_wait(std::atomic<uint32_t>* word, uint32_t seen, uint64_t ns) {
 
 void Engine::start() {
   std::call_once(started_, [this] {
-    // Signals are the application's: none of them may land on this thread.
+    // Signals are the application's: its handlers must not run in this thread.
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -45,19 +45,26 @@ void Engine::wake() {
   }
 }
 
-void Engine::add(Qp& qp) {
+void Engine::progress(SendQueue& queue) {
+  Pending pending = queue.progress();
+  if (pending.any && !queue.on_engine_) add(queue);
+}
+
+void Engine::add(SendQueue& queue) {
   start();
-  qp.sq->with_engine = true;
-  qp.on_engine.store(true);
+  queue.on_engine_ = true;
+  // A count, not a flag: the engine may still have to drop its reference from the time before.
+  queue.engine_references_.fetch_add(1);
   {
     std::lock_guard lock(mutex_);
-    added_.push_back(&qp);
+    added_.push_back(&queue);
   }
   wake();
 }
 
-void Engine::forget(Qp& qp) {
-  while (qp.on_engine.load()) {
+void Engine::forget(SendQueue& queue) {
+  queue.closing_.store(true);
+  while (queue.engine_references_.load() != 0) {
     wake();
     std::this_thread::yield();
   }
@@ -68,7 +75,7 @@ void Engine::run() {
   for (;;) {
     uint32_t seen = wakes.load();
     adopt_gpu();
-    uint64_t next = std::min(serve_queues(), process_.faults().serve());
+    uint64_t next = std::min(serve_queues(), faults_.serve());
     if (copy_server_.serve()) next = 0;
     if (next == 0) {
       std::this_thread::yield();
@@ -78,12 +85,12 @@ void Engine::run() {
   }
 }
 
-// Copies cost less in a thread that has the context already.
+// Copies cost less in a thread that has the device's context current already. Where that fails,
+// each copy makes the context current itself.
 void Engine::adopt_gpu() {
-  int device = process_.gpu().ready_device();
+  int device = gpu_.ready_device();
   if (device == adopted_gpu_) return;
   adopted_gpu_ = device;
-  // Without it the copies make the context current themselves.
   static_cast<void>(GpuCopier::get()->adopt_thread(device));
 }
 
@@ -94,25 +101,30 @@ uint64_t Engine::serve_queues() {
     added_.clear();
   }
   uint64_t next = kNever;
-  std::erase_if(active_, [&](Qp* qp) {
-    {
-      // Whoever holds it may wait for this or for another process's engine: never wait for it.
-      std::unique_lock lock(qp->sq->mutex, std::try_to_lock);
-      if (!lock.owns_lock()) {
-        next = 0;
-        return false;
-      }
-      Pending pending = qp->dying.load() ? Pending{} : qp->sq->progress();
-      if (pending.any) {
-        next = std::min(next, pending.flying ? 0 : pending.wake_at == 0 ? kNever : pending.wake_at);
-        return false;
-      }
-      qp->sq->with_engine = false;
-    }
-    qp->on_engine.store(false);
+  std::erase_if(active_, [&](SendQueue* queue) {
+    if (serve_queue(*queue, &next)) return false;
+    queue->engine_references_.fetch_sub(1);  // the queue may be destroyed from here on
     return true;
   });
   return next;
+}
+
+bool Engine::serve_queue(SendQueue& queue, uint64_t* next) {
+  // The thread that holds the mutex may wait for this engine or another process's: waiting for it
+  // here could deadlock.
+  std::unique_lock lock(queue.mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) {
+    *next = 0;
+    return true;
+  }
+  Pending pending = queue.closing_.load() ? Pending{} : queue.progress();
+  if (!pending.any) {
+    queue.on_engine_ = false;
+    return false;
+  }
+  uint64_t at = pending.in_progress ? 0 : pending.wake_at == 0 ? kNever : pending.wake_at;
+  *next = std::min(*next, at);
+  return true;
 }
 
 void Engine::sleep(uint32_t seen, uint64_t until) {

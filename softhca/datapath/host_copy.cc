@@ -14,7 +14,8 @@ constexpr uint64_t kWord = 8;
 
 void* pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// After everything stored before it. Unaligned it may appear byte by byte.
+// Stores 8 bytes after everything stored before them (release order). At an unaligned address they
+// may become visible byte by byte.
 void store_word(uint8_t* to, const uint8_t* from) {
   if (reinterpret_cast<uintptr_t>(to) % kWord == 0) {
     uint64_t value;

@@ -1,37 +1,30 @@
-// Copies of host memory, in this process or to and from another one, visible in order: the last 8
-// bytes of a write appear after everything before them, and aligned 8 bytes at once.
+// Copies of host memory, within this process or to and from another one. They give the ordering
+// that programs poll for on real HCAs: the last 8 bytes of a write become visible after all bytes
+// before them, and 8 aligned bytes become visible at once. (The IBTA specification promises
+// neither, but ib_write_lat and others rely on it.)
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 
-#include "softhca/datapath/work_request.h"
+#include "softhca/datapath/segments.h"
 #include "softhca/fabric/peer.h"
 
 namespace softhca {
 
-enum class CopyResult { kDone, kGone, kFault, kForbidden };
+enum class CopyResult {
+  kDone,
+  kGone,       // the peer's process has ended (ESRCH)
+  kFault,      // an address is not mapped any more (EFAULT)
+  kForbidden,  // the kernel does not allow process_vm_readv and process_vm_writev
+};
 
-// `remote` lies in the peer's address space. Both lists are of the same size.
+// Copy between this process's memory (`local`) and the peer's (`remote`), in one call of
+// process_vm_writev or process_vm_readv where the peer is another process. Both lists have the same
+// number of bytes.
 CopyResult write_host(const Peer& peer, const SegmentList& local, const SegmentList& remote);
 CopyResult read_host(const Peer& peer, const SegmentList& local, const SegmentList& remote);
 
-// Walks two lists in pieces that are contiguous in both: copy(void* of a, void* of b, bytes).
-template <class Copy>
-void for_each_piece(const SegmentList& a, const SegmentList& b, Copy copy) {
-  uint32_t i = 0, j = 0;
-  uint64_t a_done = 0, b_done = 0;
-  while (i < a.count && j < b.count) {
-    uint64_t bytes = std::min(a.items[i].bytes - a_done, b.items[j].bytes - b_done);
-    copy(reinterpret_cast<void*>(a.items[i].address + a_done),
-         reinterpret_cast<void*>(b.items[j].address + b_done), bytes);
-    a_done += bytes;
-    b_done += bytes;
-    if (a_done == a.items[i].bytes) ++i, a_done = 0;
-    if (b_done == b.items[j].bytes) ++j, b_done = 0;
-  }
-}
-
-// Within this process.
+// Copies within this process, in the order described above.
 void copy_ordered(void* to, const void* from, uint64_t bytes);
 
 }  // namespace softhca

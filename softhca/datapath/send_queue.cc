@@ -6,11 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "softhca/datapath/async_transfer.h"
+#include "softhca/datapath/completions.h"
 #include "softhca/datapath/transfer.h"
 #include "softhca/model/clock.h"
-#include "softhca/model/faults.h"
-#include "softhca/model/link_model.h"
-#include "softhca/verbs/qp.h"
 
 namespace softhca {
 
@@ -32,7 +31,7 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
   }
 }
 
-// IB specification, table "Encoding for RNR NAK timer field", in 10 microseconds.
+// IBTA table 45, "Encoding for RNR NAK Timer Field", in units of 10 microseconds.
 constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
                                     16,    24,   32,   48,    64,    96,    128,   192,
                                     256,   384,  512,  768,   1024,  1536,  2048,  3072,
@@ -54,6 +53,9 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
   }
 }
 
+// A request that has failed, but is not retired: nothing may start after it.
+bool failed(const Wqe& wqe) { return wqe.completed && wqe.outcome != IBV_WC_SUCCESS; }
+
 void copy_operands(const ibv_send_wr& wr, Wqe* wqe) {
   wqe->wr_id = wr.wr_id;
   wqe->opcode = wr.opcode;
@@ -72,12 +74,14 @@ void copy_operands(const ibv_send_wr& wr, Wqe* wqe) {
 
 }  // namespace
 
-SendQueue::SendQueue(Qp& qp, const ibv_qp_cap& cap)
+SendQueue::SendQueue(QueuePair& qp, Faults& faults)
     : qp_(qp),
-      depth_(cap.max_send_wr),
-      ring_(std::bit_ceil(std::max(cap.max_send_wr, 1u))),
-      sges_(ring_.size() * cap.max_send_sge),
-      inline_(ring_.size() * cap.max_inline_data) {
+      faults_(faults),
+      depth_(qp.config().cap.max_send_wr),
+      ring_(std::bit_ceil(std::max(depth_, 1u))),
+      sges_(ring_.size() * qp.config().cap.max_send_sge),
+      inline_(ring_.size() * qp.config().cap.max_inline_data) {
+  const ibv_qp_cap& cap = qp.config().cap;
   for (size_t i = 0; i < ring_.size(); ++i) {
     ring_[i].sge = sges_.data() + i * cap.max_send_sge;
     ring_[i].inline_data = inline_.data() + i * cap.max_inline_data;
@@ -86,24 +90,25 @@ SendQueue::SendQueue(Qp& qp, const ibv_qp_cap& cap)
 
 Wqe* SendQueue::claim() {
   uint64_t position = tail_ + claimed_;
-  if (position - reclaimed_.load(std::memory_order_relaxed) >= depth_) return nullptr;
+  if (position - qp_.sends_polled() >= depth_) return nullptr;
   ++claimed_;
   Wqe& wqe = at(position);
   wqe.reset();
-  wqe.rnr_left = qp_.attr.rnr_retry;
+  wqe.rnr_left = qp_.attributes().rnr_retry;
   return &wqe;
 }
 
 int SendQueue::post(const ibv_send_wr& wr) {
-  if (!supported(wr.opcode, qp_.ex.qp_base.qp_type)) return EINVAL;
-  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > qp_.cap.max_send_sge) return EINVAL;
+  const ibv_qp_cap& cap = qp_.config().cap;
+  if (!supported(wr.opcode, qp_.config().type)) return EINVAL;
+  if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > cap.max_send_sge) return EINVAL;
   Wqe* wqe = claim();
   if (wqe == nullptr) return ENOMEM;
   copy_operands(wr, wqe);
   if (wqe->inlined()) {
     for (int i = 0; i < wr.num_sge; ++i) {
       const ibv_sge& sge = wr.sg_list[i];
-      if (wqe->fetches() || sge.length > qp_.cap.max_inline_data - wqe->inline_bytes) {
+      if (wqe->fetches() || sge.length > cap.max_inline_data - wqe->inline_bytes) {
         abandon();
         return EINVAL;
       }
@@ -122,29 +127,29 @@ int SendQueue::post(const ibv_send_wr& wr) {
 void SendQueue::clear() {
   for (; head_ != tail_; ++head_) {
     Wqe& wqe = at(head_);
-    if (wqe.flying) abort_transfer(qp_, *wqe.flight);
+    if (wqe.started) abort_transfer(qp_, *wqe.transfer);
     wqe.reset();
   }
   next_ = head_;
   claimed_ = 0;
-  reclaimed_.store(head_, std::memory_order_relaxed);
+  qp_.set_sends_polled(head_);
 }
 
 void SendQueue::retire() {
   for (uint64_t position = head_; position != next_; ++position) {
     Wqe& wqe = at(position);
-    if (wqe.arrived) continue;
-    Verdict verdict = advance_transfer(qp_, *wqe.flight);
-    wqe.arrived = verdict.kind == Verdict::kFinished;
-    wqe.outcome = verdict.status;
+    if (wqe.completed) continue;
+    TransferResult result = advance_transfer(qp_, *wqe.transfer);
+    wqe.completed = result.kind == TransferResult::kFinished;
+    wqe.outcome = result.status;
   }
-  while (head_ != next_ && at(head_).arrived) {
+  while (head_ != next_ && at(head_).completed) {
     Wqe& wqe = at(head_++);
-    wqe.flying = false;
     bool success = wqe.outcome == IBV_WC_SUCCESS;
-    land_transfer(qp_, *wqe.flight, success);
-    // What follows an error counts as flushed, although its bytes have arrived.
-    bool stopped = qp_.shared->state.load() == IBV_QPS_ERR;
+    if (wqe.started) complete_transfer(qp_, *wqe.transfer, success);
+    wqe.started = false;
+    // A request after an error is flushed, although its bytes have arrived.
+    bool stopped = qp_.state() == IBV_QPS_ERR;
     finish(wqe, success && stopped ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
   }
 }
@@ -154,118 +159,127 @@ Pending SendQueue::progress() {
   retire();
   while (next_ != tail_) {
     Wqe& wqe = at(next_);
-    uint32_t state = qp_.shared->state.load(std::memory_order_acquire);
+    ibv_qp_state state = qp_.state(std::memory_order_acquire);
     bool alone = head_ == next_;
     if (state == IBV_QPS_ERR) {
       if (!alone) break;
-      head_ = ++next_;
-      finish(wqe, IBV_WC_WR_FLUSH_ERR);
+      finish_next(wqe, IBV_WC_WR_FLUSH_ERR);
       continue;
     }
-    if (state == IBV_QPS_SQD || (wqe.wait_alone && !alone)) break;
-    // The clock is read only for those that wait for it.
-    bool timed = wqe.retry_at != 0 || qp_.link->modelled();
+    if (state == IBV_QPS_SQD || (wqe.exclusive && !alone)) break;
+    if (!alone && failed(at(next_ - 1))) break;
+    // The clock is read only where something depends on it.
+    bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
-    if (wqe.due == 0 && qp_.link->modelled()) wqe.due = qp_.link->reserve(qp_, wqe, now);
+    if (wqe.due == 0 && qp_.link().modelled()) {
+      wqe.due = qp_.link().reserve(qp_.link_ends(wqe.fetches()), wqe.bytes(), now);
+    }
     uint64_t at_ns = std::max(wqe.retry_at, wqe.due);
     if (timed && now < at_ns) {
       pending.wake_at = at_ns;
       break;
     }
-    if (launch(wqe, now) == Step::kWait) {
+    if (start(wqe, now) == Step::kWait) {
       pending.wake_at = wqe.retry_at;
       break;
     }
   }
   pending.any = head_ != tail_;
-  pending.flying = head_ != next_;
+  pending.in_progress = head_ != next_;
   return pending;
 }
 
-SendQueue::Step SendQueue::launch(Wqe& wqe, uint64_t now) {
+SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
   bool alone = head_ == next_;
-  Flight& flight = wqe.flight != nullptr ? *wqe.flight : *scratch_;
-  Verdict verdict = start_transfer(qp_, wqe, flight, alone);
-  switch (verdict.kind) {
-    case Verdict::kFlying:
-      if (wqe.flight == nullptr) {
-        // First time that this slot flies: from now on it has a flight of its own.
-        wqe.flight = std::exchange(scratch_, std::make_unique<Flight>());
+  Transfer& transfer = wqe.transfer != nullptr ? *wqe.transfer : *scratch_;
+  TransferResult result = start_transfer(qp_, wqe, transfer, alone);
+  switch (result.kind) {
+    case TransferResult::kInProgress:
+      if (wqe.transfer == nullptr) {
+        // The first asynchronous request of this slot: from now on it has a Transfer of its own.
+        wqe.transfer = std::exchange(scratch_, std::make_unique<Transfer>());
       }
-      wqe.flying = true;
+      wqe.started = true;
       ++next_;
-      count_moved(*wqe.flight);
+      count_moved(*wqe.transfer);
       return Step::kNext;
-    case Verdict::kWaitAlone:
-      wqe.wait_alone = true;
-      return Step::kWait;
-    case Verdict::kNoAnswer:
-      return unanswered(wqe, now == 0 ? now_ns() : now);
-    case Verdict::kReceiverNotReady:
-      return not_ready(wqe, now == 0 ? now_ns() : now);
-    case Verdict::kFinished:
+    case TransferResult::kNeedsExclusive:
+      return wait_for_earlier(wqe);
+    case TransferResult::kNoAnswer:
+      if (!alone) return wait_for_earlier(wqe);
+      return no_answer(wqe, now == 0 ? now_ns() : now);
+    case TransferResult::kReceiverNotReady:
+      if (!alone) return wait_for_earlier(wqe);
+      return receiver_not_ready(wqe, now == 0 ? now_ns() : now);
+    case TransferResult::kFinished:
       break;
   }
-  head_ = ++next_;
-  finish(wqe, verdict.status);
-  if (verdict.status == IBV_WC_SUCCESS) count_moved(flight);
+  if (!alone) return finish_after_earlier(wqe, result.status);
+  finish_next(wqe, result.status);
+  if (result.status == IBV_WC_SUCCESS) count_moved(transfer);
   return Step::kNext;
 }
 
-void SendQueue::count_moved(const Flight& flight) {
-  qp_.process->faults().moved(qp_.shared->device, qp_.shared->port, flight.local.bytes);
+SendQueue::Step SendQueue::wait_for_earlier(Wqe& wqe) {
+  wqe.exclusive = true;
+  return Step::kWait;
 }
 
-SendQueue::Step SendQueue::unanswered(Wqe& wqe, uint64_t now) {
-  if (qp_.ex.qp_base.qp_type == IBV_QPT_UC) {
-    head_ = ++next_;
-    return finish(wqe, IBV_WC_SUCCESS);
-  }
+// Leaves it to retire() to report the request after those that are in progress.
+SendQueue::Step SendQueue::finish_after_earlier(Wqe& wqe, ibv_wc_status status) {
+  wqe.completed = true;
+  wqe.outcome = status;
+  ++next_;
+  return Step::kNext;
+}
+
+void SendQueue::count_moved(const Transfer& transfer) {
+  faults_.moved(qp_.shared().device, qp_.shared().port, transfer.local.bytes);
+}
+
+SendQueue::Step SendQueue::no_answer(Wqe& wqe, uint64_t now) {
+  if (!qp_.reliable()) return finish_next(wqe, IBV_WC_SUCCESS);
   uint64_t patience = qp_.patience_ns();
   if (patience != UINT64_MAX && wqe.deadline == 0) wqe.deadline = now + patience;
-  if (wqe.deadline != 0 && now >= wqe.deadline) {
-    head_ = ++next_;
-    return finish(wqe, IBV_WC_RETRY_EXC_ERR);
-  }
+  if (wqe.deadline != 0 && now >= wqe.deadline) return finish_next(wqe, IBV_WC_RETRY_EXC_ERR);
   wqe.retry_at = now + std::clamp<uint64_t>(patience / 64, 50'000, 5'000'000);
   if (wqe.deadline != 0) wqe.retry_at = std::min(wqe.retry_at, wqe.deadline);
   return Step::kWait;
 }
 
-SendQueue::Step SendQueue::not_ready(Wqe& wqe, uint64_t now) {
-  if (qp_.ex.qp_base.qp_type == IBV_QPT_UC) {
-    head_ = ++next_;
-    return finish(wqe, IBV_WC_SUCCESS);
-  }
-  constexpr uint32_t kForEver = 7;
-  if (qp_.attr.rnr_retry != kForEver && wqe.rnr_left-- == 0) {
-    head_ = ++next_;
-    return finish(wqe, IBV_WC_RNR_RETRY_EXC_ERR);
+SendQueue::Step SendQueue::receiver_not_ready(Wqe& wqe, uint64_t now) {
+  if (!qp_.reliable()) return finish_next(wqe, IBV_WC_SUCCESS);
+  constexpr uint32_t kInfinite = 7;  // rnr_retry of ibv_modify_qp(3): retry without a limit
+  if (qp_.attributes().rnr_retry != kInfinite && wqe.rnr_left-- == 0) {
+    return finish_next(wqe, IBV_WC_RNR_RETRY_EXC_ERR);
   }
   wqe.deadline = 0;
-  wqe.retry_at = now + uint64_t{kRnrTimer[qp_.remote->min_rnr_timer & 31]} * 10'000;
+  wqe.retry_at = now + uint64_t{kRnrTimer[qp_.remote().min_rnr_timer & 31]} * 10'000;
   return Step::kWait;
 }
 
-SendQueue::Step SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
-  bool wanted = qp_.sq_sig_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
-  if (!wanted && status == IBV_WC_SUCCESS) return Step::kNext;
+// Finishes the request that would be started next, while nothing is in progress.
+SendQueue::Step SendQueue::finish_next(Wqe& wqe, ibv_wc_status status) {
+  head_ = ++next_;
+  finish(wqe, status);
+  return Step::kNext;
+}
+
+void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
+  bool wanted = qp_.config().signal_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
+  if (!wanted && status == IBV_WC_SUCCESS) return;
   Cqe entry = {};
   entry.wr_id = wqe.wr_id;
   entry.release = head_;
   entry.status = status;
   entry.opcode = completion_opcode(wqe.opcode);
-  entry.qp_num = qp_.shared->qpn;
+  entry.qp_num = qp_.shared().qpn;
   entry.is_send = 1;
-  if (wqe.fetches()) {
-    for (uint32_t i = 0; i < wqe.num_sge; ++i) entry.byte_len += wqe.sge[i].length;
-  }
-  if (!push_completion(*qp_.process, qp_.process->self(), qp_.send_cq->index, entry, false)) {
-    qp_.fatal();
-  }
-  // After its own completion come the flushed receives.
+  if (wqe.fetches()) entry.byte_len = static_cast<uint32_t>(wqe.bytes());
+  const Process& process = qp_.process();
+  if (!push_completion(process, process.self(), qp_.config().send_cq, entry, false)) qp_.fail();
+  // The receives are flushed after the completion that reports the error.
   if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) qp_.enter_error();
-  return Step::kNext;
 }
 
 }  // namespace softhca

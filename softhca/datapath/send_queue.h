@@ -1,4 +1,4 @@
-// The send queue of a QP: requests are carried out in order, in the posting thread where that is
+// The send queue of a QP. Requests are carried out in order, by the posting thread where that is
 // possible, else by the engine.
 #pragma once
 
@@ -10,65 +10,77 @@
 #include <mutex>
 #include <vector>
 
+#include "softhca/datapath/queue_pair.h"
 #include "softhca/datapath/work_request.h"
+#include "softhca/model/faults.h"
 
 namespace softhca {
 
-struct Qp;
-
 // What a queue needs next.
 struct Pending {
-  bool any = false;      // requests are not finished
-  bool flying = false;   // some are under way: look again at once
-  uint64_t wake_at = 0;  // CLOCK_MONOTONIC ns, when not flying
+  bool any = false;          // requests are not finished
+  bool in_progress = false;  // some have been started: call progress() again at once
+  uint64_t wake_at = 0;      // else when to call it again, CLOCK_MONOTONIC ns; 0: not by time
 };
 
 class SendQueue {
  public:
-  SendQueue(Qp& qp, const ibv_qp_cap& cap);
+  SendQueue(QueuePair& qp, Faults& faults);
 
-  // Held by everything below but polled().
-  std::mutex mutex;
-  bool with_engine = false;  // the engine looks after it
+  // Serialises posting and progress. To be held for every function below.
+  std::mutex& mutex() { return mutex_; }
 
-  // The next free slot, or null when the queue is full. Not yet posted.
+  // Returns the next free slot, or null when the queue is full. The slot is posted by commit();
+  // abandon() gives all claimed slots back.
   Wqe* claim();
   void commit(uint32_t count) {
     tail_ += count;
     claimed_ = 0;
   }
   void abandon() { claimed_ = 0; }
+  // Claims a slot, fills it and commits it: 0, EINVAL or ENOMEM, as ibv_post_send.
   int post(const ibv_send_wr& wr);
 
+  // Retires completed requests and starts new ones, without waiting.
   Pending progress();
-  // Forgets everything (RESET).
+  // Aborts and forgets all requests, without completions (RESET).
   void clear();
 
-  void polled(uint64_t release) { reclaimed_.store(release, std::memory_order_relaxed); }
-
  private:
+  friend class Engine;  // the members at the end
+
   Wqe& at(uint64_t position) { return ring_[position & (ring_.size() - 1)]; }
-  // Moves on what is under way, and finishes in order what has arrived.
+  // Advances requests in progress, and finishes in order those that are completed.
   void retire();
   enum class Step { kNext, kWait };
-  Step launch(Wqe& wqe, uint64_t now);
-  void count_moved(const Flight& flight);
-  Step unanswered(Wqe& wqe, uint64_t now);
-  Step not_ready(Wqe& wqe, uint64_t now);
-  Step finish(Wqe& wqe, ibv_wc_status status);
+  Step start(Wqe& wqe, uint64_t now);
+  void count_moved(const Transfer& transfer);
+  Step no_answer(Wqe& wqe, uint64_t now);
+  Step receiver_not_ready(Wqe& wqe, uint64_t now);
+  Step wait_for_earlier(Wqe& wqe);
+  Step finish_after_earlier(Wqe& wqe, ibv_wc_status status);
+  Step finish_next(Wqe& wqe, ibv_wc_status status);
+  void finish(Wqe& wqe, ibv_wc_status status);
 
-  Qp& qp_;
+  QueuePair& qp_;
+  Faults& faults_;
+  std::mutex mutex_;
   const uint32_t depth_;
   std::vector<Wqe> ring_;
   std::vector<ibv_sge> sges_;
   std::vector<uint8_t> inline_;
-  std::unique_ptr<Flight> scratch_ = std::make_unique<Flight>();
-  // Positions, ever growing: reclaimed <= head (oldest unfinished) <= next (to start) <= tail.
-  std::atomic<uint64_t> reclaimed_{0};
+  std::unique_ptr<Transfer> scratch_ = std::make_unique<Transfer>();
+  // Positions, ever growing: qp_.sends_polled() <= head (oldest unfinished) <= next (to start) <=
+  // tail.
   uint64_t head_ = 0;
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
   uint32_t claimed_ = 0;
+
+  bool on_engine_ = false;  // the engine progresses the queue; under mutex_
+  // How often the engine's lists name this queue; it must not be destroyed before 0.
+  std::atomic<uint32_t> engine_references_{0};
+  std::atomic<bool> closing_{false};
 };
 
 }  // namespace softhca

@@ -3,23 +3,22 @@
 #include <algorithm>
 #include <thread>
 
-#include "softhca/datapath/copy_requests.h"
 #include "softhca/datapath/host_copy.h"
 #include "softhca/fabric/staging_area.h"
-#include "softhca/verbs/qp.h"
+#include "softhca/gpu/copier.h"
 
 namespace softhca {
 
-void Bounce::begin(const SegmentList& local, const SegmentList& remote, bool fetch) {
-  *this = Bounce();
+void StagedCopy::begin(const SegmentList& local, const SegmentList& remote, bool fetch) {
+  *this = StagedCopy();
   local_ = &local;
   remote_ = &remote;
   fetch_ = fetch;
 }
 
-bool Bounce::next_piece(Qp& qp, Piece& piece) {
+bool StagedCopy::next_piece(QueuePair& qp, Piece& piece) {
   if (failed_ || local_index_ == local_->count || remote_index_ == remote_->count) return false;
-  uint64_t chunk = qp.process->staging().take();
+  uint64_t chunk = qp.process().staging().take();
   if (chunk == 0) return false;
   const Segment& local = local_->items[local_index_];
   const Segment& remote = remote_->items[remote_index_];
@@ -38,9 +37,9 @@ bool Bounce::next_piece(Qp& qp, Piece& piece) {
   return true;
 }
 
-// Between this process's memory and the chunk. False when it cannot be done.
-bool Bounce::start_local(Qp& qp, Piece& piece) {
-  void* chunk = qp.process->arena().at<void>(piece.chunk);
+// Starts the copy between this process's memory and the chunk. Returns false when it failed.
+bool StagedCopy::start_local(QueuePair& qp, Piece& piece) {
+  void* chunk = qp.process().arena().at<void>(piece.chunk);
   void* own = reinterpret_cast<void*>(piece.local);
   void* to = fetch_ ? own : chunk;
   const void* from = fetch_ ? chunk : own;
@@ -58,7 +57,7 @@ bool Bounce::start_local(Qp& qp, Piece& piece) {
   return ticket.has_value();
 }
 
-bool Bounce::local_done(Piece& piece) {
+bool StagedCopy::local_done(Piece& piece) {
   if (!piece.ticketed) return true;
   GpuCopier& copier = *GpuCopier::get();
   if (copier.done(piece.ticket)) return true;
@@ -69,29 +68,31 @@ bool Bounce::local_done(Piece& piece) {
   return false;
 }
 
-// Between the chunk and the peer's memory.
-bool Bounce::start_remote(Qp& qp, Piece& piece) {
+// Starts the copy between the chunk and the peer's memory. Returns false when it failed; leaves the
+// stage unchanged when it has to be tried again.
+bool StagedCopy::start_remote(QueuePair& qp, Piece& piece) {
   piece.request = nullptr;
-  if (piece.remote_gpu < 0 && qp.peer->direct()) {
+  if (piece.remote_gpu < 0 && qp.peer().direct()) {
     SegmentList chunk, remote;
-    chunk.add(reinterpret_cast<uint64_t>(qp.process->arena().at<void>(piece.chunk)), piece.bytes,
+    chunk.add(reinterpret_cast<uint64_t>(qp.process().arena().at<void>(piece.chunk)), piece.bytes,
               -1);
     remote.add(piece.remote, piece.bytes, -1);
     CopyResult result =
-        fetch_ ? read_host(*qp.peer, chunk, remote) : write_host(*qp.peer, chunk, remote);
+        fetch_ ? read_host(qp.peer(), chunk, remote) : write_host(qp.peer(), chunk, remote);
     piece.stage = Stage::kRemote;
-    if (result == CopyResult::kGone) qp.peer->mark_gone();
+    if (result == CopyResult::kGone) qp.peer().mark_gone();
     return result == CopyResult::kDone;
   }
   CopyOrder order = {piece.chunk,      piece.remote, piece.bytes,
                      piece.remote_gpu, fetch_,       qp.lane_hint()};
-  piece.request = place_request(*qp.process, *qp.peer, order);
-  if (piece.request == nullptr) return qp.peer->alive();  // the ring is full: again later
+  piece.request = place_request(qp.process(), qp.peer(), order);
+  if (piece.request == nullptr)
+    return qp.peer().alive();  // all requests are in use: try again later
   piece.stage = Stage::kRemote;
   return true;
 }
 
-Bounce::State Bounce::remote_state(Qp& qp, Piece& piece) {
+StagedCopy::State StagedCopy::remote_state(QueuePair& qp, Piece& piece) {
   if (piece.request == nullptr) return State::kDone;
   CopyState state = piece.request->state.load(std::memory_order_acquire);
   if (state == CopyState::kDone || state == CopyState::kFailed) {
@@ -99,18 +100,18 @@ Bounce::State Bounce::remote_state(Qp& qp, Piece& piece) {
     piece.request = nullptr;
     return state == CopyState::kDone ? State::kDone : State::kFailed;
   }
-  return qp.peer->alive() ? State::kBusy : State::kFailed;
+  return qp.peer().alive() ? State::kBusy : State::kFailed;
 }
 
-void Bounce::finish(Qp& qp, Piece& piece) {
-  qp.process->staging().give(piece.chunk);
+void StagedCopy::finish(QueuePair& qp, Piece& piece) {
+  qp.process().staging().give(piece.chunk);
   piece.stage = Stage::kIdle;
   ++finished_;
 }
 
-// Takes a piece as far as it goes now. False when it failed.
-bool Bounce::advance_piece(Qp& qp, Piece& piece) {
-  // Host memory may be polled for the last bytes: they come last.
+// Moves a piece on as far as it goes without waiting. Returns false when it failed.
+bool StagedCopy::advance_piece(QueuePair& qp, Piece& piece) {
+  // Programs poll the last bytes of host memory: pieces have to arrive there in order.
   bool ordered = fetch_ ? piece.local_gpu < 0 : piece.remote_gpu < 0;
   bool my_turn = !ordered || piece.sequence == finished_;
   for (;;) {
@@ -150,7 +151,7 @@ bool Bounce::advance_piece(Qp& qp, Piece& piece) {
   }
 }
 
-Bounce::State Bounce::advance(Qp& qp) {
+StagedCopy::State StagedCopy::advance(QueuePair& qp) {
   if (failed_) return drain(qp) ? State::kFailed : State::kBusy;
   bool busy = false;
   for (Piece& piece : pieces_) {
@@ -169,8 +170,8 @@ Bounce::State Bounce::advance(Qp& qp) {
   return busy || !all_made ? State::kBusy : State::kDone;
 }
 
-// After a failure: lets what is under way end, without waiting for it. True when nothing is.
-bool Bounce::drain(Qp& qp) {
+// After a failure: frees the pieces whose copies have ended. Returns true when none is left.
+bool StagedCopy::drain(QueuePair& qp) {
   bool busy = false;
   for (Piece& piece : pieces_) {
     bool waits = (piece.stage == Stage::kLocal && !local_done(piece)) ||
@@ -181,7 +182,7 @@ bool Bounce::drain(Qp& qp) {
   return !busy;
 }
 
-void Bounce::abort(Qp& qp) {
+void StagedCopy::abort(QueuePair& qp) {
   failed_ = true;
   for (Piece& piece : pieces_) {
     if (piece.stage == Stage::kIdle) continue;
@@ -192,7 +193,7 @@ void Bounce::abort(Qp& qp) {
       }
     }
     if (piece.stage == Stage::kRemote && piece.request != nullptr) {
-      withdraw_request(*qp.peer, *piece.request);
+      withdraw_request(qp.peer(), *piece.request);
     }
     finish(qp, piece);
   }

@@ -1,4 +1,4 @@
-// A send work request in its queue, and the means of carrying it out.
+// A send work request in its queue, and the state of its transfer.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -6,62 +6,49 @@
 #include <cstdint>
 #include <memory>
 
+#include "softhca/datapath/segments.h"
+#include "softhca/datapath/staged_copy.h"
+#include "softhca/fabric/peer.h"
 #include "softhca/fabric/shared_layout.h"
-#include "softhca/gpu/copier.h"
+#include "softhca/gpu/gpu_ticket.h"
 
 namespace softhca {
 
-class Bounce;
-
-struct Segment {
-  uint64_t address;  // in the address space of the process it belongs to
-  uint64_t bytes;
-  int32_t gpu;  // CUDA device, or -1
-};
-
-struct SegmentList {
-  uint32_t count = 0;
-  int32_t gpu = -1;  // of the last segment in GPU memory
-  uint64_t bytes = 0;
-  Segment items[kMaxSge];
-
-  void clear() {
-    count = 0;
-    gpu = -1;
-    bytes = 0;
-  }
-  void add(uint64_t address, uint64_t length, int32_t device) {
-    if (length == 0) return;
-    items[count++] = {address, length, device};
-    bytes += length;
-    if (device >= 0) gpu = device;
-  }
-  // Keeps the first `length` bytes.
-  void truncate(uint64_t length);
-};
-
-// What a request holds while it is carried out. Kept per queue slot, so that nothing is allocated
-// once a slot was used.
-struct Flight {
-  Flight();
-  Flight(Flight&&) = delete;
-  ~Flight();
-
+// What a request holds while its bytes are moved. A queue slot keeps its Transfer for the next
+// request, so that nothing is allocated once the slot was used.
+struct Transfer {
   SegmentList local;
   SegmentList remote;
-  SharedMr* refs[2 * kMaxSge + 1];
-  uint32_t ref_count = 0;
-  bool has_recv = false;  // `recv` is owed to the receiver
+  // Registrations in use: deregistration waits until they are released.
+  SharedMr* held[2 * kMaxSge + 1];
+  uint32_t held_count = 0;
+  bool has_receive = false;  // `receive` has to be pushed when the transfer completes
   bool solicited = false;
-  bool bouncing = false;  // through staging; else by one lane's copies
-  Cqe recv;
+  bool staged = false;  // in progress by `staged_copy`, else by the copies of one lane
+  Cqe receive;
   GpuTicket ticket{};
   uint32_t polls = 0;
-  uint64_t dead_since = 0;  // when the peer was seen gone; 0: it is there
-  std::unique_ptr<Bounce> bounce;
+  uint64_t dead_since = 0;  // when the peer was found to have ended (ns); 0 while it is alive
+  std::unique_ptr<StagedCopy> staged_copy;
 
-  void hold(SharedMr* mr) { refs[ref_count++] = mr; }
-  void drop_refs();
+  void hold(SharedMr* mr) { held[held_count++] = mr; }
+  void release_all() {
+    for (uint32_t i = 0; i < held_count; ++i) Peer::release(held[i]);
+    held_count = 0;
+  }
+};
+
+// What became of starting or advancing a transfer.
+struct TransferResult {
+  enum Kind {
+    kFinished,        // with `status`
+    kInProgress,      // call advance_transfer() until it is finished
+    kNeedsExclusive,  // must not overtake what is in progress: start it when nothing is
+    kNoAnswer,        // the remote end is gone, its port is down, or it is not connected to this QP
+    kReceiverNotReady,  // no receive is posted at the remote end
+  };
+  Kind kind = kFinished;
+  ibv_wc_status status = IBV_WC_SUCCESS;
 };
 
 struct Wqe {
@@ -74,24 +61,29 @@ struct Wqe {
   uint64_t compare_add;
   uint64_t swap;
   uint32_t num_sge;
-  uint32_t inline_bytes;  // the data lies in the slot's inline buffer when flags say so
+  uint32_t inline_bytes;  // with IBV_SEND_INLINE the data is in the slot's inline buffer
   ibv_sge* sge;
   uint8_t* inline_data;
 
-  bool flying;            // started, not finished
-  bool arrived;           // flown, but something before it has not
-  ibv_wc_status outcome;  // when arrived
-  bool wait_alone;        // starts only when everything before it is finished
-  uint32_t rnr_left;
-  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next two; 0: not waiting
+  bool started;           // `transfer` is in progress or completed, but not yet retired
+  bool completed;         // with `outcome`; waits for earlier requests to be retired
+  ibv_wc_status outcome;  // once completed
+  bool exclusive;         // starts only when everything before it is finished
+  uint32_t rnr_left;      // retries left while the receiver is not ready
+  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next two; 0 where there is nothing to wait for
   uint64_t deadline;
   uint64_t due;
-  std::unique_ptr<Flight> flight;
+  std::unique_ptr<Transfer> transfer;
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
-    flying = arrived = wait_alone = false;
+    started = completed = exclusive = false;
     retry_at = deadline = due = 0;
+  }
+  uint64_t bytes() const {
+    uint64_t sum = inline_bytes;
+    for (uint32_t i = 0; i < num_sge; ++i) sum += sge[i].length;
+    return sum;
   }
   bool inlined() const { return (flags & IBV_SEND_INLINE) != 0; }
   bool sends() const { return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM; }
@@ -102,7 +94,7 @@ struct Wqe {
   bool atomic() const {
     return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
-  // Data comes back to the requester.
+  // Returns true for requests whose data comes back to the requester.
   bool fetches() const { return opcode == IBV_WR_RDMA_READ || atomic(); }
 };
 

@@ -1,4 +1,5 @@
-// The mapped file of one process, and the owner's allocator of ranges in it.
+// The arena of a process: a sparse file of kArenaBytes in /dev/shm, laid out as shared_layout.h
+// says, which its peers map; and the owner's allocator of ranges in it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,9 @@ namespace softhca {
 
 class Arena {
  public:
+  // Creates and maps the file of this process; kSystem when /dev/shm is full.
   static gdr::Result<Arena> create(const std::string& path);
+  // Maps the file of another process; kRemote when it has gone or is no arena.
   static gdr::Result<Arena> open(const std::string& path);
 
   Arena(Arena&& other) noexcept;
@@ -34,12 +37,13 @@ class Arena {
     return at<SharedEventQueue>(kEventTable)[index];
   }
 
-  // Takes the memory behind a range now: a full /dev/shm is an error here, not a SIGBUS later.
+  // Allocates the memory behind a range. Returns false when /dev/shm is full; without this call the
+  // first access would raise SIGBUS then.
   bool reserve(uint64_t offset, uint64_t bytes) const;
   bool reserve(const void* object, uint64_t bytes) const {
     return reserve(static_cast<uint64_t>(static_cast<const uint8_t*>(object) - base_), bytes);
   }
-  // Gives the memory behind whole pages back; they read as zero afterwards.
+  // Frees the memory behind whole pages; they read as zero afterwards.
   void discard(uint64_t offset, uint64_t bytes) const;
 
  private:
@@ -50,12 +54,12 @@ class Arena {
   uint8_t* base_;
 };
 
-// First fit over [kHeap, kArenaBytes), in pages. Control path only.
+// First-fit allocation of whole pages in [kHeap, kArenaBytes). Control path only.
 class ArenaHeap {
  public:
   explicit ArenaHeap(const Arena& arena) : arena_(arena) { free_[kHeap] = kArenaBytes - kHeap; }
 
-  // Zeroed; 0 when there is no room.
+  // Returns the offset of zeroed memory, or 0 when there is no room.
   uint64_t allocate(uint64_t bytes);
   void release(uint64_t offset, uint64_t bytes);
 

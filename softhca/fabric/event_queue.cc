@@ -16,7 +16,7 @@ struct Address {
   socklen_t bytes = 0;
 };
 
-// Abstract: nothing to clean up when the owner is killed.
+// An abstract name (unix(7)): the kernel removes it when the owner is killed.
 Address address_of(uint64_t instance, uint32_t queue, uint32_t generation) {
   Address address;
   address.name.sun_family = AF_UNIX;
@@ -37,7 +37,7 @@ void signal(const Process& process, uint64_t instance, uint32_t queue, uint32_t 
 }  // namespace
 
 EventQueue::EventQueue(Process& process) : process_(process) {
-  int index = process.event_indices.take();
+  int index = process.event_indices().take();
   if (index < 0) return;
   index_ = static_cast<uint32_t>(index);
   SharedEventQueue& queue = process.arena().events(index_);
@@ -59,7 +59,7 @@ EventQueue::~EventQueue() {
   if (fd_ >= 0) close(fd_);
   if (process_.orphaned()) return;
   process_.arena().events(index_).live.store(0);
-  process_.event_indices.give(index_);
+  process_.event_indices().give(index_);
 }
 
 bool EventQueue::next(SharedEvent* event) {
@@ -82,7 +82,8 @@ bool EventQueue::next(SharedEvent* event) {
   }
 }
 
-bool post_event(Process& process, const Peer& owner, uint32_t queue_index, SharedEvent event) {
+bool post_event(const Process& process, const Peer& owner, uint32_t queue_index,
+                SharedEvent event) {
   SharedEventQueue& queue = owner.arena().events(queue_index);
   if (queue.live.load(std::memory_order_acquire) == 0) return false;
   SharedLock lock(queue.mutex);

@@ -1,5 +1,5 @@
-// Events of a completion channel or of a context, posted by any process, read by the owner from a
-// socket that poll() understands.
+// The events of a completion channel or of a context: posted by any process, read by the owner. A
+// datagram socket signals them, whose descriptor the application may hand to poll().
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace softhca {
 
 class EventQueue {
  public:
-  // -1 in fd() when there is no room.
+  // Binds the socket; valid() is false when that failed or all kMaxEventQueues are in use.
   explicit EventQueue(Process& process);
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
@@ -21,9 +21,10 @@ class EventQueue {
   int fd() const { return fd_; }
   uint32_t index() const { return index_; }
 
-  // Waits as the descriptor's O_NONBLOCK says; false with errno set when there is none.
+  // Takes the oldest event, waiting for one unless the descriptor has O_NONBLOCK. Returns false
+  // with errno set (EAGAIN when there is none).
   bool next(SharedEvent* event);
-  // Drops the events that `matches` names. Returns how many.
+  // Drops the events for which matches(event) is true. Returns how many.
   template <class Predicate>
   uint32_t remove_if(Predicate matches) {
     SharedEventQueue& queue = process_.arena().events(index_);
@@ -44,8 +45,8 @@ class EventQueue {
   int fd_ = -1;
 };
 
-// Adds an event to a queue of `owner` and wakes its reader. False when the queue has gone or is
-// full (a full queue means that nobody reads it).
-bool post_event(Process& process, const Peer& owner, uint32_t queue, SharedEvent event);
+// Appends an event to a queue of `owner` and signals its reader. Returns false when the queue is
+// closed or full; it is full only when the application does not read it, and the event is lost.
+bool post_event(const Process& process, const Peer& owner, uint32_t queue, SharedEvent event);
 
 }  // namespace softhca

@@ -15,7 +15,8 @@ namespace {
 
 enum class Reach { kYes, kForbidden, kGone };
 
-// Reads the owner's private copy of its instance number: it differs when the pid was reused.
+// Reads the copy of the instance number that the owner keeps in private memory. It differs, or is
+// not mapped, when the pid was reused by another process.
 Reach reach(const ArenaHeader& header, int pid) {
   uint64_t value = 0;
   iovec local = {&value, sizeof value};
@@ -75,7 +76,8 @@ SharedMr* Peer::acquire(const ibv_sge& range, uint32_t pd, uint32_t access,
   if (range.lkey == 0 || (range.lkey >> 24) != (slot() & 0xff)) return nullptr;
   SharedMr& mr = arena_.mr(key_index(range.lkey));
   if (mr.key.load(std::memory_order_relaxed) != range.lkey) return nullptr;
-  // Pairs with deregistration, which clears the key and then waits for the users.
+  // Sequentially consistent with dereg_mr(), which clears the key and then waits for the users:
+  // either this thread sees the cleared key, or dereg_mr() sees this user.
   mr.users.fetch_add(1, std::memory_order_seq_cst);
   uint64_t offset = range.addr - mr.iova;
   if (mr.key.load(std::memory_order_seq_cst) == range.lkey && mr.pd == pd &&

@@ -1,5 +1,5 @@
-// A process on the fabric as seen from here: its arena and how to reach its memory. This process
-// itself is one, too.
+// A process on the fabric as this one sees it: its arena, and how to reach its memory. This process
+// itself is also a Peer.
 #pragma once
 
 #include <atomic>
@@ -22,11 +22,12 @@ class Peer {
   uint32_t slot() const { return arena_.header().slot; }
   uint64_t instance() const { return instance_; }
   bool self() const { return self_; }
-  // process_vm_readv and writev work on it (its memory is ours when self).
+  // Returns true when this process can copy to and from its host memory: it is this process, or
+  // process_vm_readv and process_vm_writev are allowed.
   bool direct() const { return direct_; }
   int pid() const { return pid_; }
 
-  // False once the process has gone. Looks at most once a millisecond.
+  // Returns false once the process has ended. Probes it at most once a millisecond.
   bool alive();
   void mark_gone() { gone_.store(true); }
 
@@ -35,10 +36,12 @@ class Peer {
     return &arena_.header().ports[device][number - 1];
   }
 
-  // Page-locks the peer's staging chunks for CUDA, once. Control path.
+  // Page-locks the peer's staging area for CUDA, once. Control path.
   void pin_staging();
 
-  // Takes a reference on the registration when key, PD, access and range allow; null otherwise.
+  // Finds the registration that a key names, and takes a reference on it when its PD, access and
+  // bounds allow `range`. Returns null otherwise. `address` becomes that of the first byte in the
+  // owner's address space.
   SharedMr* acquire(const ibv_sge& range, uint32_t pd, uint32_t access, uint64_t* address) const;
   static void release(SharedMr* mr) { mr->users.fetch_sub(1, std::memory_order_release); }
 

@@ -18,7 +18,7 @@ namespace softhca {
 struct Registry::Table {
   uint64_t magic;
   uint32_t version;
-  uint32_t next;  // where the search for a free slot starts: a slot is reused late
+  uint32_t next;  // where the search for a free slot starts, so that a slot is reused late
   RegistrySlot slots[kMaxSlots];
 };
 
@@ -33,7 +33,7 @@ ProcessStat read_stat(uint32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return {};
-  size_t end = line.rfind(')');  // the name before it may hold anything
+  size_t end = line.rfind(')');  // field 2, the program's name, may contain spaces and brackets
   if (end == std::string::npos) return {};
   std::istringstream fields(line.substr(end + 1));
   ProcessStat stat;
@@ -49,7 +49,8 @@ uint64_t pid_namespace() {
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
-// Opens the registry file and locks it, again when its last user removed it in between.
+// Opens the registry file and locks it. Starts again when the last process on the fabric removed
+// the file in between.
 gdr::Result<int> open_locked(const std::string& folder) {
   std::string path = folder + "/registry";
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -144,7 +145,7 @@ void Registry::clear_dead() {
   for (uint32_t slot = 1; slot < kMaxSlots; ++slot) {
     RegistrySlot& entry = table_->slots[slot];
     uint32_t pid = entry.pid.load();
-    // Processes of another pid namespace cannot be seen from here.
+    // A process of another pid namespace is not visible here: it may be alive.
     if (pid == 0 || slot == slot_ || entry.pid_namespace != own_namespace) continue;
     if (process_runs(pid, entry.start_time)) continue;
     std::error_code ignored;

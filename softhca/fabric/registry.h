@@ -1,5 +1,6 @@
-// Who is on a fabric: one folder in /dev/shm per user and fabric name, a table of process slots in
-// it, and one folder per slot. Slots of dead processes are cleared by the next one to join.
+// The members of a fabric: a folder /dev/shm/softhca-<uid>-<fabric> with a table of process slots,
+// and a folder for each slot. A process that joins or leaves clears the slots of those that were
+// killed.
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,9 @@ struct RegistrySlot {
 
 class Registry {
  public:
-  // Claims a slot; `instance` becomes its identity.
+  // Claims a slot under the table's file lock. `instance` is a random number that names the process
+  // for the fabric's lifetime. Fails with kSystem when /dev/shm is not usable or all slots are
+  // taken, and with kInvalidUsage when the table was made by another version of the library.
   static gdr::Result<Registry> join(const std::string& fabric, uint64_t instance);
 
   Registry(Registry&& other) noexcept;
@@ -31,17 +34,17 @@ class Registry {
   ~Registry();
 
   uint32_t slot() const { return slot_; }
-  // Folder of a slot; it exists while the slot is taken.
+  // Returns the path of a slot's folder, which exists while the slot is taken.
   std::string slot_folder(uint32_t slot) const;
-  // 0 when the slot is free.
+  // Returns the instance of the process in a slot, 0 when the slot is free.
   uint64_t instance(uint32_t slot) const;
 
-  // Gives the slot back and removes its files, and the fabric's when nobody is left.
+  // Frees the slot and removes its files; the last process removes the fabric's folder as well.
   void leave();
 
  private:
   Registry() = default;
-  // Under the file lock.
+  // The file lock is held.
   void clear_dead();
 
   struct Table;
@@ -51,7 +54,8 @@ class Registry {
   uint32_t slot_ = 0;
 };
 
-// True while the process runs (a zombie does not).
+// Returns true while the process runs; a zombie does not. `start_time` is field 22 of
+// /proc/<pid>/stat, which differs between processes that had the same pid.
 bool process_runs(uint32_t pid, uint64_t start_time);
 
 }  // namespace softhca

@@ -1,6 +1,9 @@
-// What lies in a process's arena: the file that its peers map to deliver into its queues.
-// The owner allocates and frees; peers only follow indices and offsets. A table entry is live when
-// its `live` (or `key`) says so; everything else in it is written before that and under its mutex.
+// The layout of a process's arena, the file that its peers map to deliver into its queues: a
+// header, then tables of QPs, CQs, registrations and event queues, then a heap.
+//
+// The owner allocates and frees; peers only follow indices and offsets. An entry is in use when its
+// `live` (or `key`) is not 0. The rest of an entry is written before `live` is set, and afterwards
+// under its mutex. Fields named *_ns are CLOCK_MONOTONIC times.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,25 +13,21 @@
 #include <cstdint>
 
 #include "softhca/fabric/shared_mutex.h"
+#include "softhca/model/limits.h"
 
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
 constexpr uint32_t kLayoutVersion = 1;
 
-// A QPN is slot << kQpIndexBits | index. Slot 0 is never given out: QPN 0 and 1 are special.
+// A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
+// management (the SMI and the GSI).
 constexpr uint32_t kMaxSlots = 1024;
-constexpr uint32_t kQpIndexBits = 14;
-constexpr uint32_t kMaxQps = 1u << kQpIndexBits;
-// A key is (slot & 0xff) << 24 | index << 8 | generation.
+// An lkey or rkey is (slot & 0xff) << 24 | index << 8 | generation.
 constexpr uint32_t kMaxMrs = 1u << 16;
 constexpr uint32_t kMaxCqs = 1u << 14;
 constexpr uint32_t kMaxEventQueues = 512;
 constexpr uint32_t kMaxEvents = 1024;
-constexpr uint32_t kMaxDevices = 32;
-constexpr uint32_t kMaxPorts = 4;
-constexpr uint32_t kMaxGids = 16;
-constexpr uint32_t kMaxSge = 16;
 constexpr uint32_t kCopyRequests = 256;
 
 inline uint32_t qpn_of(uint32_t slot, uint32_t index) { return slot << kQpIndexBits | index; }
@@ -45,14 +44,14 @@ struct SharedPort {
   uint8_t link_layer;
   uint8_t gid_count;
   ibv_gid gids[kMaxGids];
-  // The modelled link is taken until these times (CLOCK_MONOTONIC ns).
+  // The modelled link is busy until these times.
   std::atomic<uint64_t> send_busy_ns;
   std::atomic<uint64_t> receive_busy_ns;
 };
 
 struct SharedMr {
   std::atomic<uint32_t> key;    // 0 while not registered
-  std::atomic<uint32_t> users;  // accesses in flight; deregistration waits for them
+  std::atomic<uint32_t> users;  // accesses in progress; deregistration waits for them
   uint32_t pd;
   uint32_t access;
   uint64_t iova;
@@ -61,7 +60,8 @@ struct SharedMr {
   int32_t gpu;       // CUDA device, or -1 for host memory
 };
 
-// One completion. `release` is the send queue position that polling it frees (send side only).
+// One completion. `release` is the send queue position up to which polling it frees slots (only of
+// send requests).
 struct Cqe {
   uint64_t wr_id;
   uint64_t release;
@@ -69,7 +69,7 @@ struct Cqe {
   uint32_t opcode;
   uint32_t byte_len;
   uint32_t imm;
-  uint32_t qp_num;  // 0 when its QP was destroyed: skipped by the poller
+  uint32_t qp_num;  // 0 when its QP was reset or destroyed: the poller skips it
   uint32_t src_qp;
   uint32_t wc_flags;
   uint16_t slid;
@@ -99,8 +99,8 @@ struct SharedEvent {
   uint32_t object;  // CQ index, QP index or port number
 };
 
-// Events of one completion channel or one context. A datagram to the owner's socket stands for
-// "not empty"; at most one is under way (`signalled`).
+// The events of one completion channel or one context. A datagram to the owner's socket signals
+// "not empty"; at most one is in the socket, which `signalled` records.
 struct SharedEventQueue {
   SharedMutex mutex;
   std::atomic<uint32_t> live;
@@ -123,8 +123,8 @@ struct SharedQp {
   SharedMutex mutex;
   std::atomic<uint32_t> live;
   std::atomic<uint32_t> state;    // ibv_qp_state
-  std::atomic<uint32_t> inbound;  // transfers under way into or out of the owner's memory
-  std::atomic<uint32_t> epoch;    // grows with every change of the address or the destination
+  std::atomic<uint32_t> inbound;  // transfers in progress into or out of the owner's memory
+  std::atomic<uint32_t> epoch;    // incremented by every change of the address or the destination
   uint32_t qpn;
   uint32_t dest_qpn;
   uint32_t pd;
@@ -145,7 +145,8 @@ struct SharedQp {
   alignas(64) std::atomic<uint64_t> rq_head;  // under mutex
 };
 
-// A copy that only the owner of the arena can make: its engine serves it.
+// A copy that only the owner of the arena can make. kFree -> kClaimed -> kReady by the requester,
+// kRunning -> kDone or kFailed by the owner's engine, kFree by the requester.
 enum class CopyState : uint32_t { kFree, kClaimed, kReady, kRunning, kDone, kFailed };
 
 struct CopyRequest {
@@ -166,9 +167,9 @@ struct ArenaHeader {
   uint32_t slot;
   uint32_t pid;
   std::atomic<uint32_t> alive;
-  uint64_t instance;              // random; names this process on the fabric
+  uint64_t instance;              // random: names this process on the fabric
   uint64_t instance_address;      // where the owner keeps `instance` in its private memory
-  std::atomic<uint64_t> staging;  // offset of the staging chunks, 0 while there are none
+  std::atomic<uint64_t> staging;  // offset of the staging area, 0 while it is not allocated
   uint64_t staging_bytes;
   SharedMutex atomics;  // RDMA atomics on this process's memory
   alignas(64) std::atomic<uint32_t> engine_wake;
@@ -178,7 +179,7 @@ struct ArenaHeader {
   CopyRequest copy_requests[kCopyRequests];
 };
 
-// Offsets of the tables. The file is sparse: only what is used takes memory.
+// Offsets of the tables. The file is sparse: only entries in use take memory.
 constexpr uint64_t align_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 constexpr uint64_t kPage = 4096;
 constexpr uint64_t kQpTable = align_up(sizeof(ArenaHeader), kPage);

@@ -1,5 +1,6 @@
-// A mutex in memory shared between processes. When its owner was killed, the next one to lock gets
-// it: everything guarded here is written so that a half-made change is harmless.
+// A mutex in memory shared between processes. It is robust (pthread_mutexattr_setrobust): when its
+// owner was killed, the next process that locks it gets it. What such mutexes guard is written so
+// that an unfinished change is harmless.
 #pragma once
 
 #include <pthread.h>

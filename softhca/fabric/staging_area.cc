@@ -6,7 +6,7 @@
 
 namespace softhca {
 
-bool Staging::ensure() {
+bool StagingArea::ensure() {
   std::lock_guard lock(mutex_);
   ArenaHeader& header = arena_.header();
   if (tried_) return header.staging.load() != 0;
@@ -26,7 +26,7 @@ bool Staging::ensure() {
   return true;
 }
 
-void Staging::pin() {
+void StagingArea::pin() {
   GpuCopier* copier = GpuCopier::get();
   std::lock_guard lock(mutex_);
   uint64_t offset = arena_.header().staging.load();
@@ -34,7 +34,7 @@ void Staging::pin() {
   pinned_ = copier->pin_host(arena_.at<void>(offset), bytes_).has_value();
 }
 
-uint64_t Staging::take() {
+uint64_t StagingArea::take() {
   std::lock_guard lock(mutex_);
   if (free_.empty()) return 0;
   uint64_t chunk = free_.back();
@@ -42,7 +42,7 @@ uint64_t Staging::take() {
   return chunk;
 }
 
-void Staging::give(uint64_t chunk) {
+void StagingArea::give(uint64_t chunk) {
   std::lock_guard lock(mutex_);
   free_.push_back(chunk);
 }

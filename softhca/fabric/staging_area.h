@@ -1,5 +1,5 @@
 // Chunks of shared memory through which data passes when the two ends cannot reach each other's
-// memory: CUDA memory of different processes, or hosts that forbid process_vm_writev.
+// memory: CUDA memory of different processes, or a host that forbids process_vm_writev.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,22 @@
 
 namespace softhca {
 
+// One chunk is what one staged copy moves at a time.
 constexpr uint64_t kChunkBytes = 512 << 10;
 
-class Staging {
+class StagingArea {
  public:
-  Staging(const Arena& arena, ArenaHeap& heap, uint64_t bytes)
+  // `bytes` is rounded down to whole chunks; nothing is allocated before ensure().
+  StagingArea(const Arena& arena, ArenaHeap& heap, uint64_t bytes)
       : arena_(arena), heap_(heap), bytes_(bytes / kChunkBytes * kChunkBytes) {}
 
-  // Allocates all chunks, once. Peers find them from then on. False when /dev/shm is full.
+  // Allocates all chunks at the first call and publishes them to the peers. Returns false when
+  // /dev/shm is full, which is reported on stderr once.
   bool ensure();
-  // Page-locks the chunks for CUDA, once. Control path, as ensure().
+  // Page-locks the chunks for CUDA, once. Control path, as ensure() is.
   void pin();
 
-  // Offset of a free chunk in the arena, 0 when there is none now.
+  // Returns the offset of a free chunk in the arena, or 0 while all are in use.
   uint64_t take();
   void give(uint64_t chunk);
 

@@ -27,7 +27,7 @@ std::string colon_groups(uint64_t value) {
          digits.substr(12, 4);
 }
 
-// <root>/devices/pci0000:3b/0000:3b:00.0, of the shape that sysfs has.
+// Creates <root>/devices/pci0000:3b/0000:3b:00.0, as sysfs has it.
 fs::path make_pci_function(const fs::path& root, const DeviceConfig& device) {
   fs::path folder = root / "devices" / ("pci" + device.pci.substr(0, 7)) / device.pci;
   std::error_code ignored;
@@ -62,7 +62,7 @@ void make_port(const fs::path& folder, const DeviceConfig& device, uint32_t port
     std::string name = std::to_string(index++);
     write_file(folder / "gids" / name, colon_groups(be64toh(entry.gid.global.subnet_prefix)) + ":" +
                                            colon_groups(be64toh(entry.gid.global.interface_id)));
-    // The kernel calls InfiniBand's and RoCE v1's the same.
+    // The kernel has one name for the GID types of InfiniBand and RoCE v1.
     write_file(folder / "gid_attrs" / "types" / name,
                entry.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
   }

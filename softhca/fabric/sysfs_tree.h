@@ -1,4 +1,5 @@
-// The part of sysfs that users of a verbs device read, built as files in the process's folder.
+// The part of sysfs that users of a verbs device read, written as files into the process's folder:
+// ibv_device::ibdev_path points into it.
 #pragma once
 
 #include <string>
@@ -7,13 +8,14 @@
 
 namespace softhca {
 
-// Creates <root>/class/infiniband/<name> with its ports and, when the device has a PCI place, a
-// `device` link: to the real function in /sys when there is one, else to one made up under
-// <root>/devices.
+// Creates <root>/class/infiniband/<name> with its ports, as the kernel documents them in
+// Documentation/ABI/stable/sysfs-class-infiniband. When the configuration names a PCI function, a
+// link `device` leads to it: to the real one in /sys where it exists, else to one that is created
+// under <root>/devices.
 void make_sysfs_tree(const std::string& root, const DeviceConfig& device);
 
-// Creates <root>/module, and what tells of a module that registers CUDA addresses, where there is
-// one.
+// Creates <root>/module, and the `version` file by which programs recognise the configured peermem
+// module: <root>/module/nvidia_peermem or <root>/kernel/mm/memory_peers/nv_mem.
 void make_module_tree(const std::string& root, PeermemModule peermem);
 
 }  // namespace softhca

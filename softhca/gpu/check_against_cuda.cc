@@ -1,4 +1,5 @@
-// Compiled only where cuda.h is found: holds drivers/cuda/cuda_api.h to it. Emits no code.
+// Checks drivers/cuda/cuda_api.h against cuda.h at compile time, where cuda.h is found. It emits no
+// code.
 #include <cuda.h>
 
 #include <type_traits>
@@ -8,7 +9,8 @@
 namespace gdr::cuda {
 namespace {
 
-// The same to a caller in machine code: our int stands for NVIDIA's enums, our tags for its own.
+// Returns true when two types are passed alike in machine code: our int for an enum of CUDA's, our
+// tag types for its own.
 template <class Ours, class Theirs>
 constexpr bool same_value() {
   if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {

@@ -20,7 +20,7 @@ namespace cuda = gdr::cuda;
 struct GpuCopier::State {
   cuda::Api api;
   std::mutex preparing;
-  GpuWish wanted;                                              // guarded by preparing
+  GpuOptions options;                                          // guarded by preparing
   std::array<std::atomic<GpuDevice*>, kMaxDevices> devices{};  // each set once, never freed
   std::mutex pinning;
   std::unordered_set<void*> pinned;  // guarded by pinning; what pin_host() page-locked itself
@@ -35,7 +35,8 @@ struct GpuCopier::State {
     return owner == nullptr ? nullptr : &owner->lane(index % kLanesPerDevice);
   }
 
-  // A context for calls that serve all devices: any prepared device's, else the thread's own.
+  // Returns a context for calls that concern all devices: that of a prepared device, else the
+  // thread's own.
   cuda::Context any_context() const {
     for (const std::atomic<GpuDevice*>& slot : devices) {
       GpuDevice* device = slot.load(std::memory_order_acquire);
@@ -76,7 +77,8 @@ int GpuCopier::device_of(const void* addr, size_t bytes) {
   auto first = reinterpret_cast<cuda::DevicePtr>(addr);
   int ordinal = owner(first);
   if (ordinal < 0 || bytes == 0) return ordinal;
-  // Registrations are of whole pages, of which an allocation may fill its last in part.
+  // Callers register whole pages, and an allocation may end within its last page: the owner is
+  // looked up at the start of that page.
   constexpr cuda::DevicePtr kPage = 4096;
   cuda::DevicePtr last_page = std::max(first, (first + bytes - 1) & ~(kPage - 1));
   return owner(last_page) == ordinal ? ordinal : -1;
@@ -90,11 +92,11 @@ gdr::Status GpuCopier::prepare(int device) {
   std::lock_guard<std::mutex> lock(state_->preparing);
   if (state_->device(device) != nullptr) return {};
   gdr::Result<std::unique_ptr<GpuDevice>> made =
-      GpuDevice::create(state_->api, device, state_->wanted);
+      GpuDevice::create(state_->api, device, state_->options);
   if (!made) return gdr::forward_error(made);
   for (const std::atomic<GpuDevice*>& slot : state_->devices) {
     const GpuDevice* other = slot.load(std::memory_order_acquire);
-    if (other != nullptr) (*made)->befriend(*other);
+    if (other != nullptr) (*made)->enable_peer_access(*other);
   }
   state_->devices[device].store(made->release(), std::memory_order_release);
   return {};
@@ -156,7 +158,7 @@ gdr::Result<GpuTicket> GpuCopier::copy(uint32_t lane, void* dst, const void* src
   Lane* stream = state_->lane(lane);
   if (stream == nullptr) {
     return gdr::fail(gdr::Code::kInvalidArgument,
-                     "GPU lane " + std::to_string(lane) + " is of no prepared device");
+                     "GPU lane " + std::to_string(lane) + " belongs to no prepared device");
   }
   gdr::Result<uint64_t> sequence = stream->copy(dst, src, bytes);
   if (!sequence) return gdr::forward_error(sequence);
@@ -172,7 +174,7 @@ std::optional<gdr::Error> GpuCopier::failure(uint32_t lane) {
   Lane* stream = state_->lane(lane);
   if (stream != nullptr) return stream->failure();
   return gdr::Error{gdr::Code::kInvalidArgument,
-                    "GPU lane " + std::to_string(lane) + " is of no prepared device"};
+                    "GPU lane " + std::to_string(lane) + " belongs to no prepared device"};
 }
 
 gdr::Status GpuCopier::adopt_thread(int device) {
@@ -189,12 +191,12 @@ gdr::Status GpuCopier::adopt_thread(int device) {
 
 void GpuCopier::set_completion(GpuCompletion completion) {
   std::lock_guard<std::mutex> lock(state_->preparing);
-  state_->wanted.completion = completion;
+  state_->options.completion = completion;
 }
 
 void GpuCopier::set_own_context(bool own) {
   std::lock_guard<std::mutex> lock(state_->preparing);
-  state_->wanted.own_context = own;
+  state_->options.own_context = own;
 }
 
 GpuCompletion GpuCopier::completion(int device) const {

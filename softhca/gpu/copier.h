@@ -1,5 +1,5 @@
-// Copies of GPU memory for the software HCA: asynchronous, in order within a lane, and never behind
-// a running kernel (NCCL's kernels spin on the GPU until these very copies arrive).
+// Copies of GPU memory for the software HCA: asynchronous, in order within a lane, and never queued
+// behind a running kernel (NCCL's kernels spin on the GPU until these very copies arrive).
 #pragma once
 
 #include <cstddef>
@@ -8,77 +8,71 @@
 #include <optional>
 
 #include "base/result.h"
+#include "softhca/gpu/gpu_ticket.h"
 #include "softhca/gpu/window.h"
 
 namespace softhca {
 
-struct GpuTicket {
-  uint32_t lane;
-  uint64_t sequence;
-};
-
-// How a lane tells that its copies are done.
-enum class GpuCompletion : uint8_t {
-  kStreamWrite,  // the GPU writes the sequence number into host memory
-  kEvent,        // a ring of events; the driver is asked
-};
-
 class GpuCopier {
  public:
-  static constexpr uint32_t kLanesPerDevice = 8;
+  static constexpr uint32_t kLanesPerDevice = kGpuLanesPerDevice;
   static constexpr int kMaxDevices = 64;
 
-  // Null while no libcuda is loaded in this process; never loads or initialises CUDA itself. Cheap
-  // enough to ask at every registration; what it returns stays valid until the process ends.
+  // Returns null while no libcuda is loaded in this process; it does not load or initialise CUDA.
+  // It is cheap enough to be called at every registration. The result is valid until the process
+  // ends.
   static GpuCopier* get();
 
-  // The CUDA device that owns [addr, addr + bytes), or -1 when that is not memory of one device.
-  // Registration time only.
+  // Returns the CUDA device that owns [addr, addr + bytes), or -1 when that is not memory of one
+  // device. For registration only: it calls the driver.
   int device_of(const void* addr, size_t bytes);
 
-  // Registration time: primary context, streams, and peer access with the devices prepared before.
-  // Idempotent. The first call for a device may wait for its running kernels; later ones do not.
+  // Prepares a device at registration: retains its primary context, creates its lanes, and enables
+  // peer access with the devices prepared before. The first call for a device may wait for its
+  // running kernels; later ones return at once. Fails with kInvalidArgument for a device that does
+  // not exist, and with kSystem when the driver fails.
   gdr::Status prepare(int device);
 
-  // Registration time: where copies of [addr, addr + bytes) find it, whichever GPU makes them.
-  // `device` owns it and is prepared.
+  // Maps [addr, addr + bytes) at registration, so that copies by any GPU can use it. `device` owns
+  // the memory and is prepared.
   gdr::Result<std::unique_ptr<GpuWindow>> open_window(int device, void* addr, size_t bytes);
 
-  // Connection time: page-locks host memory (staging), without which copies are not asynchronous.
-  // Needs a prepared device or a current context. Memory that is page-locked already is left as
-  // it is. May wait for running kernels.
+  // Page-locks host memory (the staging area): CUDA copies of other host memory are not
+  // asynchronous. Needs a prepared device or a current context. Memory that is page-locked already
+  // is left as it is. May wait for running kernels, so it belongs to the set-up of connections.
   gdr::Status pin_host(void* addr, size_t bytes);
   void unpin_host(void* addr);
 
-  // A lane is an in-order stream on `device`, which must be prepared; spread QPs over lanes by
-  // hint.
+  // Returns a lane, an in-order stream on `device`, which must be prepared. Different hints spread
+  // QPs over the device's lanes.
   uint32_t lane(int device, uint32_t hint);
 
-  // Launches a copy between any host addresses and windows of this process. Never waits for a
-  // kernel; host memory that is not page-locked may make it wait for the lane's earlier copies.
-  // Thread-safe. An error condemns the lane: see failure().
+  // Starts a copy between any host addresses and windows of this process. It does not wait for a
+  // kernel; with host memory that is not page-locked it may wait for the lane's earlier copies.
+  // Thread-safe. After an error other than a refused address the lane is unusable: see failure().
   gdr::Result<GpuTicket> copy(uint32_t lane, void* dst, const void* src, size_t bytes);
 
-  // True once the copy and all earlier ones of its lane are done and their bytes visible. False
-  // for ever on a lane that failed.
+  // Returns true once the copy and all earlier ones of its lane are complete and their bytes
+  // visible. On a lane that has failed it stays false.
   bool done(GpuTicket ticket);
 
-  // Why a lane moves no more, if so. Calls the driver: ask rarely, when tickets stay undone.
+  // Returns the error of a lane that has failed. It calls the driver: call it rarely, when a ticket
+  // is not done for long.
   std::optional<gdr::Error> failure(uint32_t lane);
 
-  // For a thread that the HCA owns: makes `device`'s context current in it for good, which spares
-  // copy() two calls each.
+  // Makes the context of `device` current in the calling thread for good, which must be one that
+  // the HCA owns. It saves two driver calls in every copy().
   gdr::Status adopt_thread(int device);
 
-  // For devices prepared later: copies in a context of our own instead of the application's primary
-  // one. While an application's thread waits inside the driver for a kernel, it may hold the lock
-  // of its context, and a copy that the kernel waits for would never be launched.
+  // Makes devices prepared later copy in a context of their own instead of the application's
+  // primary one. A thread of the application that waits inside the driver for a kernel may hold the
+  // lock of its context; a copy that the kernel waits for then deadlocks in the primary context.
   void set_own_context(bool own);
 
-  // For devices prepared later. kEvent serves where the driver refuses stream memory operations,
-  // which prepare() also finds out by itself.
+  // Chooses the completion of devices prepared later. prepare() falls back to kEvent by itself
+  // where the driver refuses stream memory operations.
   void set_completion(GpuCompletion completion);
-  // What a prepared device uses.
+  // Returns what a prepared device uses.
   GpuCompletion completion(int device) const;
 
   GpuCopier(const GpuCopier&) = delete;
@@ -87,7 +81,7 @@ class GpuCopier {
  private:
   struct State;
   explicit GpuCopier(std::unique_ptr<State> state);
-  ~GpuCopier() = delete;  // outlives main(): the HCA's threads may still copy at exit
+  ~GpuCopier() = delete;  // the engine may still copy while the process exits
 
   std::unique_ptr<State> state_;
 };

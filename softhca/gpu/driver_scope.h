@@ -1,12 +1,13 @@
-// What surrounds every driver call made on a thread that may be the application's.
+// Scopes around driver calls in threads that may be the application's: the state that the calls
+// change is restored afterwards.
 #pragma once
 
 #include "drivers/cuda/cuda_api.h"
 
 namespace softhca {
 
-// Lets this thread make calls that CUDA refuses while another thread captures a graph in global
-// mode; our streams are never part of a capture.
+// Allows this thread the calls that CUDA refuses while another thread captures a graph in global
+// mode (cuThreadExchangeStreamCaptureMode). It is safe: our streams are never part of a capture.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const gdr::cuda::Api& api) : api_(api) {
@@ -18,10 +19,10 @@ class RelaxedCapture {
 
  private:
   const gdr::cuda::Api& api_;
-  int mode_ = gdr::cuda::kCaptureModeRelaxed;  // afterwards the thread's own mode
+  int mode_ = gdr::cuda::kCaptureModeRelaxed;  // after the exchange: the thread's own mode
 };
 
-// Makes a context current for the scope's life; the thread finds its own again afterwards.
+// Makes a context current while the scope lives; the thread's own context is restored afterwards.
 class ContextScope {
  public:
   ContextScope(const gdr::cuda::Api& api, gdr::cuda::Context context) : api_(api), relaxed_(api) {

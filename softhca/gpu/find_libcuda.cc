@@ -8,7 +8,7 @@
 namespace softhca {
 namespace {
 
-// Counts the libraries that this process ever loaded.
+// Returns how many libraries this process has loaded so far.
 uint64_t libraries_loaded() {
   uint64_t loaded = 0;
   dl_iterate_phdr(

@@ -1,4 +1,4 @@
-// Finds a libcuda that somebody else loaded into this process.
+// Finds a libcuda that the application, or a library of it, has loaded into this process.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,9 @@
 
 namespace softhca {
 
-// Nothing while none is loaded, or when it is too old to be used. Not thread-safe. A miss costs no
-// look-up until the process has loaded another library.
+// Returns nothing while no libcuda is loaded, or when it lacks a function. Not thread-safe. After a
+// miss it searches again only when the process has loaded another library (dlpi_adds of
+// dl_iterate_phdr).
 std::optional<gdr::cuda::Api> find_libcuda();
 
 }  // namespace softhca

@@ -12,22 +12,23 @@ namespace softhca {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kWordStride = 128;  // adjacent-line prefetch pulls cache lines in pairs
-static_assert(kWordStride * GpuCopier::kLanesPerDevice <= kPageBytes);
+constexpr size_t kWordStride =
+    128;  // bytes: the adjacent-line prefetcher fetches cache lines in pairs
+static_assert(kWordStride * kGpuLanesPerDevice <= kPageBytes);
 
 }  // namespace
 
 namespace cuda = gdr::cuda;
 
 gdr::Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const cuda::Api& api, int ordinal,
-                                                          const GpuWish& wish) {
+                                                          const GpuOptions& options) {
   std::unique_ptr<GpuDevice> device(new GpuDevice(api, ordinal));
-  gdr::Status status = device->take_context(wish.own_context);
+  gdr::Status status = device->take_context(options.own_context);
   if (!status) return gdr::forward_error(status);
   ContextScope scope(api, device->context_);
   if (scope.rc() == cuda::kSuccess) {
     status = device->map_done_words();
-    if (status) status = device->make_lanes(wish.completion);
+    if (status) status = device->make_lanes(options.completion);
   } else {
     status = device->failed("cuCtxPushCurrent", scope.rc());
   }
@@ -65,7 +66,7 @@ gdr::Status GpuDevice::take_context(bool own) {
     return failed("cuCtxCreate", rc);
   }
   cuda::Context created = nullptr;
-  api_.ctx_pop_current(&created);  // the call left it current in the application's thread
+  api_.ctx_pop_current(&created);  // cuCtxCreate made it current in the application's thread
   return {};
 }
 
@@ -92,15 +93,15 @@ gdr::Status GpuDevice::make_lanes(GpuCompletion wanted) {
   if (rc != cuda::kSuccess || wide == 0) wanted = GpuCompletion::kEvent;
   for (size_t i = 0; i < lanes_.size(); ++i) {
     auto* word = reinterpret_cast<uint64_t*>(static_cast<char*>(page_) + i * kWordStride);
-    LaneSite site{&api_, context_, ordinal_, word, page_on_gpu_ + i * kWordStride};
-    gdr::Result<std::unique_ptr<Lane>> lane = Lane::create(site, wanted);
+    LaneResources lane_resources{&api_, context_, ordinal_, word, page_on_gpu_ + i * kWordStride};
+    gdr::Result<std::unique_ptr<Lane>> lane = Lane::create(lane_resources, wanted);
     if (!lane) return gdr::forward_error(lane);
     lanes_[i] = std::move(*lane);
   }
   return {};
 }
 
-void GpuDevice::befriend(const GpuDevice& other) const {
+void GpuDevice::enable_peer_access(const GpuDevice& other) const {
   enable_access_to(other);
   other.enable_access_to(*this);
 }
@@ -111,7 +112,7 @@ void GpuDevice::enable_access_to(const GpuDevice& peer) const {
   if (scope.rc() != cuda::kSuccess) return;
   if (api_.device_can_access_peer(&can, device_, peer.device_) != cuda::kSuccess || can == 0)
     return;
-  api_.ctx_enable_peer_access(peer.context_, 0);  // "already enabled" is as good
+  api_.ctx_enable_peer_access(peer.context_, 0);  // "already enabled" is no error here
   if (peer.context_ != peer.primary_) api_.ctx_enable_peer_access(peer.primary_, 0);
 }
 

@@ -1,4 +1,4 @@
-// A CUDA device made ready for copies: its primary context and its lanes.
+// A CUDA device that is prepared for copies: its contexts and its lanes.
 #pragma once
 
 #include <array>
@@ -6,33 +6,33 @@
 
 #include "base/result.h"
 #include "drivers/cuda/cuda_api.h"
-#include "softhca/gpu/copier.h"
+#include "softhca/gpu/gpu_ticket.h"
 #include "softhca/gpu/lane.h"
 
 namespace softhca {
 
-// How a device is to be made ready.
-struct GpuWish {
+// How a device is prepared.
+struct GpuOptions {
   GpuCompletion completion = GpuCompletion::kStreamWrite;
-  bool own_context = false;  // else the application's primary one
+  bool own_context = false;  // false: copy in the application's primary context
 };
 
 class GpuDevice {
  public:
   static gdr::Result<std::unique_ptr<GpuDevice>> create(const gdr::cuda::Api& api, int ordinal,
-                                                        const GpuWish& wish);
-  // Only for a device whose create() did not finish: a ready one lives as long as the process.
+                                                        const GpuOptions& options);
+  // Runs only for a device whose create() failed: a prepared one lives as long as the process.
   ~GpuDevice();
   GpuDevice(const GpuDevice&) = delete;
   GpuDevice& operator=(const GpuDevice&) = delete;
 
-  // Lets both devices reach each other's memory where the machine can; otherwise the driver takes
-  // copies between them through the host. Best effort.
-  void befriend(const GpuDevice& other) const;
+  // Enables access to each other's memory where the machine supports it (cuCtxEnablePeerAccess).
+  // Elsewhere the driver copies between the devices through the host, so an error is ignored.
+  void enable_peer_access(const GpuDevice& other) const;
 
   Lane& lane(uint32_t index) { return *lanes_[index]; }
   gdr::cuda::Context context() const { return context_; }
-  // The application's, in which its memory is known.
+  // The application's context, in which its memory is known.
   gdr::cuda::Context primary() const { return primary_; }
   GpuCompletion completion() const { return lanes_[0]->completion(); }
 
@@ -49,10 +49,10 @@ class GpuDevice {
   const int ordinal_;
   gdr::cuda::Device device_ = 0;
   gdr::cuda::Context primary_ = nullptr;  // the application's, retained
-  gdr::cuda::Context context_ = nullptr;  // of the copies: the same, or our own
-  void* page_ = nullptr;                  // page-locked; holds one done word per cache line
+  gdr::cuda::Context context_ = nullptr;  // of the copies: the primary one, or one of our own
+  void* page_ = nullptr;                  // page-locked; holds the done words of the lanes
   gdr::cuda::DevicePtr page_on_gpu_ = 0;
-  std::array<std::unique_ptr<Lane>, GpuCopier::kLanesPerDevice> lanes_;
+  std::array<std::unique_ptr<Lane>, kGpuLanesPerDevice> lanes_;
 };
 
 }  // namespace softhca

@@ -1,4 +1,4 @@
-// One in-order stream of a device, and how it tells what is done.
+// One in-order stream of a device, and the observation of its completed copies.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@
 
 #include "base/result.h"
 #include "drivers/cuda/cuda_api.h"
-#include "softhca/gpu/copier.h"
+#include "softhca/gpu/gpu_ticket.h"
 
 namespace softhca {
 
-// What a lane borrows from its device; all of it outlives the lane.
-struct LaneSite {
+// What a lane uses of its device; all of it outlives the lane.
+struct LaneResources {
   const gdr::cuda::Api* api;
   gdr::cuda::Context context;
   int device;
@@ -25,23 +25,28 @@ struct LaneSite {
 
 class Lane {
  public:
-  // More copies than this in flight are allowed; with events their completion is then seen late.
+  // Events of a lane with kEvent. More copies than this may be in progress; completion of the older
+  // ones is then seen late, with that of a newer copy.
   static constexpr size_t kEvents = 256;
 
-  // The device's context must be current. kStreamWrite falls to kEvent where the driver refuses it.
-  static gdr::Result<std::unique_ptr<Lane>> create(const LaneSite& site, GpuCompletion wanted);
+  // The device's context must be current. Falls back from kStreamWrite to kEvent where the driver
+  // refuses stream memory operations.
+  static gdr::Result<std::unique_ptr<Lane>> create(const LaneResources& resources,
+                                                   GpuCompletion wanted);
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // The sequence number that done() will report. Numbers start at 1.
+  // Starts a copy. Returns its sequence number, from 1 on.
   gdr::Result<uint64_t> copy(void* dst, const void* src, size_t bytes);
+  // Returns true once the copy of that number, and with it all earlier ones, are complete.
   bool done(uint64_t sequence);
+  // Returns why the lane is unusable, if it is. Calls the driver.
   std::optional<gdr::Error> failure();
   GpuCompletion completion() const { return completion_; }
 
  private:
-  explicit Lane(const LaneSite& site) : site_(site) {}
+  explicit Lane(const LaneResources& resources) : resources_(resources) {}
 
   gdr::Status make_events();
   gdr::cuda::Rc mark(uint64_t sequence);
@@ -49,11 +54,11 @@ class Lane {
   gdr::Error describe(const char* what, gdr::cuda::Rc rc) const;
   gdr::Error condemn(const char* what, gdr::cuda::Rc rc);
 
-  const LaneSite site_;
+  const LaneResources resources_;
   gdr::cuda::Stream stream_ = nullptr;
   GpuCompletion completion_ = GpuCompletion::kStreamWrite;
   std::vector<gdr::cuda::Event>
-      events_;  // of sequence s: events_[s % kEvents]; later ones overwrite
+      events_;  // kEvent: copy s records events_[s % kEvents], over that of copy s - kEvents
 
   std::mutex launch_;     // numbers are issued in the stream's order
   uint64_t issued_ = 0;   // guarded by launch_

@@ -1,6 +1,7 @@
-// The HCA's own mapping of CUDA memory, which every GPU of the process can reach. Memory made by
-// the virtual-memory API (NCCL's is) belongs to the GPUs that its owner named and no others, so a
-// copy between two GPUs would be refused; the owner's own mapping is left as it is.
+// The HCA's own mapping of CUDA memory, which every GPU of the process can access. Memory that was
+// allocated with the virtual-memory API (as NCCL's is) is accessible only to the GPUs that its
+// owner named in cuMemSetAccess, so that a copy between two GPUs fails. The window maps the same
+// physical memory a second time with access for all; the owner's mapping is not changed.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +15,15 @@ namespace softhca {
 
 class GpuWindow {
  public:
-  // `device` owns [address, address + bytes) and its context is current.
+  // `device` owns [address, address + bytes) and its context is current. Fails with kSystem.
   static gdr::Result<std::unique_ptr<GpuWindow>> open(const gdr::cuda::Api& api, int device,
                                                       void* address, size_t bytes);
   ~GpuWindow();
   GpuWindow(const GpuWindow&) = delete;
   GpuWindow& operator=(const GpuWindow&) = delete;
 
-  // Where copies find the first byte: `address` itself for memory that was not made by the
-  // virtual-memory API.
+  // Returns the address that copies use for the first byte: the original one for memory that was
+  // not allocated with the virtual-memory API.
   void* address() const { return address_; }
 
  private:

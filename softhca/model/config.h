@@ -1,4 +1,16 @@
-// The configuration of the software HCA: SOFTHCA_CONFIG, documented in softhca/README.md.
+// The configuration of the software HCA: the environment variable SOFTHCA_CONFIG. softhca/README.md
+// lists all fields with their ranges and defaults.
+//
+// Grammar: the value is the path of a JSON file, or a JSON object itself when it starts with '{'.
+// Comments are allowed. Unset or empty, it stands for {}. Every field is optional except `kind` and
+// `device` of a fault, and an unknown field is an error. Example:
+//
+//   {"fabric": "two-rails",
+//    "devices": [{"name": "rail0", "pci": "0000:3b:00.0", "rate_gbps": 100},
+//                {"name": "rail1", "link_layer": "Ethernet", "gids": ["::ffff:10.0.0.1"]}],
+//    "gpu": {"dmabuf": false, "bar1_bytes": 268435456},
+//    "faults": [{"kind": "port_down", "device": "rail1", "at_s": 5},
+//               {"kind": "qp_error", "device": "rail0", "after_bytes": 1048576}]}
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -19,40 +31,40 @@ struct GidEntry {
 struct DeviceConfig {
   std::string name;
   uint32_t ports = 1;
-  bool ethernet = false;
-  uint16_t lid = 0;  // of port 1; the next ports follow
-  std::vector<std::string> gids;
-  std::string pci;  // empty: the device has no PCI place
-  int numa_node = -1;
+  bool ethernet = false;          // "link_layer"
+  uint16_t lid = 0;               // of port 1; those of further ports follow
+  std::vector<std::string> gids;  // IPv6 addresses of port 1, beside the link-local one
+  std::string pci;                // empty: the device is on no PCI bus
+  int numa_node = -1;             // -1: unknown
   uint64_t guid = 0;
-  double rate_gbps = 0;   // 0: as fast as it goes
+  double rate_gbps = 0;   // 10^9 bits per second each way; 0: no limit
   double latency_us = 0;  // added to every transfer
-  // Every registration takes so much longer: pinning costs grow with the size.
+  // Added to every registration, and for every MiB of it: pinning takes longer for more memory.
   double registration_us = 0;
   double registration_us_per_mib = 0;
-  uint32_t mtu = 4096;
-  uint32_t speed_gbps = 400;  // what query_port reports
-  uint32_t max_inline = 1024;
-  uint32_t max_qp = 8192;
+  uint32_t mtu = 4096;         // bytes
+  uint32_t speed_gbps = 400;   // what query_port reports; rate_gbps is what transfers get
+  uint32_t max_inline = 1024;  // bytes
+  uint32_t max_qp = 8192;      // as reported; the limit is kMaxQps
   uint32_t max_qp_wr = 16384;
 
-  // The GID table of a port (counted from 1).
+  // Returns the GID table of a port, which counts from 1: the link-local GID, then `gids`. Ethernet
+  // has each as RoCE v1 and v2.
   std::vector<GidEntry> gid_table(uint32_t port) const;
 };
 
-// The kernel module by which CUDA addresses can be registered.
+// The kernel module by which ibv_reg_mr takes CUDA addresses.
 enum class PeermemModule {
   kNone,
   kNvidiaPeermem,
-  kNvPeerMem,  // its predecessor, out of support
+  kNvPeerMem,  // the module that nvidia-peermem replaced
 };
 
 struct GpuConfig {
   bool dmabuf = true;
   PeermemModule peermem = PeermemModule::kNvidiaPeermem;
-  // Copies run in a CUDA context of the HCA's own, else in the application's.
-  bool own_context = false;
-  uint64_t bar1_bytes = 0;  // CUDA memory that may be registered at a time; 0: no limit
+  bool own_context = false;  // copy in a CUDA context of the HCA's own, not in the application's
+  uint64_t bar1_bytes = 0;   // CUDA memory that may be registered at a time; 0: no limit
 };
 
 enum class FaultKind { kPortDown, kPortUp, kQpError, kRegMrRefused, kRate };
@@ -61,21 +73,23 @@ struct FaultConfig {
   FaultKind kind = FaultKind::kPortDown;
   std::string device;
   uint32_t port = 1;
-  double at_s = 0;           // after this process opened its first device
-  uint64_t after_bytes = 0;  // or after the port sent so much; 0: by time
-  int error = 0;             // errno, for refused registrations
-  double rate_gbps = 0;      // for kRate
+  double at_s = 0;  // seconds after this process opened its first device
+  uint64_t after_bytes =
+      0;                 // instead: bytes moved by this process's requests on the port; 0: by time
+  int error = 0;         // errno, for kRegMrRefused
+  double rate_gbps = 0;  // for kRate
 };
 
 struct Config {
   std::string fabric = "default";
-  bool process_vm = true;            // false: copy between processes through shared staging only
-  uint64_t staging_bytes = 8 << 20;  // per process, taken when it is first needed
+  bool process_vm = true;            // false: copy between processes through the staging area only
+  uint64_t staging_bytes = 8 << 20;  // per process, allocated when first needed
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;
   std::vector<FaultConfig> faults;
 
-  // `text` is the value of SOFTHCA_CONFIG: a path, or JSON that starts with '{'. Null: defaults.
+  // `text` is the value of SOFTHCA_CONFIG, or null. Fails with kInvalidUsage; the text names the
+  // field and what is accepted.
   static gdr::Result<Config> load(const char* text);
 };
 

@@ -2,14 +2,11 @@
 
 #include <algorithm>
 
-#include "softhca/datapath/engine.h"
 #include "softhca/model/clock.h"
-#include "softhca/verbs/qp.h"
 
 namespace softhca {
 
-Faults::Faults(Process& process) : process_(process) {
-  const Config& config = process.config();
+Faults::Faults(const Config& config, FaultTarget& target) : target_(target) {
   for (const DeviceConfig& device : config.devices) {
     auto& ports = links_.emplace_back();
     for (uint32_t port = 0; port < device.ports; ++port) {
@@ -26,12 +23,11 @@ Faults::Faults(Process& process) : process_(process) {
   }
 }
 
-void Faults::begin() {
+bool Faults::begin() {
   uint64_t none = 0;
-  if (faults_.empty() || !begun_ns_.compare_exchange_strong(none, now_ns())) return;
-  (void)serve();  // what is due at 0 s has happened before anyone can look
-  process_.engine().start();
-  process_.engine().wake();
+  if (faults_.empty() || !begun_ns_.compare_exchange_strong(none, now_ns())) return false;
+  (void)serve();  // faults of 0 s have happened before the application can look at the device
+  return true;
 }
 
 void Faults::moved(uint32_t device, uint32_t port, uint64_t bytes) {
@@ -39,7 +35,7 @@ void Faults::moved(uint32_t device, uint32_t port, uint64_t bytes) {
   for (auto& fault : faults_) {
     uint64_t limit = fault->config.after_bytes;
     if (limit == 0 || fault->device != device || fault->config.port != port) continue;
-    if (fault->bytes.fetch_add(bytes) + bytes >= limit) happen(*fault);
+    if (fault->bytes.fetch_add(bytes) + bytes >= limit) trigger(*fault);
   }
 }
 
@@ -47,9 +43,8 @@ int Faults::registration_error(uint32_t device) const {
   uint64_t begun = begun_ns_.load();
   for (const auto& fault : faults_) {
     if (fault->config.kind != FaultKind::kRegMrRefused || fault->device != device) continue;
-    bool due = fault->config.after_bytes != 0
-                   ? fault->bytes.load() >= fault->config.after_bytes
-                   : now_ns() >= begun + static_cast<uint64_t>(fault->config.at_s * 1e9);
+    bool due = fault->config.after_bytes != 0 ? fault->bytes.load() >= fault->config.after_bytes
+                                              : now_ns() >= due_ns(*fault, begun);
     if (due) return fault->config.error;
   }
   return 0;
@@ -60,11 +55,10 @@ uint64_t Faults::serve() {
   uint64_t begun = begun_ns_.load();
   if (begun == 0) return next;
   for (auto& fault : faults_) {
-    if (fault->happened.load()) continue;
-    if (fault->config.after_bytes != 0) continue;
-    uint64_t at = begun + static_cast<uint64_t>(fault->config.at_s * 1e9);
+    if (fault->triggered.load() || fault->config.after_bytes != 0) continue;
+    uint64_t at = due_ns(*fault, begun);
     if (now_ns() >= at) {
-      happen(*fault);
+      trigger(*fault);
     } else {
       next = std::min(next, at);
     }
@@ -72,25 +66,24 @@ uint64_t Faults::serve() {
   return next;
 }
 
-void Faults::happen(Fault& fault) {
-  if (fault.happened.exchange(true)) return;
+void Faults::trigger(Fault& fault) {
+  if (fault.triggered.exchange(true)) return;
   const FaultConfig& config = fault.config;
   switch (config.kind) {
     case FaultKind::kPortDown:
-      process_.set_port_state(fault.device, config.port, IBV_PORT_DOWN);
+      target_.set_port_state(fault.device, config.port, IBV_PORT_DOWN);
       break;
     case FaultKind::kPortUp:
-      process_.set_port_state(fault.device, config.port, IBV_PORT_ACTIVE);
+      target_.set_port_state(fault.device, config.port, IBV_PORT_ACTIVE);
       break;
     case FaultKind::kRate:
       link(fault.device, config.port).set_rate(config.rate_gbps);
       break;
     case FaultKind::kQpError:
-      process_.fail_qps(fault.device, config.port);
-      process_.engine().wake();  // what is queued is flushed
+      target_.fail_qps(fault.device, config.port);
       break;
     case FaultKind::kRegMrRefused:
-      break;  // asked for by registration_error()
+      break;  // registrations ask registration_error()
   }
 }
 

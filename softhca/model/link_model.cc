@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
-#include "softhca/verbs/qp.h"
-
 namespace softhca {
 
 namespace {
 
-uint64_t take(std::atomic<uint64_t>& busy_until, uint64_t from, uint64_t duration) {
+// Appends `duration` to what a direction of a port has to carry; returns the new end.
+uint64_t occupy(std::atomic<uint64_t>& busy_until, uint64_t from, uint64_t duration) {
   uint64_t busy = busy_until.load();
   for (;;) {
     uint64_t end = std::max(busy, from) + duration;
@@ -23,17 +22,12 @@ void LinkModel::set_rate(double rate_gbps) {
   modelled_.store(rate_gbps > 0 || latency_ns_ > 0);
 }
 
-uint64_t LinkModel::reserve(const Qp& qp, const Wqe& wqe, uint64_t now) {
-  uint64_t bytes = wqe.inline_bytes;
-  for (uint32_t i = 0; i < wqe.num_sge; ++i) bytes += wqe.sge[i].length;
+uint64_t LinkModel::reserve(const LinkEnds& ends, uint64_t bytes, uint64_t now) const {
   auto duration = static_cast<uint64_t>(static_cast<double>(bytes) * ns_per_byte_.load());
-  SharedPort& own = qp.process->port(qp.shared->device, qp.shared->port);
-  uint64_t end = take(wqe.fetches() ? own.receive_busy_ns : own.send_busy_ns, now, duration);
-  if (qp.remote != nullptr) {
-    SharedPort& other = qp.peer->arena().header().ports[qp.remote->device][qp.remote->port - 1];
-    auto& side = wqe.fetches() ? other.send_busy_ns : other.receive_busy_ns;
-    // The bytes leave and arrive at once: the far side is busy until at least `end`.
-    end = std::max(end, take(side, end - duration, duration));
+  uint64_t end = occupy(*ends.near_busy_ns, now, duration);
+  if (ends.far_busy_ns != nullptr) {
+    // The bytes leave one port while they arrive at the other: both are busy over the same time.
+    end = std::max(end, occupy(*ends.far_busy_ns, end - duration, duration));
   }
   return end + static_cast<uint64_t>(latency_ns_);
 }

@@ -1,4 +1,5 @@
-// Rate and latency of a port's link, when the configuration sets them: when a transfer is due.
+// The modelled rate and latency of a port's link: it computes when a transfer would complete on a
+// link of that speed. The data path then holds the transfer back until that time.
 #pragma once
 
 #include <atomic>
@@ -6,21 +7,29 @@
 
 namespace softhca {
 
-struct Qp;
-struct Wqe;
+// The ends of a link that one transfer occupies. Each points to the time (CLOCK_MONOTONIC ns) until
+// which that direction of a port is busy; the words lie in shared memory, because several processes
+// may send to one port.
+struct LinkEnds {
+  std::atomic<uint64_t>* near_busy_ns = nullptr;
+  std::atomic<uint64_t>* far_busy_ns = nullptr;  // null while the QP is not connected
+};
 
 class LinkModel {
  public:
+  // `rate_gbps` is in 10^9 bits per second, 0 for no limit; `latency_us` is added to every
+  // transfer.
   LinkModel(double rate_gbps, double latency_us) : latency_ns_(latency_us * 1e3) {
     set_rate(rate_gbps);
   }
 
+  // Returns false when neither a rate nor a latency is set: transfers then run without a delay.
   bool modelled() const { return modelled_.load(std::memory_order_relaxed); }
-  // 0: as fast as it goes.
   void set_rate(double rate_gbps);
 
-  // Takes the link at both ends for the request's bytes; returns when it is done (ns).
-  uint64_t reserve(const Qp& qp, const Wqe& wqe, uint64_t now);
+  // Reserves the link at both ends for `bytes`, from `now` on or after what is reserved already.
+  // Returns the time at which the transfer is complete, in CLOCK_MONOTONIC ns.
+  uint64_t reserve(const LinkEnds& ends, uint64_t bytes, uint64_t now) const;
 
  private:
   const double latency_ns_;

@@ -1,19 +1,24 @@
-// An open device, and what belongs to it.
+// An open device, and the small objects that belong to it. The application holds pointers to their
+// first members, from which of() finds them again.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "softhca/fabric/event_queue.h"
 #include "softhca/verbs/device.h"
 
 namespace softhca {
 
+class Runtime;
+
+// Behind ibv_open_device.
 struct Context {
   verbs_context verbs;  // the application holds &verbs.context
-  Process* process;
+  Runtime* runtime;
   const Device* device;
   std::unique_ptr<EventQueue> async_events;
   std::atomic<uint32_t> objects{0};  // PDs, CQs and channels still open
@@ -25,17 +30,19 @@ struct Context {
   ibv_context* handle() { return &verbs.context; }
 };
 
+// Behind ibv_alloc_pd.
 struct Pd {
   ibv_pd verbs;
-  std::atomic<uint32_t> objects{0};  // MRs and QPs
+  std::atomic<uint32_t> objects{0};  // MRs and QPs still open
 
   static Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
 };
 
+// Behind ibv_create_comp_channel.
 struct Channel {
   ibv_comp_channel verbs;
   std::unique_ptr<EventQueue> events;
-  std::atomic<uint32_t> cqs{0};
+  std::atomic<uint32_t> cqs{0};  // CQs that signal it
 
   static Channel& of(ibv_comp_channel* channel) { return *reinterpret_cast<Channel*>(channel); }
 };

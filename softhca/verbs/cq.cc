@@ -5,22 +5,13 @@
 #include <new>
 
 #include "softhca/verbs/context.h"
-#include "softhca/verbs/qp.h"
+#include "softhca/verbs/runtime.h"
 
 namespace softhca {
 
 namespace {
 
 constexpr uint32_t kMaxCqe = 1 << 20;
-
-void notify(Process& process, const Peer& owner, uint32_t cq_index, SharedCq& cq, bool solicited) {
-  if (cq.armed == Armed::kNo || (cq.armed == Armed::kSolicited && !solicited)) return;
-  cq.armed = Armed::kNo;
-  // One event is enough for any number of arms that nobody has looked at yet.
-  if (cq.event_queued != 0) return;
-  cq.event_queued = 1;
-  if (!post_event(process, owner, cq.event_queue, {0, cq_index})) cq.event_queued = 0;
-}
 
 ibv_wc to_wc(const Cqe& entry) {
   ibv_wc wc = {};
@@ -39,23 +30,6 @@ ibv_wc to_wc(const Cqe& entry) {
 
 }  // namespace
 
-bool push_completion(Process& process, const Peer& owner, uint32_t cq_index, const Cqe& entry,
-                     bool solicited) {
-  SharedCq& cq = owner.arena().cq(cq_index);
-  SharedLock lock(cq.mutex);
-  uint64_t tail = cq.tail.load(std::memory_order_relaxed);
-  if (tail - cq.head.load(std::memory_order_acquire) >= cq.limit) {
-    if (cq.overrun.exchange(1) == 0) {
-      post_event(process, owner, cq.async_queue, {IBV_EVENT_CQ_ERR, cq_index});
-    }
-    return false;
-  }
-  owner.arena().at<Cqe>(cq.ring)[tail & (cq.entries - 1)] = entry;
-  cq.tail.store(tail + 1, std::memory_order_release);
-  notify(process, owner, cq_index, cq, solicited || entry.status != IBV_WC_SUCCESS);
-  return true;
-}
-
 bool Cq::pop(Cqe* entry) {
   for (;;) {
     uint64_t head = shared->head.load(std::memory_order_relaxed);
@@ -63,9 +37,7 @@ bool Cq::pop(Cqe* entry) {
     *entry = ring[head & (shared->entries - 1)];
     shared->head.store(head + 1, std::memory_order_release);
     if (entry->qp_num == 0) continue;
-    if (Qp* qp = process->qps[qpn_index(entry->qp_num)].load(std::memory_order_acquire)) {
-      qp->polled(*entry);
-    }
+    if (QueuePair* qp = runtime->qps().find(qpn_index(entry->qp_num))) qp->polled(*entry);
     return true;
   }
 }
@@ -73,7 +45,7 @@ bool Cq::pop(Cqe* entry) {
 void Cq::forget_qp(uint32_t qp_num) {
   std::lock_guard poll_lock(poll_mutex);
   SharedLock lock(shared->mutex);
-  Cqe* entries = process->arena().at<Cqe>(shared->ring);
+  Cqe* entries = runtime->process().arena().at<Cqe>(shared->ring);
   for (uint64_t i = shared->head.load(); i != shared->tail.load(); ++i) {
     Cqe& entry = entries[i & (shared->entries - 1)];
     if (entry.qp_num == qp_num) entry.qp_num = 0;
@@ -97,7 +69,7 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
   Cq& cq = Cq::of(handle);
   if (cq.ex.channel == nullptr) return EINVAL;
   SharedLock lock(cq.shared->mutex);
-  // An arm for any completion is not weakened by a later one for solicited ones.
+  // A request for any completion is not reduced by a later one for solicited completions.
   if (solicited_only == 0) {
     cq.shared->armed = Armed::kAny;
   } else if (cq.shared->armed == Armed::kNo) {
@@ -108,13 +80,14 @@ int req_notify_cq(ibv_cq* handle, int solicited_only) {
 
 ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   Context& context = Context::of(handle);
-  Process& process = *context.process;
+  Runtime& runtime = *context.runtime;
+  Process& process = runtime.process();
   if (attr.cqe == 0 || attr.cqe > kMaxCqe ||
       attr.comp_vector >= static_cast<uint32_t>(handle->num_comp_vectors)) {
     errno = EINVAL;
     return nullptr;
   }
-  int index = process.cq_indices.take();
+  int index = runtime.cqs().take();
   uint32_t entries = std::bit_ceil(attr.cqe);
   SharedCq* shared = index < 0 ? nullptr : &process.arena().cq(static_cast<uint32_t>(index));
   uint64_t ring = 0;
@@ -124,7 +97,7 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   Cq* cq = ring == 0 ? nullptr : new (std::nothrow) Cq{};
   if (cq == nullptr) {
     process.heap().release(ring, uint64_t{entries} * sizeof(Cqe));
-    if (index >= 0) process.cq_indices.give(static_cast<uint32_t>(index));
+    if (index >= 0) runtime.cqs().give(static_cast<uint32_t>(index));
     errno = ENOMEM;
     return nullptr;
   }
@@ -141,7 +114,7 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   shared->tail.store(0);
   shared->live.store(1, std::memory_order_release);
 
-  cq->process = &process;
+  cq->runtime = &runtime;
   cq->shared = shared;
   cq->ring = process.arena().at<Cqe>(ring);
   cq->index = static_cast<uint32_t>(index);
@@ -155,17 +128,17 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   set_cq_readers(&cq->ex);
   if (attr.channel != nullptr) Channel::of(attr.channel).cqs.fetch_add(1);
   context.objects.fetch_add(1);
-  process.cqs[cq->index].store(cq, std::memory_order_release);
+  runtime.cqs().publish(cq->index, cq);
   return cq->handle();
 }
 
 int destroy_cq(ibv_cq* handle) {
   Cq& cq = Cq::of(handle);
-  Process& process = *cq.process;
+  Runtime& runtime = *cq.runtime;
   Context& context = Context::of(cq.ex.context);
-  if (process.orphaned()) return 0;
+  if (runtime.orphaned()) return 0;
   if (cq.qps.load() != 0) return EBUSY;
-  process.cqs[cq.index].store(nullptr);
+  runtime.cqs().withdraw(cq.index);
   cq.shared->live.store(0);
   if (cq.ex.channel != nullptr) {
     Channel& channel = Channel::of(cq.ex.channel);
@@ -183,8 +156,8 @@ int destroy_cq(ibv_cq* handle) {
   pthread_mutex_unlock(&cq.ex.mutex);
   pthread_mutex_destroy(&cq.ex.mutex);
   pthread_cond_destroy(&cq.ex.cond);
-  process.heap().release(cq.shared->ring, uint64_t{cq.shared->entries} * sizeof(Cqe));
-  process.cq_indices.give(cq.index);
+  runtime.process().heap().release(cq.shared->ring, uint64_t{cq.shared->entries} * sizeof(Cqe));
+  runtime.cqs().give(cq.index);
   context.objects.fetch_sub(1);
   delete &cq;
   return 0;

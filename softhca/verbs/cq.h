@@ -3,24 +3,28 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
-#include "softhca/fabric/peer.h"
-#include "softhca/fabric/process.h"
+#include "softhca/fabric/shared_layout.h"
 
 namespace softhca {
 
+class Runtime;
+
+// Behind ibv_create_cq and ibv_create_cq_ex.
 struct Cq {
   ibv_cq_ex ex;  // begins with the fields of ibv_cq
-  Process* process;
+  Runtime* runtime;
   SharedCq* shared;
   const Cqe* ring;
   uint32_t index;
   std::mutex poll_mutex;
-  Cqe current;  // between start_poll and end_poll
-  std::atomic<uint32_t> qps{0};
-  // Events got, under ex.mutex; destruction waits until as many are acknowledged.
+  Cqe current;                   // of the ibv_start_poll interface, under poll_mutex
+  std::atomic<uint32_t> qps{0};  // QPs that complete into it
+  // Events that the application has read, under ex.mutex; destroy_cq() waits until as many are
+  // acknowledged.
   uint32_t comp_events = 0;
   uint32_t async_events = 0;
 
@@ -28,21 +32,18 @@ struct Cq {
   static Cq& of(ibv_cq_ex* cq) { return *reinterpret_cast<Cq*>(cq); }
   ibv_cq* handle() { return reinterpret_cast<ibv_cq*>(&ex); }
 
-  // Pops the oldest completion; poll_mutex is held.
+  // Takes the oldest completion; false when there is none. poll_mutex is held.
   bool pop(Cqe* entry);
-  // Makes the pollers skip what a destroyed QP left here.
+  // Makes pop() skip the completions of a QP that is reset or destroyed.
   void forget_qp(uint32_t qp_num);
 };
 
+// As the verbs of these names: null with errno set, or an errno value, on failure.
 ibv_cq* create_cq(ibv_context* context, const ibv_cq_init_attr_ex& attr);
 int destroy_cq(ibv_cq* cq);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
+// Sets the functions of the ibv_start_poll interface.
 void set_cq_readers(ibv_cq_ex* cq);
-
-// Adds a completion to a CQ of `owner`. An overrun puts the CQ in error, tells its owner, and
-// returns false.
-bool push_completion(Process& process, const Peer& owner, uint32_t cq_index, const Cqe& entry,
-                     bool solicited);
 
 }  // namespace softhca

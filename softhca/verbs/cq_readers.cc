@@ -1,4 +1,5 @@
-// The ibv_start_poll interface: one completion at a time, fields by accessor.
+// The ibv_start_poll interface of ibv_cq_ex: it delivers one completion at a time, whose fields are
+// read by functions (ibv_create_cq_ex(3)).
 #include <endian.h>
 
 #include <cerrno>
@@ -17,7 +18,7 @@ int next(ibv_cq_ex* ex) {
   return 0;
 }
 
-// The lock is held from here to end(), as the interface has it.
+// Holds the poll mutex until end(), unless there is no completion.
 int start(ibv_cq_ex* ex, ibv_poll_cq_attr* attr) {
   if (attr != nullptr && attr->comp_mask != 0) return EINVAL;
   Cq& cq = Cq::of(ex);

@@ -16,14 +16,14 @@ namespace {
 
 struct LinkSpeed {
   uint32_t gbps;
-  uint8_t width;  // as ibv_port_attr has them: 1 = 1x, 2 = 4x, 4 = 8x
+  uint8_t width;  // the encoding of ibv_port_attr: 1 = 1x, 2 = 4x, 4 = 8x
   uint8_t speed;  // 2 DDR, 4 QDR, 16 FDR, 32 EDR, 64 HDR, 128 NDR
 };
 
 constexpr LinkSpeed kSpeeds[] = {{10, 1, 4},   {25, 1, 32},  {40, 2, 4},    {56, 2, 16},
                                  {100, 2, 32}, {200, 2, 64}, {400, 2, 128}, {800, 4, 128}};
 
-// The closest that the encoding can express, not above.
+// Returns the highest speed that the encoding can express and that is not above `gbps`.
 LinkSpeed encode_speed(uint32_t gbps) {
   LinkSpeed best = kSpeeds[0];
   for (const LinkSpeed& speed : kSpeeds) {
@@ -36,15 +36,14 @@ ibv_mtu encode_mtu(uint32_t bytes) { return static_cast<ibv_mtu>(std::bit_width(
 
 }  // namespace
 
-const std::vector<Device*>& devices_of(Process& process) {
-  std::lock_guard lock(process.devices_mutex);
-  std::vector<Device*>& list = process.devices;
-  if (!list.empty()) return list;
+std::vector<Device*> make_devices(Process& process, Runtime& runtime) {
+  std::vector<Device*> list;
   for (uint32_t i = 0; i < process.config().devices.size(); ++i) {
     auto* device = new Device{};
     device->index = i;
     device->config = &process.config().devices[i];
     device->process = &process;
+    device->runtime = &runtime;
     ibv_device& verbs = device->verbs;
     verbs.node_type = IBV_NODE_CA;
     verbs.transport_type = IBV_TRANSPORT_IB;
@@ -106,7 +105,8 @@ int query_port(const Device& device, uint32_t number, ibv_port_attr* attr, size_
   full.active_speed = speed.speed;
   full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 3;
   full.link_layer = port.link_layer;
-  // A caller built against a newer rdma-core has fields that we do not know: they read as zero.
+  // A caller that was built against a newer rdma-core has fields that are unknown here: they read
+  // zero.
   memset(attr, 0, bytes);
   memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;

@@ -3,8 +3,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "softhca/model/config.h"
@@ -12,23 +12,28 @@
 namespace softhca {
 
 class Process;
+class Runtime;
 
 struct Device {
   ibv_device verbs;
-  // Drivers that look whether a device is theirs (mlx5dv_is_supported) read past ibv_device.
-  uint8_t foreign_driver_fields[1024];
+  // A driver that checks whether a device is its own (mlx5dv_is_supported) takes the ibv_device for
+  // the start of rdma-core's verbs_device and reads past it.
+  uint8_t verbs_device_tail[1024];
   uint32_t index;
   const DeviceConfig* config;
   Process* process;
+  Runtime* runtime;
 
   static Device& of(ibv_device* device) { return *reinterpret_cast<Device*>(device); }
 };
 
-// One Device per configured device; they live as long as the process.
-const std::vector<Device*>& devices_of(Process& process);
+// Makes one Device per configured device.
+std::vector<Device*> make_devices(Process& process, Runtime& runtime);
 
+// As ibv_query_device.
 void query_device(const Device& device, ibv_device_attr* attr);
-// `bytes`: how much of the structure the caller has.
+// As ibv_query_port: 0 or EINVAL. `bytes` is the size of the structure that the caller was built
+// with; what it has beyond the fields known here is set to zero.
 int query_port(const Device& device, uint32_t number, ibv_port_attr* attr, size_t bytes);
 
 }  // namespace softhca

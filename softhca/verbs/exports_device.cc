@@ -1,4 +1,5 @@
-// Exported: devices, contexts, queries and asynchronous events.
+// The exported functions of libibverbs for devices, contexts, queries and asynchronous events.
+// Their contracts are those of the manual pages of rdma-core (libibverbs/man).
 #include <endian.h>
 
 #include <algorithm>
@@ -8,12 +9,12 @@
 #include <cstring>
 #include <new>
 
-#include "softhca/fabric/process.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/device.h"
 #include "softhca/verbs/mr.h"
 #include "softhca/verbs/qp.h"
+#include "softhca/verbs/runtime.h"
 
 #undef ibv_query_port
 
@@ -53,7 +54,7 @@ ibv_qp* create_qp_ex_op(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
 Context* open_context(Device& device) {
   auto* context = new (std::nothrow) Context{};
   if (context == nullptr) return nullptr;
-  context->process = device.process;
+  context->runtime = device.runtime;
   context->device = &device;
   context->async_events = std::make_unique<EventQueue>(*device.process);
   if (!context->async_events->valid()) {
@@ -80,15 +81,16 @@ Context* open_context(Device& device) {
   return context;
 }
 
-// Names the object of an event and counts it; false when the object has gone meanwhile.
-bool describe(Process& process, const SharedEvent& from, ibv_async_event* event) {
+// Fills in the object that an event is about, and counts the event for it. Returns false when the
+// object was destroyed in the meantime.
+bool describe(Runtime& runtime, const SharedEvent& from, ibv_async_event* event) {
   event->event_type = static_cast<ibv_event_type>(from.type);
   if (event->event_type == IBV_EVENT_PORT_ACTIVE || event->event_type == IBV_EVENT_PORT_ERR) {
     event->element.port_num = static_cast<int>(from.object);
     return true;
   }
   if (event->event_type == IBV_EVENT_CQ_ERR) {
-    Cq* cq = process.cqs[from.object].load();
+    Cq* cq = runtime.cqs().find(from.object);
     if (cq == nullptr) return false;
     pthread_mutex_lock(&cq->ex.mutex);
     ++cq->async_events;
@@ -96,12 +98,13 @@ bool describe(Process& process, const SharedEvent& from, ibv_async_event* event)
     event->element.cq = cq->handle();
     return true;
   }
-  Qp* qp = process.qps[from.object].load();
-  if (qp == nullptr) return false;
-  pthread_mutex_lock(&qp->handle()->mutex);
-  ++qp->async_events;
-  pthread_mutex_unlock(&qp->handle()->mutex);
-  event->element.qp = qp->handle();
+  QueuePair* pair = runtime.qps().find(from.object);
+  if (pair == nullptr) return false;
+  Qp& qp = Qp::of(pair->config().handle);
+  pthread_mutex_lock(&qp.handle()->mutex);
+  ++qp.async_events;
+  pthread_mutex_unlock(&qp.handle()->mutex);
+  event->element.qp = qp.handle();
   return true;
 }
 
@@ -131,11 +134,11 @@ ibv_gid_entry describe_gid(const GidEntry& gid, uint32_t port, uint32_t index) {
 extern "C" {
 
 ibv_device** ibv_get_device_list(int* count) {
-  softhca::Process* process = softhca::Process::get();
-  size_t found = process == nullptr ? 0 : softhca::devices_of(*process).size();
+  softhca::Runtime* runtime = softhca::Runtime::get();
+  size_t found = runtime == nullptr ? 0 : runtime->devices().size();
   auto** list = static_cast<ibv_device**>(calloc(found + 1, sizeof(ibv_device*)));
   if (list == nullptr) return nullptr;
-  for (size_t i = 0; i < found; ++i) list[i] = &softhca::devices_of(*process)[i]->verbs;
+  for (size_t i = 0; i < found; ++i) list[i] = &runtime->devices()[i]->verbs;
   if (count != nullptr) *count = static_cast<int>(found);
   return list;
 }
@@ -154,7 +157,7 @@ __be64 ibv_get_device_guid(ibv_device* device) {
 
 ibv_context* ibv_open_device(ibv_device* handle) {
   softhca::Device& device = softhca::Device::of(handle);
-  if (device.process->orphaned()) {
+  if (device.runtime->orphaned()) {
     errno = EIO;  // a device of the parent process: list them again
     return nullptr;
   }
@@ -163,15 +166,15 @@ ibv_context* ibv_open_device(ibv_device* handle) {
     errno = ENOMEM;
     return nullptr;
   }
-  device.process->add_context(context);
+  device.runtime->add_context(context);
   return context->handle();
 }
 
 int ibv_close_device(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
-  if (context.process->orphaned()) return 0;
-  context.process->remove_context(&context);
-  // What the application left open still refers to the context.
+  if (context.runtime->orphaned()) return 0;
+  context.runtime->remove_context(&context);
+  // Objects that the application left open still refer to the context: it is not freed then.
   if (context.objects.load() != 0) return 0;
   pthread_mutex_destroy(&handle->mutex);
   delete &context;
@@ -183,7 +186,8 @@ int ibv_query_device(ibv_context* handle, ibv_device_attr* attr) {
   return 0;
 }
 
-// Callers of the exported function have the structure as it was before port_cap_flags2.
+// Programs that call the exported function were built with the structure before port_cap_flags2;
+// newer ones call verbs_context::query_port (verbs.h, ibv_query_port).
 int ibv_query_port(ibv_context* handle, uint8_t port, _compat_ibv_port_attr* attr) {
   return softhca::query_port(*softhca::Context::of(handle).device, port,
                              reinterpret_cast<ibv_port_attr*>(attr),
@@ -229,7 +233,7 @@ ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t
   return static_cast<ssize_t>(written);
 }
 
-// Not in verbs.h: 0 is "IB/RoCE v1", 1 is "RoCE v2".
+// Declared in rdma-core's driver.h (enum ibv_gid_type_sysfs): 0 is "IB/RoCE v1", 1 is "RoCE v2".
 int ibv_query_gid_type(ibv_context* handle, uint8_t port, unsigned index, int* type) {
   std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
   const softhca::GidEntry* entry = softhca::find_gid(table, index);
@@ -260,8 +264,8 @@ int ibv_get_async_event(ibv_context* handle, ibv_async_event* event) {
   softhca::Context& context = softhca::Context::of(handle);
   softhca::SharedEvent from;
   do {
-    if (context.process->orphaned() || !context.async_events->next(&from)) return -1;
-  } while (!softhca::describe(*context.process, from, event));
+    if (context.runtime->orphaned() || !context.async_events->next(&from)) return -1;
+  } while (!softhca::describe(*context.runtime, from, event));
   return 0;
 }
 

@@ -1,12 +1,13 @@
-// Exported: protection domains, memory, completion channels, CQs and QPs.
+// The exported functions of libibverbs for protection domains, memory, completion channels, CQs and
+// QPs.
 #include <cerrno>
 #include <cstring>
 
-#include "softhca/fabric/process.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/mr.h"
 #include "softhca/verbs/qp.h"
+#include "softhca/verbs/runtime.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -17,7 +18,7 @@ ibv_pd* ibv_alloc_pd(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
   auto* pd = new softhca::Pd{};
   pd->verbs.context = handle;
-  pd->verbs.handle = context.process->domains.fetch_add(1) + 1;
+  pd->verbs.handle = context.runtime->next_domain();
   context.objects.fetch_add(1);
   return &pd->verbs;
 }
@@ -58,7 +59,7 @@ int ibv_dereg_mr(ibv_mr* mr) { return softhca::dereg_mr(mr); }
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
   auto* channel = new softhca::Channel{};
-  channel->events = std::make_unique<softhca::EventQueue>(*context.process);
+  channel->events = std::make_unique<softhca::EventQueue>(context.runtime->process());
   if (!channel->events->valid()) {
     delete channel;
     errno = ENOMEM;
@@ -94,11 +95,11 @@ int ibv_destroy_cq(ibv_cq* cq) { return softhca::destroy_cq(cq); }
 
 int ibv_get_cq_event(ibv_comp_channel* handle, ibv_cq** cq, void** cq_context) {
   softhca::Channel& channel = softhca::Channel::of(handle);
-  softhca::Process& process = *softhca::Context::of(handle->context).process;
+  softhca::Runtime& runtime = *softhca::Context::of(handle->context).runtime;
   softhca::SharedEvent event;
   for (;;) {
-    if (process.orphaned() || !channel.events->next(&event)) return -1;
-    softhca::Cq* found = process.cqs[event.object].load();
+    if (runtime.orphaned() || !channel.events->next(&event)) return -1;
+    softhca::Cq* found = runtime.cqs().find(event.object);
     if (found == nullptr) continue;
     {
       softhca::SharedLock lock(found->shared->mutex);
@@ -140,7 +141,8 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init
   return softhca::query_qp(qp, attr, mask, init_attr);
 }
 
-// Bytes of one transfer appear in ascending order, but not one by one.
+// 0: no promise. Only the last 8 bytes of a write are ordered after the others
+// (datapath/host_copy.h).
 int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }
 
 int ibv_destroy_qp(ibv_qp* qp) { return softhca::destroy_qp(qp); }

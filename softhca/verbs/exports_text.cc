@@ -1,4 +1,5 @@
-// Exported: names of enumerators, rates, and files of sysfs.
+// The exported functions of libibverbs that need no device: names of enumerators, rates, and
+// reading of sysfs files.
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <unistd.h>
@@ -135,7 +136,7 @@ ibv_rate mbps_to_ibv_rate(int mbps) {
 
 const char* ibv_get_sysfs_path() { return "/sys"; }
 
-// The first line of a file, without its end; its length, or -1.
+// Reads a file without its final newline. Returns its length, or -1.
 int ibv_read_sysfs_file(const char* folder, const char* name, char* buffer, size_t size) {
   char path[512];
   if (snprintf(path, sizeof path, "%s/%s", folder, name) >= static_cast<int>(sizeof path)) {

@@ -1,5 +1,6 @@
-// Exported because programs and drivers of rdma-core bind them, but without a meaning here: they
-// fail with EOPNOTSUPP. None of their callers gets so far: no kernel driver stands behind a device.
+// Functions that programs and drivers of rdma-core link against, but that have no meaning here:
+// they fail with EOPNOTSUPP. Drivers never reach those for kernel commands, because no device has a
+// kernel driver.
 #include <infiniband/verbs.h>
 
 #include <cerrno>
@@ -51,18 +52,18 @@ int ibv_query_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
 int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, uint8_t*, uint16_t*) {
   return -EOPNOTSUPP;
 }
-// Memory is never mapped by a device here, so a fork needs no precautions.
+// No device maps the application's memory, so a fork needs no precautions.
 int ibv_dontfork_range(void*, size_t) { return 0; }
 int ibv_dofork_range(void*, size_t) { return 0; }
 
-// For librdmacm, after a kernel's answer.
+// For librdmacm, which converts the kernel's answers with them.
 
 void ibv_copy_ah_attr_from_kern(ibv_ah_attr*, ibv_kern_ah_attr*) {}
 void ibv_copy_qp_attr_from_kern(ibv_qp_attr*, ibv_kern_qp_attr*) {}
 void ibv_copy_path_rec_from_kern(ibv_sa_path_rec*, ibv_kern_path_rec*) {}
 void ibv_copy_path_rec_to_kern(ibv_kern_path_rec*, ibv_sa_path_rec*) {}
 
-// For drivers. Loaded ones announce themselves and are never called.
+// For drivers. A driver that is loaded registers itself and is not called afterwards.
 
 bool verbs_allow_disassociate_destroy = false;
 

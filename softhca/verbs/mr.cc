@@ -10,11 +10,9 @@
 #include <thread>
 #include <utility>
 
-#include "softhca/gpu/copier.h"
-#include "softhca/gpu/process_gpu_memory.h"
 #include "softhca/model/clock.h"
-#include "softhca/model/faults.h"
 #include "softhca/verbs/context.h"
+#include "softhca/verbs/runtime.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -33,7 +31,8 @@ struct Mr {
 
 constexpr uint64_t kDeregisterPatienceNs = 2'000'000'000;
 
-// copy_from_user tells for memory that cannot be pinned page by page (device mappings).
+// Returns whether the kernel can read a byte: copy_from_user also works for device mappings, which
+// madvise() cannot populate.
 bool readable(const uint8_t* address) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return false;
@@ -43,7 +42,7 @@ bool readable(const uint8_t* address) {
   return ok;
 }
 
-// Brings the pages in, as pinning does. 0, EFAULT or ENOMEM.
+// Brings the pages in, as pinning does. Returns 0 or EFAULT.
 int pin_host_range(void* address, size_t length, bool writable) {
   if (length == 0) return 0;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -75,8 +74,8 @@ bool access_valid(unsigned access) {
   return (access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)) == 0;
 }
 
-// As long as the configuration says that pinning takes.
-void take_time(ibv_pd* pd, size_t bytes) {
+// Waits as long as the configuration says that pinning takes.
+void wait_for_pinning(ibv_pd* pd, size_t bytes) {
   const DeviceConfig& device = *Context::of(pd->context).device->config;
   constexpr double kMib = 1 << 20;
   double us =
@@ -85,12 +84,13 @@ void take_time(ibv_pd* pd, size_t bytes) {
 }
 
 ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> window = nullptr) {
-  take_time(pd, region.length);
-  Process& process = *Context::of(pd->context).process;
-  int index = process.mr_indices.take();
+  wait_for_pinning(pd, region.length);
+  Runtime& runtime = *Context::of(pd->context).runtime;
+  Process& process = runtime.process();
+  int index = runtime.mr_indices().take();
   SharedMr* shared = index < 0 ? nullptr : &process.arena().mr(static_cast<uint32_t>(index));
   if (shared == nullptr || !process.arena().reserve(shared, sizeof *shared)) {
-    if (index >= 0) process.mr_indices.give(static_cast<uint32_t>(index));
+    if (index >= 0) runtime.mr_indices().give(static_cast<uint32_t>(index));
     errno = ENOMEM;
     return nullptr;
   }
@@ -101,8 +101,8 @@ ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> windo
   shared->address =
       window == nullptr ? region.address : reinterpret_cast<uint64_t>(window->address());
   shared->gpu = region.gpu;
-  uint32_t key = key_of(process.slot(), static_cast<uint32_t>(index),
-                        process.registrations.fetch_add(1) * 7 + 1);
+  uint32_t key =
+      key_of(process.slot(), static_cast<uint32_t>(index), runtime.next_registration() * 7 + 1);
   // A first key of index 0 in a slot divisible by 256 could be 0, which means "none".
   if (key == 0) key = key_of(process.slot(), static_cast<uint32_t>(index), 0x55);
   shared->key.store(key);
@@ -119,40 +119,42 @@ ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> windo
   return &mr->verbs;
 }
 
-// A region of CUDA memory: sets errno and returns null as a driver without room in BAR1 does.
+// Registers CUDA memory. Returns null with errno set: ENOMEM is what drivers give when BAR1 is
+// full.
 ibv_mr* enter_gpu(ibv_pd* pd, Region region) {
-  Process& process = *Context::of(pd->context).process;
-  int error = process.gpu().attach(region.gpu, region.length);
+  Runtime& runtime = *Context::of(pd->context).runtime;
+  int error = runtime.gpu().attach(region.gpu, region.length);
   if (error != 0) {
     errno = error;
     return nullptr;
   }
+  runtime.engine().start();
   std::unique_ptr<GpuWindow> window =
-      process.gpu().open_window(region.gpu, reinterpret_cast<void*>(region.address), region.length);
+      runtime.gpu().open_window(region.gpu, reinterpret_cast<void*>(region.address), region.length);
   if (window == nullptr) errno = EIO;
   ibv_mr* mr = window == nullptr ? nullptr : enter(pd, region, std::move(window));
-  if (mr == nullptr) process.gpu().detach(region.length);
+  if (mr == nullptr) runtime.gpu().detach(region.length);
   return mr;
 }
 
-int refusal(ibv_pd* pd, unsigned access) {
+// Returns 0, or the errno with which every registration with this access fails now.
+int check_registration(ibv_pd* pd, unsigned access) {
   Context& context = Context::of(pd->context);
-  if (context.process->orphaned()) return EIO;
+  if (context.runtime->orphaned()) return EIO;
   if (!access_valid(access)) return EINVAL;
-  return context.process->faults().registration_error(context.device->index);
+  return context.runtime->faults().registration_error(context.device->index);
 }
 
 }  // namespace
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
-  errno = refusal(pd, access);
+  errno = check_registration(pd, access);
   if (errno != 0) return nullptr;
   Region region = {reinterpret_cast<uint64_t>(address), length, iova, access, -1};
-  GpuMemory& gpu = Context::of(pd->context).process->gpu();
-  region.gpu = gpu.device_of(address, length);
+  Runtime& runtime = *Context::of(pd->context).runtime;
+  region.gpu = runtime.gpu().device_of(address, length);
   if (region.gpu >= 0) {
-    const GpuConfig& config = Context::of(pd->context).process->config().gpu;
-    if (config.peermem != PeermemModule::kNone) return enter_gpu(pd, region);
+    if (runtime.config().gpu.peermem != PeermemModule::kNone) return enter_gpu(pd, region);
     errno = EFAULT;
     return nullptr;
   }
@@ -162,8 +164,8 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                       unsigned access) {
-  Process& process = *Context::of(pd->context).process;
-  if (!process.config().gpu.dmabuf) {
+  Runtime& runtime = *Context::of(pd->context).runtime;
+  if (!runtime.config().gpu.dmabuf) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -171,13 +173,13 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova,
     errno = EBADF;
     return nullptr;
   }
-  errno = refusal(pd, access);
+  errno = check_registration(pd, access);
   if (errno != 0) return nullptr;
-  // The descriptor cannot be mapped; the iova of CUDA memory is its address in this process.
-  // `offset` counts from the start of the dma-buf, which iova already allows for.
+  // The descriptor cannot be mapped: the memory is found by iova, its address in this process.
+  // `offset` counts from the start of the dma-buf, which iova allows for already.
   static_cast<void>(offset);
   Region region = {iova, length, iova, access, -1};
-  region.gpu = process.gpu().device_of(reinterpret_cast<void*>(iova), length);
+  region.gpu = runtime.gpu().device_of(reinterpret_cast<void*>(iova), length);
   if (region.gpu < 0) {
     errno = EINVAL;
     return nullptr;
@@ -187,16 +189,17 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova,
 
 int dereg_mr(ibv_mr* handle) {
   Mr* mr = reinterpret_cast<Mr*>(handle);
-  Process& process = *Context::of(handle->context).process;
-  if (process.orphaned()) return 0;
-  SharedMr& shared = process.arena().mr(handle->handle);
+  Runtime& runtime = *Context::of(handle->context).runtime;
+  if (runtime.orphaned()) return 0;
+  SharedMr& shared = runtime.process().arena().mr(handle->handle);
   shared.key.store(0);
-  // Users are transfers under way; one that was killed in between is not waited for for ever.
+  // The users are transfers in progress. A process that was killed during one leaves its count
+  // behind.
   uint64_t until = now_ns() + kDeregisterPatienceNs;
   while (shared.users.load() != 0 && now_ns() < until) std::this_thread::yield();
   shared.users.store(0);
-  if (mr->gpu_bytes != 0) process.gpu().detach(mr->gpu_bytes);
-  process.mr_indices.give(handle->handle);
+  if (mr->gpu_bytes != 0) runtime.gpu().detach(mr->gpu_bytes);
+  runtime.mr_indices().give(handle->handle);
   Pd::of(handle->pd).objects.fetch_sub(1);
   delete mr;
   return 0;

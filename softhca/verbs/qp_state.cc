@@ -7,8 +7,8 @@ namespace {
 struct Rule {
   ibv_qp_state from;
   ibv_qp_state to;
-  int required;     // of every type
-  int required_rc;  // of RC besides
+  int required;     // for every type
+  int required_rc;  // for RC in addition
   int optional;
 };
 

@@ -1,4 +1,5 @@
-// The ibv_wr_start interface: requests are built in their queue slots and posted together.
+// The ibv_wr_start interface of ibv_qp_ex: requests are built in their queue slots and posted
+// together by ibv_wr_complete (ibv_wr_post(3)).
 #include <cerrno>
 #include <cstring>
 
@@ -6,7 +7,7 @@
 
 namespace softhca {
 
-// Between start and complete, under sq->mutex.
+// The requests built between wr_start and wr_complete, while the send queue's mutex is held.
 struct Builder {
   uint32_t count = 0;
   int error = 0;
@@ -15,11 +16,12 @@ struct Builder {
 
 namespace {
 
-// One per thread is enough: start and complete are called by the same thread, for one QP at a time.
+// One per thread is enough: start and complete are called by the same thread, for one QP at a time,
+// since the queue is locked in between.
 thread_local Builder builder;
 
 Wqe* begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {
-  builder.current = builder.error != 0 ? nullptr : Qp::of(ex).sq->claim();
+  builder.current = builder.error != 0 ? nullptr : Qp::of(ex).send_queue.claim();
   if (builder.current == nullptr) {
     if (builder.error == 0) builder.error = ENOMEM;
     return nullptr;
@@ -45,7 +47,7 @@ void set_inline(ibv_qp_ex* ex, size_t count, const ibv_data_buf* buffers) {
   if (wqe == nullptr) return;
   wqe->flags |= IBV_SEND_INLINE;
   for (size_t i = 0; i < count; ++i) {
-    if (buffers[i].length > Qp::of(ex).cap.max_inline_data - wqe->inline_bytes) {
+    if (buffers[i].length > Qp::of(ex).pair.config().cap.max_inline_data - wqe->inline_bytes) {
       builder.error = EINVAL;
       return;
     }
@@ -57,7 +59,7 @@ void set_inline(ibv_qp_ex* ex, size_t count, const ibv_data_buf* buffers) {
 void set_sges(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
   Wqe* wqe = builder.current;
   if (wqe == nullptr) return;
-  if (count > Qp::of(ex).cap.max_send_sge) {
+  if (count > Qp::of(ex).pair.config().cap.max_send_sge) {
     builder.error = EINVAL;
     return;
   }
@@ -66,29 +68,29 @@ void set_sges(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
 }
 
 void start(ibv_qp_ex* ex) {
-  Qp::of(ex).sq->mutex.lock();
+  Qp::of(ex).send_queue.mutex().lock();
   builder = {};
 }
 
 int complete(ibv_qp_ex* ex) {
   Qp& qp = Qp::of(ex);
-  uint32_t state = qp.shared->state.load();
+  ibv_qp_state state = qp.pair.state();
   if (builder.error == 0 && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_ERR) {
     builder.error = EINVAL;
   }
   if (builder.error == 0) {
-    qp.sq->commit(builder.count);
+    qp.send_queue.commit(builder.count);
     qp.run();
   } else {
-    qp.sq->abandon();
+    qp.send_queue.abandon();
   }
-  qp.sq->mutex.unlock();
+  qp.send_queue.mutex().unlock();
   return builder.error;
 }
 
 void abort(ibv_qp_ex* ex) {
-  Qp::of(ex).sq->abandon();
-  Qp::of(ex).sq->mutex.unlock();
+  Qp::of(ex).send_queue.abandon();
+  Qp::of(ex).send_queue.mutex().unlock();
 }
 
 }  // namespace

@@ -1,33 +1,36 @@
 """Compares a plugin with perftest: bandwidth at 1 MiB, half round trip at 8 B.
 
-Each repeat runs all four measurements, one after the other, so that a machine that slows down or
-speeds up does so for both sides. A ratio is the median of the repeats' own ratios.
+Each repeat measures both sides of both figures; see nccl-tests-config/comparelib/rounds.py.
 """
 
 import dataclasses
 import json
 import pathlib
-import statistics
+import sys
 
 import perftest_output
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(_ROOT / "nccl-tests-config"))
+from comparelib import rounds  # pylint: disable=wrong-import-position
+
 _BANDWIDTH_BYTES = 1 << 20
 _LATENCY_BYTES = 8
 
 
 class Failed(Exception):
-    """A program failed; the text has its command and output."""
+    """A program failed; the text contains its command and output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Targets:
-    bandwidth: float  # of ib_write_bw's average, at least
-    latency: float  # times ib_write_lat's typical, at most
+    """Bounds on plugin / perftest: of the average bandwidth, and of the typical latency."""
+    bandwidth: rounds.Target
+    latency: rounds.Target
 
 
 def parse(parser, repeat, bandwidth_iters, latency_iters):
-    """The options; `tool` is the build's nccl-gdr. Paths are absolute and exist."""
+    """The options, with absolute paths of existing files; `tool` is the build's nccl-gdr."""
     parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
     parser.add_argument("--plugin", type=pathlib.Path, help="default: the build's own")
     parser.add_argument("--repeat", type=int, default=repeat)
@@ -48,11 +51,8 @@ def require(parser, path):
         parser.error(f"{path} does not exist; build it by ./run build")
 
 
-def _median_ratio(above, below):
-    return statistics.median(a / b for a, b in zip(above, below))
-
-
-def _measure(options, run_perftest, run_plugin):
+def _measurements(options, run_perftest, run_plugin):
+    """{figure: {side: a function that measures it once}}"""
     def perftest(program, size, iterations, column):
         output = run_perftest([program, "-F", "-s", str(size), "-n", str(iterations)])
         row = perftest_output.row(output, size)
@@ -60,41 +60,52 @@ def _measure(options, run_perftest, run_plugin):
             raise Failed(f"{program} printed no result for {size} bytes\n{output}")
         return row[column]
 
-    def plugin(test, size, iterations):
+    def plugin(test, size, iterations, rows, key):
         report = json.loads(run_plugin(
             ["perf", "sendrecv", "--test", test, "--begin", str(size), "--end", str(size),
              "--iters", str(iterations), "--json", "-"]))
-        return report["bandwidth" if test == "bw" else "latency"][0]
+        return report[rows][0][key]
 
-    samples = {"ib_write_bw": [], "plugin_bw": [], "ib_write_lat": [], "plugin_lat": []}
-    for repeat in range(options.repeat):
-        samples["ib_write_bw"].append(
-            perftest("ib_write_bw", _BANDWIDTH_BYTES, options.bandwidth_iters, 3))
-        samples["plugin_bw"].append(
-            plugin("bw", _BANDWIDTH_BYTES, options.bandwidth_iters)["average_mib_s"])
-        samples["ib_write_lat"].append(
-            perftest("ib_write_lat", _LATENCY_BYTES, options.latency_iters, 4))
-        samples["plugin_lat"].append(
-            plugin("lat", _LATENCY_BYTES, options.latency_iters)["typical_us"])
-        line = ", ".join(f"{name} {values[-1]:.2f}" for name, values in samples.items())
-        print(f"  repeat {repeat + 1} of {options.repeat}: {line}", flush=True)
+    bandwidth = (_BANDWIDTH_BYTES, options.bandwidth_iters)
+    latency = (_LATENCY_BYTES, options.latency_iters)
+    return {"bw": {"ib_write_bw": lambda: perftest("ib_write_bw", *bandwidth, 3),
+                   "plugin_bw": lambda: plugin("bw", *bandwidth, "bandwidth", "average_mib_s")},
+            "lat": {"ib_write_lat": lambda: perftest("ib_write_lat", *latency, 4),
+                    "plugin_lat": lambda: plugin("lat", *latency, "latency", "typical_us")}}
+
+
+def _measure(repeats, measurements):
+    """{side's name: its values, one a repeat}; prints a line for each repeat."""
+    samples = {name: [] for sides in measurements.values() for name in sides}
+    for repeat, figure, side in rounds.schedule([0, 1], repeats, measurements):
+        name, measure = list(measurements[figure].items())[side]
+        samples[name].append(measure())
+        if all(len(values) == repeat + 1 for values in samples.values()):
+            line = ", ".join(f"{one} {values[-1]:.2f}" for one, values in samples.items())
+            print(f"  repeat {repeat + 1} of {repeats}: {line}", flush=True)
     return samples
 
 
+def _spread(found):
+    return f"ratio {found.median:.3f} ({found.low:.3f} to {found.high:.3f})"
+
+
 def compare(where, options, targets, run_perftest, run_plugin):
-    """run_perftest(words) runs both ends of a perftest program and returns the client's output;
-    run_plugin(words) runs nccl-gdr and returns its stdout. Returns the exit code."""
-    print(f"The plugin and perftest on {where}, {options.repeat} interleaved repeats (MiB/s; half "
+    """Measures, prints the medians and ratios, and returns the exit code.
+
+    run_perftest(words) runs both ends of a perftest program and returns the client's output;
+    run_plugin(words) runs nccl-gdr with these arguments and returns its standard output.
+    """
+    print(f"The plugin and perftest on {where}, {options.repeat} alternating repeats (MiB/s; half "
           "round trip, typical, in us)", flush=True)
-    samples = _measure(options, run_perftest, run_plugin)
-    median = {name: statistics.median(values) for name, values in samples.items()}
-    bandwidth = _median_ratio(samples["plugin_bw"], samples["ib_write_bw"])
-    latency = _median_ratio(samples["plugin_lat"], samples["ib_write_lat"])
+    samples = _measure(options.repeat, _measurements(options, run_perftest, run_plugin))
+    median = {name: rounds.summary(values).median for name, values in samples.items()}
+    bandwidth = rounds.ratio(samples["plugin_bw"], samples["ib_write_bw"])
+    latency = rounds.ratio(samples["plugin_lat"], samples["ib_write_lat"])
     print(f"1 MiB bandwidth: ib_write_bw {median['ib_write_bw']:.0f} MiB/s, plugin "
-          f"{median['plugin_bw']:.0f} MiB/s, ratio {bandwidth:.3f} (target: at least "
-          f"{targets.bandwidth})")
+          f"{median['plugin_bw']:.0f} MiB/s, {_spread(bandwidth)} (target: {targets.bandwidth})")
     print(f"8 B half round trip: ib_write_lat {median['ib_write_lat']:.2f} us, plugin "
-          f"{median['plugin_lat']:.2f} us, ratio {latency:.2f} (target: at most {targets.latency})")
-    met = bandwidth >= targets.bandwidth and latency <= targets.latency
+          f"{median['plugin_lat']:.2f} us, {_spread(latency)} (target: {targets.latency})")
+    met = targets.bandwidth.met(bandwidth) and targets.latency.met(latency)
     print("both targets are met" if met else "a target is MISSED")
     return 1 if options.enforce and not met else 0

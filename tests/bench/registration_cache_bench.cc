@@ -16,8 +16,8 @@ constexpr size_t kPage = 4096;
 constexpr uintptr_t kBase = 1ull << 32;
 constexpr size_t kBatch = 1000;
 
-verbs::VerbsApi free_of_charge() {
-  verbs::VerbsApi api;
+verbs::Api free_of_charge() {
+  verbs::Api api;
   api.reg_mr = [](ibv_pd*, void* addr, size_t bytes, int) {
     auto* mr = new ibv_mr{};
     mr->addr = addr;
@@ -71,7 +71,7 @@ class Filled {
   const std::vector<transport::MemoryRange>& ranges() const { return ranges_; }
 
  private:
-  verbs::VerbsApi api_ = free_of_charge();
+  verbs::Api api_ = free_of_charge();
   transport::RegistrationCache cache_{api_, nullptr, "hca0"};
   std::vector<transport::MemoryRange> ranges_;
   std::vector<ibv_mr*> mrs_;

@@ -31,7 +31,7 @@ LAYERS = {
                "transport", "transport/data", "transport/memory", "transport/device",
                "transport/wire", "drivers/verbs", "drivers/cuda", "base"],
     "tools/common": ["plugin/abi", "drivers/cuda", "base"],
-    "tools/ranks": ["tools/common", "base"],
+    "tools/ranks": ["tools/common", "plugin/abi", "base"],
     "tools/conformance": ["tools/ranks", "tools/common", "plugin/abi", "drivers/cuda", "base"],
     "tools/perf": ["tools/ranks", "tools/common", "plugin/abi", "drivers/cuda", "base"],
     "tools/topo": ["tools/common", "plugin/config", "topology/live", "topology/sources", "topology",

@@ -38,7 +38,8 @@ _RETIRED = {
 # What these words mean in their own right, or quotes of other programs; matched first and skipped.
 _ALLOWED = r"in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
 
-_SKIPPED = {"LICENSE", "docs/glossary.md", "tests/lint/check_words.py"}
+_SKIPPED = {"LICENSE", "docs/glossary.md", "tests/lint/check_words.py",
+            "tests/unit/tests/lint/check_words_test.py"}
 _SKIPPED_SUFFIXES = {".xml", ".svg", ".png"}
 
 _PATTERN = re.compile(
@@ -67,17 +68,22 @@ def findings(name, text):
     return found
 
 
-def _tracked(paths):
+def source_files(paths):
+    """Names of the files below the paths: those that git knows, or all where this is no checkout."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
-        cwd=_ROOT, check=True, capture_output=True, text=True).stdout
-    return [name for name in listed.split("\0") if name and (_ROOT / name).is_file()]
+        cwd=_ROOT, check=False, capture_output=True, text=True)
+    if listed.returncode == 0:
+        return [name for name in listed.stdout.split("\0") if name and (_ROOT / name).is_file()]
+    files = (file for path in paths for file in sorted((_ROOT / path).rglob("*")) if file.is_file())
+    names = (file.relative_to(_ROOT) for file in files)
+    return [str(name) for name in names if not name.parts[0].startswith(("build", ".git"))]
 
 
 def main(paths):
     found = []
     files = 0
-    for name in _tracked(paths or ["."]):
+    for name in source_files(paths or ["."]):
         if name in _SKIPPED or Path(name).suffix in _SKIPPED_SUFFIXES:
             continue
         files += 1

@@ -1,5 +1,5 @@
-// The other process of a test: one endpoint with one buffer, commanded by lines on stdin; every
-// command is answered by one line. See remote_process.h.
+// The other process of a test: one endpoint with one buffer. It reads commands as lines from stdin
+// and answers each with one line. See remote_process.h.
 #include <gtest/gtest.h>
 
 #include <iomanip>
@@ -13,7 +13,7 @@ namespace {
 
 class Commands {
  public:
-  // False for a command that is not known.
+  // Returns false for an unknown command.
   bool execute(const std::string& name, std::istream& in, std::ostream& out) {
     if (name == "open") {
       int gpu = -1;

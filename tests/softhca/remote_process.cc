@@ -50,7 +50,7 @@ void RemoteProcess::connect(Endpoint& own) {
 
 void RemoteProcess::kill() {
   ::kill(pid_, SIGKILL);
-  // Until it is dead, though not reaped.
+  // Waits until it is dead, without reaping it.
   siginfo_t info = {};
   waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);
 }

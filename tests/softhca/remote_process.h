@@ -30,7 +30,7 @@ class RemoteProcess {
   // SIGKILL; the process stays a zombie until `reap`.
   void kill();
   void reap();
-  // Lets it end by itself; its exit status.
+  // Closes its stdin, so that it ends by itself. Returns its exit status.
   int finish();
 
  private:

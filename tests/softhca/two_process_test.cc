@@ -1,5 +1,5 @@
-// Two processes: every mix of host and GPU memory, and a peer that is killed. Run with and without
-// process_vm_writev (staging in its stead).
+// Two processes: every mix of host and GPU memory, and a peer that is killed. Run twice, with
+// process_vm_writev and with the staging area instead of it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace softhca_test {
 namespace {
 
-// More than all staging chunks together, and of no round size.
+// More than all staging chunks together, and not a multiple of anything.
 constexpr size_t kBytes = (9 << 20) + 13;
 
 class AcrossProcesses : public testing::TestWithParam<std::tuple<int, int>> {
@@ -25,7 +25,7 @@ class AcrossProcesses : public testing::TestWithParam<std::tuple<int, int>> {
   RemoteProcess peer_{std::get<1>(GetParam()), kBytes};
 };
 
-TEST_P(AcrossProcesses, Write_DataLands) {
+TEST_P(AcrossProcesses, Write_DataArrives) {
   memory_.fill(1);
   Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
   ASSERT_EQ(request.post(own_.qp()), 0);
@@ -33,7 +33,7 @@ TEST_P(AcrossProcesses, Write_DataLands) {
   EXPECT_EQ(peer_.ask("mismatch 1"), std::to_string(kBytes));
 }
 
-TEST_P(AcrossProcesses, SeveralWritesUnderWay_AllLandInOrder) {
+TEST_P(AcrossProcesses, SeveralWritesInProgress_AllArriveInOrder) {
   memory_.fill(4);
   constexpr size_t kPart = 300001;
   for (uint64_t i = 0; i < 24; ++i) {
@@ -81,7 +81,7 @@ TEST_P(AcrossProcesses, ReadThenWrite_ReadSeesTheOldBytes) {
   EXPECT_EQ(peer_.ask("mismatch 8"), std::to_string(kBytes));
 }
 
-TEST_P(AcrossProcesses, PeerIdle_ItsMemoryIsReachedAllTheSame) {
+TEST_P(AcrossProcesses, PeerIdle_ItsMemoryIsStillReached) {
   // The peer makes no call between these two answers.
   memory_.fill(6);
   peer_.ask("state");
@@ -141,10 +141,10 @@ TEST(Gone, ConnectedToAQpOfAnEndedProcess_NoAnswer) {
   EXPECT_EQ(own.wait().status, IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST(Gone, KilledProcess_ItsFilesGoWithTheNextOne) {
+TEST(Gone, KilledProcess_NextOneRemovesItsFiles) {
   Endpoint own;
   RemoteProcess killed(-1, 64);
-  // Its folder is named by its slot, the upper bits of its QPNs.
+  // The folder has the number of the slot, which is the upper bits of the QPNs.
   std::filesystem::path folder = "/dev/shm/softhca-" + std::to_string(getuid()) + "-" +
                                  std::getenv("FABRIC") + "/" +
                                  std::to_string(killed.address().qpn >> 14);
@@ -155,19 +155,19 @@ TEST(Gone, KilledProcess_ItsFilesGoWithTheNextOne) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
-TEST(Keys, OfAnotherProcess_RemoteAccessErrorAndItsQpStops) {
+TEST(Keys, KeyOfOtherProcess_RemoteAccessErrorAndItsQpStops) {
   Endpoint own;
   RemoteProcess peer(-1, 64);
   peer.connect(own);
   Memory memory(own, -1, 64);
-  // A key of ours means nothing there.
+  // A key of this process names nothing in the other one.
   Request request(IBV_WR_RDMA_WRITE, memory.sge(), memory.address(), memory.rkey());
   ASSERT_EQ(request.post(own.qp()), 0);
   EXPECT_EQ(own.wait().status, IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(peer.ask_number("state"), IBV_QPS_ERR);
 }
 
-TEST(BothWays, AtOnce_NeitherWaitsForTheOther) {
+TEST(BothWays, WritesAtTheSameTime_NeitherWaitsForTheOther) {
   Endpoint own;
   RemoteProcess peer(0, kBytes);
   peer.connect(own);

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tools/common/link.h"
+#include "tools/ranks/link.h"
 #include "tools/conformance/session.h"
 
 namespace gdr::tools {

@@ -1,30 +1,26 @@
-#include "tools/perf/all_reduce.h"
-
 #include <numeric>
 
 #include "tools/common/exit_codes.h"
+#include "tools/common/json_file.h"
 #include "tools/common/pattern.h"
 #include "tools/common/sizes.h"
+#include "tools/perf/benchmarks.h"
 #include "tools/perf/columns.h"
-#include "tools/perf/cpu_place.h"
-#include "tools/perf/environment.h"
+#include "tools/perf/cpu_affinity.h"
+#include "tools/perf/rank_setup.h"
 #include "tools/perf/ring.h"
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kGuardBytes = 64;  // after the output; must stay as they were
+constexpr size_t kGuardBytes = 64;  // after the output; must not change
 constexpr char kGuardValue = '\x5a';
 constexpr size_t kByteBudget = size_t{256} << 20;
 
 class AllReduce {
  public:
-  AllReduce(Rank& rank, const PerfOptions& options, const PerfEnvironment& environment,
-            const Element& element, Ring ring)
-      : rank_(rank),
-        options_(options),
-        environment_(environment),
-        element_(element),
-        ring_(std::move(ring)) {}
+  AllReduce(Rank& rank, const PerfOptions& options, const RankSetup& setup, const Element& element,
+            Ring ring)
+      : rank_(rank), options_(options), setup_(setup), element_(element), ring_(std::move(ring)) {}
 
   Status sweep(const std::vector<size_t>& sizes);
   Status finish();
@@ -32,7 +28,7 @@ class AllReduce {
 
  private:
   void print(const std::string& line) const {
-    if (rank_.rank() != 0 || options_.printed != Printed::kAll) return;
+    if (rank_.rank() != 0 || options_.quiet) return;
     fmt::print("{}\n", line);
     std::fflush(stdout);
   }
@@ -47,7 +43,7 @@ class AllReduce {
 
   Rank& rank_;
   const PerfOptions& options_;
-  const PerfEnvironment& environment_;
+  const RankSetup& setup_;
   const Element& element_;
   Ring ring_;
   uint64_t wrong_ = 0;
@@ -56,7 +52,7 @@ class AllReduce {
   nlohmann::json rows_ = nlohmann::json::array();
 };
 
-// One all-reduce of fresh data; how many elements are wrong on this rank.
+// Runs one all-reduce over new data and returns how many elements are wrong on this rank.
 Result<uint64_t> AllReduce::verify(size_t count, bool in_place) {
   uint64_t seed = mix64(options_.seed) ^ count << 1 ^ (in_place ? 1 : 0);
   size_t bytes = count * element_.bytes;
@@ -80,10 +76,11 @@ Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
     if (!wrong) return forward_error(wrong);
     mine.wrong = *wrong;
   }
-  // In-place sums of sums overflow; zeroes keep the arithmetic at its usual speed.
+  // Repeated in-place sums of other values would overflow to infinity, and arithmetic on infinities
+  // or denormal numbers may run at another speed than on zeroes.
   std::memset(ring_.output(), 0, count * element_.bytes);
   std::memset(ring_.input(), 0, count * element_.bytes);
-  CpuPin pin(environment_.cpu);
+  CpuPin pin(setup_.cpu);
   Status done;
   for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_.all_reduce(count, in_place);
   if (done) done = rank_.barrier("timed all-reduces start");
@@ -154,7 +151,7 @@ Status AllReduce::finish() {
             ? fmt::format("# {} ranks, {} sizes: {} wrong", rank_.nranks(), rows_.size(), wrong_)
             : "# nothing checked (--no-check)");
   if (options_.json.empty()) return {};
-  nlohmann::json report = environment_.description;
+  nlohmann::json report = setup_.description;
   report["tool"] = "all_reduce";
   report["dtype"] = element_.name;
   report["channels"] = options_.channels;
@@ -167,21 +164,21 @@ Status AllReduce::finish() {
 }  // namespace
 
 int run_all_reduce(Rank& rank, const PerfOptions& options) {
-  auto give_up = [&rank](const Error& error, int code) {
+  auto report = [&rank](const Error& error, int code) {
     rank.board().set_report(error.text);
     return code;
   };
   auto element = find_element(options.dtype);
-  if (!element) return give_up(element.error(), kExitUsage);
+  if (!element) return report(element.error(), kExitUsage);
   auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto environment = open_environment(rank, options);
-  if (!environment) return give_up(environment.error(), kExitCouldNotRun);
-  auto ring = Ring::open(rank, environment->net(), environment->dev, options, **element);
-  if (!ring) return give_up(ring.error(), kExitFailed);
-  AllReduce run(rank, options, *environment, **element, std::move(*ring));
+  auto setup = set_up_rank(rank, options);
+  if (!setup) return report(setup.error(), kExitCouldNotRun);
+  auto ring = Ring::open(rank, setup->net(), setup->dev, options, **element);
+  if (!ring) return report(ring.error(), kExitFailed);
+  AllReduce run(rank, options, *setup, **element, std::move(*ring));
   Status done = run.sweep(*sizes);
   if (done) done = run.finish();
-  if (!done) return give_up(done.error(), kExitFailed);
+  if (!done) return report(done.error(), kExitFailed);
   return run.wrong() == 0 ? kExitOk : kExitFailed;
 }
 

@@ -11,7 +11,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Reads the clock at window borders only.
+// Reads the clock only once per window, because a reading costs about as much as a small message.
 struct TimingHooks {
   RankBoard& board;
   size_t window;
@@ -37,7 +37,7 @@ struct TimingHooks {
   }
 };
 
-// Writes and reads message memory, a GPU's by way of a copy on the host.
+// Writes and reads message memory; that of a GPU through a copy on the host.
 class MessageMemory {
  public:
   MessageMemory(const Endpoint& end, size_t bytes, Rank& rank)
@@ -79,7 +79,7 @@ struct VerifyHooks {
   uint64_t seed;
   uint64_t stream;
   size_t bytes;
-  size_t filled = 0;  // messages whose data is in place; a post may be tried many times
+  size_t filled = 0;  // messages whose data has been written; a post may be tried many times
   uint64_t wrong = 0;
 
   void before_post(char* at, size_t message) {
@@ -142,7 +142,7 @@ Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& ran
   VerifyHooks hooks{end,  rank.board(), MessageMemory(end, shape.bytes, rank),
                     seed, stream,       shape.bytes};
   Status done = run_stream(end, shape, guard, hooks);
-  // A GPU that failed explains what the plugin then says.
+  // A failed GPU copy is the cause of what the plugin then reports.
   if (const Status& copied = hooks.memory.first_failure(); !copied) {
     return tl::unexpected(copied.error());
   }

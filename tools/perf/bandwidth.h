@@ -1,4 +1,4 @@
-// One-way streams: measured, or with every byte verified.
+// One-way streams of messages, either measured or with every byte verified.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,26 @@
 
 namespace gdr::tools {
 
-// One end's clock readings, in seconds from the start of its run.
+// The times that one end measured, in seconds.
 struct StreamTimes {
   double total = 0;        // first post to last completion
   double after_first = 0;  // first completion to last completion
-  double best_window = 0;  // shortest time for window_messages messages
+  double best_window = 0;  // shortest time of window_messages consecutive messages
   size_t window_messages = 0;
 };
 
+// Runs the stream and measures it. yield_every is StallGuard's.
 Result<StreamTimes> time_stream(const Endpoint& end, const StreamShape& shape, Rank& rank,
                                 uint64_t yield_every);
 
-// The slower end decides: a sender's completions alone may mean no more than a copy taken.
+// Computes a table row from both ends' times. The slower end decides, because a sender's completion
+// alone may only mean that the plugin has copied the data.
 BandwidthRow bandwidth_row(const StreamShape& shape, const StreamTimes& sender,
                            const StreamTimes& receiver);
 
-// Sends or expects messages filled with a pattern of seed, stream and message number. Returns how
-// many messages were wrong in size or content (0 at the sender). Depth is cut to the slots.
+// Sends or receives messages that are filled with a pattern of seed, stream and message number.
+// Returns how many messages had a wrong size or content (always 0 at the sender). The depth is
+// limited to the number of slots, so that no buffer is reused before it has been checked.
 Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& rank, uint64_t seed,
                                uint64_t stream);
 

@@ -6,7 +6,7 @@
 
 namespace gdr::tools {
 namespace {
-// Below 64: with fewer than 2^18 ranks a sum is exact in float32.
+// Returns a value below 64, so that sums over fewer than 2^18 ranks are exact in float32.
 uint32_t test_value(uint64_t seed, int rank, size_t index) {
   return static_cast<uint32_t>(
       mix64(seed ^ (static_cast<uint64_t>(rank) + 1) << 40 ^ index * 0x9e3779b97f4a7c15ull) >> 58);
@@ -43,7 +43,7 @@ constexpr Element make_element(const char* name) {
   return {name, sizeof(T), &add<T>, &fill<T>, &count_wrong<T>};
 }
 
-// int32 is summed without a sign: overflow must wrap.
+// int32 is summed as unsigned, whose overflow is defined to wrap around.
 constexpr Element kElements[] = {make_element<float>("float32"), make_element<double>("float64"),
                                  make_element<uint32_t>("int32")};
 }  // namespace
@@ -55,7 +55,7 @@ Result<const Element*> find_element(const std::string& name) {
     }
   }
   return fail(Code::kInvalidArgument,
-              fmt::format("--dtype {}: known are float32, float64 and int32", name));
+              fmt::format("--dtype {}: the types are float32, float64 and int32", name));
 }
 
 }  // namespace gdr::tools

@@ -11,7 +11,7 @@ Status flush_received(const Endpoint& end, char* at, size_t bytes, StallGuard& g
   if (result != abi::ncclSuccess) {
     return fail(Code::kRemote, fmt::format("iflush of {} bytes: {}", bytes, describe(result)));
   }
-  // A plugin that has nothing to wait for gives no request.
+  // A plugin that has nothing to wait for returns no request.
   guard.progress();
   for (int done = request == nullptr ? 1 : 0; done == 0;) {
     result = end.net->test(request, &done, nullptr);

@@ -1,5 +1,6 @@
-// One end of a connection with the memory it uses, and NCCL's way of keeping it busy: requests are
-// posted up to a depth, tried again while the plugin has no room, and tested oldest first.
+// One end of a connection with its memory, and the loop in which NCCL's proxy drives it
+// (src/transport/net.cc, sendProxyProgress): requests are posted up to a depth, posted again while
+// the plugin returns none, and tested oldest first.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +10,7 @@
 #include "base/result.h"
 #include "drivers/cuda/gpu_workspace.h"
 #include "tools/common/plugin_loader.h"
-#include "tools/common/stall_guard.h"
+#include "tools/ranks/stall_guard.h"
 
 namespace gdr::tools {
 
@@ -19,9 +20,9 @@ struct Endpoint {
   void* mhandle = nullptr;
   char* data = nullptr;
   bool sends = false;
-  const cuda::GpuWorkspace* gpu = nullptr;  // whose memory data is; null: the host's
+  const cuda::GpuWorkspace* gpu = nullptr;  // owner of data; null: host memory
 
-  // *request stays null when the plugin has no room yet.
+  // Posts one message of `bytes` bytes. *request stays null when the plugin has no room yet.
   abi::ncclResult_t post(char* at, size_t bytes, void** request) const {
     *request = nullptr;
     int size = static_cast<int>(bytes);
@@ -33,15 +34,17 @@ struct Endpoint {
   }
 };
 
-// Makes received GPU memory safe to read, and waits for it; as NCCL does before a kernel reads.
+// Calls iflush and waits for it, which makes received GPU memory safe to read. NCCL does so before
+// a kernel reads.
 Status flush_received(const Endpoint& end, char* at, size_t bytes, StallGuard& guard);
 
 struct StreamShape {
   size_t bytes = 0;     // of a message
-  size_t messages = 0;  // one after the other
-  size_t depth = 1;     // in flight at most; up to abi::kMaxRequests
-  size_t slots = 1;     // places in the buffer that messages take in turn
+  size_t messages = 0;  // in the whole run
+  size_t depth = 1;     // most messages in flight; up to abi::kMaxRequests
+  size_t slots = 1;     // parts of the buffer that messages use in turn
 
+  // Bytes from one slot to the next: whole pages.
   size_t stride() const { return (bytes + 4095) / 4096 * 4096; }
 };
 
@@ -51,19 +54,22 @@ struct NoHooks {
   void after_done(const char* /*at*/, size_t /*message*/, int /*bytes*/) {}
 };
 
+// The error of a table entry that returned `result` for a message.
 inline tl::unexpected<Error> entry_failed(const char* entry, size_t message,
                                           abi::ncclResult_t result) {
   return fail(Code::kRemote, fmt::format("{} of message {}: {}", entry, message, describe(result)));
 }
 
-// Moves shape.messages through the endpoint. Returns an error when an entry fails or when nothing
-// moves for the rank's patience.
+// Moves shape.messages messages through the endpoint. hooks.before_post(address, message) is called
+// before each attempt to post and hooks.after_done(address, message, bytes) after each completion.
+// Returns an error when a table entry fails or when there is no progress for the rank's patience.
 template <class Hooks>
 Status run_stream(const Endpoint& end, const StreamShape& shape, StallGuard& guard, Hooks& hooks) {
   void* in_flight[abi::kMaxRequests];
   size_t posted = 0;
   size_t completed = 0;
-  // Addresses by walking, as a division costs more than an empty test().
+  // Step through the slots instead of computing an address by division, which costs more than a
+  // test() without a completion.
   const size_t stride = shape.stride();
   char* const past_last = end.data + shape.slots * stride;
   auto next = [&](char* at) { return at + stride < past_last ? at + stride : end.data; };

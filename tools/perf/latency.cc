@@ -1,9 +1,13 @@
 #include "tools/perf/latency.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 namespace gdr::tools {
 namespace {
-constexpr size_t kReapEvery = 32;    // fruitless polls of the receive between two tests of a send
-constexpr size_t kBeatEvery = 1024;  // round trips between two signs of life
+constexpr size_t kReapEvery = 32;    // unsuccessful tests of a receive between two of a send
+constexpr size_t kBeatEvery = 1024;  // round trips between two heartbeats
 
 // Requests in flight on one endpoint, oldest first.
 class Queue {
@@ -16,7 +20,7 @@ class Queue {
   bool full() const { return posted_ - completed_ >= depth_; }
   bool empty() const { return posted_ == completed_; }
 
-  // False when the plugin has no room yet.
+  // Returns false when the plugin has no room yet.
   Result<bool> post() {
     void* request = nullptr;
     abi::ncclResult_t result = end_.post(end_.data, bytes_, &request);
@@ -28,7 +32,7 @@ class Queue {
     return true;
   }
 
-  // True when the oldest request has completed.
+  // Returns true when the oldest request has completed.
   Result<bool> reap() {
     int done = 0;
     int size = 0;
@@ -60,7 +64,7 @@ class PingPong {
 
   Status send_one();
   Status receive_one();
-  // What can wait until the message is on its way: sends to reap, receives to post.
+  // Does what can wait until the message has been posted: tests sends and posts receives.
   Status tidy();
   Status finish();
 
@@ -68,10 +72,6 @@ class PingPong {
   Status stalled(const char* what) {
     return fail(Code::kRemote, fmt::format("gave up waiting {}: {} of {} sent, {} received", what,
                                            sends_.completed(), total_, recvs_.completed()));
-  }
-  Status keep(Result<bool> step) {
-    if (!step) return forward_error(step);
-    return {};
   }
 
   Rank& rank_;
@@ -84,9 +84,9 @@ class PingPong {
 Status PingPong::send_one() {
   for (;;) {
     if (!sends_.full()) {
-      auto went = sends_.post();
-      if (!went) return forward_error(went);
-      if (*went) break;
+      auto posted = sends_.post();
+      if (!posted) return forward_error(posted);
+      if (*posted) break;
     }
     if (Status tidied = tidy(); !tidied) return tidied;
     if (!guard_.keep_waiting()) return stalled("to send");
@@ -98,9 +98,9 @@ Status PingPong::send_one() {
 Status PingPong::receive_one() {
   for (size_t polls = 1;; ++polls) {
     if (!recvs_.empty()) {
-      auto came = recvs_.reap();
-      if (!came) return forward_error(came);
-      if (*came) break;
+      auto received = recvs_.reap();
+      if (!received) return forward_error(received);
+      if (*received) break;
     }
     if (polls % kReapEvery == 0 || recvs_.empty()) {
       if (Status tidied = tidy(); !tidied) return tidied;
@@ -114,7 +114,7 @@ Status PingPong::receive_one() {
 
 Status PingPong::tidy() {
   if (!sends_.empty()) {
-    if (Status reaped = keep(sends_.reap()); !reaped) return reaped;
+    if (auto reaped = sends_.reap(); !reaped) return forward_error(reaped);
   }
   while (!recvs_.full() && recvs_.posted() < total_) {
     auto posted = recvs_.post();
@@ -130,6 +130,16 @@ Status PingPong::finish() {
     if (!guard_.keep_waiting()) return stalled("for sends to complete");
   }
   return {};
+}
+
+double percentile(const std::vector<double>& sorted, double fraction) {
+  auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
+}
+
+double middle(const std::vector<double>& sorted) {
+  size_t half = sorted.size() / 2;
+  return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 }  // namespace
 
@@ -160,6 +170,23 @@ Result<std::vector<double>> ping_pong(const Endpoint& send, const Endpoint& recv
                      2);
   }
   return halves;
+}
+
+LatencySummary summarize(std::vector<double>& samples) {
+  LatencySummary out;
+  if (samples.empty()) return out;
+  std::sort(samples.begin(), samples.end());
+  auto count = static_cast<double>(samples.size());
+  out.min = samples.front();
+  out.max = samples.back();
+  out.typical = middle(samples);
+  out.average = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
+  double squares = 0;
+  for (double sample : samples) squares += (sample - out.average) * (sample - out.average);
+  out.stdev = std::sqrt(squares / count);
+  out.p99 = percentile(samples, 0.99);
+  out.p999 = percentile(samples, 0.999);
+  return out;
 }
 
 }  // namespace gdr::tools

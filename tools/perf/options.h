@@ -1,40 +1,34 @@
-// What the perf subcommands take from the command line.
+// The command-line options of the perf subcommands.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/perf/environment_setting.h"
-#include "tools/perf/memory_place.h"
+#include "tools/perf/rank_memory.h"
 
 namespace gdr::tools {
-
-// What rank 0 prints: everything, only the head (plugin, devices and ranks), or nothing.
-enum class Printed { kAll, kHead, kNothing };
 
 struct PerfOptions {
   std::string plugin = "gdr";
   std::vector<int> devices;  // rank r uses devices[r mod size]; empty: rank r mod their count
-  size_t begin = 8;
+  size_t begin = 8;          // message sizes, in bytes
   size_t end = 64u << 20;
   size_t factor = 2;
-  size_t iterations = 0;  // 0: by size
+  size_t iterations = 0;  // 0: depends on the size
   size_t warmup = 5;
-  size_t depth = 8;  // requests in flight on one connection, as NCCL's NCCL_STEPS
-  bool check = true;
+  size_t depth = 8;   // requests in flight on one connection; NCCL's NCCL_STEPS
+  bool check = true;  // verify the data
   uint64_t seed = 1;
-  double timeout_seconds = 120;
-  std::string json;  // a file, "-" for standard output, empty for none
-  Printed printed = Printed::kAll;
-  std::optional<EnvironmentSetting> compare;       // all again with this in the ranks' environment
-  size_t compare_rounds = 3;                       // of each side
-  std::vector<MemoryPlace> memory{MemoryPlace{}};  // rank r: entry r mod size
-  bool bind = true;                                // each rank to a CPU of its own while measured
+  double timeout_seconds = 120;  // without progress
+  std::string json;              // a file, "-" for standard output, empty for none
+  bool quiet = false;            // print no tables, because standard output is for the JSON
+  std::vector<MemorySpec> memory{MemorySpec{}};  // rank r uses entry r mod size
+  bool bind = true;  // pin each rank to a CPU of its own while it is measured
 
-  // Ranks: all on this machine, unless root names where rank 0 serves a run of several machines.
+  // All ranks run on this machine, unless root names the address where rank 0 serves a run over
+  // several machines.
   int ranks = 2;
   std::string root;
   int rank = -1;
@@ -42,13 +36,13 @@ struct PerfOptions {
   // sendrecv
   bool osu = false;           // print OSU's columns
   std::string test = "both";  // bw, lat or both
-  size_t slots = 1;           // message buffers taken in turn; 1: always the same, as perftest does
+  size_t slots = 1;           // message buffers used in turn; 1: always the same, as in perftest
 
   // all_reduce
   std::string dtype = "float32";
   size_t channels = 2;
-  std::vector<int> rails;     // channel c uses rails[c mod size]; empty: the rank's device for all
-  size_t slice = 256u << 10;  // bytes of one message at most
+  std::vector<int> rails;     // channel c uses rails[c mod size]; empty: the rank's device
+  size_t slice = 256u << 10;  // largest message in bytes
 };
 
 }  // namespace gdr::tools

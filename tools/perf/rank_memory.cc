@@ -1,32 +1,76 @@
 #include "tools/perf/rank_memory.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <string_view>
 
 #include "drivers/cuda/cuda_driver.h"
+#include "tools/common/plugin_loader.h"
 
 namespace gdr::tools {
 namespace {
-// The place's device, as a number that the driver knows.
-Result<int> device_of(const MemoryPlace& place, int rank, const cuda::CudaDriver& driver) {
+constexpr size_t kMaxSpecs = 2;
+
+std::optional<MemorySpec> parse_spec(std::string_view text) {
+  constexpr std::string_view kNumbered = "cuda:";
+  if (text == "host") return MemorySpec{};
+  if (text == "cuda") return MemorySpec{true, -1};
+  if (!text.starts_with(kNumbered)) return std::nullopt;
+  MemorySpec spec{true, -1};
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data() + kNumbered.size(), end, spec.device);
+  bool number = error == std::errc{} && stop == end && text[kNumbered.size()] != '-';
+  return number ? std::optional(spec) : std::nullopt;
+}
+}  // namespace
+
+Result<std::vector<MemorySpec>> parse_memory_specs(const std::string& text) {
+  std::vector<MemorySpec> specs;
+  std::string_view rest = text;
+  for (bool more = true; more;) {
+    size_t comma = rest.find(',');
+    std::string_view word = rest.substr(0, comma);
+    std::optional<MemorySpec> spec = parse_spec(word);
+    if (!spec) {
+      return fail(Code::kInvalidArgument,
+                  fmt::format("--memory: \"{}\" is none of host, cuda and cuda:N", word));
+    }
+    specs.push_back(*spec);
+    more = comma != std::string_view::npos;
+    if (more) rest.remove_prefix(comma + 1);
+  }
+  if (specs.size() > kMaxSpecs) {
+    return fail(
+        Code::kInvalidArgument,
+        fmt::format("--memory: {} entries; give one for all ranks or one per side", specs.size()));
+  }
+  return specs;
+}
+
+namespace {
+// Returns the driver's number of the device that the spec asks for.
+Result<int> device_of(const MemorySpec& spec, int rank, const cuda::CudaDriver& driver) {
   auto count = driver.device_count();
   if (!count) return forward_error(count);
   if (*count == 0) return fail(Code::kUnsupported, "there is no CUDA device");
-  if (place.device < 0) return rank % *count;
-  if (place.device < *count) return place.device;
+  if (spec.device < 0) return rank % *count;
+  if (spec.device < *count) return spec.device;
   return fail(Code::kInvalidUsage, fmt::format("there are CUDA devices 0..{}", *count - 1));
 }
 }  // namespace
 
-Result<RankMemory> RankMemory::open(const MemoryPlace& place, int rank) {
+Result<RankMemory> RankMemory::open(const MemorySpec& spec, int rank) {
   RankMemory memory;
-  if (!place.cuda) return memory;
+  if (!spec.cuda) return memory;
   auto because = [&](const Error& error) {
-    std::string asked = place.device < 0 ? "cuda" : fmt::format("cuda:{}", place.device);
+    std::string asked = spec.device < 0 ? "cuda" : fmt::format("cuda:{}", spec.device);
     return fail(error.code, fmt::format("--memory {}: {}", asked, error.text));
   };
   const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
   if (!driver) return because(driver.error());
-  auto device = device_of(place, rank, *driver);
+  auto device = device_of(spec, rank, *driver);
   if (!device) return because(device.error());
   auto gpu = cuda::GpuWorkspace::open(*driver, *device);
   if (!gpu) return because(gpu.error());
@@ -43,6 +87,79 @@ Result<RankMemory> RankMemory::open(const MemoryPlace& place, int rank) {
 
 Result<Buffer> RankMemory::allocate(size_t bytes) const {
   return gpu_ ? Buffer::cuda(*gpu_, bytes) : Buffer::host(bytes);
+}
+
+const char* describe(RegisteredBy by) {
+  switch (by) {
+    case RegisteredBy::kHostAddress:
+      return "host address";
+    case RegisteredBy::kDeviceAddress:
+      return "device address";
+    case RegisteredBy::kDmaBuf:
+      return "dma-buf";
+  }
+  return "?";
+}
+
+std::string ptr_support_text(int bits) {
+  std::string text;
+  auto add = [&](int bit, const char* name) {
+    if ((bits & bit) == 0) return;
+    if (!text.empty()) text += '|';
+    text += name;
+  };
+  add(abi::kPtrHost, "HOST");
+  add(abi::kPtrCuda, "CUDA");
+  add(abi::kPtrDmaBuf, "DMABUF");
+  return text.empty() ? "none" : text;
+}
+
+Result<RegisteredBy> choose_for_cuda(const std::string& device, int ptr_support,
+                                     bool exports_dmabuf) {
+  bool takes_dmabuf = (ptr_support & abi::kPtrDmaBuf) != 0;
+  if (takes_dmabuf && exports_dmabuf) return RegisteredBy::kDmaBuf;
+  if ((ptr_support & abi::kPtrCuda) != 0) return RegisteredBy::kDeviceAddress;
+  std::string text =
+      fmt::format("{} of the plugin has ptrSupport {}: ", device, ptr_support_text(ptr_support));
+  text += takes_dmabuf ? "it takes dma-bufs, which this GPU's driver does not export (NVIDIA's "
+                         "open kernel modules do), and no device addresses"
+                       : "it takes neither dma-bufs nor device addresses, so no CUDA memory";
+  return fail(Code::kUnsupported, text + "; device addresses need nvidia-peermem");
+}
+
+namespace {
+// The returned descriptor may be closed once the plugin has registered the memory: NCCL closes it
+// then, too.
+Result<UniqueFd> export_buffer(const Buffer& buffer) {
+  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return cuda::export_dmabuf(buffer.data(), (buffer.bytes() + page - 1) / page * page);
+}
+
+Result<void*> call_plugin(const abi::ncclNet_v8_t& net, void* comm, const Buffer& buffer,
+                          RegisteredBy by) {
+  void* mhandle = nullptr;
+  abi::ncclResult_t result;
+  if (by == RegisteredBy::kDmaBuf) {
+    auto fd = export_buffer(buffer);
+    if (!fd) return forward_error(fd);
+    result =
+        net.regMrDmaBuf(comm, buffer.data(), buffer.bytes(), abi::kPtrCuda, 0, fd->get(), &mhandle);
+  } else {
+    int type = by == RegisteredBy::kHostAddress ? abi::kPtrHost : abi::kPtrCuda;
+    result = net.regMr(comm, buffer.data(), buffer.bytes(), type, &mhandle);
+  }
+  if (result == abi::ncclSuccess) return mhandle;
+  const char* entry = by == RegisteredBy::kDmaBuf ? "regMrDmaBuf" : "regMr";
+  return fail(Code::kSystem, fmt::format("{} of {} bytes by {}: {}", entry, buffer.bytes(),
+                                         describe(by), describe(result)));
+}
+}  // namespace
+
+Result<Registration> register_memory(const abi::ncclNet_v8_t& net, void* comm, const Buffer& buffer,
+                                     RegisteredBy by) {
+  auto mhandle = call_plugin(net, comm, buffer, by);
+  if (!mhandle) return forward_error(mhandle);
+  return Registration(*mhandle, Deregister{&net, comm});
 }
 
 }  // namespace gdr::tools

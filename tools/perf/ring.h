@@ -1,20 +1,83 @@
-// All channels of a rank, with the memory of an all-reduce registered on each.
+// The ring all-reduce of one rank: its channels, and the memory registered on each.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "tools/common/buffer.h"
-#include "tools/common/link.h"
+#include "tools/perf/element.h"
+#include "tools/perf/endpoint.h"
 #include "tools/perf/options.h"
-#include "tools/perf/ring_channel.h"
+#include "tools/perf/ring_plan.h"
+#include "tools/ranks/link.h"
 #include "tools/ranks/rank.h"
 
 namespace gdr::tools {
 
+// The vectors of one all-reduce. input and output may be the same memory.
+struct RingOperands {
+  const Element* element = nullptr;
+  char* input = nullptr;
+  char* output = nullptr;
+  void* input_send_mr = nullptr;   // registered with the send comm
+  void* output_send_mr = nullptr;  // registered with the send comm
+  void* output_recv_mr = nullptr;  // registered with the receive comm
+};
+
+// Received slices wait here until they are added to the output: `depth` slots of `stride` bytes.
+struct StagingArea {
+  char* data = nullptr;
+  size_t stride = 0;
+  void* mr = nullptr;  // registered with the receive comm
+};
+
+// One ring through all ranks. Sends and receives the messages of a RingPlan over two connections:
+// to the next rank and from the previous one.
+class RingChannel {
+ public:
+  RingChannel(const abi::ncclNet_v8_t& net, void* send_comm, void* recv_comm,
+              const StagingArea& staging, size_t depth)
+      : net_(net), send_comm_(send_comm), recv_comm_(recv_comm), staging_(staging), depth_(depth) {}
+
+  // Begins an all-reduce. plan and operands must live until done().
+  void start(const RingPlan* plan, const RingOperands* operands);
+
+  bool done() const { return received_ == plan_->recv.size() && sent_ == plan_->send.size(); }
+
+  // Posts and tests what is possible without waiting. Returns true when something completed or was
+  // posted.
+  Result<bool> progress();
+
+  // Describes the outstanding messages, for the error of a run that stalls.
+  std::string waiting_for() const;
+
+ private:
+  Result<bool> post_receive();
+  Result<bool> test_receive();
+  Result<bool> post_send();
+  Result<bool> test_send();
+  void consume(const Slice& slice, size_t index);
+  char* staged(size_t index) const { return staging_.data + index % depth_ * staging_.stride; }
+
+  const abi::ncclNet_v8_t& net_;
+  void* send_comm_;
+  void* recv_comm_;
+  StagingArea staging_;
+  size_t depth_;
+  const RingPlan* plan_ = nullptr;
+  const RingOperands* operands_ = nullptr;
+  size_t posted_recv_ = 0;
+  size_t received_ = 0;
+  size_t posted_send_ = 0;
+  size_t sent_ = 0;
+  void* recv_requests_[abi::kMaxRequests] = {};
+  void* send_requests_[abi::kMaxRequests] = {};
+};
+
+// All channels of a rank.
 class Ring {
  public:
-  // Connects this rank with its neighbours; all ranks call it together.
+  // Connects this rank with its neighbours and registers its memory. All ranks call this together.
   static Result<Ring> open(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
                            const PerfOptions& options, const Element& element);
 
@@ -45,7 +108,7 @@ class Ring {
   Links links_;
   std::unique_ptr<Buffer> input_;
   std::unique_ptr<Buffer> output_;
-  std::vector<Channel> channels_;  // ends before the links
+  std::vector<Channel> channels_;  // declared last: deregisters its memory before the links close
   size_t planned_count_ = 0;
   uint64_t yield_every_ = 1;
 };

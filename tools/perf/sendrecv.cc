@@ -1,15 +1,15 @@
-#include "tools/perf/sendrecv.h"
-
 #include <optional>
 
 #include "tools/common/exit_codes.h"
-#include "tools/common/link.h"
+#include "tools/common/json_file.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/bandwidth.h"
-#include "tools/perf/cpu_place.h"
-#include "tools/perf/environment.h"
+#include "tools/perf/benchmarks.h"
+#include "tools/perf/columns.h"
+#include "tools/perf/cpu_affinity.h"
 #include "tools/perf/latency.h"
-#include "tools/perf/osu_columns.h"
+#include "tools/perf/rank_setup.h"
+#include "tools/ranks/link.h"
 
 namespace gdr::tools {
 namespace {
@@ -19,8 +19,8 @@ constexpr size_t kVerifyBudget = size_t{16} << 20;
 
 class SendRecv {
  public:
-  SendRecv(Rank& rank, const PerfOptions& options, PerfEnvironment environment)
-      : rank_(rank), options_(options), environment_(std::move(environment)) {}
+  SendRecv(Rank& rank, const PerfOptions& options, RankSetup setup)
+      : rank_(rank), options_(options), setup_(std::move(setup)) {}
 
   Status open();
   Status sweep_bandwidth(const std::vector<size_t>& sizes);
@@ -29,7 +29,7 @@ class SendRecv {
   uint64_t wrong() const { return wrong_; }
 
  private:
-  bool prints() const { return rank_.rank() == 0 && options_.printed == Printed::kAll; }
+  bool prints() const { return rank_.rank() == 0 && !options_.quiet; }
   void print(const std::string& line) const {
     if (!prints()) return;
     fmt::print("{}\n", line);
@@ -46,7 +46,7 @@ class SendRecv {
 
   Rank& rank_;
   const PerfOptions& options_;
-  PerfEnvironment environment_;
+  RankSetup setup_;
   Links links_;
   std::optional<Buffer> out_;
   std::optional<Buffer> in_;
@@ -60,13 +60,13 @@ class SendRecv {
 };
 
 Status SendRecv::open() {
-  const abi::ncclNet_v8_t& net = environment_.net();
-  auto links = connect_links(rank_, net, environment_.dev, {{0, 1}, {1, 0}});
+  const abi::ncclNet_v8_t& net = setup_.net();
+  auto links = connect_links(rank_, net, setup_.dev, {{0, 1}, {1, 0}});
   if (!links) return forward_error(links);
   links_ = std::move(*links);
   StreamShape largest{options_.end, 1, 1, 1};
   size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.slots;
-  const RankMemory& memory = environment_.memory;
+  const RankMemory& memory = setup_.memory;
   auto out = memory.allocate(bytes);
   auto in = memory.allocate(bytes);
   if (!out) return forward_error(out);
@@ -75,10 +75,10 @@ Status SendRecv::open() {
   in_.emplace(std::move(*in));
   void* send_comm = links_.send[rank_.rank()].get();
   void* recv_comm = links_.recv[1 - rank_.rank()].get();
-  auto out_mr = register_memory(net, send_comm, *out_, environment_.registered_by);
+  auto out_mr = register_memory(net, send_comm, *out_, setup_.registered_by);
   if (!out_mr) return forward_error(out_mr);
   out_mr_ = std::move(*out_mr);
-  auto in_mr = register_memory(net, recv_comm, *in_, environment_.registered_by);
+  auto in_mr = register_memory(net, recv_comm, *in_, setup_.registered_by);
   if (!in_mr) return forward_error(in_mr);
   in_mr_ = std::move(*in_mr);
   send_ = Endpoint{&net, send_comm, out_mr_.get(), out_->data(), true, memory.gpu()};
@@ -92,7 +92,7 @@ size_t SendRecv::slots(size_t bytes) const {
   return std::clamp<size_t>(fit, 1, options_.depth);
 }
 
-// Each rank sends in turn, so that both connections are verified.
+// Verifies both connections: each rank sends in turn.
 Status SendRecv::verify(size_t bytes) {
   if (!options_.check) return {};
   StreamShape shape{bytes, default_iterations(bytes, kVerifyBudget, 2, 64), options_.depth,
@@ -111,7 +111,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
   StreamShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth, 1};
   shape.slots = std::min(options_.slots, slots(bytes));
-  CpuPin pin(environment_.cpu);
+  CpuPin pin(setup_.cpu);
   uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
   auto warm = time_stream(end, shape, rank_, yield_every);
   if (!warm) return forward_error(warm);
@@ -148,7 +148,7 @@ Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
 }
 
 Status SendRecv::one_latency(size_t bytes) {
-  CpuPin pin(environment_.cpu);
+  CpuPin pin(setup_.cpu);
   PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1),
                       std::max<size_t>(options_.depth, 2)};
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
@@ -195,7 +195,7 @@ Status SendRecv::finish() {
   print(options_.check ? fmt::format("# {} messages verified: {} wrong", verified_, wrong_)
                        : "# nothing verified (--no-check)");
   if (options_.json.empty()) return {};
-  nlohmann::json report = environment_.description;
+  nlohmann::json report = setup_.description;
   report["tool"] = "sendrecv";
   report["bandwidth"] = rows_.value("bandwidth", nlohmann::json::array());
   report["latency"] = rows_.value("latency", nlohmann::json::array());
@@ -208,12 +208,12 @@ Status SendRecv::finish() {
 
 int run_sendrecv(Rank& rank, const PerfOptions& options) {
   auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto environment = open_environment(rank, options);
-  if (!environment) {
-    rank.board().set_report(environment.error().text);
+  auto setup = set_up_rank(rank, options);
+  if (!setup) {
+    rank.board().set_report(setup.error().text);
     return kExitCouldNotRun;
   }
-  SendRecv run(rank, options, std::move(*environment));
+  SendRecv run(rank, options, std::move(*setup));
   Status done = run.open();
   if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
   if (done && options.test != "bw") done = run.sweep_latency(*sizes);

@@ -16,7 +16,7 @@ Clock::time_point after(double seconds) {
 }
 }  // namespace
 
-Result<Rank> Rank::join(const RankPlace& place, RankBoard* board) {
+Result<Rank> Rank::join(const RankSpec& place, RankBoard* board) {
   Rank rank;
   rank.place_ = place;
   rank.board_ = board;

@@ -12,7 +12,7 @@
 
 namespace gdr::tools {
 
-struct RankPlace {
+struct RankSpec {
   int rank = 0;
   int nranks = 1;
   HostPort root;
@@ -22,7 +22,7 @@ struct RankPlace {
 class Rank {
  public:
   // Connects to the root. board outlives the Rank.
-  static Result<Rank> join(const RankPlace& place, RankBoard* board);
+  static Result<Rank> join(const RankSpec& place, RankBoard* board);
 
   int rank() const { return place_.rank; }
   int nranks() const { return place_.nranks; }
@@ -40,7 +40,7 @@ class Rank {
 
  private:
   Rank() = default;
-  RankPlace place_;
+  RankSpec place_;
   RankBoard* board_ = nullptr;
   UniqueFd fd_;
 };

@@ -36,7 +36,7 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-[[noreturn]] void run_child(const RankPlace& place, RankBoard* board, const RankMain& main,
+[[noreturn]] void run_child(const RankSpec& place, RankBoard* board, const RankMain& main,
                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitCouldNotRun);
@@ -94,7 +94,7 @@ class Watch {
 Status Watch::start(const RankMain& main) {
   std::fflush(nullptr);
   pid_t parent = getpid();
-  RankPlace place{0, spec_.nranks, spec_.root, spec_.patience_seconds};
+  RankSpec place{0, spec_.nranks, spec_.root, spec_.patience_seconds};
   if (server_) place.root.port = server_->port();
   for (size_t i = 0; i < spec_.local.size(); ++i) {
     place.rank = spec_.local[i];

@@ -57,7 +57,7 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
 Machine read_live(const config::Options& options, Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
-  Result<std::shared_ptr<const verbs::VerbsApi>> verbs = verbs::VerbsApi::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
   Result<transport::Discovery> found = verbs ? transport::discover_devices(*verbs, options.hcas)
                                              : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {

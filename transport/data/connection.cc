@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <random>
 
@@ -24,35 +23,9 @@ std::string hex(uint32_t value) {
   return text;
 }
 
-bool is_ipv4_mapped_pair(const wire::RailAddress& a, const wire::RailAddress& b) {
-  return is_ipv4_mapped(a.gid) == is_ipv4_mapped(b.gid);
-}
-
-Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& remote) {
-  std::string both = to_string(local) + " and the peer's " + to_string(remote);
-  if (remote.mtu < IBV_MTU_256 || remote.mtu > IBV_MTU_4096) {
-    return fail(Code::kInternal, "the peer names an impossible MTU for " + to_string(remote));
-  }
-  if (local.ethernet != remote.ethernet) {
-    return fail(Code::kInvalidUsage,
-                both +
-                    " are of different link layers (InfiniBand and RoCE); choose HCAs of one "
-                    "fabric with NCCL_IB_HCA");
-  }
-  if (local.ethernet == 0) return {};
-  if (local.gid_type != remote.gid_type || !is_ipv4_mapped_pair(local, remote)) {
-    return fail(Code::kInvalidUsage,
-                both +
-                    " differ in RoCE version or address family and cannot reach each other; "
-                    "set NCCL_IB_GID_INDEX, or NCCL_IB_ROCE_VERSION_NUM and "
-                    "NCCL_IB_ADDR_FAMILY, alike on both nodes");
-  }
-  return {};
-}
-
 }  // namespace
 
-Connection::Connection(std::shared_ptr<const TransportOptions> options, Watcher* watcher)
+Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
     : options_(std::move(options)),
       watcher_(watcher),
       first_psn_(std::random_device{}() & 0xffffff) {}
@@ -63,28 +36,8 @@ Connection::~Connection() {
   watcher_->remove(link_.get());
 }
 
-Status Connection::add_rail(const Device& device, const RailSpec& plan) {
-  Result<RailEnd> rail = RailEnd::create(device, plan, *options_);
-  if (!rail) return forward_error(rail);
-  rails_.push_back(std::move(*rail));
-  return {};
-}
-
-int Connection::queue_pair_count() const {
-  int count = 0;
-  for (const RailEnd& rail : rails_) count += static_cast<int>(rail.qps().size());
-  return count;
-}
-
-const QueuePair& Connection::queue_pair(int index) const {
-  int rails = static_cast<int>(rails_.size());
-  return rails_[index % rails].qps()[index / rails];
-}
-
-std::vector<const QueuePair*> Connection::queue_pairs() const {
-  std::vector<const QueuePair*> pairs;
-  for (int i = 0; i < queue_pair_count(); ++i) pairs.push_back(&queue_pair(i));
-  return pairs;
+Status Connection::add_rail(const Device& device, const RailSpec& spec) {
+  return rails_.add(device, spec, *options_);
 }
 
 void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const {
@@ -92,36 +45,23 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   std::snprintf(end->host, sizeof(end->host), "%s", host_name().c_str());
   end->pid = static_cast<uint32_t>(getpid());
   end->first_psn = first_psn_;
-  end->rails = static_cast<uint8_t>(rails_.size());
-  end->qps = static_cast<uint16_t>(queue_pair_count());
-  for (size_t r = 0; r < rails_.size(); ++r) {
-    uint32_t tables_rkey = end->rail[r].tables_rkey;
-    end->rail[r] = rails_[r].address();
-    end->rail[r].tables_rkey = tables_rkey;
-    for (size_t q = 0; q < rails_[r].qps().size(); ++q) {
-      end->qp_numbers[q * rails_.size() + r] = rails_[r].qps()[q].qp->qp_num;
-    }
-  }
+  rails_.describe(end);
 }
 
 Status Connection::accept_peer(const wire::EndPoint& peer) {
-  if (peer.rails != rails_.size() || peer.qps != queue_pair_count()) {
-    return gdr::fail(Code::kInternal, "the peer's number of rails or QPs differs from ours");
-  }
-  for (size_t r = 0; r < rails_.size(); ++r) {
-    if (Status status = check_rail_pair(rails_[r].address(), peer.rail[r]); !status) return status;
-  }
+  if (Status status = rails_.check_peer(peer); !status) return status;
   peer_ = peer;
   return {};
 }
 
 Status Connection::connect_queue_pairs(uint8_t traffic_class) {
-  for (int i = 0; i < queue_pair_count(); ++i) {
-    int rail = i % static_cast<int>(rails_.size());
-    QueuePairPath path{&rails_[rail].address(), &peer_.rail[rail], peer_.qp_numbers[i], first_psn_,
-                       peer_.first_psn,         traffic_class};
-    const verbs::VerbsApi& api = rails_[rail].device().hca->api();
-    if (Status status = connect_queue_pair(api, queue_pair(i).qp.get(), path, *options_); !status) {
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    const RailEnd& rail = rails_[pair.rail];
+    QueuePairPath path{&rail.address(), &peer_.rail[pair.rail], peer_.qp_numbers[i],
+                       first_psn_,      peer_.first_psn,        traffic_class};
+    const verbs::Api& api = rail.device().hca->api();
+    if (Status status = connect_queue_pair(api, pair.qp.get(), path, *options_); !status) {
       status.error().text += " (connecting " + text() + ")";
       return status;
     }
@@ -141,10 +81,15 @@ void Connection::keep_link(FrameChannel channel, const char* role) {
 }
 
 std::string Connection::text() const {
-  const RailEnd& rail = rails_.front();
-  return host_name() + " " + to_string(rail.address()) + " qp " +
-         hex(rail.qps().front().qp->qp_num) + " <-> " + peer_.host + " " +
-         to_string(peer_.rail[0]) + " qp " + hex(peer_.qp_numbers[0]);
+  std::string local = host_name();
+  std::string remote = peer_.host;
+  for (size_t r = 0; r < rails_.size(); ++r) {
+    const char* separator = r == 0 ? " " : " + ";
+    local += separator + to_string(rails_[r].address()) + " qp " +
+             hex(rails_[r].qps().front().qp->qp_num);
+    remote += separator + to_string(peer_.rail[r]) + " qp " + hex(peer_.qp_numbers[r]);
+  }
+  return local + " <-> " + remote;
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {
@@ -153,6 +98,10 @@ void Connection::fail_completion(const ibv_wc& wc) {
                      hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + "). " +
                      verbs::wc_status_hint(wc.status);
   fail(Code::kRemote, what);
+}
+
+void Connection::fail_verbs(const char* call, int err) {
+  fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
 }
 
 void Connection::fail(Code code, const std::string& what) {

@@ -2,14 +2,16 @@
 
 namespace gdr::transport {
 
-Result<Flush> Flush::create(const RailEnd& rail, const TransportOptions& options, int depth) {
+Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, const ConnectionOptions& options,
+                            int depth) {
   Flush flush;
   Result<QueuePair> pair =
-      create_queue_pair(rail.device(), rail.cq(), QueueDepths{depth, 1, 0}, options);
+      create_queue_pair(end.device(), end.cq(), QueueDepths{depth, 1, 0}, options);
   if (!pair) return forward_error(pair);
   flush.pair_ = std::move(*pair);
-  const HcaContext& hca = *rail.device().hca;
-  QueuePairPath to_itself{&rail.address(),      &rail.address(), flush.pair_.qp->qp_num, 0, 0,
+  flush.pair_.rail = rail;
+  const HcaContext& hca = *end.device().hca;
+  QueuePairPath to_itself{&end.address(),       &end.address(), flush.pair_.qp->qp_num, 0, 0,
                           options.traffic_class};
   Status status = connect_queue_pair(hca.api(), flush.pair_.qp.get(), to_itself, options);
   if (!status) return forward_error(status);
@@ -19,7 +21,7 @@ Result<Flush> Flush::create(const RailEnd& rail, const TransportOptions& options
   return flush;
 }
 
-int Flush::post(const void* address, uint32_t rkey, uint64_t wr_id) {
+int Flush::post(const void* address, const MemoryHandle& memory, uint64_t wr_id) {
   ibv_sge sge{reinterpret_cast<uint64_t>(target_.get()), 1, target_.lkey()};
   ibv_send_wr wr{};
   wr.wr_id = wr_id;
@@ -28,7 +30,7 @@ int Flush::post(const void* address, uint32_t rkey, uint64_t wr_id) {
   wr.opcode = IBV_WR_RDMA_READ;
   wr.send_flags = IBV_SEND_SIGNALED;
   wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(address);
-  wr.wr.rdma.rkey = rkey;
+  wr.wr.rdma.rkey = memory.keys[pair_.rail].rkey;
   ibv_send_wr* bad = nullptr;
   return ibv_post_send(pair_.qp.get(), &wr, &bad);
 }

@@ -1,5 +1,9 @@
-// The flush: a loopback RDMA read of received data. Its completion means that all earlier writes of
-// the HCA on the same PCIe path have reached GPU memory.
+// The flush: a loopback RDMA read of received data.
+//
+// A receiver's completion may reach the CPU before the data reaches the GPU, since both travel
+// different PCIe paths. PCIe orders a read behind earlier writes on the same path, so that once the
+// HCA has read one byte back, all of its earlier writes are in GPU memory (NCCL's net_ib does the
+// same: src/transport/net_ib, ncclIbIflush).
 #pragma once
 
 #include "transport/data/queue_pair.h"
@@ -8,13 +12,16 @@
 
 namespace gdr::transport {
 
+// The flush of one rail.
 class Flush {
  public:
-  // The read's completion arrives in the rail's CQ.
-  static Result<Flush> create(const RailEnd& rail, const TransportOptions& options, int depth);
+  // Creates a QP that is connected to itself, for up to `depth` reads at a time. Their completions
+  // arrive in the rail's CQ. `rail` is its index within the connection.
+  static Result<Flush> create(const RailEnd& end, uint32_t rail, const ConnectionOptions& options,
+                              int depth);
 
-  // Reads one byte at `address`. Returns an errno value, 0 is success.
-  int post(const void* address, uint32_t rkey, uint64_t wr_id);
+  // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
+  int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);
 
  private:
   QueuePair pair_;

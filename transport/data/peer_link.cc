@@ -7,17 +7,8 @@
 namespace gdr::transport {
 namespace {
 
-constexpr char kInDriver[] =
-    ", its thread inside a copy call of the CUDA driver: perhaps another thread of the process "
-    "waits there (cudaFree, cudaHostRegister, loading a module) for the kernel of this very "
-    "collective; GPUDirect, or no such call while collectives run, avoids it";
-constexpr char kAwaitsCopy[] =
-    ", its copy between GPU and host memory launched but not complete: perhaps its queue is held "
-    "by a copy that the process has put behind this very collective, in another stream; GPUDirect "
-    "or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC) avoid it, "
-    "CUDA_DEVICE_MAX_CONNECTIONS=32 makes it rarer";
-
-// Completions of what the peer sent before it went may still be unread in our CQ.
+// Time between the end of the peer's socket and the failure of the link: completions of what the
+// peer sent before it closed or died may still be unread in our CQ.
 constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
@@ -49,8 +40,8 @@ void PeerLink::send_bye() { send_frame(wire::FrameKind::kBye, ""); }
 void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
   channel_.queue_text(kind, text);
-  // Frames are small beside the socket's buffer; one that does not fit, or a peer that is gone,
-  // loses only a courtesy.
+  // Frames are small compared with the socket's buffer. They inform the peer sooner and better than
+  // its own time-outs would, but nothing depends on them: one that does not fit is dropped.
   (void)channel_.flush();
 }
 
@@ -78,7 +69,7 @@ void PeerLink::on_frame(const Frame& frame) {
       send_frame(wire::FrameKind::kState, state_text());
       break;
     case wire::FrameKind::kState:
-      GDR_WARN("watchdog: %s: the peer says: %s", description_.c_str(), frame.text().c_str());
+      GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
       break;
     default:
       fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
@@ -99,7 +90,7 @@ void PeerLink::on_tick(std::chrono::seconds watchdog) {
     fail_link(Error{Code::kRemote, std::move(text)}, false);
   }
   if (watchdog.count() > 0) check_progress(watchdog);
-  seen_crossings_ = driver_crossings_.load(std::memory_order_relaxed);
+  copies_.on_tick();
 }
 
 void PeerLink::check_progress(std::chrono::seconds watchdog) {
@@ -122,14 +113,7 @@ void PeerLink::check_progress(std::chrono::seconds watchdog) {
 std::string PeerLink::state_text() const {
   return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
-         (failed() ? " failed: " + failure().text : "") + staging_trouble();
-}
-
-// Inside since the last tick, the thread does not just pass through.
-const char* PeerLink::staging_trouble() const {
-  uint64_t crossings = driver_crossings_.load(std::memory_order_relaxed);
-  if (crossings % 2 == 1 && crossings == seen_crossings_) return kInDriver;
-  return awaits_copy_.load(std::memory_order_relaxed) ? kAwaitsCopy : "";
+         (failed() ? " failed: " + failure().text : "") + copies_.likely_cause();
 }
 
 }  // namespace gdr::transport

@@ -1,5 +1,6 @@
-// What a connection keeps of its handshake: the socket, and whether the peer is still there. The
-// data path reads one atomic; the watcher thread does the rest.
+// The link to the peer beside the rails: the socket of the handshake, over which each end learns of
+// the other's failure, end or state. The data path reads one atomic; the watcher thread does the
+// rest.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "transport/data/copy_monitor.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -17,7 +19,8 @@ class PeerLink {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // description names both ends; role says what this end does ("sender", "receiver").
+  // description names both ends, for log and error texts; role is this end's, "sender" or
+  // "receiver".
   PeerLink(FrameChannel channel, std::string description, const char* role);
 
   int fd() const { return fd_; }
@@ -25,48 +28,43 @@ class PeerLink {
 
   // ---- data path (the comm's thread)
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  // Relaxed: the watcher only wants to see that they move.
+  // Count requests, for the watchdog to see progress.
   void count_posted() { bump(posted_); }
   void count_completed() { bump(completed_); }
   bool has_posted() const { return posted_.load(std::memory_order_relaxed) > 0; }
-  // While it lives, the comm's thread may be inside a call of the CUDA driver.
-  class InDriver {
-   public:
-    explicit InDriver(PeerLink& link) : crossings_(link.driver_crossings_) { bump(crossings_); }
-    ~InDriver() { bump(crossings_); }
-    InDriver(const InDriver&) = delete;
-    InDriver& operator=(const InDriver&) = delete;
-
-   private:
-    std::atomic<uint64_t>& crossings_;
-  };
-  // Whether the oldest copy between GPU and host memory was last seen incomplete.
-  void set_awaits_copy(bool awaits) { awaits_copy_.store(awaits, std::memory_order_relaxed); }
+  CopyMonitor& copies() { return copies_; }
 
   // ---- any thread
-  // The first error stays. Tells the peer when `tell_peer`.
+  // Fails the link; the first error is kept, later ones are dropped. notify_peer: the peer receives
+  // the text (kFailed) and fails too.
   void fail_link(Error error, bool notify_peer);
+  // Returns the error of a failed link.
   Error failure() const;
+  // Announces an orderly close (kBye), so that the peer does not take the end of the stream for the
+  // death of this process.
   void send_bye();
 
   // ---- watcher thread
-  // Reads what the socket has. False when the socket is of no more use.
+  // Reads the frames that have arrived. Returns false once the socket is closed; the link fails a
+  // grace period later.
   bool on_readable();
-  // Called about once a second, and when a grace period ends. watchdog 0 is off.
+  // Called about once a second, and at deadline(). Requests without progress for `watchdog` seconds
+  // are logged once per episode, with the state of both ends; 0 turns that off.
   void on_tick(std::chrono::seconds watchdog);
-  // When on_tick should come early; Clock::time_point::max() when it need not.
+  // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
   Clock::time_point deadline() const { return grace_end_; }
+  // "sender posted 12 completed 9", with the failure and the likely cause of a stall, if any.
   std::string state_text() const;
 
  private:
-  // Only one thread writes each counter.
+  // Only one thread writes each counter, so that a plain increment is enough; the watcher, which
+  // reads them, needs no order either.
   static void bump(std::atomic<uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void on_frame(const Frame& frame);
   void on_peer_gone(std::string why);
   void check_progress(std::chrono::seconds watchdog);
-  const char* staging_trouble() const;
   void send_frame(wire::FrameKind kind, const std::string& text);
 
   const std::string description_;
@@ -76,8 +74,7 @@ class PeerLink {
   std::atomic<bool> failed_{false};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
-  std::atomic<uint64_t> driver_crossings_{0};  // odd: inside
-  std::atomic<bool> awaits_copy_{false};
+  CopyMonitor copies_;
 
   mutable std::mutex mutex_;  // guards channel_'s sending side and failure_
   FrameChannel channel_;
@@ -88,7 +85,6 @@ class PeerLink {
   std::string gone_why_;
   Clock::time_point grace_end_ = Clock::time_point::max();
   uint64_t seen_completed_ = 0;
-  uint64_t seen_crossings_ = 0;
   Clock::time_point seen_at_ = Clock::now();
   bool reported_stall_ = false;
 };

@@ -15,7 +15,7 @@ std::string where(const Device& device) {
   return device.hca->name() + ":" + std::to_string(device.port);
 }
 
-Status to_init(const Device& device, ibv_qp* qp, const TransportOptions& options) {
+Status to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
   attr.pkey_index = options.pkey_index;
@@ -32,7 +32,7 @@ Status to_init(const Device& device, ibv_qp* qp, const TransportOptions& options
                     err);
 }
 
-void fill_address_vector(const QueuePairPath& path, const TransportOptions& options,
+void fill_address_vector(const QueuePairPath& path, const ConnectionOptions& options,
                          ibv_ah_attr* ah) {
   const wire::RailAddress& local = *path.local;
   const wire::RailAddress& remote = *path.remote;
@@ -49,8 +49,8 @@ void fill_address_vector(const QueuePairPath& path, const TransportOptions& opti
   ah->grh.traffic_class = path.traffic_class;
 }
 
-Status to_ready_to_receive(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
-                           const TransportOptions& options) {
+Status to_ready_to_receive(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
+                           const ConnectionOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::min(path.local->mtu, path.remote->mtu));
@@ -70,8 +70,8 @@ Status to_ready_to_receive(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePa
       err);
 }
 
-Status to_ready_to_send(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
-                        const TransportOptions& options) {
+Status to_ready_to_send(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
+                        const ConnectionOptions& options) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = options.ack_timeout;
@@ -92,8 +92,8 @@ Status to_ready_to_send(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairP
 }  // namespace
 
 Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
-                                    const TransportOptions& options) {
-  const verbs::VerbsApi& api = device.hca->api();
+                                    const ConnectionOptions& options) {
+  const verbs::Api& api = device.hca->api();
   ibv_qp_init_attr attr{};
   attr.qp_type = IBV_QPT_RC;
   attr.send_cq = cq;
@@ -116,13 +116,13 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
                           std::to_string(device.hca->max_work_requests()) + ")",
                       errno);
   }
-  QueuePair pair{verbs::UniqueQp(raw, {&api}), static_cast<int>(attr.cap.max_inline_data)};
+  QueuePair pair{.qp = verbs::UniqueQp(raw, {&api}), .inline_bytes = attr.cap.max_inline_data};
   if (Status status = to_init(device, raw, options); !status) return forward_error(status);
   return pair;
 }
 
-Status connect_queue_pair(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
-                          const TransportOptions& options) {
+Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
+                          const ConnectionOptions& options) {
   if (Status status = to_ready_to_receive(api, qp, path, options); !status) return status;
   return to_ready_to_send(api, qp, path, options);
 }

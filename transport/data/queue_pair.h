@@ -3,38 +3,48 @@
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/data/connection_options.h"
 #include "transport/device/hca.h"
-#include "transport/options.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
 
+// What is asked of the HCA when a QP is created.
 struct QueueDepths {
   int send = 0;          // work requests
   int receive = 0;       // work requests
-  int inline_bytes = 0;  // asked for; an HCA that has less gives none
+  int inline_bytes = 0;  // per send; an HCA that cannot grant them grants none
 };
 
 struct QueuePair {
   verbs::UniqueQp qp;
-  int inline_bytes = 0;  // granted
+  // Sends of at most this many bytes may be copied into the work request ("inline"), which spares
+  // the HCA the DMA read of the data. Granted by the HCA.
+  uint32_t inline_bytes = 0;
+  // Index of the QP's rail within the connection: the index of every key that is used with this QP,
+  // as a registration is valid on one HCA only.
+  uint32_t rail = 0;
+  // Receives that arrivals have consumed since the last refill (RailSet::post_receives).
+  int consumed_receives = 0;
 };
 
-// The QP comes back in INIT: receives may be posted, nothing flows yet.
+// Creates a QP of the device's port in INIT: receives may be posted, nothing is transferred yet.
+// Sends and receives complete in `cq`, which the QP must not outlive.
 Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
-                                    const TransportOptions& options);
+                                    const ConnectionOptions& options);
 
+// Both ends of one QP.
 struct QueuePairPath {
   const wire::RailAddress* local;
   const wire::RailAddress* remote;
   uint32_t remote_qp_number;
-  uint32_t local_psn;
+  uint32_t local_psn;  // the first packet sequence number that this end sends, 24 bits
   uint32_t remote_psn;
   uint8_t traffic_class;
 };
 
-// INIT -> RTR -> RTS.
-Status connect_queue_pair(const verbs::VerbsApi& api, ibv_qp* qp, const QueuePairPath& path,
-                          const TransportOptions& options);
+// Moves a QP from INIT through RTR (ready to receive) to RTS (ready to send).
+Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
+                          const ConnectionOptions& options);
 
 }  // namespace gdr::transport

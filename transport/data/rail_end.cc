@@ -9,7 +9,7 @@
 namespace gdr::transport {
 namespace {
 
-Result<wire::RailAddress> resolve_address(const Device& device, const TransportOptions& options) {
+Result<wire::RailAddress> resolve_address(const Device& device, const ConnectionOptions& options) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) return forward_error(state);
@@ -45,16 +45,16 @@ const char* gid_type_name(uint8_t type) {
 
 }  // namespace
 
-Result<RailEnd> RailEnd::create(const Device& device, const RailSpec& plan,
-                                const TransportOptions& options) {
-  RailEnd rail;
-  rail.device_ = device;
+Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailSpec& spec,
+                                const ConnectionOptions& options) {
+  RailEnd end;
+  end.device_ = device;
   Result<wire::RailAddress> address = resolve_address(device, options);
   if (!address) return forward_error(address);
-  rail.address_ = *address;
+  end.address_ = *address;
 
   const HcaContext& hca = *device.hca;
-  int entries = plan.qps * (plan.depths.send + plan.depths.receive) + plan.extra_completions;
+  int entries = spec.qps * (spec.depths.send + spec.depths.receive) + spec.extra_completions;
   ibv_cq* cq = hca.api().create_cq(hca.context(), entries, nullptr, nullptr, 0);
   if (cq == nullptr) {
     return fail_errno(
@@ -62,13 +62,14 @@ Result<RailEnd> RailEnd::create(const Device& device, const RailSpec& plan,
         "creating a CQ of " + std::to_string(entries) + " entries on " + hca.name() + " failed",
         errno);
   }
-  rail.cq_ = verbs::UniqueCq(cq, {&hca.api()});
-  for (int i = 0; i < plan.qps; ++i) {
-    Result<QueuePair> qp = create_queue_pair(device, cq, plan.depths, options);
+  end.cq_ = verbs::UniqueCq(cq, {&hca.api()});
+  for (int i = 0; i < spec.qps; ++i) {
+    Result<QueuePair> qp = create_queue_pair(device, cq, spec.depths, options);
     if (!qp) return forward_error(qp);
-    rail.qps_.push_back(std::move(*qp));
+    qp->rail = rail;
+    end.qps_.push_back(std::move(*qp));
   }
-  return rail;
+  return end;
 }
 
 std::string to_string(const wire::RailAddress& address) {

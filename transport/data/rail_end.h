@@ -1,27 +1,30 @@
-// One rail of a connection: a port, its completion queue and its queue pairs.
+// This end of one rail of a connection: a port, its completion queue and its queue pairs.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "transport/data/queue_pair.h"
 
 namespace gdr::transport {
 
+// What a connection needs of a rail.
 struct RailSpec {
   int qps = 1;
-  QueueDepths depths;
-  int extra_completions = 0;  // beside one per work request
+  QueueDepths depths;         // of each QP
+  int extra_completions = 0;  // room in the CQ beside one entry per work request
 };
 
 class RailEnd {
  public:
-  // Looks the port's address up afresh and creates everything up to INIT.
-  static Result<RailEnd> create(const Device& device, const RailSpec& plan,
-                                const TransportOptions& options);
+  // Resolves the port's address, which may have changed since discovery, and creates the CQ and the
+  // QPs, in INIT. `rail` is the index of the rail within its connection.
+  static Result<RailEnd> create(const Device& device, uint32_t rail, const RailSpec& spec,
+                                const ConnectionOptions& options);
 
   const Device& device() const { return device_; }
+  // tables_rkey is zero: RailTables fills it in.
   const wire::RailAddress& address() const { return address_; }
-  wire::RailAddress& address() { return address_; }
   ibv_cq* cq() const { return cq_.get(); }
   std::vector<QueuePair>& qps() { return qps_; }
   const std::vector<QueuePair>& qps() const { return qps_; }

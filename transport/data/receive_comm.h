@@ -2,12 +2,16 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <vector>
 
+#include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
 #include "transport/data/flush.h"
+#include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
+#include "transport/data/staged_receives.h"
 #include "transport/memory/memory_handle.h"
 
 namespace gdr::transport {
@@ -17,76 +21,60 @@ struct ReceiveBuffer {
   void* data;
   size_t bytes;
   int tag;
-  const MemoryHandle* memory;
+  const MemoryHandle* memory;  // registers data
 };
 
+// Receives are announced to the sender, which writes the data straight into their buffers and ends
+// each chunk with a completion here; nothing is copied, and nothing arrives that was not asked for.
 class ReceiveComm : public Comm {
  public:
   static constexpr int kReceives = 32;  // grouped receives in flight
-  static constexpr int kFlushes = 32;
+  static constexpr int kFlushes = 32;   // flushes in flight
 
-  // qps: what the sender asked for.
+  // Creates this end with `qps` QPs in INIT, as many as the sender's kHello has, and posts their
+  // receives.
   static Result<std::unique_ptr<ReceiveComm>> create(
-      const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+      const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
 
-  ~ReceiveComm();
-
+  // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const;
-  // Takes the sender's kHello; afterwards data may arrive.
+  // Takes the sender's kHello and connects the QPs; afterwards data may arrive.
   Status connect(const wire::EndPoint& sender);
 
-  // False when the connection has failed. A null *request means: nothing done, call again.
+  // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
+  // connection has failed. A null *request with true: too many receives are in flight; nothing was
+  // done, and the caller tries again later.
   bool irecv(const ReceiveBuffer* buffers, int count, Request** request);
-  // Orders all data received so far before what follows. A null *request with true: nothing to wait
-  // for.
+  // Starts a flush, whose completion means that all data received so far is visible to the GPU.
+  // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
-  // Reads completions. False when the connection has failed.
+  // Reads completions and waits for staging's copies. Returns false when the connection has failed.
   bool progress();
+  // Takes back a request that is complete.
   void release(Request* request);
 
  private:
-  // A staged buffer: where its bytes arrive, and where they belong.
-  struct StagedBuffer {
-    Request* request;  // null: free
-    const std::byte* host;
-    std::byte* gpu;
-    CopyStream* stream;
-    uint64_t copied;  // bytes whose copy is launched
-    uint64_t ticket;  // of the last copy
-  };
-
-  ReceiveComm(std::shared_ptr<const TransportOptions> options, Watcher* watcher);
+  ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
+  Status create_flushes();
   Status post_all_receives();
-  bool post_receives(int qp, int count);
-  bool announce();
-  bool post_clear_to_send(uint64_t first, uint64_t end);
-  [[gnu::always_inline]] bool on_completion(const ibv_wc& wc);
-  [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
-  [[gnu::always_inline]] bool finish_buffer(Request* request);
-  // Kept out of the direct path, which they would burden with what they save and restore.
-  [[gnu::cold]] void stage_buffer(const ReceiveBuffer& buffer, Request* request, int index);
-  [[gnu::cold]] bool copy_on(uint32_t slot, uint64_t bytes, bool complete);
-  [[gnu::cold]] bool finish_copies();
-  bool fail_protocol(const char* what);
+  bool slots_are_free(int count) const;
+  void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
+  bool on_completion(const ibv_wc& wc);
+  bool on_arrival(const ibv_wc& wc);
+  bool refill(size_t pair);
+  bool finish_buffer(Request* request);
+  // Cold: kept out of line, so that the direct path saves no registers for it.
+  [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] bool fail_protocol(const char* what);
 
-  RegisteredBlock<wire::Tables> tables_;  // of rail 0 in this version
-  std::optional<Flush> flush_;
-  std::vector<const QueuePair*> queue_pairs_;
-  std::vector<int> consumed_;  // receives taken by arrivals since the last refill, per QP
-  uint64_t head_ = 0;          // first buffer of the next irecv
-  uint64_t announced_ = 0;     // buffers before it have been told to the sender
-  int open_ = 0;               // grouped receives told to the sender and not complete
-  int waiting_ = 0;            // grouped receives not told yet
-  int unconfirmed_ = 0;        // clear-to-send writes not yet known to be complete
+  RailTables tables_;
+  ClearToSendWriter announcements_{connection_, tables_};
+  StagedReceives staged_{connection_};
+  std::vector<Flush> flush_;                    // by rail; empty: flushes are disabled
+  uint64_t head_ = 0;                           // first buffer of the next irecv
+  uint32_t max_chunks_ = 0;                     // of one message
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
-  std::array<StagedBuffer, wire::kSlots> staged_{};
-  int staged_count_ = 0;  // of them in use
-  // Slots of staged buffers that have arrived and are being copied, oldest first; indices count up.
-  std::array<uint16_t, wire::kSlots> copying_;
-  uint32_t copying_begin_ = 0;
-  uint32_t copying_end_ = 0;
-  uint64_t staged_bytes_ = 0;  // so far
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;
 };

@@ -17,7 +17,7 @@ struct Request {
   RequestKind kind;
   uint8_t buffers;       // of a grouped receive; else 1
   uint16_t pending;      // completions still to come (sends) or buffers still to fill (receives)
-  uint8_t extra_chunks;  // beyond the first, sends in shares only
+  uint8_t extra_chunks;  // chunks beyond the first, of staged sends only
   uint8_t staged;        // bit per buffer that is copied on, receives only
   uint64_t first;        // number of the first buffer, receives only
   std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // receives only

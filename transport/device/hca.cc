@@ -9,7 +9,7 @@ namespace {
 
 // A registration of fd -1 fails either because the fd is bad (dma-buf is known) or because the
 // kernel or the provider does not know dma-buf at all.
-bool probe_dmabuf(const verbs::VerbsApi& api, ibv_pd* pd) {
+bool probe_dmabuf(const verbs::Api& api, ibv_pd* pd) {
   if (api.reg_dmabuf_mr == nullptr) return false;
   errno = 0;
   verbs::UniqueMr mr(api.reg_dmabuf_mr(pd, 0, 0, 0, -1, 0), {&api});
@@ -17,12 +17,10 @@ bool probe_dmabuf(const verbs::VerbsApi& api, ibv_pd* pd) {
 }
 
 struct DeviceList {
-  const verbs::VerbsApi& api;
+  const verbs::Api& api;
   ibv_device** list = nullptr;
   int count = 0;
-  explicit DeviceList(const verbs::VerbsApi& verbs) : api(verbs) {
-    list = api.get_device_list(&count);
-  }
+  explicit DeviceList(const verbs::Api& verbs) : api(verbs) { list = api.get_device_list(&count); }
   DeviceList(const DeviceList&) = delete;
   DeviceList& operator=(const DeviceList&) = delete;
   ~DeviceList() {
@@ -52,7 +50,7 @@ void add_ports(const std::shared_ptr<HcaContext>& hca, const HcaFilter& filter,
 
 }  // namespace
 
-Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs::VerbsApi> api,
+Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs::Api> api,
                                                      ibv_device* device) {
   std::shared_ptr<HcaContext> hca(new HcaContext());
   hca->name_ = api->get_device_name(device);
@@ -91,7 +89,7 @@ GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) 
   return {allowed.dmabuf && hca.supports_dmabuf(), peermem || allowed.only_staging()};
 }
 
-Result<Discovery> discover_devices(const std::shared_ptr<const verbs::VerbsApi>& api,
+Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const HcaFilter& filter) {
   DeviceList list(*api);
   if (list.list == nullptr) {

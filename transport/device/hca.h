@@ -12,16 +12,15 @@
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
 #include "transport/device/registration_paths.h"
-#include "transport/options.h"
 
 namespace gdr::transport {
 
 class HcaContext {
  public:
-  static Result<std::shared_ptr<HcaContext>> open(std::shared_ptr<const verbs::VerbsApi> api,
+  static Result<std::shared_ptr<HcaContext>> open(std::shared_ptr<const verbs::Api> api,
                                                   ibv_device* device);
 
-  const verbs::VerbsApi& api() const { return *api_; }
+  const verbs::Api& api() const { return *api_; }
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
   const std::string& name() const { return name_; }
@@ -40,7 +39,7 @@ class HcaContext {
   HcaContext() = default;
   Status query();
 
-  std::shared_ptr<const verbs::VerbsApi> api_;
+  std::shared_ptr<const verbs::Api> api_;
   verbs::UniqueContext context_;
   verbs::UniquePd pd_;
   std::string name_;
@@ -79,7 +78,7 @@ struct Discovery {
   std::vector<std::string> skipped;  // "name:port reason" for each port left out
 };
 
-Result<Discovery> discover_devices(const std::shared_ptr<const verbs::VerbsApi>& api,
+Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const HcaFilter& filter);
 
 }  // namespace gdr::transport

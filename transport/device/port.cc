@@ -32,8 +32,7 @@ GidType gid_type_of(uint32_t verbs_type) {
   }
 }
 
-bool read_gid(const verbs::VerbsApi& api, ibv_context* context, int port, int index,
-              GidEntry* entry) {
+bool read_gid(const verbs::Api& api, ibv_context* context, int port, int index, GidEntry* entry) {
   entry->index = index;
   if (api.query_gid_ex != nullptr) {
     ibv_gid_entry found{};
@@ -95,7 +94,7 @@ int link_speed_mbps(unsigned active_speed, unsigned active_width) {
   }
 }
 
-Result<PortState> query_port_state(const verbs::VerbsApi& api, ibv_context* context, int port) {
+Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port) {
   ibv_port_attr attr{};
   if (int err = api.query_port(context, port, &attr); err != 0) {
     return fail_errno(Code::kSystem, "querying port " + where(context, port) + " failed", err);
@@ -109,7 +108,7 @@ Result<PortState> query_port_state(const verbs::VerbsApi& api, ibv_context* cont
   return state;
 }
 
-Result<GidEntry> resolve_gid(const verbs::VerbsApi& api, ibv_context* context, int port,
+Result<GidEntry> resolve_gid(const verbs::Api& api, ibv_context* context, int port,
                              const GidPreference& preference) {
   ibv_port_attr attr{};
   if (int err = api.query_port(context, port, &attr); err != 0) {

@@ -20,10 +20,10 @@ struct PortState {
   int speed_mbps = 0;  // all lanes
 };
 
-Result<PortState> query_port_state(const verbs::VerbsApi& api, ibv_context* context, int port);
+Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port);
 
 // The GID this port should use, looked up afresh: addresses move when links flap.
-Result<GidEntry> resolve_gid(const verbs::VerbsApi& api, ibv_context* context, int port,
+Result<GidEntry> resolve_gid(const verbs::Api& api, ibv_context* context, int port,
                              const GidPreference& preference);
 
 // Speed of a link in Mb/s from ibv_port_attr's active_speed and active_width codes; 0 if unknown.

@@ -20,8 +20,7 @@ const char* advice_for(int err) {
 
 }  // namespace
 
-RegistrationCache::RegistrationCache(const verbs::VerbsApi& api, ibv_pd* pd,
-                                     std::string device_name)
+RegistrationCache::RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name)
     : api_(api),
       pd_(pd),
       device_name_(std::move(device_name)),

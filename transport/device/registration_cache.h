@@ -35,7 +35,7 @@ struct MemorySource {
 
 class RegistrationCache {
  public:
-  RegistrationCache(const verbs::VerbsApi& api, ibv_pd* pd, std::string device_name);
+  RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name);
 
   // A cached registration that covers the range, or a new one of the page-aligned range. Every
   // acquire is given back by one release, before the memory may be freed; the fd is not kept.
@@ -76,7 +76,7 @@ class RegistrationCache {
   bool is_pending(const Key& wanted) const;
   Result<verbs::UniqueMr> register_range(const Key& key, const MemorySource& source);
 
-  const verbs::VerbsApi& api_;
+  const verbs::Api& api_;
   ibv_pd* pd_;
   std::string device_name_;
   uintptr_t page_mask_;

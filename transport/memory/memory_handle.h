@@ -30,13 +30,14 @@ struct MemoryHandle {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
   };
-  std::array<RailKeys, wire::kMaxRails> keys{};
+  using Keys = std::array<RailKeys, wire::kMaxRails>;  // by the rail's index
+  Keys keys{};
   bool host = true;    // the CPU may read it (inline sends)
   bool direct = true;  // the HCAs reach the memory itself, by `keys`
   // Larger messages are sent by way of `staging`.
   size_t direct_at_most = std::numeric_limits<size_t>::max();
   std::unique_ptr<Staging> staging;
-  std::array<RailKeys, wire::kMaxRails> staging_keys{};  // of what stands in for it
+  Keys staging_keys{};  // of what stands in for it
   std::vector<std::pair<std::shared_ptr<HcaContext>, ibv_mr*>> registrations;
 
   void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr) {

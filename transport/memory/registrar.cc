@@ -100,7 +100,7 @@ struct Registrar::Target {
   }
 };
 
-Registrar::Registrar(std::shared_ptr<const TransportOptions> options)
+Registrar::Registrar(std::shared_ptr<const MemoryOptions> options)
     : options_(std::move(options)), bounce_buffers_(options_->staging_bytes) {}
 
 bool Registrar::relaxed_ordering(const HcaContext& hca) const {

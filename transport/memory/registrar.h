@@ -12,13 +12,14 @@
 
 #include "transport/data/connection.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/memory_options.h"
 #include "transport/memory/registration_failure.h"
 
 namespace gdr::transport {
 
 class Registrar {
  public:
-  explicit Registrar(std::shared_ptr<const TransportOptions> options);
+  explicit Registrar(std::shared_ptr<const MemoryOptions> options);
 
   Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
                                                         const MemoryRegion& region);
@@ -42,7 +43,7 @@ class Registrar {
   void count_direct(const Target& target, RegistrationPath way);
   bool log_once(const std::string& what);
 
-  std::shared_ptr<const TransportOptions> options_;
+  std::shared_ptr<const MemoryOptions> options_;
   BounceBufferPool bounce_buffers_;
   std::array<std::atomic<uint64_t>, kRegistrationPathCount> counts_{};
   std::mutex mutex_;  // guards said_

@@ -10,7 +10,7 @@
 
 namespace softhca_test {
 
-// What the other end has to know, as a line of text for a pipe.
+// What the other end has to know to connect.
 struct Address {
   uint32_t qpn = 0;
   uint16_t lid = 0;
@@ -65,7 +65,7 @@ class Endpoint {
   int to_rtr(const Address& peer);
   int to_rts();
   int to_state(ibv_qp_state state);
-  // INIT to RTS; asserts.
+  // Moves the QP through INIT and RTR to RTS, and asserts that each step succeeds.
   void connect(const Address& peer);
   ibv_qp_state state();
 
@@ -73,9 +73,10 @@ class Endpoint {
   int recv(uint64_t wr_id, ibv_sge sge);
   int recv_empty(uint64_t wr_id);
 
-  // Waits for the next completion; status -1 when none comes within the (generous) time.
+  // Waits for the next completion. Its status is -1 when none comes within the (generous) time
+  // limit.
   ibv_wc wait();
-  // Whether nothing completes for a moment.
+  // Returns true when nothing completes for a short time.
   bool quiet();
   // Waits for the next asynchronous event and acknowledges it.
   ibv_event_type wait_event();
@@ -111,7 +112,7 @@ struct Buffer {
   MrPtr mr;
 };
 
-// A request with one SGE (none when its length is 0), signaled.
+// A signaled request with one SGE, or with none when the length is 0.
 struct Request {
   Request(ibv_wr_opcode opcode, ibv_sge sge, uint64_t remote = 0, uint32_t rkey = 0);
   int post(ibv_qp* qp);

@@ -22,7 +22,7 @@ Memory::Memory(Endpoint& endpoint, int gpu, size_t bytes) : bytes_(bytes) {
   driver.api.init(0);
   device_ = std::make_unique<fake_cuda::DeviceBuffer>(driver, gpu, bytes);
   address_ = device_->address();
-  // The HCA wants a descriptor, but has nothing that it could do with it.
+  // The HCA requires a descriptor, but does not use it.
   int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   mr_.reset(ibv_reg_dmabuf_mr(endpoint.pd(), 0, bytes, address_, fd, kAllAccess));
   close(fd);

@@ -12,7 +12,7 @@ namespace softhca_test {
 
 class Memory {
  public:
-  // `gpu`: a device of the fake driver, which is loaded then; -1 for host memory.
+  // `gpu` is a device of the fake driver, which is loaded then, or -1 for host memory.
   Memory(Endpoint& endpoint, int gpu, size_t bytes);
 
   uint64_t address(size_t offset = 0) const { return address_ + offset; }
@@ -23,10 +23,10 @@ class Memory {
   uint32_t rkey() const { return mr_->rkey; }
   bool registered() const { return mr_ != nullptr; }
 
-  // Between processes these two are ordered with the HCA's copies by way of the other process,
-  // which the thread sanitizer cannot see.
+  // Between processes, these two are ordered with the HCA's copies through the other process, which
+  // the thread sanitizer does not see.
   __attribute__((no_sanitize("thread"))) void fill(uint8_t seed);
-  // The first byte that differs from fill(seed), or the size.
+  // Returns the index of the first byte that differs from fill(seed), or the size.
   __attribute__((no_sanitize("thread"))) size_t mismatch(uint8_t seed) const;
   bool holds(uint8_t seed) const { return mismatch(seed) == bytes_; }
 

@@ -1,10 +1,12 @@
-#include "tools/env_command.h"
+#include "tools/commands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
+
+#include "plugin/config/load.h"
 
 namespace gdr::tools {
 namespace {

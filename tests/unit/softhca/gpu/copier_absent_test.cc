@@ -6,8 +6,8 @@
 namespace softhca {
 namespace {
 
-// One test, as libcuda cannot be unloaded again.
-TEST(CopierAbsentTest, Get_LibcudaAppearsLater_WorksFromThenOn) {
+// A single test, because libcuda cannot be unloaded again.
+TEST(CopierAbsentTest, Get_LibcudaLoadedLater_WorksFromThenOn) {
   EXPECT_EQ(GpuCopier::get(), nullptr);
   EXPECT_EQ(GpuCopier::get(), nullptr);
   const fake_cuda::Driver& driver = fake_cuda::Driver::load();

@@ -1,4 +1,4 @@
-// What a process cannot recover from: each test has the process to itself under CTest.
+// Failures that a process cannot recover from: CTest runs each test in a process of its own.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -24,7 +24,7 @@ class CopierFailureTest : public ::testing::Test {
   GpuCopier* copier_ = nullptr;
 };
 
-TEST_F(CopierFailureTest, Failure_ContextDiesUnderCopies_SurfacesAndSparesOthers) {
+TEST_F(CopierFailureTest, Failure_ContextFailsDuringCopies_ReportedAndOtherDevicesContinue) {
   fake_cuda::DeviceBuffer zero(driver_, 0, 4096);
   fake_cuda::DeviceBuffer one(driver_, 1, 4096);
   std::vector<char> host(64);

@@ -1,4 +1,4 @@
-// Also run with FAKE_CUDA_STREAM_MEMOPS=0, where events tell completion.
+// Also run with FAKE_CUDA_STREAM_MEMOPS=0, where completion is observed by events.
 #include "softhca/gpu/copier.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST_F(CopierTest, Prepare_TwoDevices_ReachEachOther) {
   EXPECT_TRUE(driver_.hooks.peer_enabled(1, 0));
 }
 
-TEST_F(CopierTest, Prepare_NoSuchDevice_NamesIt) {
+TEST_F(CopierTest, Prepare_NoSuchDevice_ErrorNamesIt) {
   gdr::Status beyond = copier_->prepare(2);
   ASSERT_FALSE(beyond);
   EXPECT_NE(beyond.error().text.find("CUDA_ERROR_INVALID_DEVICE"), std::string::npos);
@@ -92,7 +92,7 @@ TEST_F(CopierTest, Prepare_NoSuchDevice_NamesIt) {
   EXPECT_FALSE(copier_->prepare(GpuCopier::kMaxDevices));
 }
 
-TEST_F(CopierTest, DeviceOf_HostDeviceAndStraddlingRanges_TellsTheOwner) {
+TEST_F(CopierTest, DeviceOf_HostDeviceAndStraddlingRanges_ReturnsTheOwner) {
   DeviceBuffer zero(driver_, 0, kBytes);
   DeviceBuffer one(driver_, 1, kBytes);
   int host = 0;
@@ -153,7 +153,7 @@ TEST_F(CopierTest, Copy_HeldByTheGpu_IsNotDoneUntilItRan) {
   EXPECT_EQ(std::memcmp(gpu.view(), from.get(), kBytes), 0);
 }
 
-TEST_F(CopierTest, Copy_ManyOverTheSameBytes_LandInOrder) {
+TEST_F(CopierTest, Copy_ManyOverTheSameBytes_ArriveInOrder) {
   DeviceBuffer gpu(driver_, 0, sizeof(uint64_t));
   constexpr uint64_t kCopies = 1000;  // several times round the ring of events
   std::vector<char> room(kCopies * sizeof(uint64_t));
@@ -182,7 +182,7 @@ TEST_F(CopierTest, Copy_AnySize_CostsTwoStreamOperations) {
   wait(ticket);
 }
 
-TEST_F(CopierTest, Copy_OfNothing_CompletesAfterEarlierCopies) {
+TEST_F(CopierTest, Copy_ZeroBytes_CompletesAfterEarlierCopies) {
   DeviceBuffer gpu(driver_, 0, kBytes);
   PinnedBuffer from(copier_, pattern(7));
   driver_.hooks.set_copies_held(1);
@@ -195,7 +195,7 @@ TEST_F(CopierTest, Copy_OfNothing_CompletesAfterEarlierCopies) {
   EXPECT_TRUE(copier_->done(copied));
 }
 
-TEST_F(CopierTest, Copy_KernelSpinning_CompletesAllTheSame) {
+TEST_F(CopierTest, Copy_KernelSpinning_StillCompletes) {
   DeviceBuffer zero(driver_, 0, kBytes);
   DeviceBuffer one(driver_, 1, kBytes);
   PinnedBuffer from(copier_, pattern(8));
@@ -224,7 +224,7 @@ TEST_F(CopierTest, Calls_OtherThreadCapturesAGraph_AreAllowed) {
   driver_.hooks.set_capturing(0);
 }
 
-TEST_F(CopierTest, Copy_ThreadInOtherContext_FindsItAgain) {
+TEST_F(CopierTest, Copy_ThreadInOtherContext_ContextIsRestored) {
   DeviceBuffer gpu(driver_, 0, kBytes);
   PinnedBuffer from(copier_, pattern(2));
   ASSERT_TRUE(copier_->adopt_thread(1));
@@ -238,7 +238,7 @@ TEST_F(CopierTest, Copy_ThreadInOtherContext_FindsItAgain) {
   driver_.api.ctx_set_current(nullptr);
 }
 
-TEST_F(CopierTest, Copy_RefusedByTheDriver_HarmsNoOtherCopy) {
+TEST_F(CopierTest, Copy_AddressRefusedByDriver_OtherCopiesComplete) {
   DeviceBuffer gpu(driver_, 0, kBytes);
   PinnedBuffer from(copier_, pattern(2));
   uint32_t lane = copier_->lane(0, 6);

@@ -50,7 +50,7 @@ abi::ncclNet_v8_t late_table() {
 }
 
 // In a process of its own; its exit code.
-int receive(const MemoryPlace& place, const abi::ncclNet_v8_t& net, size_t flushes) {
+int receive(const MemorySpec& place, const abi::ncclNet_v8_t& net, size_t flushes) {
   auto spec = group_of(1, "", -1);
   auto outcomes = run_group(*spec, [&](Rank& rank) {
     fake_cuda::Driver::load();

@@ -147,7 +147,7 @@ TEST_F(GpuLinks, LinksBetweenGpus_NameThem) {
   EXPECT_THAT(machine.gpus[2].nvlinks, ElementsAre(to_gpu(0, 1)));
 }
 
-// As NCCL's own files tell it.
+// Topology files that NCCL writes have links to such GPUs, too.
 TEST_F(GpuLinks, GpuThatIsNotOfTheMachine_IsStillAGpu) {
   Machine machine = machine_with_gpus(1);
   show_function(gpu_address(1).to_string(), "0x030200");
@@ -247,7 +247,7 @@ TEST_F(GpuLinks, FieldsThatTheDriverDoesNotKnow_AreNoLinks) {
   EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());
 }
 
-TEST_F(GpuLinks, NvmlThatDoesNotStart_TellsNothing) {
+TEST_F(GpuLinks, NvmlThatDoesNotStart_LeavesLinksUnknown) {
   Machine machine = machine_with_gpus(1);
   show(0, 90, links(18, "0000:C1:00.0"));
   nvml_->init_returns = nvml::kErrorDriverNotLoaded;

@@ -84,35 +84,35 @@ TEST_F(PeerLinkTest, Watchdog_NoProgress_DumpsBothEndsOnce) {
   EXPECT_TRUE(there_->on_readable());
   EXPECT_TRUE(here_->on_readable());
   EXPECT_NE(g_warnings.find("sender posted 1 completed 0"), std::string::npos) << g_warnings;
-  EXPECT_NE(g_warnings.find("the peer says: receiver posted 0"), std::string::npos) << g_warnings;
+  EXPECT_NE(g_warnings.find("the peer reports: receiver posted 0"), std::string::npos) << g_warnings;
   EXPECT_EQ(g_warnings.find("no progress"), g_warnings.rfind("no progress"));
 }
 
 TEST_F(PeerLinkTest, Watchdog_ThreadInsideTheDriver_IsToldOf) {
-  PeerLink::InDriver in_driver(*here_);
+  CopyMonitor::DriverCall in_driver(here_->copies());
   stand_still();
   EXPECT_NE(g_warnings.find("inside a copy call of the CUDA driver"), std::string::npos)
       << g_warnings;
 }
 
 TEST_F(PeerLinkTest, Watchdog_ThreadOnlyPassesThroughTheDriver_IsNotBlamed) {
-  { PeerLink::InDriver earlier(*here_); }
+  { CopyMonitor::DriverCall earlier(here_->copies()); }
   here_->count_posted();
   here_->on_tick(std::chrono::seconds(1));
   std::this_thread::sleep_for(std::chrono::milliseconds(1050));
-  PeerLink::InDriver just_now(*here_);
+  CopyMonitor::DriverCall just_now(here_->copies());
   here_->on_tick(std::chrono::seconds(1));
   EXPECT_NE(g_warnings.find("no progress"), std::string::npos);
   EXPECT_EQ(g_warnings.find("inside"), std::string::npos) << g_warnings;
 }
 
 TEST_F(PeerLinkTest, Watchdog_CopyNotComplete_IsToldOf) {
-  here_->set_awaits_copy(true);
+  here_->copies().set_awaits_copy(true);
   stand_still();
   EXPECT_NE(g_warnings.find("launched but not complete"), std::string::npos) << g_warnings;
   g_warnings.clear();
   here_->count_completed();
-  here_->set_awaits_copy(false);
+  here_->copies().set_awaits_copy(false);
   here_->on_tick(std::chrono::seconds(1));
   stand_still();
   EXPECT_NE(g_warnings.find("no progress"), std::string::npos);

@@ -22,8 +22,8 @@ struct FakeRegistrations : ibv_pd {
 
   FakeRegistrations() : ibv_pd{} {}
 
-  static verbs::VerbsApi api() {
-    verbs::VerbsApi api;
+  static verbs::Api api() {
+    verbs::Api api;
     api.reg_mr = [](ibv_pd* pd, void* addr, size_t bytes, int) { return make(pd, addr, bytes); };
     api.reg_mr_iova2 = [](ibv_pd* pd, void* addr, size_t bytes, uint64_t, unsigned) {
       return make(pd, addr, bytes);

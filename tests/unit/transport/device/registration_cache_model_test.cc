@@ -82,7 +82,7 @@ class RegistrationCacheModelTest : public testing::TestWithParam<unsigned> {
 
   std::mt19937 random_{GetParam()};
   FakeRegistrations fake_;
-  verbs::VerbsApi api_ = FakeRegistrations::api();
+  verbs::Api api_ = FakeRegistrations::api();
   RegistrationCache cache_{api_, &fake_, "hca0"};
   Model model_;
 };

@@ -28,7 +28,7 @@ class RegistrationCacheTest : public testing::Test {
   }
 
   FakeRegistrations fake_;
-  verbs::VerbsApi api_ = FakeRegistrations::api();
+  verbs::Api api_ = FakeRegistrations::api();
   RegistrationCache cache_{api_, &fake_, "hca0"};
 };
 

@@ -57,7 +57,7 @@ class RegistrationCacheThreadsTest : public testing::Test {
   }
 
   FakeRegistrations fake_;
-  verbs::VerbsApi api_ = FakeRegistrations::api();
+  verbs::Api api_ = FakeRegistrations::api();
   RegistrationCache cache_{api_, &fake_, "hca0"};
   Gate gate_;
 };

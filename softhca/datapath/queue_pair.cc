@@ -1,0 +1,89 @@
+#include "softhca/datapath/queue_pair.h"
+
+#include <cstring>
+#include <thread>
+
+#include "softhca/datapath/receive_ring.h"
+#include "softhca/fabric/event_queue.h"
+
+namespace softhca {
+
+namespace {
+
+// Returns true when `sender` addresses the port of `receiver`, a QP of `owner`.
+bool reaches(const SharedQp& sender, const Peer& owner, const SharedQp& receiver) {
+  const SharedPort& port = *owner.port(receiver.device, receiver.port);
+  if (sender.global == 0) return sender.dlid == port.lid;
+  for (uint32_t i = 0; i < port.gid_count; ++i) {
+    if (memcmp(&port.gids[i], &sender.dgid, sizeof(ibv_gid)) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+LinkEnds QueuePair::link_ends(bool fetches) const {
+  SharedPort& own = port();
+  LinkEnds ends;
+  ends.near_busy_ns = fetches ? &own.receive_busy_ns : &own.send_busy_ns;
+  if (!connected()) return ends;
+  SharedPort& other = peer_->arena().header().ports[remote_->device][remote_->port - 1];
+  ends.far_busy_ns = fetches ? &other.send_busy_ns : &other.receive_busy_ns;
+  return ends;
+}
+
+void QueuePair::connect() {
+  peer_ = process_.peer(qpn_slot(shared_.dest_qpn));
+  remote_ = peer_ == nullptr ? nullptr : &peer_->arena().qp(qpn_index(shared_.dest_qpn));
+}
+
+void QueuePair::disconnect() {
+  remote_ = nullptr;
+  peer_ = nullptr;
+}
+
+bool QueuePair::remote_answers() {
+  const SharedQp& remote = *remote_;
+  uint32_t state = remote.state.load(std::memory_order_relaxed);
+  if (remote.live.load() == 0 || (state != IBV_QPS_RTR && state != IBV_QPS_RTS &&
+                                  state != IBV_QPS_SQD && state != IBV_QPS_SQE)) {
+    return false;
+  }
+  if (peer_->port(remote.device, remote.port)->state.load() != IBV_PORT_ACTIVE) return false;
+  uint32_t epoch = remote.epoch.load(std::memory_order_relaxed);
+  uint32_t own_epoch = shared_.epoch.load(std::memory_order_relaxed);
+  if (verified_epoch_ == epoch && verified_own_epoch_ == own_epoch) return true;
+  if (remote.qpn != shared_.dest_qpn || remote.dest_qpn != shared_.qpn ||
+      !reaches(shared_, *peer_, remote) || !reaches(remote, process_.self(), shared_)) {
+    return false;
+  }
+  verified_epoch_ = epoch;
+  verified_own_epoch_ = own_epoch;
+  return true;
+}
+
+void QueuePair::enter_error() {
+  SharedLock lock(shared_.mutex);
+  uint32_t state = shared_.state.load();
+  if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
+  shared_.state.store(IBV_QPS_ERR);
+  flush_receives(process_, process_.self(), shared_);
+}
+
+void QueuePair::fail() {
+  if (state() == IBV_QPS_ERR) return;
+  enter_error();
+  post_event(process_, process_.self(), shared_.async_queue, {IBV_EVENT_QP_FATAL, config_.index});
+}
+
+void QueuePair::wait_for_inbound() {
+  while (shared_.inbound.load(std::memory_order_acquire) != 0) {
+    if (!peer_alive()) {
+      shared_.inbound.store(0);
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+}  // namespace softhca

@@ -1,0 +1,25 @@
+// The ring of posted receives of a QP, which lies in its owner's arena. The owner appends without a
+// lock that peers take; whoever delivers to the QP consumes, under SharedQp::mutex.
+#pragma once
+
+#include "softhca/fabric/process.h"
+
+namespace softhca {
+
+inline RecvWqe& receive_at(const Peer& owner, const SharedQp& qp, uint64_t position) {
+  return *owner.arena().at<RecvWqe>(qp.rq + (position & (qp.rq_entries - 1)) * qp.rq_stride);
+}
+
+// The next receive to consume; there is one. qp.mutex is held, as below.
+inline const RecvWqe& oldest_receive(const Peer& owner, const SharedQp& qp) {
+  return receive_at(owner, qp, qp.rq_head.load(std::memory_order_relaxed));
+}
+
+inline void pop_receive(SharedQp& qp) {
+  qp.rq_head.store(qp.rq_head.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+// Completes all posted receives of a QP of `owner` with IBV_WC_WR_FLUSH_ERR.
+void flush_receives(const Process& process, const Peer& owner, SharedQp& qp);
+
+}  // namespace softhca

@@ -1,0 +1,135 @@
+// ibv_modify_qp.
+#include <cerrno>
+
+#include "softhca/verbs/context.h"
+#include "softhca/verbs/cq.h"
+#include "softhca/verbs/qp.h"
+#include "softhca/verbs/qp_state.h"
+#include "softhca/verbs/runtime.h"
+
+namespace softhca {
+
+namespace {
+
+// Returns 0, or EINVAL when an attribute that the mask names is out of range.
+int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
+  const Device& device = *Context::of(qp.ex.qp_base.context).device;
+  if ((mask & IBV_QP_PORT) && (attr.port_num == 0 || attr.port_num > device.config->ports)) {
+    return EINVAL;
+  }
+  if ((mask & IBV_QP_PKEY_INDEX) && attr.pkey_index != 0) return EINVAL;
+  if ((mask & IBV_QP_PATH_MTU) && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096 ||
+                                   (128u << attr.path_mtu) > device.config->mtu)) {
+    return EINVAL;
+  }
+  if ((mask & IBV_QP_TIMEOUT) && attr.timeout > 31) return EINVAL;
+  if ((mask & IBV_QP_RETRY_CNT) && attr.retry_cnt > 7) return EINVAL;
+  if ((mask & IBV_QP_RNR_RETRY) && attr.rnr_retry > 7) return EINVAL;
+  if ((mask & IBV_QP_MIN_RNR_TIMER) && attr.min_rnr_timer > 31) return EINVAL;
+  if ((mask & IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xffffff) return EINVAL;
+  if ((mask & IBV_QP_AV) == 0) return 0;
+  const SharedPort& port = qp.pair.port();
+  if (device.config->ethernet && attr.ah_attr.is_global == 0) return EINVAL;
+  if (attr.ah_attr.is_global != 0 && attr.ah_attr.grh.sgid_index >= port.gid_count) return EINVAL;
+  return 0;
+}
+
+// Copies the attributes that the mask names to where query_qp() and the peers find them.
+void take_values(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
+  SharedQp& shared = qp.shared();
+  SharedLock lock(shared.mutex);
+  ibv_qp_attr& own = qp.attributes();
+  if (mask & IBV_QP_PKEY_INDEX) own.pkey_index = attr.pkey_index;
+  if (mask & IBV_QP_PORT) shared.port = own.port_num = attr.port_num;
+  if (mask & IBV_QP_ACCESS_FLAGS) shared.access = own.qp_access_flags = attr.qp_access_flags;
+  if (mask & IBV_QP_PATH_MTU) own.path_mtu = attr.path_mtu;
+  if (mask & IBV_QP_RQ_PSN) own.rq_psn = attr.rq_psn;
+  if (mask & IBV_QP_SQ_PSN) own.sq_psn = attr.sq_psn;
+  if (mask & IBV_QP_DEST_QPN) shared.dest_qpn = own.dest_qp_num = attr.dest_qp_num;
+  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) own.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+  if (mask & IBV_QP_MAX_QP_RD_ATOMIC) own.max_rd_atomic = attr.max_rd_atomic;
+  if (mask & IBV_QP_MIN_RNR_TIMER) shared.min_rnr_timer = own.min_rnr_timer = attr.min_rnr_timer;
+  if (mask & IBV_QP_TIMEOUT) own.timeout = attr.timeout;
+  if (mask & IBV_QP_RETRY_CNT) own.retry_cnt = attr.retry_cnt;
+  if (mask & IBV_QP_RNR_RETRY) own.rnr_retry = attr.rnr_retry;
+  if (mask & IBV_QP_AV) {
+    own.ah_attr = attr.ah_attr;
+    shared.global = attr.ah_attr.is_global;
+    shared.dlid = attr.ah_attr.dlid;
+    shared.sl = attr.ah_attr.sl;
+    shared.dgid = attr.ah_attr.grh.dgid;
+  }
+  shared.epoch.fetch_add(1);
+}
+
+void reset(Qp& qp) {
+  SharedQp& shared = qp.pair.shared();
+  {
+    SharedLock lock(shared.mutex);
+    shared.state.store(IBV_QPS_RESET);
+    shared.epoch.fetch_add(1);
+    shared.rq_head.store(shared.rq_tail.load());
+    shared.dest_qpn = 0;
+  }
+  qp.send_queue.clear();
+  qp.receive_queue.clear();
+  qp.send_cq.forget_qp(shared.qpn);
+  qp.recv_cq.forget_qp(shared.qpn);
+  qp.pair.disconnect();
+}
+
+void connect(Qp& qp) {
+  qp.pair.connect();
+  if (!qp.pair.connected() || qp.pair.peer().self()) return;
+  // The peer may ask for copies that only this process can make.
+  qp.runtime.engine().start();
+  qp.runtime.gpu().pin_staging();
+}
+
+// INIT, RTR, RTS and SQD.
+void enter_working_state(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from,
+                         ibv_qp_state to) {
+  SharedQp& shared = qp.pair.shared();
+  take_values(qp.pair, attr, mask);
+  if (mask & IBV_QP_PORT) qp.pair.set_link(qp.runtime.faults().link(shared.device, shared.port));
+  if (to == IBV_QPS_RTR && from != IBV_QPS_RTR) connect(qp);
+  shared.state.store(to, std::memory_order_release);
+  qp.run();
+}
+
+// The send queue's mutex is held.
+int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
+  ibv_qp_state from = qp.pair.state();
+  if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from) return EINVAL;
+  ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+  if (!transition_allowed(qp.handle()->qp_type, from, to, mask)) return EINVAL;
+  if (int rc = check_values(qp, attr, mask); rc != 0) return rc;
+  if (to == IBV_QPS_RESET) {
+    reset(qp);
+  } else if (to == IBV_QPS_ERR) {
+    if (from == IBV_QPS_RESET) qp.pair.shared().state.store(IBV_QPS_ERR);
+    qp.pair.enter_error();
+    qp.run();
+  } else {
+    enter_working_state(qp, attr, mask, from, to);
+  }
+  qp.handle()->state = to;
+  qp.pair.attributes().qp_state = to;
+  return 0;
+}
+
+}  // namespace
+
+int modify_qp(ibv_qp* handle, ibv_qp_attr* attr, int mask) {
+  Qp& qp = Qp::of(handle);
+  if (qp.runtime.orphaned()) return EIO;
+  {
+    std::lock_guard lock(qp.send_queue.mutex());
+    if (int rc = modify(qp, *attr, mask); rc != 0) return rc;
+  }
+  // Without the lock: the engine may need it to complete what is in progress.
+  if (handle->state == IBV_QPS_ERR || handle->state == IBV_QPS_RESET) qp.pair.wait_for_inbound();
+  return 0;
+}
+
+}  // namespace softhca

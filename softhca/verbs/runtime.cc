@@ -1,0 +1,101 @@
+#include "softhca/verbs/runtime.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "softhca/datapath/receive_ring.h"
+#include "softhca/fabric/event_queue.h"
+#include "softhca/verbs/context.h"
+#include "softhca/verbs/device.h"
+
+namespace softhca {
+
+namespace {
+
+// The library's global state: null before the first use, and again in a forked child.
+std::atomic<Runtime*> g_current{nullptr};
+std::mutex g_join_mutex;
+
+}  // namespace
+
+Runtime::Runtime(Process& process)
+    : process_(process),
+      gpu_(process),
+      faults_(process.config(), *this),
+      engine_(process, faults_, gpu_),
+      devices_(make_devices(process, *this)) {}
+
+Runtime* Runtime::get() {
+  if (Runtime* runtime = g_current.load(std::memory_order_acquire)) return runtime;
+  std::lock_guard lock(g_join_mutex);
+  if (Runtime* runtime = g_current.load(std::memory_order_acquire)) return runtime;
+  gdr::Result<Process*> process = Process::join();
+  if (!process) {
+    fprintf(stderr, "softhca: no devices: %s\n", process.error().text.c_str());
+    return nullptr;
+  }
+  static std::once_flag hooks;
+  std::call_once(hooks, [] {
+    pthread_atfork(nullptr, nullptr, forget_after_fork);
+    atexit(leave_at_exit);
+  });
+  auto* runtime = new Runtime(**process);
+  g_current.store(runtime);
+  return runtime;
+}
+
+// The child has no arena of its own yet, and must not touch its parent's.
+void Runtime::forget_after_fork() {
+  if (Runtime* runtime = g_current.exchange(nullptr)) runtime->process_.mark_orphaned();
+  // Another thread of the parent may have held it.
+  new (&g_join_mutex) std::mutex;
+}
+
+// Threads of the application may go on until the process ends: nothing is unmapped or freed.
+void Runtime::leave_at_exit() {
+  if (Runtime* runtime = g_current.load(std::memory_order_acquire)) runtime->process_.leave();
+}
+
+void Runtime::add_context(Context* context) {
+  {
+    std::lock_guard lock(contexts_mutex_);
+    contexts_.push_back(context);
+  }
+  if (!faults_.begin()) return;
+  engine_.start();
+  engine_.wake();
+}
+
+void Runtime::remove_context(Context* context) {
+  std::lock_guard lock(contexts_mutex_);
+  std::erase(contexts_, context);
+}
+
+void Runtime::set_port_state(uint32_t device, uint32_t number, ibv_port_state state) {
+  process_.port(device, number).state.store(state);
+  uint32_t event = state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
+  std::lock_guard lock(contexts_mutex_);
+  for (Context* context : contexts_) {
+    if (context->device->index != device) continue;
+    post_event(process_, process_.self(), context->async_events->index(), {event, number});
+  }
+}
+
+void Runtime::fail_qps(uint32_t device, uint32_t number) {
+  for (uint32_t index = 0; index < kMaxQps; ++index) {
+    SharedQp& shared = process_.arena().qp(index);
+    if (qps_.find(index) == nullptr || shared.device != device || shared.port != number) continue;
+    SharedLock lock(shared.mutex);
+    uint32_t state = shared.state.load();
+    if (shared.live.load() == 0 || state == IBV_QPS_ERR || state == IBV_QPS_RESET) continue;
+    shared.state.store(IBV_QPS_ERR);
+    flush_receives(process_, process_.self(), shared);
+    post_event(process_, process_.self(), shared.async_queue, {IBV_EVENT_QP_FATAL, index});
+  }
+  engine_.wake();  // queued requests have to be flushed
+}
+
+}  // namespace softhca

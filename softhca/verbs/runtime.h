@@ -1,0 +1,78 @@
+// The software HCA of this process: what all its open devices share. It owns the membership of the
+// fabric, the engine, the faults, and the tables of QPs, CQs and registrations.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "softhca/datapath/engine.h"
+#include "softhca/datapath/queue_pair.h"
+#include "softhca/fabric/gpu_memory.h"
+#include "softhca/fabric/index_pool.h"
+#include "softhca/fabric/process.h"
+#include "softhca/model/faults.h"
+
+namespace softhca {
+
+struct Context;
+struct Cq;
+struct Device;
+
+class Runtime final : private FaultTarget {
+ public:
+  // Joins the fabric at the first call. Returns null when that failed; the reason goes to stderr.
+  // After a fork the child gets a Runtime of its own. It is never destroyed.
+  static Runtime* get();
+
+  Process& process() { return process_; }
+  const Config& config() const { return process_.config(); }
+  bool orphaned() const { return process_.orphaned(); }
+  Engine& engine() { return engine_; }
+  Faults& faults() { return faults_; }
+  GpuMemory& gpu() { return gpu_; }
+
+  // One Device per configured device; they are never destroyed.
+  const std::vector<Device*>& devices() const { return devices_; }
+
+  // Pollers and event readers look objects up here while others come and go.
+  ObjectTable<QueuePair>& qps() { return qps_; }
+  ObjectTable<Cq>& cqs() { return cqs_; }
+  IndexPool& mr_indices() { return mr_indices_; }
+  // Handles of protection domains, from 1.
+  uint32_t next_domain() { return domains_.fetch_add(1) + 1; }
+  // Counts registrations, for keys that differ when an index is reused.
+  uint32_t next_registration() { return registrations_.fetch_add(1); }
+
+  // Open contexts get the events of their device's ports. The first one starts the faults' clock.
+  void add_context(Context* context);
+  void remove_context(Context* context);
+
+ private:
+  explicit Runtime(Process& process);
+  ~Runtime() = delete;
+
+  static void forget_after_fork();
+  static void leave_at_exit();
+
+  // FaultTarget.
+  void set_port_state(uint32_t device, uint32_t number, ibv_port_state state) override;
+  void fail_qps(uint32_t device, uint32_t number) override;
+
+  Process& process_;
+  GpuMemory gpu_;
+  Faults faults_;
+  Engine engine_;
+  std::vector<Device*> devices_;
+  ObjectTable<QueuePair> qps_{kMaxQps};
+  ObjectTable<Cq> cqs_{kMaxCqs};
+  IndexPool mr_indices_{kMaxMrs};
+  std::atomic<uint32_t> registrations_{0};
+  std::atomic<uint32_t> domains_{0};
+  std::mutex contexts_mutex_;
+  std::vector<Context*> contexts_;
+};
+
+}  // namespace softhca

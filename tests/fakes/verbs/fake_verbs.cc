@@ -1,0 +1,143 @@
+// What a test steers and observes.
+#include "tests/fakes/verbs/fake_verbs.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "tests/fakes/verbs/objects.h"
+
+namespace fake_verbs {
+
+Port& FakeVerbs::port(const std::string& hca, int port) {
+  std::lock_guard lock(mutex_);
+  for (const auto& known : hcas_) {
+    if (known->config.name == hca) return known->config.ports.at(static_cast<size_t>(port) - 1);
+  }
+  require(false, "there is no HCA of that name");
+  std::abort();
+}
+
+void FakeVerbs::fail_call(Call call, int err, int skip) {
+  std::lock_guard lock(mutex_);
+  failures_[static_cast<size_t>(call)] = Failure{err, skip};
+}
+
+bool FakeVerbs::fails(Call call) {
+  std::lock_guard lock(mutex_);
+  Failure& failure = failures_[static_cast<size_t>(call)];
+  if (failure.err == 0 || failure.skip-- > 0) return false;
+  errno = std::exchange(failure.err, 0);
+  return true;
+}
+
+void FakeVerbs::fail_transfer(ibv_wc_status status, int skip) {
+  std::lock_guard lock(mutex_);
+  transfer_failure_ = status;
+  transfer_failure_skip_ = skip;
+}
+
+Qp* FakeVerbs::find_qp(uint32_t qp_num) const {
+  auto it = qps_.find(qp_num);
+  return it == qps_.end() ? nullptr : it->second;
+}
+
+void FakeVerbs::break_qp(uint32_t qp_num) {
+  std::lock_guard lock(mutex_);
+  enter_error(*find_qp(qp_num));
+}
+
+void FakeVerbs::inject_arrival(uint32_t qp_num, uint32_t imm_data, uint32_t bytes) {
+  std::lock_guard lock(mutex_);
+  complete_receive(*find_qp(qp_num), IBV_WC_SUCCESS, imm_data, bytes);
+}
+
+void FakeVerbs::raise_event(const std::string& hca, ibv_event_type type, void* object, int port) {
+  std::lock_guard lock(mutex_);
+  ibv_async_event event{};
+  event.event_type = type;
+  if (object != nullptr) {
+    event.element.qp = static_cast<ibv_qp*>(object);
+  } else {
+    event.element.port_num = port;
+  }
+  for (Context* context : contexts_) {
+    if (context->hca->config.name != hca) continue;
+    const ssize_t written = write(context->events_write.get(), &event, sizeof(event));
+    require(written == sizeof(event), "the pipe of events is full");
+  }
+}
+
+void FakeVerbs::hold() {
+  std::lock_guard lock(mutex_);
+  held_ = true;
+}
+
+int FakeVerbs::deliver(int count) {
+  std::lock_guard lock(mutex_);
+  return run(count, nullptr);
+}
+
+int FakeVerbs::deliver_on(uint32_t qp_num, int count) {
+  std::lock_guard lock(mutex_);
+  return run(count, &qp_num);
+}
+
+void FakeVerbs::release() {
+  std::lock_guard lock(mutex_);
+  held_ = false;
+  run_ready();
+}
+
+size_t FakeVerbs::held() const {
+  std::lock_guard lock(mutex_);
+  return in_flight_.size();
+}
+
+std::vector<Posted> FakeVerbs::posted() const {
+  std::lock_guard lock(mutex_);
+  return posted_;
+}
+
+void FakeVerbs::forget_posted() {
+  std::lock_guard lock(mutex_);
+  posted_.clear();
+  doorbells_ = 0;
+}
+
+size_t FakeVerbs::doorbells() const {
+  std::lock_guard lock(mutex_);
+  return doorbells_;
+}
+
+int FakeVerbs::posted_receives(uint32_t qp_num) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<int>(find_qp(qp_num)->receives.size());
+}
+
+ibv_qp_attr FakeVerbs::attributes(uint32_t qp_num) const {
+  std::lock_guard lock(mutex_);
+  return find_qp(qp_num)->attr;
+}
+
+std::map<uint32_t, ibv_qp_cap> FakeVerbs::queue_pairs() const {
+  std::lock_guard lock(mutex_);
+  std::map<uint32_t, ibv_qp_cap> all;
+  for (const auto& [number, qp] : qps_) all[number] = qp->cap;
+  return all;
+}
+
+std::vector<int> FakeVerbs::cq_entries() const {
+  std::lock_guard lock(mutex_);
+  std::vector<int> all;
+  for (const Cq* cq : cqs_) all.push_back(cq->cqe);
+  return all;
+}
+
+LiveObjects FakeVerbs::live() const {
+  std::lock_guard lock(mutex_);
+  return live_;
+}
+
+}  // namespace fake_verbs

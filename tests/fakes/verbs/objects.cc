@@ -1,0 +1,400 @@
+// Making and destroying objects: the functions of VerbsApi.
+#include "tests/fakes/verbs/objects.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace fake_verbs {
+
+void fill_hot_calls(ibv_context_ops* ops);
+
+namespace {
+
+// ibv_get_device_list has no argument by which to find the fabric.
+FakeVerbs* g_fabric = nullptr;
+
+constexpr int kInitMask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+constexpr int kRtrMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+constexpr int kRtsMask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                         IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+
+// A step of a reliable-connected QP and the attributes that it must set (ibv_modify_qp(3)).
+struct Step {
+  ibv_qp_state from;
+  ibv_qp_state to;
+  int mask;
+  Call call;
+};
+constexpr Step kSteps[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, kInitMask, Call::kModifyToInit},
+    {IBV_QPS_INIT, IBV_QPS_RTR, kRtrMask, Call::kModifyToRtr},
+    {IBV_QPS_RTR, IBV_QPS_RTS, kRtsMask, Call::kModifyToRts},
+};
+
+void merge(const ibv_qp_attr& from, int mask, ibv_qp_attr* to) {
+  auto take = [&](int bit, auto ibv_qp_attr::*member) {
+    if ((mask & bit) != 0) to->*member = from.*member;
+  };
+  take(IBV_QP_STATE, &ibv_qp_attr::qp_state);
+  take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+  take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+  take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+  take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+  take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+  take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+  take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+  take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+  take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+  take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+  take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+  take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+  take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+}
+
+}  // namespace
+
+HcaConfig HcaConfig::infiniband(const std::string& name, uint16_t number) {
+  HcaConfig config;
+  config.name = name;
+  config.guid = 0x1000 + number;
+  Gid gid;
+  gid.raw = {0xfe, 0x80};
+  gid.raw[15] = static_cast<uint8_t>(number);
+  config.ports = {Port{true, false, number, IBV_MTU_4096, {gid}}};
+  return config;
+}
+
+HcaConfig HcaConfig::roce(const std::string& name, uint8_t number) {
+  HcaConfig config;
+  config.name = name;
+  config.guid = 0x2000 + number;
+  Gid gid;
+  gid.raw = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number};
+  gid.type = IBV_GID_TYPE_ROCE_V2;
+  config.ports = {Port{true, true, 0, IBV_MTU_4096, {gid}}};
+  return config;
+}
+
+int FakeVerbs::modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
+  if (attr.qp_state == IBV_QPS_ERR) {
+    enter_error(qp);
+    return 0;
+  }
+  for (const Step& step : kSteps) {
+    if (step.to != attr.qp_state) continue;
+    if (fails(step.call)) return errno;
+    if (qp.state != step.from || (mask & step.mask) != step.mask) return EINVAL;
+    merge(attr, mask, &qp.attr);
+    qp.state = step.to;
+    return 0;
+  }
+  return EINVAL;
+}
+
+ibv_mr* FakeVerbs::make_mr(ibv_pd* pd, Call call, void* address, size_t bytes, uint64_t iova,
+                           int access) {
+  std::lock_guard lock(mutex_);
+  if (fails(call)) return nullptr;
+  auto* mr = new Mr();
+  mr->context = pd->context;
+  mr->pd = pd;
+  mr->addr = address;
+  mr->length = bytes;
+  mr->iova = iova;
+  mr->access = access;
+  // Different, so that one used for the other is noticed.
+  mr->lkey = next_key_++;
+  mr->rkey = next_key_++;
+  by_lkey_[mr->lkey] = mr;
+  by_rkey_[mr->rkey] = mr;
+  ++static_cast<Pd*>(pd)->users;
+  ++live_.mrs;
+  return mr;
+}
+
+struct Entry {
+  static ibv_device** get_device_list(int* count) {
+    if (g_fabric->fails(Call::kGetDeviceList)) return nullptr;
+    const auto& hcas = g_fabric->hcas_;
+    auto** list = new ibv_device*[hcas.size() + 1]();
+    for (size_t i = 0; i < hcas.size(); ++i) list[i] = hcas[i].get();
+    *count = static_cast<int>(hcas.size());
+    return list;
+  }
+  static void free_device_list(ibv_device** list) { delete[] list; }
+  static const char* get_device_name(ibv_device* device) { return device->name; }
+
+  static ibv_context* open_device(ibv_device* device) {
+    auto* hca = static_cast<Hca*>(device);
+    std::lock_guard lock(hca->fabric->mutex_);
+    if (hca->fabric->fails(Call::kOpenDevice)) return nullptr;
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) != 0) return nullptr;
+    auto* context = new Context();
+    context->device = device;
+    context->fabric = hca->fabric;
+    context->hca = hca;
+    context->events_read.reset(fds[0]);
+    context->events_write.reset(fds[1]);
+    context->async_fd = fds[0];
+    fill_hot_calls(&context->ops);
+    hca->fabric->contexts_.push_back(context);
+    ++hca->fabric->live_.contexts;
+    return context;
+  }
+  static int close_device(ibv_context* raw) {
+    FakeVerbs& fabric = fabric_of(raw);
+    std::lock_guard lock(fabric.mutex_);
+    auto* context = static_cast<Context*>(raw);
+    require(context->users == 0, "a device is closed before its PDs and CQs are destroyed");
+    std::erase(fabric.contexts_, context);
+    --fabric.live_.contexts;
+    delete context;
+    return 0;
+  }
+
+  static int query_device(ibv_context* raw, ibv_device_attr* attr) {
+    FakeVerbs& fabric = fabric_of(raw);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kQueryDevice)) return errno;
+    const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
+    *attr = {};
+    attr->node_guid = htobe64(config.guid);
+    attr->sys_image_guid = htobe64(config.guid);
+    attr->phys_port_cnt = static_cast<uint8_t>(config.ports.size());
+    attr->max_qp_wr = config.max_work_requests;
+    attr->max_cqe = config.max_cq_entries;
+    return 0;
+  }
+  static int query_port(ibv_context* raw, uint8_t number, ibv_port_attr* attr) {
+    FakeVerbs& fabric = fabric_of(raw);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kQueryPort)) return errno;
+    const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
+    if (number < 1 || number > config.ports.size()) return EINVAL;
+    const Port& port = config.ports[number - 1];
+    *attr = {};
+    attr->state = port.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+    attr->link_layer = port.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+    attr->lid = port.lid;
+    attr->max_mtu = IBV_MTU_4096;
+    attr->active_mtu = port.mtu;
+    attr->gid_tbl_len = static_cast<int>(port.gids.size());
+    attr->active_speed = 64;  // HDR
+    attr->active_width = 2;   // 4x
+    return 0;
+  }
+  static int query_gid_ex(ibv_context* raw, uint32_t number, uint32_t index, ibv_gid_entry* entry,
+                          uint32_t, size_t) {
+    std::lock_guard lock(fabric_of(raw).mutex_);
+    const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
+    if (number < 1 || number > config.ports.size()) return EINVAL;
+    const Port& port = config.ports[number - 1];
+    if (index >= port.gids.size()) return ENODATA;
+    *entry = {};
+    std::copy(port.gids[index].raw.begin(), port.gids[index].raw.end(), entry->gid.raw);
+    entry->gid_index = index;
+    entry->port_num = number;
+    entry->gid_type = port.gids[index].type;
+    return 0;
+  }
+  static int query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
+    ibv_gid_entry entry;
+    int err = query_gid_ex(context, port, static_cast<uint32_t>(index), &entry, 0, sizeof(entry));
+    if (err == 0) *gid = entry.gid;
+    return err;
+  }
+
+  // Without the lock: the pipe is all that it touches, and a reader may be another thread.
+  static int get_async_event(ibv_context* context, ibv_async_event* event) {
+    return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
+  }
+  static void ack_async_event(ibv_async_event*) {}
+  static const char* event_type_str(ibv_event_type type) {
+    return type == IBV_EVENT_QP_FATAL ? "local work queue catastrophic error" : "an event";
+  }
+
+  static ibv_pd* alloc_pd(ibv_context* context) {
+    FakeVerbs& fabric = fabric_of(context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kAllocPd)) return nullptr;
+    auto* pd = new Pd();
+    pd->context = context;
+    ++static_cast<Context*>(context)->users;
+    ++fabric.live_.pds;
+    return pd;
+  }
+  static int dealloc_pd(ibv_pd* pd) {
+    FakeVerbs& fabric = fabric_of(pd->context);
+    std::lock_guard lock(fabric.mutex_);
+    require(static_cast<Pd*>(pd)->users == 0, "a PD is deallocated before its MRs and QPs");
+    --static_cast<Context*>(pd->context)->users;
+    --fabric.live_.pds;
+    delete static_cast<Pd*>(pd);
+    return 0;
+  }
+
+  static ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t bytes, int access) {
+    return fabric_of(pd->context)
+        .make_mr(pd, Call::kRegMr, address, bytes, reinterpret_cast<uint64_t>(address), access);
+  }
+  static ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, size_t bytes, uint64_t iova,
+                              unsigned access) {
+    return fabric_of(pd->context)
+        .make_mr(pd, Call::kRegMr, address, bytes, iova, static_cast<int>(access));
+  }
+  static ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t, size_t bytes, uint64_t iova, int fd,
+                               int access) {
+    const bool known = static_cast<Context*>(pd->context)->hca->config.dmabuf;
+    if (!known || fcntl(fd, F_GETFD) < 0) {
+      errno = known ? EBADF : EOPNOTSUPP;
+      return nullptr;
+    }
+    return fabric_of(pd->context)
+        .make_mr(pd, Call::kRegDmabufMr, reinterpret_cast<void*>(iova), bytes, iova, access);
+  }
+  static int dereg_mr(ibv_mr* raw) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    auto* mr = static_cast<Mr*>(raw);
+    fabric.by_lkey_.erase(mr->lkey);
+    fabric.by_rkey_.erase(mr->rkey);
+    --static_cast<Pd*>(mr->pd)->users;
+    --fabric.live_.mrs;
+    delete mr;
+    return 0;
+  }
+
+  static ibv_cq* create_cq(ibv_context* context, int entries, void*, ibv_comp_channel*, int) {
+    FakeVerbs& fabric = fabric_of(context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kCreateCq)) return nullptr;
+    if (entries < 1 || entries > static_cast<Context*>(context)->hca->config.max_cq_entries) {
+      errno = EINVAL;
+      return nullptr;
+    }
+    auto* cq = new Cq();
+    cq->context = context;
+    cq->cqe = entries;
+    ++static_cast<Context*>(context)->users;
+    fabric.cqs_.push_back(cq);
+    ++fabric.live_.cqs;
+    return cq;
+  }
+  static int destroy_cq(ibv_cq* raw) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    auto* cq = static_cast<Cq*>(raw);
+    require(cq->users == 0, "a CQ is destroyed before its QPs");
+    --static_cast<Context*>(cq->context)->users;
+    std::erase(fabric.cqs_, cq);
+    --fabric.live_.cqs;
+    delete cq;
+    return 0;
+  }
+
+  static ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
+    FakeVerbs& fabric = fabric_of(pd->context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kCreateQp)) return nullptr;
+    const HcaConfig& config = static_cast<Context*>(pd->context)->hca->config;
+    const auto most = static_cast<uint32_t>(config.max_work_requests);
+    if (attr->qp_type != IBV_QPT_RC || attr->cap.max_inline_data > config.max_inline_bytes ||
+        attr->cap.max_send_wr > most || attr->cap.max_recv_wr > most) {
+      errno = EINVAL;
+      return nullptr;
+    }
+    auto* qp = new Qp();
+    qp->context = pd->context;
+    qp->pd = pd;
+    qp->send_cq = attr->send_cq;
+    qp->recv_cq = attr->recv_cq;
+    qp->qp_type = attr->qp_type;
+    qp->state = IBV_QPS_RESET;
+    qp->qp_num = fabric.next_qp_num_++;
+    qp->cap = attr->cap;
+    ++static_cast<Pd*>(pd)->users;
+    ++static_cast<Cq*>(qp->send_cq)->users;
+    ++static_cast<Cq*>(qp->recv_cq)->users;
+    fabric.qps_[qp->qp_num] = qp;
+    ++fabric.live_.qps;
+    return qp;
+  }
+  static int modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+    FakeVerbs& fabric = fabric_of(qp->context);
+    std::lock_guard lock(fabric.mutex_);
+    return fabric.modify(*static_cast<Qp*>(qp), *attr, mask);
+  }
+  static int destroy_qp(ibv_qp* raw) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    auto* qp = static_cast<Qp*>(raw);
+    std::erase_if(fabric.in_flight_, [&](const Transfer& t) { return t.qp_num == qp->qp_num; });
+    for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
+      std::erase_if(static_cast<Cq*>(cq)->completions,
+                    [&](const Completion& c) { return c.wc.qp_num == qp->qp_num; });
+      --static_cast<Cq*>(cq)->users;
+    }
+    --static_cast<Pd*>(qp->pd)->users;
+    fabric.qps_.erase(qp->qp_num);
+    --fabric.live_.qps;
+    delete qp;
+    return 0;
+  }
+
+  static gdr::verbs::Api api() {
+    gdr::verbs::Api api;
+    api.get_device_list = get_device_list;
+    api.free_device_list = free_device_list;
+    api.get_device_name = get_device_name;
+    api.open_device = open_device;
+    api.close_device = close_device;
+    api.query_device = query_device;
+    api.query_port = query_port;
+    api.query_gid = query_gid;
+    api.query_gid_ex = query_gid_ex;
+    api.get_async_event = get_async_event;
+    api.ack_async_event = ack_async_event;
+    api.event_type_str = event_type_str;
+    api.alloc_pd = alloc_pd;
+    api.dealloc_pd = dealloc_pd;
+    api.reg_mr = reg_mr;
+    api.reg_mr_iova2 = reg_mr_iova2;
+    api.reg_dmabuf_mr = reg_dmabuf_mr;
+    api.dereg_mr = dereg_mr;
+    api.create_cq = create_cq;
+    api.destroy_cq = destroy_cq;
+    api.create_qp = create_qp;
+    api.modify_qp = modify_qp;
+    api.destroy_qp = destroy_qp;
+    return api;
+  }
+};
+
+FakeVerbs::FakeVerbs() : api_(std::make_shared<gdr::verbs::Api>(Entry::api())) {
+  require(std::exchange(g_fabric, this) == nullptr, "there can be one fabric at a time");
+}
+
+FakeVerbs::~FakeVerbs() {
+  require(live_ == LiveObjects{}, "the fabric is destroyed before the objects on it");
+  g_fabric = nullptr;
+}
+
+ibv_device* FakeVerbs::add_hca(const HcaConfig& config) {
+  std::lock_guard lock(mutex_);
+  auto hca = std::make_unique<Hca>();
+  hca->fabric = this;
+  hca->config = config;
+  std::snprintf(hca->name, sizeof(hca->name), "%s", config.name.c_str());
+  hcas_.push_back(std::move(hca));
+  return hcas_.back().get();
+}
+
+}  // namespace fake_verbs

@@ -1,0 +1,104 @@
+import unittest
+
+import paths  # noqa: F401  (sets the module path)
+from comparelib import launch, nccl_log, perf_table, report, verdict
+
+_LOG = """\
+NCCL version 2.28.3+cuda13.0
+host1:41022:41030 [0] NCCL INFO NET/Plugin: Loaded net plugin GDR (v8)
+host1:41022:41030 [0] NCCL INFO Using network GDR
+host1:41022:41031 [1] NCCL INFO Using network GDR
+host1:41022:41040 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/GDR/0/GDRDMA
+host1:41022:41040 [0] NCCL INFO Channel 01/0 : 1[1] -> 0[0] [receive] via NET/GDR/1(1)/GDRDMA/Shared
+host1:41022:41041 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [send] via NET/GDR/0/GDRDMA
+host1:41022:41041 [1] proxy.cc:12 NCCL WARN Something is slow
+"""
+_ROWS = " 8 2 float sum -1 9.5 0.00 0.00 0 9.4 0.00 0.00 0\n# Out of bounds values : 0 OK\n"
+
+
+def _problems(log=_LOG, rows=_ROWS, network="GDR", gpudirect="auto", exit_code=0):
+    outcome = launch.Outcome(exit_code, rows, log, 1.0)
+    return verdict.problems(perf_table.parse(rows), nccl_log.parse(log), outcome, network, gpudirect)
+
+
+class NcclLogTest(unittest.TestCase):
+
+    def test_Log_Parsed_CountsChannelsByTransport(self):
+        log = nccl_log.parse(_LOG)
+        self.assertEqual(log.networks, {"GDR"})
+        self.assertEqual(log.channels, {"NET/GDR/0/GDRDMA": 2, "NET/GDR/1(1)/GDRDMA/Shared": 1})
+        self.assertEqual(log.channel_networks(), {"GDR"})
+        self.assertEqual(log.version, "2.28.3+cuda13.0")
+        self.assertEqual(log.warnings, ["Something is slow"])
+
+
+class VerdictTest(unittest.TestCase):
+
+    def test_GoodRun_Judged_HasNoProblem(self):
+        self.assertEqual(_problems(), [])
+        self.assertEqual(_problems(gpudirect="on"), [])
+
+    def test_OtherNetworkInLog_Judged_IsASilentFallback(self):
+        self.assertRegex(_problems(network="IB")[0], "silent fallback.*GDR.*, not IB")
+
+    def test_MixedNetworks_Judged_IsASilentFallback(self):
+        mixed = _LOG.replace("[1] NCCL INFO Using network GDR", "[1] NCCL INFO Using network Socket")
+        self.assertRegex(_problems(log=mixed)[0], "silent fallback.*Socket")
+
+    def test_NoNetworkInLog_Judged_IsAProblem(self):
+        self.assertEqual(len(_problems(log="")), 2)
+
+    def test_HostStagedChannels_WithGpuDirectAsked_AreAProblem(self):
+        staged = _LOG.replace("[send] via NET/GDR/0/GDRDMA", "[send] via NET/GDR/0")
+        self.assertEqual(_problems(log=staged), [])
+        self.assertRegex(_problems(log=staged, gpudirect="on")[0], "^1 ends of channels do not")
+
+    def test_GpuDirectChannels_WithGpuDirectOff_AreAProblem(self):
+        self.assertRegex(_problems(gpudirect="off")[0], "^3 ends")
+
+    def test_SocketChannels_WithGpuDirectAsked_AreFine(self):
+        socket = _LOG.replace("GDR/0/GDRDMA", "Socket/0").replace(
+            "GDR/1(1)/GDRDMA/Shared", "Socket/1").replace("network GDR", "network Socket")
+        self.assertEqual(_problems(log=socket, network="Socket", gpudirect="on"), [])
+
+    def test_WrongValues_Judged_AreAProblem(self):
+        self.assertEqual(_problems(rows=_ROWS.replace("0.00 0\n", "0.00 7\n")),
+                         ["7 wrong values at 8 B"])
+
+    def test_NothingChecked_Judged_IsAProblem(self):
+        rows = " 8 2 float sum -1 9.5 0.0 0.0 N/A 9.4 0.0 0.0 N/A"
+        self.assertRegex(_problems(rows=rows)[0], "no value was checked")
+
+    def test_SizePrintedTwice_Judged_IsAProblem(self):
+        self.assertRegex(_problems(rows=_ROWS + _ROWS)[0], "more than once")
+
+    def test_ProgramThatFailedOrHung_Judged_IsAProblem(self):
+        self.assertEqual(_problems(exit_code=3), ["ended with exit code 3"])
+        self.assertEqual(_problems(exit_code=None), ["ran out of time after 1 s"])
+
+
+class ReportTest(unittest.TestCase):
+
+    def _table(self):
+        fast = perf_table.parse(" 1048576 2 float sum -1 10 2.0 2.0 0 1 1 1 0")
+        slow = perf_table.parse(" 1048576 2 float sum -1 25 1.0 1.0 0 1 1 1 0\n"
+                                " 8 2 float sum -1 5 0.0 0.0 0 1 1 1 N/A")
+        return report.build({"gdr": [fast], "ib": [slow]}, "ib")
+
+    def test_TwoTransports_AsText_ShowRatioOfSpeeds(self):
+        lines = report.as_text(self._table()).splitlines()
+        self.assertEqual(lines[1].split()[-1], "gdr/ib")
+        self.assertEqual(lines[2].split(), ["8", "-", "-", "-", "-", "5.00", "0.00", "0.00", "0", "-"])
+        self.assertEqual(lines[3].split()[0], "1M")
+        self.assertEqual(lines[3].split()[-1], "2.50")
+        self.assertEqual(len({len(line) for line in lines[1:]}), 1)
+
+    def test_TwoTransports_AsMarkdown_NameTheirColumns(self):
+        lines = report.as_markdown(self._table()).splitlines()
+        self.assertIn("| gdr time us |", lines[0])
+        self.assertTrue(lines[0].endswith("| gdr/ib |"))
+        self.assertEqual(len({line.count("|") for line in lines}), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,178 @@
+// Transfers of GPU memory within one process, over a fake CUDA driver whose device memory the CPU
+// cannot access.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/unit/softhca/memory.h"
+
+namespace softhca_test {
+namespace {
+
+constexpr size_t kBytes = (1 << 20) + 5;
+
+const fake_cuda::Hooks& hooks() { return fake_cuda::Driver::load().hooks; }
+
+class MemoryKinds : public testing::TestWithParam<std::tuple<int, int>> {
+ protected:
+  Pair pair_;
+  Memory local_{pair_.a, std::get<0>(GetParam()), kBytes};
+  Memory remote_{pair_.b, std::get<1>(GetParam()), kBytes};
+};
+
+TEST_P(MemoryKinds, Write_DataArrives) {
+  local_.fill(1);
+  Request request(IBV_WR_RDMA_WRITE, local_.sge(), remote_.address(), remote_.rkey());
+  ASSERT_EQ(request.post(pair_.a.qp()), 0);
+  ASSERT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(remote_.mismatch(1), kBytes);
+}
+
+TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
+  local_.fill(2);
+  ASSERT_EQ(pair_.b.recv(9, remote_.sge()), 0);
+  ASSERT_EQ(Request(IBV_WR_SEND, local_.sge()).post(pair_.a.qp()), 0);
+  ibv_wc wc = pair_.b.wait();
+  ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.byte_len, kBytes);
+  EXPECT_EQ(wc.wr_id, 9u);
+  EXPECT_EQ(remote_.mismatch(2), kBytes);
+  EXPECT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_P(MemoryKinds, Read_DataComesBack) {
+  remote_.fill(3);
+  Request request(IBV_WR_RDMA_READ, local_.sge(), remote_.address(), remote_.rkey());
+  ASSERT_EQ(request.post(pair_.a.qp()), 0);
+  ASSERT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(local_.mismatch(3), kBytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(HostAndGpus, MemoryKinds,
+                         testing::Values(std::tuple(-1, 0), std::tuple(0, -1), std::tuple(0, 0),
+                                         std::tuple(0, 1), std::tuple(-1, -1)),
+                         [](const auto& ends) {
+                           auto name = [](int gpu) {
+                             return gpu < 0 ? "Host" : "Gpu" + std::to_string(gpu);
+                           };
+                           return name(std::get<0>(ends.param)) + "To" +
+                                  name(std::get<1>(ends.param));
+                         });
+
+TEST(Gpu, CopiesHeldBack_PostReturnsAndNothingCompletes) {
+  Pair pair;
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 1, 4096);
+  Memory flag(pair.b, -1, 8);
+  Memory flag_source(pair.a, -1, 8);
+  from.fill(7);
+  flag_source.fill(7);
+  ASSERT_EQ(pair.b.recv_empty(5), 0);
+  hooks().set_copies_held(1);
+  for (uint64_t i = 0; i < 8; ++i) {
+    Request request(IBV_WR_RDMA_WRITE, from.sge(i * 512, 512), to.address(i * 512), to.rkey());
+    request.wr.wr_id = i;
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+  }
+  Request host(IBV_WR_RDMA_WRITE, flag_source.sge(), flag.address(), flag.rkey());
+  host.wr.wr_id = 8;
+  ASSERT_EQ(host.post(pair.a.qp()), 0);
+  Request last(IBV_WR_RDMA_WRITE_WITH_IMM, {});
+  last.wr.wr_id = 9;
+  ASSERT_EQ(last.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  EXPECT_TRUE(pair.b.quiet());
+  EXPECT_FALSE(flag.holds(7)) << "a host write overtook GPU copies";
+  hooks().set_copies_held(0);
+  for (uint64_t i = 0; i < 10; ++i) {
+    ibv_wc wc = pair.a.wait();
+    ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, i);
+  }
+  EXPECT_EQ(pair.b.wait().wr_id, 5u);
+  EXPECT_TRUE(to.holds(7));
+  EXPECT_TRUE(flag.holds(7));
+}
+
+TEST(Gpu, RequestFailsBehindOneInProgress_BothCompleteInOrder) {
+  Pair pair;
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 1, 4096);
+  from.fill(7);
+  hooks().set_copies_held(1);
+  Request copy(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  copy.wr.wr_id = 1;
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  ibv_sge wrong_key = from.sge();
+  wrong_key.lkey ^= 1;
+  Request wrong(IBV_WR_RDMA_WRITE, wrong_key, to.address(), to.rkey());
+  wrong.wr.wr_id = 2;
+  ASSERT_EQ(wrong.post(pair.a.qp()), 0);
+  copy.wr.wr_id = 3;
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  hooks().set_copies_held(0);
+  ibv_wc_status expected[] = {IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR};
+  for (uint64_t i = 0; i < 3; ++i) {
+    ibv_wc wc = pair.a.wait();
+    EXPECT_EQ(wc.wr_id, i + 1);
+    EXPECT_EQ(wc.status, expected[i]);
+  }
+  EXPECT_TRUE(to.holds(7));
+}
+
+TEST(Gpu, KernelRunning_WritesStillArrive) {
+  Pair pair;
+  Memory from(pair.a, 0, 65536);
+  Memory to(pair.b, 1, 65536);
+  from.fill(1);
+  hooks().set_kernel_running(1);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  hooks().set_kernel_running(0);
+  EXPECT_TRUE(to.holds(1));
+}
+
+TEST(Gpu, TargetMovedToErrorWhileCopying_WaitsForTheCopy) {
+  Pair pair;
+  Memory from(pair.a, 0, 1 << 20);
+  Memory to(pair.b, 1, 1 << 20);
+  from.fill(1);
+  hooks().set_copy_delay_us(20000);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
+  EXPECT_TRUE(to.holds(1)) << "a copy completed after the QP was in ERROR";
+  hooks().set_copy_delay_us(0);
+  pair.a.wait();
+}
+
+TEST(Gpu, QpDestroyedWhileCopying_NothingBreaks) {
+  Pair pair;
+  Memory from(pair.a, 0, 1 << 20);
+  Memory to(pair.b, 1, 1 << 20);
+  hooks().set_copy_delay_us(5000);
+  for (int i = 0; i < 8; ++i) {
+    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+  }
+  pair.a.drop_qp();
+  pair.b.drop_qp();
+  hooks().set_copy_delay_us(0);
+}
+
+TEST(Gpu, ContextFails_ErrorCompletion) {
+  Pair pair;
+  Memory from(pair.a, 0, 65536);
+  Memory to(pair.b, 0, 65536);
+  hooks().set_copies_held(1);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  hooks().fail_context(0, 700);
+  hooks().set_copies_held(0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_LOC_QP_OP_ERR);
+}
+
+}  // namespace
+}  // namespace softhca_test

@@ -1,0 +1,238 @@
+// All operations in their success case: data arrives complete and in order.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/unit/softhca/endpoint.h"
+
+namespace softhca_test {
+namespace {
+
+TEST(Write, AnySize_WritesExactlyThoseBytes) {
+  Pair pair;
+  Buffer from(pair.a, 70000);
+  Buffer to(pair.b, 70000);
+  from.fill(3);
+  for (size_t bytes : {1, 7, 8, 9, 64, 4097, 65000}) {
+    std::fill(to.bytes.begin(), to.bytes.end(), 0);
+    ASSERT_EQ(
+        Request(IBV_WR_RDMA_WRITE, from.sge(5, bytes), to.address(11), to.rkey()).post(pair.a.qp()),
+        0);
+    ibv_wc wc = pair.a.wait();
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.opcode, IBV_WC_RDMA_WRITE);
+    EXPECT_TRUE(
+        std::equal(from.bytes.begin() + 5, from.bytes.begin() + 5 + bytes, to.bytes.begin() + 11))
+        << bytes;
+    EXPECT_EQ(to.bytes[10], 0);
+    EXPECT_EQ(to.bytes[11 + bytes], 0);
+  }
+}
+
+TEST(WriteWithImm, ZeroBytes_CompletesReceive) {
+  Pair pair;
+  ASSERT_EQ(pair.b.recv_empty(77), 0);
+  Request request(IBV_WR_RDMA_WRITE_WITH_IMM, {});
+  request.wr.imm_data = 0xdeadbeef;
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  ibv_wc wc = pair.b.wait();
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+  EXPECT_EQ(wc.wr_id, 77u);
+  EXPECT_EQ(wc.imm_data, 0xdeadbeef);
+  EXPECT_EQ(wc.wc_flags, unsigned{IBV_WC_WITH_IMM});
+  EXPECT_EQ(wc.qp_num, pair.b.qp()->qp_num);
+  EXPECT_EQ(wc.src_qp, pair.a.qp()->qp_num);
+}
+
+TEST(Send, SeveralSgesAtBothEnds_Scatters) {
+  Pair pair;
+  Buffer from(pair.a, 300);
+  Buffer to(pair.b, 300);
+  from.fill(9);
+  ibv_sge recv_list[3] = {to.sge(0, 100), to.sge(100, 1), to.sge(200, 100)};
+  ibv_recv_wr recv = {};
+  recv.sg_list = recv_list;
+  recv.num_sge = 3;
+  ibv_recv_wr* bad_recv = nullptr;
+  ASSERT_EQ(ibv_post_recv(pair.b.qp(), &recv, &bad_recv), 0);
+  ibv_sge send_list[2] = {from.sge(0, 120), from.sge(150, 30)};
+  Request request(IBV_WR_SEND_WITH_IMM, from.sge());
+  request.wr.sg_list = send_list;
+  request.wr.num_sge = 2;
+  request.wr.imm_data = 5;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(pair.a.qp(), &request.wr, &bad), 0);
+  ibv_wc wc = pair.b.wait();
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.opcode, IBV_WC_RECV);
+  EXPECT_EQ(wc.byte_len, 150u);
+  EXPECT_EQ(wc.imm_data, 5u);
+  EXPECT_TRUE(std::equal(to.bytes.begin(), to.bytes.begin() + 101, from.bytes.begin()));
+  EXPECT_TRUE(std::equal(to.bytes.begin() + 200, to.bytes.begin() + 219, from.bytes.begin() + 101));
+  EXPECT_TRUE(std::equal(to.bytes.begin() + 219, to.bytes.begin() + 249, from.bytes.begin() + 150));
+  EXPECT_EQ(to.bytes[249], 0);
+}
+
+TEST(Read, Data_ComesBack) {
+  Pair pair;
+  Buffer local(pair.a, 5000);
+  Buffer remote(pair.b, 5000);
+  remote.fill(1);
+  ASSERT_EQ(
+      Request(IBV_WR_RDMA_READ, local.sge(), remote.address(), remote.rkey()).post(pair.a.qp()), 0);
+  ibv_wc wc = pair.a.wait();
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.opcode, IBV_WC_RDMA_READ);
+  EXPECT_EQ(wc.byte_len, 5000u);
+  EXPECT_EQ(local.bytes, remote.bytes);
+}
+
+TEST(Atomics, FetchAddAndCompareSwap_UpdateAndReturnOld) {
+  Pair pair;
+  Buffer local(pair.a, 8);
+  Buffer remote(pair.b, 8);
+  auto* value = reinterpret_cast<uint64_t*>(remote.bytes.data());
+  auto* result = reinterpret_cast<uint64_t*>(local.bytes.data());
+  *value = 40;
+  Request request(IBV_WR_ATOMIC_FETCH_AND_ADD, local.sge());
+  request.wr.wr.atomic = {remote.address(), 2, 0, remote.rkey()};
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(*result, 40u);
+  EXPECT_EQ(*value, 42u);
+  request.wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+  request.wr.wr.atomic = {remote.address(), 41, 7, remote.rkey()};
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(*value, 42u);
+  request.wr.wr.atomic = {remote.address(), 42, 7, remote.rkey()};
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(*result, 42u);
+  EXPECT_EQ(*value, 7u);
+}
+
+TEST(Inline, SourceOverwrittenAfterPost_OldBytesArrive) {
+  Pair pair({.rnr_retry = 7});
+  uint8_t source[200];
+  std::fill(std::begin(source), std::end(source), 0x5a);
+  Buffer to(pair.b, 200);
+  Request request(IBV_WR_SEND, {reinterpret_cast<uint64_t>(source), sizeof source, 0});
+  request.wr.send_flags |= IBV_SEND_INLINE;
+  // No receive yet: the request waits while its source changes.
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  std::fill(std::begin(source), std::end(source), 0);
+  ASSERT_EQ(pair.b.recv(1, to.sge()), 0);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to.bytes, std::vector<uint8_t>(200, 0x5a));
+}
+
+TEST(Inline, LongerThanMaxInline_PostFails) {
+  Pair pair;
+  std::vector<uint8_t> source(257);
+  Request request(IBV_WR_SEND, {reinterpret_cast<uint64_t>(source.data()), 257, 0});
+  request.wr.send_flags |= IBV_SEND_INLINE;
+  EXPECT_EQ(request.post(pair.a.qp()), EINVAL);
+}
+
+// NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest. The message
+// is long, so that a word which arrives too early is noticed.
+TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
+  constexpr size_t kWords = 1 << 18;
+  constexpr uint64_t kRounds = 100;
+  Pair pair;
+  Buffer from(pair.a, kWords * 8);
+  Buffer to(pair.b, kWords * 8);
+  auto* source = reinterpret_cast<uint64_t*>(from.bytes.data());
+  auto* words = reinterpret_cast<uint64_t*>(to.bytes.data());
+  std::atomic<uint64_t> seen{0};
+  std::atomic<uint64_t> early{0};
+  std::thread reader([&] {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      while (__atomic_load_n(&words[kWords - 1], __ATOMIC_ACQUIRE) != round) {
+        std::this_thread::yield();
+      }
+      if (words[0] != round || words[kWords - 2] != round) early.fetch_add(1);
+      seen.store(round);
+    }
+  });
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    source[0] = source[kWords - 2] = source[kWords - 1] = round;
+    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    ASSERT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    while (seen.load() != round) std::this_thread::yield();
+  }
+  reader.join();
+  EXPECT_EQ(early.load(), 0u);
+}
+
+TEST(Unsignaled, Success_NoCompletionUntilASignaledOne) {
+  Pair pair({.send_wr = 4});
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  request.wr.send_flags = 0;
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  request.wr.send_flags = IBV_SEND_SIGNALED;
+  request.wr.wr_id = 9;
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(request.post(pair.a.qp()), ENOMEM);
+  EXPECT_EQ(pair.a.wait().wr_id, 9u);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(request.post(pair.a.qp()), 0) << i;
+}
+
+TEST(ExtendedPost, TwoRequestsBuilt_BothArrive) {
+  Pair pair;
+  Buffer from(pair.a, 16);
+  Buffer to(pair.b, 16);
+  from.fill(2);
+  ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.a.qp());
+  ibv_wr_start(qp);
+  qp->wr_id = 1;
+  qp->wr_flags = 0;
+  ibv_wr_rdma_write(qp, to.rkey(), to.address());
+  ibv_wr_set_sge(qp, from.mr->lkey, from.address(), 8);
+  qp->wr_id = 2;
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(qp, to.rkey(), to.address(8));
+  ibv_wr_set_inline_data(qp, from.bytes.data() + 8, 8);
+  ASSERT_EQ(ibv_wr_complete(qp), 0);
+  EXPECT_EQ(pair.a.wait().wr_id, 2u);
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+TEST(UnreliableConnection, NoReceiver_SucceedsSilently) {
+  Pair pair({.type = IBV_QPT_UC}, {.type = IBV_QPT_UC});
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  from.fill(4);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to.bytes, from.bytes);
+  pair.b.drop_qp();
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST(Loopback, QpConnectedToItself_WritesAndReceives) {
+  Endpoint self;
+  self.connect(self.address());
+  Buffer from(self, 32);
+  Buffer to(self, 32);
+  from.fill(8);
+  ASSERT_EQ(self.recv_empty(5), 0);
+  ASSERT_EQ(
+      Request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey()).post(self.qp()), 0);
+  uint64_t ids = self.wait().wr_id + self.wait().wr_id;
+  EXPECT_EQ(ids, 6u);
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+}  // namespace
+}  // namespace softhca_test

@@ -1,0 +1,249 @@
+// Configured faults, links and RoCE. Each test has a configuration of its own, which is read once
+// per process: CTest runs each test in its own process, and a run of the whole program skips the
+// others.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/softhca/memory.h"
+
+namespace softhca_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class Configured : public testing::Test {
+ protected:
+  void use(const std::string& json) {
+    static std::string first;
+    if (first.empty()) first = json;
+    if (first != json) GTEST_SKIP() << "runs alone";
+    setenv("SOFTHCA_CONFIG", json.c_str(), 1);
+  }
+};
+
+TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
+  use(R"({"fabric": "unit", "faults": [
+      {"kind": "port_down", "device": "softhca0", "after_bytes": 1000}]})");
+  Pair pair({}, {.device = 1});
+  Buffer from(pair.a, 600);
+  Buffer to(pair.b, 600);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
+  pair.a.wait();
+  ibv_port_attr port = {};
+  ASSERT_EQ(ibv_query_port(pair.a.context(), 1, &port), 0);
+  EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  if (pair.a.state() != IBV_QPS_ERR) {
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  }
+  // It does not answer requests of the other end either.
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.b.qp()), 0);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
+  use(R"({"fabric": "unit", "faults": [
+      {"kind": "port_down", "device": "softhca0", "at_s": 0},
+      {"kind": "port_up", "device": "softhca0", "at_s": 0.3}]})");
+  Pair pair({.timeout = 20});
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
+  use(R"({"fabric": "unit", "faults": [
+      {"kind": "qp_error", "device": "softhca0", "after_bytes": 1}]})");
+  Pair pair({}, {.device = 1});
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  ASSERT_EQ(pair.a.recv_empty(3), 0);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
+}
+
+TEST_F(Configured, RegistrationFault_FailsWithConfiguredErrno) {
+  use(R"({"fabric": "unit", "faults": [
+      {"kind": "reg_mr_refused", "device": "softhca0", "errno": 28}]})");
+  Endpoint a;
+  Endpoint b({.device = 1});
+  uint64_t word = 0;
+  EXPECT_EQ(a.reg(&word, 8), nullptr);
+  EXPECT_EQ(errno, 28);
+  EXPECT_NE(b.reg(&word, 8), nullptr);
+}
+
+TEST_F(Configured, NoDmabuf_NotSupported) {
+  use(R"({"fabric": "unit", "gpu": {"dmabuf": false}})");
+  Endpoint a;
+  EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd(), 0, 0, 0, -1, 0), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+}
+
+TEST_F(Configured, Bar1Limit_RegistrationsBeyondItFail) {
+  use(R"({"fabric": "unit", "gpu": {"bar1_bytes": 100000}})");
+  Endpoint a;
+  auto first = std::make_unique<Memory>(a, 0, 65536);
+  EXPECT_TRUE(first->registered());
+  EXPECT_FALSE(Memory(a, 0, 65536).registered());
+  EXPECT_EQ(errno, ENOMEM);
+  first.reset();
+  EXPECT_TRUE(Memory(a, 0, 65536).registered());
+}
+
+TEST_F(Configured, PeermemOff_DeviceAddressDoesNotRegister) {
+  use(R"({"fabric": "unit", "gpu": {"peermem": false}})");
+  Endpoint a;
+  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
+  driver.api.init(0);
+  fake_cuda::DeviceBuffer device(driver, 0, 4096);
+  EXPECT_EQ(a.reg(device.get(), 4096), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+}
+
+TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
+  use(R"({"fabric": "unit", "gpu": {"peermem": true}})");
+  Pair pair;
+  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
+  driver.api.init(0);
+  fake_cuda::DeviceBuffer device(driver, 0, 4096);
+  MrPtr mr = pair.b.reg(device.get(), 4096);
+  ASSERT_NE(mr, nullptr);
+  Buffer from(pair.a, 4096);
+  from.fill(5);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), device.address(), mr->rkey);
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
+}
+
+// The root of the created sysfs tree, as a program finds it.
+std::filesystem::path sysfs_of(Endpoint& endpoint) {
+  return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
+}
+
+TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {
+  use(R"({"fabric": "unit"})");
+  Endpoint a;
+  std::string version;
+  std::getline(std::ifstream(sysfs_of(a) / "module/nvidia_peermem/version"), version);
+  EXPECT_EQ(version, "softhca");
+  EXPECT_FALSE(exists(sysfs_of(a) / "kernel/mm/memory_peers"));
+}
+
+TEST_F(Configured, NvPeerMem_SysfsShowsItAndNotItsSuccessor) {
+  use(R"({"fabric": "unit", "gpu": {"peermem": "nv_peer_mem"}})");
+  Endpoint a;
+  EXPECT_TRUE(exists(sysfs_of(a) / "kernel/mm/memory_peers/nv_mem/version"));
+  EXPECT_FALSE(exists(sysfs_of(a) / "module/nvidia_peermem"));
+  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
+  driver.api.init(0);
+  fake_cuda::DeviceBuffer device(driver, 0, 4096);
+  EXPECT_NE(a.reg(device.get(), 4096), nullptr);
+}
+
+TEST_F(Configured, NoPeermem_SysfsHasModulesWithoutIt) {
+  use(R"({"fabric": "unit", "gpu": {"peermem": false}})");
+  Endpoint a;
+  EXPECT_TRUE(is_directory(sysfs_of(a) / "module"));
+  EXPECT_TRUE(is_empty(sysfs_of(a) / "module"));
+  EXPECT_FALSE(exists(sysfs_of(a) / "kernel"));
+}
+
+TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
+  use(R"({"fabric": "unit", "devices": [{"rate_gbps": 1, "latency_us": 1000}]})");
+  Pair pair;
+  Buffer from(pair.a, 1 << 20);
+  Buffer to(pair.b, 1 << 20);
+  auto start = Clock::now();
+  for (int i = 0; i < 4; ++i) {
+    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+  }
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  // 4 MiB at 10^9 bit/s, and one latency: those of the requests overlap.
+  double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  EXPECT_GE(seconds, 4 * (1 << 20) * 8e-9 + 1e-3);
+}
+
+TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
+  use(R"({"fabric": "unit", "devices": [
+      {"registration_us": 20000, "registration_us_per_mib": 40000}]})");
+  Endpoint a;
+  for (int gpu : {-1, 0}) {
+    Memory(a, gpu, 1);  // pays the costs of the first registration
+    auto start = Clock::now();
+    Memory memory(a, gpu, 1 << 20);
+    EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(60)) << gpu;
+    EXPECT_TRUE(memory.registered());
+  }
+}
+
+TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
+  use(R"({"fabric": "unit", "devices": [{"link_layer": "Ethernet"},
+      {"link_layer": "Ethernet", "gids": ["::ffff:10.9.8.7"]}]})");
+  Endpoint a;
+  Endpoint b({.device = 1});
+  Address to_b = b.address();
+  EXPECT_EQ(to_b.lid, 0);
+  ASSERT_EQ(ibv_query_gid(b.context(), 1, 3, &to_b.gid), 0);
+  ibv_gid_entry entry = {};
+  ASSERT_EQ(ibv_query_gid_ex(b.context(), 1, 3, &entry, 0), 0);
+  EXPECT_EQ(entry.gid_type, uint32_t{IBV_GID_TYPE_ROCE_V2});
+  ibv_gid_entry table[16];
+  EXPECT_EQ(ibv_query_gid_table(b.context(), table, 16, 0), 4);
+  a.connect(to_b);
+  b.connect(a.address());
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(a.qp()), 0);
+  EXPECT_EQ(a.wait().status, IBV_WC_SUCCESS);
+  Endpoint c;
+  to_b.gid.raw[15] ^= 1;
+  c.connect(to_b);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(c.qp()), 0);
+  EXPECT_EQ(c.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Configured, PciFunctionThatDoesNotExist_SysfsTreeIsCreated) {
+  use(R"({"fabric": "unit", "devices": [{"pci": "0000:fe:1f.7", "numa_node": 1}, {}]})");
+  Endpoint a;
+  std::string device = std::string(a.context()->device->ibdev_path) + "/device";
+  char real[PATH_MAX];
+  ASSERT_NE(realpath(device.c_str(), real), nullptr);
+  EXPECT_TRUE(std::string(real).ends_with("/pci0000:fe/0000:fe:1f.7")) << real;
+  std::string node;
+  std::getline(std::ifstream(device + "/numa_node"), node);
+  EXPECT_EQ(node, "1");
+  ASSERT_NE(realpath((device + "/subsystem").c_str(), real), nullptr);
+  EXPECT_STREQ(real, "/sys/bus/pci");
+  Endpoint b({.device = 1});
+  std::string other = std::string(b.context()->device->ibdev_path) + "/device";
+  EXPECT_NE(access(other.c_str(), F_OK), 0) << "no PCI place was configured";
+}
+
+TEST_F(Configured, WrongConfiguration_NoDevices) {
+  use(R"({"devices": 5})");
+  int count = -1;
+  ibv_device** list = ibv_get_device_list(&count);
+  ASSERT_NE(list, nullptr);
+  EXPECT_EQ(count, 0);
+  EXPECT_EQ(list[0], nullptr);
+  ibv_free_device_list(list);
+}
+
+}  // namespace
+}  // namespace softhca_test

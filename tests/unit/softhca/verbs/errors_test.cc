@@ -1,0 +1,337 @@
+// Wrong uses of verbs fail as on hardware.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/unit/softhca/endpoint.h"
+
+namespace softhca_test {
+namespace {
+
+// Posts a request and returns the status of the requester's completion.
+ibv_wc_status outcome(Pair& pair, Request request) {
+  EXPECT_EQ(request.post(pair.a.qp()), 0);
+  return pair.a.wait().status;
+}
+
+TEST(Keys, UnknownRkey_RemoteAccessErrorAndTargetStops) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  ASSERT_EQ(pair.b.recv_empty(3), 0);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey() ^ 0x300)),
+            IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_ERR);
+  ibv_wc flushed = pair.b.wait();
+  EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(flushed.wr_id, 3u);
+  EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST(Keys, BeyondTheRegion_RemoteAccessError) {
+  for (auto [offset, length] : {std::pair<int, int>{1, 8}, {-1, 8}, {9, 0}, {8, 1}}) {
+    Pair pair;
+    Buffer from(pair.a, 8);
+    Buffer to(pair.b, 8);
+    if (length == 0) continue;
+    EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(0, length), to.address() + offset,
+                                    to.rkey())),
+              IBV_WC_REM_ACCESS_ERR)
+        << offset;
+  }
+}
+
+TEST(Keys, RegionWithoutThatAccess_RemoteAccessError) {
+  for (ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
+    Pair pair;
+    Buffer from(pair.a, 8);
+    Buffer to(pair.b, 8, IBV_ACCESS_LOCAL_WRITE);
+    EXPECT_EQ(outcome(pair, Request(opcode, from.sge(), to.address(), to.rkey())),
+              IBV_WC_REM_ACCESS_ERR);
+  }
+}
+
+TEST(Keys, QpWithoutThatAccess_RemoteInvalidRequest) {
+  Pair pair({}, {.access = 0});
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_READ, from.sge(), to.address(), to.rkey())),
+            IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_QP_REQ_ERR);
+}
+
+TEST(Keys, RegionOfOtherDomain_RemoteAccessError) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  Buffer foreign(pair.a, 8);
+  EXPECT_EQ(
+      outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(), foreign.address(), foreign.rkey())),
+      IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST(Keys, DeregisteredRkey_RemoteAccessError) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  uint32_t rkey = to.rkey();
+  to.mr.reset();
+  MrPtr other = pair.b.reg(to.bytes.data(), 8);
+  EXPECT_NE(other->rkey, rkey);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), rkey)),
+            IBV_WC_REM_ACCESS_ERR);
+}
+
+TEST(Keys, BadLkey_LocalProtectionErrorAndTargetContinues) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  ibv_sge sge = from.sge();
+  sge.lkey ^= 0x100;
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, sge, to.address(), to.rkey())),
+            IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
+}
+
+TEST(Keys, ReadIntoReadOnlyRegion_LocalProtectionError) {
+  Pair pair;
+  Buffer into(pair.a, 8, 0);
+  Buffer from(pair.b, 8);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey())),
+            IBV_WC_LOC_PROT_ERR);
+}
+
+TEST(Send, LongerThanReceive_ErrorsAtBothEnds) {
+  Pair pair;
+  Buffer from(pair.a, 9);
+  Buffer to(pair.b, 8);
+  ASSERT_EQ(pair.b.recv(4, to.sge()), 0);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_SEND, from.sge())), IBV_WC_REM_INV_REQ_ERR);
+  ibv_wc wc = pair.b.wait();
+  EXPECT_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
+  EXPECT_EQ(wc.wr_id, 4u);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_ERR);
+}
+
+TEST(Send, ReceiveWithBadLkey_ErrorsAtBothEnds) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  ibv_sge sge = to.sge();
+  sge.lkey = 12345;
+  ASSERT_EQ(pair.b.recv(4, sge), 0);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_SEND, from.sge())), IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_LOC_PROT_ERR);
+}
+
+TEST(ReceiverNotReady, NoRetries_Error) {
+  Pair pair({.rnr_retry = 0});
+  Buffer from(pair.a, 8);
+  EXPECT_EQ(outcome(pair, Request(IBV_WR_SEND, from.sge())), IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
+}
+
+TEST(ReceiverNotReady, InfiniteRetries_WaitsForReceiveAndKeepsOrder) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 16);
+  Request send(IBV_WR_SEND, from.sge());
+  Request write(IBV_WR_RDMA_WRITE, from.sge(), to.address(8), to.rkey());
+  send.wr.wr_id = 1;
+  write.wr.wr_id = 2;
+  from.fill(1);
+  ASSERT_EQ(send.post(pair.a.qp()), 0);
+  ASSERT_EQ(write.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  EXPECT_EQ(to.bytes[8], 0) << "the write overtook the send";
+  ASSERT_EQ(pair.b.recv(7, to.sge(0, 8)), 0);
+  EXPECT_EQ(pair.a.wait().wr_id, 1u);
+  EXPECT_EQ(pair.a.wait().wr_id, 2u);
+  EXPECT_EQ(pair.b.wait().wr_id, 7u);
+}
+
+TEST(NoAnswer, TargetNotConnectedBack_RetryExceeded) {
+  Endpoint a;
+  Endpoint b;
+  Endpoint c;
+  a.connect(b.address());
+  b.connect(c.address());
+  Buffer from(a, 8);
+  Buffer to(b, 8);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(a.qp()), 0);
+  EXPECT_EQ(a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(b.state(), IBV_QPS_RTS);
+}
+
+TEST(NoAnswer, WrongLid_RetryExceeded) {
+  Endpoint a;
+  Endpoint b;
+  Address wrong = b.address();
+  wrong.lid = static_cast<uint16_t>(wrong.lid + 100);
+  a.connect(wrong);
+  b.connect(a.address());
+  Request request(IBV_WR_RDMA_WRITE, {});
+  ASSERT_EQ(request.post(a.qp()), 0);
+  EXPECT_EQ(a.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST(NoAnswer, TargetBecomesReadyInTime_Succeeds) {
+  Options patient;
+  patient.timeout = 18;
+  Endpoint a(patient);
+  Endpoint b;
+  a.connect(b.address());
+  Request request(IBV_WR_RDMA_WRITE, {});
+  ASSERT_EQ(request.post(a.qp()), 0);
+  EXPECT_TRUE(a.quiet());
+  b.connect(a.address());
+  EXPECT_EQ(a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST(NoAnswer, TargetDestroyed_RetryExceededThenFlushed) {
+  Pair pair;
+  pair.b.drop_qp();
+  Request request(IBV_WR_RDMA_WRITE, {});
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  request.wr.wr_id = 2;
+  request.wr.send_flags = 0;
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  ASSERT_EQ(pair.a.recv_empty(3), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  int flushed = 0;
+  for (int i = 0; i < 2; ++i) flushed += pair.a.wait().status == IBV_WC_WR_FLUSH_ERR ? 1 : 0;
+  EXPECT_EQ(flushed, 2);
+}
+
+TEST(Flush, MovedToError_OutstandingAndLaterRequestsFlushed) {
+  Pair pair;
+  ASSERT_EQ(pair.a.recv_empty(1), 0);
+  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  ASSERT_EQ(pair.a.recv_empty(2), 0);
+  EXPECT_EQ(pair.a.wait().wr_id, 2u);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST(Flush, AfterReset_QpWorksAgain) {
+  Pair pair;
+  ASSERT_EQ(pair.a.recv_empty(1), 0);
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_RESET), 0);
+  EXPECT_TRUE(pair.a.quiet()) << "a reset QP left completions";
+  pair.a.connect(pair.b.address());
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST(States, PostSendBeforeRts_Fails) {
+  Endpoint a;
+  Request request(IBV_WR_RDMA_WRITE, {});
+  EXPECT_EQ(request.post(a.qp()), EINVAL);
+  ASSERT_EQ(a.to_init(), 0);
+  EXPECT_EQ(request.post(a.qp()), EINVAL);
+  ASSERT_EQ(a.to_rtr(a.address()), 0);
+  EXPECT_EQ(request.post(a.qp()), EINVAL);
+  ASSERT_EQ(a.to_rts(), 0);
+  EXPECT_EQ(request.post(a.qp()), 0);
+}
+
+TEST(States, PostReceive_AllowedFromInit) {
+  Endpoint a;
+  EXPECT_EQ(a.recv_empty(1), EINVAL);
+  ASSERT_EQ(a.to_init(), 0);
+  EXPECT_EQ(a.recv_empty(1), 0);
+}
+
+TEST(States, SkippedOrIncompleteTransitions_Fail) {
+  Endpoint a;
+  EXPECT_EQ(a.to_rtr(a.address()), EINVAL);
+  EXPECT_EQ(a.to_rts(), EINVAL);
+  EXPECT_EQ(a.to_state(IBV_QPS_INIT), EINVAL) << "INIT without port and access flags";
+  ASSERT_EQ(a.to_init(), 0);
+  EXPECT_EQ(a.to_state(IBV_QPS_RTR), EINVAL) << "RTR without an address";
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 9;
+  EXPECT_EQ(ibv_modify_qp(a.qp(), &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL) << "no such port";
+}
+
+TEST(Overflow, MoreReceivesThanCreatedFor_PostFails) {
+  Pair pair({}, {.recv_wr = 3});
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.b.recv_empty(i), 0);
+  EXPECT_EQ(pair.b.recv_empty(3), ENOMEM);
+  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.b.recv_empty(3), ENOMEM) << "freed before its completion was polled";
+  pair.b.wait();
+  EXPECT_EQ(pair.b.recv_empty(3), 0);
+}
+
+TEST(Overflow, CompletionQueueFull_EventAndQpInError) {
+  Pair pair({.cqe = 2});
+  Request request(IBV_WR_RDMA_WRITE, {});
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+}
+
+TEST(Register, MemoryThatCannotBePinned_BadAddress) {
+  Endpoint a;
+  EXPECT_EQ(a.reg(reinterpret_cast<void*>(0x1000), 4096), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  void* none = mmap(nullptr, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT_EQ(a.reg(none, 8192), nullptr);
+  EXPECT_EQ(errno, EFAULT);
+  mprotect(none, 4096, PROT_READ | PROT_WRITE);
+  EXPECT_EQ(a.reg(none, 8192), nullptr) << "the second page is not accessible";
+  mprotect(none, 8192, PROT_READ);
+  EXPECT_EQ(a.reg(none, 8192), nullptr) << "not writable";
+  EXPECT_NE(a.reg(none, 8192, IBV_ACCESS_REMOTE_READ), nullptr);
+  munmap(none, 8192);
+}
+
+TEST(Register, RemoteWriteWithoutLocalWrite_Fails) {
+  Endpoint a;
+  uint64_t word = 0;
+  EXPECT_EQ(a.reg(&word, 8, IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(Register, DmabufWithoutDescriptorOrCuda_Fails) {
+  Endpoint a;
+  EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd(), 0, 0, 0, -1, 0), nullptr);
+  EXPECT_EQ(errno, EBADF) << "NCCL and others probe for dma-buf like this";
+  uint64_t word = 0;
+  EXPECT_EQ(
+      ibv_reg_dmabuf_mr(a.pd(), 0, 8, reinterpret_cast<uint64_t>(&word), STDOUT_FILENO, kAllAccess),
+      nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
+TEST(Destroy, WhileInUse_Busy) {
+  Endpoint a;
+  EXPECT_EQ(ibv_destroy_cq(a.cq()), EBUSY);
+  EXPECT_EQ(ibv_dealloc_pd(a.pd()), EBUSY);
+}
+
+TEST(Create, UnsupportedTypeOrOption_NotSupported) {
+  Endpoint a;
+  ibv_qp_init_attr attr = {};
+  attr.send_cq = attr.recv_cq = a.cq();
+  attr.qp_type = IBV_QPT_UD;
+  EXPECT_EQ(ibv_create_qp(a.pd(), &attr), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_srq_init_attr srq = {};
+  EXPECT_EQ(ibv_create_srq(a.pd(), &srq), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  ibv_ece ece = {};
+  EXPECT_EQ(ibv_query_ece(a.qp(), &ece), EOPNOTSUPP);
+}
+
+}  // namespace
+}  // namespace softhca_test

@@ -1,0 +1,121 @@
+// Completion channels, the extended CQ, and fork.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/unit/softhca/endpoint.h"
+
+namespace softhca_test {
+namespace {
+
+bool readable(ibv_comp_channel* channel, int timeout_ms) {
+  pollfd fd = {channel->fd, POLLIN, 0};
+  return poll(&fd, 1, timeout_ms) == 1;
+}
+
+TEST(Channel, ArmedThenCompletion_OneEvent) {
+  Pair pair({}, {.channel = true});
+  ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 0), 0);
+  EXPECT_FALSE(readable(pair.b.channel(), 0));
+  ASSERT_EQ(pair.b.recv_empty(1), 0);
+  ASSERT_EQ(pair.b.recv_empty(2), 0);
+  std::thread sender([&] {
+    Request(IBV_WR_SEND, {}).post(pair.a.qp());
+    Request(IBV_WR_SEND, {}).post(pair.a.qp());
+  });
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(pair.b.channel(), &cq, &cq_context), 0);
+  sender.join();
+  EXPECT_EQ(cq, pair.b.cq());
+  EXPECT_EQ(cq_context, &pair.b);
+  ibv_ack_cq_events(cq, 1);
+  EXPECT_FALSE(readable(pair.b.channel(), 20)) << "not armed again";
+  EXPECT_EQ(pair.b.wait().wr_id, 1u);
+  EXPECT_EQ(pair.b.wait().wr_id, 2u);
+}
+
+TEST(Channel, ArmedForSolicited_OnlySolicitedSendsSignal) {
+  Pair pair({}, {.channel = true});
+  ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 1), 0);
+  ASSERT_EQ(pair.b.recv_empty(1), 0);
+  ASSERT_EQ(pair.b.recv_empty(2), 0);
+  Request request(IBV_WR_SEND, {});
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_FALSE(readable(pair.b.channel(), 20));
+  request.wr.send_flags |= IBV_SEND_SOLICITED;
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_TRUE(readable(pair.b.channel(), 10000));
+}
+
+TEST(Channel, NonBlocking_NoEventFails) {
+  Endpoint a({.channel = true});
+  fcntl(a.channel()->fd, F_SETFL, fcntl(a.channel()->fd, F_GETFL) | O_NONBLOCK);
+  ibv_cq* cq = nullptr;
+  void* cq_context = nullptr;
+  EXPECT_EQ(ibv_get_cq_event(a.channel(), &cq, &cq_context), -1);
+  EXPECT_EQ(errno, EAGAIN);
+}
+
+TEST(ExtendedCq, Poll_ReadsFields) {
+  ContextPtr context = open_device(0);
+  ibv_cq_init_attr_ex attr = {};
+  attr.cqe = 8;
+  attr.wc_flags = IBV_WC_STANDARD_FLAGS;
+  ibv_cq_ex* cq = ibv_create_cq_ex(context.get(), &attr);
+  ASSERT_NE(cq, nullptr);
+  ibv_poll_cq_attr poll_attr = {};
+  EXPECT_EQ(ibv_start_poll(cq, &poll_attr), ENOENT);
+  PdPtr pd(ibv_alloc_pd(context.get()));
+  ibv_qp_init_attr init = {};
+  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
+  init.cap = {4, 4, 1, 1, 0};
+  init.qp_type = IBV_QPT_RC;
+  QpPtr qp(ibv_create_qp(pd.get(), &init));
+  ASSERT_NE(qp, nullptr);
+  ibv_qp_attr error = {};
+  error.qp_state = IBV_QPS_ERR;
+  ASSERT_EQ(ibv_modify_qp(qp.get(), &error, IBV_QP_STATE), 0);
+  for (uint64_t id : {5, 6}) {
+    ibv_recv_wr recv = {};
+    recv.wr_id = id;
+    ibv_recv_wr* bad = nullptr;
+    ASSERT_EQ(ibv_post_recv(qp.get(), &recv, &bad), 0);
+  }
+  ASSERT_EQ(ibv_start_poll(cq, &poll_attr), 0);
+  EXPECT_EQ(cq->wr_id, 5u);
+  EXPECT_EQ(cq->status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(ibv_wc_read_qp_num(cq), qp->qp_num);
+  ASSERT_EQ(ibv_next_poll(cq), 0);
+  EXPECT_EQ(cq->wr_id, 6u);
+  EXPECT_EQ(ibv_next_poll(cq), ENOENT);
+  ibv_end_poll(cq);
+  qp.reset();
+  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+}
+
+TEST(Fork, ChildExits_ParentContinues) {
+  Pair pair;
+  pid_t child = fork();
+  if (child == 0) {
+    // Calls of a child on its parent's objects must not have an effect in the parent.
+    ibv_close_device(pair.a.context());
+    exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  Buffer from(pair.a, 8);
+  Buffer to(pair.b, 8);
+  from.fill(1);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+}  // namespace
+}  // namespace softhca_test

@@ -1,0 +1,38 @@
+#include "tools/perf/latency.h"
+
+#include <gtest/gtest.h>
+
+namespace gdr::tools {
+namespace {
+TEST(Summarize, NoSamples_IsAllZero) {
+  std::vector<double> none;
+  EXPECT_EQ(summarize(none).max, 0);
+}
+
+TEST(Summarize, Unsorted_GivesTheRightFigures) {
+  std::vector<double> samples = {4, 2, 4, 5, 4, 9, 5, 7};
+  LatencySummary out = summarize(samples);
+  EXPECT_EQ(out.min, 2);
+  EXPECT_EQ(out.max, 9);
+  EXPECT_EQ(out.typical, 4.5);
+  EXPECT_EQ(out.average, 5);
+  EXPECT_DOUBLE_EQ(out.stdev, 2);
+}
+
+TEST(Summarize, Thousand_TakesTheRankedPercentiles) {
+  std::vector<double> samples;
+  for (int i = 1000; i > 0; --i) samples.push_back(i);
+  LatencySummary out = summarize(samples);
+  EXPECT_EQ(out.p99, 990);
+  EXPECT_EQ(out.p999, 999);
+}
+
+TEST(Summarize, OneSample_IsEveryFigure) {
+  std::vector<double> samples = {3};
+  LatencySummary out = summarize(samples);
+  EXPECT_EQ(out.typical, 3);
+  EXPECT_EQ(out.p99, 3);
+  EXPECT_EQ(out.stdev, 0);
+}
+}  // namespace
+}  // namespace gdr::tools

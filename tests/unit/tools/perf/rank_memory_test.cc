@@ -1,0 +1,165 @@
+// Runs over the fake CUDA driver and a plugin table that records its calls.
+#include "tools/perf/rank_memory.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/fakes/cuda/fake_driver.h"
+
+namespace gdr::tools {
+namespace {
+using testing::HasSubstr;
+
+constexpr MemorySpec kHost{};
+TEST(MemorySpec, OneValue_AppliesToAllRanks) {
+  auto specs = parse_memory_specs("cuda:3");
+  ASSERT_TRUE(specs);
+  EXPECT_EQ(spec_of(0, *specs), (MemorySpec{true, 3}));
+  EXPECT_EQ(spec_of(5, *specs), (MemorySpec{true, 3}));
+}
+
+TEST(MemorySpec, TwoValues_AlternateOverTheRanks) {
+  auto specs = parse_memory_specs("host,cuda");
+  ASSERT_TRUE(specs);
+  EXPECT_EQ(spec_of(0, *specs), kHost);
+  EXPECT_EQ(spec_of(1, *specs), (MemorySpec{true, -1}));
+  EXPECT_EQ(spec_of(2, *specs), kHost);
+}
+
+class BadMemory : public testing::TestWithParam<const char*> {};
+
+TEST_P(BadMemory, Text_IsRejectedNamingTheOption) {
+  auto specs = parse_memory_specs(GetParam());
+  ASSERT_FALSE(specs);
+  EXPECT_EQ(specs.error().text.find("--memory"), 0u) << specs.error().text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Texts, BadMemory,
+                         testing::Values("", "D", "HOST", "cuda:", "cuda:-1", "cuda:-0", "cuda:1x",
+                                         "cuda: 1", "cuda0", "cuda:99999999999", "host,", ",cuda",
+                                         "host,cuda,host"));
+
+TEST(MemorySpec, BadSecondValue_IsNamedInTheError) {
+  auto specs = parse_memory_specs("cuda:0,gpu");
+  ASSERT_FALSE(specs);
+  EXPECT_NE(specs.error().text.find("\"gpu\""), std::string::npos) << specs.error().text;
+}
+
+struct Call {
+  const char* entry = "";
+  void* data = nullptr;
+  size_t bytes = 0;
+  int type = 0;
+  uint64_t offset = 0;
+  int fd = -1;
+  bool fd_open = false;
+  int deregistered = 0;
+};
+Call g_call;
+
+abi::ncclNet_v8_t recording_table() {
+  abi::ncclNet_v8_t net{};
+  net.regMr = [](void*, void* data, size_t bytes, int type, void** mhandle) {
+    g_call = Call{"regMr", data, bytes, type};
+    *mhandle = &g_call;
+    return abi::ncclSuccess;
+  };
+  net.regMrDmaBuf = [](void*, void* data, size_t bytes, int type, uint64_t offset, int fd,
+                       void** mhandle) {
+    g_call = Call{"regMrDmaBuf", data, bytes, type, offset, fd, fcntl(fd, F_GETFD) >= 0};
+    *mhandle = &g_call;
+    return abi::ncclSuccess;
+  };
+  net.deregMr = [](void*, void* mhandle) {
+    ++static_cast<Call*>(mhandle)->deregistered;
+    return abi::ncclSuccess;
+  };
+  return net;
+}
+
+constexpr size_t kBytes = 100000;
+
+class RegistrationTest : public testing::Test {
+ protected:
+  static Result<RankMemory> open(const MemorySpec& spec, int rank = 0) {
+    fake_cuda::Driver::load();
+    return RankMemory::open(spec, rank);
+  }
+
+  const abi::ncclNet_v8_t net_ = recording_table();
+};
+
+TEST_F(RegistrationTest, HostMemory_RegistersTheHostAddress) {
+  auto memory = open({});
+  auto buffer = memory->allocate(kBytes);
+  auto registered = register_memory(net_, nullptr, *buffer, RegisteredBy::kHostAddress);
+  ASSERT_TRUE(registered);
+  EXPECT_STREQ(g_call.entry, "regMr");
+  EXPECT_EQ(g_call.type, abi::kPtrHost);
+  EXPECT_EQ(memory->text(), "host");
+}
+
+TEST_F(RegistrationTest, DeviceAddress_RegistersCudaMemory) {
+  auto memory = open({true, 1});
+  ASSERT_TRUE(memory) << memory.error().text;
+  auto buffer = memory->allocate(kBytes);
+  ASSERT_TRUE(buffer) << buffer.error().text;
+  {
+    auto registered = register_memory(net_, nullptr, *buffer, RegisteredBy::kDeviceAddress);
+    ASSERT_TRUE(registered);
+    EXPECT_STREQ(g_call.entry, "regMr");
+    EXPECT_EQ(g_call.type, abi::kPtrCuda);
+    EXPECT_EQ(g_call.data, buffer->data());
+    EXPECT_EQ(g_call.bytes, kBytes);
+  }
+  EXPECT_EQ(g_call.deregistered, 1);
+}
+
+TEST_F(RegistrationTest, DmaBuf_CoversWholePagesAndIsClosedAfterwards) {
+  auto memory = open({true, 0});
+  ASSERT_TRUE(memory) << memory.error().text;
+  ASSERT_TRUE(memory->exports_dmabuf());
+  auto buffer = memory->allocate(kBytes);
+  ASSERT_TRUE(buffer) << buffer.error().text;
+  // The fake driver rejects ranges that are not whole pages.
+  auto registered = register_memory(net_, nullptr, *buffer, RegisteredBy::kDmaBuf);
+  ASSERT_TRUE(registered) << registered.error().text;
+  EXPECT_STREQ(g_call.entry, "regMrDmaBuf");
+  EXPECT_EQ(g_call.type, abi::kPtrCuda);
+  EXPECT_EQ(g_call.offset, 0u);
+  EXPECT_EQ(g_call.data, buffer->data());
+  EXPECT_TRUE(g_call.fd_open);
+  EXPECT_LT(fcntl(g_call.fd, F_GETFD), 0);
+}
+
+TEST_F(RegistrationTest, CudaWithoutNumber_UsesTheRankModuloTheDevices) {
+  EXPECT_EQ(open({true, -1}, 0)->text(), "cuda:0 (0000:1a:00.0)");
+  EXPECT_EQ(open({true, -1}, 3)->text(), "cuda:1 (0000:1b:00.0)");
+}
+
+TEST_F(RegistrationTest, NumberBeyondTheDevices_FailsNamingTheRange) {
+  auto memory = open({true, 2});
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().text, "--memory cuda:2: there are CUDA devices 0..1");
+}
+
+TEST(ChooseForCuda, DmaBufWhereBothSupportIt_ElseTheDeviceAddress) {
+  constexpr int kAll = abi::kPtrHost | abi::kPtrCuda | abi::kPtrDmaBuf;
+  EXPECT_EQ(choose_for_cuda("d", kAll, true), RegisteredBy::kDmaBuf);
+  EXPECT_EQ(choose_for_cuda("d", kAll, false), RegisteredBy::kDeviceAddress);
+  EXPECT_EQ(choose_for_cuda("d", abi::kPtrHost | abi::kPtrCuda, true),
+            RegisteredBy::kDeviceAddress);
+  EXPECT_EQ(choose_for_cuda("d", abi::kPtrHost | abi::kPtrDmaBuf, true), RegisteredBy::kDmaBuf);
+}
+
+TEST(ChooseForCuda, NeitherSupported_FailsNamingTheDevice) {
+  auto none = choose_for_cuda("device 1 mlx5_1", abi::kPtrHost, true);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().text, HasSubstr("device 1 mlx5_1 of the plugin has ptrSupport HOST:"));
+  auto no_export = choose_for_cuda("device 0 mlx5_0", abi::kPtrHost | abi::kPtrDmaBuf, false);
+  ASSERT_FALSE(no_export);
+  EXPECT_THAT(no_export.error().text, HasSubstr("does not export"));
+}
+}  // namespace
+}  // namespace gdr::tools

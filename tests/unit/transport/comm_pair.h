@@ -1,0 +1,224 @@
+// A sender and a receiver in one process, connected over a fake fabric. The one place of the tests
+// that knows how options and comms are made.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/fakes/verbs/fake_verbs.h"
+#include "transport/data/receive_comm.h"
+#include "transport/data/send_comm.h"
+#include "transport/memory/registrar.h"
+#include "transport/transport.h"
+
+namespace gdr::transport {
+
+inline constexpr wire::Secret kSecret{1, 2, 3};
+inline constexpr int kReceiveDepth = 32 * wire::kMaxGroup + 2 * 64;  // receives posted per QP
+
+inline sockaddr_storage loopback_address() {
+  sockaddr_storage address{};
+  auto* in = reinterpret_cast<sockaddr_in*>(&address);
+  in->sin_family = AF_INET;
+  in->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return address;
+}
+
+// Options of a connection on the loopback interface, without adaptive routing.
+inline TransportOptions test_options() {
+  TransportOptions options;
+  options.adaptive_routing = false;
+  options.bind_address = loopback_address();
+  return options;
+}
+
+inline std::shared_ptr<const TransportOptions> shared(const TransportOptions& options) {
+  return std::make_shared<const TransportOptions>(options);
+}
+
+// Calls `ready` until it returns true. The limit is there for tests that fail, not a measurement.
+inline bool wait_for(const std::function<bool()>& ready) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!ready()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+  }
+  return true;
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Two HCAs of one port each, "fake_a" and "fake_b", and the background thread. A test may change
+// `options` before it makes comms.
+struct Fabric {
+  explicit Fabric(const TransportOptions& with = test_options(), bool roce = false)
+      : options(with) {
+    using fake_verbs::HcaConfig;
+    sender_device = open(
+        verbs.add_hca(roce ? HcaConfig::roce("fake_a", 1) : HcaConfig::infiniband("fake_a", 1)));
+    receiver_device = open(
+        verbs.add_hca(roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2)));
+  }
+
+  Device open(ibv_device* device) {
+    auto hca = HcaContext::open(verbs.api(), device).value();
+    Device port{hca, 1, query_port_state(hca->api(), hca->context(), 1).value(), -1};
+    watcher->add_hca(hca);
+    return port;
+  }
+  Result<std::unique_ptr<SendComm>> make_sender() {
+    return SendComm::create(sender_device, shared(options), watcher.get());
+  }
+  Result<std::unique_ptr<ReceiveComm>> make_receiver(int qps = 1) {
+    return ReceiveComm::create(receiver_device, shared(options), watcher.get(), qps);
+  }
+
+  fake_verbs::FakeVerbs verbs;
+  TransportOptions options;
+  std::unique_ptr<Watcher> watcher = Watcher::start(std::chrono::seconds(0)).value();
+  Device sender_device;
+  Device receiver_device;
+};
+
+// Host memory, registered for one comm.
+struct Buffer {
+  std::vector<char> bytes;
+  std::unique_ptr<MemoryHandle> memory;
+
+  char* data() { return bytes.data(); }
+  ReceiveBuffer receive(size_t size, int tag = 0) { return {data(), size, tag, memory.get()}; }
+  // From here on the transport treats it as GPU memory that the HCA reaches directly.
+  void pose_as_gpu_memory() { memory->host = false; }
+};
+
+// What test() answers.
+struct Outcome {
+  bool alive = true;
+  bool done = false;
+  std::array<int, wire::kMaxGroup> sizes{};
+  Code error = Code::kInternal;
+};
+
+inline Outcome test_once(Request* request) {
+  Outcome outcome;
+  int done = 0;
+  outcome.alive = test(request, &done, outcome.sizes.data(), &outcome.error);
+  outcome.done = done != 0;
+  return outcome;
+}
+
+// Tests a request until it is done or its comm fails; not done after many tries: it has to wait.
+inline Outcome finish(Request* request) {
+  Outcome outcome;
+  for (int i = 0; i < 1000 && outcome.alive && !outcome.done; ++i) outcome = test_once(request);
+  return outcome;
+}
+
+template <class Comm>
+wire::EndPoint end_of(const Comm& comm) {
+  return comm.end_point(kSecret);
+}
+// The tables that the comm has in registered memory, which its peer writes.
+template <class Comm>
+wire::Tables& tables_of(const Comm& comm) {
+  return *reinterpret_cast<wire::Tables*>(end_of(comm).tables_address);
+}
+template <class Comm>
+uint32_t qp_number(const Comm& comm, int index = 0) {
+  return end_of(comm).qp_numbers[static_cast<size_t>(index)];
+}
+template <class Comm>
+Error failure_of(Comm& comm) {
+  return comm.connection().link().failure();
+}
+
+// A connected pair. What was posted to connect it is forgotten.
+struct CommPair : Fabric {
+  explicit CommPair(const TransportOptions& with = test_options(), bool roce = false)
+      : Fabric(with, roce) {
+    sender = make_sender().value();
+    receiver = make_receiver(options.qps_per_connection).value();
+    receiver->connect(end_of(*sender)).value();
+    sender->connect(end_of(*receiver)).value();
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
+    receiver->connection().keep_link(FrameChannel(UniqueFd(fds[1])), "receiver");
+    verbs.forget_posted();
+  }
+
+  Buffer sender_buffer(size_t bytes, char fill = 's') { return make(*sender, bytes, fill); }
+  Buffer receiver_buffer(size_t bytes, char fill = 'r') { return make(*receiver, bytes, fill); }
+
+  // Null where the comm says "call again". A failed comm fails the test.
+  Request* irecv(const std::vector<ReceiveBuffer>& buffers) {
+    Request* request = nullptr;
+    EXPECT_TRUE(receiver->irecv(buffers.data(), static_cast<int>(buffers.size()), &request));
+    return request;
+  }
+  Request* irecv(Buffer& buffer, int tag = 0) {
+    return irecv({buffer.receive(buffer.bytes.size(), tag)});
+  }
+  Request* isend(const char* data, size_t bytes, const Buffer& of, int tag = 0) {
+    Request* request = nullptr;
+    EXPECT_TRUE(sender->isend(data, bytes, tag, *of.memory, &request));
+    return request;
+  }
+  Request* isend(Buffer& buffer, int tag = 0) {
+    return isend(buffer.data(), buffer.bytes.size(), buffer, tag);
+  }
+
+  // Sends `count` messages of one byte, each into a receive of its own.
+  void exchange(int count) {
+    Buffer from = sender_buffer(1);
+    Buffer to = receiver_buffer(1);
+    for (int i = 0; i < count; ++i) {
+      Request* receive = irecv(to);
+      ASSERT_NE(receive, nullptr) << i;
+      Request* send = isend(from);
+      ASSERT_NE(send, nullptr) << i;
+      ASSERT_TRUE(finish(receive).done) << i;
+      ASSERT_TRUE(finish(send).done) << i;
+    }
+  }
+
+  // What was posted on the QPs of one end.
+  template <class Comm>
+  std::vector<fake_verbs::Posted> posted_by(const Comm& comm) {
+    std::vector<fake_verbs::Posted> some;
+    const wire::EndPoint end = end_of(comm);
+    for (const fake_verbs::Posted& work : verbs.posted()) {
+      for (int i = 0; i < end.qps; ++i) {
+        if (work.qp_num == end.qp_numbers[static_cast<size_t>(i)]) some.push_back(work);
+      }
+    }
+    return some;
+  }
+
+  std::unique_ptr<SendComm> sender;
+  std::unique_ptr<ReceiveComm> receiver;
+
+ private:
+  template <class Comm>
+  Buffer make(Comm& comm, size_t bytes, char fill) {
+    Buffer buffer{std::vector<char>(bytes, fill), nullptr};
+    Registrar registrar(shared(options));
+    MemoryRegion region{};
+    region.address = buffer.data();
+    region.bytes = bytes;
+    buffer.memory = registrar.register_memory(comm.connection(), region).value();
+    return buffer;
+  }
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,292 @@
+#include "transport/data/receive_comm.h"
+
+#include <endian.h>
+
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+// What a sender that breaks the protocol could write.
+void arrive(CommPair& pair, const wire::Immediate& immediate, uint32_t bytes) {
+  pair.verbs.inject_arrival(qp_number(*pair.receiver), htobe32(wire::encode(immediate)), bytes);
+}
+
+void expect_protocol_failure(CommPair& pair, Request* request, const std::string& part) {
+  Outcome outcome = test_once(request);
+  EXPECT_FALSE(outcome.alive);
+  EXPECT_EQ(outcome.error, Code::kInternal);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, part)) << failure_of(*pair.receiver).text;
+}
+
+TEST(ReceiveComm, DataOfAnotherGeneration_IsAProtocolFailure) {
+  for (uint32_t generation : {1u, 0x7fffu}) {
+    CommPair pair;
+    Buffer to = pair.receiver_buffer(64);
+    Request* receive = pair.irecv(to);
+    arrive(pair, {0, 1, generation, false}, 64);
+    expect_protocol_failure(pair, receive, "not posted");
+  }
+}
+
+TEST(ReceiveComm, GenerationFollowsTheRing) {
+  CommPair pair;
+  pair.exchange(wire::kSlots);
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 0, false}, 64);  // as in the round before
+  expect_protocol_failure(pair, receive, "not posted");
+}
+
+TEST(ReceiveComm, DataForASlotWithoutAReceive_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {1, 1, 0, false}, 64);
+  expect_protocol_failure(pair, receive, "not posted");
+}
+
+TEST(ReceiveComm, SecondArrivalForACompleteBuffer_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(2);
+  Request* receive =
+      pair.irecv({{to.data(), 1, 0, to.memory.get()}, {to.data() + 1, 1, 1, to.memory.get()}});
+  arrive(pair, {0, 1, 0, false}, 1);
+  EXPECT_TRUE(test_once(receive).alive);
+  arrive(pair, {0, 1, 0, false}, 1);
+  expect_protocol_failure(pair, receive, "not posted");
+}
+
+TEST(ReceiveComm, MoreBytesThanTheBuffer_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 0, false}, 65);
+  expect_protocol_failure(pair, receive, "more data");
+}
+
+TEST(ReceiveComm, ChunksAddUpToMoreThanTheBuffer_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 3, 0, false}, 40);
+  EXPECT_TRUE(test_once(receive).alive);
+  arrive(pair, {0, 3, 0, false}, 40);
+  expect_protocol_failure(pair, receive, "more data");
+}
+
+TEST(ReceiveComm, MoreChunksThanQpsOrStagingAllow_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, wire::kMaxChunks + 1, 0, false}, 1);
+  expect_protocol_failure(pair, receive, "more data");
+}
+
+TEST(ReceiveComm, SizeInTheTable_IsTheMessagesSize) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  tables_of(*pair.receiver).sizes[0] = 33;
+  arrive(pair, {0, 1, 0, true}, sizeof(uint64_t));
+  EXPECT_EQ(finish(receive).sizes[0], 33);
+}
+
+TEST(ReceiveComm, SizeInTheTableAboveTheBuffer_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  tables_of(*pair.receiver).sizes[0] = UINT64_MAX;
+  arrive(pair, {0, 1, 0, true}, sizeof(uint64_t));
+  expect_protocol_failure(pair, receive, "more data");
+}
+
+TEST(ReceiveComm, LastChunkMissing_StaysOpen) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  for (int chunk = 1; chunk < 4; ++chunk) {
+    arrive(pair, {0, 4, 0, false}, 8);
+    EXPECT_FALSE(test_once(receive).done);
+  }
+  arrive(pair, {0, 4, 0, false}, 8);
+  EXPECT_EQ(finish(receive).sizes[0], 32);
+}
+
+TEST(ReceiveComm, Sizes_MayBeLeftOut) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 0, false}, 64);
+  int done = 0;
+  Code error{};
+  EXPECT_TRUE(test(receive, &done, nullptr, &error));
+  EXPECT_EQ(done, 1);
+}
+
+TEST(ReceiveComm, EveryRequestInUse_ReturnsNoRequestUntilOneIsDone) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  Buffer from = pair.sender_buffer(1);
+  std::vector<Request*> receives;
+  for (int i = 0; i < ReceiveComm::kReceives; ++i) receives.push_back(pair.irecv(to));
+  for (Request* receive : receives) ASSERT_NE(receive, nullptr);
+  EXPECT_EQ(pair.irecv(to), nullptr);
+  ASSERT_NE(pair.isend(from), nullptr);
+  ASSERT_TRUE(finish(receives.front()).done);
+  EXPECT_NE(pair.irecv(to), nullptr);
+}
+
+TEST(ReceiveComm, Refill_KeepsTheReceiveQueueFilled) {
+  CommPair pair;
+  const uint32_t qp = qp_number(*pair.receiver);
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth);
+  pair.exchange(63);
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth - 63);
+  pair.exchange(1);
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth) << "64 at a time";
+}
+
+TEST(ReceiveComm, RefillFails_FailsTheConnection) {
+  CommPair pair;
+  pair.exchange(63);
+  Buffer to = pair.receiver_buffer(1);
+  Buffer from = pair.sender_buffer(1);
+  Request* receive = pair.irecv(to);
+  pair.isend(from);
+  pair.verbs.fail_call(fake_verbs::Call::kPostRecv, ENOMEM);
+  (void)test_once(receive);
+  EXPECT_TRUE(pair.receiver->connection().failed());
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "refilling"));
+}
+
+TEST(ReceiveComm, QueuePairBreaks_OutstandingReceivesFail) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  Request* receive = pair.irecv(to);
+  pair.verbs.break_qp(qp_number(*pair.receiver));
+  EXPECT_FALSE(test_once(receive).alive);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "WR_FLUSH_ERR"));
+}
+
+TEST(ReceiveComm, PollingFails_FailsTheRequest) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  Request* receive = pair.irecv(to);
+  pair.verbs.fail_call(fake_verbs::Call::kPollCq, EIO);
+  EXPECT_FALSE(test_once(receive).alive);
+}
+
+TEST(ReceiveComm, AfterAFailure_FurtherReceivesFailToo) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  pair.receiver->connection().fail(Code::kRemote, "the first failure");
+  ReceiveBuffer buffer = to.receive(1);
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.receiver->irecv(&buffer, 1, &request));
+  EXPECT_EQ(request, nullptr);
+}
+
+// ---- clear-to-send
+
+std::vector<size_t> announced(CommPair& pair) {
+  std::vector<size_t> entries;
+  for (const auto& work : pair.posted_by(*pair.receiver)) {
+    EXPECT_EQ(work.opcode, IBV_WR_RDMA_WRITE);
+    entries.push_back(work.bytes / sizeof(wire::ClearToSend));
+  }
+  return entries;
+}
+
+TEST(ReceiveComm, ClearToSend_NamesBufferSizeTagAndKey) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  pair.irecv({to.receive(48, 7)});
+  const wire::ClearToSend& entry = tables_of(*pair.sender).ring[0];
+  EXPECT_EQ(entry.address, reinterpret_cast<uint64_t>(to.data()));
+  EXPECT_EQ(entry.bytes, 48u);
+  EXPECT_EQ(entry.tag, 7);
+  EXPECT_EQ(entry.group, 1);
+  EXPECT_EQ(entry.chunked, 0);
+  EXPECT_EQ(entry.rkey[0], to.memory->keys[0].rkey);
+  EXPECT_EQ(entry.sequence, end_of(*pair.sender).sequence_base);
+}
+
+// With 4 receives known to the sender, further ones are announced three at a time.
+TEST(ReceiveComm, ClearToSend_FullPipeline_IsWrittenThreeTogether) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  for (int i = 0; i < 11; ++i) ASSERT_NE(pair.irecv(to), nullptr);
+  EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1, 3, 3}));
+  for (const auto& work : pair.posted_by(*pair.receiver)) EXPECT_TRUE(work.is_inline());
+}
+
+TEST(ReceiveComm, ClearToSend_PipelineDrains_WaitingReceivesAreAnnounced) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  Buffer from = pair.sender_buffer(1);
+  std::vector<Request*> receives;
+  for (int i = 0; i < 6; ++i) receives.push_back(pair.irecv(to));
+  EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1}));
+  ASSERT_NE(pair.isend(from), nullptr);
+  EXPECT_TRUE(finish(receives[0]).done);
+  EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1, 2}));
+  for (int i = 1; i < 6; ++i) {
+    ASSERT_NE(pair.isend(from), nullptr) << i;
+    EXPECT_TRUE(finish(receives[i]).done) << i;
+  }
+}
+
+TEST(ReceiveComm, ClearToSend_OneWriteInSixteenIsSignalled) {
+  CommPair pair;
+  pair.exchange(64);
+  const auto writes = pair.posted_by(*pair.receiver);
+  ASSERT_EQ(writes.size(), 64u);
+  for (size_t i = 0; i < writes.size(); ++i) {
+    EXPECT_EQ(writes[i].is_signalled(), i % 16 == 15) << i;
+  }
+}
+
+// Arrivals are forged, so that receives complete while the sender's memory is out of reach.
+TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  pair.verbs.hold();
+  uint64_t posted = 0;
+  for (; posted < 1000; ++posted) {
+    Request* receive = pair.irecv(to);
+    if (receive == nullptr) break;
+    arrive(pair, {wire::slot_of(posted), 1, wire::generation_of(posted), false}, 1);
+    ASSERT_TRUE(finish(receive).done);
+  }
+  EXPECT_EQ(posted, 126u);
+  EXPECT_FALSE(pair.receiver->connection().failed());
+  pair.verbs.release();
+  EXPECT_EQ(pair.irecv(to), nullptr) << "this call reads the completions";
+  EXPECT_NE(pair.irecv(to), nullptr);
+}
+
+TEST(ReceiveComm, PostingAClearToSendFails_NamesTheErrno) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
+  ReceiveBuffer buffer = to.receive(1);
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.receiver->irecv(&buffer, 1, &request));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "clear-to-send"));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "errno 12"));
+}
+
+TEST(ReceiveComm, SenderIsGone_ClearToSendFails) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  pair.verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR);
+  Request* receive = pair.irecv(to);
+  Outcome outcome = test_once(receive);
+  EXPECT_FALSE(outcome.alive);
+  EXPECT_EQ(outcome.error, Code::kRemote);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "RETRY_EXC_ERR"));
+}
+
+}  // namespace
+}  // namespace gdr::transport

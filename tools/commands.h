@@ -1,0 +1,34 @@
+// The subcommands of nccl-gdr. Each function adds one to the application; CLI11 then calls it when
+// the command line names it. A subcommand that does not succeed throws CLI::RuntimeError with one
+// of the codes in tools/common/exit_codes.h.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace gdr::config {
+struct Description;
+}
+
+namespace gdr::tools {
+
+// `nccl-gdr conformance`: the conformance suite for network plugins.
+void add_conformance_command(CLI::App& app);
+
+// `nccl-gdr env`: the plugin's environment variables and their effect in this environment. Exits
+// with 1 when a value is rejected or a GDR_NCCL_* name is unknown.
+void add_env_command(CLI::App& app);
+
+// `nccl-gdr perf`: drives a plugin's table as NCCL's proxy does, and measures it.
+void add_perf_command(CLI::App& app);
+
+// `nccl-gdr topo`: GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible.
+// Exits with 2 when an option's value or file is not usable, and with 3 when the machine cannot be
+// read or a file cannot be written.
+void add_topo_command(CLI::App& app);
+
+// The output of `nccl-gdr env` for people and, with --json, for scripts.
+std::string env_text(const config::Description& description);
+std::string env_json(const config::Description& description);
+
+}  // namespace gdr::tools

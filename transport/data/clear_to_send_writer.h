@@ -1,0 +1,67 @@
+// Announces posted receives to the sender: writes their clear-to-send slots into the sender's ring,
+// several receives in one write where that costs no time.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/data/connection.h"
+#include "transport/data/rail_tables.h"
+
+namespace gdr::transport {
+
+// A receive here is a grouped receive of 1 to wire::kMaxGroup buffers. Buffers are numbered over
+// the whole connection; buffer i has slot i % wire::kSlots, and slots are written in order.
+class ClearToSendWriter {
+ public:
+  // While the sender knows of kAnnounceBelow receives that are not complete, further ones wait
+  // until there are kAnnounceBatch of them: a full pipeline then costs a third of the writes,
+  // doorbells and acknowledgements. NCCL keeps up to 8 receives posted, of which the sender always
+  // knows 5 or more (docs/adr/0005).
+  static constexpr int kAnnounceBelow = 4;
+  static constexpr int kAnnounceBatch = 3;
+
+  // What the QP that carries the writes needs.
+  static constexpr int kQueueDepth = 128;
+  static constexpr int kInlineBytes = kAnnounceBatch * sizeof(wire::ClearToSend);
+
+  ClearToSendWriter(Connection& connection, const RailTables& tables)
+      : connection_(connection), tables_(tables) {}
+
+  // Whether the send queue has room for the writes of one more receive.
+  bool has_room() const { return unconfirmed_ < kQueueDepth - kWritesPerAnnouncement; }
+  // Announces a receive whose slots are filled, now or with those that follow. end: the number
+  // after its last buffer. Returns false where that failed, which fails the connection.
+  bool on_posted(uint64_t end) {
+    end_ = end;
+    ++waiting_;
+    return announce();
+  }
+  // Notes that a receive is complete, which may be the time to announce those that wait.
+  bool on_received() {
+    --open_;
+    return announce();
+  }
+  // Takes the completion of a clear-to-send write.
+  void on_written(const ibv_wc& wc) { unconfirmed_ -= static_cast<int>(wc.wr_id); }
+
+ private:
+  // A send queue's entries are free again only once a completion at or after them has been polled,
+  // so that writes of which none is signalled would fill the queue for good. One in kSignalEvery is
+  // enough, since RC completes in order; signalling all of them would cost a completion and its
+  // polling each (NCCL's net_ib, p2p.cc, signals its FIFO writes once per round of the ring).
+  static constexpr int kSignalEvery = 16;
+  static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
+
+  bool announce();
+  bool write_slots(uint64_t first, uint64_t end);
+
+  Connection& connection_;
+  const RailTables& tables_;
+  uint64_t announced_ = 0;  // the buffers before it are known to the sender
+  uint64_t end_ = 0;        // the buffers before it are posted
+  int open_ = 0;            // receives that are announced and not complete
+  int waiting_ = 0;         // receives that are posted and not announced
+  int unconfirmed_ = 0;     // writes that no completion has confirmed
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,36 @@
+// What a user may choose about the connections of the transport: addresses, retries, queue pairs
+// and how messages are split over them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "transport/device/gid_selection.h"
+
+namespace gdr::transport {
+
+// The defaults are those of NCCL's built-in IB transport (net_ib: ncclParamIb*). Each comment names
+// the variable that sets the field; docs/environment.md explains them all.
+struct ConnectionOptions {
+  GidPreference gid;
+  uint8_t ack_timeout = 20;   // NCCL_IB_TIMEOUT: 4.096 us * 2^n until the HCA sends again
+  uint8_t retry_count = 7;    // NCCL_IB_RETRY_CNT: 0 to 7, the width of the QP's attribute
+  uint16_t pkey_index = 0;    // NCCL_IB_PKEY: index into the port's P_Key table
+  uint8_t service_level = 0;  // NCCL_IB_SL
+  uint8_t traffic_class = 0;  // NCCL_IB_TC: of the data, which senders write
+  uint8_t clear_to_send_traffic_class = 0;  // NCCL_IB_FIFO_TC: of what receivers write
+  int qps_per_connection = 1;               // NCCL_IB_QPS_PER_CONNECTION, 1 to wire::kMaxQps
+  // NCCL_IB_SPLIT_DATA_ON_QPS: each message is split over all QPs. Otherwise whole messages take
+  // the QPs in turn.
+  bool split_data_on_qps = false;
+  // NCCL_IB_ADAPTIVE_ROUTING: the fabric may reorder the packets of a QP, so that the end of a
+  // message cannot travel with its data. Unset: true on InfiniBand, false on RoCE.
+  std::optional<bool> adaptive_routing;
+  // NCCL_IB_AR_THRESHOLD, bytes: with adaptive routing, larger messages end in a write of their
+  // own.
+  size_t adaptive_routing_threshold = 8192;
+  bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
+};
+
+}  // namespace gdr::transport

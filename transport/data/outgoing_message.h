@@ -1,0 +1,62 @@
+// A message on its way to the peer, and how it is cut into chunks. Each chunk is one RDMA write
+// that ends in the receiver's completion queue.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/data/request.h"
+#include "transport/wire/wire.h"
+
+namespace gdr::transport {
+
+// Chunks of one size, of which the last may be shorter. No bytes are one empty chunk.
+struct Chunking {
+  size_t bytes;  // of each chunk
+  uint32_t count;
+};
+
+constexpr size_t divide_up(size_t value, size_t divisor) { return (value + divisor - 1) / divisor; }
+
+// Cuts a message for `parts` QPs, so that all of them carry a part of it. Chunks begin at multiples
+// of 128 bytes (wire::kSplitAlignment): NCCL's LL128 protocol sends lines of 120 bytes of data and
+// an 8-byte flag, and its receiver takes a line whose flag has arrived as a whole. A line cut in
+// two would arrive over two QPs, which have no order between them. 10,000 bytes over 4 QPs: 3
+// chunks of 2,560 and one of 2,320.
+constexpr Chunking chunks_for_pairs(size_t bytes, uint32_t parts) {
+  if (parts <= 1 || bytes <= wire::kSplitAlignment) return {bytes, 1};
+  const size_t each =
+      divide_up(divide_up(bytes, parts), wire::kSplitAlignment) * wire::kSplitAlignment;
+  return {each, static_cast<uint32_t>(divide_up(bytes, each))};
+}
+
+// Cuts a message that is copied through a bounce buffer at either end, so that the copy of one
+// chunk and the transfer of another overlap. At most wire::kMaxChunks, of at least
+// wire::kMinChunkBytes: shorter copies cost more in launches than the overlap gains. 2 MiB are 4
+// chunks of 512 KiB, 16 MiB are 8 of 2 MiB.
+constexpr Chunking chunks_for_staging(size_t bytes) {
+  const Chunking even = chunks_for_pairs(bytes, wire::kMaxChunks);
+  const size_t each = std::max(wire::kMinChunkBytes, even.bytes);
+  return {each, static_cast<uint32_t>(divide_up(bytes, each))};
+}
+
+struct OutgoingMessage {
+  Request* request;
+  uint64_t buffer;  // number of the receiver's buffer: selects its clear-to-send slot
+  uint64_t source;  // address that the HCA reads: the user's memory or a bounce buffer
+  size_t bytes;
+  Chunking chunks;
+  bool cpu_readable;  // the source is not GPU memory
+  bool separate_end;  // each chunk ends in a write of its own (adaptive routing)
+
+  // Every chunk carries the same immediate data: the receiver counts them.
+  uint32_t immediate() const {
+    return wire::encode(
+        {wire::slot_of(buffer), chunks.count, wire::generation_of(buffer), separate_end});
+  }
+  // Every chunk's completion counts the request's pending chunks down.
+  uint64_t wr_id() const { return reinterpret_cast<uint64_t>(request); }
+};
+
+}  // namespace gdr::transport

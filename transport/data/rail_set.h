@@ -1,0 +1,55 @@
+// The rails of one connection and their queue pairs. Both comms stand on it: which QP carries the
+// next chunk, and which rail's keys go with it, is known here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/data/rail_end.h"
+
+namespace gdr::transport {
+
+// Version 3 of the wire protocol has room for wire::kMaxRails rails in a connection; connectors and
+// listeners make connections of one.
+class RailSet {
+ public:
+  // Creates this end of one more rail. Every rail of a connection has the same number of QPs.
+  Status add(const Device& device, const RailSpec& spec, const ConnectionOptions& options);
+
+  size_t size() const { return rails_.size(); }
+  const RailEnd& operator[](size_t rail) const { return rails_[rail]; }
+  auto begin() const { return rails_.begin(); }
+  auto end() const { return rails_.end(); }
+
+  // All QPs in the order in which the handshake numbers them: QP i belongs to rail i % size(), so
+  // that QPs taken in turn alternate between the rails.
+  size_t pair_count() const { return pairs_.size(); }
+  QueuePair& pair(size_t index) const { return *pairs_[index]; }
+  // Returns the QPs in turn, for what senders write.
+  const QueuePair& next_pair() {
+    const QueuePair& pair = *pairs_[next_];
+    next_ = next_ + 1 == pairs_.size() ? 0 : next_ + 1;
+    return pair;
+  }
+  // The QP that carries all clear-to-send writes: writes of one QP arrive in the order in which
+  // they were posted, and the completion of one confirms those before it.
+  const QueuePair& clear_to_send_pair() const { return *pairs_.front(); }
+
+  // Posts receives that have no buffer: a write with immediate consumes one for its completion, and
+  // any will do. The completion's wr_id is `index`, the QP's. Returns false where posting failed.
+  bool post_receives(size_t index, int count);
+  static constexpr int kReceiveBatch = 64;  // the most that one call posts
+
+  // Fills the rails, QP numbers and addresses of what this end sends in kHello or kReply.
+  void describe(wire::EndPoint* end) const;
+  // Checks that the peer has the same number of rails and QPs, and that each of its ports can reach
+  // ours: one link layer, RoCE version and address family.
+  Status check_peer(const wire::EndPoint& peer) const;
+
+ private:
+  std::vector<RailEnd> rails_;
+  std::vector<QueuePair*> pairs_;  // into rails_, in the handshake's order
+  size_t next_ = 0;
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,60 @@
+// The tables that one end keeps for the other to write (wire::Tables), registered on every rail.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "transport/data/rail_set.h"
+#include "transport/data/rdma_write.h"
+#include "transport/memory/memory_handle.h"
+
+namespace gdr::transport {
+
+class RailTables {
+ public:
+  // Allocates zeroed tables and registers them on each rail, without relaxed ordering: a slot's
+  // last word must not become visible before the words in front of it.
+  static Result<RailTables> create(const RailSet& rails);
+
+  wire::Tables* operator->() const { return memory_.get(); }
+
+  // Fills the address and the rkeys of what this end sends in kHello or kReply, after
+  // RailSet::describe.
+  void describe(wire::EndPoint* end) const;
+
+  // The write that copies an entry of these tables to the same position in the peer's.
+  template <class Entry>
+  RdmaWrite copy_to_peer(const Entry* entries, size_t count, const wire::EndPoint& peer,
+                         uint32_t rail) const {
+    const auto address = reinterpret_cast<uint64_t>(entries);
+    const uint64_t offset = address - reinterpret_cast<uint64_t>(memory_.get());
+    return RdmaWrite{.source = address,
+                     .bytes = static_cast<uint32_t>(count * sizeof(Entry)),
+                     .lkey = lkeys_[rail],
+                     .target = peer.tables_address + offset,
+                     .rkey = peer.rail[rail].tables_rkey,
+                     .cpu_readable = true};
+  }
+
+ private:
+  struct Free {
+    void operator()(wire::Tables* memory) const { std::free(memory); }
+  };
+
+  std::unique_ptr<wire::Tables, Free> memory_;
+  std::array<uint32_t, wire::kMaxRails> lkeys_{};
+  std::vector<verbs::UniqueMr> registrations_;  // by rail; destroyed before memory_
+};
+
+// Returns the rkeys as a clear-to-send slot names them. Those of rails that the connection does not
+// have are zero; copying all eight takes fewer instructions than a loop over the rails.
+inline std::array<uint32_t, wire::kMaxRails> rkeys_of(const MemoryHandle::Keys& keys) {
+  std::array<uint32_t, wire::kMaxRails> rkeys;
+  for (size_t rail = 0; rail < rkeys.size(); ++rail) rkeys[rail] = keys[rail].rkey;
+  return rkeys;
+}
+
+}  // namespace gdr::transport

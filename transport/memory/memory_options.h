@@ -1,0 +1,26 @@
+// What a user may choose about the registration of memory.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "transport/device/registration_paths.h"
+
+namespace gdr::transport {
+
+// Each comment names the variable that sets the field; docs/environment.md explains them all.
+struct MemoryOptions {
+  // GDR_NCCL_GPU_MEMORY and NCCL_DMABUF_ENABLE: the registration paths that may be tried.
+  RegistrationPaths gpu_memory;
+  // GDR_NCCL_STRICT: GPU memory that only staging could serve is an error.
+  bool strict = false;
+  // GDR_NCCL_GDR_LIMIT, bytes: larger sends from GPU memory are staged. Unset: no limit.
+  std::optional<size_t> gpudirect_limit;
+  // GDR_NCCL_STAGING_MIB, here in bytes: the most page-locked host memory that the bounce buffers
+  // of this process may take together.
+  size_t staging_bytes = size_t{4} << 30;
+  // NCCL_IB_PCI_RELAXED_ORDERING: where the verbs library supports it (ibv_reg_mr_iova2).
+  bool relaxed_ordering = true;
+};
+
+}  // namespace gdr::transport
