@@ -13,11 +13,13 @@ namespace gdr::topology {
 
 // A parsed map. Its grammar:
 //
-//   map    = entry { (';' | line end) entry }     in a file, '#' starts a comment
+//   map    = entry { (';' | line end) entry }
 //   entry  = gpu '=' target { ',' target }
-//   gpu    = number | 'GPU' number | PCI address  numbers count all GPUs of the machine by PCI
-//   address target = hca [ ':' port ]                     without a port: the first, usually the
-//   only one
+//   gpu    = number | 'GPU' number | PCI address
+//   target = hca [ ':' port ]
+//
+// In a file, '#' starts a comment. Numbers of GPUs count all GPUs of the machine in the order of
+// their PCI addresses. A target without a port is the first port, usually the only one. Examples:
 //
 //   GPU0=mlx5_0;GPU1=mlx5_3                one port each
 //   0=mlx5_0:1,mlx5_0:2                    both ports of a card for GPU 0

@@ -19,8 +19,7 @@
 namespace gdr::topology {
 
 struct Rail {
-  int id =
-      0;  // the number that users see; the position in RailPlan::rails unless they gave numbers
+  int id = 0;  // the number that users see, which need not be the position in RailPlan::rails
   PortRef port;
   // A rail whose port is down is not usable: no GPU is assigned to it, but it keeps its number, so
   // that one link that is down on one machine does not renumber the others.

@@ -2,12 +2,11 @@
 // NCCL_TOPO_FILE. NCCL's src/graph/xml.cc and src/graph/topo.cc define the elements:
 //
 //   <system version="1">
-//     <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6"
-//     modelid="143">
+//     <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" ...>
 //       <pci busid="0000:16:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
 //         <pci busid="0000:1b:00.0" class="0x030200" ...><gpu dev="0" sm="90" gdr="1"/></pci>
-//         <pci busid="0000:18:00.0" class="0x020700" ...><nic><net name="mlx5_0"
-//         port="1"/></nic></pci>
+//         <pci busid="0000:18:00.0" class="0x020700" ...>
+//           <nic><net name="mlx5_0" port="1" speed="400000"/></nic>
 #pragma once
 
 #include <string>
