@@ -10,14 +10,15 @@
 namespace gdr {
 namespace {
 
-// Reachable, so that no leak checker complains, and never freed.
-char** keep(std::vector<char*> items) {
+// Stores the array for the rest of the process's life, reachable, so that leak checkers do not
+// report it.
+char** retain_forever(std::vector<char*> items) {
   static std::mutex mutex;
-  static auto* kept = new std::vector<std::unique_ptr<std::vector<char*>>>();
+  static auto* arrays = new std::vector<std::unique_ptr<std::vector<char*>>>();
   auto owned = std::make_unique<std::vector<char*>>(std::move(items));
   char** array = owned->data();
   std::lock_guard lock(mutex);
-  kept->push_back(std::move(owned));
+  arrays->push_back(std::move(owned));
   return array;
 }
 
@@ -29,7 +30,7 @@ char** with_variable(char** before, const std::string& name, const std::string& 
   }
   items.push_back(strdup((start + value).c_str()));
   items.push_back(nullptr);
-  return keep(std::move(items));
+  return retain_forever(std::move(items));
 }
 
 }  // namespace

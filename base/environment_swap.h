@@ -1,18 +1,22 @@
-// Variables for the process's own environment, without harm to threads that read it meanwhile:
-// setenv() may free the array that they are reading. Here the process gets a new array, and old
-// ones stay as they are for good.
+// Changes to the process environment that are safe while other threads read it.
+//
+// Why it exists: the plugin publishes a topology file to NCCL by setting NCCL_TOPO_FILE
+// (GDR_NCCL_GENERATE_TOPO_FILE), and hwloc is configured by HWLOC_* variables. Both happen in
+// NCCL's init, in a training process with many threads that may call getenv(). setenv() may free
+// the array that such a thread is reading. Here, `environ` is pointed at a new array instead, and
+// old arrays and strings are never freed.
 #pragma once
 
 #include <string>
 
 namespace gdr {
 
-// For the rest of the process's life.
+// Sets a variable until the process ends. The memory of the replaced array is not freed.
 void set_environment(const std::string& name, const std::string& value);
 
-// For the life of this object, which should be short; longer if another thread's setenv() makes an
-// array of its own meanwhile. A variable that another thread only changes or unsets in that time is
-// as before afterwards.
+// Sets a variable for the life of this object, which should be short. Changes by other threads
+// during that time: if a setenv() replaces `environ`, the variable stays set; if one only changes
+// or unsets a variable in place, that change is lost at the end.
 class ScopedVariable {
  public:
   ScopedVariable(const std::string& name, const std::string& value);

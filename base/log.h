@@ -1,4 +1,6 @@
-// The one log sink of the process. The plugin points it at NCCL's logger, the tools at stderr.
+// Logging. All lines of the process go to one sink: in the plugin that is NCCL's logger, in the
+// tools stderr. Use the macros GDR_WARN, GDR_INFO and GDR_TRACE; arguments are evaluated at any
+// level.
 #pragma once
 
 #include <atomic>
@@ -7,19 +9,23 @@
 
 namespace gdr::log {
 
-// Values are NCCL's (ncclDebugLogLevel), so that the plugin can pass them through.
+// The values are those of NCCL's ncclDebugLogLevel. NCCL_DEBUG chooses what is printed. kWarn is
+// for what the user has to act on.
 enum class Level : int { kWarn = 2, kInfo = 3, kTrace = 5 };
 
-// Values are NCCL's subsystem bits (NCCL_DEBUG_SUBSYS).
+// Bits of NCCL's subsystems (ncclDebugLogSubSys), by which NCCL_DEBUG_SUBSYS filters INFO and
+// TRACE.
 enum Subsystem : unsigned long { kInit = 0x1, kNet = 0x10, kEnv = 0x80, kReg = 0x2000 };
 
 using Sink = void (*)(Level level, unsigned long subsystems, const char* file, int line,
                       const char* text);
 
-// Null silences. Safe to call at any time, from any thread.
+// Sets the sink; null discards all lines. Thread-safe. A line that another thread writes meanwhile
+// may still go to the former sink.
 void set_sink(Sink sink);
 
-// Formats printf-style and hands one line, prefixed "NET/GDR : ", to the sink.
+// Formats a line as printf does, prefixes it with "NET/GDR : " and passes it to the sink. Lines are
+// cut after 2 KiB.
 void write(Level level, unsigned long subsystems, const char* file, int line, const char* format,
            ...) __attribute__((format(printf, 5, 6)));
 

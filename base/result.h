@@ -1,4 +1,7 @@
-// Errors as values: Result<T> and Status, used by every part of the tree.
+// Errors as values. A function that can fail returns Result<T>, or Status if it has no value:
+//   Result<int> port = parse_port(text);
+//   if (!port) return forward_error(port);
+// Nothing in this tree throws to its caller.
 #pragma once
 
 #include <cstdint>
@@ -8,35 +11,38 @@
 
 namespace gdr {
 
+// What kind of failure it is. plugin/net.cc maps each to an ncclResult_t.
 enum class Code : uint8_t {
-  kInvalidArgument,  // the caller passed something that cannot be
-  kInvalidUsage,     // configuration or call order is wrong; the user can mend it
+  kInvalidArgument,  // the caller passed an invalid value
+  kInvalidUsage,     // the configuration or the order of calls is wrong; the user can fix it
   kSystem,           // a system call, verb or driver call failed
   kRemote,           // the peer, or the network between, failed
-  kInternal,         // a bug of ours, or a peer that breaks the protocol
+  kInternal,         // a bug of this tree, or a peer that violates the protocol
   kUnsupported,      // the device or the driver cannot do this
-  kDeclined,         // it would do harm here and now; the caller can do without
+  kDeclined,         // it would be harmful at this moment, and the caller does not depend on it
 };
 
-// text says what failed, on which device, port, qp and peer, and what to try.
+// The text names what failed, on which device, port, QP and peer, and what to try. It has no full
+// stop at its end, so that it can be embedded in others.
 struct Error {
   Code code;
   std::string text;
-  int sys_errno = 0;
+  int sys_errno = 0;  // of the system call or verb; 0: none
 };
 
 template <class T>
 using Result = tl::expected<T, Error>;
 using Status = Result<void>;
 
+// Makes an error to return: `return fail(Code::kSystem, "...");`.
 inline tl::unexpected<Error> fail(Code code, std::string text, int sys_errno = 0) {
   return tl::unexpected<Error>(Error{code, std::move(text), sys_errno});
 }
 
-// Appends ": <strerror(err)> (errno <err>)" to text.
+// Makes an error with errno `err`, and appends ": <strerror(err)> (errno <err>)" to its text.
 tl::unexpected<Error> fail_errno(Code code, std::string text, int err);
 
-// Passes an Error of one Result on as another's.
+// Returns the error of `result`, which has one, as a value that converts to any other Result.
 template <class T>
 tl::unexpected<Error> forward_error(Result<T>& result) {
   return tl::unexpected<Error>(std::move(result.error()));

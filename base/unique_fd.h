@@ -1,4 +1,4 @@
-// An owned file descriptor.
+// An owned file descriptor, closed by the destructor.
 #pragma once
 
 #include <unistd.h>
@@ -7,6 +7,7 @@
 
 namespace gdr {
 
+// Movable. -1 means none: open(2)'s and socket(2)'s result can be passed in unchecked.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -20,7 +21,9 @@ class UniqueFd {
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
+  // Gives up ownership and returns the descriptor, which the caller has to close.
   int release() { return std::exchange(fd_, -1); }
+  // Closes the descriptor, if any, and takes over `fd`.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;

@@ -92,7 +92,7 @@ T* as_comm(void* comm) {
 
 // Logs by which paths GPU memory was registered, when a comm closes and the counts have changed.
 void log_registrations() {
-  std::string counts = plugin().transport->registration_counts();
+  std::string counts = plugin().transport->registrar().counts_text();
   std::lock_guard lock(g_counts_mutex);
   if (counts == g_logged_counts) return;
   g_logged_counts = counts;
@@ -197,17 +197,17 @@ ncclResult_t close_receive(void* recv_comm) {
   return abi::ncclSuccess;
 }
 
-ncclResult_t register_memory(void* comm, const Registration& registration, void** handle) {
+ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type, void** handle) {
   if (comm == nullptr || handle == nullptr) return invalid_argument("regMr", "a pointer is null");
   *handle = nullptr;
-  if (registration.type != abi::kPtrHost && registration.type != abi::kPtrCuda) {
+  if (type != abi::kPtrHost && type != abi::kPtrCuda) {
     return invalid_argument("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
   }
-  transport::MemoryRegion region{registration.data, registration.bytes,
-                                 registration.type == abi::kPtrCuda, registration.fd,
-                                 registration.offset};
+  region.cuda = type == abi::kPtrCuda;
+  transport::RegistrationScope scope =
+      static_cast<transport::Comm*>(comm)->connection().registration_scope();
   Result<std::unique_ptr<transport::MemoryHandle>> registered =
-      transport()->register_memory(static_cast<transport::Comm*>(comm)->connection(), region);
+      transport()->registrar().register_memory(scope, region);
   if (!registered) return warn("regMr", registered.error());
   *handle = registered->release();
   return abi::ncclSuccess;

@@ -37,15 +37,11 @@ abi::ncclResult_t close_listen(void* listen_comm);
 abi::ncclResult_t close_send(void* send_comm);
 abi::ncclResult_t close_receive(void* recv_comm);
 
-// fd -1: no dma-buf given. comm is a send or a receive comm.
-struct Registration {
-  void* data;
-  size_t bytes;
-  int type;  // abi::kPtrHost or kPtrCuda
-  uint64_t offset = 0;
-  int fd = -1;
-};
-abi::ncclResult_t register_memory(void* comm, const Registration& registration, void** handle);
+// Registers memory for `comm`, a send or a receive comm. `type` is abi::kPtrHost or kPtrCuda and
+// decides region.cuda, which the adapters leave alone. *handle is valid until deregister_memory(),
+// and null after an error.
+abi::ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type,
+                                  void** handle);
 abi::ncclResult_t deregister_memory(void* comm, void* handle);
 
 // isend and irecv set *request to null where NCCL has to repeat the call later, which is no error;

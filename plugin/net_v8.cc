@@ -44,13 +44,17 @@ ncclResult_t accept_v8(void* listen_comm, void** recv_comm, abi::ncclNetDeviceHa
 }
 
 ncclResult_t reg_mr(void* comm, void* data, size_t size, int type, void** mhandle) {
-  return register_memory(comm, Registration{data, size, type}, mhandle);
+  transport::MemoryRegion region{reinterpret_cast<uintptr_t>(data), size};
+  return register_memory(comm, region, type, mhandle);
 }
 
 ncclResult_t reg_mr_dmabuf(void* comm, void* data, size_t size, int type, uint64_t offset, int fd,
                            void** mhandle) {
   if (fd < 0) return invalid_argument("regMrDmaBuf", "the file descriptor is negative");
-  return register_memory(comm, Registration{data, size, type, offset, fd}, mhandle);
+  transport::MemoryRegion region{reinterpret_cast<uintptr_t>(data), size};
+  region.dmabuf_fd = fd;
+  region.dmabuf_offset = offset;
+  return register_memory(comm, region, type, mhandle);
 }
 
 ncclResult_t isend_v8(void* send_comm, void* data, int size, int tag, void* mhandle,

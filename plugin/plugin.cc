@@ -94,10 +94,10 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
   DeviceFacts facts;
   facts.hca = device.hca->name();
   facts.port = device.port;
-  if (auto place = topology::pci_place(device.hca->sysfs_path())) {
-    facts.pci_path = reported_path(*place, listed, options.merge_functions);
-    facts.pci_name = place->bdf.to_string();
-    facts.numa_node = place->numa_node;
+  if (auto location = topology::pci_location(device.hca->sysfs_path())) {
+    facts.pci_path = reported_path(*location, listed, options.merge_functions);
+    facts.pci_name = location->bdf.to_string();
+    facts.numa_node = location->numa_node;
   }
   facts.guid = device.hca->guid();
   facts.rail = device.rail;

@@ -39,7 +39,7 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
 
 std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision) {
   std::vector<std::string> reasons;
-  for (const topology::ExcludedPort& other : decision.plan.others) {
+  for (const topology::ExcludedPort& other : decision.plan.excluded) {
     reasons.push_back(topology::port_label(decision.machine, other.port) + " excluded: " +
                       other.reason + " (name it in NCCL_IB_HCA to use it all the same)");
   }

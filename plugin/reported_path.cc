@@ -27,10 +27,10 @@ std::string merged_path(const std::string& sysfs_path, bool merge_functions) {
   return is_of_the_same_card(path, merged) ? merged.string() : sysfs_path;
 }
 
-std::string reported_path(const topology::PciPlace& place, const std::set<topology::Bdf>& listed,
-                          bool merge_functions) {
-  if (listed.contains(place.bdf)) return place.sysfs_path;
-  return merged_path(place.sysfs_path, merge_functions);
+std::string reported_path(const topology::PciLocation& location,
+                          const std::set<topology::Bdf>& listed, bool merge_functions) {
+  if (listed.contains(location.bdf)) return location.sysfs_path;
+  return merged_path(location.sysfs_path, merge_functions);
 }
 
 }  // namespace gdr::plugin

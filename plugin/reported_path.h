@@ -19,7 +19,7 @@ std::string merged_path(const std::string& sysfs_path, bool merge_functions);
 
 // Returns the path to report for a device: that of its own function where NCCL's topology file
 // lists its address (`listed`), since NCCL looks it up there; else merged_path().
-std::string reported_path(const topology::PciPlace& place, const std::set<topology::Bdf>& listed,
-                          bool merge_functions);
+std::string reported_path(const topology::PciLocation& location,
+                          const std::set<topology::Bdf>& listed, bool merge_functions);
 
 }  // namespace gdr::plugin

@@ -13,10 +13,10 @@ namespace gdr::tools {
 namespace {
 using Verdict = CaseResult::Verdict;
 
-constexpr int kMachines = 2;  // of a run with --root
+constexpr int kMachines = 2;  // number of machines of a run with --root
 
-struct CheckCommand {
-  CheckOptions options;
+struct ConformanceCommand {
+  ConformanceOptions options;
   bool list = false;
   std::string filter = "*";
   std::string json;
@@ -28,7 +28,7 @@ struct Counts {
   int skipped = 0;
 };
 
-const char* word_of(Verdict verdict) {
+const char* text_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kOk:
       return "ok";
@@ -40,10 +40,10 @@ const char* word_of(Verdict verdict) {
   return "?";
 }
 
-void print_result(const CheckCase& check, const CaseResult& result) {
-  fmt::print("{:<4}  {:<34} {:6.2f} s", word_of(result.verdict), check.id, result.seconds);
+void print_result(const ConformanceCase& one, const CaseResult& result) {
+  fmt::print("{:<4}  {:<34} {:6.2f} s", text_of(result.verdict), one.id, result.seconds);
   if (result.verdict == Verdict::kFailed) {
-    fmt::print("\n      broken: {}\n      seen:   {}", check.clause, result.text);
+    fmt::print("\n      broken: {}\n      seen:   {}", one.clause, result.text);
   } else if (result.verdict == Verdict::kSkipped) {
     fmt::print("  {}", result.text);
   }
@@ -51,37 +51,37 @@ void print_result(const CheckCase& check, const CaseResult& result) {
   std::fflush(stdout);
 }
 
-nlohmann::json to_json(const CheckCase& check, const CaseResult& result) {
-  return {{"id", check.id},
-          {"clause", check.clause},
-          {"result", word_of(result.verdict)},
+nlohmann::json to_json(const ConformanceCase& one, const CaseResult& result) {
+  return {{"id", one.id},
+          {"clause", one.clause},
+          {"result", text_of(result.verdict)},
           {"seen", result.text},
           {"seconds", result.seconds}};
 }
 
-CheckCases selected(const CheckCommand& command) {
-  CheckCases cases = all_cases();
-  std::erase_if(cases, [&](const CheckCase& check) {
-    bool fits = command.options.root.empty() || check.ranks == kMachines;
-    return !fits || fnmatch(command.filter.c_str(), check.id, 0) != 0;
+ConformanceCases selected(const ConformanceCommand& command) {
+  ConformanceCases cases = all_cases();
+  std::erase_if(cases, [&](const ConformanceCase& one) {
+    bool fits = command.options.root.empty() || one.ranks == kMachines;
+    return !fits || fnmatch(command.filter.c_str(), one.id, 0) != 0;
   });
   return cases;
 }
 
-int run_all(const CheckCommand& command, const CheckCases& cases) {
+int run_all(const ConformanceCommand& command, const ConformanceCases& cases) {
   bool quiet = command.json == "-";
   Counts counts;
   nlohmann::json report = {{"plugin", command.options.plugin},
                            {"seed", command.options.seed},
                            {"cases", nlohmann::json::array()}};
   int ordinal = 0;
-  for (const CheckCase& check : cases) {
-    CaseResult result = run_case(check, command.options, ordinal++);
+  for (const ConformanceCase& one : cases) {
+    CaseResult result = run_case(one, command.options, ordinal++);
     counts.passed += result.verdict == Verdict::kOk;
     counts.failed += result.verdict == Verdict::kFailed;
     counts.skipped += result.verdict == Verdict::kSkipped;
-    report["cases"].push_back(to_json(check, result));
-    if (!quiet) print_result(check, result);
+    report["cases"].push_back(to_json(one, result));
+    if (!quiet) print_result(one, result);
   }
   report["passed"] = counts.passed;
   report["failed"] = counts.failed;
@@ -98,9 +98,10 @@ int run_all(const CheckCommand& command, const CheckCases& cases) {
   return counts.failed == 0 ? kExitOk : kExitFailed;
 }
 
-// A plugin that cannot be loaded would fail every case: say it once instead. In a process of its
-// own, as the plugin must not be loaded where ranks are forked.
-Status check_loadable(const CheckOptions& options) {
+// Loads the plugin once before the cases, because a plugin that cannot be loaded would fail every
+// case for the same reason. This happens in a process of its own, because the plugin must not be
+// loaded where ranks are forked.
+Status try_loading(const ConformanceOptions& options) {
   GroupSpec spec;
   spec.local = {0};
   spec.patience_seconds = options.timeout_seconds;
@@ -115,21 +116,21 @@ Status check_loadable(const CheckOptions& options) {
   return fail(Code::kInvalidUsage, outcome.report.empty() ? describe(outcome) : outcome.report);
 }
 
-void run(const CheckCommand& command) {
+void run(const ConformanceCommand& command) {
   if (auto group = group_of(kMachines, command.options.root, command.options.rank); !group) {
     fmt::print(stderr, "nccl-gdr: {}\n", group.error().text);
     throw CLI::RuntimeError(kExitUsage);
   }
-  CheckCases cases = selected(command);
+  ConformanceCases cases = selected(command);
   if (cases.empty()) {
     fmt::print(stderr, "nccl-gdr: no case matches \"{}\"; --list shows them\n", command.filter);
     throw CLI::RuntimeError(kExitUsage);
   }
   if (command.list) {
-    for (const CheckCase& check : cases) fmt::print("{:<34} {}\n", check.id, check.clause);
+    for (const ConformanceCase& one : cases) fmt::print("{:<34} {}\n", one.id, one.clause);
     return;
   }
-  if (Status loadable = check_loadable(command.options); !loadable) {
+  if (Status loadable = try_loading(command.options); !loadable) {
     fmt::print(stderr, "nccl-gdr: {}\n", loadable.error().text);
     throw CLI::RuntimeError(kExitCouldNotRun);
   }
@@ -138,36 +139,38 @@ void run(const CheckCommand& command) {
 }  // namespace
 
 void add_conformance_command(CLI::App& app) {
-  auto command = std::make_shared<CheckCommand>();
-  CheckOptions& o = command->options;
-  CLI::App* check =
+  auto command = std::make_shared<ConformanceCommand>();
+  ConformanceOptions& o = command->options;
+  CLI::App* suite =
       app.add_subcommand("conformance", "Run the conformance suite on a network plugin's table");
-  check->add_option("--plugin", o.plugin, "Plugin: a file, or a name as NCCL_NET_PLUGIN takes")
+  suite->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
-  check->add_option("--dev", o.dev, "Device by index")->capture_default_str();
-  check->add_flag("--list", command->list, "List the cases and what each checks");
-  check->add_option("--filter", command->filter, "Only cases whose id matches this glob")
+  suite->add_option("--dev", o.dev, "Device by index")->capture_default_str();
+  suite->add_flag("--list", command->list, "List the cases and their clauses");
+  suite->add_option("--filter", command->filter, "Only cases whose id matches this glob")
       ->capture_default_str();
-  check->add_option("--seed", o.seed, "Seed of sizes, orders and data")->capture_default_str();
-  check->add_option("--timeout", o.timeout_seconds, "Seconds that anything may take")
+  suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")->capture_default_str();
+  suite->add_option("--timeout", o.timeout_seconds, "Seconds for every wait")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  check
+  suite
       ->add_option("--call-limit", o.call_limit_seconds,
-                   "Seconds from which on listen, connect or accept count as blocking")
+                   "Seconds above which a call of listen, connect or accept counts as blocking")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  check
+  suite
       ->add_option("--peer-death-timeout", o.peer_death_seconds,
-                   "Seconds in which a dead peer must become an error")
+                   "Seconds within which a dead peer must become an error")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  check->add_option("--root", o.root,
-                    "ADDR:PORT where rank 0 listens, to run the cases of two processes over two "
-                    "machines; start the same command on both with its own --rank");
-  check->add_option("--rank", o.rank, "This machine's rank, with --root: 0 or 1");
-  check->add_option("--json", command->json, "Write the results to this file; -: to stdout only");
-  check->callback([command] { run(*command); });
+  suite->add_option(
+      "--root", o.root,
+      "ADDR:PORT where rank 0 listens, for a run of the cases of two processes over two "
+      "machines; start the same command on both with its own --rank");
+  suite->add_option("--rank", o.rank, "This machine's rank, with --root: 0 or 1");
+  suite->add_option("--json", command->json,
+                    "Write the results to this file; -: only to standard output");
+  suite->callback([command] { run(*command); });
 }
 
 }  // namespace gdr::tools

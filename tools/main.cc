@@ -1,11 +1,11 @@
-// nccl-gdr: one program, one subcommand per question.
+// nccl-gdr: one program with a subcommand for each task.
 #include <CLI/CLI.hpp>
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 
 int main(int argc, char** argv) {
-  CLI::App app{"Measures, checks and explains NCCL network plugins and GPUDirect RDMA", "nccl-gdr"};
+  CLI::App app{"Measures, tests and explains NCCL network plugins and GPUDirect RDMA", "nccl-gdr"};
   app.require_subcommand(1);
   gdr::tools::add_perf_command(app);
   gdr::tools::add_conformance_command(app);

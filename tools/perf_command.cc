@@ -80,7 +80,8 @@ Status check_options(const PerfOptions& o) {
   return {};
 }
 
-// Prints the failures, the most likely cause first, and returns the exit code of the run.
+// Prints the failures, the most likely cause first, and returns the exit code of the run: the
+// highest of its ranks. Ranks that report the same text, as after a wrong option, are printed once.
 int conclude(const std::vector<RankOutcome>& outcomes) {
   int code = kExitOk;
   std::string last;

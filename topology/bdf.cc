@@ -6,7 +6,7 @@
 namespace gdr::topology {
 namespace {
 
-// All of text, within [least, most] digits, as a hexadecimal number.
+// Parses the whole text as a hexadecimal number of `least` to `most` digits.
 bool parse_hex(std::string_view text, size_t least, size_t most, uint32_t* number) {
   if (text.size() < least || text.size() > most) return false;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *number, 16);

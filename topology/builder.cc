@@ -33,7 +33,8 @@ int numa_index(Machine* machine, int id) {
 Attachment attach(Machine* machine, const PciPosition& position) {
   Attachment at{-1, numa_index(machine, position.numa),
                 host_bridge_index(machine, position.host_bridge)};
-  // The number of bridges decides which of them count: the nearest that does is the second above.
+  // The nearest switch is the second bridge above the function, so the number of bridges decides
+  // whether the first of the list counts.
   for (size_t i = position.bridges.size() % 2; i + 1 < position.bridges.size(); i += 2) {
     const Bridge& bridge = position.bridges[i];
     int known = find_switch(*machine, bridge.bdf);

@@ -1,4 +1,5 @@
-// What every source needs to turn PCI functions, as an operating system lists them, into a Machine.
+// Turns the position of a PCI function, as an operating system lists it, into an Attachment of the
+// Machine. Every source that knows bridges uses it.
 #pragma once
 
 #include <optional>
@@ -8,6 +9,7 @@
 
 namespace gdr::topology {
 
+// A PCI-to-PCI bridge: a root port, or one port of a switch.
 struct Bridge {
   Bdf bdf;
   uint32_t class_code = 0x060400;
@@ -15,20 +17,27 @@ struct Bridge {
   PciLink link;
 };
 
-// Where the operating system sees a PCI function.
+// Where the operating system shows a PCI function.
 struct PciPosition {
-  std::vector<Bridge> bridges;  // above it, the root port first
+  std::vector<Bridge> bridges;  // above the function, the root port first
   std::optional<HostBridge> host_bridge;
-  int numa = -1;  // the node's own number; -1: not known
+  int numa = -1;  // the operating system's number of the NUMA node; -1: unknown
 };
 
-// Index of the NUMA node of this number, which is added where it is missing.
+// Returns the index in Machine::numa_nodes of the node with the operating system's number `id`.
+// Adds the node where the machine lacks it.
 int numa_index(Machine* machine, int id);
 
-// The attachment of a function at this position. Adds the switches, the host bridge and the NUMA
-// node that the machine lacks. Of bridges every second one, counted from the function, is a switch:
-// the function's own downstream port is passed over and its upstream port counts, as NCCL has it; a
-// root port alone is none.
+// Returns the attachment of a function at this position, and adds the switches, the host bridge and
+// the NUMA node that the machine lacks.
+//
+// Counted upwards from the function, every second bridge is a switch: the first is the downstream
+// port that the function is connected to, the second the upstream port, which stands for the
+// switch. A root port alone is not a switch. NCCL counts in the same way (ncclTopoGetXmlFromSys in
+// src/graph/xml.cc goes up two levels for each switch).
+//
+//   root port 16:01.0 - upstream 17:00.0 - downstream 18:00.0 - GPU 19:00.0   switch 17:00.0
+//   root port 3a:02.0 - GPU 3b:00.0                                           no switch
 Attachment attach(Machine* machine, const PciPosition& position);
 
 }  // namespace gdr::topology

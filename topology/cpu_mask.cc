@@ -11,7 +11,8 @@ int hex_digit(char c) {
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// Appends CPUs of one group of 32 (its digits, the greatest first); false where it cannot be read.
+// Appends the CPUs of one group of 32, whose digits have the highest CPUs first. Returns false
+// where the group is malformed.
 bool read_group(std::string_view group, int first_cpu, std::vector<int>* cpus) {
   if (group.empty() || group.size() > 8) return false;
   for (size_t i = 0; i < group.size(); ++i) {

@@ -1,4 +1,4 @@
-// The operating system's CPU masks.
+// CPU masks in the text form of Linux, as in /sys/devices/system/node/node0/cpumap.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,9 @@
 
 namespace gdr::topology {
 
-// The CPUs of "00000000,0000ffff" (groups of at most 8 hexadecimal digits, the highest first),
-// ascending; nothing where the text is no such mask.
+// Returns the numbers of the CPUs in a mask, ascending. A mask is groups of 1 to 8 hexadecimal
+// digits separated by commas; a group is 32 CPUs, and the last one has CPUs 0 to 31: "1,80000001"
+// is 0, 31 and 32. Returns nothing where the text is not such a mask.
 std::optional<std::vector<int>> cpus_in(std::string_view mask);
 
 }  // namespace gdr::topology

@@ -6,10 +6,11 @@
 namespace gdr::topology {
 namespace {
 
-// What the numbers of NCCL's first releases mean; larger ones mean the last.
-constexpr PathClass kOldLevels[] = {PathClass::kLoc, PathClass::kPix, PathClass::kPxb,
-                                    PathClass::kPhb, PathClass::kSys};
-constexpr long kOldLevelCount = sizeof(kOldLevels) / sizeof(kOldLevels[0]);
+// The numeric form of NCCL's first releases (ncclGetLevel in src/graph/paths.cc); larger numbers
+// mean the last.
+constexpr PathClass kLegacyLevels[] = {PathClass::kLoc, PathClass::kPix, PathClass::kPxb,
+                                       PathClass::kPhb, PathClass::kSys};
+constexpr long kLegacyLevelCount = sizeof(kLegacyLevels) / sizeof(kLegacyLevels[0]);
 
 std::string level_text(const GdrPolicy& policy) {
   std::string name = to_string(policy.farthest());
@@ -19,7 +20,9 @@ std::string level_text(const GdrPolicy& policy) {
 
 Verdict no(std::string reason) { return Verdict{false, false, std::move(reason)}; }
 
-// The HCA reading GPU memory is slow on GPUs before Ampere, unless NVLink takes other traffic away.
+// NCCL's default for sends (ncclTopoCheckGdr in src/graph/paths.cc): an HCA reads the memory of
+// GPUs before Ampere slowly, so it is allowed to only where NVLink carries the traffic between
+// GPUs.
 bool reads_by_default(const Machine& machine, const PathTable& paths, size_t gpu) {
   int capability = machine.gpus[gpu].compute_capability;
   if (capability == 0 || capability >= 80 || machine.gpus.size() == 1) return true;
@@ -40,14 +43,14 @@ Result<GdrLevel> GdrLevel::parse(std::string_view text) {
   }
   if (text.empty() || text[0] < '0' || text[0] > '9') {
     return fail(Code::kInvalidUsage,
-                "it is neither a path class in capitals nor a number, and NCCL ignores it too");
+                "it is neither a path class in capitals nor a number, so NCCL ignores it too");
   }
   long number = std::strtol(std::string(text).c_str(), nullptr, 0);
-  level.path_ = kOldLevels[number >= kOldLevelCount ? kOldLevelCount - 1 : number];
+  level.path_ = kLegacyLevels[number >= kLegacyLevelCount ? kLegacyLevelCount - 1 : number];
   level.number_note_ = "NCCL takes the number " + std::string(text) +
                        " of NCCL_NET_GDR_LEVEL for " + level.to_string() +
                        " (0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS; some " +
-                       "guides number them otherwise): better write the name";
+                       "guides number them differently): write the name instead";
   return level;
 }
 
@@ -76,7 +79,7 @@ Verdict gdr_verdict(const Machine& machine, const PathTable& paths, const GdrPol
   std::string words = to_string(path);
   if (path == PathClass::kPxn) {
     path = paths.gpu_hca(through, hca);
-    words = "PXN over GPU" + std::to_string(through) + ", from there " + to_string(path);
+    words = "PXN through GPU" + std::to_string(through) + ", from there " + to_string(path);
   }
   if (path > policy.farthest()) {
     return Verdict{false, true, words + " is beyond " + level_text(policy)};

@@ -26,8 +26,8 @@ std::vector<Group> groups_of(const RailPlan& plan) {
   return groups;
 }
 
-// The group that each HCA goes to; -1: none. It is the first that has the HCA as a GPU's first
-// rail, or else as any.
+// Returns the group of each HCA: the first in which it is some GPU's first rail, else the first in
+// which it is any rail, else -1.
 std::vector<int> groups_of_hcas(const Machine& machine, const RailPlan& plan,
                                 const std::vector<Group>& groups) {
   std::vector<int> group_of(machine.hcas.size(), -1);
@@ -44,30 +44,30 @@ std::vector<int> groups_of_hcas(const Machine& machine, const RailPlan& plan,
   return group_of;
 }
 
-// ffff:ff:01.0, 02.0 and so on, later with other functions and buses.
-Bdf made_up_address(size_t slot) {
+// Returns ffff:ff:01.0, ffff:ff:02.0 and so on, later with other functions and buses.
+Bdf invented_address(size_t slot) {
   return Bdf{0xffff, static_cast<uint8_t>(0xff - slot / 256), static_cast<uint8_t>(slot % 32),
              static_cast<uint8_t>(slot / 32 % 8)};
 }
 
-// One that no switch has: files of clouds have made-up ones, too.
+// Returns an address that no switch has. The topology files of clouds have invented ones, too.
 Bdf free_address(const Machine& machine) {
   auto taken = [&](const Bdf& bdf) {
     return std::any_of(machine.switches.begin(), machine.switches.end(),
                        [&](const Switch& one) { return one.bdf == bdf; });
   };
   size_t slot = 1;
-  while (taken(made_up_address(slot))) ++slot;
-  return made_up_address(slot);
+  while (taken(invented_address(slot))) ++slot;
+  return invented_address(slot);
 }
 
-// Adds the group's switch, moves its GPUs there, and gives its index.
+// Adds the group's switch, moves the GPUs there, and returns the index of the switch.
 int move_gpus(Machine* machine, const Group& group) {
   const Gpu& first = machine->gpus[group.gpus.front()];
   Switch made;
   made.bdf = free_address(*machine);
   made.at = Attachment{-1, first.at.numa, first.at.host_bridge};
-  made.link = first.link;  // NCCL takes a link that is not known for a slow one
+  made.link = first.link;  // NCCL assumes that a link of unknown speed is slow
   Attachment at = made.at;
   at.parent = static_cast<int>(machine->switches.size());
   machine->switches.push_back(made);
@@ -75,7 +75,7 @@ int move_gpus(Machine* machine, const Group& group) {
   return at.parent;
 }
 
-// Drops the first `count` switches where no device is below them.
+// Drops those of the first `count` switches that have no device below them.
 void drop_empty(Machine* machine, size_t count) {
   std::vector<bool> needed(machine->switches.size(), false);
   auto need = [&](const Attachment& at) {

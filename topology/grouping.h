@@ -1,4 +1,4 @@
-// A machine whose tree shows the rails.
+// A machine rewritten so that its PCI tree shows the rails.
 #pragma once
 
 #include "topology/model.h"
@@ -6,8 +6,15 @@
 
 namespace gdr::topology {
 
-// The same machine with each HCA put beside the GPU whose first rail it is, one switch for each
-// group, for machines whose tree hides how devices lie (virtual machines) or with a rail map.
+// Returns the machine with one invented switch for each set of GPUs that have the same rails. These
+// GPUs and the HCAs of their rails are attached to the switch, so that NCCL, given the result as
+// NCCL_TOPO_FILE, counts every such pair as PIX. An HCA of several groups goes to the first in
+// which it is a GPU's first rail. Invented switches have addresses that no switch of the machine
+// has (ffff:ff:01.0 and up) and are on the NUMA node of the group's first GPU. Switches that lose
+// all their devices are dropped.
+//
+// This is meant for virtual machines whose tree hides how devices are connected, and for a rail map
+// that differs from the distances. On other machines the result claims what is not true.
 Machine group_under_switches(const Machine& machine, const RailPlan& plan);
 
 }  // namespace gdr::topology

@@ -7,7 +7,7 @@
 namespace gdr::topology {
 namespace {
 
-// Sorts `all`; the result says where each element went.
+// Sorts `all` and returns the new index of each element, by its old one.
 template <class T, class Less>
 std::vector<int> sort_and_number(std::vector<T>* all, Less less) {
   std::vector<int> order(all->size());

@@ -1,5 +1,7 @@
-// A machine as rails see it: GPUs, HCAs and what lies between them, as plain values. A source
-// (sources/) fills it; nothing here reads the system.
+// A machine as far as rails depend on it: GPUs, HCAs and the PCI tree between them, as plain
+// values. A source (topology/sources) fills it; nothing here reads the system. Objects refer to
+// each other by index in the vectors of Machine, and -1 stands for "unknown" or "none", as each
+// field says.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 
 namespace gdr::topology {
 
+// The identity of a PCI function: vendor and device, 0 where unknown.
 struct PciIds {
   uint16_t vendor = 0;
   uint16_t device = 0;
@@ -19,42 +22,44 @@ struct PciIds {
   bool operator==(const PciIds&) const = default;
 };
 
-// What a link can do at best; 0: not known.
+// The best that a PCIe link supports, not what it runs at now; 0: unknown.
 struct PciLink {
-  double gt_per_s = 0;  // of one lane
+  double gt_per_s = 0;  // gigatransfers per second of one lane: 16 for PCIe 4.0
   int width = 0;        // lanes
   bool operator==(const PciLink&) const = default;
 };
 
+// A CPU socket.
 struct Package {
-  int id = 0;  // the operating system's
+  int id = 0;  // the number that the operating system gives it
   bool operator==(const Package&) const = default;
 };
 
-// What NCCL calls a CPU.
+// A NUMA node with CPUs, which is what NCCL calls a CPU (<cpu> in its topology files).
 struct NumaNode {
-  int id = -1;       // the operating system's; -1: of PCI devices whose node nobody tells
-  int package = -1;  // index in Machine::packages; -1: not known
-  std::string cpus;  // mask as in /sys/devices/system/node/node*/cpumap; "" where not known
+  int id = -1;       // the operating system's number; -1: the node of devices whose node is unknown
+  int package = -1;  // index in Machine::packages; -1: unknown
+  std::string cpus;  // mask as in /sys/devices/system/node/node*/cpumap; "" where unknown
   bool operator==(const NumaNode&) const = default;
 };
 
+// A host bridge (root complex), by the PCI bus directly below it.
 struct HostBridge {
   uint32_t domain = 0;
-  uint8_t bus = 0;  // its root bus
+  uint8_t bus = 0;  // the root bus
   auto operator<=>(const HostBridge&) const = default;
 };
 
-// Where a PCI function hangs. All are indexes in Machine.
+// The point of the PCI tree that a function is attached to. All fields are indexes in Machine.
 struct Attachment {
-  int parent = -1;       // the nearest switch above; -1: none below the host bridge
+  int parent = -1;       // the nearest switch above; -1: there is none below the host bridge
   int numa = -1;         // -1 only in a machine without NUMA nodes
-  int host_bridge = -1;  // -1: not known (NCCL's files do not tell)
+  int host_bridge = -1;  // -1: unknown, as in NCCL's topology files
   bool operator==(const Attachment&) const = default;
 };
 
-// A PCIe switch by its upstream port, as NCCL counts switches: a port and the one below it make one
-// hop, and a root port on its own none.
+// A PCIe switch, identified by its upstream port. The upstream port and one downstream port make
+// one hop, as NCCL counts; see attach() in builder.h.
 struct Switch {
   Bdf bdf;
   Attachment at;
@@ -64,11 +69,12 @@ struct Switch {
   bool operator==(const Switch&) const = default;
 };
 
+// The NVLinks (or xGMI links) of a GPU to one target.
 struct NvLink {
   enum class To { kGpu, kSwitch, kCpu };
   To to = To::kSwitch;
-  std::optional<Bdf> gpu;  // for kGpu
-  int count = 1;           // 0: at least one
+  std::optional<Bdf> gpu;  // the target, only for kGpu
+  int count = 1;           // number of links; 0: at least one, but the number is unknown
   bool operator==(const NvLink&) const = default;
 };
 
@@ -78,63 +84,67 @@ struct Gpu {
   uint32_t class_code = 0x030200;
   PciIds ids;
   PciLink link;
-  std::string model;              // as the source words it; may be empty
-  int compute_capability = 0;     // 80 for 8.0; 0: not known
-  std::optional<bool> gpudirect;  // whether the driver supports GPUDirect RDMA; nothing: not known
+  std::string model;              // "NVIDIA H100 80GB HBM3", as the source words it; may be empty
+  int compute_capability = 0;     // 80 for 8.0; 0: unknown
+  std::optional<bool> gpudirect;  // whether the driver supports GPUDirect RDMA; nothing: unknown
   std::vector<NvLink> nvlinks;
-  int c2c_links = 0;  // NVLink-C2C to its own NUMA node
+  int c2c_links = 0;  // NVLink-C2C links to the GPU's own NUMA node
   bool operator==(const Gpu&) const = default;
 };
 
+// A port of an HCA.
 struct Port {
   enum class State { kUnknown, kActive, kDown };
   enum class LinkLayer { kUnknown, kInfiniBand, kEthernet };
-  int number = 1;
+  int number = 1;  // from 1, as verbs counts
   State state = State::kUnknown;
-  int speed_mbps = 0;  // 0: not known
+  int speed_mbps = 0;  // megabits per second; 0: unknown. A port that is down may report any speed
   LinkLayer link_layer = LinkLayer::kUnknown;
   bool operator==(const Port&) const = default;
 };
 
+// An RDMA device. The functions of one card are devices of their own.
 struct Hca {
-  std::string name;
-  std::optional<Bdf> bdf;  // nothing: on no PCI function, see attach_nowhere()
+  std::string name;        // "mlx5_0", as verbs calls it
+  std::optional<Bdf> bdf;  // nothing: on no PCI function, see attach_without_pci()
   Attachment at;
   uint32_t class_code = 0x020700;
   PciIds ids;
   PciLink link;
-  uint64_t guid = 0;                     // system image; 0: not known
-  std::optional<Bdf> physical_function;  // of a virtual function, where that is known
-  std::optional<bool> gpudirect;         // whether it registers GPU memory; nothing: not known
-  std::vector<Port> ports;               // by number
+  uint64_t guid = 0;                     // system image GUID; 0: unknown
+  std::optional<Bdf> physical_function;  // only for a virtual function, and where it is known
+  std::optional<bool> gpudirect;         // whether it can register GPU memory; nothing: unknown
+  std::vector<Port> ports;               // at least one, ascending by number
   bool operator==(const Hca&) const = default;
 };
 
+// The kind of CPU, which is the same for all sockets; NCCL derives bandwidths from it.
 struct Cpu {
-  std::string arch;    // "x86_64", "arm64", "ppc64"; "" where not known
-  std::string vendor;  // "GenuineIntel", ...
+  std::string arch;    // "x86_64", "arm64", "ppc64"; "" where unknown
+  std::string vendor;  // "GenuineIntel", "AuthenticAMD", ...
   int family = 0;
   int model = 0;
   bool operator==(const Cpu&) const = default;
 };
 
 struct Machine {
-  std::string source;  // for people: what this was read from
-  // Read from a NCCL topology file, in which NCCL looks devices up by their addresses.
+  std::string source;  // what this was read from, for people: "hwloc 2.9.0"
+  // Whether it was read from a NCCL topology file. NCCL then looks devices up there by address, so
+  // the addresses that the plugin reports have to be those of the file.
   bool nccl_file = false;
   Cpu cpu;
   std::vector<Package> packages;
   std::vector<NumaNode> numa_nodes;
   std::vector<HostBridge> host_bridges;
   std::vector<Switch> switches;
-  std::vector<Gpu> gpus;  // GPU i is gpus[i]
+  std::vector<Gpu> gpus;  // gpus[i] is called GPU<i>
   std::vector<Hca> hcas;
-  bool gpu_links_known = false;  // whether a GPU without nvlinks and c2c_links has none
+  bool gpu_links_known = false;  // whether a GPU without entries in nvlinks and c2c_links has none
 };
 
-// The order in which everything here counts devices, whatever order a source lists them in: by PCI
-// address, HCAs without one last and by name (mlx5_2 before mlx5_10), NUMA nodes and packages by
-// id. Indexes are renumbered.
+// Sorts a machine into the order in which everything here counts devices, whatever the order of the
+// source: by PCI address, HCAs without one last and by name, ports by number, NUMA nodes and
+// packages by id. Indexes are adapted.
 void sort(Machine* machine);
 
 // Calls visit(Attachment*) for all switches, GPUs and HCAs.
@@ -145,7 +155,7 @@ void for_each_attachment(Machine* machine, Visit visit) {
   for (Hca& item : machine->hcas) visit(&item.at);
 }
 
-// mlx5_2 before mlx5_10.
+// Compares names with numbers in them by the numbers: mlx5_2 is less than mlx5_10.
 bool name_less(const std::string& a, const std::string& b);
 
 }  // namespace gdr::topology

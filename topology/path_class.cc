@@ -8,9 +8,9 @@ namespace {
 constexpr const char* kNames[kPathClasses] = {"LOC", "NVL", "NVB", "C2C", "PIX",
                                               "PXB", "P2C", "PXN", "PHB", "SYS"};
 
-// The generation of a Broadcom switch whose inner switches are one; 0: another. NCCL takes the
-// switches that such a one shows below itself for parts of it (ncclTopoFlattenBcmSwitches in its
-// src/graph/topo.cc). inner: for the switch below.
+// Returns the PCIe generation (4 or 5) of a Broadcom switch whose inner switches count as parts of
+// it, or 0 for any other switch. NCCL recognises these by their ids (ncclTopoFlattenBcmSwitches in
+// src/graph/topo.cc). `inner`: whether the ids are those of the switch below.
 int broadcom_generation(const PciIds& ids, bool inner) {
   if (ids.vendor != 0x1000 || ids.subsystem_vendor != 0x1000) return 0;
   int variant = ids.subsystem_device >> 12;
@@ -19,7 +19,7 @@ int broadcom_generation(const PciIds& ids, bool inner) {
   return 0;
 }
 
-// Whether the switch is a part of the one above it.
+// Returns whether the switch counts as a part of the one above it.
 bool is_part(const Machine& machine, int index) {
   int above = machine.switches[index].at.parent;
   if (above < 0 || is_part(machine, above)) return false;
@@ -50,7 +50,7 @@ bool links_to(const Gpu& gpu, const Gpu& other) {
   });
 }
 
-// All NVSwitches of a machine make one fabric.
+// Returns whether NVLink connects the GPUs. All NVSwitches of a machine are one fabric.
 bool nvlink(const Gpu& a, const Gpu& b) {
   return links_to(a, b) || links_to(b, a) ||
          (has_link(a, NvLink::To::kSwitch) && has_link(b, NvLink::To::kSwitch));

@@ -1,4 +1,4 @@
-// How far two devices are from each other, in NCCL's classes.
+// How far two devices are from each other, in NCCL's path classes.
 #pragma once
 
 #include <string_view>
@@ -8,42 +8,49 @@
 
 namespace gdr::topology {
 
-// Values and names are those of NCCL 2.30 (its PATH_* in src/graph/topo.h).
+// A smaller class is nearer. Values and names are those of NCCL 2.30 (PATH_LOC to PATH_SYS in
+// src/graph/topo.h), so that a class can be compared with NCCL_NET_GDR_LEVEL.
 enum class PathClass {
   kLoc = 0,  // the device itself
   kNvl = 1,  // NVLink
-  kNvb = 2,  // NVLink over one GPU between
+  kNvb = 2,  // NVLink through one other GPU
   kC2c = 3,  // NVLink-C2C
-  kPix = 4,  // one PCIe switch
-  kPxb = 5,  // several PCIe switches
-  kP2c = 6,  // C2C to the CPU, then PCIe
-  kPxn = 7,  // NVLink to a GPU that is near the NIC
-  kPhb = 8,  // the host bridge of one NUMA node
-  kSys = 9,  // between NUMA nodes
+  kPix = 4,  // at most one PCIe switch
+  kPxb = 5,  // several PCIe switches, but no host bridge
+  kP2c = 6,  // NVLink-C2C to the CPU, then PCIe
+  kPxn = 7,  // NVLink to a GPU that is near the NIC, then PCIe
+  kPhb = 8,  // the host bridges of one NUMA node
+  kSys = 9,  // from one NUMA node to another
 };
 
 inline constexpr int kPathClasses = 10;
 
-const char* to_string(PathClass path);  // "LOC", ...
+// Returns NCCL's name: "LOC", "NVL", ..., "SYS".
+const char* to_string(PathClass path);
 
-// By PCIe alone. Two functions at one place are kPix.
+// Returns the class of the path over PCIe alone: kPix, kPxb, kPhb or kSys. Two functions under the
+// same switch, or of the same card, are kPix. A Broadcom switch that shows itself as several counts
+// as one, as NCCL flattens it (ncclTopoFlattenBcmSwitches in src/graph/topo.cc).
 PathClass pci_path(const Machine& machine, const Attachment& a, const Attachment& b);
 
-// As nvidia-smi words it: like to_string, but "NODE" where two host bridges of one NUMA node lie
-// between. "PHB" also where it is not known which host bridges.
+// Returns the class as `nvidia-smi topo -m` prints it: like to_string(), but "NODE" where two host
+// bridges of one NUMA node lie between. It is "PHB" also where the host bridges are unknown.
 const char* display_name(PathClass path, const Attachment& a, const Attachment& b);
 
-// Every pair, computed once.
+// The class of every pair of devices of a machine, computed once. Indexes are those of
+// Machine::gpus and Machine::hcas.
 class PathTable {
  public:
   explicit PathTable(const Machine& machine);
 
   PathClass gpu_gpu(size_t a, size_t b) const { return gpu_gpu_[a * gpus_ + b]; }
+  // Never kPxn: see gpu_hca_with_pxn().
   PathClass gpu_hca(size_t gpu, size_t hca) const { return gpu_hca_[gpu * hcas_ + hca]; }
   PathClass hca_hca(size_t a, size_t b) const { return hca_hca_[a * hcas_ + b]; }
 
-  // As gpu_hca, but kPxn where NCCL would go over NVLink to a GPU that has a nearer path to the
-  // HCA (NCCL_PXN_DISABLE unset): that GPU is *through.
+  // Returns kPxn where NCCL would go over NVLink to a GPU that has a nearer path to the HCA, as it
+  // does while NCCL_PXN_DISABLE is unset, and sets *through to that GPU. Otherwise returns
+  // gpu_hca() and sets *through to `gpu`. All GPUs of the machine are taken to be in the job.
   PathClass gpu_hca_with_pxn(size_t gpu, size_t hca, size_t* through) const;
 
  private:

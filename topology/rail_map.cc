@@ -6,8 +6,8 @@
 namespace gdr::topology {
 namespace {
 
-constexpr size_t kMostBytes = 1 << 20;  // of a file; a map of the largest machine is far below
-constexpr int kMostGpus = 4096;
+constexpr size_t kMaxFileBytes = 1 << 20;  // far more than the largest machine needs
+constexpr int kMaxGpus = 4096;
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r\n";
@@ -34,13 +34,13 @@ bool parse_number(std::string_view text, int most, int* number) {
 
 tl::unexpected<Error> bad(std::string_view entry, const std::string& what) {
   return fail(Code::kInvalidUsage, "in the entry \"" + std::string(entry.substr(0, 80)) + "\" " +
-                                       what + "; entries read GPU0=mlx5_0 or " +
+                                       what + "; examples of entries are GPU0=mlx5_0 and " +
                                        "0000:1b:00.0=mlx5_0:1,mlx5_1:1");
 }
 
 Result<RailMap::Target> parse_target(std::string_view entry, std::string_view text) {
   RailMap::Target target;
-  if (Bdf::parse(text)) {  // HCAs of a file without names are called by their addresses
+  if (Bdf::parse(text)) {  // an HCA of a file without names is called by its address
     target.hca = std::string(text);
     return target;
   }
@@ -49,7 +49,7 @@ Result<RailMap::Target> parse_target(std::string_view entry, std::string_view te
   if (target.hca.empty()) return bad(entry, "an HCA has no name");
   if (colon == std::string_view::npos) return target;
   if (!parse_number(trimmed(text.substr(colon + 1)), 255, &target.port) || target.port == 0) {
-    return bad(entry, "what stands behind ':' is no port number");
+    return bad(entry, "the text after ':' is not a port number");
   }
   return target;
 }
@@ -61,11 +61,11 @@ Result<RailMap::Entry> parse_entry(std::string_view text) {
   std::string_view gpu = trimmed(text.substr(0, equals));
   entry.gpu_text = std::string(gpu);
   std::string_view number = gpu.substr(0, 3) == "GPU" ? gpu.substr(3) : gpu;
-  if (!parse_number(number, kMostGpus, &entry.index)) {
+  if (!parse_number(number, kMaxGpus, &entry.index)) {
     entry.index = -1;
     entry.bdf = Bdf::parse(gpu);
     if (!entry.bdf.has_value())
-      return bad(text, "no GPU's number or PCI address stands before '='");
+      return bad(text, "the text before '=' is neither the number nor the PCI address of a GPU");
   }
   for (std::string_view target_text : split(text.substr(equals + 1), ",")) {
     Result<RailMap::Target> target = parse_target(text, target_text);
@@ -78,13 +78,14 @@ Result<RailMap::Entry> parse_entry(std::string_view text) {
 Result<std::string> read_file(const std::string& name) {
   std::ifstream file(name, std::ios::binary);
   if (!file) {
-    return fail(Code::kInvalidUsage, "it has no '=', and there is no file of that name to read");
+    return fail(Code::kInvalidUsage, "it has no '=', and there is no file of that name");
   }
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(kMaxFileBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad()) return fail(Code::kInvalidUsage, "the file of that name cannot be read");
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMostBytes) return fail(Code::kInvalidUsage, "the file is larger than 1 MiB");
+  if (text.size() > kMaxFileBytes)
+    return fail(Code::kInvalidUsage, "the file is larger than 1 MiB");
   return text;
 }
 

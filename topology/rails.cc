@@ -8,136 +8,22 @@
 namespace gdr::topology {
 namespace {
 
-// A port on its way to being a rail, or not.
-struct Candidate {
-  PortRef ref;
-  const NamedPort* named = nullptr;
-  std::string excluded;  // why it is no rail; "" while it may be one
-};
-
-const Port& port_of(const Machine& machine, PortRef ref) {
-  return machine.hcas[ref.hca].ports[ref.port];
-}
-
-std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
-
-std::vector<Candidate> all_ports(const Machine& machine, const RailOptions& options) {
-  std::vector<Candidate> ports;
-  for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {
-    for (size_t port = 0; port < machine.hcas[hca].ports.size(); ++port) {
-      Candidate candidate{{static_cast<int>(hca), static_cast<int>(port)}, nullptr, ""};
-      for (const NamedPort& named : options.named) {
-        bool same_port = named.port < 0 || named.port == machine.hcas[hca].ports[port].number;
-        if (named.hca == machine.hcas[hca].name && same_port) candidate.named = &named;
-      }
-      ports.push_back(candidate);
-    }
-  }
-  return ports;
-}
-
-// A virtual function shares its port with the physical one: both together are no faster than one.
-void exclude_virtual_functions(const Machine& machine, std::vector<Candidate>* ports) {
-  for (Candidate& port : *ports) {
-    const Hca& hca = machine.hcas[port.ref.hca];
-    if (port.named != nullptr || !hca.physical_function.has_value()) continue;
-    for (const Hca& other : machine.hcas) {
-      if (other.bdf != hca.physical_function) continue;
-      port.excluded = "a virtual function of " + other.name + ", whose link it shares";
-    }
-  }
-}
-
-bool nowhere_farther(const Machine& machine, const PathTable& paths, PortRef a, PortRef b) {
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (paths.gpu_hca(gpu, a.hca) > paths.gpu_hca(gpu, b.hca)) return false;
-  }
-  return true;
-}
-
-// The speed of a port, in Mb/s, or 0 where nothing tells it. A port that is down reports none that
-// means anything; one that is up on a card of the same make stands for it.
-int speed_of(const Machine& machine, const std::vector<Candidate>& ports, PortRef ref) {
-  const Port& port = port_of(machine, ref);
-  if (port.state != Port::State::kDown) return port.speed_mbps;
-  const PciIds& ids = machine.hcas[ref.hca].ids;
-  int speed = 0;
-  for (const Candidate& other : ports) {
-    const Port& up = port_of(machine, other.ref);
-    bool same_make = ids.vendor != 0 && machine.hcas[other.ref.hca].ids == ids;
-    if (same_make && up.state != Port::State::kDown) speed = std::max(speed, up.speed_mbps);
-  }
-  return speed;
-}
-
-// A storage or management network is told by its speed, but nearness counts for something: half the
-// speed of a port that is no farther from any GPU, or a quarter of any port's.
-void exclude_slow(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
-  for (Candidate& port : *ports) {
-    int speed = speed_of(machine, *ports, port.ref);
-    if (port.named != nullptr || !port.excluded.empty() || speed == 0) continue;
-    for (const Candidate& other : *ports) {
-      int fast = speed_of(machine, *ports, other.ref);
-      bool slow = fast >= 4 * speed ||
-                  (fast >= 2 * speed && nowhere_farther(machine, paths, other.ref, port.ref));
-      if (!slow) continue;
-      port.excluded = "slow: " + gbps(speed) + ", where " + port_name(machine, other.ref) +
-                      " has " + gbps(fast);
-      break;
-    }
-  }
-}
-
-std::string far_reason(const Machine& machine, const PathTable& paths, int hca, size_t gpu,
-                       int nearer) {
-  return std::string("no GPU is nearest to it: at best ") + to_string(paths.gpu_hca(gpu, hca)) +
-         " (GPU" + std::to_string(gpu) + "), which has " + machine.hcas[nearer].name + " at " +
-         to_string(paths.gpu_hca(gpu, nearer));
-}
-
-// Ports that are among the nearest of no GPU. Whether a port is up makes no difference: a link that
-// is down today must not turn the storage network into a rail, or renumber the others.
-void exclude_far(const Machine& machine, const PathTable& paths, std::vector<Candidate>* ports) {
-  if (machine.gpus.empty()) return;
-  std::vector<int> nearest(machine.gpus.size(), -1);
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    for (const Candidate& port : *ports) {
-      if (!port.excluded.empty()) continue;
-      int hca = port.ref.hca;
-      if (nearest[gpu] < 0 || paths.gpu_hca(gpu, hca) < paths.gpu_hca(gpu, nearest[gpu])) {
-        nearest[gpu] = hca;
-      }
-    }
-  }
-  for (Candidate& port : *ports) {
-    if (port.named != nullptr || !port.excluded.empty()) continue;
-    size_t closest = 0;
-    bool near = false;
-    for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-      PathClass path = paths.gpu_hca(gpu, port.ref.hca);
-      near = near || path == paths.gpu_hca(gpu, nearest[gpu]);
-      if (path < paths.gpu_hca(closest, port.ref.hca)) closest = gpu;
-    }
-    if (near) continue;
-    port.excluded = far_reason(machine, paths, port.ref.hca, closest, nearest[closest]);
-  }
-}
-
 Rail make_rail(const Machine& machine, PortRef ref, int id) {
   bool down = port_of(machine, ref).state == Port::State::kDown;
   return Rail{id, ref, !down, down ? "the port is down" : ""};
 }
 
-// Numbers that the user gave stay; the other rails take the free ones in their order.
-void number_rails(const Machine& machine, const std::vector<Candidate>& ports, RailPlan* plan) {
+// Makes rails of the candidates. Numbers that the user gave are kept, and the other rails get the
+// free numbers in order of PCI address.
+void number_rails(const Machine& machine, const std::vector<RailCandidate>& ports, RailPlan* plan) {
   std::set<int> taken;
-  for (const Candidate& port : ports) {
+  for (const RailCandidate& port : ports) {
     if (port.excluded.empty() && port.named != nullptr) taken.insert(port.named->rail);
   }
   int next = 0;
-  for (const Candidate& port : ports) {
+  for (const RailCandidate& port : ports) {
     if (!port.excluded.empty()) {
-      plan->others.push_back(ExcludedPort{port.ref, port.excluded});
+      plan->excluded.push_back(ExcludedPort{port.ref, port.excluded});
       continue;
     }
     int id = port.named != nullptr ? port.named->rail : -1;
@@ -151,7 +37,7 @@ void number_rails(const Machine& machine, const std::vector<Candidate>& ports, R
                    [](const Rail& a, const Rail& b) { return a.id < b.id; });
 }
 
-// Positions of the rails that are nearest to the GPU.
+// Returns the positions of the rails that are nearest to the GPU.
 std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, size_t gpu,
                                bool only_usable) {
   std::vector<int> nearest;
@@ -168,9 +54,9 @@ std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, siz
   return nearest;
 }
 
-// GPUs that have the same nearest rails share them: GPU i gets the i-th, or the i-th block where
-// there are more rails than GPUs. Rails that other GPUs took already are passed over while there
-// are others.
+// Divides rails among the GPUs that have them as their nearest. The i-th GPU gets the i-th rail, or
+// the i-th block of neighbours where there are more rails than GPUs. Only the rails with the least
+// load are divided, where they suffice; otherwise each GPU takes the least loaded rail in turn.
 void assign_rails(const std::vector<size_t>& gpus, const std::vector<int>& rails,
                   std::vector<int>* load, RailPlan* plan) {
   int least = INT_MAX;
@@ -196,10 +82,11 @@ void assign_rails(const std::vector<size_t>& gpus, const std::vector<int>& rails
   }
 }
 
-// Gives rails to the GPUs that have none.
-void share_out_to_the_rest(const PathTable& paths, bool only_usable, RailPlan* plan) {
+// Assigns rails to the GPUs that have none.
+void assign_unassigned(const PathTable& paths, bool only_usable, RailPlan* plan) {
   std::vector<int> load(plan->rails.size(), 0);
-  // Those with the least choice first; among them in the order of their rails.
+  // GPUs with the same nearest rails, those with the fewest first, then in the order of their
+  // rails.
   std::map<std::pair<size_t, std::vector<int>>, std::vector<size_t>> groups;
   for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
     for (int rail : plan->gpus[gpu].rails) ++load[rail];
@@ -210,25 +97,25 @@ void share_out_to_the_rest(const PathTable& paths, bool only_usable, RailPlan* p
   for (const auto& [rails, gpus] : groups) assign_rails(gpus, rails.second, &load, plan);
 }
 
-// GPUs that have rails already (by the map) keep them. Rails that are down are shared out like the
-// others and taken away afterwards, so that a GPU's rail does not depend on another's link.
+// Assigns rails to all GPUs; those that have some by the map keep them. Rails that are down are
+// assigned like the others and then taken away, so that the rail of a GPU does not depend on
+// another rail's link.
 void assign(const PathTable& paths, RailPlan* plan) {
-  share_out_to_the_rest(paths, false, plan);
+  assign_unassigned(paths, false, plan);
   for (GpuRails& own : plan->gpus) {
     std::erase_if(own.rails, [plan](int rail) { return !plan->rails[rail].usable; });
   }
-  share_out_to_the_rest(paths, true, plan);
+  assign_unassigned(paths, true, plan);
   set_own_paths(paths, plan);
 }
-
-// --- The user's own map ---
 
 std::string list_of_hcas(const Machine& machine) {
   std::string text;
   for (const Hca& hca : machine.hcas) text += (text.empty() ? "" : ", ") + hca.name;
-  return text.empty() ? "there is none" : "there are " + text;
+  return text.empty() ? "this machine has none" : "this machine has " + text;
 }
 
+// Returns the port that a target of the map names.
 Result<PortRef> find_port(const Machine& machine, const RailMap::Target& target) {
   for (size_t i = 0; i < machine.hcas.size(); ++i) {
     if (machine.hcas[i].name != target.hca) continue;
@@ -254,6 +141,7 @@ Result<size_t> find_gpu(const Machine& machine, const RailMap::Entry& entry) {
                                        std::to_string(machine.gpus.size()) + " of this machine");
 }
 
+// Returns the position of the port's rail, which is added where the plan lacks it.
 int rail_at(const Machine& machine, PortRef ref, RailPlan* plan) {
   if (int known = rail_of(*plan, ref); known >= 0) return known;
   int position = static_cast<int>(plan->rails.size());
@@ -282,9 +170,9 @@ Status apply_map(const Machine& machine, const RailMap& map, RailPlan* plan) {
 Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, const RailMap& map,
                              RailPlan plan) {
   if (Status status = apply_map(machine, map, &plan); !status) return forward_error(status);
-  for (const Candidate& port : all_ports(machine, {})) {
+  for (const RailCandidate& port : all_ports(machine, {})) {
     if (rail_of(plan, port.ref) >= 0) continue;
-    plan.others.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
+    plan.excluded.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
   }
   assign(paths, &plan);
   return plan;
@@ -297,13 +185,19 @@ Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
   RailPlan plan;
   plan.gpus.resize(machine.gpus.size());
   if (options.map.has_value()) return plan_by_map(machine, paths, *options.map, std::move(plan));
-  std::vector<Candidate> ports = all_ports(machine, options);
-  exclude_virtual_functions(machine, &ports);
-  exclude_slow(machine, paths, &ports);
-  exclude_far(machine, paths, &ports);
-  number_rails(machine, ports, &plan);
+  number_rails(machine, rail_candidates(machine, paths, options.named), &plan);
   assign(paths, &plan);
   return plan;
+}
+
+std::vector<const Rail*> RailPlan::rails_of(size_t gpu) const {
+  std::vector<const Rail*> own;
+  for (int position : gpus[gpu].rails) own.push_back(&rails[position]);
+  return own;
+}
+
+const Rail* RailPlan::first_rail_of(size_t gpu) const {
+  return gpus[gpu].rails.empty() ? nullptr : &rails[gpus[gpu].rails.front()];
 }
 
 int rail_of(const RailPlan& plan, PortRef port) {
@@ -315,20 +209,9 @@ int rail_of(const RailPlan& plan, PortRef port) {
 
 void set_own_paths(const PathTable& paths, RailPlan* plan) {
   for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
-    GpuRails& own = plan->gpus[gpu];
-    if (!own.rails.empty()) own.path = paths.gpu_hca(gpu, plan->rails[own.rails[0]].port.hca);
+    const Rail* first = plan->first_rail_of(gpu);
+    if (first != nullptr) plan->gpus[gpu].path = paths.gpu_hca(gpu, first->port.hca);
   }
-}
-
-std::string port_name(const Machine& machine, PortRef port) {
-  const Hca& hca = machine.hcas[port.hca];
-  if (hca.ports.size() == 1 && hca.ports[0].number == 1) return hca.name;
-  return port_label(machine, port);
-}
-
-std::string port_label(const Machine& machine, PortRef port) {
-  const Hca& hca = machine.hcas[port.hca];
-  return hca.name + ":" + std::to_string(hca.ports[port.port].number);
 }
 
 }  // namespace gdr::topology

@@ -5,8 +5,9 @@
 namespace gdr::transport {
 namespace {
 
-// As NCCL_SOCKET_RETRY_CNT and NCCL_SOCKET_RETRY_SLEEP_MSEC: a listener's queue may overflow when a
-// large job starts.
+// When a large job starts, thousands of senders connect at once and a listener's backlog may
+// overflow. The number of attempts and the pause are the defaults of NCCL_SOCKET_RETRY_CNT and
+// NCCL_SOCKET_RETRY_SLEEP_MSEC (NCCL src/misc/socket.cc).
 constexpr int kConnectAttempts = 34;
 constexpr std::chrono::milliseconds kRetryPause{100};
 

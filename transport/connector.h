@@ -11,33 +11,46 @@
 
 namespace gdr::transport {
 
+// Connects to a listener, sends kHello, takes kReply and sends kReady (docs/wire-protocol.md). NCCL
+// calls connect again and again from a thread that has other connections to make, so that nothing
+// here may wait.
 class Connector {
  public:
+  // Creates the comm's end of the connection on `device` and begins to connect to the address that
+  // the handle names.
   static Result<std::unique_ptr<Connector>> create(const Device& device, const wire::Handle& handle,
                                                    std::shared_ptr<const TransportOptions> options,
                                                    Watcher* watcher);
 
-  // Does what can be done now. Null: call again. An error is final.
+  // Does what can be done without waiting. Returns the connected comm, or null: call again. An
+  // error is final.
   Result<std::unique_ptr<SendComm>> step();
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class State { kConnecting, kWaitingToRetry, kSendingHello, kAwaitingReply, kSendingReady };
+  enum class State {
+    kConnecting,      // the TCP connection is being made
+    kWaitingToRetry,  // it failed in a way that may pass
+    kSendingHello,
+    kAwaitingReply,
+    kSendingReady,
+  };
 
   Connector() = default;
-  // Each returns true when the state is done and state_ has moved on.
+  // Runs the current state's function below. Each returns true when its state is done and state_
+  // has moved on, false when it has to wait.
+  Result<bool> advance();
   Result<bool> finish_connect();
   Result<bool> retry_connect();
   Result<bool> send_hello();
   Result<bool> await_reply();
   Result<bool> send_ready();
-  Result<bool> advance();
   Status begin_connect();
 
   State state_ = State::kConnecting;
   sockaddr_storage to_{};
   sockaddr_storage from_{};
-  wire::Secret secret_{};
+  wire::Secret secret_{};  // of the handle
   int attempts_ = 0;
   Clock::time_point retry_at_{};
   FrameChannel channel_;

@@ -9,6 +9,8 @@
 namespace gdr::transport {
 namespace {
 
+// A port scan or a health check must not crowd out the sender: beyond this many pending peers the
+// oldest is dropped, and one that has sent no hello in time is dropped too.
 constexpr size_t kMaxPending = 64;
 constexpr std::chrono::seconds kHelloTimeout{20};
 
@@ -77,43 +79,49 @@ Status Listener::accept_pending() {
 }
 
 Status Listener::read_hellos() {
-  for (auto pending = pending_.begin(); pending != pending_.end() && comm_ == nullptr;) {
-    Result<bool> useful = read_hello(*pending);
-    if (!useful) return forward_error(useful);
-    if (*useful && comm_ == nullptr && Clock::now() - pending->since < kHelloTimeout) {
-      ++pending;
+  for (auto peer = pending_.begin(); peer != pending_.end() && comm_ == nullptr;) {
+    Result<HelloResult> hello = read_hello(*peer);
+    if (!hello) {
+      pending_.erase(peer);
+      return forward_error(hello);
+    }
+    const bool in_time = Clock::now() - peer->since < kHelloTimeout;
+    if (*hello == HelloResult::kIncomplete && in_time) {
+      ++peer;
     } else {
-      pending = pending_.erase(pending);
+      peer = pending_.erase(peer);
     }
   }
   return {};
 }
 
-Result<bool> Listener::read_hello(PendingPeer& pending) {
-  Result<std::optional<Frame>> frame = pending.channel.receive();
-  if (frame && !frame->has_value()) return true;
+Result<Listener::HelloResult> Listener::read_hello(PendingPeer& peer) {
+  Result<std::optional<Frame>> frame = peer.channel.receive();
+  if (frame && !frame->has_value()) return HelloResult::kIncomplete;
   if (!frame || (*frame)->kind != wire::FrameKind::kHello) {
-    GDR_TRACE(log::kNet, "dropped a stranger on the handshake port");
-    return false;
+    GDR_TRACE(log::kNet, "dropped a pending peer on the handshake port: it sent no hello");
+    return HelloResult::kDropped;
   }
   Result<wire::EndPoint> sender = (*frame)->end_point();
   if (!sender || sender->secret != secret_) {
-    GDR_TRACE(log::kNet, "dropped a caller without the handle's secret");
-    return false;
+    GDR_TRACE(log::kNet,
+              "dropped a pending peer on the handshake port: it does not know the handle's secret");
+    return HelloResult::kDropped;
   }
-  channel_ = std::move(pending.channel);
+  channel_ = std::move(peer.channel);
   Status status = answer(*sender);
   if (!status) {
     channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
     (void)channel_.flush();
     return forward_error(status);
   }
-  return true;
+  return HelloResult::kAccepted;
 }
 
 Status Listener::answer(const wire::EndPoint& sender) {
   if (sender.rails != 1) {
-    return fail(Code::kInternal, "the sender wants several rails, which wire version 1 has not");
+    return fail(Code::kInternal, "the sender asks for " + std::to_string(sender.rails) +
+                                     " rails; this version connects one per connection");
   }
   std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =
@@ -125,7 +133,7 @@ Status Listener::answer(const wire::EndPoint& sender) {
   return {};
 }
 
-// The clear-to-send may only be written once the sender's QPs are up.
+// Waits for kReady: clear-to-send may only be written once the sender's QPs are ready to receive.
 Result<bool> Listener::await_ready() {
   std::string who = "handshake with " + std::string(comm_->connection().peer().host) + ": ";
   Result<bool> sent = channel_.flush();

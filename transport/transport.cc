@@ -80,18 +80,13 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
   std::random_device random;
   std::lock_guard lock(mutex_);
   uint64_t ticket = 0;
-  // A ticket that a peer could not have written into the handle.
+  // Random, so that a handle from a peer cannot name a connection of this process.
   while (ticket == 0 || connectors_.contains(ticket)) {
     ticket = static_cast<uint64_t>(random()) << 32 | random();
   }
   handle->connect_ticket = ticket;
   connectors_.emplace(ticket, std::move(*started));
   return connector;
-}
-
-Result<std::unique_ptr<MemoryHandle>> Transport::register_memory(Connection& connection,
-                                                                 const MemoryRegion& region) {
-  return registrar_->register_memory(connection, region);
 }
 
 namespace {

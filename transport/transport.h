@@ -1,5 +1,6 @@
-// The transport as a whole: devices, listeners, connections in the making, registrations. Knows
-// nothing of NCCL. Thread-safe; the comms it hands out have a data path of one thread each.
+// The transport as a whole: devices, listeners, connections being made, registrations. It calls
+// nothing of NCCL and includes none of its headers; its texts name NCCL's variables, since those
+// are what a user sets.
 #pragma once
 
 #include <map>
@@ -15,6 +16,7 @@
 
 namespace gdr::transport {
 
+// Thread-safe. The comms that it hands out are not: the data path of each belongs to one thread.
 class Transport {
  public:
   // Starts a transport over these devices; device i is devices[i]. Fails where the watcher's thread
@@ -25,18 +27,19 @@ class Transport {
   const std::vector<Device>& devices() const { return devices_; }
   const TransportOptions& options() const { return *options_; }
 
+  // Listens for one or more senders on a device.
   Result<std::unique_ptr<Listener>> listen(int device);
-  // Null: call again with the same handle buffer, which keeps the place (handle->connect_ticket).
+  // Connects to the listener that filled the handle, without waiting. Returns null when it is not
+  // done: call again with the same buffer, in which handle->connect_ticket names the connection.
   Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle);
 
-  Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
-                                                        const MemoryRegion& region);
-  // See Registrar::counts_text.
-  std::string registration_counts() const { return registrar_->counts_text(); }
+  // Registers memory for the comms of all devices.
+  Registrar& registrar() { return *registrar_; }
 
  private:
   Transport() = default;
   Result<Connector*> find_or_start(int device, wire::Handle* handle);
+
   std::shared_ptr<const TransportOptions> options_;
   std::vector<Device> devices_;
   std::unique_ptr<Watcher> watcher_;
@@ -45,8 +48,10 @@ class Transport {
   std::map<uint64_t, std::unique_ptr<Connector>> connectors_;  // by ticket
 };
 
-// False: the comm has failed, *error says how. *done 0: not yet. When done, the request is free
-// again and sizes (may be null) holds the bytes of each buffer.
+// Makes progress on a request's comm and reports whether the request is done: *done is 1 or 0. Once
+// done, the request is free again, and `sizes`, unless null, holds the bytes of each buffer.
+// Returns false when the comm has failed, with the code in *error; the text is logged at the first
+// such call.
 bool test(Request* request, int* done, int* sizes, Code* error);
 
 }  // namespace gdr::transport

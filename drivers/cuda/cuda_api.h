@@ -1,6 +1,10 @@
-// The part of the CUDA driver API that this tree calls, bound at run time: our own prototypes, so
-// that nothing here needs CUDA to build or to start. Where cuda.h is found,
-// softhca/gpu/check_against_cuda.cc holds these against it.
+// The part of the CUDA driver API that this tree calls, as one struct of functions. The prototypes
+// are our own, so that building and starting need no CUDA; libcuda.so.1 is bound at run time.
+// Source: cuda.h of CUDA 11.7 and later. Each function is bound by the symbol, and so in the
+// version
+// (_v2), that CUDA 12's headers give its plain name; these symbols are unchanged since 11.7, the
+// first version with dma-buf export. Where cuda.h is found at build time,
+// softhca/gpu/check_against_cuda.cc compares every prototype, constant and layout with it.
 #pragma once
 
 #include <dlfcn.h>
@@ -11,22 +15,22 @@
 
 #include "base/result.h"
 
-// NVIDIA's opaque handles, under its own tags so that both declarations name one type.
+// NVIDIA's opaque handles, declared by the tags of cuda.h, so that both headers name one type.
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
 
 namespace gdr::cuda {
 
-using Rc = int;  // CUresult
-using Device = int;
+using Rc = int;      // CUresult
+using Device = int;  // CUdevice: a handle, which is not the ordinal that CUDA's users count by
 using DevicePtr = unsigned long long;
 using Context = CUctx_st*;
 using Stream = CUstream_st*;
 using Event = CUevent_st*;
-using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+using AllocationHandle = unsigned long long;  // CUmemGenericAllocationHandle
 
-// CUmemLocation and CUmemAccessDesc.
+// The layouts of CUmemLocation and CUmemAccessDesc.
 struct MemoryLocation {
   int type;
   int id;
@@ -36,6 +40,7 @@ struct MemoryAccess {
   int flags;
 };
 
+// Values of CUresult.
 inline constexpr Rc kSuccess = 0;
 inline constexpr Rc kErrorInvalidValue = 1;
 inline constexpr Rc kErrorOutOfMemory = 2;
@@ -53,6 +58,7 @@ inline constexpr Rc kErrorHostMemoryAlreadyRegistered = 712;
 inline constexpr Rc kErrorHostMemoryNotRegistered = 713;
 inline constexpr Rc kErrorNotSupported = 801;
 
+// Flags and enumerators of the functions below; each is the value of cuda.h's name like it.
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kStreamWriteValueDefault = 0;  // fenced: earlier writes are visible first
 inline constexpr unsigned kEventDisableTiming = 2;
@@ -65,17 +71,20 @@ inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kCaptureModeGlobal = 0;
 inline constexpr int kCaptureModeRelaxed = 2;
 
+// Values of CUpointer_attribute.
 inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerIsManaged = 8;
 inline constexpr int kPointerDeviceOrdinal = 9;
 
+// Values of CUdevice_attribute.
 inline constexpr int kDeviceCapabilityMajor = 75;
 inline constexpr int kDeviceCapabilityMinor = 76;
 inline constexpr int kDeviceGpuDirectRdmaSupported = 116;
 inline constexpr int kDeviceCanUse64BitStreamMemOps = 122;
 inline constexpr int kDeviceDmaBufSupported = 124;
 
-// Each member is the driver's function of that name, in the version that bind() asks for.
+// The driver's functions. The member primary_ctx_retain is cuDevicePrimaryCtxRetain and so on; the
+// exact symbols, with their versions, are in bind() below. No member of a bound Api is null.
 struct Api {
   Rc (*init)(unsigned flags);
   Rc (*driver_get_version)(int* version);
@@ -114,12 +123,12 @@ struct Api {
   Rc (*mem_get_handle_for_address_range)(void* handle, DevicePtr address, size_t bytes, int type,
                                          unsigned long long flags);
   Rc (*mem_get_address_range)(DevicePtr* base, size_t* bytes, DevicePtr address);
-  Rc (*mem_retain_allocation_handle)(MemoryHandle* handle, void* address);
-  Rc (*mem_release)(MemoryHandle handle);
+  Rc (*mem_retain_allocation_handle)(AllocationHandle* handle, void* address);
+  Rc (*mem_release)(AllocationHandle handle);
   Rc (*mem_address_reserve)(DevicePtr* address, size_t bytes, size_t alignment, DevicePtr hint,
                             unsigned long long flags);
   Rc (*mem_address_free)(DevicePtr address, size_t bytes);
-  Rc (*mem_map)(DevicePtr address, size_t bytes, size_t offset, MemoryHandle handle,
+  Rc (*mem_map)(DevicePtr address, size_t bytes, size_t offset, AllocationHandle handle,
                 unsigned long long flags);
   Rc (*mem_unmap)(DevicePtr address, size_t bytes);
   Rc (*mem_set_access)(DevicePtr address, size_t bytes, const MemoryAccess* access, size_t count);
@@ -127,7 +136,8 @@ struct Api {
   Rc (*thread_exchange_stream_capture_mode)(int* mode);
 };
 
-// The driver's name of an error, such as "CUDA_ERROR_ILLEGAL_ADDRESS".
+// Returns the driver's name of an error, such as "CUDA_ERROR_ILLEGAL_ADDRESS", or "CUDA error 999"
+// for one that the driver does not know.
 inline std::string error_name(const Api& api, Rc rc) {
   const char* name = nullptr;
   if (api.get_error_name(rc, &name) != kSuccess || name == nullptr) {
@@ -136,8 +146,14 @@ inline std::string error_name(const Api& api, Rc rc) {
   return name;
 }
 
-// The device whose memory `address` is; -1 for other memory. This call, unlike that for a single
-// attribute, takes memory that CUDA does not know for no error.
+// Makes the kSystem Error of a call that returned `rc`: "<call> failed: <CUDA's name of rc>".
+inline tl::unexpected<Error> call_failed(const Api& api, const std::string& call, Rc rc) {
+  return fail(Code::kSystem, call + " failed: " + error_name(api, rc));
+}
+
+// Finds the ordinal of the device that owns the memory at `address`, and sets *device to -1 if the
+// address is not device memory. cuPointerGetAttributes succeeds for memory that CUDA does not know,
+// where cuPointerGetAttribute would return CUDA_ERROR_INVALID_VALUE.
 inline Rc device_of(const Api& api, DevicePtr address, int* device) {
   unsigned type = 0;
   int ordinal = -1;
@@ -152,7 +168,7 @@ namespace internal {
 
 struct Binder {
   void* library;
-  std::string missing;  // names, each with a leading space
+  std::string missing;  // symbols that the library lacks, each with a leading space
 
   template <class Function>
   void operator()(const char* name, Function*& slot) {
@@ -217,8 +233,8 @@ inline void bind_virtual_memory(Binder& bind, Api& api) {
 
 }  // namespace internal
 
-// Fills an Api from a libcuda that the caller opened and keeps open. Unsupported, with the missing
-// names, where the driver is older than CUDA 11.7.
+// Binds an Api to a libcuda.so.1 that the caller opened by dlopen and keeps open. Returns
+// kUnsupported with the missing symbols if the driver is older than CUDA 11.7.
 inline Result<Api> bind(void* library) {
   Api api{};
   internal::Binder binder{library, {}};

@@ -102,7 +102,7 @@ Result<bool> CudaDriver::gpudirect_rdma_supported(int device) const {
 Result<UniqueFd> CudaDriver::export_dmabuf(const void* address, size_t bytes) const {
   Result<int> device = device_of_pointer(address);
   if (!device) return forward_error(device);
-  Result<PrimaryContext> context = PrimaryContext::retain(*this, *device);
+  Result<PrimaryContext> context = PrimaryContext::retain(api_, *device);
   if (!context) return forward_error(context);
   CurrentContext current(*context);
   if (!current.status()) return tl::unexpected(current.status().error());
@@ -121,7 +121,7 @@ Result<UniqueFd> CudaDriver::export_dmabuf(const void* address, size_t bytes) co
 }
 
 tl::unexpected<Error> CudaDriver::failed(const std::string& call, cuda::Rc rc) const {
-  return fail(Code::kSystem, call + " failed: " + cuda::error_name(api_, rc));
+  return call_failed(api_, call, rc);
 }
 
 Result<UniqueFd> export_dmabuf(const void* address, size_t bytes) {

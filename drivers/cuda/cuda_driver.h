@@ -1,4 +1,5 @@
-// The CUDA driver as the plugin and the tools need it: whose memory an address is, and GPUDirect.
+// The questions that the plugin and the tools ask the CUDA driver: which GPU owns an address, where
+// that GPU is, and whether its memory can be exported for GPUDirect RDMA.
 #pragma once
 
 #include <cstddef>
@@ -10,40 +11,42 @@
 
 namespace gdr::cuda {
 
-// A loaded and initialised libcuda.so.1. Copies share it; it is never unloaded. Thread-safe.
+// A loaded and initialised libcuda.so.1. Copies share the library, which is never unloaded.
+// Thread-safe. A `device` is a CUDA ordinal: CUDA_VISIBLE_DEVICES selects and orders them.
 class CudaDriver {
  public:
-  // Unsupported where there is no libcuda.so.1 or no GPU.
+  // Loads and initialises the driver. Returns kUnsupported without libcuda.so.1 or without a GPU,
+  // kSystem if cuInit fails otherwise.
   static Result<CudaDriver> load();
-  // The process's one driver, loaded at the first call; a failure is kept, too.
+  // Returns the driver of this process, loaded at the first call. A failure is final, too.
   static const Result<CudaDriver>& shared();
 
   const cuda::Api& api() const { return api_; }
 
-  // As CUDA counts and numbers devices: CUDA_VISIBLE_DEVICES applies.
+  // The number of visible devices.
   Result<int> device_count() const;
-  // "0000:1a:00.0", in lower case as sysfs writes it.
+  // The device's PCI address, in lower case as sysfs writes it, such as "0000:1a:00.0".
   Result<std::string> pci_bus_id(int device) const;
-  // The device whose memory `address` is; InvalidArgument where it is host memory.
+  // The device that owns the memory at `address`; kInvalidArgument if that is host memory.
   Result<int> device_of_pointer(const void* address) const;
 
-  // The device whose context is current in this thread; InvalidArgument where there is none.
+  // The device whose context is current in this thread; kInvalidArgument if none is.
   Result<int> current_device() const;
 
-  // 80 for compute capability 8.0.
+  // Ten times the major plus the minor number: 80 for compute capability 8.0.
   Result<int> compute_capability(int device) const;
-  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: the driver can export GPU memory. The kernel and the HCA
-  // must support it, too.
+  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED: the driver can export this GPU's memory as a dma-buf. To
+  // register one, the kernel and the HCA's driver must support it, too.
   Result<bool> dmabuf_supported(int device) const;
-  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: what nvidia-peermem needs of the device.
+  // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED: nvidia-peermem works with this GPU.
   Result<bool> gpudirect_rdma_supported(int device) const;
 
-  // A dma-buf of device memory. `address` and `bytes` must be multiples of the host's page size:
-  // round an unaligned range outwards and pass the distance as the offset at registration.
-  // Unsupported where this GPU, driver or kind of memory has none.
+  // Exports device memory as a dma-buf. `address` and `bytes` must be multiples of the host's page
+  // size: round an unaligned range outwards, and pass what that added in front as the offset when
+  // registering. Returns kUnsupported if this GPU, driver or kind of allocation has no dma-buf.
   Result<UniqueFd> export_dmabuf(const void* address, size_t bytes) const;
 
-  // An Error that names the call and CUDA's own name of what it returned.
+  // See call_failed() in cuda_api.h.
   tl::unexpected<Error> failed(const std::string& call, cuda::Rc rc) const;
 
  private:
@@ -54,7 +57,7 @@ class CudaDriver {
   cuda::Api api_;
 };
 
-// export_dmabuf() of the shared driver.
+// Exports as CudaDriver::export_dmabuf() does, by the driver of this process.
 Result<UniqueFd> export_dmabuf(const void* address, size_t bytes);
 
 }  // namespace gdr::cuda

@@ -17,7 +17,7 @@ void GpuWorkspace::Memory::Free::operator()(void* address) const {
 }
 
 Result<GpuWorkspace> GpuWorkspace::open(const CudaDriver& driver, int device) {
-  Result<PrimaryContext> context = PrimaryContext::retain(driver, device);
+  Result<PrimaryContext> context = PrimaryContext::retain(driver.api(), device);
   if (!context) return forward_error(context);
   GpuWorkspace gpu(std::make_unique<State>(std::move(*context)));
   CurrentContext current(gpu.state_->context);

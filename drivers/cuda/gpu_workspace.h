@@ -1,4 +1,5 @@
-// GPU memory for the tools and tests: plain, synchronous, and not for a data path.
+// GPU memory for the tools and the tests: allocated, filled and copied synchronously. The plugin
+// does not link this (CMake target gdr_gpu_workspace); its own copies are in transport/memory.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +12,25 @@
 
 namespace gdr::cuda {
 
-// One device with a stream of its own. Movable; used by one thread at a time. Keep it for longer
-// than what it allocated.
+// One GPU and a stream on it. Movable; used by one thread at a time. It must outlive the memory
+// that it allocated.
 class GpuWorkspace {
  public:
   class Memory;
 
+  // `device` is a CUDA ordinal.
   static Result<GpuWorkspace> open(const CudaDriver& driver, int device);
 
   int device() const { return state_->context.device(); }
 
-  // Makes the device's primary context current in this thread for good, as cudaSetDevice does.
+  // Makes the device's primary context current in this thread from now on, as cudaSetDevice does.
   Status set_current() const;
+  // Allocates device memory, as cudaMalloc does.
   Result<Memory> allocate(size_t bytes) const;
-  // Either side may be host or device memory of this process. Returns when the bytes are there.
+  // Copies between any two addresses of this process, host or device, and returns when the copy is
+  // complete.
   Status copy(void* destination, const void* source, size_t bytes) const;
+  // Sets device memory to `value`, and returns when that is complete.
   Status fill(void* address, unsigned char value, size_t bytes) const;
 
  private:
@@ -44,7 +49,7 @@ class GpuWorkspace {
   std::unique_ptr<State> state_;
 };
 
-// Freed with the object.
+// An allocation, freed with this object.
 class GpuWorkspace::Memory {
  public:
   void* get() const { return memory_.get(); }

@@ -1,4 +1,5 @@
-// A device's primary context: held, and current in a thread for a while.
+// A CUDA device's primary context: the one that the CUDA runtime, and so the application and NCCL,
+// uses. Memory that the application allocated belongs to it.
 #pragma once
 
 #include <memory>
@@ -8,11 +9,12 @@
 
 namespace gdr::cuda {
 
-class CudaDriver;
-
+// A reference to a device's primary context, which exists at least as long as this object. Movable.
 class PrimaryContext {
  public:
-  static Result<PrimaryContext> retain(const CudaDriver& driver, int device);
+  // `device` is a CUDA ordinal. Creates the context if there is none yet, which takes long
+  // (hundreds of milliseconds): not for a data path.
+  static Result<PrimaryContext> retain(const cuda::Api& api, int device);
 
   const cuda::Api& api() const { return release_.get_deleter().api; }
   cuda::Context get() const { return release_.get(); }
@@ -29,8 +31,10 @@ class PrimaryContext {
   std::unique_ptr<CUctx_st, Release> release_;
 };
 
-// Makes it current for the scope's life, and lets the calls that are refused while another thread
-// captures a graph through; the thread's own state is restored.
+// Makes a primary context current in this thread for the scope's life and restores the thread's own
+// context at its end. It also sets the thread's capture mode to relaxed: while any thread of the
+// process captures a CUDA graph in global mode, the driver rejects calls such as cuMemAlloc and
+// cuEventQuery of every other thread (cuThreadExchangeStreamCaptureMode in cuda.h).
 class CurrentContext {
  public:
   explicit CurrentContext(const PrimaryContext& context);
@@ -38,6 +42,7 @@ class CurrentContext {
   CurrentContext(const CurrentContext&) = delete;
   CurrentContext& operator=(const CurrentContext&) = delete;
 
+  // The error of cuCtxPushCurrent, if it failed; then the thread's context is unchanged.
   const Status& status() const { return status_; }
 
  private:

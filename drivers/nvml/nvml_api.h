@@ -1,13 +1,15 @@
-// The part of NVIDIA's management library (NVML) that this tree calls, bound at run time: our own
-// prototypes, so that nothing here needs NVML to build or to start. They are those that NCCL binds,
-// by the same names: NVML's header gives some of these names to later versions with other layouts.
+// The part of NVIDIA's management library (NVML) that this tree calls, as one struct of functions.
+// The prototypes are our own, so that building and starting need no NVML; libnvidia-ml.so.1 is
+// bound at run time. Source: nvml.h, and NCCL's src/include/nvmlwrap.h for the symbols: newer
+// releases of nvml.h define some of the plain names as later versions (_v3) with other layouts, so
+// each is bound by the exact symbol that NCCL binds.
 #pragma once
 
 #include <dlfcn.h>
 
 #include <cstddef>
 
-// NVIDIA's opaque handle, under its own tag so that both declarations name one type.
+// NVIDIA's opaque handle, declared by the tag of nvml.h, so that both headers name one type.
 struct nvmlDevice_st;  // NOLINT(readability-identifier-naming)
 
 namespace gdr::nvml {
@@ -15,6 +17,7 @@ namespace gdr::nvml {
 using Rc = int;  // nvmlReturn_t
 using Device = nvmlDevice_st*;
 
+// Values of nvmlReturn_t.
 inline constexpr Rc kSuccess = 0;
 inline constexpr Rc kErrorUninitialized = 1;
 inline constexpr Rc kErrorInvalidArgument = 2;
@@ -22,17 +25,19 @@ inline constexpr Rc kErrorNotSupported = 3;
 inline constexpr Rc kErrorNotFound = 6;
 inline constexpr Rc kErrorDriverNotLoaded = 9;
 
-inline constexpr int kFeatureEnabled = 1;
-inline constexpr int kNvLinkP2pSupported = 0;  // a capability
-// Fields; those of one link take its number as scope.
+inline constexpr int kFeatureEnabled = 1;      // NVML_FEATURE_ENABLED
+inline constexpr int kNvLinkP2pSupported = 0;  // NVML_NVLINK_CAP_P2P_SUPPORTED
+// Field numbers (NVML_FI_DEV_*) of FieldValue. A field of a single link takes the link's number as
+// its scope.
 inline constexpr unsigned kFieldNvLinkState = 165;
 inline constexpr unsigned kFieldC2cLinkCount = 170;
 inline constexpr unsigned kFieldC2cLinkStatus = 171;
 inline constexpr unsigned kFieldC2cLinkMaxBandwidth = 172;
 
-// nvmlPciInfo_t as of nvmlDeviceGetNvLinkRemotePciInfo without a version.
+// The first version of nvmlPciInfo_t, which nvmlDeviceGetNvLinkRemotePciInfo without a suffix
+// fills.
 struct PciInfo {
-  char bus_id[16];  // ends with a 0
+  char bus_id[16];  // zero-terminated, such as "0000:1A:00.0"
   unsigned domain;
   unsigned bus;
   unsigned device;
@@ -42,7 +47,8 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 52);
 
-// nvmlFieldValue_t. rc is the field's own, and value is nothing where that is no success.
+// The layout of nvmlFieldValue_t. `value` is valid only if `rc`, the result of this one field, is
+// kSuccess.
 struct FieldValue {
   unsigned field;
   unsigned scope;
@@ -59,9 +65,10 @@ struct FieldValue {
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, rc) == 28 &&
               offsetof(FieldValue, value) == 32);
 
-// Each member is the library's function of that name; null where the library has none.
+// The library's functions; the exact symbols are in bind() below. A member is null if the library
+// lacks the symbol.
 struct Api {
-  Rc (*init)();  // counts its callers, and so does shutdown
+  Rc (*init)();  // reference-counted: each successful call needs one shutdown()
   Rc (*shutdown)();
   Rc (*device_by_pci_bus_id)(const char* bus_id, Device* device);
   Rc (*compute_capability)(Device device, int* major, int* minor);
@@ -71,7 +78,7 @@ struct Api {
   Rc (*field_values)(Device device, int count, FieldValue* values);
 };
 
-// From a libnvidia-ml that the caller opened and keeps open.
+// Binds an Api to a libnvidia-ml.so.1 that the caller opened by dlopen and keeps open.
 inline Api bind(void* library) {
   Api api{};
   auto find = [library]<class Function>(const char* name, Function*& slot) {

@@ -1,4 +1,6 @@
-// Owners of verbs objects. The Api outlives them (it is never unloaded).
+// Owning pointers to verbs objects: each destroys its object by the Api that made it. The Api must
+// outlive them. The order of destruction is the owner's job: the kernel rejects (EBUSY) the
+// destruction of a CQ or protection domain that a QP or MR still uses.
 #pragma once
 
 #include <memory>
@@ -7,6 +9,7 @@
 
 namespace gdr::verbs {
 
+// Calls the member `Destroy` of an Api.
 template <auto Destroy>
 struct VerbsDeleter {
   const Api* api = nullptr;

@@ -1,7 +1,9 @@
-// libibverbs, loaded at run time: the plugin must load on hosts without RDMA. One struct of
-// function pointers, no globals; a test fills it with its own functions. The hot calls
-// (post_send, post_recv, poll_cq) go through the context's own table, as verbs.h has them.
-// Source: rdma-core's verbs.h and libibverbs.map (symbol versions).
+// The part of libibverbs that this tree calls, as one struct of functions. The library is bound at
+// run time, since the plugin must load on hosts without RDMA; tests fill the struct with functions
+// of their own. ibv_post_send, ibv_post_recv and ibv_poll_cq are not in it: they are inline
+// functions of verbs.h that call through the context's own table (ibv_context::ops), without a
+// symbol. Source: rdma-core's libibverbs/verbs.h for types and prototypes (its headers, not the
+// library, are needed to build), and libibverbs/libibverbs.map.in for the symbol versions.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,14 +14,16 @@
 
 namespace gdr::verbs {
 
+// The member reg_mr is ibv_reg_mr and so on, with verbs.h's prototypes and results.
 struct Api {
+  // Symbol version IBVERBS_1.1, present in every rdma-core. Never null once loaded.
   ibv_device** (*get_device_list)(int* count) = nullptr;
   void (*free_device_list)(ibv_device** list) = nullptr;
   const char* (*get_device_name)(ibv_device* device) = nullptr;
   ibv_context* (*open_device)(ibv_device* device) = nullptr;
   int (*close_device)(ibv_context* context) = nullptr;
   int (*query_device)(ibv_context* context, ibv_device_attr* attr) = nullptr;
-  // Fills all of attr, through the context's extended table where it has one.
+  // Fills all of attr, through the context's extended table. EOPNOTSUPP without one.
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr) = nullptr;
   int (*query_gid)(ibv_context* context, uint8_t port, int index, ibv_gid* gid) = nullptr;
   int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;
@@ -36,8 +40,8 @@ struct Api {
   int (*modify_qp)(ibv_qp* qp, ibv_qp_attr* attr, int mask) = nullptr;
   int (*destroy_qp)(ibv_qp* qp) = nullptr;
 
-  // Null where the library is older than the function.
-  int (*fork_init)() = nullptr;
+  // Null if the library is older than the symbol version named.
+  int (*fork_init)() = nullptr;  // IBVERBS_1.1
   ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* addr, size_t bytes, uint64_t iova,
                           unsigned access) = nullptr;  // IBVERBS_1.8
   int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
@@ -45,7 +49,9 @@ struct Api {
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                            int access) = nullptr;  // IBVERBS_1.12
 
-  // Loads libibverbs.so.1, once in a process; the library stays loaded.
+  // Loads libibverbs.so.1 at the first call in the process and returns the same Api from then on.
+  // kUnsupported, with the package to install, if the library or a symbol of it is missing. The
+  // library stays loaded.
   static Result<std::shared_ptr<const Api>> load();
 };
 

@@ -12,10 +12,10 @@ struct StatusText {
 constexpr StatusText kStatusTexts[] = {
     {IBV_WC_SUCCESS, "SUCCESS", ""},
     {IBV_WC_LOC_LEN_ERR, "LOC_LEN_ERR", "The message is larger than the port's maximum."},
-    {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "The local HCA refused the work request."},
+    {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "The local HCA rejected the work request."},
     {IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR",
      "A local buffer is not covered by its registration; for GPU memory, was it freed or remapped "
-     "while in use? PCIe ACS or a translating IOMMU between GPU and HCA shows like this too."},
+     "while in use? PCIe ACS or a translating IOMMU between GPU and HCA can cause this, too."},
     {IBV_WC_WR_FLUSH_ERR, "WR_FLUSH_ERR",
      "The queue pair was already in error: the first error of this connection has the cause."},
     {IBV_WC_LOC_ACCESS_ERR, "LOC_ACCESS_ERR", "A local buffer lacks the access it was used with."},
@@ -51,23 +51,6 @@ const char* wc_status_hint(ibv_wc_status status) {
     if (text.status == status) return text.hint;
   }
   return "";
-}
-
-const char* wc_opcode_name(ibv_wc_opcode opcode) {
-  switch (opcode) {
-    case IBV_WC_SEND:
-      return "SEND";
-    case IBV_WC_RDMA_WRITE:
-      return "RDMA_WRITE";
-    case IBV_WC_RDMA_READ:
-      return "RDMA_READ";
-    case IBV_WC_RECV:
-      return "RECV";
-    case IBV_WC_RECV_RDMA_WITH_IMM:
-      return "RECV_RDMA_WITH_IMM";
-    default:
-      return "other";
-  }
 }
 
 }  // namespace gdr::verbs

@@ -1,17 +1,15 @@
-// Names and likely causes of work-completion statuses.
+// Names and likely causes of work-completion statuses (ibv_wc_status), for error texts.
 #pragma once
 
 #include <infiniband/verbs.h>
 
 namespace gdr::verbs {
 
-// As verbs.h spells it without the IBV_WC_ prefix, e.g. "RETRY_EXC_ERR".
+// Returns verbs.h's name of the status without the IBV_WC_ prefix, e.g. "RETRY_EXC_ERR".
 const char* wc_status_name(ibv_wc_status status);
 
-// What usually causes the status and what to look at, one sentence. Empty where nothing useful
-// can be said.
+// Returns what usually causes the status and what to check, in one or two sentences; "" for a
+// success and for statuses without a useful hint.
 const char* wc_status_hint(ibv_wc_status status);
-
-const char* wc_opcode_name(ibv_wc_opcode opcode);
 
 }  // namespace gdr::verbs

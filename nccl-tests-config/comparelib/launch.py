@@ -60,9 +60,9 @@ def find_program(name, base=None):
     base = os.environ if base is None else base
     folder = base.get("NCCL_TESTS_DIR")
     folders = [pathlib.Path(folder), pathlib.Path(folder) / "build"] if folder else []
-    for place in folders:
-        if os.access(place / name, os.X_OK):
-            return str((place / name).resolve())
+    for one in folders:
+        if os.access(one / name, os.X_OK):
+            return str((one / name).resolve())
     if not folder and (path := shutil.which(name, path=base.get("PATH"))):
         return path
     looked = " and ".join(map(str, folders)) if folders else "PATH (NCCL_TESTS_DIR is not set)"

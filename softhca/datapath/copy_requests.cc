@@ -44,6 +44,13 @@ CopyRequest* claim(Process& process, CopyRequest* requests, uint32_t hint) {
   return nullptr;
 }
 
+// Returns true when the requester is still the one that placed the request, and the chunk is in its
+// arena.
+bool valid(const CopyRequest& request, const Peer* requester) {
+  return requester != nullptr && requester->instance() == request.requester_instance &&
+         request.bytes <= kChunkBytes && request.staging <= kArenaBytes - kChunkBytes;
+}
+
 }  // namespace
 
 CopyRequest* place_request(Process& process, const Peer& owner, const CopyOrder& order) {
@@ -101,30 +108,34 @@ void CopyServer::start(CopyRequest& request, uint32_t index) {
   process_.arena().header().copy_requests_ready.fetch_sub(1);
   Running& copy = copies_[index];
   copy.requester = process_.peer(request.requester_slot);
-  CopyState result = CopyState::kFailed;
-  if (copy.requester != nullptr && copy.requester->instance() == request.requester_instance &&
-      request.bytes <= kChunkBytes && request.staging <= kArenaBytes - kChunkBytes) {
-    void* chunk = copy.requester->arena().at<void>(request.staging);
-    void* own = reinterpret_cast<void*>(request.address);
-    void* to = request.fetch != 0 ? chunk : own;
-    const void* from = request.fetch != 0 ? own : chunk;
-    GpuCopier* copier = GpuCopier::get();
-    if (request.gpu < 0) {
-      copy_ordered(to, from, request.bytes);
-      result = CopyState::kDone;
-    } else if (copier != nullptr) {
-      gdr::Result<GpuTicket> ticket =
-          copier->copy(copier->lane(request.gpu, request.hint), to, from, request.bytes);
-      if (ticket) {
-        copy.ticket = *ticket;
-        copy.polls = 0;
-        ++running_;
-        return;
-      }
-    }
+  CopyState result =
+      valid(request, copy.requester.get()) ? copy_now(request, copy) : CopyState::kFailed;
+  if (result == CopyState::kRunning) {
+    ++running_;
+    return;
   }
   copy.requester = nullptr;
   request.state.store(result, std::memory_order_release);
+}
+
+// Copies host memory, or starts a copy of CUDA memory: kDone, kRunning or kFailed.
+CopyState CopyServer::copy_now(const CopyRequest& request, Running& copy) {
+  void* chunk = copy.requester->arena().at<void>(request.staging);
+  void* own = reinterpret_cast<void*>(request.address);
+  void* to = request.fetch != 0 ? chunk : own;
+  const void* from = request.fetch != 0 ? own : chunk;
+  if (request.gpu < 0) {
+    copy_ordered(to, from, request.bytes);
+    return CopyState::kDone;
+  }
+  GpuCopier* copier = GpuCopier::get();
+  if (copier == nullptr) return CopyState::kFailed;
+  gdr::Result<GpuTicket> ticket =
+      copier->copy(copier->lane(request.gpu, request.hint), to, from, request.bytes);
+  if (!ticket) return CopyState::kFailed;
+  copy.ticket = *ticket;
+  copy.polls = 0;
+  return CopyState::kRunning;
 }
 
 void CopyServer::advance(CopyRequest& request, uint32_t index) {

@@ -36,16 +36,18 @@ class CopyServer {
   bool serve();
 
  private:
-  void start(CopyRequest& request, uint32_t index);
-  void advance(CopyRequest& request, uint32_t index);
-
-  Process& process_;
-  uint32_t running_ = 0;
   struct Running {
     std::shared_ptr<Peer> requester;  // keeps the chunk mapped
     GpuTicket ticket;
     uint32_t polls = 0;
   };
+
+  void start(CopyRequest& request, uint32_t index);
+  CopyState copy_now(const CopyRequest& request, Running& copy);
+  void advance(CopyRequest& request, uint32_t index);
+
+  Process& process_;
+  uint32_t running_ = 0;
   Running copies_[kCopyRequests];
 };
 

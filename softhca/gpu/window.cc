@@ -17,7 +17,7 @@ tl::unexpected<gdr::Error> failed(const cuda::Api& api, const char* call, cuda::
 gdr::Result<std::unique_ptr<GpuWindow>> GpuWindow::open(const cuda::Api& api, int device,
                                                         void* address, size_t bytes) {
   std::unique_ptr<GpuWindow> window(new GpuWindow(api, address));
-  cuda::MemoryHandle handle = 0;
+  cuda::AllocationHandle handle = 0;
   if (api.mem_retain_allocation_handle(&handle, address) != cuda::kSuccess) return window;
   api.mem_release(handle);
 

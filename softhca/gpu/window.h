@@ -28,7 +28,7 @@ class GpuWindow {
 
  private:
   struct Segment {  // one physical allocation
-    gdr::cuda::MemoryHandle handle;
+    gdr::cuda::AllocationHandle handle;
     size_t bytes;
   };
   using Status = gdr::Status;

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <endian.h>
 
-#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -51,35 +50,22 @@ uint64_t default_guid(const std::string& device_name) {
   return 0x0200000000000000 | (bits & 0xffff00000000) << 8 | 0xfffe000000 | (bits & 0xffffff);
 }
 
-void fill_lids(Config* config) {
-  uint16_t next = 1;
-  for (const DeviceConfig& device : config->devices) {
-    if (device.lid != 0)
-      next = std::max<uint16_t>(next, static_cast<uint16_t>(device.lid + device.ports));
-  }
-  for (DeviceConfig& device : config->devices) {
-    if (device.lid != 0 || device.ethernet) continue;
-    device.lid = next;
-    next = static_cast<uint16_t>(next + device.ports);
-  }
-}
-
-std::vector<GidEntry> DeviceConfig::gid_table(uint32_t port) const {
+std::vector<GidEntry> make_gid_table(const PortAddresses& addresses, uint32_t port) {
   std::vector<GidEntry> table;
   auto add = [&](const ibv_gid& gid) {
-    if (!ethernet) return table.push_back({gid, IBV_GID_TYPE_IB});
+    if (!addresses.ethernet) return table.push_back({gid, IBV_GID_TYPE_IB});
     table.push_back({gid, IBV_GID_TYPE_ROCE_V1});
     table.push_back({gid, IBV_GID_TYPE_ROCE_V2});
   };
-  add(link_local(guid, port));
-  for (const std::string& text : gids) {
+  add(link_local(addresses.guid, port));
+  for (const std::string& text : addresses.gids) {
     ibv_gid gid = {};
     inet_pton(AF_INET6, text.c_str(), gid.raw);
     // The list is that of port 1; each further port has the next address of every entry.
     gid.raw[15] = static_cast<uint8_t>(gid.raw[15] + port - 1);
     add(gid);
   }
-  if (ethernet && gids.empty()) add(mapped_ipv4(guid + port - 1));
+  if (addresses.ethernet && addresses.gids.empty()) add(mapped_ipv4(addresses.guid + port - 1));
   return table;
 }
 

@@ -143,6 +143,20 @@ gdr::Status read_fault(const Json& json, const std::string& path, Config* config
   return fields.result();
 }
 
+// Gives the InfiniBand devices without a LID the first ones after those that are configured.
+void fill_lids(Config* config) {
+  uint16_t next = 1;
+  for (const DeviceConfig& device : config->devices) {
+    if (device.lid != 0)
+      next = std::max<uint16_t>(next, static_cast<uint16_t>(device.lid + device.ports));
+  }
+  for (DeviceConfig& device : config->devices) {
+    if (device.lid != 0 || device.ethernet) continue;
+    device.lid = next;
+    next = static_cast<uint16_t>(next + device.ports);
+  }
+}
+
 gdr::Result<Config> read(const Json& json) {
   Config config;
   JsonFields fields(json, "");
@@ -168,6 +182,10 @@ gdr::Result<Config> read(const Json& json) {
 }
 
 }  // namespace
+
+std::vector<GidEntry> DeviceConfig::gid_table(uint32_t port) const {
+  return make_gid_table({guid, gids, ethernet}, port);
+}
 
 gdr::Result<Config> Config::load(const char* text) {
   std::string source = text == nullptr || *text == '\0' ? "{}" : text;

@@ -13,20 +13,14 @@
 //               {"kind": "qp_error", "device": "rail0", "after_bytes": 1048576}]}
 #pragma once
 
-#include <infiniband/verbs.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "softhca/model/addresses.h"
 
 namespace softhca {
-
-struct GidEntry {
-  ibv_gid gid = {};
-  ibv_gid_type type = IBV_GID_TYPE_IB;
-};
 
 struct DeviceConfig {
   std::string name;
@@ -48,8 +42,7 @@ struct DeviceConfig {
   uint32_t max_qp = 8192;      // as reported; the limit is kMaxQps
   uint32_t max_qp_wr = 16384;
 
-  // Returns the GID table of a port, which counts from 1: the link-local GID, then `gids`. Ethernet
-  // has each as RoCE v1 and v2.
+  // Returns the GID table of a port, which counts from 1 (model/addresses.h).
   std::vector<GidEntry> gid_table(uint32_t port) const;
 };
 

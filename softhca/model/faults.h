@@ -2,6 +2,8 @@
 // fault may change.
 #pragma once
 
+#include <infiniband/verbs.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>

@@ -1,5 +1,5 @@
-// The exported functions of libibverbs for devices, contexts, queries and asynchronous events.
-// Their contracts are those of the manual pages of rdma-core (libibverbs/man).
+// The exported functions of libibverbs for devices, contexts and queries. Their contracts are those
+// of the manual pages of rdma-core (libibverbs/man).
 #include <endian.h>
 
 #include <algorithm>
@@ -12,7 +12,6 @@
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/device.h"
-#include "softhca/verbs/mr.h"
 #include "softhca/verbs/qp.h"
 #include "softhca/verbs/runtime.h"
 
@@ -81,33 +80,6 @@ Context* open_context(Device& device) {
   return context;
 }
 
-// Fills in the object that an event is about, and counts the event for it. Returns false when the
-// object was destroyed in the meantime.
-bool describe(Runtime& runtime, const SharedEvent& from, ibv_async_event* event) {
-  event->event_type = static_cast<ibv_event_type>(from.type);
-  if (event->event_type == IBV_EVENT_PORT_ACTIVE || event->event_type == IBV_EVENT_PORT_ERR) {
-    event->element.port_num = static_cast<int>(from.object);
-    return true;
-  }
-  if (event->event_type == IBV_EVENT_CQ_ERR) {
-    Cq* cq = runtime.cqs().find(from.object);
-    if (cq == nullptr) return false;
-    pthread_mutex_lock(&cq->ex.mutex);
-    ++cq->async_events;
-    pthread_mutex_unlock(&cq->ex.mutex);
-    event->element.cq = cq->handle();
-    return true;
-  }
-  QueuePair* pair = runtime.qps().find(from.object);
-  if (pair == nullptr) return false;
-  Qp& qp = Qp::of(pair->config().handle);
-  pthread_mutex_lock(&qp.handle()->mutex);
-  ++qp.async_events;
-  pthread_mutex_unlock(&qp.handle()->mutex);
-  event->element.qp = qp.handle();
-  return true;
-}
-
 const GidEntry* find_gid(const std::vector<GidEntry>& table, uint32_t index) {
   return index < table.size() ? &table[index] : nullptr;
 }
@@ -158,7 +130,7 @@ __be64 ibv_get_device_guid(ibv_device* device) {
 ibv_context* ibv_open_device(ibv_device* handle) {
   softhca::Device& device = softhca::Device::of(handle);
   if (device.runtime->orphaned()) {
-    errno = EIO;  // a device of the parent process: list them again
+    errno = EIO;  // a device of the parent process: the child has to list its own
     return nullptr;
   }
   softhca::Context* context = softhca::open_context(device);
@@ -258,39 +230,6 @@ int ibv_get_pkey_index(ibv_context*, uint8_t, __be16 pkey) {
   if ((be16toh(pkey) & 0x7fff) == 0x7fff) return 0;
   errno = EINVAL;
   return -1;
-}
-
-int ibv_get_async_event(ibv_context* handle, ibv_async_event* event) {
-  softhca::Context& context = softhca::Context::of(handle);
-  softhca::SharedEvent from;
-  do {
-    if (context.runtime->orphaned() || !context.async_events->next(&from)) return -1;
-  } while (!softhca::describe(*context.runtime, from, event));
-  return 0;
-}
-
-void ibv_ack_async_event(ibv_async_event* event) {
-  pthread_mutex_t* mutex = nullptr;
-  pthread_cond_t* cond = nullptr;
-  uint32_t* completed = nullptr;
-  switch (event->event_type) {
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR:
-      return;
-    case IBV_EVENT_CQ_ERR:
-      mutex = &event->element.cq->mutex;
-      cond = &event->element.cq->cond;
-      completed = &event->element.cq->async_events_completed;
-      break;
-    default:
-      mutex = &event->element.qp->mutex;
-      cond = &event->element.qp->cond;
-      completed = &event->element.qp->events_completed;
-  }
-  pthread_mutex_lock(mutex);
-  ++*completed;
-  pthread_cond_signal(cond);
-  pthread_mutex_unlock(mutex);
 }
 
 }  // extern "C"

@@ -1,5 +1,4 @@
-// The exported functions of libibverbs for protection domains, memory, completion channels, CQs and
-// QPs.
+// The exported functions of libibverbs for protection domains, memory, CQs and QPs.
 #include <cerrno>
 #include <cstring>
 
@@ -56,29 +55,6 @@ int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, size_t, int) {
 
 int ibv_dereg_mr(ibv_mr* mr) { return softhca::dereg_mr(mr); }
 
-ibv_comp_channel* ibv_create_comp_channel(ibv_context* handle) {
-  softhca::Context& context = softhca::Context::of(handle);
-  auto* channel = new softhca::Channel{};
-  channel->events = std::make_unique<softhca::EventQueue>(context.runtime->process());
-  if (!channel->events->valid()) {
-    delete channel;
-    errno = ENOMEM;
-    return nullptr;
-  }
-  channel->verbs.context = handle;
-  channel->verbs.fd = channel->events->fd();
-  context.objects.fetch_add(1);
-  return &channel->verbs;
-}
-
-int ibv_destroy_comp_channel(ibv_comp_channel* handle) {
-  softhca::Channel& channel = softhca::Channel::of(handle);
-  if (channel.cqs.load() != 0) return EBUSY;
-  softhca::Context::of(handle->context).objects.fetch_sub(1);
-  delete &channel;
-  return 0;
-}
-
 ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
                       int vector) {
   ibv_cq_init_attr_ex attr = {};
@@ -92,34 +68,6 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
 int ibv_resize_cq(ibv_cq*, int) { return EOPNOTSUPP; }
 
 int ibv_destroy_cq(ibv_cq* cq) { return softhca::destroy_cq(cq); }
-
-int ibv_get_cq_event(ibv_comp_channel* handle, ibv_cq** cq, void** cq_context) {
-  softhca::Channel& channel = softhca::Channel::of(handle);
-  softhca::Runtime& runtime = *softhca::Context::of(handle->context).runtime;
-  softhca::SharedEvent event;
-  for (;;) {
-    if (runtime.orphaned() || !channel.events->next(&event)) return -1;
-    softhca::Cq* found = runtime.cqs().find(event.object);
-    if (found == nullptr) continue;
-    {
-      softhca::SharedLock lock(found->shared->mutex);
-      found->shared->event_queued = 0;
-    }
-    pthread_mutex_lock(&found->ex.mutex);
-    ++found->comp_events;
-    pthread_mutex_unlock(&found->ex.mutex);
-    *cq = found->handle();
-    *cq_context = found->ex.cq_context;
-    return 0;
-  }
-}
-
-void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {
-  pthread_mutex_lock(&cq->mutex);
-  cq->comp_events_completed += count;
-  pthread_cond_signal(&cq->cond);
-  pthread_mutex_unlock(&cq->mutex);
-}
 
 ibv_qp* ibv_create_qp(ibv_pd* pd, ibv_qp_init_attr* attr) {
   ibv_qp_init_attr_ex extended = {};

@@ -54,7 +54,8 @@ int pin_host_range(void* address, size_t length, bool writable) {
   };
   if (populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) return 0;
   if (errno == ENOMEM || errno == EFAULT) return EFAULT;
-  // Refused as a whole: read-only, no access, a device mapping, or an old kernel.
+  // madvise() failed as a whole: the range is read-only, not accessible, or a device mapping, or
+  // the kernel is older than 5.14.
   if (writable && populate(MADV_POPULATE_READ)) return EFAULT;
   const auto* bytes = static_cast<const uint8_t*>(address);
   return readable(bytes) && readable(bytes + length - 1) ? 0 : EFAULT;
@@ -83,29 +84,43 @@ void wait_for_pinning(ibv_pd* pd, size_t bytes) {
   if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
 }
 
+// Takes an entry of the arena's table of registrations; -1 when there is no room.
+int allocate(Runtime& runtime) {
+  int index = runtime.mr_indices().take();
+  if (index < 0) return -1;
+  const Arena& arena = runtime.process().arena();
+  const SharedMr& shared = arena.mr(static_cast<uint32_t>(index));
+  if (arena.reserve(&shared, sizeof shared)) return index;
+  runtime.mr_indices().give(static_cast<uint32_t>(index));
+  return -1;
+}
+
+// Makes a key whose generation differs from that of the index's earlier keys. 0 means "none".
+uint32_t make_key(Runtime& runtime, uint32_t index) {
+  uint32_t slot = runtime.process().slot();
+  uint32_t key = key_of(slot, index, runtime.next_registration() * 7 + 1);
+  return key != 0 ? key : key_of(slot, index, 0x55);
+}
+
+// Enters a region, whose memory is pinned, into the table. Null with errno ENOMEM when it is full.
 ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> window = nullptr) {
   wait_for_pinning(pd, region.length);
   Runtime& runtime = *Context::of(pd->context).runtime;
-  Process& process = runtime.process();
-  int index = runtime.mr_indices().take();
-  SharedMr* shared = index < 0 ? nullptr : &process.arena().mr(static_cast<uint32_t>(index));
-  if (shared == nullptr || !process.arena().reserve(shared, sizeof *shared)) {
-    if (index >= 0) runtime.mr_indices().give(static_cast<uint32_t>(index));
+  int index = allocate(runtime);
+  if (index < 0) {
     errno = ENOMEM;
     return nullptr;
   }
-  shared->pd = pd->handle;
-  shared->access = region.access;
-  shared->iova = region.iova;
-  shared->length = region.length;
-  shared->address =
+  SharedMr& shared = runtime.process().arena().mr(static_cast<uint32_t>(index));
+  shared.pd = pd->handle;
+  shared.access = region.access;
+  shared.iova = region.iova;
+  shared.length = region.length;
+  shared.address =
       window == nullptr ? region.address : reinterpret_cast<uint64_t>(window->address());
-  shared->gpu = region.gpu;
-  uint32_t key =
-      key_of(process.slot(), static_cast<uint32_t>(index), runtime.next_registration() * 7 + 1);
-  // A first key of index 0 in a slot divisible by 256 could be 0, which means "none".
-  if (key == 0) key = key_of(process.slot(), static_cast<uint32_t>(index), 0x55);
-  shared->key.store(key);
+  shared.gpu = region.gpu;
+  uint32_t key = make_key(runtime, static_cast<uint32_t>(index));
+  shared.key.store(key);
   Mr* mr = new Mr{};
   mr->verbs.context = pd->context;
   mr->verbs.pd = pd;

@@ -1,4 +1,5 @@
-// ibv_modify_qp.
+// ibv_modify_qp: checks the transition and the attributes, stores the attributes, and changes the
+// state.
 #include <cerrno>
 
 #include "softhca/verbs/context.h"
@@ -86,7 +87,7 @@ void connect(Qp& qp) {
   qp.runtime.gpu().pin_staging();
 }
 
-// INIT, RTR, RTS and SQD.
+// Enters INIT, RTR, RTS or SQD, or stays in one of them.
 void enter_working_state(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from,
                          ibv_qp_state to) {
   SharedQp& shared = qp.pair.shared();

@@ -50,7 +50,7 @@ Runtime* Runtime::get() {
 // The child has no arena of its own yet, and must not touch its parent's.
 void Runtime::forget_after_fork() {
   if (Runtime* runtime = g_current.exchange(nullptr)) runtime->process_.mark_orphaned();
-  // Another thread of the parent may have held it.
+  // Another thread of the parent may have held it at the fork: nobody would unlock it here.
   new (&g_join_mutex) std::mutex;
 }
 

@@ -1,8 +1,10 @@
-// Drives a plugin's v8 table, both ends in one thread, one message after the other, so that
-// callgrind can count what each side of one message costs. Used by the script `instructions`.
+// Drives a plugin's v8 table with both ends in one thread, one message after the other, so that
+// callgrind can count the instructions of each side of a message. The script `instructions` runs
+// this program.
 //
-// Each table entry is called in a function of its own, never inlined, whose name callgrind is told
-// to collect in. What runs outside of them (connecting, warming up) is not counted.
+// Each table entry is called in a function of its own that is never inlined; callgrind collects in
+// the function of a given name. Code outside of these functions (connecting, warming up) is not
+// counted.
 #include <dlfcn.h>
 
 #include <cstdarg>

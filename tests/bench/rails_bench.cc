@@ -1,5 +1,5 @@
-// How long it takes to decide about a large machine: 16 GPUs, 32 HCA ports, 8 switches below each
-// of two sockets. build/tests/rails_bench
+// Measures the planning of rails for a large machine: 16 GPUs, 32 HCA ports, 8 switches below each
+// of two sockets. Run build/tests/rails_bench.
 #include <benchmark/benchmark.h>
 
 #include "topology/builder.h"

@@ -1,6 +1,6 @@
-// What the registration cache costs among 10^3, 10^4 and 10^5 live registrations, in a verbs
-// library in which registering and deregistering are a malloc and a free.
-// build/tests/registration_cache_bench Read the column each: seconds for one operation.
+// Measures the registration cache with 10^3, 10^4 and 10^5 live registrations, over a verbs library
+// in which registering and deregistering are a malloc and a free. Run
+// build/tests/registration_cache_bench; the column "each" has the seconds of one operation.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -32,22 +32,22 @@ verbs::Api free_of_charge() {
 }
 
 // The i-th of count ranges, none of which covers a later one.
-using Layout = transport::MemoryRange (*)(uintptr_t i, uintptr_t count);
+using Layout = transport::MemoryRegion (*)(uintptr_t i, uintptr_t count);
 
-transport::MemoryRange apart(uintptr_t i, uintptr_t) { return {kBase + 2 * i * kPage, kPage}; }
+transport::MemoryRegion apart(uintptr_t i, uintptr_t) { return {kBase + 2 * i * kPage, kPage}; }
 
 // Each over most of the one before: every point lies in up to count ranges.
-transport::MemoryRange staircase(uintptr_t i, uintptr_t count) {
+transport::MemoryRegion staircase(uintptr_t i, uintptr_t count) {
   return {kBase + i * kPage, count * kPage};
 }
 
 // Each around all before it.
-transport::MemoryRange nested(uintptr_t i, uintptr_t count) {
+transport::MemoryRegion nested(uintptr_t i, uintptr_t count) {
   return {kBase + (count - i) * kPage, (2 * i + 1) * kPage};
 }
 
 // Small ones in groups of 100, each group within one large range.
-transport::MemoryRange grouped(uintptr_t i, uintptr_t) {
+transport::MemoryRegion grouped(uintptr_t i, uintptr_t) {
   uintptr_t group = kBase + i / 100 * 256 * kPage;
   if (i % 100 == 99) return {group, 256 * kPage};
   return {group + (1 + i % 100 * 2) * kPage, kPage};
@@ -57,7 +57,7 @@ class Filled {
  public:
   Filled(Layout layout, size_t count) {
     for (size_t i = 0; i < count; ++i) ranges_.push_back(layout(i, count));
-    for (const transport::MemoryRange& range : ranges_) mrs_.push_back(*cache_.acquire(range, {}));
+    for (const transport::MemoryRegion& range : ranges_) mrs_.push_back(*cache_.acquire(range, {}));
     std::shuffle(ranges_.begin(), ranges_.end(), std::minstd_rand());
   }
   ~Filled() {
@@ -68,12 +68,12 @@ class Filled {
 
   transport::RegistrationCache& cache() { return cache_; }
   // In an order that neither the cache nor the processor can guess.
-  const std::vector<transport::MemoryRange>& ranges() const { return ranges_; }
+  const std::vector<transport::MemoryRegion>& ranges() const { return ranges_; }
 
  private:
   verbs::Api api_ = free_of_charge();
   transport::RegistrationCache cache_{api_, nullptr, "hca0"};
-  std::vector<transport::MemoryRange> ranges_;
+  std::vector<transport::MemoryRegion> ranges_;
   std::vector<ibv_mr*> mrs_;
 };
 
@@ -83,7 +83,7 @@ void count_each(benchmark::State& state, size_t per_iteration) {
                                    Counter::kIsIterationInvariantRate | Counter::kInvert);
 }
 
-// An acquire that finds its registration, and the release that leaves it.
+// An acquire that finds a registration, and a release after which it is still in use.
 void hit(benchmark::State& state, Layout layout) {
   Filled filled(layout, static_cast<size_t>(state.range(0)));
   size_t next = 0;
@@ -95,7 +95,7 @@ void hit(benchmark::State& state, Layout layout) {
 }
 
 // Ranges that no live one covers although they overlap some, spread over the filled part.
-transport::MemoryRange uncovered(const transport::MemoryRange& range) {
+transport::MemoryRegion uncovered(const transport::MemoryRegion& range) {
   return {range.address, 1ull << 40};
 }
 
@@ -106,9 +106,9 @@ void miss_or_release(benchmark::State& state, Layout layout, Timed timed) {
   std::vector<ibv_mr*> mrs(kBatch);
   size_t next = 0;
   auto acquire_all = [&] {
-    // The greatest end last, so that none covers the next.
+    // The one with the greatest end is the last, so that none covers the next.
     for (size_t i = 0; i < kBatch; ++i) {
-      transport::MemoryRange range = uncovered(filled.ranges()[next]);
+      transport::MemoryRegion range = uncovered(filled.ranges()[next]);
       mrs[i] = *filled.cache().acquire({range.address, range.bytes + i * (kPage << 18)}, {});
       if (++next == filled.ranges().size()) next = 0;
     }
@@ -132,7 +132,7 @@ void miss_or_release(benchmark::State& state, Layout layout, Timed timed) {
   count_each(state, kBatch);
 }
 
-// All registrations from none, and all let go again.
+// Creates all registrations, then releases all of them.
 void fill_and_empty(benchmark::State& state, Layout layout) {
   for (auto _ : state) Filled(layout, static_cast<size_t>(state.range(0)));
   count_each(state, static_cast<size_t>(state.range(0)));

@@ -1,5 +1,6 @@
-// The defects that the reference plugin can be given, one for each clause that the suite must be
-// seen to notice. REFERENCE_PLUGIN_DEFECT names one; unset means a correct plugin.
+// Defects of the reference plugin, at least one for each clause whose violation the suite must
+// detect. The environment variable REFERENCE_PLUGIN_DEFECT selects one; without it the plugin is
+// correct.
 #pragma once
 
 #include <cstdlib>

@@ -1,6 +1,7 @@
 // GPU memory through the plugin's table, over the software HCA and the fake CUDA driver. CTest runs
-// it once for each way to GPU memory, by the environment; GPU_MEMORY_TEST_STAGES says what must
-// come of it.
+// this program once for each registration path, which the environment selects;
+// GPU_MEMORY_TEST_STAGES is set to the expected result: "all" or "some" registrations are staged,
+// or none if it is not set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,8 +34,8 @@ constexpr int kInFlight = 32;
 std::mutex g_mutex;  // guards g_warnings
 std::vector<std::string> g_warnings;
 
-void note_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int,
-                   const char* format, ...) {
+void record_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int,
+                     const char* format, ...) {
   constexpr int kWarn = 2;
   if (static_cast<int>(level) != kWarn) return;
   char text[2048];
@@ -48,10 +49,11 @@ void note_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int
 
 std::string stages() {
   const char* text = std::getenv("GPU_MEMORY_TEST_STAGES");
-  return text == nullptr ? "" : text;  // "all", "some" or none
+  return text == nullptr ? "" : text;
 }
 
-// Bytes that differ by seed at every offset where it counts; sanitizers make loops over them slow.
+// Returns random bytes that differ by the seed. They are made only once, because sanitizers make
+// loops over bytes slow.
 const uint8_t* pattern(int seed) {
   constexpr size_t kBytes = size_t{8} << 20;
   constexpr size_t kSeeds = 4096;
@@ -67,7 +69,7 @@ const uint8_t* pattern(int seed) {
   return bytes.data() + static_cast<size_t>(seed) % kSeeds;
 }
 
-// A buffer of a GPU or of the host, as the CPU sees it and as the plugin is told of it.
+// A buffer of a GPU or of the host: its address for the plugin, and a view of it for the CPU.
 class Memory {
  public:
   Memory(const fake_cuda::Driver& driver, int device, size_t bytes) : bytes_(bytes) {
@@ -104,7 +106,7 @@ class GpuMemory : public testing::Test {
     auto plugin = tools::Plugin::load(TEST_PLUGIN);
     ASSERT_TRUE(plugin) << plugin.error().text;
     plugin_ = std::make_unique<tools::Plugin>(std::move(*plugin));
-    ASSERT_EQ(net().init(note_warnings), abi::ncclSuccess);
+    ASSERT_EQ(net().init(record_warnings), abi::ncclSuccess);
     abi::ncclNetProperties_v8_t properties;
     ASSERT_EQ(net().getProperties(0, &properties), abi::ncclSuccess);
     dmabuf_ = (properties.ptrSupport & abi::kPtrDmaBuf) != 0;
@@ -137,7 +139,7 @@ class GpuMemory : public testing::Test {
     }
   }
 
-  // As NCCL registers: by dma-buf where the device has it.
+  // Registers as NCCL does: by dma-buf where the device supports it.
   void* try_register(void* comm, Memory& memory) {
     void* handle = nullptr;
     if (memory.cuda() && dmabuf_) {
@@ -153,7 +155,7 @@ class GpuMemory : public testing::Test {
     return handle;
   }
 
-  // One message or grouped receive under way.
+  // A message or grouped receive in progress.
   struct Receive {
     void* request;
     int buffers;
@@ -186,7 +188,8 @@ class GpuMemory : public testing::Test {
     return receive;
   }
 
-  // Posts the sends as soon as they are taken and tests all in turn, as NCCL's proxy does.
+  // Posts the sends as soon as the plugin accepts them and tests all requests in turn, as NCCL's
+  // proxy does.
   void finish(std::vector<Send> sends, std::vector<Receive>* receives) {
     auto until = std::chrono::steady_clock::now() + kPatience;
     size_t open = sends.size() + receives->size();
@@ -198,7 +201,7 @@ class GpuMemory : public testing::Test {
           ASSERT_EQ(net().isend(sender_, const_cast<char*>(send.data), static_cast<int>(send.bytes),
                                 send.tag, send.handle, &send.request),
                     abi::ncclSuccess);
-          if (send.request == nullptr) break;  // those behind it must not overtake it
+          if (send.request == nullptr) break;  // later sends must not overtake this one
           continue;
         }
         open -= test(send.request, nullptr, &send.done);
@@ -216,7 +219,7 @@ class GpuMemory : public testing::Test {
     return *is_done ? 1 : 0;
   }
 
-  // One message; the receive has room for `capacity`.
+  // Moves one message into a receive buffer of `capacity` bytes.
   void move(Memory& from, void* from_handle, Memory& to, void* to_handle, size_t bytes,
             size_t capacity, size_t offset = 0) {
     std::vector<Receive> receives = {
@@ -225,7 +228,7 @@ class GpuMemory : public testing::Test {
     EXPECT_EQ(receives[0].sizes[0], static_cast<int>(bytes));
   }
 
-  // In this process so far.
+  // Counts the warnings of this process that contain the words.
   static size_t warnings_with(const std::string& words) {
     std::lock_guard lock(g_mutex);
     return static_cast<size_t>(std::count_if(
@@ -242,11 +245,11 @@ class GpuMemory : public testing::Test {
   void* receiver_ = nullptr;
 };
 
-// Around inline sizes, the size of separate ends, and shares.
+// Sizes near the limits of inline data, of separate writes with immediate, and of chunks.
 const std::vector<size_t> kSizes = {0,    1,     7,     64,     65,     1000,   4096,    8192,
                                     8193, 65536, 99999, 524287, 524288, 524289, 1048579, 5242881};
 
-TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingBeside) {
+TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingElseIsWritten) {
   constexpr size_t kRoom = 6 << 20;
   Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
   void* from_handle = try_register(sender_, from);
@@ -267,7 +270,7 @@ TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingBeside) {
   net().deregMr(receiver_, to_handle);
 }
 
-TEST_F(GpuMemory, HostOnOneSide_ArrivesEitherWay) {
+TEST_F(GpuMemory, HostMemoryOnOneSide_ArrivesInBothDirections) {
   constexpr size_t kRoom = 2 << 20;
   Memory host_from(kRoom), host_to(kRoom), gpu_from(fake_, 0, kRoom), gpu_to(fake_, 1, kRoom);
   void* handles[] = {try_register(sender_, host_from), try_register(sender_, gpu_from),
@@ -283,9 +286,9 @@ TEST_F(GpuMemory, HostOnOneSide_ArrivesEitherWay) {
   for (int i = 0; i < 4; ++i) net().deregMr(i < 2 ? sender_ : receiver_, handles[i]);
 }
 
-TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsPlace) {
-  constexpr size_t kPlace = 700 << 10;
-  Memory from(fake_, 0, kInFlight * kPlace), to(fake_, 1, kInFlight * kPlace);
+TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
+  constexpr size_t kSlot = 700 << 10;
+  Memory from(fake_, 0, kInFlight * kSlot), to(fake_, 1, kInFlight * kSlot);
   void* from_handle = try_register(sender_, from);
   void* to_handle = try_register(receiver_, to);
   std::mt19937 random(5);
@@ -294,18 +297,17 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsPlace) {
     std::vector<Send> sends;
     std::vector<size_t> sizes;
     for (int i = 0; i < kInFlight; ++i) {
-      sizes.push_back(std::uniform_int_distribution<size_t>(0, i % 3 == 0 ? kPlace : 9000)(random));
-      from.fill(i * kPlace, sizes[i], round * 100 + i);
-      receives.push_back(
-          post_receive(to, {i * kPlace}, {static_cast<int>(kPlace)}, {3}, to_handle));
+      sizes.push_back(std::uniform_int_distribution<size_t>(0, i % 3 == 0 ? kSlot : 9000)(random));
+      from.fill(i * kSlot, sizes[i], round * 100 + i);
+      receives.push_back(post_receive(to, {i * kSlot}, {static_cast<int>(kSlot)}, {3}, to_handle));
     }
     for (int i = 0; i < kInFlight; ++i) {
-      sends.push_back({from.address() + i * kPlace, sizes[i], 3, from_handle});
+      sends.push_back({from.address() + i * kSlot, sizes[i], 3, from_handle});
     }
     finish(sends, &receives);
     for (int i = 0; i < kInFlight; ++i) {
       EXPECT_EQ(receives[i].sizes[0], static_cast<int>(sizes[i]));
-      EXPECT_TRUE(to.holds(i * kPlace, sizes[i], round * 100 + i)) << i;
+      EXPECT_TRUE(to.holds(i * kSlot, sizes[i], round * 100 + i)) << i;
     }
   }
   net().deregMr(sender_, from_handle);
@@ -313,9 +315,9 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsPlace) {
 }
 
 TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
-  constexpr size_t kPlace = 600 << 10;
+  constexpr size_t kSlot = 600 << 10;
   constexpr int kGroup = 8;
-  Memory from(fake_, 0, kGroup * kPlace), to(fake_, 1, kGroup * kPlace);
+  Memory from(fake_, 0, kGroup * kSlot), to(fake_, 1, kGroup * kSlot);
   void* from_handle = try_register(sender_, from);
   void* to_handle = try_register(receiver_, to);
   std::vector<int> order(kGroup);
@@ -324,28 +326,28 @@ TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
   for (int round = 0; round < 10; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     std::vector<size_t> offsets;
-    for (int i = 0; i < kGroup; ++i) offsets.push_back(i * kPlace);
+    for (int i = 0; i < kGroup; ++i) offsets.push_back(i * kSlot);
     std::vector<int> tags = {10, 11, 12, 13, 14, 15, 16, 17};
     std::vector<Receive> receives = {post_receive(
-        to, offsets, std::vector<int>(kGroup, static_cast<int>(kPlace)), tags, to_handle)};
+        to, offsets, std::vector<int>(kGroup, static_cast<int>(kSlot)), tags, to_handle)};
     std::vector<Send> sends;
     for (int i : order) {
       size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
-      from.fill(i * kPlace, bytes, round + i);
-      sends.push_back({from.address() + i * kPlace, bytes, 10 + i, from_handle});
+      from.fill(i * kSlot, bytes, round + i);
+      sends.push_back({from.address() + i * kSlot, bytes, 10 + i, from_handle});
     }
     finish(sends, &receives);
     for (int i = 0; i < kGroup; ++i) {
       size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
       EXPECT_EQ(receives[0].sizes[i], static_cast<int>(bytes));
-      EXPECT_TRUE(to.holds(i * kPlace, bytes, round + i)) << i;
+      EXPECT_TRUE(to.holds(i * kSlot, bytes, round + i)) << i;
     }
   }
   net().deregMr(sender_, from_handle);
   net().deregMr(receiver_, to_handle);
 }
 
-TEST_F(GpuMemory, WhileAKernelRuns_MessagesGoOn) {
+TEST_F(GpuMemory, WhileAKernelRuns_MessagesArrive) {
   constexpr size_t kRoom = 3 << 20;
   Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
   void* from_handle = try_register(sender_, from);
@@ -363,7 +365,7 @@ TEST_F(GpuMemory, WhileAKernelRuns_MessagesGoOn) {
   net().deregMr(receiver_, to_handle);
 }
 
-TEST_F(GpuMemory, SameBufferAgainAndAgain_HoldsTheNewest) {
+TEST_F(GpuMemory, SameBufferReused_HoldsTheNewestMessage) {
   constexpr size_t kRoom = 40000;
   Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
   void* from_handle = try_register(sender_, from);
@@ -377,8 +379,8 @@ TEST_F(GpuMemory, SameBufferAgainAndAgain_HoldsTheNewest) {
   net().deregMr(receiver_, to_handle);
 }
 
-// A flush of what was received directly is a request that completes; staged data needs none.
-TEST_F(GpuMemory, Flush_IsThereWhereItIsNeeded) {
+// iflush of directly received data returns a request that completes; staged data needs no flush.
+TEST_F(GpuMemory, Flush_ReturnsARequestOnlyForDirectData) {
   Memory from(fake_, 0, 4096), to(fake_, 1, 4096);
   void* from_handle = try_register(sender_, from);
   void* to_handle = try_register(receiver_, to);
@@ -393,7 +395,7 @@ TEST_F(GpuMemory, Flush_IsThereWhereItIsNeeded) {
   net().deregMr(receiver_, to_handle);
 }
 
-TEST_F(GpuMemory, RegistrationsComeAndGo_NoDescriptorStays) {
+TEST_F(GpuMemory, RegisterAndDeregister_LeaksNoDescriptor) {
   auto open_files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
@@ -410,8 +412,9 @@ TEST_F(GpuMemory, RegistrationsComeAndGo_NoDescriptorStays) {
   EXPECT_EQ(open_files(), before);
 }
 
-// NCCL registers users' buffers while collectives run, and does without where that is refused. To
-// page-lock memory then would wait for the kernel that waits for the next message.
+// NCCL registers users' buffers while collectives run, and continues without where that fails. A
+// registration that page-locks memory at that time would wait for the kernel, which waits for the
+// next message.
 TEST_F(GpuMemory, RegistrationWhileAKernelRuns_NeverWaits) {
   Memory from(fake_, 0, 1 << 20), to(fake_, 1, 1 << 20), later(fake_, 0, 4 << 20);
   void* from_handle = try_register(sender_, from);
@@ -431,7 +434,7 @@ TEST_F(GpuMemory, RegistrationWhileAKernelRuns_NeverWaits) {
   EXPECT_EQ(warnings_with("regMr"), 0u);
 }
 
-TEST_F(GpuMemory, Warnings_OnePerGpuAndHcaThatStages) {
+TEST_F(GpuMemory, Warnings_AppearOncePerGpuAndHcaThatStages) {
   std::vector<std::unique_ptr<Memory>> memories;
   std::vector<void*> handles;
   for (int i = 0; i < 12; ++i) {

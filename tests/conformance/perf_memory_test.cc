@@ -1,5 +1,5 @@
-// nccl-gdr perf --memory over the fake CUDA driver and the plugin over the software HCA; and what
-// ends such runs. The build puts both libraries into the path.
+// nccl-gdr perf --memory over the fake CUDA driver and the plugin on the software HCA, and the
+// errors of such runs. CTest puts both libraries into LD_LIBRARY_PATH.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -23,14 +23,14 @@ struct Sides {
   const char* second;
 };
 
-// The tests' names.
+// Names the test cases.
 void PrintTo(const Sides& sides, std::ostream* stream) { *stream << sides.memory; }
 
 class EverySides : public testing::TestWithParam<Sides> {};
 
-TEST_P(EverySides, AllSizes_AreVerifiedAndTheReportSaysWhere) {
+TEST_P(EverySides, AllSizes_AreVerifiedAndTheReportNamesTheMemory) {
   const Sides& sides = GetParam();
-  // --slots: messages at several places of the buffer, so that its offsets count.
+  // --slots: messages use several offsets of the buffer.
   ToolRun run =
       run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", sides.memory, "-b", "0",
                 "-e", "1M", "-f", "16", "-n", "20", "--slots", "4", "--json", "-"});
@@ -40,13 +40,13 @@ TEST_P(EverySides, AllSizes_AreVerifiedAndTheReportSaysWhere) {
   EXPECT_GT(report["verified"], 0);
   ASSERT_EQ(report["bandwidth"].size(), 7u);
   ASSERT_EQ(report["latency"].size(), 7u);
-  auto way = [](const std::string& memory) {
+  auto registered_by = [](const std::string& memory) {
     return memory == "host" ? "host address" : "dma-buf";
   };
   EXPECT_EQ(report["ranks"][0]["memory"], sides.first);
   EXPECT_EQ(report["ranks"][1]["memory"], sides.second);
-  EXPECT_EQ(report["ranks"][0]["registered_by"], way(sides.first));
-  EXPECT_EQ(report["ranks"][1]["registered_by"], way(sides.second));
+  EXPECT_EQ(report["ranks"][0]["registered_by"], registered_by(sides.first));
+  EXPECT_EQ(report["ranks"][1]["registered_by"], registered_by(sides.second));
 }
 
 constexpr char kZero[] = "cuda:0 (0000:1a:00.0)";
@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Sides, EverySides,
                                          Sides{"cuda:1,host", kOne, "host"},
                                          Sides{"cuda:1,cuda:0", kOne, kZero}));
 
-TEST(PerfMemory, Header_TellsEachSide) {
+TEST(PerfMemory, Header_DescribesEachSide) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda:0,host",
                           "-e", "64", "-n", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
@@ -86,11 +86,11 @@ TEST(PerfMemory, DriverWithoutDmaBufOrPeermem_EndsWithTheReason) {
   EXPECT_THAT(run.err, HasSubstr("does not export"));
 }
 
-// ENOMEM is laid to the memory-lock limit where that is small and counts.
+// ENOMEM is attributed to the memory-lock limit where that is small and applies.
 const auto kNamesBar1OrLimit =
     testing::AnyOf(HasSubstr("GPU's BAR1"), HasSubstr("memory-lock limit"));
 
-// The plugin's warning names GPU, HCA, reason and mend, and the data arrives all the same.
+// The plugin's warning names GPU, HCA, reason and fix, and the data arrives nevertheless.
 TEST(PerfMemory, FullBar1_IsStagedWithAWarning) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda", "-e",
                           "1M", "-f", "8", "-n", "5"},
@@ -100,7 +100,7 @@ TEST(PerfMemory, FullBar1_IsStagedWithAWarning) {
   EXPECT_THAT(all, HasSubstr("GPU 0000:1a:00.0 and softhca0: GPU memory is staged through host"));
   EXPECT_THAT(all, HasSubstr("GPU 0000:1b:00.0 and softhca1: GPU memory is staged through host"));
   EXPECT_THAT(all, kNamesBar1OrLimit);
-  EXPECT_THAT(all, HasSubstr("Mend: "));
+  EXPECT_THAT(all, HasSubstr("Fix: "));
   EXPECT_THAT(all, HasSubstr(": 0 wrong"));
 }
 
@@ -114,14 +114,14 @@ TEST(PerfMemory, FullBar1UnderStrict_EndsWithTheReason) {
   EXPECT_THAT(all, kNamesBar1OrLimit);
 }
 
-TEST(PerfMemory, NoWayLeft_EndsWithEachReason) {
+TEST(PerfMemory, NoRegistrationPathLeft_EndsWithEachReason) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
                          {"SOFTHCA_CONFIG={\"gpu\":{\"bar1_bytes\":4096}}",
                           "GDR_NCCL_GPU_MEMORY=dmabuf", "NCCL_DEBUG=WARN"});
   EXPECT_NE(run.exit_code, 0);
   std::string all = run.out + run.err;
-  EXPECT_THAT(all, HasSubstr("no GPUDirect, and GDR_NCCL_GPU_MEMORY leaves staging out"));
-  EXPECT_THAT(all, HasSubstr("nvidia-peermem: left out by GDR_NCCL_GPU_MEMORY"));
+  EXPECT_THAT(all, HasSubstr("no GPUDirect, and GDR_NCCL_GPU_MEMORY excludes staging"));
+  EXPECT_THAT(all, HasSubstr("nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY"));
 }
 
 TEST(PerfMemory, PluginWithoutGpuDirect_EndsWithItsPtrSupport) {
@@ -131,21 +131,21 @@ TEST(PerfMemory, PluginWithoutGpuDirect_EndsWithItsPtrSupport) {
                                  "ptrSupport HOST:"));
 }
 
-TEST(PerfMemory, OneSideCannot_TheOtherSideEndsToo) {
+TEST(PerfMemory, OneSideFails_TheOtherSideEndsToo) {
   ToolRun run =
       run_tool({"perf", "sendrecv", "--plugin", REFERENCE_PLUGIN, "--memory", "host,cuda"});
   EXPECT_EQ(run.exit_code, 3) << run.err;
   EXPECT_THAT(run.err, HasSubstr("device 1 ref1 of the plugin has ptrSupport HOST:"));
 }
 
-TEST(PerfMemory, DeviceThatIsNotThere_EndsWithTheRange) {
+TEST(PerfMemory, DeviceOutOfRange_EndsWithTheRange) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda:2"});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("--memory cuda:2: there are CUDA devices 0..1"));
 }
 
 TEST(PerfMemory, NoCudaDriver_EndsWithTheReason) {
-  // A file that is no library stands before any libcuda that the machine may have.
+  // A file that is not a library precedes any libcuda of this machine in the search path.
   std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("no_cuda." + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
@@ -166,7 +166,7 @@ TEST(PerfMemory, UnusableValues_AreUsageErrors) {
   }
 }
 
-TEST(PerfMemory, AllReduceOnCuda_IsRefusedNamingNcclTests) {
+TEST(PerfMemory, AllReduceOnCuda_IsRejectedNamingNcclTests) {
   ToolRun run =
       run_tool({"perf", "all_reduce", "--plugin", TEST_PLUGIN, "--memory", "host,cuda:0"});
   EXPECT_EQ(run.exit_code, 2);

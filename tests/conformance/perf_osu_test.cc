@@ -1,4 +1,4 @@
-// nccl-gdr perf sendrecv --osu, read as a script for OSU's output reads it.
+// nccl-gdr perf sendrecv --osu, parsed like OSU's output.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ struct OsuRow {
   double value;
 };
 
-// The rows of one table: everything that is no comment.
+// The rows of one table: all lines but comments.
 std::vector<OsuRow> rows(const std::string& out) {
   std::vector<OsuRow> rows;
   std::istringstream in(out);

@@ -1,5 +1,5 @@
-// nccl-gdr perf over the plugin file that TEST_PLUGIN in the environment names: the reference
-// plugin, or ours over the software HCA.
+// nccl-gdr perf over the plugin that the environment variable TEST_PLUGIN names: the reference
+// plugin, or this tree's plugin over the software HCA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -92,7 +92,7 @@ TEST(PerfAllReduce, Rails_NameTheDeviceOfEachChannel) {
 }
 
 TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
-  // A free port, as far as one can know: the run fails loudly if somebody takes it meanwhile.
+  // The port is probably free; if another process takes it, the run fails with an error.
   std::string root = "127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
   auto run_rank = [&](const char* rank) {
     return run_tool({"perf", "all_reduce", "--plugin", plugin(), "--root", root, "--nranks", "2",
@@ -107,7 +107,7 @@ TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
   EXPECT_TRUE(first.out.ends_with(": 0 wrong\n")) << first.out;
 }
 
-// The process of a rank, from the report's head that rank 0 prints.
+// Returns the process of a rank, from the first lines that rank 0 prints.
 pid_t find_rank(const std::string& table, int rank) {
   std::ifstream in(table);
   std::string mark = "# rank  " + std::to_string(rank) + " pid ";
@@ -147,11 +147,11 @@ TEST(PerfAllReduce, KilledRank_EndsTheRunWithItsName) {
   std::filesystem::remove(table.string() + ".err");
 }
 
-TEST(Perf, UnusableArguments_EndInTheirExitCodes) {
+TEST(Perf, UnusableArguments_GiveTheirExitCodes) {
   EXPECT_EQ(run_tool({"perf"}).exit_code, 2);
   EXPECT_EQ(run_tool({"perf", "all_reduce", "-b", "64", "-e", "8"}).exit_code, 2);
   EXPECT_EQ(run_tool({"perf", "all_reduce", "--dtype", "half"}).exit_code, 2);
-  EXPECT_EQ(run_tool({"perf", "sendrecv", "--root", "nowhere"}).exit_code, 2);
+  EXPECT_EQ(run_tool({"perf", "sendrecv", "--root", "no-port"}).exit_code, 2);
   EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", "/no/such/file.so"}).exit_code, 3);
   EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}).exit_code, 3);
 }

@@ -10,8 +10,8 @@
 namespace gdr::reference {
 
 Comm::~Comm() {
-  // Unread bytes would turn the close into a reset, which takes data from the peer that is still
-  // on its way.
+  // With unread bytes, the close would become a reset, and the peer would lose data that is still
+  // in transit.
   char rest[4096];
   while (recv(fd_.get(), rest, sizeof(rest), MSG_DONTWAIT) > 0) {
   }
@@ -96,7 +96,7 @@ abi::ncclResult_t SendComm::isend(void* data, int size, int tag, void** request)
   return abi::ncclSuccess;
 }
 
-// True when all of the message is in the socket.
+// Returns true when the whole message has been written to the socket.
 bool SendComm::write_message(Request& request) {
   if (request.moved < sizeof(DataHeader)) {
     const auto* from = reinterpret_cast<const char*>(&request.header) + request.moved;
@@ -145,7 +145,7 @@ abi::ncclResult_t RecvComm::irecv(int n, void** data, const int* sizes, const in
   return abi::ncclSuccess;
 }
 
-// True when a message's header is there and its place is known.
+// Returns true when a header has been read and its buffer is known.
 bool RecvComm::read_header() {
   if (filling_ != nullptr) return true;
   auto* into = reinterpret_cast<char*>(&header_) + header_bytes_;
@@ -158,14 +158,14 @@ bool RecvComm::read_header() {
   });
   if (found == requests_.end() || header_.slot >= (*found)->buffers ||
       header_.bytes > static_cast<uint32_t>((*found)->room[header_.slot])) {
-    broken_ = true;  // the peer breaks the protocol
+    broken_ = true;  // the peer violates the protocol
     return false;
   }
   filling_ = found->get();
   return true;
 }
 
-// True when the message is complete.
+// Returns true when the message is complete.
 bool RecvComm::read_payload() {
   char* at = filling_->data[header_.slot] + payload_bytes_;
   payload_bytes_ += read_some(at, header_.bytes - payload_bytes_);

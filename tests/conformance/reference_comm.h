@@ -1,6 +1,6 @@
-// Connections of the reference plugin: one TCP socket each, never blocking. The receiver announces
-// each receive ("clear to send"), the sender answers with one frame per buffer, so that data always
-// finds its place.
+// Connections of the reference plugin: one non-blocking TCP socket each. The receiver announces
+// each receive by a clear-to-send, and the sender answers with one frame per buffer, so that a
+// buffer exists for all data that arrives.
 #pragma once
 
 #include <array>
@@ -41,10 +41,10 @@ struct Request {
   Comm* comm = nullptr;
   bool done = false;
   uint32_t sequence = 0;
-  // A send: header and payload, of which `moved` bytes are out.
+  // Of a send: header, and bytes of header and payload that have been written.
   DataHeader header;
   size_t moved = 0;
-  // A receive: buffers still to be filled.
+  // Of a receive: buffers that are not filled yet.
   uint32_t left = 0;
   uint32_t buffers = 1;
   std::array<char*, abi::kMaxRecvs> data{};
@@ -52,18 +52,18 @@ struct Request {
   std::array<int, abi::kMaxRecvs> sizes{};
 };
 
-// What sending and receiving ends share: the socket, the requests, and what is broken.
+// The part that sending and receiving ends share: the socket, the requests and the error state.
 class Comm {
  public:
   explicit Comm(UniqueFd fd) : fd_(std::move(fd)) {}
   virtual ~Comm();
   virtual void progress() = 0;
 
-  // done, *sizes and the request's end, as the table's test() wants them.
+  // The table's test(): sets *done and *sizes, and deletes a finished request.
   abi::ncclResult_t test(Request* request, int* done, int* sizes);
 
  protected:
-  // Bytes moved; 0 for now none. A dead peer sets broken_.
+  // Return the number of bytes, or 0 when the socket would block. A dead peer sets broken_.
   size_t read_some(void* into, size_t bytes);
   size_t write_some(const void* from, size_t bytes);
   Request* add_request();
@@ -104,7 +104,7 @@ class RecvComm : public Comm {
   bool read_payload();
 
   uint32_t next_sequence_ = 0;
-  std::string out_;  // clear-to-sends that the socket did not take yet
+  std::string out_;  // clear-to-sends that are not written yet
   DataHeader header_;
   size_t header_bytes_ = 0;
   Request* filling_ = nullptr;

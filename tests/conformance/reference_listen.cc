@@ -13,7 +13,7 @@
 
 namespace gdr::reference {
 namespace {
-constexpr int kLongMs = 3000;  // how long the blocking defects block
+constexpr int kLongMs = 3000;  // duration of a call with a blocking defect
 
 sockaddr_in loopback(uint16_t port) {
   sockaddr_in name{};
@@ -42,10 +42,10 @@ Connecting* Connecting::start(const Handle& handle) {
 }
 
 abi::ncclResult_t Connecting::step(SendComm** comm) {
-  if (!greeted_) {
+  if (!hello_sent_) {
     ssize_t sent = send(fd_.get(), &hello_, sizeof(hello_), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) return errno == EAGAIN ? abi::ncclSuccess : abi::ncclRemoteError;
-    greeted_ = true;  // an empty socket takes 16 bytes at once
+    hello_sent_ = true;  // an empty socket buffer has room for all 16 bytes
   }
   if (has_defect("blocking_connect")) readable(fd_.get(), kLongMs);
   char welcome = 0;
@@ -72,15 +72,15 @@ ListenComm* ListenComm::open(Handle* handle) {
   return made.release();
 }
 
-ListenComm::Heard ListenComm::listen_to(PendingPeer& caller) const {
-  auto* into = reinterpret_cast<char*>(&caller.hello) + caller.bytes;
-  ssize_t got = recv(caller.fd.get(), into, sizeof(Hello) - caller.bytes, MSG_DONTWAIT);
-  if (got < 0 && errno == EAGAIN) return Heard::kMore;
-  if (got <= 0) return Heard::kStranger;
-  caller.bytes += static_cast<size_t>(got);
-  if (caller.bytes < sizeof(Hello)) return Heard::kMore;
-  bool right = caller.hello.magic == Hello{}.magic && caller.hello.secret == secret_;
-  return right ? Heard::kFriend : Heard::kStranger;
+ListenComm::HelloState ListenComm::read_hello(PendingPeer& peer) const {
+  auto* into = reinterpret_cast<char*>(&peer.hello) + peer.bytes;
+  ssize_t got = recv(peer.fd.get(), into, sizeof(Hello) - peer.bytes, MSG_DONTWAIT);
+  if (got < 0 && errno == EAGAIN) return HelloState::kIncomplete;
+  if (got <= 0) return HelloState::kRejected;
+  peer.bytes += static_cast<size_t>(got);
+  if (peer.bytes < sizeof(Hello)) return HelloState::kIncomplete;
+  bool authentic = peer.hello.magic == Hello{}.magic && peer.hello.secret == secret_;
+  return authentic ? HelloState::kAccepted : HelloState::kRejected;
 }
 
 abi::ncclResult_t ListenComm::accept(RecvComm** comm) {
@@ -94,15 +94,15 @@ abi::ncclResult_t ListenComm::accept(RecvComm** comm) {
     pending_.back().hello = Hello{0, 0};
   }
   for (size_t i = 0; i < pending_.size();) {
-    Heard heard = listen_to(pending_[i]);
-    if (heard == Heard::kMore) {
+    HelloState state = read_hello(pending_[i]);
+    if (state == HelloState::kIncomplete) {
       ++i;
       continue;
     }
     UniqueFd fd = std::move(pending_[i].fd);
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (heard == Heard::kStranger) {
-      if (has_defect("trips_over_strangers")) return abi::ncclRemoteError;
+    if (state == HelloState::kRejected) {
+      if (has_defect("fails_on_noise")) return abi::ncclRemoteError;
       continue;
     }
     send(fd.get(), "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,4 +1,4 @@
-// How connections of the reference plugin come about.
+// How the reference plugin sets up connections.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace gdr::reference {
 
-// What listen puts into the handle. The connecting side keeps its state there between calls.
+// The contents of the handle. The connecting side keeps its state there between calls.
 struct Handle {
   uint64_t secret = 0;
   uint16_t port = 0;
@@ -19,13 +19,13 @@ static_assert(sizeof(Handle) <= abi::kHandleMaxBytes);
 class Connecting {
  public:
   static Connecting* start(const Handle& handle);
-  // Success with *comm null: call again.
+  // Returns success with *comm null if it must be called again.
   abi::ncclResult_t step(SendComm** comm);
 
  private:
   UniqueFd fd_;
   Hello hello_;
-  bool greeted_ = false;
+  bool hello_sent_ = false;
 };
 
 class ListenComm {
@@ -39,8 +39,8 @@ class ListenComm {
     Hello hello;
     size_t bytes = 0;
   };
-  enum class Heard { kMore, kStranger, kFriend };
-  Heard listen_to(PendingPeer& caller) const;
+  enum class HelloState { kIncomplete, kRejected, kAccepted };
+  HelloState read_hello(PendingPeer& peer) const;
 
   UniqueFd fd_;
   uint64_t secret_ = 0;

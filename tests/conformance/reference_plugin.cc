@@ -1,5 +1,5 @@
-// A small network plugin over TCP, for testing the tools that drive plugins: correct, or with the
-// one defect that REFERENCE_PLUGIN_DEFECT names.
+// A small network plugin over TCP, for tests of the tools that drive plugins. It is correct unless
+// REFERENCE_PLUGIN_DEFECT selects a defect (defect.h).
 #include <signal.h>
 #include <unistd.h>
 

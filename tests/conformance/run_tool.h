@@ -7,12 +7,12 @@
 namespace gdr::reference {
 
 struct ToolRun {
-  int exit_code = -1;  // -1: ended by a signal
+  int exit_code = -1;  // -1: killed by a signal
   std::string out;
   std::string err;
 };
 
-// env: "NAME=value" entries on top of this process's environment.
+// Runs nccl-gdr with this process's environment plus the "NAME=value" entries of env.
 ToolRun run_tool(const std::vector<std::string>& args, const std::vector<std::string>& env = {});
 
 }  // namespace gdr::reference

@@ -1,6 +1,6 @@
-// The software HCA's GPU copies on real GPUs: right bytes, no stall behind kernels, and figures.
-// usage: gpu_copier_gpu_test [write|event [MiB per figure]]
-// Exits with 0 where it passed, 1 where it failed, 77 where there is no GPU.
+// The software HCA's GPU copies on real GPUs: correct bytes, no stall behind kernels, and
+// bandwidths. usage: gpu_copier_gpu_test [write|event [MiB per bandwidth]] Exit status: 0 passed, 1
+// failed, 77 no GPU.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -33,26 +33,26 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kChunk = size_t{512} << 10;
 constexpr size_t kBuffer = size_t{64} << 20;
 constexpr uint32_t kInFlight = 32;         // copies over all lanes
-constexpr std::chrono::seconds kStall{5};  // longer than any copy here, by far
+constexpr std::chrono::seconds kStall{5};  // far longer than any copy here
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// One end of a copy.
-struct Place {
+// The memory at one end of a copy.
+struct CopyEnd {
   const char* name;
   char* bytes;
-  int device;  // whose lanes copy; for host memory the other end's
+  int device;  // the device whose lanes copy; for host memory, that of the other end
 };
 
 struct Rig {
   GpuCopier* copier;
-  std::vector<Place> places;  // host, GPU 0, another buffer of it, GPU 1 if there is one
-  size_t total;               // bytes moved for one figure of bandwidth
+  std::vector<CopyEnd> ends;  // host, GPU 0, another buffer of it, GPU 1 if there is one
+  size_t total;               // bytes moved for one measured bandwidth
 };
 
-// False if it does not come in time.
+// Returns false if the event does not occur in time.
 bool wait(GpuCopier* copier, GpuTicket ticket) {
   Clock::time_point start = Clock::now();
   while (!copier->done(ticket)) {
@@ -64,7 +64,7 @@ bool wait(GpuCopier* copier, GpuTicket ticket) {
   return true;
 }
 
-void check_bytes(const Rig& rig, const GpuWorkspace& gpu, const Place& from, const Place& to) {
+void check_bytes(const Rig& rig, const GpuWorkspace& gpu, const CopyEnd& from, const CopyEnd& to) {
   std::vector<char> sent(kBuffer);
   std::vector<char> got(kBuffer);
   for (size_t i = 0; i < kBuffer; ++i) sent[i] = static_cast<char>(i * 31 + i / 4099 + to.name[0]);
@@ -81,7 +81,7 @@ void check_bytes(const Rig& rig, const GpuWorkspace& gpu, const Place& from, con
   check(got == sent, std::string("bytes ") + from.name + " -> " + to.name);
 }
 
-void measure_bandwidth(const Rig& rig, const Place& from, const Place& to, uint32_t lanes) {
+void measure_bandwidth(const Rig& rig, const CopyEnd& from, const CopyEnd& to, uint32_t lanes) {
   GpuTicket tickets[kInFlight] = {};
   auto copies = static_cast<uint32_t>(rig.total / kChunk);
   double launching = 0;
@@ -103,7 +103,7 @@ void measure_bandwidth(const Rig& rig, const Place& from, const Place& to, uint3
               launching / copies * 1e6);
 }
 
-void measure_latency(const Rig& rig, const Place& from, const Place& to, size_t bytes) {
+void measure_latency(const Rig& rig, const CopyEnd& from, const CopyEnd& to, size_t bytes) {
   constexpr int kRounds = 5000;
   std::vector<double> rounds;
   for (int i = 0; i < kRounds; ++i) {
@@ -117,26 +117,26 @@ void measure_latency(const Rig& rig, const Place& from, const Place& to, size_t 
               to.name, bytes, rounds[kRounds / 2], rounds[kRounds * 99 / 100]);
 }
 
-// Copies over every lane while `kernels` kernels spin; none may wait for them.
+// Copies over every lane while `kernels` kernels spin; no copy may wait for them.
 void check_beside_kernels(const Rig& rig, const gdr::cuda::PrimaryContext& context, int kernels) {
-  const Place& host = rig.places[0];
-  const Place& gpu = rig.places[1];
+  const CopyEnd& host = rig.ends[0];
+  const CopyEnd& gpu = rig.ends[1];
   auto* word = reinterpret_cast<uint32_t*>(host.bytes + kBuffer - sizeof(uint32_t));
   *word = 0;
   gdr::cuda::CurrentContext current(context);
   auto spinning = gpu_test::SpinKernels::launch(context, word, kernels);
   if (!spinning) {
-    std::printf("beside kernels: not tried, %s\n", spinning.error().text.c_str());
+    std::printf("with spinning kernels: not run, %s\n", spinning.error().text.c_str());
     return;
   }
   int stalled = 0;
   for (uint32_t lane = 0; lane < GpuCopier::kLanesPerDevice; ++lane) {
-    for (auto [to, from] : {std::pair{&gpu, &host}, {&host, &gpu}, {&rig.places[2], &gpu}}) {
+    for (auto [to, from] : {std::pair{&gpu, &host}, {&host, &gpu}, {&rig.ends[2], &gpu}}) {
       auto ticket = rig.copier->copy(rig.copier->lane(0, lane), to->bytes, from->bytes, kChunk);
       if (!ticket || !wait(rig.copier, *ticket)) ++stalled;
     }
   }
-  std::printf("beside %3d spinning kernels: %d of %u copies stalled\n", kernels, stalled,
+  std::printf("with %3d spinning kernels: %d of %u copies stalled\n", kernels, stalled,
               3 * GpuCopier::kLanesPerDevice);
   check(stalled == 0, "copies stall behind kernels");
 }
@@ -153,7 +153,7 @@ gdr::Result<Rig> make_rig(const std::vector<GpuWorkspace>& gpus,
   if (gdr::Status pinned = rig.copier->pin_host(host, kBuffer); !pinned) {
     return forward_error(pinned);
   }
-  rig.places.push_back({"host", static_cast<char*>(host), 0});
+  rig.ends.push_back({"host", static_cast<char*>(host), 0});
   std::vector<std::pair<const char*, const GpuWorkspace*>> wanted = {{"gpu0", &gpus[0]},
                                                                      {"gpu0'", &gpus[0]}};
   if (gpus.size() > 1) wanted.push_back({"gpu1", &gpus[1]});
@@ -162,7 +162,7 @@ gdr::Result<Rig> make_rig(const std::vector<GpuWorkspace>& gpus,
     if (!made) return forward_error(made);
     int owner = rig.copier->device_of(made->get(), kBuffer);
     check(owner == gpu->device(), std::string("device_of ") + name);
-    rig.places.push_back({name, static_cast<char*>(made->get()), gpu->device()});
+    rig.ends.push_back({name, static_cast<char*>(made->get()), gpu->device()});
     memory.push_back(std::move(*made));
   }
   return rig;
@@ -183,13 +183,13 @@ gdr::Status run(const CudaDriver& driver, int devices, size_t total) {
   bool events = rig->copier->completion(0) == softhca::GpuCompletion::kEvent;
   std::printf("completion by %s\n", events ? "events" : "stream writes");
 
-  const std::vector<Place>& places = rig->places;
-  std::vector<std::pair<const Place*, const Place*>> pairs = {
-      {&places[0], &places[1]}, {&places[1], &places[0]}, {&places[1], &places[2]}};
-  if (places.size() > 3)
-    pairs.insert(pairs.end(), {{&places[1], &places[3]}, {&places[3], &places[0]}});
+  const std::vector<CopyEnd>& ends = rig->ends;
+  std::vector<std::pair<const CopyEnd*, const CopyEnd*>> pairs = {
+      {&ends[0], &ends[1]}, {&ends[1], &ends[0]}, {&ends[1], &ends[2]}};
+  if (ends.size() > 3) pairs.insert(pairs.end(), {{&ends[1], &ends[3]}, {&ends[3], &ends[0]}});
   for (auto [from, to] : pairs) check_bytes(*rig, gpus[0], *from, *to);
-  gdr::Result<gdr::cuda::PrimaryContext> context = gdr::cuda::PrimaryContext::retain(driver, 0);
+  gdr::Result<gdr::cuda::PrimaryContext> context =
+      gdr::cuda::PrimaryContext::retain(driver.api(), 0);
   if (!context) return forward_error(context);
   for (int kernels : {1, 8, 40}) check_beside_kernels(*rig, *context, kernels);
   for (auto [from, to] : pairs) {

@@ -1,8 +1,8 @@
-// Staging's copies on a real GPU, beside a kernel that spins as NCCL's do: they complete, also
-// while the application has copies of the other direction waiting behind that kernel. Copies of the
-// same direction may hold them up, since streams share the GPU's copy queues (docs/adr/0007); how
-// many of them is printed, for CUDA_DEVICE_MAX_CONNECTIONS as it is set. Exits with 0 where it
-// passed, 1 where it failed, 77 where there is no GPU.
+// The copies of staging on a real GPU while a kernel spins, like those of NCCL: they complete, also
+// while copies of the application in the other direction wait behind that kernel. Copies of the
+// same direction may delay them, because streams share the GPU's copy queues (docs/adr/0007); their
+// number is printed, for the present CUDA_DEVICE_MAX_CONNECTIONS. Exit status: 0 passed, 1 failed,
+// 77 no GPU.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -31,8 +31,8 @@ using gpu_test::SpinKernels;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kCopy = size_t{64} << 10;
-constexpr size_t kStreams = 8;                       // ours: as many channels as NCCL may have
-constexpr std::chrono::milliseconds kPatience{200};  // a copy takes some 20 us
+constexpr size_t kStreams = 8;  // streams of staging: as many as NCCL may have channels
+constexpr std::chrono::milliseconds kPatience{200};  // a copy takes about 20 us
 constexpr std::chrono::seconds kAtLast{10};
 
 enum class Direction : uint8_t { kToHost, kToGpu };
@@ -45,7 +45,7 @@ struct Buffers {
   std::unique_ptr<gdr::transport::PinnedMemory> host;
   GpuWorkspace::Memory gpu;
 
-  // Destination and source of a copy; slot 0 is the application's.
+  // Destination and source of a copy; slot 0 belongs to the application.
   std::pair<std::byte*, std::byte*> ends(Direction direction, size_t slot) const {
     std::byte* on_host = host->get() + slot * kCopy;
     std::byte* on_gpu = static_cast<std::byte*>(gpu.get()) + slot * kCopy;
@@ -54,7 +54,7 @@ struct Buffers {
   }
 };
 
-// Kernels that spin, each in a stream, and which copy the application has put behind each.
+// Spinning kernels, each in a stream, and the copy that the application has queued behind each.
 struct Application {
   int streams;
   std::optional<Direction> copies;
@@ -84,7 +84,7 @@ gdr::Status queue_copies(const gdr::cuda::Api& api, const SpinKernels& kernels,
   return {};
 }
 
-// How many of our streams' copies complete while the kernels spin.
+// Returns how many copies of staging's streams complete while the kernels spin.
 gdr::Result<size_t> copies_beside(const gdr::cuda::PrimaryContext& context, const Buffers& buffers,
                                   Direction direction, const Application& application) {
   std::vector<std::shared_ptr<gdr::transport::CopyStream>> ours;
@@ -115,7 +115,8 @@ gdr::Result<size_t> copies_beside(const gdr::cuda::PrimaryContext& context, cons
 gdr::Status run(const CudaDriver& driver) {
   gdr::Result<GpuWorkspace> gpu = GpuWorkspace::open(driver, 0);
   if (!gpu) return gdr::forward_error(gpu);
-  gdr::Result<gdr::cuda::PrimaryContext> context = gdr::cuda::PrimaryContext::retain(driver, 0);
+  gdr::Result<gdr::cuda::PrimaryContext> context =
+      gdr::cuda::PrimaryContext::retain(driver.api(), 0);
   if (!context) return gdr::forward_error(context);
   auto word = gdr::transport::PinnedMemory::create(driver, 0, sizeof(uint32_t));
   auto host = gdr::transport::PinnedMemory::create(driver, 0, (kStreams + 1) * kCopy);
@@ -135,7 +136,7 @@ gdr::Status run(const CudaDriver& driver) {
             std::optional(Direction::kToGpu)}) {
         gdr::Result<size_t> done = copies_beside(*context, buffers, direction, {streams, behind});
         if (!done) return gdr::forward_error(done);
-        std::printf("%s beside %d kernels, behind each %-14s: %zu complete%s\n", name_of(direction),
+        std::printf("%s with %d kernels, behind each %-14s: %zu complete%s\n", name_of(direction),
                     streams, behind ? name_of(*behind) : "nothing", *done,
                     *done == kStreams ? "" : ", the others when the kernels end");
         check(behind == direction || *done == kStreams, "all complete");

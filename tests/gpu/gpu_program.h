@@ -1,4 +1,4 @@
-// What the programs of this folder have in common: checks that are counted, and their exit status.
+// The common part of the programs in this folder: counted checks and the exit status.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace gpu_test {
 
-// Prints what did not hold, and counts it.
+// Prints and counts a check that failed.
 void check(bool ok, const std::string& what);
 
-// Runs it with the number of GPUs. What main() returns: 0 where all checks held, 1 where one did
-// not or it failed, 77 where there is no GPU.
+// Calls `run` with the number of GPUs. Returns the exit status for main(): 0 if all checks passed,
+// 1 if one failed or `run` returned an error, 77 if there is no GPU.
 int run_on_gpus(const std::function<gdr::Status(const gdr::cuda::CudaDriver&, int devices)>& run);
 
 }  // namespace gpu_test

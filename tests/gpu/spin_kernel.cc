@@ -13,7 +13,7 @@ namespace cuda = gdr::cuda;
 struct CUmod_st;
 struct CUfunc_st;
 
-// Beyond what the tree itself calls.
+// CUDA functions that only this test calls.
 struct KernelApi {
   cuda::Rc (*module_load_data)(CUmod_st** module, const void* image);
   cuda::Rc (*module_get_function)(CUfunc_st** function, CUmod_st* module, const char* name);

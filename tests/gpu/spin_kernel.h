@@ -1,4 +1,4 @@
-// Kernels that spin on the GPU until told to end, as NCCL's do while they wait for data.
+// Kernels that spin on the GPU until they are ended, like NCCL's kernels that wait for data.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace gpu_test {
 
 class SpinKernels {
  public:
-  // Launches `count` of them, each of one thread on a stream of its own. `word` is page-locked host
-  // memory that holds 0. The context must be current here and in every later call.
+  // Launches `count` kernels, each of one thread on a stream of its own. `word` is page-locked host
+  // memory with the value 0. The context must be current in this and every later call.
   static gdr::Result<std::unique_ptr<SpinKernels>> launch(const gdr::cuda::PrimaryContext& context,
                                                           uint32_t* word, int count);
   const std::vector<gdr::cuda::Stream>& streams() const { return streams_; }
-  // Ends them.
+  // Ends the kernels and waits for them.
   ~SpinKernels();
   SpinKernels(const SpinKernels&) = delete;
   SpinKernels& operator=(const SpinKernels&) = delete;

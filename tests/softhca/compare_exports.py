@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""compare_exports.py OURS THEIRS: every symbol@version of theirs has to be in ours.
+"""Fails when a library does not export every symbol@version of another one, or exports more.
 
-Not needed are the compatibility versions at IBVERBS_1.0 of symbols that have a later one.
+usage: compare_exports.py OURS THEIRS
+
+The compatibility versions at IBVERBS_1.0 of symbols that have a later version are not needed.
 """
 import subprocess
 import sys

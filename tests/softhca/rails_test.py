@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The plugin's rails at work, over software HCAs placed by a NCCL topology file.
+"""Tests of the plugin's rails, over software HCAs whose positions a NCCL topology file gives.
 
 rails_test.py TOOL PLUGIN SOFTHCA_FOLDER TOPOLOGIES_FOLDER [unittest arguments]
 """
@@ -16,12 +16,12 @@ TIMEOUT_S = 60
 TOOL, PLUGIN, SOFTHCA, TOPOLOGIES = sys.argv[1:5]
 
 # The NICs of nccl-hgx-4nic.xml.
-PLACES = {"mlx5_0": "0000:14:00.0", "mlx5_1": "0000:54:00.0", "mlx5_2": "0000:94:00.0",
+PCI_ADDRESSES = {"mlx5_0": "0000:14:00.0", "mlx5_1": "0000:54:00.0", "mlx5_2": "0000:94:00.0",
           "mlx5_3": "0000:d4:00.0"}
 
 
 def devices(**changes):
-    listed = [{"name": name, "pci": place} for name, place in PLACES.items()]
+    listed = [{"name": name, "pci": address} for name, address in PCI_ADDRESSES.items()]
     return [one | changes.get(one["name"], {}) for one in listed]
 
 
@@ -78,14 +78,14 @@ class Rails(unittest.TestCase):
         self.assertRegex(output, r"\[1\] mlx5_2:1 .* rail 2 ")
         self.assertRegex(output, r"map GPU7 \S+ rail 3 mlx5_3:1")
 
-    def test_level_is_told_with_every_gpu(self):
+    def test_level_is_logged_with_every_gpu(self):
         output = self.run_perf(devices(), NCCL_NET_GDR_LEVEL="LOC")
         self.assertEqual(output.count("GPUDirect no: PIX is beyond NCCL_NET_GDR_LEVEL=LOC"),
                          2 * 8, output)  # two ranks
 
-    def test_ways_of_gpudirect_are_told_with_every_device(self):
+    def test_registration_paths_are_logged_with_every_device(self):
         old = "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)"
-        for gpu, ways in (({}, "dma-buf, peermem"),
+        for gpu, paths in (({}, "dma-buf, peermem"),
                           ({"peermem": "nv_peer_mem"}, f"dma-buf, {old}"),
                           ({"dmabuf": False, "peermem": "nv_peer_mem"}, old),
                           ({"dmabuf": False}, "peermem"),
@@ -96,8 +96,8 @@ class Rails(unittest.TestCase):
                 output = self.run_perf(devices(), gpu=gpu)
                 for device in range(4):
                     self.assertRegex(output, rf"\[{device}\] .* rail {device} GPUDirect "
-                                             rf"{re.escape(ways)}\n")
-                off = ways.startswith("off")
+                                             rf"{re.escape(paths)}\n")
+                off = paths.startswith("off")
                 verdict = "no: mlx5_0 registers no GPU memory" if off else "yes: PIX"
                 self.assertRegex(output, rf"map GPU0 .* GPUDirect {verdict}")
 
@@ -112,7 +112,7 @@ class Rails(unittest.TestCase):
         self.assertIn("NCCL WARN NET/GDR : GDR_NCCL_RAIL_MAP does not fit this machine", output)
         self.assertRegex(output, r"map GPU0 \S+ rail 0 mlx5_0:1 path PIX")
 
-    def test_functions_of_one_card_are_told_apart_by_port(self):
+    def test_functions_of_one_card_are_reported_with_different_ports(self):
         card = {"guid": "0c42a103000000aa"}
         output = self.run_perf(devices(mlx5_1=card, mlx5_2=card))
         self.assertRegex(output, r"device +1 mlx5_1 .* port 1 guid 0x0c42a103000000aa")
@@ -139,13 +139,13 @@ class Rails(unittest.TestCase):
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
         return outputs[0]
 
-    def test_connection_across_rails_is_told_once(self):
+    def test_connection_across_rails_is_logged_once(self):
         output = self.crossed()
         self.assertEqual(output.count("NCCL INFO NET/GDR : rail 0 to rail 3: "), 1, output)
         self.assertIn("NCCL WARN NET/GDR : rail 0 to rail 3: ",
                       self.crossed(NCCL_IB_WARN_RAIL_LOCAL="1"))
 
-    def test_connection_along_a_rail_is_not_told(self):
+    def test_connection_along_a_rail_is_not_logged(self):
         self.assertNotIn(" to rail ", self.run_perf(devices()))
 
 

@@ -29,7 +29,7 @@ _CLEAN_LOG = """\
 
 
 def _bash(script, *arguments, text=""):
-    """What a script prints that has sourced ./run, with `text` on its descriptor 3."""
+    """The output of a script that has sourced ./run, with `text` on descriptor 3."""
     with tempfile.TemporaryFile("w+") as file:
         file.write(text)
         file.seek(0)
@@ -51,7 +51,7 @@ class CountTest(unittest.TestCase):
             return _bash('for log in "$@"; do count_tests preset "$log"; done; '
                          'echo "$passed $failed $skipped $broken"', *names).strip()
 
-    def test_MixedLog_Counted_TellsSkippedFromPassed(self):
+    def test_MixedLog_Counted_CountsSkippedApart(self):
         self.assertEqual(self.count(_CTEST_LOG), "2 1 1 0")
 
     def test_SeveralLogs_Counted_AreSummed(self):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the plugin must show on the kernel's own RDMA. The tests of a class share their machines.
+"""Tests of the plugin on the kernel's own RDMA. The tests of a class share their machines.
 
 `cases.py --list` names the classes; `cases.py CLASS` runs one, `cases.py CLASS.test` one test.
 """
@@ -22,16 +22,16 @@ _TOOL = BUILD / "bin" / "nccl-gdr"
 _PLUGIN = f"--plugin {BUILD / 'lib' / 'libnccl-net-gdr.so'}"
 _SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 
-# 4.096 us x 2^14 for each of 1 + 3 tries: 0.27 s until a lost peer is an error. rxe may take a
-# few times as long, and a peer that only closed its socket is noticed by TCP in 30 s at worst; the
-# bound leaves room for an emulated machine that is busy.
+# 4.096 us x 2^14 for each of 1 + 3 attempts: 0.27 s until a lost peer is an error. rxe may take several
+# times as long, and TCP detects a peer that only closed its socket in 30 s at worst; the bound leaves
+# room for a busy emulated machine.
 _IMPATIENT = "export NCCL_IB_TIMEOUT=14 NCCL_IB_RETRY_CNT=3 NCCL_DEBUG=WARN"
 _ERROR_BOUND_S = 40
 
 # Whenever the last packet of a burst is lost, rxe waits for NCCL_IB_TIMEOUT, here 0.13 s.
 _QUICK_RETRY = "export NCCL_IB_TIMEOUT=15 NCCL_DEBUG=WARN"
 
-# Fewer packets under way than rxe's bound: rxe_deviations.md, "retries".
+# Fewer packets in flight than rxe's limit: rxe_deviations.md, "retries".
 _FEW_PACKETS = "--depth 2 --slice 64K"
 
 
@@ -39,7 +39,7 @@ def perf(test, *arguments):
     return " ".join([str(_TOOL), "perf", test, _PLUGIN, *arguments, "2>&1"])
 
 
-def check(*arguments):
+def conformance(*arguments):
     return " ".join([str(_TOOL), "conformance", _PLUGIN, *arguments, "2>&1"])
 
 
@@ -84,7 +84,7 @@ class Case(unittest.TestCase):
         self.addCleanup(lambda: [machine.kill_jobs() for machine in self.machines])
 
     def start_ranks(self, ranks, test, *arguments, before="true"):
-        """The ranks in turn on the machines, in one run."""
+        """Starts one run whose ranks alternate over the machines; returns their jobs."""
         root = f"--root {address(0, 0)}:7000 --ranks {ranks}"
         return [self.machines[rank % self.count].start(
             f"{before}\n{perf(test, root, f'--rank {rank}', *arguments)}")
@@ -102,7 +102,7 @@ class OneMachine(Case):
     network = Network(nics=2)
 
     def test_conformance_suite_passes(self):
-        self.expect_all_passed(self.machines[0].run(check("--dev 0"), timeout=240))
+        self.expect_all_passed(self.machines[0].run(conformance("--dev 0"), timeout=240))
 
     def connect_with(self, settings, gid):
         output = self.machines[0].run(
@@ -111,37 +111,37 @@ class OneMachine(Case):
         self.assertIn(gid, output, settings)
         self.assertIn(" 0 wrong", output)
 
-    def test_gid_is_the_routable_one_of_the_family_asked_for(self):
+    def test_gid_is_the_routable_one_of_the_requested_family(self):
         ipv4, ipv6 = f"::ffff:{address(0, 0)} (RoCE v2", f"{address(0, 0, 6)} (RoCE v2"
         self.connect_with("", ipv4)
         self.connect_with("NCCL_IB_ADDR_FAMILY=AF_INET6", ipv6)
         self.connect_with("NCCL_IB_ADDR_RANGE=10.0.0.0/24", ipv4)
 
-    def test_ipv6_alone_is_enough(self):
+    def test_ipv6_without_ipv4_suffices(self):
         self.on_all("ip -4 addr flush dev eth0")
         self.addCleanup(self.on_all, addressing(0, 0))
         self.connect_with("NCCL_SOCKET_IFNAME=eth0", f"{address(0, 0, 6)} (RoCE v2")
 
 
 class TwoSockets(Case):
-    """Two NUMA nodes, each with a switch that holds a display (as a GPU stands there) and a NIC."""
+    """Two NUMA nodes, each with a switch that has a display (in place of a GPU) and a NIC."""
     network = Network(nics=2)
     hardware = Hardware(sockets=2, cpus_per_socket=1, iommu="translated", switches=(
         (Switch(("display", "nic")),), (Switch(("nic", "display"), acs=False),)))
 
-    def test_devices_are_placed_below_their_switches(self):
+    def test_devices_are_below_their_switches(self):
         guest = self.machines[0]
-        places = guest.run("for i in 0 1; do readlink -f /sys/class/net/eth$i/device/..; done"
+        paths = guest.run("for i in 0 1; do readlink -f /sys/class/net/eth$i/device/..; done"
                            ).output.split()
-        nodes = guest.run(f"cat {places[0]}/numa_node {places[1]}/numa_node").output.split()
+        nodes = guest.run(f"cat {paths[0]}/numa_node {paths[1]}/numa_node").output.split()
         self.assertEqual(sorted(nodes), ["0", "1"])
         output = guest.run(perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
-        by_place = sorted((place, f"rxe{nic}") for nic, place in enumerate(places))
-        for device, (place, name) in enumerate(by_place):
-            self.assertRegex(place, "/pci0000:[24]0(/0000:[^/]*){4}$")
-            self.assertRegex(output, rf"device +{device} {name} pci {re.escape(place)} ")
+        by_path = sorted((path, f"rxe{nic}") for nic, path in enumerate(paths))
+        for device, (path, name) in enumerate(by_path):
+            self.assertRegex(path, "/pci0000:[24]0(/0000:[^/]*){4}$")
+            self.assertRegex(output, rf"device +{device} {name} pci {re.escape(path)} ")
 
-    def test_machine_is_as_asked_for(self):
+    def test_machine_has_the_requested_hardware(self):
         guest = self.machines[0]
         ports = guest.run("grep -l 0x060400 /sys/bus/pci/devices/*/class").output.split()
         configs = [guest.run(f"od -An -v -tx1 {port.removesuffix('class')}config").output
@@ -150,14 +150,14 @@ class TwoSockets(Case):
         self.assertGreater(int(guest.run("ls /sys/kernel/iommu_groups | wc -l").output), 1)
 
 
-def _switch_above(place):
-    """Of a sysfs path, the upstream port of the switch that a device is on."""
-    return place.split("/")[-3]
+def _switch_above(path):
+    """The upstream port of the switch above a device with this sysfs path."""
+    return path.split("/")[-3]
 
 
 class GpuServer(Case):
-    """Two NUMA nodes with two switches each; a display (as a GPU stands there) and a NIC on every
-    switch; one more NIC at the first host bridge."""
+    """Two NUMA nodes with two switches each; a display (in place of a GPU) and a NIC on every switch; one
+    more NIC at the first host bridge."""
     network = Network(nics=5)
     hardware = Hardware(sockets=2, cpus_per_socket=1, switches=(
         (Switch(("display", "nic")), Switch(("nic", "display"))),
@@ -171,11 +171,11 @@ class GpuServer(Case):
                               "done").output.split()
         self.gpus = sorted(guest.run("for i in $(grep -l 0x038000 /sys/bus/pci/devices/*/class); do "
                                      "readlink -f ${i%/class}; done").output.split())
-        # The NIC of each GPU, by their switch.
-        self.expected = [next(f"rxe{nic}" for nic, place in enumerate(self.nics)
-                              if _switch_above(place) == _switch_above(gpu)) for gpu in self.gpus]
-        self.management = next(f"rxe{nic}" for nic, place in enumerate(self.nics)
-                               if "/pci0000:00/" in place)
+        # The NIC on the switch of each GPU.
+        self.expected = [next(f"rxe{nic}" for nic, path in enumerate(self.nics)
+                              if _switch_above(path) == _switch_above(gpu)) for gpu in self.gpus]
+        self.management = next(f"rxe{nic}" for nic, path in enumerate(self.nics)
+                               if "/pci0000:00/" in path)
 
     def topo(self, arguments="", settings="true"):
         return json.loads(self.machines[0].run(
@@ -194,24 +194,24 @@ class GpuServer(Case):
         self.assertEqual([other["port"] for other in view["excluded_ports"]], [f"{self.management}:1"])
         self.assertEqual(len(view["switches"]), 4)
 
-    def test_plugin_offers_the_rails_in_order_with_their_places(self):
+    def test_plugin_offers_the_rails_in_order_with_their_pci_paths(self):
         output = self.machines[0].run(
             self.environment + "\n" + perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
         for device, name in enumerate(self.expected):
-            place = self.nics[int(name.removeprefix("rxe"))]
-            self.assertRegex(output, rf"device +{device} {name} pci {re.escape(place)} ")
+            path = self.nics[int(name.removeprefix("rxe"))]
+            self.assertRegex(output, rf"device +{device} {name} pci {re.escape(path)} ")
             gpu = self.gpus[device].rsplit("/", 1)[1]
             self.assertRegex(output, rf"map GPU{device} {gpu} rail {device} {name}:1 path PIX "
                                      "GPUDirect no: rxe. registers no GPU memory")
         self.assertIn(f"map {self.management}:1 excluded: no GPU is nearest to it", output)
         self.assertNotIn("device 4", output)
 
-    def test_named_management_nic_is_a_rail_after_all(self):
+    def test_management_nic_named_by_the_user_is_a_rail(self):
         view = self.topo(settings="export NCCL_IB_HCA=rxe0,rxe1,rxe2,rxe3,rxe4")
         self.assertEqual(view["excluded_ports"], [])
         self.assertEqual(len(view["rails"]), 5)
 
-    def test_sysfs_alone_tells_the_same(self):
+    def test_sysfs_without_hwloc_gives_the_same(self):
         hidden = "mount -t tmpfs none /mnt && for f in /usr/lib/*/libhwloc.so.15*; do " \
                  "mount --bind /dev/null $f; done"
         shown = "for f in /usr/lib/*/libhwloc.so.15*; do umount $f; done; umount /mnt"
@@ -226,8 +226,8 @@ class GpuServer(Case):
         for part in ("gpus", "hcas", "switches", "numa_nodes", "rails", "excluded_ports"):
             self.assertEqual(alone[part], live[part], part)
 
-    # rxe devices are not in hwloc's XML, since they are on no PCI function.
-    def test_xml_by_lstopo_tells_the_same_of_gpus_and_switches(self):
+    # hwloc's XML has no rxe devices, because these have no PCI function.
+    def test_xml_of_lstopo_gives_the_same_gpus_and_switches(self):
         self.machines[0].run("lstopo-no-graphics --whole-io --of xml -f /run/machine.xml")
         live, read = self.topo(), self.topo("--from /run/machine.xml")
         for part in ("address", "switch", "numa_node", "host_bridge", "vendor", "device"):
@@ -248,7 +248,7 @@ class GpuServer(Case):
         self.assertIn("NCCL WARN NET/GDR : NCCL chooses by distance and will not follow", output)
         self.assertIn("GPU0, GPU1, GPU2, GPU3. Fix: set GDR_NCCL_GENERATE_TOPO_FILE=1", output)
 
-    def test_generated_topology_puts_gpus_beside_their_rails(self):
+    def test_generated_topology_has_gpus_next_to_their_rails(self):
         wanted = list(reversed(self.expected))
         rail_map = ";".join(f"GPU{gpu}={name}" for gpu, name in enumerate(wanted))
         output = self.machines[0].run(
@@ -285,9 +285,9 @@ class TwoMachines(Case):
         self.assertRegex(outputs[0], rf"(?m)^ *{largest} ")
 
     def conform(self, device, cases):
-        # One call may take a second where two machines share a busy processor.
+        # A single call may take a second where two machines share a busy processor.
         root = f"--root {address(0, 0)}:{7100 + 100 * device}"
-        jobs = [machine.start(check(f"--dev {device} --filter '{cases}' --call-limit 5", root,
+        jobs = [machine.start(conformance(f"--dev {device} --filter '{cases}' --call-limit 5", root,
                                     f"--rank {rank}"))
                 for rank, machine in enumerate(self.machines)]
         for outcome in join(jobs, 200):
@@ -299,36 +299,36 @@ class TwoMachines(Case):
     def test_conformance_suite_passes_on_the_second_nic(self):
         self.conform(1, "C[23]*")
 
-    def test_all_reduce_over_two_nics_each_is_right(self):
+    def test_all_reduce_over_two_nics_is_correct(self):
         self.all_reduce(16 << 20)
 
     def use_jumbo_frames(self):
         self.on_all("for i in 0 1; do ip link set eth$i mtu 4200; done")
         self.assertIn("active_mtu:\t\t4096", self.machines[0].run("ibv_devinfo").output)
 
-    def test_all_reduce_with_jumbo_frames_is_right(self):
+    def test_all_reduce_with_jumbo_frames_is_correct(self):
         self.use_jumbo_frames()
         self.all_reduce(2 << 20)
 
-    def test_all_reduce_is_right_with_a_thousandth_lost(self):
+    def test_all_reduce_is_correct_with_a_thousandth_lost(self):
         self.on_every_cable("loss 0.1%")
         self.all_reduce(2 << 20, _FEW_PACKETS, before=_QUICK_RETRY)
 
-    def test_all_reduce_is_right_with_a_hundredth_lost(self):
+    def test_all_reduce_is_correct_with_a_hundredth_lost(self):
         self.use_jumbo_frames()
         self.on_every_cable("loss 1%")
         self.all_reduce(16 << 20, _FEW_PACKETS, before=_QUICK_RETRY)
 
-    def test_all_reduce_is_right_with_delay(self):
+    def test_all_reduce_is_correct_with_delay(self):
         self.on_every_cable("delay 2ms")
         self.all_reduce(256 << 10)
 
-    def test_all_reduce_is_right_with_reordering(self):
+    def test_all_reduce_is_correct_with_reordering(self):
         self.on_every_cable("delay 2ms reorder 5% 50%")
         self.all_reduce(256 << 10, _FEW_PACKETS, before=_QUICK_RETRY)
 
     def expect_only_delay(self, fault):
-        """The fault is a command on the first machine, about eth0."""
+        """Runs `fault`, a command for eth0, on the first machine during a transfer that must succeed."""
         jobs = self.start_ranks(2, "sendrecv", "--dev 0 --test bw --begin 64K --end 64K",
                                 "--iters 800", before="export NCCL_IB_TIMEOUT=17")
         jobs[0].wait_for("BW peak", 30)
@@ -352,33 +352,34 @@ class TwoMachines(Case):
         return jobs
 
     def expect_both_ends_named(self, fault, status):
-        """The fault is a command on the first machine, about eth1. Tried twice: an emulated machine has been
-        seen to stand still for 40 s and to go on at the next command (README.md)."""
+        """Runs `fault`, a command for eth1, on the first machine during a transfer, whose errors must name
+        both ends. It is tried twice, because an emulated machine sometimes stalls for 40 s, until the next
+        command (README.md)."""
         try:
-            self.see_both_ends_named(fault, status)
+            self.check_both_ends_named(fault, status)
         except GuestError as error:
-            print(f"once more, after: {error}", flush=True)
+            print(f"second attempt, after: {error}", flush=True)
             for machine in self.machines:
                 machine.kill_jobs()
             self.restore_network()
-            self.see_both_ends_named(fault, status)
+            self.check_both_ends_named(fault, status)
 
-    def see_both_ends_named(self, fault, status):
+    def check_both_ends_named(self, fault, status):
         jobs = self.start_stream(device=1)
         self.machines[0].run(fault)
         output = self.expect_error(jobs[0]) + self.expect_error(jobs[1])
         for part in ("rxe1:1", address(0, 1), address(1, 1), status):
             self.assertIn(part, output)
 
-    # The kernel takes the route away at once, and rxe then refuses the next request locally.
+    # The kernel removes the route at once, and rxe then fails the next request locally.
     def test_interface_down_names_both_ends_and_the_status(self):
         self.expect_both_ends_named("sleep 1; ip link set eth1 down", "LOC_QP_OP_ERR")
 
-    def test_interface_down_for_a_second_is_no_less_an_error(self):
+    def test_interface_down_for_a_second_is_an_error_too(self):
         self.expect_both_ends_named("sleep 1; ip link set eth1 down; sleep 1; ip link set eth1 up",
                                     "LOC_QP_OP_ERR")
 
-    def test_cable_gone_for_good_names_both_ends_and_the_status(self):
+    def test_cable_removed_names_both_ends_and_the_status(self):
         self.expect_both_ends_named(netem(1, "loss 100%"), "RETRY_EXC_ERR")
 
     def test_killed_peer_is_an_error(self):
@@ -386,24 +387,25 @@ class TwoMachines(Case):
         jobs[1].kill()
         self.assertIn("b rxe0:1", self.expect_error(jobs[0]))
 
-    def lose_what_is_sent(self):
-        """A cable takes it whether or not anyone listens; an emulated one would push back."""
+    def drop_sent_packets(self):
+        """Drops what the first machine sends, as a real cable to a dead machine does. QEMU's emulated cable
+        would block the sender instead."""
         self.machines[0].run(netem(0, "loss 100%"))
 
-    def test_peer_machine_that_stands_still_is_an_error(self):
+    def test_suspended_peer_machine_is_an_error(self):
         jobs = self.start_stream()
-        self.lose_what_is_sent()
-        self.machines[1].freeze()
-        self.addCleanup(self.machines[1].thaw)
+        self.drop_sent_packets()
+        self.machines[1].suspend()
+        self.addCleanup(self.machines[1].resume)
         self.assertIn("b rxe0:1", self.expect_error(jobs[0]))
         self.machines[0].run(no_netem(0))
-        self.machines[1].thaw()
+        self.machines[1].resume()
         self.assertNotEqual(jobs[1].wait(_ERROR_BOUND_S, check=False).status, 0)
 
-    # Last by its name: the machine stays off.
-    def test_without_the_peer_machine_is_an_error(self):
+    # The name makes this test the last one of the class, because the machine stays off.
+    def test_z_peer_machine_powered_off_is_an_error(self):
         jobs = self.start_stream()
-        self.lose_what_is_sent()
+        self.drop_sent_packets()
         self.machines[1].power_off()
         self.machines.pop()
         self.assertIn("b rxe0:1", self.expect_error(jobs[0]))

@@ -1,4 +1,4 @@
-"""Guests joined by cables, with a Soft-RoCE device on every NIC."""
+"""Guests connected by cables, with a Soft-RoCE device on every NIC."""
 
 import dataclasses
 import os
@@ -17,18 +17,18 @@ BUILD = pathlib.Path(os.environ.get("GDR_BUILD_DIR") or
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """mtu: of the NICs; 1500 makes the RDMA MTU 1024, 4200 makes it 4096."""
+    """mtu is that of the NICs: with 1500 the RDMA MTU is 1024, with 4200 it is 4096."""
     nics: int = 1
     mtu: int = 1500
 
 
 def address(machine, nic, family=4):
-    """NIC i of every machine is in a subnet of its own."""
+    """The IP address of a NIC. NIC i of every machine is in subnet i."""
     return f"10.0.{nic}.{machine + 1}" if family == 4 else f"fd00:{nic + 1}::{machine + 1}"
 
 
 def addressing(machine, nic):
-    """Shell text that gives an interface its addresses, or gives them back."""
+    """Shell text that sets the addresses of an interface, also after they were removed."""
     eth = f"eth{nic}"
     return (f"ip addr replace {address(machine, nic)}/24 dev {eth}\n"
             f"ip addr replace {address(machine, nic, 6)}/64 dev {eth} nodad\n")
@@ -53,15 +53,15 @@ def _set_up(index, network):
 
 
 def require():
-    """The guests' kernel; raises Missing where guests cannot run."""
+    """The guests' kernel; raises Missing if this machine cannot run guests."""
     guest.require_tools()
     return guest_kernel.find(os.environ.get("GDR_VM_KERNEL") or BUILD / "vm-kernel")
 
 
 class Cluster:
-    """A context: within it the machines are up and have their devices. Afterwards nothing is left,
-    unless `failed` was set or the context ends by an exception: then the folder with the guests'
-    consoles and the output of every command stays, and its name is printed."""
+    """A context in which the machines are up and have their devices. At its end everything is removed,
+    unless `failed` is set or the context ends by an exception: then the folder with the guests' consoles
+    and the output of every command is not deleted, and its name is printed."""
 
     def __init__(self, machines=1, network=Network(), hardware=Hardware()):
         self.failed = False
@@ -70,7 +70,7 @@ class Cluster:
 
     def __enter__(self):
         kernel = require()
-        # Unix socket names are short: the folder cannot lie deep.
+        # The names of Unix sockets are limited to 108 bytes, so the folder must have a short path.
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="gdr-vm-"))
         try:
             self._boot(kernel)
@@ -100,12 +100,12 @@ class Cluster:
         for one in self.machines:
             one.power_off()
         if self.failed:
-            print(f"the guests' consoles and outputs are kept in {self._folder}", flush=True)
+            print(f"the guests' consoles and outputs are in {self._folder}", flush=True)
         else:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def join(jobs, timeout):
-    """Waits for all; the outcomes in their order."""
+    """Waits for all jobs; returns their outcomes in order."""
     deadline = time.monotonic() + timeout
     return [job.wait(max(deadline - time.monotonic(), 0.1)) for job in jobs]

@@ -1,7 +1,7 @@
 #!/bin/busybox sh
-# First process of a guest. Its root becomes the host's, read-only, with /dev, /proc, /sys, /run and
-# /dev/shm of its own; then it runs what the host sends: a line with a number on the second serial
-# port means /run/share/NUMBER.sh; the answer is the number and the exit status.
+# The first process of a guest. It changes its root to that of the host, read-only, with its own /dev,
+# /proc, /sys, /run and /dev/shm. Then it runs the host's commands: for a line with a number on the second
+# serial port, it runs /run/share/NUMBER.sh and answers with the number and the exit status.
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys

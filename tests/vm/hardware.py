@@ -1,4 +1,4 @@
-"""What a guest is built of: sockets and their memory, the PCIe tree, an IOMMU."""
+"""The hardware of a guest: sockets and their memory, the PCIe tree, an IOMMU."""
 
 import dataclasses
 
@@ -7,18 +7,18 @@ _NODE_MIB = 512
 
 @dataclasses.dataclass(frozen=True)
 class Switch:
-    """A PCIe switch below a root port. slots: what its downstream ports hold: "nic", "display" (in
-    place of a GPU) or None. acs: whether the root port has Access Control Services, which QEMU's
-    switches never have."""
+    """A PCIe switch below a root port. slots has the device of each downstream port: "nic", "display" (in
+    place of a GPU) or None. acs gives the root port Access Control Services, which QEMU's switches never
+    have."""
     slots: tuple = ("nic",)
     acs: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
 class Hardware:
-    """sockets: each one a NUMA node with 512 MiB. switches[s]: those of socket s; NICs that no switch
-    holds sit on the first host bridge. iommu: "" (none), "translated" or "passthrough". cmdline:
-    further words for the kernel."""
+    """Each socket is a NUMA node with 512 MiB. switches[s] has the switches of socket s; NICs without a
+    slot are on the first host bridge. iommu is "" (none), "translated" or "passthrough". cmdline has
+    further words for the kernel's command line."""
     sockets: int = 1
     cpus_per_socket: int = 2
     switches: tuple = ()
@@ -31,7 +31,7 @@ class Hardware:
         return f"{iommu} {self.cmdline}"
 
     def qemu_words(self, nics):
-        """nics: values of -netdev, in the order of eth0, eth1, ..."""
+        """nics has (value of -netdev, MAC address) in the order of eth0, eth1, ..."""
         words = self._processors()
         if self.iommu:
             words += ["-device", "intel-iommu"]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The distribution's kernel for the guests: fetched as packages, unpacked, never installed.
+"""The distribution's kernel for the guests: its packages are downloaded and unpacked, not installed.
 
 `kernel.py fetch FOLDER` needs apt and a network, but no root.
 """
@@ -24,7 +24,7 @@ _MODULES = ("virtio_pci", "virtio_net", "9p", "9pnet_virtio", "crc32_generic", "
 
 
 class Missing(Exception):
-    """Something that this machine lacks; the text says what and how to get it."""
+    """This machine lacks something; the text names it and how to get it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Kernel:
 
     @property
     def image(self):
-        """Uncompressed where fetch() could do that: under emulation a guest takes seconds to."""
+        """The image, uncompressed if fetch() could do that: an emulated guest takes seconds for it."""
         plain = self.folder / "boot" / f"vmlinux-{self.version}"
         return plain if plain.exists() else self.folder / "boot" / f"vmlinuz-{self.version}"
 
@@ -59,7 +59,7 @@ def _plain_name(file):
 
 
 def _decompressed(content):
-    """By what the content begins with; as it is when that is neither xz nor zstd."""
+    """The content, decompressed if its first bytes are those of xz or zstd."""
     if content.startswith(b"\xfd7zXZ"):
         return lzma.LZMADecompressor().decompress(content)
     if content.startswith(b"\x28\xb5\x2f\xfd"):
@@ -74,13 +74,13 @@ def _uncompressed(image):
     setup_sectors = content[0x1f1] or 4
     offset, length = struct.unpack_from("<II", content, 0x248)
     start = (setup_sectors + 1) * 512 + offset
-    payload = content[start:start + length - 4]  # the last four bytes are the size inside
+    payload = content[start:start + length - 4]  # the last four bytes are the uncompressed size
     plain = _decompressed(payload)
     return plain if plain.startswith(b"\x7fELF") else None
 
 
 def find(folder):
-    """The kernel that fetch() left in the folder. Raises Missing."""
+    """The kernel that fetch() has put into the folder; raises Missing if there is none."""
     folder = pathlib.Path(folder)
     for image in sorted(folder.glob("boot/vmlinuz-*")):
         version = image.name.removeprefix("vmlinuz-")
@@ -103,12 +103,12 @@ def _packages():
         optional = [f"linux-modules-{version}", f"linux-modules-extra-{version}"]
         return version, [f"linux-image-{version}"] + [
             package for package in optional if _output(["apt-cache", "show", package])]
-    raise Missing("apt knows no kernel package (" + ", ".join(_METAPACKAGES) +
+    raise Missing("apt has no kernel package (" + ", ".join(_METAPACKAGES) +
                   "); run apt-get update")
 
 
 def fetch(folder):
-    """Fetches and unpacks the kernel packages into the folder, unless a kernel is there."""
+    """Downloads and unpacks the kernel packages into the folder, unless it has a kernel."""
     folder = pathlib.Path(folder)
     try:
         return find(folder)
@@ -118,7 +118,7 @@ def fetch(folder):
         raise Missing(f"guests are x86_64; this machine is {platform.machine()}")
     for tool in ("apt-get", "apt-cache", "dpkg"):
         if shutil.which(tool) is None:
-            raise Missing(f"{tool} is not here; the guest kernel comes from Debian or Ubuntu")
+            raise Missing(f"{tool} is not installed; the guest kernel is a package of Debian or Ubuntu")
     version, packages = _packages()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""One guest under QEMU: boots the host's own files with another kernel, and runs commands there."""
+"""One guest under QEMU: it boots the host's files with another kernel, and runs commands."""
 
 import ctypes
 import dataclasses
@@ -20,7 +20,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class GuestError(Exception):
-    """A guest that died, a command that failed or took too long; the text holds its output."""
+    """A guest died, or a command failed or took too long; the text contains its output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ def require_tools():
 
 
 def pack_initramfs(kernel, target):
-    """Writes the first root of a guest: busybox, the modules and guest_init.sh."""
+    """Writes the initial root file system of a guest: busybox, the modules and guest_init.sh."""
     root = target.with_suffix(".d")
     for folder in ("bin", "proc", "sys", "dev", "host", "modules"):
         (root / folder).mkdir(parents=True)
@@ -61,7 +61,7 @@ def _die_with_parent():
 
 
 class Job:
-    """A command under way in a guest."""
+    """A command that runs in a guest."""
 
     def __init__(self, machine, number, text):
         self.machine, self.number, self.text = machine, number, text
@@ -72,39 +72,40 @@ class Job:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def running(self):
-        self.machine.listen(0)
+        self.machine.read_messages(0)
         return self.status is None
 
     def wait(self, timeout=60, check=True):
-        """The outcome; raises GuestError when it fails (unless check is off) or takes too long."""
+        """Returns the outcome; raises GuestError if the command fails (unless check is false) or takes too
+        long."""
         deadline = time.monotonic() + timeout
         while self.status is None:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise GuestError(f"{self.machine.name}: no end after {timeout} s: {self.text}\n"
+                raise GuestError(f"{self.machine.name}: not finished after {timeout} s: {self.text}\n"
                                  f"{self.output()}")
-            self.machine.listen(left)
+            self.machine.read_messages(left)
         if check and self.status != 0:
             raise GuestError(f"{self.machine.name}: exit status {self.status}: {self.text}\n"
                              f"{self.output()}")
         return Outcome(self.status, self.output())
 
     def wait_for(self, text, timeout=60):
-        """Returns once the output holds the text."""
+        """Returns once the output contains the text."""
         deadline = time.monotonic() + timeout
         while text not in self.output():
             if not self.running() or time.monotonic() > deadline:
-                raise GuestError(f"{self.machine.name}: '{text}' was not said by: {self.text}\n"
+                raise GuestError(f"{self.machine.name}: '{text}' is not in the output of: {self.text}\n"
                                  f"{self.output()}")
             time.sleep(0.02)
 
     def kill(self):
-        """SIGKILL to all of its processes."""
+        """Sends SIGKILL to all of its processes."""
         self.machine.run(f"bash -c 'kill -9 -- -$(cat /run/share/{self.number}.pid)'", check=False)
 
 
 class Machine:
-    """Boots at construction; ready() waits for it. `nics`: QEMU -netdev values, in order."""
+    """Boots when constructed; ready() waits until it is up. `nics` has values of QEMU's -netdev, in order."""
 
     def __init__(self, name, folder, kernel, initramfs, nics, hardware=Hardware()):
         self.name = name
@@ -159,10 +160,10 @@ class Machine:
             if time.monotonic() > deadline:
                 raise GuestError(f"{self.name}: not up after {_BOOT_S} s\n"
                                  f"{self.console.read_text(errors='replace')[-3000:]}")
-            self.listen(1)
+            self.read_messages(1)
 
-    def listen(self, timeout):
-        """Takes in what the guest has to say, waiting for it at most so long."""
+    def read_messages(self, timeout):
+        """Reads messages of the guest's agent; waits at most `timeout` seconds, and 0.5, for the first."""
         if not select.select([self._agent], [], [], min(timeout, 0.5))[0]:
             if self._qemu.poll() is not None:
                 raise self._dead()
@@ -179,7 +180,7 @@ class Machine:
                 self._jobs.pop(words[0]).status = int(words[1])
 
     def start(self, text):
-        """Runs shell text in the guest; returns at once."""
+        """Starts shell text in the guest and returns its Job."""
         number = str(len(list(self.share.glob("*.sh"))) + 1)
         (self.share / f"{number}.sh").write_text(f"echo $$ >/run/share/{number}.pid\n{text}\n")
         job = self._jobs[number] = Job(self, number, text)
@@ -190,19 +191,19 @@ class Machine:
         return self.start(text).wait(timeout, check)
 
     def kill_jobs(self):
-        """SIGKILL to whatever is still under way."""
+        """Sends SIGKILL to all commands that still run."""
         for job in list(self._jobs.values()):
             job.kill()
 
-    def freeze(self):
-        """The whole machine stands still until thaw()."""
+    def suspend(self):
+        """Stops the whole machine until resume()."""
         self._qemu.send_signal(signal.SIGSTOP)
 
-    def thaw(self):
+    def resume(self):
         self._qemu.send_signal(signal.SIGCONT)
 
     def power_off(self):
-        """At once, as when the plug is pulled."""
+        """Ends the machine at once, like a power failure."""
         self._qemu.kill()
         self._qemu.wait()
         self._agent.close()

@@ -8,7 +8,7 @@
 namespace gdr::tools {
 namespace {
 constexpr size_t kAlignment = 4096;
-// The GPU's page for GPUDirect RDMA, and the largest page of the hosts that GPUs are found in.
+// The page size of GPUDirect RDMA, and the largest page size of hosts with GPUs.
 constexpr size_t kGpuPage = size_t{64} << 10;
 }  // namespace
 
@@ -26,7 +26,7 @@ Result<Buffer> Buffer::host(size_t bytes) {
 Result<Buffer> Buffer::cuda(const cuda::GpuWorkspace& gpu, size_t bytes) {
   Buffer buffer;
   size_t rounded = (bytes + kGpuPage) / kGpuPage * kGpuPage;
-  // Small allocations begin anywhere within a page.
+  // Small allocations may begin anywhere within a page.
   auto memory = gpu.allocate(rounded + kGpuPage);
   if (!memory) {
     memory.error().text += fmt::format(", asked for {} bytes", bytes);

@@ -1,4 +1,4 @@
-// Memory that messages are sent from and received into.
+// Memory for messages: of the host or of a CUDA device.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,14 @@ namespace gdr::tools {
 
 class Buffer {
  public:
-  // Page-aligned host memory, touched, so that no page fault falls into a measurement.
+  // Allocates page-aligned host memory and touches it, so that no page fault occurs in a
+  // measurement.
   static Result<Buffer> host(size_t bytes);
-  // Zeroed memory of the GPU, which must outlive it. Its pages are whole: they can be exported.
+  // Allocates zeroed memory of the GPU, which must outlive the buffer. It consists of whole 64 KiB
+  // pages, so that it can be exported as a dma-buf.
   static Result<Buffer> cuda(const cuda::GpuWorkspace& gpu, size_t bytes);
 
-  char* data() const { return data_; }  // of a GPU: not for the CPU
+  char* data() const { return data_; }  // a device address for GPU memory
   size_t bytes() const { return bytes_; }
 
  private:

@@ -1,4 +1,4 @@
-// Owners for what a plugin hands out.
+// Owners of comms and registrations of a plugin.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ using CloseEntry = abi::ncclResult_t (*)(void*);
 
 struct CloseComm {
   CloseEntry close = nullptr;
-  // A failing close has no cure; nccl-gdr conformance looks at the results of close on its own.
+  // A failed close cannot be handled here; nccl-gdr conformance checks the results of close itself.
   void operator()(void* comm) const { (void)close(comm); }
 };
 using NetComm = std::unique_ptr<void, CloseComm>;  // a send, receive or listen comm
@@ -21,6 +21,6 @@ struct Deregister {
   void* comm = nullptr;
   void operator()(void* mhandle) const { (void)net->deregMr(comm, mhandle); }
 };
-using Registration = std::unique_ptr<void, Deregister>;  // ends before its comm does
+using Registration = std::unique_ptr<void, Deregister>;  // must end before its comm
 
 }  // namespace gdr::tools

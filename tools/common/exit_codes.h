@@ -4,7 +4,7 @@
 namespace gdr::tools {
 
 inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;  // a check failed, or results were wrong
+inline constexpr int kExitFailed = 1;  // a conformance case failed, or results were wrong
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCouldNotRun = 3;
 

@@ -43,7 +43,7 @@ constexpr std::array<Named, 6> kLevels{{{"NONE", abi::kLogNone},
                                         {"ABORT", abi::kLogAbort},
                                         {"TRACE", abi::kLogTrace}}};
 constexpr unsigned long kDefaultSubsystems = 0x1 | 0x80 | 0x1000;  // INIT, ENV, BOOTSTRAP
-constexpr size_t kMaxLine = 4096;
+constexpr size_t kMaxLine = 4096;                                  // longer lines are truncated
 
 std::atomic<int> g_device{0};
 
@@ -120,6 +120,7 @@ void nccl_logger(abi::ncclDebugLogLevel level, unsigned long flags, const char* 
                  const char* format, ...) {
   const Output& out = output();
   if (level > out.filter.level) return;
+  // As in NCCL, warnings appear whatever the subsystems are.
   if (level != abi::kLogWarn && (flags & out.filter.subsystems) == 0) return;
   char text[kMaxLine];
   va_list args;

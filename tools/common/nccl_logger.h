@@ -1,5 +1,5 @@
-// The logger that a plugin gets from us: reads NCCL_DEBUG, NCCL_DEBUG_SUBSYS and NCCL_DEBUG_FILE
-// and prints lines as NCCL does, to stderr unless a file is named.
+// The logger that the tools pass to a plugin. It reads NCCL_DEBUG, NCCL_DEBUG_SUBSYS and
+// NCCL_DEBUG_FILE and prints lines in NCCL's format, to standard error unless a file is given.
 #pragma once
 
 #include <string>
@@ -13,19 +13,21 @@ struct LogFilter {
   unsigned long subsystems = 0;
 };
 
-// debug and subsystems are the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS; null when unset.
+// Parses the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS as NCCL does (src/debug.cc); null when
+// unset.
 LogFilter parse_log_filter(const char* debug, const char* subsystems);
 
-// %h becomes the host's name and %p the process id, as in NCCL_DEBUG_FILE.
+// Replaces %h by the host's name and %p by the process id, as NCCL does in NCCL_DEBUG_FILE.
 std::string expand_log_file(const std::string& pattern);
 
-// Pass this to init(). Reads the environment on its first call.
+// The ncclDebugLogger_t for init(). It reads the process environment on its first call.
 void nccl_logger(abi::ncclDebugLogLevel level, unsigned long flags, const char* file, int line,
                  const char* format, ...) __attribute__((format(printf, 5, 6)));
 
-// The number that the lines carry in brackets, where NCCL prints the CUDA device.
+// Sets the number in the brackets of each line, where NCCL prints the CUDA device.
 void set_logger_device(int device);
 
+// Returns the host's name without its domain.
 std::string host_name();
 
 }  // namespace gdr::tools

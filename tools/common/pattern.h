@@ -1,5 +1,5 @@
-// Test data that depends on the seed, the message and the position, so that a message that is
-// late, doubled, shifted, swapped with another or left over from an earlier one shows.
+// Test data that depends on the seed, the message and the position, so that a message that is late,
+// repeated, shifted, exchanged with another or left from an earlier run is detected.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class Pattern {
 
   void fill(void* data, size_t bytes) const;
 
-  // The first position whose byte is wrong, or bytes when all are right.
+  // Returns the first position whose byte is wrong, or `bytes` when all are correct.
   size_t first_mismatch(const void* data, size_t bytes) const;
 
   uint8_t at(size_t position) const;
@@ -23,7 +23,7 @@ class Pattern {
   uint64_t key_;
 };
 
-// A well-spread hash of x (the finaliser of SplitMix64).
+// Hashes x to 64 well-distributed bits, by the finaliser of SplitMix64.
 inline uint64_t mix64(uint64_t x) {
   x ^= x >> 30;
   x *= 0xbf58476d1ce4e5b9ull;
@@ -32,7 +32,7 @@ inline uint64_t mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// A small generator for sizes and orders: the same seed gives the same run everywhere.
+// SplitMix64, a small generator for sizes and orders: a seed gives the same run on every machine.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}

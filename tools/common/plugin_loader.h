@@ -16,8 +16,9 @@ struct DlClose {
 
 class Plugin {
  public:
-  // name: a file, or a word that NCCL_NET_PLUGIN takes ("gdr" for libnccl-net-gdr.so). Tried in
-  // turn: the name itself, libnccl-net-<name>.so, and that file in ../lib of the running program.
+  // Loads a plugin by the name of a file, or by a value of NCCL_NET_PLUGIN ("gdr" for
+  // libnccl-net-gdr.so). Tries the name itself, libnccl-net-<name>.so, and that file in ../lib of
+  // the running program. The error has the reason of each attempt.
   static Result<Plugin> load(const std::string& name);
 
   const abi::ncclNet_v8_t& net() const { return *net_; }
@@ -30,10 +31,10 @@ class Plugin {
   std::string file_;
 };
 
-// What dlopen is asked for, in order. Exposed for the tests.
+// Returns the names for dlopen, in order. Exposed for the tests.
 std::vector<std::string> plugin_candidates(const std::string& name, const std::string& program_dir);
 
-// "success", "system error (2)"...
+// Returns a text for people: "success", "system error (2)".
 std::string describe(abi::ncclResult_t result);
 
 }  // namespace gdr::tools

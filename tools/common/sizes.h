@@ -1,4 +1,4 @@
-// Message sizes: lists for a sweep, and text for people.
+// Message sizes: the list of a sweep, default iterations, and texts for people.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +9,15 @@
 
 namespace gdr::tools {
 
-// begin, begin*factor, ... up to and with end where it is hit. begin may be 0: then 0 comes first
-// and 1 after it.
+// Returns begin, begin*factor, ... up to end, which is included if it is reached exactly. If begin
+// is 0, the list begins with 0 and 1.
 Result<std::vector<size_t>> size_sweep(size_t begin, size_t end, size_t factor);
 
-// How often a message of this size goes over the wire by default: enough bytes for a steady
-// figure, within [least, most] messages.
+// Returns how many messages of this size a measurement sends by default: budget_bytes in all, but
+// within [least, most] messages.
 size_t default_iterations(size_t bytes, size_t budget_bytes, size_t least, size_t most);
 
-// "8 B", "64 KiB", "1.5 MiB".
+// Returns a text such as "8 B", "64 KiB" or "1.5 MiB".
 std::string human_bytes(size_t bytes);
 
 }  // namespace gdr::tools

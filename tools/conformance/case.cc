@@ -5,13 +5,13 @@
 
 namespace gdr::tools {
 
-CheckCases all_cases() {
-  CheckCases all;
-  for (const CheckCases& part : {lifecycle_cases(), connection_cases(), data_cases(),
-                                 request_cases(), memory_cases(), failure_cases()}) {
+ConformanceCases all_cases() {
+  ConformanceCases all;
+  for (const ConformanceCases& part : {lifecycle_cases(), connection_cases(), data_cases(),
+                                       request_cases(), memory_cases(), failure_cases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
-  std::sort(all.begin(), all.end(), [](const CheckCase& a, const CheckCase& b) {
+  std::sort(all.begin(), all.end(), [](const ConformanceCase& a, const ConformanceCase& b) {
     return std::string_view(a.id) < std::string_view(b.id);
   });
   return all;

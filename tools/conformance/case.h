@@ -1,4 +1,6 @@
-// The conformance cases: what each checks, and how it runs.
+// The conformance cases. Each checks one clause of the contract between NCCL and a network plugin:
+// NCCL's ext-net/README.md (later plugins/net/README.md), and the assumptions of NCCL's
+// src/transport/net.cc.
 #pragma once
 
 #include <vector>
@@ -7,24 +9,24 @@
 
 namespace gdr::tools {
 
-struct CheckCase {
-  const char* id;      // stable; "C05-connect-never-blocks"
-  const char* clause;  // what the contract asks for
-  int ranks;           // processes
+struct ConformanceCase {
+  const char* id;      // "C11-connect-never-blocks"; C1 is the group, scripts select by it
+  const char* clause;  // of the contract, as a sentence
+  int ranks;           // number of processes
   void (*run)(Session&);
   int killed_rank = -1;  // this rank kills itself with SIGKILL as part of the case
 };
 
-using CheckCases = std::vector<CheckCase>;
+using ConformanceCases = std::vector<ConformanceCase>;
 
-CheckCases lifecycle_cases();
-CheckCases connection_cases();
-CheckCases data_cases();
-CheckCases request_cases();
-CheckCases memory_cases();
-CheckCases failure_cases();
+ConformanceCases lifecycle_cases();
+ConformanceCases connection_cases();
+ConformanceCases data_cases();
+ConformanceCases request_cases();
+ConformanceCases memory_cases();
+ConformanceCases failure_cases();
 
-// All of them, in order of their ids.
-CheckCases all_cases();
+// Returns all cases in order of their ids.
+ConformanceCases all_cases();
 
 }  // namespace gdr::tools

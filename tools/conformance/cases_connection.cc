@@ -1,4 +1,4 @@
-// C1x: listen, connect, accept, close.
+// C1x: listen, connect, accept and close.
 #include <dirent.h>
 
 #include <array>
@@ -10,9 +10,9 @@
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kManyWires = 40;
+constexpr size_t kManyConnections = 40;
 
-// A handle with marked bytes after it.
+// A handle with guard bytes after it.
 struct GuardedHandle {
   std::array<unsigned char, abi::kHandleMaxBytes + 64> bytes;
   GuardedHandle() { bytes.fill(0xd5); }
@@ -25,6 +25,8 @@ struct GuardedHandle {
   }
 };
 
+// A proxy thread of NCCL serves many connections (src/proxy.cc). A call that waits for the peer
+// stops all of them, and deadlocks when the peer's proxy waits in the same way.
 void expect_prompt(Session& s, const char* name) {
   s.require(s.call_seconds() <= s.options().call_limit_seconds,
             "{} took {:.2f} s; a call longer than {:.2f} s blocks NCCL's proxy", name,
@@ -40,6 +42,8 @@ NetComm listen_checked(Session& s, GuardedHandle& handle) {
   return NetComm(comm, CloseComm{s.net().closeListen});
 }
 
+// Calls connect once. NCCL calls it again with the same handle until it returns a comm, so a plugin
+// may keep its state in the handle.
 NetComm connect_once(Session& s, void* handle) {
   void* comm = nullptr;
   abi::ncclNetDeviceHandle_v8_t* device = nullptr;
@@ -73,8 +77,8 @@ void listen_returns(Session& s) {
   s.require(one.bytes != two.bytes, "two listens returned the same handle");
 }
 
-// One side starts late: the other's calls must each return at once, with no comm or a comm, and
-// later calls with the same handle must complete the connection. exchange() then moves data.
+// One side starts late. Each call of the other side must return at once, with or without a comm,
+// and later calls with the same handle must complete the connection. Then data is exchanged.
 void late_side(Session& s, bool acceptor_is_late) {
   constexpr double kLateSeconds = 0.4;
   s.open();
@@ -93,58 +97,64 @@ void late_side(Session& s, bool acceptor_is_late) {
   };
   bool late = (s.rank() == 1) == acceptor_is_late;
   if (!late) poll_for(s, kLateSeconds, step);
-  s.require(acceptor_is_late || s.rank() != 1 || !recv, "accept gave a comm before any connect");
+  s.require(acceptor_is_late || s.rank() != 1 || !recv,
+            "accept returned a comm before any connect");
   s.meet("the late side starts");
   Deadline deadline(s, s.options().timeout_seconds);
   while (s.rank() == 0 ? !send : !recv) {
     step();
-    s.require(deadline.wait(), "{} gave no comm in {:.0f} s", s.rank() == 0 ? "connect" : "accept",
-              s.options().timeout_seconds);
+    s.require(deadline.wait(), "{} returned no comm in {:.0f} s",
+              s.rank() == 0 ? "connect" : "accept", s.options().timeout_seconds);
   }
   listener.reset();
-  Wire wire(s, std::move(send), std::move(recv));
-  exchange(s, wire, {single(0), single(10000)});
-  s.meet("data has come");
+  TestConnection connection(s, std::move(send), std::move(recv));
+  exchange(s, connection, {single(0), single(10000)});
+  s.meet("data has arrived");
 }
 
 void connect_never_blocks(Session& s) { late_side(s, true); }
 void accept_never_blocks(Session& s) { late_side(s, false); }
 
+// NCCL has one connection for each channel and peer, so tens of them between two processes are
+// usual.
 void many_connections(Session& s) {
   s.open();
-  std::vector<Wire> wires = open_wires(s, std::vector<LinkSpec>(kManyWires, LinkSpec{0, 1}));
-  exchange_all(s, wires, {single(8), single(3000), single(0), single(40000)});
-  s.meet("all data has come");
+  std::vector<TestConnection> connections =
+      open_connections(s, std::vector<LinkSpec>(kManyConnections, LinkSpec{0, 1}));
+  exchange_all(s, connections, {single(8), single(3000), single(0), single(40000)});
+  s.meet("all data has arrived");
 }
 
 void both_directions(Session& s) {
   s.open();
-  std::vector<Wire> wires = open_wires(s, {{0, 1}, {1, 0}});
+  std::vector<TestConnection> connections = open_connections(s, {{0, 1}, {1, 0}});
   std::vector<Group> groups;
   for (int i = 0; i < 60; ++i) groups.push_back(single(s.random().below(100000)));
-  exchange_all(s, wires, groups);
-  s.meet("all data has come");
+  exchange_all(s, connections, groups);
+  s.meet("all data has arrived");
 }
 
+// Ranks of one process connect by the same calls. Here a single thread drives both ends.
 void same_process(Session& s) {
   s.open();
-  std::vector<Wire> wires = open_wires(s, {{0, 0}, {0, 0}});
-  exchange_all(s, wires, {single(1), single(100000), single(3000000), single(0)});
+  std::vector<TestConnection> connections = open_connections(s, {{0, 0}, {0, 0}});
+  exchange_all(s, connections, {single(1), single(100000), single(3000000), single(0)});
 }
 
+// The ranks of a job destroy their communicators at different times, so either end may close first.
 void close_in_order(Session& s, int first) {
   s.open();
   for (int round = 0; round < 3; ++round) {
-    Wire wire = open_wire(s, 0, 1);
-    exchange(s, wire, {single(5000), single(100)});
-    s.meet("data has come");
+    TestConnection connection = open_connection(s, 0, 1);
+    exchange(s, connection, {single(5000), single(100)});
+    s.meet("data has arrived");
     if (s.rank() == first) {
-      wire.close_send();
-      wire.close_recv();
+      connection.close_send();
+      connection.close_recv();
     }
     s.meet("first end closed");
-    wire.close_send();
-    wire.close_recv();
+    connection.close_send();
+    connection.close_recv();
     s.meet("both ends closed");
   }
 }
@@ -159,15 +169,16 @@ size_t open_descriptors() {
   return count;
 }
 
+// A job may create and destroy communicators for days, so a leak of descriptors would end it.
 void descriptors_return(Session& s) {
   constexpr int kRounds = 30;
-  constexpr size_t kSlack = 8;  // what a plugin may keep once for all
+  constexpr size_t kSlack = 8;  // descriptors that a plugin may keep open from its first connection
   s.open();
   size_t before = 0;
   for (int round = 0; round < kRounds; ++round) {
     {
-      Wire wire = open_wire(s, 0, 0);
-      exchange(s, wire, {single(100)});
+      TestConnection connection = open_connection(s, 0, 0);
+      exchange(s, connection, {single(100)});
     }
     if (round == 0) before = open_descriptors();
   }
@@ -176,13 +187,15 @@ void descriptors_return(Session& s) {
             before, after, kRounds);
 }
 
+// Connects in the opposite order of the listens: a listenComm must only accept connections made
+// with its own handle.
 void listeners_in_any_order(Session& s) {
   constexpr size_t kListeners = 6;
   s.open();
   std::vector<GuardedHandle> handles(kListeners);
   std::vector<NetComm> listeners;
   for (GuardedHandle& handle : handles) listeners.push_back(listen_checked(s, handle));
-  std::vector<Wire> wires;
+  std::vector<TestConnection> connections;
   for (size_t i = kListeners; i-- > 0;) {
     NetComm send(nullptr, CloseComm{s.net().closeSend});
     NetComm recv(nullptr, CloseComm{s.net().closeRecv});
@@ -193,23 +206,23 @@ void listeners_in_any_order(Session& s) {
       s.require(deadline.wait(), "no connection in {:.0f} s", s.options().timeout_seconds);
     }
     listeners[i].reset();
-    wires.emplace_back(s, std::move(send), std::move(recv));
+    connections.emplace_back(s, std::move(send), std::move(recv));
   }
-  exchange_all(s, wires, {single(2000)});
+  exchange_all(s, connections, {single(2000)});
 }
 }  // namespace
 
-CheckCases connection_cases() {
+ConformanceCases connection_cases() {
   return {
       {"C10-listen",
-       "listen returns at once with a listenComm and a handle of its own in at most 128 bytes", 1,
+       "listen returns at once with a listenComm and a unique handle of at most 128 bytes", 1,
        &listen_returns},
       {"C11-connect-never-blocks",
-       "connect returns at once while nobody accepts, and completes when called again with the "
+       "connect returns at once before the peer accepts, and completes when called again with the "
        "same handle",
        2, &connect_never_blocks},
       {"C12-accept-never-blocks",
-       "accept returns at once, without a comm, while nobody connects, and completes later", 2,
+       "accept returns at once, without a comm, before a peer connects, and completes later", 2,
        &accept_never_blocks},
       {"C13-listeners-in-any-order", "each listenComm accepts the connection made with its handle",
        1, &listeners_in_any_order},
@@ -220,7 +233,7 @@ CheckCases connection_cases() {
       {"C16-same-process", "both ends of a connection may be in one process", 1, &same_process},
       {"C17-close-send-first", "the sending end may be closed first", 2, &close_send_first},
       {"C18-close-receive-first", "the receiving end may be closed first", 2, &close_receive_first},
-      {"C19-descriptors", "closing gives back the file descriptors of a connection", 1,
+      {"C19-descriptors", "closing a connection closes its file descriptors", 1,
        &descriptors_return},
   };
 }

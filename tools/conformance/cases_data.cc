@@ -1,4 +1,4 @@
-// C2x: sizes, buffers, grouped receives.
+// C2x: sizes, buffers and grouped receives.
 #include <algorithm>
 
 #include "tools/conformance/case.h"
@@ -15,49 +15,56 @@ std::vector<size_t> shuffled(Random& random, size_t count) {
 
 void every_size(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
-  for (size_t size : interesting_sizes(s.random(), 40)) exchange(s, wire, {single(size)});
-  s.meet("all data has come");
+  TestConnection connection = open_connection(s, 0, 1);
+  for (size_t size : interesting_sizes(s.random(), 40)) exchange(s, connection, {single(size)});
+  s.meet("all data has arrived");
 }
 
+// NCCL posts receives of its whole buffer slot, and the message is often smaller. test() must
+// report the true size: NCCL decides by it whether it must flush (src/transport/net.cc,
+// recvProxyProgress).
 void larger_buffer(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   for (size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{4096}, size_t{70001}}) {
     for (size_t extra : {size_t{1}, size_t{63}, size_t{4096}, size_t{1000000}}) {
-      exchange(s, wire, {single(size, size + extra)});
+      exchange(s, connection, {single(size, size + extra)});
     }
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 
+// NCCL passes null where it does not need the sizes, as for a flush (src/transport/net.cc).
 void null_sizes(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   ExchangeStyle style;
   style.traffic.null_sizes = true;
-  exchange(s, wire, {single(0), single(17, 100), single(90000)}, style);
-  s.meet("all data has come");
+  exchange(s, connection, {single(0), single(17, 100), single(90000)}, style);
+  s.meet("all data has arrived");
 }
 
+// User buffers that were registered by ncclCommRegister begin at any address.
 void unaligned(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   for (size_t misalign : {1, 2, 3, 4, 8, 31, 63}) {
     ExchangeStyle style;
     style.misalign = misalign;
-    exchange(s, wire, {single(1), single(130), single(4095), single(300001)}, style);
+    exchange(s, connection, {single(1), single(130), single(4095), single(300001)}, style);
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 
-// maxRecvs of the device, or the case is skipped.
+// Returns the device's maxRecvs; skips the case if it has no grouped receives.
 int group_limit(Session& s) {
   int limit = s.properties(s.dev()).maxRecvs;
   if (limit < 2) s.skip("maxRecvs is 1");
   return limit;
 }
 
+// Makes a grouped receive with distinct tags, and sends in a random order. Tags are not
+// consecutive, so that a plugin cannot take them for indices.
 Group random_group(Random& random, size_t buffers, size_t largest) {
   Group group;
   int base = static_cast<int>(random.below(1u << 20));
@@ -76,34 +83,36 @@ Group random_group(Random& random, size_t buffers, size_t largest) {
 void grouped_tags(Session& s) {
   s.open();
   int limit = group_limit(s);
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   for (int n = 1; n <= limit; ++n) {
     for (int round = 0; round < 4; ++round) {
-      exchange(s, wire, {random_group(s.random(), static_cast<size_t>(n), 5000)});
+      exchange(s, connection, {random_group(s.random(), static_cast<size_t>(n), 5000)});
     }
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 
 void grouped_sizes(Session& s) {
   s.open();
   int limit = group_limit(s);
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   for (int n = 2; n <= limit; ++n) {
     Group group;
     for (int i = 0; i < n; ++i) {
       group.slots.push_back(Message{size_t{1} << (3 * i), (size_t{1} << (3 * i)) + 5, 100 - i});
     }
     group.send_order = shuffled(s.random(), static_cast<size_t>(n));
-    exchange(s, wire, {group});
+    exchange(s, connection, {group});
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 
+// Covers many of the patterns of empty and other messages: an empty message has no data write, so a
+// plugin may lose or double its completion.
 void grouped_zeroes(Session& s) {
   s.open();
   auto limit = static_cast<size_t>(group_limit(s));
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   for (size_t mask = 0; mask<(size_t{1} << limit); mask += limit> 4 ? 5 : 1) {
     Group group;
     for (size_t i = 0; i < limit; ++i) {
@@ -111,42 +120,43 @@ void grouped_zeroes(Session& s) {
       group.slots.push_back(Message{bytes, 1000, static_cast<int>(i)});
     }
     group.send_order = shuffled(s.random(), limit);
-    exchange(s, wire, {group});
+    exchange(s, connection, {group});
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 
+// With several groups in flight, a send must match the oldest group that has its tag open.
 void grouped_in_flight(Session& s) {
   s.open();
   auto limit = static_cast<size_t>(group_limit(s));
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   for (int round = 0; round < 4; ++round) {
     std::vector<Group> groups;
     for (int i = 0; i < 20; ++i) {
       groups.push_back(random_group(s.random(), 1 + s.random().below(limit), 20000));
     }
-    exchange(s, wire, groups);
+    exchange(s, connection, groups);
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 
 void soak(Session& s) {
   s.open();
   auto limit = static_cast<size_t>(s.properties(s.dev()).maxRecvs);
-  std::vector<Wire> wires = open_wires(s, {{0, 1}, {1, 0}, {0, 1}});
+  std::vector<TestConnection> connections = open_connections(s, {{0, 1}, {1, 0}, {0, 1}});
   for (int round = 0; round < 12; ++round) {
     std::vector<Group> groups;
     for (int i = 0; i < 25; ++i) {
       size_t largest = size_t{1} << (1 + s.random().below(17));
       groups.push_back(random_group(s.random(), 1 + s.random().below(limit), largest));
     }
-    exchange_all(s, wires, groups);
+    exchange_all(s, connections, groups);
   }
-  s.meet("all data has come");
+  s.meet("all data has arrived");
 }
 }  // namespace
 
-CheckCases data_cases() {
+ConformanceCases data_cases() {
   return {
       {"C20-sizes", "messages of 0, 1, odd, random and more than 4 MiB bytes arrive whole", 2,
        &every_size},
@@ -155,21 +165,23 @@ CheckCases data_cases() {
        "is untouched",
        2, &larger_buffer},
       {"C22-null-sizes", "the sizes pointer of test may be null", 2, &null_sizes},
-      {"C23-unaligned", "buffers may lie at any address", 2, &unaligned},
+      {"C23-unaligned", "buffers may have any alignment", 2, &unaligned},
       {"C24-grouped-tags",
-       "in a receive of n = 1..maxRecvs buffers each message goes to the buffer of its tag, in "
-       "whatever order the sends come",
+       "in a receive of n = 1..maxRecvs buffers each message arrives in the buffer of its tag, in "
+       "any order of the sends",
        2, &grouped_tags},
       {"C25-grouped-sizes",
        "buffers of one grouped receive may differ in size; each true size is "
        "reported",
        2, &grouped_sizes},
-      {"C26-grouped-zeroes", "a grouped receive may hold empty messages among others", 2,
+      {"C26-grouped-zeroes", "a grouped receive may contain empty messages among others", 2,
        &grouped_zeroes},
       {"C27-grouped-in-flight",
        "sends match grouped receives in the order of posting, with many in flight", 2,
        &grouped_in_flight},
-      {"C28-soak", "random sizes, tags and groups, on several connections both ways", 2, &soak},
+      {"C28-soak",
+       "random sizes, tags and groups on several connections in both directions arrive whole", 2,
+       &soak},
   };
 }
 

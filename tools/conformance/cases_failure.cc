@@ -1,4 +1,4 @@
-// C5x: peers that die, strangers, and misuse that must not pass in silence.
+// C5x: peers that die, unauthenticated connections, and misuse that must be reported.
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
   for (;;) pause();
 }
 
-// One message's op on a buffer that lives as long as this.
+// A registered buffer for one message, which lives as long as this object.
 struct Single {
   GuardedBuffer buffer;
   CheckedRegistration registration;
@@ -35,50 +35,52 @@ struct Single {
   }
 };
 
+// After an error elsewhere, NCCL closes comms whose receives are still posted. The rounds close in
+// different orders, and a new connection must work afterwards.
 void close_with_unmatched(Session& s) {
   s.open();
   for (int round = 0; round < 3; ++round) {
-    Wire wire = open_wire(s, 0, 1);
-    exchange(s, wire, {single(1000)});
+    TestConnection connection = open_connection(s, 0, 1);
+    exchange(s, connection, {single(1000)});
     if (s.rank() == 1) {
-      Single one(s, wire.recv_comm(), 5000);
-      Single two(s, wire.recv_comm(), 0);
+      Single one(s, connection.recv_comm(), 5000);
+      Single two(s, connection.recv_comm(), 0);
       Traffic traffic(s, {});
       Deadline deadline(s, s.options().timeout_seconds);
       for (Single* each : {&one, &two}) {
-        Op& op = traffic.add(each->op(Op::Kind::kRecv, wire.recv_comm()));
-        while (!traffic.post(op)) s.require(deadline.wait(), "irecv was never taken");
+        Op& op = traffic.add(each->op(Op::Kind::kRecv, connection.recv_comm()));
+        while (!traffic.post(op)) s.require(deadline.wait(), "irecv never returned a request");
       }
       s.meet("receives are posted");
       if (round == 1) s.meet("sender closed");
-      wire.close_recv();
+      connection.close_recv();
       if (round != 1) s.meet("receiver closed");
-      // The registrations are gone with their comm.
+      // The buffers' registrations ended with their comm.
       continue;
     }
     s.meet("receives are posted");
     if (round == 1) {
-      wire.close_send();
+      connection.close_send();
       s.meet("sender closed");
     } else {
       s.meet("receiver closed");
     }
   }
-  Wire wire = open_wire(s, 0, 1);
-  exchange(s, wire, {single(1000)});
+  TestConnection connection = open_connection(s, 0, 1);
+  exchange(s, connection, {single(1000)});
   s.meet("a new connection works");
 }
 
-// Both ends run until each has completed or failed, or time is up; then they tell each other.
+// Both ends run, and exchange their states, until one has failed, both are done or the time is up.
 void send_too_large(Session& s) {
   constexpr size_t kRoom = 1000;
   constexpr size_t kSent = 5000;
   s.open();
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   bool sends = s.rank() == 0;
-  void* comm = sends ? wire.send_comm() : wire.recv_comm();
+  void* comm = sends ? connection.send_comm() : connection.recv_comm();
   GuardedBuffer buffer(sends ? kSent : kRoom);
-  // The registration reaches past the buffer: the HCA would let the plugin overrun it.
+  // The registration extends past the buffer, so that the HCA does not prevent an overrun.
   std::vector<char> spare;
   Traffic traffic(s, TrafficStyle{false, false, true});
   void* mhandle = nullptr;
@@ -101,7 +103,7 @@ void send_too_large(Session& s) {
     traffic.run_for(kRoundSeconds);
     std::string mine = op.error != abi::ncclSuccess ? "e" : op.done ? "d" : "w";
     all_done = true;
-    for (const std::string& state : s.allgather("outcome of a send too large", mine)) {
+    for (const std::string& state : s.allgather("outcome of an oversized send", mine)) {
       any_error |= state == "e";
       all_done &= state == "d";
     }
@@ -110,11 +112,13 @@ void send_too_large(Session& s) {
   s.require(damage.empty(), "a message of {} bytes for a buffer of {}: {}", kSent, kRoom, damage);
   s.require(any_error, "a message of {} bytes for a buffer of {}: {}", kSent, kRoom,
             all_done ? "both ends reported success" : "neither end reported an error");
-  // What a comm is good for after an error is not said; the process ends.
-  s.meet("outcome seen");
+  // The contract does not define the use of a comm after an error, so the process ends here.
+  s.meet("outcome known");
   _exit(0);
 }
 
+// A dead peer must become an error in bounded time: NCCL then reports it by ncclCommGetAsyncError,
+// while a request that never completes hangs the whole job without a message.
 void expect_error_on_dead_peer(Session& s, Traffic& traffic, const Op& op, const char* what) {
   Clock::time_point start = Clock::now();
   traffic.run_for(s.options().peer_death_seconds);
@@ -122,35 +126,35 @@ void expect_error_on_dead_peer(Session& s, Traffic& traffic, const Op& op, const
             s.options().peer_death_seconds, what,
             op.done ? "had succeeded" : "was still waiting, without an error");
   std::chrono::duration<double> took = Clock::now() - start;
-  s.control().board().set_state(fmt::format("past an error after {:.1f} s", took.count()));
+  s.control().board().set_state(fmt::format("after an error in {:.1f} s", took.count()));
 }
 
 void receiver_sees_death(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 1, 0);
-  exchange(s, wire, {single(100)});
+  TestConnection connection = open_connection(s, 1, 0);
+  exchange(s, connection, {single(100)});
   s.meet("connected");
   if (s.rank() == 1) die();
-  Single single_op(s, wire.recv_comm(), 5000);
+  Single single_op(s, connection.recv_comm(), 5000);
   Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, wire.recv_comm()));
+  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, connection.recv_comm()));
   expect_error_on_dead_peer(s, traffic, op, "a receive");
   _exit(0);
 }
 
 void posted_receiver_sees_death(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 1, 0);
-  exchange(s, wire, {single(100)});
+  TestConnection connection = open_connection(s, 1, 0);
+  exchange(s, connection, {single(100)});
   if (s.rank() == 1) {
     s.meet("a receive is posted");
     die();
   }
-  Single single_op(s, wire.recv_comm(), 5000);
+  Single single_op(s, connection.recv_comm(), 5000);
   Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, wire.recv_comm()));
+  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, connection.recv_comm()));
   traffic.run_for(0.2);
-  s.require(op.posted && !op.over(), "the receive was not taken");
+  s.require(op.posted && !op.over(), "irecv returned no request");
   s.meet("a receive is posted");
   expect_error_on_dead_peer(s, traffic, op, "a posted receive");
   _exit(0);
@@ -158,13 +162,13 @@ void posted_receiver_sees_death(Session& s) {
 
 void sender_sees_death(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
-  exchange(s, wire, {single(100)});
+  TestConnection connection = open_connection(s, 0, 1);
+  exchange(s, connection, {single(100)});
   s.meet("connected");
   if (s.rank() == 1) die();
-  Single single_op(s, wire.send_comm(), 5000);
+  Single single_op(s, connection.send_comm(), 5000);
   Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kSend, wire.send_comm()));
+  Op& op = traffic.add(single_op.op(Op::Kind::kSend, connection.send_comm()));
   expect_error_on_dead_peer(s, traffic, op, "a send");
   _exit(0);
 }
@@ -174,9 +178,9 @@ void busy_sender_sees_death(Session& s) {
   constexpr size_t kBytes = 1 << 20;
   constexpr int kBefore = 20;  // messages before the death
   s.open();
-  Wire wire = open_wire(s, 0, 1);
+  TestConnection connection = open_connection(s, 0, 1);
   bool sends = s.rank() == 0;
-  void* comm = sends ? wire.send_comm() : wire.recv_comm();
+  void* comm = sends ? connection.send_comm() : connection.recv_comm();
   Single one(s, comm, kBytes);
   s.meet("connected");
   Deadline deadline(s, s.options().peer_death_seconds);
@@ -189,20 +193,20 @@ void busy_sender_sees_death(Session& s) {
     }
     traffic.run_for(s.options().peer_death_seconds);
     if (!sends || message < kBefore - 1) {
-      s.require(op.done, "message {} failed or stayed out before the death", message);
+      s.require(op.done, "message {} failed or did not complete before the peer's death", message);
       continue;
     }
     if (op.error != abi::ncclSuccess) _exit(0);
     s.require(op.done, "{:.0f} s after the peer's death a send was still waiting, without an error",
               s.options().peer_death_seconds);
-    s.require(deadline.wait(), "sends to a dead peer go on succeeding");
+    s.require(deadline.wait(), "sends to a dead peer continue to succeed");
   }
 }
 
 using Handle = std::array<char, abi::kHandleMaxBytes>;
 
-// Rank 0 listens; rank 1 gets the handle.
-NetComm listen_and_tell(Session& s, Handle& handle) {
+// Listens on rank 0 and copies the handle to all ranks.
+NetComm listen_on_root(Session& s, Handle& handle) {
   void* comm = nullptr;
   if (s.rank() == 0) {
     s.must("listen", [&] { return s.net().listen(s.dev(), handle.data(), &comm); });
@@ -212,7 +216,7 @@ NetComm listen_and_tell(Session& s, Handle& handle) {
   return NetComm(comm, CloseComm{s.net().closeListen});
 }
 
-// Calls connect until it gives a comm, fails, or the time is over.
+// Calls connect until it returns a comm, fails, or the time is up.
 abi::ncclResult_t connect_for(Session& s, Handle& handle, double seconds, void** comm) {
   abi::ncclResult_t result = abi::ncclSuccess;
   Deadline deadline(s, seconds);
@@ -227,14 +231,14 @@ abi::ncclResult_t connect_for(Session& s, Handle& handle, double seconds, void**
 void connecting_peer_dies(Session& s) {
   s.open();
   Handle handle{};
-  NetComm listener = listen_and_tell(s, handle);
+  NetComm listener = listen_on_root(s, handle);
   if (s.rank() == 1) {
     void* comm = nullptr;
     (void)connect_for(s, handle, 0.3, &comm);
-    s.meet("connect was under way");
+    s.meet("connect was in progress");
     die();
   }
-  s.meet("connect was under way");
+  s.meet("connect was in progress");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   void* comm = nullptr;
   abi::ncclResult_t result = abi::ncclSuccess;
@@ -247,7 +251,7 @@ void connecting_peer_dies(Session& s) {
               s.options().peer_death_seconds);
   }
   if (result != abi::ncclSuccess) _exit(0);
-  // A connection that stood before the death: using it must tell.
+  // The connection was complete before the death, so its use must report the error.
   Single single_op(s, comm, 5000);
   Traffic traffic(s, TrafficStyle{false, false, true});
   Op& op = traffic.add(single_op.op(Op::Kind::kRecv, comm));
@@ -258,14 +262,14 @@ void connecting_peer_dies(Session& s) {
 void listening_peer_dies(Session& s) {
   s.open();
   Handle handle{};
-  NetComm listener = listen_and_tell(s, handle);
+  NetComm listener = listen_on_root(s, handle);
   void* comm = nullptr;
   if (s.rank() == 1) {
     abi::ncclResult_t early = connect_for(s, handle, 0.2, &comm);
     s.require(early == abi::ncclSuccess, "connect returned {} while its peer was alive",
               describe(early));
   }
-  s.meet("connect is under way");
+  s.meet("connect is in progress");
   if (s.rank() == 0) die();
   abi::ncclResult_t result = connect_for(s, handle, s.options().peer_death_seconds, &comm);
   if (result != abi::ncclSuccess) _exit(0);
@@ -278,20 +282,22 @@ void listening_peer_dies(Session& s) {
   _exit(0);
 }
 
-void strangers(Session& s) {
+// Port scanners and health checks of clusters connect to every open port. Such connections must
+// neither become a comm of accept() nor delay the authentic peer.
+void unauthenticated_peers(Session& s) {
   s.open();
   Handle handle{};
   std::vector<uint16_t> before = listening_ports();
-  NetComm listener = listen_and_tell(s, handle);
+  NetComm listener = listen_on_root(s, handle);
   std::vector<uint16_t> ports;
   for (uint16_t port : listening_ports()) {
     if (std::find(before.begin(), before.end(), port) == before.end()) ports.push_back(port);
   }
   bool found = s.allgather("ports", ports.empty() ? "" : "found")[0] == "found";
   if (!found) s.skip("no TCP port of the listener was found");
-  std::vector<UniqueFd> callers;  // some stay connected and silent until the end
-  if (s.rank() == 0) callers = call_as_stranger(ports, s.options().seed);
-  s.meet("strangers called");
+  std::vector<UniqueFd> intruders;  // connections that stay open until the end
+  if (s.rank() == 0) intruders = intrude(ports, s.options().seed);
+  s.meet("unauthenticated connections are made");
   NetComm send(nullptr, CloseComm{s.net().closeSend});
   NetComm recv(nullptr, CloseComm{s.net().closeRecv});
   void* comm = nullptr;
@@ -306,19 +312,20 @@ void strangers(Session& s) {
       abi::ncclNetDeviceHandle_v8_t* device = nullptr;
       s.must("accept", [&] { return s.net().accept(listener.get(), &comm, &device); });
       s.require(comm != nullptr || deadline.wait(),
-                "accept did not get past {} strangers on its port", callers.size());
+                "accept returned no comm with {} unauthenticated connections on its port",
+                intruders.size());
     }
     recv.reset(comm);
   }
-  Wire wire(s, std::move(send), std::move(recv));
-  exchange(s, wire, {single(100), single(100000)});
-  s.meet("data has come");
+  TestConnection connection(s, std::move(send), std::move(recv));
+  exchange(s, connection, {single(100), single(100000)});
+  s.meet("data has arrived");
 }
 }  // namespace
 
-CheckCases failure_cases() {
+ConformanceCases failure_cases() {
   return {
-      {"C50-close-unmatched", "comms may be closed with receives posted that nothing matched", 2,
+      {"C50-close-unmatched", "comms may be closed while posted receives have no matching send", 2,
        &close_with_unmatched},
       {"C51-send-too-large",
        "a message larger than its receive buffer is an error at one end at least, and nothing is "
@@ -330,18 +337,18 @@ CheckCases failure_cases() {
        2, &posted_receiver_sees_death, 1},
       {"C54-death-before-send", "sending to a peer that was killed becomes an error", 2,
        &sender_sees_death, 1},
-      {"C55-death-while-sending", "a peer killed in mid-stream becomes an error at the sender", 2,
-       &busy_sender_sees_death, 1},
+      {"C55-death-while-sending", "a peer killed during a transfer becomes an error at the sender",
+       2, &busy_sender_sees_death, 1},
       {"C56-death-while-connecting",
        "a peer killed after its connect began becomes an error at the acceptor", 2,
        &connecting_peer_dies, 1},
       {"C57-death-while-accepting",
-       "a listener killed before it accepted becomes an error of "
-       "connect",
-       2, &listening_peer_dies, 0},
-      {"C58-strangers",
-       "strangers on the listening port, silent, closing or sending random bytes, change nothing",
-       2, &strangers},
+       "a listener killed before it accepted becomes an error of connect", 2, &listening_peer_dies,
+       0},
+      {"C58-unauthenticated-peers",
+       "unauthenticated connections to the listening port, whether silent, closed or with random "
+       "bytes, do not affect the job",
+       2, &unauthenticated_peers},
   };
 }
 

@@ -1,4 +1,4 @@
-// C0x: the table, init, devices.
+// C0x: the table, init and devices.
 #include <cstring>
 
 #include "tools/common/nccl_logger.h"
@@ -35,29 +35,32 @@ void table_is_complete(Session& s) {
   s.require(!dmabuf || net.regMrDmaBuf != nullptr, "DMABUF is offered but regMrDmaBuf is null");
 }
 
-void carry_something(Session& s) {
-  Wire wire = open_wire(s, 0, 0);
-  exchange(s, wire, {single(1000), single(70000)});
+void move_some_data(Session& s) {
+  TestConnection connection = open_connection(s, 0, 0);
+  exchange(s, connection, {single(1000), single(70000)});
 }
 
+// A process that destroys its last communicator and creates another initialises the plugin again.
 void init_again(Session& s) {
   s.open();
   int first = 0;
   s.must("devices", [&] { return s.net().devices(&first); });
   {
-    Wire wire = open_wire(s, 0, 0);
+    TestConnection connection = open_connection(s, 0, 0);
     s.must("init", [&] { return s.net().init(&nccl_logger); });
-    exchange(s, wire, {single(5000)});
+    exchange(s, connection, {single(5000)});
   }
   for (int i = 0; i < 3; ++i) {
     s.must("init", [&] { return s.net().init(&nccl_logger); });
     int again = 0;
     s.must("devices", [&] { return s.net().devices(&again); });
     s.require(again == first, "devices() was {} and is {} after init again", first, again);
-    carry_something(s);
+    move_some_data(s);
   }
 }
 
+// NCCL sizes its channels by speed and latency, groups receives by maxRecvs, and selects GPUDirect
+// by ptrSupport; unusable values lead to errors far from the plugin.
 void devices_are_sane(Session& s) {
   s.open();
   int count = 0;
@@ -101,17 +104,17 @@ void bad_device_is_an_error(Session& s) {
 }
 }  // namespace
 
-CheckCases lifecycle_cases() {
+ConformanceCases lifecycle_cases() {
   return {
-      {"C01-table", "every entry that NCCL calls is there, and .name is final before init", 1,
+      {"C01-table", "every entry that NCCL calls is set, and .name does not change in init", 1,
        &table_is_complete},
       {"C02-init-again",
        "init may be called again, while comms are open and after all are closed, and the plugin "
        "works as before",
        1, &init_again},
       {"C03-devices",
-       "getProperties reports a name, a speed above 0, maxRecvs 1..8, host memory, and the same "
-       "each time",
+       "getProperties reports a name, a speed above 0, maxRecvs 1..8 and host memory, and the same "
+       "on every call",
        1, &devices_are_sane},
       {"C04-bad-device", "a device out of range is an error, not a crash", 1,
        &bad_device_is_an_error},

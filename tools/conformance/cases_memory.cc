@@ -10,20 +10,22 @@ namespace gdr::tools {
 namespace {
 constexpr size_t kArea = 1 << 20;
 
+// NCCL registers buffers of its own and of users without knowing of overlaps, and deregisters them
+// in any order.
 void overlapping(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
-  void* comm = s.rank() == 0 ? wire.send_comm() : wire.recv_comm();
+  TestConnection connection = open_connection(s, 0, 1);
+  void* comm = s.rank() == 0 ? connection.send_comm() : connection.recv_comm();
   GuardedBuffer area(kArea);
-  std::vector<CheckedRegistration> kept;
+  std::vector<CheckedRegistration> held;
   CheckedRegistration whole(s, comm, area.data(), kArea);
   for (int i = 0; i < 60; ++i) {
     size_t from = s.random().below(kArea - 1);
     size_t bytes = 1 + s.random().below(i % 2 == 0 ? 100 : kArea - from);
-    kept.emplace_back(s, comm, area.data() + from, std::min(bytes, kArea - from));
-    if (i % 3 == 0) CheckedRegistration(s, comm, area.data(), kArea);  // and gives it back at once
+    held.emplace_back(s, comm, area.data() + from, std::min(bytes, kArea - from));
+    if (i % 3 == 0) CheckedRegistration(s, comm, area.data(), kArea);  // deregistered at once
   }
-  // The first registration still works after others of the same memory came and went.
+  // The first registration still works after others of the same memory have been deregistered.
   Traffic traffic(s, {});
   Pattern pattern(s.options().seed, 1, 2);
   if (s.rank() == 0) pattern.fill(area.data(), kArea);
@@ -38,13 +40,15 @@ void overlapping(Session& s) {
   traffic.run();
   size_t wrong = pattern.first_mismatch(area.data(), kArea);
   s.require(wrong == kArea, "byte {} is wrong", wrong);
-  s.meet("data has come");
+  s.meet("data has arrived");
 }
 
+// NCCL registers users' buffers on its proxy service thread while the progress thread drives the
+// comm (src/proxy.cc).
 void from_another_thread(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 1);
-  void* comm = s.rank() == 0 ? wire.send_comm() : wire.recv_comm();
+  TestConnection connection = open_connection(s, 0, 1);
+  void* comm = s.rank() == 0 ? connection.send_comm() : connection.recv_comm();
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::thread registrar([&] {
@@ -62,44 +66,45 @@ void from_another_thread(Session& s) {
   for (int round = 0; round < 20; ++round) {
     std::vector<Group> groups;
     for (int i = 0; i < 20; ++i) groups.push_back(single(s.random().below(20000)));
-    exchange(s, wire, groups);
+    exchange(s, connection, groups);
   }
   stop = true;
   registrar.join();
-  s.require(failed == 0, "{} of the registrations beside the traffic failed", failed.load());
-  s.meet("all data has come");
+  s.require(failed == 0, "{} of the registrations during the traffic failed", failed.load());
+  s.meet("all data has arrived");
 }
 
 void bad_type(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 0);
+  TestConnection connection = open_connection(s, 0, 0);
   std::vector<char> memory(4096);
   for (int type : {0, 0x40, -1}) {
-    for (void* comm : {wire.send_comm(), wire.recv_comm()}) {
+    for (void* comm : {connection.send_comm(), connection.recv_comm()}) {
       void* mhandle = nullptr;
       auto result = s.call("regMr", [&] {
         return s.net().regMr(comm, memory.data(), memory.size(), type, &mhandle);
       });
-      s.require(result != abi::ncclSuccess, "regMr took memory of type 0x{:x}",
+      s.require(result != abi::ncclSuccess, "regMr accepted memory of type 0x{:x}",
                 static_cast<unsigned>(type));
     }
   }
-  exchange(s, wire, {single(100)});
+  exchange(s, connection, {single(100)});
 }
 
 void flush_host(Session& s) {
   s.open();
-  Wire wire = open_wire(s, 0, 0);
-  exchange(s, wire, {single(1000)});
+  TestConnection connection = open_connection(s, 0, 0);
+  exchange(s, connection, {single(1000)});
   GuardedBuffer buffer(4096);
-  CheckedRegistration registration(s, wire.recv_comm(), buffer.data(), buffer.bytes());
+  CheckedRegistration registration(s, connection.recv_comm(), buffer.data(), buffer.bytes());
   void* data = buffer.data();
   int size = static_cast<int>(buffer.bytes());
   void* mhandle = registration.get();
   void* request = kOptionalCompletion;
-  s.must("iflush",
-         [&] { return s.net().iflush(wire.recv_comm(), 1, &data, &size, &mhandle, &request); });
-  s.require(request != kOptionalCompletion, "iflush left *request at the 0x1 that it held before");
+  s.must("iflush", [&] {
+    return s.net().iflush(connection.recv_comm(), 1, &data, &size, &mhandle, &request);
+  });
+  s.require(request != kOptionalCompletion, "iflush did not overwrite *request, which was 0x1");
   Deadline deadline(s, s.options().timeout_seconds);
   for (int done = request == nullptr ? 1 : 0; done == 0;) {
     s.must("test", [&] { return s.net().test(request, &done, nullptr); });
@@ -110,18 +115,19 @@ void flush_host(Session& s) {
 }
 }  // namespace
 
-CheckCases memory_cases() {
+ConformanceCases memory_cases() {
   return {
       {"C40-registrations",
-       "memory may be registered many times, overlapping, below a page and at any address; giving "
-       "one back leaves the others",
+       "memory may be registered many times, overlapping, below a page and at any address; "
+       "deregistering one does not affect the others",
        2, &overlapping},
       {"C41-register-from-another-thread",
-       "regMr and deregMr may run on one thread while another drives the comm", 2,
+       "regMr and deregMr may run on one thread while another uses the comm", 2,
        &from_another_thread},
       {"C42-bad-memory-type", "regMr of a memory type that does not exist is an error", 1,
        &bad_type},
-      {"C43-flush", "iflush of host memory gives no request or one that completes", 1, &flush_host},
+      {"C43-flush", "iflush of host memory returns no request or one that completes", 1,
+       &flush_host},
   };
 }
 

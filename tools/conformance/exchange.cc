@@ -6,6 +6,7 @@
 
 namespace gdr::tools {
 namespace {
+// A message's buffer at one end, with the data that is expected in it.
 struct Slot {
   GuardedBuffer buffer;
   CheckedRegistration registration;
@@ -20,12 +21,15 @@ struct Slot {
         bytes(length) {}
 };
 
+// Collects the ops of all groups and connections, runs them together, and then verifies the
+// receives.
 class Exchange {
  public:
   Exchange(Session& session, ExchangeStyle style)
       : session_(session), style_(style), traffic_(session, style.traffic) {}
 
-  void add(const Wire& wire, size_t wire_index, const std::vector<Group>& groups);
+  void add(const TestConnection& connection, size_t connection_index,
+           const std::vector<Group>& groups);
   void run();
 
  private:
@@ -33,11 +37,13 @@ class Exchange {
     const Op* op;
     std::vector<Slot*> slots;
   };
-  Pattern pattern(size_t wire, size_t group, size_t slot) const {
-    return Pattern(session_.options().seed, wire, group * 16 + slot);
+  // Data that is unique for each message of a run; both ends compute it, so nothing else is
+  // exchanged.
+  Pattern pattern(size_t connection, size_t group, size_t slot) const {
+    return Pattern(session_.options().seed, connection, group * 16 + slot);
   }
-  void add_receive(void* comm, size_t wire, size_t index, const Group& group);
-  void add_sends(void* comm, size_t wire, size_t index, const Group& group);
+  void add_receive(void* comm, size_t connection, size_t index, const Group& group);
+  void add_sends(void* comm, size_t connection, size_t index, const Group& group);
   void verify(const Receive& receive);
 
   Session& session_;
@@ -47,14 +53,17 @@ class Exchange {
   std::vector<Receive> receives_;
 };
 
-void Exchange::add(const Wire& wire, size_t wire_index, const std::vector<Group>& groups) {
+void Exchange::add(const TestConnection& connection, size_t connection_index,
+                   const std::vector<Group>& groups) {
   for (size_t i = 0; i < groups.size(); ++i) {
-    if (wire.recv_comm() != nullptr) add_receive(wire.recv_comm(), wire_index, i, groups[i]);
-    if (wire.send_comm() != nullptr) add_sends(wire.send_comm(), wire_index, i, groups[i]);
+    if (connection.recv_comm() != nullptr)
+      add_receive(connection.recv_comm(), connection_index, i, groups[i]);
+    if (connection.send_comm() != nullptr)
+      add_sends(connection.send_comm(), connection_index, i, groups[i]);
   }
 }
 
-void Exchange::add_receive(void* comm, size_t wire, size_t index, const Group& group) {
+void Exchange::add_receive(void* comm, size_t connection, size_t index, const Group& group) {
   Op op;
   op.kind = Op::Kind::kRecv;
   op.comm = comm;
@@ -63,7 +72,7 @@ void Exchange::add_receive(void* comm, size_t wire, size_t index, const Group& g
     const Message& message = group.slots[i];
     size_t capacity = std::max(message.bytes, message.capacity);
     Slot& slot = slots_.emplace_back(session_, comm, capacity, style_.misalign,
-                                     pattern(wire, index, i), message.bytes);
+                                     pattern(connection, index, i), message.bytes);
     op.data.push_back(slot.buffer.data());
     op.sizes.push_back(static_cast<int>(capacity));
     op.tags.push_back(message.tag);
@@ -74,12 +83,12 @@ void Exchange::add_receive(void* comm, size_t wire, size_t index, const Group& g
   receives_.push_back(std::move(receive));
 }
 
-void Exchange::add_sends(void* comm, size_t wire, size_t index, const Group& group) {
+void Exchange::add_sends(void* comm, size_t connection, size_t index, const Group& group) {
   for (size_t i = 0; i < group.slots.size(); ++i) {
     size_t which = group.send_order.empty() ? i : group.send_order[i];
     const Message& message = group.slots[which];
     Slot& slot = slots_.emplace_back(session_, comm, message.bytes, style_.misalign,
-                                     pattern(wire, index, which), message.bytes);
+                                     pattern(connection, index, which), message.bytes);
     slot.pattern.fill(slot.buffer.data(), message.bytes);
     Op op;
     op.comm = comm;
@@ -120,17 +129,17 @@ Group single(size_t bytes, size_t capacity, int tag) {
   return Group{{Message{bytes, capacity, tag}}, {}};
 }
 
-void exchange(Session& session, const Wire& wire, const std::vector<Group>& groups,
+void exchange(Session& session, const TestConnection& connection, const std::vector<Group>& groups,
               ExchangeStyle style) {
   Exchange run(session, style);
-  run.add(wire, 0, groups);
+  run.add(connection, 0, groups);
   run.run();
 }
 
-void exchange_all(Session& session, const std::vector<Wire>& wires,
+void exchange_all(Session& session, const std::vector<TestConnection>& connections,
                   const std::vector<Group>& groups, ExchangeStyle style) {
   Exchange run(session, style);
-  for (size_t i = 0; i < wires.size(); ++i) run.add(wires[i], i, groups);
+  for (size_t i = 0; i < connections.size(); ++i) run.add(connections[i], i, groups);
   run.run();
 }
 

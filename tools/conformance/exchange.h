@@ -1,5 +1,5 @@
-// Whole messages between the ends of a wire, with every byte, every size and the bytes around the
-// buffers verified.
+// Sends and receives whole messages over connections and verifies every byte, every reported size,
+// and the bytes around the buffers.
 #pragma once
 
 #include <vector>
@@ -11,33 +11,35 @@ namespace gdr::tools {
 
 struct Message {
   size_t bytes = 0;
-  size_t capacity = 0;  // of the receive buffer; raised to bytes when below
+  size_t capacity = 0;  // of the receive buffer; at least `bytes` are used
   int tag = 0;
 };
 
-// One receive; sends go in send_order (indices of slots; empty: as they are).
+// The buffers of one receive. The messages are sent in send_order, which has indices of slots; if
+// it is empty, in the order of the slots.
 struct Group {
   std::vector<Message> slots;
   std::vector<size_t> send_order;
 };
 
+// A group of one message.
 Group single(size_t bytes, size_t capacity = 0, int tag = 0);
 
 struct ExchangeStyle {
   TrafficStyle traffic;
-  size_t misalign = 0;  // of every buffer
+  size_t misalign = 0;  // bytes past an aligned address, for every buffer
 };
 
-// Every group is in flight at once, as far as the plugin takes them. Called on all ranks of the
-// wire; does whatever this rank's ends ask for.
-void exchange(Session& session, const Wire& wire, const std::vector<Group>& groups,
+// Posts all groups at once, as far as the plugin accepts them, and fails the case unless everything
+// arrives correctly. All ranks of the connection call this; each sends or receives at its own ends.
+void exchange(Session& session, const TestConnection& connection, const std::vector<Group>& groups,
               ExchangeStyle style = {});
 
-// The same over several wires at once, each carrying the same groups.
-void exchange_all(Session& session, const std::vector<Wire>& wires,
+// Does the same over several connections at once; each transfers the same groups.
+void exchange_all(Session& session, const std::vector<TestConnection>& connections,
                   const std::vector<Group>& groups, ExchangeStyle style = {});
 
-// 0, 1, odd, around pages and clear-to-send limits, above 4 MiB, and `random_count` random ones.
+// Returns sizes of 0, 1, odd ones, ones near powers of two and above 4 MiB, and random ones.
 std::vector<size_t> interesting_sizes(Random& random, size_t random_count);
 
 }  // namespace gdr::tools

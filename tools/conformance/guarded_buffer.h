@@ -1,4 +1,4 @@
-// A message's memory with marked bytes on both sides, to see what a plugin writes outside of it.
+// A message buffer with guard bytes on both sides, which detect writes outside of the buffer.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ class GuardedBuffer {
   const char* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
-  // Empty when the guards, and the data from `used` on, are as they were made; else what is not.
+  // Returns an empty text if the guards, and the data from `used` on, are unchanged; else a
+  // description of the first changed byte.
   std::string damage(size_t used) const;
 
   static constexpr size_t kGuardBytes = 256;

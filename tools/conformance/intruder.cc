@@ -31,7 +31,8 @@ std::set<std::string> own_socket_inodes() {
   return inodes;
 }
 
-// Lines: "sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...".
+// Adds the ports of the listening sockets with these inodes. The lines of the file are "sl
+// local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode ...".
 void collect(const char* file, const std::set<std::string>& inodes, std::set<uint16_t>* ports) {
   std::ifstream table(file);
   std::string line;
@@ -47,7 +48,7 @@ void collect(const char* file, const std::set<std::string>& inodes, std::set<uin
   }
 }
 
-// The listener may be bound to any of the machine's addresses.
+// Returns all addresses of this machine, because the listener may be bound to any of them.
 std::vector<in_addr> own_addresses() {
   std::vector<in_addr> out;
   ifaddrs* raw = nullptr;
@@ -60,7 +61,7 @@ std::vector<in_addr> own_addresses() {
   return out;
 }
 
-UniqueFd dial(uint16_t port) {
+UniqueFd connect_to(uint16_t port) {
   for (in_addr address : own_addresses()) {
     sockaddr_in name{};
     name.sin_family = AF_INET;
@@ -81,7 +82,7 @@ std::vector<uint16_t> listening_ports() {
   return {ports.begin(), ports.end()};
 }
 
-std::vector<UniqueFd> call_as_stranger(const std::vector<uint16_t>& ports, uint64_t seed) {
+std::vector<UniqueFd> intrude(const std::vector<uint16_t>& ports, uint64_t seed) {
   constexpr size_t kNoiseBytes[] = {0, 1, 7, 16, 128, 4096, 60000};
   std::vector<UniqueFd> open;
   for (uint16_t port : ports) {
@@ -89,7 +90,7 @@ std::vector<UniqueFd> call_as_stranger(const std::vector<uint16_t>& ports, uint6
       std::string noise(bytes, '\0');
       Pattern(seed, port, bytes).fill(noise.data(), bytes);
       for (bool stay : {false, true}) {
-        UniqueFd fd = dial(port);
+        UniqueFd fd = connect_to(port);
         if (!fd.valid()) continue;
         (void)send(fd.get(), noise.data(), bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (stay) open.push_back(std::move(fd));

@@ -1,4 +1,4 @@
-// Uninvited callers on a plugin's listening ports.
+// Unauthenticated connections to a plugin's listening ports.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,13 @@
 
 namespace gdr::tools {
 
-// TCP ports on which this process listens, from its descriptors and /proc/self/net/tcp{,6}.
+// Returns the TCP ports on which this process listens, from its descriptors and /proc/self/net/tcp
+// and tcp6 (proc(5)).
 std::vector<uint16_t> listening_ports();
 
-// Calls each port in several ways: at once closed, random bytes, a few bytes, and silence. Returns
-// the connections that are still open.
-std::vector<UniqueFd> call_as_stranger(const std::vector<uint16_t>& ports, uint64_t seed);
+// Connects to each port many times: without sending anything, with a few bytes and with many random
+// bytes; once closing at once and once staying connected. Returns the connections that are still
+// open.
+std::vector<UniqueFd> intrude(const std::vector<uint16_t>& ports, uint64_t seed);
 
 }  // namespace gdr::tools

@@ -11,8 +11,8 @@ namespace {
 using Verdict = CaseResult::Verdict;
 using End = RankOutcome::End;
 
-bool died_as_planned(const CheckCase& check, const RankOutcome& outcome) {
-  return outcome.rank == check.killed_rank && outcome.end == End::kKilled &&
+bool killed_as_planned(const ConformanceCase& one, const RankOutcome& outcome) {
+  return outcome.rank == one.killed_rank && outcome.end == End::kKilled &&
          outcome.signal == SIGKILL;
 }
 
@@ -25,7 +25,7 @@ std::string text_of(const RankOutcome& outcome) {
     return fmt::format("hang: rank {} was {}", outcome.rank, outcome.state);
   }
   if (outcome.report.empty() && outcome.end == End::kExited) {
-    // No requirement of ours ended it: the plugin, or a sanitizer in it, called exit.
+    // No failed requirement ended this process: the plugin, or a sanitizer in it, called exit.
     return fmt::format("crash: rank {} ended with exit code {} while {}", outcome.rank,
                        outcome.exit_code, outcome.state);
   }
@@ -33,9 +33,9 @@ std::string text_of(const RankOutcome& outcome) {
 }
 }  // namespace
 
-CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcomes) {
+CaseResult judge(const ConformanceCase& one, const std::vector<RankOutcome>& outcomes) {
   std::vector<RankOutcome> bad = causes(outcomes);
-  std::erase_if(bad, [&](const RankOutcome& outcome) { return died_as_planned(check, outcome); });
+  std::erase_if(bad, [&](const RankOutcome& outcome) { return killed_as_planned(one, outcome); });
   for (const RankOutcome& outcome : bad) {
     if (outcome.end == End::kExited && outcome.exit_code == kExitSkipped) {
       return {Verdict::kSkipped, outcome.report};
@@ -45,25 +45,26 @@ CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcome
   return {Verdict::kFailed, text_of(bad.front())};
 }
 
-CaseResult run_case(const CheckCase& check, const CheckOptions& options, int ordinal) {
-  Result<GroupSpec> group = group_of(check.ranks, options.root, options.rank);
+CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& options, int ordinal) {
+  Result<GroupSpec> group = group_of(one.ranks, options.root, options.rank);
   if (!group) return {Verdict::kFailed, group.error().text};
   GroupSpec& spec = *group;
   if (!options.root.empty()) spec.root.port = static_cast<uint16_t>(spec.root.port + ordinal);
-  // A rank waits longer for another rank than that one for the plugin: it knows less.
+  // A rank waits longer for another rank than that one waits for the plugin, so that the error
+  // comes from the rank that can name the plugin's call.
   spec.patience_seconds = 2 * options.timeout_seconds;
-  spec.outlive_deaths = check.killed_rank >= 0;
+  spec.outlive_deaths = one.killed_rank >= 0;
   spec.total_seconds = 5 * options.timeout_seconds;
   if (spec.outlive_deaths) spec.total_seconds += 2 * options.peer_death_seconds;
   Clock::time_point start = Clock::now();
   auto outcomes = run_group(spec, [&](Rank& rank) {
     Session session(rank, options);
-    check.run(session);
+    one.run(session);
     return kExitOk;
   });
   CaseResult result;
   if (outcomes) {
-    result = judge(check, *outcomes);
+    result = judge(one, *outcomes);
   } else {
     result = {Verdict::kFailed, outcomes.error().text};
   }

@@ -1,4 +1,5 @@
-// Runs conformance cases, each in processes of its own, and judges how they ended.
+// Runs conformance cases, each in processes of its own, and derives the result from how these
+// ended.
 #pragma once
 
 #include <string>
@@ -12,14 +13,16 @@ namespace gdr::tools {
 struct CaseResult {
   enum class Verdict { kOk, kFailed, kSkipped };
   Verdict verdict = Verdict::kOk;
-  std::string text;  // what was seen, or why it was skipped
+  std::string text;  // what was observed, or why the case was skipped
   double seconds = 0;
 };
 
-// ordinal: the case's number in this run; over two machines each case has a port of its own.
-CaseResult run_case(const CheckCase& check, const CheckOptions& options, int ordinal);
+// Runs one case. ordinal is its number in this run: over two machines, case n uses the port of
+// --root plus n for its control connection.
+CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& options, int ordinal);
 
-// Exposed for the tests.
-CaseResult judge(const CheckCase& check, const std::vector<RankOutcome>& outcomes);
+// Derives the result of a case. The first cause counts: a crash before a hang before a failed
+// requirement. Exposed for the tests.
+CaseResult judge(const ConformanceCase& one, const std::vector<RankOutcome>& outcomes);
 
 }  // namespace gdr::tools

@@ -1,5 +1,5 @@
-// A conformance case's view of the plugin. A case runs in processes of its own, so a failed
-// requirement simply ends the process, after leaving its text on the rank's board.
+// A conformance case's access to the plugin. A case runs in processes of its own, so a failed
+// requirement simply ends the process, after it has written its text to the rank's board.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,36 +18,38 @@ namespace gdr::tools {
 
 inline constexpr int kExitSkipped = 77;
 
-struct CheckOptions {
+struct ConformanceOptions {
   std::string plugin = "gdr";
   int dev = 0;
   uint64_t seed = 1;
-  double timeout_seconds = 20;     // for anything that waits for the plugin
-  double call_limit_seconds = 1;   // for a single call: longer means that it blocks
-  double peer_death_seconds = 60;  // until a dead peer must have become an error
-  // Where rank 0 serves a run of two machines, this one being `rank`; empty: all ranks are here.
+  double timeout_seconds = 20;     // for every wait for the plugin
+  double call_limit_seconds = 1;   // a longer call of listen, connect or accept counts as blocking
+  double peer_death_seconds = 60;  // until a killed peer must be reported as an error
+  // The address where rank 0 serves a run over two machines, on which this one has number `rank`;
+  // empty: all ranks run on this machine.
   std::string root;
   int rank = -1;
 };
 
 class Session {
  public:
-  Session(Rank& rank, const CheckOptions& options)
+  Session(Rank& rank, const ConformanceOptions& options)
       : rank_(rank), options_(options), random_(options.seed) {}
 
   int rank() const { return rank_.rank(); }
   int nranks() const { return rank_.nranks(); }
-  const CheckOptions& options() const { return options_; }
+  const ConformanceOptions& options() const { return options_; }
   const abi::ncclNet_v8_t& net() const { return plugin_->net(); }
   int dev() const { return options_.dev; }
-  // The same sequence on every rank that asks for the same things.
+  // Gives the same sequence on every rank, if all ranks draw the same numbers.
   Random& random() { return random_; }
   Rank& control() { return rank_; }
 
-  void load();  // only dlopen
-  void open();  // load, init, and at least one device
+  void load();  // loads the plugin without calling any entry
+  void open();  // loads and initialises the plugin, and requires a device
   abi::ncclNetProperties_v8_t properties(int dev);
 
+  // Both end the process; the text becomes the result of the case.
   [[noreturn]] void fail(std::string_view text);
   [[noreturn]] void skip(std::string_view text);
 
@@ -56,8 +58,8 @@ class Session {
     if (!holds) fail(fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // Makes a call into the plugin under a name, so that a hang or a crash inside shows as such, and
-  // notes how long it took.
+  // Calls the plugin. The name on the rank's board identifies the entry if the call hangs or
+  // crashes; call_seconds() has its duration.
   template <class Entry>
   abi::ncclResult_t call(const char* name, Entry&& entry) {
     note_call(name);
@@ -69,14 +71,14 @@ class Session {
   }
   double call_seconds() const { return call_seconds_; }
 
-  // The call must succeed.
+  // Like call(), and requires success.
   template <class Entry>
   void must(const char* name, Entry&& entry) {
     abi::ncclResult_t result = call(name, std::forward<Entry>(entry));
     require(result == abi::ncclSuccess, "{} returned {}", name, describe(result));
   }
 
-  // All ranks; fails the case when another has ended.
+  // Barrier and allgather over all ranks; they fail the case if another rank has ended.
   void meet(std::string_view what);
   std::vector<std::string> allgather(std::string_view what, std::string_view mine);
 
@@ -85,20 +87,20 @@ class Session {
   void note_return(const char* name);
 
   Rank& rank_;
-  CheckOptions options_;
+  ConformanceOptions options_;
   Random random_;
   std::optional<Plugin> plugin_;
   double call_seconds_ = 0;
 };
 
-// A deadline for a wait; polling loops ask it after each fruitless round.
+// The time limit of a polling loop, which calls wait() after each round without progress.
 class Deadline {
  public:
   Deadline(Session& session, double seconds)
       : session_(session),
         end_(Clock::now() +
              std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds))) {}
-  // Yields the core; false when time is up.
+  // Yields the CPU; returns false once the time is up.
   bool wait();
 
  private:

@@ -4,30 +4,30 @@
 
 namespace gdr::tools {
 
-void Wire::close_send() {
+void TestConnection::close_send() {
   if (!send_) return;
   void* comm = send_.release();
   session_->must("closeSend", [&] { return session_->net().closeSend(comm); });
 }
 
-void Wire::close_recv() {
+void TestConnection::close_recv() {
   if (!recv_) return;
   void* comm = recv_.release();
   session_->must("closeRecv", [&] { return session_->net().closeRecv(comm); });
 }
 
-std::vector<Wire> open_wires(Session& session, const std::vector<LinkSpec>& specs) {
+std::vector<TestConnection> open_connections(Session& session, const std::vector<LinkSpec>& specs) {
   auto links = connect_links(session.control(), session.net(), session.dev(), specs);
   if (!links) session.fail(links.error().text);
-  std::vector<Wire> wires;
+  std::vector<TestConnection> connections;
   for (size_t i = 0; i < specs.size(); ++i) {
-    wires.emplace_back(session, std::move(links->send[i]), std::move(links->recv[i]));
+    connections.emplace_back(session, std::move(links->send[i]), std::move(links->recv[i]));
   }
-  return wires;
+  return connections;
 }
 
-Wire open_wire(Session& session, int from, int to) {
-  return std::move(open_wires(session, {{from, to}}).front());
+TestConnection open_connection(Session& session, int from, int to) {
+  return std::move(open_connections(session, {{from, to}}).front());
 }
 
 CheckedRegistration::CheckedRegistration(Session& session, void* comm, void* data, size_t bytes)

@@ -1,28 +1,29 @@
-// A connection of a case, closed with checked results.
+// Connections and registrations of a case, whose closing and deregistering must succeed.
 #pragma once
 
 #include <vector>
 
-#include "tools/ranks/link.h"
 #include "tools/conformance/session.h"
+#include "tools/ranks/link.h"
 
 namespace gdr::tools {
 
-class Wire {
+class TestConnection {
  public:
-  Wire(Session& session, NetComm send, NetComm recv)
+  TestConnection(Session& session, NetComm send, NetComm recv)
       : session_(&session), send_(std::move(send)), recv_(std::move(recv)) {}
-  Wire(Wire&&) = default;
-  Wire& operator=(Wire&&) = default;
-  ~Wire() {
+  TestConnection(TestConnection&&) = default;
+  TestConnection& operator=(TestConnection&&) = default;
+  ~TestConnection() {
     close_send();
     close_recv();
   }
 
-  void* send_comm() const { return send_.get(); }  // null where this rank does not send
+  void* send_comm() const { return send_.get(); }  // null where this rank has no such end
   void* recv_comm() const { return recv_.get(); }
 
-  void close_send();  // nothing when there is none
+  // Close one end; they do nothing where this rank has no such end.
+  void close_send();
   void close_recv();
 
  private:
@@ -31,11 +32,13 @@ class Wire {
   NetComm recv_;
 };
 
-// All ranks call these with the same arguments; a rank without an end gets an empty Wire.
-std::vector<Wire> open_wires(Session& session, const std::vector<LinkSpec>& specs);
-Wire open_wire(Session& session, int from, int to);
+// Open connections. All ranks call these with the same arguments; the TestConnection of a rank that
+// has no end is empty.
+std::vector<TestConnection> open_connections(Session& session, const std::vector<LinkSpec>& specs);
+TestConnection open_connection(Session& session, int from, int to);
 
-// A registration whose dereg is checked. Must end before its comm is closed.
+// Registers host memory with a comm, and deregisters it at the end of the scope; both must succeed.
+// The scope must end before the comm is closed.
 class CheckedRegistration {
  public:
   CheckedRegistration(Session& session, void* comm, void* data, size_t bytes);

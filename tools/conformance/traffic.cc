@@ -15,7 +15,7 @@ bool Traffic::post(Op& op) {
     if (sends) {
       return net.isend(op.comm, op.data[0], op.sizes[0], op.tags[0], op.mhandles[0], &request);
     }
-    // The plugin gets its own copies: what it does to them is nothing to us.
+    // The plugin gets copies, because it may write to these arrays.
     std::vector<int> sizes = op.sizes;
     std::vector<int> tags = op.tags;
     return net.irecv(op.comm, static_cast<int>(op.data.size()), op.data.data(), sizes.data(),
@@ -25,7 +25,7 @@ bool Traffic::post(Op& op) {
     note_error(op, name, result);
     return false;
   }
-  // A plugin that leaves *request as it was means "try again"; one case insists on more.
+  // An unchanged *request counts as "try again" here; case C32 requires that it is set.
   if (request == nullptr || request == kOptionalCompletion) return false;
   op.request = request;
   op.posted = true;
@@ -53,7 +53,7 @@ void Traffic::note_error(Op& op, const char* entry, abi::ncclResult_t result) {
 bool Traffic::poll() {
   std::vector<size_t> order(ops_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::set<void*> blocked;  // comms whose oldest unposted op was not taken in this round
+  std::set<void*> blocked;  // comms that returned no request in this round
   bool all = true;
   for (size_t i : order) {
     Op& op = ops_[i];
@@ -92,7 +92,7 @@ std::string Traffic::waiting_for() const {
   if (first == ops_.end()) return "nothing";
   return fmt::format(
       "{} of {} requests; the oldest is {} {} of {} buffer(s), the first of {} bytes", open,
-      ops_.size(), first->posted ? "the posted" : "the not yet taken",
+      ops_.size(), first->posted ? "a posted" : "an unposted",
       first->kind == Op::Kind::kSend ? "isend" : "irecv", first->data.size(), first->sizes[0]);
 }
 

@@ -1,5 +1,5 @@
-// Requests of a case, posted and tested as NCCL's proxy does: each is tried again until the plugin
-// takes it, the ones of a comm in order, and tested until it is done.
+// Posts and tests requests as NCCL's proxy does: each is posted again until the plugin returns a
+// request, those of one comm in order, and then tested until it is done.
 #pragma once
 
 #include <array>
@@ -11,9 +11,11 @@
 
 namespace gdr::tools {
 
-// What NCCL's core presets *request to where it can do without a completion.
+// NCCL presets *request to this value where it does not need a completion: it is
+// NCCL_NET_OPTIONAL_RECV_COMPLETION of NCCL 2.24 and later. A plugin must overwrite it.
 inline void* const kOptionalCompletion = reinterpret_cast<void*>(0x1);
 
+// One isend or irecv.
 struct Op {
   enum class Kind { kSend, kRecv };
   Kind kind = Kind::kSend;
@@ -27,15 +29,15 @@ struct Op {
   bool posted = false;
   bool done = false;
   abi::ncclResult_t error = abi::ncclSuccess;
-  std::array<int, abi::kMaxRecvs> actual{};  // as test() reported them; of a receive
+  std::array<int, abi::kMaxRecvs> actual{};  // sizes that test() reported for a receive
 
   bool over() const { return done || error != abi::ncclSuccess; }
 };
 
 struct TrafficStyle {
-  bool null_sizes = false;     // test() without a place for the sizes
-  bool any_order = false;      // requests are tested in a random order, not oldest first
-  bool errors_are_ok = false;  // an entry's error ends its op, not the case
+  bool null_sizes = false;     // pass a null sizes pointer to test()
+  bool any_order = false;      // test requests in a random order instead of oldest first
+  bool errors_are_ok = false;  // an error ends the op, but does not fail the case
 };
 
 class Traffic {
@@ -44,13 +46,13 @@ class Traffic {
 
   Op& add(Op op) { return ops_.emplace_back(std::move(op)); }
 
-  // Polls until every op is over; fails the case when the time is up.
+  // Polls until every op is over; fails the case after the timeout.
   void run();
-  // One round over all ops; true when all are over.
+  // Runs one round over all ops and returns true when all are over.
   bool poll();
   void run_for(double seconds);
 
-  // Tries to post; true when the plugin took it.
+  // Tries to post an op; returns true when the plugin has returned a request.
   bool post(Op& op);
 
  private:

@@ -4,14 +4,15 @@
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kWindows = 16;
+constexpr size_t kWindows = 16;  // clock readings of a run; the fastest window gives the peak
 constexpr uint64_t kRelaxedYield = 64;  // verification is not timed
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Reads the clock only once per window, because a reading costs about as much as a small message.
+// Reads the clock only once per window: a reading for each message would lower the rate of small
+// ones.
 struct TimingHooks {
   RankBoard& board;
   size_t window;
@@ -72,6 +73,7 @@ class MessageMemory {
   Status first_failure_;
 };
 
+// Fills each message before it is posted and checks it after it has been received.
 struct VerifyHooks {
   const Endpoint& end;
   RankBoard& board;

@@ -27,7 +27,7 @@ struct LatencySummary {
   double typical = 0;  // the median
   double average = 0;
   double stdev = 0;  // of the population
-  double p99 = 0;    // the smallest sample that is not below 99 % of all
+  double p99 = 0;    // the smallest sample that 99 % of all do not exceed
   double p999 = 0;
 };
 

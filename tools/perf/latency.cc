@@ -53,6 +53,8 @@ class Queue {
   void* in_flight_[abi::kMaxRequests];
 };
 
+// Sends and receives of one rank. What need not happen between the arrival of a message and the
+// reply is left to tidy(), so that it is not part of the measured time.
 class PingPong {
  public:
   PingPong(const Endpoint& send, const Endpoint& recv, const PingPongShape& shape, Rank& rank)

@@ -71,6 +71,8 @@ Result<int> choose_device(int rank, const PerfOptions& options, int count) {
               fmt::format("--dev {}: the plugin has devices 0..{}", dev, count - 1));
 }
 
+// Chooses how to register by the properties of the rank's own device and GPU, as NCCL does for each
+// connection.
 Result<RegisteredBy> choose_registration(const RankSetup& setup) {
   if (setup.memory.gpu() == nullptr) return RegisteredBy::kHostAddress;
   abi::ncclNetProperties_v8_t props{};

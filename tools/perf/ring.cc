@@ -21,6 +21,8 @@ void RingChannel::start(const RingPlan* plan, const RingOperands* operands) {
   posted_recv_ = received_ = posted_send_ = sent_ = 0;
 }
 
+// Tests receives first, since a received slice enables the next send, and sends before it posts
+// further receives: the peer waits for the data.
 Result<bool> RingChannel::progress() {
   bool moved = false;
   for (auto step : {&RingChannel::test_receive, &RingChannel::post_send, &RingChannel::post_receive,
@@ -66,6 +68,8 @@ Result<bool> RingChannel::test_receive() {
   return true;
 }
 
+// Adds a received slice to this rank's input. A slice that is not reduced was received directly
+// into the output.
 void RingChannel::consume(const Slice& slice, size_t index) {
   if (!slice.reduce) return;
   size_t at = slice.first * operands_->element->bytes;
@@ -167,6 +171,7 @@ Status Ring::open_channel(size_t index) {
   return {};
 }
 
+// Prepares all channels. Plans depend only on the count, so repeated all-reduces reuse them.
 void Ring::plan(size_t count, bool in_place) {
   for (size_t c = 0; c < channels_.size(); ++c) {
     Channel& channel = channels_[c];
@@ -188,6 +193,7 @@ void Ring::plan(size_t count, bool in_place) {
   planned_count_ = count;
 }
 
+// Drives all channels in one thread until all are done, as NCCL's proxy does.
 Status Ring::all_reduce(size_t count, bool in_place) {
   plan(count, in_place);
   StallGuard guard(*rank_, yield_every_);

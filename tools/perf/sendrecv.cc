@@ -13,10 +13,13 @@
 
 namespace gdr::tools {
 namespace {
+// Bytes of all default iterations of one size: enough for a steady result, within a few seconds.
 constexpr size_t kBandwidthBudget = size_t{1} << 30;
 constexpr size_t kLatencyBudget = size_t{64} << 20;
 constexpr size_t kVerifyBudget = size_t{16} << 20;
 
+// One rank's run. Rank 0 measures bandwidth as the sender, and latency as the side that begins each
+// round trip; it prints the tables and writes the report.
 class SendRecv {
  public:
   SendRecv(Rank& rank, const PerfOptions& options, RankSetup setup)
@@ -86,6 +89,7 @@ Status SendRecv::open() {
   return {};
 }
 
+// Returns how many messages of this size fit into the buffer side by side, up to the depth.
 size_t SendRecv::slots(size_t bytes) const {
   StreamShape one{bytes, 1, 1, 1};
   size_t fit = out_->bytes() / std::max<size_t>(one.stride(), 1);

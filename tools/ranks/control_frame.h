@@ -1,5 +1,5 @@
-// What ranks and the root of a run say to each other over TCP. Native byte order: all machines of
-// a run are of one kind.
+// The frames that the ranks of a run exchange with its root over TCP. Integers have the native byte
+// order, because all machines of a run have the same architecture.
 //
 // A rank's first frame is a Hello; each later one is its contribution to the next allgather. The
 // root answers a round with one frame: kGathered and every rank's length and bytes, in rank order,
@@ -24,12 +24,13 @@ struct Hello {
 
 enum class Answer : char { kGathered = 'g', kAbandoned = 'a' };
 
-// A frame on the wire is its length (uint32_t) and its bytes.
+// Returns a frame as it is sent: the length of the payload (uint32_t) and its bytes.
 std::string make_frame(std::string_view payload);
 
+// Returns the payload of a kGathered answer.
 std::string make_gathered(const std::vector<std::string>& parts);
 
-// False when the payload is not what make_gathered() makes of nranks parts.
+// Parses a kGathered answer. Returns false for any other payload.
 bool parse_gathered(std::string_view payload, size_t nranks, std::vector<std::string>* parts);
 
 }  // namespace gdr::tools

@@ -71,7 +71,7 @@ void ControlServer::accept_peers() {
   peers_.push_back(Peer{std::move(fd), -1, {}});
 }
 
-// False when the connection is over.
+// Returns false when the connection is closed or invalid.
 bool ControlServer::read_peer(Peer& peer) {
   char buffer[65536];
   ssize_t got = recv(peer.fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
@@ -100,16 +100,18 @@ bool ControlServer::take_hello(Peer& peer) {
   return true;
 }
 
+// Answers all ranks once every rank has sent its frame. If a rank has ended, the round cannot
+// complete, and the waiting ranks get the reason instead.
 void ControlServer::finish_round() {
   std::vector<Peer*> ready;
-  int missing_for_ever = -1;
+  int ended_rank = -1;
   for (int rank = 0; rank < nranks_; ++rank) {
     Peer* peer = peer_of(rank);
     if (peer != nullptr && has_frame(peer->in)) ready.push_back(peer);
-    if (peer == nullptr && gone_[rank]) missing_for_ever = rank;
+    if (peer == nullptr && gone_[rank]) ended_rank = rank;
   }
-  if (missing_for_ever >= 0) {
-    abandon_waiting(fmt::format("rank {} has ended", missing_for_ever));
+  if (ended_rank >= 0) {
+    abandon_waiting(fmt::format("rank {} has ended", ended_rank));
     return;
   }
   if (ready.size() != static_cast<size_t>(nranks_)) return;
@@ -127,7 +129,7 @@ void ControlServer::abandon_waiting(const std::string& why) {
   for (Peer& peer : peers_) {
     if (peer.rank < 0 || !has_frame(peer.in)) continue;
     take_frame(&peer.in);
-    // A rank that cannot be told has ended too; its supervisor says so.
+    // If this write fails, that rank has ended, too, and its parent process reports it.
     (void)write_all(peer.fd.get(), answer);
   }
 }

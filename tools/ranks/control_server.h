@@ -1,5 +1,5 @@
-// The root of a run's control plane: gathers one frame from each rank and hands all of them back
-// to all, round after round. Connections that do not begin with a right Hello are dropped.
+// The root of a run's control connections. In each round it collects one frame from every rank and
+// sends all of them to every rank. Connections that do not begin with a valid Hello are dropped.
 #pragma once
 
 #include <string>
@@ -17,16 +17,16 @@ class ControlServer {
 
   uint16_t port() const { return port_; }
 
-  // Serves what is there, waiting at most timeout_ms for it.
+  // Serves pending connections and frames; waits at most timeout_ms for the first.
   void serve(int timeout_ms);
 
-  // Rounds finished so far: a sign of life of the whole run.
+  // Number of finished rounds, which shows the progress of the whole run.
   uint64_t rounds() const { return rounds_; }
 
  private:
   struct Peer {
     UniqueFd fd;
-    int rank = -1;  // before its Hello
+    int rank = -1;  // -1 until its Hello has arrived
     std::string in;
   };
 
@@ -43,7 +43,7 @@ class ControlServer {
   int nranks_ = 0;
   uint64_t rounds_ = 0;
   std::vector<Peer> peers_;
-  std::vector<bool> gone_;  // ranks that came and closed their connection
+  std::vector<bool> gone_;  // ranks that have closed their connection
 };
 
 }  // namespace gdr::tools

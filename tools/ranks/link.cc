@@ -10,9 +10,11 @@
 
 namespace gdr::tools {
 namespace {
-constexpr uint64_t kYieldEvery = 1;  // connecting is no race; leave the cores to the others
+constexpr uint64_t kYieldEvery = 1;  // connecting is not measured; leave the cores to other ranks
 using Handle = std::array<char, abi::kHandleMaxBytes>;
 
+// Sets up all links of a rank together. It must alternate between them: a rank that waited in
+// connect before its accept would deadlock with a peer that does the same.
 class Connector {
  public:
   Connector(Rank& rank, const abi::ncclNet_v8_t& net, int dev, const std::vector<LinkSpec>& specs)
@@ -30,7 +32,7 @@ class Connector {
   Links take() { return std::move(links_); }
 
  private:
-  Result<bool> poke(size_t index);
+  Result<bool> advance(size_t index);
   std::string waiting_for() const;
   bool sends(size_t i) const { return specs_[i].from == rank_.rank(); }
   bool receives(size_t i) const { return specs_[i].to == rank_.rank(); }
@@ -72,8 +74,8 @@ Status Connector::exchange() {
   return {};
 }
 
-// True when both of this rank's ends of the link stand.
-Result<bool> Connector::poke(size_t i) {
+// Calls connect and accept once. Returns true when this rank has all its ends of the link.
+Result<bool> Connector::advance(size_t i) {
   if (sends(i) && !links_.send[i]) {
     void* comm = nullptr;
     abi::ncclNetDeviceHandle_v8_t* device = nullptr;
@@ -114,9 +116,9 @@ Status Connector::connect() {
     rank_.board().set_state(fmt::format("waiting in {}", waiting_for()));
     missing = 0;
     for (size_t i = 0; i < specs_.size(); ++i) {
-      auto stands = poke(i);
-      if (!stands) return forward_error(stands);
-      if (!*stands) ++missing;
+      auto complete = advance(i);
+      if (!complete) return forward_error(complete);
+      if (!*complete) ++missing;
     }
     if (missing > 0 && !guard.keep_waiting()) {
       return fail(Code::kRemote, fmt::format("gave up waiting in {}", waiting_for()));

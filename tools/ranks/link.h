@@ -1,4 +1,4 @@
-// Connects ranks through a plugin: listen, exchange of handles, connect and accept by polling.
+// Connects ranks through a plugin: listen, exchange of handles, then connect and accept by polling.
 #pragma once
 
 #include <vector>
@@ -8,20 +8,20 @@
 
 namespace gdr::tools {
 
-// One connection; data goes one way.
+// One connection, from one rank to another.
 struct LinkSpec {
   int from = 0;
   int to = 0;
-  int device = -1;  // of both ends; -1: each rank's own
+  int device = -1;  // the plugin's device at both ends; -1: each rank's own
 };
 
-// The ends that this rank holds, in the order of the specs; null where it has no such end.
+// The ends of this rank, in the order of the specs; null where it has no such end.
 struct Links {
   std::vector<NetComm> send;
   std::vector<NetComm> recv;
 };
 
-// All ranks call this with the same specs; it returns when all of this rank's ends stand.
+// All ranks call this with the same specs. Returns when every rank has all its ends.
 Result<Links> connect_links(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
                             const std::vector<LinkSpec>& specs);
 

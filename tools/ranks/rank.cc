@@ -16,27 +16,27 @@ Clock::time_point after(double seconds) {
 }
 }  // namespace
 
-Result<Rank> Rank::join(const RankSpec& place, RankBoard* board) {
+Result<Rank> Rank::join(const RankSpec& spec, RankBoard* board) {
   Rank rank;
-  rank.place_ = place;
+  rank.spec_ = spec;
   rank.board_ = board;
-  board->set_state(fmt::format("connecting to the root {}:{}", place.root.host, place.root.port));
-  auto fd = connect_until(place.root, after(place.patience_seconds));
+  board->set_state(fmt::format("connecting to the root {}:{}", spec.root.host, spec.root.port));
+  auto fd = connect_until(spec.root, after(spec.patience_seconds));
   if (!fd) return forward_error(fd);
   rank.fd_ = std::move(*fd);
   Hello hello;
-  hello.rank = static_cast<uint32_t>(place.rank);
-  hello.nranks = static_cast<uint32_t>(place.nranks);
+  hello.rank = static_cast<uint32_t>(spec.rank);
+  hello.nranks = static_cast<uint32_t>(spec.nranks);
   std::string frame = make_frame({reinterpret_cast<const char*>(&hello), sizeof(hello)});
   if (Status sent = write_all(rank.fd_.get(), frame); !sent) return forward_error(sent);
   return rank;
 }
 
 Result<std::vector<std::string>> Rank::allgather(std::string_view what, std::string_view mine) {
-  board_->set_state(fmt::format("meeting the other ranks ({})", what));
+  board_->set_state(fmt::format("waiting for the other ranks ({})", what));
   board_->beat();
   if (Status sent = write_all(fd_.get(), make_frame(mine)); !sent) return forward_error(sent);
-  Clock::time_point deadline = after(place_.patience_seconds);
+  Clock::time_point deadline = after(spec_.patience_seconds);
   uint32_t length = 0;
   Status got = read_all(fd_.get(), reinterpret_cast<char*>(&length), sizeof(length), deadline);
   if (got && length > kMaxFrameBytes) return fail(Code::kRemote, "control connection: bad frame");
@@ -47,7 +47,7 @@ Result<std::vector<std::string>> Rank::allgather(std::string_view what, std::str
     return fail(Code::kRemote, fmt::format("{} (at: {})", payload.substr(1), what));
   }
   std::vector<std::string> parts;
-  if (!parse_gathered(payload, static_cast<size_t>(place_.nranks), &parts)) {
+  if (!parse_gathered(payload, static_cast<size_t>(spec_.nranks), &parts)) {
     return fail(Code::kRemote, "control connection: bad answer");
   }
   board_->beat();

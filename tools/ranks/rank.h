@@ -1,4 +1,4 @@
-// One process of a run, as its own code sees it.
+// One process of a run: its number, its board, and communication with the other ranks.
 #pragma once
 
 #include <string>
@@ -16,31 +16,32 @@ struct RankSpec {
   int rank = 0;
   int nranks = 1;
   HostPort root;
-  double patience_seconds = 120;  // how long a wait without progress may last
+  double patience_seconds = 120;  // limit of a wait without progress
 };
 
 class Rank {
  public:
-  // Connects to the root. board outlives the Rank.
-  static Result<Rank> join(const RankSpec& place, RankBoard* board);
+  // Connects to the root. The board must outlive the Rank.
+  static Result<Rank> join(const RankSpec& spec, RankBoard* board);
 
-  int rank() const { return place_.rank; }
-  int nranks() const { return place_.nranks; }
-  double patience_seconds() const { return place_.patience_seconds; }
-  const HostPort& root() const { return place_.root; }
+  int rank() const { return spec_.rank; }
+  int nranks() const { return spec_.nranks; }
+  double patience_seconds() const { return spec_.patience_seconds; }
+  const HostPort& root() const { return spec_.root; }
   RankBoard& board() const { return *board_; }
 
-  // Every rank gives its bytes and gets all ranks' in rank order. what names the meeting for the
-  // one who must find out why a run hangs.
+  // Sends this rank's bytes and returns those of all ranks in rank order. `what` names the step in
+  // the report of a run that hangs.
   Result<std::vector<std::string>> allgather(std::string_view what, std::string_view mine);
   Status barrier(std::string_view what);
 
-  // The root has gone, so the run is over. Cheap enough for a slow path, not for a hot one.
+  // Returns true when the root has closed the connection, so that the run is over. This is a system
+  // call: not for a hot path.
   bool abandoned() const;
 
  private:
   Rank() = default;
-  RankSpec place_;
+  RankSpec spec_;
   RankBoard* board_ = nullptr;
   UniqueFd fd_;
 };

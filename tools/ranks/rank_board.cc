@@ -26,6 +26,7 @@ void RankBoard::set_report(std::string_view text) {
                         .count());
 }
 
+// The boards' members are trivial, so that unmapping without destructors is sufficient.
 void UnmapBoards::operator()(RankBoard* boards) const { munmap(boards, bytes); }
 
 Result<RankBoards> make_rank_boards(int count) {

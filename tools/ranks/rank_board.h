@@ -1,5 +1,5 @@
-// What a rank shows to the process that watches it, in memory that both share: it can be read
-// after the rank was killed or while it hangs inside a plugin's call.
+// The state of a rank for the process that supervises it, in shared memory: it can be read after
+// the rank was killed, or while it hangs inside a plugin's call.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,12 @@ struct RankBoard {
   static constexpr size_t kReportBytes = 4096;
 
   std::atomic<uint64_t> heartbeat;   // changes whenever the rank makes progress
-  std::atomic<int64_t> reported_at;  // nanoseconds of the system-wide steady clock; 0: not yet
-  char state[kStateBytes];           // what the rank is doing; a clause without a full stop
-  char report[kReportBytes];         // why it ended, when not well
+  std::atomic<int64_t> reported_at;  // time of the report in ns of CLOCK_MONOTONIC; 0: none
+  char state[kStateBytes];           // present activity, for "... while STATE"; "inside test()"
+  char report[kReportBytes];         // reason of a failure
 
   void set_state(std::string_view text);
-  // The first report stays: later ones are consequences.
+  // Sets the report unless there is one: later failures are consequences of the first.
   void set_report(std::string_view text);
   void beat() { heartbeat.fetch_add(1, std::memory_order_relaxed); }
 };
@@ -33,7 +33,7 @@ struct UnmapBoards {
 };
 using RankBoards = std::unique_ptr<RankBoard[], UnmapBoards>;
 
-// Zeroed boards that forked processes share with this one.
+// Returns zeroed boards in memory that forked processes share with this one.
 Result<RankBoards> make_rank_boards(int count);
 
 }  // namespace gdr::tools

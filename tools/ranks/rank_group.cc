@@ -22,8 +22,8 @@
 namespace gdr::tools {
 namespace {
 constexpr int kServeMs = 20;
-constexpr double kGraceSeconds = 2;   // for last words once another rank has failed
-constexpr double kMarginSeconds = 5;  // a rank notices its own hang first, and says more
+constexpr double kGraceSeconds = 2;   // for the reports of the other ranks after a failure
+constexpr double kMarginSeconds = 5;  // so that a rank detects its own hang first: it knows more
 
 struct Child {
   pid_t pid = -1;
@@ -36,13 +36,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-[[noreturn]] void run_child(const RankSpec& place, RankBoard* board, const RankMain& main,
+// Runs a rank in a forked process. The kernel kills it when its parent dies; the comparison with
+// getppid() covers a parent that died before prctl().
+[[noreturn]] void run_child(const RankSpec& rank_spec, RankBoard* board, const RankMain& main,
                             pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kExitCouldNotRun);
   int code = kExitCouldNotRun;
   {
-    auto rank = Rank::join(place, board);
+    auto rank = Rank::join(rank_spec, board);
     if (rank) {
       code = main(*rank);
     } else {
@@ -53,6 +55,7 @@ double seconds_since(Clock::time_point start) {
   std::exit(code);
 }
 
+// Returns how likely an end is the cause of the others: lower is more likely.
 int kind_order(RankOutcome::End end) {
   switch (end) {
     case RankOutcome::End::kKilled:
@@ -67,9 +70,11 @@ int kind_order(RankOutcome::End end) {
   return 4;
 }
 
-class Watch {
+// Starts the ranks, serves the control connections, and watches for exits, progress and time
+// limits.
+class Supervisor {
  public:
-  Watch(const GroupSpec& spec, RankBoards boards, std::optional<ControlServer> server)
+  Supervisor(const GroupSpec& spec, RankBoards boards, std::optional<ControlServer> server)
       : spec_(spec), boards_(std::move(boards)), server_(std::move(server)) {}
 
   Status start(const RankMain& main);
@@ -91,19 +96,19 @@ class Watch {
   std::optional<Clock::time_point> failed_;
 };
 
-Status Watch::start(const RankMain& main) {
+Status Supervisor::start(const RankMain& main) {
   std::fflush(nullptr);
   pid_t parent = getpid();
-  RankSpec place{0, spec_.nranks, spec_.root, spec_.patience_seconds};
-  if (server_) place.root.port = server_->port();
+  RankSpec rank_spec{0, spec_.nranks, spec_.root, spec_.patience_seconds};
+  if (server_) rank_spec.root.port = server_->port();
   for (size_t i = 0; i < spec_.local.size(); ++i) {
-    place.rank = spec_.local[i];
+    rank_spec.rank = spec_.local[i];
     Child child;
-    child.outcome.rank = place.rank;
+    child.outcome.rank = rank_spec.rank;
     child.pid = fork();
     if (child.pid == 0) {
       server_.reset();
-      run_child(place, &boards_[i], main, parent);
+      run_child(rank_spec, &boards_[i], main, parent);
     }
     if (child.pid < 0) {
       Status failed = fail_errno(Code::kSystem, "fork", errno);
@@ -115,7 +120,7 @@ Status Watch::start(const RankMain& main) {
   return {};
 }
 
-std::vector<RankOutcome> Watch::run() {
+std::vector<RankOutcome> Supervisor::run() {
   while (any_running()) {
     if (server_) {
       server_->serve(kServeMs);
@@ -137,7 +142,7 @@ std::vector<RankOutcome> Watch::run() {
   return outcomes;
 }
 
-void Watch::reap() {
+void Supervisor::reap() {
   for (Child& child : children_) {
     int status = 0;
     if (!child.running || waitpid(child.pid, &status, WNOHANG) != child.pid) continue;
@@ -154,7 +159,9 @@ void Watch::reap() {
   }
 }
 
-void Watch::note_progress() {
+// Any change of any rank's heartbeat counts as progress of the whole run, because a rank may wait
+// for another one for long.
+void Supervisor::note_progress() {
   for (size_t i = 0; i < children_.size(); ++i) {
     uint64_t beat = boards_[i].heartbeat.load(std::memory_order_relaxed);
     if (beat != children_[i].heartbeat) progressed_ = Clock::now();
@@ -162,7 +169,7 @@ void Watch::note_progress() {
   }
 }
 
-void Watch::check_deadlines() {
+void Supervisor::check_deadlines() {
   if (failed_ && !spec_.outlive_deaths && seconds_since(*failed_) > kGraceSeconds) {
     kill_running(RankOutcome::End::kEnded);
   }
@@ -171,7 +178,7 @@ void Watch::check_deadlines() {
   if (hung || late) kill_running(RankOutcome::End::kHung);
 }
 
-void Watch::kill_running(RankOutcome::End why) {
+void Supervisor::kill_running(RankOutcome::End why) {
   for (Child& child : children_) {
     if (!child.running || child.outcome.end != RankOutcome::End::kExited) continue;
     child.outcome.end = why;
@@ -179,7 +186,7 @@ void Watch::kill_running(RankOutcome::End why) {
   }
 }
 
-bool Watch::any_running() const {
+bool Supervisor::any_running() const {
   return std::any_of(children_.begin(), children_.end(),
                      [](const Child& child) { return child.running; });
 }
@@ -213,9 +220,9 @@ Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain
     if (!opened) return forward_error(opened);
     server.emplace(std::move(*opened));
   }
-  Watch watch(spec, std::move(*boards), std::move(server));
-  if (Status started = watch.start(main); !started) return forward_error(started);
-  return watch.run();
+  Supervisor supervisor(spec, std::move(*boards), std::move(server));
+  if (Status started = supervisor.start(main); !started) return forward_error(started);
+  return supervisor.run();
 }
 
 std::vector<RankOutcome> causes(const std::vector<RankOutcome>& outcomes) {

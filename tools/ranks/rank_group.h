@@ -1,6 +1,7 @@
-// Forks the ranks of a run, serves their control plane, and watches them to their end.
+// Forks the ranks of a run, serves their control connections, and supervises them until they end.
 //
-// Fork comes before any plugin, CUDA or thread is in the process, as neither survives it.
+// The fork takes place before the process has loaded a plugin, initialised CUDA or started a
+// thread, because none of these survives it.
 #pragma once
 
 #include <functional>
@@ -14,19 +15,20 @@ namespace gdr::tools {
 
 struct GroupSpec {
   int nranks = 1;
-  std::vector<int> local;         // the ranks that this process forks
-  HostPort root{"127.0.0.1", 0};  // served here if rank 0 is local; port 0: a free one
-  double patience_seconds = 120;  // no sign of progress for this long is a hang
-  double total_seconds = 0;       // the most the whole run may take; 0: no bound
-  // A rank's death ends the others, after a moment for their own last words; unless this is set.
+  std::vector<int> local;         // ranks that this process forks
+  HostPort root{"127.0.0.1", 0};  // served by this process if rank 0 is local; port 0: any free one
+  double patience_seconds = 120;  // a longer time without progress is a hang
+  double total_seconds = 0;       // limit of the whole run; 0: none
+  // False: when a rank fails, the others are killed after a grace period for their own reports.
   bool outlive_deaths = false;
 };
 
-// The ranks of a run: all of them here, or, where root ("ADDR:PORT") is not empty, this rank alone.
+// Returns the spec of a run with all ranks in this process, or, if root ("ADDR:PORT") is not empty,
+// with `rank` alone.
 Result<GroupSpec> group_of(int nranks, const std::string& root, int rank);
 
 struct RankOutcome {
-  enum class End { kExited, kKilled, kHung, kEnded };  // kEnded: by us, as another rank failed
+  enum class End { kExited, kKilled, kHung, kEnded };  // kEnded: killed here after another failed
 
   int rank = 0;
   End end = End::kExited;
@@ -39,17 +41,18 @@ struct RankOutcome {
   bool well() const { return end == End::kExited && exit_code == 0; }
 };
 
-// main's value is the rank's exit code; what it puts into board.report says why.
+// One rank's program. Its value is the rank's exit code; it writes the reason of a failure to the
+// board's report.
 using RankMain = std::function<int(Rank&)>;
 
-// Fails only when nothing could be started.
+// Runs all ranks to their end. Fails only if the ranks could not be started.
 Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain& main);
 
-// The outcomes that are not well, the most telling first: a crash explains the other ranks'
-// complaints, and so does the earliest complaint the later ones.
+// Returns the failed outcomes, the most likely cause first: crashes, then hangs, then failures in
+// the order of their reports, because the others are usually consequences.
 std::vector<RankOutcome> causes(const std::vector<RankOutcome>& outcomes);
 
-// "rank 1 was killed by signal 9 (Killed) while ...", for people.
+// Returns a text for people: "rank 1 was killed by signal 9 (Killed) while ...".
 std::string describe(const RankOutcome& outcome);
 
 }  // namespace gdr::tools

@@ -1,4 +1,4 @@
-// Whole-buffer reads and writes on blocking sockets with a deadline, and address parsing.
+// Reads and writes of whole buffers on blocking sockets with a deadline, and address parsing.
 #pragma once
 
 #include <netinet/in.h>
@@ -19,20 +19,20 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// "host:port"; the host may be a name or an IPv4 address.
+// Parses "HOST:PORT"; the host may be a name or an IPv4 address, the port is 1 to 65535.
 Result<HostPort> parse_host_port(const std::string& text);
 
 Result<sockaddr_in> resolve(const HostPort& address);
 
-// Listens; port 0 takes a free one. Close-on-exec.
+// Opens a listening socket; port 0 selects a free one.
 Result<UniqueFd> listen_on(const HostPort& address);
 
-// Connects, trying again until the deadline while nobody listens there yet.
+// Connects, and tries again until the deadline if no process listens yet.
 Result<UniqueFd> connect_until(const HostPort& address, Clock::time_point deadline);
 
 Status write_all(int fd, std::string_view bytes);
 
-// Fails when the peer closes or the deadline passes first.
+// Reads exactly `bytes` bytes. Fails if the peer closes or the deadline passes first.
 Status read_all(int fd, char* into, size_t bytes, Clock::time_point deadline);
 
 }  // namespace gdr::tools

@@ -1,4 +1,4 @@
-// Tells a polling loop when to give up, at the price of one increment per fruitless poll.
+// Decides when a polling loop gives up, at the cost of one increment for a poll without progress.
 #pragma once
 
 #include <sched.h>
@@ -11,14 +11,15 @@ namespace gdr::tools {
 
 class StallGuard {
  public:
-  // yield_every: fruitless polls between two sched_yield(), a power of two; small where more ranks
-  // poll than there are cores.
+  // yield_every is the number of polls without progress between two sched_yield(), a power of two;
+  // it should be small where more ranks poll than there are cores.
   StallGuard(const Rank& rank, uint64_t yield_every)
       : rank_(rank), yield_mask_(yield_every - 1), patience_(rank.patience_seconds()) {}
 
   void progress() { polls_ = 0; }
 
-  // After a fruitless poll. False: no progress for the rank's patience, or the run is abandoned.
+  // Call this after a poll without progress. Returns false if there was no progress for the rank's
+  // patience, or if the run has ended.
   bool keep_waiting() {
     if ((++polls_ & yield_mask_) != 0) [[likely]] {
       return true;
@@ -27,7 +28,7 @@ class StallGuard {
     return (polls_ & kClockMask) != 0 || check();
   }
 
-  // A yield interval that suits local_ranks polling processes on this machine's cores.
+  // Returns a yield interval for local_ranks polling processes on this machine's cores.
   static uint64_t yield_interval(int local_ranks);
 
   static constexpr uint64_t kClockMask = (1u << 12) - 1;

@@ -211,7 +211,7 @@ std::string json_text(const RailDecision& decision) {
   root["policy"] = policy_json(decision.policy);
   root["rails"] =
       devices_json(decision.plan.rails.size(), [&](size_t i) { return rail_json(decision, i); });
-  root["excluded_ports"] = array_of(decision.plan.others, [&](const ExcludedPort& other) {
+  root["excluded_ports"] = array_of(decision.plan.excluded, [&](const ExcludedPort& other) {
     return excluded_json(machine, other);
   });
   // Names come from files and may hold bytes that are not UTF-8.

@@ -223,12 +223,18 @@ std::string hca_colour(const RailDecision& decision, size_t hca) {
   return kGrey;
 }
 
-std::string gpu_rails_text(const RailPlan& plan, size_t gpu) {
-  const std::vector<int>& rails = plan.gpus[gpu].rails;
-  if (rails.empty()) return "no rail";
+std::string rail_numbers(const RailPlan& plan, size_t gpu) {
   std::string text;
-  for (int rail : rails) text += fmt::format("{}{}", text.empty() ? "" : ", ", plan.rails[rail].id);
-  return (rails.size() > 1 ? "rails " : "rail ") + text;
+  for (const Rail* rail : plan.rails_of(gpu)) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", rail->id);
+  }
+  return text;
+}
+
+std::string gpu_rails_text(const RailPlan& plan, size_t gpu) {
+  size_t count = plan.gpus[gpu].rails.size();
+  if (count == 0) return "no rail";
+  return (count > 1 ? "rails " : "rail ") + rail_numbers(plan, gpu);
 }
 
 std::string rail_colour(size_t rail_position) {

@@ -68,7 +68,9 @@ extern const char* const kExpectedShareNote;
 // Returns the GPUs that a rail (a position in RailPlan::rails) serves, ascending.
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 
-// Returns "rail 0", "rails 0, 1" or "no rail", with the numbers that the user sees.
+// Returns the numbers of a GPU's rails, as users see them: "0, 1"; "" for none.
+std::string rail_numbers(const RailPlan& plan, size_t gpu);
+// Returns "rail 0", "rails 0, 1" or "no rail".
 std::string gpu_rails_text(const RailPlan& plan, size_t gpu);
 
 Verdicts verdicts_of(const RailDecision& decision, size_t gpu, size_t hca);

@@ -74,8 +74,6 @@ void add_numa_nodes(const Machine& machine, int package, TreeNode* node) {
   }
 }
 
-// --- Where the boxes lie ---
-
 constexpr double kCardWidth = 172;
 constexpr double kGutter = 18;  // beside a card, for the lines of rails
 constexpr double kGap = 12;
@@ -99,7 +97,7 @@ struct Block {
 // Returns the HCAs of the GPU's rails, in the order of these.
 std::vector<int> hcas_of(const RailPlan& plan, int gpu) {
   std::vector<int> hcas;
-  for (int rail : plan.gpus[gpu].rails) hcas.push_back(plan.rails[rail].port.hca);
+  for (const Rail* rail : plan.rails_of(gpu)) hcas.push_back(rail->port.hca);
   return hcas;
 }
 
@@ -127,6 +125,8 @@ std::vector<Block> columns_of(const TreeNode& node, const RailPlan& plan) {
   return columns;
 }
 
+// Works in three passes: the tree of blocks, their sizes from the inside out, and their positions
+// from the outside in.
 class Layouter {
  public:
   explicit Layouter(const RailDecision& decision)

@@ -132,8 +132,8 @@ std::string rails_text(const RailDecision& decision) {
   std::vector<TextRow> rows{{"rail", "port", "PCI address", "NUMA", "speed", "state", "GPUs"}};
   for (size_t i = 0; i < decision.plan.rails.size(); ++i) {
     const Rail& rail = decision.plan.rails[i];
-    const Hca& hca = decision.machine.hcas[rail.port.hca];
-    const Port& port = hca.ports[rail.port.port];
+    const Hca& hca = hca_of(decision.machine, rail.port);
+    const Port& port = port_of(decision.machine, rail.port);
     std::string gpus = joined_gpus(decision.plan, i);
     if (!rail.usable) gpus += ": " + rail.why_not;
     rows.push_back({std::to_string(rail.id), port_label(decision.machine, rail.port),
@@ -144,33 +144,29 @@ std::string rails_text(const RailDecision& decision) {
 }
 
 std::string excluded_text(const RailDecision& decision) {
-  if (decision.plan.others.empty()) return "";
+  if (decision.plan.excluded.empty()) return "";
   std::vector<TextRow> rows;
-  for (const ExcludedPort& other : decision.plan.others) {
-    rows.push_back({port_label(decision.machine, other.port), other.reason});
+  for (const ExcludedPort& one : decision.plan.excluded) {
+    rows.push_back({port_label(decision.machine, one.port), one.reason});
   }
   return "\nExcluded ports\n" + aligned(rows, kIndent);
 }
 
 TextRow gpu_row(const RailDecision& decision, size_t gpu) {
   const Gpu& device = decision.machine.gpus[gpu];
-  const GpuRails& own = decision.plan.gpus[gpu];
+  const Rail* first = decision.plan.first_rail_of(gpu);
   TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(decision.machine, device.at)};
-  if (own.rails.empty()) {
+  if (first == nullptr) {
     row.insert(row.end(), {"none", "-", "-", "no: the GPU has no rail", "no: the GPU has no rail"});
     return row;
   }
-  std::string rails;
-  for (int rail : own.rails) {
-    rails += fmt::format("{}{}", rails.empty() ? "" : ", ", decision.plan.rails[rail].id);
-  }
-  int hca = decision.plan.rails[own.rails.front()].port.hca;
-  std::string path = gpu_hca_text(decision, gpu, hca);
-  Verdicts verdicts = verdicts_of(decision, gpu, hca);
+  std::string path = gpu_hca_text(decision, gpu, first->port.hca);
+  Verdicts verdicts = verdicts_of(decision, gpu, first->port.hca);
   std::string receive = to_string(verdicts.receive);
   std::string send = to_string(verdicts.send);
   if (send == receive) send = verdicts.send.direct ? "yes: same reason" : "no: same reason";
-  row.insert(row.end(), {rails, path, expected_share(path), receive, send});
+  row.insert(row.end(),
+             {rail_numbers(decision.plan, gpu), path, expected_share(path), receive, send});
   return row;
 }
 

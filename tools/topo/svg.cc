@@ -13,8 +13,6 @@
 namespace gdr::tools::topo {
 namespace {
 
-// --- The table below the picture ---
-
 constexpr double kVerdictAt = 350;  // x of a row's last field, from the row's start
 constexpr size_t kMaxChars = 90;    // of the last field; longer text is cut
 constexpr double kCharWidth = 6.8;
@@ -36,7 +34,7 @@ std::vector<Row> rows_of(const RailDecision& decision) {
   for (size_t i = 0; i < plan.rails.size(); ++i) {
     const Rail& rail = plan.rails[i];
     Row row{rail_colour(i),
-            false,
+            true,
             true,
             fmt::format("rail {}", rail.id),
             "-",
@@ -53,9 +51,9 @@ std::vector<Row> rows_of(const RailDecision& decision) {
       rows.push_back(row);
     }
   }
-  for (const ExcludedPort& other : plan.others) {
-    rows.push_back(Row{kGrey, false, false, "excluded", "-",
-                       port_label(decision.machine, other.port), "-", other.reason});
+  for (const ExcludedPort& one : plan.excluded) {
+    rows.push_back(Row{kGrey, false, false, "excluded", "-", port_label(decision.machine, one.port),
+                       "-", one.reason});
   }
   return rows;
 }
@@ -74,8 +72,8 @@ void draw_row(pugi::xml_node legend, const Row& row, double x, double y) {
     set(add_rect(legend, Rect{x, y - 10, 40, 11}, "url(#hatch)"), "stroke", kGrey);
   }
   add_text(legend, x + 52, y, row.name, "small", 10);
-  add_text(legend, x + 112, y, row.gpu, "small", 8);
-  add_text(legend, x + 164, y, row.port, "small", 22);
+  add_text(legend, x + 118, y, row.gpu, "small", 8);
+  add_text(legend, x + 170, y, row.port, "small", 22);
   add_text(legend, x + 304, y, row.path, "small", 6);
   add_text(legend, x + kVerdictAt, y, row.verdict, "small", kMaxChars);
 }
@@ -89,8 +87,8 @@ double draw_legend(pugi::xml_node svg, const RailDecision& decision, double widt
   size_t columns = std::max<size_t>(1, static_cast<size_t>((width - kMargin) / step));
   size_t per_column = (rows.size() + columns - 1) / columns;
   add_text(legend, kMargin, y + kRowHeight,
-           "A rail's GPU and HCA share its colour. Solid line: GPUDirect RDMA in both directions. "
-           "Dashed line: not in both. Grey and hatched: excluded, or a GPU without a rail.",
+           "A rail's GPU and port share its colour. Solid line: GPUDirect RDMA in both directions. "
+           "Dashed: not in both. Grey: excluded, or no rail.",
            "small");
   double top = y + 2.4 * kRowHeight;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -101,8 +99,6 @@ double draw_legend(pugi::xml_node svg, const RailDecision& decision, double widt
   }
   return top + static_cast<double>(per_column) * kRowHeight;
 }
-
-// --- The picture ---
 
 constexpr double kTop = 56;           // y of the boxes, below the title
 constexpr double kSide = 14;          // x of the boxes

@@ -31,7 +31,7 @@ std::vector<Pair> direct_pairs(const RailDecision& decision) {
   std::vector<Pair> pairs;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     std::set<int> hcas;
-    for (int rail : decision.plan.gpus[gpu].rails) hcas.insert(decision.plan.rails[rail].port.hca);
+    for (const Rail* rail : decision.plan.rails_of(gpu)) hcas.insert(rail->port.hca);
     for (int hca : hcas) {
       Pair pair{gpu, static_cast<size_t>(hca)};
       if (crosses_a_switch_directly(decision, pair)) pairs.push_back(pair);

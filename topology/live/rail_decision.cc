@@ -38,18 +38,17 @@ std::string verdict_text(const RailDecision& decision, size_t gpu, size_t hca) {
 
 std::string gpu_line(const RailDecision& decision, size_t index) {
   const Gpu& gpu = decision.machine.gpus[index];
-  const GpuRails& own = decision.plan.gpus[index];
+  const Rail* first = decision.plan.first_rail_of(index);
   std::string line = "map GPU" + std::to_string(index) + " " + gpu.bdf.to_string();
-  if (own.rails.empty()) return line + " no rail: no HCA port is usable";
+  if (first == nullptr) return line + " no rail: no HCA port is usable";
   std::string numbers, ports;
-  for (int rail : own.rails) {
-    const Rail& one = decision.plan.rails[rail];
-    numbers += (numbers.empty() ? "" : ",") + std::to_string(one.id);
-    ports += (ports.empty() ? "" : ",") + port_label(decision.machine, one.port);
+  for (const Rail* rail : decision.plan.rails_of(index)) {
+    numbers += (numbers.empty() ? "" : ",") + std::to_string(rail->id);
+    ports += (ports.empty() ? "" : ",") + port_label(decision.machine, rail->port);
   }
-  return line + " rail " + numbers + " " + ports + " path " + to_string(own.path) + " " +
-         verdict_text(decision, index,
-                      static_cast<size_t>(decision.plan.rails[own.rails[0]].port.hca));
+  return line + " rail " + numbers + " " + ports + " path " +
+         to_string(decision.plan.gpus[index].path) + " " +
+         verdict_text(decision, index, static_cast<size_t>(first->port.hca));
 }
 
 }  // namespace
@@ -77,9 +76,8 @@ std::vector<std::string> describe(const RailDecision& decision) {
                     port_label(decision.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
   }
-  for (const ExcludedPort& other : decision.plan.others) {
-    lines.push_back("map " + port_label(decision.machine, other.port) +
-                    " excluded: " + other.reason);
+  for (const ExcludedPort& one : decision.plan.excluded) {
+    lines.push_back("map " + port_label(decision.machine, one.port) + " excluded: " + one.reason);
   }
   return lines;
 }

@@ -32,14 +32,14 @@ const Hca* find_listed(const std::vector<Hca>& listed, const std::string& name, 
 
 Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& port) {
   Hca hca;
-  if (auto place = pci_place(port.sysfs_path)) {
-    const Hca* known = find_listed(listed, port.hca, place->bdf);
+  if (auto location = pci_location(port.sysfs_path)) {
+    const Hca* known = find_listed(listed, port.hca, location->bdf);
     if (known != nullptr) {
       hca = *known;
     } else {
-      hca.at = attach(machine, pci_position(place->sysfs_path));
+      hca.at = attach(machine, pci_position(location->sysfs_path));
     }
-    fill_function(&hca, *place);
+    fill_function(&hca, *location);
   } else {
     if (machine->numa_nodes.empty()) numa_index(machine, -1);
     hca.at = attach_without_pci(*machine);

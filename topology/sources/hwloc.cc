@@ -28,6 +28,8 @@ std::string info(hwloc_obj_t object, const char* name) {
   return "";
 }
 
+// Visits the object and everything below it. hwloc keeps normal, memory and I/O children in three
+// lists (hwloc documentation, "Hierarchy, Tree and Levels").
 template <class Visit>
 void for_each_below(hwloc_obj_t object, const Visit& visit) {
   visit(object);
@@ -44,7 +46,7 @@ bool is_pci_bridge(hwloc_obj_t object) {
          object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI;
 }
 
-// Of a PCI function or a PCI bridge.
+// Returns the PCI attributes of a function or a bridge.
 const auto& pci_attributes(hwloc_obj_t object) {
   return object->type == HWLOC_OBJ_BRIDGE ? object->attr->bridge.upstream.pci
                                           : object->attr->pcidev;
@@ -64,13 +66,14 @@ PciIds ids_of(hwloc_obj_t object) {
   return PciIds{pci.vendor_id, pci.device_id, pci.subvendor_id, pci.subdevice_id};
 }
 
-// The function that an OS device belongs to.
+// Returns the PCI function that an OS device belongs to, or null.
 hwloc_obj_t function_above(hwloc_obj_t object) {
   while (object != nullptr && object->type != HWLOC_OBJ_PCI_DEVICE) object = object->parent;
   return object;
 }
 
-// The ports by their attributes, of which every port has PortNState.
+// Returns the ports of an OpenFabrics device. hwloc describes port N by info attributes, of which
+// PortNState is always there (hwloc documentation, "Custom string infos").
 std::vector<Port> ports_of(hwloc_obj_t rdma_device) {
   std::vector<Port> ports;
   for (unsigned i = 0; i < rdma_device->infos_count; ++i) {
@@ -95,9 +98,10 @@ std::string model_of(hwloc_obj_t gpu) {
   return model.empty() ? info(gpu, "PCIDevice") : model;
 }
 
+// Copies one topology of hwloc into a Machine.
 class Reader {
  public:
-  // `sysfs`: of the machine itself; nothing for a file of another's.
+  // `sysfs` is the /sys of the live machine; nothing for a file.
   Reader(const HwlocLibrary& library, hwloc_topology_t topology, const Selection& selection,
          std::optional<fs::path> sysfs)
       : hwloc_(library),
@@ -118,7 +122,7 @@ class Reader {
     add_gpus();
     if (sysfs_) {
       add_rdma_devices(&machine_, *sysfs_,
-                       [this](const PciPlace& place) { return live_position(place); });
+                       [this](const PciLocation& location) { return live_position(location); });
     } else {
       add_hcas();
     }
@@ -140,7 +144,7 @@ class Reader {
   }
   PciLink link_of(const Bdf& bdf) const;
   PciPosition position(hwloc_obj_t function) const;
-  PciPosition live_position(const PciPlace& place) const;
+  PciPosition live_position(const PciLocation& location) const;
   Gpu* gpu_of(hwloc_obj_t object);
 
   const HwlocLibrary& hwloc_;
@@ -166,7 +170,7 @@ void Reader::add_cpu() {
   machine_.cpu.model = std::atoi(info(packages_[0], "CPUModelNumber").c_str());
 }
 
-// Groups of 32, the highest first, as many for every node: "00000000,0000ffff".
+// Returns the mask as Linux writes it, with the same number of groups for every node.
 std::string Reader::cpu_mask(hwloc_const_bitmap_t cpus) const {
   int highest = hwloc_.bitmap_last(root_->complete_cpuset);
   std::string mask;
@@ -183,7 +187,7 @@ std::string Reader::cpu_mask(hwloc_const_bitmap_t cpus) const {
   return mask;
 }
 
-// Only nodes with CPUs: those of HBM, CXL or GPU memory are no CPU to NCCL.
+// Adds the NUMA nodes with CPUs. Nodes of HBM, CXL or GPU memory have none; NCCL ignores them.
 void Reader::add_nodes() {
   for (hwloc_obj_t package : packages_) {
     machine_.packages.push_back(Package{static_cast<int>(package->os_index)});
@@ -200,7 +204,7 @@ void Reader::add_nodes() {
   }
 }
 
-// The node of the CPUs that the device is near; -1 where several are.
+// Returns the number of the NUMA node that the object is on; -1 where there are several.
 int Reader::numa_of(hwloc_obj_t object) const {
   while (object != nullptr && object->nodeset == nullptr) object = object->parent;
   int only = -1;
@@ -213,7 +217,8 @@ int Reader::numa_of(hwloc_obj_t object) const {
   return only;
 }
 
-// hwloc itself knows only the whole link's bandwidth, and of the speed it runs at.
+// hwloc has only the bandwidth of the whole link at its present speed, so the link comes from
+// sysfs.
 PciLink Reader::link_of(const Bdf& bdf) const {
   if (!sysfs_) return {};
   auto function = pci_function(sysfs_folder(bdf));
@@ -233,21 +238,21 @@ PciPosition Reader::position(hwloc_obj_t function) const {
     }
   }
   std::reverse(position.bridges.begin(), position.bridges.end());
-  // The file is what NCCL reads.
+  // NCCL reads the numa_node file, so that file decides where it exists.
   position.numa = sysfs_ ? numa_node(sysfs_folder(bdf_of(function))) : numa_of(function);
   return position;
 }
 
-PciPosition Reader::live_position(const PciPlace& place) const {
-  auto known = functions_.find(place.bdf);
-  // hwloc leaves out domains above 0xffff.
-  return known != functions_.end() ? position(known->second) : pci_position(place.sysfs_path);
+PciPosition Reader::live_position(const PciLocation& location) const {
+  auto known = functions_.find(location.bdf);
+  // hwloc leaves out PCI domains above 0xffff.
+  return known != functions_.end() ? position(known->second) : pci_position(location.sysfs_path);
 }
 
 void Reader::add_gpus() {
   for (auto [bdf, function] : functions_) {
     if (!selection_.is_gpu(class_of(function), ids_of(function).vendor)) continue;
-    // A GPU's virtual functions are for guests.
+    // The virtual functions of a GPU are meant for virtual machines.
     if (sysfs_ && pci_function(sysfs_folder(bdf))->physical_function) continue;
     Gpu gpu;
     gpu.bdf = bdf;
@@ -261,7 +266,7 @@ void Reader::add_gpus() {
 }
 
 void Reader::add_hcas() {
-  std::vector<Hca> nowhere;
+  std::vector<Hca> without_pci;
   for (hwloc_obj_t device : os_devices_) {
     if (device->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS || device->name == nullptr)
       continue;
@@ -272,7 +277,7 @@ void Reader::add_hcas() {
     hca.ports = ports_of(device);
     hwloc_obj_t function = function_above(device);
     if (function == nullptr) {
-      nowhere.push_back(std::move(hca));
+      without_pci.push_back(std::move(hca));
       continue;
     }
     hca.bdf = bdf_of(function);
@@ -281,7 +286,7 @@ void Reader::add_hcas() {
     hca.ids = ids_of(function);
     machine_.hcas.push_back(std::move(hca));
   }
-  for (Hca& hca : nowhere) {
+  for (Hca& hca : without_pci) {
     hca.at = attach_without_pci(machine_);
     machine_.hcas.push_back(std::move(hca));
   }
@@ -302,8 +307,8 @@ bool is_nvswitch(hwloc_obj_t object) {
          pci_attributes(object).vendor_id == kNvidia;
 }
 
-// NVML's matrix: bandwidths between GPUs (as OS devices), NVSwitches and POWER's CPUs. How many
-// links make up a bandwidth it does not tell.
+// Adds the links of hwloc's matrix "NVLinkBandwidth", which has bandwidths between GPUs (as OS
+// devices of NVML), NVSwitches and the CPUs of POWER. The number of links is unknown.
 void Reader::add_nvlinks(const hwloc_distances_s& matrix) {
   for (unsigned from = 0; from < matrix.nbobjs; ++from) {
     Gpu* gpu = gpu_of(matrix.objs[from]);
@@ -331,8 +336,8 @@ void Reader::add_nvlinks() {
   hwloc_.distances_release(topology_, matrix);
 }
 
-// hwloc's own reader silently ends an element at a comment, so that all devices after it were
-// missing.
+// Returns the XML without comments. hwloc's built-in reader silently ends an element at a comment,
+// so that all devices after it would be missing.
 std::string without_comments(const pugi::xml_node& topology) {
   struct Writer : pugi::xml_writer {
     void write(const void* data, size_t size) override {
@@ -377,7 +382,7 @@ Result<Machine> hwloc_xml(const std::string& file, const Selection& selection) {
     bool nccl = !xml->document().child("system").empty();
     return fail(Code::kInvalidArgument, file + " has no <topology>" +
                                             (nccl ? " but is a NCCL topology file" : "") +
-                                            ": expected is what `lstopo --of xml FILE` writes");
+                                            ": expected a file that `lstopo --of xml FILE` wrote");
   }
   if (Status status = check_hwloc_xml(*xml, root); !status) return forward_error(status);
   auto library = HwlocLibrary::load();

@@ -1,5 +1,6 @@
-// The machine as hwloc sees it. hwloc is loaded at run time: where it is missing, sysfs_machine
-// does.
+// The machine as hwloc (https://www.open-mpi.org/projects/hwloc/) describes it. The library
+// is loaded at run time, so both functions fail with Unsupported where libhwloc.so.15 is missing;
+// sysfs_machine() then reads the live machine without it.
 #pragma once
 
 #include <string>
@@ -10,12 +11,14 @@
 
 namespace gdr::topology {
 
-// The machine that runs this, or the one whose gathered files (hwloc-gather-topology, unpacked) lie
-// under HWLOC_FSROOT. All devices of the machine, whatever this process may use of it (cgroups,
-// CUDA_VISIBLE_DEVICES). HCAs are those with an RDMA device in sysfs.
+// Reads this machine or, where HWLOC_FSROOT is set, the one whose files hwloc-gather-topology
+// collected there (unpacked). All devices of the machine are in it, whatever cgroups or
+// CUDA_VISIBLE_DEVICES allow this process. HCAs are the RDMA devices in sysfs.
 Result<Machine> hwloc_live(const Selection& selection = {});
 
-// A file that lstopo exported, of any machine. HCAs are the OpenFabrics devices in it.
+// Reads a file that `lstopo --of xml FILE` of hwloc 2 wrote on any machine. HCAs are its
+// OpenFabrics devices. Such files lack the speed of links and ports. Fails with InvalidArgument;
+// the text names the file and the line.
 Result<Machine> hwloc_xml(const std::string& file, const Selection& selection = {});
 
 }  // namespace gdr::topology

@@ -55,17 +55,17 @@ Result<HwlocLibrary> load_once() {
   if (Status status = resolve_all(lib, api); !status) return forward_error(status);
   if (unsigned major = api.get_api_version() >> 16; major != kApiMajor) {
     return fail(Code::kUnsupported, std::string(kSoname) + " has API version " +
-                                        std::to_string(major) + ", needed is 2");
+                                        std::to_string(major) + ", but 2 is needed");
   }
   return api;
 }
 
-enum class Plugins { kAllowed, kKeptOut };
+enum class Plugins { kAllowed, kExcluded };
 
 int init_topology(const HwlocLibrary& library, Plugins plugins, hwloc_topology_t* topology) {
   if (plugins == Plugins::kAllowed) return library.topology_init(topology);
-  // hwloc opens its plugins here, with the display and OpenCL libraries behind them. The variable
-  // is read here and nowhere else.
+  // hwloc_topology_init() opens the plugins of hwloc, with the display and OpenCL libraries that
+  // they link. Only this call reads the variable.
   ScopedVariable none("HWLOC_PLUGINS_PATH", "");
   return library.topology_init(topology);
 }
@@ -76,10 +76,10 @@ Result<HwlocTopology> create(const HwlocLibrary& library, Plugins plugins) {
     return fail_errno(Code::kSystem, "hwloc_topology_init failed", errno);
   }
   HwlocTopology owned(topology, HwlocTopologyDeleter{&library});
-  // The cgroup's other devices and nodes count too: rails are those of the whole machine.
+  // Devices and nodes outside the cgroup count too, since rails are those of the whole machine.
   if (library.topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED) != 0 ||
       library.topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) != 0) {
-    return fail_errno(Code::kSystem, "hwloc takes no flags", errno);
+    return fail_errno(Code::kSystem, "hwloc rejected flags or type filter", errno);
   }
   return owned;
 }
@@ -94,23 +94,23 @@ Result<const HwlocLibrary*> HwlocLibrary::load() {
 
 Result<HwlocTopology> load_live(const HwlocLibrary& library) {
   for (const char* variable : {"HWLOC_XMLFILE", "HWLOC_SYNTHETIC", "HWLOC_COMPONENTS"}) {
-    // Job launchers (Flux) set it, usually to a file that has no I/O devices.
+    // Job launchers such as Flux set HWLOC_XMLFILE, usually to a file without I/O devices.
     if (const char* value = std::getenv(variable); value != nullptr && *value != '\0') {
       return fail(Code::kInvalidUsage, std::string(variable) + " is set to " + value +
-                                           ", so hwloc would not look at this machine: unset it");
+                                           ", so hwloc would not read this machine: unset it");
     }
   }
-  auto topology = create(library, Plugins::kKeptOut);  // the live machine needs none of them
+  auto topology = create(library, Plugins::kExcluded);  // which the live machine does not need
   if (!topology) return topology;
-  // Inside a training process nothing may open GPUs or displays (the first six), nor bind the
-  // calling thread to one CPU after the other (x86).
+  // Inside a training process nothing may open GPUs or displays (the first six components), or bind
+  // the calling thread to one CPU after the other (x86).
   for (const char* component : {"gl", "opencl", "cuda", "nvml", "rsmi", "levelzero", "x86"}) {
-    // Fails for a component that this hwloc lacks.
+    // The call fails for a component that this hwloc was built without.
     (void)library.topology_set_components(topology->get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                           component);
   }
   if (library.topology_load(topology->get()) != 0) {
-    return fail_errno(Code::kSystem, "hwloc cannot look at this machine", errno);
+    return fail_errno(Code::kSystem, "hwloc cannot read this machine", errno);
   }
   return topology;
 }
@@ -122,10 +122,11 @@ Result<HwlocTopology> load_xml(const HwlocLibrary& library, const std::string& x
   int size = static_cast<int>(xml.size() + 1);  // hwloc counts the NUL
   if (library.topology_set_xmlbuffer(topology->get(), xml.c_str(), size) != 0 ||
       library.topology_load(topology->get()) != 0) {
-    return fail(Code::kInvalidArgument,
-                name +
-                    ": hwloc refuses it. Expected is what `lstopo --of xml FILE` of hwloc 1 or 2 "
-                    "writes; HWLOC_XML_VERBOSE=1 in the environment tells more");
+    return fail(
+        Code::kInvalidArgument,
+        name +
+            ": hwloc rejects the file. Expected a file that `lstopo --of xml FILE` of hwloc 2 "
+            "wrote; HWLOC_XML_VERBOSE=1 in the environment shows the reason");
   }
   return topology;
 }

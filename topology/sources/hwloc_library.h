@@ -1,6 +1,6 @@
-// libhwloc, loaded at run time: the plugin must load on hosts without it. A struct of function
-// pointers, typed by hwloc's own header; what is in that header as inline code is used only where
-// it calls no other function.
+// libhwloc, loaded at run time since the plugin has to load on hosts without it. HwlocLibrary holds
+// its functions, typed by hwloc's own headers. Inline functions of those headers are used only
+// where they call no other function of the library.
 #pragma once
 
 #include <hwloc.h>
@@ -28,7 +28,8 @@ struct HwlocLibrary {
   decltype(&hwloc_distances_get_by_name) distances_get_by_name = nullptr;
   decltype(&hwloc_distances_release) distances_release = nullptr;
 
-  // Loads the library once per process; it stays.
+  // Loads libhwloc.so.15 (hwloc 2.3 or later) once per process and never unloads it. Fails with
+  // Unsupported, with the reason and the package to install.
   static Result<const HwlocLibrary*> load();
 };
 
@@ -38,10 +39,15 @@ struct HwlocTopologyDeleter {
 };
 using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocTopologyDeleter>;
 
-// Of the machine that runs this, with nothing left out.
+// Loads the topology of this machine with all objects, also those that cgroups disallow
+// (HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED). No component that opens GPUs or displays, or that binds
+// the calling thread to CPUs, takes part, since this runs inside training processes. Fails with
+// InvalidUsage where a variable of hwloc replaces the machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC,
+// HWLOC_COMPONENTS).
 Result<HwlocTopology> load_live(const HwlocLibrary& library);
 
-// `xml` is the text of an hwloc file, `name` what errors call it.
+// Loads a topology from `xml`, the text of an hwloc file that check_hwloc_xml() accepted. Errors
+// name it by `name`.
 Result<HwlocTopology> load_xml(const HwlocLibrary& library, const std::string& xml,
                                const std::string& name);
 

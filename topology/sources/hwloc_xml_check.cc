@@ -9,11 +9,12 @@ namespace gdr::topology {
 namespace {
 
 constexpr std::array<std::string_view, 4> kIoTypes = {"Bridge", "PCIDev", "OSDev", "Misc"};
-constexpr size_t kMostText = 4096;  // of a set: 14,000 CPUs
+constexpr size_t kMaxBitmapText = 4096;  // characters, enough for 14,000 CPUs
 
-// "0x0000ffff,0xffffffff", or "0xf...f,0x00000000" where it has no end.
+// Returns whether the text is a bitmap: "0x0000ffff,0xffffffff", or "0xf...f,0x00000000" for an
+// infinite one; see hwloc_bitmap_sscanf().
 bool is_bitmap(std::string_view text) {
-  return text.substr(0, 2) == "0x" && text.size() <= kMostText &&
+  return text.substr(0, 2) == "0x" && text.size() <= kMaxBitmapText &&
          text.find_first_not_of("0123456789abcdefx,.") == std::string_view::npos;
 }
 
@@ -21,7 +22,7 @@ bool is_io(const std::string& type) {
   return std::find(kIoTypes.begin(), kIoTypes.end(), type) != kIoTypes.end();
 }
 
-// hwloc's own XML reader takes no attribute after one that has other characters.
+// hwloc's built-in XML reader ignores all attributes after one with other characters.
 bool has_plain_attributes(const pugi::xml_node& object) {
   constexpr char kPlain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
   for (const pugi::xml_attribute& attribute : object.attributes()) {
@@ -34,7 +35,7 @@ bool has_plain_attributes(const pugi::xml_node& object) {
   return true;
 }
 
-// Enumerations that hwloc copies unseen.
+// Checks the enumerations that hwloc copies without checking.
 bool has_proper_kind(const std::string& type, const pugi::xml_node& object) {
   std::string_view bridge = object.attribute("bridge_type").value();
   if (type == "Bridge") return bridge == "0-1" || bridge == "1-1";
@@ -47,15 +48,16 @@ Status check_object(const XmlFile& xml, const pugi::xml_node& object) {
   if (type.empty()) return xml.error_at(object, "<object> has no type");
   if (!has_plain_attributes(object)) {
     return xml.error_at(object,
-                        "<object> of type " + type + " has an attribute that hwloc has not");
+                        "<object> of type " + type + " has an attribute that hwloc does not know");
   }
   if (!has_proper_kind(type, object)) {
-    return xml.error_at(object, "<object> of type " + type + " is of no kind that hwloc 2 has");
+    return xml.error_at(object,
+                        "<object> of type " + type + " is of a kind that hwloc 2 does not know");
   }
   if (is_io(type)) return {};
   for (const char* set : {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
     if (!is_bitmap(object.attribute(set).value())) {
-      return xml.error_at(object, "<object> of type " + type + " has no proper " + set);
+      return xml.error_at(object, "<object> of type " + type + " has no valid " + set);
     }
   }
   return {};
@@ -76,8 +78,8 @@ Status check_hwloc_xml(const XmlFile& xml, const pugi::xml_node& topology) {
   std::string version = topology.attribute("version").value();
   if (version.compare(0, 2, "2.") != 0) {
     return xml.error_at(topology, "is of hwloc version \"" + version +
-                                      "\", needed is 2: write it " +
-                                      "again by lstopo of hwloc 2 (`lstopo -i OLD NEW.xml`)");
+                                      "\", but 2 is needed: convert it " +
+                                      "with lstopo of hwloc 2 (`lstopo -i OLD NEW.xml`)");
   }
   int nodes = 0;
   if (Status status = check_below(xml, topology, &nodes); !status) return status;

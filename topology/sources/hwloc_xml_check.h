@@ -5,8 +5,10 @@
 
 namespace gdr::topology {
 
-// What libhwloc takes for granted of a file, and crashes without (2.9.0 does): every object of a
-// known type, with its sets of CPUs and nodes where the type has such, and one that is a NUMA node.
+// Checks what libhwloc assumes of an XML file without checking; hwloc 2.9.0 crashes on files
+// without it. Every object needs a known type, and its sets of CPUs and nodes where its type has
+// these, and one object has to be a NUMA node. `topology` is the root element. Fails with
+// InvalidArgument; the text names the line.
 Status check_hwloc_xml(const XmlFile& xml, const pugi::xml_node& topology);
 
 }  // namespace gdr::topology

@@ -15,7 +15,8 @@
 namespace gdr::topology {
 namespace {
 
-// A decimal number, or a hexadecimal one with 0x; nothing where the text is none or too large.
+// Parses a decimal number, or a hexadecimal one with 0x. Returns nothing for other text and for
+// numbers that are too large.
 std::optional<uint64_t> number(const std::string& text) {
   if (text.empty() || text.find_first_not_of("0123456789abcdefABCDEFxX") != std::string::npos) {
     return std::nullopt;
@@ -28,10 +29,10 @@ std::optional<uint64_t> number(const std::string& text) {
   return value;
 }
 
-// 0 where it is missing or no number up to `most`.
-uint32_t number_or_zero(const pugi::xml_node& node, const char* attribute, uint32_t most) {
+// Returns an attribute, or 0 where it is missing or is not a number up to `max`.
+uint32_t number_or_zero(const pugi::xml_node& node, const char* attribute, uint32_t max) {
   auto value = number(node.attribute(attribute).value());
-  return value && *value <= most ? static_cast<uint32_t>(*value) : 0;
+  return value && *value <= max ? static_cast<uint32_t>(*value) : 0;
 }
 
 int small_number(const pugi::xml_node& node, const char* attribute) {
@@ -57,7 +58,7 @@ bool is_named(const pugi::xml_node& node, const char* name) {
   return std::strcmp(node.name(), name) == 0;
 }
 
-// Copies one file into a Machine. Its functions return an error that names the line, or nothing.
+// Copies one file into a Machine. Its functions fail with an error that names the line.
 class Reader {
  public:
   Reader(const XmlFile& xml, const Selection& selection) : xml_(xml), selection_(selection) {}
@@ -78,9 +79,9 @@ class Reader {
 
   const XmlFile& xml_;
   const Selection& selection_;
-  bool has_gpus_ = false;  // as elements
-  bool has_nets_ = false;
-  std::set<Bdf> seen_;  // GPUs and HCAs
+  bool has_gpus_ = false;  // whether the file has <gpu> elements
+  bool has_nets_ = false;  // whether the file has <net> elements
+  std::set<Bdf> seen_;     // functions of GPUs and HCAs
   Machine machine_;
 };
 
@@ -89,13 +90,13 @@ bool is_class(uint32_t class_code, uint32_t base) { return class_code >> 16 == b
 bool Reader::is_gpu(const pugi::xml_node& pci, uint32_t class_code) const {
   if (has_gpus_) return static_cast<bool>(pci.child("gpu"));
   bool gpu_class = is_class(class_code, 0x03) || is_class(class_code, 0x12);
-  // The clouds' files give no vendor.
+  // The files of some clouds have no vendor attribute.
   return gpu_class &&
          (id_of(pci, "vendor") == 0 || selection_.is_gpu(class_code, id_of(pci, "vendor")));
 }
 
-// A function that is neither GPU nor NIC here (one that NCCL was kept from, say) has nothing below
-// it.
+// A function that is neither GPU nor NIC in this file, such as a NIC that NCCL did not use, has no
+// function below it and is not a bridge.
 bool Reader::is_switch(const pugi::xml_node& pci, uint32_t class_code) const {
   return pci.child("pci") || (class_code >> 8) == 0x0604;
 }
@@ -118,7 +119,7 @@ Status Reader::read_nvlink(const pugi::xml_node& link, Gpu* gpu) {
     if (!added.gpu) {
       return xml_.error_at(link, std::string("<") + link.name() + "> has target \"" +
                                      link.attribute("target").value() +
-                                     "\", which is no PCI address");
+                                     "\", which is not a PCI address");
     }
   }
   add_nvlink(gpu, added);
@@ -133,7 +134,7 @@ Status Reader::read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachm
   gpu.ids = ids_of(pci);
   gpu.link = link_of(pci);
   pugi::xml_node element = pci.child("gpu");
-  // RCCL writes the number of compute units there.
+  // RCCL, which also writes `gcn`, has the number of compute units in `sm`.
   if (!element.attribute("gcn")) gpu.compute_capability = small_number(element, "sm");
   if (element.attribute("gdr")) gpu.gpudirect = small_number(element, "gdr") != 0;
   for (const pugi::xml_node& child : element.children()) {
@@ -145,7 +146,7 @@ Status Reader::read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachm
   return {};
 }
 
-// `where` has what all <net> of a function share.
+// `where` has the values that all <net> of a function share.
 Status Reader::read_net(const pugi::xml_node& net, const Hca& where) {
   Port port;
   port.number = std::max(1, small_number(net, "port"));
@@ -163,7 +164,7 @@ Status Reader::read_net(const pugi::xml_node& net, const Hca& where) {
   }
   for (const Port& one : known->ports) {
     if (one.number == port.number || known->bdf != hca.bdf) {
-      return xml_.error_at(net, "there is a second <net> of the name " + hca.name + " and port " +
+      return xml_.error_at(net, "there is a second <net> with the name " + hca.name + " and port " +
                                     std::to_string(port.number));
     }
   }
@@ -171,7 +172,7 @@ Status Reader::read_net(const pugi::xml_node& net, const Hca& where) {
   return {};
 }
 
-// `parent` of a <nic>: the PCI function or, for one that is on none, the <cpu>.
+// `parent` is the parent of a <nic>: its PCI function or, for a NIC without one, the <cpu>.
 Hca hca_at(const pugi::xml_node& parent, const Attachment& at) {
   Hca hca;
   hca.at = at;
@@ -195,7 +196,8 @@ Status Reader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
   std::string busid = pci.attribute("busid").value();
   auto bdf = Bdf::parse(busid);
   if (busid.empty()) return xml_.error_at(pci, "<pci> has no busid");
-  if (!bdf) return xml_.error_at(pci, "<pci> has busid \"" + busid + "\", which is no PCI address");
+  if (!bdf)
+    return xml_.error_at(pci, "<pci> has busid \"" + busid + "\", which is not a PCI address");
   uint32_t class_code = number_or_zero(pci, "class", 0xffffff);
   bool gpu = is_gpu(pci, class_code);
   bool nic = has_nets_ ? pci.child("nic").child("net") : is_class(class_code, 0x02);
@@ -229,7 +231,8 @@ Status Reader::read_cpu(const pugi::xml_node& cpu) {
   std::string text = cpu.attribute("numaid").value();
   auto id = text == "-1" ? std::optional<uint64_t>(0) : number(text);
   if (!id || *id > 0xffff) {
-    return xml_.error_at(cpu, "<cpu> has numaid \"" + text + "\", which is no NUMA node's number");
+    return xml_.error_at(
+        cpu, "<cpu> has numaid \"" + text + "\", which is not the number of a NUMA node");
   }
   int index = numa_index(&machine_, text == "-1" ? -1 : static_cast<int>(*id));
   std::string& mask = machine_.numa_nodes[index].cpus;
@@ -247,7 +250,7 @@ Result<Machine> Reader::read() {
     bool hwloc = !xml_.document().child("topology").empty();
     return fail(Code::kInvalidArgument,
                 xml_.name() + " has no <system>" + (hwloc ? " but is an hwloc file" : "") +
-                    ": expected is a NCCL topology file, as NCCL_TOPO_DUMP_FILE writes it");
+                    ": expected a NCCL topology file, as NCCL writes it to NCCL_TOPO_DUMP_FILE");
   }
   auto named = [](const char* name) {
     return [name](const pugi::xml_node& node) { return is_named(node, name); };

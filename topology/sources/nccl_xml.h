@@ -1,4 +1,13 @@
-// A NCCL topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE, or a cloud's own).
+// Reads NCCL's topology files: what NCCL writes to NCCL_TOPO_DUMP_FILE, what clouds provide as
+// NCCL_TOPO_FILE. NCCL's src/graph/xml.cc and src/graph/topo.cc define the elements:
+//
+//   <system version="1">
+//     <cpu numaid="0" affinity="0000ffff" arch="x86_64" vendor="GenuineIntel" familyid="6"
+//     modelid="143">
+//       <pci busid="0000:16:00.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">
+//         <pci busid="0000:1b:00.0" class="0x030200" ...><gpu dev="0" sm="90" gdr="1"/></pci>
+//         <pci busid="0000:18:00.0" class="0x020700" ...><nic><net name="mlx5_0"
+//         port="1"/></nic></pci>
 #pragma once
 
 #include <string>
@@ -9,10 +18,14 @@
 
 namespace gdr::topology {
 
-// GPUs are PCI nodes with a <gpu> or, in a file that has none at all, of a GPU's class; HCAs are
-// <net> elements or, in a file that has none at all, PCI nodes of class 02xx, named by their
-// addresses. The file's PCI nodes are taken for switches as they stand, as NCCL does.
+// Reads a file. GPUs are the PCI elements with a <gpu> or, in a file without any <gpu>, those of a
+// GPU's class. HCAs are the <net> elements or, in a file without any <net>, the PCI elements of
+// class 02xx, which are then named by their addresses. All other PCI elements that contain others
+// are switches, as they are to NCCL. Fails with InvalidArgument; the text names the file and the
+// line.
 Result<Machine> nccl_xml(const std::string& file, const Selection& selection = {});
+
+// Reads the text of such a file.
 Result<Machine> nccl_xml_text(const std::string& text, const Selection& selection = {});
 
 }  // namespace gdr::topology

@@ -9,7 +9,7 @@
 namespace gdr::topology {
 namespace {
 
-constexpr size_t kLongestAttribute = 250;  // NCCL's MAX_STR_LEN is 255
+constexpr size_t kMaxAttribute = 250;  // MAX_STR_LEN of NCCL's src/graph/xml.h is 255
 
 std::string hex(uint32_t number, int digits) {
   char text[16];
@@ -17,7 +17,7 @@ std::string hex(uint32_t number, int digits) {
   return text;
 }
 
-// As NCCL words it, whatever the locale: "2.5 GT/s PCIe", "16.0 GT/s PCIe".
+// Returns the speed as the kernel and NCCL write it, whatever the locale: "2.5 GT/s PCIe".
 std::string speed_text(double gt_per_s) {
   if (gt_per_s <= 0) return "";
   long tenths = std::lround(gt_per_s * 10);
@@ -42,6 +42,7 @@ pugi::xml_node add_pci(pugi::xml_node parent, const Bdf& bdf, const T& device) {
   return node;
 }
 
+// Writes the tree of <cpu> and <pci> elements.
 class Writer {
  public:
   explicit Writer(const Machine& machine) : machine_(machine) {}
@@ -64,13 +65,13 @@ class Writer {
     const Cpu& cpu = machine_.cpu;
     pugi::xml_node child = system.append_child("cpu");
     set(child, "numaid", std::to_string(node.id));
-    // NCCL refuses longer attributes, and reads this one itself where it is missing.
-    if (!node.cpus.empty() && node.cpus.size() <= kLongestAttribute) {
+    // NCCL fails on longer attributes, and reads this one from sysfs where it is missing.
+    if (!node.cpus.empty() && node.cpus.size() <= kMaxAttribute) {
       set(child, "affinity", node.cpus);
     }
     if (!cpu.arch.empty()) set(child, "arch", cpu.arch);
     if (!cpu.vendor.empty()) set(child, "vendor", cpu.vendor);
-    if (cpu.family > 0) {  // with it the model is known too, and may be 0
+    if (cpu.family > 0) {  // then the model is known too, and may be 0
       set(child, "familyid", std::to_string(cpu.family));
       set(child, "modelid", std::to_string(cpu.model));
     }
@@ -89,7 +90,7 @@ class Writer {
       if (is_here(gpu.at)) add_pci(node, gpu.bdf, gpu);
     }
     for (const Hca& hca : machine_.hcas) {
-      // Several HCAs may be of one function, and one without a function NCCL places on its own.
+      // Several HCAs may belong to one function. An HCA without a function is attached by NCCL.
       if (!hca.bdf || !is_here(hca.at) || !written_.insert(*hca.bdf).second) continue;
       add_pci(node, *hca.bdf, hca);
     }

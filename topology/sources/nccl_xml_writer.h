@@ -1,4 +1,4 @@
-// The machine as a NCCL topology file.
+// Writes a machine as a NCCL topology file; nccl_xml.h describes the format.
 #pragma once
 
 #include <string>
@@ -7,7 +7,9 @@
 
 namespace gdr::topology {
 
-// PCI nodes of the machine as it is; no <gpu> or <net>, which NCCL fills in itself.
+// Returns the text for NCCL_TOPO_FILE. It has <cpu> and <pci> elements only: NCCL itself adds <gpu>
+// and <net> for the devices that its process sees (ncclTopoFillGpu and ncclTopoFillNet in
+// src/graph/xml.cc). HCAs without a PCI function are left out, since NCCL attaches them itself.
 std::string nccl_xml_text_of(const Machine& machine);
 
 }  // namespace gdr::topology

@@ -4,7 +4,8 @@
 
 namespace gdr::topology {
 
-// Links to one GPU, and those to all switches or CPUs, are one entry.
+// Adds links to a GPU. Links to the same GPU are one entry, and so are links to all switches and
+// links to all CPUs: their counts add up.
 inline void add_nvlink(Gpu* gpu, const NvLink& link) {
   for (NvLink& known : gpu->nvlinks) {
     if (known.to == link.to && known.gpu == link.gpu) {

@@ -13,13 +13,13 @@ namespace fs = std::filesystem;
 
 constexpr size_t kConfigBytes = 4096;
 constexpr size_t kFirstCapability = 0x100;
-constexpr uint32_t kNobodyAnswers = 0xffffffff;
+constexpr uint32_t kNoResponse = 0xffffffff;  // what a read returns where no function answers
 constexpr uint32_t kAcsId = 0x000d;
-constexpr size_t kAcsControl = 6;  // bytes into the capability
+constexpr size_t kAcsControl = 6;  // offset of the control register in the capability
 constexpr int kRequestRedirect = 1 << 2;
 constexpr int kCompletionRedirect = 1 << 3;
 
-// Little-endian, as PCI is.
+// Configuration space is little-endian.
 uint32_t number_at(std::span<const uint8_t> config, size_t at, size_t bytes) {
   uint32_t value = 0;
   for (size_t i = 0; i < bytes; ++i) value |= static_cast<uint32_t>(config[at + i]) << 8 * i;
@@ -34,11 +34,11 @@ Acs acs_of_control(uint32_t control) {
 
 Acs parse_acs(std::span<const uint8_t> config) {
   size_t at = kFirstCapability;
-  // More capabilities than there are places for them: the list leads back into itself.
+  // A list of more capabilities than fit into the space has a loop.
   for (size_t seen = 0; seen < config.size() / 4; ++seen) {
     if (at < kFirstCapability || at + 4 > config.size()) return {};
     uint32_t header = number_at(config, at, 4);
-    if (header == kNobodyAnswers) return {};
+    if (header == kNoResponse) return {};
     if ((header & 0xffff) == kAcsId) {
       if (at + kAcsControl + 2 > config.size()) return {};
       return acs_of_control(number_at(config, at + kAcsControl, 2));

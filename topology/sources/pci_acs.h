@@ -1,5 +1,6 @@
-// Access Control Services (PCI Express Base Specification, 6.12) of bridges: whether the ports of a
-// switch send traffic between the devices below them up to the CPU instead of straight across.
+// Access Control Services of PCIe bridges (PCI Express Base Specification, section 6.12): whether
+// the ports of a switch redirect traffic between the devices below them up to the CPU instead of
+// forwarding it directly. GPUDirect RDMA through such a port is slow or does not work.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +10,27 @@
 
 namespace gdr::topology {
 
+// The bits of the ACS control register that redirect peer-to-peer traffic.
 struct Acs {
-  bool known = false;  // else nothing could be learnt
+  bool known = false;  // false: the register could not be read, and the others mean nothing
   bool request_redirect = false;
   bool completion_redirect = false;
 
   bool redirects() const { return request_redirect || completion_redirect; }
 };
 
-// From the configuration space of a function. Not known where that ends before its capabilities do:
-// without CAP_SYS_ADMIN the kernel shows 64 bytes. Known and off where there is no such capability.
+// Finds the ACS capability in the configuration space of a function (up to 4096 bytes). The result
+// is unknown where the data ends before the extended capabilities do: without CAP_SYS_ADMIN the
+// kernel returns 64 bytes. It is known and off for a function without the capability.
 Acs parse_acs(std::span<const uint8_t> config);
 
-// Of the function whose folder in sysfs that is.
+// Reads the `config` file in a function's folder of sysfs.
 Acs read_acs(const std::filesystem::path& function);
 
-// The ports between which traffic from one function to the other crosses the switch that they
-// share, and which alone may redirect it: those next below the lowest bridge above both. Empty
-// where they share none. By their folders, with every link resolved.
+// Returns the ports at which traffic between two functions turns around in the switch that they
+// share: the ports directly below the lowest bridge above both functions. Only these ports may
+// redirect that traffic. Empty where the functions share no bridge. All paths are folders in sysfs
+// with every link resolved.
 std::vector<std::filesystem::path> turning_ports(const std::filesystem::path& one,
                                                  const std::filesystem::path& other);
 

@@ -1,4 +1,4 @@
-// Which PCI functions a source takes for GPUs.
+// Which PCI functions a source counts as GPUs.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,12 @@ inline constexpr uint16_t kNvidia = 0x10de;
 inline constexpr uint16_t kAmd = 0x1002;
 
 struct Selection {
-  // Vendors whose display controllers (class 03xx) and processing accelerators (12xx) are GPUs:
-  // NVIDIA and AMD. Others (a server's own VGA) are not, nor is an AMD VGA controller.
+  // Vendors whose display controllers (class 03xx) and processing accelerators (12xx) are GPUs.
+  // Those of other vendors are not, such as the VGA controller of a server's management processor,
+  // and neither are AMD's VGA controllers (class 0300): its accelerators have other classes.
   std::vector<uint16_t> gpu_vendors = {kNvidia, kAmd};
 
+  // `class_code` has 24 bits: class, subclass and programming interface.
   bool is_gpu(uint32_t class_code, uint16_t vendor) const {
     uint32_t base = class_code >> 16;
     if (base != 0x03 && base != 0x12) return false;

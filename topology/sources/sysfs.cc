@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number in "cpu12" or "node1"; -1 in other names.
+// Returns the number in a name such as "cpu12" with the prefix "cpu"; -1 for other names.
 int number_after(const std::string& prefix, const std::string& name) {
   if (name.compare(0, prefix.size(), prefix) != 0) return -1;
   int number = -1;
@@ -25,7 +25,7 @@ int number_after(const std::string& prefix, const std::string& name) {
   return error == std::errc() && stop == end && number >= 0 ? number : -1;
 }
 
-// Subfolders `prefix`<number>, by number.
+// Returns the subfolders named `prefix`<number>, by number.
 std::map<int, fs::path> numbered(const fs::path& folder, const std::string& prefix) {
   std::map<int, fs::path> found;
   std::error_code error;
@@ -36,7 +36,7 @@ std::map<int, fs::path> numbered(const fs::path& folder, const std::string& pref
   return found;
 }
 
-// The package of each CPU, as the operating system numbers both.
+// Returns the package of each CPU, with the numbers of the operating system.
 std::map<int, int> packages_of_cpus(const fs::path& sysfs) {
   std::map<int, int> packages;
   for (const auto& [cpu, folder] : numbered(sysfs / "devices" / "system" / "cpu", "cpu")) {
@@ -54,7 +54,7 @@ int package_index(Machine* machine, int id) {
   return static_cast<int>(found - all.begin());
 }
 
-// Only nodes with CPUs: those of HBM, CXL or GPU memory are no CPU to NCCL.
+// Adds the NUMA nodes with CPUs. Nodes of HBM, CXL or GPU memory have none; NCCL ignores them.
 void add_nodes(Machine* machine, const fs::path& sysfs) {
   std::map<int, int> packages = packages_of_cpus(sysfs);
   for (auto [cpu, package] : packages) (void)package_index(machine, package);
@@ -75,7 +75,7 @@ void add_nodes(Machine* machine, const fs::path& sysfs) {
   }
 }
 
-// The first processor's lines of /proc/cpuinfo, which lies beside /sys.
+// Reads the lines about the first processor in /proc/cpuinfo, which is found beside /sys.
 Cpu read_cpu(const fs::path& cpuinfo) {
   Cpu cpu;
   std::ifstream stream(cpuinfo);
@@ -113,8 +113,8 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   if (error ||
       (!fs::is_directory(root / "bus", error) && !fs::is_directory(root / "devices", error))) {
     return fail(Code::kSystem, sysfs_root.string() +
-                                   " is no sysfs that can be read: mount it (in a "
-                                   "container, run it with /sys)");
+                                   " is not a readable sysfs: mount it (into "
+                                   "the container, if this is one)");
   }
   Machine machine;
   machine.source = sysfs_root.string();
@@ -122,13 +122,13 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   add_nodes(&machine, root);
   for (const fs::path& folder : pci_folders(root)) {
     auto function = pci_function(folder);
-    // A GPU's virtual functions are for guests.
+    // The virtual functions of a GPU are meant for virtual machines.
     if (!function || function->physical_function) continue;
     if (!selection.is_gpu(function->class_code, function->ids.vendor)) continue;
     add_gpu(&machine, *function, folder);
   }
   add_rdma_devices(&machine, root,
-                   [](const PciPlace& place) { return pci_position(place.sysfs_path); });
+                   [](const PciLocation& location) { return pci_position(location.sysfs_path); });
   sort(&machine);
   return machine;
 }

@@ -1,4 +1,4 @@
-// The machine from /sys alone.
+// The machine as the kernel shows it in /sys, without hwloc.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,10 @@
 
 namespace gdr::topology {
 
-// Reads bus/pci/devices, devices/system/node and class/infiniband under sysfs_root.
+// Reads bus/pci/devices, devices/system/node, devices/system/cpu and class/infiniband under
+// sysfs_root and ../proc/cpuinfo beside it. The kernel documents these files in Documentation/ABI,
+// in testing/sysfs-bus-pci and stable/sysfs-class-infiniband. NVLinks are unknown to sysfs. Fails
+// where there is no sysfs at that path.
 Result<Machine> sysfs_machine(const std::filesystem::path& sysfs_root = "/sys",
                               const Selection& selection = {});
 

@@ -11,9 +11,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kUnknownWidth = 255;  // PCI_EXP_LNKCAP's field where the link is not PCIe
+constexpr int kUnknownWidth = 255;  // what the kernel shows for a link that is not PCIe
 
-// "0x15b3"; 0 where the file has no such number.
+// Reads "0x15b3"; returns 0 where the file has no such number.
 uint32_t hex_file(const fs::path& file) {
   std::string text = first_line(file);
   std::string_view digits = text;
@@ -36,14 +36,14 @@ PciLink own_link(const fs::path& folder) {
   return PciLink{speed, width};
 }
 
-// No more than the slot can do.
+// Returns the lesser of what the function and its slot support.
 PciLink pci_link(const fs::path& folder) {
   PciLink link = own_link(folder), slot = own_link(folder.parent_path());
   if (link.width == 0 || slot.width == 0) return link;
   return PciLink{std::min(link.gt_per_s, slot.gt_per_s), std::min(link.width, slot.width)};
 }
 
-// "pci0000:3a", the root bus of a host bridge.
+// Parses "pci0000:3a", the folder of a host bridge, named by its root bus.
 std::optional<HostBridge> parse_host_bridge(const std::string& name) {
   if (name.compare(0, 3, "pci") != 0) return std::nullopt;
   auto first = Bdf::parse(name.substr(3) + ":00.0");
@@ -106,7 +106,7 @@ PciPosition pci_position(const fs::path& folder) {
   for (const fs::path& part : folder.parent_path()) {
     above /= part;
     if (auto root = parse_host_bridge(part.string())) {
-      // Behind VMD a second one lies below the first, with a tree of its own.
+      // Behind Intel VMD a second host bridge lies below the first, with a tree of its own.
       position.host_bridge = root;
       position.bridges.clear();
     } else if (position.host_bridge && is_pci_function(above)) {

@@ -1,4 +1,4 @@
-// What the readers of /sys share: small files, and PCI functions with their place in the tree.
+// Small files of /sys, and PCI functions with their position in the tree; for all readers of sysfs.
 #pragma once
 
 #include <filesystem>
@@ -11,34 +11,38 @@
 
 namespace gdr::topology {
 
-// Without the blanks at its end; "" where the file cannot be read.
+// Returns the first line of a file without blanks at its end; "" where the file cannot be read.
 std::string first_line(const std::filesystem::path& file);
 
-// Of a PCI function's folder; -1: not known.
+// Returns the NUMA node of the PCI function with this folder; -1: unknown.
 int numa_node(const std::filesystem::path& function);
 
-// Whether the folder is that of a PCI function. A virtio or platform child of one is none, whatever
-// it is called; where its subsystem cannot be read (some containers), the name decides.
+// Returns whether the folder is that of a PCI function, and not of a virtio or platform device
+// below one, whatever its name. Where its subsystem cannot be read, as in some containers, the name
+// decides.
 bool is_pci_function(const std::filesystem::path& folder);
 
 struct PciFunction {
   Bdf bdf;
   uint32_t class_code = 0;
   PciIds ids;
-  PciLink link;                          // of the function and its slot, whichever can do less
-  std::optional<Bdf> physical_function;  // of a virtual function
+  PciLink link;                          // the lesser of what the function and its slot support
+  std::optional<Bdf> physical_function;  // only for a virtual function
 };
 
-// `folder` may be a link, as in bus/pci/devices. What cannot be read stays 0.
+// Reads a function. `folder` may be a link, as in bus/pci/devices. Files that cannot be read leave
+// their fields 0. Returns nothing where the folder's name is not a PCI address.
 std::optional<PciFunction> pci_function(const std::filesystem::path& folder);
 
-// The folders of all PCI functions, every link resolved.
+// Returns the folders of all PCI functions with every link resolved, sorted.
 std::vector<std::filesystem::path> pci_folders(const std::filesystem::path& sysfs_root);
 
-// From the path alone, which has no links: /sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0.
+// Returns the position that a function's path shows, which must have its links resolved:
+// /sys/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0 is below host bridge 0000:3a and bridge
+// 0000:3a:00.0.
 PciPosition pci_position(const std::filesystem::path& folder);
 
-// "16.0 GT/s PCIe" -> 16; 0 where there is no number.
+// Parses the speed of a link: "16.0 GT/s PCIe" gives 16. Returns 0 where there is no number.
 double gt_per_s(const std::string& text);
 
 }  // namespace gdr::topology

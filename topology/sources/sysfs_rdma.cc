@@ -12,29 +12,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxStackedInterfaces = 8;  // VLAN on macvlan on ...; also ends a loop of links
+constexpr int kMaxStackedInterfaces = 8;  // VLAN on macvlan on ...; the limit also ends loops
 
-// The PCI function that `link` leads to, or the nearest above it.
-std::optional<PciPlace> place_behind(const fs::path& link) {
+// Returns the PCI function that `link` leads to, or the nearest one above its target.
+std::optional<PciLocation> location_behind(const fs::path& link) {
   std::error_code error;
   fs::path folder = fs::canonical(link, error);
   if (error) return std::nullopt;
   while (folder.has_relative_path()) {
     if (is_pci_function(folder)) {
-      return PciPlace{folder.string(), *Bdf::parse(folder.filename().string()), numa_node(folder)};
+      return PciLocation{folder.string(), *Bdf::parse(folder.filename().string()),
+                         numa_node(folder)};
     }
     folder = folder.parent_path();
   }
   return std::nullopt;
 }
 
-// The name comes from a file: keep it from leading elsewhere.
+// The name comes from a file and must not lead out of the folder of interfaces.
 bool is_interface_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
          name.find('\0') == std::string::npos;
 }
 
-// The only interface that `folder` is stacked on; none when there are several (a bond).
+// Returns the interface that the one in `folder` is stacked on; nothing where there are several, as
+// for a bond.
 std::optional<std::string> lower_interface(const fs::path& folder) {
   constexpr std::string_view kPrefix = "lower_";
   std::optional<std::string> lower;
@@ -48,10 +50,10 @@ std::optional<std::string> lower_interface(const fs::path& folder) {
   return lower;
 }
 
-std::optional<PciPlace> place_of_interface(std::string name, const fs::path& sysfs_root) {
+std::optional<PciLocation> location_of_interface(std::string name, const fs::path& sysfs_root) {
   for (int level = 0; level < kMaxStackedInterfaces && is_interface_name(name); ++level) {
     fs::path folder = sysfs_root / "class" / "net" / name;
-    if (auto place = place_behind(folder / "device")) return place;
+    if (auto location = location_behind(folder / "device")) return location;
     std::optional<std::string> lower = lower_interface(folder);
     if (!lower) return std::nullopt;
     name = *lower;
@@ -65,7 +67,7 @@ int number_of(const std::string& text) {
   return error == std::errc() && stop == text.data() + text.size() && value > 0 ? value : 0;
 }
 
-// "100 Gb/sec (4X EDR)", "2.5 Gb/sec (1X SDR)"
+// Parses "100 Gb/sec (4X EDR)" or "2.5 Gb/sec (1X SDR)" into Mb/s.
 int rate_mbps(const std::string& text) {
   double gbps = 0;
   auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
@@ -101,7 +103,7 @@ std::vector<Port> read_ports(const fs::path& ibdev) {
   return ports;
 }
 
-// All but the place.
+// Reads name, GUID and ports; fill_function() sets the rest.
 Hca read_hca(const fs::path& ibdev) {
   Hca hca;
   hca.name = ibdev.filename().string();
@@ -113,9 +115,9 @@ Hca read_hca(const fs::path& ibdev) {
 
 }  // namespace
 
-void fill_function(Hca* hca, const PciPlace& place) {
-  hca->bdf = place.bdf;
-  auto function = pci_function(place.sysfs_path);
+void fill_function(Hca* hca, const PciLocation& location) {
+  hca->bdf = location.bdf;
+  auto function = pci_function(location.sysfs_path);
   if (!function) return;
   hca->class_code = function->class_code;
   hca->ids = function->ids;
@@ -123,10 +125,10 @@ void fill_function(Hca* hca, const PciPlace& place) {
   hca->physical_function = function->physical_function;
 }
 
-std::optional<PciPlace> pci_place(const fs::path& ibdev_path, const fs::path& sysfs_root) {
+std::optional<PciLocation> pci_location(const fs::path& ibdev_path, const fs::path& sysfs_root) {
   if (ibdev_path.empty()) return std::nullopt;
-  if (auto place = place_behind(ibdev_path / "device")) return place;
-  return place_of_interface(first_line(ibdev_path / "parent"), sysfs_root);
+  if (auto location = location_behind(ibdev_path / "device")) return location;
+  return location_of_interface(first_line(ibdev_path / "parent"), sysfs_root);
 }
 
 uint64_t parse_guid(const std::string& text) {
@@ -148,7 +150,7 @@ Attachment attach_without_pci(const Machine& machine) {
                                     [](const Gpu& a, const Gpu& b) { return a.bdf < b.bdf; });
   if (first_gpu != machine.gpus.end()) return Attachment{-1, first_gpu->at.numa, -1};
   const auto& nodes = machine.numa_nodes;
-  // Node -1, of devices whose node nobody tells, comes last.
+  // NUMA node -1 (unknown) sorts last.
   auto order = [](const NumaNode& a, const NumaNode& b) {
     return static_cast<unsigned>(a.id) < static_cast<unsigned>(b.id);
   };
@@ -157,22 +159,22 @@ Attachment attach_without_pci(const Machine& machine) {
 }
 
 void add_rdma_devices(Machine* machine, const fs::path& sysfs_root,
-                      const std::function<PciPosition(const PciPlace&)>& position_of) {
-  std::vector<Hca> nowhere;
+                      const std::function<PciPosition(const PciLocation&)>& position_of) {
+  std::vector<Hca> without_pci;
   std::error_code error;
   for (fs::directory_iterator it(sysfs_root / "class" / "infiniband", error), end;
        !error && it != end; it.increment(error)) {
     Hca hca = read_hca(it->path());
-    auto place = pci_place(it->path(), sysfs_root);
-    if (!place) {
-      nowhere.push_back(std::move(hca));
+    auto location = pci_location(it->path(), sysfs_root);
+    if (!location) {
+      without_pci.push_back(std::move(hca));
       continue;
     }
-    fill_function(&hca, *place);
-    hca.at = attach(machine, position_of(*place));
+    fill_function(&hca, *location);
+    hca.at = attach(machine, position_of(*location));
     machine->hcas.push_back(std::move(hca));
   }
-  for (Hca& hca : nowhere) {
+  for (Hca& hca : without_pci) {
     hca.at = attach_without_pci(*machine);
     machine->hcas.push_back(std::move(hca));
   }

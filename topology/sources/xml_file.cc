@@ -7,11 +7,11 @@
 namespace gdr::topology {
 namespace {
 
-constexpr size_t kMaxSize = 16 << 20;  // a big machine's hwloc file has 1 MiB
-constexpr int kMaxDepth = 64;          // the readers below recurse
+constexpr size_t kMaxSize = 16 << 20;  // bytes; the hwloc file of a big machine has 1 MiB
+constexpr int kMaxDepth = 64;          // the readers of documents recurse
 
-// The first node that lies too deep; an empty one where none does. By hand, as the file may be made
-// to exhaust a stack.
+// Returns the first node below kMaxDepth levels, or an empty one. It does not recurse, since a
+// malicious file could exhaust the stack.
 pugi::xml_node too_deep(const pugi::xml_document& document) {
   int depth = 0;
   pugi::xml_node node = document;
@@ -44,7 +44,8 @@ Result<XmlFile> XmlFile::read(const std::string& file) {
     return fail_errno(Code::kInvalidArgument, file + " cannot be read", errno);
   }
   if (text.size() > kMaxSize) {
-    return fail(Code::kInvalidArgument, file + " is larger than 16 MiB: no topology file is");
+    return fail(Code::kInvalidArgument,
+                file + " is larger than 16 MiB, which is too large for a topology file");
   }
   return parse(std::move(text), file);
 }

@@ -1,4 +1,4 @@
-// XML files that people hand us: read whole, with errors that name the place.
+// XML files from outside, with limits on their size and depth and with errors that name the line.
 #pragma once
 
 #include <memory>
@@ -11,14 +11,14 @@ namespace gdr::topology {
 
 class XmlFile {
  public:
-  // At most 16 MiB.
+  // Reads a whole file, of at most 16 MiB and 64 levels of elements. Errors are InvalidArgument.
   static Result<XmlFile> read(const std::string& file);
-  // `name` is what errors call it.
+  // Parses text. Errors call it `name`.
   static Result<XmlFile> parse(std::string text, std::string name);
 
   const std::string& name() const { return name_; }
   const pugi::xml_document& document() const { return *document_; }
-  // "topo.xml:12: <pci> has no busid"
+  // Returns an error about a node: "topo.xml:12: <pci> has no busid".
   tl::unexpected<Error> error_at(const pugi::xml_node& node, const std::string& what) const;
 
  private:
@@ -26,7 +26,7 @@ class XmlFile {
   tl::unexpected<Error> error_at_offset(ptrdiff_t offset, const std::string& what) const;
 
   std::string name_;
-  std::string text_;
+  std::string text_;  // which the document refers to by offsets, for line numbers
   std::unique_ptr<pugi::xml_document> document_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/memory/registrar.h"
 
 namespace gdr::transport {
 namespace {
@@ -78,6 +79,12 @@ void Connection::keep_link(FrameChannel channel, const char* role) {
     for (const QueuePair& pair : rail.qps()) objects.push_back(pair.qp.get());
   }
   watcher_->add(link_, std::move(objects));
+}
+
+RegistrationScope Connection::registration_scope() const {
+  std::vector<std::shared_ptr<HcaContext>> hcas;
+  for (const RailEnd& rail : rails_) hcas.push_back(rail.device().hca);
+  return {std::move(hcas), copy_streams_.get(), link_ != nullptr && link_->has_posted()};
 }
 
 std::string Connection::text() const {

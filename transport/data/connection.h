@@ -8,9 +8,11 @@
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_set.h"
 #include "transport/data/watcher.h"
-#include "transport/memory/bounce_buffers.h"
+#include "transport/memory/copy_stream.h"
 
 namespace gdr::transport {
+
+struct RegistrationScope;
 
 class Connection {
  public:
@@ -37,7 +39,8 @@ class Connection {
   const RailSet& rails() const { return rails_; }
   const wire::EndPoint& peer() const { return peer_; }
   PeerLink& link() { return *link_; }
-  CopyStreams& copy_streams() { return *copy_streams_; }
+  // Returns what Registrar needs to register memory for this connection.
+  RegistrationScope registration_scope() const;
 
   // "hostA mlx5_0:1 lid 1 qp 0x11 <-> hostB mlx5_3:1 lid 2 qp 0x12". Each rail is named with its
   // first QP.

@@ -4,13 +4,16 @@ namespace gdr::transport {
 namespace {
 
 constexpr char kInDriver[] =
-    ", its thread inside a copy call of the CUDA driver: perhaps another thread of the process "
-    "waits there (cudaFree, cudaHostRegister, loading a module) for the kernel of this very "
-    "collective; GPUDirect, or no such call while collectives run, avoids it";
+    ", its thread inside a copy call of the CUDA driver: possibly another thread of the process is "
+    "in a CUDA call that waits for the kernel of this collective (cudaFree, cudaHostRegister, "
+    "loading a module) and delays all others. Fix: use GPUDirect, or make no such call while "
+    "collectives run";
 constexpr char kAwaitsCopy[] =
-    ", its copy between GPU and host memory launched but not complete: perhaps its queue is held "
-    "by a copy that the process has put behind this very collective, in another stream; GPUDirect "
-    "or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC) avoid it, "
+    ", its copy between GPU and host memory launched but not complete: possibly it shares a "
+    "hardware "
+    "queue with a copy that the process has enqueued behind this collective in another stream. "
+    "Fix: "
+    "use GPUDirect or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC); "
     "CUDA_DEVICE_MAX_CONNECTIONS=32 makes it rarer";
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "transport/data/queue_pair.h"
 #include "transport/data/rail_end.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 

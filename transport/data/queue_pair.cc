@@ -7,7 +7,9 @@
 namespace gdr::transport {
 namespace {
 
-constexpr uint8_t kHopLimit = 255;
+constexpr uint8_t kHopLimit = 255;  // routed fabrics may be deep; NCCL's net_ib uses 255 too
+// A sender that finds no receive posted waits this long and tries again, for as long as it takes:
+// the receiver's thread, which posts them, may be delayed without anything being wrong.
 constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms, the code of IBTA table 45
 constexpr uint8_t kRnrRetryForever = 7;
 
@@ -66,7 +68,7 @@ Status to_ready_to_receive(const verbs::Api& api, ibv_qp* qp, const QueuePairPat
   return fail_errno(
       Code::kSystem,
       std::string("moving a QP of ") + path.local->hca + ":" + std::to_string(path.local->port) +
-          " to RTR failed; on RoCE this is mostly a GID that has no route to the peer",
+          " to RTR failed; on RoCE the usual cause is a GID that has no route to the peer",
       err);
 }
 

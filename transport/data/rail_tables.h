@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "transport/data/rail_set.h"
 #include "transport/data/rdma_write.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 

@@ -199,7 +199,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   if (wire::generation_of(request->first + buffer) != imm.generation)
     return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
-  bytes = imm.size_in_table ? load_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
   if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {
     return fail_protocol("more data arrived than the receive has room for");
   }

@@ -13,6 +13,7 @@
 #include "transport/data/request.h"
 #include "transport/data/staged_receives.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 

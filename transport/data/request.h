@@ -1,4 +1,5 @@
-// What isend, irecv and iflush hand to NCCL, and a pool of them that never allocates.
+// The requests that isend, irecv and iflush return to NCCL, and a pool of them that never
+// allocates.
 #pragma once
 
 #include <array>
@@ -12,19 +13,25 @@ class Comm;
 
 enum class RequestKind : uint8_t { kSend, kReceive, kFlush };
 
+// Done when `pending` is zero.
 struct Request {
   Comm* comm;  // a SendComm for kSend, else a ReceiveComm
   RequestKind kind;
-  uint8_t buffers;       // of a grouped receive; else 1
-  uint16_t pending;      // completions still to come (sends) or buffers still to fill (receives)
-  uint8_t extra_chunks;  // chunks beyond the first, of staged sends only
-  uint8_t staged;        // bit per buffer that is copied on, receives only
-  uint64_t first;        // number of the first buffer, receives only
-  std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // receives only
-  std::array<uint64_t, wire::kMaxGroup> bytes;        // sent, or received so far
-  std::array<uint64_t, wire::kMaxGroup> capacity;     // posted, receives only
+  uint8_t buffers;  // of a grouped receive; else 1
+  // Completions still to come (sends, flushes), or buffers still to fill (receives).
+  uint16_t pending;
+  // Sends: chunks beyond the first of a staged message, else 0.
+  uint8_t extra_chunks;
+  // Receives only, the arrays by buffer of the group.
+  uint8_t staged;                                     // bit per buffer: arrives in a bounce buffer
+  uint64_t first;                                     // number of the first buffer
+  std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // chunks that have arrived
+  std::array<uint64_t, wire::kMaxGroup> bytes;        // received so far; [0] of a send: its bytes
+  std::array<uint64_t, wire::kMaxGroup> capacity;     // bytes posted
 };
 
+// A fixed number of requests and a stack of the free ones: taking and giving back are a few
+// instructions, and the request used last, which is in the cache, is the next to be taken.
 template <int kCount>
 class RequestPool {
  public:
@@ -34,7 +41,7 @@ class RequestPool {
   RequestPool(const RequestPool&) = delete;
   RequestPool& operator=(const RequestPool&) = delete;
 
-  // Null when all are in use.
+  // Returns null when all are in use.
   Request* take() { return free_count_ > 0 ? free_[--free_count_] : nullptr; }
   void give_back(Request* request) { free_[free_count_++] = request; }
 

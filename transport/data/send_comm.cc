@@ -62,7 +62,7 @@ std::string SendComm::text() const {
 }
 
 bool SendComm::has_arrived(uint64_t buffer) const {
-  return load_written(slot(buffer).sequence) == sequence_base_ + buffer;
+  return load_hca_written(slot(buffer).sequence) == sequence_base_ + buffer;
 }
 
 // Returns the buffer of the group at the head that has the tag and is still to be served; none
@@ -176,15 +176,15 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, si
   return false;
 }
 
-// Where the fabric routes adaptively, an HCA may let the packets of a plain write take several
-// paths and arrive in any order, which it may not with a write with immediate: that one ends in a
-// completion, which has an order. So the data goes first as a plain write, and the end follows on
-// the same QP as a write with immediate of 8 bytes. RC completes requests in order, so that the
-// receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, does the same with an
-// end of no bytes or of the sizes). The completion has no byte count of the data; the 8 bytes are
-// the message's size, written to the slot's entry of the receiver's size table.
-int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
-                                     const QueuePair& pair) {
+// Where the fabric routes adaptively, the packets of a plain write can take several paths, as the
+// HCA may place them in any order. A write with immediate does not profit: it consumes a receive
+// and completes at the receiver, in order. So the data goes first as a plain write, and its end
+// follows on the same QP as a write with immediate of 8 bytes. RC executes requests in order, so
+// that the receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a
+// message the same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data;
+// the 8 bytes are the message's size, written to the slot's entry of the receiver's size table.
+inline int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
+                                            const QueuePair& pair) {
   uint64_t* size = &tables_->sizes[wire::slot_of(message.buffer)];
   *size = message.bytes;
   WriteRequest data_only(pair, data);

@@ -13,6 +13,7 @@
 #include "transport/data/request.h"
 #include "transport/data/staged_sends.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 
@@ -65,12 +66,12 @@ class SendComm : public Comm {
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
   [[gnu::always_inline]] bool post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
                                          const QueuePair& pair, const MemoryHandle::Keys& keys);
+  [[gnu::always_inline]] int post_with_separate_end(const OutgoingMessage& message,
+                                                    const RdmaWrite& data, const QueuePair& pair);
   [[gnu::always_inline]] void advance(uint64_t buffer);
   // Kept out of line, so that the direct path saves no registers for them.
   [[gnu::noinline]] bool post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
                                      bool one_pair);
-  [[gnu::noinline]] int post_with_separate_end(const OutgoingMessage& message,
-                                               const RdmaWrite& data, const QueuePair& pair);
   [[gnu::cold]] bool send_staged(size_t bytes, const void* data, uint64_t buffer,
                                  const MemoryHandle& memory, Request** request);
   [[gnu::cold]] bool post_copied_chunks();

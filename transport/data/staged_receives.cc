@@ -15,7 +15,7 @@ StagedReceives::~StagedReceives() {
 
 void StagedReceives::add(Request* request, int index, void* data, const MemoryHandle& memory,
                          wire::ClearToSend* entry) {
-  const Staging& staging = *memory.staging;
+  const StagedMemory& staging = *memory.staging;
   std::byte* host = staging.host(data);
   request->staged |= static_cast<uint8_t>(1u << index);
   ++count_;

@@ -28,9 +28,8 @@ class StagedReceives {
   // Whether copies of whole buffers are under way.
   bool is_copying() const { return copying_begin_ != copying_end_; }
 
-  // Takes charge of buffer `index` of the request, `data` in GPU memory, and names its bounce
-  // buffer in
-  // the slot's clear-to-send.
+  // Takes charge of buffer `index` of the request, `data` in GPU memory, and names the memory of
+  // its BounceBuffer in the slot's clear-to-send.
   [[gnu::cold]] void add(Request* request, int index, void* data, const MemoryHandle& memory,
                          wire::ClearToSend* entry);
 

@@ -11,8 +11,8 @@
 
 namespace gdr::transport {
 
-// One staged message. All of its chunks go over one QP, whose order tells the receiver which bytes
-// a chunk carries.
+// One staged message. All of its chunks go over one QP, which keeps their order: the receiver
+// counts them to know which bytes have arrived.
 struct StagedSend {
   OutgoingMessage message;
   const QueuePair* pair;

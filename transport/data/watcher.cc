@@ -29,7 +29,7 @@ bool is_fatal(ibv_event_type type) {
   }
 }
 
-// What a fatal event is about.
+// Returns the context, CQ or QP that a fatal event concerns.
 const void* object_of(const ibv_async_event& event, const HcaContext& hca) {
   if (event.event_type == IBV_EVENT_DEVICE_FATAL) return hca.context();
   if (event.event_type == IBV_EVENT_CQ_ERR) return event.element.cq;
@@ -64,7 +64,7 @@ Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog) {
 
 Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog)
     : epoll_(std::move(epoll)), wake_(std::move(wake)), watchdog_(watchdog) {
-  // Signals belong to the application's threads.
+  // The thread inherits the mask: the application's signals must be delivered to its own threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
@@ -94,7 +94,7 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*
     links_[link->fd()] = Watched{link, std::move(objects)};
   }
   watch_fd(epoll_.get(), link->fd());
-  wake_up();  // it sleeps without a time-out while there are no links
+  wake_up();  // without links the thread sleeps with no time-out
 }
 
 void Watcher::remove(const PeerLink* link) {
@@ -105,7 +105,7 @@ void Watcher::remove(const PeerLink* link) {
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
   int fd = hca->context()->async_fd;
-  // get_async_event must not block this thread when another reader was faster.
+  // get_async_event must not block this thread where another reader has taken the event.
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     GDR_WARN("%s: its asynchronous events cannot be watched (errno %d)", hca->name().c_str(),
@@ -125,11 +125,12 @@ void Watcher::run() {
   auto last_tick = PeerLink::Clock::now();
   for (;;) {
     int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
+    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
     {
+      // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
       std::lock_guard lock(mutex_);
       if (stopping_) return;
     }
-    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
     auto now = PeerLink::Clock::now();
     if (n == 0 || now - last_tick >= kTick) {
       last_tick = now;
@@ -167,7 +168,8 @@ void Watcher::on_ready(int fd) {
   }
   if (hca != nullptr) on_hca_event(*hca);
   if (link != nullptr && !link->on_readable()) {
-    // Nothing more will come; the descriptor itself stays open, or its number could be reused.
+    // The socket is closed by the peer. It leaves the epoll set, where it would be readable for
+    // good, but stays open: links_ is keyed by its number, which must not be reused.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
 }

@@ -1,6 +1,6 @@
-// The one background thread of the transport: notices peers that went away, frames on kept
-// handshake sockets, asynchronous events of HCAs, and requests that make no progress. It never
-// touches the data path beyond setting a link's failed flag.
+// The one background thread of the transport. It watches the sockets of all connections (frames of
+// the peers, and peers that went away), the asynchronous events of the HCAs, and connections
+// without progress. It touches the data path only by failing a link (PeerLink::fail_link).
 #pragma once
 
 #include <chrono>
@@ -20,13 +20,19 @@ namespace gdr::transport {
 
 class Watcher {
  public:
+  // Starts the thread. watchdog: seconds without progress after which a connection is logged; 0
+  // turns that off.
   static Result<std::unique_ptr<Watcher>> start(std::chrono::seconds watchdog);
+  // Stops the thread and waits for its end.
   ~Watcher();
 
-  // objects: the connection's ibv_contexts, CQs and QPs; a fatal event of one fails the link.
+  // Watches a link. objects: the ibv_contexts, CQs and QPs of its connection; a fatal event of one
+  // fails the link.
   void add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects);
-  // The watcher may still be inside a last callback, which holds its own reference.
+  // Stops watching a link. The thread may still be inside a last callback, which holds a reference
+  // of its own.
   void remove(const PeerLink* link);
+  // Watches the asynchronous events of an HCA, for as long as the watcher lives.
   void add_hca(const std::shared_ptr<HcaContext>& hca);
 
  private:
@@ -46,9 +52,9 @@ class Watcher {
   std::vector<std::shared_ptr<PeerLink>> links();
 
   const UniqueFd epoll_;
-  const UniqueFd wake_;  // an eventfd; readable means look again, or stop
+  const UniqueFd wake_;  // an eventfd; readable: the links have changed, or the thread is to stop
   const std::chrono::seconds watchdog_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards stopping_, links_ and hcas_
   bool stopping_ = false;
   std::map<int, Watched> links_;                     // by socket
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd

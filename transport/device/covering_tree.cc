@@ -8,8 +8,8 @@ namespace gdr::transport {
 RangeNode* CoveringTree::find_covering(uintptr_t begin, uintptr_t end) const {
   RangeNode* node = root_;
   while (node != nullptr) {
-    // Where this node begins early enough, everything left of it does, and a great enough end there
-    // is that of a range that covers.
+    // If this node begins early enough, so does everything on its left: a range there that ends
+    // late enough covers [begin, end).
     if (node->begin > begin || (node->left_ != nullptr && node->left_->greatest_end_ >= end)) {
       node = node->left_;
     } else if (node->end >= end) {

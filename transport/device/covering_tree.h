@@ -1,7 +1,10 @@
-// Which of a set of address ranges covers a given one, in O(log n) steps however they nest and
-// overlap: a treap in the order of the ranges, in which every node knows its subtree's greatest
-// end. The steps are expected ones; priorities are random but the same in every run. Not
-// thread-safe.
+// A set of address ranges that finds one which covers a given range, in O(log n) expected steps
+// however the ranges nest and overlap (tests/bench/registration_cache_bench.cc measures up to 10^5
+// ranges; a sorted array would take O(n) for overlapping ones).
+//
+// It is a treap: a search tree by the begin of the ranges, kept balanced by random priorities, in
+// which every node knows the greatest end in its subtree. The priorities are the same in every run.
+// Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +12,8 @@
 
 namespace gdr::transport {
 
-// A range [begin, end), embedded in what it describes. The tree neither owns nor copies it.
+// A range [begin, end). It is the base of what the range describes; the tree links such objects
+// together and neither owns nor copies them.
 class RangeNode {
  public:
   RangeNode(uintptr_t first, uintptr_t past_last) : begin(first), end(past_last) {}
@@ -22,18 +26,20 @@ class RangeNode {
  private:
   friend class CoveringTree;
   uintptr_t greatest_end_ = 0;  // of the subtree
-  uint32_t priority_ = 0;       // no child's is greater
+  uint32_t priority_ = 0;       // at least that of each child
   RangeNode* left_ = nullptr;
   RangeNode* right_ = nullptr;
 };
 
 class CoveringTree {
  public:
-  // The node is in no tree, and no node here has the same range. It lives until it is erased.
+  // Adds a node that is in no tree; no node of this tree may have the same range. The node must not
+  // be destroyed or moved before it is erased.
   void insert(RangeNode* node);
-  void erase(const RangeNode* node);  // which is in this tree
+  // Removes a node of this tree.
+  void erase(const RangeNode* node);
 
-  // A node whose range contains all of [begin, end); null when there is none.
+  // Returns a node whose range contains all of [begin, end); null if there is none.
   RangeNode* find_covering(uintptr_t begin, uintptr_t end) const;
 
  private:

@@ -1,4 +1,7 @@
-// Which GID of a RoCE port to use, as NCCL chooses it, but the same on every run.
+// The choice of a RoCE port's GID. A port has one GID for each address of its network interface and
+// RoCE version; both ends of a connection must use GIDs of the same version and address family.
+// The preferences are those of NCCL's net_ib (ncclIbGetGidIndex); here the choice does not depend
+// on the order in which the kernel filled the table.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,35 +16,42 @@
 
 namespace gdr::transport {
 
-// kIb is what older libraries report for RoCE v1 too; on a RoCE port it counts as v1.
+// kIb on a RoCE port is treated as RoCE v1, since older verbs libraries report it for v1, too.
 enum class GidType : uint8_t { kIb, kRoceV1, kRoceV2 };
 
+// One entry of a port's GID table.
 struct GidEntry {
   int index = 0;  // in the port's GID table
   Gid gid{};
   GidType type = GidType::kIb;
 };
 
+// What the user prefers; the variable that sets each field is named.
 struct GidPreference {
-  int forced_index = -1;                     // NCCL_IB_GID_INDEX; -1 chooses
+  int forced_index = -1;                     // NCCL_IB_GID_INDEX; -1: choose by the other fields
   int roce_version = 2;                      // NCCL_IB_ROCE_VERSION_NUM
-  int family = AF_INET;                      // NCCL_IB_ADDR_FAMILY
+  int family = AF_INET;                      // NCCL_IB_ADDR_FAMILY: AF_INET or AF_INET6
   std::optional<Cidr> range = std::nullopt;  // NCCL_IB_ADDR_RANGE
 };
 
-// Null GIDs never. A forced index must exist. A range must hold. Then, in this order: the wanted
-// family, an address that is not link-local, the wanted RoCE version, the lowest index. What cannot
-// be had gives way, as in NCCL; compromise() tells.
+// Selects the GID to use. A forced index is used as it is. Otherwise, null GIDs and GIDs outside
+// the range are excluded, and among the rest these criteria decide, the first one first: the
+// preferred address family, an address that is not link-local, the preferred RoCE version, the
+// lowest index. These criteria are preferences, as in NCCL: unmet_preference() reports which of
+// them the chosen GID does not meet. kInvalidUsage if the forced index is empty or no GID is in the
+// range; kSystem if the port has no GID. Both texts list the GIDs of the table.
 Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPreference& preference);
 
-// What was wanted and not had, for a log line; empty when nothing.
+// Returns for a log line which preferences the chosen GID does not meet, such as "RoCE v1 although
+// NCCL_IB_ROCE_VERSION_NUM asks for 2"; "" if it meets all.
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference);
 
-// All zeros, or a link-local prefix with no interface behind it: an unused slot of the table.
+// Whether the GID marks an unused entry of the table: all zeros, or fe80:: followed by zeros.
 bool is_null(const Gid& gid);
+// Whether the GID is in fe80::/64, so that only peers on the same subnet can reach it.
 bool is_link_local(const Gid& gid);
 
-std::string to_string(const Gid& gid);  // IPv6 notation; IPv4-mapped as ::ffff:a.b.c.d
-const char* to_string(GidType type);
+std::string to_string(const Gid& gid);  // IPv6 notation; IPv4-mapped as ::ffff:192.0.2.1
+const char* to_string(GidType type);    // "IB", "RoCE v1" or "RoCE v2"
 
 }  // namespace gdr::transport

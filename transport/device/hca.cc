@@ -7,8 +7,9 @@
 namespace gdr::transport {
 namespace {
 
-// A registration of fd -1 fails either because the fd is bad (dma-buf is known) or because the
-// kernel or the provider does not know dma-buf at all.
+// Tries to register the invalid descriptor -1. EBADF means that dma-bufs are supported, the errors
+// below that the kernel or the HCA's driver does not support them. NCCL probes the same way
+// (net_ib).
 bool probe_dmabuf(const verbs::Api& api, ibv_pd* pd) {
   if (api.reg_dmabuf_mr == nullptr) return false;
   errno = 0;
@@ -72,7 +73,6 @@ Status HcaContext::query() {
   guid_ = be64toh(attr.sys_image_guid != 0 ? attr.sys_image_guid : attr.node_guid);
   port_count_ = attr.phys_port_cnt;
   max_work_requests_ = attr.max_qp_wr;
-  max_cq_entries_ = attr.max_cqe;
   pd_ = verbs::UniquePd(api_->alloc_pd(context_.get()), {api_.get()});
   if (pd_ == nullptr) {
     return fail_errno(Code::kSystem, "allocating a protection domain on " + name_ + " failed",

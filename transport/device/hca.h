@@ -1,4 +1,4 @@
-// An opened HCA: context, protection domain and registrations, shared by all its ports and comms.
+// HCAs and their ports: opening, and the discovery of the ports that the plugin may use.
 #pragma once
 
 #include <memory>
@@ -15,6 +15,8 @@
 
 namespace gdr::transport {
 
+// An opened HCA: its context, its one protection domain, and the registrations in that, shared by
+// all of its ports and comms. What the getters return is read once, when the HCA is opened.
 class HcaContext {
  public:
   static Result<std::shared_ptr<HcaContext>> open(std::shared_ptr<const verbs::Api> api,
@@ -24,14 +26,17 @@ class HcaContext {
   ibv_context* context() const { return context_.get(); }
   ibv_pd* pd() const { return pd_.get(); }
   const std::string& name() const { return name_; }
-  const std::string& sysfs_path() const { return sysfs_path_; }  // the verbs library's ibdev_path
+  // "/sys/class/infiniband/mlx5_0": ibv_device::ibdev_path.
+  const std::string& sysfs_path() const { return sysfs_path_; }
+  // The system image GUID, which is the same for all HCAs on one card; the node GUID without one.
+  // In host byte order.
   uint64_t guid() const { return guid_; }
   int port_count() const { return port_count_; }
-  int max_work_requests() const { return max_work_requests_; }  // per queue
-  int max_cq_entries() const { return max_cq_entries_; }
-  // The kernel and the library accept dma-buf registrations on this device.
+  // The most outstanding work requests of one queue (ibv_device_attr::max_qp_wr).
+  int max_work_requests() const { return max_work_requests_; }
+  // The kernel, the HCA's driver and the verbs library support the registration of dma-bufs.
   bool supports_dmabuf() const { return supports_dmabuf_; }
-  // The kernel module by which this device registers GPU memory by its address.
+  // The kernel module, if loaded, by which this HCA can register GPU memory by its address.
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
 
@@ -47,7 +52,6 @@ class HcaContext {
   uint64_t guid_ = 0;
   int port_count_ = 0;
   int max_work_requests_ = 0;
-  int max_cq_entries_ = 0;
   bool supports_dmabuf_ = false;
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
@@ -64,20 +68,22 @@ struct GdrSupport {
 // Returns what the HCA supports among the registration paths that the user allows.
 GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed);
 
-// One port of an HCA, as offered to NCCL as a device.
+// A port of an HCA. The plugin offers each to NCCL as one device.
 struct Device {
   std::shared_ptr<HcaContext> hca;
   int port = 1;
   PortState state;  // at discovery
-  int rail = -1;    // number of the rail it is, for the peer to compare; -1: not known
+  int rail = -1;    // the port's rail, for the peer to compare with its own; -1: unknown
 };
 
 struct Discovery {
-  std::vector<Device> devices;       // active ports that the filter accepts, in list order
-  std::vector<Device> inactive;      // other ports that it accepts
-  std::vector<std::string> skipped;  // "name:port reason" for each port left out
+  std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
+  std::vector<Device> inactive;  // ports that it accepts, but that are not active
+  std::vector<std::string> skipped;  // why each other port is not in `devices`: "name:port reason"
 };
 
+// Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened is listed in
+// `skipped`; only a failure to list the HCAs is an error.
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const HcaFilter& filter);
 

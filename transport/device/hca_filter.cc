@@ -32,7 +32,7 @@ Status parse_field(std::string_view text, const Field& field, HcaFilter::Entry* 
   return {};
 }
 
-// `[port[:rail[:plane]]]`; an empty field is one not given.
+// Parses `[port[:rail[:plane]]]`; an empty field is not given.
 Result<HcaFilter::Entry> parse_fields(std::string_view text) {
   HcaFilter::Entry entry;
   for (const Field& field : kFields) {

@@ -1,4 +1,4 @@
-// NCCL_IB_HCA: which devices and ports a user allows, with the rail and plane he gives them.
+// NCCL_IB_HCA: the HCAs and ports that the user allows, and the rails that the user gives them.
 #pragma once
 
 #include <string>
@@ -10,29 +10,39 @@
 
 namespace gdr::transport {
 
-// Grammar: `[^][=]entry(,entry)*`, entry = `name[:port[:rail[:plane]]]`. A name is a prefix unless
-// '=' stands before the list. Unset accepts everything.
+// A list of HCAs in the grammar of name_list.h, `[^][=]entry(,entry)*`, in which an entry is
+// `name[:port[:rail[:plane]]]`. Examples:
+//   mlx5              every port of every HCA whose name starts with "mlx5"
+//   =mlx5_1,mlx5_3:2  every port of mlx5_1, and port 2 of mlx5_3; not mlx5_10
+//   ^mlx5_2:1         every port but port 1 of HCAs whose name starts with "mlx5_2"
+//   ^=mlx5_2          every HCA but mlx5_2
+//   mlx5_0::0,mlx5_4::1  mlx5_0 is rail 0 and mlx5_4 rail 1; an empty field is not given
+// The first entry that matches a port counts. An unset or empty variable accepts every port. Rail
+// and plane are numbers from 0 to 32767; the plane is read for NCCL's sake and has no effect.
 class HcaFilter {
  public:
-  static constexpr size_t kMaxEntries = 32;  // NCCL's
+  static constexpr size_t kMaxEntries =
+      32;  // NCCL's limit; further entries are ignored with a note
 
   struct Entry {
-    int port = -1;  // -1: every port
-    int rail = -1;  // -1: not given
-    int plane = -1;
+    int port = -1;   // -1: every port
+    int rail = -1;   // -1: not given
+    int plane = -1;  // -1: not given
   };
 
-  HcaFilter() = default;  // accepts everything
+  HcaFilter() = default;  // accepts every port
+  // kInvalidUsage if the text is not in the grammar.
   static Result<HcaFilter> parse(std::string_view text);
 
   bool accepts(std::string_view device, int port) const;
-  // The entry that lets this port in, for its rail and plane; null where none is meant by name
-  // (no list, or a list of exclusions).
+  // Returns the entry that accepts this port, for its rail. Null if no entry names it, or if the
+  // list is one of exclusions.
   const Entry* entry_for(std::string_view device, int port) const;
-  // The list lets this port in by the device's whole name, not by a prefix of it.
+  // Whether an entry accepts this port by the HCA's whole name, not only by a prefix of it.
   bool names_in_full(std::string_view device, int port) const;
-  // What parse() ignored, for the user.
+  // What parse() ignored, as texts for the user.
   const std::vector<std::string>& notes() const { return list_.notes; }
+  // The filter in the grammar above.
   std::string to_string() const { return list_.to_string(); }
 
  private:

@@ -24,10 +24,10 @@ Status check_name(std::string_view name) {
   if (name.find_first_of("^=") != std::string_view::npos) {
     return fail(
         Code::kInvalidUsage,
-        "'^' and '=' apply to the whole list: they stand once, at its start, '^' before '='");
+        "'^' and '=' apply to the whole list: write them once, at its start, '^' before '='");
   }
   if (has_control_character(name) || name.find_first_of(kBlanks) != std::string_view::npos) {
-    return fail(Code::kInvalidUsage, "a name holds a blank or a control character");
+    return fail(Code::kInvalidUsage, "a name has a blank or a control character in it");
   }
   return {};
 }
@@ -38,7 +38,7 @@ void add_note(const std::string& note, NameList* list) {
   }
 }
 
-// Appends the entry that `item` spells, or a note where there is none in it.
+// Appends the entry in `item`, or a note if it has no name.
 Status add_entry(std::string_view item, NameList* list) {
   std::string_view entry = trim(item);
   if (entry.size() != item.size() && !entry.empty()) {
@@ -83,7 +83,7 @@ Result<NameList> NameList::parse(std::string_view text, size_t max_entries) {
     begin = end + 1;
   }
   if (list.entries.empty() && (list.exclude || list.exact)) {
-    return fail(Code::kInvalidUsage, "the list names nothing");
+    return fail(Code::kInvalidUsage, "the list has no names");
   }
   return list;
 }

@@ -1,4 +1,4 @@
-// The list grammar that NCCL_IB_HCA and NCCL_SOCKET_IFNAME share.
+// The grammar of lists of names that NCCL_IB_HCA and NCCL_SOCKET_IFNAME share.
 #pragma once
 
 #include <string>
@@ -9,24 +9,32 @@
 
 namespace gdr::transport {
 
-// `[^][=]entry(,entry)*`, entry = `name[:fields]`. '^' turns the list into one of exclusions, '='
-// asks for whole names; without it a name is a prefix, so that "mlx5_1" also names "mlx5_10".
+// A list `[^][=]entry(,entry)*` of entries `name[:fields]`. Two modifiers in front apply to all of
+// it:
+//   eth       names that start with "eth": eth0, eth1; "mlx5_1" matches mlx5_10, too
+//   =eth0     '=': only the whole name eth0
+//   ^eth,ib   '^': every name but those that start with "eth" or "ib"
+//   ^=eth0    both, in this order: every name but eth0
+// Blanks around entries are ignored.
 struct NameList {
   struct Entry {
     std::string name;
-    std::string fields;  // what follows the first ':', unread
+    std::string fields;  // the text after the first ':', which the user of the list interprets
   };
 
-  bool exclude = false;
-  bool exact = false;
+  bool exclude = false;  // '^'
+  bool exact = false;    // '='
   std::vector<Entry> entries;
-  std::vector<std::string> notes;  // what was ignored, for the user
+  std::vector<std::string> notes;  // what parse() ignored, as texts for the user
 
-  // Entries past max_entries are dropped with a note, as NCCL drops them silently.
+  // Ignores entries beyond max_entries with a note, where NCCL ignores them silently. kInvalidUsage
+  // if a name has a blank or a control character, if a modifier is not at the start, or if a list
+  // with a modifier has no name.
   static Result<NameList> parse(std::string_view text, size_t max_entries);
 
+  // Whether `entry` of this list matches `name`, regardless of `exclude`.
   bool names(const Entry& entry, std::string_view name) const;
-  // In the grammar above, normalised; fields included.
+  // The list in the grammar above, without what was ignored.
   std::string to_string() const;
 };
 

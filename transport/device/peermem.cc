@@ -12,7 +12,7 @@ bool exists(const std::string& path) {
   return std::filesystem::exists(path, ignored);
 }
 
-// Both modules register with the RDMA core as nv_mem; only nvidia-peermem does as nv_mem_nc.
+// Both modules register as the client nv_mem; only nvidia-peermem registers as nv_mem_nc, too.
 PeermemKind kind_behind(const std::string& file, const std::string& sysfs_root) {
   bool nvidia_peermem = exists(sysfs_root + "/module/nvidia_peermem");
   bool shared_name = file == "kernel/mm/memory_peers/nv_mem/version";
@@ -42,7 +42,7 @@ bool is_present(const Peermem& peermem) {
 std::string to_string(const Peermem& peermem) {
   switch (peermem.kind) {
     case PeermemKind::kUnknown:
-      return "peermem unknown: no " + peermem.sysfs_root + "/module to look at";
+      return "peermem unknown: there is no " + peermem.sysfs_root + "/module";
     case PeermemKind::kAbsent:
       return "";
     case PeermemKind::kNvidiaPeermem:

@@ -3,16 +3,47 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <span>
 #include <vector>
 
 namespace gdr::transport {
 namespace {
 
+// A bit code of ibv_port_attr and what it stands for.
+struct CodeValue {
+  unsigned code;
+  int value;
+};
+
+// active_speed: Mb/s of one lane, rounded as NCCL's net_ib does. IBTA specification, volume 1,
+// PortInfo:LinkSpeedActive and LinkSpeedExtActive.
+constexpr CodeValue kLaneSpeeds[] = {
+    {1, 2500},     // SDR
+    {2, 5000},     // DDR
+    {4, 10000},    // QDR
+    {8, 10000},    // FDR10
+    {16, 14000},   // FDR
+    {32, 25000},   // EDR
+    {64, 50000},   // HDR
+    {128, 100000}  // NDR
+};
+
+// active_width: lanes. PortInfo:LinkWidthActive.
+constexpr CodeValue kLaneCounts[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
+
+int find_or_zero(std::span<const CodeValue> table, unsigned code) {
+  for (const CodeValue& entry : table) {
+    if (entry.code == code) return entry.value;
+  }
+  return 0;
+}
+
 std::string where(ibv_context* context, int port) {
   return std::string(context->device->name) + ":" + std::to_string(port);
 }
 
-// For libraries older than ibv_query_gid_ex, which say nothing of a GID's type.
+// Reads a GID's type from sysfs, for libraries without ibv_query_gid_ex: their ibv_query_gid does
+// not report it.
 GidType gid_type_from_sysfs(ibv_context* context, int port, int index) {
   std::ifstream file(std::string(context->device->ibdev_path) + "/ports/" + std::to_string(port) +
                      "/gid_attrs/types/" + std::to_string(index));
@@ -51,47 +82,7 @@ bool read_gid(const verbs::Api& api, ibv_context* context, int port, int index, 
 }  // namespace
 
 int link_speed_mbps(unsigned active_speed, unsigned active_width) {
-  int lane = 0;
-  switch (active_speed) {
-    case 1:
-      lane = 2500;  // SDR
-      break;
-    case 2:
-      lane = 5000;  // DDR
-      break;
-    case 4:
-    case 8:
-      lane = 10000;  // QDR, FDR10
-      break;
-    case 16:
-      lane = 14000;  // FDR
-      break;
-    case 32:
-      lane = 25000;  // EDR
-      break;
-    case 64:
-      lane = 50000;  // HDR
-      break;
-    case 128:
-      lane = 100000;  // NDR
-      break;
-    default:
-      return 0;
-  }
-  switch (active_width) {
-    case 1:
-      return lane;
-    case 2:
-      return lane * 4;
-    case 4:
-      return lane * 8;
-    case 8:
-      return lane * 12;
-    case 16:
-      return lane * 2;
-    default:
-      return 0;
-  }
+  return find_or_zero(kLaneSpeeds, active_speed) * find_or_zero(kLaneCounts, active_width);
 }
 
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port) {
@@ -115,7 +106,8 @@ Result<GidEntry> resolve_gid(const verbs::Api& api, ibv_context* context, int po
     return fail_errno(Code::kSystem, "querying port " + where(context, port) + " failed", err);
   }
   if (attr.link_layer != IBV_LINK_LAYER_ETHERNET) {
-    GidEntry entry{};  // index 0; NCCL_IB_GID_INDEX is for RoCE
+    // NCCL_IB_GID_INDEX is for RoCE; on InfiniBand the LID routes within a subnet.
+    GidEntry entry{};
     if (read_gid(api, context, port, 0, &entry)) return entry;
     return fail(Code::kSystem, where(context, port) + " has no GID at index 0");
   }

@@ -1,4 +1,4 @@
-// One port of one HCA: what it is, and the address it has right now.
+// A port of an HCA: its state and speed, and the GID that it has at the moment.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -12,21 +12,26 @@
 
 namespace gdr::transport {
 
+// The parts of ibv_port_attr that the transport uses.
 struct PortState {
-  bool active = false;
-  bool ethernet = false;  // RoCE; else InfiniBand
-  uint16_t lid = 0;
-  ibv_mtu mtu = IBV_MTU_1024;
-  int speed_mbps = 0;  // all lanes
+  bool active = false;         // IBV_PORT_ACTIVE
+  bool ethernet = false;       // the link layer: true for RoCE, false for InfiniBand
+  uint16_t lid = 0;            // 0 on RoCE
+  ibv_mtu mtu = IBV_MTU_1024;  // the active one
+  int speed_mbps = 0;          // Mb/s of all lanes together; 0: unknown
 };
 
+// Queries port number `port`, which counts from 1. kSystem if the query fails.
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port);
 
-// The GID this port should use, looked up afresh: addresses move when links flap.
+// Reads the port's GID table and selects the GID to use (select_gid()); on InfiniBand that is
+// always the one at index 0. Call it for every connection: entries move within the table when a
+// link goes down and comes back.
 Result<GidEntry> resolve_gid(const verbs::Api& api, ibv_context* context, int port,
                              const GidPreference& preference);
 
-// Speed of a link in Mb/s from ibv_port_attr's active_speed and active_width codes; 0 if unknown.
+// Returns the speed of a link in Mb/s from ibv_port_attr's codes active_speed and active_width. 0
+// if either code is unknown. link_speed_mbps(32, 2) is 100000: EDR with 4 lanes.
 int link_speed_mbps(unsigned active_speed, unsigned active_width);
 
 }  // namespace gdr::transport

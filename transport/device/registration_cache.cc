@@ -10,7 +10,7 @@
 namespace gdr::transport {
 namespace {
 
-// REMOTE_READ is for the flush, a loopback read of the buffer that was just written.
+// REMOTE_READ is for the flush, which is a loopback RDMA read of the buffer that was just written.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 
 const char* advice_for(int err) {
@@ -26,7 +26,8 @@ RegistrationCache::RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::str
       device_name_(std::move(device_name)),
       page_mask_(static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) - 1) {}
 
-// A registration in the making. Made and ended under the lock; in between, the lock is open.
+// Marks a registration as being made, from its constructor to its destructor, and releases the
+// mutex in between; both run with the mutex held.
 class RegistrationCache::Pending {
  public:
   Pending(RegistrationCache& cache, std::unique_lock<std::mutex>& lock, const Key& key)
@@ -62,8 +63,8 @@ size_t RegistrationCache::gpu_bytes() const {
   return sum;
 }
 
-Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource& source) {
-  Result<Key> key = key_of(range, source);
+Result<ibv_mr*> RegistrationCache::acquire(const MemoryRegion& region, PciOrdering ordering) {
+  Result<Key> key = key_of(region, ordering);
   if (!key) return forward_error(key);
   std::unique_lock lock(mutex_);
   Registration* found = nullptr;
@@ -72,19 +73,19 @@ Result<ibv_mr*> RegistrationCache::acquire(MemoryRange range, const MemorySource
     ++found->references;
     return found->mr.get();
   }
-  // What is pending holds off equal ranges, so there is no second registration of this one.
+  // While this is pending, no other thread registers an equal range, so the key stays unique.
   Pending pending(*this, lock, *key);
-  Result<verbs::UniqueMr> made = register_range(*key, source);
+  Result<verbs::UniqueMr> made = register_region(*key, region, ordering);
   if (!made) return forward_error(made);
   lock.lock();
   ibv_mr* mr = made->get();
-  auto it = registrations_.try_emplace(mr, *key, source.gpu, std::move(*made)).first;
+  auto it = registrations_.try_emplace(mr, *key, region.cuda, std::move(*made)).first;
   ranges_[key->kind].insert(&it->second);
   return mr;
 }
 
 void RegistrationCache::release(ibv_mr* mr) {
-  decltype(registrations_)::node_type unused;  // deregistered after the lock is let go
+  decltype(registrations_)::node_type unused;  // deregistered after the mutex is released
   std::lock_guard lock(mutex_);
   auto found = registrations_.find(mr);
   if (found == registrations_.end() || --found->second.references > 0) return;
@@ -92,16 +93,17 @@ void RegistrationCache::release(ibv_mr* mr) {
   unused = registrations_.extract(found);
 }
 
-Result<RegistrationCache::Key> RegistrationCache::key_of(MemoryRange range,
-                                                         const MemorySource& source) const {
-  // A dma-buf ends where its range ends; host memory is pinned by pages.
-  const uintptr_t rounding = source.dmabuf ? 0 : page_mask_;
+Result<RegistrationCache::Key> RegistrationCache::key_of(const MemoryRegion& region,
+                                                         PciOrdering ordering) const {
+  // A dma-buf may end with the region; memory is pinned by pages.
+  const bool dmabuf = region.dmabuf_fd >= 0;
+  const uintptr_t rounding = dmabuf ? 0 : page_mask_;
   uintptr_t end = 0;
-  if (__builtin_add_overflow(range.address, range.bytes, &end) || end > UINTPTR_MAX - rounding) {
+  if (__builtin_add_overflow(region.address, region.bytes, &end) || end > UINTPTR_MAX - rounding) {
     return fail(Code::kInvalidArgument, "the buffer to register wraps around the address space");
   }
-  return Key{range.address & ~rounding, (end + rounding) & ~rounding,
-             size_t{source.dmabuf} * 2 + size_t{source.relaxed_ordering}};
+  return Key{region.address & ~rounding, (end + rounding) & ~rounding,
+             size_t{dmabuf} * 2 + size_t{ordering == PciOrdering::kRelaxed}};
 }
 
 RegistrationCache::Registration* RegistrationCache::find_covering(const Key& wanted) {
@@ -113,15 +115,20 @@ bool RegistrationCache::is_pending(const Key& wanted) const {
                      [&](const Key& key) { return key.covers(wanted); });
 }
 
-Result<verbs::UniqueMr> RegistrationCache::register_range(const Key& key,
-                                                          const MemorySource& source) {
+Result<verbs::UniqueMr> RegistrationCache::register_region(const Key& key,
+                                                           const MemoryRegion& region,
+                                                           PciOrdering ordering) {
+  const bool dmabuf = region.dmabuf_fd >= 0;
+  const bool relaxed = ordering == PciOrdering::kRelaxed;
   size_t bytes = key.end - key.begin;
-  int access = kAccess | (source.relaxed_ordering ? IBV_ACCESS_RELAXED_ORDERING : 0);
+  int access = kAccess | (relaxed ? IBV_ACCESS_RELAXED_ORDERING : 0);
   ibv_mr* mr = nullptr;
   errno = 0;
-  if (source.dmabuf) {
-    mr = api_.reg_dmabuf_mr(pd_, source.offset, bytes, key.begin, source.fd, access);
-  } else if (source.relaxed_ordering) {
+  if (dmabuf) {
+    mr = api_.reg_dmabuf_mr(pd_, region.dmabuf_offset, bytes, key.begin, region.dmabuf_fd, access);
+  } else if (relaxed) {
+    // Unlike the symbol ibv_reg_mr, this drops optional flags that the kernel does not know
+    // (rdma-core libibverbs/verbs.c).
     mr = api_.reg_mr_iova2(pd_, reinterpret_cast<void*>(key.begin), bytes, key.begin, access);
   } else {
     mr = api_.reg_mr(pd_, reinterpret_cast<void*>(key.begin), bytes, access);
@@ -130,9 +137,9 @@ Result<verbs::UniqueMr> RegistrationCache::register_range(const Key& key,
   int err = errno;
   char where[128];
   std::snprintf(where, sizeof(where), "registering %zu bytes at %p%s on ", bytes,
-                reinterpret_cast<void*>(key.begin), source.dmabuf ? " by dma-buf" : "");
+                reinterpret_cast<void*>(key.begin), dmabuf ? " by dma-buf" : "");
   Error error = fail_errno(Code::kSystem, where + device_name_ + " failed", err).value();
-  if (!source.gpu) error.text += advice_for(err);
+  if (!region.cuda) error.text += advice_for(err);
   return tl::unexpected<Error>(std::move(error));
 }
 

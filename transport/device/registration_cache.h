@@ -1,7 +1,9 @@
-// Registrations of one protection domain, reference-counted by range and kind. Thread-safe: NCCL
-// registers from its service threads, of several comms at once, while progress threads move data.
-// Registering and deregistering take long (the kernel pins or unpins every page), so both happen
-// without the lock: they wait for nobody but a registration in the making that will cover theirs.
+// The registrations (MRs) of one protection domain, shared by all comms on an HCA: NCCL registers
+// the same buffers for many comms, and users register sub-ranges of their buffers.
+//
+// Registering and deregistering take long, since the kernel pins or unpins every page, so neither
+// holds the cache's mutex. An acquire waits for another thread only if that thread is registering a
+// range that covers its own.
 #pragma once
 
 #include <array>
@@ -19,37 +21,42 @@
 
 namespace gdr::transport {
 
-struct MemoryRange {
-  uintptr_t address;
+// A range of memory that is to be registered: NCCL's regMr and regMrDmaBuf fill it, and it is
+// passed down to the verbs call unchanged.
+struct MemoryRegion {
+  uintptr_t address;  // of host or of GPU memory
   size_t bytes;
+  bool cuda = false;           // GPU memory
+  int dmabuf_fd = -1;          // a dma-buf that holds the range, borrowed for the call; -1: none
+  uint64_t dmabuf_offset = 0;  // of the range's first byte in the dma-buf
 };
 
-// Where the pages of a range come from. fd and offset are those of ibv_reg_dmabuf_mr.
-struct MemorySource {
-  bool dmabuf = false;
-  int fd = -1;
-  uint64_t offset = 0;
-  bool relaxed_ordering = false;
-  bool gpu = false;  // GPU memory, by whichever way
-};
+// Whether PCIe writes of the HCA to the memory may overtake each other
+// (IBV_ACCESS_RELAXED_ORDERING). Faster on some CPUs; the completion of a message is still ordered
+// after its data.
+enum class PciOrdering : uint8_t { kStrict, kRelaxed };
 
+// Thread-safe: NCCL registers from its service threads, for several comms at once, while progress
+// threads move data.
 class RegistrationCache {
  public:
+  // Neither api nor pd is owned. device_name is for error texts.
   RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name);
 
-  // A cached registration that covers the range, or a new one of the page-aligned range. Every
-  // acquire is given back by one release, before the memory may be freed; the fd is not kept.
-  // Where the verbs library refuses, the error's sys_errno says how.
-  Result<ibv_mr*> acquire(MemoryRange range, const MemorySource& source);
-  // The last release of a registration returns once it is deregistered.
+  // Returns a registration that covers the region: a cached one of the same kind (dma-buf or not,
+  // ordering), or a new one. A new one by address covers whole pages, as the kernel pins them; one
+  // of a dma-buf exactly the region. Every acquire needs one release(), before the memory is freed.
+  // The dma-buf's descriptor is not used after the call. The error of a failed verbs call has its
+  // errno in sys_errno.
+  Result<ibv_mr*> acquire(const MemoryRegion& region, PciOrdering ordering);
+  // Drops one reference. The last one deregisters before it returns.
   void release(ibv_mr* mr);
 
-  size_t size() const;  // registrations that are referenced
-  // Of GPU memory that is registered now.
-  size_t gpu_bytes() const;
+  size_t size() const;       // registrations, however many references each has
+  size_t gpu_bytes() const;  // bytes of GPU memory that are registered now
 
  private:
-  // Ranges of different kinds never serve each other.
+  // What identifies a registration. Only registrations of the same kind can replace each other.
   struct Key {
     uintptr_t begin;
     uintptr_t end;
@@ -59,7 +66,7 @@ class RegistrationCache {
       return kind == other.kind && begin <= other.begin && end >= other.end;
     }
   };
-  static constexpr size_t kKinds = 4;  // dma-buf or not, relaxed ordering or not
+  static constexpr size_t kKinds = 4;  // by dma-buf or by address, with either ordering
 
   struct Registration : RangeNode {
     Registration(const Key& key, bool of_gpu, verbs::UniqueMr made)
@@ -69,20 +76,21 @@ class RegistrationCache {
     verbs::UniqueMr mr;
     int references = 1;
   };
-  class Pending;
+  class Pending;  // marks a registration as being made
 
-  Result<Key> key_of(MemoryRange range, const MemorySource& source) const;
+  Result<Key> key_of(const MemoryRegion& region, PciOrdering ordering) const;
   Registration* find_covering(const Key& wanted);
   bool is_pending(const Key& wanted) const;
-  Result<verbs::UniqueMr> register_range(const Key& key, const MemorySource& source);
+  Result<verbs::UniqueMr> register_region(const Key& key, const MemoryRegion& region,
+                                          PciOrdering ordering);
 
   const verbs::Api& api_;
   ibv_pd* pd_;
   std::string device_name_;
   uintptr_t page_mask_;
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards everything below
   std::condition_variable pending_ended_;
-  std::vector<Key> pending_;  // being registered now, at most one a thread
+  std::vector<Key> pending_;  // being registered now, at most one per thread
   std::map<ibv_mr*, Registration> registrations_;
   std::array<CoveringTree, kKinds> ranges_;
 };

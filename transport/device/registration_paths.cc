@@ -3,42 +3,54 @@
 namespace gdr::transport {
 namespace {
 
-bool* member(RegistrationPaths& ways, std::string_view name) {
-  if (name == "dmabuf") return &ways.dmabuf;
-  if (name == "peermem") return &ways.peermem;
-  if (name == "staging") return &ways.staging;
+bool* member(RegistrationPaths& paths, std::string_view name) {
+  if (name == "dmabuf") return &paths.dmabuf;
+  if (name == "peermem") return &paths.peermem;
+  if (name == "staging") return &paths.staging;
   return nullptr;
 }
 
 }  // namespace
 
-const char* name_of(RegistrationPath way) {
-  switch (way) {
+const char* name_of(RegistrationPath path) {
+  switch (path) {
     case RegistrationPath::kDmaBuf:
       return "dma-buf";
     case RegistrationPath::kPeermem:
       return "nvidia-peermem";
-    case RegistrationPath::kStaging:
+    case RegistrationPath::kStaged:
       break;
   }
   return "staging";
 }
 
+bool RegistrationPaths::includes(RegistrationPath path) const {
+  switch (path) {
+    case RegistrationPath::kDmaBuf:
+      return dmabuf;
+    case RegistrationPath::kPeermem:
+      return peermem;
+    case RegistrationPath::kStaged:
+      break;
+  }
+  return staging;
+}
+
 Result<RegistrationPaths> RegistrationPaths::parse(std::string_view text) {
-  RegistrationPaths ways{false, false, false};
+  RegistrationPaths paths{false, false, false};
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = text.find(',', begin);
     if (end == std::string_view::npos) end = text.size();
     std::string_view name = text.substr(begin, end - begin);
-    bool* way = member(ways, name);
-    if (way == nullptr) {
+    bool* allowed = member(paths, name);
+    if (allowed == nullptr) {
       return fail(Code::kInvalidArgument,
                   "'" + std::string(name) + "' is neither dmabuf, peermem nor staging");
     }
-    *way = true;
+    *allowed = true;
     begin = end + 1;
   }
-  return ways;
+  return paths;
 }
 
 std::string RegistrationPaths::to_string() const {

@@ -1,4 +1,5 @@
-// The ways by which an HCA gets at GPU memory, and which of them the user allows.
+// The registration paths: how an HCA can be given access to GPU memory, and which of them the user
+// allows.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +11,29 @@
 namespace gdr::transport {
 
 enum class RegistrationPath : uint8_t {
-  kDmaBuf,   // ibv_reg_dmabuf_mr
-  kPeermem,  // ibv_reg_mr of the GPU's address, which a kernel module allows
-  kStaging,  // through page-locked host memory
+  kDmaBuf,   // ibv_reg_dmabuf_mr: GPUDirect RDMA through the kernel's dma-buf framework
+  kPeermem,  // ibv_reg_mr of the GPU's address: GPUDirect RDMA by the kernel module nvidia-peermem
+  kStaged,   // through page-locked host memory (a bounce buffer), by copies; no GPUDirect
 };
 inline constexpr int kRegistrationPathCount = 3;
 
-// "dma-buf", "nvidia-peermem", "staging".
-const char* name_of(RegistrationPath way);
+// Returns "dma-buf", "nvidia-peermem" or "staging", as logs name the path.
+const char* name_of(RegistrationPath path);
 
-// The ways that may be tried, always in the order above.
+// The paths that may be tried, always in the order of the enum.
 struct RegistrationPaths {
   bool dmabuf = true;
   bool peermem = true;
   bool staging = true;
 
+  bool includes(RegistrationPath path) const;
   bool only_staging() const { return staging && !dmabuf && !peermem; }
 
-  // "dmabuf", "peermem", "staging" in any order, with commas between; at least one.
+  // Parses the list of GDR_NCCL_GPU_MEMORY: "dmabuf", "peermem" and "staging" in any order,
+  // separated by commas, at least one. "dmabuf,staging" allows all but nvidia-peermem. Any other
+  // text is a kInvalidArgument.
   static Result<RegistrationPaths> parse(std::string_view text);
+  // The list in that grammar, in the order of the enum.
   std::string to_string() const;
 };
 

@@ -1,9 +1,13 @@
 #include "transport/device/socket_interface.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 
+#include <cerrno>
 #include <cstring>
+#include <memory>
 
 namespace gdr::transport {
 namespace {
@@ -12,7 +16,7 @@ bool starts_with(std::string_view name, std::string_view prefix) {
   return name.substr(0, prefix.size()) == prefix;
 }
 
-// NCCL's order of preference when the user names nothing; smaller is better.
+// NCCL's order of preference if the user sets no filter; smaller is better.
 int group_of(std::string_view name) {
   if (starts_with(name, "ib")) return 0;
   if (starts_with(name, "docker")) return 2;
@@ -77,6 +81,26 @@ tl::unexpected<Error> nothing_found(const std::vector<Interface>& interfaces,
                   (preference.family == AF_UNSPEC ? "" : " or NCCL_SOCKET_FAMILY"));
 }
 
+using UniqueIfaddrs = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;
+
+bool is_up(const ifaddrs& entry) {
+  constexpr unsigned kNeeded = IFF_UP | IFF_RUNNING;
+  return (entry.ifa_flags & kNeeded) == kNeeded;
+}
+
+socklen_t length_of(int family) {
+  return family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+}
+
+// Sets the scope of a link-local address, without which connect() does not know the interface.
+void add_scope(Interface* entry) {
+  sockaddr_in6 address{};
+  std::memcpy(&address, &entry->address, sizeof(address));
+  if (!IN6_IS_ADDR_LINKLOCAL(&address.sin6_addr) || address.sin6_scope_id != 0) return;
+  address.sin6_scope_id = if_nametoindex(entry->name.c_str());
+  std::memcpy(&entry->address, &address, sizeof(address));
+}
+
 }  // namespace
 
 Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
@@ -112,6 +136,27 @@ Result<Interface> choose_interface(const std::vector<Interface>& interfaces,
     }
   }
   return *chosen;
+}
+
+Result<std::vector<Interface>> enumerate_interfaces() {
+  ifaddrs* head = nullptr;
+  if (getifaddrs(&head) != 0) {
+    return fail_errno(Code::kSystem, "listing network interfaces failed", errno);
+  }
+  UniqueIfaddrs owner(head, &freeifaddrs);
+  std::vector<Interface> interfaces;
+  for (const ifaddrs* item = head; item != nullptr; item = item->ifa_next) {
+    if (item->ifa_addr == nullptr || !is_up(*item)) continue;
+    int family = item->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    Interface entry;
+    entry.name = item->ifa_name;
+    entry.address_length = length_of(family);
+    std::memcpy(&entry.address, item->ifa_addr, entry.address_length);
+    if (family == AF_INET6) add_scope(&entry);
+    interfaces.push_back(std::move(entry));
+  }
+  return interfaces;
 }
 
 std::string to_string(const Interface& entry) {

@@ -1,4 +1,5 @@
-// Which network interface carries the handshake: NCCL_SOCKET_IFNAME and NCCL_SOCKET_FAMILY.
+// The choice of the network interface for the TCP handshake: NCCL_SOCKET_IFNAME and
+// NCCL_SOCKET_FAMILY.
 #pragma once
 
 #include <sys/socket.h>
@@ -12,17 +13,22 @@
 
 namespace gdr::transport {
 
-// Grammar: `[^][=]name(,name)*`; names are prefixes unless '=' stands before the list. What follows
-// a ':' in a name is ignored, as NCCL does. Unset accepts everything.
+// A list of interfaces in the grammar of name_list.h, `[^][=]name(,name)*`: "eth,ib" accepts
+// interfaces whose name starts with "eth" or "ib", "=eth0" only eth0, "^docker" all but Docker's. A
+// ':' in a name and what follows it are ignored, as in NCCL. An unset or empty variable accepts
+// every interface.
 class InterfaceFilter {
  public:
-  static constexpr size_t kMaxEntries = 16;  // NCCL's
+  static constexpr size_t kMaxEntries =
+      16;  // NCCL's limit; further entries are ignored with a note
 
-  InterfaceFilter() = default;
+  InterfaceFilter() = default;  // accepts every interface
+  // kInvalidUsage if the text is not in the grammar, or has one character, which NCCL ignores.
   static Result<InterfaceFilter> parse(std::string_view text);
 
   bool is_set() const { return !list_.entries.empty(); }
   bool accepts(std::string_view name) const;
+  // What parse() ignored, as texts for the user.
   const std::vector<std::string>& notes() const { return list_.notes; }
   std::string to_string() const { return list_.to_string(); }
 
@@ -30,7 +36,7 @@ class InterfaceFilter {
   NameList list_;
 };
 
-// One address of an interface; an interface with several appears several times.
+// One address of a network interface. An interface with several addresses appears several times.
 struct Interface {
   std::string name;
   sockaddr_storage address{};  // AF_INET or AF_INET6, port 0
@@ -39,17 +45,18 @@ struct Interface {
 
 struct InterfacePreference {
   InterfaceFilter filter;
-  int family = AF_UNSPEC;  // NCCL_SOCKET_FAMILY; AF_UNSPEC takes either
+  int family = AF_UNSPEC;  // NCCL_SOCKET_FAMILY: AF_INET, AF_INET6, or AF_UNSPEC for either
 };
 
-// The first, in the order given, that the filter accepts; without a filter, of the first of these
-// groups that has one: names starting with "ib"; others; "docker"; "lo"; "virbr". Never ::1, which
-// no other machine reaches and NCCL skips. Of that interface, an address that is not link-local
-// where it has one.
+// Chooses an interface and one of its addresses. With a filter, the first interface, in the order
+// given, that it accepts. Without one, the first whose name starts with "ib", else one with any
+// other name, else one of "docker", else of "lo", else of "virbr": NCCL's order. The IPv6 loopback
+// address is skipped, as in NCCL, since no other machine can connect to it. An address that is not
+// link-local is preferred. kInvalidUsage with a list of the interfaces if none fits.
 Result<Interface> choose_interface(const std::vector<Interface>& interfaces,
                                    const InterfacePreference& preference);
 
-// Addresses of the interfaces of this machine that are up and running, in the kernel's order.
+// Lists the addresses of this machine's interfaces that are up and running, in the kernel's order.
 Result<std::vector<Interface>> enumerate_interfaces();
 
 std::string to_string(const Interface& entry);  // "eth0 192.0.2.1", "eth0 fe80::1%2"

@@ -1,8 +1,7 @@
-// Staging: page-locked host memory that stands in for GPU memory which no HCA reaches, byte for
-// byte, and the copies between both.
+// Bounce buffers: page-locked host memory through which messages of GPU memory go that no HCA can
+// access. docs/adr/0007 explains when staging is safe.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -16,38 +15,46 @@
 
 namespace gdr::transport {
 
-// A range of GPU memory and the host memory that stands in for it.
+// Host memory for one range of GPU memory. Byte i of the range is staged at byte i of the memory.
 struct BounceBuffer {
   uintptr_t address;  // of the GPU memory
-  int device;         // CUDA's number of its GPU
+  int device;         // CUDA ordinal of its GPU
   std::unique_ptr<PinnedMemory> memory;
 };
 
-// All stand-ins of a process: those who register the same range share one. Page-locking and undoing
-// it wait for running kernels, which may wait for copies that the driver then keeps waiting. So
-// memory is kept for the next one, until there is no stand-in left. Thread-safe.
+// The bounce buffers of a process. Registrations of the same range (several comms register the same
+// NCCL buffer) share one.
+//
+// Page-locking memory, and unlocking it, wait for running kernels; a kernel of NCCL's may wait for
+// data that needs this very registration. Memory of a released bounce buffer is therefore kept
+// page-locked for the next one, and all of it is unlocked only when no bounce buffer is in use.
+//
+// Thread-safe. Bounce buffers may outlive the pool.
 class BounceBufferPool {
  public:
-  enum class Locking : uint8_t { kAllowed, kRefused };
+  // Whether get() may page-lock memory, or has to do with what is already locked.
+  enum class Locking : uint8_t { kAllowed, kForbidden };
 
-  // limit: bytes, of all together.
+  // limit: bytes of page-locked memory, all bounce buffers and unused memory together.
   explicit BounceBufferPool(size_t limit) : limit_(limit) {}
 
-  // Declined where memory would have to be page-locked against `locking`.
+  // Returns the bounce buffer of the GPU memory [address, address + bytes) of that CUDA device; it
+  // is released with the last reference. kDeclined if memory would have to be locked although
+  // `locking` forbids it, kSystem beyond the limit.
   Result<std::shared_ptr<const BounceBuffer>> get(int device, uintptr_t address, size_t bytes,
                                                   Locking locking);
 
  private:
   using Memory = std::unique_ptr<PinnedMemory>;
-  // Outlives the object for stand-ins that do.
+  // Shared with every bounce buffer, which gives its memory back when it is deleted.
   struct Pool {
     std::mutex mutex;  // guards the rest
     std::map<std::pair<uintptr_t, size_t>, std::weak_ptr<const BounceBuffer>> bounce_buffers;
     std::multimap<size_t, Memory> unused;  // by bytes
-    size_t taken = 0;                      // bytes, unused ones too
-    int in_use = 0;                        // stand-ins
+    size_t locked_bytes = 0;               // of used and unused memory
+    int in_use = 0;                        // bounce buffers
 
-    Memory take(size_t bytes);
+    Memory take_unused(size_t bytes);
     void give_back(Memory memory);
   };
 
@@ -57,37 +64,30 @@ class BounceBufferPool {
   std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
 };
 
-// One comm's use of a stand-in.
-class Staging {
+// A bounce buffer as one comm uses it, with the stream that copies between both memories. The
+// registration of the host memory belongs to the comm's MemoryHandle.
+class StagedMemory {
  public:
-  Staging(std::shared_ptr<const BounceBuffer> bounce_buffer, std::shared_ptr<CopyStream> stream)
+  StagedMemory(std::shared_ptr<const BounceBuffer> bounce_buffer,
+               std::shared_ptr<CopyStream> stream)
       : bounce_buffer_(std::move(bounce_buffer)), stream_(std::move(stream)) {}
 
-  // The place that stands in for an address within the range.
+  // Returns the host address at which the byte at GPU address `gpu`, in the range, is staged.
   std::byte* host(const void* gpu) const {
     return bounce_buffer_->memory->get() +
            (reinterpret_cast<uintptr_t>(gpu) - bounce_buffer_->address);
   }
   CopyStream* stream() const { return stream_.get(); }
+  // The host memory as a whole: at least as many bytes as the range has.
   std::byte* begin() const { return bounce_buffer_->memory->get(); }
   size_t bytes() const { return bounce_buffer_->memory->bytes(); }
-  // Waits until no copy uses the memory any more. Not for a data path.
+  // Waits until no copy uses the memory any more; may take as long as a kernel runs. Not for a data
+  // path.
   void finish() const { stream_->drain(); }
 
  private:
   std::shared_ptr<const BounceBuffer> bounce_buffer_;
   std::shared_ptr<CopyStream> stream_;
-};
-
-// The copy streams of a connection, one for each GPU whose memory it stages. Thread-safe; the
-// streams belong to the connection's data path.
-class CopyStreams {
- public:
-  Result<std::shared_ptr<CopyStream>> get(int device);
-
- private:
-  std::mutex mutex_;  // guards streams_
-  std::map<int, std::shared_ptr<CopyStream>> streams_;
 };
 
 }  // namespace gdr::transport

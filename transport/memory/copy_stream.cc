@@ -6,7 +6,7 @@
 namespace gdr::transport {
 
 Result<std::shared_ptr<CopyStream>> CopyStream::create(const cuda::CudaDriver& driver, int device) {
-  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver, device);
+  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver.api(), device);
   if (!context) return forward_error(context);
   std::shared_ptr<CopyStream> stream(new CopyStream(std::move(*context)));
   cuda::CurrentContext current(stream->context_);
@@ -58,9 +58,20 @@ void CopyStream::drain() {
 }
 
 tl::unexpected<Error> CopyStream::failed(const char* call, cuda::Rc rc) const {
-  return fail(Code::kSystem, std::string(call) +
-                                 " failed: " + cuda::error_name(context_.api(), rc) +
-                                 " on CUDA device " + std::to_string(context_.device()));
+  tl::unexpected<Error> error = cuda::call_failed(context_.api(), call, rc);
+  error.value().text += " on CUDA device " + std::to_string(context_.device());
+  return error;
+}
+
+Result<std::shared_ptr<CopyStream>> CopyStreams::get(int device) {
+  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
+  if (!driver) return tl::unexpected(driver.error());
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<CopyStream>& stream = streams_[device];
+  if (stream != nullptr) return stream;
+  Result<std::shared_ptr<CopyStream>> created = CopyStream::create(*driver, device);
+  if (!created) return created;
+  return stream = std::move(*created);
 }
 
 }  // namespace gdr::transport

@@ -1,19 +1,23 @@
-// Asynchronous copies between a GPU and page-locked host memory, beside running kernels: a stream
-// of its own. Used by one thread at a time.
+// Asynchronous copies between GPU memory and page-locked host memory, on a CUDA stream of their own
+// so that they run beside the application's and NCCL's kernels.
 //
-// Two things of CUDA's can keep them waiting for a kernel all the same; where that kernel waits for
-// the copy, neither goes on (docs/adr/0007):
-// - A launch is a driver call. While another thread of the process is inside a driver call that
-//   waits for a kernel (cudaFree, cudaHostRegister, the loading of a module), the driver keeps the
-//   launch waiting.
-// - Streams share a few copy queues for each direction. A copy that the application has put behind
-//   a kernel may stand before ours.
+// Two properties of CUDA can nevertheless make such a copy wait for a kernel. If that kernel waits
+// for the copy, both deadlock (docs/adr/0007):
+// - Launching a copy is a driver call. While another thread of the process is inside a driver call
+// that
+//   waits for a kernel (cudaFree, cudaHostRegister, the loading of a module), the driver blocks the
+//   launch.
+// - All streams share a few hardware queues for copies of each direction. A copy that the
+// application
+//   queued behind a kernel can be ahead of ours in the same queue.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "base/result.h"
 #include "drivers/cuda/cuda_api.h"
@@ -22,25 +26,29 @@
 
 namespace gdr::transport {
 
+// One GPU's stream and the events that mark its copies. Used by one thread at a time.
 class CopyStream {
  public:
-  // Registration time: makes everything that copies need.
+  // Makes the stream and all events, so that copy() and done() create nothing. Takes driver calls
+  // that may wait for kernels: only when memory is registered. `device` is a CUDA ordinal.
   static Result<std::shared_ptr<CopyStream>> create(const cuda::CudaDriver& driver, int device);
   ~CopyStream();
   CopyStream(const CopyStream&) = delete;
   CopyStream& operator=(const CopyStream&) = delete;
 
-  // Launches a copy after all earlier ones; one side is GPU memory, the other page-locked. Returns
-  // its ticket; tickets count up from 1.
+  // Launches a copy behind all earlier ones and returns its ticket; tickets count up from 1. One
+  // side is GPU memory, the other page-locked host memory. An error means that the CUDA context is
+  // broken.
   Result<uint64_t> copy(void* destination, const void* source, size_t bytes);
-  // Whether the copy of that ticket, and so all before it, are complete.
+  // Returns whether the copy of that ticket, and so every earlier copy, is complete.
   Result<bool> done(uint64_t ticket);
-  // Waits for all copies. Not for a data path.
+  // Waits until all copies are complete. Not for a data path.
   void drain();
 
  private:
-  // Later copies than this many take the events of earlier ones over, which are then seen complete
-  // later, never too early.
+  // Ticket t is marked by event t % kEvents. With more copies outstanding than events, a later copy
+  // takes over the event of an earlier one, which then appears complete later than it is, never
+  // earlier.
   static constexpr size_t kEvents = 128;
 
   explicit CopyStream(cuda::PrimaryContext context) : context_(std::move(context)) {}
@@ -51,6 +59,18 @@ class CopyStream {
   std::array<cuda::Event, kEvents> events_{};
   uint64_t launched_ = 0;
   uint64_t done_ = 0;
+};
+
+// The copy streams of one connection: one per GPU whose memory the connection stages. get() is
+// thread-safe; the streams themselves belong to the connection's data path.
+class CopyStreams {
+ public:
+  // Returns the stream of that CUDA device, made at the first call.
+  Result<std::shared_ptr<CopyStream>> get(int device);
+
+ private:
+  std::mutex mutex_;  // guards streams_
+  std::map<int, std::shared_ptr<CopyStream>> streams_;
 };
 
 }  // namespace gdr::transport

@@ -1,45 +1,50 @@
-// Registered memory: the plugin's own blocks, and the handles that callers get for theirs.
+// What regMr returns: the registrations of one buffer for one comm.
 #pragma once
 
 #include <array>
-#include <atomic>
-#include <cstdlib>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "transport/device/hca.h"
 #include "transport/memory/bounce_buffers.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
 
-// What is to be registered.
-struct MemoryRegion {
-  void* address;
-  size_t bytes;
-  bool cuda = false;   // GPU memory
-  int dmabuf_fd = -1;  // -1: none given
-  uint64_t dmabuf_offset = 0;
-};
-
-// What regMr returns: the registrations of one buffer on the rails of one comm.
+// The registrations of one buffer on the rails of one comm. Deregisters with its destructor, which
+// first waits for the copies of its bounce buffer. A comm's data path only reads it.
+//
+// A buffer is in one of three states:
+// - direct, no staging: the HCAs access it by `keys` (host memory, and GPU memory by GPUDirect).
+// - not direct, staging: every message goes through the bounce buffer by `staging_keys`.
+// - direct, staging: sends larger than `direct_at_most` go through the bounce buffer, all else is
+//   direct (GDR_NCCL_GDR_LIMIT).
 struct MemoryHandle {
   struct RailKeys {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
   };
-  using Keys = std::array<RailKeys, wire::kMaxRails>;  // by the rail's index
+  using Keys = std::array<RailKeys, wire::kMaxRails>;  // by rail
+  // The buffer's own keys.
   Keys keys{};
-  bool host = true;    // the CPU may read it (inline sends)
-  bool direct = true;  // the HCAs reach the memory itself, by `keys`
-  // Larger messages are sent by way of `staging`.
+  // The CPU can read the buffer, so that small sends can be inline.
+  bool host = true;
+  // The HCAs access the buffer itself.
+  bool direct = true;
+  // Bytes; larger sends are staged. 0 if `direct` is false.
   size_t direct_at_most = std::numeric_limits<size_t>::max();
-  std::unique_ptr<Staging> staging;
-  Keys staging_keys{};  // of what stands in for it
+  // The bounce buffer and its keys by rail; null if nothing is staged.
+  std::unique_ptr<StagedMemory> staging;
+  Keys staging_keys{};
+  // References into the HCAs' registration caches, of the buffer and of its bounce buffer.
   std::vector<std::pair<std::shared_ptr<HcaContext>, ibv_mr*>> registrations;
 
+  // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's own on
+  // that rail, or its bounce buffer's.
   void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr) {
     registrations.emplace_back(hca, mr);
     keys[rail] = RailKeys{mr->lkey, mr->rkey};
@@ -57,46 +62,5 @@ struct MemoryHandle {
     for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
   }
 };
-
-// A zeroed, page-aligned T, registered on one HCA without relaxed ordering.
-template <class T>
-class RegisteredBlock {
- public:
-  static Result<RegisteredBlock> create(const HcaContext& hca);
-
-  T& operator*() const { return *memory_; }
-  T* get() const { return memory_.get(); }
-  T* operator->() const { return memory_.get(); }
-  size_t offset_of(const auto& part) const {
-    return reinterpret_cast<const char*>(&part) - reinterpret_cast<const char*>(memory_.get());
-  }
-  uint32_t lkey() const { return mr_->lkey; }
-  uint32_t rkey() const { return mr_->rkey; }
-
- private:
-  struct Free {
-    void operator()(T* memory) const { std::free(memory); }
-  };
-  std::unique_ptr<T, Free> memory_;
-  verbs::UniqueMr mr_;  // destroyed before memory_
-};
-
-// A word that an HCA writes; what it wrote before the word may be read afterwards.
-inline uint64_t load_written(const uint64_t& word) {
-  return std::atomic_ref<uint64_t>(const_cast<uint64_t&>(word)).load(std::memory_order_acquire);
-}
-
-Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size_t bytes);
-void* allocate_pages(size_t bytes);  // zeroed; null when there is no memory
-
-template <class T>
-Result<RegisteredBlock<T>> RegisteredBlock<T>::create(const HcaContext& hca) {
-  RegisteredBlock block;
-  block.memory_.reset(static_cast<T*>(allocate_pages(sizeof(T))));
-  Result<verbs::UniqueMr> mr = register_block(hca, block.memory_.get(), sizeof(T));
-  if (!mr) return forward_error(mr);
-  block.mr_ = std::move(*mr);
-  return block;
-}
 
 }  // namespace gdr::transport

@@ -7,20 +7,19 @@
 #include <string>
 #include <utility>
 
-#include "drivers/cuda/cuda_driver.h"
-
 namespace gdr::transport {
 
 Result<std::unique_ptr<PinnedMemory>> PinnedMemory::create(const cuda::CudaDriver& driver,
                                                            int device, size_t bytes) {
-  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver, device);
+  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver.api(), device);
   if (!context) return forward_error(context);
   auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_t rounded = (bytes + page - 1) / page * page;
   void* address = mmap(nullptr, rounded, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (address == MAP_FAILED) {
-    return fail_errno(Code::kSystem, "no " + std::to_string(rounded) + " bytes of host memory",
+    return fail_errno(Code::kSystem,
+                      "allocating " + std::to_string(rounded) + " bytes of host memory failed",
                       errno);
   }
   std::unique_ptr<PinnedMemory> memory(new PinnedMemory(std::move(*context), address, rounded));

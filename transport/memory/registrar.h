@@ -1,5 +1,6 @@
-// Registers memory on the rails of a connection: GPU memory by dma-buf, else by nvidia-peermem,
-// else by staging, which is never silent. Thread-safe.
+// Registers memory for a comm. Host memory is registered as it is; GPU memory by GPUDirect
+// (dma-buf, else nvidia-peermem), else it is staged through a bounce buffer, which is always
+// logged.
 #pragma once
 
 #include <array>
@@ -9,49 +10,60 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
-#include "transport/data/connection.h"
+#include "transport/memory/gpudirect.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/memory_options.h"
-#include "transport/memory/registration_failure.h"
 
 namespace gdr::transport {
 
+// The part of a connection that a registration depends on.
+struct RegistrationScope {
+  std::vector<std::shared_ptr<HcaContext>> hcas;  // by rail
+  CopyStreams* copy_streams;                      // the connection's own; outlives the registration
+  bool traffic_started;                           // messages were posted on the connection
+};
+
+// Thread-safe: NCCL registers from its service threads while progress threads move data.
 class Registrar {
  public:
   explicit Registrar(std::shared_ptr<const MemoryOptions> options);
 
-  Result<std::unique_ptr<MemoryHandle>> register_memory(Connection& connection,
+  // Registers the region on every rail of the scope. GPU memory that one rail cannot register is
+  // staged on all. Errors: kSystem with the cause and fix of each registration path; kDeclined if
+  // the region would have to be staged and that could deadlock now (NCCL then does without the
+  // registration, which it makes for users' buffers at any time).
+  Result<std::unique_ptr<MemoryHandle>> register_memory(const RegistrationScope& scope,
                                                         const MemoryRegion& region);
 
-  // "120 by dma-buf, 0 by nvidia-peermem, 8 staged": GPU registrations so far; "" while there are
-  // none.
+  // Returns how many regions of GPU memory were registered by each path so far, as
+  // "120 by dma-buf, 0 by nvidia-peermem, 8 staged"; "" before the first.
   std::string counts_text() const;
 
  private:
-  struct Target;
-
-  bool relaxed_ordering(const HcaContext& hca) const;
-  Status register_host(Connection& connection, const MemoryRegion& region, MemoryHandle* handle);
-  Status register_gpu(Connection& connection, const MemoryRegion& region, MemoryHandle* handle);
-  Result<ibv_mr*> register_direct(const Target& target);
-  Result<ibv_mr*> by_dmabuf(const Target& target, Attempt* attempt);
-  Result<ibv_mr*> by_address(const Target& target);
-  Status stage_instead(Connection& connection, const Target& target, const Error& refusal,
+  PciOrdering ordering(const HcaContext& hca) const;
+  Status register_host(const RegistrationScope& scope, const MemoryRegion& region,
                        MemoryHandle* handle);
-  Status stage(Connection& connection, const MemoryRegion& region, int gpu, MemoryHandle* handle);
-  void count_direct(const Target& target, RegistrationPath way);
+  Status register_gpu(const RegistrationScope& scope, const MemoryRegion& region,
+                      MemoryHandle* handle);
+  Status check_staging_allowed(const std::string& pair, const Error& failure) const;
+  Status stage_all(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
+                   MemoryHandle* handle);
+  Status stage_large_sends(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
+                           MemoryHandle* handle);
+  Status stage(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
+               MemoryHandle* handle);
+  void count(RegistrationPath path);
+  void log_direct(const std::string& pair, RegistrationPath path);
+  void log_staged(const std::string& pair, const Error& failure);
   bool log_once(const std::string& what);
 
   std::shared_ptr<const MemoryOptions> options_;
   BounceBufferPool bounce_buffers_;
   std::array<std::atomic<uint64_t>, kRegistrationPathCount> counts_{};
-  std::mutex mutex_;  // guards said_
-  std::set<std::string> logged_;
+  std::mutex mutex_;              // guards logged_
+  std::set<std::string> logged_;  // what is logged once per process
 };
-
-// For an HCA with which NCCL registers no GPU memory at all: why, way by way, and what mends it.
-// The GPU is that of the calling thread.
-std::string why_not_direct(const HcaContext& hca, const RegistrationPaths& allowed);
 
 }  // namespace gdr::transport

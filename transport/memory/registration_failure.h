@@ -1,61 +1,56 @@
-// Why GPU memory could not be registered with an HCA, and what mends it: a pure function of what
-// was tried, the error and the machine.
+// Why GPU memory could not be registered with an HCA, and what the user can do about it: a pure
+// function of what was tried, the error, and facts about the system. docs/gpu-memory.md lists the
+// reasons.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
-#include "transport/device/peermem.h"
+#include "base/finding.h"
 #include "transport/device/registration_paths.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 
 enum class FailureReason : uint8_t {
-  kDisabled,             // the user leaves this way out
-  kKernelWithoutDmabuf,  // Linux before 5.12
-  kHcaWithoutDmabuf,     // the HCA's driver or verbs library has no dma-buf registration
-  kDriverWithoutDmabuf,  // NVIDIA's closed kernel modules, or an old driver
-  kMemoryWithoutDmabuf,  // this allocation cannot be exported
-  kFileDescriptors,      // RLIMIT_NOFILE
-  kBar1,                 // no room in the window through which devices see GPU memory
-  kMemoryLock,           // RLIMIT_MEMLOCK
-  kModuleAbsent,         // nvidia-peermem is not loaded
-  kModuleUnknown,        // the same error, but /sys does not tell of modules
-  kModuleLegacy,         // nv_peer_mem, out of support
+  kDisabledByUser,           // GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE excludes the path
+  kKernelWithoutDmabuf,      // Linux before 5.12
+  kHcaWithoutDmabuf,         // the HCA's driver or the verbs library has no dma-buf registration
+  kDriverWithoutDmabuf,      // NVIDIA's closed kernel modules, or an old driver
+  kAllocationWithoutDmabuf,  // memory of this kind of allocation cannot be exported
+  kFileDescriptorLimit,      // RLIMIT_NOFILE
+  kBar1Full,                 // no room in the window through which PCIe devices access GPU memory
+  kMemoryLockLimit,          // RLIMIT_MEMLOCK
+  kPeermemNotLoaded,         // the kernel module nvidia-peermem is not loaded
+  kPeermemUnknown,           // EFAULT as without the module, but sysfs is not mounted to look it up
+  kPeermemLegacy,            // nv_peer_mem, the predecessor, which is out of support
   kOther,
 };
 
-// What a registration met.
+// One attempt to register GPU memory, which failed.
 struct Attempt {
-  RegistrationPath way = RegistrationPath::kDmaBuf;
-  bool exporting = false;  // the dma-buf's export failed, not its registration
-  int error = 0;           // errno, of the registration
-  uint64_t bytes = 0;
+  RegistrationPath path = RegistrationPath::kDmaBuf;
+  bool export_failed =
+      false;           // the CUDA driver's export of the dma-buf failed, not the registration
+  int error = 0;       // errno of the registration
+  uint64_t bytes = 0;  // that were to be registered
 };
 
-// What the machine says when it is asked after a failure.
-struct SystemFacts {
-  std::string kernel;  // uname's release, such as "6.1.0-18-amd64"
-  bool hca_takes_dmabuf = false;
-  std::optional<bool> driver_exports;   // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
-  std::optional<uint64_t> memory_lock;  // RLIMIT_MEMLOCK; unset: unlimited
-  uint64_t pinned_bytes = 0;            // that count against it
-  std::optional<uint64_t> bar1_bytes;   // size of the GPU's BAR1
-  uint64_t registered_bytes = 0;        // of this GPU, by this process, on this HCA
-  bool file_descriptors_exhausted = false;
-  Peermem module;
+struct RegistrationFailure {
+  FailureReason reason = FailureReason::kOther;
+  // subject: the registration path, such as "dma-buf"; text: the cause; fix: what the user can do.
+  Finding finding;
 };
 
-struct Explanation {
-  FailureReason refusal = FailureReason::kOther;
-  std::string text;  // "no room in the GPU's BAR1 (...)"
-  std::string fix;   // "enable Resizable BAR ..."; empty where none is known
-};
+// Finds the most likely cause of a failed attempt.
+RegistrationFailure explain(const Attempt& attempt, const SystemFacts& facts);
 
-Explanation explain(const Attempt& attempt, const SystemFacts& circumstances);
+// The failure of a path that was not tried because the user's settings exclude it.
+RegistrationFailure disabled_by_user(RegistrationPath path);
 
-// Whether a kernel of that release can have dma-buf registrations of RDMA devices at all (5.12).
-bool kernel_has_dmabuf(const std::string& release);
+// Joins the findings of several paths into one text and names each fix once:
+// "dma-buf: the HCA's driver registers no dma-buf; nvidia-peermem: the kernel module nvidia-peermem
+// is not loaded (...). Fix: update rdma-core and the HCA's driver; or: modprobe nvidia-peermem".
+std::string joined_text(const Findings& findings);
 
 }  // namespace gdr::transport

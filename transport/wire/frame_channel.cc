@@ -8,7 +8,7 @@
 namespace gdr::transport {
 namespace {
 
-size_t most_body_bytes(wire::FrameKind kind) {
+size_t max_body_bytes(wire::FrameKind kind) {
   switch (kind) {
     case wire::FrameKind::kHello:
     case wire::FrameKind::kReply:
@@ -32,8 +32,8 @@ Status validate(const wire::FrameHeader& header) {
                                          std::to_string(wire::kWireVersion) +
                                          ": install the same nccl-net-gdr on every node");
   }
-  if (header.body_bytes > most_body_bytes(header.kind)) {
-    return fail(Code::kInternal, "the peer sent a frame of impossible size");
+  if (header.body_bytes > max_body_bytes(header.kind)) {
+    return fail(Code::kInternal, "the peer sent a frame that is too large for its kind");
   }
   return {};
 }
@@ -57,7 +57,7 @@ Result<wire::EndPoint> Frame::end_point() const {
   end.host[sizeof(end.host) - 1] = '\0';
   for (wire::RailAddress& rail : end.rail) rail.hca[sizeof(rail.hca) - 1] = '\0';
   if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
-    return fail(Code::kInternal, "the peer's handshake names an impossible number of rails or QPs");
+    return fail(Code::kInternal, "the peer's handshake has an invalid number of rails or QPs");
   }
   return end;
 }
@@ -91,7 +91,7 @@ Result<bool> FrameChannel::flush() {
   return true;
 }
 
-// Reads until `wanted` bytes are buffered or nothing more is there.
+// Reads until `wanted` bytes are buffered or no more have arrived.
 Status FrameChannel::read_available(size_t wanted) {
   while (incoming_.size() < wanted) {
     size_t have = incoming_.size();

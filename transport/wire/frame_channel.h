@@ -1,5 +1,5 @@
-// Frames on the non-blocking TCP socket of one connection. Never blocks; a call does what it can
-// and says whether it is finished.
+// Frames of the handshake on a connection's TCP socket. No call blocks: each does what is possible
+// now and returns whether it finished.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,19 @@
 
 namespace gdr::transport {
 
+// A received frame. The body is as the peer sent it; the accessors check it.
 struct Frame {
   wire::FrameKind kind;
   std::vector<uint8_t> body;
 
-  std::string text() const;  // of kRefuse, kFailed and kState; printable characters only
-  Result<wire::EndPoint> end_point() const;  // of kHello and kReply
+  // The text of kRefuse, kFailed and kState. Bytes that are not printable ASCII become '?'.
+  std::string text() const;
+  // The end point of kHello and kReply, with terminated strings and counts within the limits of
+  // wire.h; kInternal if the peer's is not valid.
+  Result<wire::EndPoint> end_point() const;
 };
 
+// Owns the socket. Not thread-safe. A default-constructed channel has no socket and is not valid.
 class FrameChannel {
  public:
   FrameChannel() = default;
@@ -31,15 +36,17 @@ class FrameChannel {
   int fd() const { return socket_.get(); }
   bool valid() const { return socket_.valid(); }
 
+  // Appends a frame to those that flush() sends. A text is cut to wire::kMaxText bytes.
   void queue(wire::FrameKind kind, const void* body, size_t bytes);
   void queue(const wire::EndPoint& body, wire::FrameKind kind) { queue(kind, &body, sizeof(body)); }
   void queue_text(wire::FrameKind kind, std::string_view text);
 
-  // True when all that was queued has been handed to the kernel.
+  // Sends queued frames. Returns whether the kernel has taken all of them; kRemote if the socket
+  // broke.
   Result<bool> flush();
 
-  // The next whole frame, if it is there. An orderly or abrupt end of the stream is a kRemote
-  // error.
+  // Returns the next frame, if all of it has arrived. kRemote if the peer closed the socket or it
+  // broke; kInternal or kInvalidUsage (another wire version) if the bytes are not a valid frame.
   Result<std::optional<Frame>> receive();
 
  private:

@@ -11,12 +11,13 @@
 namespace gdr::transport {
 namespace {
 
-// A peer whose host vanished without a word is noticed after about kKeepAliveIdle +
-// kKeepAliveCount * kKeepAliveInterval seconds.
+// Seconds, and probes. A peer whose host crashed, or was cut off, is detected after kKeepAliveIdle
+// + kKeepAliveCount * kKeepAliveInterval = 30 seconds.
 constexpr int kKeepAliveIdle = 10;
 constexpr int kKeepAliveInterval = 5;
 constexpr int kKeepAliveCount = 4;
 
+// The kernel lowers this to net.core.somaxconn. NCCL connects many channels at once.
 constexpr int kBacklog = 1024;
 
 const sockaddr* as_sockaddr(const sockaddr_storage& address) {
@@ -28,7 +29,7 @@ socklen_t length_of(const sockaddr_storage& address) {
 }
 
 void set_option(int fd, int level, int name, int value) {
-  // Each of these only makes things quicker or failures earlier.
+  // A failure is ignored: each option only lowers latency or detects failures earlier.
   (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -96,7 +97,7 @@ Result<UniqueFd> start_connect_tcp(const sockaddr_storage& to, const sockaddr_st
   if (from.ss_family == to.ss_family) {
     sockaddr_storage local = from;
     clear_port(&local);
-    // Keeps the handshake on the chosen interface; without it routing decides.
+    // Makes the handshake use the chosen interface. If it fails, the routing table decides.
     (void)bind(fd.get(), as_sockaddr(local), length_of(local));
   }
   if (connect(fd.get(), as_sockaddr(to), length_of(to)) != 0 && errno != EINPROGRESS &&
@@ -134,7 +135,7 @@ void write_address(const sockaddr_storage& address, wire::Handle* handle) {
 
 Result<sockaddr_storage> read_address(const wire::Handle& handle) {
   sockaddr_storage address{};
-  if (handle.tcp_port == 0) return fail(Code::kInvalidArgument, "the handle names no port");
+  if (handle.tcp_port == 0) return fail(Code::kInvalidArgument, "the handle has no TCP port");
   if (handle.ipv6 != 0) {
     auto* in6 = reinterpret_cast<sockaddr_in6*>(&address);
     in6->sin6_family = AF_INET6;

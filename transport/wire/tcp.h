@@ -1,4 +1,5 @@
-// Non-blocking TCP for the handshake.
+// Non-blocking TCP sockets for the handshake. IPv4 and IPv6; all sockets are close-on-exec and have
+// TCP_NODELAY and keep-alive set.
 #pragma once
 
 #include <sys/socket.h>
@@ -13,21 +14,26 @@ namespace gdr::transport {
 
 struct ListeningSocket {
   UniqueFd fd;
-  sockaddr_storage address{};  // with the port that the kernel chose
+  sockaddr_storage address{};  // including the port that the kernel chose
 };
 
+// Listens on that address, on a port that the kernel chooses; the address's own port is ignored.
 Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address);
 
-// The next connection, if one waits.
+// Accepts the next pending connection; nothing if there is none.
 Result<std::optional<UniqueFd>> accept_tcp(int listening_fd);
 
-// Begins to connect. from: the local address to use (its port is ignored).
+// Starts to connect to `to` from the local address `from`, whose port is ignored, or from any if
+// `from` has another family. kRemote if it fails at once.
 Result<UniqueFd> start_connect_tcp(const sockaddr_storage& to, const sockaddr_storage& from);
-// True once connected. A refused or failed attempt is a kRemote error with its errno.
+// Returns whether the connection is established. A failed attempt is a kRemote error with its
+// errno.
 Result<bool> finish_connect_tcp(int fd);
 
+// Writes a socket address into the handle, and reads it from there. kInvalidArgument if the handle
+// has no port.
 void write_address(const sockaddr_storage& address, wire::Handle* handle);
 Result<sockaddr_storage> read_address(const wire::Handle& handle);
-std::string to_string(const sockaddr_storage& address);  // "192.0.2.1:4711"
+std::string to_string(const sockaddr_storage& address);  // "192.0.2.1:4711", "[fe80::1]:4711"
 
 }  // namespace gdr::transport

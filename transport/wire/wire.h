@@ -1,7 +1,8 @@
-// Everything that two ends exchange: the handle, the handshake frames on the TCP socket, the
-// tables that each end keeps for the other to write, and the immediate data. docs/wire-protocol.md
-// explains the sequence. All fields are little-endian; a change of layout or meaning raises
-// kWireVersion.
+// The layout of everything that the two ends of a connection exchange: the handle that NCCL
+// carries, the frames of the handshake on the TCP socket, the tables that each end writes in the
+// other's memory by RDMA, and the immediate data that ends each chunk. docs/wire-protocol.md
+// explains the sequence. All fields are little-endian unless noted. A change of layout or meaning
+// requires a new kWireVersion.
 #pragma once
 
 #include <array>
@@ -19,44 +20,52 @@ inline constexpr uint16_t kWireVersion = 3;
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
 inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
-inline constexpr int kSlots = 512;   // buffers that the clear-to-send ring holds, a power of two
-inline constexpr size_t kMinChunkBytes = size_t{512} << 10;  // the least of a share but the last
-inline constexpr int kMaxChunks = 8;                         // of a message that comes in shares
-inline constexpr size_t kSplitAlignment = 128;  // LL128 lines must not be torn between QPs
+inline constexpr int kSlots =
+    512;  // entries of the clear-to-send ring, one per buffer; a power of two
+// Limits of a staged message, which is sent in chunks so that copies and transfers overlap: bytes
+// of each chunk but the last, and chunks of one message.
+inline constexpr size_t kMinChunkBytes = size_t{512} << 10;
+inline constexpr int kMaxChunks = 8;
+// Bytes. A message is split between QPs only at multiples of this: NCCL's LL128 protocol reads a
+// 128-byte line as soon as its flag is there, so one line must arrive by one write.
+inline constexpr size_t kSplitAlignment = 128;
 
 using Secret = std::array<uint8_t, 16>;
-using Gid = std::array<uint8_t, 16>;  // network order
+using Gid = std::array<uint8_t, 16>;  // in network byte order
 
-// What listen() fills and NCCL carries to the other side: where to connect, and the secret that
-// proves that the caller was given this handle.
+// NCCL's connection handle: listen() fills it and NCCL carries it to the sender. It has the
+// listener's TCP address and the secret that authenticates the sender: a hello without it is
+// dropped.
 struct Handle {
   uint32_t magic;
   uint16_t version;
-  uint8_t ipv6;  // else IPv4, in the first four bytes of address
+  uint8_t ipv6;  // 1: address is IPv6; 0: IPv4, in the first four bytes
   uint8_t reserved0;
-  std::array<uint8_t, 16> address;
-  uint32_t scope_id;
+  std::array<uint8_t, 16> address;  // in network byte order
+  uint32_t scope_id;                // of an IPv6 link-local address: the sender's interface number
   uint16_t tcp_port;
   uint8_t reserved1[2];
   Secret secret;
-  // Zero on the wire. connect() keeps its place here between calls, since NCCL calls again with
-  // the same buffer and nothing else.
+  // Zero when it is carried. connect() stores here which unfinished connection the handle belongs
+  // to: NCCL calls connect() again until it returns a comm, and passes only this buffer each time.
   uint64_t connect_ticket;
   uint8_t reserved2[72];
 };
 static_assert(sizeof(Handle) == 128);
 
+// The kind of a frame, with the direction and the body.
 enum class FrameKind : uint8_t {
-  kHello = 1,   // sender -> receiver: who I am, my QPs, my clear-to-send ring
-  kReply = 2,   // receiver -> sender: my QPs, ready to receive
-  kReady = 3,   // sender -> receiver: my QPs are up, clear-to-send may be written
-  kRefuse = 4,  // either: this connection cannot be; the text says why
-  kBye = 5,     // either: orderly close
-  kFailed = 6,  // either: this connection is broken; the text says why
-  kStateQuery = 7,
-  kState = 8,  // what the peer is waiting for, as text
+  kHello = 1,       // sender -> receiver, EndPoint: the secret, the QPs, the clear-to-send ring
+  kReply = 2,       // receiver -> sender, EndPoint: the QPs, which are ready to receive
+  kReady = 3,       // sender -> receiver: the sender's QPs are ready, clear-to-send may be written
+  kRefuse = 4,      // either, text: the handshake failed for that reason
+  kBye = 5,         // either: orderly close
+  kFailed = 6,      // either, text: the connection failed for that reason
+  kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
+  kState = 8,       // either, text: what this end is waiting for
 };
 
+// Precedes each frame's body.
 struct FrameHeader {
   uint32_t magic;
   uint16_t version;
@@ -66,71 +75,81 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 12);
 
+// Bytes of a text body at most.
 inline constexpr size_t kMaxText = 1024;
 
+// The port of one end on one rail.
 struct RailAddress {
   char hca[64];  // zero-terminated
   Gid gid;
-  uint32_t tables_rkey;
-  uint16_t lid;
+  uint32_t tables_rkey;  // of this end's Tables on this rail's HCA
+  uint16_t lid;          // 0 on RoCE
   uint8_t port;
-  uint8_t ethernet;
-  uint8_t mtu;  // ibv_mtu
-  uint8_t gid_type;
-  uint8_t gid_index;
-  uint8_t rail;  // number of the rail plus one; 0: not known
+  uint8_t ethernet;   // 1: RoCE, 0: InfiniBand
+  uint8_t mtu;        // an ibv_mtu; both ends use the smaller one
+  uint8_t gid_type;   // a GidType
+  uint8_t gid_index;  // in this end's GID table
+  uint8_t rail;       // rail number plus one; 0: unknown
 };
 static_assert(sizeof(RailAddress) == 92);
 
 // Body of kHello and kReply.
 struct EndPoint {
   Secret secret;
-  char host[64];  // zero-terminated
-  uint32_t pid;
-  uint32_t first_psn;
+  char host[64];       // zero-terminated
+  uint32_t pid;        // for error texts, like host
+  uint32_t first_psn;  // 24 bits: the first packet sequence number of every QP of this end
   uint8_t rails;
   uint8_t reserved;
   uint16_t qps;  // over all rails; QP i belongs to rail i % rails
   uint32_t reserved1;
-  uint64_t tables_address;
-  uint64_t sequence_base;  // sender only; the clear-to-send of buffer i carries base + i
+  uint64_t tables_address;  // of this end's Tables
+  uint64_t sequence_base;   // of the sender, random: buffer i's ClearToSend::sequence is base + i
   std::array<uint32_t, kMaxQps> qp_numbers;
   std::array<RailAddress, kMaxRails> rail;
 };
 static_assert(sizeof(EndPoint) == 112 + 4 * kMaxQps + 92 * kMaxRails);
 
-// One buffer of a posted receive, written by the receiver into the sender's ring. Buffers are
-// counted over all receives of the connection; those of a grouped receive follow each other.
+// Clear-to-send: one buffer of a posted receive, which the receiver writes into the sender's ring.
+// Buffers are numbered from 0 over all receives of the connection; those of a grouped receive have
+// consecutive numbers. Buffer i is in slot i % kSlots.
 struct ClearToSend {
   uint64_t address;
-  uint64_t bytes;  // the most that may be sent
-  std::array<uint32_t, kMaxRails> rkey;
-  int32_t tag;
-  uint16_t group;  // buffers of the grouped receive
-  // 1: what arrives is copied on. A message above kShareBytes then comes in shares of one size (the
-  // last may be less), in order over one QP.
+  uint64_t bytes;                        // size of the buffer
+  std::array<uint32_t, kMaxRails> rkey;  // by rail
+  int32_t tag;                           // NCCL's; a send is matched by it within a group
+  uint16_t group;                        // buffers of the grouped receive
+  // 1: the receiver stages the buffer. A message of more than kMinChunkBytes must then arrive in
+  // chunks of equal size, the last one possibly smaller, in order over one QP.
   uint16_t chunked;
-  uint64_t sequence;  // last, since arrival of the slot is recognised by it
+  // Last, since the sender polls it: an RDMA write of so few bytes becomes visible in ascending
+  // order.
+  uint64_t sequence;
 };
 static_assert(sizeof(ClearToSend) == 64);
 
-// What each end has in registered memory. An entry is filled in at the end that knows it and
-// written to the same place of the other's.
+// The registered memory of each end. An end fills an entry in its own tables and writes it to the
+// same offset of the other end's.
 struct Tables {
-  std::array<ClearToSend, kSlots> ring;  // receiver -> sender
-  // Sender -> receiver, by slot: bytes of a message whose end is told separately.
+  // Receiver -> sender, by slot.
+  std::array<ClearToSend, kSlots> ring;
+  // Sender -> receiver, by slot: the bytes of a message whose immediate has size_in_table.
   std::array<uint64_t, kSlots> sizes;
 };
 static_assert(sizeof(Tables) == kSlots * (64 + 8));
 
-// The 32 bits of immediate data that end each share of a message.
-// slot of the buffer: 9 bits, shares of this message minus one: 7, lap of the ring: 15, size in the
-// table: 1.
+// The 32 bits of immediate data that end each chunk of a message, from the least significant bit:
+//   bits 0-8    slot
+//   bits 9-15   chunks - 1
+//   bits 16-30  generation
+//   bit 31      size_in_table
 struct Immediate {
-  uint32_t slot;
-  uint32_t chunks;
-  uint32_t generation;
-  bool size_in_table;  // else the shares' byte counts add up to it
+  uint32_t slot;        // of the buffer
+  uint32_t chunks;      // writes with immediate that this message consists of, 1 to kMaxQps
+  uint32_t generation;  // generation_of(buffer), so that a message of an earlier use is recognised
+  // The message's size is in Tables::sizes, as this immediate came alone behind the data (adaptive
+  // routing). False: the size is the sum of the byte counts of the chunks' completions.
+  bool size_in_table;
 };
 
 constexpr uint32_t encode(const Immediate& imm) {
@@ -142,11 +161,12 @@ constexpr Immediate decode(uint32_t bits) {
   return Immediate{bits & 511, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff, bits >> 31 != 0};
 }
 
+// The slot of a buffer, and how often the ring was used up before it, modulo 2^15.
 constexpr uint32_t slot_of(uint64_t buffer) { return static_cast<uint32_t>(buffer % kSlots); }
 constexpr uint32_t generation_of(uint64_t buffer) {
   return static_cast<uint32_t>(buffer / kSlots) & 0x7fff;
 }
 
-static_assert(kSlots == 512 && kMaxQps == 128);
+static_assert(kSlots == 512 && kMaxQps == 128);  // the widths above
 
 }  // namespace gdr::transport::wire

@@ -29,14 +29,14 @@ cuda::Rc cuMemGetAddressRange_v2(cuda::DevicePtr* base, size_t* bytes, cuda::Dev
   return cuda::kSuccess;
 }
 
-cuda::Rc cuMemRetainAllocationHandle(cuda::MemoryHandle* handle, void* address) {
+cuda::Rc cuMemRetainAllocationHandle(cuda::AllocationHandle* handle, void* address) {
   cuda::Rc rc = enter("cuMemRetainAllocationHandle", Kind::kQuery);
   if (rc != cuda::kSuccess) return rc;
   *handle = device_memory().retain(reinterpret_cast<cuda::DevicePtr>(address));
   return valid_if(*handle != 0);
 }
 
-cuda::Rc cuMemRelease(cuda::MemoryHandle handle) {
+cuda::Rc cuMemRelease(cuda::AllocationHandle handle) {
   cuda::Rc rc = enter("cuMemRelease", Kind::kQuery);
   return rc != cuda::kSuccess ? rc : valid_if(device_memory().release(handle));
 }
@@ -49,13 +49,13 @@ cuda::Rc cuMemAddressReserve(cuda::DevicePtr* address, size_t bytes, size_t, cud
   return valid_if(*address != 0 && flags == 0);
 }
 
-// Addresses are never used twice, so none is given back.
+// Frees nothing, since addresses are never used twice.
 cuda::Rc cuMemAddressFree(cuda::DevicePtr, size_t) {
   return enter("cuMemAddressFree", Kind::kQuery);
 }
 
-cuda::Rc cuMemMap(cuda::DevicePtr address, size_t bytes, size_t offset, cuda::MemoryHandle handle,
-                  unsigned long long flags) {
+cuda::Rc cuMemMap(cuda::DevicePtr address, size_t bytes, size_t offset,
+                  cuda::AllocationHandle handle, unsigned long long flags) {
   cuda::Rc rc = enter("cuMemMap", Kind::kQuery);
   if (rc != cuda::kSuccess) return rc;
   return valid_if(offset == 0 && flags == 0 && device_memory().map(address, bytes, handle));

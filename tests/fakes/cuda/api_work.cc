@@ -19,7 +19,7 @@ using fake_cuda::Kind;
 using fake_cuda::pinned_memory;
 using fake_cuda::switches;
 
-// In ThreadSanitizer's run-time library only.
+// Defined only in ThreadSanitizer's run-time library.
 extern "C" {
 __attribute__((weak)) void AnnotateIgnoreReadsBegin(const char* file, int line);
 __attribute__((weak)) void AnnotateIgnoreReadsEnd(const char* file, int line);
@@ -29,11 +29,11 @@ __attribute__((weak)) void AnnotateIgnoreWritesEnd(const char* file, int line);
 
 namespace {
 
-// The driver copies small pageable sources aside at the call, and waits for all other pageable
-// copies.
+// A real driver copies a pageable source of up to this size into a buffer of its own during the
+// call, and waits for the end of all other copies of pageable memory.
 constexpr size_t kSetAside = size_t{64} << 10;
 
-// A side of a copy as the CPU may address it.
+// One side of a copy, at an address that the CPU can access.
 struct Side {
   char* bytes;
   bool on_gpu;
@@ -154,7 +154,7 @@ cuda::Rc cuPointerGetAttributes(unsigned count, int* attributes, void** values,
       case cuda::kPointerDeviceOrdinal:
         *static_cast<int*>(values[i]) = device >= 0 ? device
                                         : pinned    ? 0
-                                                    : -2;  // as the driver has it
+                                                    : -2;  // as in the real driver
         break;
       default:
         return cuda::kErrorInvalidValue;

@@ -15,21 +15,22 @@ CUctx_st* current();
 void push(CUctx_st* context);
 CUctx_st* pop();
 
-// This thread's capture mode; what it was before.
+// Sets this thread's capture mode and returns the previous one.
 int exchange_capture_mode(int mode);
 
-// How a real driver treats a call.
+// What a real driver requires of a call, and what the call waits for.
 enum class Kind {
   kQuery,    // needs cuInit only
   kContext,  // needs a current context
-  kUnsafe,   // the same, and is refused while another thread captures
+  kUnsafe,   // the same, and fails while another thread captures a graph
   kWaiting,  // the same, and waits for running kernels
 };
 
-// Success, or the error that the call must return. Aborts where the call breaks a rule.
+// Returns success, or the error that the call must return. Aborts if the call breaks a rule.
 int enter(const char* call, Kind kind);
 
-// enter() for a call on a stream, which must be of the current context and not the default one.
+// Does what enter() does for a call on a stream, which must belong to the current context and not
+// be the default stream.
 int enter(const char* call, Kind kind, CUstream_st* stream);
 
 }  // namespace fake_cuda

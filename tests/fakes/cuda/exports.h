@@ -49,13 +49,13 @@ gdr::cuda::Rc cuMemGetHandleForAddressRange(void* handle, gdr::cuda::DevicePtr a
                                             size_t bytes, int type, unsigned long long flags);
 gdr::cuda::Rc cuMemGetAddressRange_v2(gdr::cuda::DevicePtr* base, size_t* bytes,
                                       gdr::cuda::DevicePtr address);
-gdr::cuda::Rc cuMemRetainAllocationHandle(gdr::cuda::MemoryHandle* handle, void* address);
-gdr::cuda::Rc cuMemRelease(gdr::cuda::MemoryHandle handle);
+gdr::cuda::Rc cuMemRetainAllocationHandle(gdr::cuda::AllocationHandle* handle, void* address);
+gdr::cuda::Rc cuMemRelease(gdr::cuda::AllocationHandle handle);
 gdr::cuda::Rc cuMemAddressReserve(gdr::cuda::DevicePtr* address, size_t bytes, size_t alignment,
                                   gdr::cuda::DevicePtr hint, unsigned long long flags);
 gdr::cuda::Rc cuMemAddressFree(gdr::cuda::DevicePtr address, size_t bytes);
 gdr::cuda::Rc cuMemMap(gdr::cuda::DevicePtr address, size_t bytes, size_t offset,
-                       gdr::cuda::MemoryHandle handle, unsigned long long flags);
+                       gdr::cuda::AllocationHandle handle, unsigned long long flags);
 gdr::cuda::Rc cuMemUnmap(gdr::cuda::DevicePtr address, size_t bytes);
 gdr::cuda::Rc cuMemSetAccess(gdr::cuda::DevicePtr address, size_t bytes,
                              const gdr::cuda::MemoryAccess* access, size_t count);

@@ -1,4 +1,4 @@
-// For test programs: the fake libcuda.so.1 loaded into this process, as if CUDA had loaded its own.
+// Loads the fake libcuda.so.1 into a test program, as the CUDA runtime would load the real one.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Driver {
   static const Driver& load();
 };
 
-// Device memory for the life of the object.
+// Owns an allocation of device memory.
 class DeviceBuffer {
  public:
   DeviceBuffer(const Driver& driver, int device, size_t bytes);
@@ -38,10 +38,10 @@ class DeviceBuffer {
   DeviceBuffer(const DeviceBuffer&) = delete;
   DeviceBuffer& operator=(const DeviceBuffer&) = delete;
 
-  // The device's address, which the CPU cannot touch.
+  // Returns the device's address, at which a CPU access faults.
   char* get() const { return reinterpret_cast<char*>(address_); }
   gdr::cuda::DevicePtr address() const { return address_; }
-  // The same bytes for the CPU.
+  // Returns an address of the same bytes for the CPU.
   char* view() const { return view_; }
 
  private:

@@ -1,4 +1,4 @@
-// Device memory that the CPU cannot touch, and the list of page-locked host memory.
+// Device memory at addresses where a CPU access faults, and the list of page-locked host memory.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,38 @@ namespace fake_cuda {
 
 using Address = unsigned long long;
 
-// Addresses come from one reserved range that no CPU access is allowed to, each backed by a memfd
-// that the fake maps elsewhere. No address is ever used twice, so stale ones are recognised.
+// Addresses come from one reserved range without any access rights. A memfd backs each allocation,
+// and the fake maps it a second time elsewhere. No address is used twice, so that the use of a
+// freed one is recognised.
 class DeviceMemory {
  public:
   DeviceMemory();
 
-  // 0 when there is no room. is_virtual: as made by the virtual-memory API, for its own device.
+  // Returns 0 if no addresses are left. is_virtual: as made by the virtual-memory API, so that only
+  // its own device can access it.
   Address allocate(int device, size_t bytes, bool is_virtual);
   bool free(Address address);
 
-  // Virtual memory: a handle holds the backing of an allocation, 0 where that is not virtual.
+  // Returns a handle that holds the backing memory of a virtual allocation; 0 if it is not virtual.
   uint64_t retain(Address address);
   bool release(uint64_t handle);
   Address reserve(size_t bytes);
-  // Backs a reserved range with the handle's memory, out of every device's reach at first.
+  // Backs a reserved range with the handle's memory. At first no device has access.
   bool map(Address address, size_t bytes, uint64_t handle);
   bool set_access(Address address, size_t bytes, int device);
-  // The start and size of the block that holds the address.
+  // Returns the start and size of the block that holds the address.
   std::optional<std::pair<Address, size_t>> extent(Address address);
-  // False for virtual memory that `device` was not named for; anything else is reachable.
+  // Returns whether `device` can access the memory: false only for virtual memory to which it has
+  // no access rights.
   bool reachable(Address address, int device);
   size_t live_handles();
-  // The owner of [address, address + bytes), or -1.
+  // Returns the device that owns [address, address + bytes), or -1.
   int device_of(Address address, size_t bytes);
-  // The CPU's view of the memory; null if the address was never the GPU's. Aborts, naming `call`,
-  // where the address is the GPU's but not (or no longer) allocated.
+  // Returns the CPU's view of the memory; null if the address is outside the reserved range.
+  // Aborts, naming `call`, if it is inside but not (or no longer) allocated.
   void* view(const char* call, Address address, size_t bytes);
-  // A descriptor of the range that cannot be mapped, as with real dma-bufs; -1 if the range is not
-  // whole pages of one allocation.
+  // Returns a file descriptor of the range that cannot be mapped, as with real dma-bufs; -1 if the
+  // range is not whole pages of one allocation.
   int export_range(Address address, size_t bytes);
 
  private:
@@ -60,9 +63,10 @@ class DeviceMemory {
     size_t mapped;
   };
   Address take_addresses(size_t bytes);
-  // A block over `fd`, which it takes; false when it cannot be mapped.
+  // Adds a block over `fd` and takes ownership of it. Returns false if it cannot be mapped.
   bool insert(Address address, Block block);
-  // The block that holds the range, of `asked` size or, with whole_pages, of `mapped`.
+  // Returns the block that holds the range: within its `asked` bytes or, with whole_pages, within
+  // its `mapped` bytes.
   std::optional<std::pair<Address, Block>> find(Address address, size_t bytes, bool whole_pages);
 
   std::mutex mutex_;
@@ -75,7 +79,7 @@ class DeviceMemory {
 
 class PinnedMemory {
  public:
-  // False if any of it is page-locked already.
+  // Returns false if any of the range is page-locked already.
   bool add(const void* address, size_t bytes);
   bool remove(const void* address);
   bool contains(const void* address, size_t bytes);

@@ -1,4 +1,4 @@
-// What the fake enforces, and its switches.
+// How the fake reports a broken rule, and the switches with which a test steers it.
 #pragma once
 
 #include <atomic>
@@ -10,10 +10,10 @@ namespace fake_cuda {
 // Prints "fake libcuda: <call>: <text>" and aborts.
 [[noreturn]] void violation(const char* call, const char* text);
 
-// An integer of the environment, or what to take without it.
+// Returns an integer from the process environment, or the default if the variable is unset.
 unsigned environment(const char* name, unsigned otherwise);
 
-// Whoever passes it waits while it is closed.
+// Blocks the threads that pass it while it is closed.
 class Gate {
  public:
   void set_closed(bool closed);

@@ -1,4 +1,4 @@
-// Contexts, streams and events of the fake: each stream has a thread that does its work in order.
+// Contexts, streams and events of the fake. Each stream has a thread that does its work in order.
 #pragma once
 
 #include <atomic>
@@ -20,16 +20,16 @@ struct CUctx_st {
   std::atomic<int> error{0};
   std::mutex mutex;
   std::set<CUstream_st*> streams;     // guarded by mutex
-  std::set<const CUctx_st*> friends;  // guarded by mutex; contexts whose memory it may reach
+  std::set<const CUctx_st*> friends;  // guarded by mutex; contexts whose memory it can access
 
-  // Until all streams' work is done.
+  // Waits until the work of all streams is done.
   void drain();
 };
 
 struct CUstream_st {
  public:
   explicit CUstream_st(CUctx_st* context);
-  // Finishes the work first.
+  // Waits for the remaining work.
   ~CUstream_st();
   CUstream_st(const CUstream_st&) = delete;
   CUstream_st& operator=(const CUstream_st&) = delete;

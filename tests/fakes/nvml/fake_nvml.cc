@@ -22,8 +22,8 @@ fake_nvml::State state;
 
 fake_nvml::Gpu* gpu_of(Device device) { return reinterpret_cast<fake_nvml::Gpu*>(device); }
 
-// What `function` must return at once; nothing where it may go on.
-std::optional<Rc> refusal(Device device, const char* function) {
+// Returns the error with which `function` must fail now; nothing if it is to do its work.
+std::optional<Rc> forced_result(Device device, const char* function) {
   if (state.users <= 0) return gdr::nvml::kErrorUninitialized;
   auto failing = gpu_of(device)->failing.find(function);
   if (failing == gpu_of(device)->failing.end()) return std::nullopt;
@@ -73,13 +73,13 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetHandleByPciBusId(const char* bus_id, Device* de
   for (fake_nvml::Gpu& gpu : state.gpus) {
     if (strcasecmp(gpu.bus_id.c_str(), bus_id) != 0) continue;
     *device = reinterpret_cast<Device>(&gpu);
-    return refusal(*device, __func__).value_or(gdr::nvml::kSuccess);
+    return forced_result(*device, __func__).value_or(gdr::nvml::kSuccess);
   }
   return gdr::nvml::kErrorNotFound;
 }
 
 FAKE_NVML_EXPORT Rc nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
-  if (auto rc = refusal(device, __func__)) return *rc;
+  if (auto rc = forced_result(device, __func__)) return *rc;
   *major = gpu_of(device)->capability / 10;
   *minor = gpu_of(device)->capability % 10;
   return gdr::nvml::kSuccess;
@@ -87,7 +87,7 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetCudaComputeCapability(Device device, int* major
 
 FAKE_NVML_EXPORT Rc nvmlDeviceGetNvLinkCapability(Device device, unsigned link, int capability,
                                                   unsigned* has) {
-  if (auto rc = refusal(device, __func__)) return *rc;
+  if (auto rc = forced_result(device, __func__)) return *rc;
   if (gpu_of(device)->links.empty()) return gdr::nvml::kErrorNotSupported;
   fake_nvml::Link* found = link_of(device, link);
   if (found == nullptr || capability != gdr::nvml::kNvLinkP2pSupported) {
@@ -99,7 +99,7 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetNvLinkCapability(Device device, unsigned link, 
 }
 
 FAKE_NVML_EXPORT Rc nvmlDeviceGetNvLinkState(Device device, unsigned link, int* link_state) {
-  if (auto rc = refusal(device, __func__)) return *rc;
+  if (auto rc = forced_result(device, __func__)) return *rc;
   const fake_nvml::Link* found = link_of(device, link);
   if (found == nullptr) return gdr::nvml::kErrorInvalidArgument;
   if (gpu_of(device)->capability >= 90) return gdr::nvml::kErrorNotSupported;
@@ -109,7 +109,7 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetNvLinkState(Device device, unsigned link, int* 
 
 FAKE_NVML_EXPORT Rc nvmlDeviceGetNvLinkRemotePciInfo(Device device, unsigned link,
                                                      PciInfo* remote) {
-  if (auto rc = refusal(device, __func__)) return *rc;
+  if (auto rc = forced_result(device, __func__)) return *rc;
   const fake_nvml::Link* found = link_of(device, link);
   if (found == nullptr || !found->active) return gdr::nvml::kErrorInvalidArgument;
   *remote = PciInfo{};
@@ -118,7 +118,7 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetNvLinkRemotePciInfo(Device device, unsigned lin
 }
 
 FAKE_NVML_EXPORT Rc nvmlDeviceGetFieldValues(Device device, int count, FieldValue* values) {
-  if (auto rc = refusal(device, __func__)) return *rc;
+  if (auto rc = forced_result(device, __func__)) return *rc;
   for (int i = 0; i < count; ++i) {
     std::optional<unsigned> answer = field(device, values[i]);
     values[i].rc = answer ? gdr::nvml::kSuccess : gdr::nvml::kErrorNotSupported;

@@ -1,5 +1,5 @@
-// What a test puts into the fake libnvidia-ml.so.1. It looks fake_nvml_state up with dlsym: it
-// loads the library at run time, as NCCL does.
+// The state that a test gives the fake libnvidia-ml.so.1. The test loads the library at run time,
+// as NCCL does, and finds fake_nvml_state with dlsym.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ struct Link {
   std::string remote;  // as NVML writes PCI addresses: "0000:3B:00.0"
   bool p2p = true;
   bool active = true;
-  bool trained = false;  // set by the fake
+  bool trained = false;  // set by the fake when the link's capability is asked for
 };
 
 struct C2cLink {
@@ -22,16 +22,16 @@ struct C2cLink {
 
 struct Gpu {
   std::string bus_id;
-  int capability = 90;  // 90 for 9.0
+  int capability = 90;  // compute capability times 10: 90 for 9.0
   std::vector<Link> links;
   std::vector<C2cLink> c2c_links;
-  std::map<std::string, int> failing;  // what a function of that name returns of this GPU
+  std::map<std::string, int> failing;  // NVML return codes for this GPU, by function name
 };
 
 struct State {
   std::vector<Gpu> gpus;
   int init_returns = 0;
-  int users = 0;  // calls of nvmlInit_v2 less those of nvmlShutdown
+  int users = 0;  // calls of nvmlInit_v2 minus those of nvmlShutdown
 };
 
 }  // namespace fake_nvml

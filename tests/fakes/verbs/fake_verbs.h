@@ -143,6 +143,9 @@ class FakeVerbs {
   // Raises an asynchronous event. The object is a CQ, a QP or, for events of ports, a port number.
   void raise_event(const std::string& hca, ibv_event_type type, void* object, int port = 0);
 
+  // The QP of that number, as raise_event() names it; null where there is none.
+  void* find(uint32_t qp_num) const;
+
   // Keeps transfers from running until deliver() or release().
   void hold();
   // Runs up to `count` held transfers, the oldest first, and returns how many ran. One that waits

@@ -1,4 +1,4 @@
-// Making and destroying objects: the functions of VerbsApi.
+// Making and destroying objects: the functions of verbs::Api.
 #include "tests/fakes/verbs/objects.h"
 
 #include <fcntl.h>

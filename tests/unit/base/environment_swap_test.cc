@@ -18,11 +18,11 @@ int assignments_of(const std::string& name) {
   return count;
 }
 
-TEST(SetEnvironment, NewVariable_StandsBesideTheOthers) {
-  setenv("GDR_TEST_BYSTANDER", "stays", 1);
+TEST(SetEnvironment, NewVariable_LeavesTheOthers) {
+  setenv("GDR_TEST_OTHER_ONE", "stays", 1);
   set_environment("GDR_TEST_NEW", "value");
   EXPECT_STREQ(getenv("GDR_TEST_NEW"), "value");
-  EXPECT_STREQ(getenv("GDR_TEST_BYSTANDER"), "stays");
+  EXPECT_STREQ(getenv("GDR_TEST_OTHER_ONE"), "stays");
 }
 
 TEST(SetEnvironment, KnownVariable_IsReplaced) {
@@ -39,7 +39,7 @@ TEST(SetEnvironment, LongerNameWithTheSameStart_IsAnother) {
   EXPECT_STREQ(getenv("GDR_TEST_AB"), "ab");
 }
 
-TEST(ScopedVariable, End_RestoresWhatWas) {
+TEST(ScopedVariable, End_RestoresTheFormerValue) {
   setenv("GDR_TEST_SCOPED", "before", 1);
   char** before = environ;
   {
@@ -58,7 +58,7 @@ TEST(ScopedVariable, ChangeMeanwhile_IsNotLost) {
   EXPECT_STREQ(getenv("GDR_TEST_OTHER"), "kept");
 }
 
-// Under AddressSanitizer this fails where an array is freed that a reader holds.
+// AddressSanitizer reports it here if an array is freed while a thread reads it.
 TEST(SetEnvironment, ReaderMeanwhile_NeverSeesFreedMemory) {
   setenv("GDR_TEST_READ", "there", 1);
   std::atomic<bool> stop{false};

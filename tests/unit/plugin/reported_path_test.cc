@@ -52,7 +52,7 @@ TEST_F(MergedPath, PathOfNoPciFunction_IsUnchanged) {
 
 TEST_F(MergedPath, FunctionThatTheTopologyFileLists_IsReportedAsItself) {
   std::string first = nic("0000:3b:00.0"), second = nic("0000:3b:00.1");
-  topology::PciPlace place{second, *topology::Bdf::parse("0000:3b:00.1"), 0};
+  topology::PciLocation place{second, *topology::Bdf::parse("0000:3b:00.1"), 0};
   EXPECT_EQ(reported_path(place, {}, true), first);
   EXPECT_EQ(reported_path(place, {place.bdf}, true), second);
 }

@@ -1,5 +1,3 @@
-#include "tools/commands.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <sstream>
 
 #include "plugin/config/load.h"
+#include "tools/commands.h"
 
 namespace gdr::tools {
 namespace {

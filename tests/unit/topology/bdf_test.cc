@@ -7,7 +7,7 @@
 namespace gdr::topology {
 namespace {
 
-TEST(Bdf, Parse_LinuxForm_GivesItsParts) {
+TEST(Bdf, Parse_LinuxForm_GivesAllParts) {
   auto bdf = Bdf::parse("0000:3b:1f.7");
   ASSERT_TRUE(bdf.has_value());
   EXPECT_EQ(*bdf, (Bdf{0, 0x3b, 0x1f, 7}));

@@ -19,7 +19,7 @@ TEST(GdrLevel, EveryClassByName_IsThatClass) {
   }
 }
 
-TEST(GdrLevel, OldNumbers_AreReadAsNcclReadsThem) {
+TEST(GdrLevel, Numbers_AreReadAsNcclReadsThem) {
   const std::pair<const char*, PathClass> cases[] = {
       {"0", PathClass::kLoc},  {"1", PathClass::kPix},
       {"2", PathClass::kPxb},  {"3", PathClass::kPhb},
@@ -35,13 +35,13 @@ TEST(GdrLevel, OldNumbers_AreReadAsNcclReadsThem) {
   }
 }
 
-TEST(GdrLevel, WhatNcclIgnores_IsRefused) {
+TEST(GdrLevel, TextThatNcclIgnores_IsAnError) {
   for (const char* text : {"", "pix", "PIXX", " PIX", "-1", "NODE", "NET", "x3"}) {
     EXPECT_FALSE(GdrLevel::parse(text)) << text;
   }
 }
 
-TEST(GdrPolicy, LevelUnset_GoesByC2c) {
+TEST(GdrPolicy, LevelUnset_DependsOnC2c) {
   EXPECT_EQ(GdrPolicy{}.farthest(), PathClass::kP2c);
   EXPECT_EQ((GdrPolicy{std::nullopt, -2, false}.farthest()), PathClass::kPxb);
   EXPECT_EQ((GdrPolicy{PathClass::kPix, -2, true}.farthest()), PathClass::kPix);
@@ -76,7 +76,7 @@ class Verdicts : public ::testing::Test {
   Machine machine_;
 };
 
-TEST_F(Verdicts, PathBeyondTheLevel_IsNoWithBothNamed) {
+TEST_F(Verdicts, PathBeyondTheLevel_IsNotDirectAndTheReasonNamesBoth) {
   Verdict one = verdict({}, 0);
   EXPECT_FALSE(one.direct);
   EXPECT_THAT(one.reason, HasSubstr("PHB is beyond P2C"));
@@ -85,20 +85,20 @@ TEST_F(Verdicts, PathBeyondTheLevel_IsNoWithBothNamed) {
               HasSubstr("SYS is beyond NCCL_NET_GDR_LEVEL=PIX"));
 }
 
-TEST_F(Verdicts, PathWithinTheLevel_IsYes) {
+TEST_F(Verdicts, PathWithinTheLevel_IsDirect) {
   GdrPolicy phb{PathClass::kPhb, -2, true}, sys{PathClass::kSys, -2, true};
   EXPECT_TRUE(verdict(phb, 0).direct);
   EXPECT_FALSE(verdict(phb, 1).direct);
   EXPECT_TRUE(verdict(sys, 1).direct);
 }
 
-TEST_F(Verdicts, ReadSwitchedOff_KeepsReceivesDirect) {
+TEST_F(Verdicts, ReadSwitchedOff_LeavesReceivesDirect) {
   GdrPolicy policy{PathClass::kSys, 0, true};
   EXPECT_TRUE(verdict(policy, 0).direct);
   EXPECT_FALSE(verdict(policy, 0, Direction::kSend).direct);
 }
 
-TEST_F(Verdicts, OldGpuAmongSeveral_SendsOnlyWithNvLinkOrByOrder) {
+TEST_F(Verdicts, OldGpuAmongSeveral_SendsOnlyWithNvLinkOrReadSwitchedOn) {
   add_gpu("03:00.0", 0);
   machine_.gpus[0].compute_capability = 70;
   GdrPolicy policy{PathClass::kSys, -2, true};
@@ -109,12 +109,12 @@ TEST_F(Verdicts, OldGpuAmongSeveral_SendsOnlyWithNvLinkOrByOrder) {
   EXPECT_TRUE(verdict(policy, 0, Direction::kSend).direct);
 }
 
-TEST_F(Verdicts, OldGpuAlone_Sends) {
+TEST_F(Verdicts, OldGpuAlone_SendsDirectly) {
   machine_.gpus[0].compute_capability = 70;
   EXPECT_TRUE(verdict({PathClass::kSys, -2, true}, 0, Direction::kSend).direct);
 }
 
-TEST_F(Verdicts, DevicesThatCannot_AreNamedBeforeDistance) {
+TEST_F(Verdicts, DevicesWithoutSupport_AreTheReasonBeforeDistance) {
   GdrPolicy policy{PathClass::kSys, -2, true};
   machine_.hcas[0].gpudirect = false;
   EXPECT_THAT(verdict(policy, 0).reason, HasSubstr("mlx5_0 registers no GPU memory"));
@@ -123,14 +123,14 @@ TEST_F(Verdicts, DevicesThatCannot_AreNamedBeforeDistance) {
   EXPECT_FALSE(verdict(policy, 1).direct);
 }
 
-TEST_F(Verdicts, Pxn_GoesByTheOtherGpusPath) {
+TEST_F(Verdicts, Pxn_IsJudgedByThePathOfTheOtherGpu) {
   add_gpu("83:00.0", 1);
   for (Gpu& gpu : machine_.gpus) gpu.nvlinks = {NvLink{}};
   machine_.switches.push_back(Switch{*Bdf::parse("81:00.0"), {-1, 1, -1}, 0x060400, {}, {}});
   machine_.gpus[1].at.parent = machine_.hcas[1].at.parent = 0;
   Verdict one = verdict({}, 1);
   EXPECT_TRUE(one.direct);
-  EXPECT_THAT(one.reason, HasSubstr("PXN over GPU1, from there PIX"));
+  EXPECT_THAT(one.reason, HasSubstr("PXN through GPU1, from there PIX"));
 }
 
 }  // namespace

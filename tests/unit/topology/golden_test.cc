@@ -37,15 +37,16 @@ void expect_golden(const std::filesystem::path& folder, const Golden& golden) {
   Result<RailPlan> plan = plan_rails(*machine, paths, {});
   ASSERT_TRUE(plan);
   std::vector<std::string> gpus, excluded;
-  for (const GpuRails& gpu : plan->gpus) {
+  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
     std::string text;
-    for (int rail : gpu.rails) {
-      text += (text.empty() ? "" : ",") + port_name(*machine, plan->rails[rail].port);
+    for (const Rail* rail : plan->rails_of(gpu)) {
+      text += (text.empty() ? "" : ",") + port_name(*machine, rail->port);
     }
-    gpus.push_back(text + " " + to_string(gpu.path));
+    gpus.push_back(text + " " + to_string(plan->gpus[gpu].path));
   }
-  for (const ExcludedPort& other : plan->others)
-    excluded.push_back(port_name(*machine, other.port));
+  for (const ExcludedPort& one : plan->excluded) {
+    excluded.push_back(port_name(*machine, one.port));
+  }
   EXPECT_EQ(gpus, golden.gpus);
   EXPECT_EQ(excluded, golden.excluded);
 }

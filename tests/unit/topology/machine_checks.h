@@ -1,4 +1,4 @@
-// What tests of the sources ask a Machine.
+// Checks and look-ups of a Machine for the tests of the sources.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -41,12 +41,12 @@ inline int numa_id(const Machine& machine, const Attachment& at) {
   return at.numa < 0 ? -2 : machine.numa_nodes.at(static_cast<size_t>(at.numa)).id;
 }
 
-// "" where there is none.
+// Returns the address of the nearest switch above, or "".
 inline std::string switch_above(const Machine& machine, const Attachment& at) {
   return at.parent < 0 ? "" : machine.switches.at(static_cast<size_t>(at.parent)).bdf.to_string();
 }
 
-// Indexes lead somewhere, and no chain of switches is endless.
+// Checks that all indexes are in range and that no switch is above itself.
 inline void expect_consistent(const Machine& machine) {
   auto check = [&](const Attachment& at) {
     EXPECT_LT(at.parent, static_cast<int>(machine.switches.size()));
@@ -70,30 +70,32 @@ inline std::string read_whole(const std::string& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Cut off, a few bytes changed, digits exchanged, a piece left out, or a piece doubled.
+// Returns the text cut off, with a few bytes changed, with digits exchanged, with a piece removed
+// or with a piece doubled.
 inline std::string mutate(const std::string& text, std::mt19937* random) {
-  auto place = [&] { return (*random)() % text.size(); };
+  auto position = [&] { return (*random)() % text.size(); };
   std::string changed = text;
   switch ((*random)() % 5) {
     case 0:
-      changed.resize(place());
+      changed.resize(position());
       break;
     case 1:
-      for (int i = 0; i < 4; ++i) changed[place()] = static_cast<char>((*random)());
+      for (int i = 0; i < 4; ++i) changed[position()] = static_cast<char>((*random)());
       break;
     case 2:
-      for (size_t at = place(); at < text.size(); at += 1 + (*random)() % (1 + text.size() / 8)) {
+      for (size_t at = position(); at < text.size();
+           at += 1 + (*random)() % (1 + text.size() / 8)) {
         at = text.find_first_of("0123456789", at);
         if (at == std::string::npos) break;
         changed[at] = static_cast<char>('0' + (*random)() % 10);
       }
       break;
     case 3:
-      changed.erase(place(), (*random)() % 200);
+      changed.erase(position(), (*random)() % 200);
       break;
     default: {
-      size_t from = place();
-      changed.insert(place(), text.substr(from, (*random)() % 200));
+      size_t from = position();
+      changed.insert(position(), text.substr(from, (*random)() % 200));
     }
   }
   return changed;

@@ -1,4 +1,4 @@
-// Machines made by hand for the tests of rails and of the renderers.
+// Small machines for the tests of rails and of the renderers.
 #pragma once
 
 #include <ostream>
@@ -62,7 +62,7 @@ inline int add_switch(Machine* machine, const Bdf& bdf, const Attachment& at) {
   return static_cast<int>(machine->switches.size()) - 1;
 }
 
-// Two packages of one NUMA node each, without devices.
+// Returns two packages of one NUMA node each, without devices.
 inline Machine two_sockets() {
   Machine machine;
   machine.source = "made by hand";
@@ -72,8 +72,9 @@ inline Machine two_sockets() {
   return machine;
 }
 
-// On each socket two host bridges, each with a switch of two GPUs and one HCA (8 GPUs, mlx5_0 to
-// mlx5_3), and on socket 0 the slow mlx5_4, whose port 2 is down, beside the first switch.
+// Returns a machine with two host bridges on each socket, each with a switch of two GPUs and one
+// HCA (8 GPUs, mlx5_0 to mlx5_3). On socket 0, beside the first switch, is the slow mlx5_4, whose
+// port 2 is down.
 inline Machine two_sockets_with_switches() {
   Machine machine = two_sockets();
   for (int i = 0; i < 4; ++i) {
@@ -93,14 +94,14 @@ inline Machine two_sockets_with_switches() {
   return machine;
 }
 
-// As two_sockets_with_switches(), all GPUs with 18 NVLinks to NVSwitches.
+// Returns two_sockets_with_switches() with 18 NVLinks from each GPU to NVSwitches.
 inline Machine with_nvlink() {
   Machine machine = two_sockets_with_switches();
   for (Gpu& gpu : machine.gpus) gpu.nvlinks = {NvLink{NvLink::To::kSwitch, {}, 18}};
   return machine;
 }
 
-// A virtual machine that shows no switch.
+// Returns a virtual machine that shows no switch.
 inline Machine flat(int gpus, int hcas, int ports = 1) {
   Machine machine;
   machine.source = "a virtual machine";
@@ -113,8 +114,8 @@ inline Machine flat(int gpus, int hcas, int ports = 1) {
   return machine;
 }
 
-// A GPU on each socket, but HCAs only on the first: one pair is SYS. The switch of socket 0 has
-// another below it.
+// Returns a machine with a GPU on each socket but HCAs only on the first, so that one pair is SYS.
+// The switch of socket 0 has another switch below it.
 inline Machine lopsided() {
   Machine machine = two_sockets();
   machine.host_bridges = {HostBridge{0, 0x10}, HostBridge{0, 0x80}};

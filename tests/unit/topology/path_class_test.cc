@@ -42,7 +42,7 @@ NvLink to_switch() { return NvLink{NvLink::To::kSwitch, std::nullopt, 18}; }
 const std::vector<const char*> kSwitchA1 = {"00:01.0", "01:00.0", "02:00.0"};
 const std::vector<const char*> kSwitchA2 = {"00:01.0", "01:00.0", "02:01.0"};
 
-TEST(Attach, RootPortAlone_IsNoSwitch) {
+TEST(Attach, RootPortAlone_AddsNoSwitch) {
   Machine machine;
   EXPECT_EQ(attach(&machine, below({"00:01.0"})).parent, -1);
   EXPECT_TRUE(machine.switches.empty());
@@ -57,7 +57,7 @@ TEST(Attach, PortsOfOneSwitch_ShareItsUpstreamPort) {
   EXPECT_EQ(b.parent, 0);
 }
 
-TEST(Attach, CascadedSwitches_HangBelowEachOther) {
+TEST(Attach, CascadedSwitches_AreNested) {
   Machine machine;
   Attachment a = attach(&machine, below({"00:01.0", "01:00.0", "02:00.0", "03:00.0", "04:00.0"}));
   ASSERT_EQ(machine.switches.size(), 2u);
@@ -65,7 +65,7 @@ TEST(Attach, CascadedSwitches_HangBelowEachOther) {
   EXPECT_EQ(machine.switches[machine.switches[a.parent].at.parent].bdf, at("01:00.0"));
 }
 
-TEST(Attach, BridgeThatIsNoPair_LeavesTheRootPortAsTheSwitch) {
+TEST(Attach, EvenNumberOfBridges_MakesTheRootPortTheSwitch) {
   Machine machine;
   Attachment a = attach(&machine, below({"00:01.0", "01:00.0"}));
   ASSERT_EQ(machine.switches.size(), 1u);
@@ -105,7 +105,7 @@ TEST(PathClass, PartsOfABroadcomSwitch_AreOneSwitch) {
   EXPECT_EQ(PathTable(cascade(gen5, inner)).gpu_hca(0, 0), PathClass::kPix);
 }
 
-TEST(PathClass, OtherSwitchesInACascade_StaySeveral) {
+TEST(PathClass, OtherSwitchesInACascade_StaySeparate) {
   PciIds gen4{0x1000, 0xc010, 0x1000, 0xa023}, other{0x1000, 0xc010, 0x1000, 0x1003};
   PciIds gen5{0x1000, 0xc030, 0x1000, 0x0003};
   EXPECT_EQ(PathTable(cascade(gen4, other)).gpu_hca(0, 0), PathClass::kPxb);
@@ -136,7 +136,7 @@ TEST(PathClass, TwoNumaNodes_IsSys) {
   EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kSys);
 }
 
-TEST(PathClass, UnknownNumaNode_IsOneNodeOfItsOwn) {
+TEST(PathClass, UnknownNumaNode_IsANodeOfItsOwn) {
   Machine machine;
   add_gpu(&machine, "00:06.0", below({}, -1));
   add_hca(&machine, "00:08.0", below({}, -1));
@@ -175,7 +175,7 @@ TEST(PathClass, NvLinks_AreNearerThanPcie) {
   PathTable paths(machine);
   EXPECT_EQ(paths.gpu_gpu(0, 0), PathClass::kLoc);
   EXPECT_EQ(paths.gpu_gpu(0, 1), PathClass::kNvl);
-  EXPECT_EQ(paths.gpu_gpu(2, 1), PathClass::kNvl);  // told by one end only
+  EXPECT_EQ(paths.gpu_gpu(2, 1), PathClass::kNvl);  // only one end reports the link
   EXPECT_EQ(paths.gpu_gpu(0, 2), PathClass::kNvb);
   EXPECT_EQ(paths.gpu_gpu(0, 3), PathClass::kPhb);
 }

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(RailMap, Inline_GivesGpusAndTheirTargets) {
+TEST(RailMap, Text_GivesGpusAndTheirTargets) {
   Result<RailMap> map = RailMap::parse("GPU0=mlx5_0; 1 = mlx5_3:2 , mlx5_4 ;0000:1b:00.0=mlx5_9");
   ASSERT_TRUE(map) << map.error().text;
   ASSERT_EQ(map->entries().size(), 3u);
@@ -24,7 +24,7 @@ TEST(RailMap, Inline_GivesGpusAndTheirTargets) {
   EXPECT_EQ(map->to_string(), "GPU0=mlx5_0;1=mlx5_3:2,mlx5_4;0000:1b:00.0=mlx5_9");
 }
 
-TEST(RailMap, HcaCalledByItsAddress_IsNotTakenForAPort) {
+TEST(RailMap, AddressOfAnHca_IsNotSplitAtItsColons) {
   Result<RailMap> map = RailMap::parse("GPU0=0102:00:00.0");
   ASSERT_TRUE(map) << map.error().text;
   EXPECT_EQ(map->entries()[0].targets[0].hca, "0102:00:00.0");
@@ -41,15 +41,15 @@ TEST(RailMap, File_HasLinesAndComments) {
   EXPECT_EQ(map->entries()[0].targets[0].hca, "mlx5_0");
 }
 
-TEST(RailMap, MissingFile_IsAnErrorThatSaysBoth) {
-  Result<RailMap> map = RailMap::parse("/nowhere/map");
+TEST(RailMap, MissingFile_IsAnErrorThatNamesBothMistakes) {
+  Result<RailMap> map = RailMap::parse("/nonexistent/map");
   ASSERT_FALSE(map);
   EXPECT_THAT(map.error().text, HasSubstr("no file"));
 }
 
 TEST(RailMap, Folder_IsAnError) { EXPECT_FALSE(RailMap::parse("/")); }
 
-TEST(RailMap, BadEntries_AreNamed) {
+TEST(RailMap, BadEntries_AreQuotedInTheError) {
   for (const char* text : {"=mlx5_0", "GPU0=", "GPU0=mlx5_0,", "GPU0=mlx5_0:0", "GPU0=mlx5_0:x",
                            "GPU0=mlx5_0:256", "GPUx=mlx5_0", "-1=mlx5_0", "GPU-1=mlx5_0",
                            "1b:00.8=mlx5_0", "GPU0=:1", "GPU0=mlx5_0;mlx5_1", "99999=mlx5_0"}) {
@@ -61,7 +61,7 @@ TEST(RailMap, BadEntries_AreNamed) {
   EXPECT_FALSE(RailMap::parse_entries(" ;\n# only a comment = \n"));
 }
 
-TEST(RailMap, RandomText_GivesAMapThatReadsBackOrAnError) {
+TEST(RailMap, RandomText_GivesAMapThatRoundTripsOrAnError) {
   std::mt19937 random(11);
   const std::string alphabet = "GPU012=:;,.\n# abcmlx5_\0";
   for (int i = 0; i < 20000; ++i) {

@@ -1,4 +1,4 @@
-// What holds for the rails of any machine.
+// Invariants of the rails of any machine, checked on 3,000 random ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -78,7 +78,7 @@ struct Planned {
     for (const Rail& rail : plan.rails) {
       all += std::to_string(rail.id) + "=" + port_label(machine, rail.port) + rail.why_not + "\n";
     }
-    for (const ExcludedPort& other : plan.others) {
+    for (const ExcludedPort& other : plan.excluded) {
       all += port_label(machine, other.port) + " " + other.reason + "\n";
     }
     for (size_t gpu = 0; gpu < plan.gpus.size(); ++gpu) {
@@ -104,7 +104,7 @@ void for_many_machines(Check check) {
   }
 }
 
-TEST(RailsOfAnyMachine, NearerUsableRail_IsNeverPassedOver) {
+TEST(RailsOfAnyMachine, UsableRailOfAGpu_IsAmongTheNearest) {
   for_many_machines([](const Machine& machine, unsigned) {
     Planned planned(machine);
     for (size_t gpu = 0; gpu < planned.machine.gpus.size(); ++gpu) {
@@ -119,7 +119,7 @@ TEST(RailsOfAnyMachine, NearerUsableRail_IsNeverPassedOver) {
   });
 }
 
-TEST(RailsOfAnyMachine, UsableRail_GivesEveryGpuOne) {
+TEST(RailsOfAnyMachine, AnyUsableRail_GivesEveryGpuOne) {
   for_many_machines([](const Machine& machine, unsigned) {
     Planned planned(machine);
     bool any = std::any_of(planned.plan.rails.begin(), planned.plan.rails.end(),
@@ -135,7 +135,7 @@ Machine with_all_ports_up(Machine machine) {
   return machine;
 }
 
-// No GPU could lighten its rail by going to another that is as near.
+// No GPU could lower the load of its rail by moving to another one at the same distance.
 TEST(RailsOfAnyMachine, LoadOfEquallyNearRails_DiffersByOneAtMost) {
   for_many_machines([](const Machine& machine, unsigned) {
     Planned planned(with_all_ports_up(machine));
@@ -170,7 +170,7 @@ TEST(RailsOfAnyMachine, OrderOfListing_ChangesNothing) {
   });
 }
 
-TEST(RailsOfAnyMachine, EveryPort_IsARailOrSaysWhyNot) {
+TEST(RailsOfAnyMachine, EveryPort_IsARailOrExcludedWithAReason) {
   for_many_machines([](const Machine& machine, unsigned) {
     Planned planned(machine);
     std::set<PortRef> seen;
@@ -180,7 +180,7 @@ TEST(RailsOfAnyMachine, EveryPort_IsARailOrSaysWhyNot) {
       EXPECT_TRUE(seen.insert(rail.port).second);
       EXPECT_EQ(rail.usable, rail.why_not.empty());
     }
-    for (const ExcludedPort& other : planned.plan.others) {
+    for (const ExcludedPort& other : planned.plan.excluded) {
       EXPECT_TRUE(seen.insert(other.port).second);
       EXPECT_FALSE(other.reason.empty());
     }
@@ -188,9 +188,9 @@ TEST(RailsOfAnyMachine, EveryPort_IsARailOrSaysWhyNot) {
   });
 }
 
-// A link that is down on one node must neither shift the numbers of the other rails nor move a GPU
-// that has a rail left.
-TEST(RailsOfAnyMachine, PortDown_ChangesOnlyTheGpusThatHadNoOther) {
+// A link that is down on one machine must neither renumber the other rails nor move a GPU that has
+// a usable rail left.
+TEST(RailsOfAnyMachine, PortDown_MovesOnlyGpusWithoutAnotherRail) {
   for_many_machines([](const Machine& machine, unsigned seed) {
     std::mt19937 random(seed + 2);
     Machine up = with_all_ports_up(machine), some_down;

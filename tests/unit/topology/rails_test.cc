@@ -10,7 +10,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// GPUs and HCAs under switches, which a number names (0: none); switch s is on NUMA node (s-1)/2.
+// Machines of GPUs and HCAs under numbered switches. Number 0 is no switch; switch s is on NUMA
+// node (s-1)/2.
 class Rails : public ::testing::Test {
  protected:
   Attachment below(int number, int numa = 0) {
@@ -50,18 +51,19 @@ class Rails : public ::testing::Test {
   // "mlx5_0" or "mlx5_0,mlx5_1" for each GPU.
   std::vector<std::string> by_gpu() {
     std::vector<std::string> all;
-    for (const GpuRails& gpu : plan_.gpus) {
+    for (size_t gpu = 0; gpu < plan_.gpus.size(); ++gpu) {
       std::string text;
-      for (int rail : gpu.rails) {
-        text += (text.empty() ? "" : ",") + port_name(machine_, plan_.rails[rail].port);
+      for (const Rail* rail : plan_.rails_of(gpu)) {
+        text += (text.empty() ? "" : ",") + port_name(machine_, rail->port);
       }
       all.push_back(text);
     }
     return all;
   }
-  std::string why_no_rail(const std::string& name) {
-    for (const ExcludedPort& other : plan_.others) {
-      if (port_name(machine_, other.port) == name) return other.reason;
+  // The reason for excluding the port.
+  std::string why_excluded(const std::string& name) {
+    for (const ExcludedPort& one : plan_.excluded) {
+      if (port_name(machine_, one.port) == name) return one.reason;
     }
     return "a rail";
   }
@@ -86,21 +88,21 @@ TEST_F(Rails, HcaUnderEachGpusSwitch_IsItsRail) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(plan_.rails[i].id, i);
 }
 
-TEST_F(Rails, EqualDistance_TheFirstGpuGetsTheFirstHca) {
+TEST_F(Rails, EqualDistances_GpuIGetsHcaI) {
   for (int i = 0; i < 4; ++i) gpu(0);
   for (int i = 0; i < 4; ++i) hca(0);
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"));
 }
 
-TEST_F(Rails, TwoGpusOneHca_ShareIt) {
+TEST_F(Rails, HcaUnderTheSwitchOfTwoGpus_IsTheRailOfBoth) {
   gpu(1), gpu(1), gpu(2), gpu(2);
   hca(1), hca(2);
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"));
 }
 
-TEST_F(Rails, MoreHcasThanGpus_GoInBlocks) {
+TEST_F(Rails, MoreHcasThanGpus_AreDividedInBlocks) {
   gpu(0), gpu(0);
   for (int i = 0; i < 4; ++i) hca(0);
   plan();
@@ -116,28 +118,28 @@ TEST_F(Rails, PortsOfOneCard_GoToOneGpu) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0:1,mlx5_0:2", "mlx5_1:1,mlx5_1:2"));
 }
 
-TEST_F(Rails, GpuWithoutAnHcaOfItsOwn_TakesThoseWithTheLeastLoad) {
+TEST_F(Rails, GpuWithoutAnHcaOfItsOwn_GetsTheLeastLoadedRails) {
   gpu(0), gpu(1), gpu(2), gpu(2);
   hca(1), hca(1), hca(2);
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0,mlx5_1", "mlx5_0,mlx5_1", "mlx5_2", "mlx5_2"));
 }
 
-TEST_F(Rails, StorageNicFarFromAllGpus_IsNoRail) {
+TEST_F(Rails, StorageNicFarFromAllGpus_IsExcluded) {
   gpu(1), gpu(2);
   hca(1), hca(2), hca(0);
   plan();
   EXPECT_EQ(plan_.rails.size(), 2u);
-  EXPECT_THAT(why_no_rail("mlx5_2"), HasSubstr("at best PHB (GPU0), which has mlx5_0 at PIX"));
+  EXPECT_THAT(why_excluded("mlx5_2"), HasSubstr("at best PHB (GPU0), which has mlx5_0 at PIX"));
 }
 
-TEST_F(Rails, SlowPort_IsNoRail) {
+TEST_F(Rails, SlowPort_IsExcluded) {
   gpu(0);
   hca(0, 25), hca(0, 400), hca(0, 200), hca(0, 300);
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1,mlx5_3"));
-  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("25 Gb/s, where mlx5_1 has 400 Gb/s"));
-  EXPECT_THAT(why_no_rail("mlx5_2"), HasSubstr("200 Gb/s"));
+  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("25 Gb/s, where mlx5_1 has 400 Gb/s"));
+  EXPECT_THAT(why_excluded("mlx5_2"), HasSubstr("200 Gb/s"));
 }
 
 TEST_F(Rails, SlowerButNearer_StaysARailUnlessFourTimesSlower) {
@@ -148,7 +150,7 @@ TEST_F(Rails, SlowerButNearer_StaysARailUnlessFourTimesSlower) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
   machine_.hcas[1].ports[0].speed_mbps = 25000;  // the management port on GPU0's switch
   plan();
-  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("slow"));
+  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_1"));
 }
 
@@ -159,7 +161,7 @@ TEST_F(Rails, UnknownSpeed_ExcludesNothing) {
   EXPECT_EQ(plan_.rails.size(), 2u);
 }
 
-TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuTakesTheNextNearest) {
+TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuGetsTheNextNearest) {
   for (int number : {1, 2, 3}) gpu(number);
   for (int number : {1, 2, 3}) hca(number);
   hca(0);
@@ -169,18 +171,19 @@ TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuTakesTheNextNearest) {
   EXPECT_FALSE(plan_.rails[1].usable);
   EXPECT_EQ(plan_.rails[2].id, 2);
   EXPECT_EQ(port_name(machine_, plan_.rails[2].port), "mlx5_2");
-  // Not the storage NIC, which is as far: the rails of others, one of them.
+  // GPU1 gets a rail of another GPU, and not the storage NIC, which is at the same distance.
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_2"));
 }
 
-// A link that is down tells nothing of its speed; another card of the make does.
-TEST_F(Rails, SlowPortThatIsDown_IsNoRailEither) {
+// The speed that a port reports while it is down means nothing; that of another card of its make
+// does.
+TEST_F(Rails, SlowPortThatIsDown_IsExcludedToo) {
   gpu(0), gpu(0);
   for (int i = 0; i < 2; ++i) hca(0, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
   for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
   machine_.hcas[0].ports[0] = Port{1, Port::State::kDown, 40000, Port::LinkLayer::kEthernet};
   plan();
-  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
+  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_3"));
 }
 
@@ -191,26 +194,26 @@ TEST_F(Rails, FastPortThatIsDown_StillMakesOthersSlow) {
   hca(2, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
   machine_.hcas[1].ports[0] = Port{1, Port::State::kDown, 10000, Port::LinkLayer::kInfiniBand};
   plan();
-  EXPECT_THAT(why_no_rail("mlx5_0"), HasSubstr("slow"));
+  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
   ASSERT_EQ(plan_.rails.size(), 2u);
   EXPECT_FALSE(plan_.rails[0].usable);
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
 }
 
-TEST_F(Rails, AllPortsDown_LeaveGpusWithoutRail) {
+TEST_F(Rails, AllPortsDown_LeaveGpusWithoutARail) {
   gpu(1);
   hca(1).ports[0].state = Port::State::kDown;
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre(""));
 }
 
-TEST_F(Rails, VirtualFunctionBesideItsPhysicalOne_IsNoRail) {
+TEST_F(Rails, VirtualFunctionBesideItsPhysicalOne_IsExcluded) {
   gpu(1);
   Bdf physical = *hca(1).bdf;
   hca(1).physical_function = physical;
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
-  EXPECT_THAT(why_no_rail("mlx5_1"), HasSubstr("virtual function of mlx5_0"));
+  EXPECT_THAT(why_excluded("mlx5_1"), HasSubstr("virtual function of mlx5_0"));
 }
 
 TEST_F(Rails, VirtualFunctionAlone_IsARail) {
@@ -226,13 +229,13 @@ TEST_F(Rails, NoGpu_MakesEveryPortARail) {
   EXPECT_EQ(plan_.rails.size(), 3u);
 }
 
-TEST_F(Rails, NoHca_LeavesGpusWithoutRail) {
+TEST_F(Rails, NoHca_LeavesGpusWithoutARail) {
   gpu(1);
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre(""));
 }
 
-TEST_F(Rails, NamedPort_IsARailWhereverItIs) {
+TEST_F(Rails, NamedPort_IsARailWhateverItsDistance) {
   gpu(1), gpu(2);
   hca(1), hca(2), hca(0, 100);
   options_.named = {NamedPort{"mlx5_2", -1, -1}};
@@ -241,7 +244,7 @@ TEST_F(Rails, NamedPort_IsARailWhereverItIs) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
 }
 
-TEST_F(Rails, NumbersGivenByName_Count) {
+TEST_F(Rails, NumbersOfTheUser_AreKept) {
   gpu(1), gpu(2), gpu(3);
   hca(1), hca(2), hca(3);
   options_.named = {NamedPort{"mlx5_0", 1, 2}, NamedPort{"mlx5_2", 1, 0}};
@@ -263,10 +266,10 @@ TEST_F(Rails, Map_OverridesDistanceAndNumbers) {
   EXPECT_EQ(port_name(machine_, plan_.rails[1].port), "mlx5_0");
   // GPU2 has no entry: the nearest of the map's rails, and of those the least loaded.
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_2,mlx5_0", "mlx5_2"));
-  EXPECT_THAT(why_no_rail("mlx5_1"), HasSubstr("not in GDR_NCCL_RAIL_MAP"));
+  EXPECT_THAT(why_excluded("mlx5_1"), HasSubstr("not in GDR_NCCL_RAIL_MAP"));
 }
 
-TEST_F(Rails, MapThatDoesNotFit_IsAnErrorThatNamesWhatThereIs) {
+TEST_F(Rails, MapThatDoesNotFit_IsAnErrorWithTheGpusOrHcasThatExist) {
   gpu(1);
   hca(1), hca(2);
   sort(&machine_);
@@ -285,7 +288,7 @@ TEST_F(Rails, MapThatDoesNotFit_IsAnErrorThatNamesWhatThereIs) {
   }
 }
 
-TEST_F(Rails, MapToAPortThatIsDown_LetsTheGpuTakeAnother) {
+TEST_F(Rails, MapToAPortThatIsDown_GivesTheGpuItsOtherPort) {
   gpu(1);
   hca(1), hca(2);
   machine_.hcas[0].ports[0].state = Port::State::kDown;

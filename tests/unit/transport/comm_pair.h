@@ -36,13 +36,14 @@ inline sockaddr_storage loopback_address() {
 // Options of a connection on the loopback interface, without adaptive routing.
 inline TransportOptions test_options() {
   TransportOptions options;
-  options.adaptive_routing = false;
+  options.connection.adaptive_routing = false;
   options.bind_address = loopback_address();
   return options;
 }
 
-inline std::shared_ptr<const TransportOptions> shared(const TransportOptions& options) {
-  return std::make_shared<const TransportOptions>(options);
+template <class Options>
+std::shared_ptr<const Options> shared(const Options& options) {
+  return std::make_shared<const Options>(options);
 }
 
 // Calls `ready` until it returns true. The limit is there for tests that fail, not a measurement.
@@ -77,10 +78,10 @@ struct Fabric {
     return port;
   }
   Result<std::unique_ptr<SendComm>> make_sender() {
-    return SendComm::create(sender_device, shared(options), watcher.get());
+    return SendComm::create(sender_device, shared(options.connection), watcher.get());
   }
   Result<std::unique_ptr<ReceiveComm>> make_receiver(int qps = 1) {
-    return ReceiveComm::create(receiver_device, shared(options), watcher.get(), qps);
+    return ReceiveComm::create(receiver_device, shared(options.connection), watcher.get(), qps);
   }
 
   fake_verbs::FakeVerbs verbs;
@@ -147,9 +148,9 @@ struct CommPair : Fabric {
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false)
       : Fabric(with, roce) {
     sender = make_sender().value();
-    receiver = make_receiver(options.qps_per_connection).value();
-    receiver->connect(end_of(*sender)).value();
-    sender->connect(end_of(*receiver)).value();
+    receiver = make_receiver(options.connection.qps_per_connection).value();
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).has_value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).has_value());
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
@@ -212,11 +213,12 @@ struct CommPair : Fabric {
   template <class Comm>
   Buffer make(Comm& comm, size_t bytes, char fill) {
     Buffer buffer{std::vector<char>(bytes, fill), nullptr};
-    Registrar registrar(shared(options));
+    Registrar registrar(shared(options.memory));
     MemoryRegion region{};
-    region.address = buffer.data();
+    region.address = reinterpret_cast<uintptr_t>(buffer.data());
     region.bytes = bytes;
-    buffer.memory = registrar.register_memory(comm.connection(), region).value();
+    buffer.memory =
+        registrar.register_memory(comm.connection().registration_scope(), region).value();
     return buffer;
   }
 };

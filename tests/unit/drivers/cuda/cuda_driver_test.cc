@@ -37,7 +37,7 @@ TEST_F(CudaDriverTest, Devices_TwoPresent_AreCountedAndNamedAsSysfsDoes) {
   EXPECT_NE(none.error().text.find("CUDA_ERROR_INVALID_DEVICE"), std::string::npos);
 }
 
-TEST_F(CudaDriverTest, DeviceOfPointer_DeviceAndHostMemory_AreToldApart) {
+TEST_F(CudaDriverTest, DeviceOfPointer_DeviceAndHostMemory_AreDistinguished) {
   fake_cuda::DeviceBuffer one(fake_, 1, kBytes);
   EXPECT_EQ(driver_->device_of_pointer(one.get() + 7).value(), 1);
   Result<int> host = driver_->device_of_pointer(&one);
@@ -62,14 +62,14 @@ TEST_F(CudaDriverTest, ExportDmabuf_WholePages_GivesADescriptor) {
   EXPECT_EQ(context, nullptr) << "the thread's context is as before";
 }
 
-TEST_F(CudaDriverTest, ExportDmabuf_UnalignedOrHostMemory_IsRefused) {
+TEST_F(CudaDriverTest, ExportDmabuf_UnalignedOrHostMemory_Fails) {
   fake_cuda::DeviceBuffer one(fake_, 1, kBytes);
   EXPECT_FALSE(driver_->export_dmabuf(one.get() + 8, 4096));
   std::vector<char> host(8192);
   EXPECT_FALSE(driver_->export_dmabuf(host.data(), 4096));
 }
 
-TEST_F(CudaDriverTest, ExportDmabuf_DriverWithoutIt_SaysWhatIsNeeded) {
+TEST_F(CudaDriverTest, ExportDmabuf_DriverWithoutIt_NamesTheRequirements) {
   if (driver_->dmabuf_supported(0).value()) GTEST_SKIP() << "run with dma-buf";
   fake_cuda::DeviceBuffer zero(fake_, 0, kBytes);
   Result<UniqueFd> fd = driver_->export_dmabuf(zero.get(), kBytes);
@@ -88,7 +88,8 @@ TEST_F(CudaDriverTest, Gpu_CopyAndFill_AreDoneOnReturn) {
   fake_.hooks.set_copy_delay_us(2000);
   std::vector<char> out(kBytes, 'x');
   std::vector<char> in(kBytes);
-  // The driver sets so small a source aside and returns at once.
+  // The driver copies so small a source into a buffer of its own and returns before the copy is
+  // done.
   EXPECT_TRUE(gpu->copy(memory->get(), out.data(), 8));
   auto* view =
       static_cast<char*>(fake_.hooks.view(reinterpret_cast<cuda::DevicePtr>(memory->get())));
@@ -111,9 +112,7 @@ TEST_F(CudaDriverTest, Gpu_SetCurrent_LastsInTheThread) {
   fake_.api.ctx_set_current(nullptr);
 }
 
-TEST_F(CudaDriverTest, Gpu_NoSuchDevice_IsRefused) {
-  EXPECT_FALSE(GpuWorkspace::open(*driver_, 7));
-}
+TEST_F(CudaDriverTest, Gpu_NoSuchDevice_Fails) { EXPECT_FALSE(GpuWorkspace::open(*driver_, 7)); }
 
 }  // namespace
 }  // namespace gdr::cuda

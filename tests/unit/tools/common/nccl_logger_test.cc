@@ -18,18 +18,18 @@ TEST(LogFilter, LevelInAnyCase_IsRead) {
   EXPECT_EQ(parse_log_filter("TRACE", nullptr).level, abi::kLogTrace);
 }
 
-TEST(LogFilter, SubsystemsUnset_TakesNcclsDefault) {
+TEST(LogFilter, SubsystemsUnset_UsesNcclsDefault) {
   LogFilter filter = parse_log_filter("INFO", nullptr);
   EXPECT_NE(filter.subsystems & kInit, 0u);
   EXPECT_NE(filter.subsystems & kEnv, 0u);
   EXPECT_EQ(filter.subsystems & kNet, 0u);
 }
 
-TEST(LogFilter, SubsystemList_TakesOnlyThose) {
+TEST(LogFilter, SubsystemList_SelectsOnlyThose) {
   EXPECT_EQ(parse_log_filter("INFO", "INIT,net").subsystems, kInit | kNet);
 }
 
-TEST(LogFilter, CaretList_TakesAllOthers) {
+TEST(LogFilter, CaretList_SelectsAllOthers) {
   EXPECT_EQ(parse_log_filter("INFO", "^INIT,NET").subsystems, ~(kInit | kNet));
 }
 

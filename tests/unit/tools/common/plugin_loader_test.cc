@@ -21,13 +21,13 @@ TEST(PluginCandidates, FileName_IsNotWrappedAgain) {
   EXPECT_THAT(plugin_candidates("libx.so", "/b"), ElementsAre("libx.so", "/b/../lib/libx.so"));
 }
 
-TEST(PluginLoad, MissingPlugin_NamesEveryTry) {
+TEST(PluginLoad, MissingPlugin_NamesEveryAttempt) {
   auto plugin = Plugin::load("no-such-plugin");
   ASSERT_FALSE(plugin);
   EXPECT_THAT(plugin.error().text, HasSubstr("libnccl-net-no-such-plugin.so"));
 }
 
-TEST(PluginLoad, LibraryWithoutTable_SaysSo) {
+TEST(PluginLoad, LibraryWithoutTable_IsReported) {
   auto plugin = Plugin::load("libm.so.6");
   ASSERT_FALSE(plugin);
   EXPECT_THAT(plugin.error().text, HasSubstr("ncclNetPlugin_v8"));

@@ -17,7 +17,7 @@ TEST(SizeSweep, EndBetweenSteps_StopsBelowIt) {
   EXPECT_THAT(*size_sweep(10, 999, 10), ElementsAre(10, 100));
 }
 
-TEST(SizeSweep, FromZero_GoesOnWithOne) {
+TEST(SizeSweep, FromZero_ContinuesWithOne) {
   EXPECT_THAT(*size_sweep(0, 4, 2), ElementsAre(0, 1, 2, 4));
 }
 
@@ -28,7 +28,7 @@ TEST(SizeSweep, EndNearTheLimit_DoesNotOverflow) {
   EXPECT_EQ(size_sweep(1, most, 2)->size(), 64u);
 }
 
-TEST(SizeSweep, EndBelowBeginOrFactorOne_IsRefused) {
+TEST(SizeSweep, EndBelowBeginOrFactorOne_IsRejected) {
   EXPECT_FALSE(size_sweep(8, 4, 2));
   EXPECT_FALSE(size_sweep(8, 16, 1));
 }

@@ -33,7 +33,7 @@ TEST(GuardedBuffer, BytesAroundTheBuffer_AreDamage) {
   EXPECT_THAT(before.damage(100), HasSubstr("1 before"));
 }
 
-TEST(GuardedBuffer, Misaligned_LiesThere) {
+TEST(GuardedBuffer, Misaligned_StartsAtThatOffset) {
   for (size_t misalign : {0, 1, 63}) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(GuardedBuffer(10, misalign).data()) % 64, misalign);
   }

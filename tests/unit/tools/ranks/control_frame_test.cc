@@ -13,7 +13,7 @@ TEST(GatheredFrame, RoundTrip_KeepsEveryPart) {
   EXPECT_THAT(parts, ElementsAre("a", "", std::string("\0b", 2)));
 }
 
-TEST(GatheredFrame, CutOrOverlongPayload_IsRefused) {
+TEST(GatheredFrame, TruncatedOrOverlongPayload_IsRejected) {
   std::vector<std::string> parts;
   std::string whole = make_gathered({"abc", "de"});
   for (size_t length = 0; length < whole.size(); ++length) {

@@ -70,7 +70,7 @@ TEST(RankGroup, SecondReport_DoesNotReplaceTheFirst) {
   EXPECT_EQ(outcomes->front().report, "cause");
 }
 
-TEST(RankGroup, StrangersOnTheRootsPort_ChangeNothing) {
+TEST(RankGroup, UnauthenticatedPeersOnTheRootsPort_AreDropped) {
   auto outcomes = run_group(group(2), [](Rank& rank) {
     if (rank.rank() == 0) {
       using namespace std::string_view_literals;
@@ -82,13 +82,13 @@ TEST(RankGroup, StrangersOnTheRootsPort_ChangeNothing) {
         (void)write_all(fd->get(), noise);
       }
     }
-    return rank.barrier("after the strangers") ? 0 : 1;
+    return rank.barrier("after the noise") ? 0 : 1;
   });
   ASSERT_TRUE(outcomes);
   for (const RankOutcome& outcome : *outcomes) EXPECT_TRUE(outcome.well()) << describe(outcome);
 }
 
-TEST(HostPort, TextWithAndWithoutPort_IsParsedOrRefused) {
+TEST(HostPort, TextWithAndWithoutPort_IsParsedOrRejected) {
   auto good = parse_host_port("10.0.0.1:5000");
   ASSERT_TRUE(good);
   EXPECT_EQ(good->host, "10.0.0.1");

@@ -99,9 +99,9 @@ TEST(Matrix, ExcludedPorts_HaveTheirReason) {
   RailDecision scene = scene_of(two_sockets_with_switches());
   std::string text = matrix_text(scene);
   std::string section = text.substr(text.find("\nExcluded ports\n"));
-  ASSERT_EQ(scene.plan.others.size(), 2u);
-  EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.others[0].reason));
-  EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.others[1].reason));
+  ASSERT_EQ(scene.plan.excluded.size(), 2u);
+  EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.excluded[0].reason));
+  EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.excluded[1].reason));
 }
 
 TEST(Matrix, Gpus_HaveShareAndVerdict) {

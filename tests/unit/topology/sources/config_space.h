@@ -1,4 +1,4 @@
-// Made PCI configuration spaces, with extended capabilities.
+// PCI configuration spaces with extended capabilities, composed for tests.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace gdr::topology {
 struct Capability {
   unsigned at;
   unsigned id;
-  unsigned next;         // 0: the last
-  unsigned control = 0;  // ACS's
+  unsigned next;         // offset of the next capability; 0: this is the last
+  unsigned control = 0;  // the control register of ACS
 };
 
-// The 4096 bytes that a privileged reader gets.
+// Returns the 4096 bytes that a privileged reader gets.
 inline std::string config_space(std::initializer_list<Capability> capabilities) {
   std::string bytes(4096, '\0');
   auto put = [&](unsigned at, unsigned value, int count) {
@@ -27,7 +27,7 @@ inline std::string config_space(std::initializer_list<Capability> capabilities) 
   return bytes;
 }
 
-// With ACS after another capability.
+// Returns a space with ACS after another capability.
 inline std::string config_with_acs(unsigned control) {
   return config_space({{0x100, 0x0001, 0x148}, {0x148, 0x000d, 0, control}});
 }

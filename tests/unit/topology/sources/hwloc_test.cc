@@ -33,7 +33,7 @@ std::string error_of(const Result<Machine>& machine) {
   return machine ? "no error" : machine.error().text;
 }
 
-// A file that goes away.
+// Writes hwloc files and removes them.
 class HwlocText : public ::testing::Test {
  protected:
   Result<Machine> parse(const std::string& text) {
@@ -62,7 +62,7 @@ TEST(Hwloc, Xml_DgxH100_HasANicOnEachGpusSwitch) {
   }
 }
 
-TEST(Hwloc, Xml_DgxH100_HasWhatTheFileSays) {
+TEST(Hwloc, Xml_DgxH100_HasTheValuesOfTheFile) {
   Machine machine = read(kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(machine.source, "hwloc XML " + kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "GenuineIntel", 6, 143}));
@@ -123,7 +123,7 @@ TEST(Hwloc, Xml_FlatVm_HasAllOnOneBus) {
   EXPECT_EQ(machine.hcas[1].ports[1].state, Port::State::kDown);
 }
 
-TEST(Hwloc, Xml_OtherVendorsChosen_AreTheGpus) {
+TEST(Hwloc, Xml_OtherVendorSelected_FindsNoGpus) {
   auto machine = hwloc_xml(kTopologies + "/hwloc-flat-vm.xml", Selection{{0x1002}});
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
   EXPECT_TRUE(machine->gpus.empty());
@@ -173,7 +173,7 @@ TEST(Hwloc, Xml_OneGpu_IsOfDisplayClass) {
   EXPECT_EQ(machine.hcas[0].guid, machine.hcas[1].guid);
 }
 
-TEST_F(HwlocText, Xml_Comments_HideNothing) {
+TEST_F(HwlocText, Xml_Comments_HideNoDevices) {
   std::string text = read_whole(kTopologies + "/hwloc-dgx-h100.xml");
   for (size_t at = text.find("<object type=\"Bridge\""); at != std::string::npos;
        at = text.find("<object type=\"Bridge\"", at)) {
@@ -186,7 +186,7 @@ TEST_F(HwlocText, Xml_Comments_HideNothing) {
   EXPECT_EQ(counts_of(*machine), (Counts{8, 12, 8, 2}));
 }
 
-TEST_F(HwlocText, Xml_OtherFiles_AreRefused) {
+TEST_F(HwlocText, Xml_FilesOfOtherKinds_AreErrors) {
   EXPECT_NE(error_of(hwloc_xml("/nonexistent")).find("/nonexistent cannot be read: No such file"),
             std::string::npos);
   EXPECT_NE(error_of(hwloc_xml(kTopologies + "/README.md")).find("not XML"), std::string::npos);
@@ -198,8 +198,7 @@ TEST_F(HwlocText, Xml_OtherFiles_AreRefused) {
             std::string::npos);
 }
 
-// libhwloc crashes on such files.
-TEST_F(HwlocText, Xml_WithoutWhatHwlocNeeds_IsRefused) {
+TEST_F(HwlocText, Xml_FilesThatHwlocCrashesOn_AreErrors) {
   const std::string text = read_whole(kTopologies + "/hwloc-flat-vm.xml");
   struct Change {
     const char* from;
@@ -208,13 +207,14 @@ TEST_F(HwlocText, Xml_WithoutWhatHwlocNeeds_IsRefused) {
   };
   for (const Change& change : {
            Change{" complete_cpuset=\"0x000000ff\"", "",
-                  ":4: <object> of type Machine has no proper"},
+                  ":4: <object> of type Machine has no valid"},
            Change{"\"NUMANode\"", "\"Group\"", "there is no NUMA node"},
            Change{"object type=\"Package\"", "object", ":7: <object> has no type"},
-           Change{"bridge_type=\"0-1\"", "bridge_type=\"8-1\"", "no kind that hwloc 2 has"},
-           Change{"osdev_type=\"3\"", "osdev_type=\"33\"", "no kind that hwloc 2 has"},
-           Change{" nodeset=", " Nodeset=", "has an attribute that hwloc has not"},
-           Change{"nodeset=\"0x00000001\"", "nodeset=\"-1\"", "has no proper nodeset"},
+           Change{"bridge_type=\"0-1\"", "bridge_type=\"8-1\"",
+                  "of a kind that hwloc 2 does not know"},
+           Change{"osdev_type=\"3\"", "osdev_type=\"33\"", "of a kind that hwloc 2 does not know"},
+           Change{" nodeset=", " Nodeset=", "has an attribute that hwloc does not know"},
+           Change{"nodeset=\"0x00000001\"", "nodeset=\"-1\"", "has no valid nodeset"},
        }) {
     std::string changed = text;
     changed.replace(changed.find(change.from), std::string(change.from).size(), change.to);
@@ -223,9 +223,9 @@ TEST_F(HwlocText, Xml_WithoutWhatHwlocNeeds_IsRefused) {
   }
 }
 
-TEST_F(HwlocText, Xml_ChangedFiles_GiveAnErrorOrAMachine) {
+TEST_F(HwlocText, Xml_DamagedFiles_GiveAnErrorOrAMachine) {
 #ifdef __SANITIZE_ADDRESS__
-  // libhwloc 2.9.0 keeps what it has read of a file that it then refuses.
+  // libhwloc 2.9.0 leaks what it has read of a file that it then rejects.
   __lsan::ScopedDisabler no_leaks;
 #endif
   std::mt19937 random(5);
@@ -243,7 +243,7 @@ TEST_F(HwlocText, Xml_ChangedFiles_GiveAnErrorOrAMachine) {
   }
 }
 
-TEST(Hwloc, Live_ThisMachine_IsWhatSysfsShows) {
+TEST(Hwloc, Live_ThisMachine_EqualsSysfs) {
   auto live = hwloc_live();
   auto sysfs = sysfs_machine();
   ASSERT_TRUE(live.has_value()) << live.error().text;
@@ -257,7 +257,7 @@ TEST(Hwloc, Live_ThisMachine_IsWhatSysfsShows) {
   EXPECT_EQ(live->hcas, sysfs->hcas);
 }
 
-TEST(Hwloc, Live_XmlFileInTheEnvironment_IsRefused) {
+TEST(Hwloc, Live_XmlFileInTheEnvironment_IsAnError) {
   setenv("HWLOC_XMLFILE", (kTopologies + "/hwloc-flat-vm.xml").c_str(), 1);
   EXPECT_NE(error_of(hwloc_live()).find("HWLOC_XMLFILE is set"), std::string::npos);
   unsetenv("HWLOC_XMLFILE");

@@ -1,4 +1,5 @@
-// A made /sys, with links relative as the kernel's are; /proc may lie beside it.
+// A /sys composed for a test, in a temporary folder, with relative links like the kernel's. Tests
+// may add /proc beside it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,21 +33,21 @@ class MadeSysfs : public ::testing::Test {
     fs::create_directories((root_ / from).parent_path());
     fs::create_symlink(fs::relative(root_ / to, (root_ / from).parent_path()), root_ / from);
   }
-  // A folder under devices/, with its subsystem link.
+  // Adds a folder under devices/ with its subsystem link.
   fs::path device(const fs::path& path, const std::string& subsystem) {
     fs::create_directories(root_ / "devices" / path);
     fs::create_directories(root_ / "bus" / subsystem);
     link("devices" / path / "subsystem", "bus/" + subsystem);
     return "devices" / path;
   }
-  // class/infiniband/<name> with a device link, as an HCA has it.
+  // Adds class/infiniband/<name> with the device link of an HCA.
   fs::path hca(const std::string& name, const fs::path& function) {
     fs::create_directories(root_ / function / "infiniband" / name);
     link(function / "infiniband" / name / "device", function);
     link("class/infiniband/" + name, function / "infiniband" / name);
     return root_ / "class/infiniband" / name;
   }
-  // A virtual device: no device link, a parent file.
+  // Adds a virtual RDMA device: without a device link, but with a parent file.
   fs::path virtual_hca(const std::string& name, const std::string& parent) {
     write("devices/virtual/infiniband/" + name + "/parent", parent);
     link("class/infiniband/" + name, "devices/virtual/infiniband/" + name);

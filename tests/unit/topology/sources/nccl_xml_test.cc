@@ -44,7 +44,7 @@ TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
   EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_10").at), 4);
 }
 
-TEST(NcclXml, Read_DgxA100_HasWhatTheElementsSay) {
+TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
   Machine machine = read(kTopologies + "/nccl-dgx-a100.xml");
   EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "AuthenticAMD", 23, 49}));
   EXPECT_EQ(machine.numa_nodes[0].cpus, "00000000,00000000,00000000,0000ffff");
@@ -135,7 +135,7 @@ TEST(NcclXml, Read_TwoCpusOfOneNode_AreOne) {
   EXPECT_EQ(machine->numa_nodes[0].cpus, "ff");
 }
 
-TEST(NcclXml, Read_BusidsOfAllForms_AreTaken) {
+TEST(NcclXml, Read_BusidsOfAllForms_AreParsed) {
   for (const char* busid : {"0000:10:1c.0", "10:1C.0", "00000000:10:1c.0"}) {
     auto machine = in_cpu(std::string("<pci class='0x030200' busid='") + busid + "'/>");
     ASSERT_TRUE(machine.has_value()) << machine.error().text;
@@ -156,7 +156,7 @@ TEST(NcclXml, Read_NetsOfOneName_ArePortsOfOneHca) {
   EXPECT_EQ(machine->hcas[0].ports[1].speed_mbps, 0);
 }
 
-TEST(NcclXml, Read_NicWithoutFunction_IsOnItsNode) {
+TEST(NcclXml, Read_NicWithoutFunction_IsOnTheNodeOfItsCpu) {
   auto machine = nccl_xml_text(
       "<system><cpu numaid='0'/><cpu numaid='2'><nic><net name='rxe0' "
       "port='1'/></nic></cpu></system>");
@@ -171,7 +171,7 @@ TEST(NcclXml, Read_UnknownNode_IsMinusOne) {
   EXPECT_EQ(machine->numa_nodes[0].id, -1);
 }
 
-TEST(NcclXml, Read_NvLinks_GoWhereTheirClassSays) {
+TEST(NcclXml, Read_NvLinks_HaveTheTargetOfTheirClass) {
   auto machine = in_cpu(
       "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'>"
       "<nvlink target='0000:02:00.0' count='4' tclass='0x030200'/>"
@@ -185,8 +185,8 @@ TEST(NcclXml, Read_NvLinks_GoWhereTheirClassSays) {
   EXPECT_FALSE(machine->gpus[0].gpudirect.has_value());
 }
 
-// NCCL leaves such functions out, too.
-TEST(NcclXml, Read_GpuClassWithoutElement_IsNoneWhereOthersHaveElements) {
+// NCCL ignores such functions, too.
+TEST(NcclXml, Read_GpuClassWithoutElement_IsIgnoredWhereOthersHaveElements) {
   auto machine = in_cpu(
       "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'/></pci>"
       "<pci busid='0000:02:00.0' class='0x030200'/><pci busid='0000:03:00.0' class='0x020000'/>");
@@ -194,13 +194,13 @@ TEST(NcclXml, Read_GpuClassWithoutElement_IsNoneWhereOthersHaveElements) {
   EXPECT_EQ(counts_of(*machine), (Counts{1, 1, 0, 1}));
 }
 
-TEST(NcclXml, Read_ServersOwnVga_IsNoGpu) {
+TEST(NcclXml, Read_ServersOwnVga_IsIgnored) {
   auto machine = in_cpu("<pci busid='0000:01:00.0' class='0x030000' vendor='0x1a03'/>");
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
   EXPECT_TRUE(machine->gpus.empty());
 }
 
-TEST(NcclXml, Read_Mistake_IsNamedWithItsLine) {
+TEST(NcclXml, Read_Mistake_IsAnErrorWithItsLine) {
   struct Case {
     const char* inside;
     const char* error;
@@ -208,11 +208,11 @@ TEST(NcclXml, Read_Mistake_IsNamedWithItsLine) {
   for (const Case& one : {
            Case{"<pci class='0x060400'/>", "NCCL XML:3: <pci> has no busid"},
            Case{"\n<pci busid='0000:1:0'/>",
-                "NCCL XML:4: <pci> has busid \"0000:1:0\", which is no"},
+                "NCCL XML:4: <pci> has busid \"0000:1:0\", which is not"},
            Case{"<pci busid='01:00.0' class='0x030200'/>\n<pci busid='01:00.0' class='0x030200'/>",
                 "NCCL XML:4: there is a second <pci> with busid 01:00.0"},
            Case{"<nic><net name='a' port='1'/>\n<net name='a' port='1'/></nic>",
-                "NCCL XML:4: there is a second <net> of the name a and port 1"},
+                "NCCL XML:4: there is a second <net> with the name a and port 1"},
            Case{"<pci busid='01:00.0'><gpu><nvlink target='x' tclass='0x030200'/></gpu></pci>",
                 "NCCL XML:3: <nvlink> has target \"x\""},
            Case{"<pci busid='01:00.0'>\n<pci", "not XML"},
@@ -222,7 +222,7 @@ TEST(NcclXml, Read_Mistake_IsNamedWithItsLine) {
   }
 }
 
-TEST(NcclXml, Read_BadNumaid_IsNamed) {
+TEST(NcclXml, Read_BadNumaid_IsQuotedInTheError) {
   for (const char* numaid : {"", "x", "-2", "1 ", "99999999999999999999"}) {
     auto machine = nccl_xml_text(std::string("<system>\n<cpu numaid='") + numaid + "'/></system>");
     EXPECT_NE(error_of(machine).find("NCCL XML:2: <cpu> has numaid \"" + std::string(numaid)),
@@ -231,7 +231,7 @@ TEST(NcclXml, Read_BadNumaid_IsNamed) {
   }
 }
 
-TEST(NcclXml, Read_OtherFiles_AreRefused) {
+TEST(NcclXml, Read_FilesOfOtherKinds_AreErrors) {
   EXPECT_NE(error_of(nccl_xml("/nonexistent")).find("No such file"), std::string::npos);
   EXPECT_NE(error_of(nccl_xml(kTopologies)).find(kTopologies + " cannot be read"),
             std::string::npos);
@@ -243,7 +243,7 @@ TEST(NcclXml, Read_OtherFiles_AreRefused) {
   EXPECT_NE(error_of(nccl_xml("/dev/zero")).find("larger than"), std::string::npos);
 }
 
-TEST(NcclXml, Read_BottomlessNesting_IsRefused) {
+TEST(NcclXml, Read_DeepNesting_IsAnError) {
   std::string deep;
   for (int i = 0; i < 200000; ++i) deep += "<pci busid='01:00.0'>";
   EXPECT_NE(error_of(in_cpu(deep)).find("not XML"), std::string::npos);
@@ -251,7 +251,7 @@ TEST(NcclXml, Read_BottomlessNesting_IsRefused) {
   EXPECT_NE(error_of(in_cpu(deep)).find("nested deeper"), std::string::npos);
 }
 
-TEST(NcclXml, Read_ChangedFiles_GiveAnErrorOrAMachine) {
+TEST(NcclXml, Read_DamagedFiles_GiveAnErrorOrAMachine) {
   std::mt19937 random(11);
   for (const char* name : {"/nccl-hgx-4nic.xml", "/nccl-azure-ndv5.xml", "/nccl-gb200-tray.xml"}) {
     std::string text = read_whole(kTopologies + name);

@@ -19,7 +19,7 @@ Machine sorted(Machine machine) {
   return machine;
 }
 
-// What NCCL's files do not tell.
+// NCCL's files do not have host bridges.
 Attachment without_host_bridge(Attachment at) {
   at.host_bridge = -1;
   return at;
@@ -67,14 +67,14 @@ TEST_P(NcclXmlRoundTrip, Text_ReadBackIsTheSameMachine) {
 INSTANTIATE_TEST_SUITE_P(Machines, NcclXmlRoundTrip,
                          ::testing::Values(two_sockets_with_switches(), flat(4, 4), lopsided()));
 
-TEST(NcclXmlWriter, Cpu_HasWhatIsKnown) {
+TEST(NcclXmlWriter, Cpu_HasItsKnownValues) {
   std::string known = nccl_xml_text_of(two_sockets());
   EXPECT_THAT(known, HasSubstr("<cpu numaid=\"1\" affinity=\"0000ffff,ffff0000\" arch=\"x86_64\" "
                                "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\" />"));
   EXPECT_THAT(nccl_xml_text_of(flat(0, 0)), HasSubstr("<cpu numaid=\"0\" />"));
 }
 
-// NCCL ends on an attribute that is longer than it expects, and finds this one itself.
+// NCCL fails on an attribute that is longer than its buffer, and finds this one itself.
 TEST(NcclXmlWriter, LongCpuMask_IsLeftOut) {
   Machine machine = two_sockets();
   for (int i = 0; i < 40; ++i) machine.numa_nodes[0].cpus += ",ffffffff";
@@ -90,13 +90,13 @@ TEST(NcclXmlWriter, PciNode_HasNcclsAttributes) {
                         "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\" />"));
 }
 
-TEST(NcclXmlWriter, LinkNotKnown_IsEmptyAndZero) {
+TEST(NcclXmlWriter, UnknownLink_IsEmptyAndZero) {
   Machine machine = flat(1, 0);
   machine.gpus[0].link = {};
   EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("link_speed=\"\" link_width=\"0\""));
 }
 
-TEST(NcclXmlWriter, LinkOfFractionalSpeed_IsNcclsText) {
+TEST(NcclXmlWriter, FractionalSpeed_IsWrittenAsNcclWritesIt) {
   Machine machine = flat(1, 0);
   machine.gpus[0].link = PciLink{2.5, 8};
   EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("link_speed=\"2.5 GT/s PCIe\""));
@@ -125,7 +125,7 @@ TEST(NcclXmlWriter, TwoFunctionsOfOneCard_AreTwoNodes) {
   EXPECT_THAT(text, HasSubstr("0000:40:00.1"));
 }
 
-TEST(NcclXmlWriter, HcaOnNoFunction_IsLeftOut) {
+TEST(NcclXmlWriter, HcaWithoutFunction_IsLeftOut) {
   Machine machine = flat(1, 1);
   machine.hcas[0].bdf.reset();
   EXPECT_THAT(nccl_xml_text_of(machine), Not(HasSubstr("0x15b3")));
@@ -140,83 +140,11 @@ TEST(NcclXmlWriter, NoNumaNodes_DevicesAreOnOneCpu) {
   EXPECT_THAT(text, HasSubstr("0000:10:00.0"));
 }
 
-TEST(GroupedByRails, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
-  RailDecision scene = scene_of(flat(4, 4));
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  PathTable paths(grouped);
-  ASSERT_EQ(grouped.switches.size(), 4u);
-  EXPECT_EQ(grouped.switches[0].bdf.to_string(), "ffff:ff:01.0");
-  EXPECT_EQ(grouped.switches[3].bdf.to_string(), "ffff:ff:04.0");
-  for (size_t gpu = 0; gpu < 4; ++gpu) {
-    int own = scene.plan.rails[scene.plan.gpus[gpu].rails.front()].port.hca;
-    for (size_t hca = 0; hca < 4; ++hca) {
-      bool is_own = static_cast<int>(hca) == own;
-      EXPECT_EQ(paths.gpu_hca(gpu, hca), is_own ? PathClass::kPix : PathClass::kPhb);
-    }
-  }
-}
-
-TEST(GroupedByRails, GpusOfOneRail_ShareASwitch) {
-  RailDecision scene = scene_of(flat(4, 2));
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  EXPECT_EQ(grouped.switches.size(), 2u);
-  for (const Gpu& gpu : grouped.gpus) EXPECT_GE(gpu.at.parent, 0);
-}
-
-TEST(GroupedByRails, OldSwitches_StayOnlyWithDevices) {
-  Machine machine = two_sockets_with_switches();
-  machine.hcas.back().at = machine.hcas[0].at;  // the storage HCA stays behind on the first switch
-  RailDecision scene = scene_of(machine);
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  std::vector<std::string> addresses;
-  for (const Switch& one : grouped.switches) addresses.push_back(one.bdf.to_string());
-  EXPECT_THAT(addresses, ::testing::ElementsAre("0000:11:00.0", "ffff:ff:01.0", "ffff:ff:02.0",
-                                                "ffff:ff:03.0", "ffff:ff:04.0"));
-  EXPECT_EQ(grouped.switches[grouped.hcas.back().at.parent].bdf.to_string(), "0000:11:00.0");
-}
-
-TEST(GroupedByRails, HcaOnAnotherNode_ComesToTheGpu) {
-  RailOptions options;
-  options.map = RailMap::parse_entries("0=mlx5_3").value();
-  RailDecision scene = scene_of(two_sockets_with_switches(), {}, options);
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  EXPECT_EQ(grouped.gpus[0].at, grouped.hcas[3].at);
-  EXPECT_EQ(grouped.numa_nodes[grouped.hcas[3].at.numa].id, 0);
-}
-
-TEST(GroupedByRails, HcaOfTwoGroups_GoesWhereItIsAGpusFirstRail) {
-  RailOptions options;
-  options.map = RailMap::parse_entries("0=mlx5_0,mlx5_1;1=mlx5_1").value();
-  RailDecision scene = scene_of(flat(2, 2), {}, options);
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  EXPECT_EQ(grouped.hcas[0].at, grouped.gpus[0].at);
-  EXPECT_EQ(grouped.hcas[1].at, grouped.gpus[1].at);
-}
-
-TEST(GroupedByRails, GroupOverTwoNodes_IsOnTheFirstGpusNode) {
-  RailDecision scene = scene_of(lopsided());
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  ASSERT_EQ(grouped.switches.size(), 1u);
-  EXPECT_EQ(grouped.numa_nodes[grouped.gpus[1].at.numa].id, 0);
-}
-
-TEST(GroupedByRails, GpuWithoutRail_StaysWhereItIs) {
-  RailDecision scene = scene_of(flat(2, 0));
-  EXPECT_EQ(group_under_switches(scene.machine, scene.plan).gpus, scene.machine.gpus);
-}
-
-TEST(GroupedByRails, Text_ReadBackHasTheGroups) {
+TEST(NcclXmlWriter, GroupedMachine_ReadBackHasTheGroups) {
   RailDecision scene = scene_of(flat(4, 4));
   Machine back = read_back(group_under_switches(scene.machine, scene.plan));
   EXPECT_EQ(back.switches.size(), 4u);
   EXPECT_EQ(back.switches[2].bdf.to_string(), "ffff:ff:03.0");
-}
-
-TEST(GroupedByRails, ManyGroups_HaveDifferentAddresses) {
-  RailDecision scene = scene_of(flat(33, 33));
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
-  ASSERT_EQ(grouped.switches.size(), 33u);
-  for (size_t i = 1; i < 33; ++i) EXPECT_LT(grouped.switches[i - 1].bdf, grouped.switches[i].bdf);
 }
 
 }  // namespace

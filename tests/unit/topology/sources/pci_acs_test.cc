@@ -10,7 +10,7 @@ Acs parse(const std::string& config) {
   return parse_acs({reinterpret_cast<const uint8_t*>(config.data()), config.size()});
 }
 
-TEST(ParseAcs, Control_SaysWhatIsRedirected) {
+TEST(ParseAcs, Control_HasTheRedirectBits) {
   // Source validation, upstream forwarding and the rest redirect nothing.
   EXPECT_TRUE(parse(config_with_acs(0xffff & ~0x0c)).known);
   EXPECT_FALSE(parse(config_with_acs(0xffff & ~0x0c)).redirects());
@@ -39,7 +39,7 @@ TEST(ParseAcs, NoCapability_IsKnownAndOff) {
 }
 
 // 64 bytes: without CAP_SYS_ADMIN. 256: a conventional function, or a host that reaches no more.
-TEST(ParseAcs, ShortData_IsUnknownAndReadNoFurther) {
+TEST(ParseAcs, ShortData_IsUnknown) {
   std::string whole = config_space({{0x100, 0x0001, 0x148}, {0x148, 0x000d, 0, 0x1d}});
   for (size_t bytes = 0; bytes < 0x148 + 8; ++bytes) {
     // A copy of that size, for the sanitizer to see what is read beyond it.
@@ -48,7 +48,7 @@ TEST(ParseAcs, ShortData_IsUnknownAndReadNoFurther) {
   EXPECT_TRUE(parse(whole.substr(0, 0x148 + 8)).redirects());
 }
 
-TEST(ParseAcs, ListThatLeadsNowhere_IsUnknown) {
+TEST(ParseAcs, ListWithABadPointer_IsUnknown) {
   EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x100}})).known);
   EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x148}, {0x148, 0x0003, 0x100}})).known);
   EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x040}})).known);  // no extended capability

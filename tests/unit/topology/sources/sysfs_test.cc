@@ -78,7 +78,7 @@ TEST_F(Sysfs, Read_Switch_IsItsUpstreamPort) {
   EXPECT_EQ(machine.switches[0].class_code, 0x060400u);
 }
 
-TEST_F(Sysfs, Read_Gpu_HasWhatItsFilesSay) {
+TEST_F(Sysfs, Read_Gpu_HasTheValuesOfItsFiles) {
   function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
   function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu, "0x10de", "1");
   Machine machine = read();
@@ -112,7 +112,7 @@ TEST_F(Sysfs, Read_NodesAndPackages_AreThoseOfTheCpus) {
             (std::vector<NumaNode>{{0, 0, "00000000,00000003"}, {1, 1, "00000000,0000000c"}}));
 }
 
-TEST_F(Sysfs, Read_NodeOverTwoPackages_HasNone) {
+TEST_F(Sysfs, Read_NodeOverTwoPackages_HasNoPackage) {
   cpu(0, 0);
   cpu(1, 1);
   node(0, "3");
@@ -155,7 +155,7 @@ TEST_F(Sysfs, Read_VirtualFunctionHca_NamesItsPhysicalFunction) {
   EXPECT_EQ(hca_named(machine, "mlx5_1").physical_function, Bdf::parse("0000:3a:00.0"));
 }
 
-TEST_F(Sysfs, Read_VirtualFunctionGpu_IsLeftToGuests) {
+TEST_F(Sysfs, Read_VirtualFunctionGpu_IsIgnored) {
   fs::path physical = function("pci0000:3a/0000:3a:00.0", kGpu);
   link(function("pci0000:3a/0000:3a:00.4", kGpu) / "physfn", physical);
   EXPECT_EQ(read().gpus.size(), 1u);
@@ -175,7 +175,7 @@ TEST_F(Sysfs, Read_NoInfinibandClass_IsAMachineWithoutHcas) {
   EXPECT_EQ(counts_of(read()), (Counts{1, 0, 0, 1}));
 }
 
-TEST_F(Sysfs, Read_VirtualHca_IsWhereItsInterfaceIs) {
+TEST_F(Sysfs, Read_VirtualHca_IsAttachedWithItsInterface) {
   fs::path nic = function("pci0000:15/0000:15:03.0", "0x020000", "0x8086", "1");
   link("class/net/eth0/device", nic);
   virtual_hca("rxe0", "eth0\n");
@@ -222,7 +222,7 @@ TEST_F(Sysfs, Read_HostBridgeBelowAPlatformDevice_IsFound) {
 TEST_F(Sysfs, Read_NoSysfs_IsAnError) {
   auto machine = sysfs_machine(root_ / "none");
   ASSERT_FALSE(machine.has_value());
-  EXPECT_NE(machine.error().text.find("none is no sysfs"), std::string::npos);
+  EXPECT_NE(machine.error().text.find("none is not a readable sysfs"), std::string::npos);
   EXPECT_FALSE(sysfs_machine(root_).has_value());  // an empty folder
 }
 
@@ -273,7 +273,7 @@ class HwlocOfSysfs : public Sysfs {
   }
 };
 
-TEST_F(HwlocOfSysfs, Live_MadeSwitch_IsWhatSysfsShows) {
+TEST_F(HwlocOfSysfs, Live_Switch_EqualsSysfs) {
   make_switch();
   const fs::path root_port = "devices/pci0000:15/0000:15:01.0";
   bridge_config(root_port, 0x15, 0x16, 0x1a);
@@ -300,7 +300,7 @@ TEST_F(HwlocOfSysfs, Live_MadeSwitch_IsWhatSysfsShows) {
   EXPECT_EQ(live->hcas, sysfs.hcas);
 }
 
-TEST_F(HwlocOfSysfs, Live_SwitchBelowSwitch_IsWhatSysfsShows) {
+TEST_F(HwlocOfSysfs, Live_SwitchBelowSwitch_EqualsSysfs) {
   std::string path = "pci0000:35";
   const char* const bridges[] = {"0000:35:01.0", "0000:36:00.0", "0000:37:00.0", "0000:38:00.0",
                                  "0000:39:00.0"};
@@ -320,7 +320,7 @@ TEST_F(HwlocOfSysfs, Live_SwitchBelowSwitch_IsWhatSysfsShows) {
   EXPECT_EQ(switch_above(sysfs, sysfs.switches[1].at), "0000:36:00.0");
 }
 
-TEST_F(Sysfs, Read_LinksThatLeadNowhere_AreLeftOut) {
+TEST_F(Sysfs, Read_DanglingLinks_AreIgnored) {
   link("bus/pci/devices/0000:01:00.0", "devices/gone");
   link("class/infiniband/mlx5_0", "devices/gone");
   Machine machine = read();

@@ -30,7 +30,7 @@ class PeerLinkTest : public testing::Test {
     link.on_tick(std::chrono::seconds(0));
   }
   // A request is posted, and nothing moves for longer than the watchdog allows.
-  void stand_still() {
+  void stall() {
     here_->count_posted();
     here_->on_tick(std::chrono::seconds(1));
     std::this_thread::sleep_for(std::chrono::milliseconds(1050));
@@ -51,7 +51,7 @@ TEST_F(PeerLinkTest, PeerDies_FailsAfterGrace) {
   EXPECT_NE(here_->failure().text.find("died"), std::string::npos);
 }
 
-TEST_F(PeerLinkTest, PeerSaysGoodbye_TextTellsOrderlyClose) {
+TEST_F(PeerLinkTest, PeerCloses_TextNamesOrderlyClose) {
   there_->send_bye();
   there_.reset();
   EXPECT_FALSE(here_->on_readable());
@@ -84,13 +84,14 @@ TEST_F(PeerLinkTest, Watchdog_NoProgress_DumpsBothEndsOnce) {
   EXPECT_TRUE(there_->on_readable());
   EXPECT_TRUE(here_->on_readable());
   EXPECT_NE(g_warnings.find("sender posted 1 completed 0"), std::string::npos) << g_warnings;
-  EXPECT_NE(g_warnings.find("the peer reports: receiver posted 0"), std::string::npos) << g_warnings;
+  EXPECT_NE(g_warnings.find("the peer reports: receiver posted 0"), std::string::npos)
+      << g_warnings;
   EXPECT_EQ(g_warnings.find("no progress"), g_warnings.rfind("no progress"));
 }
 
-TEST_F(PeerLinkTest, Watchdog_ThreadInsideTheDriver_IsToldOf) {
+TEST_F(PeerLinkTest, Watchdog_ThreadInsideTheDriver_IsNamed) {
   CopyMonitor::DriverCall in_driver(here_->copies());
-  stand_still();
+  stall();
   EXPECT_NE(g_warnings.find("inside a copy call of the CUDA driver"), std::string::npos)
       << g_warnings;
 }
@@ -106,15 +107,15 @@ TEST_F(PeerLinkTest, Watchdog_ThreadOnlyPassesThroughTheDriver_IsNotBlamed) {
   EXPECT_EQ(g_warnings.find("inside"), std::string::npos) << g_warnings;
 }
 
-TEST_F(PeerLinkTest, Watchdog_CopyNotComplete_IsToldOf) {
+TEST_F(PeerLinkTest, Watchdog_CopyNotComplete_IsNamed) {
   here_->copies().set_awaits_copy(true);
-  stand_still();
+  stall();
   EXPECT_NE(g_warnings.find("launched but not complete"), std::string::npos) << g_warnings;
   g_warnings.clear();
   here_->count_completed();
   here_->copies().set_awaits_copy(false);
   here_->on_tick(std::chrono::seconds(1));
-  stand_still();
+  stall();
   EXPECT_NE(g_warnings.find("no progress"), std::string::npos);
   EXPECT_EQ(g_warnings.find("launched but"), std::string::npos) << g_warnings;
 }

@@ -11,7 +11,7 @@
 namespace gdr::transport {
 namespace {
 
-TEST(Cidr, Parse_Ipv4_HoldsWhatSharesThePrefix) {
+TEST(Cidr, Parse_Ipv4_ContainsWhatSharesThePrefix) {
   Cidr cidr = Cidr::parse("10.1.128.9/17").value();
   EXPECT_EQ(cidr.family, AF_INET);
   EXPECT_TRUE(cidr.contains(gid("::ffff:10.1.128.0")));
@@ -20,28 +20,28 @@ TEST(Cidr, Parse_Ipv4_HoldsWhatSharesThePrefix) {
   EXPECT_FALSE(cidr.contains(gid("::ffff:11.1.128.0")));
 }
 
-TEST(Cidr, Parse_Ipv6_HoldsWhatSharesThePrefix) {
+TEST(Cidr, Parse_Ipv6_ContainsWhatSharesThePrefix) {
   Cidr cidr = Cidr::parse("fd00:1:2::/47").value();
   EXPECT_EQ(cidr.family, AF_INET6);
   EXPECT_TRUE(cidr.contains(gid("fd00:1:3::1")));
   EXPECT_FALSE(cidr.contains(gid("fd00:1:4::1")));
 }
 
-TEST(Cidr, Contains_PrefixOfZero_HoldsItsFamilyOnly) {
+TEST(Cidr, Contains_PrefixOfZero_ContainsItsFamilyOnly) {
   EXPECT_TRUE(Cidr::parse("0.0.0.0/0")->contains(gid("::ffff:1.2.3.4")));
   EXPECT_FALSE(Cidr::parse("0.0.0.0/0")->contains(gid("fd00::1")));
   EXPECT_TRUE(Cidr::parse("::/0")->contains(gid("fd00::1")));
   EXPECT_FALSE(Cidr::parse("::/0")->contains(gid("::ffff:1.2.3.4")));
 }
 
-TEST(Cidr, Contains_WholePrefix_HoldsOneAddress) {
+TEST(Cidr, Contains_WholePrefix_ContainsOneAddress) {
   EXPECT_TRUE(Cidr::parse("1.2.3.4/32")->contains(gid("::ffff:1.2.3.4")));
   EXPECT_FALSE(Cidr::parse("1.2.3.4/32")->contains(gid("::ffff:1.2.3.5")));
   EXPECT_TRUE(Cidr::parse("fd00::1/128")->contains(gid("fd00::1")));
   EXPECT_FALSE(Cidr::parse("fd00::1/128")->contains(gid("fd00::")));
 }
 
-TEST(Cidr, Parse_BadText_SaysWhatIsWrong) {
+TEST(Cidr, Parse_BadText_NamesTheFault) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "prefix length is missing"},        {"10.0.0.0", "prefix length is missing"},
       {"10.0.0/8", "not an IPv4 address"},     {"/8", "not an IPv4 address"},
@@ -64,7 +64,7 @@ TEST(Cidr, ToString_Parsed_IsParsedBack) {
   }
 }
 
-TEST(Cidr, Parse_RandomText_IsRefusedOrInBounds) {
+TEST(Cidr, Parse_RandomText_IsRejectedOrInBounds) {
   std::mt19937 random(11);
   const std::string alphabet = "0123456789abf:./-\0 ";
   for (int i = 0; i < 20000; ++i) {

@@ -29,7 +29,7 @@ TEST(CoveringTreeTest, LargeRangeBeforeManySmallOnes_IsFound) {
   EXPECT_EQ(tree.find_covering(4995, 5001), nullptr);
 }
 
-TEST(CoveringTreeTest, RangesWithOneBeginning_AreToldApart) {
+TEST(CoveringTreeTest, RangesWithOneBegin_AreDistinct) {
   CoveringTree tree;
   RangeNode small(10, 20), large(10, 40), middle(10, 30);
   for (RangeNode* node : {&small, &large, &middle}) tree.insert(node);
@@ -50,7 +50,7 @@ TEST(CoveringTreeTest, ErasedNode_CanBeInsertedAgain) {
   }
 }
 
-TEST(CoveringTreeTest, RandomRanges_FoundAsByLookingAtAll) {
+TEST(CoveringTreeTest, RandomRanges_AreFoundAsByLinearSearch) {
   std::mt19937 random(1);
   auto below = [&](uintptr_t bound) { return random() % bound; };
   CoveringTree tree;

@@ -1,4 +1,5 @@
-// Verbs that pin nothing and count what is registered. The protection domain is the fake itself.
+// A fake of the registration verbs that pins nothing and counts registrations. It is the protection
+// domain itself.
 #pragma once
 
 #include <atomic>
@@ -14,8 +15,8 @@ struct FakeRegistrations : ibv_pd {
   // Relaxed, so that they order nothing between the threads of a test.
   std::atomic<int> live{0};
   std::atomic<int> made{0};
-  std::atomic<int> refuse_errno{0};
-  // Called meanwhile, before the outcome is known, by any thread.
+  std::atomic<int> fail_with_errno{0};  // what registrations fail with; 0: they succeed
+  // Called by the registering thread, before the outcome is decided.
   std::function<void()> while_registering;
   std::function<void(int fd)> while_registering_dmabuf;
   std::function<void()> while_deregistering;
@@ -48,7 +49,7 @@ struct FakeRegistrations : ibv_pd {
   static ibv_mr* make(ibv_pd* pd, void* addr, size_t bytes) {
     auto& fake = *static_cast<FakeRegistrations*>(pd);
     if (fake.while_registering) fake.while_registering();
-    if (int err = fake.refuse_errno.load(std::memory_order_relaxed); err != 0) {
+    if (int err = fake.fail_with_errno.load(std::memory_order_relaxed); err != 0) {
       errno = err;
       return nullptr;
     }

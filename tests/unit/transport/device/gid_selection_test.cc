@@ -67,7 +67,7 @@ TEST(GidSelection, Range_SecondOfTwoAddresses_Wins) {
   EXPECT_EQ(chosen(table, {.range = *Cidr::parse("10.1.0.0/16")}), 1);
 }
 
-TEST(GidSelection, Range_NothingInIt_IsAnErrorThatListsWhatIsThere) {
+TEST(GidSelection, Range_NoGidInIt_IsAnErrorThatListsTheTable) {
   Result<GidEntry> entry = select_gid(usual_table(), {.range = *Cidr::parse("192.168.0.0/16")});
   ASSERT_FALSE(entry.has_value());
   EXPECT_THAT(entry.error().text, HasSubstr("NCCL_IB_ADDR_RANGE 192.168.0.0/16"));
@@ -75,7 +75,7 @@ TEST(GidSelection, Range_NothingInIt_IsAnErrorThatListsWhatIsThere) {
   EXPECT_THAT(entry.error().text, HasSubstr("NCCL_IB_GID_INDEX"));
 }
 
-TEST(GidSelection, EqualEntries_LowestIndexWins_WhateverTheOrder) {
+TEST(GidSelection, EqualEntries_AnyOrder_LowestIndexWins) {
   std::vector<GidEntry> table = {{9, gid("::ffff:10.0.0.3"), kV2},
                                  {2, gid("::ffff:10.0.0.2"), kV2},
                                  {5, gid("::ffff:10.0.0.1"), kV2}};
@@ -86,14 +86,14 @@ TEST(GidSelection, EqualEntries_LowestIndexWins_WhateverTheOrder) {
   }
 }
 
-TEST(GidSelection, OtherVersionOnly_GivesWay_AndSaysSo) {
+TEST(GidSelection, OtherVersionOnly_IsTakenAndReported) {
   std::vector<GidEntry> table = {{0, gid("::ffff:10.0.0.1"), kV1}};
   Result<GidEntry> entry = select_gid(table, {});
   ASSERT_TRUE(entry.has_value());
   EXPECT_EQ(unmet_preference(*entry, {}), "RoCE v1 although NCCL_IB_ROCE_VERSION_NUM asks for 2");
 }
 
-TEST(GidSelection, OtherFamilyOnly_GivesWay_AndSaysSo) {
+TEST(GidSelection, OtherFamilyOnly_IsTakenAndReported) {
   std::vector<GidEntry> table = {{0, gid("fd00::1"), kV2}};
   EXPECT_THAT(unmet_preference(*select_gid(table, {}), {}), HasSubstr("asks for AF_INET"));
 }
@@ -104,11 +104,11 @@ TEST(GidSelection, FamilyBeforeVersion_AsNccl) {
   EXPECT_EQ(chosen(table, {}), 2);
 }
 
-TEST(GidSelection, Compromise_AllWishesMet_IsEmpty) {
+TEST(GidSelection, UnmetPreference_AllMet_IsEmpty) {
   EXPECT_EQ(unmet_preference(*select_gid(usual_table(), {}), {}), "");
 }
 
-TEST(GidSelection, ForcedIndex_Present_IsTakenWhateverElseIsWanted) {
+TEST(GidSelection, ForcedIndex_Present_OverridesAllPreferences) {
   EXPECT_EQ(chosen(usual_table(), {.forced_index = 0, .range = *Cidr::parse("1.0.0.0/8")}), 0);
 }
 

@@ -54,7 +54,7 @@ TEST(HcaFilter, Port_RestrictsThatEntry) {
   EXPECT_FALSE(filter("^mlx5_0:1").accepts("mlx5_0", 1));
 }
 
-TEST(HcaFilter, RailAndPlane_AreKeptForTheEntryThatMatches) {
+TEST(HcaFilter, RailAndPlane_AreThoseOfTheEntryThatMatches) {
   HcaFilter rails = filter("=a:1:3:4,b::5,c");
   ASSERT_NE(rails.entry_for("a", 1), nullptr);
   EXPECT_EQ(rails.entry_for("a", 1)->rail, 3);
@@ -95,15 +95,15 @@ TEST(HcaFilter, MoreThan32Entries_RestIsIgnoredWithANote) {
   EXPECT_THAT(list.notes(), ElementsAre(HasSubstr("first 32")));
 }
 
-TEST(HcaFilter, BadText_SaysWhatIsWrong) {
+TEST(HcaFilter, BadText_NamesTheFault) {
   const std::pair<const char*, const char*> cases[] = {{"=^a", "'^' before '='"},
                                                        {"^^a", "at its start"},
                                                        {"==a", "at its start"},
                                                        {"a,^b", "at its start"},
                                                        {"a,=b", "at its start"},
-                                                       {"^", "names nothing"},
-                                                       {"^=", "names nothing"},
-                                                       {"^,,", "names nothing"},
+                                                       {"^", "has no names"},
+                                                       {"^=", "has no names"},
+                                                       {"^,,", "has no names"},
                                                        {"a:x", "port 'x'"},
                                                        {"a:0", "from 1 to 255"},
                                                        {"a:256", "from 1 to 255"},
@@ -128,7 +128,7 @@ TEST(HcaFilter, ToString_Parsed_IsParsedBackToTheSame) {
   }
 }
 
-TEST(HcaFilter, RandomText_IsRefusedOrRoundTrips) {
+TEST(HcaFilter, RandomText_IsRejectedOrRoundTrips) {
   std::mt19937 random(13);
   const std::string alphabet = "ab_01^=,:\t \x01";
   for (int i = 0; i < 20000; ++i) {

@@ -41,12 +41,12 @@ TEST_F(PeermemTest, Probe_NoModule_IsAbsent) {
   }
 }
 
-TEST_F(PeermemTest, Probe_NothingToLookAt_IsUnknown) {
+TEST_F(PeermemTest, Probe_NoSysfs_IsUnknown) {
   for (const std::string& root : {root_, root_ + "/missing"}) {
     Peermem found = probe_peermem(root);
     EXPECT_EQ(found.kind, PeermemKind::kUnknown);
     EXPECT_FALSE(is_present(found));
-    EXPECT_EQ(to_string(found), "peermem unknown: no " + root + "/module to look at");
+    EXPECT_EQ(to_string(found), "peermem unknown: there is no " + root + "/module");
   }
 }
 
@@ -65,7 +65,7 @@ TEST_F(PeermemTest, Probe_NcClientOnly_IsNvidiaPeermem) {
   EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvidiaPeermem);
 }
 
-TEST_F(PeermemTest, Probe_OldModule_IsToldApart) {
+TEST_F(PeermemTest, Probe_OldModule_IsNvPeerMem) {
   put("kernel/mm/memory_peers/nv_mem/version", "1.2");
   Peermem found = probe_peermem(root_);
   EXPECT_EQ(found.kind, PeermemKind::kNvPeerMem);
@@ -80,14 +80,14 @@ TEST_F(PeermemTest, Probe_SharedNameOfNewModule_IsNvidiaPeermem) {
   EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvidiaPeermem);
 }
 
-TEST(SysfsRootOf, IbdevPath_IsWhatClassLiesIn) {
+TEST(SysfsRootOf, IbdevPath_IsTheFolderOfClass) {
   EXPECT_EQ(sysfs_root_of("/sys/class/infiniband/mlx5_0"), "/sys");
   EXPECT_EQ(sysfs_root_of("/dev/shm/softhca-0-x/3/sys/class/infiniband/softhca0"),
             "/dev/shm/softhca-0-x/3/sys");
   EXPECT_EQ(sysfs_root_of("/host/sys/class/infiniband/mlx5_0"), "/host/sys");
 }
 
-TEST(SysfsRootOf, OtherShape_IsTheUsualRoot) {
+TEST(SysfsRootOf, OtherForm_IsSys) {
   for (const char* path : {"", "mlx5_0", "/", "/x/infiniband/mlx5_0", "/x/class/net/eth0",
                            "/sys/devices/pci0000:00/0000:00:01.0/infiniband/mlx5_0"}) {
     EXPECT_EQ(sysfs_root_of(path), "/sys") << path;

@@ -1,4 +1,4 @@
-// Random use of the cache, every step compared with a list of what ought to be registered.
+// Random use of the cache; after every step it is compared with a model, a plain list.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,9 +20,9 @@ struct Model {
     int references;
   };
   std::vector<Live> live;
-  std::vector<ibv_mr*> held;  // one for each acquire that was not given back
+  std::vector<ibv_mr*> held;  // one for each acquire without its release
 
-  Live* covering(const MemoryRange& range, size_t kind) {
+  Live* covering(const MemoryRegion& range, size_t kind) {
     auto it = std::find_if(live.begin(), live.end(), [&](const Live& one) {
       return one.kind == kind && covers(*one.mr, range.address, range.bytes);
     });
@@ -37,26 +37,26 @@ class RegistrationCacheModelTest : public testing::TestWithParam<unsigned> {
  protected:
   size_t below(size_t bound) { return random_() % bound; }
 
-  MemoryRange random_range(bool dmabuf) {
+  MemoryRegion random_range(bool dmabuf) {
     size_t pages = 1 + below(below(4) == 0 ? 64 : 6);
-    MemoryRange range{0x100000 + below(64) * kPage, pages * kPage};
+    MemoryRegion range{0x100000 + below(64) * kPage, pages * kPage, false, dmabuf ? 3 : -1};
     if (dmabuf) return range;
     size_t cut = below(kPage);  // within the first and the last page
-    return MemoryRange{range.address + cut, range.bytes - cut - below(kPage - cut)};
+    return MemoryRegion{range.address + cut, range.bytes - cut - below(kPage - cut)};
   }
 
   void acquire() {
     size_t kind = below(4);
-    MemorySource source{kind >= 2, 3, 0, kind % 2 == 1};
-    MemoryRange range = random_range(source.dmabuf);
-    bool refuse = below(50) == 0;
-    fake_.refuse_errno = refuse ? ENOMEM : 0;
+    PciOrdering ordering = kind % 2 == 1 ? PciOrdering::kRelaxed : PciOrdering::kStrict;
+    MemoryRegion range = random_range(kind >= 2);
+    bool failing = below(50) == 0;
+    fake_.fail_with_errno = failing ? ENOMEM : 0;
     bool expect_hit = model_.covering(range, kind) != nullptr;
     int made = fake_.made;
-    Result<ibv_mr*> mr = cache_.acquire(range, source);
-    ASSERT_EQ(mr.has_value(), expect_hit || !refuse);
+    Result<ibv_mr*> mr = cache_.acquire(range, ordering);
+    ASSERT_EQ(mr.has_value(), expect_hit || !failing);
     ASSERT_EQ(mr ? 0 : mr.error().sys_errno, mr ? 0 : ENOMEM);
-    ASSERT_EQ(fake_.made - made, expect_hit || refuse ? 0 : 1);
+    ASSERT_EQ(fake_.made - made, expect_hit || failing ? 0 : 1);
     if (!mr) return;
     ASSERT_TRUE(covers(**mr, range.address, range.bytes));
     if (!expect_hit) model_.live.push_back({*mr, kind, 0});

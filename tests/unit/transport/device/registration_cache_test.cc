@@ -18,12 +18,13 @@ namespace gdr::transport {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr int kDmabuf = 3;  // any descriptor; the fake does not use it
 
 class RegistrationCacheTest : public testing::Test {
  protected:
-  bool has_covering(MemoryRange range) {
+  bool has_covering(const MemoryRegion& region) {
     int before = fake_.made;
-    cache_.release(cache_.acquire(range, {}).value());
+    cache_.release(cache_.acquire(region, {}).value());
     return fake_.made == before;
   }
 
@@ -44,12 +45,12 @@ TEST_F(RegistrationCacheTest, SameRange_RegisteredOnce) {
   EXPECT_EQ(cache_.size(), 0u);
 }
 
-TEST_F(RegistrationCacheTest, SubRange_UsesTheLargerOne) {
+TEST_F(RegistrationCacheTest, SubRange_UsesTheLargerRegistration) {
   ibv_mr* whole = cache_.acquire({0x10000, 0x10000}, {}).value();
   EXPECT_EQ(cache_.acquire({0x14000, 100}, {}).value(), whole);
 }
 
-TEST_F(RegistrationCacheTest, SubRange_KeepsTheLargerOneAlive) {
+TEST_F(RegistrationCacheTest, SubRange_HoldsTheLargerRegistration) {
   ibv_mr* whole = cache_.acquire({0x10000, 0x10000}, {}).value();
   ibv_mr* part = cache_.acquire({0x14000, 100}, {}).value();
   cache_.release(whole);
@@ -58,7 +59,7 @@ TEST_F(RegistrationCacheTest, SubRange_KeepsTheLargerOneAlive) {
   EXPECT_EQ(fake_.live, 0);
 }
 
-TEST_F(RegistrationCacheTest, SubRangeBehindManySmallerOnes_UsesTheLargerOne) {
+TEST_F(RegistrationCacheTest, SubRangeBehindManySmallerOnes_UsesTheLargerRegistration) {
   for (uintptr_t i = 1; i < 100; ++i) ASSERT_TRUE(cache_.acquire({i * 2 * kPage, kPage}, {}));
   ibv_mr* whole = cache_.acquire({0, 300 * kPage}, {}).value();
   EXPECT_EQ(cache_.acquire({199 * kPage, 2 * kPage}, {}).value(), whole);
@@ -86,15 +87,15 @@ TEST_F(RegistrationCacheTest, UnalignedRange_CoversWholePages) {
 }
 
 TEST_F(RegistrationCacheTest, DmabufRange_IsExact) {
-  ibv_mr* mr = cache_.acquire({0x10000, 100}, MemorySource{true, 3, 0, false}).value();
+  ibv_mr* mr = cache_.acquire({0x10000, 100, false, kDmabuf}, {}).value();
   EXPECT_EQ(mr->length, 100u);
 }
 
 TEST_F(RegistrationCacheTest, Kinds_DoNotServeEachOther) {
   std::vector<ibv_mr*> mrs;
-  for (bool dmabuf : {false, true}) {
-    for (bool relaxed : {false, true}) {
-      mrs.push_back(cache_.acquire({0x10000, kPage}, {dmabuf, 3, 0, relaxed}).value());
+  for (int fd : {-1, kDmabuf}) {
+    for (PciOrdering ordering : {PciOrdering::kStrict, PciOrdering::kRelaxed}) {
+      mrs.push_back(cache_.acquire({0x10000, kPage, false, fd}, ordering).value());
     }
   }
   EXPECT_EQ(fake_.made, 4);
@@ -103,9 +104,8 @@ TEST_F(RegistrationCacheTest, Kinds_DoNotServeEachOther) {
 }
 
 TEST_F(RegistrationCacheTest, GpuBytes_AreThoseRegisteredNow) {
-  MemorySource gpu{.dmabuf = true, .fd = 3, .gpu = true};
-  ibv_mr* mr = cache_.acquire({0x10000, 2 * kPage}, gpu).value();
-  ibv_mr* part = cache_.acquire({0x10000, kPage}, gpu).value();
+  ibv_mr* mr = cache_.acquire({0x10000, 2 * kPage, true, kDmabuf}, {}).value();
+  ibv_mr* part = cache_.acquire({0x10000, kPage, true, kDmabuf}, {}).value();
   cache_.acquire({0x10000, kPage}, {}).value();
   EXPECT_EQ(cache_.gpu_bytes(), 2 * kPage);
   cache_.release(part);
@@ -113,14 +113,14 @@ TEST_F(RegistrationCacheTest, GpuBytes_AreThoseRegisteredNow) {
   EXPECT_EQ(cache_.gpu_bytes(), 0u);
 }
 
-TEST_F(RegistrationCacheTest, EveryOrderOfComingAndGoing_FindsWhatCovers) {
-  const std::array<MemoryRange, 4> ranges{{{16 * kPage, 16 * kPage},  // holds the next two
-                                           {20 * kPage, 8 * kPage},   // holds the next
-                                           {20 * kPage, 4 * kPage},
-                                           {24 * kPage, 12 * kPage}}};  // overlaps the first two
-  std::array<size_t, 4> coming{0, 1, 2, 3};
+TEST_F(RegistrationCacheTest, EveryOrderOfAcquireAndRelease_FindsACoveringOne) {
+  const std::array<MemoryRegion, 4> ranges{{{16 * kPage, 16 * kPage},  // holds the next two
+                                            {20 * kPage, 8 * kPage},   // holds the next
+                                            {20 * kPage, 4 * kPage},
+                                            {24 * kPage, 12 * kPage}}};  // overlaps the first two
+  std::array<size_t, 4> acquired{0, 1, 2, 3};
   do {
-    std::array<size_t, 4> going{0, 1, 2, 3};
+    std::array<size_t, 4> released{0, 1, 2, 3};
     do {
       std::array<ibv_mr*, 4> held{};
       auto check = [&] {
@@ -133,48 +133,48 @@ TEST_F(RegistrationCacheTest, EveryOrderOfComingAndGoing_FindsWhatCovers) {
           }
         }
       };
-      for (size_t i : coming) held[i] = cache_.acquire(ranges[i], {}).value();
-      for (size_t i : going) {
+      for (size_t i : acquired) held[i] = cache_.acquire(ranges[i], {}).value();
+      for (size_t i : released) {
         ASSERT_NO_FATAL_FAILURE(check());
         cache_.release(std::exchange(held[i], nullptr));
       }
       ASSERT_EQ(fake_.live, 0);
-    } while (std::next_permutation(going.begin(), going.end()));
-  } while (std::next_permutation(coming.begin(), coming.end()));
+    } while (std::next_permutation(released.begin(), released.end()));
+  } while (std::next_permutation(acquired.begin(), acquired.end()));
 }
 
-TEST_F(RegistrationCacheTest, Refusal_NamesDeviceErrnoAndMend) {
-  fake_.refuse_errno = ENOMEM;
-  auto refused = cache_.acquire({0x10000, kPage}, {});
-  ASSERT_FALSE(refused.has_value());
-  EXPECT_EQ(refused.error().sys_errno, ENOMEM);
-  EXPECT_NE(refused.error().text.find("hca0"), std::string::npos);
-  EXPECT_NE(refused.error().text.find("ulimit -l"), std::string::npos);
+TEST_F(RegistrationCacheTest, FailedRegistration_NamesDeviceErrnoAndFix) {
+  fake_.fail_with_errno = ENOMEM;
+  auto failed = cache_.acquire({0x10000, kPage}, {});
+  ASSERT_FALSE(failed.has_value());
+  EXPECT_EQ(failed.error().sys_errno, ENOMEM);
+  EXPECT_NE(failed.error().text.find("hca0"), std::string::npos);
+  EXPECT_NE(failed.error().text.find("ulimit -l"), std::string::npos);
   EXPECT_EQ(cache_.size(), 0u);
 }
 
-TEST_F(RegistrationCacheTest, Refusal_LeavesNothingInTheWay) {
-  fake_.refuse_errno = EFAULT;
+TEST_F(RegistrationCacheTest, FailedRegistration_DoesNotBlockTheNext) {
+  fake_.fail_with_errno = EFAULT;
   EXPECT_FALSE(cache_.acquire({0x10000, kPage}, {}).has_value());
-  fake_.refuse_errno = 0;
+  fake_.fail_with_errno = 0;
   Result<ibv_mr*> mr = cache_.acquire({0x10000, kPage}, {});
   ASSERT_TRUE(mr.has_value());
   cache_.release(*mr);
   EXPECT_EQ(fake_.live, 0);
 }
 
-TEST_F(RegistrationCacheTest, RangeAroundTheAddressSpace_IsRefused) {
+TEST_F(RegistrationCacheTest, RangeAroundTheAddressSpace_IsRejected) {
   EXPECT_FALSE(cache_.acquire({UINTPTR_MAX - 10, 100}, {}).has_value());
-  EXPECT_EQ(fake_.made, 0) << "nobody asked the verbs library";
+  EXPECT_EQ(fake_.made, 0) << "the verbs library was called";
 }
 
-TEST_F(RegistrationCacheTest, RangeWhosePagesWrapAround_IsRefused) {
+TEST_F(RegistrationCacheTest, RangeWhosePagesWrapAround_IsRejected) {
   EXPECT_FALSE(cache_.acquire({UINTPTR_MAX - 100, 50}, {}).has_value());
-  EXPECT_TRUE(cache_.acquire({UINTPTR_MAX - 100, 50}, {true, 3, 0, false}).has_value());
+  EXPECT_TRUE(cache_.acquire({UINTPTR_MAX - 100, 50, false, kDmabuf}, {}).has_value());
   EXPECT_TRUE(cache_.acquire({UINTPTR_MAX - 2 * kPage, kPage}, {}).has_value());
 }
 
-TEST_F(RegistrationCacheTest, Dmabufs_AreNeitherKeptNorClosed) {
+TEST_F(RegistrationCacheTest, DmabufDescriptors_AreNeitherHeldNorClosed) {
   auto open_files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
@@ -184,8 +184,8 @@ TEST_F(RegistrationCacheTest, Dmabufs_AreNeitherKeptNorClosed) {
   for (uintptr_t i = 0; i < 300; ++i) {
     int fd = memfd_create("dmabuf", 0);
     ASSERT_GE(fd, 0);
-    fake_.refuse_errno = i % 10 == 9 ? EINVAL : 0;
-    Result<ibv_mr*> mr = cache_.acquire({(i / 2) * kPage, kPage}, {true, fd, 0, false});
+    fake_.fail_with_errno = i % 10 == 9 ? EINVAL : 0;
+    Result<ibv_mr*> mr = cache_.acquire({(i / 2) * kPage, kPage, false, fd}, {});
     if (mr) held.push_back(*mr);
     EXPECT_EQ(close(fd), 0) << "the caller's descriptor was closed";
     EXPECT_EQ(open_files(), before) << "the file is held";

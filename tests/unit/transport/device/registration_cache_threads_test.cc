@@ -16,10 +16,10 @@ namespace gdr::transport {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr std::chrono::seconds kPatience{20};  // passes only where there is a bug
-constexpr MemoryRange kRange{0x100000, 4 * kPage};
+constexpr std::chrono::seconds kPatience{20};  // a wait ends earlier unless there is a bug
+constexpr MemoryRegion kRange{0x100000, 4 * kPage};
 
-// Holds whoever passes until it is open.
+// Blocks threads in pass() until it is open.
 class Gate {
  public:
   void pass() {
@@ -47,9 +47,9 @@ class Gate {
 
 class RegistrationCacheThreadsTest : public testing::Test {
  protected:
-  std::future<Result<ibv_mr*>> acquiring(MemoryRange range, MemorySource source = {}) {
+  std::future<Result<ibv_mr*>> acquiring(MemoryRegion region, PciOrdering ordering = {}) {
     return std::async(std::launch::async,
-                      [this, range, source] { return cache_.acquire(range, source); });
+                      [this, region, ordering] { return cache_.acquire(region, ordering); });
   }
   template <class Value>
   static bool ends(const std::future<Value>& future) {
@@ -69,7 +69,7 @@ TEST_F(RegistrationCacheThreadsTest, SameAndSubRangeMeanwhile_ShareTheRegistrati
   auto second = acquiring(kRange);
   auto third = acquiring({kRange.address + kPage, kPage});
   std::this_thread::sleep_for(
-      std::chrono::milliseconds(20));  // for them to register too, should they
+      std::chrono::milliseconds(20));  // time to register, which would be a bug
   gate_.open();
   ibv_mr* mr = first.get().value();
   EXPECT_EQ(second.get().value(), mr);
@@ -79,9 +79,9 @@ TEST_F(RegistrationCacheThreadsTest, SameAndSubRangeMeanwhile_ShareTheRegistrati
   EXPECT_EQ(fake_.live, 0);
 }
 
-TEST_F(RegistrationCacheThreadsTest, RefusalOfTheFirst_LetsTheSecondTry) {
+TEST_F(RegistrationCacheThreadsTest, FailureOfTheFirst_LetsTheSecondTry) {
   fake_.while_registering = [this] { gate_.pass(); };
-  fake_.refuse_errno = ENOMEM;
+  fake_.fail_with_errno = ENOMEM;
   auto first = acquiring(kRange);
   ASSERT_TRUE(gate_.await_arrivals(1));
   auto second = acquiring(kRange);
@@ -98,8 +98,8 @@ TEST_F(RegistrationCacheThreadsTest, OtherRangesAndKinds_RegisterMeanwhile) {
   std::vector<std::future<Result<ibv_mr*>>> all;
   all.push_back(acquiring(kRange));
   all.push_back(acquiring({kRange.address + kPage, kRange.bytes}));
-  all.push_back(acquiring(kRange, MemorySource{true, 3, 0, false}));
-  all.push_back(acquiring(kRange, MemorySource{false, -1, 0, true}));
+  all.push_back(acquiring({kRange.address, kRange.bytes, false, 3}));
+  all.push_back(acquiring(kRange, PciOrdering::kRelaxed));
   EXPECT_TRUE(gate_.await_arrivals(4));
   gate_.open();
   for (auto& mr : all) cache_.release(mr.get().value());
@@ -112,7 +112,7 @@ TEST_F(RegistrationCacheThreadsTest, CachedRange_IsServedWhileAnotherRegisters) 
   fake_.while_registering = [this] { gate_.pass(); };
   auto slow = acquiring(kRange);
   ASSERT_TRUE(gate_.await_arrivals(1));
-  // What is being registered covers it too; that is no reason to wait.
+  // The pending registration covers it, too, but there is no need to wait for that.
   auto hit = acquiring({kRange.address, 100});
   EXPECT_TRUE(ends(hit));
   auto released = std::async(std::launch::async, [&] {
@@ -143,7 +143,7 @@ TEST_F(RegistrationCacheThreadsTest, RangeBeingDeregistered_IsRegisteredAnew) {
   EXPECT_EQ(fake_.live, 0);
 }
 
-// Now and then gives the other threads time, at places where the cache has no lock.
+// Now and then gives the other threads time, where the cache does not hold its mutex.
 void dawdle() {
   thread_local std::minstd_rand random(std::random_device{}());
   switch (random() % 8) {
@@ -163,18 +163,18 @@ TEST_F(RegistrationCacheThreadsTest, RandomUseByManyThreads_LeavesNothingBehind)
   for (unsigned t = 0; t < 6; ++t) {
     threads.emplace_back([this, t] {
       std::mt19937 random(t);
-      std::vector<std::pair<ibv_mr*, MemoryRange>> held;
+      std::vector<std::pair<ibv_mr*, MemoryRegion>> held;
       for (int step = 0; step < 3000; ++step) {
         if (held.size() < 1 + random() % 8) {
-          MemoryRange range{0x100000 + random() % 12 * kPage, (1 + random() % 6) * kPage};
-          held.emplace_back(cache_.acquire(range, {false, -1, 0, random() % 4 == 0}).value(),
-                            range);
+          MemoryRegion range{0x100000 + random() % 12 * kPage, (1 + random() % 6) * kPage};
+          PciOrdering ordering = random() % 4 == 0 ? PciOrdering::kRelaxed : PciOrdering::kStrict;
+          held.emplace_back(cache_.acquire(range, ordering).value(), range);
         } else {
           std::swap(held[random() % held.size()], held.back());
           cache_.release(held.back().first);
           held.pop_back();
         }
-        // A registration that was given back too early covers nothing, or is written meanwhile.
+        // A registration that was deregistered too early covers nothing, or is being written.
         for (const auto& [mr, range] : held) {
           ASSERT_TRUE(covers(*mr, range.address, range.bytes));
         }

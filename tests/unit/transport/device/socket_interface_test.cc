@@ -70,7 +70,7 @@ TEST(SocketInterface, Default_DockerThenLoThenVirbrAreLastResorts) {
   EXPECT_EQ(chosen(interfaces, {}), "virbr0 192.168.122.1");
 }
 
-TEST(SocketInterface, Name_PrefixExactAndExclusion_AreHonoured) {
+TEST(SocketInterface, Name_PrefixExactAndExclusion_AreApplied) {
   auto interfaces = usual();
   interfaces.push_back(ipv4("eth10", "203.0.113.9"));
   EXPECT_EQ(chosen(interfaces, named("eth1")), "eth1 198.51.100.2");
@@ -81,7 +81,7 @@ TEST(SocketInterface, Name_PrefixExactAndExclusion_AreHonoured) {
 }
 
 // NCCL takes the first interface that is not excluded, and that is often lo.
-TEST(SocketInterface, Exclusion_DoesNotKeepTheDefaultOrder) {
+TEST(SocketInterface, Exclusion_IgnoresTheDefaultOrder) {
   EXPECT_EQ(chosen(usual(), named("^eth0")), "lo 127.0.0.1");
 }
 
@@ -107,7 +107,7 @@ TEST(SocketInterface, Ipv6Loopback_IsNeverTaken) {
   EXPECT_FALSE(choose_interface({ipv6("lo", "::1")}, {}).has_value());
 }
 
-TEST(SocketInterface, NameThatMatchesNothing_IsAnErrorThatListsWhatExists) {
+TEST(SocketInterface, NameWithoutMatch_IsAnErrorThatListsInterfaces) {
   Result<Interface> entry = choose_interface(usual(), named("bond0"));
   ASSERT_FALSE(entry.has_value());
   EXPECT_THAT(entry.error().text, HasSubstr("NCCL_SOCKET_IFNAME \"bond0\" matches no interface"));
@@ -124,7 +124,7 @@ TEST(SocketInterface, NoInterface_IsAnError) {
   EXPECT_THAT(entry.error().text, HasSubstr("up are: none"));
 }
 
-TEST(SocketInterface, Parse_OneCharacter_IsRefusedAsNcclIgnoresIt) {
+TEST(SocketInterface, Parse_OneCharacter_IsRejectedAsNcclIgnoresIt) {
   EXPECT_FALSE(InterfaceFilter::parse("e").has_value());
   EXPECT_FALSE(InterfaceFilter::parse("^=").has_value());
   EXPECT_FALSE(InterfaceFilter::parse("").value().is_set());
@@ -136,7 +136,7 @@ TEST(SocketInterface, Parse_PortAfterName_IsIgnoredWithANote) {
   EXPECT_EQ(filter.notes().size(), 1u);
 }
 
-TEST(SocketInterface, Parse_RandomText_IsRefusedOrRoundTrips) {
+TEST(SocketInterface, Parse_RandomText_IsRejectedOrRoundTrips) {
   std::mt19937 random(17);
   const std::string alphabet = "eth01^=,: \t";
   for (int i = 0; i < 20000; ++i) {
@@ -151,7 +151,7 @@ TEST(SocketInterface, Parse_RandomText_IsRefusedOrRoundTrips) {
   }
 }
 
-TEST(SocketInterface, Enumerate_ThisMachine_GivesAddressesOfTheirFamilysLength) {
+TEST(SocketInterface, Enumerate_ThisMachine_HasAddressesOfTheirFamilysLength) {
   Result<std::vector<Interface>> interfaces = enumerate_interfaces();
   ASSERT_TRUE(interfaces.has_value());
   for (const Interface& entry : *interfaces) {

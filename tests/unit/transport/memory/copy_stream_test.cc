@@ -52,7 +52,7 @@ class CopyStreamTest : public ::testing::Test {
   std::optional<fake_cuda::DeviceBuffer> gpu_;
 };
 
-TEST_F(CopyStreamTest, BothWays_BytesArriveBeforeDone) {
+TEST_F(CopyStreamTest, BothDirections_BytesArriveBeforeDone) {
   std::memset(gpu_->view(), 0x5a, kBytes);
   wait_for(stream_->copy(host_->get(), gpu_->get(), kBytes).value());
   EXPECT_TRUE(std::all_of(host_->get(), host_->get() + kBytes,
@@ -65,7 +65,7 @@ TEST_F(CopyStreamTest, BothWays_BytesArriveBeforeDone) {
   EXPECT_EQ(gpu_->view()[1100], 0x5a);
 }
 
-TEST_F(CopyStreamTest, HeldCopies_AreNotDoneAndNothingWaits) {
+TEST_F(CopyStreamTest, HeldCopies_AreNotDoneAndNoCallWaits) {
   fake_.hooks.set_copies_held(1);
   fake_.hooks.set_kernel_running(1);
   uint64_t first = stream_->copy(host_->get(), gpu_->get(), kBytes).value();
@@ -79,7 +79,7 @@ TEST_F(CopyStreamTest, HeldCopies_AreNotDoneAndNothingWaits) {
   fake_.hooks.set_kernel_running(0);
 }
 
-// Later copies take the events of earlier ones over.
+// Later copies take over the events of earlier ones.
 TEST_F(CopyStreamTest, MoreCopiesThanEvents_NoneIsDoneTooEarly) {
   constexpr int kCopies = 1000;
   fake_.hooks.set_copies_held(1);
@@ -107,7 +107,7 @@ TEST_F(CopyStreamTest, Drain_WaitsForAll) {
   fake_.hooks.set_copy_delay_us(0);
 }
 
-// Last: the device's context stays broken.
+// Runs last, by its name: the device's context stays broken.
 TEST_F(CopyStreamTest, ZBrokenContext_IsAnErrorThatNamesTheDevice) {
   uint64_t ticket = stream_->copy(host_->get(), gpu_->get(), 8).value();
   wait_for(ticket);

@@ -10,130 +10,139 @@ namespace {
 
 constexpr uint64_t kMebi = uint64_t{1} << 20;
 
-// A machine on which GPUDirect works both ways.
+// A machine on which GPUDirect works by either path.
 SystemFacts sound_machine() {
-  SystemFacts now;
-  now.kernel = "6.1.0-18-amd64";
-  now.hca_takes_dmabuf = true;
-  now.driver_exports = true;
-  now.bar1_bytes = uint64_t{128} << 30;
-  now.module.kind = PeermemKind::kNvidiaPeermem;
-  return now;
+  SystemFacts facts;
+  facts.kernel = "6.1.0-18-amd64";
+  facts.hca_supports_dmabuf = true;
+  facts.driver_supports_dmabuf = true;
+  facts.bar1_bytes = uint64_t{128} << 30;
+  facts.module.kind = PeermemKind::kNvidiaPeermem;
+  return facts;
 }
 
-Attempt attempt(RegistrationPath way, int error, uint64_t bytes = kMebi) {
-  return Attempt{way, false, error, bytes};
+Attempt attempt(RegistrationPath path, int error, uint64_t bytes = kMebi) {
+  return Attempt{path, false, error, bytes};
 }
 
-Explanation failed_export(const SystemFacts& now) {
-  return explain(Attempt{RegistrationPath::kDmaBuf, true, 0, kMebi}, now);
+RegistrationFailure failed_export(const SystemFacts& facts) {
+  return explain(Attempt{RegistrationPath::kDmaBuf, true, 0, kMebi}, facts);
 }
 
 // The words that an operator acts on.
-testing::AssertionResult says(const Explanation& explanation, const std::string& in_text,
-                              const std::string& in_mend) {
-  bool text = explanation.text.find(in_text) != std::string::npos;
-  bool fix = explanation.fix.find(in_mend) != std::string::npos;
+testing::AssertionResult names(const RegistrationFailure& failure, const std::string& in_text,
+                               const std::string& in_fix) {
+  bool text = failure.finding.text.find(in_text) != std::string::npos;
+  bool fix = failure.finding.fix.find(in_fix) != std::string::npos;
   if (text && fix) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << explanation.text << " | " << explanation.fix;
+  return testing::AssertionFailure() << failure.finding.text << " | " << failure.finding.fix;
 }
 
-TEST(FailureReason, BeyondBar1_IsBar1EvenWithAMemoryLock) {
-  for (RegistrationPath way : {RegistrationPath::kDmaBuf, RegistrationPath::kPeermem}) {
+TEST(RegistrationFailure, BeyondBar1_IsBar1EvenWithAMemoryLock) {
+  for (RegistrationPath path : {RegistrationPath::kDmaBuf, RegistrationPath::kPeermem}) {
     for (int error : {ENOMEM, EINVAL}) {
-      SystemFacts now = sound_machine();
-      now.bar1_bytes = 64 * kMebi;
-      now.registered_bytes = 60 * kMebi;
-      now.memory_lock = 64 << 10;
-      Explanation found = explain(attempt(way, error, 8 * kMebi), now);
-      EXPECT_EQ(found.refusal, FailureReason::kBar1);
-      EXPECT_TRUE(says(found, "8 MiB more in the GPU's BAR1 of 64 MiB (60 MiB", "Resizable BAR"));
+      SystemFacts facts = sound_machine();
+      facts.bar1_bytes = 64 * kMebi;
+      facts.registered_bytes = 60 * kMebi;
+      facts.memory_lock_limit = 64 << 10;
+      RegistrationFailure found = explain(attempt(path, error, 8 * kMebi), facts);
+      EXPECT_EQ(found.reason, FailureReason::kBar1Full);
+      EXPECT_TRUE(names(found, "8 MiB more in the GPU's BAR1 of 64 MiB (60 MiB", "Resizable BAR"));
     }
   }
 }
 
-TEST(FailureReason, NoMemoryWithALimit_IsTheLimit) {
-  SystemFacts now = sound_machine();
-  now.memory_lock = 64 << 10;
-  Explanation found = explain(attempt(RegistrationPath::kPeermem, ENOMEM), now);
-  EXPECT_EQ(found.refusal, FailureReason::kMemoryLock);
-  EXPECT_TRUE(says(found, "memory-lock limit is 64 KiB", "ulimit -l unlimited"));
-  now.memory_lock = 3 * kMebi;
-  EXPECT_EQ(explain(attempt(RegistrationPath::kPeermem, ENOMEM), now).refusal,
-            FailureReason::kBar1);
-  now.pinned_bytes = 2 * kMebi + 1;
-  EXPECT_EQ(explain(attempt(RegistrationPath::kPeermem, ENOMEM), now).refusal,
-            FailureReason::kMemoryLock);
+TEST(RegistrationFailure, NoMemoryWithALimit_IsTheLimit) {
+  SystemFacts facts = sound_machine();
+  facts.memory_lock_limit = 64 << 10;
+  RegistrationFailure found = explain(attempt(RegistrationPath::kPeermem, ENOMEM), facts);
+  EXPECT_EQ(found.reason, FailureReason::kMemoryLockLimit);
+  EXPECT_TRUE(names(found, "memory-lock limit is 64 KiB", "ulimit -l unlimited"));
+  facts.memory_lock_limit = 3 * kMebi;
+  EXPECT_EQ(explain(attempt(RegistrationPath::kPeermem, ENOMEM), facts).reason,
+            FailureReason::kBar1Full);
+  facts.pinned_bytes = 2 * kMebi + 1;
+  EXPECT_EQ(explain(attempt(RegistrationPath::kPeermem, ENOMEM), facts).reason,
+            FailureReason::kMemoryLockLimit);
 }
 
-TEST(FailureReason, NoMemoryWithoutALimit_IsBar1) {
-  SystemFacts now = sound_machine();
-  EXPECT_EQ(explain(attempt(RegistrationPath::kDmaBuf, ENOMEM), now).refusal, FailureReason::kBar1);
-  now.bar1_bytes.reset();
+TEST(RegistrationFailure, NoMemoryWithoutALimit_IsBar1) {
+  SystemFacts facts = sound_machine();
+  EXPECT_EQ(explain(attempt(RegistrationPath::kDmaBuf, ENOMEM), facts).reason,
+            FailureReason::kBar1Full);
+  facts.bar1_bytes.reset();
   EXPECT_TRUE(
-      says(explain(attempt(RegistrationPath::kDmaBuf, ENOMEM), now), "of unknown size", "BAR"));
+      names(explain(attempt(RegistrationPath::kDmaBuf, ENOMEM), facts), "of unknown size", "BAR"));
 }
 
-TEST(FailureReason, AddressRefused_DependsOnTheModule) {
-  SystemFacts now = sound_machine();
-  now.module.kind = PeermemKind::kAbsent;
-  Explanation absent = explain(attempt(RegistrationPath::kPeermem, EFAULT), now);
-  EXPECT_EQ(absent.refusal, FailureReason::kModuleAbsent);
-  EXPECT_TRUE(says(absent, "not loaded", "modprobe nvidia-peermem"));
-  now.module.kind = PeermemKind::kUnknown;
-  now.module.sysfs_root = "/sys";
-  Explanation unknown = explain(attempt(RegistrationPath::kPeermem, EFAULT), now);
-  EXPECT_EQ(unknown.refusal, FailureReason::kModuleUnknown);
-  EXPECT_TRUE(says(unknown, "no /sys/module", "mount /sys"));
-  now.module.kind = PeermemKind::kNvPeerMem;
-  Explanation legacy = explain(attempt(RegistrationPath::kPeermem, EFAULT), now);
-  EXPECT_EQ(legacy.refusal, FailureReason::kModuleLegacy);
-  EXPECT_TRUE(says(legacy, "out of support", "modprobe nvidia-peermem"));
-  now.module.kind = PeermemKind::kNvidiaPeermem;
-  Explanation loaded = explain(attempt(RegistrationPath::kPeermem, EFAULT), now);
-  EXPECT_EQ(loaded.refusal, FailureReason::kOther);
-  EXPECT_TRUE(says(loaded, "is loaded and refused", "kernel's log"));
+TEST(RegistrationFailure, AddressRejected_DependsOnTheModule) {
+  SystemFacts facts = sound_machine();
+  facts.module.kind = PeermemKind::kAbsent;
+  RegistrationFailure absent = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
+  EXPECT_EQ(absent.reason, FailureReason::kPeermemNotLoaded);
+  EXPECT_TRUE(names(absent, "not loaded", "modprobe nvidia-peermem"));
+  facts.module.kind = PeermemKind::kUnknown;
+  facts.module.sysfs_root = "/sys";
+  RegistrationFailure unknown = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
+  EXPECT_EQ(unknown.reason, FailureReason::kPeermemUnknown);
+  EXPECT_TRUE(names(unknown, "no /sys/module", "mount /sys"));
+  facts.module.kind = PeermemKind::kNvPeerMem;
+  RegistrationFailure legacy = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
+  EXPECT_EQ(legacy.reason, FailureReason::kPeermemLegacy);
+  EXPECT_TRUE(names(legacy, "out of support", "modprobe nvidia-peermem"));
+  facts.module.kind = PeermemKind::kNvidiaPeermem;
+  RegistrationFailure loaded = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
+  EXPECT_EQ(loaded.reason, FailureReason::kOther);
+  EXPECT_TRUE(names(loaded, "is loaded and rejected", "kernel's log"));
 }
 
-TEST(FailureReason, NoDmabufRegistration_OldKernelIsToldFromOldDriver) {
-  SystemFacts now = sound_machine();
-  now.hca_takes_dmabuf = false;
-  Explanation driver = explain(attempt(RegistrationPath::kDmaBuf, EOPNOTSUPP), now);
-  EXPECT_EQ(driver.refusal, FailureReason::kHcaWithoutDmabuf);
-  EXPECT_TRUE(says(driver, "HCA's driver", "rdma-core"));
-  now.kernel = "5.4.0-150-generic";
-  Explanation kernel = explain(attempt(RegistrationPath::kDmaBuf, EPROTONOSUPPORT), now);
-  EXPECT_EQ(kernel.refusal, FailureReason::kKernelWithoutDmabuf);
-  EXPECT_TRUE(says(kernel, "Linux 5.4.0-150-generic", "5.12"));
+TEST(RegistrationFailure, NoDmabufRegistration_DistinguishesOldKernelAndOldDriver) {
+  SystemFacts facts = sound_machine();
+  facts.hca_supports_dmabuf = false;
+  RegistrationFailure driver = explain(attempt(RegistrationPath::kDmaBuf, EOPNOTSUPP), facts);
+  EXPECT_EQ(driver.reason, FailureReason::kHcaWithoutDmabuf);
+  EXPECT_TRUE(names(driver, "HCA's driver", "rdma-core"));
+  facts.kernel = "5.4.0-150-generic";
+  RegistrationFailure kernel = explain(attempt(RegistrationPath::kDmaBuf, EPROTONOSUPPORT), facts);
+  EXPECT_EQ(kernel.reason, FailureReason::kKernelWithoutDmabuf);
+  EXPECT_TRUE(names(kernel, "Linux 5.4.0-150-generic", "5.12"));
 }
 
-TEST(FailureReason, FailedExport_TellsDriverMemoryAndDescriptorsApart) {
-  SystemFacts now = sound_machine();
-  EXPECT_EQ(failed_export(now).refusal, FailureReason::kMemoryWithoutDmabuf);
-  EXPECT_TRUE(says(failed_export(now), "of this allocation", "gpuDirectRDMACapable"));
-  now.driver_exports = false;
-  EXPECT_EQ(failed_export(now).refusal, FailureReason::kDriverWithoutDmabuf);
-  EXPECT_TRUE(says(failed_export(now), "of this GPU", "open kernel modules"));
-  now.file_descriptors_exhausted = true;
-  EXPECT_EQ(failed_export(now).refusal, FailureReason::kFileDescriptors);
-  EXPECT_TRUE(says(failed_export(now), "no file descriptor left", "ulimit -n"));
-  EXPECT_EQ(explain(attempt(RegistrationPath::kDmaBuf, EMFILE), now).refusal,
-            FailureReason::kFileDescriptors);
+TEST(RegistrationFailure, FailedExport_DistinguishesDriverAllocationAndDescriptors) {
+  SystemFacts facts = sound_machine();
+  EXPECT_EQ(failed_export(facts).reason, FailureReason::kAllocationWithoutDmabuf);
+  EXPECT_TRUE(names(failed_export(facts), "of this allocation", "gpuDirectRDMACapable"));
+  facts.driver_supports_dmabuf = false;
+  EXPECT_EQ(failed_export(facts).reason, FailureReason::kDriverWithoutDmabuf);
+  EXPECT_TRUE(names(failed_export(facts), "of this GPU", "open kernel modules"));
+  facts.file_descriptors_exhausted = true;
+  EXPECT_EQ(failed_export(facts).reason, FailureReason::kFileDescriptorLimit);
+  EXPECT_TRUE(names(failed_export(facts), "no file descriptor left", "ulimit -n"));
+  EXPECT_EQ(explain(attempt(RegistrationPath::kDmaBuf, EMFILE), facts).reason,
+            FailureReason::kFileDescriptorLimit);
 }
 
-TEST(FailureReason, AnythingElse_NamesTheError) {
-  Explanation found = explain(attempt(RegistrationPath::kDmaBuf, EIO), sound_machine());
-  EXPECT_EQ(found.refusal, FailureReason::kOther);
-  EXPECT_TRUE(says(found, "errno 5", ""));
+TEST(RegistrationFailure, AnythingElse_NamesTheError) {
+  RegistrationFailure found = explain(attempt(RegistrationPath::kDmaBuf, EIO), sound_machine());
+  EXPECT_EQ(found.reason, FailureReason::kOther);
+  EXPECT_TRUE(names(found, "errno 5", ""));
 }
 
-TEST(FailureReason, KernelReleases_AreReadAsNumbers) {
-  EXPECT_FALSE(kernel_has_dmabuf("5.11.22"));
-  EXPECT_FALSE(kernel_has_dmabuf("4.18.0-513.el8.x86_64"));
-  EXPECT_TRUE(kernel_has_dmabuf("5.12.0"));
-  EXPECT_TRUE(kernel_has_dmabuf("6.1.0-18-amd64"));
-  EXPECT_TRUE(kernel_has_dmabuf("10.0"));
-  EXPECT_TRUE(kernel_has_dmabuf("custom"));
+TEST(RegistrationFailure, Finding_NamesThePath) {
+  Finding found = explain(attempt(RegistrationPath::kPeermem, EIO), sound_machine()).finding;
+  EXPECT_EQ(found.subject, "nvidia-peermem");
+  EXPECT_EQ(disabled_by_user(RegistrationPath::kDmaBuf).finding.subject, "dma-buf");
+}
+
+TEST(RegistrationFailure, JoinedText_NamesEachFixOnce) {
+  Findings findings = {{Severity::kWarning, "dma-buf", "no room", "register less"},
+                       {Severity::kWarning, "nvidia-peermem", "no room", "register less"},
+                       {Severity::kWarning, "other", "lost", "find it"}};
+  EXPECT_EQ(joined_text(findings),
+            "dma-buf: no room; nvidia-peermem: no room; other: lost. "
+            "Fix: register less; or: find it");
+  EXPECT_EQ(joined_text({disabled_by_user(RegistrationPath::kPeermem).finding}),
+            "nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE");
 }
 
 }  // namespace

@@ -24,13 +24,13 @@ class FrameChannelTest : public testing::Test {
   UniqueFd raw_;
 };
 
-TEST_F(FrameChannelTest, Receive_NothingThere_IsNotAnError) {
+TEST_F(FrameChannelTest, Receive_NothingArrived_IsNotAnError) {
   auto frame = channel_.receive();
   ASSERT_TRUE(frame.has_value());
   EXPECT_FALSE(frame->has_value());
 }
 
-TEST_F(FrameChannelTest, Receive_FrameByteByByte_ComesWhole) {
+TEST_F(FrameChannelTest, Receive_FrameByteByByte_ArrivesWhole) {
   FrameChannel peer(std::move(raw_));
   peer.queue_text(wire::FrameKind::kFailed, "rail 0 \x01 down");
   ASSERT_TRUE(peer.flush().value());
@@ -53,7 +53,7 @@ TEST_F(FrameChannelTest, Receive_FrameByteByByte_ComesWhole) {
   EXPECT_EQ((*frame)->text(), "rail 0 ? down");
 }
 
-TEST_F(FrameChannelTest, Receive_TwoFramesAtOnce_ComeOneByOne) {
+TEST_F(FrameChannelTest, Receive_TwoFramesAtOnce_ArriveOneByOne) {
   FrameChannel peer(std::move(raw_));
   peer.queue(wire::FrameKind::kReady, nullptr, 0);
   peer.queue(wire::FrameKind::kBye, nullptr, 0);
@@ -92,7 +92,7 @@ TEST_F(FrameChannelTest, Receive_PeerClosed_IsRemoteError) {
   EXPECT_EQ(frame.error().code, Code::kRemote);
 }
 
-TEST_F(FrameChannelTest, EndPoint_ImpossibleCounts_AreRefused) {
+TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
   wire::EndPoint end{};
   end.rails = 1;
   end.qps = 1;
@@ -123,7 +123,7 @@ TEST_F(FrameChannelTest, EndPoint_UnterminatedNames_AreTerminated) {
   EXPECT_EQ(std::strlen(parsed->rail[0].hca), sizeof(end.rail[0].hca) - 1);
 }
 
-TEST_F(FrameChannelTest, EndPoint_ShortBody_IsRefused) {
+TEST_F(FrameChannelTest, EndPoint_ShortBody_IsRejected) {
   Frame frame{wire::FrameKind::kHello, std::vector<uint8_t>(10)};
   EXPECT_FALSE(frame.end_point().has_value());
 }

@@ -32,7 +32,7 @@ bool eventually(Step step) {
   return false;
 }
 
-TEST(Tcp, ListenConnectAccept_MeetOverTheHandle) {
+TEST(Tcp, ListenConnectAccept_ConnectByTheHandle) {
   auto listening = listen_tcp(loopback(AF_INET));
   ASSERT_TRUE(listening.has_value()) << listening.error().text;
   wire::Handle handle{};
@@ -65,7 +65,7 @@ TEST(Tcp, ConnectToClosedPort_IsRemoteErrorWithErrno) {
   }
 }
 
-TEST(Tcp, HandleAddress_SurvivesForBothFamilies) {
+TEST(Tcp, HandleAddress_BothFamilies_IsReadBack) {
   sockaddr_storage v4 = loopback(AF_INET);
   reinterpret_cast<sockaddr_in*>(&v4)->sin_port = htons(4711);
   sockaddr_storage v6 = loopback(AF_INET6);
@@ -80,7 +80,7 @@ TEST(Tcp, HandleAddress_SurvivesForBothFamilies) {
   EXPECT_EQ(to_string(v6), "[::1]:4712");
 }
 
-TEST(Tcp, HandleWithoutPort_IsRefused) { EXPECT_FALSE(read_address(wire::Handle{}).has_value()); }
+TEST(Tcp, HandleWithoutPort_IsRejected) { EXPECT_FALSE(read_address(wire::Handle{}).has_value()); }
 
 }  // namespace
 }  // namespace gdr::transport

@@ -21,7 +21,7 @@ TEST(Immediate, EveryField_SurvivesEncoding) {
   }
 }
 
-TEST(Lap, OfGroup_ChangesOncePerRound) {
+TEST(Generation, OfABuffer_ChangesOncePerRound) {
   EXPECT_EQ(generation_of(0), generation_of(kSlots - 1));
   EXPECT_NE(generation_of(0), generation_of(kSlots));
   EXPECT_EQ(generation_of(uint64_t{kSlots} << 15), 0u);

@@ -1,4 +1,4 @@
-#include "transport/memory/process_limits.h"
+#include "transport/memory/system_facts.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -36,10 +36,10 @@ constexpr char kOrdinary[] =
     "Name:\ttrain\nVmPeak:\t  9000 kB\nVmLck:\t  64 kB\nVmPin:\t  2048 kB\n"
     "CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000000\n";
 
-TEST(ProcessLimits, PinnedBytes_AreOfRdma) {
+TEST(ProcessLimits, PinnedBytes_AreVmPin) {
   EXPECT_EQ(pinned_bytes(StatusFile(kOrdinary).name()), 2048u * 1024);
   EXPECT_EQ(pinned_bytes(StatusFile("Name:\tx\n").name()), 0u);
-  EXPECT_EQ(pinned_bytes("/nowhere/status"), 0u);
+  EXPECT_EQ(pinned_bytes("/no-such-folder/status"), 0u);
 }
 
 TEST(ProcessLimits, MemoryLock_CountsOnlyWithoutIpcLock) {
@@ -71,6 +71,55 @@ TEST(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {
 TEST(ProcessLimits, KernelRelease_StartsWithANumber) {
   ASSERT_FALSE(kernel_release().empty());
   EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(kernel_release()[0])));
+}
+
+TEST(KernelHasDmabuf, Releases_AreComparedAsNumbers) {
+  EXPECT_FALSE(kernel_has_dmabuf("5.11.22"));
+  EXPECT_FALSE(kernel_has_dmabuf("4.18.0-513.el8.x86_64"));
+  EXPECT_TRUE(kernel_has_dmabuf("5.12.0"));
+  EXPECT_TRUE(kernel_has_dmabuf("6.1.0-18-amd64"));
+  EXPECT_TRUE(kernel_has_dmabuf("10.0"));
+  EXPECT_TRUE(kernel_has_dmabuf("custom"));
+}
+
+constexpr char kGpu[] = "0000:1a:00.0";
+
+class Bar1Test : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "bar1-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  std::optional<uint64_t> with_resource(const std::string& text) {
+    fs::path folder = fs::path(root_) / "bus/pci/devices" / kGpu;
+    fs::create_directories(folder);
+    std::ofstream(folder / "resource") << text;
+    return bar1_bytes(kGpu, root_);
+  }
+
+  std::string root_;
+};
+
+TEST_F(Bar1Test, SeveralWindows_TheLargestCounts) {
+  EXPECT_EQ(with_resource("0x00000000c3000000 0x00000000c3ffffff 0x0000000000040200\n"
+                          "0x0000004000000000 0x0000004fffffffff 0x000000000014220c\n"
+                          "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                          "0x0000005000000000 0x0000005001ffffff 0x000000000014220c\n"
+                          "0x0000000000000000 0x0000000000000000 0x0000000000000000\n"
+                          "0x0000000000003000 0x000000000000307f 0x0000000000040101\n"
+                          "0x00000000c4000000 0x00000000f4ffffff 0x0000000000046200\n"),
+            uint64_t{64} << 30);
+}
+
+TEST_F(Bar1Test, NothingToRead_IsUnknown) {
+  EXPECT_EQ(bar1_bytes(kGpu, root_), std::nullopt);
+  EXPECT_EQ(bar1_bytes("", root_), std::nullopt);
+  EXPECT_EQ(with_resource(""), std::nullopt);
+  EXPECT_EQ(with_resource("not numbers at all\n"), std::nullopt);
+  EXPECT_EQ(with_resource("0x0 0x0 0x0\n0x0 0x0 0x0\n"), std::nullopt);
 }
 
 }  // namespace

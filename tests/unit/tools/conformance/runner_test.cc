@@ -10,8 +10,8 @@ using testing::HasSubstr;
 using End = RankOutcome::End;
 using Verdict = CaseResult::Verdict;
 
-const CheckCase kCase{"C99-test", "nothing", 2, nullptr};
-const CheckCase kDeathCase{"C98-death", "nothing", 2, nullptr, 1};
+const ConformanceCase kCase{"C99-test", "nothing", 2, nullptr};
+const ConformanceCase kDeathCase{"C98-death", "nothing", 2, nullptr, 1};
 
 RankOutcome outcome(int rank, End end, int code_or_signal, const char* report = "",
                     int64_t reported_at = 0) {
@@ -31,14 +31,14 @@ TEST(Judge, AllWell_IsOk) {
             Verdict::kOk);
 }
 
-TEST(Judge, TwoComplaints_ReportsTheEarlier) {
+TEST(Judge, TwoFailures_ReportsTheEarlier) {
   CaseResult result = judge(kCase, {outcome(0, End::kExited, 1, "consequence", 20),
                                     outcome(1, End::kExited, 1, "cause", 10)});
   EXPECT_EQ(result.verdict, Verdict::kFailed);
   EXPECT_EQ(result.text, "cause");
 }
 
-TEST(Judge, Crash_OutweighsComplaints) {
+TEST(Judge, Crash_IsReportedBeforeFailures) {
   CaseResult result = judge(
       kCase, {outcome(0, End::kExited, 1, "peer gone", 5), outcome(1, End::kKilled, SIGSEGV)});
   EXPECT_THAT(result.text, HasSubstr("crash: rank 1"));
@@ -56,7 +56,7 @@ TEST(Judge, Hang_NamesTheCall) {
   EXPECT_EQ(result.text, "hang: rank 1 was inside test()");
 }
 
-TEST(Judge, PlannedDeath_IsNoFailure) {
+TEST(Judge, PlannedDeath_IsNotAFailure) {
   EXPECT_EQ(
       judge(kDeathCase, {outcome(0, End::kExited, 0), outcome(1, End::kKilled, SIGKILL)}).verdict,
       Verdict::kOk);
@@ -71,7 +71,7 @@ TEST(Judge, DeathOfTheWrongKind_IsAFailure) {
       Verdict::kFailed);
 }
 
-TEST(Judge, Skip_GivesItsReason) {
+TEST(Judge, Skip_ReportsItsReason) {
   CaseResult result = judge(kCase, {outcome(0, End::kExited, kExitSkipped, "maxRecvs is 1", 1),
                                     outcome(1, End::kExited, kExitSkipped, "maxRecvs is 1", 2)});
   EXPECT_EQ(result.verdict, Verdict::kSkipped);

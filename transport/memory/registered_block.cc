@@ -1,4 +1,4 @@
-#include "transport/memory/memory_handle.h"
+#include "transport/memory/registered_block.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// Verified receives from a table that stands for a GPU whose received data shows only after iflush.
+// Verified receives from a table that imitates a GPU whose received data is visible only after
+// iflush.
 #include <gtest/gtest.h>
 
 #include "tests/fakes/cuda/fake_driver.h"
@@ -16,7 +17,7 @@ constexpr int kPollsPerFlush = 3;
 
 size_t g_received = 0;
 size_t g_flushed = 0;
-int g_polls_left = 0;  // of the flush that is under way
+int g_polls_left = 0;  // of the flush in progress
 char g_receive_tag, g_flush_tag;
 
 void deliver(void* data, size_t message) {
@@ -49,12 +50,12 @@ abi::ncclNet_v8_t late_table() {
   return net;
 }
 
-// In a process of its own; its exit code.
-int receive(const MemorySpec& place, const abi::ncclNet_v8_t& net, size_t flushes) {
-  auto spec = group_of(1, "", -1);
-  auto outcomes = run_group(*spec, [&](Rank& rank) {
+// Receives in a process of its own; returns its exit code.
+int receive(const MemorySpec& spec, const abi::ncclNet_v8_t& net, size_t flushes) {
+  auto group = group_of(1, "", -1);
+  auto outcomes = run_group(*group, [&](Rank& rank) {
     fake_cuda::Driver::load();
-    auto memory = RankMemory::open(place, 0);
+    auto memory = RankMemory::open(spec, 0);
     if (!memory) return 10;
     auto buffer = memory->allocate(kShape.stride() * kShape.slots);
     if (!buffer) return 11;

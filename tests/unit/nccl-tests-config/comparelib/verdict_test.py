@@ -1,7 +1,7 @@
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
-from comparelib import launch, nccl_log, perf_table, report, verdict
+from comparelib import launch, nccl_log, perf_table, verdict
 
 _LOG = """\
 NCCL version 2.28.3+cuda13.0
@@ -19,17 +19,6 @@ _ROWS = " 8 2 float sum -1 9.5 0.00 0.00 0 9.4 0.00 0.00 0\n# Out of bounds valu
 def _problems(log=_LOG, rows=_ROWS, network="GDR", gpudirect="auto", exit_code=0):
     outcome = launch.Outcome(exit_code, rows, log, 1.0)
     return verdict.problems(perf_table.parse(rows), nccl_log.parse(log), outcome, network, gpudirect)
-
-
-class NcclLogTest(unittest.TestCase):
-
-    def test_Log_Parsed_CountsChannelsByTransport(self):
-        log = nccl_log.parse(_LOG)
-        self.assertEqual(log.networks, {"GDR"})
-        self.assertEqual(log.channels, {"NET/GDR/0/GDRDMA": 2, "NET/GDR/1(1)/GDRDMA/Shared": 1})
-        self.assertEqual(log.channel_networks(), {"GDR"})
-        self.assertEqual(log.version, "2.28.3+cuda13.0")
-        self.assertEqual(log.warnings, ["Something is slow"])
 
 
 class VerdictTest(unittest.TestCase):
@@ -75,29 +64,6 @@ class VerdictTest(unittest.TestCase):
     def test_ProgramThatFailedOrHung_Judged_IsAProblem(self):
         self.assertEqual(_problems(exit_code=3), ["ended with exit code 3"])
         self.assertEqual(_problems(exit_code=None), ["ran out of time after 1 s"])
-
-
-class ReportTest(unittest.TestCase):
-
-    def _table(self):
-        fast = perf_table.parse(" 1048576 2 float sum -1 10 2.0 2.0 0 1 1 1 0")
-        slow = perf_table.parse(" 1048576 2 float sum -1 25 1.0 1.0 0 1 1 1 0\n"
-                                " 8 2 float sum -1 5 0.0 0.0 0 1 1 1 N/A")
-        return report.build({"gdr": [fast], "ib": [slow]}, "ib")
-
-    def test_TwoTransports_AsText_ShowRatioOfSpeeds(self):
-        lines = report.as_text(self._table()).splitlines()
-        self.assertEqual(lines[1].split()[-1], "gdr/ib")
-        self.assertEqual(lines[2].split(), ["8", "-", "-", "-", "-", "5.00", "0.00", "0.00", "0", "-"])
-        self.assertEqual(lines[3].split()[0], "1M")
-        self.assertEqual(lines[3].split()[-1], "2.50")
-        self.assertEqual(len({len(line) for line in lines[1:]}), 1)
-
-    def test_TwoTransports_AsMarkdown_NameTheirColumns(self):
-        lines = report.as_markdown(self._table()).splitlines()
-        self.assertIn("| gdr time us |", lines[0])
-        self.assertTrue(lines[0].endswith("| gdr/ib |"))
-        self.assertEqual(len({line.count("|") for line in lines}), 1)
 
 
 if __name__ == "__main__":

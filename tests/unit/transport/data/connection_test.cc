@@ -1,0 +1,212 @@
+#include "transport/data/connection.h"
+
+#include <gtest/gtest.h>
+
+#include "base/log.h"
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::Call;
+
+// ---- making one end
+
+struct CreateCase {
+  Call call;
+  int skip;  // calls of HCAs' own setup are over by then; this counts those of the comm
+  const char* text;
+};
+
+class CreateFailures : public testing::TestWithParam<CreateCase> {};
+
+TEST_P(CreateFailures, SenderCannotBeMade_NamesWhatFailedAndLeavesNothing) {
+  Fabric fabric;
+  const fake_verbs::LiveObjects before = fabric.verbs.live();
+  fabric.verbs.fail_call(GetParam().call, EIO, GetParam().skip);
+  auto sender = fabric.make_sender();
+  ASSERT_FALSE(sender);
+  EXPECT_TRUE(contains(sender.error().text, GetParam().text)) << sender.error().text;
+  EXPECT_TRUE(contains(sender.error().text, "fake_a")) << sender.error().text;
+  EXPECT_EQ(sender.error().sys_errno, EIO);
+  EXPECT_EQ(fabric.verbs.live(), before);
+}
+
+TEST_P(CreateFailures, ReceiverCannotBeMade_NamesWhatFailedAndLeavesNothing) {
+  Fabric fabric;
+  const fake_verbs::LiveObjects before = fabric.verbs.live();
+  fabric.verbs.fail_call(GetParam().call, EIO, GetParam().skip);
+  auto receiver = fabric.make_receiver();
+  ASSERT_FALSE(receiver);
+  EXPECT_TRUE(contains(receiver.error().text, GetParam().text)) << receiver.error().text;
+  EXPECT_TRUE(contains(receiver.error().text, "fake_b")) << receiver.error().text;
+  EXPECT_EQ(fabric.verbs.live(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Connection, CreateFailures,
+                         testing::Values(CreateCase{Call::kQueryPort, 0, "querying port"},
+                                         CreateCase{Call::kCreateCq, 0, "creating a CQ"},
+                                         CreateCase{Call::kModifyToInit, 0, "NCCL_IB_PKEY"},
+                                         CreateCase{Call::kRegMr, 0, "memory-lock"}),
+                         [](const auto& test_case) {
+                           return "Call" + std::to_string(int(test_case.param.call));
+                         });
+
+// Without inline data the HCA may still have the QP.
+TEST(Connection, CreatingAQueuePairFailsOnce_IsTriedWithoutInlineData) {
+  Fabric fabric;
+  fabric.verbs.fail_call(Call::kCreateQp, EINVAL);
+  EXPECT_TRUE(fabric.make_sender());
+}
+
+TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
+  Fabric fabric;
+  fabric.verbs.fail_call(Call::kPostRecv, ENOMEM, 100);
+  auto receiver = fabric.make_receiver();
+  ASSERT_FALSE(receiver);
+  EXPECT_TRUE(contains(receiver.error().text, "posting receives"));
+}
+
+// The receiver makes a QP of its own for the flush.
+TEST(Connection, FlushQueuePairFails_IsAnError) {
+  for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
+    Fabric fabric;
+    fabric.verbs.fail_call(call, EINVAL);
+    EXPECT_FALSE(fabric.make_receiver());
+    EXPECT_EQ(fabric.verbs.live().qps, 0);
+  }
+}
+
+TEST(Connection, CompletionQueue_HasRoomForEveryWorkRequest) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 4;
+  CommPair pair(options);
+  int requests = 0;
+  for (const auto& [number, cap] : pair.verbs.queue_pairs()) {
+    requests += static_cast<int>(cap.max_send_wr);
+    // The sender and the flush never post receives, though a QP must have room for one.
+    if (cap.max_recv_wr > 1) requests += static_cast<int>(cap.max_recv_wr);
+  }
+  int entries = 0;
+  for (int some : pair.verbs.cq_entries()) entries += some;
+  EXPECT_GE(entries, requests);
+}
+
+// ---- the peer's description of itself
+
+struct ConnectionPeer : testing::Test {
+  Fabric fabric;
+  std::unique_ptr<SendComm> sender = fabric.make_sender().value();
+  std::unique_ptr<ReceiveComm> receiver = fabric.make_receiver().value();
+  wire::EndPoint peer = end_of(*receiver);
+
+  Error refused() {
+    Status status = sender->connect(peer);
+    EXPECT_FALSE(status);
+    return status ? Error{Code::kInternal, ""} : status.error();
+  }
+};
+
+TEST_F(ConnectionPeer, Fits_IsConnected) { EXPECT_TRUE(sender->connect(peer)); }
+
+TEST_F(ConnectionPeer, OtherNumberOfQps_IsRefused) {
+  peer.qps = 2;
+  EXPECT_TRUE(contains(refused().text, "number of rails or QPs"));
+}
+
+TEST_F(ConnectionPeer, OtherNumberOfRails_IsRefused) {
+  peer.rails = 2;
+  EXPECT_TRUE(contains(refused().text, "number of rails or QPs"));
+}
+
+TEST_F(ConnectionPeer, ImpossibleMtu_IsRefused) {
+  for (int mtu : {0, 6, 255}) {
+    peer.rail[0].mtu = static_cast<uint8_t>(mtu);
+    EXPECT_TRUE(contains(refused().text, "MTU"));
+  }
+}
+
+TEST_F(ConnectionPeer, OtherLinkLayer_IsRefusedAndNamesBothPorts) {
+  peer.rail[0].ethernet = 1;
+  Error error = refused();
+  EXPECT_EQ(error.code, Code::kInvalidUsage);
+  EXPECT_TRUE(contains(error.text, "link layers"));
+  EXPECT_TRUE(contains(error.text, "fake_a:1")) << error.text;
+  EXPECT_TRUE(contains(error.text, "fake_b:1")) << error.text;
+  EXPECT_TRUE(contains(error.text, "NCCL_IB_HCA"));
+}
+
+TEST(ConnectionRoce, OtherRoceVersionOrFamily_IsRefusedWithTheVariablesToSet) {
+  Fabric fabric(test_options(), true);
+  auto sender = fabric.make_sender().value();
+  auto receiver = fabric.make_receiver().value();
+  wire::EndPoint version = end_of(*receiver);
+  version.rail[0].gid_type = static_cast<uint8_t>(GidType::kRoceV1);
+  wire::EndPoint family = end_of(*receiver);
+  family.rail[0].gid[0] = 0xfd;
+  for (const wire::EndPoint& peer : {version, family}) {
+    Status status = sender->connect(peer);
+    ASSERT_FALSE(status);
+    EXPECT_TRUE(contains(status.error().text, "NCCL_IB_GID_INDEX")) << status.error().text;
+  }
+}
+
+TEST_F(ConnectionPeer, QueuePairCannotBeConnected_NamesBothEndsAndTheState) {
+  for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
+    sender = fabric.make_sender().value();
+    fabric.verbs.fail_call(call, ENETUNREACH);
+    Error error = refused();
+    EXPECT_EQ(error.sys_errno, ENETUNREACH);
+    EXPECT_TRUE(contains(error.text, call == Call::kModifyToRtr ? "RTR" : "RTS")) << error.text;
+    EXPECT_TRUE(contains(error.text, "fake_a:1 lid 1")) << error.text;
+    EXPECT_TRUE(contains(error.text, "fake_b:1 lid 2")) << error.text;
+  }
+}
+
+// ---- failures
+
+TEST(Connection, FirstFailure_Stays) {
+  CommPair pair;
+  pair.sender->connection().fail(Code::kSystem, "the first");
+  pair.sender->connection().fail(Code::kRemote, "the second");
+  EXPECT_EQ(failure_of(*pair.sender).code, Code::kSystem);
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "the first"));
+}
+
+std::vector<std::string> g_warnings;
+
+TEST(Connection, Failure_IsLoggedOnce) {
+  CommPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  pair.irecv(to);
+  pair.verbs.hold();
+  Request* send = pair.isend(from);
+  pair.sender->connection().fail(Code::kSystem, "the reason");
+  g_warnings.clear();
+  log::set_sink([](log::Level level, unsigned long, const char*, int, const char* text) {
+    if (level == log::Level::kWarn && contains(text, "fake_a")) g_warnings.push_back(text);
+  });
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(test_once(send).alive);
+  log::set_sink(nullptr);
+  ASSERT_EQ(g_warnings.size(), 1u);
+  EXPECT_TRUE(contains(g_warnings[0], "the reason"));
+}
+
+TEST(Connection, Destroyed_PeerLearnsOfAnOrderlyClose) {
+  CommPair pair;
+  pair.sender.reset();
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "closed the connection"));
+}
+
+TEST(Connection, Destroyed_LeavesNoVerbsObjects) {
+  Fabric fabric;
+  const fake_verbs::LiveObjects before = fabric.verbs.live();
+  fabric.make_sender().value().reset();
+  fabric.make_receiver(4).value().reset();
+  EXPECT_EQ(fabric.verbs.live(), before);
+}
+
+}  // namespace
+}  // namespace gdr::transport

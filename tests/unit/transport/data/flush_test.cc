@@ -1,0 +1,134 @@
+#include "transport/data/flush.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+// Buffers of GPU memory, as far as the transport knows.
+struct FlushPair : CommPair {
+  using CommPair::CommPair;
+  std::vector<Buffer> buffers;
+
+  std::vector<ReceiveBuffer> gpu_buffers(const std::vector<size_t>& sizes) {
+    std::vector<ReceiveBuffer> group;
+    for (size_t size : sizes) {
+      buffers.push_back(receiver_buffer(64));
+      buffers.back().pose_as_gpu_memory();
+      group.push_back(buffers.back().receive(size));
+    }
+    return group;
+  }
+  Request* iflush(const std::vector<ReceiveBuffer>& group) {
+    Request* request = nullptr;
+    EXPECT_TRUE(receiver->iflush(group.data(), static_cast<int>(group.size()), &request));
+    return request;
+  }
+};
+
+TEST(Flush, GpuMemory_ReadsOneByteOfTheBufferAndCompletes) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  ASSERT_NE(flush, nullptr);
+  const auto posted = pair.verbs.posted();
+  ASSERT_EQ(posted.size(), 1u);
+  EXPECT_EQ(posted[0].opcode, IBV_WR_RDMA_READ);
+  EXPECT_EQ(posted[0].bytes, 1u);
+  EXPECT_EQ(posted[0].remote_address, reinterpret_cast<uint64_t>(group[0].data));
+  EXPECT_EQ(posted[0].rkey, group[0].memory->keys[0].rkey);
+  EXPECT_FALSE(test_once(flush).done);
+  pair.verbs.release();
+  EXPECT_TRUE(test_once(flush).done);
+}
+
+// Its read must pass through the same HCA, and nothing but the HCA.
+TEST(Flush, QueuePair_IsConnectedToItself) {
+  FlushPair pair;
+  ASSERT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
+  const uint32_t number = pair.verbs.posted().at(0).qp_num;
+  EXPECT_EQ(pair.verbs.attributes(number).dest_qp_num, number);
+  EXPECT_EQ(pair.verbs.attributes(number).ah_attr.dlid, 2) << "the receiver's own port";
+}
+
+TEST(Flush, HostMemory_PostsNothing) {
+  FlushPair pair;
+  Buffer host = pair.receiver_buffer(64);
+  EXPECT_EQ(pair.iflush({host.receive(64)}), nullptr);
+  EXPECT_TRUE(pair.verbs.posted().empty());
+}
+
+TEST(Flush, NothingReceived_PostsNothing) {
+  FlushPair pair;
+  EXPECT_EQ(pair.iflush(pair.gpu_buffers({0, 0, 0})), nullptr);
+  EXPECT_TRUE(pair.verbs.posted().empty());
+}
+
+TEST(Flush, Group_ReadsTheLastBufferThatHasBytes) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64, 64, 0, 0});
+  ASSERT_NE(pair.iflush(group), nullptr);
+  ASSERT_EQ(pair.verbs.posted().size(), 1u);
+  EXPECT_EQ(pair.verbs.posted()[0].remote_address, reinterpret_cast<uint64_t>(group[1].data));
+}
+
+TEST(Flush, StagedMemory_PostsNothing) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.buffers[0].memory->direct = false;
+  EXPECT_EQ(pair.iflush(group), nullptr);
+}
+
+TEST(Flush, DisabledByTheUser_PostsNothingAndMakesNoQueuePair) {
+  TransportOptions options = test_options();
+  options.connection.flush_disabled = true;
+  FlushPair pair(options);
+  EXPECT_EQ(pair.iflush(pair.gpu_buffers({64})), nullptr);
+  EXPECT_EQ(pair.verbs.queue_pairs().size(), 2u);
+}
+
+TEST(Flush, MoreThanCanBeOutstanding_FailsAsInvalidUsage) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  std::vector<Request*> flushes;
+  for (int i = 0; i < ReceiveComm::kFlushes; ++i) flushes.push_back(pair.iflush(group));
+  for (Request* flush : flushes) ASSERT_NE(flush, nullptr);
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));
+  EXPECT_EQ(failure_of(*pair.receiver).code, Code::kInvalidUsage);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "32 flushes"));
+}
+
+TEST(Flush, RequestsAreUsedAgain) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  for (int i = 0; i < 100; ++i) {
+    Request* flush = pair.iflush(group);
+    ASSERT_NE(flush, nullptr) << i;
+    ASSERT_TRUE(finish(flush).done) << i;
+  }
+}
+
+TEST(Flush, ReadFails_FailsTheConnection) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.fail_transfer(IBV_WC_REM_ACCESS_ERR);
+  EXPECT_FALSE(test_once(pair.iflush(group)).alive);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "REM_ACCESS_ERR"));
+}
+
+TEST(Flush, PostingFails_NamesTheErrno) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "errno 12"));
+}
+
+}  // namespace
+}  // namespace gdr::transport

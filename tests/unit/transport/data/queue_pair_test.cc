@@ -1,0 +1,138 @@
+#include "transport/data/queue_pair.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr unsigned kAccess =
+    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+
+TEST(QueuePair, Attributes_FollowTheOptions) {
+  TransportOptions options = test_options();
+  options.connection.ack_timeout = 17;
+  options.connection.retry_count = 5;
+  options.connection.pkey_index = 3;
+  options.connection.service_level = 2;
+  CommPair pair(options);
+  const ibv_qp_attr attr = pair.verbs.attributes(qp_number(*pair.sender));
+  EXPECT_EQ(attr.timeout, 17);
+  EXPECT_EQ(attr.retry_cnt, 5);
+  EXPECT_EQ(attr.rnr_retry, 7) << "a receiver that is slow is waited for without end";
+  EXPECT_EQ(attr.pkey_index, 3);
+  EXPECT_EQ(attr.ah_attr.sl, 2);
+  EXPECT_EQ(attr.port_num, 1);
+  EXPECT_EQ(static_cast<unsigned>(attr.qp_access_flags), kAccess);
+}
+
+TEST(QueuePair, Connected_NumbersOfBothEndsMatch) {
+  CommPair pair;
+  const wire::EndPoint sender = end_of(*pair.sender);
+  const wire::EndPoint receiver = end_of(*pair.receiver);
+  const ibv_qp_attr ours = pair.verbs.attributes(sender.qp_numbers[0]);
+  const ibv_qp_attr theirs = pair.verbs.attributes(receiver.qp_numbers[0]);
+  EXPECT_EQ(ours.dest_qp_num, receiver.qp_numbers[0]);
+  EXPECT_EQ(theirs.dest_qp_num, sender.qp_numbers[0]);
+  EXPECT_EQ(ours.sq_psn, sender.first_psn);
+  EXPECT_EQ(theirs.rq_psn, sender.first_psn);
+  EXPECT_EQ(ours.rq_psn, receiver.first_psn);
+  EXPECT_EQ(theirs.sq_psn, receiver.first_psn);
+}
+
+TEST(QueuePair, SeveralQps_ConnectPairwise) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 3;
+  CommPair pair(options);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pair.verbs.attributes(qp_number(*pair.sender, i)).dest_qp_num,
+              qp_number(*pair.receiver, i));
+  }
+}
+
+TEST(QueuePair, PathMtu_IsTheSmallerOfBothPorts) {
+  for (const char* smaller : {"fake_a", "fake_b"}) {
+    Fabric fabric;
+    fabric.verbs.port(smaller, 1).mtu = IBV_MTU_1024;
+    auto sender = fabric.make_sender().value();
+    auto receiver = fabric.make_receiver().value();
+    ASSERT_TRUE(sender->connect(end_of(*receiver)));
+    EXPECT_EQ(fabric.verbs.attributes(qp_number(*sender)).path_mtu, IBV_MTU_1024) << smaller;
+  }
+}
+
+TEST(QueuePair, OneInfiniBandSubnet_IsAddressedByLidAlone) {
+  CommPair pair;
+  const ibv_ah_attr path = pair.verbs.attributes(qp_number(*pair.sender)).ah_attr;
+  EXPECT_EQ(path.dlid, 2);
+  EXPECT_EQ(path.is_global, 0);
+}
+
+TEST(QueuePair, OtherInfiniBandSubnet_IsAddressedByGid) {
+  Fabric fabric;
+  fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 9;
+  auto sender = fabric.make_sender().value();
+  auto receiver = fabric.make_receiver().value();
+  ASSERT_TRUE(sender->connect(end_of(*receiver)));
+  const ibv_ah_attr path = fabric.verbs.attributes(qp_number(*sender)).ah_attr;
+  EXPECT_EQ(path.is_global, 1);
+  EXPECT_EQ(path.grh.dgid.raw[7], 9);
+  EXPECT_EQ(path.grh.hop_limit, 255);
+}
+
+TEST(QueuePair, Roce_IsAddressedByGidWithTheTrafficClassOfItsDirection) {
+  TransportOptions options = test_options();
+  options.connection.traffic_class = 106;
+  options.connection.clear_to_send_traffic_class = 104;
+  CommPair pair(options, true);
+  const ibv_ah_attr data = pair.verbs.attributes(qp_number(*pair.sender)).ah_attr;
+  const ibv_ah_attr clear_to_send = pair.verbs.attributes(qp_number(*pair.receiver)).ah_attr;
+  EXPECT_EQ(data.is_global, 1);
+  EXPECT_EQ(data.grh.dgid.raw[15], 2);
+  EXPECT_EQ(data.grh.traffic_class, 106);
+  EXPECT_EQ(clear_to_send.grh.dgid.raw[15], 1);
+  EXPECT_EQ(clear_to_send.grh.traffic_class, 104);
+}
+
+// The port's address moves when its link comes back, so it is read when a connection is made.
+TEST(QueuePair, LidChangedSinceDiscovery_TheNewOneIsUsed) {
+  Fabric fabric;
+  fabric.verbs.port("fake_b", 1).lid = 77;
+  EXPECT_EQ(end_of(*fabric.make_receiver().value()).rail[0].lid, 77);
+}
+
+TEST(QueuePair, HcaWithoutInlineData_SendsWithoutIt) {
+  fake_verbs::FakeVerbs verbs;
+  auto config = fake_verbs::HcaConfig::infiniband("fake_a", 1);
+  config.max_inline_bytes = 0;
+  auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
+  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+  Device device{hca, 1, {}, -1};
+  auto sender = SendComm::create(device, shared(test_options().connection), watcher.get());
+  ASSERT_TRUE(sender) << sender.error().text;
+  EXPECT_EQ(verbs.attributes(qp_number(**sender)).qp_state, IBV_QPS_INIT);
+  EXPECT_EQ(verbs.queue_pairs().begin()->second.max_inline_data, 0u);
+}
+
+TEST(QueuePair, HcaWithTooFewWorkRequests_NamesWhatItAllows) {
+  fake_verbs::FakeVerbs verbs;
+  auto config = fake_verbs::HcaConfig::infiniband("fake_a", 1);
+  config.max_work_requests = 100;
+  auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
+  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+  Device device{hca, 1, {}, -1};
+  auto sender = SendComm::create(device, shared(test_options().connection), watcher.get());
+  ASSERT_FALSE(sender);
+  EXPECT_EQ(sender.error().code, Code::kSystem);
+  EXPECT_TRUE(contains(sender.error().text, "allows 100")) << sender.error().text;
+  EXPECT_TRUE(contains(sender.error().text, "fake_a:1")) << sender.error().text;
+}
+
+TEST(QueuePair, NoReceivesOnInit_SenderNeedsNone) {
+  CommPair pair;
+  EXPECT_EQ(pair.verbs.posted_receives(qp_number(*pair.sender)), 0);
+}
+
+}  // namespace
+}  // namespace gdr::transport

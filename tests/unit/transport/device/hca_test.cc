@@ -1,0 +1,125 @@
+#include "transport/device/hca.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/fakes/verbs/fake_verbs.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::Call;
+using fake_verbs::HcaConfig;
+
+struct HcaTest : testing::Test {
+  fake_verbs::FakeVerbs verbs;
+
+  Discovery discover(const char* filter = "") {
+    return discover_devices(verbs.api(), HcaFilter::parse(filter).value()).value();
+  }
+  static std::vector<std::string> names(const std::vector<Device>& devices) {
+    std::vector<std::string> all;
+    for (const Device& device : devices) {
+      all.push_back(device.hca->name() + ":" + std::to_string(device.port));
+    }
+    return all;
+  }
+};
+using Names = std::vector<std::string>;
+
+TEST_F(HcaTest, Open_ReadsWhatTheDeviceReports) {
+  auto config = HcaConfig::infiniband("mlx5_0", 4);
+  config.max_work_requests = 1234;
+  auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config));
+  ASSERT_TRUE(hca);
+  EXPECT_EQ((*hca)->name(), "mlx5_0");
+  EXPECT_EQ((*hca)->guid(), config.guid) << "host order";
+  EXPECT_EQ((*hca)->port_count(), 1);
+  EXPECT_EQ((*hca)->max_work_requests(), 1234);
+}
+
+TEST_F(HcaTest, Open_ProbesDmabuf) {
+  auto config = HcaConfig::infiniband("with", 1);
+  EXPECT_TRUE(HcaContext::open(verbs.api(), verbs.add_hca(config)).value()->supports_dmabuf());
+  config.dmabuf = false;
+  EXPECT_FALSE(HcaContext::open(verbs.api(), verbs.add_hca(config)).value()->supports_dmabuf());
+}
+
+TEST_F(HcaTest, OpenFails_NamesTheDeviceAndLeavesNothing) {
+  ibv_device* device = verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  for (Call call : {Call::kOpenDevice, Call::kQueryDevice, Call::kAllocPd}) {
+    verbs.fail_call(call, EPERM);
+    auto hca = HcaContext::open(verbs.api(), device);
+    ASSERT_FALSE(hca);
+    EXPECT_EQ(hca.error().sys_errno, EPERM);
+    EXPECT_NE(hca.error().text.find("mlx5_0"), std::string::npos);
+    EXPECT_EQ(verbs.live(), fake_verbs::LiveObjects{});
+  }
+}
+
+TEST_F(HcaTest, Discover_ListsActivePortsInTheLibrarysOrder) {
+  auto two_ports = HcaConfig::infiniband("mlx5_1", 2);
+  two_ports.ports.push_back(two_ports.ports[0]);
+  verbs.add_hca(two_ports);
+  verbs.add_hca(HcaConfig::roce("mlx5_0", 1));
+  Discovery found = discover();
+  EXPECT_EQ(names(found.devices), (Names{"mlx5_1:1", "mlx5_1:2", "mlx5_0:1"}));
+  EXPECT_TRUE(found.skipped.empty());
+  EXPECT_FALSE(found.devices[0].state.ethernet);
+  EXPECT_EQ(found.devices[0].state.lid, 2);
+  EXPECT_TRUE(found.devices[2].state.ethernet);
+  EXPECT_EQ(found.devices[2].state.speed_mbps, 200000);
+  EXPECT_EQ(found.devices[0].hca, found.devices[1].hca) << "ports share the context";
+}
+
+TEST_F(HcaTest, Discover_PortDown_IsInactiveWithItsReason) {
+  verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  verbs.port("mlx5_0", 1).active = false;
+  Discovery found = discover();
+  EXPECT_TRUE(found.devices.empty());
+  EXPECT_EQ(names(found.inactive), Names{"mlx5_0:1"});
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_EQ(found.skipped[0], "mlx5_0:1 is not ACTIVE");
+}
+
+TEST_F(HcaTest, Discover_FilteredOut_NamesTheVariable) {
+  verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  verbs.add_hca(HcaConfig::infiniband("mlx5_1", 2));
+  Discovery found = discover("=mlx5_1");
+  EXPECT_EQ(names(found.devices), Names{"mlx5_1:1"});
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_NE(found.skipped[0].find("mlx5_0:1"), std::string::npos);
+  EXPECT_NE(found.skipped[0].find("NCCL_IB_HCA"), std::string::npos);
+}
+
+TEST_F(HcaTest, Discover_OneHcaFails_TheOthersAreListed) {
+  verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  verbs.add_hca(HcaConfig::infiniband("mlx5_1", 2));
+  verbs.fail_call(Call::kOpenDevice, ENODEV);
+  Discovery found = discover();
+  EXPECT_EQ(names(found.devices), Names{"mlx5_1:1"});
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_NE(found.skipped[0].find("mlx5_0"), std::string::npos);
+}
+
+TEST_F(HcaTest, Discover_PortCannotBeQueried_IsSkipped) {
+  verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  verbs.fail_call(Call::kQueryPort, EIO);
+  Discovery found = discover();
+  EXPECT_TRUE(found.devices.empty());
+  ASSERT_EQ(found.skipped.size(), 1u);
+  EXPECT_NE(found.skipped[0].find("mlx5_0:1"), std::string::npos);
+}
+
+TEST_F(HcaTest, Discover_ListFails_IsAnError) {
+  verbs.fail_call(Call::kGetDeviceList, ENOSYS);
+  auto found = discover_devices(verbs.api(), HcaFilter());
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().sys_errno, ENOSYS);
+}
+
+TEST_F(HcaTest, Discover_NoDevices_IsEmpty) { EXPECT_TRUE(discover().devices.empty()); }
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,247 @@
+#include "transport/listener.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "tests/unit/transport/handshake_bed.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::Call;
+
+struct ListenerPeer : testing::Test {
+  HandshakeBed bed;
+  std::unique_ptr<Listener> listener = bed.make_listener().value();
+  wire::Handle handle = handle_of(*listener);
+  std::unique_ptr<SendComm> sender = bed.make_sender().value();
+  wire::EndPoint hello = sender->end_point(handle.secret);
+
+  // A pending peer that has sent the hello.
+  FrameChannel say_hello() {
+    FrameChannel channel(connect_raw(handle));
+    channel.queue(hello, wire::FrameKind::kHello);
+    EXPECT_TRUE(channel.flush().value());
+    return channel;
+  }
+  // The receiver's comm or error, once there is one.
+  Result<std::unique_ptr<ReceiveComm>> accepted() {
+    return drive([&] { return listener->accept(); });
+  }
+  Error error() {
+    auto comm = accepted();
+    EXPECT_FALSE(comm);
+    return comm ? Error{Code::kInternal, ""} : comm.error();
+  }
+  // Accepts until the listener has closed that connection.
+  bool is_dropped(const UniqueFd& fd) {
+    return wait_for([&] {
+      auto comm = listener->accept();
+      EXPECT_TRUE(comm && *comm == nullptr);
+      return is_closed(fd);
+    });
+  }
+  // Accepts until the listener has answered, and returns its reply.
+  wire::EndPoint reply_on(FrameChannel& channel) {
+    EXPECT_TRUE(wait_for([&] {
+      auto comm = listener->accept();
+      pollfd readable{channel.fd(), POLLIN, 0};
+      return comm && poll(&readable, 1, 0) == 1;
+    }));
+    auto frame = next_frame(channel);
+    EXPECT_EQ(frame->kind, wire::FrameKind::kReply);
+    return frame->end_point().value();
+  }
+  // The listener still serves a sender that knows the secret.
+  void expect_still_serving() {
+    auto connector = bed.make_connector(handle).value();
+    Handshake both(*connector, *listener);
+    ASSERT_TRUE(both.receiver) << both.receiver.error().text;
+    ASSERT_TRUE(both.sender) << both.sender.error().text;
+    EXPECT_NE(*both.receiver, nullptr);
+  }
+};
+
+TEST_F(ListenerPeer, Handle_NamesAddressVersionAndSecret) {
+  EXPECT_EQ(handle.magic, wire::kMagic);
+  EXPECT_EQ(handle.version, wire::kWireVersion);
+  EXPECT_EQ(handle.connect_ticket, 0u);
+  EXPECT_NE(handle.secret, wire::Secret{});
+  EXPECT_NE(handle.secret, handle_of(*bed.make_listener().value()).secret);
+  EXPECT_TRUE(contains(to_string(read_address(handle).value()), "127.0.0.1:"));
+}
+
+TEST_F(ListenerPeer, NobodyThere_ReturnsNothing) {
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(listener->accept().value(), nullptr);
+}
+
+TEST_F(ListenerPeer, HelloThenReady_MakesTheComm) {
+  FrameChannel channel = say_hello();
+  wire::EndPoint reply = reply_on(channel);
+  EXPECT_EQ(reply.secret, handle.secret);
+  EXPECT_EQ(bed.verbs.attributes(reply.qp_numbers[0]).dest_qp_num, hello.qp_numbers[0]);
+  EXPECT_EQ(listener->accept().value(), nullptr) << "the sender's QPs are not up yet";
+  channel.queue(wire::FrameKind::kReady, nullptr, 0);
+  ASSERT_TRUE(channel.flush().value());
+  auto comm = accepted();
+  ASSERT_TRUE(comm && *comm != nullptr);
+  EXPECT_EQ(qp_number(**comm), reply.qp_numbers[0]);
+}
+
+TEST_F(ListenerPeer, HelloOfManyQps_GetsAsMany) {
+  bed.options.connection.qps_per_connection = 7;
+  sender = bed.make_sender().value();
+  hello = sender->end_point(handle.secret);
+  FrameChannel channel = say_hello();
+  EXPECT_EQ(reply_on(channel).qps, 7);
+}
+
+// ---- unauthenticated peers change nothing
+
+TEST_F(ListenerPeer, WrongSecret_IsDropped) {
+  hello.secret[15] ^= 1;
+  FrameChannel channel = say_hello();
+  UniqueFd fd(dup(channel.fd()));
+  EXPECT_TRUE(is_dropped(fd));
+  expect_still_serving();
+}
+
+TEST_F(ListenerPeer, ConnectorWithAWrongSecret_IsARemoteErrorThere) {
+  wire::Handle forged = handle;
+  forged.secret[0] ^= 1;
+  auto connector = bed.make_connector(forged).value();
+  auto comm = drive([&] {
+    (void)listener->accept();
+    return connector->step();
+  });
+  ASSERT_FALSE(comm);
+  EXPECT_EQ(comm.error().code, Code::kRemote);
+  expect_still_serving();
+}
+
+TEST_F(ListenerPeer, OtherProtocol_IsDropped) {
+  UniqueFd fd = connect_raw(handle);
+  ASSERT_EQ(write(fd.get(), "GET / HTTP/1.1\r\n\r\n", 18), 18);
+  EXPECT_TRUE(is_dropped(fd));
+  expect_still_serving();
+}
+
+TEST_F(ListenerPeer, OtherWireVersion_IsDropped) {
+  UniqueFd fd = connect_raw(handle);
+  wire::FrameHeader header{wire::kMagic, wire::kWireVersion + 1, wire::FrameKind::kHello, 0, 0};
+  ASSERT_EQ(write(fd.get(), &header, sizeof(header)), ssize_t{sizeof(header)});
+  EXPECT_TRUE(is_dropped(fd));
+  expect_still_serving();
+}
+
+TEST_F(ListenerPeer, OtherFrameThanHello_IsDropped) {
+  FrameChannel channel(connect_raw(handle));
+  channel.queue(wire::FrameKind::kReady, nullptr, 0);
+  ASSERT_TRUE(channel.flush().value());
+  UniqueFd fd(dup(channel.fd()));
+  EXPECT_TRUE(is_dropped(fd));
+  expect_still_serving();
+}
+
+TEST_F(ListenerPeer, ImpossibleCountsInTheHello_AreDropped) {
+  hello.qps = 0;
+  FrameChannel channel = say_hello();
+  UniqueFd fd(dup(channel.fd()));
+  EXPECT_TRUE(is_dropped(fd));
+}
+
+TEST_F(ListenerPeer, ClosesAtOnce_ChangesNothing) {
+  connect_raw(handle).reset();
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(listener->accept().value(), nullptr);
+  expect_still_serving();
+}
+
+TEST_F(ListenerPeer, HalfAHello_DoesNotHoldUpOthers) {
+  UniqueFd slow = connect_raw(handle);
+  wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kHello, 0,
+                           sizeof(hello)};
+  ASSERT_EQ(write(slow.get(), &header, sizeof(header)), ssize_t{sizeof(header)});
+  expect_still_serving();
+  EXPECT_FALSE(is_closed(slow)) << "its time is not over";
+}
+
+TEST_F(ListenerPeer, MorePendingPeersThanTheLimit_TheOldestIsDropped) {
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 65; ++i) {
+    silent.push_back(connect_raw(handle));
+    ASSERT_EQ(listener->accept().value(), nullptr);
+  }
+  EXPECT_TRUE(is_dropped(silent[0]));
+  EXPECT_FALSE(is_closed(silent[1]));
+  EXPECT_FALSE(is_closed(silent[64]));
+  expect_still_serving();
+}
+
+// ---- the authenticated sender fails
+
+TEST_F(ListenerPeer, ReceiverCannotBeMade_RefusesToTheSenderWithTheReason) {
+  for (Call call : {Call::kCreateCq, Call::kModifyToInit, Call::kModifyToRtr, Call::kModifyToRts,
+                    Call::kRegMr, Call::kPostRecv}) {
+    FrameChannel channel = say_hello();
+    bed.verbs.fail_call(call, ENOSPC);
+    Error found = error();
+    auto answer = next_frame(channel);
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->kind, wire::FrameKind::kRefuse);
+    EXPECT_TRUE(contains(answer->text(), found.text.substr(0, 40))) << answer->text();
+  }
+}
+
+TEST_F(ListenerPeer, SeveralRails_AreRefused) {
+  hello.rails = 2;
+  FrameChannel channel = say_hello();
+  EXPECT_TRUE(contains(error().text, "2 rails"));
+  EXPECT_EQ(next_frame(channel)->kind, wire::FrameKind::kRefuse);
+}
+
+TEST_F(ListenerPeer, OtherLinkLayer_IsRefused) {
+  hello.rail[0].ethernet = 1;
+  FrameChannel channel = say_hello();
+  EXPECT_EQ(error().code, Code::kInvalidUsage);
+  EXPECT_TRUE(contains(next_frame(channel)->text(), "link layers"));
+}
+
+TEST_F(ListenerPeer, ClosesBeforeReady_IsAnErrorThatNamesTheHost) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  channel = FrameChannel();
+  Error found = error();
+  EXPECT_EQ(found.code, Code::kRemote);
+  EXPECT_TRUE(contains(found.text, std::string("handshake with ") + hello.host)) << found.text;
+}
+
+TEST_F(ListenerPeer, SenderGivesUp_ReasonIsPassedOn) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  channel.queue_text(wire::FrameKind::kRefuse, "moving a QP to RTR failed");
+  ASSERT_TRUE(channel.flush().value());
+  Error found = error();
+  EXPECT_EQ(found.code, Code::kInvalidUsage);
+  EXPECT_TRUE(contains(found.text, "moving a QP to RTR failed"));
+}
+
+TEST_F(ListenerPeer, UnexpectedFrameInsteadOfReady_IsAnError) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  channel.queue(hello, wire::FrameKind::kHello);
+  ASSERT_TRUE(channel.flush().value());
+  EXPECT_TRUE(contains(error().text, "unexpected frame"));
+}
+
+// One listener serves one connection after another, whatever became of the one before.
+TEST_F(ListenerPeer, AfterAFailedHandshake_TheNextSucceeds) {
+  {
+    FrameChannel channel = say_hello();
+    reply_on(channel);
+  }
+  EXPECT_EQ(error().code, Code::kRemote);
+  expect_still_serving();
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,150 @@
+// The choice of the registration path for a connection of two rails, over fakes of verbs and CUDA.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "tests/fakes/cuda/fake_driver.h"
+#include "tests/fakes/verbs/fake_verbs.h"
+#include "transport/memory/registrar.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr size_t kBytes = 1 << 20;
+
+std::vector<std::string>& warnings() {
+  static std::vector<std::string> lines;
+  return lines;
+}
+
+void record(log::Level level, unsigned long, const char*, int, const char* text) {
+  if (level == log::Level::kWarn) warnings().emplace_back(text);
+}
+
+bool has_text(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A connection of two rails, and a buffer on GPU 0.
+class RegistrarRailsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"fake_0", "fake_1"}) {
+      ibv_device* device = verbs_.add_hca(fake_verbs::HcaConfig::infiniband(name, 1));
+      scope_.hcas.push_back(HcaContext::open(verbs_.api(), device).value());
+    }
+    scope_.copy_streams = &streams_;
+    warnings().clear();
+    log::set_sink(record);
+  }
+  void TearDown() override { log::set_sink(nullptr); }
+
+  Registrar make_registrar() const {
+    return Registrar(std::make_shared<const MemoryOptions>(options_));
+  }
+  MemoryRegion gpu_region() const {
+    return {.address = reinterpret_cast<uintptr_t>(gpu_.get()), .bytes = kBytes, .cuda = true};
+  }
+  // The next attempts by dma-buf and by nvidia-peermem fail as on a machine that supports neither.
+  void fail_gpudirect() {
+    verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);
+    verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
+  }
+
+  const fake_cuda::Driver& cuda_ = fake_cuda::Driver::load();
+  const bool initialised_ = cuda::CudaDriver::shared().has_value();
+  fake_cuda::DeviceBuffer gpu_{cuda_, 0, kBytes};
+  fake_verbs::FakeVerbs verbs_;
+  MemoryOptions options_;
+  CopyStreams streams_;
+  RegistrationScope scope_{{}, nullptr, false};
+};
+
+TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {
+  Registrar registrar = make_registrar();
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  auto handle = registrar.register_memory(scope_, region).value();
+  EXPECT_TRUE(handle->host);
+  EXPECT_TRUE(handle->direct);
+  EXPECT_EQ(handle->staging, nullptr);
+  EXPECT_EQ(handle->registrations.size(), 2u);
+  EXPECT_NE(handle->keys[0].rkey, handle->keys[1].rkey);
+  EXPECT_EQ(verbs_.live().mrs, 2);
+  EXPECT_EQ(registrar.counts_text(), "");
+  handle.reset();
+  EXPECT_EQ(verbs_.live().mrs, 0);
+}
+
+TEST_F(RegistrarRailsTest, GpuMemory_DmabufFailsOnOneRail_TakesPeermemThere) {
+  Registrar registrar = make_registrar();
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);
+  auto handle = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_TRUE(handle->direct);
+  EXPECT_EQ(registrar.counts_text(), "1 by dma-buf, 1 by nvidia-peermem, 0 staged");
+}
+
+TEST_F(RegistrarRailsTest, GpuMemory_DmabufExcluded_TakesPeermem) {
+  options_.gpu_memory.dmabuf = false;
+  Registrar registrar = make_registrar();
+  auto handle = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 2 by nvidia-peermem, 0 staged");
+}
+
+TEST_F(RegistrarRailsTest, GpuMemory_NoGpuDirect_IsStagedAndWarnedOfOnce) {
+  Registrar registrar = make_registrar();
+  for (int i = 0; i < 2; ++i) {
+    fail_gpudirect();
+    auto handle = registrar.register_memory(scope_, gpu_region()).value();
+    EXPECT_FALSE(handle->direct);
+    EXPECT_EQ(handle->direct_at_most, 0u);
+    ASSERT_NE(handle->staging, nullptr);
+    EXPECT_GE(handle->staging->bytes(), kBytes);
+    EXPECT_NE(handle->staging_keys[0].rkey, 0u);
+    EXPECT_NE(handle->staging_keys[1].rkey, 0u);
+    EXPECT_EQ(handle->keys[0].rkey, 0u);
+  }
+  EXPECT_EQ(verbs_.live().mrs, 0);
+  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 0 by nvidia-peermem, 2 staged");
+  ASSERT_EQ(warnings().size(), 1u);
+  EXPECT_TRUE(has_text(warnings()[0], "GPU 0000:1a:00.0 and fake_0: GPU memory is staged"));
+  EXPECT_TRUE(has_text(warnings()[0], "dma-buf: "));
+  EXPECT_TRUE(has_text(warnings()[0], "; nvidia-peermem: "));
+  EXPECT_TRUE(has_text(warnings()[0], ". Fix: "));
+}
+
+TEST_F(RegistrarRailsTest, GpuMemory_OneRailWithoutGpuDirect_IsStagedOnAll) {
+  Registrar registrar = make_registrar();
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP, 1);
+  verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
+  auto handle = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_FALSE(handle->direct);
+  EXPECT_NE(handle->staging_keys[0].rkey, 0u);
+  EXPECT_NE(handle->staging_keys[1].rkey, 0u);
+  ASSERT_EQ(warnings().size(), 1u);
+  EXPECT_TRUE(has_text(warnings()[0], "and fake_1: GPU memory is staged"));
+  handle.reset();
+  EXPECT_EQ(verbs_.live().mrs, 0);
+}
+
+TEST_F(RegistrarRailsTest, OnlyStagingAllowed_TriesNoGpuDirect) {
+  options_.gpu_memory = {.dmabuf = false, .peermem = false, .staging = true};
+  Registrar registrar = make_registrar();
+  auto handle = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_FALSE(handle->direct);
+  EXPECT_EQ(verbs_.live().mrs, 2) << "the bounce buffer alone, on both rails";
+}
+
+TEST_F(RegistrarRailsTest, WhyNotDirect_NamesEveryPathAndItsFix) {
+  const std::string text = why_not_direct(*scope_.hcas[0], {.dmabuf = false});
+  EXPECT_TRUE(has_text(text, "dma-buf: disabled by GDR_NCCL_GPU_MEMORY"));
+  EXPECT_TRUE(has_text(text, "nvidia-peermem: "));
+  EXPECT_TRUE(has_text(text, "modprobe nvidia-peermem"));
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,40 @@
+// Which ports of a machine carry the traffic of GPUs, and which belong to storage or management
+// networks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "topology/path_class.h"
+#include "topology/ports.h"
+
+namespace gdr::topology {
+
+// A port that the user named in full in NCCL_IB_HCA ("=mlx5_0:1", not the prefix "mlx5"). It is a
+// rail whatever its speed and its distance from the GPUs.
+struct NamedPort {
+  std::string hca;
+  int port = -1;  // -1: all ports
+  int rail = -1;  // the number that the user gave; -1: none
+};
+
+// A port of which it has been decided whether it is a rail.
+struct RailCandidate {
+  PortRef ref;
+  const NamedPort* named = nullptr;  // null: not named by the user
+  std::string excluded;              // the reason for excluding it; "" for a rail
+};
+
+// Returns all ports of the machine, in its order, none of them excluded. They point into `named`.
+std::vector<RailCandidate> all_ports(const Machine& machine, const std::vector<NamedPort>& named);
+
+// Returns all ports of the machine. A port is excluded, unless the user named it, where
+//
+// - it is a virtual function beside its physical one,
+// - it is slow, with half the speed of a port that is no farther from any GPU, or a quarter of
+//   any port's (a port that is down counts with the speed of a card of its make that is up), or
+// - no GPU has it among its nearest ports, on a machine with GPUs.
+std::vector<RailCandidate> rail_candidates(const Machine& machine, const PathTable& paths,
+                                           const std::vector<NamedPort>& named);
+
+}  // namespace gdr::topology

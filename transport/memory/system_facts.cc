@@ -1,0 +1,104 @@
+#include "transport/memory/system_facts.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/unique_fd.h"
+#include "drivers/cuda/cuda_driver.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr int kCapIpcLock = 14;  // CAP_IPC_LOCK of linux/capability.h
+
+// Returns the number in `base` behind "name:" in a status file, 0 if the file has none.
+uint64_t field(const std::string& status, const std::string& name, int base) {
+  std::ifstream file(status);
+  for (std::string line; std::getline(file, line);) {
+    if (line.compare(0, name.size() + 1, name + ":") != 0) continue;
+    return std::strtoull(line.c_str() + name.size() + 1, nullptr, base);
+  }
+  return 0;
+}
+
+}  // namespace
+
+GpuIdentity GpuIdentity::of_address(uintptr_t address) {
+  GpuIdentity gpu;
+  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
+  if (!driver) return gpu;
+  gpu.device = driver->device_of_pointer(reinterpret_cast<const void*>(address)).value_or(-1);
+  if (gpu.device >= 0) gpu.pci_id = driver->pci_bus_id(gpu.device).value_or("");
+  return gpu;
+}
+
+SystemFacts read_system_facts(const HcaContext& hca, const GpuIdentity& gpu) {
+  SystemFacts facts;
+  facts.kernel = kernel_release();
+  facts.hca_supports_dmabuf = hca.supports_dmabuf();
+  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
+  if (driver && gpu.device >= 0) {
+    Result<bool> supported = driver->dmabuf_supported(gpu.device);
+    if (supported) facts.driver_supports_dmabuf = *supported;
+  }
+  facts.memory_lock_limit = memory_lock_limit();
+  facts.pinned_bytes = pinned_bytes();
+  facts.bar1_bytes = bar1_bytes(gpu.pci_id);
+  facts.registered_bytes = hca.registrations().gpu_bytes();
+  facts.file_descriptors_exhausted = file_descriptors_exhausted();
+  facts.module = hca.peermem();
+  return facts;
+}
+
+// The file has a line for each window: first address, last address, flags. Which of them is BAR1
+// depends on the GPU's generation, but it is always the largest.
+std::optional<uint64_t> bar1_bytes(const std::string& pci_id, const std::string& sysfs_root) {
+  constexpr int kWindows = 6;
+  constexpr uint64_t kIoPorts = 0x100;  // IORESOURCE_IO of linux/ioport.h
+  if (pci_id.empty()) return {};
+  std::ifstream file(sysfs_root + "/bus/pci/devices/" + pci_id + "/resource");
+  uint64_t largest = 0, first = 0, last = 0, flags = 0;
+  file >> std::hex;
+  for (int i = 0; i < kWindows && file >> first >> last >> flags; ++i) {
+    if (last > first && (flags & kIoPorts) == 0) largest = std::max(largest, last - first + 1);
+  }
+  if (largest == 0) return {};
+  return largest;
+}
+
+std::optional<uint64_t> memory_lock_limit(const std::string& status) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  if ((field(status, "CapEff", 16) >> kCapIpcLock & 1) != 0) return {};
+  return limit.rlim_cur;
+}
+
+uint64_t pinned_bytes(const std::string& status) {
+  constexpr uint64_t kKibi = 1024;
+  return field(status, "VmPin", 10) * kKibi;
+}
+
+bool file_descriptors_exhausted() {
+  UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  return fd.get() < 0 && (errno == EMFILE || errno == ENFILE);
+}
+
+std::string kernel_release() {
+  utsname name{};
+  return uname(&name) == 0 ? name.release : "";
+}
+
+bool kernel_has_dmabuf(const std::string& release) {
+  unsigned major = 0, minor = 0;
+  if (std::sscanf(release.c_str(), "%u.%u", &major, &minor) != 2) return true;
+  return major > 5 || (major == 5 && minor >= 12);
+}
+
+}  // namespace gdr::transport

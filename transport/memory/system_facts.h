@@ -1,0 +1,65 @@
+// Facts about this process, kernel, driver and GPU that explain why GPU memory could not be
+// registered. They are read after a failure, so reading them may be slow.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "transport/device/hca.h"
+#include "transport/device/peermem.h"
+
+namespace gdr::transport {
+
+// The GPU that owns a range of memory.
+struct GpuIdentity {
+  int device = -1;     // CUDA ordinal; -1: unknown
+  std::string pci_id;  // "0000:1a:00.0"; empty: unknown
+
+  // Asks the CUDA driver which GPU owns the memory at `address`.
+  static GpuIdentity of_address(uintptr_t address);
+};
+
+struct SystemFacts {
+  std::string kernel;                // uname's release, such as "6.1.0-18-amd64"
+  bool hca_supports_dmabuf = false;  // HcaContext::supports_dmabuf()
+  std::optional<bool>
+      driver_supports_dmabuf;  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED; unset: unknown
+  std::optional<uint64_t> memory_lock_limit;  // bytes; see memory_lock_limit()
+  uint64_t pinned_bytes = 0;                  // bytes that count against that limit
+  std::optional<uint64_t> bar1_bytes;         // size of the GPU's BAR1; unset: unknown
+  uint64_t registered_bytes = 0;  // GPU memory that this process has registered on the HCA
+  bool file_descriptors_exhausted = false;
+  Peermem module;
+};
+
+// Reads all facts, as they are now, about a registration of `gpu`'s memory on `hca`.
+SystemFacts read_system_facts(const HcaContext& hca, const GpuIdentity& gpu);
+
+// Returns the size in bytes of the GPU's BAR1, the window through which PCIe devices access the
+// GPU's memory: the largest memory window in <sysfs_root>/bus/pci/devices/<pci_id>/resource. Unset
+// if sysfs does not list any, as in some containers.
+std::optional<uint64_t> bar1_bytes(const std::string& pci_id,
+                                   const std::string& sysfs_root = "/sys");
+
+// Returns RLIMIT_MEMLOCK in bytes; unset if it is unlimited or the process has CAP_IPC_LOCK, which
+// exempts it (ib_umem_get in Linux's drivers/infiniband/core/umem.c). `status` is the process's
+// status file, as in proc(5).
+std::optional<uint64_t> memory_lock_limit(const std::string& status = "/proc/self/status");
+
+// Returns the bytes that RDMA registrations of this process hold pinned (VmPin of `status`), which
+// count against RLIMIT_MEMLOCK; 0 if unknown.
+uint64_t pinned_bytes(const std::string& status = "/proc/self/status");
+
+// Returns whether opening a file fails because the process (EMFILE) or the system (ENFILE) has no
+// file descriptor left. An export of a dma-buf then fails with an error that does not say so.
+bool file_descriptors_exhausted();
+
+// Returns uname's release, such as "6.1.0-18-amd64".
+std::string kernel_release();
+
+// Returns whether a kernel of that release can register a dma-buf with an HCA at all: Linux 5.12
+// and later can. True for a release that does not start with two numbers.
+bool kernel_has_dmabuf(const std::string& release);
+
+}  // namespace gdr::transport
