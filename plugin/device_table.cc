@@ -31,8 +31,9 @@ DeviceTable::DeviceTable(std::vector<DeviceFacts> devices) {
   }
 }
 
-// NCCL distinguishes NICs by (guid, port), and the functions of a card may all report the card's GUID
-// and a port 1. So the port is counted on over the HCAs of the same card that precede this one.
+// NCCL distinguishes NICs by (guid, port), and the functions of a card may all report the card's
+// GUID and a port 1. So the port is counted on over the HCAs of the same card that precede this
+// one.
 int DeviceTable::functions_of_card_before(const DeviceFacts& device) const {
   if (device.guid == 0) return 0;
   std::set<std::string> hcas;

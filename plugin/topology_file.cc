@@ -31,7 +31,8 @@ Status write_all(int fd, std::string_view text) {
 
 Result<std::string> publish_topology(const std::string& xml) {
   UniqueFd fd(memfd_create(kFileName, MFD_CLOEXEC));
-  if (fd.get() < 0) return fail_errno(Code::kSystem, "making a memory file for the topology failed", errno);
+  if (fd.get() < 0)
+    return fail_errno(Code::kSystem, "making a memory file for the topology failed", errno);
   if (Status status = write_all(fd.get(), xml); !status) return forward_error(status);
   std::string name = std::string(kOwnFiles) + std::to_string(fd.release());
   set_environment("NCCL_TOPO_FILE", name);

@@ -22,9 +22,9 @@ void add_env_command(CLI::App& app);
 // `nccl-gdr perf`: drives a plugin's table as NCCL's proxy does, and measures it.
 void add_perf_command(CLI::App& app);
 
-// `nccl-gdr topo`: shows GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible;
-// docs/topo.md describes options and output. Exits with 2 when an option's value or file cannot be
-// used, and with 3 when the machine cannot be read or a file cannot be written.
+// `nccl-gdr topo`: shows GPUs, HCAs, the paths between them, rails, and where GPUDirect is
+// possible; docs/topo.md describes options and output. Exits with 2 when an option's value or file
+// cannot be used, and with 3 when the machine cannot be read or a file cannot be written.
 void add_topo_command(CLI::App& app);
 
 // The output of `nccl-gdr env` for people and, with --json, for scripts.

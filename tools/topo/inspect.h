@@ -10,8 +10,8 @@
 namespace gdr::tools::topo {
 
 struct InspectOptions {
-  // "live" for this machine, else a file (hwloc XML or NCCL XML) or a folder that
-  // hwloc-gather-topology wrote on another machine.
+  // "live" for this machine; else the name of a file (XML of hwloc or NCCL), or of a folder
+  // gathered by hwloc-gather-topology.
   std::string from = "live";
   // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
   std::optional<std::string> gdr_level, hca, rail_map;

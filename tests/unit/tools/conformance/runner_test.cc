@@ -1,8 +1,8 @@
+#include "tools/conformance/runner.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-
-#include "tools/conformance/runner.h"
 
 namespace gdr::tools {
 namespace {

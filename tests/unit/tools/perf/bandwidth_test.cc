@@ -1,10 +1,11 @@
 // Verified receives from a table that imitates a GPU whose received data is visible only after
 // iflush.
+#include "tools/perf/bandwidth.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tools/common/pattern.h"
-#include "tools/perf/bandwidth.h"
 #include "tools/perf/rank_memory.h"
 #include "tools/ranks/rank_group.h"
 
