@@ -27,6 +27,9 @@ void add_perf_command(CLI::App& app);
 // cannot be used, and with 3 when the machine cannot be read or a file cannot be written.
 void add_topo_command(CLI::App& app);
 
+// Parses the command line of nccl-gdr and runs the subcommand. Returns the exit status.
+int run_command_line(int argc, char** argv);
+
 // The output of `nccl-gdr env` for people and, with --json, for scripts.
 std::string env_text(const config::Description& description);
 std::string env_json(const config::Description& description);

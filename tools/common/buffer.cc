@@ -7,15 +7,15 @@
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kAlignment = 4096;
+constexpr size_t kPageBytes = 4096;
 // The page size of GPUDirect RDMA, and the largest page size of hosts with GPUs.
 constexpr size_t kGpuPage = size_t{64} << 10;
 }  // namespace
 
 Result<Buffer> Buffer::host(size_t bytes) {
   Buffer buffer;
-  size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
-  buffer.host_.reset(static_cast<char*>(std::aligned_alloc(kAlignment, rounded)));
+  size_t rounded = (bytes + kPageBytes) / kPageBytes * kPageBytes;
+  buffer.host_.reset(static_cast<char*>(std::aligned_alloc(kPageBytes, rounded)));
   if (!buffer.host_) return fail(Code::kSystem, fmt::format("no memory for {} bytes", bytes));
   std::memset(buffer.host_.get(), 0, rounded);
   buffer.data_ = buffer.host_.get();

@@ -6,7 +6,7 @@
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kAlignment = 64;
+constexpr size_t kCacheLine = 64;
 
 size_t first_other(const char* data, size_t bytes, uint8_t value) {
   for (size_t i = 0; i < bytes; ++i) {
@@ -17,12 +17,12 @@ size_t first_other(const char* data, size_t bytes, uint8_t value) {
 }  // namespace
 
 GuardedBuffer::GuardedBuffer(size_t bytes, size_t misalign)
-    : memory_(bytes + 2 * kGuardBytes + 2 * kAlignment, static_cast<char>(kGuard)),
+    : memory_(bytes + 2 * kGuardBytes + 2 * kCacheLine, static_cast<char>(kGuard)),
       data_(nullptr),
       bytes_(bytes) {
   auto start = reinterpret_cast<uintptr_t>(memory_.data()) + kGuardBytes;
-  size_t to_aligned = (kAlignment - start % kAlignment) % kAlignment;
-  data_ = memory_.data() + kGuardBytes + to_aligned + misalign % kAlignment;
+  size_t to_aligned = (kCacheLine - start % kCacheLine) % kCacheLine;
+  data_ = memory_.data() + kGuardBytes + to_aligned + misalign % kCacheLine;
   std::memset(data_, kBlank, bytes);
 }
 

@@ -10,7 +10,7 @@
 namespace gdr::tools::topo {
 namespace {
 
-constexpr size_t kGap = 2;  // blanks between two columns
+constexpr size_t kColumnGap = 2;  // blanks between two columns
 
 // Counts characters: the bytes that do not continue a UTF-8 character.
 size_t width_of(const std::string& text) {
@@ -36,7 +36,7 @@ std::string aligned(const std::vector<TextRow>& rows, const std::string& indent)
   for (const TextRow& row : clean) {
     std::string line = indent;
     for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + std::string(widths[i] - width_of(row[i]) + kGap, ' ');
+      line += row[i] + std::string(widths[i] - width_of(row[i]) + kColumnGap, ' ');
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";

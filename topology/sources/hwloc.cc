@@ -99,10 +99,10 @@ std::string model_of(hwloc_obj_t gpu) {
 }
 
 // Copies one topology of hwloc into a Machine.
-class Reader {
+class HwlocReader {
  public:
   // `sysfs` is the /sys of the live machine; nothing for a file.
-  Reader(const HwlocLibrary& library, hwloc_topology_t topology, const Selection& selection,
+  HwlocReader(const HwlocLibrary& library, hwloc_topology_t topology, const Selection& selection,
          std::optional<fs::path> sysfs)
       : hwloc_(library),
         topology_(topology),
@@ -159,7 +159,7 @@ class Reader {
   std::map<Bdf, hwloc_obj_t> functions_;
 };
 
-void Reader::add_cpu() {
+void HwlocReader::add_cpu() {
   std::string arch = info(root_, "Architecture");
   if (arch == "aarch64") arch = "arm64";
   if (arch == "ppc64le") arch = "ppc64";
@@ -171,7 +171,7 @@ void Reader::add_cpu() {
 }
 
 // Returns the mask as Linux writes it, with the same number of groups for every node.
-std::string Reader::cpu_mask(hwloc_const_bitmap_t cpus) const {
+std::string HwlocReader::cpu_mask(hwloc_const_bitmap_t cpus) const {
   int highest = hwloc_.bitmap_last(root_->complete_cpuset);
   std::string mask;
   for (int group = std::max(highest, 0) / 32; group >= 0; --group) {
@@ -188,7 +188,7 @@ std::string Reader::cpu_mask(hwloc_const_bitmap_t cpus) const {
 }
 
 // Adds the NUMA nodes with CPUs. Nodes of HBM, CXL or GPU memory have none; NCCL ignores them.
-void Reader::add_nodes() {
+void HwlocReader::add_nodes() {
   for (hwloc_obj_t package : packages_) {
     machine_.packages.push_back(Package{static_cast<int>(package->os_index)});
   }
@@ -205,7 +205,7 @@ void Reader::add_nodes() {
 }
 
 // Returns the number of the NUMA node that the object is on; -1 where there are several.
-int Reader::numa_of(hwloc_obj_t object) const {
+int HwlocReader::numa_of(hwloc_obj_t object) const {
   while (object != nullptr && object->nodeset == nullptr) object = object->parent;
   int only = -1;
   for (const NumaNode& node : machine_.numa_nodes) {
@@ -219,13 +219,13 @@ int Reader::numa_of(hwloc_obj_t object) const {
 
 // hwloc has only the bandwidth of the whole link at its present speed, so the link comes from
 // sysfs.
-PciLink Reader::link_of(const Bdf& bdf) const {
+PciLink HwlocReader::link_of(const Bdf& bdf) const {
   if (!sysfs_) return {};
   auto function = pci_function(sysfs_folder(bdf));
   return function ? function->link : PciLink{};
 }
 
-PciPosition Reader::position(hwloc_obj_t function) const {
+PciPosition HwlocReader::position(hwloc_obj_t function) const {
   PciPosition position;
   for (hwloc_obj_t above = function->parent; above != nullptr; above = above->parent) {
     if (above->type != HWLOC_OBJ_BRIDGE) break;
@@ -243,13 +243,13 @@ PciPosition Reader::position(hwloc_obj_t function) const {
   return position;
 }
 
-PciPosition Reader::live_position(const PciLocation& location) const {
+PciPosition HwlocReader::live_position(const PciLocation& location) const {
   auto known = functions_.find(location.bdf);
   // hwloc leaves out PCI domains above 0xffff.
   return known != functions_.end() ? position(known->second) : pci_position(location.sysfs_path);
 }
 
-void Reader::add_gpus() {
+void HwlocReader::add_gpus() {
   for (auto [bdf, function] : functions_) {
     if (!selection_.is_gpu(class_of(function), ids_of(function).vendor)) continue;
     // The virtual functions of a GPU are meant for virtual machines.
@@ -265,7 +265,7 @@ void Reader::add_gpus() {
   }
 }
 
-void Reader::add_hcas() {
+void HwlocReader::add_hcas() {
   std::vector<Hca> without_pci;
   for (hwloc_obj_t device : os_devices_) {
     if (device->attr->osdev.type != HWLOC_OBJ_OSDEV_OPENFABRICS || device->name == nullptr)
@@ -292,7 +292,7 @@ void Reader::add_hcas() {
   }
 }
 
-Gpu* Reader::gpu_of(hwloc_obj_t object) {
+Gpu* HwlocReader::gpu_of(hwloc_obj_t object) {
   hwloc_obj_t function = function_above(object);
   if (function == nullptr) return nullptr;
   for (Gpu& gpu : machine_.gpus) {
@@ -309,7 +309,7 @@ bool is_nvswitch(hwloc_obj_t object) {
 
 // Adds the links of hwloc's matrix "NVLinkBandwidth", which has bandwidths between GPUs (as OS
 // devices of NVML), NVSwitches and the CPUs of POWER. The number of links is unknown.
-void Reader::add_nvlinks(const hwloc_distances_s& matrix) {
+void HwlocReader::add_nvlinks(const hwloc_distances_s& matrix) {
   for (unsigned from = 0; from < matrix.nbobjs; ++from) {
     Gpu* gpu = gpu_of(matrix.objs[from]);
     for (unsigned to = 0; gpu != nullptr && to < matrix.nbobjs; ++to) {
@@ -327,7 +327,7 @@ void Reader::add_nvlinks(const hwloc_distances_s& matrix) {
   }
 }
 
-void Reader::add_nvlinks() {
+void HwlocReader::add_nvlinks() {
   unsigned count = 1;
   hwloc_distances_s* matrix = nullptr;
   if (hwloc_.distances_get_by_name(topology_, "NVLinkBandwidth", &count, &matrix, 0) != 0) return;
@@ -351,7 +351,7 @@ std::string without_comments(const pugi::xml_node& topology) {
 
 Result<Machine> convert(const HwlocLibrary& library, const HwlocTopology& topology,
                         const Selection& selection, std::optional<fs::path> sysfs) {
-  Machine machine = Reader(library, topology.get(), selection, std::move(sysfs)).read();
+  Machine machine = HwlocReader(library, topology.get(), selection, std::move(sysfs)).read();
   sort(&machine);
   return machine;
 }

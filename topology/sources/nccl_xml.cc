@@ -59,9 +59,9 @@ bool is_named(const pugi::xml_node& node, const char* name) {
 }
 
 // Copies one file into a Machine. Its functions fail with an error that names the line.
-class Reader {
+class NcclXmlReader {
  public:
-  Reader(const XmlFile& xml, const Selection& selection) : xml_(xml), selection_(selection) {}
+  NcclXmlReader(const XmlFile& xml, const Selection& selection) : xml_(xml), selection_(selection) {}
 
   Result<Machine> read();
 
@@ -87,7 +87,7 @@ class Reader {
 
 bool is_class(uint32_t class_code, uint32_t base) { return class_code >> 16 == base; }
 
-bool Reader::is_gpu(const pugi::xml_node& pci, uint32_t class_code) const {
+bool NcclXmlReader::is_gpu(const pugi::xml_node& pci, uint32_t class_code) const {
   if (has_gpus_) return static_cast<bool>(pci.child("gpu"));
   bool gpu_class = is_class(class_code, 0x03) || is_class(class_code, 0x12);
   // The files of some clouds have no vendor attribute.
@@ -97,17 +97,17 @@ bool Reader::is_gpu(const pugi::xml_node& pci, uint32_t class_code) const {
 
 // A function that is neither GPU nor NIC in this file, such as a NIC that NCCL did not use, has no
 // function below it and is not a bridge.
-bool Reader::is_switch(const pugi::xml_node& pci, uint32_t class_code) const {
+bool NcclXmlReader::is_switch(const pugi::xml_node& pci, uint32_t class_code) const {
   return pci.child("pci") || (class_code >> 8) == 0x0604;
 }
 
-Attachment Reader::add_switch(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at) {
+Attachment NcclXmlReader::add_switch(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at) {
   uint32_t class_code = number_or_zero(pci, "class", 0xffffff);
   machine_.switches.push_back(Switch{bdf, at, class_code, ids_of(pci), link_of(pci)});
   return Attachment{static_cast<int>(machine_.switches.size()) - 1, at.numa, at.host_bridge};
 }
 
-Status Reader::read_nvlink(const pugi::xml_node& link, Gpu* gpu) {
+Status NcclXmlReader::read_nvlink(const pugi::xml_node& link, Gpu* gpu) {
   uint32_t target_class = number_or_zero(link, "tclass", 0xffffff);
   NvLink added;
   added.count = std::max(1, small_number(link, "count"));
@@ -126,7 +126,7 @@ Status Reader::read_nvlink(const pugi::xml_node& link, Gpu* gpu) {
   return {};
 }
 
-Status Reader::read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at) {
+Status NcclXmlReader::read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at) {
   Gpu gpu;
   gpu.bdf = bdf;
   gpu.at = at;
@@ -147,7 +147,7 @@ Status Reader::read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachm
 }
 
 // `where` has the values that all <net> of a function share.
-Status Reader::read_net(const pugi::xml_node& net, const Hca& where) {
+Status NcclXmlReader::read_net(const pugi::xml_node& net, const Hca& where) {
   Port port;
   port.number = std::max(1, small_number(net, "port"));
   port.speed_mbps = small_number(net, "speed");
@@ -184,7 +184,7 @@ Hca hca_at(const pugi::xml_node& parent, const Attachment& at) {
   return hca;
 }
 
-Status Reader::read_nets(const pugi::xml_node& nic, const Attachment& at) {
+Status NcclXmlReader::read_nets(const pugi::xml_node& nic, const Attachment& at) {
   const Hca where = hca_at(nic.parent(), at);
   for (const pugi::xml_node& net : nic.children("net")) {
     if (Status status = read_net(net, where); !status) return status;
@@ -192,7 +192,7 @@ Status Reader::read_nets(const pugi::xml_node& nic, const Attachment& at) {
   return {};
 }
 
-Status Reader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
+Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
   std::string busid = pci.attribute("busid").value();
   auto bdf = Bdf::parse(busid);
   if (busid.empty()) return xml_.error_at(pci, "<pci> has no busid");
@@ -217,7 +217,7 @@ Status Reader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
   return read_children(pci, passes_on ? add_switch(pci, *bdf, at) : at);
 }
 
-Status Reader::read_children(const pugi::xml_node& node, const Attachment& at) {
+Status NcclXmlReader::read_children(const pugi::xml_node& node, const Attachment& at) {
   for (const pugi::xml_node& child : node.children()) {
     Status status;
     if (is_named(child, "pci")) status = read_pci(child, at);
@@ -227,7 +227,7 @@ Status Reader::read_children(const pugi::xml_node& node, const Attachment& at) {
   return {};
 }
 
-Status Reader::read_cpu(const pugi::xml_node& cpu) {
+Status NcclXmlReader::read_cpu(const pugi::xml_node& cpu) {
   std::string text = cpu.attribute("numaid").value();
   auto id = text == "-1" ? std::optional<uint64_t>(0) : number(text);
   if (!id || *id > 0xffff) {
@@ -244,7 +244,7 @@ Status Reader::read_cpu(const pugi::xml_node& cpu) {
   return read_children(cpu, Attachment{-1, index, -1});
 }
 
-Result<Machine> Reader::read() {
+Result<Machine> NcclXmlReader::read() {
   pugi::xml_node system = xml_.document().child("system");
   if (!system) {
     bool hwloc = !xml_.document().child("topology").empty();
@@ -268,7 +268,7 @@ Result<Machine> Reader::read() {
 
 Result<Machine> convert(Result<XmlFile> xml, const Selection& selection, std::string source) {
   if (!xml) return forward_error(xml);
-  auto machine = Reader(*xml, selection).read();
+  auto machine = NcclXmlReader(*xml, selection).read();
   if (machine) {
     machine->source = std::move(source);
     machine->nccl_file = true;
