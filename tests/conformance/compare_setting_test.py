@@ -28,7 +28,7 @@ def compare(setting, *arguments, **settings):
 
 def warnings_of(err):
     """The plugin of every rank warns of a value that it cannot use: the value's first letters."""
-    return "".join(re.findall(r'NCCL_IB_QPS_PER_CONNECTION is "(.)', err))
+    return "".join(re.findall(r'NCCL_IB_QPS_PER_CONNECTION: "(.)', err))
 
 
 class CompareSettingTest(unittest.TestCase):

@@ -2,6 +2,7 @@
 // that knows how options and comms are made.
 #pragma once
 
+#include <endian.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -109,6 +110,10 @@ struct Outcome {
   std::array<int, wire::kMaxGroup> sizes{};
   Code error = Code::kInternal;
 };
+
+inline wire::Immediate immediate_of(const fake_verbs::Posted& work) {
+  return wire::decode(be32toh(work.imm_data));
+}
 
 inline Outcome test_once(Request* request) {
   Outcome outcome;

@@ -71,8 +71,6 @@ TEST(Connector, ConnectionRefusedAtFirst_IsTriedAgain) {
   EXPECT_TRUE(connected);
 }
 
-// ---- a receiver that misbehaves after the connection
-
 struct ConnectorPeer : testing::Test {
   HandshakeBed bed;
   RawReceiver raw;

@@ -96,8 +96,6 @@ TEST_F(ListenerPeer, HelloOfManyQps_GetsAsMany) {
   EXPECT_EQ(reply_on(channel).qps, 7);
 }
 
-// ---- unauthenticated peers change nothing
-
 TEST_F(ListenerPeer, WrongSecret_IsDropped) {
   hello.secret[15] ^= 1;
   FrameChannel channel = say_hello();
@@ -176,8 +174,6 @@ TEST_F(ListenerPeer, MorePendingPeersThanTheLimit_TheOldestIsDropped) {
   EXPECT_FALSE(is_closed(silent[64]));
   expect_still_serving();
 }
-
-// ---- the authenticated sender fails
 
 TEST_F(ListenerPeer, ReceiverCannotBeMade_RefusesToTheSenderWithTheReason) {
   for (Call call : {Call::kCreateCq, Call::kModifyToInit, Call::kModifyToRtr, Call::kModifyToRts,

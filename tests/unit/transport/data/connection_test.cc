@@ -10,8 +10,6 @@ namespace {
 
 using fake_verbs::Call;
 
-// ---- making one end
-
 struct CreateCase {
   Call call;
   int skip;  // calls of HCAs' own setup are over by then; this counts those of the comm
@@ -92,8 +90,6 @@ TEST(Connection, CompletionQueue_HasRoomForEveryWorkRequest) {
   EXPECT_GE(entries, requests);
 }
 
-// ---- the peer's description of itself
-
 struct ConnectionPeer : testing::Test {
   Fabric fabric;
   std::unique_ptr<SendComm> sender = fabric.make_sender().value();
@@ -162,8 +158,6 @@ TEST_F(ConnectionPeer, QueuePairCannotBeConnected_NamesBothEndsAndTheState) {
     EXPECT_TRUE(contains(error.text, "fake_b:1 lid 2")) << error.text;
   }
 }
-
-// ---- failures
 
 TEST(Connection, FirstFailure_Stays) {
   CommPair pair;

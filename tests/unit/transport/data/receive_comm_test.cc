@@ -187,8 +187,6 @@ TEST(ReceiveComm, AfterAFailure_FurtherReceivesFailToo) {
   EXPECT_EQ(request, nullptr);
 }
 
-// ---- clear-to-send
-
 std::vector<size_t> announced(CommPair& pair) {
   std::vector<size_t> entries;
   for (const auto& work : pair.posted_by(*pair.receiver)) {

@@ -165,8 +165,6 @@ TEST_F(RegistrarTest, GpudirectLimitWhileTrafficRuns_EverythingGoesDirectly) {
   EXPECT_EQ((*handle)->staging, nullptr);
 }
 
-// ---- staged data on its path
-
 struct StagedTransfer : RegistrarTest {
   static constexpr size_t kMost = 5 << 20;
   fake_cuda::DeviceBuffer source{cuda, 0, kMost};

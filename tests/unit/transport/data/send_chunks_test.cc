@@ -1,0 +1,205 @@
+// How SendComm puts a message on the wire: inline, over several QPs, in chunks, and with an end of
+// its own.
+#include "tests/unit/transport/comm_pair.h"
+#include "transport/data/send_comm.h"
+
+namespace gdr::transport {
+namespace {
+
+bool ends_chunk(const fake_verbs::Posted& work) {
+  return work.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+TEST(SendChunks, SmallHostMessage_IsInline) {
+  CommPair pair;
+  Buffer from = pair.sender_buffer(65);
+  Buffer to = pair.receiver_buffer(65);
+  for (size_t bytes : {64, 65}) {
+    pair.irecv(to);
+    ASSERT_NE(pair.isend(from.data(), bytes, from), nullptr);
+    EXPECT_EQ(pair.posted_by(*pair.sender).back().is_inline(), bytes == 64);
+  }
+}
+
+// The CPU would have to read it.
+TEST(SendChunks, SmallGpuMessage_IsNotInline) {
+  CommPair pair;
+  Buffer from = pair.sender_buffer(8);
+  Buffer to = pair.receiver_buffer(8);
+  from.pose_as_gpu_memory();
+  pair.irecv(to);
+  ASSERT_NE(pair.isend(from), nullptr);
+  EXPECT_FALSE(pair.posted_by(*pair.sender).back().is_inline());
+}
+
+TEST(SendChunks, SeveralQpsWithoutSplit_MessagesTakeTurns) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 3;
+  CommPair pair(options);
+  pair.exchange(7);
+  const auto posted = pair.posted_by(*pair.sender);
+  ASSERT_EQ(posted.size(), 7u);
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(posted[i].qp_num, qp_number(*pair.sender, i % 3)) << i;
+}
+
+class SplitSizes : public testing::TestWithParam<size_t> {};
+
+TEST_P(SplitSizes, SplitOverFourQps_ChunksAreAlignedAndCounted) {
+  const size_t bytes = GetParam();
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 4;
+  options.connection.split_data_on_qps = true;
+  CommPair pair(options);
+  Buffer from = pair.sender_buffer(bytes);
+  for (size_t i = 0; i < bytes; ++i) from.data()[i] = static_cast<char>(i * 7 % 251);
+  Buffer to = pair.receiver_buffer(bytes);
+  Request* receive = pair.irecv(to);
+  Request* send = pair.isend(from);
+  const auto chunks = pair.posted_by(*pair.sender);
+
+  const size_t chunk_bytes = (((bytes + 3) / 4) + 127) / 128 * 128;
+  const size_t expected = bytes <= 128 ? 1 : (bytes + chunk_bytes - 1) / chunk_bytes;
+  ASSERT_EQ(chunks.size(), expected);
+  size_t sum = 0;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    EXPECT_TRUE(ends_chunk(chunks[i]) && chunks[i].is_signalled());
+    EXPECT_EQ(immediate_of(chunks[i]).chunks, expected);
+    EXPECT_EQ(chunks[i].qp_num, qp_number(*pair.sender, static_cast<int>(i)));
+    EXPECT_EQ(chunks[i].remote_address, reinterpret_cast<uint64_t>(to.data()) + sum);
+    const bool last = i + 1 == chunks.size();
+    EXPECT_TRUE(last || chunks[i].bytes % wire::kSplitAlignment == 0) << i;
+    sum += chunks[i].bytes;
+  }
+  EXPECT_EQ(sum, bytes);
+  Outcome received = finish(receive);
+  ASSERT_TRUE(received.done);
+  EXPECT_EQ(received.sizes[0], static_cast<int>(bytes));
+  EXPECT_EQ(to.bytes, from.bytes);
+  EXPECT_TRUE(finish(send).done);
+}
+
+INSTANTIATE_TEST_SUITE_P(SendComm, SplitSizes,
+                         testing::Values(0, 1, 127, 128, 129, 256, 257, 511, 512, 513, 1000,
+                                         (1 << 20) - 1, (1 << 20) + 1),
+                         testing::PrintToStringParamName());
+
+TEST(SendChunks, ChunksArriveInAnyOrderOfTheQps_ReceiveCompletesWithTheLast) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 4;
+  options.connection.split_data_on_qps = true;
+  CommPair pair(options);
+  Buffer from = pair.sender_buffer(4 * 128);
+  Buffer to = pair.receiver_buffer(4 * 128);
+  Request* receive = pair.irecv(to);
+  pair.verbs.hold();
+  Request* send = pair.isend(from);
+  for (int qp : {2, 0, 3}) {
+    EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, qp)), 1);
+    EXPECT_FALSE(test_once(receive).done);
+    EXPECT_FALSE(test_once(send).done);
+  }
+  pair.verbs.release();
+  Outcome received = test_once(receive);
+  EXPECT_TRUE(received.done);
+  EXPECT_EQ(received.sizes[0], 4 * 128);
+  EXPECT_TRUE(test_once(send).done);
+}
+
+// Under adaptive routing the packets of one QP may overtake each other, so a large message ends in
+// a write of its own, which carries the size.
+
+TransportOptions adaptive(size_t threshold) {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  options.connection.adaptive_routing_threshold = threshold;
+  return options;
+}
+
+struct Writes {
+  size_t data;  // plain writes
+  size_t ends;  // with immediate
+  size_t doorbells;
+};
+
+Writes writes_for(CommPair& pair, size_t bytes) {
+  Buffer from = pair.sender_buffer(bytes + 1, 'x');
+  Buffer to = pair.receiver_buffer(bytes + 1, '.');
+  Request* receive = pair.irecv(to);
+  pair.verbs.forget_posted();
+  Request* send = pair.isend(from.data(), bytes, from);
+  Writes writes{0, 0, pair.verbs.doorbells()};
+  for (const auto& work : pair.posted_by(*pair.sender)) {
+    ++(ends_chunk(work) ? writes.ends : writes.data);
+    EXPECT_EQ(work.is_signalled(), ends_chunk(work));
+  }
+  Outcome received = finish(receive);
+  EXPECT_TRUE(received.done && finish(send).done);
+  EXPECT_EQ(received.sizes[0], static_cast<int>(bytes));
+  EXPECT_EQ(std::string(to.data(), bytes + 1), std::string(bytes, 'x') + ".");
+  return writes;
+}
+
+TEST(SendChunks, AdaptiveRouting_AboveTheThreshold_EndsInASeparateWriteOfTheSize) {
+  CommPair pair(adaptive(1000));
+  Writes at = writes_for(pair, 1000);
+  EXPECT_EQ(at.data, 0u);
+  EXPECT_EQ(at.ends, 1u);
+  Writes above = writes_for(pair, 1001);
+  EXPECT_EQ(above.data, 1u);
+  EXPECT_EQ(above.ends, 1u);
+  EXPECT_EQ(above.doorbells, 1u) << "both are posted with one call";
+  EXPECT_EQ(tables_of(*pair.receiver).sizes[1], 1001u);
+}
+
+TEST(SendChunks, AdaptiveRouting_ThresholdZero_LeavesEmptyMessagesWhole) {
+  CommPair pair(adaptive(0));
+  EXPECT_EQ(writes_for(pair, 0).data, 0u);
+  EXPECT_EQ(writes_for(pair, 1).data, 1u);
+}
+
+TEST(SendChunks, AdaptiveRouting_SplitMessage_EveryChunkHasItsOwnEnd) {
+  TransportOptions options = adaptive(256);
+  options.connection.qps_per_connection = 2;
+  options.connection.split_data_on_qps = true;
+  CommPair pair(options);
+  Writes writes = writes_for(pair, 1000);
+  EXPECT_EQ(writes.data, 2u);
+  EXPECT_EQ(writes.ends, 2u);
+  EXPECT_EQ(writes.doorbells, 2u);
+}
+
+TEST(SendChunks, AdaptiveRoutingUnset_IsOnForInfiniBandAndOffForRoce) {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing.reset();
+  EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options), 8192).data, 0u);
+  EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options), 8193).data, 1u);
+  EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options, true), 8193).data, 0u);
+}
+
+// Two work requests for each message, none of which is known to be complete.
+TEST(SendChunks, AdaptiveRouting_EveryRequestInUse_FitsTheSendQueue) {
+  CommPair pair(adaptive(0));
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  std::vector<Request*> sends;
+  for (int i = 0; i < SendComm::kRequests; ++i) {
+    Request* receive = pair.irecv(to);
+    sends.push_back(pair.isend(from));
+    ASSERT_TRUE(receive != nullptr && sends.back() != nullptr) << i;
+    ASSERT_TRUE(finish(receive).done) << i;
+  }
+  EXPECT_EQ(pair.posted_by(*pair.sender).size(), 2u * SendComm::kRequests);
+  for (Request* send : sends) EXPECT_TRUE(finish(send).done);
+}
+
+TEST(SendChunks, Text_NamesHowMessagesGo) {
+  TransportOptions options = adaptive(4096);
+  options.connection.qps_per_connection = 2;
+  options.connection.split_data_on_qps = true;
+  const std::string text = CommPair(options).sender->text();
+  for (const char* part : {"fake_a:1", "fake_b:1", "2 QP(s)", "split", "adaptive", "4096"}) {
+    EXPECT_TRUE(contains(text, part)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport
