@@ -1,5 +1,14 @@
-gdr_precompile(gdr_test_headers TESTS HEADERS <gmock/gmock.h> <gtest/gtest.h>
-  LIBS GTest::gmock gdr_test_flags)
+# The headers that nearly every test program includes, compiled once.
+set(gdr_test_headers_source ${CMAKE_BINARY_DIR}/precompiled/gdr_test_headers.cc)
+file(CONFIGURE OUTPUT ${gdr_test_headers_source} CONTENT "int main() { return 0; }\n")
+add_executable(gdr_test_headers ${gdr_test_headers_source})
+set_target_properties(gdr_test_headers PROPERTIES
+  RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/precompiled)
+target_link_libraries(gdr_test_headers PRIVATE gdr_flags GTest::gmock gdr_test_flags)
+target_precompile_headers(gdr_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>
+  <algorithm> <array> <atomic> <cerrno> <charconv> <chrono> <cstdint> <cstdio> <cstdlib> <cstring>
+  <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <random> <set> <sstream>
+  <string> <string_view> <thread> <utility> <vector>)
 
 # gdr_test_program(<name> SOURCES a.cc ... [LIBS lib ...]): one GoogleTest program.
 function(gdr_test_program name)
@@ -8,7 +17,7 @@ function(gdr_test_program name)
   target_link_libraries(${name} PRIVATE gdr_flags ${T_LIBS} GTest::gmock GTest::gtest_main
     gdr_test_flags)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gdr_use_precompiled(gdr_test_headers ${name})
+  target_precompile_headers(${name} REUSE_FROM gdr_test_headers)
 endfunction()
 
 # gdr_test(NAME subject_test SOURCES a.cc ... [LIBS lib ...] [TIER unit|softhca|vm] [ENV "A=B" ...])
