@@ -135,8 +135,9 @@ TEST_F(StagedSendsTest, GpudirectLimit_LargerSendsAloneAreStaged) {
   auto memory =
       registrar.register_memory(pair.sender->connection().registration_scope(), region).value();
   ASSERT_TRUE(memory->direct && memory->staging != nullptr);
-  irecv(4097);
-  irecv(4097);
+  Buffer sink = pair.receiver_buffer(4097);  // a staged one would have every send in chunks
+  pair.irecv(sink);
+  pair.irecv(sink);
   pair.verbs.hold();  // the fake cannot read memory at the address that the GPU has for it
   pair.verbs.forget_posted();
 
