@@ -21,6 +21,9 @@ struct Plugin {
   std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   DeviceTable table;
   std::unique_ptr<RailWarnings> warnings;  // null where transport is
+
+  std::mutex counts_mutex;    // guards logged_counts
+  std::string logged_counts;  // of registrations, as last logged
 };
 
 // Reads the process environment, discovers the HCAs, decides the rails and starts the transport.
