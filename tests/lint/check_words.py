@@ -24,18 +24,20 @@ _RETIRED = {
     r"remarks?": "info",
     r"(memory|registration) ways?": "registration path",
     r"laps?": "generation",
-    r"(is|are|be|as) no rails?|not a rail": "excluded",
+    r"(is|are|be|as) no rails?|not a rail|not rails": "excluded",
     r"(stands?|stood|standing) still": "deadlock, stall",
-    r"nobody knows|nowhere": "unknown, without",
-    r"flown|flies|fl(y|ying)|in flight as|flights?": "transfer in progress (software HCA)",
+    r"nobody (knows|tells)|cannot be told|nowhere": "unknown, without",
+    r"hears?|hearing|heard": "read the hello, receive",
+    r"flown|flew|flies|fl(y|ying)|in flight as|flights?": "transfer in progress (software HCA)",
     r"bounced?(?! buffer)|bounces": "staged copy, bounce buffer",
     r"seats?": "CPU affinity",
     r"house|household": "tree, project",
     r"thrice|hither|thither|albeit": "plain modern English",
 }
 
-# What these words mean in their own right, or quotes of other programs; matched first and skipped.
-_ALLOWED = r"in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
+# What these words mean in their own right, quotes of other programs, and former names in the form
+# "was `name`"; matched first and skipped.
+_ALLOWED = r"was `[\w ]+|in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
 
 _SKIPPED = {"LICENSE", "docs/glossary.md", "tests/lint/check_words.py",
             "tests/unit/tests/lint/check_words_test.py"}
