@@ -13,11 +13,14 @@ using nlohmann::json;
 Result<json> list_devices(const abi::ncclNet_v8_t& net) {
   int count = 0;
   abi::ncclResult_t result = net.devices(&count);
-  if (result != abi::ncclSuccess || count <= 0) {
+  if (result != abi::ncclSuccess) {
     return fail(Code::kSystem,
-                fmt::format("the plugin \"{}\" offers no device ({}); NCCL_DEBUG=INFO "
-                            "shows why",
-                            net.name, describe(result)));
+                fmt::format("devices of the plugin \"{}\": {}", net.name, describe(result)));
+  }
+  if (count <= 0) {
+    return fail(
+        Code::kSystem,
+        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why", net.name));
   }
   json devices = json::array();
   for (int i = 0; i < count; ++i) {
@@ -55,11 +58,13 @@ Result<Plugin> start_plugin(Rank& rank, const std::string& name) {
   rank.board().set_state("loading the plugin");
   auto plugin = Plugin::load(name);
   if (!plugin) return forward_error(plugin);
+  set_default_log(DefaultLog::kWarnings);
   abi::ncclResult_t result = plugin->net().init(&nccl_logger);
   if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem,
-                fmt::format("init of the plugin \"{}\": {}; NCCL_DEBUG=WARN shows why",
-                            plugin->net().name, describe(result)));
+    return fail(Code::kSystem, fmt::format("init of the plugin \"{}\": {}; {}", plugin->net().name,
+                                           describe(result),
+                                           logs_warnings() ? "the warnings in its log say why"
+                                                           : "NCCL_DEBUG=WARN shows why"));
   }
   return plugin;
 }
