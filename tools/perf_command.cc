@@ -16,12 +16,15 @@ namespace {
 constexpr size_t kMaxMessage =
     size_t{1} << 30;  // sizes in the plugin's table are int; NCCL's messages are smaller
 
-// Reads a size, as CLI::AsSizeValue does, whose error texts list 23 units.
+// Reads a size as CLI::AsSizeValue does, which throws texts that list 23 units.
 CLI::Validator size_value() {
   auto read = [](std::string& text) {
-    std::string given = text;
-    if (CLI::AsSizeValue(false)(text).empty()) return std::string();
-    return given + " is not a size: give a number of bytes, or one with the suffix K, M or G";
+    const std::string given = text;
+    try {
+      return CLI::AsSizeValue(false)(text);
+    } catch (const CLI::ValidationError&) {
+      return given + " is not a size: give a number of bytes, or one with the suffix K, M or G";
+    }
   };
   return CLI::Validator(read, "SIZE");
 }
