@@ -150,10 +150,12 @@ Error failure_of(Comm& comm) {
 
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
-  explicit CommPair(const TransportOptions& with = test_options(), bool roce = false)
+  explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
+                    bool two_rails = false)
       : Fabric(with, roce) {
     sender = make_sender().value();
     receiver = make_receiver(options.connection.qps_per_connection).value();
+    if (two_rails) add_second_rail();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).has_value());
     EXPECT_TRUE(sender->connect(end_of(*receiver)).has_value());
     int fds[2];
@@ -215,6 +217,23 @@ struct CommPair : Fabric {
   std::unique_ptr<ReceiveComm> receiver;
 
  private:
+  // Adds a rail between "fake_c" and "fake_d". Connectors and listeners make connections of one
+  // rail, so that the tables are registered on the first rail alone.
+  void add_second_rail() {
+    using fake_verbs::HcaConfig;
+    const Device sender_port = open(verbs.add_hca(HcaConfig::infiniband("fake_c", 3)));
+    const Device receiver_port = open(verbs.add_hca(HcaConfig::infiniband("fake_d", 4)));
+    const RailSpec spec{options.connection.qps_per_connection,
+                        QueueDepths{SendComm::kRequests, kReceiveDepth, 64}, 0};
+    EXPECT_TRUE(sender->connection().add_rail(sender_port, spec));
+    EXPECT_TRUE(receiver->connection().add_rail(receiver_port, spec));
+    RailSet& rails = receiver->connection().rails();
+    for (size_t i = 0; i < rails.pair_count(); ++i) {
+      for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {
+        EXPECT_TRUE(rails.post_receives(i, RailSet::kReceiveBatch));
+      }
+    }
+  }
   template <class Comm>
   Buffer make(Comm& comm, size_t bytes, char fill) {
     Buffer buffer{std::vector<char>(bytes, fill), nullptr};

@@ -1,10 +1,12 @@
 #include "transport/memory/registrar.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/unique_fd.h"
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/unit/transport/comm_pair.h"
 
@@ -34,13 +36,16 @@ struct RegistrarTest : testing::Test {
   }
   void TearDown() override { log::set_sink(nullptr); }
 
-  Result<std::unique_ptr<MemoryHandle>> register_region(const void* address, bool cuda_memory) {
+  Result<std::unique_ptr<MemoryHandle>> register_region(const MemoryRegion& region) {
     if (registrar == nullptr) registrar = std::make_unique<Registrar>(shared(options));
-    MemoryRegion region{reinterpret_cast<uintptr_t>(address), kBytes, cuda_memory};
     return registrar->register_memory(pair.sender->connection().registration_scope(), region);
   }
-  auto register_host() { return register_region(host.data(), false); }
-  auto register_gpu() { return register_region(gpu.get(), true); }
+  auto register_host() {
+    return register_region({reinterpret_cast<uintptr_t>(host.data()), kBytes, false});
+  }
+  auto register_gpu() {
+    return register_region({reinterpret_cast<uintptr_t>(gpu.get()), kBytes, true});
+  }
   // The next attempts by dma-buf and by nvidia-peermem fail.
   void refuse_gpudirect() {
     pair.verbs.fail_call(Call::kRegDmabufMr, EOPNOTSUPP);
@@ -165,109 +170,28 @@ TEST_F(RegistrarTest, GpudirectLimitWhileTrafficRuns_EverythingGoesDirectly) {
   EXPECT_EQ((*handle)->staging, nullptr);
 }
 
-struct StagedTransfer : RegistrarTest {
-  static constexpr size_t kMost = 5 << 20;
-  fake_cuda::DeviceBuffer source{cuda, 0, kMost};
-  fake_cuda::DeviceBuffer target{cuda, 1, kMost};
-  Registrar staging{[] {
-    MemoryOptions only;
-    only.gpu_memory = RegistrationPaths::parse("staging").value();
-    return shared(only);
-  }()};
-  std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
-  std::unique_ptr<MemoryHandle> to = stage(*pair.receiver, target);
-
-  template <class Comm>
-  std::unique_ptr<MemoryHandle> stage(Comm& comm, const fake_cuda::DeviceBuffer& buffer) {
-    MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kMost, true};
-    return staging.register_memory(comm.connection().registration_scope(), region).value();
-  }
-  Request* irecv(size_t bytes) { return pair.irecv({{target.get(), bytes, 0, to.get()}}); }
-  Request* isend(size_t bytes) {
-    Request* request = nullptr;
-    EXPECT_TRUE(pair.sender->isend(source.get(), bytes, 0, *from, &request));
-    return request;
-  }
-  // Copies run in threads of the fake driver.
-  static bool completes(Request* request) {
-    return wait_for([&] {
-      Outcome outcome = test_once(request);
-      return outcome.done || !outcome.alive;
-    });
-  }
-  bool both_complete(Request* receive, Request* send) {
-    bool received = false;
-    bool sent = false;
-    return wait_for([&] {
-      received = received || test_once(receive).done;
-      sent = sent || test_once(send).done;
-      return received && sent;
-    });
-  }
-};
-
-TEST_F(StagedTransfer, BothEndsStaged_DataArrivesInOrderedChunks) {
-  const size_t chunk = wire::kMinChunkBytes;
-  for (size_t bytes : {size_t{0}, size_t{1}, chunk, chunk + 1, 3 * chunk, kMost - 3}) {
-    for (size_t i = 0; i < bytes; ++i) source.view()[i] = static_cast<char>(i * 13 + bytes);
-    std::memset(target.view(), 0, kMost);
-    pair.verbs.forget_posted();
-    Request* receive = irecv(bytes);
-    Request* send = isend(bytes);
-    ASSERT_TRUE(receive != nullptr && send != nullptr);
-    ASSERT_TRUE(both_complete(receive, send)) << bytes;
-    EXPECT_EQ(std::memcmp(source.view(), target.view(), bytes), 0) << bytes;
-    const auto posted = pair.posted_by(*pair.sender);
-    EXPECT_LE(posted.size(), size_t{wire::kMaxChunks});
-    EXPECT_EQ(posted.size(),
-              bytes <= chunk ? 1u : std::min<size_t>(8, (bytes + chunk - 1) / chunk));
-    for (size_t i = 0; i + 1 < posted.size(); ++i) {
-      EXPECT_EQ(posted[i].bytes % wire::kSplitAlignment, 0u);
-      EXPECT_GE(posted[i].bytes, chunk);
-      EXPECT_EQ(posted[i + 1].remote_address, posted[i].remote_address + posted[i].bytes);
-    }
-  }
+// CUDA exports only whole pages as a dma-buf.
+TEST_F(RegistrarTest, UnalignedGpuMemory_ItsWholePagesAreExported) {
+  constexpr size_t kPage = 4096;
+  MemoryRegion region{reinterpret_cast<uintptr_t>(gpu.get()) + kPage + 100, kPage, true};
+  auto handle = register_region(region);
+  ASSERT_TRUE(handle) << handle.error().text;
+  EXPECT_EQ(registrar->counts_text(), "1 by dma-buf, 0 by nvidia-peermem, 0 staged");
+  const ibv_mr* mr = (*handle)->registrations.at(0).second;
+  EXPECT_EQ(mr->addr, gpu.get() + kPage);
+  EXPECT_EQ(mr->length, 2 * kPage);
 }
 
-TEST_F(StagedTransfer, SourceNotCopiedYet_NothingIsPosted) {
-  cuda.hooks.set_copies_held(1);
-  Request* receive = irecv(1000);
-  Request* send = isend(1000);
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(test_once(send).done);
-  EXPECT_TRUE(pair.posted_by(*pair.sender).empty());
-  cuda.hooks.set_copies_held(0);
-  EXPECT_TRUE(both_complete(receive, send));
-}
-
-TEST_F(StagedTransfer, TargetNotCopiedYet_ReceiveStaysOpen) {
-  Buffer host_source = pair.sender_buffer(1000, 'x');
-  Request* receive = irecv(1000);
-  cuda.hooks.set_copies_held(1);
-  Request* send = pair.isend(host_source);
-  EXPECT_TRUE(completes(send));
-  for (int i = 0; i < 100; ++i) EXPECT_FALSE(test_once(receive).done);
-  cuda.hooks.set_copies_held(0);
-  EXPECT_TRUE(completes(receive));
-  EXPECT_EQ(std::string(target.view(), 1000), std::string(1000, 'x'));
-}
-
-TEST_F(StagedTransfer, MoreStagedSendsThanFit_WaitWithoutARequest) {
-  cuda.hooks.set_copies_held(1);
-  Buffer sink = pair.receiver_buffer(1);
-  std::vector<Request*> receives;
-  std::vector<Request*> sends;
-  for (int i = 0; i < 5; ++i) {
-    std::vector<ReceiveBuffer> group(8, sink.receive(1));
-    receives.push_back(pair.irecv(group));
-  }
-  // Four groups are announced: 32 buffers.
-  for (int i = 0; i < 32; ++i) {
-    sends.push_back(isend(1));
-    ASSERT_NE(sends.back(), nullptr) << i;
-  }
-  EXPECT_EQ(isend(1), nullptr);
-  cuda.hooks.set_copies_held(0);
-  for (Request* send : sends) EXPECT_TRUE(completes(send));
+// A registration by address does not use the dma-buf that NCCL passed.
+TEST_F(RegistrarTest, DmabufOfNcclFails_PeermemDoesNotTryItAgain) {
+  options.strict = true;
+  const UniqueFd dmabuf(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  MemoryRegion region{reinterpret_cast<uintptr_t>(gpu.get()), kBytes, true, dmabuf.get()};
+  refuse_gpudirect();
+  EXPECT_FALSE(register_region(region)) << "a second attempt by dma-buf would have succeeded";
+  auto handle = register_region(region);
+  ASSERT_TRUE(handle) << handle.error().text;
+  EXPECT_EQ(registrar->counts_text(), "1 by dma-buf, 0 by nvidia-peermem, 0 staged");
 }
 
 }  // namespace
