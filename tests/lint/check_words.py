@@ -37,7 +37,7 @@ _RETIRED = {
 
 # What these words mean in their own right, quotes of other programs, and former names in the form
 # "was `name`"; matched first and skipped.
-_ALLOWED = r"was `[\w ]+|in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
+_ALLOWED = r"was `[\w -]+|in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
 
 _SKIPPED = {"LICENSE", "docs/glossary.md", "tests/lint/check_words.py",
             "tests/unit/tests/lint/check_words_test.py"}
