@@ -1,4 +1,4 @@
-// What NCCL is given about each device, in which order, and as which names.
+// The properties, order and names of the devices that NCCL sees.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,8 @@ struct DeviceFacts {
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
 };
 
+// The devices that NCCL sees, in its order; device i is row i. Names and (GUID, port) are made
+// unique.
 class DeviceTable {
  public:
   DeviceTable() = default;

@@ -15,13 +15,12 @@ namespace {
 using abi::ncclResult_t;
 
 // The table that NCCL loads has no argument for the plugin's own state, so it is global. The plugin
-// lives until the process ends: NCCL may unload the library (which is linked nodelete) and load it
-// again while comms of the first load are open.
+// is never destroyed: NCCL may unload the library (which is linked nodelete) and load it again
+// while comms of the first load are open, and may close comms while the process exits, after
+// destructors of globals have run.
 std::mutex g_mutex;  // guards the creation of g_plugin
 std::atomic<Plugin*> g_plugin{nullptr};
 std::atomic<abi::ncclDebugLogger_t> g_logger{nullptr};
-std::mutex g_counts_mutex;  // guards g_logged_counts
-std::string g_logged_counts;
 
 void log_to_nccl(log::Level level, unsigned long subsystems, const char* file, int line,
                  const char* text) {
@@ -92,10 +91,11 @@ T* as_comm(void* comm) {
 
 // Logs by which paths GPU memory was registered, when a comm closes and the counts have changed.
 void log_registrations() {
-  std::string counts = plugin().transport->registrar().counts_text();
-  std::lock_guard lock(g_counts_mutex);
-  if (counts == g_logged_counts) return;
-  g_logged_counts = counts;
+  Plugin& state = plugin();
+  std::string counts = state.transport->registrar().counts_text();
+  std::lock_guard lock(state.counts_mutex);
+  if (counts == state.logged_counts) return;
+  state.logged_counts = counts;
   GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 

@@ -20,7 +20,7 @@ namespace gdr::plugin {
 inline constexpr char kName[] = "GDR";  // what NCCL_NET selects by
 
 // Finds the devices. NCCL may call it again, and the devices found first then remain. Fails where
-// the machine has no usable RDMA device, and NCCL goes on with its next transport.
+// the machine has no usable RDMA device, and NCCL continues with its next transport.
 abi::ncclResult_t init(abi::ncclDebugLogger_t logger);
 // Sets *count to the number of devices; 0 where NCCL_IB_DISABLE=1.
 abi::ncclResult_t devices(int* count);

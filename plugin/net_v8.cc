@@ -18,7 +18,7 @@ ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
   props->guid = device.guid;
   props->ptrSupport = device.pointer_support;
   // With regIsGlobal, NCCL registers a buffer once per device, over a loopback comm of its own, and
-  // uses that handle on every other comm of the device (ncclNetRegister in NCCL 2.19's
+  // uses that handle on every other comm of the device (ncclNetRegister in NCCL 2.20's
   // src/register.cc; NCCL 2.30 ignores the field). A handle of this plugin belongs to one
   // connection: it holds keys for that connection's rails, and both of its ends agreed on whether
   // it is staged.

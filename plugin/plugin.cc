@@ -1,6 +1,8 @@
 #include "plugin/plugin.h"
 
+#include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/finding.h"
@@ -111,7 +113,10 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
 Error no_device(const Plugin& plugin) {
   std::string text = "no usable RDMA device";
   for (const std::string& reason : plugin.skipped) text += "; " + reason;
-  return {Code::kSystem, text + ". NCCL goes on with another transport unless NCCL_NET=GDR"};
+  if (plugin.skipped.empty()) text += ": the verbs library lists none";
+  text += ". NCCL continues with another transport unless NCCL_NET=GDR";
+  if (plugin.skipped.empty()) text += ". Fix: " + transport::fix_for_no_device();
+  return {Code::kSystem, text};
 }
 
 std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::Options& options,
@@ -175,9 +180,11 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
 void log_choice(const Plugin& plugin) {
   if (plugin.transport == nullptr) return;
   const transport::TransportOptions& options = plugin.transport->options();
+  // Without the port: each listener gets one of its own later.
+  std::string address = transport::to_string(options.bind_address);
+  address.resize(std::min(address.size(), address.rfind(':')));
   GDR_INFO(kInitLines, "version " GDR_VERSION ", %zu device(s), handshake over %s %s",
-           plugin.transport->devices().size(), options.interface_name.c_str(),
-           transport::to_string(options.bind_address).c_str());
+           plugin.transport->devices().size(), options.interface_name.c_str(), address.c_str());
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }

@@ -14,19 +14,23 @@
 
 namespace gdr::plugin {
 
+// All state of the plugin; one per process, created by the first init().
 struct Plugin {
-  std::unique_ptr<transport::Transport> transport;  // null where NCCL_IB_DISABLE=1
+  std::unique_ptr<transport::Transport> transport;  // null if NCCL_IB_DISABLE=1
   topology::RailDecision decision;
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
   std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   DeviceTable table;
-  std::unique_ptr<RailWarnings> warnings;  // null where transport is
+  std::unique_ptr<RailWarnings> warnings;  // null if `transport` is null
+
+  std::mutex counts_mutex;    // guards logged_counts
+  std::string logged_counts;  // of registrations, as last logged
 };
 
 // Reads the process environment, discovers the HCAs, decides the rails and starts the transport.
 // May set NCCL_TOPO_FILE. Logs findings about the environment; the caller logs the rest,
-// log_choice(). Fails with kSystem where the machine has no usable RDMA device, and NCCL then goes
-// on with its next transport.
+// log_choice(). Fails with kSystem where the machine has no usable RDMA device, and NCCL then
+// continues with its next transport.
 Result<std::unique_ptr<Plugin>> create_plugin();
 
 // Logs what was chosen: version, devices, rails, what was not used and why. Tools read these lines.

@@ -1,5 +1,5 @@
-// What the plugin makes of a rail decision: which ports NCCL is offered, and whether NCCL needs a
-// topology file of the plugin's making. Pure functions; plugin.cc carries the answers out.
+// Decides, from the rails, which ports the plugin offers to NCCL, and whether it should give NCCL a
+// topology file of its own. Pure functions without effects; plugin.cc does what they decide.
 #pragma once
 
 #include <cstddef>

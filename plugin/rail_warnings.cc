@@ -60,10 +60,11 @@ void RailWarnings::check_rails(int here, int there, const std::string& connectio
   if (here < 0 || there < 0 || here == there) return;
   const std::string rails = "rail " + std::to_string(here) + " to rail " + std::to_string(there);
   if (!log_once(rails)) return;
-  log_findings({{options_.warn_cross_rail ? Severity::kWarning : Severity::kInfo, rails,
-                 connection + ": a rail-optimised fabric is slow between rails, or has no path",
-                 "set NCCL_CROSS_NIC=0, which keeps rings on their rails"}},
-               log::kInit | log::kNet);
+  log_findings(
+      {{options_.warn_cross_rail ? Severity::kWarning : Severity::kInfo, rails,
+        connection + ": a rail-optimised fabric is slow between rails, or has no path",
+        "connect devices of one rail; NCCL_CROSS_NIC=0 keeps NCCL's rings on their rails"}},
+      log::kInit | log::kNet);
 }
 
 }  // namespace gdr::plugin

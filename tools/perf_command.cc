@@ -16,8 +16,21 @@ namespace {
 constexpr size_t kMaxMessage =
     size_t{1} << 30;  // sizes in the plugin's table are int; NCCL's messages are smaller
 
+// Reads a size as CLI::AsSizeValue does, which throws texts that list 23 units.
+CLI::Validator size_value() {
+  auto read = [](std::string& text) {
+    const std::string given = text;
+    try {
+      return CLI::AsSizeValue(false)(text);
+    } catch (const CLI::ValidationError&) {
+      return given + " is not a size: give a number of bytes, or one with the suffix K, M or G";
+    }
+  };
+  return CLI::Validator(read, "SIZE");
+}
+
 void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
-  command->add_option(name, value, text)->transform(CLI::AsSizeValue(false))->capture_default_str();
+  command->add_option(name, value, text)->transform(size_value())->capture_default_str();
 }
 
 void add_memory_option(CLI::App* command, PerfOptions& o) {
@@ -178,7 +191,7 @@ void add_all_reduce(CLI::App* perf) {
                    "NCCL does on several rails")
       ->delimiter(',');
   command->add_option("--slice", options->slice, "Largest message in bytes")
-      ->transform(CLI::AsSizeValue(false))
+      ->transform(size_value())
       ->check(CLI::Range(size_t{128}, size_t{64} << 20))
       ->capture_default_str();
   command->callback([options] {

@@ -17,7 +17,7 @@ class GdrLevel {
  public:
   // Parses the name of a path class in capitals ("PIX", "PXB", ...), or a number in NCCL's legacy
   // form: 0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS. A number is read as strtol() with base 0
-  // reads it, so "0x2" is PXB and "08" is LOC. Fails with InvalidUsage for text that NCCL ignores
+  // reads it, so "0x2" is PXB and "08" is LOC. Fails with kInvalidUsage for text that NCCL ignores
   // too, such as "pix".
   static Result<GdrLevel> parse(std::string_view text);
 

@@ -84,7 +84,7 @@ struct Gpu {
   uint32_t class_code = 0x030200;
   PciIds ids;
   PciLink link;
-  std::string model;              // "NVIDIA H100 80GB HBM3", as the source words it; may be empty
+  std::string model;              // "NVIDIA H100 80GB HBM3", as in the source; may be empty
   int compute_capability = 0;     // 80 for 8.0; 0: unknown
   std::optional<bool> gpudirect;  // whether the driver supports GPUDirect RDMA; nothing: unknown
   std::vector<NvLink> nvlinks;

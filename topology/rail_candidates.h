@@ -32,7 +32,8 @@ std::vector<RailCandidate> all_ports(const Machine& machine, const std::vector<N
 //
 // - it is a virtual function beside its physical one,
 // - it is slow, with half the speed of a port that is no farther from any GPU, or a quarter of
-//   any port's (a port that is down counts with the speed of a card of its make that is up), or
+//   any port's (a port that is down counts with the speed of a port that is up on a card of
+//   the same model), or
 // - no GPU has it among its nearest ports, on a machine with GPUs.
 std::vector<RailCandidate> rail_candidates(const Machine& machine, const PathTable& paths,
                                            const std::vector<NamedPort>& named);

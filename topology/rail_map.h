@@ -41,7 +41,7 @@ class RailMap {
   };
 
   // Parses the value of the variable: text with a '=' is the map itself, other text names a file
-  // that holds it (at most 1 MiB). Errors are InvalidUsage and quote the entry. Whether GPUs and
+  // that holds it (at most 1 MiB). Errors are kInvalidUsage and quote the entry. Whether GPUs and
   // HCAs exist is not checked here but by plan_rails().
   static Result<RailMap> parse(std::string_view text);
   // Parses entries only.

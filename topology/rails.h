@@ -63,7 +63,7 @@ struct RailOptions {
 //    them: with as many rails as GPUs one each, with more a block of neighbours each, with fewer in
 //    turn.
 //
-// Fails with InvalidUsage where options.map does not fit the machine, and only there; the text
+// Fails with kInvalidUsage where options.map does not fit the machine, and only there; the text
 // names the GPUs or HCAs that exist.
 Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
                             const RailOptions& options);

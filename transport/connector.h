@@ -30,7 +30,7 @@ class Connector {
   using Clock = std::chrono::steady_clock;
   enum class State {
     kConnecting,      // the TCP connection is being made
-    kWaitingToRetry,  // it failed in a way that may pass
+    kWaitingToRetry,  // it failed for a reason that may be temporary
     kSendingHello,
     kAwaitingReply,
     kSendingReady,

@@ -1,9 +1,8 @@
 // The part of the CUDA driver API that this tree calls, as one struct of functions. The prototypes
 // are our own, so that building and starting need no CUDA; libcuda.so.1 is bound at run time.
-// Source: cuda.h of CUDA 11.7 and later. Each function is bound by the symbol, and so in the
-// version
-// (_v2), that CUDA 12's headers give its plain name; these symbols are unchanged since 11.7, the
-// first version with dma-buf export. Where cuda.h is found at build time,
+// Source: cuda.h of CUDA 11.7 and later. Each function is bound by the symbol, with its version
+// suffix (_v2), that CUDA 12's headers give its plain name. These symbols are unchanged since 11.7,
+// the first version with dma-buf export. Where cuda.h is found at build time,
 // softhca/gpu/check_against_cuda.cc compares every prototype, constant and layout with it.
 #pragma once
 

@@ -14,7 +14,7 @@ Status resolve(void* library, const char* name, const char* version, Function*& 
   slot = reinterpret_cast<Function*>(dlvsym(library, name, version));
   if (slot != nullptr) return {};
   return fail(Code::kUnsupported, std::string("libibverbs.so.1 has no ") + name + "@" + version +
-                                      ": install rdma-core's libibverbs");
+                                      ". Fix: install rdma-core's libibverbs");
 }
 
 // The exported ibv_query_port fills only the structure of 2010; every provider since rdma-core 17
@@ -68,7 +68,7 @@ Result<std::shared_ptr<const Api>> load_once() {
   void* lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
   if (lib == nullptr) {
     return fail(Code::kUnsupported, std::string("libibverbs.so.1 cannot be loaded: ") + dlerror() +
-                                        ". Install rdma-core (Debian, Ubuntu: libibverbs1)");
+                                        ". Fix: install rdma-core (Debian, Ubuntu: libibverbs1)");
   }
   auto api = std::make_shared<Api>();
   if (Status status = resolve_required(lib, *api); !status) return forward_error(status);

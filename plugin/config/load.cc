@@ -65,7 +65,7 @@ void check_unknown(const Environment& environment, Findings* findings) {
                              [&](const Variable& variable) { return name == variable.name; });
     if (known) continue;
     findings->push_back({Severity::kWarning, printable(name),
-                         "the variable is set, but the plugin reads none of that name",
+                         "the plugin has no variable of this name",
                          "check the spelling; the nearest name is " + nearest_name(name)});
   }
 }

@@ -12,9 +12,6 @@ namespace softhca {
 
 namespace {
 
-// Polls of an unfinished copy between two calls of the driver that ask whether its lane has failed.
-constexpr uint32_t kFailureCheck = 1 << 14;
-
 // Transfers of one kind may be in progress together; others wait for each other, so that none
 // overtakes an earlier one. A kind of zero or above is a GPU, whose copies on the QP's lane are in
 // order by themselves.
@@ -61,7 +58,8 @@ TransferResult start_staged(QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
 TransferResult poll_lane_copies(Transfer& transfer) {
   GpuCopier& copier = *GpuCopier::get();
   if (copier.done(transfer.ticket)) return {};
-  if (++transfer.polls % kFailureCheck == 0 && copier.failure(transfer.ticket.lane)) {
+  if (++transfer.polls % copier.kPollsPerFailureCheck == 0 &&
+      copier.failure(transfer.ticket.lane)) {
     return {TransferResult::kFinished, IBV_WC_LOC_QP_OP_ERR};
   }
   return {TransferResult::kInProgress};

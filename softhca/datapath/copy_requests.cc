@@ -14,9 +14,6 @@ namespace softhca {
 
 namespace {
 
-// Polls of an unfinished copy between two calls of the driver that ask whether its lane has failed.
-constexpr uint32_t kFailureCheck = 1 << 14;
-
 // Frees the requests of processes that were killed before they had seen the result.
 void reclaim(Process& process, CopyRequest* requests) {
   for (uint32_t i = 0; i < kCopyRequests; ++i) {
@@ -143,7 +140,8 @@ void CopyServer::advance(CopyRequest& request, uint32_t index) {
   GpuCopier& copier = *GpuCopier::get();
   CopyState result = CopyState::kDone;
   if (!copier.done(copy.ticket)) {
-    if (++copy.polls % kFailureCheck != 0 || !copier.failure(copy.ticket.lane)) return;
+    if (++copy.polls % copier.kPollsPerFailureCheck != 0 || !copier.failure(copy.ticket.lane))
+      return;
     result = CopyState::kFailed;
   }
   --running_;

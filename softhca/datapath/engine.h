@@ -15,6 +15,7 @@
 
 namespace softhca {
 
+// The background thread of one process and the send queues that it serves.
 class Engine {
  public:
   Engine(Process& process, Faults& faults, const GpuMemory& gpu)

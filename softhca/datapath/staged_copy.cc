@@ -61,7 +61,7 @@ bool StagedCopy::local_done(Piece& piece) {
   if (!piece.ticketed) return true;
   GpuCopier& copier = *GpuCopier::get();
   if (copier.done(piece.ticket)) return true;
-  if (++undone_polls_ % kFailureCheck == 0 && copier.failure(piece.ticket.lane)) {
+  if (++undone_polls_ % copier.kPollsPerFailureCheck == 0 && copier.failure(piece.ticket.lane)) {
     failed_ = true;
     return true;
   }

@@ -42,8 +42,6 @@ class StagedCopy {
     CopyRequest* request;  // of the remote step; null where this process copies itself
   };
   static constexpr uint32_t kPieces = 4;
-  // Polls of an unfinished copy between two questions to the driver whether its lane has failed.
-  static constexpr uint32_t kFailureCheck = 1 << 14;
 
   bool next_piece(QueuePair& qp, Piece& piece);
   bool advance_piece(QueuePair& qp, Piece& piece);

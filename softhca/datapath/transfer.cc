@@ -70,20 +70,26 @@ TransferResult fail_receive(QueuePair& qp, const Wqe& wqe, const Transfer& trans
   return finished(ours);
 }
 
+// A responder answers in order, and its errors stop the remote QP. So a request that fails at the
+// remote end waits, like one that may not overtake, until nothing earlier is in progress.
+constexpr TransferResult kNeedsExclusive = {TransferResult::kNeedsExclusive};
+
 // Looks up the memory of the oldest receive.
-TransferResult gather_receive(QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
+TransferResult gather_receive(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bool alone) {
   const RecvWqe& recv = oldest_receive(qp.peer(), qp.remote());
   for (uint32_t i = 0; i < recv.num_sge && i < kMaxSge; ++i) {
     if (recv.sge[i].length == 0) continue;
     uint64_t address = 0;
     SharedMr* mr = qp.peer().acquire(recv.sge[i], qp.remote().pd, IBV_ACCESS_LOCAL_WRITE, &address);
     if (mr == nullptr) {
+      if (!alone) return kNeedsExclusive;
       return fail_receive(qp, wqe, transfer, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
     }
     transfer.hold(mr);
     transfer.remote.add(address, recv.sge[i].length, mr->gpu);
   }
   if (transfer.remote.bytes < transfer.local.bytes) {
+    if (!alone) return kNeedsExclusive;
     return fail_receive(qp, wqe, transfer, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
   }
   transfer.remote.truncate(transfer.local.bytes);
@@ -91,12 +97,13 @@ TransferResult gather_receive(QueuePair& qp, const Wqe& wqe, Transfer& transfer)
 }
 
 // Looks up the memory that the rkey names.
-TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
+TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bool alone) {
   uint32_t access = wqe.atomic()    ? IBV_ACCESS_REMOTE_ATOMIC
                     : wqe.fetches() ? IBV_ACCESS_REMOTE_READ
                                     : IBV_ACCESS_REMOTE_WRITE;
   bool misaligned = wqe.atomic() && wqe.remote_address % 8 != 0;
   if ((qp.remote().access & access) == 0 || misaligned) {
+    if (!alone) return kNeedsExclusive;
     fail_remote(qp, IBV_EVENT_QP_REQ_ERR);
     return finished(IBV_WC_REM_INV_REQ_ERR);
   }
@@ -105,6 +112,7 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
   uint64_t address = 0;
   SharedMr* mr = qp.peer().acquire(range, qp.remote().pd, access, &address);
   if (mr == nullptr) {
+    if (!alone) return kNeedsExclusive;
     fail_remote(qp, IBV_EVENT_QP_ACCESS_ERR);
     return finished(IBV_WC_REM_ACCESS_ERR);
   }
@@ -158,9 +166,11 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
     return {TransferResult::kReceiverNotReady};
   }
   transfer.remote.clear();
-  TransferResult gathered =
-      wqe.sends() ? gather_receive(qp, wqe, transfer) : gather_rdma(qp, wqe, transfer);
-  if (gathered.status != IBV_WC_SUCCESS) return gathered;
+  TransferResult gathered = wqe.sends() ? gather_receive(qp, wqe, transfer, alone)
+                                        : gather_rdma(qp, wqe, transfer, alone);
+  if (gathered.kind != TransferResult::kFinished || gathered.status != IBV_WC_SUCCESS) {
+    return gathered;
+  }
   if (needs_async(qp, transfer)) {
     TransferResult result = start_async(qp, wqe, transfer, alone);
     if (result.kind == TransferResult::kInProgress && wqe.consumes_receive()) {
@@ -170,7 +180,7 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
     }
     return result;
   }
-  if (!alone) return {TransferResult::kNeedsExclusive};
+  if (!alone) return kNeedsExclusive;
   switch (copy_now(qp, wqe, transfer)) {
     case CopyResult::kDone:
       return wqe.consumes_receive() ? complete_receive(qp, wqe, transfer) : TransferResult{};

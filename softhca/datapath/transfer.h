@@ -9,8 +9,8 @@
 namespace softhca {
 
 // Starts a request, and finishes it where the posting thread can move its bytes. `alone` says that
-// nothing earlier of this queue is in progress. On anything but kInProgress the transfer holds
-// nothing afterwards.
+// nothing earlier of this queue is in progress. Unless the result is kInProgress, `transfer` holds
+// no resources when this returns.
 TransferResult start_transfer(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone);
 
 }  // namespace softhca

@@ -12,11 +12,13 @@
 
 namespace softhca {
 
+// A mapped arena: of this process, which allocates in it, or of a peer.
 class Arena {
  public:
   // Creates and maps the file of this process; kSystem when /dev/shm is full.
   static gdr::Result<Arena> create(const std::string& path);
-  // Maps the file of another process; kRemote when it has gone or is no arena.
+  // Maps the file of another process; kRemote when the file is gone or is not
+  // an arena.
   static gdr::Result<Arena> open(const std::string& path);
 
   Arena(Arena&& other) noexcept;

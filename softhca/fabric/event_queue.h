@@ -9,6 +9,7 @@
 
 namespace softhca {
 
+// The owner's end of one queue of events.
 class EventQueue {
  public:
   // Binds the socket; valid() is false when that failed or all kMaxEventQueues are in use.

@@ -19,6 +19,7 @@
 
 namespace softhca {
 
+// The membership of this process in the fabric; there is one until a fork gives the child its own.
 class Process {
  public:
   // Reads SOFTHCA_CONFIG, claims a slot of the fabric and creates the arena and the sysfs tree in

@@ -13,6 +13,7 @@ namespace softhca {
 // One chunk is what one staged copy moves at a time.
 constexpr uint64_t kChunkBytes = 512 << 10;
 
+// The chunks of one process, in its arena.
 class StagingArea {
  public:
   // `bytes` is rounded down to whole chunks; nothing is allocated before ensure().

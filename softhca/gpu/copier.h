@@ -59,6 +59,8 @@ class GpuCopier {
   // Returns the error of a lane that has failed. It calls the driver: call it rarely, when a ticket
   // is not done for long.
   std::optional<gdr::Error> failure(uint32_t lane);
+  // How often to poll done() between two calls of failure().
+  static constexpr uint32_t kPollsPerFailureCheck = 1 << 14;
 
   // Makes the context of `device` current in the calling thread for good, which must be one that
   // the HCA owns. It saves two driver calls in every copy().

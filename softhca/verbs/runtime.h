@@ -21,6 +21,7 @@ struct Context;
 struct Cq;
 struct Device;
 
+// What all devices that this process has opened share; one per process.
 class Runtime final : private FaultTarget {
  public:
   // Joins the fabric at the first call. Returns null when that failed; the reason goes to stderr.

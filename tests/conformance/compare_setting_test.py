@@ -66,7 +66,7 @@ class CompareSettingTest(unittest.TestCase):
             "# first: unchanged; second: NCCL_IB_QPS_PER_CONNECTION=2\n# plugin GDR "), done.stdout)
         self.assertEqual(done.stdout.count("# plugin GDR "), 2, done.stdout)  # one for each side
         self.assertEqual(done.stdout.count("#bytes"), 1, done.stdout)
-        self.assertIn("# medians of 3 rounds of each; ratio: second / first\n", done.stdout)
+        self.assertIn("# medians of 3 rounds of each; ratio: median of second / first in a round\n", done.stdout)
         self.assertRegex(done.stdout, r"\n 64 ( +[0-9]+\.[0-9][0-9]){6}\n# [0-9]+ messages "
                          r"verified: 0 wrong\n$")
 

@@ -156,6 +156,18 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodes) {
   EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}).exit_code, 3);
 }
 
+TEST(Perf, WrongWords_AreNamedWithWhatFits) {
+  const ToolRun command = run_tool({"foo"});
+  EXPECT_EQ(command.exit_code, 2);
+  EXPECT_THAT(command.err, HasSubstr("foo; the subcommands are perf, conformance"));
+  const ToolRun size = run_tool({"perf", "all_reduce", "-b", "1X"});
+  EXPECT_EQ(size.exit_code, 2);
+  EXPECT_THAT(size.err, HasSubstr("1X is not a size: give a number of bytes"));
+  const ToolRun level = run_tool({"topo", "--gdr-level", "FOO"});
+  EXPECT_EQ(level.exit_code, 2);
+  EXPECT_THAT(level.err, HasSubstr("--gdr-level: \"FOO\" cannot be used: "));
+}
+
 TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-e", "8", "-n", "2"},
                          {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"});

@@ -48,7 +48,7 @@ LAYERS = {
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
-def _room(path):
+def _folder(path):
     """The listed folder that a file belongs to, or None where no rule covers it."""
     for folder in [path.parent, *path.parent.parents]:
         if folder.as_posix() in LAYERS:
@@ -68,11 +68,11 @@ def _includes(root):
 
 def _upward(pairs):
     for file, included in pairs:
-        room, target = _room(file), _room(included)
+        folder, target = _folder(file), _folder(included)
         if target is None:
-            yield f"{file} includes {included}, which is in no folder that {room} may use"
-        elif target != room and target not in LAYERS[room]:
-            yield f"{file} includes {included}: {room} may not use {target}"
+            yield f"{file} includes {included}, which is in no folder that {folder} may use"
+        elif target != folder and target not in LAYERS[folder]:
+            yield f"{file} includes {included}: {folder} may not use {target}"
 
 
 def _circles(pairs):

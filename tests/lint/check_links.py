@@ -5,11 +5,10 @@ usage: check_links.py [PATH...]    documents or folders of the checkout; default
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
+from source_files import ROOT, source_files
 
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
@@ -17,13 +16,6 @@ _PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _URL = re.compile(r"[a-z]+:")
-
-
-def _tracked(paths):
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
-        cwd=_ROOT, check=True, capture_output=True, text=True).stdout
-    return [name for name in listed.split("\0") if name and (_ROOT / name).is_file()]
 
 
 def _without_fences(text):
@@ -69,7 +61,7 @@ def _broken_path(root, folders, span):
     return f"path {word}: no such file"
 
 
-def findings(name, folders, root=_ROOT):
+def findings(name, folders, root=ROOT):
     """Lines "name:line: what is wrong" for a document; folders are the tree's at its root."""
     document = root / name
     text = _without_fences(document.read_text(encoding="utf-8"))
@@ -82,8 +74,8 @@ def findings(name, folders, root=_ROOT):
 
 
 def main(paths):
-    folders = {name.split("/")[0] for name in _tracked(["."]) if "/" in name}
-    documents = [name for name in _tracked(paths or ["."]) if name.endswith(".md")]
+    folders = {name.split("/")[0] for name in source_files(["."]) if "/" in name}
+    documents = [name for name in source_files(paths or ["."]) if name.endswith(".md")]
     found = [line for name in documents for line in findings(name, folders)]
     print("\n".join(found + [f"{len(found)} broken links or paths in {len(documents)} documents"]))
     return 1 if found or not documents else 0

@@ -5,11 +5,10 @@ usage: check_words.py [PATH...]    files or folders of the checkout; default: al
 """
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
+from source_files import ROOT, source_files
 
 # Pattern of the retired word, what to write instead. Matched without regard to case, after names such
 # as IsToldOf and stand_in have been split into words.
@@ -25,18 +24,20 @@ _RETIRED = {
     r"remarks?": "info",
     r"(memory|registration) ways?": "registration path",
     r"laps?": "generation",
-    r"(is|are|be|as) no rails?|not a rail": "excluded",
+    r"(is|are|be|as) no rails?|not a rail|not rails": "excluded",
     r"(stands?|stood|standing) still": "deadlock, stall",
-    r"nobody knows|nowhere": "unknown, without",
-    r"flown|flies|fl(y|ying)|in flight as|flights?": "transfer in progress (software HCA)",
+    r"nobody (knows|tells)|cannot be told|nowhere": "unknown, without",
+    r"hears?|hearing|heard": "read the hello, receive",
+    r"flown|flew|flies|fl(y|ying)|in flight as|flights?": "transfer in progress (software HCA)",
     r"bounced?(?! buffer)|bounces": "staged copy, bounce buffer",
     r"seats?": "CPU affinity",
     r"house|household": "tree, project",
     r"thrice|hither|thither|albeit": "plain modern English",
 }
 
-# What these words mean in their own right, or quotes of other programs; matched first and skipped.
-_ALLOWED = r"in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
+# What these words mean in their own right, quotes of other programs, and former names in the form
+# "was `name`"; matched first and skipped.
+_ALLOWED = r"was `[\w -]+|in[- ]flight|warehouse|on the fly|overlaps?|laptops?|collapse[sd]?"
 
 _SKIPPED = {"LICENSE", "docs/glossary.md", "tests/lint/check_words.py",
             "tests/unit/tests/lint/check_words_test.py"}
@@ -47,9 +48,9 @@ _PATTERN = re.compile(
 
 
 def _words(text):
-    """The text with names split: camel case and underscores become spaces of the same width."""
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "\0", text)
-    return re.sub(r"[\0_]", " ", text)
+    """The text with names split: at camel case, underscores and digits."""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[a-z])(?=[0-9])", " ", text)
+    return text.replace("_", " ")
 
 
 def _advice(word):
@@ -68,18 +69,6 @@ def findings(name, text):
     return found
 
 
-def source_files(paths):
-    """Names of the files below the paths: those that git knows, or all where this is no checkout."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
-        cwd=_ROOT, check=False, capture_output=True, text=True)
-    if listed.returncode == 0:
-        return [name for name in listed.stdout.split("\0") if name and (_ROOT / name).is_file()]
-    files = (file for path in paths for file in sorted((_ROOT / path).rglob("*")) if file.is_file())
-    names = (file.relative_to(_ROOT) for file in files)
-    return [str(name) for name in names if not name.parts[0].startswith(("build", ".git"))]
-
-
 def main(paths):
     found = []
     files = 0
@@ -87,9 +76,9 @@ def main(paths):
         if name in _SKIPPED or Path(name).suffix in _SKIPPED_SUFFIXES:
             continue
         files += 1
-        found += findings(name, (_ROOT / name).read_text(encoding="utf-8", errors="replace"))
+        found += findings(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"))
     print("\n".join(found + [f"{len(found)} retired words in {files} files"]))
-    return 1 if found else 0
+    return 1 if found or files == 0 else 0
 
 
 if __name__ == "__main__":

@@ -94,5 +94,20 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+class LintTest(unittest.TestCase):
+
+    def lint(self, version):
+        return _bash(
+            "python3() { echo clean; }; shellcheck() { :; }; "
+            f"clang-format() {{ [[ $1 == --version ]] && echo 'version {version}.0.6'; }}; "
+            "CI=; if main lint; then echo passed; else echo failed; fi; echo $broken").split()[-2:]
+
+    def test_FormattingOfTheTreesVersion_Lint_FailsButNoTestRun(self):
+        self.assertEqual(self.lint(14), ["failed", "0"])
+
+    def test_FormattingOfAnotherVersion_Lint_Passes(self):
+        self.assertEqual(self.lint(15), ["passed", "0"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -46,6 +46,7 @@ constexpr unsigned long kDefaultSubsystems = 0x1 | 0x80 | 0x1000;  // INIT, ENV,
 constexpr size_t kMaxLine = 4096;                                  // longer lines are truncated
 
 std::atomic<int> g_device{0};
+std::atomic<DefaultLog> g_default{DefaultLog::kNothing};
 
 template <size_t N>
 const Named* find_named(const std::array<Named, N>& table, const std::string& name) {
@@ -63,7 +64,9 @@ struct Output {
 const Output& output() {
   static const Output instance = [] {
     Output made;
-    made.filter = parse_log_filter(std::getenv("NCCL_DEBUG"), std::getenv("NCCL_DEBUG_SUBSYS"));
+    const char* debug = std::getenv("NCCL_DEBUG");
+    if (debug == nullptr && g_default.load() == DefaultLog::kWarnings) debug = "WARN";
+    made.filter = parse_log_filter(debug, std::getenv("NCCL_DEBUG_SUBSYS"));
     const char* pattern = std::getenv("NCCL_DEBUG_FILE");
     if (pattern != nullptr && *pattern != '\0') {
       if (std::FILE* file = std::fopen(expand_log_file(pattern).c_str(), "w")) made.stream = file;
@@ -113,6 +116,10 @@ std::string expand_log_file(const std::string& pattern) {
   }
   return out;
 }
+
+void set_default_log(DefaultLog choice) { g_default.store(choice); }
+
+bool logs_warnings() { return output().filter.level >= abi::kLogWarn; }
 
 void set_logger_device(int device) { g_device.store(device, std::memory_order_relaxed); }
 

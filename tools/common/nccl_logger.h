@@ -8,10 +8,20 @@
 
 namespace gdr::tools {
 
+// Which lines are printed.
 struct LogFilter {
   abi::ncclDebugLogLevel level = abi::kLogNone;
   unsigned long subsystems = 0;
 };
+
+// What nccl_logger() prints where NCCL_DEBUG is unset. NCCL prints nothing then.
+enum class DefaultLog { kNothing, kWarnings };
+
+// Sets that default, kNothing at first. Has no effect after nccl_logger()'s first call.
+void set_default_log(DefaultLog choice);
+
+// Whether nccl_logger() prints warnings.
+bool logs_warnings();
 
 // Parses the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS as NCCL does (src/debug.cc); null when
 // unset.

@@ -18,7 +18,9 @@ void Session::load() {
 
 void Session::open() {
   load();
-  must("init", [&] { return net().init(&nccl_logger); });
+  abi::ncclResult_t result = call("init", [&] { return net().init(&nccl_logger); });
+  require(result == abi::ncclSuccess, "init returned {}; NCCL_DEBUG=WARN shows why",
+          describe(result));
   int count = 0;
   must("devices", [&] { return net().devices(&count); });
   require(count > 0, "devices() reports {}", count);

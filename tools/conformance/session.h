@@ -31,6 +31,8 @@ struct ConformanceOptions {
   int rank = -1;
 };
 
+// One rank's access to the plugin while a case runs. Every call names the plugin's entry on the
+// rank's board, so that the runner can report an entry that hangs or crashes.
 class Session {
  public:
   Session(Rank& rank, const ConformanceOptions& options)

@@ -13,11 +13,14 @@ using nlohmann::json;
 Result<json> list_devices(const abi::ncclNet_v8_t& net) {
   int count = 0;
   abi::ncclResult_t result = net.devices(&count);
-  if (result != abi::ncclSuccess || count <= 0) {
+  if (result != abi::ncclSuccess) {
     return fail(Code::kSystem,
-                fmt::format("the plugin \"{}\" offers no device ({}); NCCL_DEBUG=INFO "
-                            "shows why",
-                            net.name, describe(result)));
+                fmt::format("devices of the plugin \"{}\": {}", net.name, describe(result)));
+  }
+  if (count <= 0) {
+    return fail(
+        Code::kSystem,
+        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why", net.name));
   }
   json devices = json::array();
   for (int i = 0; i < count; ++i) {
@@ -31,7 +34,14 @@ Result<json> list_devices(const abi::ncclNet_v8_t& net) {
   return devices;
 }
 
-void print_description(const json& description) {
+// Names what a rank moves data over: its device, or with --rails one for each channel.
+std::string used_devices(const json& rank, const std::vector<int>& rails) {
+  if (!rails.empty()) return fmt::format("devices {} in turn by channel", fmt::join(rails, ","));
+  return fmt::format("device {} {}", rank["device"].get<int>(),
+                     rank["device_name"].get<std::string>());
+}
+
+void print_description(const json& description, const std::vector<int>& rails) {
   fmt::print("# plugin {} ({}), table v8\n", description["plugin"]["name"].get<std::string>(),
              description["plugin"]["file"].get<std::string>());
   for (const json& device : description["devices"]) {
@@ -43,10 +53,10 @@ void print_description(const json& description) {
                device["max_recvs"].get<int>());
   }
   for (const json& rank : description["ranks"]) {
-    fmt::print("# rank {:2} pid {} host {} uses device {} {} memory {} registered by {}\n",
+    fmt::print("# rank {:2} pid {} host {} uses {} memory {} registered by {}\n",
                rank["rank"].get<int>(), rank["pid"].get<int>(), rank["host"].get<std::string>(),
-               rank["device"].get<int>(), rank["device_name"].get<std::string>(),
-               rank["memory"].get<std::string>(), rank["registered_by"].get<std::string>());
+               used_devices(rank, rails), rank["memory"].get<std::string>(),
+               rank["registered_by"].get<std::string>());
   }
   std::fflush(stdout);
 }
@@ -55,11 +65,13 @@ Result<Plugin> start_plugin(Rank& rank, const std::string& name) {
   rank.board().set_state("loading the plugin");
   auto plugin = Plugin::load(name);
   if (!plugin) return forward_error(plugin);
+  set_default_log(DefaultLog::kWarnings);
   abi::ncclResult_t result = plugin->net().init(&nccl_logger);
   if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem,
-                fmt::format("init of the plugin \"{}\": {}; NCCL_DEBUG=WARN shows why",
-                            plugin->net().name, describe(result)));
+    return fail(Code::kSystem, fmt::format("init of the plugin \"{}\": {}; {}", plugin->net().name,
+                                           describe(result),
+                                           logs_warnings() ? "the warnings in its log say why"
+                                                           : "NCCL_DEBUG=WARN shows why"));
   }
   return plugin;
 }
@@ -139,7 +151,7 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options) {
   description["plugin"] = {{"name", setup.net().name}, {"file", setup.plugin.file()}, {"table", 8}};
   description["devices"] = std::move(*devices);
   for (const std::string& text : *all) description["ranks"].push_back(json::parse(text));
-  if (!options.quiet) print_description(description);
+  if (!options.quiet) print_description(description, options.rails);
   return setup;
 }
 

@@ -19,6 +19,7 @@ struct RankSpec {
   double patience_seconds = 120;  // limit of a wait without progress
 };
 
+// This process in a run. The processes of a run meet in barriers and exchange texts.
 class Rank {
  public:
   // Connects to the root. The board must outlive the Rank.

@@ -5,7 +5,10 @@
 
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
+#include "plugin/config/values.h"
+#include "plugin/config/variables.h"
 #include "tools/topo/file_format.h"
+#include "topology/live/acs_findings.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/read_machine.h"
 #include "topology/sources/hwloc.h"
@@ -22,24 +25,40 @@ void override(const char* name, const std::optional<std::string>& value,
   if (value.has_value()) (*environment)[name] = *value;
 }
 
+// Fails where `value`, given for the option `flag`, cannot be a value of the variable `name`.
+Status check_flag(const char* flag, const std::string& name,
+                  const std::optional<std::string>& value) {
+  if (!value.has_value() || value->empty()) return {};
+  for (const config::Variable& variable : config::variables()) {
+    if (variable.name != name) continue;
+    config::Options unused;
+    std::vector<std::string> notes;
+    Status status = variable.assign(*value, &unused, &notes);
+    if (!status) {
+      return fail(Code::kInvalidUsage,
+                  to_string({Severity::kError, flag,
+                             config::quoted(*value) + " cannot be used: " + status.error().text,
+                             "use " + variable.accepted}));
+    }
+  }
+  return {};
+}
+
+Status check_flags(const InspectOptions& options) {
+  Status status = check_flag("--gdr-level", "NCCL_NET_GDR_LEVEL", options.gdr_level);
+  if (status) status = check_flag("--hca", "NCCL_IB_HCA", options.hca);
+  if (status) status = check_flag("--rail-map", "GDR_NCCL_RAIL_MAP", options.rail_map);
+  return status;
+}
+
 Result<config::Options> options_of(const InspectOptions& options, Findings* findings) {
   config::Environment environment = config::process_environment();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
   override("GDR_NCCL_RAIL_MAP", options.rail_map, &environment);
-  Findings found;
-  config::Options read = config::load(environment, &found);
-  for (Finding& finding : found) {
-    // A bad value in the environment is only reported; a bad value on the command line is an error.
-    bool asked = (options.gdr_level && finding.subject == "NCCL_NET_GDR_LEVEL") ||
-                 (options.hca && finding.subject == "NCCL_IB_HCA") ||
-                 (options.rail_map && finding.subject == "GDR_NCCL_RAIL_MAP");
-    if (asked && finding.severity == Severity::kError) {
-      return fail(Code::kInvalidUsage, to_string(finding));
-    }
-    findings->push_back(std::move(finding));
-  }
-  return read;
+  // A bad value in the environment is only reported; a bad value on the command line is an error.
+  if (Status usable = check_flags(options); !usable) return forward_error(usable);
+  return config::load(environment, findings);
 }
 
 void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
@@ -101,7 +120,9 @@ Result<topology::RailDecision> inspect(const InspectOptions& options) {
   if (!settings) return forward_error(settings);
   if (options.from == "live") {
     Machine machine = read_live(*settings, &findings);
-    return decide(std::move(machine), options, *settings, std::move(findings));
+    auto decision = decide(std::move(machine), options, *settings, std::move(findings));
+    if (decision) topology::add_acs_findings(&*decision);
+    return decision;
   }
   topology::Selection selection = config::gpu_selection(*settings);
   std::error_code unreadable;

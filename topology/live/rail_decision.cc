@@ -68,7 +68,8 @@ std::vector<std::string> describe(const RailDecision& decision) {
     lines.push_back(gpu_line(decision, gpu));
     served.insert(decision.plan.gpus[gpu].rails.begin(), decision.plan.gpus[gpu].rails.end());
   }
-  if (decision.machine.gpus.empty()) lines.push_back("map no GPU found: rails in PCI order");
+  if (decision.machine.gpus.empty())
+    lines.push_back("map no GPU: rails are numbered by PCI address");
   for (size_t i = 0; i < decision.plan.rails.size() && !decision.machine.gpus.empty(); ++i) {
     const Rail& rail = decision.plan.rails[i];
     if (served.count(static_cast<int>(i)) > 0) continue;

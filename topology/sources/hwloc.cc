@@ -103,7 +103,7 @@ class HwlocReader {
  public:
   // `sysfs` is the /sys of the live machine; nothing for a file.
   HwlocReader(const HwlocLibrary& library, hwloc_topology_t topology, const Selection& selection,
-         std::optional<fs::path> sysfs)
+              std::optional<fs::path> sysfs)
       : hwloc_(library),
         topology_(topology),
         root_(library.get_obj_by_depth(topology, 0, 0)),

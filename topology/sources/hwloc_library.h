@@ -42,7 +42,7 @@ using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocTopologyDeleter>;
 // Loads the topology of this machine with all objects, also those that cgroups disallow
 // (HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED). No component that opens GPUs or displays, or that binds
 // the calling thread to CPUs, takes part, since this runs inside training processes. Fails with
-// InvalidUsage where a variable of hwloc replaces the machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC,
+// kInvalidUsage where a variable of hwloc replaces the machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC,
 // HWLOC_COMPONENTS).
 Result<HwlocTopology> load_live(const HwlocLibrary& library);
 

@@ -61,7 +61,8 @@ bool is_named(const pugi::xml_node& node, const char* name) {
 // Copies one file into a Machine. Its functions fail with an error that names the line.
 class NcclXmlReader {
  public:
-  NcclXmlReader(const XmlFile& xml, const Selection& selection) : xml_(xml), selection_(selection) {}
+  NcclXmlReader(const XmlFile& xml, const Selection& selection)
+      : xml_(xml), selection_(selection) {}
 
   Result<Machine> read();
 
@@ -101,7 +102,8 @@ bool NcclXmlReader::is_switch(const pugi::xml_node& pci, uint32_t class_code) co
   return pci.child("pci") || (class_code >> 8) == 0x0604;
 }
 
-Attachment NcclXmlReader::add_switch(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at) {
+Attachment NcclXmlReader::add_switch(const pugi::xml_node& pci, const Bdf& bdf,
+                                     const Attachment& at) {
   uint32_t class_code = number_or_zero(pci, "class", 0xffffff);
   machine_.switches.push_back(Switch{bdf, at, class_code, ids_of(pci), link_of(pci)});
   return Attachment{static_cast<int>(machine_.switches.size()) - 1, at.numa, at.host_bridge};

@@ -84,7 +84,8 @@ void Connection::keep_link(FrameChannel channel, const char* role) {
 RegistrationScope Connection::registration_scope() const {
   std::vector<std::shared_ptr<HcaContext>> hcas;
   for (const RailEnd& rail : rails_) hcas.push_back(rail.device().hca);
-  return {std::move(hcas), copy_streams_.get(), link_ != nullptr && link_->has_posted()};
+  auto traffic_started = [link = link_] { return link != nullptr && link->has_posted(); };
+  return {std::move(hcas), copy_streams_.get(), std::move(traffic_started)};
 }
 
 std::string Connection::text() const {

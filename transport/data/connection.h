@@ -14,6 +14,8 @@ namespace gdr::transport {
 
 struct RegistrationScope;
 
+// One end of a connection: its rails, the peer's addresses and the link to the peer. A SendComm or
+// a ReceiveComm owns it.
 class Connection {
  public:
   Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);

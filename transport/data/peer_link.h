@@ -15,6 +15,7 @@
 
 namespace gdr::transport {
 
+// One connection's link to its peer. The connection and the watcher share it.
 class PeerLink {
  public:
   using Clock = std::chrono::steady_clock;

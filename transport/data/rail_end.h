@@ -15,6 +15,7 @@ struct RailSpec {
   int extra_completions = 0;  // room in the CQ beside one entry per work request
 };
 
+// Owns the completion queue and the queue pairs of this end of one rail.
 class RailEnd {
  public:
   // Resolves the port's address, which may have changed since discovery, and creates the CQ and the

@@ -15,7 +15,7 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
   if (local.ethernet != remote.ethernet) {
     return fail(Code::kInvalidUsage,
                 both +
-                    " are of different link layers (InfiniBand and RoCE); choose HCAs of one "
+                    " are of different link layers (InfiniBand and RoCE). Fix: choose HCAs of one "
                     "fabric with NCCL_IB_HCA");
   }
   if (local.ethernet == 0) return {};
@@ -23,8 +23,8 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
       is_ipv4_mapped(local.gid) != is_ipv4_mapped(remote.gid)) {
     return fail(Code::kInvalidUsage,
                 both +
-                    " differ in RoCE version or address family and cannot reach each other; "
-                    "set NCCL_IB_GID_INDEX, or NCCL_IB_ROCE_VERSION_NUM and "
+                    " differ in RoCE version or address family and cannot reach each other. "
+                    "Fix: set NCCL_IB_GID_INDEX, or NCCL_IB_ROCE_VERSION_NUM and "
                     "NCCL_IB_ADDR_FAMILY, alike on both nodes");
   }
   return {};

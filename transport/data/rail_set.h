@@ -1,5 +1,5 @@
-// The rails of one connection and their queue pairs. Both comms stand on it: which QP carries the
-// next chunk, and which rail's keys go with it, is known here.
+// The rails of one connection and their queue pairs. Both comms use it. It decides which QP carries
+// the next chunk and which rail's keys go with it.
 #pragma once
 
 #include <cstdint>

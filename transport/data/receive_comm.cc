@@ -37,7 +37,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  comm->max_chunks_ = static_cast<uint32_t>(std::max(qps, wire::kMaxChunks));
+  const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
+  comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
   if (Status status = comm->create_flushes(); !status) return forward_error(status);
   if (Status status = comm->post_all_receives(); !status) return forward_error(status);
   return comm;

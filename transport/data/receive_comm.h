@@ -26,14 +26,15 @@ struct ReceiveBuffer {
 };
 
 // Receives are announced to the sender, which writes the data straight into their buffers and ends
-// each chunk with a completion here; nothing is copied, and nothing arrives that was not asked for.
+// each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied
+// but what goes through bounce buffers.
 class ReceiveComm : public Comm {
  public:
   static constexpr int kReceives = 32;  // grouped receives in flight
   static constexpr int kFlushes = 32;   // flushes in flight
 
-  // Creates this end with `qps` QPs in INIT, as many as the sender's kHello has, and posts their
-  // receives.
+  // Creates this end with `qps` QPs in INIT on its rail, and posts their receives. The sender's
+  // kHello asks for that number of QPs over all of its rails, of which there is one.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);

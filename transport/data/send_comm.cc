@@ -254,9 +254,9 @@ bool SendComm::progress() {
 void SendComm::fail_oversized(size_t bytes, const wire::ClearToSend& slot) {
   connection_.fail(Code::kInvalidUsage,
                    "a send of " + std::to_string(bytes) + " bytes with tag " +
-                       std::to_string(slot.tag) + " meets a receive of " +
+                       std::to_string(slot.tag) + " matches a receive of " +
                        std::to_string(slot.bytes) +
-                       " bytes; do all ranks call the collective with the same count?");
+                       " bytes. Fix: call the collective with the same count on all ranks");
 }
 
 }  // namespace gdr::transport

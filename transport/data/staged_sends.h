@@ -22,7 +22,7 @@ struct StagedSend {
   uint64_t first_ticket;  // of the first chunk's copy; those of the others follow
 };
 
-// Everything here but empty() is cold: the direct path does not come by.
+// The direct path calls only empty(); what staged messages call is cold.
 class StagedSends {
  public:
   explicit StagedSends(Connection& connection) : connection_(connection) {}

@@ -181,7 +181,7 @@ void Watcher::on_hca_event(HcaContext& hca) {
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
   text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";
   if (is_fatal(event.event_type)) {
-    GDR_WARN("%s; its connections fail. See dmesg", text.c_str());
+    log_fatal_event(text);
     fail_links_of(object_of(event, hca), text);
   } else if (event.event_type == IBV_EVENT_PORT_ERR) {
     GDR_WARN("%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail",
@@ -190,6 +190,21 @@ void Watcher::on_hca_event(HcaContext& hca) {
     GDR_INFO(log::kNet, "%s", text.c_str());
   }
   hca.api().ack_async_event(&event);
+}
+
+// One fault raises an event for each of an HCA's QPs and CQs; only the first is logged at WARN.
+void Watcher::log_fatal_event(const std::string& text) {
+  constexpr std::chrono::seconds kOneFault{10};
+  const auto now = PeerLink::Clock::now();
+  const bool repeats = text == last_fatal_ && now - last_fatal_at_ < kOneFault;
+  last_fatal_ = text;
+  last_fatal_at_ = now;
+  if (repeats) {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+  } else {
+    GDR_WARN("%s; its connections fail. Fix: look in dmesg for what the HCA's driver reports",
+             text.c_str());
+  }
 }
 
 void Watcher::fail_links_of(const void* object, const std::string& text) {

@@ -18,6 +18,8 @@
 
 namespace gdr::transport {
 
+// Owns the background thread; one per Transport. Its public functions may be called from any
+// thread.
 class Watcher {
  public:
   // Starts the thread. watchdog: seconds without progress after which a connection is logged; 0
@@ -46,6 +48,7 @@ class Watcher {
   int wait_milliseconds();
   void on_ready(int fd);
   void on_hca_event(HcaContext& hca);
+  void log_fatal_event(const std::string& text);
   void fail_links_of(const void* object, const std::string& text);
   void wake_up();
   void tick();
@@ -58,6 +61,8 @@ class Watcher {
   bool stopping_ = false;
   std::map<int, Watched> links_;                     // by socket
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd
+  std::string last_fatal_;                           // watcher thread only, as the next one
+  PeerLink::Clock::time_point last_fatal_at_{};
   std::thread thread_;
 };
 

@@ -32,9 +32,9 @@ Result<GidEntry> forced(const std::vector<GidEntry>& table, int index) {
     if (entry.index == index && !is_null(entry.gid)) return entry;
   }
   return fail(Code::kInvalidUsage, "NCCL_IB_GID_INDEX is " + std::to_string(index) +
-                                       ", where the GID table is empty; it holds " +
+                                       ", an unused entry of the GID table; used are " +
                                        text_of_all(table) +
-                                       "; set NCCL_IB_GID_INDEX to one of these, or unset it");
+                                       ". Fix: set NCCL_IB_GID_INDEX to one of these, or unset it");
 }
 
 // Smaller is better.
@@ -88,10 +88,10 @@ Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPrefere
     return fail(Code::kInvalidUsage, "no GID lies in NCCL_IB_ADDR_RANGE " +
                                          preference.range->to_string() + "; the port has " +
                                          text_of_all(table) +
-                                         "; widen the range, or choose by NCCL_IB_GID_INDEX");
+                                         ". Fix: widen the range, or choose by NCCL_IB_GID_INDEX");
   }
   return fail(Code::kSystem,
-              "the port has no GID: give its network interface an address and bring it up");
+              "the port has no GID. Fix: give its network interface an address and bring it up");
 }
 
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference) {

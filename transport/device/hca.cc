@@ -89,9 +89,21 @@ GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) 
   return {allowed.dmabuf && hca.supports_dmabuf(), peermem || allowed.only_staging()};
 }
 
+std::string fix_for_no_device() {
+  return "load the HCA's driver and ib_uverbs; to try without hardware, put the software HCA's "
+         "folder first in LD_LIBRARY_PATH";
+}
+
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const HcaFilter& filter) {
   DeviceList list(*api);
+  if (list.list == nullptr && errno == ENOSYS) {
+    return fail(Code::kSystem,
+                "no RDMA device: the kernel has no RDMA support loaded "
+                "(/sys/class/infiniband_verbs is missing). Fix: " +
+                    fix_for_no_device(),
+                ENOSYS);
+  }
   if (list.list == nullptr) {
     return fail_errno(Code::kSystem, "listing RDMA devices failed", errno);
   }

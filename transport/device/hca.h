@@ -76,11 +76,15 @@ struct Device {
   int rail = -1;    // the port's rail, for the peer to compare with its own; -1: unknown
 };
 
+// What discover_devices() found.
 struct Discovery {
   std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
   std::vector<Device> inactive;  // ports that it accepts, but that are not active
   std::vector<std::string> skipped;  // why each other port is not in `devices`: "name:port reason"
 };
+
+// Returns what the user can do where the machine has no HCA, for the `Fix:` of an error.
+std::string fix_for_no_device();
 
 // Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened is listed in
 // `skipped`; only a failure to list the HCAs is an error.

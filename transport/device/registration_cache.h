@@ -21,8 +21,9 @@
 
 namespace gdr::transport {
 
-// A range of memory that is to be registered: NCCL's regMr and regMrDmaBuf fill it, and it is
-// passed down to the verbs call unchanged.
+// A range of memory that is to be registered: NCCL's regMr and regMrDmaBuf fill it. On its
+// way to the verbs call it may be rounded to whole pages, get a dma-buf exported for it, or lose
+// its dma-buf, as the registration path needs.
 struct MemoryRegion {
   uintptr_t address;  // of host or of GPU memory
   size_t bytes;

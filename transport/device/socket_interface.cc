@@ -68,7 +68,8 @@ tl::unexpected<Error> nothing_found(const std::vector<Interface>& interfaces,
   for (const Interface& entry : interfaces) {
     there += (there.empty() ? "" : ", ") + to_string(entry);
   }
-  if (there.empty()) there = "none";
+  const bool none_is_up = there.empty();
+  if (none_is_up) there = "none";
   std::string family = preference.family == AF_INET    ? " with an IPv4 address"
                        : preference.family == AF_INET6 ? " with an IPv6 address"
                                                        : "";
@@ -76,9 +77,11 @@ tl::unexpected<Error> nothing_found(const std::vector<Interface>& interfaces,
                          ? "NCCL_SOCKET_IFNAME \"" + preference.filter.to_string() +
                                "\" matches no interface" + family
                          : "no network interface" + family + " is usable";
-  return fail(Code::kInvalidUsage,
-              what + "; up are: " + there + "; set NCCL_SOCKET_IFNAME" +
-                  (preference.family == AF_UNSPEC ? "" : " or NCCL_SOCKET_FAMILY"));
+  std::string fix = preference.filter.is_set() && !none_is_up
+                        ? "name one of them in NCCL_SOCKET_IFNAME"
+                        : "bring an interface up and give it an address";
+  if (preference.family != AF_UNSPEC) fix += ", or unset NCCL_SOCKET_FAMILY";
+  return fail(Code::kInvalidUsage, what + "; interfaces that are up: " + there + ". Fix: " + fix);
 }
 
 using UniqueIfaddrs = std::unique_ptr<ifaddrs, decltype(&freeifaddrs)>;

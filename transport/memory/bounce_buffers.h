@@ -1,5 +1,5 @@
-// Bounce buffers: page-locked host memory through which messages of GPU memory go that no HCA can
-// access. docs/adr/0007 explains when staging is safe.
+// Bounce buffers: page-locked host memory through which messages in GPU memory pass when no HCA can
+// access that memory. docs/adr/0007 explains when staging is safe.
 #pragma once
 
 #include <cstddef>

@@ -3,13 +3,11 @@
 //
 // Two properties of CUDA can nevertheless make such a copy wait for a kernel. If that kernel waits
 // for the copy, both deadlock (docs/adr/0007):
-// - Launching a copy is a driver call. While another thread of the process is inside a driver call
-// that
-//   waits for a kernel (cudaFree, cudaHostRegister, the loading of a module), the driver blocks the
-//   launch.
-// - All streams share a few hardware queues for copies of each direction. A copy that the
-// application
-//   queued behind a kernel can be ahead of ours in the same queue.
+// 1. Launching a copy is a driver call. The driver blocks the launch while another thread of the
+//    process is inside a driver call that waits for a kernel (cudaFree, cudaHostRegister, the
+//    loading of a module).
+// 2. All streams share a few hardware queues for copies of each direction. A copy that the
+//    application queued behind a kernel can be ahead of ours in the same queue.
 #pragma once
 
 #include <array>

@@ -26,6 +26,7 @@ Result<ibv_mr*> register_by_dmabuf(const HcaContext& hca, const MemoryRegion& re
   attempt->export_failed = !fd.has_value();
   if (!fd) return forward_error(fd);
   exported.dmabuf_fd = fd->get();
+  exported.dmabuf_offset = 0;
   return hca.registrations().acquire(exported, ordering);
 }
 

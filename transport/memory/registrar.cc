@@ -110,8 +110,8 @@ Status Registrar::stage(const RegistrationScope& scope, const MemoryRegion& regi
   if (gpu < 0) return fail(Code::kUnsupported, "CUDA does not know the memory");
   // NCCL registers its own buffers before it uses the connection, and users' buffers at any time.
   // Page-locking waits for running kernels, which may wait for this connection.
-  const auto locking = scope.traffic_started ? BounceBufferPool::Locking::kForbidden
-                                             : BounceBufferPool::Locking::kAllowed;
+  const auto locking = scope.traffic_started() ? BounceBufferPool::Locking::kForbidden
+                                               : BounceBufferPool::Locking::kAllowed;
   Result<std::shared_ptr<const BounceBuffer>> bounce_buffer =
       bounce_buffers_.get(gpu, region.address, region.bytes, locking);
   if (!bounce_buffer) return forward_error(bounce_buffer);

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -22,7 +23,9 @@ namespace gdr::transport {
 struct RegistrationScope {
   std::vector<std::shared_ptr<HcaContext>> hcas;  // by rail
   CopyStreams* copy_streams;                      // the connection's own; outlives the registration
-  bool traffic_started;                           // messages were posted on the connection
+  // Whether messages were posted on the connection. Asked when memory would be page-locked, since
+  // another thread may have started meanwhile.
+  std::function<bool()> traffic_started;
 };
 
 // Thread-safe: NCCL registers from its service threads while progress threads move data.

@@ -62,10 +62,10 @@ Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
   int fd = socket.fd.get();
   if (fd < 0 || bind(fd, as_sockaddr(socket.address), length) != 0 || listen(fd, kBacklog) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&socket.address), &length) != 0) {
-    return fail_errno(Code::kSystem,
-                      "listening on " + to_string(bind_address) +
-                          " failed; NCCL_SOCKET_IFNAME chooses another interface",
-                      errno);
+    auto failure =
+        fail_errno(Code::kSystem, "listening on " + to_string(bind_address) + " failed", errno);
+    failure.value().text += ". Fix: name another interface in NCCL_SOCKET_IFNAME";
+    return failure;
   }
   return socket;
 }

@@ -34,7 +34,7 @@ TEST(EnvCommand, Text_SetAndRejected_AreShownWithTheValueInForce) {
   EXPECT_THAT(text, HasSubstr("NCCL_IB_TC = -1   [rejected]"));
   EXPECT_THAT(text, HasSubstr("! NCCL_IB_TC: \"999\" cannot be used"));
   EXPECT_THAT(text, HasSubstr("NCCL_IB_HCA = every device and port   [default]"));
-  EXPECT_THAT(text, HasSubstr("! GDR_NCCL_X: the variable is set"));
+  EXPECT_THAT(text, HasSubstr("! GDR_NCCL_X: the plugin has no variable of this name"));
 }
 
 TEST(EnvCommand, Text_EveryLine_FitsTheScreen) {

@@ -121,6 +121,31 @@ TEST(Gpu, RequestFailsBehindOneInProgress_BothCompleteInOrder) {
   EXPECT_TRUE(to.holds(7));
 }
 
+TEST(Gpu, RemoteErrorBehindOneInProgress_DoesNotFlushReceivesBefore) {
+  Pair pair;
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 1, 4096);
+  from.fill(9);
+  ASSERT_EQ(pair.b.recv_empty(1), 0);
+  ASSERT_EQ(pair.b.recv_empty(2), 0);
+  hooks().set_copies_held(1);
+  Request copy(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  Request wrong(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey() ^ 1);
+  ASSERT_EQ(wrong.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.b.quiet())
+      << "the second receive must not be flushed before the first is filled";
+  hooks().set_copies_held(0);
+  ibv_wc first = pair.b.wait();
+  EXPECT_EQ(first.wr_id, 1u);
+  EXPECT_EQ(first.status, IBV_WC_SUCCESS);
+  ibv_wc second = pair.b.wait();
+  EXPECT_EQ(second.wr_id, 2u);
+  EXPECT_EQ(second.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_REM_ACCESS_ERR);
+}
+
 TEST(Gpu, KernelRunning_WritesStillArrive) {
   Pair pair;
   Memory from(pair.a, 0, 65536);

@@ -17,6 +17,12 @@ class CheckWordsTest(unittest.TestCase):
         self.assertIn("'Told'", self.find("bool isToldOf();")[0])
         self.assertEqual(len(self.find("int stand_in_count; class StandInPool;")), 2)
 
+    def test_OldKeyOfExcludedPorts_Checked_IsFound(self):
+        self.assertIn("write excluded", self.find("root[\"not_rails\"]")[0])
+
+    def test_UnknownFactInOldWords_Checked_IsFound(self):
+        self.assertEqual(len(self.find("// What nobody tells.\n// It cannot be told.\n// It hears.")), 3)
+
     def test_WordInAFileName_Checked_IsFound(self):
         self.assertEqual(len(self.find("", name="transport/stand_in.h")), 1)
 
@@ -25,6 +31,9 @@ class CheckWordsTest(unittest.TestCase):
 
     def test_AllowedMeaning_Checked_IsNotFound(self):
         self.assertEqual(self.find("// Requests in flight overlap; a laptop collapses."), [])
+
+    def test_FormerName_Checked_IsNotFound(self):
+        self.assertEqual(self.find("- `findings` (was `complaints`)."), [])
 
     def test_PartOfAnotherWord_Checked_IsNotFound(self):
         self.assertEqual(self.find("// amendment, recommended, tellurium, aside"), [])

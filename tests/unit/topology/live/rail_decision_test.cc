@@ -95,7 +95,7 @@ TEST(RailDecision, MapThatDoesNotFit_IsWarnedAboutAndDistanceCounts) {
 
 TEST(RailDecision, NoGpu_IsDescribed) {
   Machine machine;
-  EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU found")));
+  EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU: ")));
 }
 
 TEST(RailDecision, IsFlat_TreeWithoutDistances_IsTrue) {

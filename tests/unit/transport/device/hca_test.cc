@@ -119,6 +119,14 @@ TEST_F(HcaTest, Discover_ListFails_IsAnError) {
   EXPECT_EQ(found.error().sys_errno, ENOSYS);
 }
 
+TEST_F(HcaTest, Discover_KernelWithoutRdma_SaysSoAndHowToFixIt) {
+  verbs.fail_call(Call::kGetDeviceList, ENOSYS);
+  auto found = discover_devices(verbs.api(), HcaFilter());
+  ASSERT_FALSE(found);
+  EXPECT_TRUE(found.error().text.starts_with("no RDMA device: the kernel has no RDMA support"));
+  EXPECT_NE(found.error().text.find(". Fix: load the HCA's driver"), std::string::npos);
+}
+
 TEST_F(HcaTest, Discover_NoDevices_IsEmpty) { EXPECT_TRUE(discover().devices.empty()); }
 
 }  // namespace

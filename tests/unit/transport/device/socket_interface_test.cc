@@ -121,7 +121,7 @@ TEST(SocketInterface, NameWithoutMatch_IsAnErrorThatListsInterfaces) {
 TEST(SocketInterface, NoInterface_IsAnError) {
   Result<Interface> entry = choose_interface({}, {});
   ASSERT_FALSE(entry.has_value());
-  EXPECT_THAT(entry.error().text, HasSubstr("up are: none"));
+  EXPECT_THAT(entry.error().text, HasSubstr("interfaces that are up: none. Fix: "));
 }
 
 TEST(SocketInterface, Parse_OneCharacter_IsRejectedAsNcclIgnoresIt) {

@@ -61,7 +61,7 @@ class RegistrarRailsTest : public ::testing::Test {
   fake_verbs::FakeVerbs verbs_;
   MemoryOptions options_;
   CopyStreams streams_;
-  RegistrationScope scope_{{}, nullptr, false};
+  RegistrationScope scope_{{}, nullptr, [] { return false; }};
 };
 
 TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {
