@@ -1,6 +1,5 @@
 #include "plugin/plugin.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
 #include "topology/sources/nccl_xml_writer.h"
+#include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
 
 namespace gdr::plugin {
@@ -180,11 +180,9 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
 void log_choice(const Plugin& plugin) {
   if (plugin.transport == nullptr) return;
   const transport::TransportOptions& options = plugin.transport->options();
-  // Without the port: each listener gets one of its own later.
-  std::string address = transport::to_string(options.bind_address);
-  address.resize(std::min(address.size(), address.rfind(':')));
-  GDR_INFO(kInitLines, "version " GDR_VERSION ", %zu device(s), handshake over %s %s",
-           plugin.transport->devices().size(), options.interface_name.c_str(), address.c_str());
+  const transport::Interface interface { options.interface_name, options.bind_address };
+  GDR_INFO(kInitLines, "version " GDR_VERSION ", %zu device(s), handshake over %s",
+           plugin.transport->devices().size(), transport::to_string(interface).c_str());
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }

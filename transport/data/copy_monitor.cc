@@ -10,10 +10,8 @@ constexpr char kInDriver[] =
     "collectives run";
 constexpr char kAwaitsCopy[] =
     ", its copy between GPU and host memory launched but not complete: possibly it shares a "
-    "hardware "
-    "queue with a copy that the process has enqueued behind this collective in another stream. "
-    "Fix: "
-    "use GPUDirect or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC); "
+    "hardware queue with a copy that the process has enqueued behind this collective in another "
+    "stream. Fix: use GPUDirect or NCCL's own host buffers (NCCL_NET_GDR_LEVEL=LOC); "
     "CUDA_DEVICE_MAX_CONNECTIONS=32 makes it rarer";
 
 }  // namespace

@@ -45,13 +45,11 @@ struct MemoryHandle {
 
   // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's own on
   // that rail, or its bounce buffer's.
-  void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr) {
+  // Takes over a registration, and enters its keys in `to`: &MemoryHandle::keys or staging_keys.
+  void add(Keys MemoryHandle::*to, size_t rail, const std::shared_ptr<HcaContext>& hca,
+           ibv_mr* mr) {
     registrations.emplace_back(hca, mr);
-    keys[rail] = RailKeys{mr->lkey, mr->rkey};
-  }
-  void add_staging(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr) {
-    registrations.emplace_back(hca, mr);
-    staging_keys[rail] = RailKeys{mr->lkey, mr->rkey};
+    (this->*to)[rail] = RailKeys{mr->lkey, mr->rkey};
   }
 
   MemoryHandle() = default;

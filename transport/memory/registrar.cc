@@ -28,18 +28,18 @@ Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const Registrat
                                                                  const MemoryRegion& region) {
   auto handle = std::make_unique<MemoryHandle>();
   Status status = region.cuda ? register_gpu(scope, region, handle.get())
-                              : register_host(scope, region, handle.get());
+                              : register_on_rails(scope, region, &MemoryHandle::keys, handle.get());
   if (!status) return forward_error(status);
   return handle;
 }
 
-Status Registrar::register_host(const RegistrationScope& scope, const MemoryRegion& region,
-                                MemoryHandle* handle) {
+Status Registrar::register_on_rails(const RegistrationScope& scope, const MemoryRegion& region,
+                                    MemoryHandle::Keys MemoryHandle::*keys, MemoryHandle* handle) {
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
     Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
     if (!mr) return forward_error(mr);
-    handle->add(rail, hca, *mr);
+    handle->add(keys, rail, hca, *mr);
   }
   return {};
 }
@@ -66,7 +66,7 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
       return {};
     }
     log_direct(pair, direct->path);
-    handle->add(rail, hca, direct->mr);
+    handle->add(&MemoryHandle::keys, rail, hca, direct->mr);
   }
   if (!options_->gpudirect_limit.has_value()) return {};
   return stage_large_sends(scope, region, gpu.device, handle);
@@ -120,13 +120,7 @@ Status Registrar::stage(const RegistrationScope& scope, const MemoryRegion& regi
   handle->staging = std::make_unique<StagedMemory>(std::move(*bounce_buffer), std::move(*stream));
   const MemoryRegion host{reinterpret_cast<uintptr_t>(handle->staging->begin()),
                           handle->staging->bytes()};
-  for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
-    const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
-    Result<ibv_mr*> mr = hca->registrations().acquire(host, ordering(*hca));
-    if (!mr) return forward_error(mr);
-    handle->add_staging(rail, hca, *mr);
-  }
-  return {};
+  return register_on_rails(scope, host, &MemoryHandle::staging_keys, handle);
 }
 
 void Registrar::count(RegistrationPath path) {

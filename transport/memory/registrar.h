@@ -46,8 +46,9 @@ class Registrar {
 
  private:
   PciOrdering ordering(const HcaContext& hca) const;
-  Status register_host(const RegistrationScope& scope, const MemoryRegion& region,
-                       MemoryHandle* handle);
+  // Host memory: the user's, or a bounce buffer's. Enters the keys in `keys` of the handle.
+  Status register_on_rails(const RegistrationScope& scope, const MemoryRegion& region,
+                           MemoryHandle::Keys MemoryHandle::*keys, MemoryHandle* handle);
   Status register_gpu(const RegistrationScope& scope, const MemoryRegion& region,
                       MemoryHandle* handle);
   Status check_staging_allowed(const std::string& pair, const Error& failure) const;
