@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "plugin/abi/net_v8.h"
-#include "tests/unit/plugin/recorded_log.h"
+#include "tests/fakes/recorded_log.h"
 
 extern "C" const gdr::abi::ncclNet_v8_t ncclNetPlugin_v8;
 
@@ -22,7 +22,7 @@ class NetArguments : public ::testing::Test {
   void expect_invalid(abi::ncclResult_t result, const std::string& text) {
     EXPECT_EQ(result, abi::ncclInvalidArgument);
     EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("WARN NET/GDR : " + text)));
-    log_.lines().clear();
+    log_.clear();
   }
 
   RecordedLog log_;

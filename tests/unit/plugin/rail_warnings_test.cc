@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/unit/plugin/recorded_log.h"
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/topology/machines.h"
 
 namespace gdr::plugin {
@@ -23,7 +23,7 @@ class RailWarningsTest : public ::testing::Test {
     return RailWarnings(decision_, std::move(ports), options,
                         [](int device) { return "reason of device " + std::to_string(device); });
   }
-  std::vector<std::string>& lines() { return log_.lines(); }
+  std::vector<std::string> lines() const { return log_.lines(); }
 
   RecordedLog log_;
   topology::RailDecision decision_ = topology::scene_of(topology::two_sockets_with_switches());

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/log.h"
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
@@ -167,8 +167,6 @@ TEST(Connection, FirstFailure_Stays) {
   EXPECT_TRUE(contains(failure_of(*pair.sender).text, "the first"));
 }
 
-std::vector<std::string> g_warnings;
-
 TEST(Connection, Failure_IsLoggedOnce) {
   CommPair pair;
   Buffer from = pair.sender_buffer(1);
@@ -177,14 +175,11 @@ TEST(Connection, Failure_IsLoggedOnce) {
   pair.verbs.hold();
   Request* send = pair.isend(from);
   pair.sender->connection().fail(Code::kSystem, "the reason");
-  g_warnings.clear();
-  log::set_sink([](log::Level level, unsigned long, const char*, int, const char* text) {
-    if (level == log::Level::kWarn && contains(text, "fake_a")) g_warnings.push_back(text);
-  });
+  RecordedLog log;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(test_once(send).alive);
-  log::set_sink(nullptr);
-  ASSERT_EQ(g_warnings.size(), 1u);
-  EXPECT_TRUE(contains(g_warnings[0], "the reason"));
+  const std::vector<std::string> logged = log.warnings("fake_a");
+  ASSERT_EQ(logged.size(), 1u);
+  EXPECT_TRUE(contains(logged[0], "the reason"));
 }
 
 TEST(Connection, Destroyed_PeerLearnsOfAnOrderlyClose) {

@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <mutex>
-
-#include "base/log.h"
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
@@ -67,45 +65,21 @@ TEST(Watcher, DeviceFatal_FailsEveryConnectionOfTheHca) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "fake_b"));
 }
 
-struct Line {
-  log::Level level;
-  std::string text;
-};
-
-// What the watcher's thread logs about "fake_a".
-std::mutex g_mutex;
-std::vector<Line> g_lines;  // guarded by g_mutex
-
-void record(log::Level level, unsigned long, const char*, int, const char* text) {
-  std::lock_guard lock(g_mutex);
-  if (contains(text, "fake_a")) g_lines.push_back({level, text});
-}
-
-std::vector<Line> lines() {
-  std::lock_guard lock(g_mutex);
-  return g_lines;
-}
-
 // The HCA retries; a link that flaps must not end a job.
 TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   CommPair pair;
-  {
-    std::lock_guard lock(g_mutex);
-    g_lines.clear();
-  }
-  log::set_sink(record);
+  RecordedLog log;
   pair.verbs.raise_event("fake_a", IBV_EVENT_PORT_ERR, nullptr, 1);
   pair.verbs.raise_event("fake_a", IBV_EVENT_PORT_ACTIVE, nullptr, 1);
   // The thread has finished with the first event when it logs the second.
-  EXPECT_TRUE(wait_for([&] { return lines().size() == 2; }));
-  log::set_sink(nullptr);
-  const std::vector<Line> logged = lines();
+  EXPECT_TRUE(wait_for([&] { return log.lines("fake_a").size() == 2; }));
+  const std::vector<std::string> logged = log.lines("fake_a");
   ASSERT_EQ(logged.size(), 2u);
-  EXPECT_EQ(logged[0].level, log::Level::kWarn);
-  EXPECT_TRUE(contains(logged[0].text, "fake_a:1 reports")) << logged[0].text;
-  EXPECT_TRUE(contains(logged[0].text, "retried by the HCA for NCCL_IB_TIMEOUT")) << logged[0].text;
-  EXPECT_EQ(logged[1].level, log::Level::kInfo);
-  EXPECT_TRUE(contains(logged[1].text, "fake_a:1 reports")) << logged[1].text;
+  EXPECT_TRUE(logged[0].starts_with("WARN ")) << logged[0];
+  EXPECT_TRUE(contains(logged[0], "fake_a:1 reports")) << logged[0];
+  EXPECT_TRUE(contains(logged[0], "retried by the HCA for NCCL_IB_TIMEOUT")) << logged[0];
+  EXPECT_TRUE(logged[1].starts_with("INFO ")) << logged[1];
+  EXPECT_TRUE(contains(logged[1], "fake_a:1 reports")) << logged[1];
   pair.exchange(10);
   EXPECT_FALSE(pair.sender->connection().failed());
   EXPECT_FALSE(pair.receiver->connection().failed());

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "tests/fakes/cuda/fake_driver.h"
+#include "tests/fakes/recorded_log.h"
 #include "tests/fakes/verbs/fake_verbs.h"
 #include "transport/memory/registrar.h"
 
@@ -15,15 +15,6 @@ namespace gdr::transport {
 namespace {
 
 constexpr size_t kBytes = 1 << 20;
-
-std::vector<std::string>& warnings() {
-  static std::vector<std::string> lines;
-  return lines;
-}
-
-void record(log::Level level, unsigned long, const char*, int, const char* text) {
-  if (level == log::Level::kWarn) warnings().emplace_back(text);
-}
 
 bool has_text(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -38,11 +29,9 @@ class RegistrarRailsTest : public ::testing::Test {
       scope_.hcas.push_back(HcaContext::open(verbs_.api(), device).value());
     }
     scope_.copy_streams = &streams_;
-    warnings().clear();
-    log::set_sink(record);
   }
-  void TearDown() override { log::set_sink(nullptr); }
 
+  std::vector<std::string> warnings() const { return log_.warnings(); }
   Registrar make_registrar() const {
     return Registrar(std::make_shared<const MemoryOptions>(options_));
   }
@@ -59,6 +48,7 @@ class RegistrarRailsTest : public ::testing::Test {
   const bool initialised_ = cuda::CudaDriver::shared().has_value();
   fake_cuda::DeviceBuffer gpu_{cuda_, 0, kBytes};
   fake_verbs::FakeVerbs verbs_;
+  RecordedLog log_;
   MemoryOptions options_;
   CopyStreams streams_;
   RegistrationScope scope_{{}, nullptr, [] { return false; }};

@@ -1,23 +1,25 @@
 #include "transport/memory/registrar.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cerrno>
 
-#include "base/log.h"
 #include "base/unique_fd.h"
 #include "tests/fakes/cuda/fake_driver.h"
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
 namespace {
 
 using fake_verbs::Call;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
 
 constexpr size_t kBytes = 1 << 20;
-
-std::string g_warnings;
 
 struct RegistrarTest : testing::Test {
   CommPair pair;
@@ -28,13 +30,7 @@ struct RegistrarTest : testing::Test {
   std::vector<char> host = std::vector<char>(kBytes);
   std::unique_ptr<Registrar> registrar;
 
-  void SetUp() override {
-    g_warnings.clear();
-    log::set_sink([](log::Level level, unsigned long, const char*, int, const char* text) {
-      if (level == log::Level::kWarn) g_warnings += std::string(text) + "\n";
-    });
-  }
-  void TearDown() override { log::set_sink(nullptr); }
+  RecordedLog log;
 
   Result<std::unique_ptr<MemoryHandle>> register_region(const MemoryRegion& region) {
     if (registrar == nullptr) registrar = std::make_unique<Registrar>(shared(options));
@@ -90,7 +86,7 @@ TEST_F(RegistrarTest, DmabufFails_GoesByPeermem) {
   ASSERT_TRUE(handle) << handle.error().text;
   EXPECT_TRUE((*handle)->direct);
   EXPECT_EQ(registrar->counts_text(), "0 by dma-buf, 1 by nvidia-peermem, 0 staged");
-  EXPECT_EQ(g_warnings, "");
+  EXPECT_THAT(log.warnings(), IsEmpty());
 }
 
 TEST_F(RegistrarTest, GpuDirectFails_IsStagedAndLoggedOnce) {
@@ -101,13 +97,12 @@ TEST_F(RegistrarTest, GpuDirectFails_IsStagedAndLoggedOnce) {
   EXPECT_EQ((*first)->direct_at_most, 0u);
   ASSERT_NE((*first)->staging, nullptr);
   EXPECT_NE((*first)->staging_keys[0].rkey, 0u);
-  EXPECT_TRUE(contains(g_warnings, "fake_a")) << g_warnings;
-  EXPECT_TRUE(contains(g_warnings, "staged")) << g_warnings;
-  g_warnings.clear();
+  EXPECT_THAT(log.warnings(), ElementsAre(AllOf(HasSubstr("fake_a"), HasSubstr("staged"))));
+  log.clear();
   refuse_gpudirect();
   auto second = register_gpu();
   ASSERT_TRUE(second);
-  EXPECT_EQ(g_warnings, "");
+  EXPECT_THAT(log.warnings(), IsEmpty());
   EXPECT_EQ(registrar->counts_text(), "0 by dma-buf, 0 by nvidia-peermem, 2 staged");
 }
 
