@@ -93,6 +93,9 @@ struct Wrong {
   const char* expected;  // the field, and what is accepted
 };
 
+// GoogleTest shows a case by this instead of by the bytes of the object.
+void PrintTo(const Wrong& one, std::ostream* out) { *out << one.text; }
+
 class WrongConfig : public testing::TestWithParam<Wrong> {};
 
 TEST_P(WrongConfig, Load_NamesFieldAndWhatIsAccepted) {

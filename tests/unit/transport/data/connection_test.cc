@@ -16,6 +16,9 @@ struct CreateCase {
   const char* text;
 };
 
+// GoogleTest shows a case by this instead of by the bytes of the object.
+void PrintTo(const CreateCase& one, std::ostream* out) { *out << one.text; }
+
 class CreateFailures : public testing::TestWithParam<CreateCase> {};
 
 TEST_P(CreateFailures, SenderCannotBeMade_NamesWhatFailedAndLeavesNothing) {

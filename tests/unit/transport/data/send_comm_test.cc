@@ -234,6 +234,9 @@ struct ErrorCase {
   const char* hint;
 };
 
+// GoogleTest shows a case by this instead of by the bytes of the object.
+void PrintTo(const ErrorCase& one, std::ostream* out) { *out << one.name; }
+
 class SendErrors : public testing::TestWithParam<ErrorCase> {};
 
 TEST_P(SendErrors, WorkCompletionFails_NamesBothEndsStatusAndHint) {
