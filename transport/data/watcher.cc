@@ -29,11 +29,31 @@ bool is_fatal(ibv_event_type type) {
   }
 }
 
-// Returns the context, CQ or QP that a fatal event concerns.
+// Returns the object that an event concerns: the member of the union that ibv_get_async_event(3)
+// names for its type. Null where that is a port.
 const void* object_of(const ibv_async_event& event, const HcaContext& hca) {
-  if (event.event_type == IBV_EVENT_DEVICE_FATAL) return hca.context();
-  if (event.event_type == IBV_EVENT_CQ_ERR) return event.element.cq;
-  return event.element.qp;
+  switch (event.event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+      return hca.context();
+    case IBV_EVENT_CQ_ERR:
+      return event.element.cq;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return event.element.qp;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return event.element.srq;
+    case IBV_EVENT_WQ_FATAL:
+      return event.element.wq;
+    default:
+      return nullptr;
+  }
 }
 
 bool concerns_port(ibv_event_type type) {
@@ -105,16 +125,17 @@ void Watcher::remove(const PeerLink* link) {
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
   int fd = hca->context()->async_fd;
+  {
+    // Both ports of an HCA are devices, with one context.
+    std::lock_guard lock(mutex_);
+    if (!hcas_.emplace(fd, hca).second) return;
+  }
   // get_async_event must not block this thread where another reader has taken the event.
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
     GDR_WARN("%s: its asynchronous events cannot be watched (errno %d)", hca->name().c_str(),
              errno);
     return;
-  }
-  {
-    std::lock_guard lock(mutex_);
-    hcas_[fd] = hca;
   }
   watch_fd(epoll_.get(), fd);
 }
