@@ -64,7 +64,7 @@ Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
     return forward_error(ready);
   }
   if (!*ready) return nullptr;
-  comm_->connection().keep_link(std::move(channel_), "receiver");
+  comm_->keep_link(std::move(channel_));
   return std::move(comm_);
 }
 

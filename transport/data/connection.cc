@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <random>
+#include <utility>
 
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
@@ -11,6 +12,10 @@
 
 namespace gdr::transport {
 namespace {
+
+// How long the failure of a peer is held back while work of this end that needs no peer completes:
+// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
+constexpr std::chrono::seconds kLocalWork{1};
 
 std::string host_name() {
   char name[sizeof(wire::EndPoint::host)] = {};
@@ -31,10 +36,15 @@ Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher
       watcher_(watcher),
       first_psn_(std::random_device{}() & 0xffffff) {}
 
-Connection::~Connection() {
-  if (link_ == nullptr) return;
-  link_->send_bye();
-  watcher_->remove(link_.get());
+Connection::~Connection() { close(); }
+
+void Connection::close() {
+  if (std::exchange(closed_, true)) return;
+  if (link_ != nullptr) {
+    link_->send_bye();
+    watcher_->remove(link_.get());
+  }
+  rails_.destroy_queue_pairs();
 }
 
 Status Connection::add_rail(const Device& device, const RailSpec& spec) {
@@ -70,7 +80,8 @@ Status Connection::connect_queue_pairs(uint8_t traffic_class) {
   return {};
 }
 
-void Connection::keep_link(FrameChannel channel, const char* role) {
+void Connection::keep_link(FrameChannel channel, const char* role,
+                           const std::vector<const void*>& own_queue_pairs) {
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role);
   std::vector<const void*> objects;
   for (const RailEnd& rail : rails_) {
@@ -78,6 +89,7 @@ void Connection::keep_link(FrameChannel channel, const char* role) {
     objects.push_back(rail.cq());
     for (const QueuePair& pair : rail.qps()) objects.push_back(pair.qp.get());
   }
+  objects.insert(objects.end(), own_queue_pairs.begin(), own_queue_pairs.end());
   watcher_->add(link_, std::move(objects));
 }
 
@@ -89,6 +101,7 @@ RegistrationScope Connection::registration_scope() const {
 }
 
 std::string Connection::text() const {
+  if (link_ != nullptr) return link_->description();
   std::string local = host_name();
   std::string remote = peer_.host;
   for (size_t r = 0; r < rails_.size(); ++r) {
@@ -101,6 +114,8 @@ std::string Connection::text() const {
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {
+  failed_here_ = true;
+  if (failed()) return;  // what was posted on a QP in error is flushed: hundreds of completions
   std::string what = std::string("work completion ") + verbs::wc_status_name(wc.status) +
                      " (status " + std::to_string(wc.status) + ", vendor_err " +
                      hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + "). " +
@@ -112,8 +127,21 @@ void Connection::fail_verbs(const char* call, int err) {
   fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
 }
 
+bool Connection::fail_polling() {
+  fail(Code::kSystem, "polling the completion queue failed");
+  return false;
+}
+
 void Connection::fail(Code code, const std::string& what) {
+  failed_here_ = true;
   link_->fail_link(Error{code, text() + ": " + what}, true);
+}
+
+bool Connection::may_finish_local_work() {
+  if (failed_here_ || link_->failure().code != Code::kRemote) return false;
+  const PeerLink::Clock::time_point now = PeerLink::Clock::now();
+  if (!local_work_until_) local_work_until_ = now + kLocalWork;
+  return now < *local_work_until_;
 }
 
 Code Connection::surface_failure() {

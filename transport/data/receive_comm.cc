@@ -80,6 +80,17 @@ Status ReceiveComm::connect(const wire::EndPoint& sender) {
   return connection_.connect_queue_pairs(connection_.options().clear_to_send_traffic_class);
 }
 
+void ReceiveComm::keep_link(FrameChannel channel) {
+  std::vector<const void*> flushes;
+  for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
+  connection_.keep_link(std::move(channel), "receiver", flushes);
+}
+
+ReceiveComm::~ReceiveComm() {
+  connection_.close();
+  for (Flush& flush : flush_) flush.destroy_queue_pair();
+}
+
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
   if (!announcements_.has_room() || !slots_are_free(count)) return progress();
@@ -170,7 +181,16 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  return connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); });
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+    return true;
+  return finishes_local_work();
+}
+
+// After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
+// be awaited. What they complete counts, as NCCL may need nothing else of the peer.
+bool ReceiveComm::finishes_local_work() {
+  const bool some = staged_.is_copying() || !flushes_.all_free();
+  return some && connection_.may_finish_local_work();
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {

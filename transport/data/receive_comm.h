@@ -38,11 +38,15 @@ class ReceiveComm : public Comm {
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
+  // Closes the connection before anything that the peer may write to is deregistered.
+  ~ReceiveComm();
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const;
   // Takes the sender's kHello and connects the QPs; afterwards data may arrive.
   Status connect(const wire::EndPoint& sender);
+  // Connection::keep_link with the QPs of the flushes.
+  void keep_link(FrameChannel channel);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
@@ -68,6 +72,7 @@ class ReceiveComm : public Comm {
   bool finish_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;

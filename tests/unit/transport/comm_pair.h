@@ -161,7 +161,7 @@ struct CommPair : Fabric {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
-    receiver->connection().keep_link(FrameChannel(UniqueFd(fds[1])), "receiver");
+    receiver->keep_link(FrameChannel(UniqueFd(fds[1])));
     verbs.forget_posted();
   }
 

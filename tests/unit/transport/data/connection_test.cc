@@ -185,11 +185,82 @@ TEST(Connection, Failure_IsLoggedOnce) {
   EXPECT_TRUE(contains(logged[0], "the reason"));
 }
 
+// More than one poll takes: completions that are there count, whatever happened to the link.
+TEST(Connection, FailedWithCompletionsWaiting_TheyAreAllTaken) {
+  CommPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  std::vector<Request*> receives;
+  std::vector<Request*> sends;
+  for (int i = 0; i < 30; ++i) {
+    receives.push_back(pair.irecv(to));
+    sends.push_back(pair.isend(from));
+    // The sender knows a few receives at a time.
+    if (sends.back() == nullptr) sends.pop_back();
+  }
+  ASSERT_GT(sends.size(), 8u);
+  pair.receiver->connection().fail(Code::kRemote, "the peer went away");
+  pair.sender->connection().fail(Code::kRemote, "the peer went away");
+  EXPECT_TRUE(test_once(sends.back()).done);
+  EXPECT_TRUE(test_once(receives[sends.size() - 1]).done);
+  EXPECT_FALSE(test_once(receives.back()).alive) << "nothing was sent to it";
+}
+
+// The error of one QP stands before the completion of another in the same CQ.
+TEST(Connection, OneQueuePairFails_CompletionsOfTheOthersCount) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 2;
+  CommPair pair(options);
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  pair.irecv(to);
+  Request* second = pair.irecv(to);
+  pair.verbs.hold();
+  ASSERT_NE(pair.isend(from), nullptr);
+  ASSERT_NE(pair.isend(from), nullptr);
+  pair.verbs.break_qp(qp_number(*pair.receiver, 0));
+  EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 1)), 1);
+  EXPECT_TRUE(test_once(second).done);
+  EXPECT_TRUE(pair.receiver->connection().failed());
+}
+
 TEST(Connection, Destroyed_PeerLearnsOfAnOrderlyClose) {
   CommPair pair;
   pair.sender.reset();
   ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "closed the connection"));
+}
+
+// What destroying an end does, in order, with "bye" where the peer has it before the first call.
+template <class Comm>
+std::vector<std::string> teardown_of(Fabric& fabric, std::unique_ptr<Comm> comm) {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  comm->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "an end");
+  FrameChannel peer{UniqueFd(fds[1])};
+  std::vector<std::string> order;
+  fabric.verbs.on_destroy([&](const char* call) {
+    if (order.empty()) {
+      Result<std::optional<Frame>> frame = peer.receive();
+      if (frame && frame->has_value()) {
+        order.push_back((*frame)->kind == wire::FrameKind::kBye ? "bye" : "another frame");
+      }
+    }
+    if (order.empty() || order.back() != call) order.push_back(call);
+  });
+  comm.reset();
+  fabric.verbs.on_destroy([](const char*) {});
+  return order;
+}
+
+// What is registered must outlive the QPs through which the peer may write to it: a clear-to-send
+// that is under way would be answered with an access error, which would be the first that a user
+// sees.
+TEST(Connection, Destroyed_SaysByeThenDestroysQueuePairsBeforeRegistrations) {
+  Fabric fabric;
+  const std::vector<std::string> expected{"bye", "destroy_qp", "dereg_mr", "destroy_cq"};
+  EXPECT_EQ(teardown_of(fabric, fabric.make_sender().value()), expected);
+  EXPECT_EQ(teardown_of(fabric, fabric.make_receiver(4).value()), expected);
 }
 
 TEST(Connection, Destroyed_LeavesNoVerbsObjects) {

@@ -65,6 +65,27 @@ TEST(Watcher, DeviceFatal_FailsEveryConnectionOfTheHca) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "fake_b"));
 }
 
+// Only the receiver's flush uses that QP.
+TEST(Watcher, FatalEventOfTheFlushQueuePair_FailsItsConnection) {
+  CommPair pair;
+  const wire::EndPoint end = end_of(*pair.receiver);
+  uint32_t flush = 0;
+  for (const auto& [number, cap] : pair.verbs.queue_pairs()) {
+    if (number != end.qp_numbers[0] && number != qp_number(*pair.sender)) flush = number;
+  }
+  ASSERT_NE(flush, 0u);
+  pair.verbs.raise_event("fake_b", IBV_EVENT_QP_FATAL, pair.verbs.find(flush));
+  EXPECT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+}
+
+// Both ports of an HCA are devices of their own, and share its context.
+TEST(Watcher, SameHcaAddedTwice_IsQuiet) {
+  Fabric fabric;
+  RecordedLog log;
+  fabric.watcher->add_hca(fabric.sender_device.hca);
+  EXPECT_EQ(log.lines(), std::vector<std::string>{});
+}
+
 // The HCA retries; a link that flaps must not end a job.
 TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   CommPair pair;
