@@ -22,6 +22,9 @@ struct TransportOptions {
   // GDR_NCCL_WATCHDOG_SEC: seconds without progress after which a connection's state is logged.
   // 0 turns the watchdog off.
   int watchdog_seconds = 60;
+
+  // NCCL_IB_RETURN_ASYNC_EVENTS: fatal events of an HCA fail the connections that they concern.
+  bool async_events_fail = true;
 };
 
 }  // namespace gdr::transport

@@ -71,6 +71,8 @@ class Connection {
   // Returns false.
   [[gnu::cold]] bool fail_polling();
   bool failed() const { return link_->failed(); }
+  // Whether poll() has something to do that is not about completions; see PeerLink.
+  bool needs_attention() const { return link_->needs_attention(); }
   // Returns the code of the failure, for a call of NCCL's, and logs its text at the first such
   // call.
   Code surface_failure();
@@ -81,6 +83,12 @@ class Connection {
 
  private:
   static constexpr int kPollBatch = 8;
+
+  // A deaf link's probe: a write of no bytes. At most one is outstanding, and while it is, the link
+  // needs attention, so that its completion meets no code that does not know it.
+  [[gnu::cold]] void attend();
+  [[gnu::cold]] void end_probe();
+  uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }
 
   // Hands over the completions of one batch, and fails the connection for those with an error.
   template <class OnCompletion>
@@ -101,6 +109,7 @@ class Connection {
   // Data path only.
   bool surfaced_ = false;
   bool closed_ = false;
+  bool probe_posted_ = false;
   bool failed_here_ = false;  // a work request or a check of this end failed
   std::optional<PeerLink::Clock::time_point> local_work_until_;
 };
@@ -121,8 +130,10 @@ class Comm {
 
 template <class OnCompletion>
 inline bool Connection::poll(OnCompletion&& on_completion) {
-  if (failed()) [[unlikely]]
+  if (link_->needs_attention()) [[unlikely]] {
+    attend();
     return drain(nullptr, 0, on_completion);
+  }
   for (const RailEnd& rail : rails_) {
     ibv_wc completions[kPollBatch];
     const int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
@@ -144,6 +155,8 @@ inline void Connection::take_completions(const ibv_wc* completions, int count,
   for (int i = 0; i < count; ++i) {
     if (completions[i].status != IBV_WC_SUCCESS) {
       fail_completion(completions[i]);
+    } else if (completions[i].wr_id == probe_id()) {
+      end_probe();
     } else {
       (void)on_completion(completions[i]);  // if it fails, so has the connection
     }

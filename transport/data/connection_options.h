@@ -31,6 +31,9 @@ struct ConnectionOptions {
   // own.
   size_t adaptive_routing_threshold = 8192;
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
+  // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
+  // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
+  bool peer_watch = true;
 };
 
 }  // namespace gdr::transport

@@ -72,18 +72,22 @@ void watch_fd(int epoll, int fd) {
 
 }  // namespace
 
-Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog) {
+Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
   UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!epoll.valid() || !wake.valid()) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
   watch_fd(epoll.get(), wake.get());
-  return std::unique_ptr<Watcher>(new Watcher(std::move(epoll), std::move(wake), watchdog));
+  return std::unique_ptr<Watcher>(
+      new Watcher(std::move(epoll), std::move(wake), watchdog, events_fail));
 }
 
-Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog)
-    : epoll_(std::move(epoll)), wake_(std::move(wake)), watchdog_(watchdog) {
+Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, bool events_fail)
+    : epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      events_fail_(events_fail),
+      watchdog_(watchdog) {
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
   sigset_t all;
   sigset_t before;
@@ -143,7 +147,6 @@ void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
 void Watcher::run() {
   constexpr int kBatch = 16;
   epoll_event events[kBatch];
-  auto last_tick = PeerLink::Clock::now();
   for (;;) {
     int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
     for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
@@ -152,25 +155,19 @@ void Watcher::run() {
       std::lock_guard lock(mutex_);
       if (stopping_) return;
     }
-    auto now = PeerLink::Clock::now();
-    if (n == 0 || now - last_tick >= kTick) {
-      last_tick = now;
-      tick();
-    }
+    const Clock::time_point now = Clock::now();
+    if (now >= std::min(next_tick_, next_deadline_)) tick(now);
   }
 }
 
 int Watcher::wait_milliseconds() {
-  auto now = PeerLink::Clock::now();
-  auto until = PeerLink::Clock::time_point::max();
-  bool any = false;
-  for (const auto& link : links()) {
-    until = std::min(until, link->deadline());
-    any = true;
+  {
+    std::lock_guard lock(mutex_);
+    if (links_.empty()) return -1;
   }
-  if (!any) return -1;
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now) +
-              std::chrono::milliseconds(1);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::min(next_tick_, next_deadline_) - Clock::now()) +
+                    std::chrono::milliseconds(1);
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
 }
 
@@ -188,8 +185,10 @@ void Watcher::on_ready(int fd) {
     if (auto it = hcas_.find(fd); it != hcas_.end()) hca = it->second;
   }
   if (hca != nullptr) on_hca_event(*hca);
-  if (link != nullptr && !link->on_readable()) {
-    // The socket is closed by the peer. It leaves the epoll set, where it would be readable for
+  if (link != nullptr && !link->on_readable(Clock::now())) {
+    next_deadline_ = std::min(next_deadline_, link->deadline());
+    if (link->deaf()) next_tick_ = Clock::now();
+    // The socket has ended. It leaves the epoll set, where it would be readable for
     // good, but stays open: links_ is keyed by its number, which must not be reused.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
@@ -202,8 +201,8 @@ void Watcher::on_hca_event(HcaContext& hca) {
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
   text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";
   if (is_fatal(event.event_type)) {
-    log_fatal_event(text);
-    fail_links_of(object_of(event, hca), text);
+    failures_.fatal_event(text, events_fail_, Clock::now());
+    if (events_fail_) fail_links_of(object_of(event, hca), text);
   } else if (event.event_type == IBV_EVENT_PORT_ERR) {
     GDR_WARN("%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail",
              text.c_str());
@@ -211,21 +210,6 @@ void Watcher::on_hca_event(HcaContext& hca) {
     GDR_INFO(log::kNet, "%s", text.c_str());
   }
   hca.api().ack_async_event(&event);
-}
-
-// One fault raises an event for each of an HCA's QPs and CQs; only the first is logged at WARN.
-void Watcher::log_fatal_event(const std::string& text) {
-  constexpr std::chrono::seconds kOneFault{10};
-  const auto now = PeerLink::Clock::now();
-  const bool repeats = text == last_fatal_ && now - last_fatal_at_ < kOneFault;
-  last_fatal_ = text;
-  last_fatal_at_ = now;
-  if (repeats) {
-    GDR_INFO(log::kNet, "%s", text.c_str());
-  } else {
-    GDR_WARN("%s; its connections fail. Fix: look in dmesg for what the HCA's driver reports",
-             text.c_str());
-  }
 }
 
 void Watcher::fail_links_of(const void* object, const std::string& text) {
@@ -251,8 +235,43 @@ std::vector<std::shared_ptr<PeerLink>> Watcher::links() {
   return all;
 }
 
-void Watcher::tick() {
-  for (const auto& link : links()) link->on_tick(watchdog_);
+void Watcher::tick(Clock::time_point now) {
+  next_tick_ = now + kTick;
+  next_deadline_ = Clock::time_point::max();
+  const std::vector<std::shared_ptr<PeerLink>> all = links();
+  for (const auto& link : all) {
+    link->on_tick(now);
+    next_deadline_ = std::min(next_deadline_, link->deadline());
+  }
+  report_lost_paths(all, now);
+  watchdog_.check(all, now);
+}
+
+void Watcher::report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
+                                Clock::time_point now) {
+  std::set<const PeerLink*> deaf;
+  for (const auto& link : links) {
+    if (!link->deaf()) continue;
+    deaf.insert(link.get());
+    if (reported_.contains(link.get())) continue;
+    const auto connections = std::count_if(links.begin(), links.end(), [&](const auto& other) {
+      return other->peer().host == link->peer().host;
+    });
+    failures_.path_lost(*link, static_cast<size_t>(connections), now);
+  }
+  reported_ = std::move(deaf);
+}
+
+void Watcher::log_failure(const PeerLink& link) {
+  size_t connections = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [fd, watched] : links_) {
+      const PeerLink& other = *watched.link;
+      if (other.peer() == link.peer() && (other.failed() || other.peer_gone())) ++connections;
+    }
+  }
+  failures_.link_failed(link, connections, Clock::now());
 }
 
 }  // namespace gdr::transport

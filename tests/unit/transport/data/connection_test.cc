@@ -4,6 +4,7 @@
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/socket_cut.h"
 
 namespace gdr::transport {
 namespace {
@@ -222,6 +223,86 @@ TEST(Connection, OneQueuePairFails_CompletionsOfTheOthersCount) {
   EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 1)), 1);
   EXPECT_TRUE(test_once(second).done);
   EXPECT_TRUE(pair.receiver->connection().failed());
+}
+
+// Both ends, with the path of the handshake's socket cut and noticed; RDMA works.
+struct CutPair : CommPair {
+  CutPair() : CommPair(test_options(), false, false, tcp_pair()) {
+    cut(sender->connection().link().fd());
+    cut(receiver->connection().link().fd());
+    EXPECT_TRUE(wait_for([this] {
+      return sender->connection().needs_attention() && receiver->connection().needs_attention();
+    }));
+  }
+  RecordedLog log;
+};
+
+TEST(Connection, HandshakePathLost_TransfersGoOnWithOneWarning) {
+  CutPair pair;
+  pair.exchange(100);
+  EXPECT_FALSE(pair.sender->connection().needs_attention()) << "the probe is answered";
+  EXPECT_FALSE(pair.receiver->connection().needs_attention()) << "the probe is answered";
+  EXPECT_EQ(pair.log.warnings("the handshake socket is lost").size(), 1u);
+  EXPECT_EQ(pair.log.warnings().size(), 1u);
+}
+
+// It has nothing outstanding on its HCA that could time out.
+TEST(Connection, HandshakePathLostAndSenderDies_ReceiverThatOnlyWaitsFails) {
+  CutPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  pair.verbs.hold();
+  Request* receive = pair.irecv(to);
+  pair.verbs.release();
+  pair.sender.reset();
+  Outcome outcome = finish(receive);
+  EXPECT_FALSE(outcome.alive);
+  EXPECT_EQ(outcome.error, Code::kRemote);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "after the handshake socket was lost"))
+      << failure_of(*pair.receiver).text;
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "RETRY_EXC_ERR"));
+}
+
+// NCCL only calls isend, which has no clear-to-send.
+TEST(Connection, HandshakePathLostAndReceiverDies_SenderThatOnlyWaitsFails) {
+  CutPair pair;
+  Buffer from = pair.sender_buffer(1);
+  pair.receiver.reset();
+  Request* request = nullptr;
+  bool alive = true;
+  for (int i = 0; i < 1000 && alive; ++i) {
+    alive = pair.sender->isend(from.data(), 1, 0, *from.memory, &request);
+    ASSERT_EQ(request, nullptr);
+  }
+  EXPECT_FALSE(alive);
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "after the handshake socket was lost"));
+}
+
+// The probe's completion comes after those of messages, and is no message's.
+TEST(Connection, ProbeAmongTransfers_CountsForNothing) {
+  CutPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  Request* receive = pair.irecv(to);
+  Request* send = pair.isend(from);
+  pair.verbs.hold();
+  EXPECT_TRUE(finish(send).done);
+  EXPECT_TRUE(finish(receive).done);
+  EXPECT_EQ(pair.verbs.held(), 2u) << "a probe of each end";
+  EXPECT_TRUE(pair.sender->connection().needs_attention());
+  pair.verbs.release();
+  pair.exchange(1000);
+  EXPECT_FALSE(pair.sender->connection().needs_attention());
+  EXPECT_FALSE(pair.receiver->connection().needs_attention());
+}
+
+TEST(Connection, ProbeCannotBePosted_ConnectionGoesOn) {
+  CutPair pair;
+  pair.verbs.fail_call(Call::kPostSend, ENOMEM);
+  Request* request = nullptr;
+  Buffer from = pair.sender_buffer(1);
+  EXPECT_TRUE(pair.sender->isend(from.data(), 1, 0, *from.memory, &request));
+  EXPECT_FALSE(pair.sender->connection().needs_attention());
+  pair.exchange(10);
 }
 
 TEST(Connection, Destroyed_PeerLearnsOfAnOrderlyClose) {
