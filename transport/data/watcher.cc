@@ -73,8 +73,8 @@ void watch_fd(int epoll, int fd) {
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
-  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd epoll = UniqueFd::of_this_process([] { return epoll_create1(EPOLL_CLOEXEC); });
+  UniqueFd wake = UniqueFd::of_this_process([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (!epoll.valid() || !wake.valid()) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
