@@ -66,6 +66,8 @@ Result<bool> Connector::advance() {
       return send_hello();
     case State::kAwaitingReply:
       return await_reply();
+    case State::kConnectingQueuePairs:
+      return connect_queue_pairs();
     case State::kSendingReady:
       return send_ready();
   }
@@ -76,6 +78,8 @@ Result<bool> Connector::finish_connect() {
   Result<bool> connected = finish_connect_tcp(channel_.fd());
   if (connected && !*connected) return false;
   if (connected) {
+    Result<bool> prepared = comm_->prepare();
+    if (!prepared || !*prepared) return prepared;
     channel_.queue(comm_->end_point(secret_), wire::FrameKind::kHello);
     state_ = State::kSendingHello;
     return true;
@@ -115,11 +119,19 @@ Result<bool> Connector::await_reply() {
   if (receiver->secret != secret_) {
     return fail(Code::kInternal, "the receiver does not know the handle's secret");
   }
-  if (Status status = comm_->connect(*receiver); !status) {
-    channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
+  return on_connect_step(comm_->connect(*receiver));
+}
+
+Result<bool> Connector::connect_queue_pairs() { return on_connect_step(comm_->connect_step()); }
+
+Result<bool> Connector::on_connect_step(Result<bool> connected) {
+  if (!connected) {
+    channel_.queue_text(wire::FrameKind::kRefuse, connected.error().text);
     (void)channel_.flush();
-    return forward_error(status);
+    return connected;
   }
+  state_ = State::kConnectingQueuePairs;
+  if (!*connected) return false;
   channel_.queue(wire::FrameKind::kReady, nullptr, 0);
   state_ = State::kSendingReady;
   return true;

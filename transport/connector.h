@@ -33,10 +33,13 @@ class Connector {
     kWaitingToRetry,  // it failed for a reason that may be temporary
     kSendingHello,
     kAwaitingReply,
+    kConnectingQueuePairs,  // the peer's address is not resolved yet
     kSendingReady,
   };
 
   Connector() = default;
+  // What follows a step of connecting the QPs.
+  Result<bool> on_connect_step(Result<bool> connected);
   // Runs the current state's function below. Each returns true when its state is done and state_
   // has moved on, false when it has to wait.
   Result<bool> advance();
@@ -44,6 +47,7 @@ class Connector {
   Result<bool> retry_connect();
   Result<bool> send_hello();
   Result<bool> await_reply();
+  Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
   Status begin_connect();
 

@@ -111,8 +111,7 @@ Result<Listener::HelloResult> Listener::read_hello(PendingPeer& peer) {
   channel_ = std::move(peer.channel);
   Status status = answer(*sender);
   if (!status) {
-    channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
-    (void)channel_.flush();
+    refuse(status.error());
     return forward_error(status);
   }
   return HelloResult::kAccepted;
@@ -123,14 +122,37 @@ Status Listener::answer(const wire::EndPoint& sender) {
   Result<std::unique_ptr<ReceiveComm>> comm =
       ReceiveComm::create(device_, std::move(connection), watcher_, sender.qps);
   if (!comm) return forward_error(comm);
-  if (Status status = (*comm)->connect(sender); !status) return status;
-  channel_.queue((*comm)->end_point(secret_), wire::FrameKind::kReply);
+  Result<bool> connected = (*comm)->connect(sender);
+  if (!connected) return forward_error(connected);
   comm_ = std::move(*comm);
+  replied_ = false;
+  if (*connected) queue_reply();
   return {};
+}
+
+Result<bool> Listener::connect_queue_pairs() {
+  Result<bool> connected = comm_->connect_step();
+  if (!connected) refuse(connected.error());
+  if (connected && *connected) queue_reply();
+  return connected;
+}
+
+void Listener::queue_reply() {
+  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kReply);
+  replied_ = true;
+}
+
+void Listener::refuse(const Error& error) {
+  channel_.queue_text(wire::FrameKind::kRefuse, error.text);
+  (void)channel_.flush();
 }
 
 // Waits for kReady: clear-to-send may only be written once the sender's QPs are ready to receive.
 Result<bool> Listener::await_ready() {
+  if (!replied_) {
+    Result<bool> connected = connect_queue_pairs();
+    if (!connected || !*connected) return connected;
+  }
   std::string who = "handshake with " + std::string(comm_->connection().peer().host) + ": ";
   Result<bool> sent = channel_.flush();
   if (sent && !*sent) return false;

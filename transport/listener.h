@@ -46,8 +46,11 @@ class Listener {
   // Reads what a peer has sent. An error concerns the peer that knows the secret:
   // it has been refused.
   Result<HelloResult> read_hello(PendingPeer& peer);
-  // Creates the comm and sends the reply.
+  // Creates the comm, begins to connect its QPs and, once they are connected, sends the reply.
   Status answer(const wire::EndPoint& sender);
+  Result<bool> connect_queue_pairs();
+  void queue_reply();
+  void refuse(const Error& error);
   Result<bool> await_ready();
 
   Device device_;
@@ -58,6 +61,7 @@ class Listener {
   std::list<PendingPeer> pending_;
   FrameChannel channel_;               // to the peer that was accepted
   std::unique_ptr<ReceiveComm> comm_;  // being connected to it; else null
+  bool replied_ = false;               // kReply is queued: comm_'s QPs are connected
 };
 
 }  // namespace gdr::transport
