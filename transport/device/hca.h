@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
 #include "transport/device/hca_filter.h"
@@ -72,8 +73,15 @@ GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed);
 struct Device {
   std::shared_ptr<HcaContext> hca;
   int port = 1;
-  PortState state;  // at discovery
-  int rail = -1;    // the port's rail, for the peer to compare with its own; -1: unknown
+  PortState state;     // at discovery
+  int rail = -1;       // the port's rail, for the peer to compare with its own; -1: unknown
+  int speed_mbps = 0;  // at discovery (port_speed_mbps()); 0: unknown
+};
+
+// What the user asked of the discovery; the variable that sets each field is named.
+struct DiscoveryOptions {
+  HcaFilter hcas;                // NCCL_IB_HCA
+  bool query_port_speed = true;  // NCCL_IB_QUERY_PORT_SPEED
 };
 
 // What discover_devices() found.
@@ -81,6 +89,7 @@ struct Discovery {
   std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
   std::vector<Device> inactive;  // ports that it accepts, but that are not active
   std::vector<std::string> skipped;  // why each other port is not in `devices`: "name:port reason"
+  Findings findings;                 // about `devices`
 };
 
 // Returns what the user can do where the machine has no HCA, for the `Fix:` of an error.
@@ -89,6 +98,6 @@ std::string fix_for_no_device();
 // Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened is listed in
 // `skipped`; only a failure to list the HCAs is an error.
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
-                                   const HcaFilter& filter);
+                                   const DiscoveryOptions& options);
 
 }  // namespace gdr::transport

@@ -3,40 +3,10 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <span>
 #include <vector>
 
 namespace gdr::transport {
 namespace {
-
-// A bit code of ibv_port_attr and what it stands for.
-struct CodeValue {
-  unsigned code;
-  int value;
-};
-
-// active_speed: Mb/s of one lane, rounded as NCCL's net_ib does. IBTA specification, volume 1,
-// PortInfo:LinkSpeedActive and LinkSpeedExtActive.
-constexpr CodeValue kLaneSpeeds[] = {
-    {1, 2500},     // SDR
-    {2, 5000},     // DDR
-    {4, 10000},    // QDR
-    {8, 10000},    // FDR10
-    {16, 14000},   // FDR
-    {32, 25000},   // EDR
-    {64, 50000},   // HDR
-    {128, 100000}  // NDR
-};
-
-// active_width: lanes. PortInfo:LinkWidthActive.
-constexpr CodeValue kLaneCounts[] = {{1, 1}, {2, 4}, {4, 8}, {8, 12}, {16, 2}};
-
-int find_or_zero(std::span<const CodeValue> table, unsigned code) {
-  for (const CodeValue& entry : table) {
-    if (entry.code == code) return entry.value;
-  }
-  return 0;
-}
 
 std::string where(ibv_context* context, int port) {
   return std::string(context->device->name) + ":" + std::to_string(port);
@@ -94,10 +64,6 @@ Result<GidEntry> resolve_infiniband_gid(const verbs::Api& api, ibv_context* cont
 
 }  // namespace
 
-int link_speed_mbps(unsigned active_speed, unsigned active_width) {
-  return find_or_zero(kLaneSpeeds, active_speed) * find_or_zero(kLaneCounts, active_width);
-}
-
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port) {
   ibv_port_attr attr{};
   if (int err = api.query_port(context, port, &attr); err != 0) {
@@ -110,7 +76,6 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
   state.max_message_bytes = attr.max_msg_sz != 0 ? attr.max_msg_sz : kDefaultMessageBytes;
   state.lid = attr.lid;
   state.mtu = attr.active_mtu;
-  state.speed_mbps = link_speed_mbps(attr.active_speed, attr.active_width);
   return state;
 }
 

@@ -1,4 +1,4 @@
-// A port of an HCA: its state and speed, and the GID that it has at the moment.
+// A port of an HCA: its state, and the GID that it has at the moment.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -23,7 +23,6 @@ struct PortState {
   bool grh_required = false;  // IBV_QPF_GRH_REQUIRED: every packet needs a GRH, as on virtual ports
   uint16_t lid = 0;           // 0 on RoCE
   ibv_mtu mtu = IBV_MTU_1024;  // the active one
-  int speed_mbps = 0;          // Mb/s of all lanes together; 0: unknown
   // The largest message of one work request (max_msg_sz); kDefaultMessageBytes where the driver
   // reports 0.
   uint32_t max_message_bytes = 0;
@@ -38,9 +37,5 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
 // comes back.
 Result<GidEntry> resolve_gid(const verbs::Api& api, ibv_context* context, int port,
                              const GidPreference& preference);
-
-// Returns the speed of a link in Mb/s from ibv_port_attr's codes active_speed and active_width. 0
-// if either code is unknown. link_speed_mbps(32, 2) is 100000: EDR with 4 lanes.
-int link_speed_mbps(unsigned active_speed, unsigned active_width);
 
 }  // namespace gdr::transport

@@ -120,6 +120,9 @@ ibv_mr* FakeVerbs::make_mr(ibv_pd* pd, Call call, void* address, size_t bytes, u
 }
 
 struct Entry {
+  static const Port& port_of(ibv_context* context, uint32_t number) {
+    return static_cast<Context*>(context)->hca->config.ports.at(number - 1);
+  }
   static ibv_device** get_device_list(int* count) {
     if (g_fabric->fails(Call::kGetDeviceList)) return nullptr;
     const auto& hcas = g_fabric->hcas_;
@@ -169,6 +172,7 @@ struct Entry {
     attr->node_guid = htobe64(config.guid);
     attr->sys_image_guid = htobe64(config.guid);
     attr->phys_port_cnt = static_cast<uint8_t>(config.ports.size());
+    attr->vendor_id = config.vendor_id;
     attr->max_qp_wr = config.max_work_requests;
     attr->max_cqe = config.max_cq_entries;
     return 0;
@@ -183,15 +187,26 @@ struct Entry {
     *attr = {};
     attr->state = port.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     attr->link_layer = port.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+    if (port.other_link_layer >= 0) attr->link_layer = static_cast<uint8_t>(port.other_link_layer);
     attr->lid = port.lid;
     attr->max_mtu = IBV_MTU_4096;
     attr->active_mtu = port.mtu;
     attr->gid_tbl_len = static_cast<int>(port.gids.size());
     attr->flags = port.flags;
     attr->max_msg_sz = port.max_msg_sz;
-    attr->active_speed = 64;  // HDR
-    attr->active_width = 2;   // 4x
+    attr->active_speed = port.active_speed;
+    attr->active_width = port.active_width;
     return 0;
+  }
+  static int query_active_speed_ex(ibv_context* raw, uint8_t number, uint32_t* code) {
+    std::lock_guard lock(fabric_of(raw).mutex_);
+    *code = port_of(raw, number).active_speed_ex;
+    return 0;
+  }
+  static int query_port_speed(ibv_context* raw, uint32_t number, uint64_t* speed) {
+    std::lock_guard lock(fabric_of(raw).mutex_);
+    *speed = port_of(raw, number).effective_speed;
+    return *speed != 0 ? 0 : EOPNOTSUPP;
   }
   static int query_gid_ex(ibv_context* raw, uint32_t number, uint32_t index, ibv_gid_entry* entry,
                           uint32_t, size_t) {
@@ -360,6 +375,8 @@ struct Entry {
     api.close_device = close_device;
     api.query_device = query_device;
     api.query_port = query_port;
+    api.query_active_speed_ex = query_active_speed_ex;
+    api.query_port_speed = query_port_speed;
     api.query_gid = query_gid;
     api.query_gid_ex = query_gid_ex;
     api.get_async_event = get_async_event;
@@ -395,6 +412,8 @@ ibv_device* FakeVerbs::add_hca(const HcaConfig& config) {
   hca->fabric = this;
   hca->config = config;
   std::snprintf(hca->name, sizeof(hca->name), "%s", config.name.c_str());
+  std::snprintf(hca->ibdev_path, sizeof(hca->ibdev_path), "%s", config.sysfs_path.c_str());
+  hca->transport_type = config.transport;
   hcas_.push_back(std::move(hca));
   return hcas_.back().get();
 }
