@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "transport/device/port_exclusion.h"
 #include "transport/device/port_speed.h"
 
 namespace gdr::transport {
@@ -45,6 +46,12 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) {
     discovery->skipped.push_back(label + ": " + state.error().text);
+    return;
+  }
+  const ibv_transport_type transport = hca.context()->device->transport_type;
+  const std::string reason = exclusion_reason({transport, hca.vendor_id(), state->link_layer});
+  if (!reason.empty()) {
+    discovery->skipped.push_back(label + reason);
     return;
   }
   device.state = *state;
@@ -93,6 +100,7 @@ Status HcaContext::query() {
     return fail_errno(Code::kSystem, "querying " + name_ + " failed", err);
   }
   guid_ = be64toh(attr.sys_image_guid != 0 ? attr.sys_image_guid : attr.node_guid);
+  vendor_id_ = attr.vendor_id;
   port_count_ = attr.phys_port_cnt;
   max_work_requests_ = attr.max_qp_wr;
   pd_ = verbs::UniquePd(api_->alloc_pd(context_.get()), {api_.get()});

@@ -33,6 +33,7 @@ class HcaContext {
   // In host byte order.
   uint64_t guid() const { return guid_; }
   int port_count() const { return port_count_; }
+  uint32_t vendor_id() const { return vendor_id_; }  // ibv_device_attr::vendor_id
   // The most outstanding work requests of one queue (ibv_device_attr::max_qp_wr).
   int max_work_requests() const { return max_work_requests_; }
   // The kernel, the HCA's driver and the verbs library support the registration of dma-bufs.
@@ -51,6 +52,7 @@ class HcaContext {
   std::string name_;
   std::string sysfs_path_;
   uint64_t guid_ = 0;
+  uint32_t vendor_id_ = 0;
   int port_count_ = 0;
   int max_work_requests_ = 0;
   bool supports_dmabuf_ = false;
@@ -95,8 +97,9 @@ struct Discovery {
 // Returns what the user can do where the machine has no HCA, for the `Fix:` of an error.
 std::string fix_for_no_device();
 
-// Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened is listed in
-// `skipped`; only a failure to list the HCAs is an error.
+// Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened, or a port that
+// the transport cannot use (exclusion_reason()), is only listed in `skipped`; only a failure to
+// list the HCAs is an error.
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const DiscoveryOptions& options);
 

@@ -71,6 +71,7 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
   }
   PortState state;
   state.active = attr.state == IBV_PORT_ACTIVE;
+  state.link_layer = attr.link_layer;
   state.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
   state.grh_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
   state.max_message_bytes = attr.max_msg_sz != 0 ? attr.max_msg_sz : kDefaultMessageBytes;

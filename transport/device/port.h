@@ -19,6 +19,7 @@ inline constexpr uint32_t kDefaultMessageBytes = 1u << 30;
 // The parts of ibv_port_attr that the transport uses.
 struct PortState {
   bool active = false;        // IBV_PORT_ACTIVE
+  uint8_t link_layer = 0;     // IBV_LINK_LAYER_*
   bool ethernet = false;      // the link layer: true for RoCE, false for InfiniBand
   bool grh_required = false;  // IBV_QPF_GRH_REQUIRED: every packet needs a GRH, as on virtual ports
   uint16_t lid = 0;           // 0 on RoCE
