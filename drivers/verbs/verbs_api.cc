@@ -53,6 +53,7 @@ void resolve_optional(void* lib, Api& api) {
   (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
   (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
   (void)resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex);
+  (void)resolve(lib, "_ibv_query_gid_table", "IBVERBS_1.11", api.query_gid_table);
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
   (void)resolve(lib, "ibv_query_port_speed", "IBVERBS_1.16", api.query_port_speed);
 }

@@ -47,6 +47,8 @@ struct Api {
                           unsigned access) = nullptr;  // IBVERBS_1.8
   int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                       uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
+  ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, size_t room,
+                             uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                            int access) = nullptr;  // IBVERBS_1.12
   // The effective speed, in units of 100 Mb/s: of all ports together where they are bonded.

@@ -111,7 +111,12 @@ Status HcaContext::query() {
   supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
   peermem_ = probe_peermem(sysfs_root_of(sysfs_path_));
   registrations_ = std::make_unique<RegistrationCache>(*api_, pd_.get(), name_);
+  gids_ = std::make_unique<GidCache>(*api_, context_.get(), port_count_);
   return {};
+}
+
+void HcaContext::on_event(ibv_event_type type) const {
+  if (may_change_gids(type)) gids_->drop();
 }
 
 GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {

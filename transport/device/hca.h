@@ -8,6 +8,7 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/device/gid_cache.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
@@ -41,6 +42,10 @@ class HcaContext {
   // The kernel module, if loaded, by which this HCA can register GPU memory by its address.
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
+  GidCache& gids() const { return *gids_; }
+
+  // Takes note of an asynchronous event of this HCA. Thread-safe.
+  void on_event(ibv_event_type type) const;
 
  private:
   HcaContext() = default;
@@ -58,6 +63,7 @@ class HcaContext {
   bool supports_dmabuf_ = false;
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
+  std::unique_ptr<GidCache> gids_;
 };
 
 // How NCCL can hand GPU memory to an HCA.

@@ -180,6 +180,8 @@ class FakeVerbs {
   // What create_qp was asked for, by QP number in the order of creation.
   std::map<uint32_t, ibv_qp_cap> queue_pairs() const;
   std::vector<int> cq_entries() const;  // of the CQs that live
+  int gid_queries() const;              // queries of one GID, since the start
+  int gid_table_queries() const;        // of whole tables
   LiveObjects live() const;
 
  private:
@@ -224,6 +226,8 @@ class FakeVerbs {
   std::deque<Transfer> in_flight_;
   std::vector<Posted> posted_;
   size_t doorbells_ = 0;
+  int gid_queries_ = 0;
+  int gid_table_queries_ = 0;
 };
 
 }  // namespace fake_verbs

@@ -211,6 +211,7 @@ struct Entry {
   static int query_gid_ex(ibv_context* raw, uint32_t number, uint32_t index, ibv_gid_entry* entry,
                           uint32_t, size_t) {
     std::lock_guard lock(fabric_of(raw).mutex_);
+    ++fabric_of(raw).gid_queries_;
     const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
     if (number < 1 || number > config.ports.size()) return EINVAL;
     const Port& port = config.ports[number - 1];
@@ -221,6 +222,24 @@ struct Entry {
     entry->port_num = number;
     entry->gid_type = port.gids[index].type;
     return 0;
+  }
+  // Leaves out the entries that are all zeros, as the kernel does.
+  static ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, size_t room, uint32_t,
+                                 size_t) {
+    FakeVerbs& fabric = fabric_of(raw);
+    std::lock_guard lock(fabric.mutex_);
+    ++fabric.gid_table_queries_;
+    const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
+    size_t count = 0;
+    for (uint32_t port = 1; port <= config.ports.size(); ++port) {
+      for (uint32_t index = 0; index < config.ports[port - 1].gids.size(); ++index) {
+        if (config.ports[port - 1].gids[index].raw == Gid{}.raw) continue;
+        if (count == room) return -EINVAL;
+        query_gid_ex(raw, port, index, &entries[count++], 0, sizeof(ibv_gid_entry));
+        --fabric.gid_queries_;
+      }
+    }
+    return static_cast<ssize_t>(count);
   }
   static int query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
     ibv_gid_entry entry;
@@ -379,6 +398,7 @@ struct Entry {
     api.query_port_speed = query_port_speed;
     api.query_gid = query_gid;
     api.query_gid_ex = query_gid_ex;
+    api.query_gid_table = query_gid_table;
     api.get_async_event = get_async_event;
     api.ack_async_event = ack_async_event;
     api.event_type_str = event_type_str;
