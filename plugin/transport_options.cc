@@ -29,6 +29,7 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
   connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   connection.flush_disabled = options.flush_disable;
+  connection.peer_watch = options.peer_watch;
   return connection;
 }
 
@@ -60,6 +61,7 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;
   transport.watchdog_seconds = options.watchdog_seconds;
+  transport.async_events_fail = options.async_events_fail;
   return transport;
 }
 

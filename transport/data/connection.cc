@@ -4,13 +4,22 @@
 
 #include <cstdio>
 #include <random>
+#include <utility>
 
-#include "base/log.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/data/rdma_write.h"
 #include "transport/memory/registrar.h"
+#include "transport/wire/kept_socket.h"
 
 namespace gdr::transport {
 namespace {
+
+constexpr char kProbeFailed[] =
+    "the peer does not answer by RDMA either, after the handshake socket was lost: ";
+
+// How long the failure of a peer is held back while work of this end that needs no peer completes:
+// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
+constexpr std::chrono::seconds kLocalWork{1};
 
 std::string host_name() {
   char name[sizeof(wire::EndPoint::host)] = {};
@@ -31,10 +40,15 @@ Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher
       watcher_(watcher),
       first_psn_(std::random_device{}() & 0xffffff) {}
 
-Connection::~Connection() {
-  if (link_ == nullptr) return;
-  link_->send_bye();
-  watcher_->remove(link_.get());
+Connection::~Connection() { close(); }
+
+void Connection::close() {
+  if (std::exchange(closed_, true)) return;
+  if (link_ != nullptr) {
+    link_->send_bye();
+    watcher_->remove(link_.get());
+  }
+  rails_.destroy_queue_pairs();
 }
 
 Status Connection::add_rail(const Device& device, const RailSpec& spec) {
@@ -79,14 +93,18 @@ Result<bool> Connection::change_states() {
   return changed;
 }
 
-void Connection::keep_link(FrameChannel channel, const char* role) {
-  link_ = std::make_shared<PeerLink>(std::move(channel), text(), role);
-  std::vector<const void*> objects = std::move(watched_);
+void Connection::keep_link(FrameChannel channel, const char* role,
+                           const std::vector<const void*>& own_queue_pairs) {
+  tune_kept_socket(channel.fd());
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch};
+  link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
+  std::vector<const void*> objects;
   for (const RailEnd& rail : rails_) {
     objects.push_back(rail.device().hca->context());
     objects.push_back(rail.cq());
     for (const QueuePair& pair : rail.qps()) objects.push_back(pair.qp.get());
   }
+  objects.insert(objects.end(), own_queue_pairs.begin(), own_queue_pairs.end());
   watcher_->add(link_, std::move(objects));
 }
 
@@ -98,6 +116,7 @@ RegistrationScope Connection::registration_scope() const {
 }
 
 std::string Connection::text() const {
+  if (link_ != nullptr) return link_->description();
   std::string local = host_name();
   std::string remote = peer_.host;
   auto add_rail = [](std::string* text, const wire::RailAddress& rail, uint32_t qp, bool first) {
@@ -117,10 +136,12 @@ std::string Connection::text() const {
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {
-  std::string what = std::string("work completion ") + verbs::wc_status_name(wc.status) +
-                     " (status " + std::to_string(wc.status) + ", vendor_err " +
-                     hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + "). " +
-                     verbs::wc_status_hint(wc.status);
+  failed_here_ = true;
+  if (failed()) return;  // what was posted on a QP in error is flushed: hundreds of completions
+  std::string what = wc.wr_id == probe_id() ? kProbeFailed : "";
+  what += std::string("work completion ") + verbs::wc_status_name(wc.status) + " (status " +
+          std::to_string(wc.status) + ", vendor_err " + hex(wc.vendor_err) + ", qp " +
+          hex(wc.qp_num) + "). " + verbs::wc_status_hint(wc.status);
   fail(Code::kRemote, what);
 }
 
@@ -128,14 +149,48 @@ void Connection::fail_verbs(const char* call, int err) {
   fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
 }
 
+bool Connection::fail_polling() {
+  fail(Code::kSystem, "polling the completion queue failed");
+  return false;
+}
+
 void Connection::fail(Code code, const std::string& what) {
+  failed_here_ = true;
   link_->fail_link(Error{code, text() + ": " + what}, true);
+}
+
+void Connection::attend() {
+  if (!link_->probe_wanted() || failed() || probe_posted_) return;
+  const QueuePair& pair = rails_.clear_to_send_pair();
+  // The keys are not used, but valid, in case that an HCA looks at them.
+  WriteRequest request(pair, RdmaWrite{.source = 0,
+                                       .bytes = 0,
+                                       .lkey = 0,
+                                       .target = peer_.tables_address,
+                                       .rkey = peer_.rail[pair.rail].tables_rkey,
+                                       .cpu_readable = false});
+  request.wr().wr_id = probe_id();
+  request.wr().send_flags |= IBV_SEND_SIGNALED;
+  probe_posted_ = post(pair, &request.wr()) == 0;
+  // Where the send queue is full, the requests in it find out the same.
+  if (!probe_posted_) link_->end_probe();
+}
+
+void Connection::end_probe() {
+  probe_posted_ = false;
+  link_->end_probe();
+}
+
+bool Connection::may_finish_local_work() {
+  if (failed_here_ || link_->failure().code != Code::kRemote) return false;
+  const PeerLink::Clock::time_point now = PeerLink::Clock::now();
+  if (!local_work_until_) local_work_until_ = now + kLocalWork;
+  return now < *local_work_until_;
 }
 
 Code Connection::surface_failure() {
   Error error = link_->failure();
-  if (!surfaced_) GDR_WARN("%s", error.text.c_str());
-  surfaced_ = true;
+  if (!std::exchange(surfaced_, true)) watcher_->log_failure(*link_);
   return error.code;
 }
 

@@ -42,6 +42,9 @@ struct ConnectionOptions {
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
   // The clock of the set-up. Only tests choose another.
   Now now = Clock::now;
+  // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
+  // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
+  bool peer_watch = true;
 };
 
 }  // namespace gdr::transport

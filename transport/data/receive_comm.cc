@@ -55,7 +55,6 @@ Status ReceiveComm::create_flushes(ServiceClass service) {
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
     flush->connect(rails[rail], service, options, &connection_.state_changes());
-    connection_.watch(flush->qp());
     flush_.push_back(std::move(*flush));
   }
   return {};
@@ -97,6 +96,17 @@ Result<bool> ReceiveComm::connect_step() {
   if (!connected || !*connected || receives_posted_) return connected;
   if (Status status = post_all_receives(); !status) return forward_error(status);
   return true;
+}
+
+void ReceiveComm::keep_link(FrameChannel channel) {
+  std::vector<const void*> flushes;
+  for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
+  connection_.keep_link(std::move(channel), "receiver", flushes);
+}
+
+ReceiveComm::~ReceiveComm() {
+  connection_.close();
+  for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
@@ -188,7 +198,16 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  return connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); });
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+    return true;
+  return finishes_local_work();
+}
+
+// After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
+// be awaited. What they complete counts, as NCCL may need nothing else of the peer.
+bool ReceiveComm::finishes_local_work() {
+  const bool some = staged_.is_copying() || !flushes_.all_free();
+  return some && connection_.may_finish_local_work();
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {

@@ -111,7 +111,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
                      Request** request) {
   *request = nullptr;
   std::optional<uint64_t> buffer = match(tag);
-  if (!buffer) return !connection_.failed();
+  if (!buffer) return !connection_.needs_attention() || progress();
   if (bytes > slot(*buffer).bytes) [[unlikely]] {
     fail_oversized(bytes, slot(*buffer));
     return false;

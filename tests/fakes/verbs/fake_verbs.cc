@@ -75,6 +75,11 @@ void FakeVerbs::raise_event(const std::string& hca, ibv_event_type type, void* o
   }
 }
 
+void FakeVerbs::on_destroy(std::function<void(const char*)> callback) {
+  std::lock_guard lock(mutex_);
+  on_destroy_ = std::move(callback);
+}
+
 void* FakeVerbs::find(uint32_t qp_num) const {
   std::lock_guard lock(mutex_);
   return static_cast<ibv_qp*>(find_qp(qp_num));

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -157,6 +158,10 @@ class FakeVerbs {
   // Raises an asynchronous event. The object is a CQ, a QP or, for events of ports, a port number.
   void raise_event(const std::string& hca, ibv_event_type type, void* object, int port = 0);
 
+  // Called with the name of each call that destroys an object, "destroy_qp" for example, before the
+  // object is destroyed.
+  void on_destroy(std::function<void(const char*)> callback);
+
   // The QP of that number, as raise_event() names it; null where there is none.
   void* find(uint32_t qp_num) const;
 
@@ -223,6 +228,7 @@ class FakeVerbs {
   uint32_t next_key_ = 0x1000;
   uint32_t next_qp_num_ = 0x100;
   std::array<Failure, kCalls> failures_{};
+  std::function<void(const char*)> on_destroy_ = [](const char*) {};
   ibv_wc_status transfer_failure_ = IBV_WC_SUCCESS;
   int transfer_failure_skip_ = 0;
   bool held_ = false;

@@ -299,6 +299,7 @@ struct Entry {
   static int dereg_mr(ibv_mr* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    fabric.on_destroy_("dereg_mr");
     auto* mr = static_cast<Mr*>(raw);
     fabric.by_lkey_.erase(mr->lkey);
     fabric.by_rkey_.erase(mr->rkey);
@@ -327,6 +328,7 @@ struct Entry {
   static int destroy_cq(ibv_cq* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    fabric.on_destroy_("destroy_cq");
     auto* cq = static_cast<Cq*>(raw);
     require(cq->users == 0, "a CQ is destroyed before its QPs");
     --static_cast<Context*>(cq->context)->users;
@@ -371,6 +373,7 @@ struct Entry {
   static int destroy_qp(ibv_qp* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    fabric.on_destroy_("destroy_qp");
     auto* qp = static_cast<Qp*>(raw);
     std::erase_if(fabric.in_flight_, [&](const Transfer& t) { return t.qp_num == qp->qp_num; });
     for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {

@@ -130,6 +130,29 @@ TEST(Flush, ReadFails_FailsTheConnection) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "REM_ACCESS_ERR"));
 }
 
+// It needs no peer: the data has arrived, and NCCL is to have it.
+TEST(Flush, PeerHasClosed_IsStillAwaited) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  pair.sender.reset();
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(test_once(flush).alive);
+  pair.verbs.release();
+  EXPECT_TRUE(test_once(flush).done);
+}
+
+// An HCA that does not answer must not hide the failure.
+TEST(Flush, PeerHasClosedAndFlushNeverCompletes_Fails) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  pair.sender.reset();
+  EXPECT_TRUE(wait_for([&] { return !test_once(flush).alive; }));
+}
+
 TEST(Flush, PostingFails_NamesTheErrno) {
   FlushPair pair;
   auto group = pair.gpu_buffers({64});
