@@ -24,6 +24,8 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
   connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   connection.flush_disabled = options.flush_disable;
+  connection.stages_all = config::allowed_paths(options).only_staging();
+  connection.stages_large_sends = options.gpudirect_limit >= 0;
   return connection;
 }
 
@@ -56,6 +58,13 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.bind_address = interface->address;
   transport.watchdog_seconds = options.watchdog_seconds;
   return transport;
+}
+
+bool may_relay(const config::Options& options, const topology::Machine& machine) {
+  if (options.pxn_disable || machine.gpus.size() < 2) return false;
+  return !machine.gpu_links_known ||
+         std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                     [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
 }
 
 }  // namespace gdr::plugin

@@ -31,6 +31,10 @@ struct ConnectionOptions {
   // own.
   size_t adaptive_routing_threshold = 8192;
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
+  // GDR_NCCL_GPU_MEMORY=staging: this process stages all GPU memory, and GDR_NCCL_GDR_LIMIT: its
+  // large sends (MemoryOptions). Peers need to know.
+  bool stages_all = false;
+  bool stages_large_sends = false;
 };
 
 }  // namespace gdr::transport

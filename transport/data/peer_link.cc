@@ -13,9 +13,11 @@ constexpr std::chrono::milliseconds kGrace{500};
 
 }  // namespace
 
-PeerLink::PeerLink(FrameChannel channel, std::string description, const char* role)
+PeerLink::PeerLink(FrameChannel channel, std::string description, const char* role,
+                   std::shared_ptr<RegistrationAgreement> agreement)
     : description_(std::move(description)),
       role_(role),
+      agreement_(std::move(agreement)),
       fd_(channel.fd()),
       channel_(std::move(channel)) {}
 
@@ -36,6 +38,13 @@ Error PeerLink::failure() const {
 }
 
 void PeerLink::send_bye() { send_frame(wire::FrameKind::kBye, ""); }
+
+void PeerLink::send_memory(uint32_t flags) {
+  const wire::Memory body{flags, 0};
+  std::lock_guard lock(mutex_);
+  channel_.queue(wire::FrameKind::kMemory, &body, sizeof(body));
+  (void)channel_.flush();
+}
 
 void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
@@ -70,6 +79,11 @@ void PeerLink::on_frame(const Frame& frame) {
       break;
     case wire::FrameKind::kState:
       GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
+      break;
+    case wire::FrameKind::kMemory:
+      if (auto memory = frame.memory(); memory.has_value() && agreement_ != nullptr) {
+        agreement_->on_frame(memory->flags);
+      }
       break;
     default:
       fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "base/result.h"
 #include "transport/data/copy_monitor.h"
+#include "transport/memory/registration_agreement.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -21,8 +23,9 @@ class PeerLink {
   using Clock = std::chrono::steady_clock;
 
   // description names both ends, for log and error texts; role is this end's, "sender" or
-  // "receiver".
-  PeerLink(FrameChannel channel, std::string description, const char* role);
+  // "receiver". agreement, which may be null, gets the peer's kMemory frames.
+  PeerLink(FrameChannel channel, std::string description, const char* role,
+           std::shared_ptr<RegistrationAgreement> agreement = nullptr);
 
   int fd() const { return fd_; }
   const std::string& description() const { return description_; }
@@ -44,6 +47,8 @@ class PeerLink {
   // Announces an orderly close (kBye), so that the peer does not take the end of the stream for the
   // death of this process.
   void send_bye();
+  // Sends how this end registers GPU memory (wire::Memory::flags).
+  void send_memory(uint32_t flags);
 
   // ---- watcher thread
   // Reads the frames that have arrived. Returns false once the socket is closed; the link fails a
@@ -70,6 +75,7 @@ class PeerLink {
 
   const std::string description_;
   const char* const role_;
+  const std::shared_ptr<RegistrationAgreement> agreement_;
   const int fd_;
 
   std::atomic<bool> failed_{false};

@@ -17,6 +17,8 @@ size_t max_body_bytes(wire::FrameKind kind) {
     case wire::FrameKind::kFailed:
     case wire::FrameKind::kState:
       return wire::kMaxText;
+    case wire::FrameKind::kMemory:
+      return sizeof(wire::Memory);
     default:
       return 0;
   }
@@ -46,6 +48,13 @@ std::string Frame::text() const {
     if (c < ' ' || c > '~') c = '?';
   }
   return text;
+}
+
+std::optional<wire::Memory> Frame::memory() const {
+  wire::Memory memory{};
+  if (body.size() != sizeof(memory)) return {};
+  std::memcpy(&memory, body.data(), sizeof(memory));
+  return memory;
 }
 
 Result<wire::EndPoint> Frame::end_point() const {

@@ -25,6 +25,8 @@ struct Frame {
   // The end point of kHello and kReply, with terminated strings and counts within the limits of
   // wire.h; kInternal if the peer's is not valid.
   Result<wire::EndPoint> end_point() const;
+  // The body of kMemory; unset if it has the wrong size.
+  std::optional<wire::Memory> memory() const;
 };
 
 // Owns the socket. Not thread-safe. A default-constructed channel has no socket and is not valid.

@@ -63,6 +63,7 @@ enum class FrameKind : uint8_t {
   kFailed = 6,      // either, text: the connection failed for that reason
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
+  kMemory = 9,      // either, Memory: how this end registers GPU memory
 };
 
 // Precedes each frame's body.
@@ -93,6 +94,21 @@ struct RailAddress {
 };
 static_assert(sizeof(RailAddress) == 92);
 
+// Memory::flags. kMemoryAsks: the other end is to answer, with kMemoryAnswers.
+inline constexpr uint32_t kMemoryStages = 1;  // GPU memory of this connection is staged at this end
+inline constexpr uint32_t kMemoryAsks = 2;
+inline constexpr uint32_t kMemoryAnswers = 4;
+
+// Body of kMemory, which both ends may send at any time after the handshake.
+struct Memory {
+  uint32_t flags;
+  uint32_t reserved;
+};
+static_assert(sizeof(Memory) == 8);
+
+// EndPoint::flags.
+inline constexpr uint8_t kEndStages = 1;  // GPU memory of this connection is staged at this end
+
 // Body of kHello and kReply.
 struct EndPoint {
   Secret secret;
@@ -100,7 +116,7 @@ struct EndPoint {
   uint32_t pid;        // for error texts, like host
   uint32_t first_psn;  // 24 bits: the first packet sequence number of every QP of this end
   uint8_t rails;
-  uint8_t reserved;
+  uint8_t flags;
   uint16_t qps;  // over all rails; QP i belongs to rail i % rails
   uint32_t reserved1;
   uint64_t tables_address;  // of this end's Tables
