@@ -9,8 +9,9 @@ namespace {
 
 transport::ConnectionOptions connection_options(const config::Options& options) {
   transport::ConnectionOptions connection;
-  connection.gid = transport::GidPreference{options.gid_index, options.roce_version,
-                                            options.address_family, options.address_range};
+  connection.gid =
+      transport::GidPreference{options.gid_index, options.roce_version, options.address_family,
+                               options.address_range, options.routable_gid_index};
   connection.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
   connection.retry_count = static_cast<uint8_t>(options.retry_count);
   connection.pkey_index = static_cast<uint16_t>(options.pkey_index);

@@ -119,10 +119,6 @@ Result<Listener::HelloResult> Listener::read_hello(PendingPeer& peer) {
 }
 
 Status Listener::answer(const wire::EndPoint& sender) {
-  if (sender.rails != 1) {
-    return fail(Code::kInternal, "the sender asks for " + std::to_string(sender.rails) +
-                                     " rails; this version connects one per connection");
-  }
   std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =
       ReceiveComm::create(device_, std::move(connection), watcher_, sender.qps);

@@ -1,8 +1,10 @@
 #include "transport/transport.h"
 
+#include <algorithm>
 #include <random>
 
 #include "base/log.h"
+#include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
 namespace {
@@ -19,11 +21,12 @@ Status check_handle(const wire::Handle& handle) {
                 "the peer's handle is not of this plugin: do all ranks run it? One rank may have "
                 "fallen back to another transport; set NCCL_NET=GDR on every rank");
   }
-  if (handle.version != wire::kWireVersion) {
-    return fail(Code::kInvalidUsage, "the peer runs wire version " +
-                                         std::to_string(handle.version) + ", this side " +
-                                         std::to_string(wire::kWireVersion) +
-                                         ": install the same nccl-net-gdr on every node");
+  if (Status status = check_version(handle.version); !status) return status;
+  auto is_zero = [](uint8_t byte) { return byte == 0; };
+  if (handle.gid_count > wire::kHandleGids || !std::ranges::all_of(handle.reserved0, is_zero) ||
+      !std::ranges::all_of(handle.reserved1, is_zero)) {
+    return fail(Code::kInternal, "the peer's handle has fields set that wire version " +
+                                     std::to_string(wire::kWireVersion) + " does not know");
   }
   return {};
 }

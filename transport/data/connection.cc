@@ -58,6 +58,7 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
 Status Connection::accept_peer(const wire::EndPoint& peer) {
   if (Status status = rails_.check_peer(peer); !status) return status;
   peer_ = peer;
+  rails_.set_peer_rails(peer);
   return {};
 }
 
@@ -65,8 +66,9 @@ Status Connection::connect_queue_pairs(uint8_t traffic_class) {
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];
-    QueuePairPath path{&rail.address(), &peer_.rail[pair.rail], peer_.qp_numbers[i],
-                       first_psn_,      peer_.first_psn,        traffic_class};
+    QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
+                       peer_.qp[i].number, first_psn_,
+                       peer_.first_psn,    traffic_class};
     const verbs::Api& api = rail.device().hca->api();
     if (Status status = connect_queue_pair(api, pair.qp.get(), path, *options_); !status) {
       status.error().text += " (connecting " + text() + ")";
@@ -102,11 +104,18 @@ RegistrationScope Connection::registration_scope() const {
 std::string Connection::text() const {
   std::string local = host_name();
   std::string remote = peer_.host;
+  auto add_rail = [](std::string* text, const wire::RailAddress& rail, uint32_t qp, bool first) {
+    *text += (first ? " " : " + ") + to_string(rail) + " qp " + hex(qp);
+  };
   for (size_t r = 0; r < rails_.size(); ++r) {
-    const char* separator = r == 0 ? " " : " + ";
-    local += separator + to_string(rails_[r].address()) + " qp " +
-             hex(rails_[r].qps().front().qp->qp_num);
-    remote += separator + to_string(peer_.rail[r]) + " qp " + hex(peer_.qp_numbers[r]);
+    add_rail(&local, rails_[r].address(), rails_[r].qps().front().qp->qp_num, r == 0);
+  }
+  uint32_t named = 0;  // bit per rail of the peer
+  for (size_t i = 0; i < peer_.qps; ++i) {
+    const uint32_t rail = peer_.qp[i].rail;
+    if ((named >> rail & 1) != 0) continue;
+    add_rail(&remote, peer_.rail[rail], peer_.qp[i].number, named == 0);
+    named |= 1u << rail;
   }
   return local + " <-> " + remote;
 }

@@ -81,14 +81,22 @@ void PeerLink::on_frame(const Frame& frame) {
       GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
       break;
     case wire::FrameKind::kMemory:
-      if (auto memory = frame.memory(); memory.has_value() && agreement_ != nullptr) {
-        agreement_->on_frame(memory->flags);
-      }
+      on_memory(frame);
       break;
     default:
-      fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
+      fail_unexpected();
       break;
   }
+}
+
+void PeerLink::on_memory(const Frame& frame) {
+  const std::optional<wire::Memory> memory = frame.memory();
+  if (!memory) return fail_unexpected();
+  if (agreement_ != nullptr) agreement_->on_frame(memory->flags);
+}
+
+void PeerLink::fail_unexpected() {
+  fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
 }
 
 void PeerLink::on_peer_gone(std::string why) {

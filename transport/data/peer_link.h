@@ -69,6 +69,8 @@ class PeerLink {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void on_frame(const Frame& frame);
+  void on_memory(const Frame& frame);
+  void fail_unexpected();
   void on_peer_gone(std::string why);
   void check_progress(std::chrono::seconds watchdog);
   void send_frame(wire::FrameKind kind, const std::string& text);

@@ -21,9 +21,14 @@ struct QueuePair {
   // Sends of at most this many bytes may be copied into the work request ("inline"), which spares
   // the HCA the DMA read of the data. Granted by the HCA.
   uint32_t inline_bytes = 0;
-  // Index of the QP's rail within the connection: the index of every key that is used with this QP,
-  // as a registration is valid on one HCA only.
+  // Index of the QP's rail within the connection: the index of every local key that is used with
+  // this QP, as a registration is valid on one HCA only.
   uint32_t rail = 0;
+  // The same at the peer, which may have another number of rails: the index of the peer's keys. Set
+  // when the peer is known (RailSet::set_peer_rails).
+  uint32_t peer_rail = 0;
+  // Of the peer's wire::Tables on that rail.
+  uint32_t peer_tables_rkey = 0;
   // Receives that arrivals have consumed since the last refill (RailSet::post_receives).
   int consumed_receives = 0;
 };

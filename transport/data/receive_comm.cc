@@ -124,11 +124,10 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
   entry.rkey = rkeys_of(buffer.memory->keys);
-  entry.chunked = 0;
+  wire::set_plain(&entry, request->buffers);
   if (!buffer.memory->direct) [[unlikely]]
     staged_.add(request, index, buffer.data, *buffer.memory, &entry);
   entry.tag = buffer.tag;
-  entry.group = request->buffers;
   entry.sequence = connection_.peer().sequence_base + number;
 }
 
@@ -197,8 +196,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail_protocol(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
-  if (wire::generation_of(request->first + buffer) != imm.generation)
-    return fail_protocol(kUnexpectedData);
+  if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
   if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {

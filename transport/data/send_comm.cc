@@ -114,7 +114,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
     return false;
   }
   const bool staged = bytes > memory.direct_at_most;
-  if (staged || (bytes > 0 && slot(*buffer).chunked != 0)) [[unlikely]] {
+  if (staged || (bytes > 0 && !wire::is_plain(slot(*buffer)))) [[unlikely]] {
     return send_staged(bytes, data, *buffer, memory, request);
   }
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
@@ -164,7 +164,7 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, si
       .bytes = static_cast<uint32_t>(bytes),
       .lkey = keys[pair.rail].lkey,
       .target = to.address + from,
-      .rkey = to.rkey[pair.rail],
+      .rkey = to.rkey[pair.peer_rail],
       .cpu_readable = message.cpu_readable,
   };
   const int err = message.separate_end
@@ -189,7 +189,7 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
   *size = message.bytes;
   WriteRequest data_only(pair, data);
   data_only.wr().wr_id = message.wr_id();
-  return write_with_immediate(pair, tables_.copy_to_peer(size, 1, connection_.peer(), pair.rail),
+  return write_with_immediate(pair, tables_.copy_to_peer(size, 1, connection_.peer(), pair),
                               message.immediate(), message.wr_id(), &data_only);
 }
 
@@ -197,6 +197,10 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
 // *request with true: there is no room for it now.
 bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
                            const MemoryHandle& memory, Request** request) {
+  if (!wire::is_known(slot(buffer))) {
+    connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
+    return false;
+  }
   const bool copied_here = bytes > memory.direct_at_most;
   const Chunking chunks = chunks_for_staging(bytes);
   const int extra = static_cast<int>(chunks.count) - 1;

@@ -57,6 +57,8 @@ bool is_link_local(const Gid& gid) {
          std::all_of(gid.begin() + 2, gid.begin() + 8, [](uint8_t b) { return b == 0; });
 }
 
+uint16_t flid_of(const Gid& gid) { return static_cast<uint16_t>(gid[4] << 8 | gid[5]); }
+
 std::string to_string(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, gid.data(), text, sizeof(text));

@@ -79,6 +79,19 @@ bool read_gid(const verbs::Api& api, ibv_context* context, int port, int index, 
   return true;
 }
 
+// NCCL_IB_GID_INDEX is for RoCE; on InfiniBand the LID routes within a subnet, and the FLID in a
+// GID between subnets.
+Result<GidEntry> resolve_infiniband_gid(const verbs::Api& api, ibv_context* context, int port,
+                                        int routable_index) {
+  GidEntry entry{};
+  if (routable_index > 0 && read_gid(api, context, port, routable_index, &entry) &&
+      flid_of(entry.gid) != 0) {
+    return entry;
+  }
+  if (read_gid(api, context, port, 0, &entry)) return entry;
+  return fail(Code::kSystem, where(context, port) + " has no GID at index 0");
+}
+
 }  // namespace
 
 int link_speed_mbps(unsigned active_speed, unsigned active_width) {
@@ -93,6 +106,8 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
   PortState state;
   state.active = attr.state == IBV_PORT_ACTIVE;
   state.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
+  state.grh_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
+  state.max_message_bytes = attr.max_msg_sz != 0 ? attr.max_msg_sz : kDefaultMessageBytes;
   state.lid = attr.lid;
   state.mtu = attr.active_mtu;
   state.speed_mbps = link_speed_mbps(attr.active_speed, attr.active_width);
@@ -106,10 +121,9 @@ Result<GidEntry> resolve_gid(const verbs::Api& api, ibv_context* context, int po
     return fail_errno(Code::kSystem, "querying port " + where(context, port) + " failed", err);
   }
   if (attr.link_layer != IBV_LINK_LAYER_ETHERNET) {
-    // NCCL_IB_GID_INDEX is for RoCE; on InfiniBand the LID routes within a subnet.
-    GidEntry entry{};
-    if (read_gid(api, context, port, 0, &entry)) return entry;
-    return fail(Code::kSystem, where(context, port) + " has no GID at index 0");
+    return resolve_infiniband_gid(
+        api, context, port,
+        preference.routable_index < attr.gid_tbl_len ? preference.routable_index : 0);
   }
   std::vector<GidEntry> entries;
   for (int index = 0; index < attr.gid_tbl_len; ++index) {

@@ -29,7 +29,9 @@ struct Port {
   bool ethernet = false;  // RoCE; else InfiniBand
   uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_4096;
-  std::vector<Gid> gids;  // by index
+  std::vector<Gid> gids;           // by index
+  uint8_t flags = 0;               // IBV_QPF_GRH_REQUIRED
+  uint32_t max_msg_sz = 1u << 30;  // bytes; 0: not reported
 };
 
 struct HcaConfig {

@@ -67,7 +67,7 @@ HcaConfig HcaConfig::infiniband(const std::string& name, uint16_t number) {
   Gid gid;
   gid.raw = {0xfe, 0x80};
   gid.raw[15] = static_cast<uint8_t>(number);
-  config.ports = {Port{true, false, number, IBV_MTU_4096, {gid}}};
+  config.ports = {Port{.lid = number, .gids = {gid}}};
   return config;
 }
 
@@ -78,7 +78,7 @@ HcaConfig HcaConfig::roce(const std::string& name, uint8_t number) {
   Gid gid;
   gid.raw = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number};
   gid.type = IBV_GID_TYPE_ROCE_V2;
-  config.ports = {Port{true, true, 0, IBV_MTU_4096, {gid}}};
+  config.ports = {Port{.ethernet = true, .gids = {gid}}};
   return config;
 }
 
@@ -187,6 +187,8 @@ struct Entry {
     attr->max_mtu = IBV_MTU_4096;
     attr->active_mtu = port.mtu;
     attr->gid_tbl_len = static_cast<int>(port.gids.size());
+    attr->flags = port.flags;
+    attr->max_msg_sz = port.max_msg_sz;
     attr->active_speed = 64;  // HDR
     attr->active_width = 2;   // 4x
     return 0;

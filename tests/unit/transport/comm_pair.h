@@ -141,7 +141,7 @@ wire::Tables& tables_of(const Comm& comm) {
 }
 template <class Comm>
 uint32_t qp_number(const Comm& comm, int index = 0) {
-  return end_of(comm).qp_numbers[static_cast<size_t>(index)];
+  return end_of(comm).qp[static_cast<size_t>(index)].number;
 }
 template <class Comm>
 Error failure_of(Comm& comm) {
@@ -207,7 +207,7 @@ struct CommPair : Fabric {
     const wire::EndPoint end = end_of(comm);
     for (const fake_verbs::Posted& work : verbs.posted()) {
       for (int i = 0; i < end.qps; ++i) {
-        if (work.qp_num == end.qp_numbers[static_cast<size_t>(i)]) some.push_back(work);
+        if (work.qp_num == end.qp[static_cast<size_t>(i)].number) some.push_back(work);
       }
     }
     return some;

@@ -79,13 +79,13 @@ TEST_F(ListenerPeer, HelloThenReady_MakesTheComm) {
   FrameChannel channel = say_hello();
   wire::EndPoint reply = reply_on(channel);
   EXPECT_EQ(reply.secret, handle.secret);
-  EXPECT_EQ(bed.verbs.attributes(reply.qp_numbers[0]).dest_qp_num, hello.qp_numbers[0]);
+  EXPECT_EQ(bed.verbs.attributes(reply.qp[0].number).dest_qp_num, hello.qp[0].number);
   EXPECT_EQ(listener->accept().value(), nullptr) << "the sender's QPs are not up yet";
   channel.queue(wire::FrameKind::kReady, nullptr, 0);
   ASSERT_TRUE(channel.flush().value());
   auto comm = accepted();
   ASSERT_TRUE(comm && *comm != nullptr);
-  EXPECT_EQ(qp_number(**comm), reply.qp_numbers[0]);
+  EXPECT_EQ(qp_number(**comm), reply.qp[0].number);
 }
 
 TEST_F(ListenerPeer, HelloOfManyQps_GetsAsMany) {
@@ -188,11 +188,24 @@ TEST_F(ListenerPeer, ReceiverCannotBeMade_RefusesToTheSenderWithTheReason) {
   }
 }
 
-TEST_F(ListenerPeer, SeveralRails_AreRefused) {
+// The receiver has one rail, on which each rail of the sender gets its QPs.
+TEST_F(ListenerPeer, SenderOfTwoRails_GetsAQueuePairForEachOfItsOwn) {
   hello.rails = 2;
+  hello.qps = 2;
+  hello.rail[1] = hello.rail[0];
+  hello.rail[1].lid = 9;
+  hello.qp[1].number = 0x999;
+  hello.qp[1].rail = 1;
   FrameChannel channel = say_hello();
-  EXPECT_TRUE(contains(error().text, "2 rails"));
-  EXPECT_EQ(next_frame(channel)->kind, wire::FrameKind::kRefuse);
+  const wire::EndPoint reply = reply_on(channel);
+  EXPECT_EQ(reply.rails, 1);
+  ASSERT_EQ(reply.qps, 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(reply.qp[i].rail, 0) << i;
+    const ibv_qp_attr attributes = bed.verbs.attributes(reply.qp[i].number);
+    EXPECT_EQ(attributes.dest_qp_num, hello.qp[i].number) << i;
+    EXPECT_EQ(attributes.ah_attr.dlid, hello.rail[i].lid) << i;
+  }
 }
 
 TEST_F(ListenerPeer, OtherLinkLayer_IsRefused) {

@@ -48,12 +48,33 @@ TEST_F(TransportTest, HandleOfAnotherPlugin_IsInvalidUsage) {
 TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   wire::Handle handle{};
   handle.magic = wire::kMagic;
-  handle.version = 99;
+  handle.version = 3;
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "99"));
-  EXPECT_TRUE(contains(comm.error().text, std::to_string(wire::kWireVersion)));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 4. Fix: install"));
+}
+
+// Version 3 reads the magic number and the version of a handle at these places, too.
+TEST_F(TransportTest, Listen_HandleBeginsAsInEveryVersion) {
+  const wire::Handle handle = handle_of(*transport->listen(1).value());
+  uint8_t bytes[6];
+  std::memcpy(bytes, &handle, sizeof(bytes));
+  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 4, 0}));
+}
+
+TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {
+  const wire::Handle good = handle_of(*transport->listen(1).value());
+  for (int field = 0; field < 3; ++field) {
+    wire::Handle handle = good;
+    if (field == 0) handle.reserved0[1] = 1;
+    if (field == 1) handle.reserved1[39] = 1;
+    if (field == 2) handle.gid_count = wire::kHandleGids + 1;
+    auto comm = transport->connect(0, &handle);
+    ASSERT_FALSE(comm) << field;
+    EXPECT_EQ(comm.error().code, Code::kInternal) << field;
+  }
 }
 
 TEST_F(TransportTest, Connect_UsesTheTicketInTheHandleUntilItIsDone) {

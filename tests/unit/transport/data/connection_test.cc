@@ -110,12 +110,7 @@ TEST_F(ConnectionPeer, Fits_IsConnected) { EXPECT_TRUE(sender->connect(peer)); }
 
 TEST_F(ConnectionPeer, OtherNumberOfQps_IsRefused) {
   peer.qps = 2;
-  EXPECT_TRUE(contains(refused().text, "number of rails or QPs"));
-}
-
-TEST_F(ConnectionPeer, OtherNumberOfRails_IsRefused) {
-  peer.rails = 2;
-  EXPECT_TRUE(contains(refused().text, "number of rails or QPs"));
+  EXPECT_TRUE(contains(refused().text, "number of QPs, 2"));
 }
 
 TEST_F(ConnectionPeer, ImpossibleMtu_IsRefused) {

@@ -71,7 +71,7 @@ TEST_F(RailSetTest, Describe_NamesBothPortsAndAllQueuePairsInOrder) {
   EXPECT_EQ(end.qps, 4);
   EXPECT_EQ(to_string(end.rail[0]), "fake_a:1 lid 1");
   EXPECT_EQ(to_string(end.rail[1]), "fake_c:1 lid 3");
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(end.qp_numbers[i], rails.pair(i).qp->qp_num) << i;
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(end.qp[i].number, rails.pair(i).qp->qp_num) << i;
 }
 
 TEST_F(RailSetTest, CheckPeer_SecondRailDoesNotFit_NamesItsTwoPorts) {
@@ -93,15 +93,45 @@ TEST_F(RailSetTest, CheckPeer_SecondRailDoesNotFit_NamesItsTwoPorts) {
   EXPECT_TRUE(contains(no_mtu.error().text, "fake_d:1")) << no_mtu.error().text;
 }
 
-TEST_F(RailSetTest, CheckPeer_OtherNumberOfRailsOrQueuePairs_IsRefused) {
+TEST_F(RailSetTest, CheckPeer_OtherNumberOfQueuePairs_NamesBothNumbers) {
   const RailSet rails = make_local(1);
-  const wire::EndPoint fits = described(make_remote(1));
-  wire::EndPoint one_rail = fits;
-  one_rail.rails = 1;
-  EXPECT_FALSE(rails.check_peer(one_rail));
-  wire::EndPoint more_qps = fits;
+  wire::EndPoint more_qps = described(make_remote(1));
   more_qps.qps = 4;
-  EXPECT_FALSE(rails.check_peer(more_qps));
+  const Status refused = rails.check_peer(more_qps);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(contains(refused.error().text, "number of QPs, 4")) << refused.error().text;
+  EXPECT_TRUE(contains(refused.error().text, "this end's, 2")) << refused.error().text;
+}
+
+// Three queue pairs on one rail here, over two rails there.
+TEST_F(RailSetTest, PeerWithMoreRails_EachQueuePairKnowsTheRailOfItsCounterpart) {
+  RailSet here;
+  ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{3, QueueDepths{16, 16, 0}, 0}, options));
+  RailSet there;
+  ASSERT_TRUE(there.add(device("fake_b", 2), RailSpec{2, QueueDepths{16, 16, 0}, 0}, options));
+  ASSERT_TRUE(there.add(device("fake_d", 4), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
+  const wire::EndPoint peer = described(there);
+  ASSERT_TRUE(here.check_peer(peer));
+  here.set_peer_rails(peer);
+  ASSERT_TRUE(there.check_peer(described(here)));
+  there.set_peer_rails(described(here));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(here.pair(i).peer_rail, i % 2) << i;
+    EXPECT_EQ(there.pair(i).rail, i % 2) << i;
+    EXPECT_EQ(there.pair(i).peer_rail, 0u) << i;
+  }
+}
+
+// A rail of the peer without queue pairs of this connection is not reached, so it need not fit.
+TEST_F(RailSetTest, CheckPeer_RailWithoutQueuePairs_IsNotCompared) {
+  RailSet here;
+  ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
+  wire::EndPoint peer = described(make_remote(1));
+  peer.qps = 1;
+  peer.rail[1].ethernet = 1;
+  EXPECT_TRUE(here.check_peer(peer));
+  peer.qp[0].rail = 1;
+  EXPECT_FALSE(here.check_peer(peer));
 }
 
 TEST_F(RailSetTest, Tables_AreRegisteredOnEveryRail) {
@@ -198,7 +228,7 @@ TEST_F(TwoRailConnection, TableEntry_ReachesThePeerOnEveryRail) {
     const QueuePair& pair = local.rails().pair(i);
     uint64_t* entry = &(*here)->sizes[i];
     *entry = 1000 + i;
-    WriteRequest request(pair, here->copy_to_peer(entry, 1, local.peer(), pair.rail));
+    WriteRequest request(pair, here->copy_to_peer(entry, 1, local.peer(), pair));
     ASSERT_EQ(post(pair, &request.wr()), 0);
     EXPECT_EQ((*there)->sizes[i], 1000 + i) << i;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/fakes/verbs/fake_verbs.h"
+#include "tests/unit/transport/device/gid_text.h"
 #include "transport/device/hca.h"
 
 namespace gdr::transport {
@@ -61,6 +62,39 @@ TEST_F(ResolveGidTest, Roce_NoGid_NamesThePort) {
 TEST_F(ResolveGidTest, InfiniBand_ForcedIndex_IsIgnored) {
   open(fake_verbs::HcaConfig::infiniband("fake_0", 7));
   EXPECT_EQ(resolve({.forced_index = 3}).value().index, 0);
+}
+
+TEST_F(ResolveGidTest, InfiniBand_RoutableIndexCarriesFlid_IsChosen) {
+  open(fake_verbs::HcaConfig::infiniband("fake_0", 7));
+  std::vector<fake_verbs::Gid>& table = verbs_.port("fake_0", 1).gids;
+  table.push_back({gid("fec0:0:1234:5::7")});
+  table.push_back({gid("fec0:0:4321:5::7")});
+  EXPECT_EQ(resolve().value().index, 1) << "the default";
+  EXPECT_EQ(flid_of(resolve().value().gid), 0x1234);
+  EXPECT_EQ(resolve({.routable_index = 2}).value().index, 2);
+  EXPECT_EQ(resolve({.routable_index = 0}).value().index, 0);
+}
+
+TEST_F(ResolveGidTest, InfiniBand_RoutableIndexWithoutFlidOrBeyondTheTable_IsZero) {
+  open(fake_verbs::HcaConfig::infiniband("fake_0", 7));
+  verbs_.port("fake_0", 1).gids.push_back({gid("fec0::5:0:0:0:7")});
+  for (int index : {1, 2, 255}) {
+    EXPECT_EQ(resolve({.routable_index = index}).value().index, 0) << index;
+  }
+}
+
+TEST_F(ResolveGidTest, PortState_HasGrhRequirementAndMessageLimit) {
+  open(fake_verbs::HcaConfig::infiniband("fake_0", 7));
+  fake_verbs::Port& port = verbs_.port("fake_0", 1);
+  auto query = [this] { return query_port_state(hca_->api(), hca_->context(), 1).value(); };
+  EXPECT_FALSE(query().grh_required);
+  EXPECT_EQ(query().max_message_bytes, 1u << 30);
+  port.flags = IBV_QPF_GRH_REQUIRED;
+  port.max_msg_sz = 1u << 23;
+  EXPECT_TRUE(query().grh_required);
+  EXPECT_EQ(query().max_message_bytes, 1u << 23);
+  port.max_msg_sz = 0;
+  EXPECT_EQ(query().max_message_bytes, kDefaultMessageBytes);
 }
 
 }  // namespace
