@@ -171,6 +171,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   }
   plugin->table = DeviceTable(std::move(facts));
   plugin->decision = std::move(live.rails);
+  transport_options->memory.relays = may_relay(options, plugin->decision.machine);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);
