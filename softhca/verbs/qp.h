@@ -8,6 +8,7 @@
 #include "softhca/datapath/queue_pair.h"
 #include "softhca/datapath/receive_queue.h"
 #include "softhca/datapath/send_queue.h"
+#include "softhca/verbs/ece.h"
 
 namespace softhca {
 
@@ -25,6 +26,7 @@ struct Qp {
   QueuePair pair;
   SendQueue send_queue;
   ReceiveQueue receive_queue;
+  Ece ece;                    // under send_queue.mutex()
   uint32_t async_events = 0;  // that the application has read, under ex.qp_base.mutex
 
   static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }
