@@ -64,7 +64,7 @@ gdr::Status read_ece(const Json& json, const std::string& path, EceConfig* ece) 
   return fields.result();
 }
 
-// The fields of a port stand in the device for all its ports, and in "port_settings" for one.
+// The fields of a port count for all ports in the device itself, and for one in "port_settings".
 void read_ports(JsonFields* fields, DeviceConfig* device) {
   fields->integer("ports", 1, kMaxPorts, &device->ports);
   PortConfig shared;

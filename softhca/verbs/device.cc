@@ -44,7 +44,7 @@ ibv_transport_type transport_type(Transport transport) {
   return IBV_TRANSPORT_IB;
 }
 
-// enum ibv_port_cap_flags2 (verbs.h of rdma-core 61 has all of them).
+// enum ibv_port_cap_flags2 (verbs.h of rdma-core 62 has all of them).
 constexpr uint16_t kHas2x = 1 << 4;
 constexpr uint16_t kHasHdr = 1 << 5;
 constexpr uint16_t kHasNdr = 1 << 10;

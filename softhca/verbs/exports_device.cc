@@ -148,7 +148,7 @@ int ibv_query_port(ibv_context* handle, uint8_t port, _compat_ibv_port_attr* att
                              offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-// Since rdma-core 61, in 100 Mb/s; most providers do not have it.
+// Since rdma-core 62, in 100 Mb/s; most providers do not have it.
 int ibv_query_port_speed(ibv_context* handle, uint32_t port, uint64_t* speed) {
   const softhca::DeviceConfig& config = *softhca::Context::of(handle).device->config;
   if (port == 0 || port > config.ports) return EINVAL;

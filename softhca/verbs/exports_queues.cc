@@ -89,9 +89,9 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init
   return softhca::query_qp(qp, attr, mask, init_attr);
 }
 
-int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::set_ece(softhca::Qp::of(qp), ece); }
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::set_ece(qp, ece); }
 
-int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::query_ece(softhca::Qp::of(qp), ece); }
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::query_ece(qp, ece); }
 
 // 0: no promise. Only the last 8 bytes of a write are ordered after the others
 // (datapath/host_copy.h).

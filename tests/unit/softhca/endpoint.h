@@ -30,7 +30,7 @@ struct Options {
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 1;
   uint8_t port = 1;
-  uint8_t gid_index = 0;  // the GID that address() tells, and that is sent from
+  uint8_t gid_index = 0;  // of the GID that address() has, and that is sent from
   bool grh = false;       // address the peer by a GRH on InfiniBand, too
   uint8_t hop_limit = 64;
   unsigned access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;

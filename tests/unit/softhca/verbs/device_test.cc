@@ -8,7 +8,7 @@
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/endpoint.h"
 
-// verbs.h of rdma-core 61 and later.
+// verbs.h of rdma-core 62 and later.
 extern "C" int ibv_query_port_speed(ibv_context* context, uint32_t port, uint64_t* speed);
 
 namespace softhca_test {

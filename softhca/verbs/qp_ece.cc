@@ -1,5 +1,9 @@
-#include "softhca/verbs/ece.h"
-
+// Enhanced connection establishment: options of a provider that both ends of a connection use
+// (ibv_set_ece(3), ibv_query_ece(3)).
+//
+// As with mlx5, a QP reports the supported options until some are set, then none until
+// ibv_modify_qp takes them on the way to RTS, then those that were accepted. Only QPs that use the
+// same options understand each other: QueuePair::remote_answers().
 #include <cerrno>
 
 #include "softhca/verbs/context.h"
@@ -15,7 +19,8 @@ const EceConfig& config_of(const Qp& qp) {
 
 }  // namespace
 
-int query_ece(Qp& qp, ibv_ece* ece) {
+int query_ece(ibv_qp* handle, ibv_ece* ece) {
+  Qp& qp = Qp::of(handle);
   const EceConfig& config = config_of(qp);
   if (config.vendor_id == 0) return EOPNOTSUPP;
   std::lock_guard lock(qp.send_queue.mutex());
@@ -23,7 +28,8 @@ int query_ece(Qp& qp, ibv_ece* ece) {
   return 0;
 }
 
-int set_ece(Qp& qp, ibv_ece* ece) {
+int set_ece(ibv_qp* handle, ibv_ece* ece) {
+  Qp& qp = Qp::of(handle);
   const EceConfig& config = config_of(qp);
   // libibverbs itself refuses vendor 0, which stands for a peer without ECE.
   if (config.vendor_id == 0 || ece->vendor_id == 0) return EOPNOTSUPP;

@@ -1,5 +1,4 @@
-#include "softhca/verbs/ece.h"
-
+// Enhanced connection establishment: ibv_query_ece and ibv_set_ece.
 #include <gtest/gtest.h>
 
 #include <cerrno>
