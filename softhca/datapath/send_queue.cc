@@ -26,6 +26,10 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
+    case IBV_WR_BIND_MW:
+      return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
     default:
       return IBV_WC_SEND;
   }
@@ -43,6 +47,9 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_BIND_MW:
+    case IBV_WR_LOCAL_INV:
       return true;
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -98,6 +105,23 @@ Wqe* SendQueue::claim() {
   return &wqe;
 }
 
+int SendQueue::set_binding(Wqe& wqe, const ibv_mw& window, uint32_t key,
+                           const ibv_mw_bind_info& info) const {
+  const bool type2 = window.type == IBV_MW_TYPE_2;
+  // The consumer of a window of type 2 chooses the last 8 bits of its rkey (IBTA 10.6.7.2.2).
+  if (((key ^ window.rkey) & ~0xffu) != 0 || (type2 && info.length == 0)) return EINVAL;
+  wqe.opcode = IBV_WR_BIND_MW;
+  wqe.binding = {window.handle,
+                 key,
+                 window.pd->handle,
+                 type2 ? qp_.shared().qpn : 0,
+                 info.mr == nullptr ? 0 : info.mr->lkey,
+                 info.mw_access_flags,
+                 info.addr,
+                 info.length};
+  return 0;
+}
+
 int SendQueue::post(const ibv_send_wr& wr) {
   const ibv_qp_cap& cap = qp_.config().cap;
   if (!supported(wr.opcode, qp_.config().type)) return EINVAL;
@@ -105,6 +129,14 @@ int SendQueue::post(const ibv_send_wr& wr) {
   Wqe* wqe = claim();
   if (wqe == nullptr) return ENOMEM;
   copy_operands(wr, wqe);
+  if (wr.opcode == IBV_WR_BIND_MW) {
+    // A window of type 1 is bound by ibv_bind_mw, which posts the request itself.
+    const bool type2 = wr.bind_mw.mw->type == IBV_MW_TYPE_2;
+    if (!type2 || set_binding(*wqe, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info) != 0) {
+      abandon();
+      return EINVAL;
+    }
+  }
   if (wqe->inlined()) {
     for (int i = 0; i < wr.num_sge; ++i) {
       const ibv_sge& sge = wr.sg_list[i];
@@ -196,7 +228,7 @@ Pending SendQueue::progress() {
     // The clock is read only where something depends on it.
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
-    if (wqe.due == 0 && qp_.link().modelled()) {
+    if (wqe.due == 0 && qp_.link().modelled() && !wqe.local()) {
       wqe.due = qp_.link().reserve(qp_.link_ends(wqe.fetches()), wqe.bytes(), now);
     }
     uint64_t at_ns = std::max(wqe.retry_at, wqe.due);

@@ -1,6 +1,7 @@
 // The exported functions of libibverbs for devices, contexts and queries. Their contracts are those
 // of the manual pages of rdma-core (libibverbs/man).
 #include <endian.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,9 +11,12 @@
 #include <new>
 #include <optional>
 
+#include "softhca/verbs/command_fd.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/device.h"
+#include "softhca/verbs/mw.h"
+#include "softhca/verbs/pd.h"
 #include "softhca/verbs/qp.h"
 #include "softhca/verbs/runtime.h"
 
@@ -40,7 +44,7 @@ int query_device_ex_op(ibv_context* handle, const ibv_query_device_ex_input*,
 
 ibv_cq_ex* create_cq_ex_op(ibv_context* handle, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
-      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) {
+      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD}) != 0) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -51,8 +55,10 @@ ibv_qp* create_qp_ex_op(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   return create_qp(handle, attr);
 }
 
-Context* open_context(Device& device) {
+// Null with errno set on failure; the descriptor then stays the caller's.
+Context* open_context(Device& device, int command_fd) {
   auto* context = new (std::nothrow) Context{};
+  errno = ENOMEM;
   if (context == nullptr) return nullptr;
   context->runtime = device.runtime;
   context->device = &device;
@@ -67,13 +73,19 @@ Context* open_context(Device& device) {
   verbs.query_device_ex = query_device_ex_op;
   verbs.create_cq_ex = create_cq_ex_op;
   verbs.create_qp_ex = create_qp_ex_op;
+  verbs.alloc_parent_domain = alloc_parent_domain;
+  verbs.alloc_td = alloc_td;
+  verbs.dealloc_td = dealloc_td;
   ibv_context& base = verbs.context;
   base.device = &device.verbs;
   base.ops.poll_cq = poll_cq;
   base.ops.req_notify_cq = req_notify_cq;
   base.ops.post_send = post_send;
   base.ops.post_recv = post_recv;
-  base.cmd_fd = -1;
+  base.ops.alloc_mw = alloc_mw;
+  base.ops.bind_mw = bind_mw;
+  base.ops.dealloc_mw = dealloc_mw;
+  base.cmd_fd = command_fd;
   base.async_fd = context->async_events->fd();
   base.num_comp_vectors = kCompletionVectors;
   pthread_mutex_init(&base.mutex, nullptr);
@@ -115,8 +127,10 @@ ibv_context* ibv_open_device(ibv_device* handle) {
     errno = EIO;  // a device of the parent process: the child has to list its own
     return nullptr;
   }
-  softhca::Context* context = softhca::open_context(device);
+  int fd = softhca::open_command_fd(device);
+  softhca::Context* context = fd < 0 ? nullptr : softhca::open_context(device, fd);
   if (context == nullptr) {
+    if (fd >= 0) close(fd);
     errno = ENOMEM;
     return nullptr;
   }
@@ -124,10 +138,25 @@ ibv_context* ibv_open_device(ibv_device* handle) {
   return context->handle();
 }
 
+ibv_context* ibv_import_device(int fd) {
+  softhca::Runtime* runtime = softhca::Runtime::get();
+  if (runtime == nullptr) {
+    errno = ENODEV;
+    return nullptr;
+  }
+  softhca::Device* device = softhca::device_of_command_fd(*runtime, fd);
+  if (device == nullptr) return nullptr;
+  softhca::Context* context = softhca::open_context(*device, fd);
+  if (context == nullptr) return nullptr;
+  runtime->add_context(context);
+  return context->handle();
+}
+
 int ibv_close_device(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
   if (context.runtime->orphaned()) return 0;
   context.runtime->remove_context(&context);
+  close(handle->cmd_fd);
   // Objects that the application left open still refer to the context: it is not freed then.
   if (context.objects.load() != 0) return 0;
   pthread_mutex_destroy(&handle->mutex);

@@ -8,6 +8,7 @@
 #include "softhca/datapath/queue_pair.h"
 #include "softhca/datapath/receive_queue.h"
 #include "softhca/datapath/send_queue.h"
+#include "softhca/verbs/pd.h"
 
 namespace softhca {
 
@@ -22,10 +23,12 @@ struct Ece {
 
 // Behind ibv_create_qp and ibv_create_qp_ex.
 struct Qp {
-  Qp(Runtime& owner, Cq& sends_to, Cq& receives_to, QueuePairConfig config, LinkModel& link);
+  Qp(Runtime& owner, const Pd& pd, Cq& sends_to, Cq& receives_to, QueuePairConfig config,
+     LinkModel& link);
 
   ibv_qp_ex ex = {};  // begins with ibv_qp
   Runtime& runtime;
+  DomainUse domain;
   Cq& send_cq;
   Cq& recv_cq;
   QueuePair pair;

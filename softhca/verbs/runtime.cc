@@ -61,6 +61,21 @@ void Runtime::leave_at_exit() {
   if (Runtime* runtime = g_current.load(std::memory_order_acquire)) runtime->process_.leave();
 }
 
+int Runtime::take_registration() {
+  int index = mr_indices_.take();
+  if (index < 0) return -1;
+  const Arena& arena = process_.arena();
+  const SharedMr& shared = arena.mr(static_cast<uint32_t>(index));
+  if (arena.reserve(&shared, sizeof shared)) return index;
+  mr_indices_.give(static_cast<uint32_t>(index));
+  return -1;
+}
+
+uint32_t Runtime::make_key(uint32_t index) {
+  uint32_t key = key_of(process_.slot(), index, keys_made_.fetch_add(1) * 7 + 1);
+  return key != 0 ? key : key_of(process_.slot(), index, 0x55);
+}
+
 void Runtime::add_context(Context* context) {
   {
     std::lock_guard lock(contexts_mutex_);

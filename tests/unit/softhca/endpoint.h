@@ -72,6 +72,8 @@ class Endpoint {
   int to_state(ibv_qp_state state);
   // Moves the QP through INIT and RTR to RTS, and asserts that each step succeeds.
   void connect(const Address& peer);
+  // The same for another QP of this device and type. Returns 0 or an errno value.
+  int connect_qp(ibv_qp* qp, const Address& peer);
   ibv_qp_state state();
 
   MrPtr reg(void* address, size_t bytes, int access = kAllAccess);
