@@ -27,7 +27,10 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.qps_per_connection = options.qps_per_connection;
   connection.split_data_on_qps = options.split_data_on_qps;
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
-  connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  // -1 becomes the largest size, as in NCCL, which compares without signs.
+  if (options.adaptive_routing_threshold != -2) {
+    connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  }
   connection.flush_disabled = options.flush_disable;
   connection.peer_watch = options.peer_watch;
   connection.stages_all = config::allowed_paths(options).only_staging();
