@@ -35,10 +35,15 @@ std::string hex(uint32_t value) {
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
+Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+                       bool sends)
     : options_(std::move(options)),
       watcher_(watcher),
-      first_psn_(std::random_device{}() & 0xffffff) {}
+      sends_(sends),
+      first_psn_(std::random_device{}() & 0xffffff),
+      agreement_(std::make_shared<RegistrationAgreement>(options_->stages_all ||
+                                                         (sends && options_->stages_large_sends))) {
+}
 
 Connection::~Connection() { close(); }
 
@@ -52,7 +57,12 @@ void Connection::close() {
 }
 
 Status Connection::add_rail(const Device& device, const RailSpec& spec) {
-  return rails_.add(device, spec, *options_);
+  if (Status status = rails_.add(device, spec, *options_); !status) return status;
+  const RailEnd& rail = rails_[rails_.size() - 1];
+  for (const QueuePair& pair : rail.qps()) {
+    changes_.add(to_init(device, pair.qp.get(), *options_));
+  }
+  return {};
 }
 
 void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const {
@@ -60,35 +70,44 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   std::snprintf(end->host, sizeof(end->host), "%s", host_name().c_str());
   end->pid = static_cast<uint32_t>(getpid());
   end->first_psn = first_psn_;
+  if (agreement_->stages()) end->flags |= wire::kEndStages;
   rails_.describe(end);
 }
 
 Status Connection::accept_peer(const wire::EndPoint& peer) {
   if (Status status = rails_.check_peer(peer); !status) return status;
   peer_ = peer;
+  rails_.set_peer_rails(peer);
   return {};
 }
 
-Status Connection::connect_queue_pairs(uint8_t traffic_class) {
+void Connection::begin_connecting(ServiceClass service) {
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];
-    QueuePairPath path{&rail.address(), &peer_.rail[pair.rail], peer_.qp_numbers[i],
-                       first_psn_,      peer_.first_psn,        traffic_class};
-    const verbs::Api& api = rail.device().hca->api();
-    if (Status status = connect_queue_pair(api, pair.qp.get(), path, *options_); !status) {
-      status.error().text += " (connecting " + text() + ")";
-      return status;
-    }
+    const QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
+                             peer_.qp[i].number, first_psn_,
+                             peer_.first_psn,    service};
+    changes_.add(to_ready_to_receive(rail.device(), pair.qp.get(), path));
+    changes_.add(to_ready_to_send(rail.device(), pair.qp.get(), path, *options_));
   }
-  return {};
+}
+
+Result<bool> Connection::change_states() {
+  Result<bool> changed = changes_.step(*options_);
+  if (!changed && peer_.qps > 0) changed.error().text += " (connecting " + text() + ")";
+  return changed;
 }
 
 void Connection::keep_link(FrameChannel channel, const char* role,
                            const std::vector<const void*>& own_queue_pairs) {
   tune_kept_socket(channel.fd());
-  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch};
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch, agreement_};
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
+  agreement_->open((peer_.flags & wire::kEndStages) != 0,
+                   [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {
+                     if (auto alive = link.lock()) alive->send_memory(flags);
+                   });
   std::vector<const void*> objects;
   for (const RailEnd& rail : rails_) {
     objects.push_back(rail.device().hca->context());
@@ -103,18 +122,26 @@ RegistrationScope Connection::registration_scope() const {
   std::vector<std::shared_ptr<HcaContext>> hcas;
   for (const RailEnd& rail : rails_) hcas.push_back(rail.device().hca);
   auto traffic_started = [link = link_] { return link != nullptr && link->has_posted(); };
-  return {std::move(hcas), copy_streams_.get(), std::move(traffic_started)};
+  return {std::move(hcas), copy_streams_.get(), agreement_.get(), sends_,
+          std::move(traffic_started)};
 }
 
 std::string Connection::text() const {
   if (link_ != nullptr) return link_->description();
   std::string local = host_name();
   std::string remote = peer_.host;
+  auto add_rail = [](std::string* text, const wire::RailAddress& rail, uint32_t qp, bool first) {
+    *text += (first ? " " : " + ") + to_string(rail) + " qp " + hex(qp);
+  };
   for (size_t r = 0; r < rails_.size(); ++r) {
-    const char* separator = r == 0 ? " " : " + ";
-    local += separator + to_string(rails_[r].address()) + " qp " +
-             hex(rails_[r].qps().front().qp->qp_num);
-    remote += separator + to_string(peer_.rail[r]) + " qp " + hex(peer_.qp_numbers[r]);
+    add_rail(&local, rails_[r].address(), rails_[r].qps().front().qp->qp_num, r == 0);
+  }
+  uint32_t named = 0;  // bit per rail of the peer
+  for (size_t i = 0; i < peer_.qps; ++i) {
+    const uint32_t rail = peer_.qp[i].rail;
+    if ((named >> rail & 1) != 0) continue;
+    add_rail(&remote, peer_.rail[rail], peer_.qp[i].number, named == 0);
+    named |= 1u << rail;
   }
   return local + " <-> " + remote;
 }

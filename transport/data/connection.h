@@ -11,6 +11,7 @@
 #include "transport/data/rail_set.h"
 #include "transport/data/watcher.h"
 #include "transport/memory/copy_stream.h"
+#include "transport/memory/registration_agreement.h"
 
 namespace gdr::transport {
 
@@ -20,11 +21,11 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
-  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
+  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
   Connection(Connection&&) = default;
   ~Connection();
 
-  // Creates this end of a rail, with its QPs in INIT.
+  // Creates this end of a rail. Its QPs have yet to be moved to INIT.
   Status add_rail(const Device& device, const RailSpec& spec);
 
   // Fills what this end sends in kHello or kReply: secret, host, rails and QPs.
@@ -32,8 +33,14 @@ class Connection {
 
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
   Status accept_peer(const wire::EndPoint& peer);
-  // Connects all QPs to the peer that accept_peer took.
-  Status connect_queue_pairs(uint8_t traffic_class);
+  // Begins to connect all QPs to the peer that accept_peer took. service: of what this end sends.
+  void begin_connecting(ServiceClass service);
+  // The changes of state that this end's QPs have yet to make: to INIT, those of
+  // begin_connecting(), and what the owner adds.
+  StateChanges& state_changes() { return changes_; }
+  // Makes them as far as that is possible without waiting. Returns whether all are made; false:
+  // call again.
+  Result<bool> change_states();
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
   // own_queue_pairs: further QPs, in no rail, whose fatal errors fail the connection.
@@ -102,10 +109,13 @@ class Connection {
 
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
+  bool sends_;  // this is the sending end
   RailSet rails_;
   uint32_t first_psn_;
+  StateChanges changes_;
   wire::EndPoint peer_{};
   std::shared_ptr<PeerLink> link_;
+  std::shared_ptr<RegistrationAgreement> agreement_;  // shared with the link
   std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();
   // Data path only.
   bool surfaced_ = false;
@@ -122,8 +132,8 @@ class Comm {
   const Connection& connection() const { return connection_; }
 
  protected:
-  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-      : connection_(std::move(options), watcher) {}
+  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends)
+      : connection_(std::move(options), watcher, sends) {}
   ~Comm() = default;
 
   Connection connection_;

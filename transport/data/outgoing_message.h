@@ -53,7 +53,7 @@ struct OutgoingMessage {
   // Every chunk carries the same immediate data: the receiver counts them.
   uint32_t immediate() const {
     return wire::encode(
-        {wire::slot_of(buffer), chunks.count, wire::generation_of(buffer), separate_end});
+        {wire::slot_of(buffer), chunks.count, wire::stamp_of(buffer), separate_end});
   }
   // Every chunk's completion counts the request's pending chunks down.
   uint64_t wr_id() const { return reinterpret_cast<uint64_t>(request); }

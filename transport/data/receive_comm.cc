@@ -20,7 +20,7 @@ constexpr char kUnexpectedData[] = "data arrived for a receive that is not poste
 }  // namespace
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher) {}
+    : Comm(std::move(options), watcher, /*sends=*/false) {}
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
@@ -39,24 +39,29 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   comm->tables_ = std::move(*tables);
   const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
   comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
-  if (Status status = comm->create_flushes(); !status) return forward_error(status);
-  if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  Result<bool> prepared = comm->connection_.change_states();
+  if (!prepared) return forward_error(prepared);
+  if (*prepared) {
+    if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  }
   return comm;
 }
 
-Status ReceiveComm::create_flushes() {
+Status ReceiveComm::create_flushes(ServiceClass service) {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    Result<Flush> flush = Flush::create(rails[rail], rail, options, kFlushes);
+    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
+    flush->connect(rails[rail], service, options, &connection_.state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
 }
 
 Status ReceiveComm::post_all_receives() {
+  receives_posted_ = true;
   RailSet& rails = connection_.rails();
   for (size_t pair = 0; pair < rails.pair_count(); ++pair) {
     for (int posted = 0; posted < kReceiveDepth; posted += kRefill) {
@@ -75,9 +80,22 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   return end;
 }
 
-Status ReceiveComm::connect(const wire::EndPoint& sender) {
-  if (Status status = connection_.accept_peer(sender); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().clear_to_send_traffic_class);
+Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
+  if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
+  const ConnectionOptions& options = connection_.options();
+  const ServiceClass of_sender{options.service_level, options.traffic_class};
+  connection_.begin_connecting(
+      {of_sender.service_level,
+       options.clear_to_send_traffic_class.value_or(of_sender.traffic_class)});
+  if (Status status = create_flushes(of_sender); !status) return forward_error(status);
+  return connect_step();
+}
+
+Result<bool> ReceiveComm::connect_step() {
+  Result<bool> connected = connection_.change_states();
+  if (!connected || !*connected || receives_posted_) return connected;
+  if (Status status = post_all_receives(); !status) return forward_error(status);
+  return true;
 }
 
 void ReceiveComm::keep_link(FrameChannel channel) {
@@ -135,11 +153,10 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
   entry.rkey = rkeys_of(buffer.memory->keys);
-  entry.chunked = 0;
+  wire::set_plain(&entry, request->buffers);
   if (!buffer.memory->direct) [[unlikely]]
     staged_.add(request, index, buffer.data, *buffer.memory, &entry);
   entry.tag = buffer.tag;
-  entry.group = request->buffers;
   entry.sequence = connection_.peer().sequence_base + number;
 }
 
@@ -217,8 +234,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail_protocol(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
-  if (wire::generation_of(request->first + buffer) != imm.generation)
-    return fail_protocol(kUnexpectedData);
+  if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
   if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {

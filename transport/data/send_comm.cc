@@ -16,7 +16,7 @@ uint64_t random_sequence_base() {
 }  // namespace
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher), sequence_base_(random_sequence_base()) {}
+    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_sequence_base()) {}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,
@@ -37,6 +37,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
     comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().pair_count());
   }
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
+  if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
 
@@ -48,9 +49,11 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   return end;
 }
 
-Status SendComm::connect(const wire::EndPoint& receiver) {
-  if (Status status = connection_.accept_peer(receiver); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().traffic_class);
+Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
+  if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
+  const ConnectionOptions& options = connection_.options();
+  connection_.begin_connecting({options.service_level, options.traffic_class});
+  return connect_step();
 }
 
 std::string SendComm::text() const {
@@ -114,7 +117,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
     return false;
   }
   const bool staged = bytes > memory.direct_at_most;
-  if (staged || (bytes > 0 && slot(*buffer).chunked != 0)) [[unlikely]] {
+  if (staged || (bytes > 0 && !wire::is_plain(slot(*buffer)))) [[unlikely]] {
     return send_staged(bytes, data, *buffer, memory, request);
   }
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
@@ -164,7 +167,7 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, si
       .bytes = static_cast<uint32_t>(bytes),
       .lkey = keys[pair.rail].lkey,
       .target = to.address + from,
-      .rkey = to.rkey[pair.rail],
+      .rkey = to.rkey[pair.peer_rail],
       .cpu_readable = message.cpu_readable,
   };
   const int err = message.separate_end
@@ -189,7 +192,7 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
   *size = message.bytes;
   WriteRequest data_only(pair, data);
   data_only.wr().wr_id = message.wr_id();
-  return write_with_immediate(pair, tables_.copy_to_peer(size, 1, connection_.peer(), pair.rail),
+  return write_with_immediate(pair, tables_.copy_to_peer(size, 1, connection_.peer(), pair),
                               message.immediate(), message.wr_id(), &data_only);
 }
 
@@ -197,6 +200,10 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
 // *request with true: there is no room for it now.
 bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
                            const MemoryHandle& memory, Request** request) {
+  if (!wire::is_known(slot(buffer))) {
+    connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
+    return false;
+  }
   const bool copied_here = bytes > memory.direct_at_most;
   const Chunking chunks = chunks_for_staging(bytes);
   const int extra = static_cast<int>(chunks.count) - 1;

@@ -197,6 +197,7 @@ void Watcher::on_ready(int fd) {
 void Watcher::on_hca_event(HcaContext& hca) {
   ibv_async_event event{};
   if (hca.api().get_async_event(hca.context(), &event) != 0) return;
+  hca.on_event(event.event_type);
   std::string text = hca.name();
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
   text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";

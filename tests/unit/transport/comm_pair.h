@@ -57,6 +57,15 @@ inline bool wait_for(const std::function<bool()>& ready) {
   return true;
 }
 
+// A clock that a test moves.
+struct ManualClock {
+  Clock::time_point now = Clock::now();
+
+  Now as_now() {
+    return [this] { return now; };
+  }
+};
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -142,7 +151,7 @@ wire::Tables& tables_of(const Comm& comm) {
 }
 template <class Comm>
 uint32_t qp_number(const Comm& comm, int index = 0) {
-  return end_of(comm).qp_numbers[static_cast<size_t>(index)];
+  return end_of(comm).qp[static_cast<size_t>(index)].number;
 }
 template <class Comm>
 Error failure_of(Comm& comm) {
@@ -163,8 +172,8 @@ struct CommPair : Fabric {
     sender = make_sender().value();
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
-    EXPECT_TRUE(receiver->connect(end_of(*sender)).has_value());
-    EXPECT_TRUE(sender->connect(end_of(*receiver)).has_value());
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
     sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
     receiver->keep_link(FrameChannel(std::move(sockets[1])));
     verbs.forget_posted();
@@ -212,7 +221,7 @@ struct CommPair : Fabric {
     const wire::EndPoint end = end_of(comm);
     for (const fake_verbs::Posted& work : verbs.posted()) {
       for (int i = 0; i < end.qps; ++i) {
-        if (work.qp_num == end.qp_numbers[static_cast<size_t>(i)]) some.push_back(work);
+        if (work.qp_num == end.qp[static_cast<size_t>(i)].number) some.push_back(work);
       }
     }
     return some;
@@ -232,6 +241,8 @@ struct CommPair : Fabric {
                         QueueDepths{SendComm::kRequests, kReceiveDepth, 64}, 0};
     EXPECT_TRUE(sender->connection().add_rail(sender_port, spec));
     EXPECT_TRUE(receiver->connection().add_rail(receiver_port, spec));
+    EXPECT_TRUE(sender->connection().change_states().value());
+    EXPECT_TRUE(receiver->connection().change_states().value());
     RailSet& rails = receiver->connection().rails();
     for (size_t i = 0; i < rails.pair_count(); ++i) {
       for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {

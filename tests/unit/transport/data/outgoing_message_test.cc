@@ -68,7 +68,7 @@ TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
   wire::Immediate immediate = wire::decode(message.immediate());
   EXPECT_EQ(immediate.slot, 5u);
   EXPECT_EQ(immediate.chunks, 4u);
-  EXPECT_EQ(immediate.generation, 3u);
+  EXPECT_EQ(immediate.stamp, 3u);
   EXPECT_TRUE(immediate.size_in_table);
 }
 

@@ -31,10 +31,10 @@ TEST(QueuePair, Connected_NumbersOfBothEndsMatch) {
   CommPair pair;
   const wire::EndPoint sender = end_of(*pair.sender);
   const wire::EndPoint receiver = end_of(*pair.receiver);
-  const ibv_qp_attr ours = pair.verbs.attributes(sender.qp_numbers[0]);
-  const ibv_qp_attr theirs = pair.verbs.attributes(receiver.qp_numbers[0]);
-  EXPECT_EQ(ours.dest_qp_num, receiver.qp_numbers[0]);
-  EXPECT_EQ(theirs.dest_qp_num, sender.qp_numbers[0]);
+  const ibv_qp_attr ours = pair.verbs.attributes(sender.qp[0].number);
+  const ibv_qp_attr theirs = pair.verbs.attributes(receiver.qp[0].number);
+  EXPECT_EQ(ours.dest_qp_num, receiver.qp[0].number);
+  EXPECT_EQ(theirs.dest_qp_num, sender.qp[0].number);
   EXPECT_EQ(ours.sq_psn, sender.first_psn);
   EXPECT_EQ(theirs.rq_psn, sender.first_psn);
   EXPECT_EQ(ours.rq_psn, receiver.first_psn);

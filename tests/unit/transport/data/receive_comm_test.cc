@@ -19,12 +19,12 @@ void expect_protocol_failure(CommPair& pair, Request* request, const std::string
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, part)) << failure_of(*pair.receiver).text;
 }
 
-TEST(ReceiveComm, DataOfAnotherGeneration_IsAProtocolFailure) {
-  for (uint32_t generation : {1u, 0x7fffu}) {
+TEST(ReceiveComm, DataOfAnotherGenerationOrEpochOrWithReservedBits_IsAProtocolFailure) {
+  for (uint32_t stamp : {1u, 15u, 1u << 4, 1u << 8, 1u << 14}) {
     CommPair pair;
     Buffer to = pair.receiver_buffer(64);
     Request* receive = pair.irecv(to);
-    arrive(pair, {0, 1, generation, false}, 64);
+    arrive(pair, {0, 1, stamp, false}, 64);
     expect_protocol_failure(pair, receive, "not posted");
   }
 }
@@ -205,7 +205,7 @@ TEST(ReceiveComm, ClearToSend_NamesBufferSizeTagAndKey) {
   EXPECT_EQ(entry.bytes, 48u);
   EXPECT_EQ(entry.tag, 7);
   EXPECT_EQ(entry.group, 1);
-  EXPECT_EQ(entry.chunked, 0);
+  EXPECT_EQ(entry.flags, 0);
   EXPECT_EQ(entry.rkey[0], to.memory->keys[0].rkey);
   EXPECT_EQ(entry.sequence, end_of(*pair.sender).sequence_base);
 }
@@ -254,7 +254,7 @@ TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull)
   for (; posted < 1000; ++posted) {
     Request* receive = pair.irecv(to);
     if (receive == nullptr) break;
-    arrive(pair, {wire::slot_of(posted), 1, wire::generation_of(posted), false}, 1);
+    arrive(pair, {wire::slot_of(posted), 1, wire::stamp_of(posted), false}, 1);
     ASSERT_TRUE(finish(receive).done);
   }
   EXPECT_EQ(posted, 126u);

@@ -150,5 +150,20 @@ TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   EXPECT_FALSE(pair.receiver->connection().failed());
 }
 
+// Connections that are set up after the event must not use the GIDs of before.
+TEST(Watcher, GidChange_DropsTheTableThatTheHcaKeeps) {
+  CommPair pair;
+  RecordedLog log;
+  auto resolve = [&] {
+    return pair.sender_device.hca->gids().resolve(1, pair.sender_device.state, {});
+  };
+  ASSERT_TRUE(resolve());
+  const int queries = pair.verbs.gid_table_queries();
+  pair.verbs.raise_event("fake_a", IBV_EVENT_GID_CHANGE, nullptr, 1);
+  ASSERT_TRUE(wait_for([&] { return log.lines("fake_a").size() == 1; }));
+  ASSERT_TRUE(resolve());
+  EXPECT_EQ(pair.verbs.gid_table_queries(), queries + 1);
+}
+
 }  // namespace
 }  // namespace gdr::transport
