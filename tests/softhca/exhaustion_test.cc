@@ -152,13 +152,26 @@ class Exhaustion : public ::testing::Test {
   alignas(4096) char buffer_[4096] = {};
 };
 
-TEST_F(Exhaustion, ThreadsRunOutInInit_IsAnErrorThatNamesTheLimit) {
+abi::ncclResult_t init_without_threads() {
   g_threads_left = 0;
   abi::ncclResult_t result = kNet.init(log_line);
   g_threads_left = -1;
+  return result;
+}
+
+TEST_F(Exhaustion, ThreadsRunOutInInit_IsAnErrorThatNamesTheLimit) {
+  abi::ncclResult_t result = init_without_threads();
   EXPECT_EQ(result, abi::ncclSystemError);
   EXPECT_THAT(g_last_warning.data(), HasSubstr("init: "));
   EXPECT_THAT(g_last_warning.data(), HasSubstr("Fix: raise the limit of threads"));
+}
+
+// NCCL goes on with its next transport, in the same environment.
+TEST_F(Exhaustion, ThreadsRunOutInInit_SetsNoTopologyFile) {
+  setenv("GDR_NCCL_GENERATE_TOPO_FILE", "1", 1);
+  EXPECT_EQ(init_without_threads(), abi::ncclSystemError);
+  EXPECT_EQ(std::getenv("NCCL_TOPO_FILE"), nullptr);
+  unsetenv("GDR_NCCL_GENERATE_TOPO_FILE");
 }
 
 // How an init ended in a process of its own, since one that succeeds cannot be undone.
