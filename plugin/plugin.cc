@@ -163,6 +163,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     }
     return tl::unexpected<Error>(no_device(*plugin));
   }
+  transport_options->memory.relays = may_relay(options, live.rails.machine);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);

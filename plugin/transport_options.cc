@@ -33,6 +33,8 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   }
   connection.flush_disabled = options.flush_disable;
   connection.peer_watch = options.peer_watch;
+  connection.stages_all = config::allowed_paths(options).only_staging();
+  connection.stages_large_sends = options.gpudirect_limit >= 0;
   return connection;
 }
 
@@ -66,6 +68,13 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.watchdog_seconds = options.watchdog_seconds;
   transport.async_events_fail = options.async_events_fail;
   return transport;
+}
+
+bool may_relay(const config::Options& options, const topology::Machine& machine) {
+  if (options.pxn_disable || machine.gpus.size() < 2) return false;
+  return !machine.gpu_links_known ||
+         std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                     [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
 }
 
 }  // namespace gdr::plugin

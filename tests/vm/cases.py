@@ -309,6 +309,55 @@ class LateNeighbours(Case):
         self.assertNotIn("NCCL WARN", outputs[0] + outputs[1])
 
 
+class ManagementNetwork(Case):
+    """RDMA on the first NIC, the handshake and its kept sockets on the second."""
+    count = 2
+    network = Network(nics=2)
+    separate = "export NCCL_IB_HCA==rxe0 NCCL_SOCKET_IFNAME==eth1 NCCL_DEBUG=WARN"
+    cut_s = 90  # the kernel gives kept sockets up after 30 s without an answer
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.on_all, f"{no_netem(1)} 2>&- || true")
+
+    def start_all_reduce(self, iterations):
+        return self.start_ranks(2, "all_reduce", "--dev 0 --channels 4 --begin 64K --end 64K",
+                                f"--warmup 0 --iters {iterations}", before=self.separate)
+
+    def cut(self, jobs, seconds):
+        """Drops all traffic of the second NIC for a time. Returns whether the jobs still run then."""
+        jobs[0].wait_for("algbw", 60)
+        self.on_all(netem(1, "loss 100%"))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and all(job.running() for job in jobs):
+            time.sleep(0.1)
+        cut = time.monotonic() >= end
+        self.on_all(no_netem(1))
+        return cut
+
+    def test_cut_for_90_s_does_not_end_a_healthy_job(self):
+        iterations = 8000
+        while True:
+            jobs = self.start_all_reduce(iterations)
+            cut = self.cut(jobs, self.cut_s)
+            outputs = [outcome.output for outcome in join(jobs, 600)]
+            self.assertRegex(outputs[0], r"(?m)^# .*\b0 wrong")
+            if cut:
+                break
+            iterations *= 2  # this machine is fast: the job has to outlast the cut
+        self.assertIn("NCCL WARN NET/GDR", outputs[0] + outputs[1])
+
+    def test_peer_that_dies_after_the_cut_is_an_error(self):
+        jobs = self.start_ranks(2, "sendrecv", "--dev 0 --test bw --begin 1M --end 1M",
+                                "--iters 100000 --no-check",
+                                before=f"{self.separate}\n{_IMPATIENT}")
+        self.assertTrue(self.cut(jobs, 45))
+        jobs[1].kill()
+        outcome = jobs[0].wait(_ERROR_BOUND_S, check=False)
+        self.assertNotEqual(outcome.status, 0, outcome.output)
+        self.assertIn("b rxe0:1", outcome.output)
+
+
 class TwoMachines(Case):
     count = 2
     network = Network(nics=2)

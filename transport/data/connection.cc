@@ -35,10 +35,15 @@ std::string hex(uint32_t value) {
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
+Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+                       bool sends)
     : options_(std::move(options)),
       watcher_(watcher),
-      first_psn_(std::random_device{}() & 0xffffff) {}
+      sends_(sends),
+      first_psn_(std::random_device{}() & 0xffffff),
+      agreement_(std::make_shared<RegistrationAgreement>(options_->stages_all ||
+                                                         (sends && options_->stages_large_sends))) {
+}
 
 Connection::~Connection() { close(); }
 
@@ -65,6 +70,7 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   std::snprintf(end->host, sizeof(end->host), "%s", host_name().c_str());
   end->pid = static_cast<uint32_t>(getpid());
   end->first_psn = first_psn_;
+  if (agreement_->stages()) end->flags |= wire::kEndStages;
   rails_.describe(end);
 }
 
@@ -96,8 +102,12 @@ Result<bool> Connection::change_states() {
 void Connection::keep_link(FrameChannel channel, const char* role,
                            const std::vector<const void*>& own_queue_pairs) {
   tune_kept_socket(channel.fd());
-  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch};
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch, agreement_};
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
+  agreement_->open((peer_.flags & wire::kEndStages) != 0,
+                   [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {
+                     if (auto alive = link.lock()) alive->send_memory(flags);
+                   });
   std::vector<const void*> objects;
   for (const RailEnd& rail : rails_) {
     objects.push_back(rail.device().hca->context());
@@ -112,7 +122,8 @@ RegistrationScope Connection::registration_scope() const {
   std::vector<std::shared_ptr<HcaContext>> hcas;
   for (const RailEnd& rail : rails_) hcas.push_back(rail.device().hca);
   auto traffic_started = [link = link_] { return link != nullptr && link->has_posted(); };
-  return {std::move(hcas), copy_streams_.get(), std::move(traffic_started)};
+  return {std::move(hcas), copy_streams_.get(), agreement_.get(), sends_,
+          std::move(traffic_started)};
 }
 
 std::string Connection::text() const {

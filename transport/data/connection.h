@@ -11,6 +11,7 @@
 #include "transport/data/rail_set.h"
 #include "transport/data/watcher.h"
 #include "transport/memory/copy_stream.h"
+#include "transport/memory/registration_agreement.h"
 
 namespace gdr::transport {
 
@@ -20,7 +21,7 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
-  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
+  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
   Connection(Connection&&) = default;
   ~Connection();
 
@@ -107,11 +108,13 @@ class Connection {
 
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
+  bool sends_;  // this is the sending end
   RailSet rails_;
   uint32_t first_psn_;
   StateChanges changes_;
   wire::EndPoint peer_{};
   std::shared_ptr<PeerLink> link_;
+  std::shared_ptr<RegistrationAgreement> agreement_;  // shared with the link
   std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();
   // Data path only.
   bool surfaced_ = false;
@@ -128,8 +131,8 @@ class Comm {
   const Connection& connection() const { return connection_; }
 
  protected:
-  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-      : connection_(std::move(options), watcher) {}
+  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends)
+      : connection_(std::move(options), watcher, sends) {}
   ~Comm() = default;
 
   Connection connection_;

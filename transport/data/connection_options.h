@@ -45,6 +45,10 @@ struct ConnectionOptions {
   // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
   // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
   bool peer_watch = true;
+  // GDR_NCCL_GPU_MEMORY=staging: this process stages all GPU memory, and GDR_NCCL_GDR_LIMIT: its
+  // large sends (MemoryOptions). Peers need to know.
+  bool stages_all = false;
+  bool stages_large_sends = false;
 };
 
 }  // namespace gdr::transport

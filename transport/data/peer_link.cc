@@ -47,6 +47,13 @@ Error PeerLink::failure() const {
 
 void PeerLink::send_bye() { send_frame(wire::FrameKind::kBye, ""); }
 
+void PeerLink::send_memory(uint32_t flags) {
+  const wire::Memory body{flags, 0};
+  std::lock_guard lock(mutex_);
+  channel_.queue(wire::FrameKind::kMemory, &body, sizeof(body));
+  (void)channel_.flush();
+}
+
 void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
   channel_.queue_text(kind, text);
@@ -83,8 +90,11 @@ void PeerLink::on_frame(const Frame& frame) {
         GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
       }
       break;
+    case wire::FrameKind::kMemory:
+      on_memory(frame);
+      break;
     default:
-      fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
+      fail_unexpected();
       break;
   }
 }
@@ -106,6 +116,16 @@ void PeerLink::on_socket_end(const Error& error,
     deaf_ = true;
     probe_at_ = now;
   }
+}
+
+void PeerLink::on_memory(const Frame& frame) {
+  const std::optional<wire::Memory> memory = frame.memory();
+  if (!memory) return fail_unexpected();
+  if (options_.agreement != nullptr) options_.agreement->on_frame(memory->flags);
+}
+
+void PeerLink::fail_unexpected() {
+  fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
 }
 
 void PeerLink::on_tick(Clock::time_point now) {

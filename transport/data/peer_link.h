@@ -7,12 +7,14 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "transport/data/copy_monitor.h"
+#include "transport/memory/registration_agreement.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -31,6 +33,8 @@ struct PeerLinkOptions {
   // GDR_NCCL_PEER_WATCH: the end of the socket fails the link, where it shows that the peer is
   // gone.
   bool socket_end_fails = true;
+  // Takes the peer's kMemory frames; null: they are ignored.
+  std::shared_ptr<RegistrationAgreement> agreement;
 };
 
 // One connection's link to its peer. The connection and the watcher share it.
@@ -77,6 +81,8 @@ class PeerLink {
   void send_bye();
   // Whether the peer's process is gone: the link has failed, or will after the grace period.
   bool peer_gone() const { return peer_gone_.load(std::memory_order_relaxed); }
+  // Sends how this end registers GPU memory (wire::Memory::flags).
+  void send_memory(uint32_t flags);
 
   // ---- watcher thread
   // Reads the frames that have arrived. Returns false once the socket has ended; on_socket_end has
@@ -112,6 +118,8 @@ class PeerLink {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void on_frame(const Frame& frame);
+  void on_memory(const Frame& frame);
+  void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
   void fail_after_grace();
   void ask_for_probe(Clock::time_point now);

@@ -16,7 +16,7 @@ uint64_t random_sequence_base() {
 }  // namespace
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher), sequence_base_(random_sequence_base()) {}
+    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_sequence_base()) {}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,

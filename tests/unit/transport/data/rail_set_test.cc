@@ -184,8 +184,8 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
 // Two connections of two rails each, connected to each other.
 struct TwoRailConnection : RailSetTest {
   std::shared_ptr<const ConnectionOptions> shared_options = shared(options);
-  Connection local{shared_options, nullptr};
-  Connection remote{shared_options, nullptr};
+  Connection local{shared_options, nullptr, /*sends=*/true};
+  Connection remote{shared_options, nullptr, /*sends=*/false};
 
   static wire::EndPoint end_of(const Connection& connection, const RailTables& tables) {
     wire::EndPoint end{};
