@@ -170,6 +170,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     facts.push_back(facts_of(device, options, live.listed));
   }
   plugin->table = DeviceTable(std::move(facts));
+  transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
   plugin->decision = std::move(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));

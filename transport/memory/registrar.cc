@@ -51,10 +51,12 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
     const std::string pair = pair_text(gpu, *hca);
+    MemoryRegion asked = region;
+    asked.over_pcie = options_->over_pcie.contains({gpu.pci_id, hca->name()});
     Result<DirectRegistration> direct =
         options_->gpu_memory.only_staging()
             ? fail(Code::kInvalidUsage, "GDR_NCCL_GPU_MEMORY=staging requests this")
-            : register_direct(*hca, region, gpu, ordering(*hca), options_->gpu_memory);
+            : register_direct(*hca, asked, gpu, ordering(*hca), options_->gpu_memory);
     if (!direct) {
       if (Status status = check_staging_allowed(pair, direct.error()); !status) return status;
       if (Status status = stage_all(scope, region, gpu.device, handle); !status) {
