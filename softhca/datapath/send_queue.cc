@@ -167,28 +167,53 @@ void SendQueue::clear() {
   qp_.set_sends_polled(head_);
 }
 
-void SendQueue::retire() {
+uint64_t SendQueue::retire() {
   for (uint64_t position = head_; position != next_; ++position) {
     Wqe& wqe = at(position);
     if (wqe.completed) continue;
     TransferResult result = advance_transfer(qp_, *wqe.transfer);
     wqe.completed = result.kind == TransferResult::kFinished;
     wqe.outcome = result.status;
+    if (wqe.completed && result.status == IBV_WC_SUCCESS) await_ack(wqe);
   }
   while (head_ != next_ && at(head_).completed) {
-    Wqe& wqe = at(head_++);
-    bool success = wqe.outcome == IBV_WC_SUCCESS;
-    if (wqe.started) complete_transfer(qp_, *wqe.transfer, success);
+    Wqe& wqe = at(head_);
+    if (wqe.started) complete_transfer(qp_, *wqe.transfer, delivered(wqe));
     wqe.started = false;
-    // A request after an error is flushed, although its bytes have arrived.
     bool stopped = qp_.state() == IBV_QPS_ERR;
-    finish(wqe, success && stopped ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
+    if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) return wqe.ack_at;
+    // A request after an error is flushed, although its bytes have arrived.
+    bool flushed = stopped && delivered(wqe);
+    ++head_;
+    finish(wqe, flushed ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
   }
+  return 0;
+}
+
+// Returns true for a completed request whose bytes have arrived, acknowledged or not.
+bool SendQueue::delivered(const Wqe& wqe) {
+  return wqe.outcome == IBV_WC_SUCCESS || wqe.ack_at != 0;
+}
+
+// Asks for the fate of the acknowledgement of a request that is about to be delivered. A fetched
+// answer is the acknowledgement itself.
+void SendQueue::choose_ack(Wqe& wqe) {
+  if (!qp_.reliable() || wqe.fetches()) return;
+  wqe.ack_delay = faults_.ack_delay_ns(qp_.shared().device, qp_.shared().port);
+}
+
+// Lets a request that was delivered wait for its acknowledgement. One that comes after the
+// requester has given up is lost, too.
+void SendQueue::await_ack(Wqe& wqe) {
+  if (wqe.ack_delay == 0) return;
+  uint64_t wait = std::min(wqe.ack_delay, qp_.patience_ns());
+  if (wait != wqe.ack_delay || wait == UINT64_MAX) wqe.outcome = IBV_WC_RETRY_EXC_ERR;
+  wqe.ack_at = wait == UINT64_MAX ? UINT64_MAX : now_ns() + wait;
 }
 
 Pending SendQueue::progress() {
   Pending pending;
-  retire();
+  uint64_t ack_at = retire();
   while (next_ != tail_) {
     Wqe& wqe = at(next_);
     ibv_qp_state state = qp_.state(std::memory_order_acquire);
@@ -217,7 +242,9 @@ Pending SendQueue::progress() {
     }
   }
   pending.any = head_ != tail_;
-  pending.in_progress = head_ != next_;
+  // Those behind one that waits for its acknowledgement are still to be advanced.
+  pending.in_progress = next_ - head_ > (ack_at == 0 ? 0 : 1);
+  if (ack_at != 0) pending.wake_at = ack_at;
   return pending;
 }
 
@@ -233,6 +260,7 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
       }
       wqe.started = true;
       ++next_;
+      choose_ack(wqe);
       count_moved(*wqe.transfer);
       return Step::kNext;
     case TransferResult::kNeedsExclusive:
@@ -247,6 +275,13 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
       break;
   }
   if (!alone) return finish_after_earlier(wqe, result.status);
+  if (result.status == IBV_WC_SUCCESS) choose_ack(wqe);
+  if (result.status == IBV_WC_SUCCESS && wqe.ack_delay != 0) {
+    count_moved(transfer);
+    finish_after_earlier(wqe, result.status);
+    await_ack(wqe);
+    return Step::kNext;
+  }
   finish_next(wqe, result.status);
   if (result.status == IBV_WC_SUCCESS) count_moved(transfer);
   return Step::kNext;

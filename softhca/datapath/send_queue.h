@@ -54,8 +54,12 @@ class SendQueue {
   friend class Engine;  // the members at the end
 
   Wqe& at(uint64_t position) { return ring_[position & (ring_.size() - 1)]; }
-  // Advances requests in progress, and finishes in order those that are completed.
-  void retire();
+  // Advances requests in progress, and finishes in order those that are completed. Returns when to
+  // go on (CLOCK_MONOTONIC ns) if the oldest one waits for its acknowledgement, else 0.
+  uint64_t retire();
+  void choose_ack(Wqe& wqe);
+  void await_ack(Wqe& wqe);
+  static bool delivered(const Wqe& wqe);
   enum class Step { kNext, kWait };
   Step start(Wqe& wqe, uint64_t now);
   void count_moved(const Transfer& transfer);

@@ -10,8 +10,6 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kMaxMessage = 1ull << 30;  // max_msg_sz of query_port
-
 TransferResult finished(ibv_wc_status status) { return {TransferResult::kFinished, status}; }
 
 // Looks up the memory of the requester. Returns false for a wrong lkey, range, PD or access.
@@ -222,7 +220,8 @@ TransferResult start_transfer(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool 
     result = finished(IBV_WC_LOC_PROT_ERR);
   } else if (wqe.local()) {
     result = change_window(qp, wqe, alone);
-  } else if (transfer.local.bytes > kMaxMessage || (wqe.atomic() && transfer.local.bytes != 8)) {
+  } else if (transfer.local.bytes > qp.port().max_msg_sz ||
+             (wqe.atomic() && transfer.local.bytes != 8)) {
     result = finished(IBV_WC_LOC_LEN_ERR);
   } else if (qp.port().state.load(std::memory_order_relaxed) == IBV_PORT_ACTIVE) {
     result = deliver(qp, wqe, transfer, alone);

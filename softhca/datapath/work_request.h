@@ -74,15 +74,17 @@ struct Wqe {
   ibv_wc_status outcome;  // once completed
   bool exclusive;         // starts only when everything before it is finished
   uint32_t rnr_left;      // retries left while the receiver is not ready
-  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next two; 0 where there is nothing to wait for
+  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next three; 0 where there is nothing to wait for
   uint64_t deadline;
   uint64_t due;
+  uint64_t ack_delay;  // ns; 0: the acknowledgement comes at once
+  uint64_t ack_at;     // of a delivered request whose acknowledgement is late or lost: when it ends
   std::unique_ptr<Transfer> transfer;
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
     started = completed = exclusive = false;
-    retry_at = deadline = due = 0;
+    retry_at = deadline = due = ack_delay = ack_at = 0;
   }
   uint64_t bytes() const {
     uint64_t sum = inline_bytes;

@@ -13,12 +13,13 @@
 #include <cstdint>
 
 #include "softhca/fabric/shared_mutex.h"
+#include "softhca/model/addresses.h"
 #include "softhca/model/limits.h"
 
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 2;
+constexpr uint32_t kLayoutVersion = 3;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -40,10 +41,16 @@ inline uint32_t key_of(uint32_t slot, uint32_t index, uint32_t generation) {
 
 struct SharedPort {
   std::atomic<uint32_t> state;  // ibv_port_state
-  uint16_t lid;
+  std::atomic<uint16_t> lid;
+  uint16_t flid;        // 0: none
+  uint16_t router_lid;  // 0: none
   uint8_t link_layer;
-  uint8_t gid_count;
-  ibv_gid gids[kMaxGids];
+  uint8_t grh_required;
+  uint64_t subnet_prefix;
+  uint32_t max_msg_sz;
+  uint32_t gid_count;              // entries of the table, those without a GID included
+  mutable SharedMutex gids_mutex;  // of `gids`
+  GidEntry gids[kMaxGids];
   // The modelled link is busy until these times.
   std::atomic<uint64_t> send_busy_ns;
   std::atomic<uint64_t> receive_busy_ns;
@@ -142,7 +149,10 @@ struct SharedQp {
   uint16_t dlid;
   uint8_t sl;
   uint8_t min_rnr_timer;
+  uint8_t hop_limit;
   ibv_gid dgid;
+  ibv_gid sgid;          // while `global`
+  uint32_t ece_options;  // those in use (ibv_set_ece)
   uint32_t recv_cq;
   uint32_t async_queue;
   uint64_t rq;                                // offset of the ring of RecvWqe

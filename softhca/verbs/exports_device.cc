@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "softhca/verbs/command_fd.h"
 #include "softhca/verbs/context.h"
@@ -90,25 +91,6 @@ Context* open_context(Device& device, int command_fd) {
   pthread_mutex_init(&base.mutex, nullptr);
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   return context;
-}
-
-const GidEntry* find_gid(const std::vector<GidEntry>& table, uint32_t index) {
-  return index < table.size() ? &table[index] : nullptr;
-}
-
-std::vector<GidEntry> gid_table(ibv_context* handle, uint32_t port) {
-  const DeviceConfig& config = *Context::of(handle).device->config;
-  if (port == 0 || port > config.ports) return {};
-  return config.gid_table(port);
-}
-
-ibv_gid_entry describe_gid(const GidEntry& gid, uint32_t port, uint32_t index) {
-  ibv_gid_entry entry = {};
-  entry.gid = gid.gid;
-  entry.gid_index = index;
-  entry.port_num = port;
-  entry.gid_type = gid.type;
-  return entry;
 }
 
 }  // namespace
@@ -195,54 +177,13 @@ int ibv_query_port(ibv_context* handle, uint8_t port, _compat_ibv_port_attr* att
                              offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-int ibv_query_gid(ibv_context* handle, uint8_t port, int index, ibv_gid* gid) {
-  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
-  const softhca::GidEntry* entry =
-      index < 0 ? nullptr : softhca::find_gid(table, static_cast<uint32_t>(index));
-  if (entry == nullptr) {
-    errno = EINVAL;
-    return -1;
-  }
-  *gid = entry->gid;
-  return 0;
-}
-
-int _ibv_query_gid_ex(ibv_context* handle, uint32_t port, uint32_t index, ibv_gid_entry* entry,
-                      uint32_t flags, size_t bytes) {
-  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
-  const softhca::GidEntry* gid = softhca::find_gid(table, index);
-  if (flags != 0 || table.empty()) return EINVAL;
-  if (gid == nullptr) return ENODATA;
-  ibv_gid_entry full = softhca::describe_gid(*gid, port, index);
-  memcpy(entry, &full, std::min(bytes, sizeof full));
-  return 0;
-}
-
-ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t room,
-                             uint32_t flags, size_t bytes) {
-  if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return -EINVAL;
-  auto* out = reinterpret_cast<uint8_t*>(entries);
-  size_t written = 0;
-  for (uint32_t port = 1; port <= softhca::Context::of(handle).device->config->ports; ++port) {
-    uint32_t index = 0;
-    for (const softhca::GidEntry& gid : softhca::gid_table(handle, port)) {
-      if (written == room) return -EINVAL;
-      ibv_gid_entry full = softhca::describe_gid(gid, port, index++);
-      memcpy(out + written++ * bytes, &full, sizeof full);
-    }
-  }
-  return static_cast<ssize_t>(written);
-}
-
-// Declared in rdma-core's driver.h (enum ibv_gid_type_sysfs): 0 is "IB/RoCE v1", 1 is "RoCE v2".
-int ibv_query_gid_type(ibv_context* handle, uint8_t port, unsigned index, int* type) {
-  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
-  const softhca::GidEntry* entry = softhca::find_gid(table, index);
-  if (entry == nullptr) {
-    errno = EINVAL;
-    return -1;
-  }
-  *type = entry->type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
+// Since rdma-core 62, in 100 Mb/s; most providers do not have it.
+int ibv_query_port_speed(ibv_context* handle, uint32_t port, uint64_t* speed) {
+  const softhca::DeviceConfig& config = *softhca::Context::of(handle).device->config;
+  if (port == 0 || port > config.ports) return EINVAL;
+  std::optional<double> gbps = config.port(port).port_speed_gbps;
+  if (!gbps) return EOPNOTSUPP;
+  *speed = static_cast<uint64_t>(*gbps * 10);
   return 0;
 }
 

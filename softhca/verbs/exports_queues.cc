@@ -86,6 +86,10 @@ int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init
   return softhca::query_qp(qp, attr, mask, init_attr);
 }
 
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::set_ece(qp, ece); }
+
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::query_ece(qp, ece); }
+
 // 0: no promise. Only the last 8 bytes of a write are ordered after the others
 // (datapath/host_copy.h).
 int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32_t) { return 0; }

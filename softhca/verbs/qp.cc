@@ -29,6 +29,7 @@ int check_init(const Context& context, const ibv_qp_init_attr_ex& attr) {
     return EOPNOTSUPP;
   }
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC) return EOPNOTSUPP;
+  if (device.transport == Transport::kUnspecified) return EOPNOTSUPP;
   if (attr.srq != nullptr) return EOPNOTSUPP;
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
       (attr.send_ops_flags & ~kExtendedOps) != 0) {
@@ -83,6 +84,7 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   shared.device = context.device->index;
   shared.port = 1;
   shared.global = 0;
+  shared.ece_options = 0;
   shared.recv_cq = qp.recv_cq.index;
   shared.async_queue = context.async_events->index();
   shared.rq = ring;
@@ -174,6 +176,7 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
                             attr->sq_sig_all != 0,        nullptr};
   Qp* qp = new Qp(runtime, pd, send_cq, recv_cq, config,
                   runtime.faults().link(context.device->index, 1));
+  qp->ece.reported = context.device->config->ece.options;
   init_shared(*qp, context, pd, ring);
   init_handle(*qp, handle, *attr);
   send_cq.qps.fetch_add(1);

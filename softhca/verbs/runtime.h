@@ -67,6 +67,9 @@ class Runtime final : private FaultTarget {
   // FaultTarget.
   void set_port_state(uint32_t device, uint32_t number, ibv_port_state state) override;
   void fail_qps(uint32_t device, uint32_t number) override;
+  void set_gid(uint32_t device, uint32_t number, uint32_t index, const GidEntry& entry) override;
+  void set_lid(uint32_t device, uint32_t number, uint16_t lid) override;
+  void report(uint32_t device, uint32_t number, ibv_event_type event) override;
 
   Process& process_;
   GpuMemory gpu_;

@@ -17,7 +17,7 @@ constexpr auto kMoment = std::chrono::milliseconds(30);
 int to_init(ibv_qp* qp, const Options& options) {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
+  attr.port_num = options.port;
   attr.qp_access_flags = options.access;
   return ibv_modify_qp(qp, &attr,
                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
@@ -31,10 +31,12 @@ int to_rtr(ibv_qp* qp, const Options& options, const Address& peer) {
   attr.max_dest_rd_atomic = 4;
   attr.min_rnr_timer = options.min_rnr_timer;
   attr.ah_attr.dlid = peer.lid;
-  attr.ah_attr.port_num = 1;
-  if (peer.lid == 0) {
+  attr.ah_attr.port_num = options.port;
+  if (peer.lid == 0 || options.grh) {
     attr.ah_attr.is_global = 1;
     attr.ah_attr.grh.dgid = peer.gid;
+    attr.ah_attr.grh.sgid_index = options.gid_index;
+    attr.ah_attr.grh.hop_limit = options.hop_limit;
   }
   int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   if (options.type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -84,13 +86,17 @@ Endpoint::Endpoint(const Options& options) : options_(options) {
   if (qp_ == nullptr) throw std::runtime_error("no QP");
 }
 
+ibv_port_attr Endpoint::query_port() {
+  ibv_port_attr port = {};
+  EXPECT_EQ(ibv_query_port(context(), options_.port, &port), 0);
+  return port;
+}
+
 Address Endpoint::address() {
   Address address;
-  ibv_port_attr port = {};
-  EXPECT_EQ(ibv_query_port(context(), 1, &port), 0);
-  EXPECT_EQ(ibv_query_gid(context(), 1, 0, &address.gid), 0);
+  EXPECT_EQ(ibv_query_gid(context(), options_.port, options_.gid_index, &address.gid), 0);
   address.qpn = qp()->qp_num;
-  address.lid = port.lid;
+  address.lid = query_port().lid;
   return address;
 }
 
@@ -160,13 +166,14 @@ bool Endpoint::quiet() {
   return ibv_poll_cq(cq(), 1, &wc) == 0;
 }
 
-ibv_event_type Endpoint::wait_event() {
+ibv_event_type Endpoint::wait_event(int* port) {
   pollfd fd = {context()->async_fd, POLLIN, 0};
   ibv_async_event event = {};
   if (poll(&fd, 1, 30000) != 1 || ibv_get_async_event(context(), &event) != 0) {
     return static_cast<ibv_event_type>(-1);
   }
   ibv_ack_async_event(&event);
+  if (port != nullptr) *port = event.element.port_num;
   return event.event_type;
 }
 
