@@ -52,6 +52,7 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   end->pid = static_cast<uint32_t>(getpid());
   end->first_psn = first_psn_;
   rails_.describe(end);
+  ece_->describe(end);
 }
 
 Status Connection::accept_peer(const wire::EndPoint& peer) {
@@ -78,7 +79,39 @@ void Connection::warn_of_missing_flids() const {
   }
 }
 
-void Connection::begin_connecting(ServiceClass service) {
+std::function<Status()> Connection::ece_setter(size_t index, Side side) const {
+  if (!options_->ece) return nullptr;
+  const QueuePair& pair = rails_.pair(index);
+  return [ece = ece_.get(), api = &rails_[pair.rail].device().hca->api(), qp = pair.qp.get(),
+          remote = peer_.qp[index], index, side]() -> Status {
+    if (side == Side::kSender) return ece->set_accepted(index, *api, qp, remote);
+    ece->set_offer(index, *api, qp, remote);
+    return {};
+  };
+}
+
+void Connection::query_ece_offers() {
+  if (!options_->ece) return;
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    ece_->query_offer(i, rails_[pair.rail].device().hca->api(), pair.qp.get());
+  }
+}
+
+Status Connection::query_accepted_ece() {
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    const verbs::Api& api = rails_[pair.rail].device().hca->api();
+    Status status = ece_->query_accepted(i, api, pair.qp.get());
+    if (!status) {
+      status.error().text += " (connecting " + text() + ")";
+      return status;
+    }
+  }
+  return {};
+}
+
+void Connection::begin_connecting(ServiceClass service, Side side) {
   warn_of_missing_flids();
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
@@ -86,7 +119,9 @@ void Connection::begin_connecting(ServiceClass service) {
     const QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
                              peer_.qp[i].number, first_psn_,
                              peer_.first_psn,    service};
-    changes_.add(to_ready_to_receive(rail.device(), pair.qp.get(), path));
+    StateChange to_receive = to_ready_to_receive(rail.device(), pair.qp.get(), path);
+    to_receive.before = ece_setter(i, side);
+    changes_.add(std::move(to_receive));
     changes_.add(to_ready_to_send(rail.device(), pair.qp.get(), path, *options_));
   }
 }

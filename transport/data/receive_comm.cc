@@ -94,14 +94,16 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
 Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
   if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
   of_sender_ = {sender.service_level, sender.traffic_class};
-  connection_.begin_connecting(service_class());
+  connection_.begin_connecting(service_class(), Connection::Side::kReceiver);
   if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
 
 Result<bool> ReceiveComm::connect_step() {
   Result<bool> connected = connection_.change_states();
-  if (!connected || !*connected || receives_posted_) return connected;
+  if (!connected || !*connected) return connected;
+  if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
+  if (receives_posted_) return true;
   if (Status status = post_all_receives(); !status) return forward_error(status);
   return true;
 }

@@ -41,6 +41,15 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   return comm;
 }
 
+Result<bool> SendComm::prepare() {
+  if (prepared_) return true;
+  Result<bool> changed = connection_.change_states();
+  if (!changed || !*changed) return changed;
+  connection_.query_ece_offers();
+  prepared_ = true;
+  return true;
+}
+
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
   end.sequence_base = sequence_base_;
@@ -54,7 +63,8 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
 Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
   const ConnectionOptions& options = connection_.options();
-  connection_.begin_connecting({options.service_level, options.traffic_class});
+  connection_.begin_connecting({options.service_level, options.traffic_class},
+                               Connection::Side::kSender);
   return connect_step();
 }
 
@@ -62,6 +72,7 @@ std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   if (max_chunks_ > 1) text += ", messages split over them";
+  text += connection_.ece_text();
   if (separate_end_above_ == std::numeric_limits<size_t>::max()) return text;
   return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
 }

@@ -205,8 +205,8 @@ struct TwoRailConnection : RailSetTest {
     there = RailTables::create(remote.rails()).value();
     ASSERT_TRUE(local.accept_peer(end_of(remote, *there)));
     ASSERT_TRUE(remote.accept_peer(end_of(local, *here)));
-    local.begin_connecting({});
-    remote.begin_connecting({});
+    local.begin_connecting({}, Connection::Side::kSender);
+    remote.begin_connecting({}, Connection::Side::kReceiver);
     ASSERT_TRUE(local.change_states().value());
     ASSERT_TRUE(remote.change_states().value());
   }
