@@ -15,6 +15,14 @@ namespace {
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 
+// The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
+// there.
+bool may_register_gpu_memory(const HcaContext& hca) {
+  if (hca.supports_dmabuf()) return true;
+  const Peermem peermem = probe_peermem(sysfs_root_of(hca.sysfs_path()));
+  return is_present(peermem) || peermem.kind == PeermemKind::kUnknown;
+}
+
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
 }  // namespace
@@ -52,6 +60,7 @@ Status ReceiveComm::create_flushes() {
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
+    if (!may_register_gpu_memory(*rails[rail].device().hca)) continue;
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
     flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
@@ -161,7 +170,7 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
 
 bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
-  if (flush_.empty()) return true;
+  if (connection_.options().flush_disabled) return true;
   int last = count - 1;
   while (last >= 0 && buffers[last].bytes == 0) --last;
   const bool in_host_memory =
@@ -169,6 +178,8 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   // Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU
   // has its data.
   if (in_host_memory) return true;
+  if (flush_.empty()) [[unlikely]]
+    return fail_without_flush();
   Request* taken = flushes_.take();
   if (taken == nullptr) {
     // A null request would mean that there is nothing to wait for.
@@ -192,6 +203,14 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   connection_.link().count_posted();
   *request = taken;
   return true;
+}
+
+bool ReceiveComm::fail_without_flush() {
+  connection_.fail(Code::kInvalidUsage,
+                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
+                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
+                   "starts");
+  return false;
 }
 
 bool ReceiveComm::progress() {

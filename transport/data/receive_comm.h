@@ -73,13 +73,14 @@ class ReceiveComm : public Comm {
   bool finish_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;
   ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
-  std::vector<Flush> flush_;                    // by rail; empty: flushes are disabled
+  std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
   bool receives_posted_ = false;                // on all QPs
   uint64_t head_ = 0;                           // first buffer of the next irecv
   uint32_t max_chunks_ = 0;                     // of one message
