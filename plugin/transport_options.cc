@@ -28,8 +28,14 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.qps_per_connection = options.qps_per_connection;
   connection.split_data_on_qps = options.split_data_on_qps;
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
-  connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  // -1 becomes the largest size, as in NCCL, which compares without signs.
+  if (options.adaptive_routing_threshold != -2) {
+    connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  }
   connection.flush_disabled = options.flush_disable;
+  connection.peer_watch = options.peer_watch;
+  connection.stages_all = config::allowed_paths(options).only_staging();
+  connection.stages_large_sends = options.gpudirect_limit >= 0;
   return connection;
 }
 
@@ -61,7 +67,15 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;
   transport.watchdog_seconds = options.watchdog_seconds;
+  transport.async_events_fail = options.async_events_fail;
   return transport;
+}
+
+bool may_relay(const config::Options& options, const topology::Machine& machine) {
+  if (options.pxn_disable || machine.gpus.size() < 2) return false;
+  return !machine.gpu_links_known ||
+         std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                     [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
 }
 
 }  // namespace gdr::plugin

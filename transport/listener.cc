@@ -84,7 +84,7 @@ Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
   }
   handshake_.on_complete();
   connected_.insert(sender_.sequence_base);
-  comm_->connection().keep_link(std::move(channel_), "receiver");
+  comm_->keep_link(std::move(channel_));
   return std::move(comm_);
 }
 

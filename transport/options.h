@@ -33,6 +33,8 @@ struct TransportOptions {
 
   // The clock of the handshakes. Only tests choose another.
   Now now = Clock::now;
+  // NCCL_IB_RETURN_ASYNC_EVENTS: fatal events of an HCA fail the connections that they concern.
+  bool async_events_fail = true;
 };
 
 }  // namespace gdr::transport

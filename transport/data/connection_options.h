@@ -43,6 +43,13 @@ struct ConnectionOptions {
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
   // The clock of the set-up. Only tests choose another.
   Now now = Clock::now;
+  // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
+  // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
+  bool peer_watch = true;
+  // GDR_NCCL_GPU_MEMORY=staging: this process stages all GPU memory, and GDR_NCCL_GDR_LIMIT: its
+  // large sends (MemoryOptions). Peers need to know.
+  bool stages_all = false;
+  bool stages_large_sends = false;
 };
 
 }  // namespace gdr::transport

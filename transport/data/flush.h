@@ -24,15 +24,17 @@ class Flush {
   void connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
                StateChanges* changes) const;
 
-  // For those who watch for events about it.
-  const ibv_qp* qp() const { return pair_.qp.get(); }
-
   // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
   int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);
 
+  // For the watcher, which compares the QPs of events by address.
+  const void* queue_pair() const { return pair_.qp.get(); }
+  // Nothing is read from here on. Idempotent.
+  void destroy_queue_pair() { pair_.qp.reset(); }
+
  private:
-  QueuePair pair_;
   RegisteredBlock<uint64_t> target_;
+  QueuePair pair_;  // destroyed before target_
 };
 
 }  // namespace gdr::transport

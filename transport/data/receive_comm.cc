@@ -28,7 +28,7 @@ constexpr char kUnexpectedData[] = "data arrived for a receive that is not poste
 }  // namespace
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher) {}
+    : Comm(std::move(options), watcher, /*sends=*/false) {}
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
@@ -64,7 +64,6 @@ Status ReceiveComm::create_flushes() {
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
     flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
-    connection_.watch(flush->qp());
     flush_.push_back(std::move(*flush));
   }
   return {};
@@ -103,7 +102,7 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
 Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
   if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
   of_sender_ = {sender.service_level, sender.traffic_class};
-  connection_.begin_connecting(service_class(), Connection::Side::kReceiver);
+  connection_.begin_connecting(service_class());
   if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
@@ -115,6 +114,17 @@ Result<bool> ReceiveComm::connect_step() {
   if (receives_posted_) return true;
   if (Status status = post_all_receives(); !status) return forward_error(status);
   return true;
+}
+
+void ReceiveComm::keep_link(FrameChannel channel) {
+  std::vector<const void*> flushes;
+  for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
+  connection_.keep_link(std::move(channel), "receiver", flushes);
+}
+
+ReceiveComm::~ReceiveComm() {
+  connection_.close();
+  for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
@@ -216,7 +226,16 @@ bool ReceiveComm::fail_without_flush() {
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  return connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); });
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+    return true;
+  return finishes_local_work();
+}
+
+// After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
+// be awaited. What they complete counts, as NCCL may need nothing else of the peer.
+bool ReceiveComm::finishes_local_work() {
+  const bool some = staged_.is_copying() || !flushes_.all_free();
+  return some && connection_.may_finish_local_work();
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {

@@ -38,6 +38,8 @@ class ReceiveComm : public Comm {
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
+  // Closes the connection before anything that the peer may write to is deregistered.
+  ~ReceiveComm();
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const;
@@ -45,6 +47,8 @@ class ReceiveComm : public Comm {
   // done, so that data may arrive; false: call connect_step() until it returns true.
   Result<bool> connect(const wire::EndPoint& sender);
   Result<bool> connect_step();
+  // Connection::keep_link with the QPs of the flushes.
+  void keep_link(FrameChannel channel);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
@@ -74,6 +78,7 @@ class ReceiveComm : public Comm {
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool finish_copied_buffers();
   [[gnu::cold]] bool fail_without_flush();
+  [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;

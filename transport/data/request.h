@@ -44,6 +44,7 @@ class RequestPool {
   // Returns null when all are in use.
   Request* take() { return free_count_ > 0 ? free_[--free_count_] : nullptr; }
   void give_back(Request* request) { free_[free_count_++] = request; }
+  bool all_free() const { return free_count_ == kCount; }
 
  private:
   std::array<Request, kCount> requests_{};

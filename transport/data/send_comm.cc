@@ -16,7 +16,7 @@ uint64_t random_sequence_base() {
 }  // namespace
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher), sequence_base_(random_sequence_base()) {}
+    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_sequence_base()) {}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,
@@ -63,8 +63,7 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
 Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
   const ConnectionOptions& options = connection_.options();
-  connection_.begin_connecting({options.service_level, options.traffic_class},
-                               Connection::Side::kSender);
+  connection_.begin_connecting({options.service_level, options.traffic_class});
   return connect_step();
 }
 
@@ -124,7 +123,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
                      Request** request) {
   *request = nullptr;
   std::optional<uint64_t> buffer = match(tag);
-  if (!buffer) return !connection_.failed();
+  if (!buffer) return !connection_.needs_attention() || progress();
   if (bytes > slot(*buffer).bytes) [[unlikely]] {
     fail_oversized(bytes, slot(*buffer));
     return false;

@@ -30,6 +30,8 @@ class SendComm : public Comm {
   static Result<std::unique_ptr<SendComm>> create(const Device& device,
                                                   std::shared_ptr<const ConnectionOptions> options,
                                                   Watcher* watcher);
+  // Closes the connection before anything that the peer may write to is deregistered.
+  ~SendComm() { connection_.close(); }
 
   // Moves the QPs to INIT. Returns whether they are there; false: call again.
   Result<bool> prepare();

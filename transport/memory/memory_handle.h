@@ -11,6 +11,7 @@
 
 #include "transport/device/hca.h"
 #include "transport/memory/bounce_buffers.h"
+#include "transport/memory/registration_agreement.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
@@ -42,6 +43,8 @@ struct MemoryHandle {
   Keys staging_keys{};
   // References into the HCAs' registration caches, of the buffer and of its bounce buffer.
   std::vector<std::pair<std::shared_ptr<HcaContext>, ibv_mr*>> registrations;
+  // Where the buffer is one of NCCL's own in GPU memory: keeps its allocation known as such.
+  RegistrationAgreement::Own own;
 
   // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's own on
   // that rail, or its bounce buffer's.

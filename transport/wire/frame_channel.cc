@@ -18,6 +18,8 @@ size_t max_body_bytes(wire::FrameKind kind) {
     case wire::FrameKind::kFailed:
     case wire::FrameKind::kState:
       return wire::kMaxText;
+    case wire::FrameKind::kMemory:
+      return sizeof(wire::Memory);
     default:
       return 0;
   }
@@ -92,6 +94,14 @@ std::string Frame::text() const {
     if (c < ' ' || c > '~') c = '?';
   }
   return text;
+}
+
+std::optional<wire::Memory> Frame::memory() const {
+  wire::Memory memory{};
+  if (body.size() != sizeof(memory)) return {};
+  std::memcpy(&memory, body.data(), sizeof(memory));
+  const bool known = (memory.flags & ~wire::kMemoryFlags) == 0 && memory.reserved == 0;
+  return known ? std::optional(memory) : std::nullopt;
 }
 
 Result<wire::EndPoint> Frame::end_point() const {

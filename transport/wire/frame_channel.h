@@ -28,6 +28,8 @@ struct Frame {
   // The end point of kHello and kReply, with terminated strings, and with counts and indices within
   // the limits of wire.h; kInternal if the peer's is not valid.
   Result<wire::EndPoint> end_point() const;
+  // The body of kMemory; unset if this version does not know it.
+  std::optional<wire::Memory> memory() const;
 };
 
 // Owns the socket. Not thread-safe. A default-constructed channel has no socket and is not valid.

@@ -9,14 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/wire/kept_socket.h"
+
 namespace gdr::transport {
 namespace {
-
-// Seconds, and probes. A peer whose host crashed, or was cut off, is detected after kKeepAliveIdle
-// + kKeepAliveCount * kKeepAliveInterval = 30 seconds.
-constexpr int kKeepAliveIdle = 10;
-constexpr int kKeepAliveInterval = 5;
-constexpr int kKeepAliveCount = 4;
 
 // The kernel lowers this to net.core.somaxconn. NCCL connects many channels at once.
 constexpr int kBacklog = 1024;

@@ -74,7 +74,7 @@ enum class FrameKind : uint8_t {
   kFailed = 6,      // either, text: the connection failed for that reason
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
-  kMemory = 9,      // either: how this end registers memory
+  kMemory = 9,      // either, Memory: how this end registers GPU memory
 };
 
 // Precedes each frame's body.
@@ -117,6 +117,19 @@ struct RailAddress {
   uint8_t reserved[2];
 };
 static_assert(sizeof(RailAddress) == 96);
+
+// Memory::flags. kMemoryAsks: the other end is to answer, with kMemoryAnswers.
+inline constexpr uint32_t kMemoryStages = 1;  // GPU memory of this connection is staged at this end
+inline constexpr uint32_t kMemoryAsks = 2;
+inline constexpr uint32_t kMemoryAnswers = 4;
+inline constexpr uint32_t kMemoryFlags = 7;  // all that are defined
+
+// Body of kMemory, which both ends may send at any time after the handshake.
+struct Memory {
+  uint32_t flags;
+  uint32_t reserved;
+};
+static_assert(sizeof(Memory) == 8);
 
 // Enhanced connection establishment: an ibv_ece, by which the HCAs of both ends agree on options of
 // their vendor for one QP.

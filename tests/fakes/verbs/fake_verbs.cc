@@ -75,6 +75,11 @@ void FakeVerbs::raise_event(const std::string& hca, ibv_event_type type, void* o
   }
 }
 
+void FakeVerbs::on_destroy(std::function<void(const char*)> callback) {
+  std::lock_guard lock(mutex_);
+  on_destroy_ = std::move(callback);
+}
+
 void* FakeVerbs::find(uint32_t qp_num) const {
   std::lock_guard lock(mutex_);
   return static_cast<ibv_qp*>(find_qp(qp_num));
@@ -159,6 +164,16 @@ std::vector<ibv_qp_state> FakeVerbs::ece_set_in(uint32_t qp_num) const {
 void FakeVerbs::remove_ece() {
   api_->set_ece = nullptr;
   api_->query_ece = nullptr;
+}
+
+int FakeVerbs::gid_queries() const {
+  std::lock_guard lock(mutex_);
+  return gid_queries_;
+}
+
+int FakeVerbs::gid_table_queries() const {
+  std::lock_guard lock(mutex_);
+  return gid_table_queries_;
 }
 
 LiveObjects FakeVerbs::live() const {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fakes/verbs/fake_verbs.h"
@@ -157,11 +158,18 @@ Error failure_of(Comm& comm) {
   return comm.connection().link().failure();
 }
 
+inline std::array<UniqueFd, 2> local_socket_pair() {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
   // between: called after the sender is made and before the receiver is; may be null.
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false, const std::function<void(Fabric&)>& between = nullptr)
+                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                    const std::function<void(Fabric&)>& between = nullptr)
       : Fabric(with, roce) {
     sender = make_sender().value();
     if (between) between(*this);
@@ -169,10 +177,8 @@ struct CommPair : Fabric {
     if (two_rails) add_second_rail();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
     EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
-    int fds[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
-    receiver->connection().keep_link(FrameChannel(UniqueFd(fds[1])), "receiver");
+    sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
+    receiver->keep_link(FrameChannel(std::move(sockets[1])));
     verbs.forget_posted();
   }
 

@@ -62,7 +62,7 @@ TEST(Flush, QueuePair_IsConnectedToItself) {
 TEST(Flush, PortRequiresAGrh_QueuePairHasOneAndTheClassOfTheSender) {
   TransportOptions options = test_options();
   options.connection.service_level = 4;
-  FlushPair pair(options, false, false, [](Fabric& fabric) {
+  FlushPair pair(options, false, false, local_socket_pair(), [](Fabric& fabric) {
     fabric.verbs.port("fake_b", 1).flags = IBV_QPF_GRH_REQUIRED;
     fabric.options.connection.service_level = 6;  // of the receiver
   });
@@ -129,10 +129,10 @@ struct WithoutDmabuf {
     std::ofstream(sysfs + "/module/nvidia_peermem/version") << "570.1\n";
   }
   FlushPair connect() const {
-    return FlushPair(test_options(), false, false, [this](Fabric& fabric) {
+    return FlushPair(test_options(), false, false, local_socket_pair(), [this](Fabric& fabric) {
       auto config = fake_verbs::HcaConfig::infiniband("fake_n", 2);
       config.dmabuf = false;
-      config.sysfs_root = sysfs;
+      config.sysfs_path = sysfs + "/class/infiniband/fake_n";
       fabric.receiver_device = fabric.open(fabric.verbs.add_hca(config));
     });
   }
@@ -189,6 +189,29 @@ TEST(Flush, ReadFails_FailsTheConnection) {
   pair.verbs.fail_transfer(IBV_WC_REM_ACCESS_ERR);
   EXPECT_FALSE(test_once(pair.iflush(group)).alive);
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "REM_ACCESS_ERR"));
+}
+
+// It needs no peer: the data has arrived, and NCCL is to have it.
+TEST(Flush, PeerHasClosed_IsStillAwaited) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  pair.sender.reset();
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(test_once(flush).alive);
+  pair.verbs.release();
+  EXPECT_TRUE(test_once(flush).done);
+}
+
+// An HCA that does not answer must not hide the failure.
+TEST(Flush, PeerHasClosedAndFlushNeverCompletes_Fails) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  pair.sender.reset();
+  EXPECT_TRUE(wait_for([&] { return !test_once(flush).alive; }));
 }
 
 TEST(Flush, PostingFails_NamesTheErrno) {

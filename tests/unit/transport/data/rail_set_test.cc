@@ -184,8 +184,8 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
 // Two connections of two rails each, connected to each other.
 struct TwoRailConnection : RailSetTest {
   std::shared_ptr<const ConnectionOptions> shared_options = shared(options);
-  Connection local{shared_options, nullptr};
-  Connection remote{shared_options, nullptr};
+  Connection local{shared_options, nullptr, /*sends=*/true};
+  Connection remote{shared_options, nullptr, /*sends=*/false};
 
   static wire::EndPoint end_of(const Connection& connection, const RailTables& tables) {
     wire::EndPoint end{};
@@ -205,8 +205,8 @@ struct TwoRailConnection : RailSetTest {
     there = RailTables::create(remote.rails()).value();
     ASSERT_TRUE(local.accept_peer(end_of(remote, *there)));
     ASSERT_TRUE(remote.accept_peer(end_of(local, *here)));
-    local.begin_connecting({}, Connection::Side::kSender);
-    remote.begin_connecting({}, Connection::Side::kReceiver);
+    local.begin_connecting({});
+    remote.begin_connecting({});
     ASSERT_TRUE(local.change_states().value());
     ASSERT_TRUE(remote.change_states().value());
   }
