@@ -18,6 +18,7 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.modify_retries = options.modify_retries;
   connection.modify_retry_pause = std::chrono::milliseconds(options.modify_retry_pause);
   connection.modify_retry_all = options.modify_retry_all;
+  connection.ece = options.ece;
   connection.pkey_index = static_cast<uint16_t>(options.pkey_index);
   connection.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
   connection.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));

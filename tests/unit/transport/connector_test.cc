@@ -131,7 +131,9 @@ struct ConnectorPeer : testing::Test {
     hello = frame->end_point().value();
     EXPECT_EQ(hello.secret, kSecret);
     const bool is_first = receiver->connection().peer().qps == 0;
-    if (is_first) ASSERT_TRUE(receiver->connect(hello));
+    if (is_first) {
+      ASSERT_TRUE(receiver->connect(hello));
+    }
   }
   void send(const void* bytes, size_t size) {
     ASSERT_EQ(write(raw.channel.fd(), bytes, size), static_cast<ssize_t>(size));
