@@ -162,11 +162,11 @@ TEST_F(PendingPeersTest, OtherWireVersion_IsRefusedWithBothVersionsAndLoggedOnce
       pollfd readable{channel.fd(), POLLIN, 0};
       return poll(&readable, 1, 0) == 1;
     }));
-    auto refusal = next_frame(channel);
-    ASSERT_TRUE(refusal) << refusal.error().text;
-    EXPECT_EQ(refusal->kind, wire::FrameKind::kRefuse);
-    EXPECT_TRUE(contains(refusal->text(), "wire version 99")) << refusal->text();
-    EXPECT_TRUE(contains(refusal->text(), std::to_string(wire::kWireVersion)));
+    auto answer = next_frame(channel);
+    ASSERT_TRUE(answer) << answer.error().text;
+    EXPECT_EQ(answer->kind, wire::FrameKind::kRefuse);
+    EXPECT_TRUE(contains(answer->text(), "wire version 99")) << answer->text();
+    EXPECT_TRUE(contains(answer->text(), std::to_string(wire::kWireVersion)));
   }
   ASSERT_EQ(log.warnings().size(), 1u);
   EXPECT_TRUE(contains(log.warnings()[0], "127.0.0.1:")) << log.warnings()[0];
