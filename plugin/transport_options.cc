@@ -1,6 +1,7 @@
 #include "plugin/transport_options.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "plugin/config/topology_options.h"
 
@@ -14,12 +15,15 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
                                options.address_range, options.routable_gid_index};
   connection.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
   connection.retry_count = static_cast<uint8_t>(options.retry_count);
+  connection.modify_retries = options.modify_retries;
+  connection.modify_retry_pause = std::chrono::milliseconds(options.modify_retry_pause);
+  connection.modify_retry_all = options.modify_retry_all;
   connection.pkey_index = static_cast<uint16_t>(options.pkey_index);
   connection.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
   connection.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
-  connection.clear_to_send_traffic_class = options.fifo_traffic_class >= 0
-                                               ? static_cast<uint8_t>(options.fifo_traffic_class)
-                                               : connection.traffic_class;
+  if (options.fifo_traffic_class >= 0) {
+    connection.clear_to_send_traffic_class = static_cast<uint8_t>(options.fifo_traffic_class);
+  }
   connection.qps_per_connection = options.qps_per_connection;
   connection.split_data_on_qps = options.split_data_on_qps;
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;

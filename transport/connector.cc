@@ -72,6 +72,8 @@ Result<bool> Connector::advance() {
       return send_hello();
     case State::kAwaitingReply:
       return await_reply();
+    case State::kConnectingQueuePairs:
+      return connect_queue_pairs();
     case State::kSendingReady:
       return send_ready();
   }
@@ -125,6 +127,8 @@ Result<bool> Connector::retry_connect() {
 Result<bool> Connector::finish_connect() {
   Result<bool> connected = finish_connect_tcp(channel_.fd());
   if (!connected || !*connected) return connected;
+  Result<bool> prepared = comm_->prepare();
+  if (!prepared || !*prepared) return prepared;
   channel_.queue(comm_->end_point(secret_), wire::FrameKind::kHello);
   state_ = State::kSendingHello;
   return true;
@@ -152,11 +156,19 @@ Result<bool> Connector::await_reply() {
   if (receiver->secret != secret_) {
     return fail(Code::kInternal, "the receiver does not know the handle's secret");
   }
-  if (Status status = comm_->connect(*receiver); !status) {
-    channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
+  return on_connect_step(comm_->connect(*receiver));
+}
+
+Result<bool> Connector::connect_queue_pairs() { return on_connect_step(comm_->connect_step()); }
+
+Result<bool> Connector::on_connect_step(Result<bool> connected) {
+  if (!connected) {
+    channel_.queue_text(wire::FrameKind::kRefuse, connected.error().text);
     (void)channel_.flush();
-    return forward_error(status);
+    return connected;
   }
+  state_ = State::kConnectingQueuePairs;
+  if (!*connected) return false;
   channel_.queue(wire::FrameKind::kReady, nullptr, 0);
   state_ = State::kSendingReady;
   return true;
@@ -178,11 +190,15 @@ void Connector::note_progress() {
 std::string Connector::text_of_stall(long long seconds) const {
   std::string text =
       "connecting to " + to_string(to_) + ": no progress for " + std::to_string(seconds) + " s; ";
-  if (state_ >= State::kAwaitingReply) {
-    text += state_ == State::kAwaitingReply ? "the hello is sent, no reply has come"
-                                            : "the reply has come, the sender is not ready yet";
+  if (state_ > State::kAwaitingReply) {
     return text +
-           ". Likely cause: the receiver's rank has not called accept, because it failed, hangs or "
+           "the reply has come, the queue pairs are not connected yet. Likely cause: the peer's "
+           "address is not resolved. Fix: see the lines above about the queue pairs";
+  }
+  if (state_ == State::kAwaitingReply) {
+    return text +
+           "the hello is sent, no reply has come. Likely cause: the receiver's rank has not called "
+           "accept, because it failed, hangs or "
            "waits for another rank. Fix: look at that rank's log and stack";
   }
   text += "there is no TCP connection";

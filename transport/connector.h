@@ -34,10 +34,13 @@ class Connector {
     kConnecting,      // the TCP connection is being made
     kSendingHello,
     kAwaitingReply,
+    kConnectingQueuePairs,  // the peer's address is not resolved yet
     kSendingReady,
   };
 
   Connector(std::shared_ptr<const TransportOptions> options, Handshakes& handshakes);
+  // What follows a step of connecting the QPs.
+  Result<bool> on_connect_step(Result<bool> connected);
   // Runs the current state's function below. Each returns true when its state is done and state_
   // has moved on, false when it has to wait.
   Result<bool> advance();
@@ -45,6 +48,7 @@ class Connector {
   Result<bool> finish_connect();
   Result<bool> send_hello();
   Result<bool> await_reply();
+  Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
   Status begin_connect();
   // Plans to connect again after that error, or returns it where that is of no use.

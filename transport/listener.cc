@@ -114,7 +114,7 @@ void Listener::on_hello(Hello hello) {
     GDR_INFO(log::kNet, "handshake with %s: the sender has connected again",
              name_of(sender_).c_str());
     channel_ = std::move(hello.channel);
-    channel_.queue(comm_->end_point(secret_), wire::FrameKind::kReply);
+    if (replied_) queue_reply();
     broken_.reset();
     return;
   }
@@ -133,10 +133,7 @@ Status Listener::answer_next() {
   channel_ = std::move(waiting_.front().channel);
   waiting_.pop_front();
   Status status = answer(sender_);
-  if (!status) {
-    channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
-    (void)channel_.flush();
-  }
+  if (!status) refuse(status.error());
   return status;
 }
 
@@ -145,14 +142,37 @@ Status Listener::answer(const wire::EndPoint& sender) {
   Result<std::unique_ptr<ReceiveComm>> comm =
       ReceiveComm::create(device_, std::move(connection), watcher_, sender.qps);
   if (!comm) return forward_error(comm);
-  if (Status status = (*comm)->connect(sender); !status) return status;
-  channel_.queue((*comm)->end_point(secret_), wire::FrameKind::kReply);
+  Result<bool> connected = (*comm)->connect(sender);
+  if (!connected) return forward_error(connected);
   comm_ = std::move(*comm);
+  replied_ = false;
+  if (*connected) queue_reply();
   return {};
+}
+
+Result<bool> Listener::connect_queue_pairs() {
+  Result<bool> connected = comm_->connect_step();
+  if (!connected) refuse(connected.error());
+  if (connected && *connected) queue_reply();
+  return connected;
+}
+
+void Listener::queue_reply() {
+  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kReply);
+  replied_ = true;
+}
+
+void Listener::refuse(const Error& error) {
+  channel_.queue_text(wire::FrameKind::kRefuse, error.text);
+  (void)channel_.flush();
 }
 
 // Waits for kReady: clear-to-send may only be written once the sender's QPs are ready to receive.
 Result<bool> Listener::await_ready() {
+  if (!replied_) {
+    Result<bool> connected = connect_queue_pairs();
+    if (!connected || !*connected) return connected;
+  }
   const std::string who = "handshake with " + name_of(sender_) + ": ";
   if (!channel_.valid()) {
     if (handshake_.now() - *broken_ < kReturnTimeout) return false;
@@ -196,8 +216,9 @@ std::string Listener::text_of_stall(long long seconds) const {
   const std::string here = "accepting on " + to_string(socket_.address) + ": ";
   if (comm_ != nullptr) {
     return here + since + name_of(sender_) +
-           (broken_ ? " lost its connection and has not come back"
-                    : " has the reply and is not ready yet") +
+           (!replied_ ? " is there, the queue pairs are not connected yet"
+            : broken_ ? " lost its connection and has not come back"
+                      : " has the reply and is not ready yet") +
            ". Likely cause: its rank has not called connect again, because it failed, hangs or "
            "waits for another rank. Fix: look at that rank's log and stack";
   }

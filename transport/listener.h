@@ -43,8 +43,11 @@ class Listener {
   void on_hello(Hello hello);
   // Begins to connect the next of waiting_. An error concerns that sender, which is refused.
   Status answer_next();
-  // Creates the comm and sends the reply.
+  // Creates the comm, begins to connect its QPs and, once they are connected, sends the reply.
   Status answer(const wire::EndPoint& sender);
+  Result<bool> connect_queue_pairs();
+  void queue_reply();
+  void refuse(const Error& error);
   Result<bool> await_ready();
   Result<bool> on_channel_broken(Error error);
   void end_answer();
@@ -66,6 +69,7 @@ class Listener {
   FrameChannel channel_;                     // to it; not valid while it is broken
   std::optional<Clock::time_point> broken_;  // since when
   std::unique_ptr<ReceiveComm> comm_;
+  bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
 
   Handshake handshake_;  // destroyed first
 };

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <string>
 
-#include "base/clock.h"
 #include "transport/data/connection_options.h"
 #include "transport/memory/memory_options.h"
 
@@ -30,9 +29,6 @@ struct TransportOptions {
   // GDR_NCCL_WATCHDOG_SEC: seconds without progress after which a connection's state is logged.
   // 0 turns the watchdog off.
   int watchdog_seconds = 60;
-
-  // The clock of the handshakes. Only tests choose another.
-  Now now = Clock::now;
 };
 
 }  // namespace gdr::transport

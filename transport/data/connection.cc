@@ -38,7 +38,12 @@ Connection::~Connection() {
 }
 
 Status Connection::add_rail(const Device& device, const RailSpec& spec) {
-  return rails_.add(device, spec, *options_);
+  if (Status status = rails_.add(device, spec, *options_); !status) return status;
+  const RailEnd& rail = rails_[rails_.size() - 1];
+  for (const QueuePair& pair : rail.qps()) {
+    changes_.add(to_init(device, pair.qp.get(), *options_));
+  }
+  return {};
 }
 
 void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const {
@@ -56,25 +61,27 @@ Status Connection::accept_peer(const wire::EndPoint& peer) {
   return {};
 }
 
-Status Connection::connect_queue_pairs(uint8_t traffic_class) {
+void Connection::begin_connecting(ServiceClass service) {
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];
-    QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
-                       peer_.qp[i].number, first_psn_,
-                       peer_.first_psn,    traffic_class};
-    const verbs::Api& api = rail.device().hca->api();
-    if (Status status = connect_queue_pair(api, pair.qp.get(), path, *options_); !status) {
-      status.error().text += " (connecting " + text() + ")";
-      return status;
-    }
+    const QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
+                             peer_.qp[i].number, first_psn_,
+                             peer_.first_psn,    service};
+    changes_.add(to_ready_to_receive(rail.device(), pair.qp.get(), path));
+    changes_.add(to_ready_to_send(rail.device(), pair.qp.get(), path, *options_));
   }
-  return {};
+}
+
+Result<bool> Connection::change_states() {
+  Result<bool> changed = changes_.step(*options_);
+  if (!changed && peer_.qps > 0) changed.error().text += " (connecting " + text() + ")";
+  return changed;
 }
 
 void Connection::keep_link(FrameChannel channel, const char* role) {
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role);
-  std::vector<const void*> objects;
+  std::vector<const void*> objects = std::move(watched_);
   for (const RailEnd& rail : rails_) {
     objects.push_back(rail.device().hca->context());
     objects.push_back(rail.cq());

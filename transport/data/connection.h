@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_set.h"
@@ -22,7 +23,7 @@ class Connection {
   Connection(Connection&&) = default;
   ~Connection();
 
-  // Creates this end of a rail, with its QPs in INIT.
+  // Creates this end of a rail. Its QPs have yet to be moved to INIT.
   Status add_rail(const Device& device, const RailSpec& spec);
 
   // Fills what this end sends in kHello or kReply: secret, host, rails and QPs.
@@ -30,8 +31,17 @@ class Connection {
 
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
   Status accept_peer(const wire::EndPoint& peer);
-  // Connects all QPs to the peer that accept_peer took.
-  Status connect_queue_pairs(uint8_t traffic_class);
+  // Begins to connect all QPs to the peer that accept_peer took. service: of what this end sends.
+  void begin_connecting(ServiceClass service);
+  // The changes of state that this end's QPs have yet to make: to INIT, those of
+  // begin_connecting(), and what the owner adds.
+  StateChanges& state_changes() { return changes_; }
+  // Makes them as far as that is possible without waiting. Returns whether all are made; false:
+  // call again.
+  Result<bool> change_states();
+  // Makes an event about a verbs object fail this connection, beside those about its rails. Before
+  // keep_link().
+  void watch(const void* object) { watched_.push_back(object); }
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
   void keep_link(FrameChannel channel, const char* role);
@@ -71,6 +81,8 @@ class Connection {
   Watcher* watcher_;
   RailSet rails_;
   uint32_t first_psn_;
+  StateChanges changes_;
+  std::vector<const void*> watched_;
   wire::EndPoint peer_{};
   std::shared_ptr<PeerLink> link_;
   std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();

@@ -64,7 +64,7 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   }
   end.cq_ = verbs::UniqueCq(cq, {&hca.api()});
   for (int i = 0; i < spec.qps; ++i) {
-    Result<QueuePair> qp = create_queue_pair(device, cq, spec.depths, options);
+    Result<QueuePair> qp = create_queue_pair(device, cq, spec.depths);
     if (!qp) return forward_error(qp);
     qp->rail = rail;
     end.qps_.push_back(std::move(*qp));

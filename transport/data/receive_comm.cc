@@ -39,24 +39,30 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   comm->tables_ = std::move(*tables);
   const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
   comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
-  if (Status status = comm->create_flushes(); !status) return forward_error(status);
-  if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  Result<bool> prepared = comm->connection_.change_states();
+  if (!prepared) return forward_error(prepared);
+  if (*prepared) {
+    if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  }
   return comm;
 }
 
-Status ReceiveComm::create_flushes() {
+Status ReceiveComm::create_flushes(ServiceClass service) {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    Result<Flush> flush = Flush::create(rails[rail], rail, options, kFlushes);
+    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
+    flush->connect(rails[rail], service, options, &connection_.state_changes());
+    connection_.watch(flush->qp());
     flush_.push_back(std::move(*flush));
   }
   return {};
 }
 
 Status ReceiveComm::post_all_receives() {
+  receives_posted_ = true;
   RailSet& rails = connection_.rails();
   for (size_t pair = 0; pair < rails.pair_count(); ++pair) {
     for (int posted = 0; posted < kReceiveDepth; posted += kRefill) {
@@ -75,9 +81,22 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   return end;
 }
 
-Status ReceiveComm::connect(const wire::EndPoint& sender) {
-  if (Status status = connection_.accept_peer(sender); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().clear_to_send_traffic_class);
+Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
+  if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
+  const ConnectionOptions& options = connection_.options();
+  const ServiceClass of_sender{options.service_level, options.traffic_class};
+  connection_.begin_connecting(
+      {of_sender.service_level,
+       options.clear_to_send_traffic_class.value_or(of_sender.traffic_class)});
+  if (Status status = create_flushes(of_sender); !status) return forward_error(status);
+  return connect_step();
+}
+
+Result<bool> ReceiveComm::connect_step() {
+  Result<bool> connected = connection_.change_states();
+  if (!connected || !*connected || receives_posted_) return connected;
+  if (Status status = post_all_receives(); !status) return forward_error(status);
+  return true;
 }
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {

@@ -33,16 +33,18 @@ class ReceiveComm : public Comm {
   static constexpr int kReceives = 32;  // grouped receives in flight
   static constexpr int kFlushes = 32;   // flushes in flight
 
-  // Creates this end with `qps` QPs in INIT on its rail, and posts their receives. The sender's
-  // kHello asks for that number of QPs over all of its rails, of which there is one.
+  // Creates this end with `qps` QPs on its rail, for which the sender's kHello asks over all of its
+  // own rails.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const;
-  // Takes the sender's kHello and connects the QPs; afterwards data may arrive.
-  Status connect(const wire::EndPoint& sender);
+  // Takes the sender's kHello, connects the QPs and posts their receives. Returns whether that is
+  // done, so that data may arrive; false: call connect_step() until it returns true.
+  Result<bool> connect(const wire::EndPoint& sender);
+  Result<bool> connect_step();
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
@@ -58,7 +60,7 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
-  Status create_flushes();
+  Status create_flushes(ServiceClass service);
   Status post_all_receives();
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
@@ -74,6 +76,7 @@ class ReceiveComm : public Comm {
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // by rail; empty: flushes are disabled
+  bool receives_posted_ = false;                // on all QPs
   uint64_t head_ = 0;                           // first buffer of the next irecv
   uint32_t max_chunks_ = 0;                     // of one message
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot

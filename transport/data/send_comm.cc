@@ -37,6 +37,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
     comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().pair_count());
   }
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
+  if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
 
@@ -48,9 +49,11 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   return end;
 }
 
-Status SendComm::connect(const wire::EndPoint& receiver) {
-  if (Status status = connection_.accept_peer(receiver); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().traffic_class);
+Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
+  if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
+  const ConnectionOptions& options = connection_.options();
+  connection_.begin_connecting({options.service_level, options.traffic_class});
+  return connect_step();
 }
 
 std::string SendComm::text() const {

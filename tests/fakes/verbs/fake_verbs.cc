@@ -19,16 +19,22 @@ Port& FakeVerbs::port(const std::string& hca, int port) {
   std::abort();
 }
 
-void FakeVerbs::fail_call(Call call, int err, int skip) {
+void FakeVerbs::fail_call(Call call, int err, int skip, int times) {
   std::lock_guard lock(mutex_);
-  failures_[static_cast<size_t>(call)] = Failure{err, skip};
+  failures_[static_cast<size_t>(call)] = Failure{err, skip, times};
+}
+
+int FakeVerbs::failures_left(Call call) const {
+  std::lock_guard lock(mutex_);
+  return failures_[static_cast<size_t>(call)].times;
 }
 
 bool FakeVerbs::fails(Call call) {
   std::lock_guard lock(mutex_);
   Failure& failure = failures_[static_cast<size_t>(call)];
-  if (failure.err == 0 || failure.skip-- > 0) return false;
-  errno = std::exchange(failure.err, 0);
+  if (failure.times == 0 || failure.skip-- > 0) return false;
+  --failure.times;
+  errno = failure.err;
   return true;
 }
 

@@ -132,8 +132,10 @@ class FakeVerbs {
   // Changes a port at run time, as a subnet manager or an administrator would. Ports count from 1.
   Port& port(const std::string& hca, int port);
 
-  // Makes the call fail with that errno, once, after `skip` calls that succeed.
-  void fail_call(Call call, int err, int skip = 0);
+  // Makes the call fail with that errno, `times` times, after `skip` calls that succeed.
+  void fail_call(Call call, int err, int skip = 0, int times = 1);
+  // How many failures of that call are still to come.
+  int failures_left(Call call) const;
   // Completes a transfer with that status instead of running it, after `skip` that run. Its QP then
   // is in error.
   void fail_transfer(ibv_wc_status status, int skip = 0);
@@ -194,6 +196,7 @@ class FakeVerbs {
   struct Failure {
     int err = 0;
     int skip = 0;
+    int times = 0;
   };
 
   mutable std::recursive_mutex mutex_;  // guards all that follows

@@ -56,6 +56,15 @@ inline bool wait_for(const std::function<bool()>& ready) {
   return true;
 }
 
+// A clock that a test moves.
+struct ManualClock {
+  Clock::time_point now = Clock::now();
+
+  Now as_now() {
+    return [this] { return now; };
+  }
+};
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -156,8 +165,8 @@ struct CommPair : Fabric {
     sender = make_sender().value();
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
-    EXPECT_TRUE(receiver->connect(end_of(*sender)).has_value());
-    EXPECT_TRUE(sender->connect(end_of(*receiver)).has_value());
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
@@ -227,6 +236,8 @@ struct CommPair : Fabric {
                         QueueDepths{SendComm::kRequests, kReceiveDepth, 64}, 0};
     EXPECT_TRUE(sender->connection().add_rail(sender_port, spec));
     EXPECT_TRUE(receiver->connection().add_rail(receiver_port, spec));
+    EXPECT_TRUE(sender->connection().change_states().value());
+    EXPECT_TRUE(receiver->connection().change_states().value());
     RailSet& rails = receiver->connection().rails();
     for (size_t i = 0; i < rails.pair_count(); ++i) {
       for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {

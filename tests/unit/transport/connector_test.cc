@@ -12,6 +12,7 @@ namespace gdr::transport {
 namespace {
 
 using fake_verbs::Call;
+using namespace std::chrono_literals;
 
 TEST(Connector, ListenerAccepts_DataFlows) {
   HandshakeBed bed;
@@ -89,6 +90,7 @@ struct ConnectorPeer : testing::Test {
     connector = bed.make_connector(raw.handle()).value();
     receiver = bed.make_receiver().value();
     reply = end_of(*receiver);
+    hello = {};
   }
   void step_for_a_while() {
     for (int i = 0; i < 100; ++i) {
@@ -127,9 +129,12 @@ struct ConnectorPeer : testing::Test {
     auto frame = next_frame(raw.channel);
     ASSERT_TRUE(frame);
     ASSERT_EQ(frame->kind, wire::FrameKind::kHello);
+    const bool first = hello.qps == 0;
     hello = frame->end_point().value();
     EXPECT_EQ(hello.secret, kSecret);
-    (void)receiver->connect(hello);
+    if (first) {
+      ASSERT_TRUE(receiver->connect(hello).value());
+    }
   }
   void send(const void* bytes, size_t size) {
     ASSERT_EQ(write(raw.channel.fd(), bytes, size), static_cast<ssize_t>(size));
@@ -331,6 +336,107 @@ TEST_F(ConnectorPeer, ReceiverDoesNotFit_RefusesToThePeer) {
   ASSERT_TRUE(raw.channel.flush());
   EXPECT_TRUE(contains(error().text, "number of QPs"));
   EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kRefuse);
+}
+
+// Both ends, on a clock that the test moves.
+struct LateResolution : testing::Test {
+  HandshakeBed bed;
+  ManualClock clock;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Connector> connector;
+  Result<std::unique_ptr<SendComm>> sender = nullptr;
+  Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
+
+  void SetUp() override {
+    bed.options.connection.now = clock.as_now();
+    listener = bed.make_listener().value();
+  }
+  void start() { connector = bed.make_connector(handle_of(*listener)).value(); }
+  // Steps both ends until the fake has that many failures left to inject.
+  bool step_until_failures_left(Call call, int count) {
+    return wait_for([&] {
+      step();
+      return bed.verbs.failures_left(call) == count;
+    });
+  }
+  void step() {
+    if (sender && *sender == nullptr) sender = connector->step();
+    if (receiver && *receiver == nullptr) receiver = listener->accept();
+  }
+  // Steps often enough that what can happen without the clock does.
+  void step_often() {
+    for (int i = 0; i < 100; ++i) step();
+  }
+  bool connected() { return sender && *sender != nullptr && receiver && *receiver != nullptr; }
+};
+
+// The receiver's QP is the first to move to RTR, its flush the second, the sender's the last.
+TEST_F(LateResolution, AnyQueuePairTimesOutTwice_ConnectsAfterGrowingPauses) {
+  for (int qp : {0, 1, 2}) {
+    sender = nullptr;
+    receiver = nullptr;
+    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, qp, 2);
+    start();
+    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 1)) << qp;
+    clock.now += 99ms;
+    step_often();
+    EXPECT_EQ(bed.verbs.failures_left(Call::kModifyToRtr), 1) << "the first pause is 100 ms";
+    clock.now += 1ms;
+    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 0)) << qp;
+    clock.now += 199ms;
+    step_often();
+    EXPECT_FALSE(connected()) << "the second pause is 200 ms";
+    clock.now += 1ms;
+    ASSERT_TRUE(wait_for([&] {
+      step();
+      return connected();
+    })) << qp;
+  }
+}
+
+TEST_F(LateResolution, NeverResolved_BothEndsFailAndNameTheNumberOfAttempts) {
+  for (int qp : {0, 2}) {
+    sender = nullptr;
+    receiver = nullptr;
+    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, qp, 1000);
+    start();
+    ASSERT_TRUE(wait_for([&] {
+      clock.now += 100ms;
+      step();
+      return !sender && !receiver;
+    })) << qp;
+    const std::string text = qp == 0 ? receiver.error().text : sender.error().text;
+    EXPECT_TRUE(contains(text, "to RTR failed 35 times in ")) << text;
+    EXPECT_TRUE(contains(text, "fake_a:1 lid 1") && contains(text, "fake_b:1 lid 2")) << text;
+    EXPECT_TRUE(contains(sender.error().text, "35 times")) << sender.error().text;
+    EXPECT_TRUE(contains(receiver.error().text, "35 times")) << receiver.error().text;
+  }
+}
+
+TEST_F(LateResolution, ChangingToInitTimesOut_HelloIsSentAfterwards) {
+  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);
+  start();
+  step_often();
+  EXPECT_FALSE(connected());
+  EXPECT_EQ(bed.verbs.live().qps, 1) << "the receiver has no hello yet";
+  clock.now += 100ms;
+  ASSERT_TRUE(wait_for([&] {
+    step();
+    return connected();
+  }));
+}
+
+// The receiver's QP comes to INIT late, so that its receives are posted late, too.
+TEST_F(LateResolution, ReceiverChangingToInitTimesOut_ReceivesArePostedBeforeTheReply) {
+  start();
+  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);
+  step_often();
+  clock.now += 100ms;
+  ASSERT_TRUE(wait_for([&] {
+    step();
+    return connected();
+  }));
+  EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)), kReceiveDepth);
 }
 
 }  // namespace

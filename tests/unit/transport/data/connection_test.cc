@@ -72,9 +72,12 @@ TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
 TEST(Connection, FlushQueuePairFails_IsAnError) {
   for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
     Fabric fabric;
-    fabric.verbs.fail_call(call, EINVAL);
-    EXPECT_FALSE(fabric.make_receiver());
-    EXPECT_EQ(fabric.verbs.live().qps, 0);
+    auto sender = fabric.make_sender().value();
+    auto receiver = fabric.make_receiver().value();
+    fabric.verbs.fail_call(call, EINVAL, 1);  // after that of the connection
+    EXPECT_FALSE(receiver->connect(end_of(*sender)));
+    receiver.reset();
+    EXPECT_EQ(fabric.verbs.live().qps, 1);
   }
 }
 
@@ -100,7 +103,7 @@ struct ConnectionPeer : testing::Test {
   wire::EndPoint peer = end_of(*receiver);
 
   Error refused() {
-    Status status = sender->connect(peer);
+    Result<bool> status = sender->connect(peer);
     EXPECT_FALSE(status);
     return status ? Error{Code::kInternal, ""} : status.error();
   }
@@ -139,7 +142,7 @@ TEST(ConnectionRoce, OtherRoceVersionOrFamily_IsRefusedWithTheVariablesToSet) {
   wire::EndPoint family = end_of(*receiver);
   family.rail[0].gid[0] = 0xfd;
   for (const wire::EndPoint& peer : {version, family}) {
-    Status status = sender->connect(peer);
+    Result<bool> status = sender->connect(peer);
     ASSERT_FALSE(status);
     EXPECT_TRUE(contains(status.error().text, "NCCL_IB_GID_INDEX")) << status.error().text;
   }

@@ -54,6 +54,15 @@ TEST(Flush, QueuePair_IsConnectedToItself) {
   EXPECT_EQ(pair.verbs.attributes(number).ah_attr.dlid, 2) << "the receiver's own port";
 }
 
+TEST(Flush, FatalEventOfItsQueuePair_FailsTheConnection) {
+  FlushPair pair;
+  ASSERT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
+  const uint32_t number = pair.verbs.posted().at(0).qp_num;
+  pair.verbs.raise_event("fake_b", IBV_EVENT_QP_FATAL, pair.verbs.find(number));
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "catastrophic"));
+}
+
 TEST(Flush, HostMemory_PostsNothing) {
   FlushPair pair;
   Buffer host = pair.receiver_buffer(64);
