@@ -146,6 +146,16 @@ std::vector<int> FakeVerbs::cq_entries() const {
   return all;
 }
 
+int FakeVerbs::gid_queries() const {
+  std::lock_guard lock(mutex_);
+  return gid_queries_;
+}
+
+int FakeVerbs::gid_table_queries() const {
+  std::lock_guard lock(mutex_);
+  return gid_table_queries_;
+}
+
 LiveObjects FakeVerbs::live() const {
   std::lock_guard lock(mutex_);
   return live_;

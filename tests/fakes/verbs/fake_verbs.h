@@ -26,12 +26,17 @@ struct Gid {
 
 struct Port {
   bool active = true;
-  bool ethernet = false;  // RoCE; else InfiniBand
+  bool ethernet = false;      // RoCE; else InfiniBand
+  int other_link_layer = -1;  // IBV_LINK_LAYER_*; -1: as `ethernet` says
   uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_4096;
   std::vector<Gid> gids;           // by index
   uint8_t flags = 0;               // IBV_QPF_GRH_REQUIRED
   uint32_t max_msg_sz = 1u << 30;  // bytes; 0: not reported
+  uint8_t active_speed = 64;       // HDR
+  uint8_t active_width = 2;        // 4x
+  uint32_t active_speed_ex = 0;
+  uint64_t effective_speed = 0;  // of ibv_query_port_speed, in 100 Mb/s; 0: it fails
 };
 
 struct HcaConfig {
@@ -42,6 +47,9 @@ struct HcaConfig {
   int max_cq_entries = 1 << 20;
   uint32_t max_inline_bytes = 256;
   bool dmabuf = true;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
+  uint32_t vendor_id = 0x02c9;
+  std::string sysfs_path;  // ibv_device::ibdev_path
 
   // One active port. The LID, or the last byte of the GID ::ffff:10.0.0.n, is `number`.
   static HcaConfig infiniband(const std::string& name, uint16_t number);
@@ -126,6 +134,8 @@ class FakeVerbs {
   FakeVerbs& operator=(const FakeVerbs&) = delete;
 
   std::shared_ptr<const gdr::verbs::Api> api() const { return api_; }
+  // For a test that takes functions away, as an older library would.
+  gdr::verbs::Api& mutable_api() { return *api_; }
 
   // Returns what ibv_get_device_list lists; it lives as long as the fabric.
   ibv_device* add_hca(const HcaConfig& config);
@@ -172,6 +182,8 @@ class FakeVerbs {
   // What create_qp was asked for, by QP number in the order of creation.
   std::map<uint32_t, ibv_qp_cap> queue_pairs() const;
   std::vector<int> cq_entries() const;  // of the CQs that live
+  int gid_queries() const;              // queries of one GID, since the start
+  int gid_table_queries() const;        // of whole tables
   LiveObjects live() const;
 
  private:
@@ -217,6 +229,8 @@ class FakeVerbs {
   std::deque<Transfer> in_flight_;
   std::vector<Posted> posted_;
   size_t doorbells_ = 0;
+  int gid_queries_ = 0;
+  int gid_table_queries_ = 0;
 };
 
 }  // namespace fake_verbs
