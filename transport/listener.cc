@@ -226,6 +226,11 @@ void Listener::end_answer() {
 std::string Listener::text_of_stall(long long seconds) const {
   const std::string since = "no progress for " + std::to_string(seconds) + " s; ";
   const std::string here = "accepting on " + to_string(socket_.address) + ": ";
+  if (comm_ != nullptr && !replied_) {
+    return here + since + "the queue pairs to " + name_of(sender_) +
+           " are not connected yet. Likely cause: its address is not resolved by ARP or neighbour "
+           "discovery. Fix: make sure that it can be reached over the RDMA network (ping)";
+  }
   if (comm_ != nullptr) {
     return here + since + name_of(sender_) +
            (!replied_ ? " is there, the queue pairs are not connected yet"

@@ -61,7 +61,25 @@ Status Connection::accept_peer(const wire::EndPoint& peer) {
   return {};
 }
 
+void Connection::warn_of_missing_flids() const {
+  uint32_t logged = 0;  // bit per rail of this end
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    const wire::RailAddress& local = rails_[pair.rail].address();
+    const wire::RailAddress& remote = peer_.rail[pair.peer_rail];
+    if ((logged >> pair.rail & 1) != 0 || !lacks_flid(local, remote)) continue;
+    logged |= 1u << pair.rail;
+    GDR_WARN(
+        "%s and the peer's %s are in different InfiniBand subnets, and the peer's GID %s has no "
+        "FLID by which routers could reach it; its LID is used, which another subnet seldom knows. "
+        "Fix: set NCCL_IB_ROUTABLE_FLID_GID_INDEX on the peer's node to the index of a GID with a "
+        "FLID, or choose HCAs of one subnet with NCCL_IB_HCA",
+        to_string(local).c_str(), to_string(remote).c_str(), to_string(remote.gid).c_str());
+  }
+}
+
 void Connection::begin_connecting(ServiceClass service) {
+  warn_of_missing_flids();
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];

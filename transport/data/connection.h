@@ -77,6 +77,8 @@ class Connection {
  private:
   static constexpr int kPollBatch = 8;
 
+  void warn_of_missing_flids() const;
+
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
   RailSet rails_;

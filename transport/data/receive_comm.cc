@@ -47,14 +47,14 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   return comm;
 }
 
-Status ReceiveComm::create_flushes(ServiceClass service) {
+Status ReceiveComm::create_flushes() {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], service, options, &connection_.state_changes());
+    flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
     connection_.watch(flush->qp());
     flush_.push_back(std::move(*flush));
   }
@@ -74,8 +74,18 @@ Status ReceiveComm::post_all_receives() {
   return {};
 }
 
+// NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection
+// then travel in one class, even where only the sender knows of it.
+ServiceClass ReceiveComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {of_sender_.service_level,
+          options.clear_to_send_traffic_class.value_or(of_sender_.traffic_class)};
+}
+
 wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -83,12 +93,9 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
 
 Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
   if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
-  const ConnectionOptions& options = connection_.options();
-  const ServiceClass of_sender{options.service_level, options.traffic_class};
-  connection_.begin_connecting(
-      {of_sender.service_level,
-       options.clear_to_send_traffic_class.value_or(of_sender.traffic_class)});
-  if (Status status = create_flushes(of_sender); !status) return forward_error(status);
+  of_sender_ = {sender.service_level, sender.traffic_class};
+  connection_.begin_connecting(service_class());
+  if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
 

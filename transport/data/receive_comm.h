@@ -60,7 +60,10 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
-  Status create_flushes(ServiceClass service);
+  // Of what this end writes: the sender's service level and, unless the user has chosen one for
+  // clear-to-send, its traffic class.
+  ServiceClass service_class() const;
+  Status create_flushes();
   Status post_all_receives();
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
@@ -73,6 +76,7 @@ class ReceiveComm : public Comm {
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;
+  ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // by rail; empty: flushes are disabled

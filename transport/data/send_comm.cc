@@ -44,6 +44,8 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
   end.sequence_base = sequence_base_;
+  end.service_level = connection_.options().service_level;
+  end.traffic_class = connection_.options().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;

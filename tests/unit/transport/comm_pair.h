@@ -159,10 +159,12 @@ Error failure_of(Comm& comm) {
 
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
+  // between: called after the sender is made and before the receiver is; may be null.
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false)
+                    bool two_rails = false, const std::function<void(Fabric&)>& between = nullptr)
       : Fabric(with, roce) {
     sender = make_sender().value();
+    if (between) between(*this);
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).value());

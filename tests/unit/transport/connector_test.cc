@@ -90,7 +90,6 @@ struct ConnectorPeer : testing::Test {
     connector = bed.make_connector(raw.handle()).value();
     receiver = bed.make_receiver().value();
     reply = end_of(*receiver);
-    hello = {};
   }
   void step_for_a_while() {
     for (int i = 0; i < 100; ++i) {
@@ -129,11 +128,11 @@ struct ConnectorPeer : testing::Test {
     auto frame = next_frame(raw.channel);
     ASSERT_TRUE(frame);
     ASSERT_EQ(frame->kind, wire::FrameKind::kHello);
-    const bool first = hello.qps == 0;
     hello = frame->end_point().value();
     EXPECT_EQ(hello.secret, kSecret);
-    if (first) {
-      ASSERT_TRUE(receiver->connect(hello).value());
+    const bool is_first = receiver->connection().peer().qps == 0;
+    if (is_first) {
+      ASSERT_TRUE(receiver->connect(hello));
     }
   }
   void send(const void* bytes, size_t size) {

@@ -54,6 +54,21 @@ TEST(Flush, QueuePair_IsConnectedToItself) {
   EXPECT_EQ(pair.verbs.attributes(number).ah_attr.dlid, 2) << "the receiver's own port";
 }
 
+// It passes through the receiver's port twice, so that the port's rules hold for it, too.
+TEST(Flush, PortRequiresAGrh_QueuePairHasOneAndTheClassOfTheSender) {
+  TransportOptions options = test_options();
+  options.connection.service_level = 4;
+  FlushPair pair(options, false, false, [](Fabric& fabric) {
+    fabric.verbs.port("fake_b", 1).flags = IBV_QPF_GRH_REQUIRED;
+    fabric.options.connection.service_level = 6;  // of the receiver
+  });
+  ASSERT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
+  const ibv_ah_attr path = pair.verbs.attributes(pair.verbs.posted().at(0).qp_num).ah_attr;
+  EXPECT_EQ(path.is_global, 1);
+  EXPECT_EQ(path.grh.dgid.raw[15], 2);
+  EXPECT_EQ(path.sl, 4);
+}
+
 TEST(Flush, FatalEventOfItsQueuePair_FailsTheConnection) {
   FlushPair pair;
   ASSERT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
