@@ -101,7 +101,14 @@ bool Connector::is_worth_retrying(const Error& error) const {
 }
 
 Result<bool> Connector::plan_retry(Error error) {
-  if (!is_worth_retrying(error)) return tl::unexpected<Error>(std::move(error));
+  if (!is_worth_retrying(error)) {
+    if (retries_ > 0 && !replied_ && error.sys_errno == ECONNREFUSED) {
+      error.text +=
+          "; the receiver no longer listens, so that its process has ended or given up. Fix: look "
+          "for the reason in its log";
+    }
+    return tl::unexpected<Error>(std::move(error));
+  }
   if (retries_ >= options_->connect_retries) {
     if (retries_ > 0) error.text += "; gave up after " + std::to_string(retries_) + " retries";
     return tl::unexpected<Error>(std::move(error));

@@ -96,6 +96,15 @@ TEST_F(PendingPeersTest, ManyPeersAtOtherListeners_FewAreKeptHere) {
   bed.handshakes.pending_peers -= 300;
 }
 
+TEST_F(PendingPeersTest, HelloBeforeMoreThanMayBePending_IsReadBeforeAnyIsDropped) {
+  bed.handshakes.pending_peers += 300;
+  UniqueFd fd = connect();
+  send(fd, frame().data(), frame().size());
+  std::vector<UniqueFd> silent = connect_many(50);
+  EXPECT_TRUE(wait_for([&] { return advance() == 1; }));
+  bed.handshakes.pending_peers -= 300;
+}
+
 TEST_F(PendingPeersTest, FirstWrongByteOfTheHeader_DropsThePeerAtOnce) {
   constexpr size_t kVersion = offsetof(wire::FrameHeader, version);
   for (size_t wrong = 0; wrong < sizeof(wire::FrameHeader); ++wrong) {
