@@ -66,6 +66,10 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.memory = memory_options(options);
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;
+  transport.connect_retries = options.socket_retries;
+  transport.connect_retry_pause = std::chrono::milliseconds(options.socket_retry_pause_ms);
+  transport.subnet_aware_routing = options.subnet_aware_routing;
+  transport.subnet_prefix_bits = options.subnet_prefix_bits;
   transport.watchdog_seconds = options.watchdog_seconds;
   transport.async_events_fail = options.async_events_fail;
   return transport;

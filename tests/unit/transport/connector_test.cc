@@ -281,6 +281,7 @@ TEST_F(ConnectorPeer, ReceiverNoLongerListens_FailsWithoutMoreRetries) {
   Error found = error();
   EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_EQ(found.sys_errno, ECONNREFUSED);
+  EXPECT_TRUE(contains(found.text, "the receiver no longer listens")) << found.text;
 }
 
 TEST_F(ConnectorPeer, NoRetriesWanted_FailsAtOnce) {
