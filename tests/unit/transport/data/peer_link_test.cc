@@ -68,6 +68,30 @@ TEST_F(PeerLinkTest, PeerFails_ReasonArrivesHere) {
   EXPECT_NE(here_->failure().text.find("rabbit"), std::string::npos);
 }
 
+TEST_F(PeerLinkTest, PeerAsksHowMemoryIsRegistered_IsAnswered) {
+  auto asked = std::make_shared<RegistrationAgreement>(/*stages=*/true);
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  PeerLink link(FrameChannel(UniqueFd(fds[0])), "a <-> b", "sender", asked);
+  asked->open(false, [&](uint32_t flags) { link.send_memory(flags); });
+  FrameChannel peer{UniqueFd(fds[1])};
+  const wire::Memory question{wire::kMemoryAsks, 0};
+  peer.queue(wire::FrameKind::kMemory, &question, sizeof(question));
+  ASSERT_TRUE(peer.flush().value());
+  EXPECT_TRUE(link.on_readable());
+  const std::optional<Frame> answer = peer.receive().value();
+  ASSERT_TRUE(answer.has_value() && answer->memory().has_value());
+  EXPECT_EQ(answer->memory()->flags, wire::kMemoryAnswers | wire::kMemoryStages);
+  EXPECT_EQ(asked->peer_stages(), false);
+}
+
+TEST_F(PeerLinkTest, PeerSendsFlagsOfAnotherVersion_FailsTheLink) {
+  there_->send_memory(wire::kMemoryFlags + 1);
+  EXPECT_TRUE(here_->on_readable());
+  ASSERT_TRUE(here_->failed());
+  EXPECT_NE(here_->failure().text.find("unexpected frame"), std::string::npos);
+}
+
 TEST_F(PeerLinkTest, SecondFailure_DoesNotReplaceTheFirst) {
   here_->fail_link(Error{Code::kSystem, "first"}, false);
   here_->fail_link(Error{Code::kSystem, "second"}, false);
