@@ -43,11 +43,15 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   if (Status status = comm->post_all_receives(); !status) return forward_error(status);
   return comm;
 }
+// An HCA that registers no GPU memory is not offered for it, so that its connections flush nothing.
 
 Status ReceiveComm::create_flushes() {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
-  if (options.flush_disabled) return {};
+  const bool gpudirect = std::any_of(rails.begin(), rails.end(), [](const RailEnd& rail) {
+    return gdr_support(*rail.device().hca, RegistrationPaths{}).any();
+  });
+  if (options.flush_disabled || !gpudirect) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     Result<Flush> flush = Flush::create(rails[rail], rail, options, kFlushes);
     if (!flush) return forward_error(flush);
@@ -133,14 +137,18 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
 
 bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
-  if (flush_.empty()) return true;
+  if (connection_.options().flush_disabled) return true;
+// Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU has
+// its data. `bytes` are those that were received.
+static bool needs_flush(const ReceiveBuffer& buffer) {
+  return buffer.bytes > 0 && !buffer.memory->host && buffer.memory->direct;
+}
+
   int last = count - 1;
-  while (last >= 0 && buffers[last].bytes == 0) --last;
-  const bool in_host_memory =
-      last < 0 || buffers[last].memory->host || !buffers[last].memory->direct;
-  // Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU
-  // has its data.
-  if (in_host_memory) return true;
+  while (last >= 0 && !needs_flush(buffers[last])) --last;
+  if (last < 0) return true;
+  if (flush_.empty()) [[unlikely]]
+    return fail_protocol("GPU memory was registered with an HCA that offered none at init");
   Request* taken = flushes_.take();
   if (taken == nullptr) {
     // A null request would mean that there is nothing to wait for.

@@ -73,7 +73,7 @@ class ReceiveComm : public Comm {
   RailTables tables_;
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
-  std::vector<Flush> flush_;                    // by rail; empty: flushes are disabled
+  std::vector<Flush> flush_;                    // by rail; empty: there is nothing to flush
   uint64_t head_ = 0;                           // first buffer of the next irecv
   uint32_t max_chunks_ = 0;                     // of one message
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
