@@ -24,6 +24,7 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.split_data_on_qps = options.split_data_on_qps;
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
   connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  connection.announce_batch = options.clear_to_send_batch;
   connection.flush_disabled = options.flush_disable;
   connection.stages_all = config::allowed_paths(options).only_staging();
   connection.stages_large_sends = options.gpudirect_limit >= 0;

@@ -28,8 +28,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
   RailSpec spec;
   spec.qps = qps;
-  spec.depths =
-      QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth, ClearToSendWriter::kInlineBytes};
+  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth,
+                            ClearToSendWriter::inline_bytes(comm->connection_.options())};
   spec.extra_completions = kFlushes;
   if (Status status = comm->connection_.add_rail(device, spec); !status) {
     return forward_error(status);
@@ -97,9 +97,13 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
   taken->staged = 0;
-  for (int i = 0; i < count; ++i) fill_slot(buffers[i], i, taken);
+  size_t sizes = 0;
+  for (int i = 0; i < count; ++i) {
+    fill_slot(buffers[i], i, taken);
+    sizes |= buffers[i].bytes;
+  }
   head_ += count;
-  if (!announcements_.on_posted(head_)) return false;
+  if (!announcements_.on_posted(head_, sizes)) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
