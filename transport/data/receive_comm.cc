@@ -10,8 +10,9 @@ namespace {
 
 // Each arriving chunk consumes one receive of its QP. At most kReceives groups of kMaxGroup
 // messages are under way, and a QP carries at most one chunk of each; the two batches on top let
-// refills be posted a batch at a time. Large staged messages send more chunks over one QP: should
-// they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
+// refills be posted a batch at a time. A chunk that is cut into several writes because it is larger
+// than a port's largest message still consumes one. Large staged messages send more chunks over one
+// QP: should they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 
@@ -37,14 +38,12 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
-  comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
   if (Status status = comm->create_flushes(); !status) return forward_error(status);
   if (Status status = comm->post_all_receives(); !status) return forward_error(status);
   return comm;
 }
-// An HCA that registers no GPU memory is not offered for it, so that its connections flush nothing.
 
+// An HCA that registers no GPU memory is not offered for it, so that its connections flush nothing.
 Status ReceiveComm::create_flushes() {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
@@ -139,15 +138,15 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.sequence = connection_.peer().sequence_base + number;
 }
 
-bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
-  *request = nullptr;
-  if (connection_.options().flush_disabled) return true;
 // Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU has
 // its data. `bytes` are those that were received.
 static bool needs_flush(const ReceiveBuffer& buffer) {
   return buffer.bytes > 0 && !buffer.memory->host && buffer.memory->direct;
 }
 
+bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
+  *request = nullptr;
+  if (connection_.options().flush_disabled) return true;
   int last = count - 1;
   while (last >= 0 && !needs_flush(buffers[last])) --last;
   if (last < 0) return true;
@@ -211,7 +210,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
-  if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {
+  if (bytes > request->capacity[buffer]) {
     return fail_protocol("more data arrived than the receive has room for");
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;

@@ -75,7 +75,6 @@ class ReceiveComm : public Comm {
   StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // by rail; empty: there is nothing to flush
   uint64_t head_ = 0;                           // first buffer of the next irecv
-  uint32_t max_chunks_ = 0;                     // of one message
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;
