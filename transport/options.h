@@ -3,8 +3,10 @@
 
 #include <sys/socket.h>
 
+#include <chrono>
 #include <string>
 
+#include "base/clock.h"
 #include "transport/data/connection_options.h"
 #include "transport/memory/memory_options.h"
 
@@ -18,10 +20,21 @@ struct TransportOptions {
   // handles; connectors connect from it.
   std::string interface_name;
   sockaddr_storage bind_address{};
+  // NCCL_SOCKET_RETRY_CNT: how often a sender whose connection failed, or was lost before the
+  // receiver had answered, connects again.
+  int connect_retries = 34;
+  // NCCL_SOCKET_RETRY_SLEEP_MSEC: the pause before the first retry; before the n-th it is n times
+  // as long.
+  std::chrono::milliseconds connect_retry_pause{100};
 
   // GDR_NCCL_WATCHDOG_SEC: seconds without progress after which a connection's state is logged.
   // 0 turns the watchdog off.
   int watchdog_seconds = 60;
+
+  // The clock of the handshakes. Only tests choose another.
+  Now now = Clock::now;
+  // NCCL_IB_RETURN_ASYNC_EVENTS: fatal events of an HCA fail the connections that they concern.
+  bool async_events_fail = true;
 };
 
 }  // namespace gdr::transport

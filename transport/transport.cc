@@ -38,13 +38,15 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   std::unique_ptr<Transport> transport(new Transport());
   transport->devices_ = std::move(devices);
   Result<std::unique_ptr<Watcher>> watcher =
-      Watcher::start(std::chrono::seconds(options.watchdog_seconds));
+      Watcher::start(std::chrono::seconds(options.watchdog_seconds), options.async_events_fail);
   if (!watcher) return forward_error(watcher);
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
   transport->registrar_ = std::make_unique<Registrar>(
       std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
+  transport->handshakes_ = std::make_unique<Handshakes>(
+      transport->options_->now, std::chrono::seconds(transport->options_->watchdog_seconds));
   return transport;
 }
 
@@ -52,7 +54,8 @@ Result<std::unique_ptr<Listener>> Transport::listen(int device) {
   if (Status status = check_device_index(device, devices_.size()); !status) {
     return forward_error(status);
   }
-  return Listener::create(devices_[device], options_, watcher_.get());
+  handshakes_->expire_abandoned();
+  return Listener::create(devices_[device], options_, watcher_.get(), *handshakes_);
 }
 
 Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle) {
@@ -76,8 +79,9 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
     return forward_error(status);
   }
   if (Status status = check_handle(*handle); !status) return forward_error(status);
+  handshakes_->expire_abandoned();
   Result<std::unique_ptr<Connector>> started =
-      Connector::create(devices_[device], *handle, options_, watcher_.get());
+      Connector::create(devices_[device], *handle, options_, watcher_.get(), *handshakes_);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::random_device random;

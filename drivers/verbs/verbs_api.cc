@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string>
+
+#include "drivers/verbs/port_queries.h"
 
 namespace gdr::verbs {
 namespace {
@@ -15,15 +15,6 @@ Status resolve(void* library, const char* name, const char* version, Function*& 
   if (slot != nullptr) return {};
   return fail(Code::kUnsupported, std::string("libibverbs.so.1 has no ") + name + "@" + version +
                                       ". Fix: install rdma-core's libibverbs");
-}
-
-// The exported ibv_query_port fills only the structure of 2010; every provider since rdma-core 17
-// has the extended entry.
-int query_port_extended(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
-  std::memset(attr, 0, sizeof(*attr));
-  verbs_context* extended = verbs_get_ctx_op(context, query_port);
-  if (extended == nullptr) return EOPNOTSUPP;
-  return extended->query_port(context, port, attr, sizeof(*attr));
 }
 
 Status resolve_required(void* lib, Api& api) {
@@ -52,7 +43,8 @@ Status resolve_required(void* lib, Api& api) {
   for (const Status& result : results) {
     if (!result) return result;
   }
-  api.query_port = query_port_extended;
+  api.query_port = query_port;
+  api.query_active_speed_ex = query_active_speed_ex;
   return {};
 }
 
@@ -61,7 +53,9 @@ void resolve_optional(void* lib, Api& api) {
   (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
   (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
   (void)resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex);
+  (void)resolve(lib, "_ibv_query_gid_table", "IBVERBS_1.11", api.query_gid_table);
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
+  (void)resolve(lib, "ibv_query_port_speed", "IBVERBS_1.16", api.query_port_speed);
 }
 
 Result<std::shared_ptr<const Api>> load_once() {

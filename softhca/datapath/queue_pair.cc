@@ -1,26 +1,12 @@
 #include "softhca/datapath/queue_pair.h"
 
-#include <cstring>
 #include <thread>
 
 #include "softhca/datapath/receive_ring.h"
 #include "softhca/fabric/event_queue.h"
+#include "softhca/fabric/route.h"
 
 namespace softhca {
-
-namespace {
-
-// Returns true when `sender` addresses the port of `receiver`, a QP of `owner`.
-bool reaches(const SharedQp& sender, const Peer& owner, const SharedQp& receiver) {
-  const SharedPort& port = *owner.port(receiver.device, receiver.port);
-  if (sender.global == 0) return sender.dlid == port.lid;
-  for (uint32_t i = 0; i < port.gid_count; ++i) {
-    if (memcmp(&port.gids[i], &sender.dgid, sizeof(ibv_gid)) == 0) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 LinkEnds QueuePair::link_ends(bool fetches) const {
   SharedPort& own = port();
@@ -54,7 +40,12 @@ bool QueuePair::remote_answers() {
   uint32_t own_epoch = shared_.epoch.load(std::memory_order_relaxed);
   if (verified_epoch_ == epoch && verified_own_epoch_ == own_epoch) return true;
   if (remote.qpn != shared_.dest_qpn || remote.dest_qpn != shared_.qpn ||
-      !reaches(shared_, *peer_, remote) || !reaches(remote, process_.self(), shared_)) {
+      remote.ece_options != shared_.ece_options) {
+    return false;
+  }
+  const SharedPort& far = *peer_->port(remote.device, remote.port);
+  if (!packets_arrive(shared_, port(), remote, far) ||
+      !packets_arrive(remote, far, shared_, port())) {
     return false;
   }
   verified_epoch_ = epoch;

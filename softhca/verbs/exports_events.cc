@@ -14,11 +14,24 @@ namespace softhca {
 
 namespace {
 
+bool of_port(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_PORT_ACTIVE:
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_LID_CHANGE:
+    case IBV_EVENT_CLIENT_REREGISTER:
+    case IBV_EVENT_GID_CHANGE:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // Fills in the object that an event is about, and counts the event for it. Returns false when the
 // object was destroyed in the meantime.
 bool describe(Runtime& runtime, const SharedEvent& from, ibv_async_event* event) {
   event->event_type = static_cast<ibv_event_type>(from.type);
-  if (event->event_type == IBV_EVENT_PORT_ACTIVE || event->event_type == IBV_EVENT_PORT_ERR) {
+  if (of_port(event->event_type)) {
     event->element.port_num = static_cast<int>(from.object);
     return true;
   }
@@ -57,13 +70,11 @@ int ibv_get_async_event(ibv_context* handle, ibv_async_event* event) {
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {
+  if (softhca::of_port(event->event_type)) return;
   pthread_mutex_t* mutex = nullptr;
   pthread_cond_t* cond = nullptr;
   uint32_t* completed = nullptr;
   switch (event->event_type) {
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR:
-      return;
     case IBV_EVENT_CQ_ERR:
       mutex = &event->element.cq->mutex;
       cond = &event->element.cq->cond;

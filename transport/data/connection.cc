@@ -6,13 +6,22 @@
 #include <cstdio>
 #include <limits>
 #include <random>
+#include <utility>
 
-#include "base/log.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/data/rdma_write.h"
 #include "transport/memory/registrar.h"
+#include "transport/wire/kept_socket.h"
 
 namespace gdr::transport {
 namespace {
+
+constexpr char kProbeFailed[] =
+    "the peer does not answer by RDMA either, after the handshake socket was lost: ";
+
+// How long the failure of a peer is held back while work of this end that needs no peer completes:
+// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
+constexpr std::chrono::seconds kLocalWork{3};
 
 std::string host_name() {
   char name[sizeof(wire::EndPoint::host)] = {};
@@ -38,14 +47,24 @@ Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher
                                                          (sends && options_->stages_large_sends))) {
 }
 
-Connection::~Connection() {
-  if (link_ == nullptr) return;
-  link_->send_bye();
-  watcher_->remove(link_.get());
+Connection::~Connection() { close(); }
+
+void Connection::close() {
+  if (std::exchange(closed_, true)) return;
+  if (link_ != nullptr) {
+    link_->send_bye();
+    watcher_->remove(link_.get());
+  }
+  rails_.destroy_queue_pairs();
 }
 
 Status Connection::add_rail(const Device& device, const RailSpec& spec) {
-  return rails_.add(device, spec, *options_);
+  if (Status status = rails_.add(device, spec, *options_); !status) return status;
+  const RailEnd& rail = rails_[rails_.size() - 1];
+  for (const QueuePair& pair : rail.qps()) {
+    changes_.add(to_init(device, pair.qp.get(), *options_));
+  }
+  return {};
 }
 
 void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const {
@@ -64,24 +83,29 @@ Status Connection::accept_peer(const wire::EndPoint& peer) {
   return {};
 }
 
-Status Connection::connect_queue_pairs(uint8_t traffic_class) {
+void Connection::begin_connecting(ServiceClass service) {
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];
-    QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
-                       peer_.qp[i].number, first_psn_,
-                       peer_.first_psn,    traffic_class};
-    const verbs::Api& api = rail.device().hca->api();
-    if (Status status = connect_queue_pair(api, pair.qp.get(), path, *options_); !status) {
-      status.error().text += " (connecting " + text() + ")";
-      return status;
-    }
+    const QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
+                             peer_.qp[i].number, first_psn_,
+                             peer_.first_psn,    service};
+    changes_.add(to_ready_to_receive(rail.device(), pair.qp.get(), path));
+    changes_.add(to_ready_to_send(rail.device(), pair.qp.get(), path, *options_));
   }
-  return {};
 }
 
-void Connection::keep_link(FrameChannel channel, const char* role) {
-  link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, agreement_);
+Result<bool> Connection::change_states() {
+  Result<bool> changed = changes_.step(*options_);
+  if (!changed && peer_.qps > 0) changed.error().text += " (connecting " + text() + ")";
+  return changed;
+}
+
+void Connection::keep_link(FrameChannel channel, const char* role,
+                           const std::vector<const void*>& own_queue_pairs) {
+  tune_kept_socket(channel.fd());
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch, agreement_};
+  link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   agreement_->open((peer_.flags & wire::kEndStages) != 0,
                    [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {
                      if (auto alive = link.lock()) alive->send_memory(flags);
@@ -92,6 +116,7 @@ void Connection::keep_link(FrameChannel channel, const char* role) {
     objects.push_back(rail.cq());
     for (const QueuePair& pair : rail.qps()) objects.push_back(pair.qp.get());
   }
+  objects.insert(objects.end(), own_queue_pairs.begin(), own_queue_pairs.end());
   watcher_->add(link_, std::move(objects));
 }
 
@@ -112,6 +137,7 @@ RegistrationScope Connection::registration_scope() const {
 }
 
 std::string Connection::text() const {
+  if (link_ != nullptr) return link_->description();
   std::string local = host_name();
   std::string remote = peer_.host;
   auto add_rail = [](std::string* text, const wire::RailAddress& rail, uint32_t qp, bool first) {
@@ -131,10 +157,12 @@ std::string Connection::text() const {
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {
-  std::string what = std::string("work completion ") + verbs::wc_status_name(wc.status) +
-                     " (status " + std::to_string(wc.status) + ", vendor_err " +
-                     hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + "). " +
-                     verbs::wc_status_hint(wc.status);
+  failed_here_ = true;
+  if (failed()) return;  // what was posted on a QP in error is flushed: hundreds of completions
+  std::string what = wc.wr_id == probe_id() ? kProbeFailed : "";
+  what += std::string("work completion ") + verbs::wc_status_name(wc.status) + " (status " +
+          std::to_string(wc.status) + ", vendor_err " + hex(wc.vendor_err) + ", qp " +
+          hex(wc.qp_num) + "). " + verbs::wc_status_hint(wc.status);
   fail(Code::kRemote, what);
 }
 
@@ -142,14 +170,48 @@ void Connection::fail_verbs(const char* call, int err) {
   fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
 }
 
+bool Connection::fail_polling() {
+  fail(Code::kSystem, "polling the completion queue failed");
+  return false;
+}
+
 void Connection::fail(Code code, const std::string& what) {
+  failed_here_ = true;
   link_->fail_link(Error{code, text() + ": " + what}, true);
+}
+
+void Connection::attend() {
+  if (!link_->probe_wanted() || failed() || probe_posted_) return;
+  const QueuePair& pair = rails_.clear_to_send_pair();
+  // The keys are not used, but valid, in case that an HCA looks at them.
+  WriteRequest request(pair, RdmaWrite{.source = 0,
+                                       .bytes = 0,
+                                       .lkey = 0,
+                                       .target = peer_.tables_address,
+                                       .rkey = peer_.rail[pair.rail].tables_rkey,
+                                       .cpu_readable = false});
+  request.wr().wr_id = probe_id();
+  request.wr().send_flags |= IBV_SEND_SIGNALED;
+  probe_posted_ = post(pair, &request.wr()) == 0;
+  // Where the send queue is full, the requests in it find out the same.
+  if (!probe_posted_) link_->end_probe();
+}
+
+void Connection::end_probe() {
+  probe_posted_ = false;
+  link_->end_probe();
+}
+
+bool Connection::may_finish_local_work() {
+  if (failed_here_ || link_->failure().code != Code::kRemote) return false;
+  const PeerLink::Clock::time_point now = PeerLink::Clock::now();
+  if (!local_work_until_) local_work_until_ = now + kLocalWork;
+  return now < *local_work_until_;
 }
 
 Code Connection::surface_failure() {
   Error error = link_->failure();
-  if (!surfaced_) GDR_WARN("%s", error.text.c_str());
-  surfaced_ = true;
+  if (!std::exchange(surfaced_, true)) watcher_->log_failure(*link_);
   return error.code;
 }
 

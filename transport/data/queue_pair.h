@@ -1,9 +1,11 @@
-// Reliable-connected queue pairs: created in INIT, then connected to one peer.
+// Reliable-connected queue pairs: their creation, and the changes of state that connect one to its
+// peer.
 #pragma once
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
 #include "transport/data/connection_options.h"
+#include "transport/data/state_changes.h"
 #include "transport/device/hca.h"
 #include "transport/wire/wire.h"
 
@@ -33,10 +35,16 @@ struct QueuePair {
   int consumed_receives = 0;
 };
 
-// Creates a QP of the device's port in INIT: receives may be posted, nothing is transferred yet.
-// Sends and receives complete in `cq`, which the QP must not outlive.
-Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
-                                    const ConnectionOptions& options);
+// Creates a QP on the device's HCA in RESET. Sends and receives complete in `cq`, which the QP must
+// not outlive.
+Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths);
+
+// How the packets of one direction of a connection are marked, so that the fabric can treat them
+// differently from others.
+struct ServiceClass {
+  uint8_t service_level = 0;
+  uint8_t traffic_class = 0;  // of the GRH; on RoCE v2 the IP header's DSCP and ECN bits
+};
 
 // Both ends of one QP.
 struct QueuePairPath {
@@ -45,11 +53,14 @@ struct QueuePairPath {
   uint32_t remote_qp_number;
   uint32_t local_psn;  // the first packet sequence number that this end sends, 24 bits
   uint32_t remote_psn;
-  uint8_t traffic_class;
+  ServiceClass service;  // of what this end sends
 };
 
-// Moves a QP from INIT through RTR (ready to receive) to RTS (ready to send).
-Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
-                          const ConnectionOptions& options);
+// The changes from RESET to INIT, in which receives may be posted and nothing is transferred, to
+// RTR (ready to receive) and to RTS (ready to send).
+StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options);
+StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePairPath& path);
+StateChange to_ready_to_send(const Device& device, ibv_qp* qp, const QueuePairPath& path,
+                             const ConnectionOptions& options);
 
 }  // namespace gdr::transport

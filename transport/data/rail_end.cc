@@ -13,7 +13,7 @@ Result<wire::RailAddress> resolve_address(const Device& device, const Connection
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) return forward_error(state);
-  Result<GidEntry> gid = resolve_gid(hca.api(), hca.context(), device.port, options.gid);
+  Result<GidEntry> gid = hca.gids().resolve(device.port, *state, options.gid);
   if (!gid) return forward_error(gid);
   if (std::string lacks = unmet_preference(*gid, options.gid); state->ethernet && !lacks.empty()) {
     GDR_INFO(log::kNet, "%s:%d GID index %d: %s", hca.name().c_str(), device.port, gid->index,
@@ -64,7 +64,7 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   }
   end.cq_ = verbs::UniqueCq(cq, {&hca.api()});
   for (int i = 0; i < spec.qps; ++i) {
-    Result<QueuePair> qp = create_queue_pair(device, cq, spec.depths, options);
+    Result<QueuePair> qp = create_queue_pair(device, cq, spec.depths);
     if (!qp) return forward_error(qp);
     qp->rail = rail;
     end.qps_.push_back(std::move(*qp));

@@ -19,7 +19,7 @@ struct RailSpec {
 class RailEnd {
  public:
   // Resolves the port's address, which may have changed since discovery, and creates the CQ and the
-  // QPs, in INIT. `rail` is the index of the rail within its connection.
+  // QPs, in RESET. `rail` is the index of the rail within its connection.
   static Result<RailEnd> create(const Device& device, uint32_t rail, const RailSpec& spec,
                                 const ConnectionOptions& options);
 

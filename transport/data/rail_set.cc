@@ -49,6 +49,11 @@ Status RailSet::add(const Device& device, const RailSpec& spec, const Connection
   return {};
 }
 
+void RailSet::destroy_queue_pairs() {
+  pairs_.clear();
+  for (RailEnd& rail : rails_) rail.qps().clear();
+}
+
 bool RailSet::post_receives(size_t index, int count) {
   ibv_recv_wr requests[kReceiveBatch] = {};
   count = std::min(count, kReceiveBatch);

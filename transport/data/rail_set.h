@@ -42,6 +42,10 @@ class RailSet {
   bool post_receives(size_t index, int count);
   static constexpr int kReceiveBatch = 64;  // the most that one call posts
 
+  // Destroys all QPs: nothing is transferred from here on, and memory that the peer may have
+  // written to can be deregistered.
+  void destroy_queue_pairs();
+
   // Fills the rails, QP numbers and addresses of what this end sends in kHello or kReply.
   void describe(wire::EndPoint* end) const;
   // Checks that the peer has the same number of QPs, and that the two ports of each pair of QPs can

@@ -38,13 +38,16 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  if (Status status = comm->create_flushes(); !status) return forward_error(status);
-  if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  Result<bool> prepared = comm->connection_.change_states();
+  if (!prepared) return forward_error(prepared);
+  if (*prepared) {
+    if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  }
   return comm;
 }
 
 // An HCA that registers no GPU memory is not offered for it, so that its connections flush nothing.
-Status ReceiveComm::create_flushes() {
+Status ReceiveComm::create_flushes(ServiceClass service) {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
   const bool gpudirect = std::any_of(rails.begin(), rails.end(), [](const RailEnd& rail) {
@@ -52,14 +55,16 @@ Status ReceiveComm::create_flushes() {
   });
   if (options.flush_disabled || !gpudirect) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    Result<Flush> flush = Flush::create(rails[rail], rail, options, kFlushes);
+    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
+    flush->connect(rails[rail], service, options, &connection_.state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
 }
 
 Status ReceiveComm::post_all_receives() {
+  receives_posted_ = true;
   RailSet& rails = connection_.rails();
   for (size_t pair = 0; pair < rails.pair_count(); ++pair) {
     for (int posted = 0; posted < kReceiveDepth; posted += kRefill) {
@@ -78,9 +83,33 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   return end;
 }
 
-Status ReceiveComm::connect(const wire::EndPoint& sender) {
-  if (Status status = connection_.accept_peer(sender); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().clear_to_send_traffic_class);
+Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
+  if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
+  const ConnectionOptions& options = connection_.options();
+  const ServiceClass of_sender{options.service_level, options.traffic_class};
+  connection_.begin_connecting(
+      {of_sender.service_level,
+       options.clear_to_send_traffic_class.value_or(of_sender.traffic_class)});
+  if (Status status = create_flushes(of_sender); !status) return forward_error(status);
+  return connect_step();
+}
+
+Result<bool> ReceiveComm::connect_step() {
+  Result<bool> connected = connection_.change_states();
+  if (!connected || !*connected || receives_posted_) return connected;
+  if (Status status = post_all_receives(); !status) return forward_error(status);
+  return true;
+}
+
+void ReceiveComm::keep_link(FrameChannel channel) {
+  std::vector<const void*> flushes;
+  for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
+  connection_.keep_link(std::move(channel), "receiver", flushes);
+}
+
+ReceiveComm::~ReceiveComm() {
+  connection_.close();
+  for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
@@ -180,7 +209,16 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  return connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); });
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+    return true;
+  return finishes_local_work();
+}
+
+// After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
+// be awaited. What they complete counts, as NCCL may need nothing else of the peer.
+bool ReceiveComm::finishes_local_work() {
+  const bool some = staged_.is_copying() || !flushes_.all_free();
+  return some && connection_.may_finish_local_work();
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {

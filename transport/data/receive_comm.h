@@ -33,16 +33,22 @@ class ReceiveComm : public Comm {
   static constexpr int kReceives = 32;  // grouped receives in flight
   static constexpr int kFlushes = 32;   // flushes in flight
 
-  // Creates this end with `qps` QPs in INIT on its rail, and posts their receives. The sender's
-  // kHello asks for that number of QPs over all of its rails, of which there is one.
+  // Creates this end with `qps` QPs on its rail, for which the sender's kHello asks over all of its
+  // own rails.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
+  // Closes the connection before anything that the peer may write to is deregistered.
+  ~ReceiveComm();
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const;
-  // Takes the sender's kHello and connects the QPs; afterwards data may arrive.
-  Status connect(const wire::EndPoint& sender);
+  // Takes the sender's kHello, connects the QPs and posts their receives. Returns whether that is
+  // done, so that data may arrive; false: call connect_step() until it returns true.
+  Result<bool> connect(const wire::EndPoint& sender);
+  Result<bool> connect_step();
+  // Connection::keep_link with the QPs of the flushes.
+  void keep_link(FrameChannel channel);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
@@ -58,7 +64,7 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
-  Status create_flushes();
+  Status create_flushes(ServiceClass service);
   Status post_all_receives();
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
@@ -68,12 +74,14 @@ class ReceiveComm : public Comm {
   bool finish_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // by rail; empty: there is nothing to flush
+  bool receives_posted_ = false;                // on all QPs
   uint64_t head_ = 0;                           // first buffer of the next irecv
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;

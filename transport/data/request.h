@@ -44,6 +44,7 @@ class RequestPool {
   // Returns null when all but the reserved ones are in use.
   Request* take() { return free_count_ > reserved_ ? free_[--free_count_] : nullptr; }
   void give_back(Request* request) { free_[free_count_++] = request; }
+  bool all_free() const { return free_count_ == kCount; }
 
   // How many take() would return.
   int available() const { return free_count_ - reserved_; }

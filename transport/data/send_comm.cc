@@ -42,6 +42,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   }
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
+  if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
 
@@ -53,9 +54,11 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   return end;
 }
 
-Status SendComm::connect(const wire::EndPoint& receiver) {
-  if (Status status = connection_.accept_peer(receiver); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().traffic_class);
+Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
+  if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
+  const ConnectionOptions& options = connection_.options();
+  connection_.begin_connecting({options.service_level, options.traffic_class});
+  return connect_step();
 }
 
 std::string SendComm::text() const {
@@ -113,7 +116,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
                      Request** request) {
   *request = nullptr;
   std::optional<uint64_t> buffer = match(tag);
-  if (!buffer) return !connection_.failed();
+  if (!buffer) return !connection_.needs_attention() || progress();
   if (bytes > slot(*buffer).bytes) [[unlikely]] {
     fail_oversized(bytes, slot(*buffer));
     return false;

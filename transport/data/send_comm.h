@@ -26,15 +26,21 @@ class SendComm : public Comm {
   // Sends in flight: NCCL has up to 32 grouped receives under way, each of up to 8 messages.
   static constexpr int kRequests = 32 * wire::kMaxGroup;
 
-  // Creates this end with its QPs in INIT, not yet connected.
+  // Creates this end, not yet connected.
   static Result<std::unique_ptr<SendComm>> create(const Device& device,
                                                   std::shared_ptr<const ConnectionOptions> options,
                                                   Watcher* watcher);
+  // Closes the connection before anything that the peer may write to is deregistered.
+  ~SendComm() { connection_.close(); }
 
-  // Returns the body of kHello.
+  // Moves the QPs to INIT. Returns whether they are there; false: call again.
+  Result<bool> prepare() { return connection_.change_states(); }
+  // Returns the body of kHello. Once prepare() has returned true.
   wire::EndPoint end_point(const wire::Secret& secret) const;
-  // Takes the receiver's kReply and connects the QPs; afterwards clear-to-send may be written here.
-  Status connect(const wire::EndPoint& receiver);
+  // Takes the receiver's kReply and connects the QPs. Returns whether they are connected, so that
+  // clear-to-send may be written here; false: call connect_step() until it returns true.
+  Result<bool> connect(const wire::EndPoint& receiver);
+  Result<bool> connect_step() { return connection_.change_states(); }
 
   // The connection and how messages are spread over its QPs, for the log.
   std::string text() const;

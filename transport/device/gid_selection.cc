@@ -96,6 +96,18 @@ Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPrefere
               "the port has no GID. Fix: give its network interface an address and bring it up");
 }
 
+Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
+                                       const GidPreference& preference) {
+  const GidEntry* first = nullptr;
+  for (const GidEntry& entry : table) {
+    if (entry.index == preference.routable_index && flid_of(entry.gid) != 0) return entry;
+    if (entry.index == 0) first = &entry;
+  }
+  if (first != nullptr) return *first;
+  return fail(Code::kSystem,
+              "the port has no GID at index 0. Fix: start the fabric's subnet manager");
+}
+
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference) {
   if (preference.forced_index >= 0) return {};
   std::string text;

@@ -44,6 +44,11 @@ struct GidPreference {
 // range; kSystem if the port has no GID. Both texts list the GIDs of the table.
 Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPreference& preference);
 
+// Selects the GID of an InfiniBand port, where the LID routes within a subnet: the one at
+// routable_index if it carries an FLID, else the one at index 0. kSystem if the table has neither.
+Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
+                                       const GidPreference& preference);
+
 // Returns the forwarding LID (FLID) in a GID of routed InfiniBand, by which another subnet's
 // routers forward packets to it: bytes 4 and 5 of the GID; 0 where it carries none. Source: NCCL's
 // net_ib, connect.cc (ncclIbExtractFlid). Meaningless for GIDs of RoCE.

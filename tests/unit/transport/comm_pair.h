@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fakes/verbs/fake_verbs.h"
@@ -55,6 +56,15 @@ inline bool wait_for(const std::function<bool()>& ready) {
   }
   return true;
 }
+
+// A clock that a test moves.
+struct ManualClock {
+  Clock::time_point now = Clock::now();
+
+  Now as_now() {
+    return [this] { return now; };
+  }
+};
 
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -152,20 +162,25 @@ Error failure_of(Comm& comm) {
   return comm.connection().link().failure();
 }
 
+inline std::array<UniqueFd, 2> local_socket_pair() {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false, uint32_t max_msg_sz = 1u << 30)
+                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                    uint32_t max_msg_sz = 1u << 30)
       : Fabric(with, roce, max_msg_sz) {
     sender = make_sender().value();
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
-    EXPECT_TRUE(receiver->connect(end_of(*sender)).has_value());
-    EXPECT_TRUE(sender->connect(end_of(*receiver)).has_value());
-    int fds[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
-    receiver->connection().keep_link(FrameChannel(UniqueFd(fds[1])), "receiver");
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+    sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
+    receiver->keep_link(FrameChannel(std::move(sockets[1])));
     verbs.forget_posted();
   }
 
@@ -231,6 +246,8 @@ struct CommPair : Fabric {
                         QueueDepths{SendComm::kRequests, kReceiveDepth, 64}, 0};
     EXPECT_TRUE(sender->connection().add_rail(sender_port, spec));
     EXPECT_TRUE(receiver->connection().add_rail(receiver_port, spec));
+    EXPECT_TRUE(sender->connection().change_states().value());
+    EXPECT_TRUE(receiver->connection().change_states().value());
     RailSet& rails = receiver->connection().rails();
     for (size_t i = 0; i < rails.pair_count(); ++i) {
       for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {

@@ -54,6 +54,15 @@ TEST(Flush, QueuePair_IsConnectedToItself) {
   EXPECT_EQ(pair.verbs.attributes(number).ah_attr.dlid, 2) << "the receiver's own port";
 }
 
+TEST(Flush, FatalEventOfItsQueuePair_FailsTheConnection) {
+  FlushPair pair;
+  ASSERT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
+  const uint32_t number = pair.verbs.posted().at(0).qp_num;
+  pair.verbs.raise_event("fake_b", IBV_EVENT_QP_FATAL, pair.verbs.find(number));
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "catastrophic"));
+}
+
 TEST(Flush, HostMemory_PostsNothing) {
   FlushPair pair;
   Buffer host = pair.receiver_buffer(64);
@@ -136,6 +145,29 @@ TEST(Flush, ReadFails_FailsTheConnection) {
   pair.verbs.fail_transfer(IBV_WC_REM_ACCESS_ERR);
   EXPECT_FALSE(test_once(pair.iflush(group)).alive);
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "REM_ACCESS_ERR"));
+}
+
+// It needs no peer: the data has arrived, and NCCL is to have it.
+TEST(Flush, PeerHasClosed_IsStillAwaited) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  pair.sender.reset();
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(test_once(flush).alive);
+  pair.verbs.release();
+  EXPECT_TRUE(test_once(flush).done);
+}
+
+// An HCA that does not answer must not hide the failure.
+TEST(Flush, PeerHasClosedAndFlushNeverCompletes_Fails) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64});
+  pair.verbs.hold();
+  Request* flush = pair.iflush(group);
+  pair.sender.reset();
+  EXPECT_TRUE(wait_for([&] { return !test_once(flush).alive; }));
 }
 
 TEST(Flush, PostingFails_NamesTheErrno) {

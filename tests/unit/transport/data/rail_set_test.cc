@@ -29,6 +29,13 @@ struct RailSetTest : testing::Test {
     const RailSpec spec{qps, QueueDepths{16, 16, 0}, 0};
     EXPECT_TRUE(rails.add(first, spec, options));
     EXPECT_TRUE(rails.add(second, spec, options));
+    for (const RailEnd& rail : rails) {
+      for (const QueuePair& pair : rail.qps()) {
+        StateChanges changes;
+        changes.add(to_init(rail.device(), pair.qp.get(), options));
+        EXPECT_TRUE(changes.step(options).value());
+      }
+    }
     return rails;
   }
   RailSet make_local(int qps) { return make(device("fake_a", 1), device("fake_c", 3), qps); }
@@ -159,7 +166,10 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
                hca->registrations().acquire(region, PciOrdering::kStrict).value());
   }
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    Flush flush = Flush::create(rails[rail], rail, options, 1).value();
+    Flush flush = Flush::create(rails[rail], rail, 1).value();
+    StateChanges changes;
+    flush.connect(rails[rail], {}, options, &changes);
+    ASSERT_TRUE(changes.step(options).value());
     verbs.forget_posted();
     ASSERT_EQ(flush.post(bytes.data(), memory, 7), 0);
     ASSERT_EQ(verbs.posted().size(), 1u);
@@ -195,8 +205,10 @@ struct TwoRailConnection : RailSetTest {
     there = RailTables::create(remote.rails()).value();
     ASSERT_TRUE(local.accept_peer(end_of(remote, *there)));
     ASSERT_TRUE(remote.accept_peer(end_of(local, *here)));
-    ASSERT_TRUE(local.connect_queue_pairs(0));
-    ASSERT_TRUE(remote.connect_queue_pairs(0));
+    local.begin_connecting({});
+    remote.begin_connecting({});
+    ASSERT_TRUE(local.change_states().value());
+    ASSERT_TRUE(remote.change_states().value());
   }
   std::optional<RailTables> here;
   std::optional<RailTables> there;

@@ -179,7 +179,7 @@ TEST(SendChunks, AdaptiveRoutingUnset_IsOnForInfiniBandAndOffForRoce) {
 constexpr uint32_t kPortsMost = 4096;
 
 TEST(SendChunks, LargerThanThePortsLargestMessage_SeveralWritesAndOneEnd) {
-  CommPair pair(test_options(), false, false, kPortsMost);
+  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
   Writes at = writes_for(pair, kPortsMost);
   EXPECT_EQ(at.data, 0u);
   EXPECT_EQ(at.ends, 1u);
@@ -192,14 +192,14 @@ TEST(SendChunks, LargerThanThePortsLargestMessageAndSplit_OneEndForEachQp) {
   TransportOptions options = test_options();
   options.connection.qps_per_connection = 2;
   options.connection.split_data_on_qps = true;
-  CommPair pair(options, false, false, kPortsMost);
+  CommPair pair(options, false, false, local_socket_pair(), kPortsMost);
   Writes writes = writes_for(pair, 3 * kPortsMost);
   EXPECT_EQ(writes.data, 4u);
   EXPECT_EQ(writes.ends, 2u);
 }
 
 TEST(SendChunks, LargeMessages_AsManyAsTheSendQueueHasRoomFor) {
-  CommPair pair(test_options(), false, false, kPortsMost);
+  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
   constexpr size_t kBytes = 16 * kPortsMost;  // four of them reserve 64 work requests
   Buffer from = pair.sender_buffer(kBytes);
   Buffer to = pair.receiver_buffer(kBytes);
@@ -238,7 +238,7 @@ TEST(SendChunks, FourGib_GoesAsAWhole) {
 }
 
 TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
-  CommPair pair(test_options(), false, false, kPortsMost);
+  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
   Buffer from = pair.sender_buffer(1);
   Buffer to = pair.receiver_buffer(1);
   constexpr size_t kBytes = size_t{256} * kPortsMost;
