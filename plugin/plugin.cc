@@ -142,7 +142,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   }
   Result<transport::TransportOptions> transport_options = make_transport_options(options);
   if (!transport_options) return forward_error(transport_options);
-  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   if (!verbs) return forward_error(verbs);
   Result<transport::Discovery> discovery =
       transport::discover_devices(*verbs, config::discovery_options(options));
@@ -164,6 +164,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     return tl::unexpected<Error>(no_device(*plugin));
   }
   transport_options->memory.relays = may_relay(options, live.rails.machine);
+  transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);
