@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -171,12 +173,20 @@ void Connection::keep_link(FrameChannel channel, const char* role,
   watcher_->add(link_, std::move(objects));
 }
 
+size_t Connection::max_write_bytes() const {
+  size_t least = std::numeric_limits<uint32_t>::max();
+  for (const RailEnd& rail : rails_) {
+    least = std::min<size_t>(least, rail.device().state.max_message_bytes);
+  }
+  return std::max(least / wire::kSplitAlignment, size_t{1}) * wire::kSplitAlignment;
+}
+
 RegistrationScope Connection::registration_scope() const {
   std::vector<std::shared_ptr<HcaContext>> hcas;
   for (const RailEnd& rail : rails_) hcas.push_back(rail.device().hca);
   auto traffic_started = [link = link_] { return link != nullptr && link->has_posted(); };
-  return {std::move(hcas), copy_streams_.get(), agreement_.get(), sends_,
-          std::move(traffic_started)};
+  return {std::move(hcas), copy_streams_.get(), agreement_.get(),
+          sends_,          max_write_bytes(),   std::move(traffic_started)};
 }
 
 std::string Connection::text() const {

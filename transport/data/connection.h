@@ -59,6 +59,9 @@ class Connection {
   const RailSet& rails() const { return rails_; }
   const wire::EndPoint& peer() const { return peer_; }
   PeerLink& link() { return *link_; }
+  // The most bytes of one RDMA write on any rail of this end, a multiple of wire::kSplitAlignment:
+  // the ports' largest message. An RC write's requester is what limits it.
+  size_t max_write_bytes() const;
   // Returns what Registrar needs to register memory for this connection.
   RegistrationScope registration_scope() const;
 

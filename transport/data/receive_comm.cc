@@ -10,8 +10,9 @@ namespace {
 
 // Each arriving chunk consumes one receive of its QP. At most kReceives groups of kMaxGroup
 // messages are under way, and a QP carries at most one chunk of each; the two batches on top let
-// refills be posted a batch at a time. Large staged messages send more chunks over one QP: should
-// they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
+// refills be posted a batch at a time. A chunk that is cut into several writes because it is larger
+// than a port's largest message still consumes one. Large staged messages send more chunks over one
+// QP: should they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 
@@ -36,8 +37,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
   RailSpec spec;
   spec.qps = qps;
-  spec.depths =
-      QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth, ClearToSendWriter::kInlineBytes};
+  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth,
+                            ClearToSendWriter::inline_bytes(comm->connection_.options())};
   spec.extra_completions = kFlushes;
   if (Status status = comm->connection_.add_rail(device, spec); !status) {
     return forward_error(status);
@@ -45,8 +46,6 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
-  comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
   Result<bool> prepared = comm->connection_.change_states();
   if (!prepared) return forward_error(prepared);
   if (*prepared) {
@@ -140,9 +139,13 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
   taken->staged = 0;
-  for (int i = 0; i < count; ++i) fill_slot(buffers[i], i, taken);
+  size_t sizes = 0;
+  for (int i = 0; i < count; ++i) {
+    fill_slot(buffers[i], i, taken);
+    sizes |= buffers[i].bytes;
+  }
   head_ += count;
-  if (!announcements_.on_posted(head_)) return false;
+  if (!announcements_.on_posted(head_, sizes)) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
@@ -178,16 +181,18 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.sequence = connection_.peer().sequence_base + number;
 }
 
+// Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU has
+// its data. `bytes` are those that were received.
+static bool needs_flush(const ReceiveBuffer& buffer) {
+  return buffer.bytes > 0 && !buffer.memory->host && buffer.memory->direct;
+}
+
 bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
   if (connection_.options().flush_disabled) return true;
   int last = count - 1;
-  while (last >= 0 && buffers[last].bytes == 0) --last;
-  const bool in_host_memory =
-      last < 0 || buffers[last].memory->host || !buffers[last].memory->direct;
-  // Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU
-  // has its data.
-  if (in_host_memory) return true;
+  while (last >= 0 && !needs_flush(buffers[last])) --last;
+  if (last < 0) return true;
   if (flush_.empty()) [[unlikely]]
     return fail_without_flush();
   Request* taken = flushes_.take();
@@ -265,7 +270,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
-  if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {
+  if (bytes > request->capacity[buffer]) {
     return fail_protocol("more data arrived than the receive has room for");
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;

@@ -88,7 +88,6 @@ class ReceiveComm : public Comm {
   std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
   bool receives_posted_ = false;                // on all QPs
   uint64_t head_ = 0;                           // first buffer of the next irecv
-  uint32_t max_chunks_ = 0;                     // of one message
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;

@@ -110,6 +110,23 @@ TEST(Flush, StagedMemory_PostsNothing) {
   EXPECT_EQ(pair.iflush(group), nullptr);
 }
 
+// A group of point-to-point buffers, of which BAR1 took only some.
+TEST(Flush, GroupEndsInStagedMemory_ReadsTheLastDirectBuffer) {
+  FlushPair pair;
+  auto group = pair.gpu_buffers({64, 64, 64});
+  pair.buffers[2].memory->direct = false;
+  ASSERT_NE(pair.iflush(group), nullptr);
+  ASSERT_EQ(pair.verbs.posted().size(), 1u);
+  EXPECT_EQ(pair.verbs.posted()[0].remote_address, reinterpret_cast<uint64_t>(group[1].data));
+}
+
+TEST(Flush, HcaRegistersNoGpuMemory_MakesNoQueuePair) {
+  Fabric fabric(test_options(), false, 1u << 30, /*dmabuf=*/false);
+  auto receiver = fabric.make_receiver();
+  ASSERT_TRUE(receiver);
+  EXPECT_EQ(fabric.verbs.queue_pairs().size(), 1u);
+}
+
 TEST(Flush, DisabledByTheUser_PostsNothingAndMakesNoQueuePair) {
   TransportOptions options = test_options();
   options.connection.flush_disabled = true;
