@@ -142,7 +142,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   }
   Result<transport::TransportOptions> transport_options = make_transport_options(options);
   if (!transport_options) return forward_error(transport_options);
-  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   if (!verbs) return forward_error(verbs);
   Result<transport::Discovery> discovery =
       transport::discover_devices(*verbs, config::discovery_options(options));
@@ -163,19 +163,21 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     }
     return tl::unexpected<Error>(no_device(*plugin));
   }
-  publish_rails(options, &live, plugin.get());
-
-  std::vector<DeviceFacts> facts;
-  for (const transport::Device& device : devices) {
-    facts.push_back(facts_of(device, options, live.listed));
-  }
-  plugin->table = DeviceTable(std::move(facts));
-  plugin->decision = std::move(live.rails);
-  transport_options->memory.relays = may_relay(options, plugin->decision.machine);
+  transport_options->memory.relays = may_relay(options, live.rails.machine);
+  transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
+  // Last of what can fail: NCCL's next transport must not find a topology made for this one.
+  publish_rails(options, &live, plugin.get());
+
+  std::vector<DeviceFacts> facts;
+  for (const transport::Device& device : plugin->transport->devices()) {
+    facts.push_back(facts_of(device, options, live.listed));
+  }
+  plugin->table = DeviceTable(std::move(facts));
+  plugin->decision = std::move(live.rails);
   plugin->warnings = make_warnings(*plugin, options, std::move(ports));
   return plugin;
 }

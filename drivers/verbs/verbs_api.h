@@ -9,6 +9,8 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -55,10 +57,17 @@ struct Api {
   int (*query_port_speed)(ibv_context* context, uint32_t port,
                           uint64_t* speed) = nullptr;  // IBVERBS_1.16
 
-  // Loads libibverbs.so.1 at the first call in the process and returns the same Api from then on.
-  // kUnsupported, with the package to install, if the library or a symbol of it is missing. The
-  // library stays loaded.
-  static Result<std::shared_ptr<const Api>> load();
+  // Loads the verbs library at the first call in the process and returns the same Api from then on.
+  // That is `preferred`, a name or a path (NCCL_IBVERBS_LIB), if it is given and can be opened,
+  // else libibverbs.so.1: NCCL falls back, too (src/misc/ibvsymbols.cc). A preferred library that
+  // cannot be opened is logged as a warning. kUnsupported if no library can be opened, with the
+  // package to install, or if the one that was opened lacks a symbol. The library stays loaded.
+  static Result<std::shared_ptr<const Api>> load(const std::string& preferred = "");
+
+  // Loads the first of the libraries that can be opened, at each call; appends why each before it
+  // cannot be opened to `failures`.
+  static Result<std::shared_ptr<const Api>> load_first(const std::vector<std::string>& libraries,
+                                                       std::vector<std::string>* failures);
 };
 
 }  // namespace gdr::verbs

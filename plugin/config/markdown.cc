@@ -21,8 +21,8 @@ accepted, and the default is used. A variable set to nothing counts as unset. A 
 transport reads and the plugin does not are listed at the end.
 
 NCCL puts the settings of its configuration files (`$NCCL_CONF_FILE` or `~/.nccl.conf`, then
-`/etc/nccl.conf`) into the environment before it loads plugins, so the plugin sees them. It does not
-see what NCCL asks an environment plugin (`NCCL_ENV_PLUGIN`) for.
+`/etc/nccl.conf`) into the environment before it loads plugins, so the plugin sees them; `nccl-gdr`
+reads only the environment. Neither sees what NCCL asks an environment plugin (`NCCL_ENV_PLUGIN`) for.
 
 Numbers may be decimal, hexadecimal (`0x1f`) or, with a leading 0, octal. Here the plugin is
 stricter than NCCL, which reads `7x` as 7, a word as 0, any number but 0 as 1 where 0 or 1 is meant,

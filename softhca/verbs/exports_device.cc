@@ -38,6 +38,9 @@ int query_device_ex_op(ibv_context* handle, const ibv_query_device_ex_input*,
   query_device(*Context::of(handle).device, &full.orig_attr);
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
   full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+  // A caller that was built against a newer rdma-core has fields that are unknown here: they read
+  // zero.
+  memset(attr, 0, bytes);
   memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }
@@ -45,6 +48,11 @@ int query_device_ex_op(ibv_context* handle, const ibv_query_device_ex_input*,
 ibv_cq_ex* create_cq_ex_op(ibv_context* handle, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
       (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD}) != 0) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+      (attr->flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
     errno = EOPNOTSUPP;
     return nullptr;
   }

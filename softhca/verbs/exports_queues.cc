@@ -62,7 +62,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
   return softhca::create_cq(context, attr);
 }
 
-int ibv_resize_cq(ibv_cq*, int) { return EOPNOTSUPP; }
+int ibv_resize_cq(ibv_cq* cq, int cqe) { return softhca::resize_cq(cq, cqe); }
 
 int ibv_destroy_cq(ibv_cq* cq) { return softhca::destroy_cq(cq); }
 

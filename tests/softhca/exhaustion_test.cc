@@ -5,11 +5,13 @@
 #include <execinfo.h>
 #include <gmock/gmock.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstddef>
@@ -30,10 +32,19 @@ namespace {
 thread_local long g_allocations_left = -1;
 thread_local long g_threads_left = -1;
 
+// Lets no other thread have memory while it is set, and counts how often one wanted some.
+std::atomic<bool> g_others_starve{false};
+std::atomic<long> g_starved{0};
+thread_local bool g_is_other = true;  // of a thread that is not the test's
+
 bool runs_out(long* left) { return *left >= 0 && (*left)-- == 0; }
 
 void* allocate(size_t bytes, size_t alignment) {
   if (runs_out(&g_allocations_left)) return nullptr;
+  if (g_others_starve && g_is_other) {
+    ++g_starved;
+    return nullptr;
+  }
   void* memory = nullptr;
   return posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<size_t>(bytes, 1)) ==
                  0
@@ -152,13 +163,35 @@ class Exhaustion : public ::testing::Test {
   alignas(4096) char buffer_[4096] = {};
 };
 
-TEST_F(Exhaustion, ThreadsRunOutInInit_IsAnErrorThatNamesTheLimit) {
+abi::ncclResult_t init_without_threads() {
   g_threads_left = 0;
   abi::ncclResult_t result = kNet.init(log_line);
   g_threads_left = -1;
+  return result;
+}
+
+TEST_F(Exhaustion, ThreadsRunOutInInit_IsAnErrorThatNamesTheLimit) {
+  abi::ncclResult_t result = init_without_threads();
   EXPECT_EQ(result, abi::ncclSystemError);
   EXPECT_THAT(g_last_warning.data(), HasSubstr("init: "));
   EXPECT_THAT(g_last_warning.data(), HasSubstr("Fix: raise the limit of threads"));
+}
+
+// They are blocked while the thread is made, which is to inherit that.
+TEST_F(Exhaustion, ThreadsRunOutInInit_LeavesNoSignalBlocked) {
+  EXPECT_EQ(init_without_threads(), abi::ncclSystemError);
+  sigset_t blocked;
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);
+  EXPECT_EQ(sigismember(&blocked, SIGINT), 0);
+  EXPECT_EQ(sigismember(&blocked, SIGTERM), 0);
+}
+
+// NCCL goes on with its next transport, in the same environment.
+TEST_F(Exhaustion, ThreadsRunOutInInit_SetsNoTopologyFile) {
+  setenv("GDR_NCCL_GENERATE_TOPO_FILE", "1", 1);
+  EXPECT_EQ(init_without_threads(), abi::ncclSystemError);
+  EXPECT_EQ(std::getenv("NCCL_TOPO_FILE"), nullptr);
+  unsetenv("GDR_NCCL_GENERATE_TOPO_FILE");
 }
 
 // How an init ended in a process of its own, since one that succeeds cannot be undone.
@@ -245,6 +278,22 @@ TEST_F(Exhaustion, MemoryRunsOutWhileRegistering_IsAnError) {
     EXPECT_EQ(kNet.deregMr(sender_, memory), ncclSuccess);
   }
   EXPECT_GT(n, 2);
+  close();
+}
+
+// The watcher's thread looks at every connection twice a second.
+TEST_F(Exhaustion, MemoryRunsOutInTheWatcher_EndsNothing) {
+  init();
+  listen();
+  ASSERT_EQ(connect(), ncclSuccess);
+  g_is_other = false;
+  g_starved = 0;
+  g_others_starve = true;
+  while (g_starved < 3) usleep(1000);
+  g_others_starve = false;
+  close();
+  listen();
+  EXPECT_EQ(connect(), ncclSuccess);
   close();
 }
 

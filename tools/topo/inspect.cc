@@ -76,7 +76,7 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
 Machine read_live(const config::Options& options, Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
-  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
       verbs ? transport::discover_devices(*verbs, config::discovery_options(options))
             : Result<transport::Discovery>(forward_error(verbs));

@@ -19,7 +19,7 @@ constexpr char kProbeFailed[] =
 
 // How long the failure of a peer is held back while work of this end that needs no peer completes:
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
-constexpr std::chrono::seconds kLocalWork{1};
+constexpr std::chrono::seconds kLocalWork{3};
 
 std::string host_name() {
   char name[sizeof(wire::EndPoint::host)] = {};

@@ -63,7 +63,7 @@ class Connection {
   // which returns false where the connection has failed. Returns false once it has failed; all
   // completions that were there have then been handed over.
   template <class OnCompletion>
-  [[gnu::always_inline]] bool poll(OnCompletion&& on_completion);
+  [[gnu::always_inline]] bool poll(OnCompletion on_completion);
 
   // Whether what this end does without the peer, flushes and copies of staging, may still complete
   // after the connection failed: the failure came from the peer, and not long ago.
@@ -98,13 +98,14 @@ class Connection {
   uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }
 
   // Hands over the completions of one batch, and fails the connection for those with an error.
+  // Here and below on_completion goes by value: a reference would keep it in memory in poll().
   template <class OnCompletion>
-  void take_completions(const ibv_wc* completions, int count, OnCompletion& on_completion);
+  void take_completions(const ibv_wc* completions, int count, OnCompletion on_completion);
   // Hands over what is left of a batch and all that waits on each rail. Returns whether the
   // connection is well.
   template <class OnCompletion>
   [[gnu::cold, gnu::noinline]] bool drain(const ibv_wc* completions, int count,
-                                          OnCompletion& on_completion);
+                                          OnCompletion on_completion);
 
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
@@ -139,14 +140,15 @@ class Comm {
 };
 
 template <class OnCompletion>
-inline bool Connection::poll(OnCompletion&& on_completion) {
+inline bool Connection::poll(OnCompletion on_completion) {
   if (link_->needs_attention()) [[unlikely]] {
     attend();
     return drain(nullptr, 0, on_completion);
   }
-  for (const RailEnd& rail : rails_) {
+  auto rail = rails_.begin();  // of one rail at least
+  do {
     ibv_wc completions[kPollBatch];
-    const int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
+    const int n = ibv_poll_cq(rail->cq(), kPollBatch, completions);
     for (int i = 0; i < n; ++i) {
       if (completions[i].status != IBV_WC_SUCCESS) [[unlikely]]
         return drain(completions + i, n - i, on_completion);
@@ -155,13 +157,13 @@ inline bool Connection::poll(OnCompletion&& on_completion) {
     }
     if (n < 0) [[unlikely]]
       return fail_polling();
-  }
+  } while (++rail != rails_.end());
   return true;
 }
 
 template <class OnCompletion>
 inline void Connection::take_completions(const ibv_wc* completions, int count,
-                                         OnCompletion& on_completion) {
+                                         OnCompletion on_completion) {
   for (int i = 0; i < count; ++i) {
     if (completions[i].status != IBV_WC_SUCCESS) {
       fail_completion(completions[i]);
@@ -174,7 +176,7 @@ inline void Connection::take_completions(const ibv_wc* completions, int count,
 }
 
 template <class OnCompletion>
-bool Connection::drain(const ibv_wc* completions, int count, OnCompletion& on_completion) {
+bool Connection::drain(const ibv_wc* completions, int count, OnCompletion on_completion) {
   take_completions(completions, count, on_completion);
   for (const RailEnd& rail : rails_) {
     ibv_wc batch[kPollBatch];

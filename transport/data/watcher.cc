@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 
 #include "base/log.h"
 
@@ -70,11 +71,27 @@ void watch_fd(int epoll, int fd) {
   }
 }
 
+// Blocks all signals of the calling thread for its lifetime, also where std::thread throws.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
-  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  UniqueFd epoll = UniqueFd::of_this_process([] { return epoll_create1(EPOLL_CLOEXEC); });
+  UniqueFd wake = UniqueFd::of_this_process([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (!epoll.valid() || !wake.valid()) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
@@ -89,12 +106,8 @@ Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, b
       events_fail_(events_fail),
       watchdog_(watchdog) {
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), "gdr-watcher");
 }
 
@@ -144,20 +157,37 @@ void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
   watch_fd(epoll_.get(), fd);
 }
 
+// An exception would end the process. What raised it is tried again, since the descriptor is still
+// ready or the tick still due; by then there may be memory.
 void Watcher::run() {
+  constexpr std::chrono::milliseconds kPause(100);
+  bool logged = false;
+  for (bool runs = true; runs;) {
+    try {
+      runs = run_once();
+      logged = false;
+    } catch (const std::exception& error) {
+      if (!logged) GDR_WARN("watching connections failed, and is tried again: %s", error.what());
+      logged = true;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+}
+
+// Returns false when the thread is to stop.
+bool Watcher::run_once() {
   constexpr int kBatch = 16;
   epoll_event events[kBatch];
-  for (;;) {
-    int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
-    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
-    {
-      // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
-      std::lock_guard lock(mutex_);
-      if (stopping_) return;
-    }
-    const Clock::time_point now = Clock::now();
-    if (now >= std::min(next_tick_, next_deadline_)) tick(now);
+  int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
+  for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
+  {
+    // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
   }
+  const Clock::time_point now = Clock::now();
+  if (now >= std::min(next_tick_, next_deadline_)) tick(now);
+  return true;
 }
 
 int Watcher::wait_milliseconds() {

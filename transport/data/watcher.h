@@ -55,6 +55,7 @@ class Watcher {
 
   Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, bool events_fail);
   void run();
+  bool run_once();
   int wait_milliseconds();
   void on_ready(int fd);
   void on_hca_event(HcaContext& hca);

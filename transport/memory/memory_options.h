@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "transport/device/registration_paths.h"
 
@@ -24,6 +27,10 @@ struct MemoryOptions {
   bool relays = false;
   // NCCL_IB_PCI_RELAXED_ORDERING: where the verbs library supports it (ibv_reg_mr_iova2).
   bool relaxed_ordering = true;
+  // GPUs with NVLink-C2C, by PCI address ("0009:01:00.0"), and HCAs, by name, between which PCIe is
+  // the way. NCCL asks for that mapping of the dma-bufs that it exports (src/transport/net.cc); the
+  // plugin does of its own. Untried on such a machine.
+  std::set<std::pair<std::string, std::string>> over_pcie;
 };
 
 }  // namespace gdr::transport

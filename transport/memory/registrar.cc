@@ -68,7 +68,9 @@ Result<DirectRegistration> Registrar::register_direct_on(const RegistrationScope
     return fail(Code::kInvalidUsage, "GDR_NCCL_GPU_MEMORY=staging requests this");
   }
   const HcaContext& hca = *scope.hcas[rail];
-  return register_direct(hca, region, gpu, ordering(hca), options_->gpu_memory);
+  MemoryRegion asked = region;
+  asked.over_pcie = options_->over_pcie.contains({gpu.pci_id, hca.name()});
+  return register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
 }
 
 Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegion& region,

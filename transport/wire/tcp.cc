@@ -47,7 +47,8 @@ void clear_port(sockaddr_storage* address) {
 }
 
 UniqueFd open_socket(int family) {
-  return UniqueFd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return UniqueFd::of_this_process(
+      [family] { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
 }  // namespace
@@ -69,7 +70,9 @@ Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
 
 Result<std::optional<UniqueFd>> accept_tcp(int listening_fd) {
   for (;;) {
-    UniqueFd fd(accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd fd = UniqueFd::of_this_process([listening_fd] {
+      return accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    });
     if (fd.valid()) {
       tune(fd.get());
       return std::optional<UniqueFd>(std::move(fd));

@@ -1,5 +1,5 @@
-// Non-blocking TCP sockets for the handshake. IPv4 and IPv6; all sockets are close-on-exec and have
-// TCP_NODELAY and keep-alive set.
+// Non-blocking TCP sockets for the handshake. IPv4 and IPv6; all sockets are close-on-exec, are
+// closed in forked children, and have TCP_NODELAY and keep-alive set.
 #pragma once
 
 #include <sys/socket.h>

@@ -106,7 +106,7 @@ TEST_F(PeerLinkTest, ResetWhileThePathWasWell_FailsAfterGrace) {
   EXPECT_TRUE(here_->failed());
 }
 
-// The peer said bye before the network went away.
+// The peer sent bye before the network went away.
 TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
   there_->send_bye();
   EXPECT_TRUE(here_->on_readable(now_));

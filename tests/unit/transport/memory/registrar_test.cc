@@ -80,6 +80,17 @@ TEST_F(RegistrarTest, GpuMemory_GoesByDmabufFirst) {
   EXPECT_EQ(registrar->counts_text(), "1 by dma-buf, 0 by nvidia-peermem, 0 staged");
 }
 
+TEST_F(RegistrarTest, PairOverPcie_ItsDmabufIsMappedOverPcie) {
+  unsigned long before = cuda.hooks.pcie_mappings();
+  options.over_pcie = {{"0000:1a:00.0", "another"}, {"0000:1b:00.0", "fake_a"}};
+  EXPECT_TRUE(register_gpu());
+  EXPECT_EQ(cuda.hooks.pcie_mappings(), before);
+  registrar.reset();
+  options.over_pcie.insert({"0000:1a:00.0", "fake_a"});
+  EXPECT_TRUE(register_gpu());
+  EXPECT_EQ(cuda.hooks.pcie_mappings(), before + 1);
+}
+
 TEST_F(RegistrarTest, DmabufFails_GoesByPeermem) {
   pair.verbs.fail_call(Call::kRegDmabufMr, EOPNOTSUPP);
   auto handle = register_gpu();

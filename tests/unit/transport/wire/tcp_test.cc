@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -134,6 +136,38 @@ TEST(Tcp, OtherAddress_KeepsItsScope) {
 }
 
 TEST(Tcp, HandleWithoutPort_IsRejected) { EXPECT_FALSE(read_address(wire::Handle{}).has_value()); }
+
+// A job's process that has forked workers, such as those of a data loader, is killed. The workers
+// live on, and must not hold its connections open.
+TEST(Tcp, ProcessDiesAndItsForkedChildLives_PeerSeesTheEnd) {
+  auto listening = listen_tcp(loopback(AF_INET));
+  ASSERT_TRUE(listening.has_value()) << listening.error().text;
+  int child_lives[2];
+  ASSERT_EQ(pipe(child_lives), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    auto connection = start_connect_tcp(listening->address, loopback(AF_INET));
+    while (!finish_connect_tcp(connection->get()).value()) continue;
+    if (fork() == 0) {
+      // It ends when the test closes the pipe.
+      close(child_lives[1]);
+      char byte;
+      _exit(static_cast<int>(read(child_lives[0], &byte, 1)));
+    }
+    _exit(0);
+  }
+  UniqueFd peer;
+  EXPECT_TRUE(eventually([&] {
+    auto accepted = accept_tcp(listening->fd.get());
+    if (accepted->has_value()) peer = std::move(**accepted);
+    return peer.valid();
+  }));
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  char byte;
+  EXPECT_TRUE(eventually([&] { return recv(peer.get(), &byte, 1, MSG_DONTWAIT) == 0; }));
+  close(child_lives[0]);
+  close(child_lives[1]);
+}
 
 }  // namespace
 }  // namespace gdr::transport
