@@ -62,7 +62,7 @@ TEST(Flush, QueuePair_IsConnectedToItself) {
 TEST(Flush, PortRequiresAGrh_QueuePairHasOneAndTheClassOfTheSender) {
   TransportOptions options = test_options();
   options.connection.service_level = 4;
-  FlushPair pair(options, false, false, local_socket_pair(), [](Fabric& fabric) {
+  FlushPair pair(options, false, false, local_socket_pair(), 1u << 30, [](Fabric& fabric) {
     fabric.verbs.port("fake_b", 1).flags = IBV_QPF_GRH_REQUIRED;
     fabric.options.connection.service_level = 6;  // of the receiver
   });
@@ -146,12 +146,13 @@ struct WithoutDmabuf {
     std::ofstream(sysfs + "/module/nvidia_peermem/version") << "570.1\n";
   }
   FlushPair connect() const {
-    return FlushPair(test_options(), false, false, local_socket_pair(), [this](Fabric& fabric) {
-      auto config = fake_verbs::HcaConfig::infiniband("fake_n", 2);
-      config.dmabuf = false;
-      config.sysfs_path = sysfs + "/class/infiniband/fake_n";
-      fabric.receiver_device = fabric.open(fabric.verbs.add_hca(config));
-    });
+    return FlushPair(test_options(), false, false, local_socket_pair(), 1u << 30,
+                     [this](Fabric& fabric) {
+                       auto config = fake_verbs::HcaConfig::infiniband("fake_n", 2);
+                       config.dmabuf = false;
+                       config.sysfs_path = sysfs + "/class/infiniband/fake_n";
+                       fabric.receiver_device = fabric.open(fabric.verbs.add_hca(config));
+                     });
   }
 };
 
