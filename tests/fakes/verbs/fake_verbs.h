@@ -49,7 +49,8 @@ struct HcaConfig {
   bool dmabuf = true;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   uint32_t vendor_id = 0x02c9;
-  std::string sysfs_path;  // ibv_device::ibdev_path
+  std::string sysfs_path;        // ibv_device::ibdev_path
+  std::string data_direct_path;  // of mlx5's Data Direct function, without /sys; "": there is none
 
   // One active port. The LID, or the last byte of the GID ::ffff:10.0.0.n, is `number`.
   static HcaConfig infiniband(const std::string& name, uint16_t number);
@@ -66,6 +67,7 @@ enum class Call : uint8_t {
   kAllocPd,
   kRegMr,  // and reg_mr_iova2
   kRegDmabufMr,
+  kRegDataDirectMr,
   kCreateCq,
   kCreateQp,
   kModifyToInit,
@@ -75,7 +77,7 @@ enum class Call : uint8_t {
   kPostRecv,
   kPollCq,  // returns -1
 };
-inline constexpr int kCalls = 15;
+inline constexpr int kCalls = static_cast<int>(Call::kPollCq) + 1;
 
 // A send work request as it was posted.
 struct Posted {
@@ -181,6 +183,7 @@ class FakeVerbs {
   std::map<uint32_t, ibv_qp_cap> queue_pairs() const;
   std::vector<int> cq_entries() const;  // of the CQs that live
   int gid_queries() const;              // queries of one GID, since the start
+  int data_direct_mrs() const;          // registrations with Data Direct, since the start
   int gid_table_queries() const;        // of whole tables
   LiveObjects live() const;
 
@@ -228,6 +231,7 @@ class FakeVerbs {
   size_t doorbells_ = 0;
   int gid_queries_ = 0;
   int gid_table_queries_ = 0;
+  int data_direct_mrs_ = 0;
 };
 
 }  // namespace fake_verbs
