@@ -23,14 +23,16 @@ std::string describe_device(size_t index, const DeviceFacts& device) {
 }  // namespace
 
 DeviceTable::DeviceTable(std::vector<DeviceFacts> devices) {
-  for (DeviceFacts& device : devices) {
-    bool second_port = std::any_of(rows_.begin(), rows_.end(),
-                                   [&](const Row& other) { return other.facts.hca == device.hca; });
-    std::string name = device.hca + (device.data_direct ? "_dma" : "");  // as net_ib names it
-    if (second_port) name += ":" + std::to_string(device.port);
-    int port = device.port + functions_of_card_before(device);
-    rows_.push_back({std::move(device), std::move(name), port});
-  }
+  for (DeviceFacts& device : devices) add(std::move(device));
+}
+
+void DeviceTable::add(DeviceFacts device) {
+  bool second_port = std::any_of(rows_.begin(), rows_.end(),
+                                 [&](const Row& other) { return other.facts.hca == device.hca; });
+  std::string name = device.hca + (device.data_direct ? "_dma" : "");  // as net_ib names it
+  if (second_port) name += ":" + std::to_string(device.port);
+  int port = device.port + functions_of_card_before(device);
+  rows_.push_back({std::move(device), std::move(name), port});
 }
 
 // NCCL distinguishes NICs by (guid, port), and the functions of a card may all report the card's

@@ -172,19 +172,21 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     }
     return tl::unexpected<Error>(no_device(*plugin));
   }
-  publish_rails(options, &live, plugin.get());
-
-  std::vector<DeviceFacts> facts;
-  for (const transport::Device& device : devices) {
-    facts.push_back(facts_of(device, options, live.listed));
-  }
-  plugin->table = DeviceTable(std::move(facts));
+  transport_options->memory.relays = may_relay(options, live.rails.machine);
   transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
-  plugin->decision = std::move(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
+  // Last of what can fail: NCCL's next transport must not find a topology made for this one.
+  publish_rails(options, &live, plugin.get());
+
+  std::vector<DeviceFacts> facts;
+  for (const transport::Device& device : plugin->transport->devices()) {
+    facts.push_back(facts_of(device, options, live.listed));
+  }
+  plugin->table = DeviceTable(std::move(facts));
+  plugin->decision = std::move(live.rails);
   plugin->warnings = make_warnings(*plugin, options, std::move(ports));
   return plugin;
 }

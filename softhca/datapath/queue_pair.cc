@@ -1,23 +1,19 @@
 #include "softhca/datapath/queue_pair.h"
 
-#include <cstring>
 #include <thread>
 
 #include "softhca/datapath/receive_ring.h"
 #include "softhca/fabric/event_queue.h"
+#include "softhca/fabric/route.h"
 
 namespace softhca {
 
 namespace {
 
-// Returns true when `sender` addresses the port of `receiver`, a QP of `owner`.
-bool reaches(const SharedQp& sender, const Peer& owner, const SharedQp& receiver) {
-  const SharedPort& port = *owner.port(receiver.device, receiver.port);
-  if (sender.global == 0) return sender.dlid == port.lid;
-  for (uint32_t i = 0; i < port.gid_count; ++i) {
-    if (memcmp(&port.gids[i], &sender.dgid, sizeof(ibv_gid)) == 0) return true;
-  }
-  return false;
+// Returns true when both QPs use the same ECE options, and those that either of them has to use.
+bool agree(const SharedQp& a, const SharedQp& b) {
+  uint32_t required = a.ece_required | b.ece_required;
+  return a.ece_options == b.ece_options && (a.ece_options & required) == required;
 }
 
 }  // namespace
@@ -53,8 +49,12 @@ bool QueuePair::remote_answers() {
   uint32_t epoch = remote.epoch.load(std::memory_order_relaxed);
   uint32_t own_epoch = shared_.epoch.load(std::memory_order_relaxed);
   if (verified_epoch_ == epoch && verified_own_epoch_ == own_epoch) return true;
-  if (remote.qpn != shared_.dest_qpn || remote.dest_qpn != shared_.qpn ||
-      !reaches(shared_, *peer_, remote) || !reaches(remote, process_.self(), shared_)) {
+  if (remote.qpn != shared_.dest_qpn || remote.dest_qpn != shared_.qpn || !agree(shared_, remote)) {
+    return false;
+  }
+  const SharedPort& far = *peer_->port(remote.device, remote.port);
+  if (!packets_arrive(shared_, port(), remote, far) ||
+      !packets_arrive(remote, far, shared_, port())) {
     return false;
   }
   verified_epoch_ = epoch;

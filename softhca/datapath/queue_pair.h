@@ -63,7 +63,7 @@ class QueuePair {
   // Returns false when the connected process has ended.
   bool peer_alive() const { return peer_ == nullptr || peer_->alive(); }
   // Returns true when the remote QP accepts packets of this one: it is in a state to receive, its
-  // port is up, and both address each other. remote().mutex is held.
+  // port is up, both address each other, and both use the same ECE options. remote().mutex is held.
   bool remote_answers();
 
   // Which transfers are in progress asynchronously (datapath/async_transfer.cc).

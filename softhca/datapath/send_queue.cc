@@ -26,6 +26,10 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
+    case IBV_WR_BIND_MW:
+      return IBV_WC_BIND_MW;
+    case IBV_WR_LOCAL_INV:
+      return IBV_WC_LOCAL_INV;
     default:
       return IBV_WC_SEND;
   }
@@ -43,6 +47,9 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
+    case IBV_WR_SEND_WITH_INV:
+    case IBV_WR_BIND_MW:
+    case IBV_WR_LOCAL_INV:
       return true;
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -98,6 +105,23 @@ Wqe* SendQueue::claim() {
   return &wqe;
 }
 
+int SendQueue::set_binding(Wqe& wqe, const ibv_mw& window, uint32_t key,
+                           const ibv_mw_bind_info& info) const {
+  const bool type2 = window.type == IBV_MW_TYPE_2;
+  // The consumer of a window of type 2 chooses the last 8 bits of its rkey (IBTA 10.6.7.2.2).
+  if (((key ^ window.rkey) & ~0xffu) != 0 || (type2 && info.length == 0)) return EINVAL;
+  wqe.opcode = IBV_WR_BIND_MW;
+  wqe.binding = {window.handle,
+                 key,
+                 window.pd->handle,
+                 type2 ? qp_.shared().qpn : 0,
+                 info.mr == nullptr ? 0 : info.mr->lkey,
+                 info.mw_access_flags,
+                 info.addr,
+                 info.length};
+  return 0;
+}
+
 int SendQueue::post(const ibv_send_wr& wr) {
   const ibv_qp_cap& cap = qp_.config().cap;
   if (!supported(wr.opcode, qp_.config().type)) return EINVAL;
@@ -105,6 +129,14 @@ int SendQueue::post(const ibv_send_wr& wr) {
   Wqe* wqe = claim();
   if (wqe == nullptr) return ENOMEM;
   copy_operands(wr, wqe);
+  if (wr.opcode == IBV_WR_BIND_MW) {
+    // A window of type 1 is bound by ibv_bind_mw, which posts the request itself.
+    const bool type2 = wr.bind_mw.mw->type == IBV_MW_TYPE_2;
+    if (!type2 || set_binding(*wqe, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info) != 0) {
+      abandon();
+      return EINVAL;
+    }
+  }
   if (wqe->inlined()) {
     for (int i = 0; i < wr.num_sge; ++i) {
       const ibv_sge& sge = wr.sg_list[i];
@@ -135,28 +167,53 @@ void SendQueue::clear() {
   qp_.set_sends_polled(head_);
 }
 
-void SendQueue::retire() {
+uint64_t SendQueue::retire() {
   for (uint64_t position = head_; position != next_; ++position) {
     Wqe& wqe = at(position);
     if (wqe.completed) continue;
     TransferResult result = advance_transfer(qp_, *wqe.transfer);
     wqe.completed = result.kind == TransferResult::kFinished;
     wqe.outcome = result.status;
+    if (wqe.completed && result.status == IBV_WC_SUCCESS) await_ack(wqe);
   }
   while (head_ != next_ && at(head_).completed) {
-    Wqe& wqe = at(head_++);
-    bool success = wqe.outcome == IBV_WC_SUCCESS;
-    if (wqe.started) complete_transfer(qp_, *wqe.transfer, success);
+    Wqe& wqe = at(head_);
+    if (wqe.started) complete_transfer(qp_, *wqe.transfer, delivered(wqe));
     wqe.started = false;
-    // A request after an error is flushed, although its bytes have arrived.
     bool stopped = qp_.state() == IBV_QPS_ERR;
-    finish(wqe, success && stopped ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
+    if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) return wqe.ack_at;
+    // A request after an error is flushed, although its bytes have arrived.
+    bool flushed = stopped && delivered(wqe);
+    ++head_;
+    finish(wqe, flushed ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
   }
+  return 0;
+}
+
+// Returns true for a completed request whose bytes have arrived, acknowledged or not.
+bool SendQueue::delivered(const Wqe& wqe) {
+  return wqe.outcome == IBV_WC_SUCCESS || wqe.ack_at != 0;
+}
+
+// Asks for the fate of the acknowledgement of a request that is about to be delivered. A fetched
+// answer is the acknowledgement itself.
+void SendQueue::choose_ack(Wqe& wqe) {
+  if (!qp_.reliable() || wqe.fetches()) return;
+  wqe.ack_delay = faults_.ack_delay_ns(qp_.shared().device, qp_.shared().port);
+}
+
+// Lets a request that was delivered wait for its acknowledgement. One that comes after the
+// requester has given up is lost, too.
+void SendQueue::await_ack(Wqe& wqe) {
+  if (wqe.ack_delay == 0) return;
+  uint64_t wait = std::min(wqe.ack_delay, qp_.patience_ns());
+  if (wait != wqe.ack_delay || wait == UINT64_MAX) wqe.outcome = IBV_WC_RETRY_EXC_ERR;
+  wqe.ack_at = wait == UINT64_MAX ? UINT64_MAX : now_ns() + wait;
 }
 
 Pending SendQueue::progress() {
   Pending pending;
-  retire();
+  uint64_t ack_at = retire();
   while (next_ != tail_) {
     Wqe& wqe = at(next_);
     ibv_qp_state state = qp_.state(std::memory_order_acquire);
@@ -171,7 +228,7 @@ Pending SendQueue::progress() {
     // The clock is read only where something depends on it.
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
-    if (wqe.due == 0 && qp_.link().modelled()) {
+    if (wqe.due == 0 && qp_.link().modelled() && !wqe.local()) {
       wqe.due = qp_.link().reserve(qp_.link_ends(wqe.fetches()), wqe.bytes(), now);
     }
     uint64_t at_ns = std::max(wqe.retry_at, wqe.due);
@@ -185,7 +242,9 @@ Pending SendQueue::progress() {
     }
   }
   pending.any = head_ != tail_;
-  pending.in_progress = head_ != next_;
+  // Those behind one that waits for its acknowledgement are still to be advanced.
+  pending.in_progress = next_ - head_ > (ack_at == 0 ? 0 : 1);
+  if (ack_at != 0) pending.wake_at = ack_at;
   return pending;
 }
 
@@ -201,6 +260,7 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
       }
       wqe.started = true;
       ++next_;
+      choose_ack(wqe);
       count_moved(*wqe.transfer);
       return Step::kNext;
     case TransferResult::kNeedsExclusive:
@@ -215,6 +275,13 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
       break;
   }
   if (!alone) return finish_after_earlier(wqe, result.status);
+  if (result.status == IBV_WC_SUCCESS) choose_ack(wqe);
+  if (result.status == IBV_WC_SUCCESS && wqe.ack_delay != 0) {
+    count_moved(transfer);
+    finish_after_earlier(wqe, result.status);
+    await_ack(wqe);
+    return Step::kNext;
+  }
   finish_next(wqe, result.status);
   if (result.status == IBV_WC_SUCCESS) count_moved(transfer);
   return Step::kNext;

@@ -41,6 +41,10 @@ class SendQueue {
   // Claims a slot, fills it and commits it: 0, EINVAL or ENOMEM, as ibv_post_send.
   int post(const ibv_send_wr& wr);
 
+  // Makes a claimed slot a request to bind a window: 0, or EINVAL for a key that is not the
+  // window's.
+  int set_binding(Wqe& wqe, const ibv_mw& window, uint32_t key, const ibv_mw_bind_info& info) const;
+
   // Retires completed requests and starts new ones, without waiting.
   Pending progress();
   // Aborts and forgets all requests, without completions (RESET).
@@ -50,8 +54,12 @@ class SendQueue {
   friend class Engine;  // the members at the end
 
   Wqe& at(uint64_t position) { return ring_[position & (ring_.size() - 1)]; }
-  // Advances requests in progress, and finishes in order those that are completed.
-  void retire();
+  // Advances requests in progress, and finishes in order those that are completed. Returns when to
+  // go on (CLOCK_MONOTONIC ns) if the oldest one waits for its acknowledgement, else 0.
+  uint64_t retire();
+  void choose_ack(Wqe& wqe);
+  void await_ack(Wqe& wqe);
+  static bool delivered(const Wqe& wqe);
   enum class Step { kNext, kWait };
   Step start(Wqe& wqe, uint64_t now);
   void count_moved(const Transfer& transfer);

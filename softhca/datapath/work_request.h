@@ -8,6 +8,7 @@
 
 #include "softhca/datapath/segments.h"
 #include "softhca/datapath/staged_copy.h"
+#include "softhca/fabric/memory_window.h"
 #include "softhca/fabric/peer.h"
 #include "softhca/fabric/shared_layout.h"
 #include "softhca/gpu/gpu_ticket.h"
@@ -49,13 +50,15 @@ struct TransferResult {
   };
   Kind kind = kFinished;
   ibv_wc_status status = IBV_WC_SUCCESS;
+
+  bool succeeded() const { return kind == kFinished && status == IBV_WC_SUCCESS; }
 };
 
 struct Wqe {
   uint64_t wr_id;
   ibv_wr_opcode opcode;
   uint32_t flags;  // ibv_send_flags
-  uint32_t imm;
+  uint32_t imm;    // or the rkey to invalidate
   uint32_t rkey;
   uint64_t remote_address;
   uint64_t compare_add;
@@ -64,21 +67,24 @@ struct Wqe {
   uint32_t inline_bytes;  // with IBV_SEND_INLINE the data is in the slot's inline buffer
   ibv_sge* sge;
   uint8_t* inline_data;
+  WindowBinding binding;  // of IBV_WR_BIND_MW
 
   bool started;           // `transfer` is in progress or completed, but not yet retired
   bool completed;         // with `outcome`; waits for earlier requests to be retired
   ibv_wc_status outcome;  // once completed
   bool exclusive;         // starts only when everything before it is finished
   uint32_t rnr_left;      // retries left while the receiver is not ready
-  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next two; 0 where there is nothing to wait for
+  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next three; 0 where there is nothing to wait for
   uint64_t deadline;
   uint64_t due;
+  uint64_t ack_delay;  // ns; 0: the acknowledgement comes at once
+  uint64_t ack_at;     // of a delivered request whose acknowledgement is late or lost: when it ends
   std::unique_ptr<Transfer> transfer;
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
     started = completed = exclusive = false;
-    retry_at = deadline = due = 0;
+    retry_at = deadline = due = ack_delay = ack_at = 0;
   }
   uint64_t bytes() const {
     uint64_t sum = inline_bytes;
@@ -86,7 +92,12 @@ struct Wqe {
     return sum;
   }
   bool inlined() const { return (flags & IBV_SEND_INLINE) != 0; }
-  bool sends() const { return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM; }
+  bool sends() const {
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
+           opcode == IBV_WR_SEND_WITH_INV;
+  }
+  // Returns true for requests that need nothing of the remote end.
+  bool local() const { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
   bool with_imm() const {
     return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }

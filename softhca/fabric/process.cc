@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -31,7 +32,22 @@ gdr::Result<Arena> make_arena(const Registry& registry, uint64_t instance) {
   header.pid = static_cast<uint32_t>(getpid());
   header.instance = instance;
   header.atomics.init();
+  header.windows.init();
   return arena;
+}
+
+void fill_port(const DeviceConfig& device, uint32_t number, SharedPort* shared) {
+  const PortConfig& config = device.port(number);
+  shared->state.store(IBV_PORT_ACTIVE);
+  shared->lid.store(config.lid);
+  shared->flid = config.flid;
+  shared->router_lid = config.router_lid;
+  shared->link_layer = config.link_layer;
+  shared->grh_required = config.grh == GrhRule::kOptional ? 0 : 1;
+  shared->subnet_prefix = config.subnet_prefix;
+  shared->max_msg_sz = config.max_msg_sz;
+  shared->gids_mutex.init();
+  for (const GidEntry& entry : device.gid_table(number)) shared->gids[shared->gid_count++] = entry;
 }
 
 }  // namespace
@@ -67,6 +83,7 @@ Process::Process(Config config, Registry registry, std::shared_ptr<Peer> self)
   fill_ports();
   for (const DeviceConfig& device : config_.devices) make_sysfs_tree(folder_ + "/sys", device);
   make_module_tree(folder_ + "/sys", config_.gpu.peermem);
+  reserve_gids();
   ArenaHeader& header = arena().header();
   header.instance_address = reinterpret_cast<uint64_t>(&instance_);
   header.alive.store(1, std::memory_order_release);
@@ -76,14 +93,19 @@ void Process::fill_ports() {
   for (uint32_t device = 0; device < config_.devices.size(); ++device) {
     const DeviceConfig& config = config_.devices[device];
     for (uint32_t number = 1; number <= config.ports; ++number) {
-      SharedPort& shared = port(device, number);
-      shared.state.store(IBV_PORT_ACTIVE);
-      shared.lid = config.ethernet ? 0 : static_cast<uint16_t>(config.lid + number - 1);
-      shared.link_layer = config.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
-      for (const GidEntry& entry : config.gid_table(number)) {
-        shared.gids[shared.gid_count++] = entry.gid;
-      }
+      fill_port(config, number, &port(device, number));
     }
+  }
+}
+
+// A table has room from the start for the entries that faults add: its length never changes.
+void Process::reserve_gids() {
+  for (const FaultConfig& fault : config_.faults) {
+    if (fault.kind != FaultKind::kGidChange) continue;
+    auto device = std::ranges::find(config_.devices, fault.device, &DeviceConfig::name);
+    auto index = static_cast<uint32_t>(device - config_.devices.begin());
+    SharedPort& shared = port(index, fault.port);
+    shared.gid_count = std::max(shared.gid_count, fault.gid_index + 1);
   }
 }
 

@@ -74,6 +74,7 @@ class Process {
   ~Process() = delete;
 
   void fill_ports();
+  void reserve_gids();
 
   Config config_;
   Registry registry_;

@@ -13,12 +13,13 @@
 #include <cstdint>
 
 #include "softhca/fabric/shared_mutex.h"
+#include "softhca/model/addresses.h"
 #include "softhca/model/limits.h"
 
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 1;
+constexpr uint32_t kLayoutVersion = 3;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -40,24 +41,37 @@ inline uint32_t key_of(uint32_t slot, uint32_t index, uint32_t generation) {
 
 struct SharedPort {
   std::atomic<uint32_t> state;  // ibv_port_state
-  uint16_t lid;
+  std::atomic<uint16_t> lid;
+  uint16_t flid;        // 0: none
+  uint16_t router_lid;  // 0: none
   uint8_t link_layer;
-  uint8_t gid_count;
-  ibv_gid gids[kMaxGids];
+  uint8_t grh_required;
+  uint64_t subnet_prefix;
+  uint32_t max_msg_sz;
+  uint32_t gid_count;              // entries of the table, those without a GID included
+  mutable SharedMutex gids_mutex;  // of `gids`
+  GidEntry gids[kMaxGids];
   // The modelled link is busy until these times.
   std::atomic<uint64_t> send_busy_ns;
   std::atomic<uint64_t> receive_busy_ns;
 };
 
+// In SharedMr::access: the key is also an lkey, as that of a region is. Above the ibv_access_flags.
+constexpr uint32_t kLocalAccess = 1u << 31;
+
+// A region, or a memory window: a range of a region that an rkey of its own makes accessible.
 struct SharedMr {
-  std::atomic<uint32_t> key;    // 0 while not registered
+  std::atomic<uint32_t> key;    // 0 while not registered, or not bound
   std::atomic<uint32_t> users;  // accesses in progress; deregistration waits for them
   uint32_t pd;
   uint32_t access;
   uint64_t iova;
   uint64_t length;
-  uint64_t address;  // of the first byte in the owner's address space
+  uint64_t address;  // of the first byte: in the owner's address space; of a window: in its region
   int32_t gpu;       // CUDA device, or -1 for host memory
+  uint32_t region;   // of a window: key of the region that it is bound to; else 0
+  uint32_t qpn;      // of a window of type 2: the QP that it is bound on; else 0
+  std::atomic<uint32_t> windows;  // bound to this region
 };
 
 // One completion. `release` is the send queue position up to which polling it frees slots (only of
@@ -135,7 +149,11 @@ struct SharedQp {
   uint16_t dlid;
   uint8_t sl;
   uint8_t min_rnr_timer;
+  uint8_t hop_limit;
   ibv_gid dgid;
+  ibv_gid sgid;           // while `global`
+  uint32_t ece_options;   // those in use (ibv_set_ece)
+  uint32_t ece_required;  // those that have to be in use
   uint32_t recv_cq;
   uint32_t async_queue;
   uint64_t rq;                                // offset of the ring of RecvWqe
@@ -172,6 +190,7 @@ struct ArenaHeader {
   std::atomic<uint64_t> staging;  // offset of the staging area, 0 while it is not allocated
   uint64_t staging_bytes;
   SharedMutex atomics;  // RDMA atomics on this process's memory
+  SharedMutex windows;  // binding and invalidating its memory windows, and deregistering regions
   alignas(64) std::atomic<uint32_t> engine_wake;
   std::atomic<uint32_t> engine_sleeps;
   std::atomic<uint32_t> copy_requests_ready;

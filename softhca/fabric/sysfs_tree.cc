@@ -11,8 +11,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Renames the new file into its place: a reader finds the old text or the new one.
 void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream(path) << text << '\n';
+  fs::path next = path.string() + "~";
+  std::ofstream(next) << text << '\n';
+  std::error_code ignored;
+  fs::rename(next, path, ignored);
 }
 
 std::string hex(uint64_t value, int digits) {
@@ -46,47 +50,87 @@ fs::path make_pci_function(const fs::path& root, const DeviceConfig& device) {
   return folder;
 }
 
+const char* link_layer_text(uint8_t link_layer) {
+  if (link_layer == IBV_LINK_LAYER_UNSPECIFIED) return "Unspecified";
+  return link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
+}
+
+std::string lid_text(uint16_t lid) { return "0x" + hex(lid, 1); }
+
+void write_gid(const fs::path& port, uint32_t index, const GidEntry& entry) {
+  std::string name = std::to_string(index);
+  write_file(port / "gids" / name, colon_groups(be64toh(entry.gid.global.subnet_prefix)) + ":" +
+                                       colon_groups(be64toh(entry.gid.global.interface_id)));
+  // The kernel has one name for the GID types of InfiniBand and RoCE v1.
+  write_file(port / "gid_attrs" / "types" / name,
+             entry.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+}
+
 void make_port(const fs::path& folder, const DeviceConfig& device, uint32_t port) {
   std::error_code ignored;
   fs::create_directories(folder / "gids", ignored);
   fs::create_directories(folder / "gid_attrs" / "types", ignored);
   fs::create_directories(folder / "pkeys", ignored);
+  const PortConfig& config = device.port(port);
   write_file(folder / "state", "4: ACTIVE");
   write_file(folder / "phys_state", "5: LinkUp");
-  write_file(folder / "link_layer", device.ethernet ? "Ethernet" : "InfiniBand");
-  write_file(folder / "rate", std::to_string(device.speed_gbps) + " Gb/sec");
-  write_file(folder / "lid", "0x" + hex(device.ethernet ? 0 : device.lid + port - 1, 1));
+  write_file(folder / "link_layer", link_layer_text(config.link_layer));
+  write_file(folder / "rate", rate_text(config.gbps(), config.link()));
+  write_file(folder / "lid", lid_text(config.lid));
   write_file(folder / "pkeys" / "0", "0xffff");
-  size_t index = 0;
-  for (const GidEntry& entry : device.gid_table(port)) {
-    std::string name = std::to_string(index++);
-    write_file(folder / "gids" / name, colon_groups(be64toh(entry.gid.global.subnet_prefix)) + ":" +
-                                           colon_groups(be64toh(entry.gid.global.interface_id)));
-    // The kernel has one name for the GID types of InfiniBand and RoCE v1.
-    write_file(folder / "gid_attrs" / "types" / name,
-               entry.type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+  uint32_t index = 0;
+  for (const GidEntry& entry : device.gid_table(port)) write_gid(folder, index++, entry);
+}
+
+fs::path device_folder(const std::string& root, const DeviceConfig& device) {
+  return fs::path(root) / "class" / "infiniband" / device.name;
+}
+
+fs::path port_folder(const std::string& root, const DeviceConfig& device, uint32_t port) {
+  return device_folder(root, device) / "ports" / std::to_string(port);
+}
+
+const char* node_type_text(Transport transport) {
+  switch (transport) {
+    case Transport::kIwarp:
+      return "4: RNIC";
+    case Transport::kUnspecified:
+      return "7: unspecified";
+    case Transport::kInfiniBand:
+      break;
   }
+  return "1: CA";
 }
 
 }  // namespace
 
 void make_sysfs_tree(const std::string& root, const DeviceConfig& device) {
-  fs::path folder = fs::path(root) / "class" / "infiniband" / device.name;
+  fs::path folder = device_folder(root, device);
   std::error_code ignored;
   fs::create_directories(folder, ignored);
   write_file(folder / "node_guid", colon_groups(device.guid));
-  write_file(folder / "node_type", "1: CA");
+  write_file(folder / "node_type", node_type_text(device.transport));
   write_file(folder / "node_desc", device.name);
   write_file(folder / "fw_ver", "1.0.0");
   write_file(folder / "hca_type", "softhca");
   write_file(folder / "board_id", "SOFTHCA0000000001");
   for (uint32_t port = 1; port <= device.ports; ++port) {
-    make_port(folder / "ports" / std::to_string(port), device, port);
+    make_port(port_folder(root, device, port), device, port);
   }
   if (device.pci.empty()) return;
   fs::path real = fs::canonical("/sys/bus/pci/devices/" + device.pci, ignored);
   if (real.empty()) real = make_pci_function(root, device);
   fs::create_directory_symlink(real, folder / "device", ignored);
+}
+
+void write_gid_files(const std::string& root, const DeviceConfig& device, uint32_t port,
+                     uint32_t index, const GidEntry& entry) {
+  write_gid(port_folder(root, device, port), index, entry);
+}
+
+void write_lid_file(const std::string& root, const DeviceConfig& device, uint32_t port,
+                    uint16_t lid) {
+  write_file(port_folder(root, device, port) / "lid", lid_text(lid));
 }
 
 void make_module_tree(const std::string& root, PeermemModule peermem) {

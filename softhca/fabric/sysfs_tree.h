@@ -14,6 +14,12 @@ namespace softhca {
 // under <root>/devices.
 void make_sysfs_tree(const std::string& root, const DeviceConfig& device);
 
+// Rewrites the files of one GID, or that of a LID, after a change. `port` counts from 1.
+void write_gid_files(const std::string& root, const DeviceConfig& device, uint32_t port,
+                     uint32_t index, const GidEntry& entry);
+void write_lid_file(const std::string& root, const DeviceConfig& device, uint32_t port,
+                    uint16_t lid);
+
 // Creates <root>/module, and the `version` file by which programs recognise the configured peermem
 // module: <root>/module/nvidia_peermem or <root>/kernel/mm/memory_peers/nv_mem.
 void make_module_tree(const std::string& root, PeermemModule peermem);

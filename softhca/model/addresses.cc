@@ -1,6 +1,5 @@
 #include "softhca/model/addresses.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 
 #include <cstring>
@@ -17,12 +16,11 @@ uint64_t hash(const std::string& text) {
   return value;
 }
 
-// The link-local GID fe80::/64 with the port's GUID, which is entry 0 of every GID table
-// (IBTA 4.1.1).
-ibv_gid link_local(uint64_t guid, uint32_t port) {
+// The GID of a port's GUID and subnet, which is entry 0 of every GID table (IBTA 4.1.1).
+ibv_gid default_gid(uint64_t prefix, uint64_t guid) {
   ibv_gid gid = {};
-  gid.global.subnet_prefix = htobe64(0xfe80000000000000);
-  gid.global.interface_id = htobe64(guid + port - 1);
+  gid.global.subnet_prefix = htobe64(prefix);
+  gid.global.interface_id = htobe64(guid);
   return gid;
 }
 
@@ -50,22 +48,19 @@ uint64_t default_guid(const std::string& device_name) {
   return 0x0200000000000000 | (bits & 0xffff00000000) << 8 | 0xfffe000000 | (bits & 0xffffff);
 }
 
-std::vector<GidEntry> make_gid_table(const PortAddresses& addresses, uint32_t port) {
+std::vector<GidEntry> make_gid_table(const PortAddresses& addresses) {
   std::vector<GidEntry> table;
   auto add = [&](const ibv_gid& gid) {
     if (!addresses.ethernet) return table.push_back({gid, IBV_GID_TYPE_IB});
     table.push_back({gid, IBV_GID_TYPE_ROCE_V1});
     table.push_back({gid, IBV_GID_TYPE_ROCE_V2});
   };
-  add(link_local(addresses.guid, port));
-  for (const std::string& text : addresses.gids) {
-    ibv_gid gid = {};
-    inet_pton(AF_INET6, text.c_str(), gid.raw);
-    // The list is that of port 1; each further port has the next address of every entry.
-    gid.raw[15] = static_cast<uint8_t>(gid.raw[15] + port - 1);
-    add(gid);
+  add(default_gid(addresses.subnet_prefix, addresses.guid));
+  if (addresses.flid != 0) {
+    add(default_gid(addresses.subnet_prefix | uint64_t{addresses.flid} << 16, addresses.guid));
   }
-  if (addresses.ethernet && addresses.gids.empty()) add(mapped_ipv4(addresses.guid + port - 1));
+  for (const ibv_gid& gid : addresses.gids) add(gid);
+  if (addresses.ethernet && addresses.gids.empty()) add(mapped_ipv4(addresses.guid));
   return table;
 }
 

@@ -1,7 +1,5 @@
 #include "softhca/model/config.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
@@ -27,11 +25,6 @@ bool is_hex(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
 }
 
-bool is_guid(const std::string& text) {
-  std::string digits = text.starts_with("0x") ? text.substr(2) : text;
-  return is_hex(digits) && digits.size() <= 16;
-}
-
 // Domain, bus, device and function, as sysfs writes them: 0000:3b:00.0
 bool is_pci_function(const std::string& text) {
   std::string digits;
@@ -42,36 +35,58 @@ bool is_pci_function(const std::string& text) {
          digits.size() == 9 && is_hex(digits) && text[11] <= '7';
 }
 
-void read_gids(JsonFields* fields, std::vector<std::string>* gids) {
-  fields->strings("gids", gids);
-  for (const std::string& gid : *gids) {
-    in6_addr address;
-    if (inet_pton(AF_INET6, gid.c_str(), &address) == 1) continue;
-    fields->reject("gids", "IPv6 addresses, such as \"::ffff:10.0.0.1\"");
-  }
-  // Each takes two entries on Ethernet, as the link-local one does.
-  if (gids->size() > kMaxGids / 2 - 1) fields->reject("gids", "at most 7 addresses");
-}
-
 void read_identity(JsonFields* fields, DeviceConfig* device) {
   fields->string("name", is_name, kName, &device->name);
   fields->string("pci", is_pci_function, "a PCI function such as \"0000:3b:00.0\"", &device->pci);
   fields->number("numa_node", -1, 1023, &device->numa_node);
-  std::string guid;
-  fields->string("guid", is_guid, "up to 16 hexadecimal digits", &guid);
-  device->guid = guid.empty() ? default_guid(device->name) : std::stoull(guid, nullptr, 16);
+  device->guid = default_guid(device->name);
+  fields->hex("guid", &device->guid);
 }
 
+void read_transport(JsonFields* fields, DeviceConfig* device) {
+  fields->choice<Transport>("transport",
+                            {{"InfiniBand", Transport::kInfiniBand},
+                             {"iWARP", Transport::kIwarp},
+                             {"unspecified", Transport::kUnspecified}},
+                            "\"InfiniBand\", \"iWARP\" or \"unspecified\"", &device->transport);
+}
+
+gdr::Status read_ece(const Json& json, const std::string& path, EceConfig* ece) {
+  JsonFields fields(json, path);
+  uint64_t vendor = 0, options = 0, required = 0;
+  fields.hex("vendor_id", &vendor);
+  fields.hex("options", &options);
+  fields.hex("required", &required);
+  if (vendor == 0 || vendor > UINT32_MAX) {
+    fields.reject("vendor_id", "up to 8 hexadecimal digits, not 0; it is required");
+  }
+  if (options > UINT32_MAX) fields.reject("options", "up to 8 hexadecimal digits");
+  if ((required & ~options) != 0) fields.reject("required", "a part of options");
+  *ece = {static_cast<uint32_t>(vendor), static_cast<uint32_t>(options),
+          static_cast<uint32_t>(required)};
+  return fields.result();
+}
+
+// The fields of a port count for all ports in the device itself, and for one in "port_settings".
 void read_ports(JsonFields* fields, DeviceConfig* device) {
   fields->integer("ports", 1, kMaxPorts, &device->ports);
-  fields->choice<bool>("link_layer", {{"InfiniBand", false}, {"Ethernet", true}},
-                       "\"InfiniBand\" or \"Ethernet\"", &device->ethernet);
-  fields->integer("lid", 1, 0xbfff, &device->lid);  // above are multicast LIDs (IBTA 4.1.3)
-  read_gids(fields, &device->gids);
-  fields->choice<uint32_t>("mtu",
-                           {{256, 256}, {512, 512}, {1024, 1024}, {2048, 2048}, {4096, 4096}},
-                           "256, 512, 1024, 2048 or 4096", &device->mtu);
-  fields->integer("speed_gbps", 1, 3200, &device->speed_gbps);
+  PortConfig shared;
+  if (device->transport == Transport::kIwarp) shared.link_layer = IBV_LINK_LAYER_ETHERNET;
+  if (device->transport == Transport::kUnspecified) shared.link_layer = IBV_LINK_LAYER_UNSPECIFIED;
+  read_port(fields, &shared);
+  for (uint32_t number = 1; number <= device->ports; ++number) {
+    device->port_settings.push_back(nth_port(shared, number));
+  }
+  size_t index = 0;
+  fields->objects("port_settings", [&](const Json& json, const std::string& path) -> gdr::Status {
+    if (index == device->ports) {
+      fields->reject("port_settings", "at most one object for each port");
+      return {};
+    }
+    JsonFields port(json, path);
+    read_port(&port, &device->port_settings[index++]);
+    return port.result();
+  });
 }
 
 void read_timing_and_limits(JsonFields* fields, DeviceConfig* device) {
@@ -89,7 +104,11 @@ gdr::Status read_device(const Json& json, const std::string& path, Config* confi
   DeviceConfig device;
   device.name = "softhca" + std::to_string(config->devices.size());
   read_identity(&fields, &device);
+  read_transport(&fields, &device);
   read_ports(&fields, &device);
+  if (const Json* ece = fields.find("ece")) {
+    fields.note(read_ece(*ece, path + ".ece", &device.ece));
+  }
   read_timing_and_limits(&fields, &device);
   for (const DeviceConfig& other : config->devices) {
     if (other.name == device.name) fields.reject("name", "a name not used before");
@@ -115,15 +134,6 @@ gdr::Status read_gpu(const Json& json, GpuConfig* gpu) {
 gdr::Status read_fault(const Json& json, const std::string& path, Config* config) {
   JsonFields fields(json, path);
   FaultConfig fault;
-  const std::string kinds = "port_down, port_up, qp_error, reg_mr_refused or rate";
-  fields.choice<FaultKind>("kind",
-                           {{"port_down", FaultKind::kPortDown},
-                            {"port_up", FaultKind::kPortUp},
-                            {"qp_error", FaultKind::kQpError},
-                            {"reg_mr_refused", FaultKind::kRegMrRefused},
-                            {"rate", FaultKind::kRate}},
-                           kinds, &fault.kind);
-  if (fields.find("kind") == nullptr) fields.reject("kind", kinds + "; it is required");
   fields.string("device", is_name, "the name of a device", &fault.device);
   auto device = std::ranges::find(config->devices, fault.device, &DeviceConfig::name);
   if (device == config->devices.end()) {
@@ -131,29 +141,26 @@ gdr::Status read_fault(const Json& json, const std::string& path, Config* config
   } else {
     fields.integer("port", 1, device->ports, &fault.port);
   }
-  fields.number("at_s", 0, 1e6, &fault.at_s);
-  fields.integer("after_bytes", 1, 1ull << 60, &fault.after_bytes);
-  if (fields.find("at_s") != nullptr && fields.find("after_bytes") != nullptr) {
-    fields.reject("after_bytes", "either this or at_s");
-  }
-  fault.error = ENOMEM;
-  fields.integer("errno", 1, 133, &fault.error);
-  fields.number("rate_gbps", 0, 1e5, &fault.rate_gbps);
+  read_fault_fields(&fields, &fault);
   config->faults.push_back(std::move(fault));
   return fields.result();
 }
 
-// Gives the InfiniBand devices without a LID the first ones after those that are configured.
+// Gives the ports without a LID the first ones after those that are configured. Ethernet has none.
 void fill_lids(Config* config) {
   uint16_t next = 1;
   for (const DeviceConfig& device : config->devices) {
-    if (device.lid != 0)
-      next = std::max<uint16_t>(next, static_cast<uint16_t>(device.lid + device.ports));
+    for (const PortConfig& port : device.port_settings) {
+      if (port.lid != 0) next = std::max<uint16_t>(next, static_cast<uint16_t>(port.lid + 1));
+    }
   }
   for (DeviceConfig& device : config->devices) {
-    if (device.lid != 0 || device.ethernet) continue;
-    device.lid = next;
-    next = static_cast<uint16_t>(next + device.ports);
+    for (PortConfig& port : device.port_settings) {
+      if (port.ethernet())
+        port.lid = 0;
+      else if (port.lid == 0)
+        port.lid = next++;
+    }
   }
 }
 
@@ -184,7 +191,10 @@ gdr::Result<Config> read(const Json& json) {
 }  // namespace
 
 std::vector<GidEntry> DeviceConfig::gid_table(uint32_t port) const {
-  return make_gid_table({guid, gids, ethernet}, port);
+  const PortConfig& config = this->port(port);
+  bool ethernet = config.ethernet();
+  uint64_t prefix = ethernet ? PortConfig().subnet_prefix : config.subnet_prefix;
+  return make_gid_table({guid + port - 1, prefix, config.flid, config.gids, ethernet});
 }
 
 gdr::Result<Config> Config::load(const char* text) {

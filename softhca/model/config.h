@@ -19,30 +19,46 @@
 
 #include "base/result.h"
 #include "softhca/model/addresses.h"
+#include "softhca/model/fault_config.h"
+#include "softhca/model/port_config.h"
 
 namespace softhca {
 
+// What a device is to libibverbs. Only InfiniBand and RoCE devices connect RC QPs by ibv_modify_qp.
+enum class Transport {
+  kInfiniBand,   // RoCE as well
+  kIwarp,        // connects by rdma_cm only
+  kUnspecified,  // no RC and UC QPs, as with EFA
+};
+
+// Enhanced connection establishment (ibv_set_ece(3)). Not supported while vendor_id is 0.
+struct EceConfig {
+  uint32_t vendor_id = 0;
+  uint32_t options = 0;   // supported ones
+  uint32_t required = 0;  // a QP that does not use all of these reaches no peer
+};
+
 struct DeviceConfig {
   std::string name;
+  Transport transport = Transport::kInfiniBand;
   uint32_t ports = 1;
-  bool ethernet = false;          // "link_layer"
-  uint16_t lid = 0;               // of port 1; those of further ports follow
-  std::vector<std::string> gids;  // IPv6 addresses of port 1, beside the link-local one
-  std::string pci;                // empty: the device is on no PCI bus
-  int numa_node = -1;             // -1: unknown
+  std::vector<PortConfig> port_settings;  // of each port
+  EceConfig ece;
+  std::string pci;     // empty: the device is on no PCI bus
+  int numa_node = -1;  // -1: unknown
   uint64_t guid = 0;
   double rate_gbps = 0;   // 10^9 bits per second each way; 0: no limit
   double latency_us = 0;  // added to every transfer
   // Added to every registration, and for every MiB of it: pinning takes longer for more memory.
   double registration_us = 0;
   double registration_us_per_mib = 0;
-  uint32_t mtu = 4096;         // bytes
-  uint32_t speed_gbps = 400;   // what query_port reports; rate_gbps is what transfers get
   uint32_t max_inline = 1024;  // bytes
   uint32_t max_qp = 8192;      // as reported; the limit is kMaxQps
   uint32_t max_qp_wr = 16384;
 
-  // Returns the GID table of a port, which counts from 1 (model/addresses.h).
+  // `number` counts from 1.
+  const PortConfig& port(uint32_t number) const { return port_settings[number - 1]; }
+  // Returns the GID table with which a port starts (model/addresses.h).
   std::vector<GidEntry> gid_table(uint32_t port) const;
 };
 
@@ -58,19 +74,6 @@ struct GpuConfig {
   PeermemModule peermem = PeermemModule::kNvidiaPeermem;
   bool own_context = false;  // copy in a CUDA context of the HCA's own, not in the application's
   uint64_t bar1_bytes = 0;   // CUDA memory that may be registered at a time; 0: no limit
-};
-
-enum class FaultKind { kPortDown, kPortUp, kQpError, kRegMrRefused, kRate };
-
-struct FaultConfig {
-  FaultKind kind = FaultKind::kPortDown;
-  std::string device;
-  uint32_t port = 1;
-  double at_s = 0;  // seconds after this process opened its first device
-  uint64_t after_bytes =
-      0;                 // instead: bytes moved by this process's requests on the port; 0: by time
-  int error = 0;         // errno, for kRegMrRefused
-  double rate_gbps = 0;  // for kRate
 };
 
 struct Config {

@@ -19,7 +19,8 @@ Faults::Faults(const Config& config, FaultTarget& target) : target_(target) {
     entry->device =
         static_cast<uint32_t>(std::ranges::find(config.devices, fault.device, &DeviceConfig::name) -
                               config.devices.begin());
-    count_bytes_ = count_bytes_ || fault.after_bytes != 0;
+    count_moved_ = count_moved_ || fault.after_bytes != 0 || fault.after_ops != 0;
+    delays_acks_ = delays_acks_ || fault.kind == FaultKind::kAckLost;
   }
 }
 
@@ -31,21 +32,54 @@ bool Faults::begin() {
 }
 
 void Faults::moved(uint32_t device, uint32_t port, uint64_t bytes) {
-  if (!count_bytes_) return;
+  if (!count_moved_) return;
   for (auto& fault : faults_) {
-    uint64_t limit = fault->config.after_bytes;
-    if (limit == 0 || fault->device != device || fault->config.port != port) continue;
-    if (fault->bytes.fetch_add(bytes) + bytes >= limit) trigger(*fault);
+    const FaultConfig& config = fault->config;
+    if (fault->device != device || config.port != port) continue;
+    uint64_t all_bytes = fault->bytes.fetch_add(bytes) + bytes;
+    uint64_t all_ops = fault->ops.fetch_add(1) + 1;
+    if (config.after_bytes != 0 && all_bytes >= config.after_bytes) trigger(*fault);
+    if (config.after_ops != 0 && all_ops >= config.after_ops) trigger(*fault);
   }
 }
 
+bool Faults::begun(const Fault& fault, uint64_t begun_ns) {
+  const FaultConfig& config = fault.config;
+  if (config.after_bytes != 0) return fault.bytes.load() >= config.after_bytes;
+  if (config.after_ops != 0) return fault.ops.load() >= config.after_ops;
+  return now_ns() >= due_ns(fault, begun_ns);
+}
+
+bool Faults::take(Fault& fault) {
+  uint32_t limit = fault.config.count;
+  return limit == 0 || fault.met.fetch_add(1) < limit;
+}
+
 int Faults::registration_error(uint32_t device) const {
-  uint64_t begun = begun_ns_.load();
   for (const auto& fault : faults_) {
     if (fault->config.kind != FaultKind::kRegMrRefused || fault->device != device) continue;
-    bool due = fault->config.after_bytes != 0 ? fault->bytes.load() >= fault->config.after_bytes
-                                              : now_ns() >= due_ns(*fault, begun);
-    if (due) return fault->config.error;
+    if (begun(*fault, begun_ns_.load())) return fault->config.error;
+  }
+  return 0;
+}
+
+int Faults::modify_error(uint32_t device, uint32_t port, ibv_qp_state to) {
+  for (auto& fault : faults_) {
+    const FaultConfig& config = fault->config;
+    if (config.kind != FaultKind::kModifyQpRefused || fault->device != device) continue;
+    if (config.port != port || config.to != to) continue;
+    if (begun(*fault, begun_ns_.load()) && take(*fault)) return config.error;
+  }
+  return 0;
+}
+
+uint64_t Faults::ack_delay_ns(uint32_t device, uint32_t port) {
+  if (!delays_acks_) return 0;
+  for (auto& fault : faults_) {
+    const FaultConfig& config = fault->config;
+    if (config.kind != FaultKind::kAckLost || fault->device != device) continue;
+    if (config.port != port || !begun(*fault, begun_ns_.load()) || !take(*fault)) continue;
+    return config.late_us == 0 ? UINT64_MAX : static_cast<uint64_t>(config.late_us * 1e3);
   }
   return 0;
 }
@@ -55,7 +89,9 @@ uint64_t Faults::serve() {
   uint64_t begun = begun_ns_.load();
   if (begun == 0) return next;
   for (auto& fault : faults_) {
-    if (fault->triggered.load() || fault->config.after_bytes != 0) continue;
+    const FaultConfig& config = fault->config;
+    bool by_time = config.after_bytes == 0 && config.after_ops == 0;
+    if (fault->triggered.load() || !by_time) continue;
     uint64_t at = due_ns(*fault, begun);
     if (now_ns() >= at) {
       trigger(*fault);
@@ -82,8 +118,19 @@ void Faults::trigger(Fault& fault) {
     case FaultKind::kQpError:
       target_.fail_qps(fault.device, config.port);
       break;
+    case FaultKind::kGidChange:
+      target_.set_gid(fault.device, config.port, config.gid_index, config.gid);
+      break;
+    case FaultKind::kLidChange:
+      target_.set_lid(fault.device, config.port, config.lid);
+      break;
+    case FaultKind::kClientReregister:
+      target_.report(fault.device, config.port, IBV_EVENT_CLIENT_REREGISTER);
+      break;
     case FaultKind::kRegMrRefused:
-      break;  // registrations ask registration_error()
+    case FaultKind::kModifyQpRefused:
+    case FaultKind::kAckLost:
+      break;  // those whom they concern ask whether they have begun
   }
 }
 

@@ -21,6 +21,10 @@ class FaultTarget {
   virtual void set_port_state(uint32_t device, uint32_t port, ibv_port_state state) = 0;
   // Moves every QP of the port to ERROR, as a failing device does.
   virtual void fail_qps(uint32_t device, uint32_t port) = 0;
+  // Each reports the event of its change to the device's contexts.
+  virtual void set_gid(uint32_t device, uint32_t port, uint32_t index, const GidEntry& entry) = 0;
+  virtual void set_lid(uint32_t device, uint32_t port, uint16_t lid) = 0;
+  virtual void report(uint32_t device, uint32_t port, ibv_event_type event) = 0;
 
  protected:
   ~FaultTarget() = default;
@@ -37,10 +41,17 @@ class Faults {
   bool begin();
   LinkModel& link(uint32_t device, uint32_t port) { return *links_[device][port - 1]; }
 
-  // Counts bytes that requests of a port have moved, and triggers faults with "after_bytes".
+  // Counts one request of a port and the bytes that it has moved, and triggers faults with
+  // "after_bytes" and "after_ops".
   void moved(uint32_t device, uint32_t port, uint64_t bytes);
   // Returns 0, or the errno with which a registration on the device has to fail now.
   int registration_error(uint32_t device) const;
+  // Returns 0, or the errno with which a valid ibv_modify_qp of a QP of the port to the state `to`
+  // has to fail, and counts that failure.
+  int modify_error(uint32_t device, uint32_t port, ibv_qp_state to);
+  // Returns 0, or by how many ns the acknowledgement of a request that the port delivers
+  // is late: UINT64_MAX when it is lost. Counts the request.
+  uint64_t ack_delay_ns(uint32_t device, uint32_t port);
 
   // Triggers what is due. Returns the time of the next fault (CLOCK_MONOTONIC ns), UINT64_MAX when
   // none is left.
@@ -51,10 +62,16 @@ class Faults {
     FaultConfig config;
     uint32_t device;
     std::atomic<uint64_t> bytes{0};
+    std::atomic<uint64_t> ops{0};
+    std::atomic<uint32_t> met{0};  // by calls or requests, up to `count`
     std::atomic<bool> triggered{false};
   };
   // Does nothing after the first call for a fault.
   void trigger(Fault& fault);
+  // Returns true once the fault's time has come.
+  static bool begun(const Fault& fault, uint64_t begun_ns);
+  // Takes one of the calls or requests that a fault is limited to. False when none is left.
+  static bool take(Fault& fault);
   // When a fault with "at_s" is due, for a clock that was started at `begun_ns`.
   static uint64_t due_ns(const Fault& fault, uint64_t begun_ns) {
     return begun_ns + static_cast<uint64_t>(fault.config.at_s * 1e9);
@@ -62,7 +79,8 @@ class Faults {
 
   FaultTarget& target_;
   std::atomic<uint64_t> begun_ns_{0};
-  bool count_bytes_ = false;
+  bool count_moved_ = false;
+  bool delays_acks_ = false;
   std::vector<std::unique_ptr<Fault>> faults_;
   std::vector<std::vector<std::unique_ptr<LinkModel>>> links_;  // by device and port
 };

@@ -11,6 +11,12 @@ gdr::Status rejected(const std::string& path, const std::string& accepted) {
   return gdr::fail(gdr::Code::kInvalidUsage, "field \"" + path + "\": accepted is " + accepted);
 }
 
+bool is_hex64(const std::string& text) {
+  std::string digits = text.starts_with("0x") ? text.substr(2) : text;
+  return !digits.empty() && digits.size() <= 16 &&
+         digits.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+}
+
 std::string text(double value) {
   std::ostringstream out;
   out << value;
@@ -63,6 +69,12 @@ bool JsonFields::read_integer(const char* name, uint64_t low, uint64_t high, uin
 
 void JsonFields::boolean(const char* name, bool* target) {
   choice<bool>(name, {{true, true}, {false, false}}, "true or false", target);
+}
+
+void JsonFields::hex(const char* name, uint64_t* target) {
+  std::string text;
+  string(name, is_hex64, "up to 16 hexadecimal digits", &text);
+  if (!text.empty()) *target = std::stoull(text, nullptr, 16);
 }
 
 void JsonFields::string(const char* name, bool (*valid)(const std::string&),

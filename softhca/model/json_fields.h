@@ -35,6 +35,8 @@ class JsonFields {
     if (read_integer(name, low, high, &value)) *target = static_cast<T>(value);
   }
   void boolean(const char* name, bool* target);
+  // Up to 16 hexadecimal digits in a string, with or without "0x".
+  void hex(const char* name, uint64_t* target);
   void string(const char* name, bool (*valid)(const std::string&), const std::string& accepted,
               std::string* target);
   void strings(const char* name, std::vector<std::string>* target);

@@ -11,6 +11,8 @@ constexpr uint32_t kMaxDevices = 32;
 constexpr uint32_t kMaxPorts = 4;  // of a device
 constexpr uint32_t kMaxGids = 16;  // of a port
 constexpr uint32_t kMaxSge = 16;   // of a work request
+// LIDs above it are multicast LIDs (IBTA 4.1.3).
+constexpr uint16_t kMaxUnicastLid = 0xbfff;
 // QPs of a process. A QPN has 24 bits: 10 name the process, 14 its QP.
 constexpr uint32_t kQpIndexBits = 14;
 constexpr uint32_t kMaxQps = 1u << kQpIndexBits;

@@ -21,21 +21,13 @@ struct Context {
   Runtime* runtime;
   const Device* device;
   std::unique_ptr<EventQueue> async_events;
-  std::atomic<uint32_t> objects{0};  // PDs, CQs and channels still open
+  std::atomic<uint32_t> objects{0};  // PDs, TDs, CQs and channels still open
 
   static Context& of(ibv_context* context) {
     return *reinterpret_cast<Context*>(reinterpret_cast<uint8_t*>(context) -
                                        offsetof(verbs_context, context));
   }
   ibv_context* handle() { return &verbs.context; }
-};
-
-// Behind ibv_alloc_pd.
-struct Pd {
-  ibv_pd verbs;
-  std::atomic<uint32_t> objects{0};  // MRs and QPs still open
-
-  static Pd& of(ibv_pd* pd) { return *reinterpret_cast<Pd*>(pd); }
 };
 
 // Behind ibv_create_comp_channel.

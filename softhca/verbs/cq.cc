@@ -132,6 +132,34 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   return cq->handle();
 }
 
+int resize_cq(ibv_cq* handle, int count) {
+  Cq& cq = Cq::of(handle);
+  if (cq.runtime->orphaned()) return EIO;
+  if (count <= 0 || static_cast<uint32_t>(count) > kMaxCqe) return EINVAL;
+  const auto limit = static_cast<uint32_t>(count);
+  const uint32_t entries = std::bit_ceil(limit);
+  Process& process = cq.runtime->process();
+  std::lock_guard poll_lock(cq.poll_mutex);
+  SharedLock lock(cq.shared->mutex);
+  const uint64_t head = cq.shared->head.load(), tail = cq.shared->tail.load();
+  if (tail - head > limit) return EINVAL;
+  if (entries != cq.shared->entries) {
+    uint64_t offset = process.heap().allocate(uint64_t{entries} * sizeof(Cqe));
+    if (offset == 0) return ENOMEM;
+    Cqe* ring = process.arena().at<Cqe>(offset);
+    for (uint64_t i = head; i != tail; ++i) {
+      ring[i & (entries - 1)] = cq.ring[i & (cq.shared->entries - 1)];
+    }
+    process.heap().release(cq.shared->ring, uint64_t{cq.shared->entries} * sizeof(Cqe));
+    cq.shared->ring = offset;
+    cq.shared->entries = entries;
+    cq.ring = ring;
+  }
+  cq.shared->limit = limit;
+  cq.ex.cqe = count;
+  return 0;
+}
+
 int destroy_cq(ibv_cq* handle) {
   Cq& cq = Cq::of(handle);
   Runtime& runtime = *cq.runtime;

@@ -41,6 +41,8 @@ struct Cq {
 // As the verbs of these names: null with errno set, or an errno value, on failure.
 ibv_cq* create_cq(ibv_context* context, const ibv_cq_init_attr_ex& attr);
 int destroy_cq(ibv_cq* cq);
+// EINVAL for fewer entries than there are completions.
+int resize_cq(ibv_cq* cq, int entries);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* completions);
 int req_notify_cq(ibv_cq* cq, int solicited_only);
 // Sets the functions of the ibv_start_poll interface.

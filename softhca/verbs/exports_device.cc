@@ -1,6 +1,7 @@
 // The exported functions of libibverbs for devices, contexts and queries. Their contracts are those
 // of the manual pages of rdma-core (libibverbs/man).
 #include <endian.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,10 +9,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <optional>
 
+#include "softhca/verbs/command_fd.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/device.h"
+#include "softhca/verbs/mw.h"
+#include "softhca/verbs/pd.h"
 #include "softhca/verbs/qp.h"
 #include "softhca/verbs/runtime.h"
 
@@ -33,13 +38,21 @@ int query_device_ex_op(ibv_context* handle, const ibv_query_device_ex_input*,
   query_device(*Context::of(handle).device, &full.orig_attr);
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
   full.phys_port_cnt_ex = full.orig_attr.phys_port_cnt;
+  // A caller that was built against a newer rdma-core has fields that are unknown here: they read
+  // zero.
+  memset(attr, 0, bytes);
   memcpy(attr, &full, std::min(bytes, sizeof full));
   return 0;
 }
 
 ibv_cq_ex* create_cq_ex_op(ibv_context* handle, ibv_cq_init_attr_ex* attr) {
   if ((attr->wc_flags & ~uint64_t{IBV_WC_STANDARD_FLAGS}) != 0 ||
-      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0) {
+      (attr->comp_mask & ~uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD}) != 0) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 &&
+      (attr->flags & ~uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0) {
     errno = EOPNOTSUPP;
     return nullptr;
   }
@@ -50,8 +63,10 @@ ibv_qp* create_qp_ex_op(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   return create_qp(handle, attr);
 }
 
-Context* open_context(Device& device) {
+// Null with errno set on failure; the descriptor then stays the caller's.
+Context* open_context(Device& device, int command_fd) {
   auto* context = new (std::nothrow) Context{};
+  errno = ENOMEM;
   if (context == nullptr) return nullptr;
   context->runtime = device.runtime;
   context->device = &device;
@@ -66,37 +81,24 @@ Context* open_context(Device& device) {
   verbs.query_device_ex = query_device_ex_op;
   verbs.create_cq_ex = create_cq_ex_op;
   verbs.create_qp_ex = create_qp_ex_op;
+  verbs.alloc_parent_domain = alloc_parent_domain;
+  verbs.alloc_td = alloc_td;
+  verbs.dealloc_td = dealloc_td;
   ibv_context& base = verbs.context;
   base.device = &device.verbs;
   base.ops.poll_cq = poll_cq;
   base.ops.req_notify_cq = req_notify_cq;
   base.ops.post_send = post_send;
   base.ops.post_recv = post_recv;
-  base.cmd_fd = -1;
+  base.ops.alloc_mw = alloc_mw;
+  base.ops.bind_mw = bind_mw;
+  base.ops.dealloc_mw = dealloc_mw;
+  base.cmd_fd = command_fd;
   base.async_fd = context->async_events->fd();
   base.num_comp_vectors = kCompletionVectors;
   pthread_mutex_init(&base.mutex, nullptr);
   base.abi_compat = __VERBS_ABI_IS_EXTENDED;
   return context;
-}
-
-const GidEntry* find_gid(const std::vector<GidEntry>& table, uint32_t index) {
-  return index < table.size() ? &table[index] : nullptr;
-}
-
-std::vector<GidEntry> gid_table(ibv_context* handle, uint32_t port) {
-  const DeviceConfig& config = *Context::of(handle).device->config;
-  if (port == 0 || port > config.ports) return {};
-  return config.gid_table(port);
-}
-
-ibv_gid_entry describe_gid(const GidEntry& gid, uint32_t port, uint32_t index) {
-  ibv_gid_entry entry = {};
-  entry.gid = gid.gid;
-  entry.gid_index = index;
-  entry.port_num = port;
-  entry.gid_type = gid.type;
-  return entry;
 }
 
 }  // namespace
@@ -133,8 +135,10 @@ ibv_context* ibv_open_device(ibv_device* handle) {
     errno = EIO;  // a device of the parent process: the child has to list its own
     return nullptr;
   }
-  softhca::Context* context = softhca::open_context(device);
+  int fd = softhca::open_command_fd(device);
+  softhca::Context* context = fd < 0 ? nullptr : softhca::open_context(device, fd);
   if (context == nullptr) {
+    if (fd >= 0) close(fd);
     errno = ENOMEM;
     return nullptr;
   }
@@ -142,10 +146,25 @@ ibv_context* ibv_open_device(ibv_device* handle) {
   return context->handle();
 }
 
+ibv_context* ibv_import_device(int fd) {
+  softhca::Runtime* runtime = softhca::Runtime::get();
+  if (runtime == nullptr) {
+    errno = ENODEV;
+    return nullptr;
+  }
+  softhca::Device* device = softhca::device_of_command_fd(*runtime, fd);
+  if (device == nullptr) return nullptr;
+  softhca::Context* context = softhca::open_context(*device, fd);
+  if (context == nullptr) return nullptr;
+  runtime->add_context(context);
+  return context->handle();
+}
+
 int ibv_close_device(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
   if (context.runtime->orphaned()) return 0;
   context.runtime->remove_context(&context);
+  close(handle->cmd_fd);
   // Objects that the application left open still refer to the context: it is not freed then.
   if (context.objects.load() != 0) return 0;
   pthread_mutex_destroy(&handle->mutex);
@@ -166,54 +185,13 @@ int ibv_query_port(ibv_context* handle, uint8_t port, _compat_ibv_port_attr* att
                              offsetof(ibv_port_attr, port_cap_flags2));
 }
 
-int ibv_query_gid(ibv_context* handle, uint8_t port, int index, ibv_gid* gid) {
-  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
-  const softhca::GidEntry* entry =
-      index < 0 ? nullptr : softhca::find_gid(table, static_cast<uint32_t>(index));
-  if (entry == nullptr) {
-    errno = EINVAL;
-    return -1;
-  }
-  *gid = entry->gid;
-  return 0;
-}
-
-int _ibv_query_gid_ex(ibv_context* handle, uint32_t port, uint32_t index, ibv_gid_entry* entry,
-                      uint32_t flags, size_t bytes) {
-  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
-  const softhca::GidEntry* gid = softhca::find_gid(table, index);
-  if (flags != 0 || table.empty()) return EINVAL;
-  if (gid == nullptr) return ENODATA;
-  ibv_gid_entry full = softhca::describe_gid(*gid, port, index);
-  memcpy(entry, &full, std::min(bytes, sizeof full));
-  return 0;
-}
-
-ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t room,
-                             uint32_t flags, size_t bytes) {
-  if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return -EINVAL;
-  auto* out = reinterpret_cast<uint8_t*>(entries);
-  size_t written = 0;
-  for (uint32_t port = 1; port <= softhca::Context::of(handle).device->config->ports; ++port) {
-    uint32_t index = 0;
-    for (const softhca::GidEntry& gid : softhca::gid_table(handle, port)) {
-      if (written == room) return -EINVAL;
-      ibv_gid_entry full = softhca::describe_gid(gid, port, index++);
-      memcpy(out + written++ * bytes, &full, sizeof full);
-    }
-  }
-  return static_cast<ssize_t>(written);
-}
-
-// Declared in rdma-core's driver.h (enum ibv_gid_type_sysfs): 0 is "IB/RoCE v1", 1 is "RoCE v2".
-int ibv_query_gid_type(ibv_context* handle, uint8_t port, unsigned index, int* type) {
-  std::vector<softhca::GidEntry> table = softhca::gid_table(handle, port);
-  const softhca::GidEntry* entry = softhca::find_gid(table, index);
-  if (entry == nullptr) {
-    errno = EINVAL;
-    return -1;
-  }
-  *type = entry->type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;
+// Since rdma-core 62, in 100 Mb/s; most providers do not have it.
+int ibv_query_port_speed(ibv_context* handle, uint32_t port, uint64_t* speed) {
+  const softhca::DeviceConfig& config = *softhca::Context::of(handle).device->config;
+  if (port == 0 || port > config.ports) return EINVAL;
+  std::optional<double> gbps = config.port(port).port_speed_gbps;
+  if (!gbps) return EOPNOTSUPP;
+  *speed = static_cast<uint64_t>(*gbps * 10);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/mr.h"
+#include "softhca/verbs/pd.h"
 #include "softhca/verbs/qp.h"
 #include "softhca/verbs/runtime.h"
 
@@ -13,22 +14,15 @@
 
 extern "C" {
 
-ibv_pd* ibv_alloc_pd(ibv_context* handle) {
-  softhca::Context& context = softhca::Context::of(handle);
-  auto* pd = new softhca::Pd{};
-  pd->verbs.context = handle;
-  pd->verbs.handle = context.runtime->next_domain();
-  context.objects.fetch_add(1);
-  return &pd->verbs;
+ibv_pd* ibv_alloc_pd(ibv_context* context) { return softhca::alloc_pd(context); }
+
+int ibv_dealloc_pd(ibv_pd* pd) { return softhca::dealloc_pd(pd); }
+
+ibv_pd* ibv_import_pd(ibv_context* context, uint32_t handle) {
+  return softhca::import_pd(context, handle);
 }
 
-int ibv_dealloc_pd(ibv_pd* handle) {
-  softhca::Pd& pd = softhca::Pd::of(handle);
-  if (pd.objects.load() != 0) return EBUSY;
-  softhca::Context::of(handle->context).objects.fetch_sub(1);
-  delete &pd;
-  return 0;
-}
+void ibv_unimport_pd(ibv_pd* pd) { softhca::unimport_pd(pd); }
 
 ibv_mr* ibv_reg_mr(ibv_pd* pd, void* address, size_t length, int access) {
   return softhca::reg_mr(pd, address, length, reinterpret_cast<uintptr_t>(address),
@@ -48,12 +42,15 @@ ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t i
   return softhca::reg_dmabuf_mr(pd, offset, length, iova, fd, static_cast<unsigned>(access));
 }
 
-int ibv_rereg_mr(ibv_mr*, int, ibv_pd*, void*, size_t, int) {
-  errno = EOPNOTSUPP;
-  return IBV_REREG_MR_ERR_INPUT;
+int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, int access) {
+  return softhca::rereg_mr(mr, flags, pd, address, length, static_cast<unsigned>(access));
 }
 
 int ibv_dereg_mr(ibv_mr* mr) { return softhca::dereg_mr(mr); }
+
+ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) { return softhca::import_mr(pd, handle); }
+
+void ibv_unimport_mr(ibv_mr* mr) { softhca::unimport_mr(mr); }
 
 ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_channel* channel,
                       int vector) {
@@ -65,7 +62,7 @@ ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context, ibv_comp_
   return softhca::create_cq(context, attr);
 }
 
-int ibv_resize_cq(ibv_cq*, int) { return EOPNOTSUPP; }
+int ibv_resize_cq(ibv_cq* cq, int cqe) { return softhca::resize_cq(cq, cqe); }
 
 int ibv_destroy_cq(ibv_cq* cq) { return softhca::destroy_cq(cq); }
 
@@ -88,6 +85,10 @@ int ibv_modify_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask) {
 int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int mask, ibv_qp_init_attr* init_attr) {
   return softhca::query_qp(qp, attr, mask, init_attr);
 }
+
+int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::set_ece(qp, ece); }
+
+int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) { return softhca::query_ece(qp, ece); }
 
 // 0: no promise. Only the last 8 bytes of a write are ordered after the others
 // (datapath/host_copy.h).

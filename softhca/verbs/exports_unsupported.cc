@@ -27,11 +27,6 @@ extern "C" {
 
 // Verbs.
 
-ibv_context* ibv_import_device(int) { return unsupported<ibv_context>(); }
-ibv_pd* ibv_import_pd(ibv_context*, uint32_t) { return unsupported<ibv_pd>(); }
-void ibv_unimport_pd(ibv_pd*) {}
-ibv_mr* ibv_import_mr(ibv_pd*, uint32_t) { return unsupported<ibv_mr>(); }
-void ibv_unimport_mr(ibv_mr*) {}
 ibv_dm* ibv_import_dm(ibv_context*, uint32_t) { return unsupported<ibv_dm>(); }
 void ibv_unimport_dm(ibv_dm*) {}
 ibv_ah* ibv_create_ah(ibv_pd*, ibv_ah_attr*) { return unsupported<ibv_ah>(); }
@@ -47,8 +42,6 @@ int ibv_query_srq(ibv_srq*, ibv_srq_attr*) { return EOPNOTSUPP; }
 int ibv_destroy_srq(ibv_srq*) { return EOPNOTSUPP; }
 int ibv_attach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return EOPNOTSUPP; }
 int ibv_detach_mcast(ibv_qp*, const ibv_gid*, uint16_t) { return EOPNOTSUPP; }
-int ibv_set_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
-int ibv_query_ece(ibv_qp*, ibv_ece*) { return EOPNOTSUPP; }
 int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, uint8_t*, uint16_t*) {
   return -EOPNOTSUPP;
 }

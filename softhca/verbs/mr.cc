@@ -1,78 +1,31 @@
 #include "softhca/verbs/mr.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
-#include <memory>
 #include <thread>
 #include <utility>
 
-#include "softhca/model/clock.h"
+#include "softhca/fabric/memory_window.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/runtime.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#define MADV_POPULATE_WRITE 23
-#endif
 
 namespace softhca {
 
 namespace {
 
-struct Mr {
-  ibv_mr verbs;
-  uint64_t gpu_bytes;                 // counted against the BAR1 limit
-  std::unique_ptr<GpuWindow> window;  // of GPU memory; closed when no transfer uses it any more
-};
-
-constexpr uint64_t kDeregisterPatienceNs = 2'000'000'000;
-
-// Returns whether the kernel can read a byte: copy_from_user also works for device mappings, which
-// madvise() cannot populate.
-bool readable(const uint8_t* address) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return false;
-  bool ok = write(ends[1], address, 1) == 1;
-  close(ends[0]);
-  close(ends[1]);
-  return ok;
-}
-
-// Brings the pages in, as pinning does. Returns 0 or EFAULT.
-int pin_host_range(void* address, size_t length, bool writable) {
-  if (length == 0) return 0;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  uintptr_t begin = reinterpret_cast<uintptr_t>(address) / page * page;
-  uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
-  if (end < begin) return EFAULT;
-  auto populate = [&](int advice) {
-    return madvise(reinterpret_cast<void*>(begin), end - begin, advice) == 0;
-  };
-  if (populate(writable ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) return 0;
-  if (errno == ENOMEM || errno == EFAULT) return EFAULT;
-  // madvise() failed as a whole: the range is read-only, not accessible, or a device mapping, or
-  // the kernel is older than 5.14.
-  if (writable && populate(MADV_POPULATE_READ)) return EFAULT;
-  const auto* bytes = static_cast<const uint8_t*>(address);
-  return readable(bytes) && readable(bytes + length - 1) ? 0 : EFAULT;
-}
-
-struct Region {
-  uint64_t address = 0;  // as the application knows it
-  uint64_t length = 0;
-  uint64_t iova = 0;
-  unsigned access = 0;
-  int32_t gpu = -1;
-};
-
 bool access_valid(unsigned access) {
   const unsigned remote_change = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-  if ((access & remote_change) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) return false;
-  return (access & (IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)) == 0;
+  return (access & remote_change) == 0 || (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+}
+
+// Optional flags may be ignored (ibv_reg_mr(3)).
+bool access_supported(unsigned access) {
+  const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                         IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |
+                         IBV_ACCESS_OPTIONAL_RANGE;
+  return (access & ~known) == 0;
 }
 
 // Waits as long as the configuration says that pinning takes.
@@ -84,71 +37,58 @@ void wait_for_pinning(ibv_pd* pd, size_t bytes) {
   if (us > 0) std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(us));
 }
 
-// Takes an entry of the arena's table of registrations; -1 when there is no room.
-int allocate(Runtime& runtime) {
-  int index = runtime.mr_indices().take();
-  if (index < 0) return -1;
-  const Arena& arena = runtime.process().arena();
-  const SharedMr& shared = arena.mr(static_cast<uint32_t>(index));
-  if (arena.reserve(&shared, sizeof shared)) return index;
-  runtime.mr_indices().give(static_cast<uint32_t>(index));
-  return -1;
+Runtime& runtime_of(const ibv_pd* pd) { return *Context::of(pd->context).runtime; }
+
+SharedMr& shared_of(Runtime& runtime, const Registration& registration) {
+  return runtime.process().arena().mr(registration.index);
 }
 
-// Makes a key whose generation differs from that of the index's earlier keys. 0 means "none".
-uint32_t make_key(Runtime& runtime, uint32_t index) {
-  uint32_t slot = runtime.process().slot();
-  uint32_t key = key_of(slot, index, runtime.next_registration() * 7 + 1);
-  return key != 0 ? key : key_of(slot, index, 0x55);
+// Makes the region accessible under its key.
+void publish(Runtime& runtime, const Registration& registration) {
+  SharedMr& shared = shared_of(runtime, registration);
+  const Region& region = registration.region;
+  shared.pd = registration.use->domain().number();
+  shared.access = region.access | kLocalAccess;
+  shared.iova = region.iova;
+  shared.length = region.length;
+  shared.address = registration.pinned.address;
+  shared.gpu = registration.pinned.gpu;
+  shared.region = 0;
+  shared.qpn = 0;
+  shared.key.store(registration.key);
 }
 
-// Enters a region, whose memory is pinned, into the table. Null with errno ENOMEM when it is full.
-ibv_mr* enter(ibv_pd* pd, const Region& region, std::unique_ptr<GpuWindow> window = nullptr) {
+ibv_mr* make_handle(ibv_pd* pd, std::shared_ptr<Registration> registration) {
+  auto* mr = new Mr{};
+  mr->verbs.context = pd->context;
+  mr->verbs.pd = pd;
+  mr->verbs.length = registration->region.length;
+  mr->verbs.handle = registration->index;
+  mr->verbs.lkey = mr->verbs.rkey = registration->key;
+  mr->registration = std::move(registration);
+  return &mr->verbs;
+}
+
+// Enters a region into the table. Null with errno ENOMEM when it is full.
+ibv_mr* enter(ibv_pd* pd, const Region& region, PinnedMemory pinned) {
   wait_for_pinning(pd, region.length);
-  Runtime& runtime = *Context::of(pd->context).runtime;
-  int index = allocate(runtime);
+  Runtime& runtime = runtime_of(pd);
+  int index = runtime.take_registration();
   if (index < 0) {
     errno = ENOMEM;
     return nullptr;
   }
-  SharedMr& shared = runtime.process().arena().mr(static_cast<uint32_t>(index));
-  shared.pd = pd->handle;
-  shared.access = region.access;
-  shared.iova = region.iova;
-  shared.length = region.length;
-  shared.address =
-      window == nullptr ? region.address : reinterpret_cast<uint64_t>(window->address());
-  shared.gpu = region.gpu;
-  uint32_t key = make_key(runtime, static_cast<uint32_t>(index));
-  shared.key.store(key);
-  Mr* mr = new Mr{};
-  mr->verbs.context = pd->context;
-  mr->verbs.pd = pd;
-  mr->verbs.addr = reinterpret_cast<void*>(region.address);
-  mr->verbs.length = region.length;
-  mr->verbs.handle = static_cast<uint32_t>(index);
-  mr->verbs.lkey = mr->verbs.rkey = key;
-  mr->gpu_bytes = region.gpu >= 0 ? region.length : 0;
-  mr->window = std::move(window);
-  Pd::of(pd).objects.fetch_add(1);
-  return &mr->verbs;
-}
-
-// Registers CUDA memory. Returns null with errno set: ENOMEM is what drivers give when BAR1 is
-// full.
-ibv_mr* enter_gpu(ibv_pd* pd, Region region) {
-  Runtime& runtime = *Context::of(pd->context).runtime;
-  int error = runtime.gpu().attach(region.gpu, region.length);
-  if (error != 0) {
-    errno = error;
-    return nullptr;
-  }
-  runtime.engine().start();
-  std::unique_ptr<GpuWindow> window =
-      runtime.gpu().open_window(region.gpu, reinterpret_cast<void*>(region.address), region.length);
-  if (window == nullptr) errno = EIO;
-  ibv_mr* mr = window == nullptr ? nullptr : enter(pd, region, std::move(window));
-  if (mr == nullptr) runtime.gpu().detach(region.length);
+  auto registration = std::make_shared<Registration>();
+  registration->index = static_cast<uint32_t>(index);
+  registration->key = runtime.make_key(registration->index);
+  registration->region = region;
+  registration->use.emplace(Pd::of(pd).domain);
+  registration->pinned = std::move(pinned);
+  shared_of(runtime, *registration).windows.store(0);
+  publish(runtime, *registration);
+  runtime.registrations().put(registration->index, registration);
+  ibv_mr* mr = make_handle(pd, std::move(registration));
+  mr->addr = reinterpret_cast<void*>(region.address);
   return mr;
 }
 
@@ -157,7 +97,56 @@ int check_registration(ibv_pd* pd, unsigned access) {
   Context& context = Context::of(pd->context);
   if (context.runtime->orphaned()) return EIO;
   if (!access_valid(access)) return EINVAL;
+  if (!access_supported(access)) return EOPNOTSUPP;
   return context.runtime->faults().registration_error(context.device->index);
+}
+
+// What ibv_rereg_mr asks for. `pinned` is of `region` where `repins`.
+struct Change {
+  ibv_pd* pd = nullptr;  // null: the same
+  Region region;
+  bool repins = false;
+  PinnedMemory pinned;
+};
+
+// Checks what libibverbs and drivers check before they touch the region. Returns 0 or EINVAL.
+int check_change(const Mr& mr, int flags, const ibv_pd* pd, const void* address, size_t length,
+                 unsigned access) {
+  constexpr int kKnown =
+      IBV_REREG_MR_CHANGE_TRANSLATION | IBV_REREG_MR_CHANGE_PD | IBV_REREG_MR_CHANGE_ACCESS;
+  if ((flags & ~kKnown) != 0 || mr.registration->region.dmabuf) return EINVAL;
+  bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  if (moves && (address == nullptr || length == 0)) return EINVAL;
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0 && access != 0) return EINVAL;
+  bool new_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  return new_pd && (pd == nullptr || pd->context != mr.verbs.context) ? EINVAL : 0;
+}
+
+// Pins what the change needs. Returns 0 or an errno.
+int prepare(ibv_pd* pd, Change& change) {
+  if (int error = check_registration(pd, change.region.access); error != 0) return error;
+  if (!change.repins) return 0;
+  int error = pin(runtime_of(pd), change.region, &change.pinned);
+  if (error == 0) wait_for_pinning(pd, change.region.length);
+  return error;
+}
+
+// Returns 0, or EBUSY while a window is bound to the region.
+int carry_out(Mr& mr, Change change) {
+  Runtime& runtime = runtime_of(mr.verbs.pd);
+  Registration& registration = *mr.registration;
+  SharedMr& shared = shared_of(runtime, registration);
+  if (!withdraw_region(runtime.process().self(), shared)) return EBUSY;
+  registration.region = change.region;
+  if (change.repins) registration.pinned = std::move(change.pinned);
+  if (change.pd != nullptr) {
+    registration.use.emplace(Pd::of(change.pd).domain);
+    mr.verbs.pd = change.pd;
+  }
+  publish(runtime, registration);
+  mr.verbs.addr = reinterpret_cast<void*>(change.region.address);
+  mr.verbs.length = change.region.length;
+  return 0;
 }
 
 }  // namespace
@@ -165,21 +154,15 @@ int check_registration(ibv_pd* pd, unsigned access) {
 ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
   errno = check_registration(pd, access);
   if (errno != 0) return nullptr;
-  Region region = {reinterpret_cast<uint64_t>(address), length, iova, access, -1};
-  Runtime& runtime = *Context::of(pd->context).runtime;
-  region.gpu = runtime.gpu().device_of(address, length);
-  if (region.gpu >= 0) {
-    if (runtime.config().gpu.peermem != PeermemModule::kNone) return enter_gpu(pd, region);
-    errno = EFAULT;
-    return nullptr;
-  }
-  errno = pin_host_range(address, length, (access & IBV_ACCESS_LOCAL_WRITE) != 0);
-  return errno == 0 ? enter(pd, region) : nullptr;
+  Region region = {reinterpret_cast<uint64_t>(address), length, iova, access, false};
+  PinnedMemory pinned;
+  errno = pin(runtime_of(pd), region, &pinned);
+  return errno == 0 ? enter(pd, region, std::move(pinned)) : nullptr;
 }
 
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                       unsigned access) {
-  Runtime& runtime = *Context::of(pd->context).runtime;
+  Runtime& runtime = runtime_of(pd);
   if (!runtime.config().gpu.dmabuf) {
     errno = EOPNOTSUPP;
     return nullptr;
@@ -193,31 +176,57 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova,
   // The descriptor cannot be mapped: the memory is found by iova, its address in this process.
   // `offset` counts from the start of the dma-buf, which iova allows for already.
   static_cast<void>(offset);
-  Region region = {iova, length, iova, access, -1};
-  region.gpu = runtime.gpu().device_of(reinterpret_cast<void*>(iova), length);
-  if (region.gpu < 0) {
-    errno = EINVAL;
-    return nullptr;
+  Region region = {iova, length, iova, access, true};
+  PinnedMemory pinned;
+  int32_t gpu = runtime.gpu().device_of(reinterpret_cast<void*>(iova), length);
+  errno = gpu < 0 ? EINVAL : pin_gpu(runtime, gpu, region, &pinned);
+  return errno == 0 ? enter(pd, region, std::move(pinned)) : nullptr;
+}
+
+int rereg_mr(ibv_mr* handle, int flags, ibv_pd* pd, void* address, size_t length, unsigned access) {
+  Mr& mr = Mr::of(handle);
+  errno = check_change(mr, flags, pd, address, length, access);
+  if (errno != 0) return IBV_REREG_MR_ERR_INPUT;
+  Change change;
+  change.region = mr.registration->region;
+  if ((flags & IBV_REREG_MR_CHANGE_PD) != 0) change.pd = pd;
+  if ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0) change.region.access = access;
+  if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0) {
+    change.region.address = change.region.iova = reinterpret_cast<uint64_t>(address);
+    change.region.length = length;
   }
-  return enter_gpu(pd, region);
+  // Host memory may have become writable; CUDA memory is pinned in the same way for every access.
+  change.repins = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 ||
+                  ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 && mr.registration->pinned.gpu < 0);
+  errno = prepare(handle->pd, change);
+  if (errno == 0) errno = carry_out(mr, std::move(change));
+  return errno == 0 ? 0 : IBV_REREG_MR_ERR_CMD;
 }
 
 int dereg_mr(ibv_mr* handle) {
-  Mr* mr = reinterpret_cast<Mr*>(handle);
-  Runtime& runtime = *Context::of(handle->context).runtime;
+  Mr& mr = Mr::of(handle);
+  Runtime& runtime = runtime_of(handle->pd);
   if (runtime.orphaned()) return 0;
-  SharedMr& shared = runtime.process().arena().mr(handle->handle);
-  shared.key.store(0);
-  // The users are transfers in progress. A process that was killed during one leaves its count
-  // behind.
-  uint64_t until = now_ns() + kDeregisterPatienceNs;
-  while (shared.users.load() != 0 && now_ns() < until) std::this_thread::yield();
-  shared.users.store(0);
-  if (mr->gpu_bytes != 0) runtime.gpu().detach(mr->gpu_bytes);
-  runtime.mr_indices().give(handle->handle);
-  Pd::of(handle->pd).objects.fetch_sub(1);
-  delete mr;
+  Registration& registration = *mr.registration;
+  if (!withdraw_region(runtime.process().self(), shared_of(runtime, registration))) return EBUSY;
+  runtime.registrations().remove(registration.index);
+  runtime.give_registration(registration.index);
+  registration.pinned = PinnedMemory{};
+  registration.use.reset();
+  delete &mr;
   return 0;
 }
+
+ibv_mr* import_mr(ibv_pd* pd, uint32_t number) {
+  std::shared_ptr<Registration> registration = runtime_of(pd).registrations().find(number);
+  if (registration == nullptr ||
+      registration->use->domain().number() != Pd::of(pd).domain->number()) {
+    errno = EINVAL;
+    return nullptr;
+  }
+  return make_handle(pd, std::move(registration));
+}
+
+void unimport_mr(ibv_mr* mr) { delete &Mr::of(mr); }
 
 }  // namespace softhca

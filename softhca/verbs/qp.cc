@@ -13,17 +13,23 @@ namespace softhca {
 
 namespace {
 
-constexpr uint64_t kExtendedOps = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
-                                  IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
-                                  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-                                  IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+constexpr uint64_t kExtendedOps =
+    IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND |
+    IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV |
+    IBV_QP_EX_WITH_BIND_MW;
 
 // Returns 0, or the errno with which ibv_create_qp fails.
 int check_init(const Context& context, const ibv_qp_init_attr_ex& attr) {
   const DeviceConfig& device = *context.device->config;
-  constexpr uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  constexpr uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | IBV_QP_INIT_ATTR_CREATE_FLAGS;
   if ((attr.comp_mask & ~kKnown) != 0) return EOPNOTSUPP;
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr.create_flags != 0) {
+    return EOPNOTSUPP;
+  }
   if (attr.qp_type != IBV_QPT_RC && attr.qp_type != IBV_QPT_UC) return EOPNOTSUPP;
+  if (device.transport == Transport::kUnspecified) return EOPNOTSUPP;
   if (attr.srq != nullptr) return EOPNOTSUPP;
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 &&
       (attr.send_ops_flags & ~kExtendedOps) != 0) {
@@ -78,6 +84,8 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   shared.device = context.device->index;
   shared.port = 1;
   shared.global = 0;
+  shared.ece_options = 0;
+  shared.ece_required = context.device->config->ece.required;
   shared.recv_cq = qp.recv_cq.index;
   shared.async_queue = context.async_events->index();
   shared.rq = ring;
@@ -128,8 +136,10 @@ void settle_events(Qp& qp) {
 
 }  // namespace
 
-Qp::Qp(Runtime& owner, Cq& sends_to, Cq& receives_to, QueuePairConfig config, LinkModel& link)
+Qp::Qp(Runtime& owner, const Pd& pd, Cq& sends_to, Cq& receives_to, QueuePairConfig config,
+       LinkModel& link)
     : runtime(owner),
+      domain(pd.domain),
       send_cq(sends_to),
       recv_cq(receives_to),
       pair(owner.process(), with_handle(config, &ex.qp_base), link),
@@ -165,11 +175,11 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   Pd& pd = Pd::of(attr->pd);
   QueuePairConfig config = {static_cast<uint32_t>(index), send_cq.index, attr->qp_type, attr->cap,
                             attr->sq_sig_all != 0,        nullptr};
-  Qp* qp =
-      new Qp(runtime, send_cq, recv_cq, config, runtime.faults().link(context.device->index, 1));
+  Qp* qp = new Qp(runtime, pd, send_cq, recv_cq, config,
+                  runtime.faults().link(context.device->index, 1));
+  qp->ece.reported = context.device->config->ece.options;
   init_shared(*qp, context, pd, ring);
   init_handle(*qp, handle, *attr);
-  pd.objects.fetch_add(1);
   send_cq.qps.fetch_add(1);
   recv_cq.qps.fetch_add(1);
   runtime.qps().publish(config.index, &qp->pair);
@@ -219,7 +229,6 @@ int destroy_qp(ibv_qp* handle) {
   settle_events(qp);
   qp.send_cq.qps.fetch_sub(1);
   qp.recv_cq.qps.fetch_sub(1);
-  Pd::of(handle->pd).objects.fetch_sub(1);
   runtime.process().heap().release(shared.rq, receive_ring_bytes(qp.pair.config().cap));
   runtime.qps().give(index);
   delete &qp;

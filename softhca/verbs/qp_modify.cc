@@ -1,7 +1,9 @@
 // ibv_modify_qp: checks the transition and the attributes, stores the attributes, and changes the
 // state.
 #include <cerrno>
+#include <optional>
 
+#include "softhca/fabric/port_gids.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/qp.h"
@@ -12,15 +14,28 @@ namespace softhca {
 
 namespace {
 
-// Returns 0, or EINVAL when an attribute that the mask names is out of range.
+// Returns 0, or the errno with which the kernel refuses an address vector: EINVAL, or ENODATA for
+// an entry of the GID table that has no GID (rdma_get_gid_attr() of Linux).
+int check_address(const DeviceConfig& device, const SharedPort& port, uint32_t number,
+                  const ibv_ah_attr& address) {
+  const PortConfig& config = device.port(number);
+  bool grh_needed = config.ethernet() || config.grh == GrhRule::kChecked;
+  if (address.is_global == 0) return grh_needed ? EINVAL : 0;
+  std::optional<GidEntry> source = read_gid(port, address.grh.sgid_index);
+  if (!source) return EINVAL;
+  return source->valid() ? 0 : ENODATA;
+}
+
+// Returns 0, or the errno for an attribute that the mask names and that is out of range.
 int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
-  const Device& device = *Context::of(qp.ex.qp_base.context).device;
-  if ((mask & IBV_QP_PORT) && (attr.port_num == 0 || attr.port_num > device.config->ports)) {
+  const DeviceConfig& device = *Context::of(qp.ex.qp_base.context).device->config;
+  if ((mask & IBV_QP_PORT) && (attr.port_num == 0 || attr.port_num > device.ports)) {
     return EINVAL;
   }
+  const uint32_t port = (mask & IBV_QP_PORT) ? attr.port_num : qp.pair.shared().port;
   if ((mask & IBV_QP_PKEY_INDEX) && attr.pkey_index != 0) return EINVAL;
   if ((mask & IBV_QP_PATH_MTU) && (attr.path_mtu < IBV_MTU_256 || attr.path_mtu > IBV_MTU_4096 ||
-                                   (128u << attr.path_mtu) > device.config->mtu)) {
+                                   (128u << attr.path_mtu) > device.port(port).mtu)) {
     return EINVAL;
   }
   if ((mask & IBV_QP_TIMEOUT) && attr.timeout > 31) return EINVAL;
@@ -29,10 +44,12 @@ int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_MIN_RNR_TIMER) && attr.min_rnr_timer > 31) return EINVAL;
   if ((mask & IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xffffff) return EINVAL;
   if ((mask & IBV_QP_AV) == 0) return 0;
-  const SharedPort& port = qp.pair.port();
-  if (device.config->ethernet && attr.ah_attr.is_global == 0) return EINVAL;
-  if (attr.ah_attr.is_global != 0 && attr.ah_attr.grh.sgid_index >= port.gid_count) return EINVAL;
-  return 0;
+  return check_address(device, qp.pair.port(), port, attr.ah_attr);
+}
+
+ibv_gid source_gid(const QueuePair& qp, const ibv_ah_attr& address) {
+  if (address.is_global == 0) return {};
+  return read_gid(qp.port(), address.grh.sgid_index).value_or(GidEntry()).gid;
 }
 
 // Copies the attributes that the mask names to where query_qp() and the peers find them.
@@ -58,7 +75,9 @@ void take_values(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
     shared.global = attr.ah_attr.is_global;
     shared.dlid = attr.ah_attr.dlid;
     shared.sl = attr.ah_attr.sl;
+    shared.hop_limit = attr.ah_attr.grh.hop_limit;
     shared.dgid = attr.ah_attr.grh.dgid;
+    shared.sgid = source_gid(qp, attr.ah_attr);
   }
   shared.epoch.fetch_add(1);
 }
@@ -71,7 +90,9 @@ void reset(Qp& qp) {
     shared.epoch.fetch_add(1);
     shared.rq_head.store(shared.rq_tail.load());
     shared.dest_qpn = 0;
+    shared.ece_options = 0;
   }
+  qp.ece = {Context::of(qp.handle()->context).device->config->ece.options, 0};
   qp.send_queue.clear();
   qp.receive_queue.clear();
   qp.send_cq.forget_qp(shared.qpn);
@@ -91,11 +112,22 @@ void connect(Qp& qp) {
 void enter_working_state(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from,
                          ibv_qp_state to) {
   SharedQp& shared = qp.pair.shared();
+  if (to != from) take_ece(qp);
   take_values(qp.pair, attr, mask);
   if (mask & IBV_QP_PORT) qp.pair.set_link(qp.runtime.faults().link(shared.device, shared.port));
   if (to == IBV_QPS_RTR && from != IBV_QPS_RTR) connect(qp);
   shared.state.store(to, std::memory_order_release);
   qp.run();
+}
+
+// Returns 0, or the errno with which a configured fault, or a transport that connects by other
+// means, refuses a change of state that is valid otherwise.
+int check_change(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from, ibv_qp_state to) {
+  if (to == from || to == IBV_QPS_RESET || to == IBV_QPS_ERR) return 0;
+  const Device& device = *Context::of(qp.handle()->context).device;
+  if (to == IBV_QPS_RTR && device.config->transport == Transport::kIwarp) return EINVAL;
+  uint32_t port = (mask & IBV_QP_PORT) ? attr.port_num : qp.pair.shared().port;
+  return qp.runtime.faults().modify_error(device.index, port, to);
 }
 
 // The send queue's mutex is held.
@@ -105,6 +137,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
   if (!transition_allowed(qp.handle()->qp_type, from, to, mask)) return EINVAL;
   if (int rc = check_values(qp, attr, mask); rc != 0) return rc;
+  if (int rc = check_change(qp, attr, mask, from, to); rc != 0) return rc;
   if (to == IBV_QPS_RESET) {
     reset(qp);
   } else if (to == IBV_QPS_ERR) {

@@ -8,6 +8,8 @@
 
 #include "softhca/datapath/receive_ring.h"
 #include "softhca/fabric/event_queue.h"
+#include "softhca/fabric/port_gids.h"
+#include "softhca/fabric/sysfs_tree.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/device.h"
 
@@ -59,6 +61,21 @@ void Runtime::leave_at_exit() {
   if (Runtime* runtime = g_current.load(std::memory_order_acquire)) runtime->process_.leave();
 }
 
+int Runtime::take_registration() {
+  int index = mr_indices_.take();
+  if (index < 0) return -1;
+  const Arena& arena = process_.arena();
+  const SharedMr& shared = arena.mr(static_cast<uint32_t>(index));
+  if (arena.reserve(&shared, sizeof shared)) return index;
+  mr_indices_.give(static_cast<uint32_t>(index));
+  return -1;
+}
+
+uint32_t Runtime::make_key(uint32_t index) {
+  uint32_t key = key_of(process_.slot(), index, keys_made_.fetch_add(1) * 7 + 1);
+  return key != 0 ? key : key_of(process_.slot(), index, 0x55);
+}
+
 void Runtime::add_context(Context* context) {
   {
     std::lock_guard lock(contexts_mutex_);
@@ -76,12 +93,38 @@ void Runtime::remove_context(Context* context) {
 
 void Runtime::set_port_state(uint32_t device, uint32_t number, ibv_port_state state) {
   process_.port(device, number).state.store(state);
-  uint32_t event = state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
+  report(device, number, state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
+}
+
+void Runtime::report(uint32_t device, uint32_t number, ibv_event_type event) {
   std::lock_guard lock(contexts_mutex_);
   for (Context* context : contexts_) {
     if (context->device->index != device) continue;
-    post_event(process_, process_.self(), context->async_events->index(), {event, number});
+    post_event(process_, process_.self(), context->async_events->index(),
+               {static_cast<uint32_t>(event), number});
   }
+}
+
+// QPs keep the GID that they were connected with, as the kernel keeps a removed entry for them.
+void Runtime::set_gid(uint32_t device, uint32_t number, uint32_t index, const GidEntry& entry) {
+  const DeviceConfig& config = this->config().devices[device];
+  GidEntry typed = entry;
+  if (!config.port(number).ethernet()) typed.type = IBV_GID_TYPE_IB;
+  write_gid(process_.port(device, number), index, typed);
+  write_gid_files(process_.folder() + "/sys", config, number, index, typed);
+  report(device, number, IBV_EVENT_GID_CHANGE);
+}
+
+// Packets to the old LID are lost from then on, those of connected QPs as well.
+void Runtime::set_lid(uint32_t device, uint32_t number, uint16_t lid) {
+  process_.port(device, number).lid.store(lid);
+  write_lid_file(process_.folder() + "/sys", config().devices[device], number, lid);
+  for (uint32_t index = 0; index < kMaxQps; ++index) {
+    SharedQp& shared = process_.arena().qp(index);
+    if (qps_.find(index) == nullptr || shared.device != device || shared.port != number) continue;
+    shared.epoch.fetch_add(1);
+  }
+  report(device, number, IBV_EVENT_LID_CHANGE);
 }
 
 void Runtime::fail_qps(uint32_t device, uint32_t number) {

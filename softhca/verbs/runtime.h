@@ -14,12 +14,15 @@
 #include "softhca/fabric/index_pool.h"
 #include "softhca/fabric/process.h"
 #include "softhca/model/faults.h"
+#include "softhca/verbs/import_table.h"
 
 namespace softhca {
 
 struct Context;
 struct Cq;
 struct Device;
+class Domain;
+struct Registration;
 
 // What all devices that this process has opened share; one per process.
 class Runtime final : private FaultTarget {
@@ -41,11 +44,14 @@ class Runtime final : private FaultTarget {
   // Pollers and event readers look objects up here while others come and go.
   ObjectTable<QueuePair>& qps() { return qps_; }
   ObjectTable<Cq>& cqs() { return cqs_; }
-  IndexPool& mr_indices() { return mr_indices_; }
-  // Handles of protection domains, from 1.
-  uint32_t next_domain() { return domains_.fetch_add(1) + 1; }
-  // Counts registrations, for keys that differ when an index is reused.
-  uint32_t next_registration() { return registrations_.fetch_add(1); }
+  // Takes an entry of the arena's table of regions and windows; -1 when there is no room.
+  int take_registration();
+  void give_registration(uint32_t index) { mr_indices_.give(index); }
+  // Makes a key whose generation differs from that of the index's earlier keys. It is not 0.
+  uint32_t make_key(uint32_t index);
+  // By their handles: ibv_pd::handle and ibv_mr::handle.
+  ImportTable<Domain>& domains() { return domains_; }
+  ImportTable<Registration>& registrations() { return registrations_; }
 
   // Open contexts get the events of their device's ports. The first one starts the faults' clock.
   void add_context(Context* context);
@@ -61,6 +67,9 @@ class Runtime final : private FaultTarget {
   // FaultTarget.
   void set_port_state(uint32_t device, uint32_t number, ibv_port_state state) override;
   void fail_qps(uint32_t device, uint32_t number) override;
+  void set_gid(uint32_t device, uint32_t number, uint32_t index, const GidEntry& entry) override;
+  void set_lid(uint32_t device, uint32_t number, uint16_t lid) override;
+  void report(uint32_t device, uint32_t number, ibv_event_type event) override;
 
   Process& process_;
   GpuMemory gpu_;
@@ -70,8 +79,9 @@ class Runtime final : private FaultTarget {
   ObjectTable<QueuePair> qps_{kMaxQps};
   ObjectTable<Cq> cqs_{kMaxCqs};
   IndexPool mr_indices_{kMaxMrs};
-  std::atomic<uint32_t> registrations_{0};
-  std::atomic<uint32_t> domains_{0};
+  std::atomic<uint32_t> keys_made_{0};
+  ImportTable<Domain> domains_;
+  ImportTable<Registration> registrations_;
   std::mutex contexts_mutex_;
   std::vector<Context*> contexts_;
 };

@@ -22,6 +22,9 @@ struct MemoryOptions {
   // GDR_NCCL_STAGING_MIB, here in bytes: the most page-locked host memory that the bounce buffers
   // of this process may take together.
   size_t staging_bytes = size_t{4} << 30;
+  // Processes of this machine may send for each other (NCCL's PXN), as they do over NVLink unless
+  // NCCL_PXN_DISABLE is 1. See RegistrationAgreement::claim().
+  bool relays = false;
   // NCCL_IB_PCI_RELAXED_ORDERING: where the verbs library supports it (ibv_reg_mr_iova2).
   bool relaxed_ordering = true;
   // GPUs with NVLink-C2C, by PCI address ("0009:01:00.0"), and HCAs, by name, between which PCIe is

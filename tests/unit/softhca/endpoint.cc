@@ -14,6 +14,49 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(30);
 constexpr auto kMoment = std::chrono::milliseconds(30);
 
+int to_init(ibv_qp* qp, const Options& options) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = options.port;
+  attr.qp_access_flags = options.access;
+  return ibv_modify_qp(qp, &attr,
+                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int to_rtr(ibv_qp* qp, const Options& options, const Address& peer) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = peer.qpn;
+  attr.max_dest_rd_atomic = 4;
+  attr.min_rnr_timer = options.min_rnr_timer;
+  attr.ah_attr.dlid = peer.lid;
+  attr.ah_attr.port_num = options.port;
+  if (peer.lid == 0 || options.grh) {
+    attr.ah_attr.is_global = 1;
+    attr.ah_attr.grh.dgid = peer.gid;
+    attr.ah_attr.grh.sgid_index = options.gid_index;
+    attr.ah_attr.grh.hop_limit = options.hop_limit;
+  }
+  int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+  if (options.type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  return ibv_modify_qp(qp, &attr, mask);
+}
+
+int to_rts(ibv_qp* qp, const Options& options) {
+  ibv_qp_attr attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.timeout = options.timeout;
+  attr.retry_cnt = options.retry_cnt;
+  attr.rnr_retry = options.rnr_retry;
+  attr.max_rd_atomic = 4;
+  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+  if (options.type == IBV_QPT_RC) {
+    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+  }
+  return ibv_modify_qp(qp, &attr, mask);
+}
+
 }  // namespace
 
 ContextPtr open_device(int index) {
@@ -43,55 +86,30 @@ Endpoint::Endpoint(const Options& options) : options_(options) {
   if (qp_ == nullptr) throw std::runtime_error("no QP");
 }
 
+ibv_port_attr Endpoint::query_port() {
+  ibv_port_attr port = {};
+  EXPECT_EQ(ibv_query_port(context(), options_.port, &port), 0);
+  return port;
+}
+
 Address Endpoint::address() {
   Address address;
-  ibv_port_attr port = {};
-  EXPECT_EQ(ibv_query_port(context(), 1, &port), 0);
-  EXPECT_EQ(ibv_query_gid(context(), 1, 0, &address.gid), 0);
+  EXPECT_EQ(ibv_query_gid(context(), options_.port, options_.gid_index, &address.gid), 0);
   address.qpn = qp()->qp_num;
-  address.lid = port.lid;
+  address.lid = query_port().lid;
   return address;
 }
 
-int Endpoint::to_init() {
-  ibv_qp_attr attr = {};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.port_num = 1;
-  attr.qp_access_flags = options_.access;
-  return ibv_modify_qp(qp(), &attr,
-                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-}
+int Endpoint::to_init() { return softhca_test::to_init(qp(), options_); }
 
-int Endpoint::to_rtr(const Address& peer) {
-  ibv_qp_attr attr = {};
-  attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = IBV_MTU_1024;
-  attr.dest_qp_num = peer.qpn;
-  attr.max_dest_rd_atomic = 4;
-  attr.min_rnr_timer = options_.min_rnr_timer;
-  attr.ah_attr.dlid = peer.lid;
-  attr.ah_attr.port_num = 1;
-  if (peer.lid == 0) {
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.grh.dgid = peer.gid;
-  }
-  int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-  if (options_.type == IBV_QPT_RC) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  return ibv_modify_qp(qp(), &attr, mask);
-}
+int Endpoint::to_rtr(const Address& peer) { return softhca_test::to_rtr(qp(), options_, peer); }
 
-int Endpoint::to_rts() {
-  ibv_qp_attr attr = {};
-  attr.qp_state = IBV_QPS_RTS;
-  attr.timeout = options_.timeout;
-  attr.retry_cnt = options_.retry_cnt;
-  attr.rnr_retry = options_.rnr_retry;
-  attr.max_rd_atomic = 4;
-  int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-  if (options_.type == IBV_QPT_RC) {
-    mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-  }
-  return ibv_modify_qp(qp(), &attr, mask);
+int Endpoint::to_rts() { return softhca_test::to_rts(qp(), options_); }
+
+int Endpoint::connect_qp(ibv_qp* qp, const Address& peer) {
+  int rc = softhca_test::to_init(qp, options_);
+  if (rc == 0) rc = softhca_test::to_rtr(qp, options_, peer);
+  return rc == 0 ? softhca_test::to_rts(qp, options_) : rc;
 }
 
 int Endpoint::to_state(ibv_qp_state state) {
@@ -148,13 +166,14 @@ bool Endpoint::quiet() {
   return ibv_poll_cq(cq(), 1, &wc) == 0;
 }
 
-ibv_event_type Endpoint::wait_event() {
+ibv_event_type Endpoint::wait_event(int* port) {
   pollfd fd = {context()->async_fd, POLLIN, 0};
   ibv_async_event event = {};
   if (poll(&fd, 1, 30000) != 1 || ibv_get_async_event(context(), &event) != 0) {
     return static_cast<ibv_event_type>(-1);
   }
   ibv_ack_async_event(&event);
+  if (port != nullptr) *port = event.element.port_num;
   return event.event_type;
 }
 

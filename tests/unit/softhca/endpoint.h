@@ -29,6 +29,10 @@ struct Options {
   uint8_t retry_cnt = 7;
   uint8_t rnr_retry = 7;
   uint8_t min_rnr_timer = 1;
+  uint8_t port = 1;
+  uint8_t gid_index = 0;  // of the GID that address() has, and that is sent from
+  bool grh = false;       // address the peer by a GRH on InfiniBand, too
+  uint8_t hop_limit = 64;
   unsigned access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 };
 
@@ -61,12 +65,15 @@ class Endpoint {
   void drop_qp() { qp_.reset(); }
 
   Address address();
+  ibv_port_attr query_port();
   int to_init();
   int to_rtr(const Address& peer);
   int to_rts();
   int to_state(ibv_qp_state state);
   // Moves the QP through INIT and RTR to RTS, and asserts that each step succeeds.
   void connect(const Address& peer);
+  // The same for another QP of this device and type. Returns 0 or an errno value.
+  int connect_qp(ibv_qp* qp, const Address& peer);
   ibv_qp_state state();
 
   MrPtr reg(void* address, size_t bytes, int access = kAllAccess);
@@ -78,8 +85,8 @@ class Endpoint {
   ibv_wc wait();
   // Returns true when nothing completes for a short time.
   bool quiet();
-  // Waits for the next asynchronous event and acknowledges it.
-  ibv_event_type wait_event();
+  // Waits for the next asynchronous event and acknowledges it. `port` becomes that of a port event.
+  ibv_event_type wait_event(int* port = nullptr);
 
  private:
   Options options_;

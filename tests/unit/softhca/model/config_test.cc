@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 
 namespace softhca {
@@ -19,10 +21,10 @@ TEST(Config, Unset_TwoInfiniBandDevices) {
   ASSERT_EQ(config->devices.size(), 2u);
   EXPECT_EQ(config->devices[0].name, "softhca0");
   EXPECT_EQ(config->devices[1].name, "softhca1");
-  EXPECT_EQ(config->devices[0].lid, 1);
-  EXPECT_EQ(config->devices[1].lid, 2);
+  EXPECT_EQ(config->devices[0].port(1).lid, 1);
+  EXPECT_EQ(config->devices[1].port(1).lid, 2);
   EXPECT_NE(config->devices[0].guid, config->devices[1].guid);
-  EXPECT_EQ(config->devices[0].speed_gbps, 400u);
+  EXPECT_EQ(config->devices[0].port(1).gbps(), 400);
   EXPECT_EQ(config->devices[0].gid_table(1).size(), 1u);
 }
 
@@ -42,7 +44,7 @@ TEST(Config, AllFieldsGiven_AreRead) {
   EXPECT_FALSE(config->process_vm);
   const DeviceConfig& device = config->devices[0];
   EXPECT_EQ(device.ports, 2u);
-  EXPECT_EQ(device.lid, 7);
+  EXPECT_EQ(device.port(1).lid, 7);
   EXPECT_EQ(device.pci, "0000:3b:00.0");
   EXPECT_EQ(device.guid, 0xabcu);
   EXPECT_EQ(device.rate_gbps, 12.5);
@@ -83,9 +85,64 @@ TEST(Config, LidsNotGiven_DoNotCollideWithGivenOnes) {
   gdr::Result<Config> config =
       Config::load(R"({"devices": [{}, {"lid": 1, "ports": 2}, {"ports": 2}, {}]})");
   ASSERT_TRUE(config);
-  EXPECT_EQ(config->devices[0].lid, 3);
-  EXPECT_EQ(config->devices[2].lid, 4);
-  EXPECT_EQ(config->devices[3].lid, 6);
+  EXPECT_EQ(config->devices[0].port(1).lid, 3);
+  EXPECT_EQ(config->devices[2].port(1).lid, 4);
+  EXPECT_EQ(config->devices[3].port(1).lid, 6);
+}
+
+TEST(Config, PortSettings_DifferByPortAndInheritTheDevice) {
+  gdr::Result<Config> config = Config::load(R"({"devices": [
+      {"ports": 3, "lid": 20, "mtu": 1024, "gids": ["fd00::1"], "grh_required": true,
+       "port_settings": [{}, {"link_layer": "Ethernet", "gids": ["::ffff:10.0.0.7"],
+                             "grh_required": false, "max_msg_sz": 4096}]}]})");
+  ASSERT_TRUE(config) << config.error().text;
+  const DeviceConfig& device = config->devices[0];
+  EXPECT_EQ(device.port(1).lid, 20);
+  EXPECT_EQ(device.port(2).lid, 0);
+  EXPECT_EQ(device.port(3).lid, 22);
+  EXPECT_EQ(device.port(2).mtu, 1024u);
+  EXPECT_EQ(device.port(2).max_msg_sz, 4096u);
+  EXPECT_EQ(device.port(3).max_msg_sz, 1u << 30);
+  EXPECT_EQ(device.port(2).grh, GrhRule::kOptional);
+  EXPECT_EQ(device.port(3).grh, GrhRule::kRequired);
+  EXPECT_EQ(device.gid_table(3)[1].gid.raw[15], 3);
+  EXPECT_EQ(device.gid_table(2)[3].gid.raw[15], 7);
+  EXPECT_EQ(device.gid_table(2)[3].type, IBV_GID_TYPE_ROCE_V2);
+}
+
+// The routable GID has the FLID in bits 16 to 31 of its prefix and the subnet in the lowest 16,
+// where NCCL's net_ib (connect.cc) reads them.
+TEST(Config, Flid_IsInTheSecondGid) {
+  gdr::Result<Config> config = Config::load(
+      R"({"devices": [{"subnet_prefix": "fec0000000000007", "flid": 1234, "guid": "ab"}]})");
+  ASSERT_TRUE(config) << config.error().text;
+  std::vector<GidEntry> gids = config->devices[0].gid_table(1);
+  ASSERT_EQ(gids.size(), 2u);
+  const uint8_t local[16] = {0xfe, 0xc0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xab};
+  const uint8_t routable[16] = {0xfe, 0xc0, 0, 0, 0x04, 0xd2, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xab};
+  EXPECT_EQ(memcmp(gids[0].gid.raw, local, 16), 0);
+  EXPECT_EQ(memcmp(gids[1].gid.raw, routable, 16), 0);
+}
+
+TEST(Config, FaultFields_AreRead) {
+  gdr::Result<Config> config = Config::load(R"({"faults": [
+      {"kind": "modify_qp_refused", "device": "softhca0", "count": 5},
+      {"kind": "modify_qp_refused", "device": "softhca0", "to": "RTS", "errno": 16},
+      {"kind": "gid_change", "device": "softhca1", "gid_index": 3, "gid": "::ffff:10.0.0.9",
+       "gid_type": "RoCE v1", "after_ops": 7},
+      {"kind": "ack_lost", "device": "softhca1", "late_us": 1.5}]})");
+  ASSERT_TRUE(config) << config.error().text;
+  EXPECT_EQ(config->faults[0].error, ETIMEDOUT);
+  EXPECT_EQ(config->faults[0].count, 5u);
+  EXPECT_EQ(config->faults[0].to, IBV_QPS_RTR);
+  EXPECT_EQ(config->faults[1].error, EBUSY);
+  EXPECT_EQ(config->faults[1].count, 1u);
+  EXPECT_EQ(config->faults[1].to, IBV_QPS_RTS);
+  EXPECT_EQ(config->faults[2].gid.gid.raw[15], 9);
+  EXPECT_EQ(config->faults[2].gid.type, IBV_GID_TYPE_ROCE_V1);
+  EXPECT_EQ(config->faults[2].after_ops, 7u);
+  EXPECT_EQ(config->faults[3].late_us, 1.5);
+  EXPECT_EQ(config->faults[3].count, 0u);
 }
 
 struct Wrong {
@@ -112,7 +169,8 @@ INSTANTIATE_TEST_SUITE_P(
               R"("devices[0].ports": accepted is an integer from 1 to 4)"},
         Wrong{R"({"devices": [{"ports": "1"}]})", R"("devices[0].ports")"},
         Wrong{R"({"devices": [{"ports": -1}]})", R"("devices[0].ports")"},
-        Wrong{R"({"devices": [{"link_layer": "ethernet"}]})", R"("InfiniBand" or "Ethernet")"},
+        Wrong{R"({"devices": [{"link_layer": "ethernet"}]})",
+              R"("InfiniBand", "Ethernet" or "unspecified")"},
         Wrong{R"({"devices": [{"mtu": 1500}]})", "256, 512, 1024, 2048 or 4096"},
         Wrong{R"({"devices": [{"pci": "3b:00.0"}]})", R"("0000:3b:00.0")"},
         Wrong{R"({"devices": [{"gids": ["10.0.0.1"]}]})", "IPv6 addresses"},
@@ -133,6 +191,29 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{
             R"({"faults": [{"kind": "qp_error", "device": "softhca0", "at_s": 1, "after_bytes": 1}]})",
             "either this or at_s"},
+        Wrong{R"({"faults": [{"kind": "gid_change", "device": "softhca0"}]})",
+              R"("faults[0].gid_index": accepted is an index of the table; it is required)"},
+        Wrong{R"({"faults": [{"kind": "lid_change", "device": "softhca0"}]})",
+              R"("faults[0].lid": accepted is a LID; it is required)"},
+        Wrong{R"({"faults": [{"kind": "modify_qp_refused", "device": "softhca0", "to": "ERR"}]})",
+              R"("faults[0].to": accepted is "INIT", "RTR" or "RTS")"},
+        Wrong{R"({"devices": [{"transport": "RoCE"}]})", R"("InfiniBand", "iWARP" or)"},
+        Wrong{R"({"devices": [{"link_speed": "1000"}]})", "XDR or a code from 0 to 65535"},
+        Wrong{R"({"devices": [{"link_width": 256}]})", R"("12x" or a code from 0 to 255)"},
+        Wrong{R"({"devices": [{"grh_required": "yes"}]})", R"(true, false or "checked")"},
+        Wrong{R"({"devices": [{"flid": 5, "link_layer": "Ethernet"}]})", "only on InfiniBand"},
+        Wrong{R"({"devices": [{"flid": 5, "subnet_prefix": "fec0000000010001"}]})",
+              R"("devices[0].subnet_prefix": accepted is one whose bits 16 to 31 are 0)"},
+        Wrong{R"({"devices": [{"subnet_prefix": "fe80::"}]})", "up to 16 hexadecimal digits"},
+        Wrong{R"({"devices": [{"max_msg_sz": 0}]})", "an integer from 1 to 2147483648"},
+        Wrong{R"({"devices": [{"ece": {"options": "1"}}]})",
+              R"("devices[0].ece.vendor_id": accepted is up to 8 hexadecimal digits, not 0)"},
+        Wrong{R"({"devices": [{"ece": {"vendor_id": "1", "options": "1", "required": "3"}}]})",
+              R"("devices[0].ece.required": accepted is a part of options)"},
+        Wrong{R"({"devices": [{"port_settings": [{}, {}]}]})",
+              R"("devices[0].port_settings": accepted is at most one object for each port)"},
+        Wrong{R"({"devices": [{"port_settings": [{"guid": "1"}]}]})",
+              R"(unknown field "devices[0].port_settings[0].guid")"},
         Wrong{"{", "not valid JSON"}, Wrong{"/missing/x.json", "cannot read /missing/x.json"}),
     [](const auto& wrong) { return "Case" + std::to_string(wrong.index); });
 

@@ -25,6 +25,22 @@ TEST(QpState, AttributeThatDoesNotBelong_NotAllowed) {
   EXPECT_FALSE(transition_allowed(IBV_QPT_UC, IBV_QPS_INIT, IBV_QPS_RTR, kRtrReliable));
 }
 
+TEST(QpState, RunningUnreliableQp_HasNoTimersOrRetries) {
+  for (int mask : {IBV_QP_MIN_RNR_TIMER, IBV_QP_TIMEOUT, IBV_QP_RETRY_CNT, IBV_QP_PORT}) {
+    EXPECT_FALSE(transition_allowed(IBV_QPT_UC, IBV_QPS_SQD, IBV_QPS_SQD, mask)) << mask;
+    EXPECT_TRUE(transition_allowed(IBV_QPT_RC, IBV_QPS_SQD, IBV_QPS_SQD, mask)) << mask;
+  }
+  EXPECT_FALSE(transition_allowed(IBV_QPT_UC, IBV_QPS_RTS, IBV_QPS_RTS, IBV_QP_MIN_RNR_TIMER));
+  EXPECT_TRUE(transition_allowed(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, IBV_QP_MIN_RNR_TIMER));
+}
+
+TEST(QpState, UnknownAttribute_NotAllowed) {
+  constexpr int kUnknown = 1 << 30;
+  for (ibv_qp_state to : {IBV_QPS_RESET, IBV_QPS_ERR, IBV_QPS_RTS}) {
+    EXPECT_FALSE(transition_allowed(IBV_QPT_RC, IBV_QPS_RTS, to, IBV_QP_STATE | kUnknown)) << to;
+  }
+}
+
 TEST(QpState, ResetAndError_AllowedFromEveryState) {
   for (ibv_qp_state from : {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QPS_ERR}) {
     EXPECT_TRUE(transition_allowed(IBV_QPT_RC, from, IBV_QPS_RESET, IBV_QP_STATE));

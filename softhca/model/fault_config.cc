@@ -1,0 +1,86 @@
+#include "softhca/model/fault_config.h"
+
+#include <arpa/inet.h>
+
+#include <cerrno>
+
+#include "softhca/model/limits.h"
+
+namespace softhca {
+
+namespace {
+
+bool is_ipv6(const std::string& text) {
+  in6_addr address;
+  return inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+void require(JsonFields* fields, const char* name, const std::string& accepted) {
+  if (fields->find(name) == nullptr) fields->reject(name, accepted + "; it is required");
+}
+
+void read_kind(JsonFields* fields, FaultConfig* fault) {
+  const std::string kinds =
+      "port_down, port_up, qp_error, reg_mr_refused, rate, modify_qp_refused, gid_change, "
+      "lid_change, client_reregister or ack_lost";
+  fields->choice<FaultKind>("kind",
+                            {{"port_down", FaultKind::kPortDown},
+                             {"port_up", FaultKind::kPortUp},
+                             {"qp_error", FaultKind::kQpError},
+                             {"reg_mr_refused", FaultKind::kRegMrRefused},
+                             {"rate", FaultKind::kRate},
+                             {"modify_qp_refused", FaultKind::kModifyQpRefused},
+                             {"gid_change", FaultKind::kGidChange},
+                             {"lid_change", FaultKind::kLidChange},
+                             {"client_reregister", FaultKind::kClientReregister},
+                             {"ack_lost", FaultKind::kAckLost}},
+                            kinds, &fault->kind);
+  require(fields, "kind", kinds);
+}
+
+void read_moment(JsonFields* fields, FaultConfig* fault) {
+  fields->number("at_s", 0, 1e6, &fault->at_s);
+  fields->integer("after_bytes", 1, 1ull << 60, &fault->after_bytes);
+  fields->integer("after_ops", 1, 1ull << 60, &fault->after_ops);
+  int given = 0;
+  for (const char* name : {"at_s", "after_bytes", "after_ops"}) {
+    given += fields->find(name) != nullptr ? 1 : 0;
+  }
+  if (given > 1) fields->reject("after_bytes", "either this or at_s or after_ops");
+}
+
+void read_address(JsonFields* fields, FaultConfig* fault) {
+  std::string gid = "::";
+  fields->string("gid", is_ipv6, "an IPv6 address, such as \"::ffff:10.0.0.1\"", &gid);
+  inet_pton(AF_INET6, gid.c_str(), fault->gid.gid.raw);
+  fault->gid.type = IBV_GID_TYPE_ROCE_V2;
+  fields->choice<ibv_gid_type>("gid_type",
+                               {{"IB", IBV_GID_TYPE_IB},
+                                {"RoCE v1", IBV_GID_TYPE_ROCE_V1},
+                                {"RoCE v2", IBV_GID_TYPE_ROCE_V2}},
+                               "\"IB\", \"RoCE v1\" or \"RoCE v2\"", &fault->gid.type);
+  fields->integer("gid_index", 0, kMaxGids - 1, &fault->gid_index);
+  fields->integer("lid", 1, kMaxUnicastLid, &fault->lid);
+  if (fault->kind == FaultKind::kGidChange) require(fields, "gid_index", "an index of the table");
+  if (fault->kind == FaultKind::kLidChange) require(fields, "lid", "a LID");
+}
+
+}  // namespace
+
+void read_fault_fields(JsonFields* fields, FaultConfig* fault) {
+  read_kind(fields, fault);
+  read_moment(fields, fault);
+  read_address(fields, fault);
+  bool modify = fault->kind == FaultKind::kModifyQpRefused;
+  fault->error = modify ? ETIMEDOUT : ENOMEM;
+  fault->count = modify ? 1 : 0;
+  fields->integer("errno", 1, 133, &fault->error);
+  fields->integer("count", 0, UINT32_MAX, &fault->count);
+  fields->choice<ibv_qp_state>("to",
+                               {{"INIT", IBV_QPS_INIT}, {"RTR", IBV_QPS_RTR}, {"RTS", IBV_QPS_RTS}},
+                               "\"INIT\", \"RTR\" or \"RTS\"", &fault->to);
+  fields->number("rate_gbps", 0, 1e5, &fault->rate_gbps);
+  fields->number("late_us", 0, 1e9, &fault->late_us);
+}
+
+}  // namespace softhca

@@ -1,0 +1,50 @@
+// The configuration of faults: what happens, where, and when.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <string>
+
+#include "softhca/model/addresses.h"
+#include "softhca/model/json_fields.h"
+
+namespace softhca {
+
+enum class FaultKind {
+  kPortDown,
+  kPortUp,
+  kQpError,
+  kRegMrRefused,
+  kRate,
+  kModifyQpRefused,
+  kGidChange,
+  kLidChange,
+  kClientReregister,
+  kAckLost,
+};
+
+struct FaultConfig {
+  FaultKind kind = FaultKind::kPortDown;
+  std::string device;
+  uint32_t port = 1;
+  // When: seconds after this process opened its first device, or instead, unless they are 0, what
+  // this process's requests have moved over the port.
+  double at_s = 0;
+  uint64_t after_bytes = 0;
+  uint64_t after_ops = 0;
+
+  int error = 0;         // errno, for kRegMrRefused and kModifyQpRefused
+  double rate_gbps = 0;  // for kRate
+  uint32_t count = 0;  // calls or requests that meet it, for kModifyQpRefused and kAckLost; 0: all
+  ibv_qp_state to = IBV_QPS_RTR;  // for kModifyQpRefused
+  uint32_t gid_index = 0;         // for kGidChange
+  GidEntry gid;                   // the new entry; all zero: it is removed
+  uint16_t lid = 0;               // for kLidChange
+  double late_us = 0;             // for kAckLost: how late it arrives; 0: never
+};
+
+// Reads the fields of a fault but `device` and `port`, which belong to the whole configuration.
+void read_fault_fields(JsonFields* fields, FaultConfig* fault);
+
+}  // namespace softhca

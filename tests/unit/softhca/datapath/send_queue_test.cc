@@ -1,0 +1,107 @@
+// Requests whose acknowledgement is lost or late.
+#include "softhca/datapath/send_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "tests/unit/softhca/configured.h"
+#include "tests/unit/softhca/memory.h"
+
+namespace softhca_test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Acknowledgement = Configured;
+
+constexpr const char* kLost = R"({"fabric": "unit", "faults": [
+    {"kind": "ack_lost", "device": "softhca0", "after_ops": 1}]})";
+
+TEST_F(Acknowledgement, Lost_DataArrivesAndRequestFails) {
+  use(kLost);
+  Pair pair({}, {.device = 1});
+  Buffer from(pair.a, 64);
+  Buffer to(pair.b, 64);
+  Buffer received(pair.b, 64);
+  from.fill(1);
+  ASSERT_EQ(pair.b.recv(5, received.sge()), 0);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS) << "before the fault";
+  ASSERT_EQ(Request(IBV_WR_SEND, from.sge()).post(pair.a.qp()), 0);
+  Request behind(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  ASSERT_EQ(behind.post(pair.a.qp()), 0);
+  ibv_wc wc = pair.b.wait();
+  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+  EXPECT_EQ(wc.wr_id, 5u);
+  EXPECT_EQ(received.bytes, from.bytes);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
+  // The other device's acknowledgements arrive.
+  Pair other({.device = 1}, {});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(other.a.qp()), 0);
+  EXPECT_EQ(other.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Acknowledgement, LostForGpuMemory_DataArrivesAndRequestFails) {
+  use(kLost);
+  Pair pair({}, {.device = 1});
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 0, 4096);
+  for (int i = 0; i < 2; ++i) {
+    from.fill(static_cast<uint8_t>(i + 1));
+    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(pair.a.qp()), 0);
+    EXPECT_EQ(pair.a.wait().status, i == 0 ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
+    EXPECT_TRUE(to.holds(static_cast<uint8_t>(i + 1)));
+  }
+}
+
+TEST_F(Acknowledgement, LostWithoutTimeout_WaitsUntilTheQpStops) {
+  use(kLost);
+  Pair pair({.timeout = 0}, {.device = 1});
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_TRUE(pair.a.quiet());
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(Acknowledgement, Late_CompletesLaterAndInOrder) {
+  use(R"({"fabric": "unit", "faults": [
+      {"kind": "ack_lost", "device": "softhca0", "late_us": 30000, "count": 1}]})");
+  Pair pair({.timeout = 18}, {.device = 1});
+  auto start = Clock::now();
+  for (uint64_t i = 1; i <= 2; ++i) {
+    Request request(IBV_WR_RDMA_WRITE, {});
+    request.wr.wr_id = i;
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+  }
+  for (uint64_t i = 1; i <= 2; ++i) {
+    ibv_wc wc = pair.a.wait();
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, i);
+    EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(30));
+  }
+}
+
+TEST_F(Acknowledgement, LaterThanAllRetries_IsLost) {
+  use(R"({"fabric": "unit", "faults": [
+      {"kind": "ack_lost", "device": "softhca0", "late_us": 60000000}]})");
+  Pair pair({}, {.device = 1});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Acknowledgement, OfFetchedData_IsTheDataItself) {
+  use(R"({"fabric": "unit", "faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
+  Pair pair({}, {.device = 1});
+  Buffer into(pair.a, 8);
+  Buffer from(pair.b, 8);
+  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
+            0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+}  // namespace
+}  // namespace softhca_test
