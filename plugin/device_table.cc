@@ -22,13 +22,15 @@ std::string describe_device(size_t index, const DeviceFacts& device) {
 }  // namespace
 
 DeviceTable::DeviceTable(std::vector<DeviceFacts> devices) {
-  for (DeviceFacts& device : devices) {
-    bool second_port = std::any_of(rows_.begin(), rows_.end(),
-                                   [&](const Row& other) { return other.facts.hca == device.hca; });
-    std::string name = second_port ? device.hca + ":" + std::to_string(device.port) : device.hca;
-    int port = device.port + functions_of_card_before(device);
-    rows_.push_back({std::move(device), std::move(name), port});
-  }
+  for (DeviceFacts& device : devices) add(std::move(device));
+}
+
+void DeviceTable::add(DeviceFacts device) {
+  bool second_port = std::any_of(rows_.begin(), rows_.end(),
+                                 [&](const Row& other) { return other.facts.hca == device.hca; });
+  std::string name = second_port ? device.hca + ":" + std::to_string(device.port) : device.hca;
+  int port = device.port + functions_of_card_before(device);
+  rows_.push_back({std::move(device), std::move(name), port});
 }
 
 // NCCL distinguishes NICs by (guid, port), and the functions of a card may all report the card's

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,11 @@ class DeviceTable {
   // devices[i] is device i.
   explicit DeviceTable(std::vector<DeviceFacts> devices);
 
-  // Returns false where there is no such device or `properties` is null. The strings live as long
-  // as this table.
+  // Appends a device. The strings of those before stay where they are.
+  void add(DeviceFacts device);
+
+  // Returns false where there is no such device or `properties` is null. NCCL keeps the pointers:
+  // the strings live as long as this table, whatever is added to it, and also after it was moved.
   bool get(int device, DeviceProperties* properties);
 
   // Returns one line per device for the log. Example:
@@ -61,7 +65,7 @@ class DeviceTable {
   };
   int functions_of_card_before(const DeviceFacts& device) const;
 
-  std::vector<Row> rows_;
+  std::deque<Row> rows_;  // its elements never move
 };
 
 // Returns which registration paths the HCA offers among the allowed ones, for the log: "dma-buf",

@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "plugin/guarded.h"
+#include "plugin/logger.h"
 #include "plugin/plugin.h"
 #include "topology/live/gpu_facts.h"
 #include "transport/transport.h"
@@ -20,14 +22,6 @@ using abi::ncclResult_t;
 // destructors of globals have run.
 std::mutex g_mutex;  // guards the creation of g_plugin
 std::atomic<Plugin*> g_plugin{nullptr};
-std::atomic<abi::ncclDebugLogger_t> g_logger{nullptr};
-
-void log_to_nccl(log::Level level, unsigned long subsystems, const char* file, int line,
-                 const char* text) {
-  abi::ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
-  if (logger == nullptr) return;
-  logger(static_cast<abi::ncclDebugLogLevel>(level), subsystems, file, line, "%s", text);
-}
 
 ncclResult_t to_nccl(Code code) {
   switch (code) {
@@ -111,150 +105,179 @@ ncclResult_t invalid_argument(const char* call, const char* what) {
 }
 
 ncclResult_t init(abi::ncclDebugLogger_t logger) {
-  g_logger.store(logger, std::memory_order_release);
-  log::set_sink(log_to_nccl);
-  std::lock_guard lock(g_mutex);
-  if (g_plugin.load(std::memory_order_acquire) != nullptr) return abi::ncclSuccess;
-  Result<std::unique_ptr<Plugin>> created = create_plugin();
-  if (!created) return warn("init", created.error());
-  log_choice(**created);
-  g_plugin.store(created->release(), std::memory_order_release);
-  return abi::ncclSuccess;
+  return guarded("init", [&] {
+    use_logger(logger);
+    std::lock_guard lock(g_mutex);
+    if (g_plugin.load(std::memory_order_acquire) != nullptr) return abi::ncclSuccess;
+    Result<std::unique_ptr<Plugin>> created = create_plugin();
+    if (!created) return warn("init", created.error());
+    log_choice(**created);
+    g_plugin.store(created->release(), std::memory_order_release);
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t devices(int* count) {
-  if (count == nullptr) return invalid_argument("devices", "a pointer is null");
-  *count = transport() == nullptr ? 0 : static_cast<int>(transport()->devices().size());
-  return abi::ncclSuccess;
+  return guarded("devices", [&] {
+    if (count == nullptr) return invalid_argument("devices", "a pointer is null");
+    *count = transport() == nullptr ? 0 : static_cast<int>(transport()->devices().size());
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t properties(int device, DeviceProperties* properties) {
-  Plugin* created = g_plugin.load(std::memory_order_acquire);
-  if (created == nullptr) return not_initialised("getProperties");
-  if (!created->table.get(device, properties))
-    return invalid_argument("getProperties", "no such device");
-  return abi::ncclSuccess;
+  return guarded("getProperties", [&] {
+    Plugin* created = g_plugin.load(std::memory_order_acquire);
+    if (created == nullptr) return not_initialised("getProperties");
+    if (!created->table.get(device, properties))
+      return invalid_argument("getProperties", "no such device");
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t listen(int device, void* handle, void** listen_comm) {
-  if (handle == nullptr || listen_comm == nullptr)
-    return invalid_argument("listen", "a pointer is null");
-  if (transport() == nullptr) return not_initialised("listen");
-  *listen_comm = nullptr;
-  if (Status status = check_device(device); !status) return warn("listen", status.error());
-  Result<std::unique_ptr<transport::Listener>> listener = transport()->listen(device);
-  if (!listener) return warn("listen", listener.error());
-  (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
-  *listen_comm = listener->release();
-  return abi::ncclSuccess;
+  return guarded("listen", [&] {
+    if (handle == nullptr || listen_comm == nullptr)
+      return invalid_argument("listen", "a pointer is null");
+    if (transport() == nullptr) return not_initialised("listen");
+    *listen_comm = nullptr;
+    if (Status status = check_device(device); !status) return warn("listen", status.error());
+    Result<std::unique_ptr<transport::Listener>> listener = transport()->listen(device);
+    if (!listener) return warn("listen", listener.error());
+    (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
+    *listen_comm = listener->release();
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t connect(int device, void* handle, void** send_comm) {
-  if (handle == nullptr || send_comm == nullptr)
-    return invalid_argument("connect", "a pointer is null");
-  if (transport() == nullptr) return not_initialised("connect");
-  *send_comm = nullptr;
-  Result<std::unique_ptr<transport::SendComm>> comm =
-      transport()->connect(device, static_cast<transport::wire::Handle*>(handle));
-  if (!comm) return warn("connect", comm.error());
-  if (*comm == nullptr) return abi::ncclSuccess;
-  GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
-  if (Status status = check_device(device); !status) {
-    return warn("connect", status.error());
-  }
-  check_rails((*comm)->connection());
-  *send_comm = static_cast<transport::Comm*>(comm->release());
-  return abi::ncclSuccess;
+  return guarded("connect", [&] {
+    if (handle == nullptr || send_comm == nullptr)
+      return invalid_argument("connect", "a pointer is null");
+    if (transport() == nullptr) return not_initialised("connect");
+    *send_comm = nullptr;
+    Result<std::unique_ptr<transport::SendComm>> comm =
+        transport()->connect(device, static_cast<transport::wire::Handle*>(handle));
+    if (!comm) return warn("connect", comm.error());
+    if (*comm == nullptr) return abi::ncclSuccess;
+    GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
+    if (Status status = check_device(device); !status) {
+      return warn("connect", status.error());
+    }
+    check_rails((*comm)->connection());
+    *send_comm = static_cast<transport::Comm*>(comm->release());
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t accept(void* listen_comm, void** recv_comm) {
-  if (listen_comm == nullptr || recv_comm == nullptr)
-    return invalid_argument("accept", "a pointer is null");
-  *recv_comm = nullptr;
-  Result<std::unique_ptr<transport::ReceiveComm>> comm =
-      static_cast<transport::Listener*>(listen_comm)->accept();
-  if (!comm) return warn("accept", comm.error());
-  if (*comm == nullptr) return abi::ncclSuccess;
-  check_rails((*comm)->connection());
-  *recv_comm = static_cast<transport::Comm*>(comm->release());
-  return abi::ncclSuccess;
+  return guarded("accept", [&] {
+    if (listen_comm == nullptr || recv_comm == nullptr)
+      return invalid_argument("accept", "a pointer is null");
+    *recv_comm = nullptr;
+    Result<std::unique_ptr<transport::ReceiveComm>> comm =
+        static_cast<transport::Listener*>(listen_comm)->accept();
+    if (!comm) return warn("accept", comm.error());
+    if (*comm == nullptr) return abi::ncclSuccess;
+    check_rails((*comm)->connection());
+    *recv_comm = static_cast<transport::Comm*>(comm->release());
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t close_listen(void* listen_comm) {
-  delete static_cast<transport::Listener*>(listen_comm);
-  return abi::ncclSuccess;
+  return guarded("closeListen", [&] {
+    delete static_cast<transport::Listener*>(listen_comm);
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t close_send(void* send_comm) {
-  if (send_comm != nullptr) log_registrations();
-  delete as_comm<transport::SendComm>(send_comm);
-  return abi::ncclSuccess;
+  return guarded("closeSend", [&] {
+    std::unique_ptr<transport::SendComm> comm(as_comm<transport::SendComm>(send_comm));
+    if (comm != nullptr) log_registrations();
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t close_receive(void* recv_comm) {
-  if (recv_comm != nullptr) log_registrations();
-  delete as_comm<transport::ReceiveComm>(recv_comm);
-  return abi::ncclSuccess;
+  return guarded("closeRecv", [&] {
+    std::unique_ptr<transport::ReceiveComm> comm(as_comm<transport::ReceiveComm>(recv_comm));
+    if (comm != nullptr) log_registrations();
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type, void** handle) {
-  if (comm == nullptr || handle == nullptr) return invalid_argument("regMr", "a pointer is null");
-  *handle = nullptr;
-  if (type != abi::kPtrHost && type != abi::kPtrCuda) {
-    return invalid_argument("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
-  }
-  region.cuda = type == abi::kPtrCuda;
-  transport::RegistrationScope scope =
-      static_cast<transport::Comm*>(comm)->connection().registration_scope();
-  Result<std::unique_ptr<transport::MemoryHandle>> registered =
-      transport()->registrar().register_memory(scope, region);
-  if (!registered) return warn("regMr", registered.error());
-  *handle = registered->release();
-  return abi::ncclSuccess;
+  return guarded("regMr", [&] {
+    if (comm == nullptr || handle == nullptr) return invalid_argument("regMr", "a pointer is null");
+    *handle = nullptr;
+    if (type != abi::kPtrHost && type != abi::kPtrCuda) {
+      return invalid_argument("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
+    }
+    region.cuda = type == abi::kPtrCuda;
+    transport::RegistrationScope scope =
+        static_cast<transport::Comm*>(comm)->connection().registration_scope();
+    Result<std::unique_ptr<transport::MemoryHandle>> registered =
+        transport()->registrar().register_memory(scope, region);
+    if (!registered) return warn("regMr", registered.error());
+    *handle = registered->release();
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t deregister_memory(void*, void* handle) {
-  delete static_cast<transport::MemoryHandle*>(handle);
-  return abi::ncclSuccess;
+  return guarded("deregMr", [&] {
+    delete static_cast<transport::MemoryHandle*>(handle);
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
                    void** request) {
-  transport::Request* posted;
-  bool alive = as_comm<transport::SendComm>(send_comm)->isend(
-      data, bytes, tag, *static_cast<transport::MemoryHandle*>(memory), &posted);
-  *request = posted;
-  if (!alive) [[unlikely]]
-    return comm_failure(static_cast<transport::Comm*>(send_comm));
-  return abi::ncclSuccess;
+  return guarded("isend", [&] {
+    transport::Request* posted;
+    bool alive = as_comm<transport::SendComm>(send_comm)->isend(
+        data, bytes, tag, *static_cast<transport::MemoryHandle*>(memory), &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(static_cast<transport::Comm*>(send_comm));
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t irecv(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
                    void** request) {
-  transport::Request* posted;
-  bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, count, &posted);
-  *request = posted;
-  if (!alive) [[unlikely]]
-    return comm_failure(static_cast<transport::Comm*>(recv_comm));
-  return abi::ncclSuccess;
+  return guarded("irecv", [&] {
+    transport::Request* posted;
+    bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, count, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(static_cast<transport::Comm*>(recv_comm));
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t iflush(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
                     void** request) {
-  transport::Request* posted;
-  bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, count, &posted);
-  *request = posted;
-  if (!alive) [[unlikely]]
-    return comm_failure(static_cast<transport::Comm*>(recv_comm));
-  return abi::ncclSuccess;
+  return guarded("iflush", [&] {
+    transport::Request* posted;
+    bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, count, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(static_cast<transport::Comm*>(recv_comm));
+    return abi::ncclSuccess;
+  });
 }
 
 ncclResult_t test(void* request, int* done, int* sizes) {
-  Code code;
-  if (transport::test(static_cast<transport::Request*>(request), done, sizes, &code)) [[likely]] {
-    return abi::ncclSuccess;
-  }
-  return to_nccl(code);
+  return guarded("test", [&] {
+    Code code;
+    if (transport::test(static_cast<transport::Request*>(request), done, sizes, &code)) [[likely]] {
+      return abi::ncclSuccess;
+    }
+    return to_nccl(code);
+  });
 }
 
 }  // namespace gdr::plugin

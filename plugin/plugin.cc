@@ -18,6 +18,7 @@
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
 #include "topology/sources/nccl_xml_writer.h"
+#include "transport/device/port_speed.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
 
@@ -51,7 +52,7 @@ struct LiveDecision {
 };
 
 LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
-  Findings findings;
+  Findings findings = discovery.findings;
   topology::Machine machine = topology::read_machine(config::read_options(options), &findings);
   LiveDecision live;
   if (machine.nccl_file) live.listed = listed_in_file(machine);
@@ -103,7 +104,7 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
   }
   facts.guid = device.hca->guid();
   facts.rail = device.rail;
-  facts.speed_mbps = device.state.speed_mbps;
+  facts.speed_mbps = device.speed_mbps > 0 ? device.speed_mbps : transport::kAssumedSpeedMbps;
   facts.ethernet = device.state.ethernet;
   facts.gdr = transport::gdr_support(*device.hca, allowed);
   facts.gdr_text = gdr_text(*device.hca, allowed);
@@ -141,9 +142,10 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   }
   Result<transport::TransportOptions> transport_options = make_transport_options(options);
   if (!transport_options) return forward_error(transport_options);
-  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   if (!verbs) return forward_error(verbs);
-  Result<transport::Discovery> discovery = transport::discover_devices(*verbs, options.hcas);
+  Result<transport::Discovery> discovery =
+      transport::discover_devices(*verbs, config::discovery_options(options));
   if (!discovery) return forward_error(discovery);
   plugin->skipped = std::move(discovery->skipped);
 
@@ -161,18 +163,21 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
     }
     return tl::unexpected<Error>(no_device(*plugin));
   }
-  publish_rails(options, &live, plugin.get());
-
-  std::vector<DeviceFacts> facts;
-  for (const transport::Device& device : devices) {
-    facts.push_back(facts_of(device, options, live.listed));
-  }
-  plugin->table = DeviceTable(std::move(facts));
-  plugin->decision = std::move(live.rails);
+  transport_options->memory.relays = may_relay(options, live.rails.machine);
+  transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
+  // Last of what can fail: NCCL's next transport must not find a topology made for this one.
+  publish_rails(options, &live, plugin.get());
+
+  std::vector<DeviceFacts> facts;
+  for (const transport::Device& device : plugin->transport->devices()) {
+    facts.push_back(facts_of(device, options, live.listed));
+  }
+  plugin->table = DeviceTable(std::move(facts));
+  plugin->decision = std::move(live.rails);
   plugin->warnings = make_warnings(*plugin, options, std::move(ports));
   return plugin;
 }

@@ -23,6 +23,20 @@ bool has_nearer_rail(const topology::RailDecision& decision, size_t gpu) {
 
 }  // namespace
 
+std::set<std::pair<std::string, std::string>> pairs_over_pcie(
+    const topology::RailDecision& decision) {
+  std::set<std::pair<std::string, std::string>> pairs;
+  const topology::Machine& machine = decision.machine;
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    if (machine.gpus[gpu].c2c_links == 0) continue;
+    for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {
+      if (decision.paths.gpu_hca(gpu, hca) == topology::PathClass::kP2c) continue;
+      pairs.insert({machine.gpus[gpu].bdf.to_string(), machine.hcas[hca].name});
+    }
+  }
+  return pairs;
+}
+
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
                                        const std::vector<topology::VerbsPort>& ports) {
   std::vector<OfferedPort> offered;

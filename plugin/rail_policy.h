@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/finding.h"
@@ -28,6 +30,12 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
 
 // Returns a line for each excluded port, for the error where no port is left to offer.
 std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision);
+
+// Returns for MemoryOptions::over_pcie the GPUs with NVLink-C2C, by PCI address, and the HCAs that
+// they do not reach over C2C and their CPU. As NCCL decides it (src/graph/paths.cc,
+// ncclTopoCheckGdr).
+std::set<std::pair<std::string, std::string>> pairs_over_pcie(
+    const topology::RailDecision& decision);
 
 // Whether the plugin should set NCCL_TOPO_FILE to a topology in which every GPU sits beside its
 // rails. NCCL chooses NICs by distance, so this is how it follows a rail map. Never where the user

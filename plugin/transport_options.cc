@@ -1,6 +1,7 @@
 #include "plugin/transport_options.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "plugin/config/topology_options.h"
 
@@ -9,21 +10,33 @@ namespace {
 
 transport::ConnectionOptions connection_options(const config::Options& options) {
   transport::ConnectionOptions connection;
-  connection.gid = transport::GidPreference{options.gid_index, options.roce_version,
-                                            options.address_family, options.address_range};
+  connection.gid =
+      transport::GidPreference{options.gid_index, options.roce_version, options.address_family,
+                               options.address_range, options.routable_gid_index};
   connection.ack_timeout = static_cast<uint8_t>(options.ack_timeout);
   connection.retry_count = static_cast<uint8_t>(options.retry_count);
+  connection.modify_retries = options.modify_retries;
+  connection.modify_retry_pause = std::chrono::milliseconds(options.modify_retry_pause);
+  connection.modify_retry_all = options.modify_retry_all;
+  connection.ece = options.ece;
   connection.pkey_index = static_cast<uint16_t>(options.pkey_index);
   connection.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
   connection.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
-  connection.clear_to_send_traffic_class = options.fifo_traffic_class >= 0
-                                               ? static_cast<uint8_t>(options.fifo_traffic_class)
-                                               : connection.traffic_class;
+  if (options.fifo_traffic_class >= 0) {
+    connection.clear_to_send_traffic_class = static_cast<uint8_t>(options.fifo_traffic_class);
+  }
   connection.qps_per_connection = options.qps_per_connection;
   connection.split_data_on_qps = options.split_data_on_qps;
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;
-  connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  // -1 becomes the largest size, as in NCCL, which compares without signs.
+  if (options.adaptive_routing_threshold != -2) {
+    connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
+  }
+  connection.announce_batch = options.clear_to_send_batch;
   connection.flush_disabled = options.flush_disable;
+  connection.peer_watch = options.peer_watch;
+  connection.stages_all = config::allowed_paths(options).only_staging();
+  connection.stages_large_sends = options.gpudirect_limit >= 0;
   return connection;
 }
 
@@ -54,8 +67,20 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.memory = memory_options(options);
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;
+  transport.connect_retries = options.socket_retries;
+  transport.connect_retry_pause = std::chrono::milliseconds(options.socket_retry_pause_ms);
+  transport.subnet_aware_routing = options.subnet_aware_routing;
+  transport.subnet_prefix_bits = options.subnet_prefix_bits;
   transport.watchdog_seconds = options.watchdog_seconds;
+  transport.async_events_fail = options.async_events_fail;
   return transport;
+}
+
+bool may_relay(const config::Options& options, const topology::Machine& machine) {
+  if (options.pxn_disable || machine.gpus.size() < 2) return false;
+  return !machine.gpu_links_known ||
+         std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                     [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
 }
 
 }  // namespace gdr::plugin

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -55,6 +56,14 @@ std::string row_text(const Row& row) {
   return text + "\n";
 }
 
+std::string not_applicable_text(const config::NotApplicableRow& row) {
+  std::string text = std::string(row.variable->name) +
+                     (row.value.empty() ? "" : " = " + config::printable(row.value)) +
+                     "   [does not apply]\n" + paragraph(row.variable->reason);
+  for (const Finding& finding : row.findings) text += paragraph("! " + to_string(finding));
+  return text + "\n";
+}
+
 std::vector<std::string> texts_of(const Findings& findings) {
   std::vector<std::string> texts;
   for (const Finding& finding : findings) texts.push_back(to_string(finding));
@@ -65,7 +74,8 @@ bool is_clean(const Description& description) {
   for (const Row& row : description.rows) {
     if (row.state == Row::State::kRejected) return false;
   }
-  return description.unknown.empty();
+  return std::all_of(description.unknown.begin(), description.unknown.end(),
+                     [](const Finding& finding) { return finding.severity == Severity::kInfo; });
 }
 
 }  // namespace
@@ -73,6 +83,9 @@ bool is_clean(const Description& description) {
 std::string env_text(const Description& description) {
   std::string text;
   for (const Row& row : description.rows) text += row_text(row);
+  for (const config::NotApplicableRow& row : description.not_applicable) {
+    text += not_applicable_text(row);
+  }
   for (const Finding& finding : description.unknown) text += "! " + to_string(finding) + "\n";
   return text;
 }
@@ -93,6 +106,13 @@ std::string env_json(const Description& description) {
                                  {"effective", row.effective},
                                  {"findings", texts_of(row.findings)},
                                  {"doc", variable.doc}});
+  }
+  root["not_applicable"] = nlohmann::ordered_json::array();
+  for (const config::NotApplicableRow& row : description.not_applicable) {
+    root["not_applicable"].push_back({{"name", row.variable->name},
+                                      {"value", row.value},
+                                      {"reason", row.variable->reason},
+                                      {"findings", texts_of(row.findings)}});
   }
   root["unknown"] = texts_of(description.unknown);
   return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -1,42 +1,40 @@
 #include "transport/connector.h"
 
 #include <cerrno>
+#include <utility>
+
+#include "base/log.h"
 
 namespace gdr::transport {
-namespace {
 
-// When a large job starts, thousands of senders connect at once and a listener's backlog may
-// overflow. The number of attempts and the pause are the defaults of NCCL_SOCKET_RETRY_CNT and
-// NCCL_SOCKET_RETRY_SLEEP_MSEC (NCCL src/misc/socket.cc).
-constexpr int kConnectAttempts = 34;
-constexpr std::chrono::milliseconds kRetryPause{100};
-
-bool worth_retrying(int err) {
-  return err == ECONNREFUSED || err == ETIMEDOUT || err == EHOSTUNREACH || err == ECONNRESET;
-}
-
-}  // namespace
+Connector::Connector(std::shared_ptr<const TransportOptions> options, Handshakes& handshakes)
+    : options_(std::move(options)), handshake_(handshakes, [this] {
+        channel_ = FrameChannel();
+        comm_.reset();
+      }) {}
 
 Result<std::unique_ptr<Connector>> Connector::create(
     const Device& device, const wire::Handle& handle,
-    std::shared_ptr<const TransportOptions> options, Watcher* watcher) {
-  std::unique_ptr<Connector> connector(new Connector());
+    std::shared_ptr<const TransportOptions> options, Watcher* watcher, Handshakes& handshakes) {
   Result<sockaddr_storage> to = read_address(handle);
   if (!to) return forward_error(to);
-  connector->to_ = *to;
-  connector->from_ = options->bind_address;
-  connector->secret_ = handle.secret;
+  set_local_scope(&*to, options->interface_name, options->bind_address);
   std::shared_ptr<const ConnectionOptions> connection(options, &options->connection);
+  std::unique_ptr<Connector> connector(new Connector(std::move(options), handshakes));
+  connector->to_ = *to;
+  connector->secret_ = handle.secret;
   Result<std::unique_ptr<SendComm>> comm = SendComm::create(device, std::move(connection), watcher);
   if (!comm) return forward_error(comm);
   connector->comm_ = std::move(*comm);
-  if (Status status = connector->begin_connect(); !status) return forward_error(status);
+  if (Status begun = connector->begin_connect(); !begun) {
+    Result<bool> planned = connector->plan_retry(std::move(begun.error()));
+    if (!planned) return forward_error(planned);
+  }
   return connector;
 }
 
 Status Connector::begin_connect() {
-  ++attempts_;
-  Result<UniqueFd> fd = start_connect_tcp(to_, from_);
+  Result<UniqueFd> fd = start_connect_tcp(to_, options_->bind_address);
   if (!fd) return forward_error(fd);
   channel_ = FrameChannel(std::move(*fd));
   state_ = State::kConnecting;
@@ -44,53 +42,102 @@ Status Connector::begin_connect() {
 }
 
 Result<std::unique_ptr<SendComm>> Connector::step() {
+  auto call = handshake_.begin_call("connect");
+  if (!call) return forward_error(call);
   while (!done_) {
     Result<bool> moved = advance();
+    if (!moved) moved = plan_retry(std::move(moved.error()));
     if (!moved) {
       moved.error().text += " (handshake with " + to_string(to_) + ")";
       return forward_error(moved);
     }
-    if (!*moved) return nullptr;
+    note_progress();
+    if (!*moved) {
+      handshake_.on_waiting([this](long long seconds) { return text_of_stall(seconds); });
+      return nullptr;
+    }
   }
+  handshake_.on_complete();
   comm_->connection().keep_link(std::move(channel_), "sender");
   return std::move(comm_);
 }
 
 Result<bool> Connector::advance() {
   switch (state_) {
-    case State::kConnecting:
-      return finish_connect();
     case State::kWaitingToRetry:
       return retry_connect();
+    case State::kConnecting:
+      return finish_connect();
     case State::kSendingHello:
       return send_hello();
     case State::kAwaitingReply:
       return await_reply();
+    case State::kConnectingQueuePairs:
+      return connect_queue_pairs();
     case State::kSendingReady:
       return send_ready();
   }
   return fail(Code::kInternal, "unknown handshake state");
 }
 
-Result<bool> Connector::finish_connect() {
-  Result<bool> connected = finish_connect_tcp(channel_.fd());
-  if (connected && !*connected) return false;
-  if (connected) {
-    channel_.queue(comm_->end_point(secret_), wire::FrameKind::kHello);
-    state_ = State::kSendingHello;
-    return true;
+// When a large job starts, thousands of senders connect at once and a listener's queue may
+// overflow; NCCL tries again after the same errors (src/os/linux.cc, socketConnectCheck). A
+// connection that breaks before the reply may have been dropped by a listener that many connect to,
+// or by the network. But where nobody listens any more after a hello was sent, nobody will: another
+// process would listen on another port, with another secret.
+bool Connector::is_worth_retrying(const Error& error) const {
+  if (replied_ || error.code != Code::kRemote) return false;
+  const bool was_connected = furthest_ > State::kConnecting;
+  switch (error.sys_errno) {
+    case ECONNREFUSED:
+      return !was_connected;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ECONNRESET:
+      return true;
+    default:
+      return was_connected;
   }
-  if (!worth_retrying(connected.error().sys_errno) || attempts_ >= kConnectAttempts) {
-    return connected;
+}
+
+Result<bool> Connector::plan_retry(Error error) {
+  if (!is_worth_retrying(error)) {
+    if (retries_ > 0 && !replied_ && error.sys_errno == ECONNREFUSED) {
+      error.text +=
+          "; the receiver no longer listens, so that its process has ended or given up. Fix: look "
+          "for the reason in its log";
+    }
+    return tl::unexpected<Error>(std::move(error));
   }
-  retry_at_ = Clock::now() + kRetryPause;
+  if (retries_ >= options_->connect_retries) {
+    if (retries_ > 0) error.text += "; gave up after " + std::to_string(retries_) + " retries";
+    return tl::unexpected<Error>(std::move(error));
+  }
+  ++retries_;
+  if (retries_ == 1) {
+    GDR_INFO(log::kNet, "handshake with %s: %s; connecting again", to_string(to_).c_str(),
+             error.text.c_str());
+  }
+  last_error_ = std::move(error.text);
+  channel_ = FrameChannel();
+  retry_at_ = handshake_.now() + retries_ * options_->connect_retry_pause;
   state_ = State::kWaitingToRetry;
   return false;
 }
 
 Result<bool> Connector::retry_connect() {
-  if (Clock::now() < retry_at_) return false;
+  if (handshake_.now() < retry_at_) return false;
   if (Status status = begin_connect(); !status) return forward_error(status);
+  return true;
+}
+
+Result<bool> Connector::finish_connect() {
+  Result<bool> connected = finish_connect_tcp(channel_.fd());
+  if (!connected || !*connected) return connected;
+  Result<bool> prepared = comm_->prepare();
+  if (!prepared || !*prepared) return prepared;
+  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kHello);
+  state_ = State::kSendingHello;
   return true;
 }
 
@@ -104,6 +151,7 @@ Result<bool> Connector::await_reply() {
   Result<std::optional<Frame>> frame = channel_.receive();
   if (!frame) return forward_error(frame);
   if (!frame->has_value()) return false;
+  replied_ = true;
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
     return fail(Code::kInvalidUsage, "the receiver refuses the connection: " + (*frame)->text());
   }
@@ -115,11 +163,19 @@ Result<bool> Connector::await_reply() {
   if (receiver->secret != secret_) {
     return fail(Code::kInternal, "the receiver does not know the handle's secret");
   }
-  if (Status status = comm_->connect(*receiver); !status) {
-    channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
+  return on_connect_step(comm_->connect(*receiver));
+}
+
+Result<bool> Connector::connect_queue_pairs() { return on_connect_step(comm_->connect_step()); }
+
+Result<bool> Connector::on_connect_step(Result<bool> connected) {
+  if (!connected) {
+    channel_.queue_text(wire::FrameKind::kRefuse, connected.error().text);
     (void)channel_.flush();
-    return forward_error(status);
+    return connected;
   }
+  state_ = State::kConnectingQueuePairs;
+  if (!*connected) return false;
   channel_.queue(wire::FrameKind::kReady, nullptr, 0);
   state_ = State::kSendingReady;
   return true;
@@ -129,6 +185,37 @@ Result<bool> Connector::send_ready() {
   Result<bool> sent = channel_.flush();
   done_ = sent && *sent;
   return sent;
+}
+
+// A retry goes back to an earlier state, which is no progress.
+void Connector::note_progress() {
+  if (state_ <= furthest_) return;
+  furthest_ = state_;
+  handshake_.on_progress();
+}
+
+std::string Connector::text_of_stall(long long seconds) const {
+  std::string text =
+      "connecting to " + to_string(to_) + ": no progress for " + std::to_string(seconds) + " s; ";
+  if (state_ > State::kAwaitingReply) {
+    return text +
+           "the reply has come, the queue pairs are not connected yet. Likely cause: the peer's "
+           "address is not resolved. Fix: see the lines above about the queue pairs";
+  }
+  if (state_ == State::kAwaitingReply) {
+    return text +
+           "the hello is sent, no reply has come. Likely cause: the receiver's rank has not called "
+           "accept, because it failed, hangs or "
+           "waits for another rank. Fix: look at that rank's log and stack";
+  }
+  text += "there is no TCP connection";
+  if (retries_ > 0) text += " after " + std::to_string(retries_) + " retries (" + last_error_ + ")";
+  return text +
+         ". Likely cause: a firewall drops the connection, or the receiver's interface cannot be "
+         "reached from here. Fix: allow TCP between the nodes on all ports above 1023, or choose "
+         "the interface with NCCL_SOCKET_IFNAME, alike on all nodes; this one uses " +
+         (options_->interface_name.empty() ? to_string(options_->bind_address)
+                                           : options_->interface_name);
 }
 
 }  // namespace gdr::transport

@@ -1,10 +1,11 @@
 // The sender's side of the handshake, one non-blocking step at a time.
 #pragma once
 
-#include <chrono>
 #include <memory>
+#include <string>
 
 #include "transport/data/send_comm.h"
+#include "transport/handshakes.h"
 #include "transport/options.h"
 #include "transport/wire/tcp.h"
 #include "transport/wire/wire.h"
@@ -13,49 +14,62 @@ namespace gdr::transport {
 
 // Connects to a listener, sends kHello, takes kReply and sends kReady (docs/wire-protocol.md). NCCL
 // calls connect again and again from a thread that has other connections to make, so that nothing
-// here may wait.
+// here may wait. Until the reply is there, a connection that breaks is made anew and carries the
+// same hello: the listener drops pending peers where many connect.
 class Connector {
  public:
   // Creates the comm's end of the connection on `device` and begins to connect to the address that
   // the handle names.
   static Result<std::unique_ptr<Connector>> create(const Device& device, const wire::Handle& handle,
                                                    std::shared_ptr<const TransportOptions> options,
-                                                   Watcher* watcher);
+                                                   Watcher* watcher, Handshakes& handshakes);
 
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
   // error is final.
   Result<std::unique_ptr<SendComm>> step();
 
  private:
-  using Clock = std::chrono::steady_clock;
   enum class State {
+    kWaitingToRetry,  // the connection failed or broke
     kConnecting,      // the TCP connection is being made
-    kWaitingToRetry,  // it failed for a reason that may be temporary
     kSendingHello,
     kAwaitingReply,
+    kConnectingQueuePairs,  // the peer's address is not resolved yet
     kSendingReady,
   };
 
-  Connector() = default;
+  Connector(std::shared_ptr<const TransportOptions> options, Handshakes& handshakes);
+  // What follows a step of connecting the QPs.
+  Result<bool> on_connect_step(Result<bool> connected);
   // Runs the current state's function below. Each returns true when its state is done and state_
   // has moved on, false when it has to wait.
   Result<bool> advance();
-  Result<bool> finish_connect();
   Result<bool> retry_connect();
+  Result<bool> finish_connect();
   Result<bool> send_hello();
   Result<bool> await_reply();
+  Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
   Status begin_connect();
+  // Plans to connect again after that error, or returns it where that is of no use.
+  Result<bool> plan_retry(Error error);
+  bool is_worth_retrying(const Error& error) const;
+  void note_progress();
+  std::string text_of_stall(long long seconds) const;
 
   State state_ = State::kConnecting;
+  State furthest_ = State::kWaitingToRetry;  // that was reached so far
+  std::shared_ptr<const TransportOptions> options_;
   sockaddr_storage to_{};
-  sockaddr_storage from_{};
   wire::Secret secret_{};  // of the handle
-  int attempts_ = 0;
+  int retries_ = 0;
   Clock::time_point retry_at_{};
+  std::string last_error_;  // that led to a retry
   FrameChannel channel_;
   std::unique_ptr<SendComm> comm_;
+  bool replied_ = false;  // the receiver has answered
   bool done_ = false;
+  Handshake handshake_;  // destroyed first
 };
 
 }  // namespace gdr::transport

@@ -2,17 +2,19 @@
 
 #include <sys/random.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "base/log.h"
+#include "transport/subnet_routing.h"
 
 namespace gdr::transport {
 namespace {
 
-// A port scan or a health check must not crowd out the sender: beyond this many pending peers the
-// oldest is dropped, and one that has sent no hello in time is dropped too.
-constexpr size_t kMaxPending = 64;
-constexpr std::chrono::seconds kHelloTimeout{20};
+// How long a sender whose connection broke may take to come back: about as long as it tries.
+constexpr std::chrono::seconds kReturnTimeout{60};
 
 Result<wire::Secret> make_secret() {
   wire::Secret secret;
@@ -22,25 +24,43 @@ Result<wire::Secret> make_secret() {
   return secret;
 }
 
+// Its queue pairs and its tables are the same, so that it is the same connection.
+bool is_same_sender(const wire::EndPoint& a, const wire::EndPoint& b) {
+  return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+std::string name_of(const wire::EndPoint& sender) {
+  return std::string(sender.host) + " (process " + std::to_string(sender.pid) + ")";
+}
+
 }  // namespace
 
-Listener::Listener(const Device& device, std::shared_ptr<const TransportOptions> options,
-                   Watcher* watcher, ListeningSocket socket)
-    : device_(device),
-      options_(std::move(options)),
-      watcher_(watcher),
-      socket_(std::move(socket)) {}
+Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
+                   const wire::Secret& secret, Handshakes& handshakes)
+    : devices_(devices),
+      socket_(std::move(socket)),
+      secret_(secret),
+      pending_(secret, handshakes),
+      handshake_(handshakes, [this] {
+        end_answer();
+        waiting_.clear();
+        pending_.clear();
+        socket_.fd.reset();
+      }) {}
 
-Result<std::unique_ptr<Listener>> Listener::create(const Device& device,
+Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
+                                                   size_t device,
                                                    std::shared_ptr<const TransportOptions> options,
-                                                   Watcher* watcher) {
+                                                   Watcher* watcher, Handshakes& handshakes) {
   Result<wire::Secret> secret = make_secret();
   if (!secret) return forward_error(secret);
   Result<ListeningSocket> socket = listen_tcp(options->bind_address);
   if (!socket) return forward_error(socket);
   std::unique_ptr<Listener> listener(
-      new Listener(device, std::move(options), watcher, std::move(*socket)));
-  listener->secret_ = *secret;
+      new Listener(devices, std::move(*socket), *secret, handshakes));
+  listener->device_ = device;
+  listener->options_ = std::move(options);
+  listener->watcher_ = watcher;
   return listener;
 }
 
@@ -50,98 +70,132 @@ void Listener::write_handle(wire::Handle* handle) const {
   handle->version = wire::kWireVersion;
   handle->secret = secret_;
   write_address(socket_.address, handle);
+  if (!options_->subnet_aware_routing) return;
+  for (const wire::Gid& gid : subnet_gids(devices_[device_], options_->connection)) {
+    handle->gids[handle->gid_count++] = gid;
+  }
 }
 
 Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
-  if (comm_ == nullptr) {
-    if (Status status = accept_pending(); !status) return forward_error(status);
-    if (Status status = read_hellos(); !status) return forward_error(status);
-    if (comm_ == nullptr) return nullptr;
-  }
-  Result<bool> ready = await_ready();
+  auto call = handshake_.begin_call("accept");
+  if (!call) return forward_error(call);
+  Result<bool> ready = advance();
   if (!ready) {
-    comm_.reset();
+    end_answer();
+    handshake_.on_complete();
     return forward_error(ready);
   }
-  if (!*ready) return nullptr;
-  comm_->connection().keep_link(std::move(channel_), "receiver");
+  if (!*ready) {
+    handshake_.on_waiting([this](long long seconds) { return text_of_stall(seconds); });
+    return nullptr;
+  }
+  handshake_.on_complete();
+  connected_.insert(sender_.sequence_base);
+  comm_->keep_link(std::move(channel_));
   return std::move(comm_);
 }
 
-Status Listener::accept_pending() {
-  for (;;) {
-    Result<std::optional<UniqueFd>> fd = accept_tcp(socket_.fd.get());
-    if (!fd) return forward_error(fd);
-    if (!fd->has_value()) return {};
-    if (pending_.size() == kMaxPending) pending_.pop_front();
-    pending_.push_back(PendingPeer{FrameChannel(std::move(**fd)), Clock::now()});
+Result<bool> Listener::advance() {
+  if (Status status = read_hellos(); !status) return forward_error(status);
+  if (comm_ == nullptr) {
+    if (waiting_.empty()) return false;
+    if (Status status = answer_next(); !status) return forward_error(status);
+    handshake_.on_progress();
   }
+  return await_ready();
 }
 
 Status Listener::read_hellos() {
-  for (auto peer = pending_.begin(); peer != pending_.end() && comm_ == nullptr;) {
-    Result<HelloResult> hello = read_hello(*peer);
-    if (!hello) {
-      pending_.erase(peer);
-      return forward_error(hello);
-    }
-    const bool in_time = Clock::now() - peer->since < kHelloTimeout;
-    if (*hello == HelloResult::kIncomplete && in_time) {
-      ++peer;
-    } else {
-      peer = pending_.erase(peer);
-    }
-  }
+  Result<std::vector<Hello>> hellos = pending_.advance(socket_.fd.get());
+  if (!hellos) return forward_error(hellos);
+  for (Hello& hello : *hellos) on_hello(std::move(hello));
   return {};
 }
 
-Result<Listener::HelloResult> Listener::read_hello(PendingPeer& peer) {
-  Result<std::optional<Frame>> frame = peer.channel.receive();
-  if (frame && !frame->has_value()) return HelloResult::kIncomplete;
-  if (!frame || (*frame)->kind != wire::FrameKind::kHello) {
-    GDR_TRACE(log::kNet, "dropped a pending peer on the handshake port: it sent no hello");
-    return HelloResult::kDropped;
+// A sender whose connection broke before it had the reply connects again and sends the same hello.
+// It has done nothing with a reply, and nothing is written to it before its kReady, so that the
+// comm which was made for it, and the reply, are still right.
+void Listener::on_hello(Hello hello) {
+  if (connected_.contains(hello.sender.sequence_base)) return;
+  if (comm_ != nullptr && is_same_sender(hello.sender, sender_)) {
+    GDR_INFO(log::kNet, "handshake with %s: the sender has connected again",
+             name_of(sender_).c_str());
+    channel_ = std::move(hello.channel);
+    if (replied_) queue_reply();
+    broken_.reset();
+    return;
   }
-  Result<wire::EndPoint> sender = (*frame)->end_point();
-  if (!sender || sender->secret != secret_) {
-    GDR_TRACE(log::kNet,
-              "dropped a pending peer on the handshake port: it does not know the handle's secret");
-    return HelloResult::kDropped;
+  auto same = std::find_if(waiting_.begin(), waiting_.end(), [&](const Hello& other) {
+    return is_same_sender(other.sender, hello.sender);
+  });
+  if (same != waiting_.end()) {
+    *same = std::move(hello);
+  } else {
+    waiting_.push_back(std::move(hello));
   }
-  channel_ = std::move(peer.channel);
-  Status status = answer(*sender);
-  if (!status) {
-    channel_.queue_text(wire::FrameKind::kRefuse, status.error().text);
-    (void)channel_.flush();
-    return forward_error(status);
-  }
-  return HelloResult::kAccepted;
+}
+
+Status Listener::answer_next() {
+  sender_ = waiting_.front().sender;
+  channel_ = std::move(waiting_.front().channel);
+  waiting_.pop_front();
+  Status status = answer(sender_);
+  if (!status) refuse(status.error());
+  return status;
 }
 
 Status Listener::answer(const wire::EndPoint& sender) {
-  if (sender.rails != 1) {
-    return fail(Code::kInternal, "the sender asks for " + std::to_string(sender.rails) +
-                                     " rails; this version connects one per connection");
+  std::vector<wire::Gid> gids;
+  for (int r = 0; r < sender.rails; ++r) {
+    if (sender.rail[r].ethernet != 0) gids.push_back(sender.rail[r].gid);
   }
+  const size_t chosen = choose_device(devices_, device_, gids, *options_);
   std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =
-      ReceiveComm::create(device_, std::move(connection), watcher_, sender.qps);
+      ReceiveComm::create(devices_[chosen], std::move(connection), watcher_, sender.qps);
   if (!comm) return forward_error(comm);
-  if (Status status = (*comm)->connect(sender); !status) return status;
-  channel_.queue((*comm)->end_point(secret_), wire::FrameKind::kReply);
+  Result<bool> connected = (*comm)->connect(sender);
+  if (!connected) return forward_error(connected);
   comm_ = std::move(*comm);
+  replied_ = false;
+  if (*connected) queue_reply();
   return {};
+}
+
+Result<bool> Listener::connect_queue_pairs() {
+  Result<bool> connected = comm_->connect_step();
+  if (!connected) refuse(connected.error());
+  if (connected && *connected) queue_reply();
+  return connected;
+}
+
+void Listener::queue_reply() {
+  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kReply);
+  replied_ = true;
+}
+
+void Listener::refuse(const Error& error) {
+  channel_.queue_text(wire::FrameKind::kRefuse, error.text);
+  (void)channel_.flush();
 }
 
 // Waits for kReady: clear-to-send may only be written once the sender's QPs are ready to receive.
 Result<bool> Listener::await_ready() {
-  std::string who = "handshake with " + std::string(comm_->connection().peer().host) + ": ";
+  if (!replied_) {
+    Result<bool> connected = connect_queue_pairs();
+    if (!connected || !*connected) return connected;
+  }
+  const std::string who = "handshake with " + name_of(sender_) + ": ";
+  if (!channel_.valid()) {
+    if (handshake_.now() - *broken_ < kReturnTimeout) return false;
+    return fail(Code::kRemote, who + "the connection broke, and the sender did not come back");
+  }
   Result<bool> sent = channel_.flush();
   if (sent && !*sent) return false;
   Result<std::optional<Frame>> frame = sent ? channel_.receive() : forward_error(sent);
   if (!frame) {
     frame.error().text = who + frame.error().text;
-    return forward_error(frame);
+    return on_channel_broken(std::move(frame.error()));
   }
   if (!frame->has_value()) return false;
   if ((*frame)->kind == wire::FrameKind::kReady) return true;
@@ -149,6 +203,51 @@ Result<bool> Listener::await_ready() {
     return fail(Code::kInvalidUsage, who + "the sender gives up: " + (*frame)->text());
   }
   return fail(Code::kInternal, who + "the sender sent an unexpected frame");
+}
+
+// A sender closes its socket only when it gives up or its process ends; a connection that breaks
+// otherwise has an errno, and the sender connects again.
+Result<bool> Listener::on_channel_broken(Error error) {
+  if (error.code != Code::kRemote || error.sys_errno == 0) {
+    return tl::unexpected<Error>(std::move(error));
+  }
+  GDR_INFO(log::kNet, "%s; waiting for the sender to connect again", error.text.c_str());
+  channel_ = FrameChannel();
+  broken_ = handshake_.now();
+  return false;
+}
+
+void Listener::end_answer() {
+  comm_.reset();
+  channel_ = FrameChannel();
+  broken_.reset();
+}
+
+std::string Listener::text_of_stall(long long seconds) const {
+  const std::string since = "no progress for " + std::to_string(seconds) + " s; ";
+  const std::string here = "accepting on " + to_string(socket_.address) + ": ";
+  if (comm_ != nullptr && !replied_) {
+    return here + since + "the queue pairs to " + name_of(sender_) +
+           " are not connected yet. Likely cause: its address is not resolved by ARP or neighbour "
+           "discovery. Fix: make sure that it can be reached over the RDMA network (ping)";
+  }
+  if (comm_ != nullptr) {
+    return here + since + name_of(sender_) +
+           (!replied_ ? " is there, the queue pairs are not connected yet"
+            : broken_ ? " lost its connection and has not come back"
+                      : " has the reply and is not ready yet") +
+           ". Likely cause: its rank has not called connect again, because it failed, hangs or "
+           "waits for another rank. Fix: look at that rank's log and stack";
+  }
+  std::string text = here + since + "no sender has come";
+  if (pending_.dropped() > 0) {
+    text += " (" + std::to_string(pending_.dropped()) + " peers without the secret were dropped)";
+  }
+  return text +
+         ". Likely cause: the sender's rank has not called connect, because it failed, hangs or "
+         "waits for another rank, or a firewall drops its connections. Fix: look at that rank's "
+         "log, allow TCP between the nodes on all ports above 1023, or choose the interface with "
+         "NCCL_SOCKET_IFNAME, alike on all nodes";
 }
 
 }  // namespace gdr::transport

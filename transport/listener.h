@@ -1,12 +1,17 @@
 // The receiver's side of the handshake. Never blocks.
 #pragma once
 
-#include <chrono>
-#include <list>
+#include <deque>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "transport/data/receive_comm.h"
+#include "transport/handshakes.h"
 #include "transport/options.h"
+#include "transport/pending_peers.h"
 #include "transport/wire/tcp.h"
 
 namespace gdr::transport {
@@ -16,12 +21,15 @@ namespace gdr::transport {
 // in number and time, and dropped without an answer when they send anything else.
 class Listener {
  public:
-  // Draws the secret and listens on the address of the handshake's interface, on a free port.
-  static Result<std::unique_ptr<Listener>> create(const Device& device,
+  // Draws the secret and listens on the address of the handshake's interface, on a free port, for
+  // connections to the device of that index. The devices, the watcher and the handshakes outlive
+  // the listener.
+  static Result<std::unique_ptr<Listener>> create(const std::vector<Device>& devices, size_t device,
                                                   std::shared_ptr<const TransportOptions> options,
-                                                  Watcher* watcher);
+                                                  Watcher* watcher, Handshakes& handshakes);
 
-  // Fills the handle that NCCL carries to the sender: address, port and secret.
+  // Fills the handle that NCCL carries to the sender: address, port, secret and, with
+  // NCCL_IB_SUBNET_AWARE_ROUTING, the device's GID.
   void write_handle(wire::Handle* handle) const;
 
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
@@ -29,35 +37,46 @@ class Listener {
   Result<std::unique_ptr<ReceiveComm>> accept();
 
  private:
-  using Clock = std::chrono::steady_clock;
-  // A peer that connected and has not sent its hello yet.
-  struct PendingPeer {
-    FrameChannel channel;
-    Clock::time_point since;
-  };
-  enum class HelloResult { kIncomplete, kAccepted, kDropped };
-
-  Listener(const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
-           ListeningSocket socket);
-  // Takes the TCP connections that wait into pending_.
-  Status accept_pending();
-  // Reads from the pending peers until one of them is accepted: comm_ is then not null.
+  Listener(const std::vector<Device>& devices, ListeningSocket socket, const wire::Secret& secret,
+           Handshakes& handshakes);
+  // Runs until a sender is connected (true), or has to be waited for.
+  Result<bool> advance();
+  // Takes the hellos that have arrived. One of the sender that is being connected continues its
+  // handshake on the new channel.
   Status read_hellos();
-  // Reads what a peer has sent. An error concerns the peer that knows the secret:
-  // it has been refused.
-  Result<HelloResult> read_hello(PendingPeer& peer);
-  // Creates the comm and sends the reply.
+  void on_hello(Hello hello);
+  // Begins to connect the next of waiting_. An error concerns that sender, which is refused.
+  Status answer_next();
+  // Creates the comm, begins to connect its QPs and, once they are connected, sends the reply.
   Status answer(const wire::EndPoint& sender);
+  Result<bool> connect_queue_pairs();
+  void queue_reply();
+  void refuse(const Error& error);
   Result<bool> await_ready();
+  Result<bool> on_channel_broken(Error error);
+  void end_answer();
+  std::string text_of_stall(long long seconds) const;
 
-  Device device_;
+  const std::vector<Device>& devices_;
+  size_t device_ = 0;  // of devices_
   std::shared_ptr<const TransportOptions> options_;
-  Watcher* watcher_;
+  Watcher* watcher_ = nullptr;
   ListeningSocket socket_;
   wire::Secret secret_;
-  std::list<PendingPeer> pending_;
-  FrameChannel channel_;               // to the peer that was accepted
-  std::unique_ptr<ReceiveComm> comm_;  // being connected to it; else null
+  PendingPeers pending_;
+  std::deque<Hello> waiting_;  // senders that are not answered yet
+  // EndPoint::sequence_base of the senders that are connected: a hello of theirs that a broken
+  // connection delivers late must not be answered again.
+  std::set<uint64_t> connected_;
+
+  // The sender that is being connected, where comm_ is not null.
+  wire::EndPoint sender_{};
+  FrameChannel channel_;                     // to it; not valid while it is broken
+  std::optional<Clock::time_point> broken_;  // since when
+  std::unique_ptr<ReceiveComm> comm_;
+  bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
+
+  Handshake handshake_;  // destroyed first
 };
 
 }  // namespace gdr::transport

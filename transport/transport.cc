@@ -1,8 +1,12 @@
 #include "transport/transport.h"
 
+#include <algorithm>
 #include <random>
+#include <span>
 
 #include "base/log.h"
+#include "transport/subnet_routing.h"
+#include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
 namespace {
@@ -19,11 +23,12 @@ Status check_handle(const wire::Handle& handle) {
                 "the peer's handle is not of this plugin: do all ranks run it? One rank may have "
                 "fallen back to another transport; set NCCL_NET=GDR on every rank");
   }
-  if (handle.version != wire::kWireVersion) {
-    return fail(Code::kInvalidUsage, "the peer runs wire version " +
-                                         std::to_string(handle.version) + ", this side " +
-                                         std::to_string(wire::kWireVersion) +
-                                         ": install the same nccl-net-gdr on every node");
+  if (Status status = check_version(handle.version); !status) return status;
+  auto is_zero = [](uint8_t byte) { return byte == 0; };
+  if (handle.gid_count > wire::kHandleGids || !std::ranges::all_of(handle.reserved0, is_zero) ||
+      !std::ranges::all_of(handle.reserved1, is_zero)) {
+    return fail(Code::kInternal, "the peer's handle has fields set that wire version " +
+                                     std::to_string(wire::kWireVersion) + " does not know");
   }
   return {};
 }
@@ -35,13 +40,16 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   std::unique_ptr<Transport> transport(new Transport());
   transport->devices_ = std::move(devices);
   Result<std::unique_ptr<Watcher>> watcher =
-      Watcher::start(std::chrono::seconds(options.watchdog_seconds));
+      Watcher::start(std::chrono::seconds(options.watchdog_seconds), options.async_events_fail);
   if (!watcher) return forward_error(watcher);
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
   transport->registrar_ = std::make_unique<Registrar>(
       std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
+  transport->handshakes_ =
+      std::make_unique<Handshakes>(transport->options_->connection.now,
+                                   std::chrono::seconds(transport->options_->watchdog_seconds));
   return transport;
 }
 
@@ -49,7 +57,9 @@ Result<std::unique_ptr<Listener>> Transport::listen(int device) {
   if (Status status = check_device_index(device, devices_.size()); !status) {
     return forward_error(status);
   }
-  return Listener::create(devices_[device], options_, watcher_.get());
+  handshakes_->expire_abandoned();
+  return Listener::create(devices_, static_cast<size_t>(device), options_, watcher_.get(),
+                          *handshakes_);
 }
 
 Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle) {
@@ -73,8 +83,11 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
     return forward_error(status);
   }
   if (Status status = check_handle(*handle); !status) return forward_error(status);
+  handshakes_->expire_abandoned();
+  const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
+  const size_t chosen = choose_device(devices_, static_cast<size_t>(device), gids, *options_);
   Result<std::unique_ptr<Connector>> started =
-      Connector::create(devices_[device], *handle, options_, watcher_.get());
+      Connector::create(devices_[chosen], *handle, options_, watcher_.get(), *handshakes_);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::random_device random;

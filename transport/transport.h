@@ -10,6 +10,7 @@
 
 #include "transport/connector.h"
 #include "transport/device/hca.h"
+#include "transport/handshakes.h"
 #include "transport/listener.h"
 #include "transport/memory/registrar.h"
 #include "transport/options.h"
@@ -31,6 +32,7 @@ class Transport {
   Result<std::unique_ptr<Listener>> listen(int device);
   // Connects to the listener that filled the handle, without waiting. Returns null when it is not
   // done: call again with the same buffer, in which handle->connect_ticket names the connection.
+  // One that is not called for minutes is given up; a later call with its ticket is an error.
   Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle);
 
   // Registers memory for the comms of all devices.
@@ -44,8 +46,10 @@ class Transport {
   std::vector<Device> devices_;
   std::unique_ptr<Watcher> watcher_;
   std::unique_ptr<Registrar> registrar_;
-  std::mutex mutex_;                                           // guards connectors_
-  std::map<uint64_t, std::unique_ptr<Connector>> connectors_;  // by ticket
+  std::unique_ptr<Handshakes> handshakes_;
+  std::mutex mutex_;  // guards connectors_
+  // By ticket. Those that NCCL has abandoned stay, without what they held, for a late call.
+  std::map<uint64_t, std::unique_ptr<Connector>> connectors_;
 };
 
 // Makes progress on a request's comm and reports whether the request is done: *done is 1 or 0. Once

@@ -2,31 +2,32 @@
 
 #include <dlfcn.h>
 
-#include <cerrno>
-#include <cstring>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+#include "drivers/verbs/port_queries.h"
 
 namespace gdr::verbs {
 namespace {
 
+// An open library, which is never closed.
+struct Library {
+  void* handle;
+  std::string name;
+};
+
 template <class Function>
-Status resolve(void* library, const char* name, const char* version, Function*& slot) {
-  slot = reinterpret_cast<Function*>(dlvsym(library, name, version));
+Status resolve(const Library& library, const char* name, const char* version, Function*& slot) {
+  slot = reinterpret_cast<Function*>(dlvsym(library.handle, name, version));
   if (slot != nullptr) return {};
-  return fail(Code::kUnsupported, std::string("libibverbs.so.1 has no ") + name + "@" + version +
-                                      ". Fix: install rdma-core's libibverbs");
+  return fail(Code::kUnsupported, library.name + " has no " + name + "@" + version +
+                                      ". Fix: install rdma-core's libibverbs, and let "
+                                      "NCCL_IBVERBS_LIB be unset or name that");
 }
 
-// The exported ibv_query_port fills only the structure of 2010; every provider since rdma-core 17
-// has the extended entry.
-int query_port_extended(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
-  std::memset(attr, 0, sizeof(*attr));
-  verbs_context* extended = verbs_get_ctx_op(context, query_port);
-  if (extended == nullptr) return EOPNOTSUPP;
-  return extended->query_port(context, port, attr, sizeof(*attr));
-}
-
-Status resolve_required(void* lib, Api& api) {
+Status resolve_required(const Library& lib, Api& api) {
   constexpr char kV1[] = "IBVERBS_1.1";
   const Status results[] = {
       resolve(lib, "ibv_get_device_list", kV1, api.get_device_list),
@@ -52,24 +53,24 @@ Status resolve_required(void* lib, Api& api) {
   for (const Status& result : results) {
     if (!result) return result;
   }
-  api.query_port = query_port_extended;
+  api.query_port = query_port;
+  api.query_active_speed_ex = query_active_speed_ex;
   return {};
 }
 
-void resolve_optional(void* lib, Api& api) {
+void resolve_optional(const Library& lib, Api& api) {
   // A failure leaves the slot null, which is how callers see that the library is too old.
   (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
   (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
+  (void)resolve(lib, "ibv_set_ece", "IBVERBS_1.10", api.set_ece);
+  (void)resolve(lib, "ibv_query_ece", "IBVERBS_1.10", api.query_ece);
   (void)resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex);
+  (void)resolve(lib, "_ibv_query_gid_table", "IBVERBS_1.11", api.query_gid_table);
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
+  (void)resolve(lib, "ibv_query_port_speed", "IBVERBS_1.16", api.query_port_speed);
 }
 
-Result<std::shared_ptr<const Api>> load_once() {
-  void* lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (lib == nullptr) {
-    return fail(Code::kUnsupported, std::string("libibverbs.so.1 cannot be loaded: ") + dlerror() +
-                                        ". Fix: install rdma-core (Debian, Ubuntu: libibverbs1)");
-  }
+Result<std::shared_ptr<const Api>> bind(const Library& lib) {
   auto api = std::make_shared<Api>();
   if (Status status = resolve_required(lib, *api); !status) return forward_error(status);
   resolve_optional(lib, *api);
@@ -78,10 +79,36 @@ Result<std::shared_ptr<const Api>> load_once() {
   return std::shared_ptr<const Api>(std::move(api));
 }
 
+Result<std::shared_ptr<const Api>> load_once(const std::string& preferred) {
+  std::vector<std::string> libraries = {"libibverbs.so.1", "libibverbs.so"};
+  if (!preferred.empty()) libraries.insert(libraries.begin(), preferred);
+  std::vector<std::string> failures;
+  Result<std::shared_ptr<const Api>> api = Api::load_first(libraries, &failures);
+  if (api && !preferred.empty() && !failures.empty()) {
+    GDR_WARN(
+        "NCCL_IBVERBS_LIB: %s; the system's verbs library is used instead. Fix: unset it, or "
+        "let it name a libibverbs.so.1",
+        failures.front().c_str());
+  }
+  return api;
+}
+
 }  // namespace
 
-Result<std::shared_ptr<const Api>> Api::load() {
-  static const Result<std::shared_ptr<const Api>> loaded = load_once();
+Result<std::shared_ptr<const Api>> Api::load_first(const std::vector<std::string>& libraries,
+                                                   std::vector<std::string>* failures) {
+  for (const std::string& name : libraries) {
+    if (void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return bind({handle, name});
+    const char* why = dlerror();
+    failures->push_back(name + " cannot be loaded (" + (why == nullptr ? "no reason" : why) + ")");
+  }
+  std::string text;
+  for (const std::string& failure : *failures) text += (text.empty() ? "" : "; ") + failure;
+  return fail(Code::kUnsupported, text + ". Fix: install rdma-core (Debian, Ubuntu: libibverbs1)");
+}
+
+Result<std::shared_ptr<const Api>> Api::load(const std::string& preferred) {
+  static const Result<std::shared_ptr<const Api>> loaded = load_once(preferred);
   return loaded;
 }
 

@@ -9,6 +9,8 @@
 #include <infiniband/verbs.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -23,8 +25,9 @@ struct Api {
   ibv_context* (*open_device)(ibv_device* device) = nullptr;
   int (*close_device)(ibv_context* context) = nullptr;
   int (*query_device)(ibv_context* context, ibv_device_attr* attr) = nullptr;
-  // Fills all of attr, through the context's extended table. EOPNOTSUPP without one.
+  // Both of port_queries.h, which also has what they fill.
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr) = nullptr;
+  int (*query_active_speed_ex)(ibv_context* context, uint8_t port, uint32_t* code) = nullptr;
   int (*query_gid)(ibv_context* context, uint8_t port, int index, ibv_gid* gid) = nullptr;
   int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;
   void (*ack_async_event)(ibv_async_event* event) = nullptr;
@@ -43,16 +46,30 @@ struct Api {
   // Null if the library is older than the symbol version named.
   int (*fork_init)() = nullptr;  // IBVERBS_1.1
   ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* addr, size_t bytes, uint64_t iova,
-                          unsigned access) = nullptr;  // IBVERBS_1.8
+                          unsigned access) = nullptr;    // IBVERBS_1.8
+  int (*set_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;    // IBVERBS_1.10
+  int (*query_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;  // IBVERBS_1.10
   int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                       uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
+  ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, size_t room,
+                             uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                            int access) = nullptr;  // IBVERBS_1.12
+  // The effective speed, in units of 100 Mb/s: of all ports together where they are bonded.
+  int (*query_port_speed)(ibv_context* context, uint32_t port,
+                          uint64_t* speed) = nullptr;  // IBVERBS_1.16
 
-  // Loads libibverbs.so.1 at the first call in the process and returns the same Api from then on.
-  // kUnsupported, with the package to install, if the library or a symbol of it is missing. The
-  // library stays loaded.
-  static Result<std::shared_ptr<const Api>> load();
+  // Loads the verbs library at the first call in the process and returns the same Api from then on.
+  // That is `preferred`, a name or a path (NCCL_IBVERBS_LIB), if it is given and can be opened,
+  // else libibverbs.so.1: NCCL falls back, too (src/misc/ibvsymbols.cc). A preferred library that
+  // cannot be opened is logged as a warning. kUnsupported if no library can be opened, with the
+  // package to install, or if the one that was opened lacks a symbol. The library stays loaded.
+  static Result<std::shared_ptr<const Api>> load(const std::string& preferred = "");
+
+  // Loads the first of the libraries that can be opened, at each call; appends why each before it
+  // cannot be opened to `failures`.
+  static Result<std::shared_ptr<const Api>> load_first(const std::vector<std::string>& libraries,
+                                                       std::vector<std::string>* failures);
 };
 
 }  // namespace gdr::verbs

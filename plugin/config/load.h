@@ -6,6 +6,7 @@
 
 #include "base/finding.h"
 #include "plugin/config/environment.h"
+#include "plugin/config/not_applicable.h"
 #include "plugin/config/options.h"
 #include "plugin/config/variables.h"
 
@@ -14,7 +15,10 @@ namespace gdr::config {
 // Returns the options that `environment` sets. A variable set to nothing counts as unset, as in
 // NCCL. Never fails; appends to `findings`, which may be null, with the variable as the subject:
 //   kError    a value that cannot be used; the default is used instead
-//   kWarning  a part of a value that was ignored, or a GDR_NCCL_* variable that does not exist
+//   kWarning  a part of a value that was ignored; a GDR_NCCL_* variable that does not exist; a
+//             NCCL_IB_* variable that is probably misspelt; a value of not_applicable.h that would
+//             mislead the user
+//   kInfo     another NCCL_IB_* variable or value that has no effect
 // Example: NCCL_IB_TC: "300" cannot be used: it is out of range; the default is used: -1.
 //          Fix: use -1 to 255
 Options load(const Environment& environment, Findings* findings);
@@ -30,9 +34,17 @@ struct Row {
   Findings findings;
 };
 
+// A variable of NCCL's own transport that does not apply to the plugin.
+struct NotApplicableRow {
+  const NotApplicable* variable;
+  std::string value;  // as set; "" where it is not
+  Findings findings;
+};
+
 struct Description {
-  std::vector<Row> rows;  // every variable, in the table's order
-  Findings unknown;       // about GDR_NCCL_* variables that the table lacks
+  std::vector<Row> rows;                         // every variable, in the table's order
+  std::vector<NotApplicableRow> not_applicable;  // likewise
+  Findings unknown;  // about GDR_NCCL_* and NCCL_IB_* variables that neither table has
 };
 
 Description describe(const Environment& environment);

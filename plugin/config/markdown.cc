@@ -1,5 +1,6 @@
 #include <string>
 
+#include "plugin/config/not_applicable.h"
 #include "plugin/config/variables.h"
 
 namespace gdr::config {
@@ -15,7 +16,13 @@ as usual and are not listed. `nccl-gdr env` prints this list with the values in 
 
 A value that cannot be used is logged as a warning that names the variable, the value and what is
 accepted, and the default is used. A variable set to nothing counts as unset. A variable named
-`GDR_NCCL_*` that is not listed here is logged as a warning with the nearest name.
+`GDR_NCCL_*` that is not listed here is logged as a warning with the nearest name; so is one named
+`NCCL_IB_*` that looks like a misspelling of a listed one. Those that NCCL's own InfiniBand
+transport reads and the plugin does not are listed at the end.
+
+NCCL puts the settings of its configuration files (`$NCCL_CONF_FILE` or `~/.nccl.conf`, then
+`/etc/nccl.conf`) into the environment before it loads plugins, so the plugin sees them; `nccl-gdr`
+reads only the environment. Neither sees what NCCL asks an environment plugin (`NCCL_ENV_PLUGIN`) for.
 
 Numbers may be decimal, hexadecimal (`0x1f`) or, with a leading 0, octal. Here the plugin is
 stricter than NCCL, which reads `7x` as 7, a word as 0, any number but 0 as 1 where 0 or 1 is meant,
@@ -49,6 +56,24 @@ std::string section(const Variable& variable) {
   return text + "- Since: " + variable.since + "\n";
 }
 
+constexpr char kNotApplicable[] = R"(
+## Variables that do not apply
+
+NCCL's own InfiniBand transport reads these, and the plugin does not. One that is set to another value
+than the default, and asks for something that the plugin does not do, is logged once: as a warning
+where that matters, else at INFO.
+
+| variable | default in NCCL 2.30 | what the plugin does |
+|---|---|---|
+)";
+
+std::string not_applicable_line(const NotApplicable& variable) {
+  std::string text = "| " + code(variable.name) + " | " + std::to_string(variable.default_value) +
+                     " | " + cell(variable.reason);
+  if (*variable.fix != '\0') text += ". Fix: " + cell(variable.fix);
+  return text + " |\n";
+}
+
 }  // namespace
 
 std::string markdown() {
@@ -56,6 +81,8 @@ std::string markdown() {
   text += "| variable | type | accepted | default |\n|---|---|---|---|\n";
   for (const Variable& variable : variables()) text += summary_line(variable);
   for (const Variable& variable : variables()) text += section(variable);
+  text += kNotApplicable;
+  for (const NotApplicable& variable : not_applicable()) text += not_applicable_line(variable);
   return text;
 }
 

@@ -12,7 +12,7 @@ topology::VerbsPort to_verbs_port(const transport::Device& device,
   port.number = device.port;
   port.active = device.state.active;
   port.ethernet = device.state.ethernet;
-  port.speed_mbps = device.state.speed_mbps;
+  port.speed_mbps = device.speed_mbps;
   port.gpudirect = transport::gdr_support(*device.hca, allowed).any();
   return port;
 }
@@ -36,6 +36,13 @@ transport::RegistrationPaths allowed_paths(const Options& options) {
   transport::RegistrationPaths paths = options.gpu_memory;
   paths.dmabuf = paths.dmabuf && options.dmabuf_enable;
   return paths;
+}
+
+transport::DiscoveryOptions discovery_options(const Options& options) {
+  transport::DiscoveryOptions discovery;
+  discovery.hcas = options.hcas;
+  discovery.query_port_speed = options.query_port_speed;
+  return discovery;
 }
 
 topology::Selection gpu_selection(const Options& options) {

@@ -1,6 +1,6 @@
 // The user's options and the verbs library's devices in the terms of topology/, which knows
-// neither. The plugin and `nccl-gdr topo` share this, so that the tool shows what the plugin would
-// decide.
+// neither, and the options of the devices' discovery. The plugin and `nccl-gdr topo` share this, so
+// that the tool shows what the plugin would decide.
 #pragma once
 
 #include <vector>
@@ -16,6 +16,8 @@ namespace gdr::config {
 // Returns the registration paths for GPU memory that the user leaves open: GDR_NCCL_GPU_MEMORY,
 // less dma-buf where NCCL_DMABUF_ENABLE=0.
 transport::RegistrationPaths allowed_paths(const Options& options);
+
+transport::DiscoveryOptions discovery_options(const Options& options);
 
 // Returns what counts as a GPU: those of NVIDIA and AMD, and the vendor of
 // GDR_NCCL_TEST_GPU_VENDOR.

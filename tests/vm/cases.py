@@ -260,6 +260,104 @@ class GpuServer(Case):
             self.assertRegex(output, rf"map GPU{gpu} .* rail {gpu} {name}:1 path PIX ")
 
 
+class LateNeighbours(Case):
+    """RDMA on the first NIC, where addresses are not resolved for a while; the handshake on the second."""
+    count = 2
+    network = Network(nics=2)
+    connections = 64  # in each direction
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.resolve, True)
+
+    def resolve(self, works):
+        """With no probes, ARP never asks, so that a neighbour that was deleted stays unknown."""
+        probes = 3 if works else 0
+        self.on_all(f"sysctl -qw net.ipv4.neigh.eth0.mcast_solicit={probes} "
+                    f"net.ipv4.neigh.eth0.ucast_solicit={probes}\nip neigh flush dev eth0")
+
+    def start(self):
+        """Two ranks with 64 connections each way, all of which are opened at once."""
+        return [machine.start(
+            "export NCCL_SOCKET_IFNAME==eth1 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET\n" +
+            perf("all_reduce", f"--root {address(0, 1)}:7000 --ranks 2 --rank {rank} --rails 0",
+                 f"--channels {self.connections} --iters 1 --warmup 0 --begin 64K --end 64K"))
+                for rank, machine in enumerate(self.machines)]
+
+    def expect_all_connect(self, jobs):
+        outputs = [outcome.output for outcome in join(jobs, 180)]
+        self.assertRegex(outputs[0], r"(?m)^# .*\b0 wrong")
+        for output in outputs:
+            self.assertEqual(output.count("NET/GDR : connected "), self.connections)
+        return outputs
+
+    def test_addresses_unresolved_for_seconds_only_delay(self):
+        self.resolve(False)
+        jobs = self.start()
+        jobs[0].wait_for("is not resolved yet", 60)
+        time.sleep(3)  # longer than the kernel tries, which is 1 s
+        self.assertNotIn("NET/GDR : connected ", jobs[0].output())
+        self.resolve(True)
+        self.expect_all_connect(jobs)
+
+    def test_neighbours_deleted_over_and_over_while_connecting(self):
+        deleting = [machine.start("while :; do ip neigh flush dev eth0; sleep 0.05; done")
+                    for machine in self.machines]
+        outputs = self.expect_all_connect(self.start())
+        for job in deleting:
+            job.kill()
+        self.assertNotIn("NCCL WARN", outputs[0] + outputs[1])
+
+
+class ManagementNetwork(Case):
+    """RDMA on the first NIC, the handshake and its kept sockets on the second."""
+    count = 2
+    network = Network(nics=2)
+    separate = "export NCCL_IB_HCA==rxe0 NCCL_SOCKET_IFNAME==eth1 NCCL_DEBUG=WARN"
+    cut_s = 90  # the kernel gives kept sockets up after 30 s without an answer
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.on_all, f"{no_netem(1)} 2>&- || true")
+
+    def start_all_reduce(self, iterations):
+        return self.start_ranks(2, "all_reduce", "--dev 0 --channels 4 --begin 64K --end 64K",
+                                f"--warmup 0 --iters {iterations}", before=self.separate)
+
+    def cut(self, jobs, seconds):
+        """Drops all traffic of the second NIC for a time. Returns whether the jobs still run then."""
+        jobs[0].wait_for("algbw", 60)
+        self.on_all(netem(1, "loss 100%"))
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and all(job.running() for job in jobs):
+            time.sleep(0.1)
+        cut = time.monotonic() >= end
+        self.on_all(no_netem(1))
+        return cut
+
+    def test_cut_for_90_s_does_not_end_a_healthy_job(self):
+        iterations = 8000
+        while True:
+            jobs = self.start_all_reduce(iterations)
+            cut = self.cut(jobs, self.cut_s)
+            outputs = [outcome.output for outcome in join(jobs, 600)]
+            self.assertRegex(outputs[0], r"(?m)^# .*\b0 wrong")
+            if cut:
+                break
+            iterations *= 2  # this machine is fast: the job has to outlast the cut
+        self.assertIn("NCCL WARN NET/GDR", outputs[0] + outputs[1])
+
+    def test_peer_that_dies_after_the_cut_is_an_error(self):
+        jobs = self.start_ranks(2, "sendrecv", "--dev 0 --test bw --begin 1M --end 1M",
+                                "--iters 100000 --no-check",
+                                before=f"{self.separate}\n{_IMPATIENT}")
+        self.assertTrue(self.cut(jobs, 45))
+        jobs[1].kill()
+        outcome = jobs[0].wait(_ERROR_BOUND_S, check=False)
+        self.assertNotEqual(outcome.status, 0, outcome.output)
+        self.assertIn("b rxe0:1", outcome.output)
+
+
 class TwoMachines(Case):
     count = 2
     network = Network(nics=2)

@@ -76,15 +76,17 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
 Machine read_live(const config::Options& options, Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
-  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load();
-  Result<transport::Discovery> found = verbs ? transport::discover_devices(*verbs, options.hcas)
-                                             : Result<transport::Discovery>(forward_error(verbs));
+  Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
+  Result<transport::Discovery> found =
+      verbs ? transport::discover_devices(*verbs, config::discovery_options(options))
+            : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {
     findings->push_back(
         {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
     keep_accepted(&machine, options.hcas);
     return machine;
   }
+  findings->insert(findings->end(), found->findings.begin(), found->findings.end());
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
   return machine;
 }

@@ -2,13 +2,18 @@
 // peer, and how a failure is reported.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "transport/data/ece_agreement.h"
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_set.h"
 #include "transport/data/watcher.h"
 #include "transport/memory/copy_stream.h"
+#include "transport/memory/registration_agreement.h"
 
 namespace gdr::transport {
 
@@ -18,11 +23,11 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
-  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
+  Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
   Connection(Connection&&) = default;
   ~Connection();
 
-  // Creates this end of a rail, with its QPs in INIT.
+  // Creates this end of a rail. Its QPs have yet to be moved to INIT.
   Status add_rail(const Device& device, const RailSpec& spec);
 
   // Fills what this end sends in kHello or kReply: secret, host, rails and QPs.
@@ -30,28 +35,51 @@ class Connection {
 
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
   Status accept_peer(const wire::EndPoint& peer);
-  // Connects all QPs to the peer that accept_peer took.
-  Status connect_queue_pairs(uint8_t traffic_class);
+  // Begins to connect all QPs to the peer that accept_peer took. service: of what this end sends.
+  void begin_connecting(ServiceClass service);
+  // Sender, with all QPs in INIT: asks the HCAs for the ECE options that describe() then offers.
+  void query_ece_offers();
+  // Receiver, with all QPs in RTS: asks for those of the sender's options that have been accepted,
+  // which describe() then names.
+  Status query_accepted_ece();
+  // The changes of state that this end's QPs have yet to make: to INIT, those of
+  // begin_connecting(), and what the owner adds.
+  StateChanges& state_changes() { return changes_; }
+  // Makes them as far as that is possible without waiting. Returns whether all are made; false:
+  // call again.
+  Result<bool> change_states();
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
-  void keep_link(FrameChannel channel, const char* role);
+  // own_queue_pairs: further QPs, in no rail, whose fatal errors fail the connection.
+  void keep_link(FrameChannel channel, const char* role,
+                 const std::vector<const void*>& own_queue_pairs = {});
 
   const ConnectionOptions& options() const { return *options_; }
   RailSet& rails() { return rails_; }
   const RailSet& rails() const { return rails_; }
   const wire::EndPoint& peer() const { return peer_; }
   PeerLink& link() { return *link_; }
+  // The most bytes of one RDMA write on any rail of this end, a multiple of wire::kSplitAlignment:
+  // the ports' largest message. An RC write's requester is what limits it.
+  size_t max_write_bytes() const;
   // Returns what Registrar needs to register memory for this connection.
   RegistrationScope registration_scope() const;
 
   // "hostA mlx5_0:1 lid 1 qp 0x11 <-> hostB mlx5_3:1 lid 2 qp 0x12". Each rail is named with its
   // first QP.
   std::string text() const;
+  // ", ECE vendor 0x15b3 options 0x30 on 4 QP(s)", or "" where none were agreed on.
+  std::string ece_text() const { return ece_->text(); }
 
   // Reads the completions that wait on each rail and hands them to on_completion(const ibv_wc&),
-  // which returns false where the connection has failed. Returns false once it has failed.
+  // which returns false where the connection has failed. Returns false once it has failed; all
+  // completions that were there have then been handed over.
   template <class OnCompletion>
-  [[gnu::always_inline]] bool poll(OnCompletion&& on_completion);
+  [[gnu::always_inline]] bool poll(OnCompletion on_completion);
+
+  // Whether what this end does without the peer, flushes and copies of staging, may still complete
+  // after the connection failed: the failure came from the peer, and not long ago.
+  [[gnu::cold]] bool may_finish_local_work();
 
   // The first failure is kept and sent to the peer; later ones are dropped. Cold: kept out of line,
   // so that the hot path saves no registers for them.
@@ -59,22 +87,58 @@ class Connection {
   [[gnu::cold]] void fail_completion(const ibv_wc& wc);
   // Reports the errno value with which a verbs call failed. call: "posting a send".
   [[gnu::cold]] void fail_verbs(const char* call, int err);
+  // Returns false.
+  [[gnu::cold]] bool fail_polling();
   bool failed() const { return link_->failed(); }
+  // Whether poll() has something to do that is not about completions; see PeerLink.
+  bool needs_attention() const { return link_->needs_attention(); }
   // Returns the code of the failure, for a call of NCCL's, and logs its text at the first such
   // call.
   Code surface_failure();
 
+  // The first step of a teardown, before memory that the peer may write to is deregistered: reports
+  // the orderly close to the peer and destroys the QPs of all rails. Idempotent.
+  void close();
+
  private:
   static constexpr int kPollBatch = 8;
 
+  void warn_of_missing_flids() const;
+  // What is done to QP `index` before it goes to RTR.
+  std::function<Status()> ece_setter(size_t index) const;
+  // A deaf link's probe: a write of no bytes. At most one is outstanding, and while it is, the link
+  // needs attention, so that its completion meets no code that does not know it.
+  [[gnu::cold]] void attend();
+  [[gnu::cold]] void end_probe();
+  uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }
+
+  // Hands over the completions of one batch, and fails the connection for those with an error.
+  // Here and below on_completion goes by value: a reference would keep it in memory in poll().
+  template <class OnCompletion>
+  void take_completions(const ibv_wc* completions, int count, OnCompletion on_completion);
+  // Hands over what is left of a batch and all that waits on each rail. Returns whether the
+  // connection is well.
+  template <class OnCompletion>
+  [[gnu::cold, gnu::noinline]] bool drain(const ibv_wc* completions, int count,
+                                          OnCompletion on_completion);
+
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
+  bool sends_;  // this is the sending end
   RailSet rails_;
   uint32_t first_psn_;
+  StateChanges changes_;
+  std::unique_ptr<EceAgreement> ece_ = std::make_unique<EceAgreement>();
   wire::EndPoint peer_{};
   std::shared_ptr<PeerLink> link_;
+  std::shared_ptr<RegistrationAgreement> agreement_;  // shared with the link
   std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();
+  // Data path only.
   bool surfaced_ = false;
+  bool closed_ = false;
+  bool probe_posted_ = false;
+  bool failed_here_ = false;  // a work request or a check of this end failed
+  std::optional<PeerLink::Clock::time_point> local_work_until_;
 };
 
 // The base of both ends, so that memory can be registered on either.
@@ -84,28 +148,59 @@ class Comm {
   const Connection& connection() const { return connection_; }
 
  protected:
-  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-      : connection_(std::move(options), watcher) {}
+  Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends)
+      : connection_(std::move(options), watcher, sends) {}
   ~Comm() = default;
 
   Connection connection_;
 };
 
 template <class OnCompletion>
-inline bool Connection::poll(OnCompletion&& on_completion) {
-  for (const RailEnd& rail : rails_) {
+inline bool Connection::poll(OnCompletion on_completion) {
+  if (link_->needs_attention()) [[unlikely]] {
+    attend();
+    return drain(nullptr, 0, on_completion);
+  }
+  auto rail = rails_.begin();  // of one rail at least
+  do {
     ibv_wc completions[kPollBatch];
-    const int n = ibv_poll_cq(rail.cq(), kPollBatch, completions);
+    const int n = ibv_poll_cq(rail->cq(), kPollBatch, completions);
     for (int i = 0; i < n; ++i) {
-      if (completions[i].status != IBV_WC_SUCCESS) [[unlikely]] {
-        fail_completion(completions[i]);
-        return false;
-      }
+      if (completions[i].status != IBV_WC_SUCCESS) [[unlikely]]
+        return drain(completions + i, n - i, on_completion);
       if (!on_completion(completions[i])) [[unlikely]]
-        return false;
+        return drain(completions + i + 1, n - i - 1, on_completion);
     }
     if (n < 0) [[unlikely]]
-      fail(Code::kSystem, "polling the completion queue failed");
+      return fail_polling();
+  } while (++rail != rails_.end());
+  return true;
+}
+
+template <class OnCompletion>
+inline void Connection::take_completions(const ibv_wc* completions, int count,
+                                         OnCompletion on_completion) {
+  for (int i = 0; i < count; ++i) {
+    if (completions[i].status != IBV_WC_SUCCESS) {
+      fail_completion(completions[i]);
+    } else if (completions[i].wr_id == probe_id()) {
+      end_probe();
+    } else {
+      (void)on_completion(completions[i]);  // if it fails, so has the connection
+    }
+  }
+}
+
+template <class OnCompletion>
+bool Connection::drain(const ibv_wc* completions, int count, OnCompletion on_completion) {
+  take_completions(completions, count, on_completion);
+  for (const RailEnd& rail : rails_) {
+    ibv_wc batch[kPollBatch];
+    int n;
+    while ((n = ibv_poll_cq(rail.cq(), kPollBatch, batch)) > 0) {
+      take_completions(batch, n, on_completion);
+    }
+    if (n < 0) fail_polling();
   }
   return !failed();
 }

@@ -2,10 +2,12 @@
 // and how messages are split over them.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 
+#include "base/clock.h"
 #include "transport/device/gid_selection.h"
 
 namespace gdr::transport {
@@ -14,13 +16,21 @@ namespace gdr::transport {
 // the variable that sets the field; docs/environment.md explains them all.
 struct ConnectionOptions {
   GidPreference gid;
-  uint8_t ack_timeout = 20;   // NCCL_IB_TIMEOUT: 4.096 us * 2^n until the HCA sends again
-  uint8_t retry_count = 7;    // NCCL_IB_RETRY_CNT: 0 to 7, the width of the QP's attribute
+  uint8_t ack_timeout = 20;  // NCCL_IB_TIMEOUT: 4.096 us * 2^n until the HCA sends again
+  uint8_t retry_count = 7;   // NCCL_IB_RETRY_CNT: 0 to 7, the width of the QP's attribute
+  // What to do where moving a QP to its next state fails with ETIMEDOUT, as it does on RoCE while
+  // the peer's address is not resolved: how often to try again, and the pause before the first
+  // retry; before the n-th it is n times as long.
+  int modify_retries = 34;                            // NCCL_IB_MQP_RETRY_CNT
+  std::chrono::milliseconds modify_retry_pause{100};  // NCCL_IB_MQP_RETRY_SLEEP_MSEC
+  bool modify_retry_all = false;  // NCCL_IB_MQP_RETRY_ALL: after every error, not only ETIMEDOUT
+  bool ece = true;            // NCCL_IB_ECE_ENABLE: options of the vendor are agreed on for each QP
   uint16_t pkey_index = 0;    // NCCL_IB_PKEY: index into the port's P_Key table
   uint8_t service_level = 0;  // NCCL_IB_SL
   uint8_t traffic_class = 0;  // NCCL_IB_TC: of the data, which senders write
-  uint8_t clear_to_send_traffic_class = 0;  // NCCL_IB_FIFO_TC: of what receivers write
-  int qps_per_connection = 1;               // NCCL_IB_QPS_PER_CONNECTION, 1 to wire::kMaxQps
+  // NCCL_IB_FIFO_TC: of what receivers write. Unset: that of the sender.
+  std::optional<uint8_t> clear_to_send_traffic_class;
+  int qps_per_connection = 1;  // NCCL_IB_QPS_PER_CONNECTION, 1 to wire::kMaxQps
   // NCCL_IB_SPLIT_DATA_ON_QPS: each message is split over all QPs. Otherwise whole messages take
   // the QPs in turn.
   bool split_data_on_qps = false;
@@ -30,7 +40,19 @@ struct ConnectionOptions {
   // NCCL_IB_AR_THRESHOLD, bytes: with adaptive routing, larger messages end in a write of their
   // own.
   size_t adaptive_routing_threshold = 8192;
+  // GDR_NCCL_CLEAR_TO_SEND_BATCH: small receives that are announced to the sender by one write,
+  // once it knows of several (docs/adr/0005). 1: each by its own.
+  int announce_batch = 3;
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
+  // The clock of the set-up. Only tests choose another.
+  Now now = Clock::now;
+  // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
+  // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
+  bool peer_watch = true;
+  // GDR_NCCL_GPU_MEMORY=staging: this process stages all GPU memory, and GDR_NCCL_GDR_LIMIT: its
+  // large sends (MemoryOptions). Peers need to know.
+  bool stages_all = false;
+  bool stages_large_sends = false;
 };
 
 }  // namespace gdr::transport

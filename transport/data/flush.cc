@@ -2,23 +2,26 @@
 
 namespace gdr::transport {
 
-Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, const ConnectionOptions& options,
-                            int depth) {
+Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
   Flush flush;
-  Result<QueuePair> pair =
-      create_queue_pair(end.device(), end.cq(), QueueDepths{depth, 1, 0}, options);
+  Result<QueuePair> pair = create_queue_pair(end.device(), end.cq(), QueueDepths{depth, 1, 0});
   if (!pair) return forward_error(pair);
   flush.pair_ = std::move(*pair);
   flush.pair_.rail = rail;
   const HcaContext& hca = *end.device().hca;
-  QueuePairPath to_itself{&end.address(),       &end.address(), flush.pair_.qp->qp_num, 0, 0,
-                          options.traffic_class};
-  Status status = connect_queue_pair(hca.api(), flush.pair_.qp.get(), to_itself, options);
-  if (!status) return forward_error(status);
   Result<RegisteredBlock<uint64_t>> target = RegisteredBlock<uint64_t>::create(hca);
   if (!target) return forward_error(target);
   flush.target_ = std::move(*target);
   return flush;
+}
+
+void Flush::connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
+                    StateChanges* changes) const {
+  ibv_qp* qp = pair_.qp.get();
+  const QueuePairPath to_itself{&end.address(), &end.address(), qp->qp_num, 0, 0, service};
+  changes->add(to_init(end.device(), qp, options));
+  changes->add(to_ready_to_receive(end.device(), qp, to_itself));
+  changes->add(to_ready_to_send(end.device(), qp, to_itself, options));
 }
 
 int Flush::post(const void* address, const MemoryHandle& memory, uint64_t wr_id) {

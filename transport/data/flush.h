@@ -16,17 +16,25 @@ namespace gdr::transport {
 // The flush of one rail.
 class Flush {
  public:
-  // Creates a QP that is connected to itself, for up to `depth` reads at a time. Their completions
-  // arrive in the rail's CQ. `rail` is its index within the connection.
-  static Result<Flush> create(const RailEnd& end, uint32_t rail, const ConnectionOptions& options,
-                              int depth);
+  // Creates the QP, for up to `depth` reads at a time. Their completions arrive in the rail's CQ.
+  // `rail` is its index within the connection.
+  static Result<Flush> create(const RailEnd& end, uint32_t rail, int depth);
+
+  // Adds the changes of state that connect the QP to itself. `end` is the rail of create().
+  void connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
+               StateChanges* changes) const;
 
   // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
   int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);
 
+  // For the watcher, which compares the QPs of events by address.
+  const void* queue_pair() const { return pair_.qp.get(); }
+  // Nothing is read from here on. Idempotent.
+  void destroy_queue_pair() { pair_.qp.reset(); }
+
  private:
-  QueuePair pair_;
   RegisteredBlock<uint64_t> target_;
+  QueuePair pair_;  // destroyed before target_
 };
 
 }  // namespace gdr::transport

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/wire/kept_socket.h"
 
 namespace gdr::transport {
 namespace {
@@ -10,12 +11,21 @@ namespace {
 // Time between the end of the peer's socket and the failure of the link: completions of what the
 // peer sent before it closed or died may still be unread in our CQ.
 constexpr std::chrono::milliseconds kGrace{500};
+// Time between the probes of a deaf link. A dead peer is found so much later, and by the HCA's own
+// retries: 30 to 40 s with the defaults of NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
+constexpr std::chrono::seconds kProbeInterval{10};
 
 }  // namespace
 
-PeerLink::PeerLink(FrameChannel channel, std::string description, const char* role)
+std::string to_string(const PeerProcess& process) {
+  return "process " + std::to_string(process.pid) + " on " + process.host;
+}
+
+PeerLink::PeerLink(FrameChannel channel, std::string description, const char* role,
+                   PeerLinkOptions options)
     : description_(std::move(description)),
       role_(role),
+      options_(std::move(options)),
       fd_(channel.fd()),
       channel_(std::move(channel)) {}
 
@@ -23,9 +33,9 @@ void PeerLink::fail_link(Error error, bool notify_peer) {
   std::string text = error.text;
   {
     std::lock_guard lock(mutex_);
-    if (failed_.load(std::memory_order_relaxed)) return;
+    if (failed()) return;
     failure_ = std::move(error);
-    failed_.store(true, std::memory_order_release);
+    attention_.fetch_or(kFailed, std::memory_order_acq_rel);
   }
   if (notify_peer) send_frame(wire::FrameKind::kFailed, text);
 }
@@ -37,6 +47,13 @@ Error PeerLink::failure() const {
 
 void PeerLink::send_bye() { send_frame(wire::FrameKind::kBye, ""); }
 
+void PeerLink::send_memory(uint32_t flags) {
+  const wire::Memory body{flags, 0};
+  std::lock_guard lock(mutex_);
+  channel_.queue(wire::FrameKind::kMemory, &body, sizeof(body));
+  (void)channel_.flush();
+}
+
 void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
   channel_.queue_text(kind, text);
@@ -45,11 +62,11 @@ void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   (void)channel_.flush();
 }
 
-bool PeerLink::on_readable() {
+bool PeerLink::on_readable(Clock::time_point now) {
   for (;;) {
     Result<std::optional<Frame>> frame = channel_.receive();
     if (!frame) {
-      on_peer_gone(frame.error().text);
+      on_socket_end(frame.error(), silence_of(fd_), now);
       return false;
     }
     if (!frame->has_value()) return true;
@@ -69,50 +86,88 @@ void PeerLink::on_frame(const Frame& frame) {
       send_frame(wire::FrameKind::kState, state_text());
       break;
     case wire::FrameKind::kState:
-      GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
+      if (std::exchange(queried_, false)) {
+        GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
+      }
+      break;
+    case wire::FrameKind::kMemory:
+      on_memory(frame);
       break;
     default:
-      fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
+      fail_unexpected();
       break;
   }
 }
 
-void PeerLink::on_peer_gone(std::string why) {
-  gone_why_ = peer_closed_ ? "the peer closed the connection" : std::move(why);
-  grace_end_ = Clock::now() + kGrace;
+void PeerLink::on_socket_end(const Error& error,
+                             std::optional<std::chrono::milliseconds> silent_for,
+                             Clock::time_point now) {
+  if (error.code != Code::kRemote) {  // bytes that are no frame
+    fail_link(Error{error.code, description_ + ": " + error.text}, true);
+    return;
+  }
+  const bool gone = options_.socket_end_fails &&
+                    classify_socket_end(error.sys_errno, silent_for) == SocketEnd::kProcess;
+  end_text_ = peer_closed_ ? "the peer closed the connection" : error.text;
+  if (peer_closed_ || gone) {
+    peer_gone_.store(true, std::memory_order_relaxed);
+    grace_end_ = now + kGrace;
+  } else {
+    deaf_ = true;
+    probe_at_ = now;
+  }
 }
 
-void PeerLink::on_tick(std::chrono::seconds watchdog) {
-  if (grace_end_ <= Clock::now()) {
-    grace_end_ = Clock::time_point::max();
-    std::string text = description_ + ": " + gone_why_;
-    if (!peer_closed_) text += "; the peer process died or its host is unreachable";
-    fail_link(Error{Code::kRemote, std::move(text)}, false);
-  }
-  if (watchdog.count() > 0) check_progress(watchdog);
+void PeerLink::on_memory(const Frame& frame) {
+  const std::optional<wire::Memory> memory = frame.memory();
+  if (!memory) return fail_unexpected();
+  if (options_.agreement != nullptr) options_.agreement->on_frame(memory->flags);
+}
+
+void PeerLink::fail_unexpected() {
+  fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
+}
+
+void PeerLink::on_tick(Clock::time_point now) {
+  if (grace_end_ <= now) fail_after_grace();
+  if (probe_at_ <= now) ask_for_probe(now);
+  note_progress(now);
   copies_.on_tick();
 }
 
-void PeerLink::check_progress(std::chrono::seconds watchdog) {
-  uint64_t completed = completed_.load(std::memory_order_relaxed);
-  uint64_t posted = posted_.load(std::memory_order_relaxed);
-  Clock::time_point now = Clock::now();
-  if (completed != seen_completed_ || posted == completed || failed()) {
-    seen_completed_ = completed;
-    seen_at_ = now;
-    reported_stall_ = false;
-    return;
+void PeerLink::fail_after_grace() {
+  grace_end_ = Clock::time_point::max();
+  std::string text = description_ + ": " + end_text_;
+  if (!peer_closed_) text += "; the peer process died or its host is unreachable";
+  fail_link(Error{Code::kRemote, std::move(text)}, false);
+}
+
+void PeerLink::ask_for_probe(Clock::time_point now) {
+  probe_at_ = now + kProbeInterval;
+  attention_.fetch_or(kProbe, std::memory_order_acq_rel);
+}
+
+void PeerLink::note_progress(Clock::time_point now) {
+  const uint64_t completed = completed_.load(std::memory_order_relaxed);
+  const uint64_t posted = posted_.load(std::memory_order_relaxed);
+  if (posted == completed || failed()) {
+    stalled_since_.reset();
+  } else if (completed != seen_completed_ || !stalled_since_) {
+    stalled_since_ = now;
   }
-  if (reported_stall_ || now - seen_at_ < watchdog) return;
-  reported_stall_ = true;
-  GDR_WARN("watchdog: %s: no progress for %lld s; %s", description_.c_str(),
-           static_cast<long long>(watchdog.count()), state_text().c_str());
+  seen_completed_ = completed;
+}
+
+void PeerLink::query_peer() {
+  if (deaf_ || peer_gone()) return;
+  queried_ = true;
   send_frame(wire::FrameKind::kStateQuery, "");
 }
 
 std::string PeerLink::state_text() const {
   return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
+         (deaf_ ? " without handshake socket" : "") +
          (failed() ? " failed: " + failure().text : "") + copies_.likely_cause();
 }
 

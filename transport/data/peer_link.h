@@ -5,30 +5,65 @@
 
 #include <atomic>
 #include <chrono>
+#include <compare>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
 #include "transport/data/copy_monitor.h"
+#include "transport/memory/registration_agreement.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
 
+// The process at the other end, as its hello or reply names it.
+struct PeerProcess {
+  std::string host;
+  uint32_t pid = 0;
+  auto operator<=>(const PeerProcess&) const = default;
+};
+
+std::string to_string(const PeerProcess& process);  // "process 4711 on nodeB"
+
+struct PeerLinkOptions {
+  PeerProcess peer;
+  // GDR_NCCL_PEER_WATCH: the end of the socket fails the link, where it shows that the peer is
+  // gone.
+  bool socket_end_fails = true;
+  // Takes the peer's kMemory frames; null: they are ignored.
+  std::shared_ptr<RegistrationAgreement> agreement = nullptr;
+};
+
 // One connection's link to its peer. The connection and the watcher share it.
+//
+// The link fails when the peer's process is gone. It does not fail when only the path of the socket
+// is lost: it is deaf then, and goes on. As a peer that dies is now noticed by RDMA alone, and an
+// end that only waits has nothing outstanding that could time out, a deaf link asks the data path
+// for a probe from time to time: a write of no bytes, which the HCA of a dead peer does not answer.
 class PeerLink {
  public:
   using Clock = std::chrono::steady_clock;
 
   // description names both ends, for log and error texts; role is this end's, "sender" or
   // "receiver".
-  PeerLink(FrameChannel channel, std::string description, const char* role);
+  PeerLink(FrameChannel channel, std::string description, const char* role,
+           PeerLinkOptions options = {});
 
   int fd() const { return fd_; }
   const std::string& description() const { return description_; }
+  const PeerProcess& peer() const { return options_.peer; }
+  bool socket_end_fails() const { return options_.socket_end_fails; }
 
   // ---- data path (the comm's thread)
-  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Whether the link has failed or wants a probe: one load, for the hot path.
+  bool needs_attention() const { return attention_.load(std::memory_order_acquire) != 0; }
+  bool failed() const { return (attention_.load(std::memory_order_acquire) & kFailed) != 0; }
+  bool probe_wanted() const { return (attention_.load(std::memory_order_acquire) & kProbe) != 0; }
+  // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
+  void end_probe() { attention_.fetch_and(~kProbe, std::memory_order_acq_rel); }
   // Count requests, for the watchdog to see progress.
   void count_posted() { bump(posted_); }
   void count_completed() { bump(completed_); }
@@ -44,37 +79,61 @@ class PeerLink {
   // Announces an orderly close (kBye), so that the peer does not take the end of the stream for the
   // death of this process.
   void send_bye();
+  // Whether the peer's process is gone: the link has failed, or will after the grace period.
+  bool peer_gone() const { return peer_gone_.load(std::memory_order_relaxed); }
+  // Sends how this end registers GPU memory (wire::Memory::flags).
+  void send_memory(uint32_t flags);
 
   // ---- watcher thread
-  // Reads the frames that have arrived. Returns false once the socket is closed; the link fails a
-  // grace period later.
-  bool on_readable();
-  // Called about once a second, and at deadline(). Requests without progress for `watchdog` seconds
-  // are logged once per episode, with the state of both ends; 0 turns that off.
-  void on_tick(std::chrono::seconds watchdog);
+  // Reads the frames that have arrived. Returns false once the socket has ended; on_socket_end has
+  // then been called.
+  bool on_readable(Clock::time_point now);
+  // What follows from the end of the socket, as FrameChannel::receive reports it. Where the peer is
+  // gone the link fails a grace period later. silent_for: see classify_socket_end.
+  void on_socket_end(const Error& error, std::optional<std::chrono::milliseconds> silent_for,
+                     Clock::time_point now);
+  // Called about once a second, and at deadline().
+  void on_tick(Clock::time_point now);
   // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
   Clock::time_point deadline() const { return grace_end_; }
+  // The socket has ended and the link goes on without it.
+  bool deaf() const { return deaf_; }
+  // Why the socket has ended.
+  const std::string& end_text() const { return end_text_; }
+  // Since when requests have been outstanding and none completed, as of the last tick; nothing
+  // where none is outstanding.
+  std::optional<Clock::time_point> stalled_since() const { return stalled_since_; }
+  // Asks the peer for its state, and logs the answer when it arrives.
+  void query_peer();
   // "sender posted 12 completed 9", with the failure and the likely cause of a stall, if any.
   std::string state_text() const;
 
  private:
+  static constexpr uint32_t kFailed = 1;
+  static constexpr uint32_t kProbe = 2;
+
   // Only one thread writes each counter, so that a plain increment is enough; the watcher, which
   // reads them, needs no order either.
   static void bump(std::atomic<uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   void on_frame(const Frame& frame);
-  void on_peer_gone(std::string why);
-  void check_progress(std::chrono::seconds watchdog);
+  void on_memory(const Frame& frame);
+  void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
+  void fail_after_grace();
+  void ask_for_probe(Clock::time_point now);
+  void note_progress(Clock::time_point now);
 
   const std::string description_;
   const char* const role_;
+  const PeerLinkOptions options_;
   const int fd_;
 
-  std::atomic<bool> failed_{false};
+  std::atomic<uint32_t> attention_{0};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
+  std::atomic<bool> peer_gone_{false};
   CopyMonitor copies_;
 
   mutable std::mutex mutex_;  // guards channel_'s sending side and failure_
@@ -82,12 +141,14 @@ class PeerLink {
   Error failure_{Code::kRemote, ""};
 
   // Watcher thread only.
-  bool peer_closed_ = false;
-  std::string gone_why_;
+  bool peer_closed_ = false;  // kBye arrived
+  bool deaf_ = false;
+  bool queried_ = false;
+  std::string end_text_;
   Clock::time_point grace_end_ = Clock::time_point::max();
+  Clock::time_point probe_at_ = Clock::time_point::max();
   uint64_t seen_completed_ = 0;
-  Clock::time_point seen_at_ = Clock::now();
-  bool reported_stall_ = false;
+  std::optional<Clock::time_point> stalled_since_;
 };
 
 }  // namespace gdr::transport

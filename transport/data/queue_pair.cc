@@ -17,84 +17,94 @@ std::string where(const Device& device) {
   return device.hca->name() + ":" + std::to_string(device.port);
 }
 
-Status to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
-  ibv_qp_attr attr{};
-  attr.qp_state = IBV_QPS_INIT;
-  attr.pkey_index = options.pkey_index;
-  attr.port_num = device.port;
-  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  int err = device.hca->api().modify_qp(
-      qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-  if (err == 0) return {};
-  return fail_errno(Code::kSystem,
-                    "moving a QP of " + where(device) +
-                        " to INIT failed (NCCL_IB_PKEY is an index "
-                        "into the port's P_Key table, here " +
-                        std::to_string(options.pkey_index) + ")",
-                    err);
+// The subnet as NCCL's net_ib compares it (connect.cc, "GID Format"): of the prefix only the last
+// 16 bits, as a FLID may be in front of them, and the bytes before that differ with the GID's
+// index.
+bool in_one_subnet(const wire::RailAddress& a, const wire::RailAddress& b) {
+  return a.gid[6] == b.gid[6] && a.gid[7] == b.gid[7];
 }
 
-void fill_address_vector(const QueuePairPath& path, const ConnectionOptions& options,
-                         ibv_ah_attr* ah) {
+bool needs_grh(const wire::RailAddress& rail) { return (rail.flags & wire::kRailNeedsGrh) != 0; }
+
+void fill_global_route(const QueuePairPath& path, ibv_ah_attr* ah) {
+  ah->is_global = 1;
+  std::memcpy(ah->grh.dgid.raw, path.remote->gid.data(), path.remote->gid.size());
+  ah->grh.sgid_index = path.local->gid_index;
+  ah->grh.hop_limit = kHopLimit;
+  // The traffic class is the user's choice for RoCE; NCCL's net_ib leaves it at 0 on InfiniBand.
+  if (path.local->ethernet != 0) ah->grh.traffic_class = path.service.traffic_class;
+}
+
+void fill_address_vector(const QueuePairPath& path, ibv_ah_attr* ah) {
   const wire::RailAddress& local = *path.local;
   const wire::RailAddress& remote = *path.remote;
   ah->port_num = local.port;
-  ah->sl = options.service_level;
-  ah->dlid = remote.lid;
-  // Within one InfiniBand subnet the LID is enough; RoCE and routed InfiniBand need the GID.
-  bool same_subnet = std::equal(local.gid.begin(), local.gid.begin() + 8, remote.gid.begin());
-  if (local.ethernet == 0 && same_subnet && remote.lid != 0) return;
-  ah->is_global = 1;
-  std::memcpy(ah->grh.dgid.raw, remote.gid.data(), remote.gid.size());
-  ah->grh.sgid_index = local.gid_index;
-  ah->grh.hop_limit = kHopLimit;
-  ah->grh.traffic_class = path.traffic_class;
+  ah->sl = path.service.service_level;
+  if (local.ethernet != 0) return fill_global_route(path, ah);
+  // Within one subnet the LID is enough, unless a port needs a GRH: the HCA selects a virtual
+  // port by GID. NCCL's net_ib asks its own port only; the peer's may need it for what we send.
+  const bool one_subnet = in_one_subnet(local, remote);
+  const uint16_t flid = flid_of(remote.gid);
+  ah->dlid = one_subnet || flid == 0 ? remote.lid : flid;
+  if (!one_subnet || remote.lid == 0 || needs_grh(local) || needs_grh(remote)) {
+    fill_global_route(path, ah);
+  }
 }
 
-Status to_ready_to_receive(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
-                           const ConnectionOptions& options) {
-  ibv_qp_attr attr{};
+}  // namespace
+
+bool lacks_flid(const wire::RailAddress& local, const wire::RailAddress& remote) {
+  return local.ethernet == 0 && !in_one_subnet(local, remote) && flid_of(remote.gid) == 0;
+}
+
+StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
+  StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};
+  ibv_qp_attr& attr = change.attr;
+  attr.qp_state = IBV_QPS_INIT;
+  attr.pkey_index = options.pkey_index;
+  attr.port_num = static_cast<uint8_t>(device.port);
+  attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  change.mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+  change.hint = "NCCL_IB_PKEY is an index into the port's P_Key table, here " +
+                std::to_string(options.pkey_index);
+  return change;
+}
+
+StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePairPath& path) {
+  StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};
+  ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::min(path.local->mtu, path.remote->mtu));
   attr.dest_qp_num = path.remote_qp_number;
   attr.rq_psn = path.remote_psn;
   attr.max_dest_rd_atomic = 1;
   attr.min_rnr_timer = kMinRnrTimer;
-  fill_address_vector(path, options, &attr.ah_attr);
-  int err = api.modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                              IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
-  if (err == 0) return {};
-  return fail_errno(
-      Code::kSystem,
-      std::string("moving a QP of ") + path.local->hca + ":" + std::to_string(path.local->port) +
-          " to RTR failed; on RoCE the usual cause is a GID that has no route to the peer",
-      err);
+  fill_address_vector(path, &attr.ah_attr);
+  change.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  if (path.local->ethernet != 0) {
+    change.resolves = to_string(path.remote->gid);
+    change.hint = "on RoCE the usual cause is a GID that has no route to the peer";
+  }
+  return change;
 }
 
-Status to_ready_to_send(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
-                        const ConnectionOptions& options) {
-  ibv_qp_attr attr{};
+StateChange to_ready_to_send(const Device& device, ibv_qp* qp, const QueuePairPath& path,
+                             const ConnectionOptions& options) {
+  StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};
+  ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = options.ack_timeout;
   attr.retry_cnt = options.retry_count;
   attr.rnr_retry = kRnrRetryForever;
   attr.sq_psn = path.local_psn;
   attr.max_rd_atomic = 1;
-  int err = api.modify_qp(qp, &attr,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
-  if (err == 0) return {};
-  return fail_errno(Code::kSystem,
-                    std::string("moving a QP of ") + path.local->hca + ":" +
-                        std::to_string(path.local->port) + " to RTS failed",
-                    err);
+  change.mask = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
+  return change;
 }
 
-}  // namespace
-
-Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths,
-                                    const ConnectionOptions& options) {
+Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const QueueDepths& depths) {
   const verbs::Api& api = device.hca->api();
   ibv_qp_init_attr attr{};
   attr.qp_type = IBV_QPT_RC;
@@ -118,15 +128,7 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
                           std::to_string(device.hca->max_work_requests()) + ")",
                       errno);
   }
-  QueuePair pair{.qp = verbs::UniqueQp(raw, {&api}), .inline_bytes = attr.cap.max_inline_data};
-  if (Status status = to_init(device, raw, options); !status) return forward_error(status);
-  return pair;
-}
-
-Status connect_queue_pair(const verbs::Api& api, ibv_qp* qp, const QueuePairPath& path,
-                          const ConnectionOptions& options) {
-  if (Status status = to_ready_to_receive(api, qp, path, options); !status) return status;
-  return to_ready_to_send(api, qp, path, options);
+  return QueuePair{.qp = verbs::UniqueQp(raw, {&api}), .inline_bytes = attr.cap.max_inline_data};
 }
 
 }  // namespace gdr::transport

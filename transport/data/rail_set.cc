@@ -38,10 +38,20 @@ Status RailSet::add(const Device& device, const RailSpec& spec, const Connection
   if (!rail) return forward_error(rail);
   rails_.push_back(std::move(*rail));
   pairs_.clear();
-  for (int q = 0; q < spec.qps; ++q) {
-    for (RailEnd& each : rails_) pairs_.push_back(&each.qps()[q]);
+  size_t count = 0;
+  for (const RailEnd& each : rails_) count += each.qps().size();
+  for (size_t q = 0; pairs_.size() < count; ++q) {
+    for (RailEnd& each : rails_) {
+      if (q < each.qps().size()) pairs_.push_back(&each.qps()[q]);
+    }
   }
+  next_ = pairs_.begin();
   return {};
+}
+
+void RailSet::destroy_queue_pairs() {
+  pairs_.clear();
+  for (RailEnd& rail : rails_) rail.qps().clear();
 }
 
 bool RailSet::post_receives(size_t index, int count) {
@@ -59,17 +69,30 @@ void RailSet::describe(wire::EndPoint* end) const {
   end->rails = static_cast<uint8_t>(rails_.size());
   end->qps = static_cast<uint16_t>(pairs_.size());
   for (size_t r = 0; r < rails_.size(); ++r) end->rail[r] = rails_[r].address();
-  for (size_t i = 0; i < pairs_.size(); ++i) end->qp_numbers[i] = pairs_[i]->qp->qp_num;
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    end->qp[i].number = pairs_[i]->qp->qp_num;
+    end->qp[i].rail = static_cast<uint8_t>(pairs_[i]->rail);
+  }
 }
 
 Status RailSet::check_peer(const wire::EndPoint& peer) const {
-  if (peer.rails != rails_.size() || peer.qps != pairs_.size()) {
-    return fail(Code::kInternal, "the peer's number of rails or QPs differs from ours");
+  if (peer.qps != pairs_.size()) {
+    return fail(Code::kInternal, "the peer's number of QPs, " + std::to_string(peer.qps) +
+                                     ", differs from this end's, " + std::to_string(pairs_.size()));
   }
-  for (size_t r = 0; r < rails_.size(); ++r) {
-    if (Status status = check_rail_pair(rails_[r].address(), peer.rail[r]); !status) return status;
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    const wire::RailAddress& local = rails_[pairs_[i]->rail].address();
+    const wire::RailAddress& remote = peer.rail[peer.qp[i].rail];
+    if (Status status = check_rail_pair(local, remote); !status) return status;
   }
   return {};
+}
+
+void RailSet::set_peer_rails(const wire::EndPoint& peer) {
+  for (size_t i = 0; i < pairs_.size(); ++i) {
+    pairs_[i]->peer_rail = peer.qp[i].rail;
+    pairs_[i]->peer_tables_rkey = peer.rail[peer.qp[i].rail].tables_rkey;
+  }
 }
 
 }  // namespace gdr::transport

@@ -9,11 +9,13 @@
 
 namespace gdr::transport {
 
-// Version 3 of the wire protocol has room for wire::kMaxRails rails in a connection; connectors and
-// listeners make connections of one.
+// The wire protocol has room for wire::kMaxRails rails in a connection, and the numbers of both
+// ends may differ: QP i of one end is connected to QP i of the other, and each end says which rail
+// of its own that is on. Connectors and listeners make connections of one rail at each end.
 class RailSet {
  public:
-  // Creates this end of one more rail. Every rail of a connection has the same number of QPs.
+  // Creates this end of one more rail. The numbers of QPs of the rails of a connection are equal,
+  // or the first rails have one more.
   Status add(const Device& device, const RailSpec& spec, const ConnectionOptions& options);
 
   size_t size() const { return rails_.size(); }
@@ -22,13 +24,13 @@ class RailSet {
   auto end() const { return rails_.end(); }
 
   // All QPs in the order in which the handshake numbers them: QP i belongs to rail i % size(), so
-  // that QPs taken in turn alternate between the rails.
+  // that QPs taken in turn alternate between the rails of this end.
   size_t pair_count() const { return pairs_.size(); }
   QueuePair& pair(size_t index) const { return *pairs_[index]; }
   // Returns the QPs in turn, for what senders write.
   const QueuePair& next_pair() {
-    const QueuePair& pair = *pairs_[next_];
-    next_ = next_ + 1 == pairs_.size() ? 0 : next_ + 1;
+    const QueuePair& pair = **next_;
+    if (++next_ == pairs_.end()) next_ = pairs_.begin();
     return pair;
   }
   // The QP that carries all clear-to-send writes: writes of one QP arrive in the order in which
@@ -40,16 +42,23 @@ class RailSet {
   bool post_receives(size_t index, int count);
   static constexpr int kReceiveBatch = 64;  // the most that one call posts
 
+  // Destroys all QPs: nothing is transferred from here on, and memory that the peer may have
+  // written to can be deregistered.
+  void destroy_queue_pairs();
+
   // Fills the rails, QP numbers and addresses of what this end sends in kHello or kReply.
   void describe(wire::EndPoint* end) const;
-  // Checks that the peer has the same number of rails and QPs, and that each of its ports can reach
-  // ours: one link layer, RoCE version and address family.
+  // Checks that the peer has the same number of QPs, and that the two ports of each pair of QPs can
+  // reach each other: one link layer, RoCE version and address family. The peer's end is one that
+  // Frame::end_point() has checked.
   Status check_peer(const wire::EndPoint& peer) const;
+  // Notes for each QP on which rail of the peer its counterpart is.
+  void set_peer_rails(const wire::EndPoint& peer);
 
  private:
   std::vector<RailEnd> rails_;
   std::vector<QueuePair*> pairs_;  // into rails_, in the handshake's order
-  size_t next_ = 0;
+  std::vector<QueuePair*>::iterator next_;
 };
 
 }  // namespace gdr::transport

@@ -25,17 +25,17 @@ class RailTables {
   // RailSet::describe.
   void describe(wire::EndPoint* end) const;
 
-  // The write that copies an entry of these tables to the same position in the peer's.
+  // The write that copies entries of these tables to the same position in the peer's, over `pair`.
   template <class Entry>
   RdmaWrite copy_to_peer(const Entry* entries, size_t count, const wire::EndPoint& peer,
-                         uint32_t rail) const {
+                         const QueuePair& pair) const {
     const auto address = reinterpret_cast<uint64_t>(entries);
     const uint64_t offset = address - reinterpret_cast<uint64_t>(memory_.get());
     return RdmaWrite{.source = address,
                      .bytes = static_cast<uint32_t>(count * sizeof(Entry)),
-                     .lkey = lkeys_[rail],
+                     .lkey = lkeys_[pair.rail],
                      .target = peer.tables_address + offset,
-                     .rkey = peer.rail[rail].tables_rkey,
+                     .rkey = pair.peer_tables_rkey,
                      .cpu_readable = true};
   }
 

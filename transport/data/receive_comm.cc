@@ -10,17 +10,26 @@ namespace {
 
 // Each arriving chunk consumes one receive of its QP. At most kReceives groups of kMaxGroup
 // messages are under way, and a QP carries at most one chunk of each; the two batches on top let
-// refills be posted a batch at a time. Large staged messages send more chunks over one QP: should
-// they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
+// refills be posted a batch at a time. A chunk that is cut into several writes because it is larger
+// than a port's largest message still consumes one. Large staged messages send more chunks over one
+// QP: should they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
+
+// The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
+// there.
+bool may_register_gpu_memory(const HcaContext& hca) {
+  if (hca.supports_dmabuf()) return true;
+  const Peermem peermem = probe_peermem(sysfs_root_of(hca.sysfs_path()));
+  return is_present(peermem) || peermem.kind == PeermemKind::kUnknown;
+}
 
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
 }  // namespace
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher) {}
+    : Comm(std::move(options), watcher, /*sends=*/false) {}
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
@@ -28,8 +37,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
   RailSpec spec;
   spec.qps = qps;
-  spec.depths =
-      QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth, ClearToSendWriter::kInlineBytes};
+  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth,
+                            ClearToSendWriter::inline_bytes(comm->connection_.options())};
   spec.extra_completions = kFlushes;
   if (Status status = comm->connection_.add_rail(device, spec); !status) {
     return forward_error(status);
@@ -37,10 +46,11 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
-  comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
-  if (Status status = comm->create_flushes(); !status) return forward_error(status);
-  if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  Result<bool> prepared = comm->connection_.change_states();
+  if (!prepared) return forward_error(prepared);
+  if (*prepared) {
+    if (Status status = comm->post_all_receives(); !status) return forward_error(status);
+  }
   return comm;
 }
 
@@ -49,14 +59,17 @@ Status ReceiveComm::create_flushes() {
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    Result<Flush> flush = Flush::create(rails[rail], rail, options, kFlushes);
+    if (!may_register_gpu_memory(*rails[rail].device().hca)) continue;
+    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
+    flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
 }
 
 Status ReceiveComm::post_all_receives() {
+  receives_posted_ = true;
   RailSet& rails = connection_.rails();
   for (size_t pair = 0; pair < rails.pair_count(); ++pair) {
     for (int posted = 0; posted < kReceiveDepth; posted += kRefill) {
@@ -68,16 +81,49 @@ Status ReceiveComm::post_all_receives() {
   return {};
 }
 
+// NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection
+// then travel in one class, even where only the sender knows of it.
+ServiceClass ReceiveComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {of_sender_.service_level,
+          options.clear_to_send_traffic_class.value_or(of_sender_.traffic_class)};
+}
+
 wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
 }
 
-Status ReceiveComm::connect(const wire::EndPoint& sender) {
-  if (Status status = connection_.accept_peer(sender); !status) return status;
-  return connection_.connect_queue_pairs(connection_.options().clear_to_send_traffic_class);
+Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
+  if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
+  of_sender_ = {sender.service_level, sender.traffic_class};
+  connection_.begin_connecting(service_class());
+  if (Status status = create_flushes(); !status) return forward_error(status);
+  return connect_step();
+}
+
+Result<bool> ReceiveComm::connect_step() {
+  Result<bool> connected = connection_.change_states();
+  if (!connected || !*connected) return connected;
+  if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
+  if (receives_posted_) return true;
+  if (Status status = post_all_receives(); !status) return forward_error(status);
+  return true;
+}
+
+void ReceiveComm::keep_link(FrameChannel channel) {
+  std::vector<const void*> flushes;
+  for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
+  connection_.keep_link(std::move(channel), "receiver", flushes);
+}
+
+ReceiveComm::~ReceiveComm() {
+  connection_.close();
+  for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
@@ -93,9 +139,13 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
   taken->staged = 0;
-  for (int i = 0; i < count; ++i) fill_slot(buffers[i], i, taken);
+  size_t sizes = 0;
+  for (int i = 0; i < count; ++i) {
+    fill_slot(buffers[i], i, taken);
+    sizes |= buffers[i].bytes;
+  }
   head_ += count;
-  if (!announcements_.on_posted(head_)) return false;
+  if (!announcements_.on_posted(head_, sizes)) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
@@ -124,24 +174,27 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
   entry.rkey = rkeys_of(buffer.memory->keys);
-  entry.chunked = 0;
+  wire::set_plain(&entry, request->buffers);
   if (!buffer.memory->direct) [[unlikely]]
     staged_.add(request, index, buffer.data, *buffer.memory, &entry);
   entry.tag = buffer.tag;
-  entry.group = request->buffers;
   entry.sequence = connection_.peer().sequence_base + number;
+}
+
+// Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU has
+// its data. `bytes` are those that were received.
+static bool needs_flush(const ReceiveBuffer& buffer) {
+  return buffer.bytes > 0 && !buffer.memory->host && buffer.memory->direct;
 }
 
 bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
-  if (flush_.empty()) return true;
+  if (connection_.options().flush_disabled) return true;
   int last = count - 1;
-  while (last >= 0 && buffers[last].bytes == 0) --last;
-  const bool in_host_memory =
-      last < 0 || buffers[last].memory->host || !buffers[last].memory->direct;
-  // Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU
-  // has its data.
-  if (in_host_memory) return true;
+  while (last >= 0 && !needs_flush(buffers[last])) --last;
+  if (last < 0) return true;
+  if (flush_.empty()) [[unlikely]]
+    return fail_without_flush();
   Request* taken = flushes_.take();
   if (taken == nullptr) {
     // A null request would mean that there is nothing to wait for.
@@ -167,10 +220,27 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   return true;
 }
 
+bool ReceiveComm::fail_without_flush() {
+  connection_.fail(Code::kInvalidUsage,
+                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
+                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
+                   "starts");
+  return false;
+}
+
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  return connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); });
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+    return true;
+  return finishes_local_work();
+}
+
+// After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
+// be awaited. What they complete counts, as NCCL may need nothing else of the peer.
+bool ReceiveComm::finishes_local_work() {
+  const bool some = staged_.is_copying() || !flushes_.all_free();
+  return some && connection_.may_finish_local_work();
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
@@ -197,11 +267,10 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail_protocol(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
-  if (wire::generation_of(request->first + buffer) != imm.generation)
-    return fail_protocol(kUnexpectedData);
+  if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
-  if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {
+  if (bytes > request->capacity[buffer]) {
     return fail_protocol("more data arrived than the receive has room for");
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;

@@ -33,16 +33,22 @@ class ReceiveComm : public Comm {
   static constexpr int kReceives = 32;  // grouped receives in flight
   static constexpr int kFlushes = 32;   // flushes in flight
 
-  // Creates this end with `qps` QPs in INIT on its rail, and posts their receives. The sender's
-  // kHello asks for that number of QPs over all of its rails, of which there is one.
+  // Creates this end with `qps` QPs on its rail, for which the sender's kHello asks over all of its
+  // own rails.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
+  // Closes the connection before anything that the peer may write to is deregistered.
+  ~ReceiveComm();
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const;
-  // Takes the sender's kHello and connects the QPs; afterwards data may arrive.
-  Status connect(const wire::EndPoint& sender);
+  // Takes the sender's kHello, connects the QPs and posts their receives. Returns whether that is
+  // done, so that data may arrive; false: call connect_step() until it returns true.
+  Result<bool> connect(const wire::EndPoint& sender);
+  Result<bool> connect_step();
+  // Connection::keep_link with the QPs of the flushes.
+  void keep_link(FrameChannel channel);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
@@ -58,6 +64,9 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
+  // Of what this end writes: the sender's service level and, unless the user has chosen one for
+  // clear-to-send, its traffic class.
+  ServiceClass service_class() const;
   Status create_flushes();
   Status post_all_receives();
   bool slots_are_free(int count) const;
@@ -68,14 +77,17 @@ class ReceiveComm : public Comm {
   bool finish_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] bool fail_without_flush();
+  [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;
+  ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
-  std::vector<Flush> flush_;                    // by rail; empty: flushes are disabled
+  std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
+  bool receives_posted_ = false;                // on all QPs
   uint64_t head_ = 0;                           // first buffer of the next irecv
-  uint32_t max_chunks_ = 0;                     // of one message
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;

@@ -23,7 +23,7 @@ void StagedReceives::add(Request* request, int index, void* data, const MemoryHa
       request, host, static_cast<std::byte*>(data), staging.stream(), 0, 0};
   entry->address = reinterpret_cast<uint64_t>(host);
   entry->rkey = rkeys_of(memory.staging_keys);
-  entry->chunked = 1;
+  entry->flags = wire::kChunked;
 }
 
 bool StagedReceives::on_arrival(uint32_t slot, uint64_t bytes, bool complete) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 
 #include "base/log.h"
 
@@ -29,11 +30,31 @@ bool is_fatal(ibv_event_type type) {
   }
 }
 
-// Returns the context, CQ or QP that a fatal event concerns.
+// Returns the object that an event concerns: the member of the union that ibv_get_async_event(3)
+// names for its type. Null where that is a port.
 const void* object_of(const ibv_async_event& event, const HcaContext& hca) {
-  if (event.event_type == IBV_EVENT_DEVICE_FATAL) return hca.context();
-  if (event.event_type == IBV_EVENT_CQ_ERR) return event.element.cq;
-  return event.element.qp;
+  switch (event.event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+      return hca.context();
+    case IBV_EVENT_CQ_ERR:
+      return event.element.cq;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+    case IBV_EVENT_COMM_EST:
+    case IBV_EVENT_SQ_DRAINED:
+    case IBV_EVENT_PATH_MIG:
+    case IBV_EVENT_PATH_MIG_ERR:
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return event.element.qp;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return event.element.srq;
+    case IBV_EVENT_WQ_FATAL:
+      return event.element.wq;
+    default:
+      return nullptr;
+  }
 }
 
 bool concerns_port(ibv_event_type type) {
@@ -50,27 +71,43 @@ void watch_fd(int epoll, int fd) {
   }
 }
 
+// Blocks all signals of the calling thread for its lifetime, also where std::thread throws.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockedSignals(const BlockedSignals&) = delete;
+  BlockedSignals& operator=(const BlockedSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
-Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog) {
-  UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
-  UniqueFd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
+  UniqueFd epoll = UniqueFd::of_this_process([] { return epoll_create1(EPOLL_CLOEXEC); });
+  UniqueFd wake = UniqueFd::of_this_process([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (!epoll.valid() || !wake.valid()) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
   watch_fd(epoll.get(), wake.get());
-  return std::unique_ptr<Watcher>(new Watcher(std::move(epoll), std::move(wake), watchdog));
+  return std::unique_ptr<Watcher>(
+      new Watcher(std::move(epoll), std::move(wake), watchdog, events_fail));
 }
 
-Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog)
-    : epoll_(std::move(epoll)), wake_(std::move(wake)), watchdog_(watchdog) {
+Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, bool events_fail)
+    : epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      events_fail_(events_fail),
+      watchdog_(watchdog) {
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), "gdr-watcher");
 }
 
@@ -105,6 +142,11 @@ void Watcher::remove(const PeerLink* link) {
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
   int fd = hca->context()->async_fd;
+  {
+    // Both ports of an HCA are devices, with one context.
+    std::lock_guard lock(mutex_);
+    if (!hcas_.emplace(fd, hca).second) return;
+  }
   // get_async_event must not block this thread where another reader has taken the event.
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
@@ -112,44 +154,50 @@ void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
              errno);
     return;
   }
-  {
-    std::lock_guard lock(mutex_);
-    hcas_[fd] = hca;
-  }
   watch_fd(epoll_.get(), fd);
 }
 
+// An exception would end the process. What raised it is tried again, since the descriptor is still
+// ready or the tick still due; by then there may be memory.
 void Watcher::run() {
-  constexpr int kBatch = 16;
-  epoll_event events[kBatch];
-  auto last_tick = PeerLink::Clock::now();
-  for (;;) {
-    int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
-    for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
-    {
-      // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
-      std::lock_guard lock(mutex_);
-      if (stopping_) return;
-    }
-    auto now = PeerLink::Clock::now();
-    if (n == 0 || now - last_tick >= kTick) {
-      last_tick = now;
-      tick();
+  constexpr std::chrono::milliseconds kPause(100);
+  bool logged = false;
+  for (bool runs = true; runs;) {
+    try {
+      runs = run_once();
+      logged = false;
+    } catch (const std::exception& error) {
+      if (!logged) GDR_WARN("watching connections failed, and is tried again: %s", error.what());
+      logged = true;
+      std::this_thread::sleep_for(kPause);
     }
   }
 }
 
-int Watcher::wait_milliseconds() {
-  auto now = PeerLink::Clock::now();
-  auto until = PeerLink::Clock::time_point::max();
-  bool any = false;
-  for (const auto& link : links()) {
-    until = std::min(until, link->deadline());
-    any = true;
+// Returns false when the thread is to stop.
+bool Watcher::run_once() {
+  constexpr int kBatch = 16;
+  epoll_event events[kBatch];
+  int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
+  for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
+  {
+    // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
+    std::lock_guard lock(mutex_);
+    if (stopping_) return false;
   }
-  if (!any) return -1;
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - now) +
-              std::chrono::milliseconds(1);
+  const Clock::time_point now = Clock::now();
+  if (now >= std::min(next_tick_, next_deadline_)) tick(now);
+  return true;
+}
+
+int Watcher::wait_milliseconds() {
+  {
+    std::lock_guard lock(mutex_);
+    if (links_.empty()) return -1;
+  }
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                        std::min(next_tick_, next_deadline_) - Clock::now()) +
+                    std::chrono::milliseconds(1);
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
 }
 
@@ -167,8 +215,10 @@ void Watcher::on_ready(int fd) {
     if (auto it = hcas_.find(fd); it != hcas_.end()) hca = it->second;
   }
   if (hca != nullptr) on_hca_event(*hca);
-  if (link != nullptr && !link->on_readable()) {
-    // The socket is closed by the peer. It leaves the epoll set, where it would be readable for
+  if (link != nullptr && !link->on_readable(Clock::now())) {
+    next_deadline_ = std::min(next_deadline_, link->deadline());
+    if (link->deaf()) next_tick_ = Clock::now();
+    // The socket has ended. It leaves the epoll set, where it would be readable for
     // good, but stays open: links_ is keyed by its number, which must not be reused.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
   }
@@ -177,12 +227,13 @@ void Watcher::on_ready(int fd) {
 void Watcher::on_hca_event(HcaContext& hca) {
   ibv_async_event event{};
   if (hca.api().get_async_event(hca.context(), &event) != 0) return;
+  hca.on_event(event.event_type);
   std::string text = hca.name();
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
   text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";
   if (is_fatal(event.event_type)) {
-    log_fatal_event(text);
-    fail_links_of(object_of(event, hca), text);
+    failures_.fatal_event(text, events_fail_, Clock::now());
+    if (events_fail_) fail_links_of(object_of(event, hca), text);
   } else if (event.event_type == IBV_EVENT_PORT_ERR) {
     GDR_WARN("%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail",
              text.c_str());
@@ -190,21 +241,6 @@ void Watcher::on_hca_event(HcaContext& hca) {
     GDR_INFO(log::kNet, "%s", text.c_str());
   }
   hca.api().ack_async_event(&event);
-}
-
-// One fault raises an event for each of an HCA's QPs and CQs; only the first is logged at WARN.
-void Watcher::log_fatal_event(const std::string& text) {
-  constexpr std::chrono::seconds kOneFault{10};
-  const auto now = PeerLink::Clock::now();
-  const bool repeats = text == last_fatal_ && now - last_fatal_at_ < kOneFault;
-  last_fatal_ = text;
-  last_fatal_at_ = now;
-  if (repeats) {
-    GDR_INFO(log::kNet, "%s", text.c_str());
-  } else {
-    GDR_WARN("%s; its connections fail. Fix: look in dmesg for what the HCA's driver reports",
-             text.c_str());
-  }
 }
 
 void Watcher::fail_links_of(const void* object, const std::string& text) {
@@ -230,8 +266,43 @@ std::vector<std::shared_ptr<PeerLink>> Watcher::links() {
   return all;
 }
 
-void Watcher::tick() {
-  for (const auto& link : links()) link->on_tick(watchdog_);
+void Watcher::tick(Clock::time_point now) {
+  next_tick_ = now + kTick;
+  next_deadline_ = Clock::time_point::max();
+  const std::vector<std::shared_ptr<PeerLink>> all = links();
+  for (const auto& link : all) {
+    link->on_tick(now);
+    next_deadline_ = std::min(next_deadline_, link->deadline());
+  }
+  report_lost_paths(all, now);
+  watchdog_.check(all, now);
+}
+
+void Watcher::report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
+                                Clock::time_point now) {
+  std::set<const PeerLink*> deaf;
+  for (const auto& link : links) {
+    if (!link->deaf()) continue;
+    deaf.insert(link.get());
+    if (reported_.contains(link.get())) continue;
+    const auto connections = std::count_if(links.begin(), links.end(), [&](const auto& other) {
+      return other->peer().host == link->peer().host;
+    });
+    failures_.path_lost(*link, static_cast<size_t>(connections), now);
+  }
+  reported_ = std::move(deaf);
+}
+
+void Watcher::log_failure(const PeerLink& link) {
+  size_t connections = 0;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [fd, watched] : links_) {
+      const PeerLink& other = *watched.link;
+      if (other.peer() == link.peer() && (other.failed() || other.peer_gone())) ++connections;
+    }
+  }
+  failures_.link_failed(link, connections, Clock::now());
 }
 
 }  // namespace gdr::transport

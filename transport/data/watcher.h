@@ -7,13 +7,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "transport/data/failure_log.h"
 #include "transport/data/peer_link.h"
+#include "transport/data/watchdog.h"
 #include "transport/device/hca.h"
 
 namespace gdr::transport {
@@ -23,8 +26,10 @@ namespace gdr::transport {
 class Watcher {
  public:
   // Starts the thread. watchdog: seconds without progress after which a connection is logged; 0
-  // turns that off.
-  static Result<std::unique_ptr<Watcher>> start(std::chrono::seconds watchdog);
+  // turns that off. events_fail: fatal events of HCAs fail the connections that they concern;
+  // otherwise they are only logged (NCCL_IB_RETURN_ASYNC_EVENTS).
+  static Result<std::unique_ptr<Watcher>> start(std::chrono::seconds watchdog,
+                                                bool events_fail = true);
   // Stops the thread and waits for its end.
   ~Watcher();
 
@@ -36,6 +41,9 @@ class Watcher {
   void remove(const PeerLink* link);
   // Watches the asynchronous events of an HCA, for as long as the watcher lives.
   void add_hca(const std::shared_ptr<HcaContext>& hca);
+  // Logs the failure of a link that a call of NCCL's returns: as a warning for the first connection
+  // with a peer process.
+  void log_failure(const PeerLink& link);
 
  private:
   struct Watched {
@@ -43,26 +51,35 @@ class Watcher {
     std::vector<const void*> objects;
   };
 
-  Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog);
+  using Clock = PeerLink::Clock;
+
+  Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, bool events_fail);
   void run();
+  bool run_once();
   int wait_milliseconds();
   void on_ready(int fd);
   void on_hca_event(HcaContext& hca);
-  void log_fatal_event(const std::string& text);
   void fail_links_of(const void* object, const std::string& text);
   void wake_up();
-  void tick();
+  void tick(Clock::time_point now);
+  void report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
+                         Clock::time_point now);
   std::vector<std::shared_ptr<PeerLink>> links();
 
   const UniqueFd epoll_;
   const UniqueFd wake_;  // an eventfd; readable: the links have changed, or the thread is to stop
-  const std::chrono::seconds watchdog_;
+  const bool events_fail_;
+  FailureLog failures_;
   std::mutex mutex_;  // guards stopping_, links_ and hcas_
   bool stopping_ = false;
   std::map<int, Watched> links_;                     // by socket
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd
-  std::string last_fatal_;                           // watcher thread only, as the next one
-  PeerLink::Clock::time_point last_fatal_at_{};
+  // Watcher thread only. The deadlines are kept, so that a wake-up does not look at every link:
+  // while a job starts, there is one for each connection.
+  Watchdog watchdog_;
+  Clock::time_point next_tick_{};
+  Clock::time_point next_deadline_ = Clock::time_point::max();
+  std::set<const PeerLink*> reported_;  // deaf links whose loss of the path has been logged
   std::thread thread_;
 };
 

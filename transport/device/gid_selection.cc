@@ -57,6 +57,8 @@ bool is_link_local(const Gid& gid) {
          std::all_of(gid.begin() + 2, gid.begin() + 8, [](uint8_t b) { return b == 0; });
 }
 
+uint16_t flid_of(const Gid& gid) { return static_cast<uint16_t>(gid[4] << 8 | gid[5]); }
+
 std::string to_string(const Gid& gid) {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(AF_INET6, gid.data(), text, sizeof(text));
@@ -92,6 +94,18 @@ Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPrefere
   }
   return fail(Code::kSystem,
               "the port has no GID. Fix: give its network interface an address and bring it up");
+}
+
+Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
+                                       const GidPreference& preference) {
+  const GidEntry* first = nullptr;
+  for (const GidEntry& entry : table) {
+    if (entry.index == preference.routable_index && flid_of(entry.gid) != 0) return entry;
+    if (entry.index == 0) first = &entry;
+  }
+  if (first != nullptr) return *first;
+  return fail(Code::kSystem,
+              "the port has no GID at index 0. Fix: start the fabric's subnet manager");
 }
 
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference) {

@@ -1,4 +1,4 @@
-// The choice of a RoCE port's GID. A port has one GID for each address of its network interface and
+// The choice of a port's GID. A RoCE port has one GID for each address of its network interface and
 // RoCE version; both ends of a connection must use GIDs of the same version and address family.
 // The preferences are those of NCCL's net_ib (ncclIbGetGidIndex); here the choice does not depend
 // on the order in which the kernel filled the table.
@@ -32,6 +32,8 @@ struct GidPreference {
   int roce_version = 2;                      // NCCL_IB_ROCE_VERSION_NUM
   int family = AF_INET;                      // NCCL_IB_ADDR_FAMILY: AF_INET or AF_INET6
   std::optional<Cidr> range = std::nullopt;  // NCCL_IB_ADDR_RANGE
+  // NCCL_IB_ROUTABLE_FLID_GID_INDEX, for InfiniBand alone; the other fields are for RoCE alone
+  int routable_index = 1;
 };
 
 // Selects the GID to use. A forced index is used as it is. Otherwise, null GIDs and GIDs outside
@@ -41,6 +43,16 @@ struct GidPreference {
 // them the chosen GID does not meet. kInvalidUsage if the forced index is empty or no GID is in the
 // range; kSystem if the port has no GID. Both texts list the GIDs of the table.
 Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPreference& preference);
+
+// Selects the GID of an InfiniBand port, where the LID routes within a subnet: the one at
+// routable_index if it carries an FLID, else the one at index 0. kSystem if the table has neither.
+Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
+                                       const GidPreference& preference);
+
+// Returns the forwarding LID (FLID) in a GID of routed InfiniBand, by which another subnet's
+// routers forward packets to it: bytes 4 and 5 of the GID; 0 where it carries none. Source: NCCL's
+// net_ib, connect.cc (ncclIbExtractFlid). Meaningless for GIDs of RoCE.
+uint16_t flid_of(const Gid& gid);
 
 // Returns for a log line which preferences the chosen GID does not meet, such as "RoCE v1 although
 // NCCL_IB_ROCE_VERSION_NUM asks for 2"; "" if it meets all.

@@ -3,6 +3,10 @@
 #include <endian.h>
 
 #include <cerrno>
+#include <utility>
+
+#include "transport/device/port_exclusion.h"
+#include "transport/device/port_speed.h"
 
 namespace gdr::transport {
 namespace {
@@ -29,22 +33,47 @@ struct DeviceList {
   }
 };
 
-void add_ports(const std::shared_ptr<HcaContext>& hca, const HcaFilter& filter,
+Finding unknown_speed(const std::string& port) {
+  return {Severity::kWarning, port,
+          "the speed of the port is unknown; NCCL is given " +
+              std::to_string(kAssumedSpeedMbps / 1000) + " Gb/s and may use too few channels",
+          "update rdma-core, or set the NIC's speed in a file for NCCL_TOPO_FILE"};
+}
+
+void add_port(Device device, const std::string& label, const DiscoveryOptions& options,
+              Discovery* discovery) {
+  const HcaContext& hca = *device.hca;
+  Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
+  if (!state) {
+    discovery->skipped.push_back(label + ": " + state.error().text);
+    return;
+  }
+  const ibv_transport_type transport = hca.context()->device->transport_type;
+  const std::string reason = exclusion_reason({transport, hca.vendor_id(), state->link_layer});
+  if (!reason.empty()) {
+    discovery->skipped.push_back(label + reason);
+    return;
+  }
+  device.state = *state;
+  device.speed_mbps =
+      port_speed_mbps(hca.api(), hca.context(), device.port, options.query_port_speed);
+  if (!state->active) {
+    discovery->skipped.push_back(label + " is not ACTIVE");
+    discovery->inactive.push_back(std::move(device));
+    return;
+  }
+  if (device.speed_mbps == 0) discovery->findings.push_back(unknown_speed(label));
+  discovery->devices.push_back(std::move(device));
+}
+
+void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& options,
                Discovery* discovery) {
   for (int port = 1; port <= hca->port_count(); ++port) {
     std::string label = hca->name() + ":" + std::to_string(port);
-    if (!filter.accepts(hca->name(), port)) {
-      discovery->skipped.push_back(label + " is excluded by NCCL_IB_HCA");
-      continue;
-    }
-    Result<PortState> state = query_port_state(hca->api(), hca->context(), port);
-    if (!state) {
-      discovery->skipped.push_back(label + ": " + state.error().text);
-    } else if (!state->active) {
-      discovery->skipped.push_back(label + " is not ACTIVE");
-      discovery->inactive.push_back(Device{hca, port, *state});
+    if (options.hcas.accepts(hca->name(), port)) {
+      add_port(Device{.hca = hca, .port = port, .state = {}}, label, options, discovery);
     } else {
-      discovery->devices.push_back(Device{hca, port, *state});
+      discovery->skipped.push_back(label + " is excluded by NCCL_IB_HCA");
     }
   }
 }
@@ -71,6 +100,7 @@ Status HcaContext::query() {
     return fail_errno(Code::kSystem, "querying " + name_ + " failed", err);
   }
   guid_ = be64toh(attr.sys_image_guid != 0 ? attr.sys_image_guid : attr.node_guid);
+  vendor_id_ = attr.vendor_id;
   port_count_ = attr.phys_port_cnt;
   max_work_requests_ = attr.max_qp_wr;
   pd_ = verbs::UniquePd(api_->alloc_pd(context_.get()), {api_.get()});
@@ -81,7 +111,12 @@ Status HcaContext::query() {
   supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
   peermem_ = probe_peermem(sysfs_root_of(sysfs_path_));
   registrations_ = std::make_unique<RegistrationCache>(*api_, pd_.get(), name_);
+  gids_ = std::make_unique<GidCache>(*api_, context_.get(), port_count_);
   return {};
+}
+
+void HcaContext::on_event(ibv_event_type type) const {
+  if (may_change_gids(type)) gids_->drop();
 }
 
 GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
@@ -95,7 +130,7 @@ std::string fix_for_no_device() {
 }
 
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
-                                   const HcaFilter& filter) {
+                                   const DiscoveryOptions& options) {
   DeviceList list(*api);
   if (list.list == nullptr && errno == ENOSYS) {
     return fail(Code::kSystem,
@@ -114,7 +149,7 @@ Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
       discovery.skipped.push_back(hca.error().text);
       continue;
     }
-    add_ports(*hca, filter, &discovery);
+    add_ports(*hca, options, &discovery);
   }
   return discovery;
 }

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/device/gid_cache.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
@@ -32,6 +34,7 @@ class HcaContext {
   // In host byte order.
   uint64_t guid() const { return guid_; }
   int port_count() const { return port_count_; }
+  uint32_t vendor_id() const { return vendor_id_; }  // ibv_device_attr::vendor_id
   // The most outstanding work requests of one queue (ibv_device_attr::max_qp_wr).
   int max_work_requests() const { return max_work_requests_; }
   // The kernel, the HCA's driver and the verbs library support the registration of dma-bufs.
@@ -39,6 +42,10 @@ class HcaContext {
   // The kernel module, if loaded, by which this HCA can register GPU memory by its address.
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
+  GidCache& gids() const { return *gids_; }
+
+  // Takes note of an asynchronous event of this HCA. Thread-safe.
+  void on_event(ibv_event_type type) const;
 
  private:
   HcaContext() = default;
@@ -50,11 +57,13 @@ class HcaContext {
   std::string name_;
   std::string sysfs_path_;
   uint64_t guid_ = 0;
+  uint32_t vendor_id_ = 0;
   int port_count_ = 0;
   int max_work_requests_ = 0;
   bool supports_dmabuf_ = false;
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
+  std::unique_ptr<GidCache> gids_;
 };
 
 // How NCCL can hand GPU memory to an HCA.
@@ -72,8 +81,15 @@ GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed);
 struct Device {
   std::shared_ptr<HcaContext> hca;
   int port = 1;
-  PortState state;  // at discovery
-  int rail = -1;    // the port's rail, for the peer to compare with its own; -1: unknown
+  PortState state;     // at discovery
+  int rail = -1;       // the port's rail, for the peer to compare with its own; -1: unknown
+  int speed_mbps = 0;  // at discovery (port_speed_mbps()); 0: unknown
+};
+
+// What the user asked of the discovery; the variable that sets each field is named.
+struct DiscoveryOptions {
+  HcaFilter hcas;                // NCCL_IB_HCA
+  bool query_port_speed = true;  // NCCL_IB_QUERY_PORT_SPEED
 };
 
 // What discover_devices() found.
@@ -81,14 +97,16 @@ struct Discovery {
   std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
   std::vector<Device> inactive;  // ports that it accepts, but that are not active
   std::vector<std::string> skipped;  // why each other port is not in `devices`: "name:port reason"
+  Findings findings;                 // about `devices`
 };
 
 // Returns what the user can do where the machine has no HCA, for the `Fix:` of an error.
 std::string fix_for_no_device();
 
-// Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened is listed in
-// `skipped`; only a failure to list the HCAs is an error.
+// Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened, or a port that
+// the transport cannot use (exclusion_reason()), is only listed in `skipped`; only a failure to
+// list the HCAs is an error.
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
-                                   const HcaFilter& filter);
+                                   const DiscoveryOptions& options);
 
 }  // namespace gdr::transport

@@ -3,6 +3,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "transport/device/registration_paths.h"
 
@@ -19,8 +22,15 @@ struct MemoryOptions {
   // GDR_NCCL_STAGING_MIB, here in bytes: the most page-locked host memory that the bounce buffers
   // of this process may take together.
   size_t staging_bytes = size_t{4} << 30;
+  // Processes of this machine may send for each other (NCCL's PXN), as they do over NVLink unless
+  // NCCL_PXN_DISABLE is 1. See RegistrationAgreement::claim().
+  bool relays = false;
   // NCCL_IB_PCI_RELAXED_ORDERING: where the verbs library supports it (ibv_reg_mr_iova2).
   bool relaxed_ordering = true;
+  // GPUs with NVLink-C2C, by PCI address ("0009:01:00.0"), and HCAs, by name, between which PCIe is
+  // the way. NCCL asks for that mapping of the dma-bufs that it exports (src/transport/net.cc); the
+  // plugin does of its own. Untried on such a machine.
+  std::set<std::pair<std::string, std::string>> over_pcie;
 };
 
 }  // namespace gdr::transport

@@ -1,12 +1,16 @@
 #include "transport/memory/registrar.h"
 
-#include <limits>
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
 
 namespace gdr::transport {
 namespace {
+
+// What turns NCCL's registration of users' buffers off.
+constexpr char kNoUserBuffers[] =
+    "set NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 on all ranks";
 
 // "GPU 0000:1a:00.0 and mlx5_0", the pair that a registration connects, as logs name it.
 std::string pair_text(const GpuIdentity& gpu, const HcaContext& hca) {
@@ -27,6 +31,7 @@ PciOrdering Registrar::ordering(const HcaContext& hca) const {
 Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const RegistrationScope& scope,
                                                                  const MemoryRegion& region) {
   auto handle = std::make_unique<MemoryHandle>();
+  handle->direct_at_most = scope.max_write_bytes;
   Status status = region.cuda ? register_gpu(scope, region, handle.get())
                               : register_on_rails(scope, region, &MemoryHandle::keys, handle.get());
   if (!status) return forward_error(status);
@@ -48,28 +53,92 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
                                MemoryHandle* handle) {
   handle->host = false;
   const GpuIdentity gpu = GpuIdentity::of_address(region.address);
+  handle->own =
+      scope.agreement->claim(GpuAllocation::containing({region.address, region.bytes}, gpu.device),
+                             scope.sends && options_->relays);
+  if (handle->own == nullptr) return register_users(scope, region, gpu, handle);
+  if (Status status = register_own(scope, region, gpu, handle); !status) return status;
+  scope.agreement->note_own(!handle->direct || limits_sends(scope));
+  return {};
+}
+
+Result<DirectRegistration> Registrar::register_direct_on(const RegistrationScope& scope,
+                                                         size_t rail, const MemoryRegion& region,
+                                                         const GpuIdentity& gpu) const {
+  if (options_->gpu_memory.only_staging()) {
+    return fail(Code::kInvalidUsage, "GDR_NCCL_GPU_MEMORY=staging requests this");
+  }
+  const HcaContext& hca = *scope.hcas[rail];
+  MemoryRegion asked = region;
+  asked.over_pcie = options_->over_pcie.contains({gpu.pci_id, hca.name()});
+  return register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
+}
+
+Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegion& region,
+                               const GpuIdentity& gpu, MemoryHandle* handle) {
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
-    const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
-    const std::string pair = pair_text(gpu, *hca);
-    Result<DirectRegistration> direct =
-        options_->gpu_memory.only_staging()
-            ? fail(Code::kInvalidUsage, "GDR_NCCL_GPU_MEMORY=staging requests this")
-            : register_direct(*hca, region, gpu, ordering(*hca), options_->gpu_memory);
+    const std::string pair = pair_text(gpu, *scope.hcas[rail]);
+    Result<DirectRegistration> direct = register_direct_on(scope, rail, region, gpu);
     if (!direct) {
       if (Status status = check_staging_allowed(pair, direct.error()); !status) return status;
       if (Status status = stage_all(scope, region, gpu.device, handle); !status) {
-        status.error().text = pair + ": no GPUDirect. " + direct.error().text +
-                              ". Staging failed, too: " + status.error().text;
-        return status;
+        return fail(Code::kSystem, pair + ": no GPUDirect. " + direct.error().text +
+                                       ". Staging failed, too: " + status.error().text);
       }
       log_staged(pair, direct.error());
       return {};
     }
     log_direct(pair, direct->path);
-    handle->add(&MemoryHandle::keys, rail, hca, direct->mr);
+    handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
   }
-  if (!options_->gpudirect_limit.has_value()) return {};
+  if (!limits_sends(scope)) return {};
   return stage_large_sends(scope, region, gpu.device, handle);
+}
+
+// An HCA that refuses a user's buffer, for example because BAR1 is full, is an accident of this end
+// alone, as it is with NCCL's net_ib: the other end may have accepted its own already.
+Status Registrar::register_users(const RegistrationScope& scope, const MemoryRegion& region,
+                                 const GpuIdentity& gpu, MemoryHandle* handle) {
+  if (Status status = check_neither_stages(scope); !status) return status;
+  for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
+    const std::string pair = pair_text(gpu, *scope.hcas[rail]);
+    Result<DirectRegistration> direct = register_direct_on(scope, rail, region, gpu);
+    if (!direct) {
+      if (log_once("users " + pair)) {
+        GDR_WARN(
+            "%s: a user's buffer of %zu bytes cannot be registered, and NCCL goes on without. If "
+            "the peer registers its own, data of point-to-point operations and of AllGather may be "
+            "wrong. %s; or %s",
+            pair.c_str(), region.bytes, direct.error().text.c_str(), kNoUserBuffers);
+      }
+      return fail(Code::kDeclined, pair + ": a user's buffer is declined. " + direct.error().text,
+                  direct.error().sys_errno);
+    }
+    log_direct(pair, direct->path);
+    handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
+  }
+  return {};
+}
+
+Status Registrar::check_neither_stages(const RegistrationScope& scope) {
+  auto declined = [](const char* end) {
+    return fail(Code::kDeclined, std::string(end) +
+                                     " stages GPU memory, so that both ends decline users' "
+                                     "buffers, and NCCL goes on with its own. To avoid that, " +
+                                     kNoUserBuffers);
+  };
+  if (scope.agreement->stages()) return declined("this end");
+  const std::optional<bool> peer = scope.agreement->peer_stages();
+  if (peer == true) return declined("the peer");
+  if (peer.has_value()) return {};
+  if (log_once("unknown peer")) {
+    GDR_WARN(
+        "a peer does not answer whether it stages GPU memory, so that users' buffers are declined. "
+        "If the peer accepts them, data may be wrong. Fix: check the network of the handshake, or "
+        "%s",
+        kNoUserBuffers);
+  }
+  return fail(Code::kDeclined, "the peer does not answer whether it stages GPU memory");
 }
 
 Status Registrar::check_staging_allowed(const std::string& pair, const Error& failure) const {
@@ -93,10 +162,10 @@ Status Registrar::stage_all(const RegistrationScope& scope, const MemoryRegion& 
 // GDR_NCCL_GDR_LIMIT. If staging would be unsafe now, all messages go by GPUDirect, which works.
 Status Registrar::stage_large_sends(const RegistrationScope& scope, const MemoryRegion& region,
                                     int gpu, MemoryHandle* handle) {
-  handle->direct_at_most = *options_->gpudirect_limit;
+  handle->direct_at_most = std::min(*options_->gpudirect_limit, scope.max_write_bytes);
   Status staged = stage(scope, region, gpu, handle);
   if (!staged && staged.error().code == Code::kDeclined) {
-    handle->direct_at_most = std::numeric_limits<size_t>::max();
+    handle->direct_at_most = scope.max_write_bytes;
     return {};
   }
   if (!staged) {
@@ -108,8 +177,8 @@ Status Registrar::stage_large_sends(const RegistrationScope& scope, const Memory
 Status Registrar::stage(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
                         MemoryHandle* handle) {
   if (gpu < 0) return fail(Code::kUnsupported, "CUDA does not know the memory");
-  // NCCL registers its own buffers before it uses the connection, and users' buffers at any time.
-  // Page-locking waits for running kernels, which may wait for this connection.
+  // NCCL registers its own buffers before it uses the connection. With PXN it may register those of
+  // another rank later: page-locking waits for running kernels, which may wait for this connection.
   const auto locking = scope.traffic_started() ? BounceBufferPool::Locking::kForbidden
                                                : BounceBufferPool::Locking::kAllowed;
   Result<std::shared_ptr<const BounceBuffer>> bounce_buffer =

@@ -19,10 +19,14 @@
 
 namespace gdr::transport {
 
-// The part of a connection that a registration depends on.
+// The part of a connection that a registration depends on. What it points to belongs to the
+// connection and outlives the registration.
 struct RegistrationScope {
   std::vector<std::shared_ptr<HcaContext>> hcas;  // by rail
-  CopyStreams* copy_streams;                      // the connection's own; outlives the registration
+  CopyStreams* copy_streams;
+  RegistrationAgreement* agreement;
+  bool sends;              // this is the sending end
+  size_t max_write_bytes;  // of one write on any rail
   // Whether messages were posted on the connection. Asked when memory would be page-locked, since
   // another thread may have started meanwhile.
   std::function<bool()> traffic_started;
@@ -33,10 +37,10 @@ class Registrar {
  public:
   explicit Registrar(std::shared_ptr<const MemoryOptions> options);
 
-  // Registers the region on every rail of the scope. GPU memory that one rail cannot register is
-  // staged on all. Errors: kSystem with the cause and fix of each registration path; kDeclined if
-  // the region would have to be staged and that could deadlock now (NCCL then does without the
-  // registration, which it makes for users' buffers at any time).
+  // Registers the region on every rail of the scope. GPU memory of NCCL's own that one rail cannot
+  // register is staged on all. Errors: kSystem with the cause and fix of each registration path;
+  // kDeclined for a user's buffer (RegistrationAgreement) where either end stages, or where an HCA
+  // refuses it. NCCL then does without the registration.
   Result<std::unique_ptr<MemoryHandle>> register_memory(const RegistrationScope& scope,
                                                         const MemoryRegion& region);
 
@@ -51,6 +55,18 @@ class Registrar {
                            MemoryHandle::Keys MemoryHandle::*keys, MemoryHandle* handle);
   Status register_gpu(const RegistrationScope& scope, const MemoryRegion& region,
                       MemoryHandle* handle);
+  // NCCL's own buffers, and users'.
+  Status register_own(const RegistrationScope& scope, const MemoryRegion& region,
+                      const GpuIdentity& gpu, MemoryHandle* handle);
+  Status register_users(const RegistrationScope& scope, const MemoryRegion& region,
+                        const GpuIdentity& gpu, MemoryHandle* handle);
+  Status check_neither_stages(const RegistrationScope& scope);
+  bool limits_sends(const RegistrationScope& scope) const {
+    return scope.sends && options_->gpudirect_limit.has_value();
+  }
+  Result<DirectRegistration> register_direct_on(const RegistrationScope& scope, size_t rail,
+                                                const MemoryRegion& region,
+                                                const GpuIdentity& gpu) const;
   Status check_staging_allowed(const std::string& pair, const Error& failure) const;
   Status stage_all(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
                    MemoryHandle* handle);

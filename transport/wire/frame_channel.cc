@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -17,21 +18,60 @@ size_t max_body_bytes(wire::FrameKind kind) {
     case wire::FrameKind::kFailed:
     case wire::FrameKind::kState:
       return wire::kMaxText;
+    case wire::FrameKind::kMemory:
+      return sizeof(wire::Memory);
     default:
       return 0;
   }
+}
+
+Status unknown_fields(const char* where) {
+  return fail(Code::kInternal, std::string("the peer sent ") + where +
+                                   " with fields set that wire version " +
+                                   std::to_string(wire::kWireVersion) + " does not know");
+}
+
+template <size_t kBytes>
+bool is_zero(const uint8_t (&bytes)[kBytes]) {
+  return std::all_of(bytes, bytes + kBytes, [](uint8_t byte) { return byte == 0; });
+}
+
+Status check_queue_pair(const wire::QpAddress& qp, int rails) {
+  if (qp.rail >= rails) {
+    return fail(Code::kInternal, "the peer's handshake has a QP on a rail that it does not have");
+  }
+  if (qp.number == 0 || qp.number >> 24 != 0) {
+    return fail(Code::kInternal, "the peer's handshake has an impossible QP number");
+  }
+  return qp.ece_supported > 1 || !is_zero(qp.reserved) ? unknown_fields("a QP") : Status{};
+}
+
+Status check_rail(const wire::RailAddress& rail) {
+  const bool known = (rail.flags & ~wire::kRailFlags) == 0 && is_zero(rail.reserved);
+  if (!known) return unknown_fields("a rail");
+  if (rail.epoch == wire::kRailEpoch) return {};
+  return fail(Code::kInternal, "the peer's handshake names a rail that was recovered before");
+}
+
+// The numbers of rails and QPs are within their limits.
+Status check_end_point(const wire::EndPoint& end) {
+  const bool known = (end.flags & ~wire::kEndFlags) == 0 && is_zero(end.reserved);
+  if (!known || end.service_level > 15) return unknown_fields("a handshake");
+  for (int i = 0; i < end.qps; ++i) {
+    if (Status status = check_queue_pair(end.qp[i], end.rails); !status) return status;
+  }
+  for (int r = 0; r < end.rails; ++r) {
+    if (Status status = check_rail(end.rail[r]); !status) return status;
+  }
+  return {};
 }
 
 Status validate(const wire::FrameHeader& header) {
   if (header.magic != wire::kMagic) {
     return fail(Code::kInternal, "the peer does not speak this protocol");
   }
-  if (header.version != wire::kWireVersion) {
-    return fail(Code::kInvalidUsage, "the peer runs wire version " +
-                                         std::to_string(header.version) + ", this side " +
-                                         std::to_string(wire::kWireVersion) +
-                                         ": install the same nccl-net-gdr on every node");
-  }
+  if (Status status = check_version(header.version); !status) return status;
+  if (header.reserved != 0) return unknown_fields("a frame");
   if (header.body_bytes > max_body_bytes(header.kind)) {
     return fail(Code::kInternal, "the peer sent a frame that is too large for its kind");
   }
@@ -40,12 +80,28 @@ Status validate(const wire::FrameHeader& header) {
 
 }  // namespace
 
+Status check_version(uint16_t peer) {
+  if (peer == wire::kWireVersion) return {};
+  return fail(Code::kInvalidUsage,
+              "the peer runs wire version " + std::to_string(peer) + ", this side " +
+                  std::to_string(wire::kWireVersion) +
+                  ". Fix: install the same release of nccl-net-gdr on every node");
+}
+
 std::string Frame::text() const {
   std::string text(body.begin(), body.end());
   for (char& c : text) {
     if (c < ' ' || c > '~') c = '?';
   }
   return text;
+}
+
+std::optional<wire::Memory> Frame::memory() const {
+  wire::Memory memory{};
+  if (body.size() != sizeof(memory)) return {};
+  std::memcpy(&memory, body.data(), sizeof(memory));
+  const bool known = (memory.flags & ~wire::kMemoryFlags) == 0 && memory.reserved == 0;
+  return known ? std::optional(memory) : std::nullopt;
 }
 
 Result<wire::EndPoint> Frame::end_point() const {
@@ -59,6 +115,7 @@ Result<wire::EndPoint> Frame::end_point() const {
   if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
     return fail(Code::kInternal, "the peer's handshake has an invalid number of rails or QPs");
   }
+  if (Status status = check_end_point(end); !status) return forward_error(status);
   return end;
 }
 

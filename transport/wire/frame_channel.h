@@ -15,6 +15,9 @@
 
 namespace gdr::transport {
 
+// Refuses a peer that runs another wire version, with the text that names both. kInvalidUsage.
+Status check_version(uint16_t peer);
+
 // A received frame. The body is as the peer sent it; the accessors check it.
 struct Frame {
   wire::FrameKind kind;
@@ -22,9 +25,11 @@ struct Frame {
 
   // The text of kRefuse, kFailed and kState. Bytes that are not printable ASCII become '?'.
   std::string text() const;
-  // The end point of kHello and kReply, with terminated strings and counts within the limits of
-  // wire.h; kInternal if the peer's is not valid.
+  // The end point of kHello and kReply, with terminated strings, and with counts and indices within
+  // the limits of wire.h; kInternal if the peer's is not valid.
   Result<wire::EndPoint> end_point() const;
+  // The body of kMemory; unset if this version does not know it.
+  std::optional<wire::Memory> memory() const;
 };
 
 // Owns the socket. Not thread-safe. A default-constructed channel has no socket and is not valid.

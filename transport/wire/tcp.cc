@@ -1,6 +1,7 @@
 #include "transport/wire/tcp.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -8,14 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/wire/kept_socket.h"
+
 namespace gdr::transport {
 namespace {
-
-// Seconds, and probes. A peer whose host crashed, or was cut off, is detected after kKeepAliveIdle
-// + kKeepAliveCount * kKeepAliveInterval = 30 seconds.
-constexpr int kKeepAliveIdle = 10;
-constexpr int kKeepAliveInterval = 5;
-constexpr int kKeepAliveCount = 4;
 
 // The kernel lowers this to net.core.somaxconn. NCCL connects many channels at once.
 constexpr int kBacklog = 1024;
@@ -50,7 +47,8 @@ void clear_port(sockaddr_storage* address) {
 }
 
 UniqueFd open_socket(int family) {
-  return UniqueFd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  return UniqueFd::of_this_process(
+      [family] { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
 }  // namespace
@@ -72,15 +70,24 @@ Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
 
 Result<std::optional<UniqueFd>> accept_tcp(int listening_fd) {
   for (;;) {
-    UniqueFd fd(accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd fd = UniqueFd::of_this_process([listening_fd] {
+      return accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    });
     if (fd.valid()) {
       tune(fd.get());
       return std::optional<UniqueFd>(std::move(fd));
     }
     switch (errno) {
+      // Linux passes on errors that the new connection already has (accept(2)).
       case EINTR:
       case ECONNABORTED:
       case EPROTO:
+      case ENETDOWN:
+      case ENOPROTOOPT:
+      case EHOSTDOWN:
+      case ENONET:
+      case EHOSTUNREACH:
+      case ENETUNREACH:
         continue;
       case EAGAIN:
         return std::nullopt;
@@ -97,7 +104,10 @@ Result<UniqueFd> start_connect_tcp(const sockaddr_storage& to, const sockaddr_st
   if (from.ss_family == to.ss_family) {
     sockaddr_storage local = from;
     clear_port(&local);
-    // Makes the handshake use the chosen interface. If it fails, the routing table decides.
+    // Makes the handshake use the chosen interface. If it fails, the routing table decides. The
+    // port is left to connect(), which may share it between connections to different peers: bind()
+    // would reserve one of the host's ports for this socket alone.
+    set_option(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);
     (void)bind(fd.get(), as_sockaddr(local), length_of(local));
   }
   if (connect(fd.get(), as_sockaddr(to), length_of(to)) != 0 && errno != EINPROGRESS &&
@@ -117,6 +127,17 @@ Result<bool> finish_connect_tcp(int fd) {
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &length) != 0) err = errno;
   if (err != 0) return fail_errno(Code::kRemote, "connecting to the peer failed", err);
   return true;
+}
+
+void set_local_scope(sockaddr_storage* address, const std::string& interface_name,
+                     const sockaddr_storage& from) {
+  auto* in6 = reinterpret_cast<sockaddr_in6*>(address);
+  if (address->ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr)) return;
+  uint32_t scope = interface_name.empty() ? 0 : if_nametoindex(interface_name.c_str());
+  if (scope == 0 && from.ss_family == AF_INET6) {
+    scope = reinterpret_cast<const sockaddr_in6*>(&from)->sin6_scope_id;
+  }
+  in6->sin6_scope_id = scope;
 }
 
 void write_address(const sockaddr_storage& address, wire::Handle* handle) {
@@ -161,6 +182,13 @@ std::string to_string(const sockaddr_storage& address) {
   auto* in = reinterpret_cast<const sockaddr_in*>(&address);
   inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
   return std::string(text) + ":" + std::to_string(ntohs(in->sin_port));
+}
+
+std::string peer_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return "a peer";
+  return to_string(address);
 }
 
 }  // namespace gdr::transport

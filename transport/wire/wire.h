@@ -2,20 +2,25 @@
 // carries, the frames of the handshake on the TCP socket, the tables that each end writes in the
 // other's memory by RDMA, and the immediate data that ends each chunk. docs/wire-protocol.md
 // explains the sequence. All fields are little-endian unless noted. A change of layout or meaning
-// requires a new kWireVersion.
+// requires a new kWireVersion. Reserved fields and bits are zero when they are sent, and an end
+// that finds another value refuses it, so that a later version may give them a meaning.
+//
+// The first eight bytes of the handle and of a frame's header are the same in every version, so
+// that ends of different versions recognise each other and refuse with a text.
 #pragma once
 
 #include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace gdr::transport::wire {
 
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 3;
+inline constexpr uint16_t kWireVersion = 4;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
@@ -32,6 +37,7 @@ inline constexpr size_t kSplitAlignment = 128;
 
 using Secret = std::array<uint8_t, 16>;
 using Gid = std::array<uint8_t, 16>;  // in network byte order
+inline constexpr int kHandleGids = 2;
 
 // NCCL's connection handle: listen() fills it and NCCL carries it to the sender. It has the
 // listener's TCP address and the secret that authenticates the sender: a hello without it is
@@ -39,19 +45,24 @@ using Gid = std::array<uint8_t, 16>;  // in network byte order
 struct Handle {
   uint32_t magic;
   uint16_t version;
-  uint8_t ipv6;  // 1: address is IPv6; 0: IPv4, in the first four bytes
-  uint8_t reserved0;
+  uint8_t ipv6;                     // 1: address is IPv6; 0: IPv4, in the first four bytes
+  uint8_t gid_count;                // of `gids`, 0 to kHandleGids
   std::array<uint8_t, 16> address;  // in network byte order
   uint32_t scope_id;                // of an IPv6 link-local address: the sender's interface number
   uint16_t tcp_port;
-  uint8_t reserved1[2];
+  uint8_t reserved0[2];
   Secret secret;
   // Zero when it is carried. connect() stores here which unfinished connection the handle belongs
   // to: NCCL calls connect() again until it returns a comm, and passes only this buffer each time.
   uint64_t connect_ticket;
-  uint8_t reserved2[72];
+  // Of the listening device's ports, so that the sender can choose a device in the same subnet
+  // (NCCL_IB_SUBNET_AWARE_ROUTING). NCCL's net_ib puts up to two into its handle, too (connect.cc,
+  // listenGids). Those beyond gid_count are zero.
+  std::array<Gid, kHandleGids> gids;
+  uint8_t reserved1[40];
 };
 static_assert(sizeof(Handle) == 128);
+static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
 
 // The kind of a frame, with the direction and the body.
 enum class FrameKind : uint8_t {
@@ -63,6 +74,7 @@ enum class FrameKind : uint8_t {
   kFailed = 6,      // either, text: the connection failed for that reason
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
+  kMemory = 9,      // either, Memory: how this end registers GPU memory
 };
 
 // Precedes each frame's body.
@@ -74,11 +86,21 @@ struct FrameHeader {
   uint32_t body_bytes;
 };
 static_assert(sizeof(FrameHeader) == 12);
+static_assert(offsetof(FrameHeader, magic) == 0 && offsetof(FrameHeader, version) == 4);
 
 // Bytes of a text body at most.
 inline constexpr size_t kMaxText = 1024;
 
-// The port of one end on one rail.
+// Counts the recoveries of a rail: 0 from the handshake on. A rail's epoch is part of what is sent
+// over it, so that what was sent before a recovery cannot be taken for what is sent after it. This
+// version recovers no rail, so that both ends refuse any other epoch.
+inline constexpr uint32_t kRailEpoch = 0;
+
+// RailAddress::flags.
+inline constexpr uint8_t kRailNeedsGrh = 1;  // the port requires a GRH (IBV_QPF_GRH_REQUIRED)
+inline constexpr uint8_t kRailFlags = kRailNeedsGrh;  // all that are defined
+
+// The port of one end on one of its rails.
 struct RailAddress {
   char hca[64];  // zero-terminated
   Gid gid;
@@ -90,25 +112,77 @@ struct RailAddress {
   uint8_t gid_type;   // a GidType
   uint8_t gid_index;  // in this end's GID table
   uint8_t rail;       // rail number plus one; 0: unknown
+  uint8_t flags;
+  uint8_t epoch;  // kRailEpoch
+  uint8_t reserved[2];
 };
-static_assert(sizeof(RailAddress) == 92);
+static_assert(sizeof(RailAddress) == 96);
 
-// Body of kHello and kReply.
+// Memory::flags. kMemoryAsks: the other end is to answer, with kMemoryAnswers.
+inline constexpr uint32_t kMemoryStages = 1;  // GPU memory of this connection is staged at this end
+inline constexpr uint32_t kMemoryAsks = 2;
+inline constexpr uint32_t kMemoryAnswers = 4;
+inline constexpr uint32_t kMemoryFlags = 7;  // all that are defined
+
+// Body of kMemory, which both ends may send at any time after the handshake.
+struct Memory {
+  uint32_t flags;
+  uint32_t reserved;
+};
+static_assert(sizeof(Memory) == 8);
+
+// Enhanced connection establishment: an ibv_ece, by which the HCAs of both ends agree on options of
+// their vendor for one QP.
+struct Ece {
+  uint32_t vendor_id;
+  uint32_t options;
+  uint32_t comp_mask;
+};
+
+// One QP of one end. QP i of the sender is connected to QP i of the receiver. Each end names the
+// rail of its own on which the QP is, so that both may have different numbers of rails.
+struct QpAddress {
+  uint32_t number;  // 24 bits
+  // kHello: what the sender's HCA offers. kReply: what the receiver's HCA has accepted of it. Zero
+  // without ece_supported.
+  Ece ece;
+  uint8_t ece_supported;  // 1: `ece` is valid
+  uint8_t rail;           // index into EndPoint::rail of the same end
+  uint8_t reserved[2];
+};
+static_assert(sizeof(QpAddress) == 20);
+
+// EndPoint::flags.
+inline constexpr uint8_t kEndStages = 1;  // GPU memory of this connection is staged at this end
+inline constexpr uint8_t kEndFlags = kEndStages;  // all that are defined
+
+// Body of kHello and kReply. The first field is the secret in every version.
 struct EndPoint {
   Secret secret;
-  char host[64];       // zero-terminated
-  uint32_t pid;        // for error texts, like host
-  uint32_t first_psn;  // 24 bits: the first packet sequence number of every QP of this end
-  uint8_t rails;
-  uint8_t reserved;
-  uint16_t qps;  // over all rails; QP i belongs to rail i % rails
-  uint32_t reserved1;
+  char host[64];            // zero-terminated
+  uint32_t pid;             // for error texts, like host
+  uint32_t first_psn;       // 24 bits: the first packet sequence number of every QP of this end
   uint64_t tables_address;  // of this end's Tables
   uint64_t sequence_base;   // of the sender, random: buffer i's ClearToSend::sequence is base + i
-  std::array<uint32_t, kMaxQps> qp_numbers;
+  uint16_t qps;             // over all rails; the receiver has as many as the sender asks for
+  uint8_t rails;
+  uint8_t flags;
+  // kHello: of what the sender writes; the receiver uses the service level for its direction, too,
+  // and the traffic class unless it has one of its own (NCCL_IB_FIFO_TC). kReply: of what the
+  // receiver writes.
+  uint8_t service_level;  // 0 to 15
+  uint8_t traffic_class;  // of the GRH, RoCE only
+  uint8_t reserved[26];
+  std::array<QpAddress, kMaxQps> qp;
   std::array<RailAddress, kMaxRails> rail;
 };
-static_assert(sizeof(EndPoint) == 112 + 4 * kMaxQps + 92 * kMaxRails);
+static_assert(sizeof(EndPoint) == 136 + 20 * kMaxQps + 96 * kMaxRails);
+static_assert(offsetof(EndPoint, secret) == 0);
+
+// ClearToSend::flags. kChunked: the receiver stages the buffer. A message of more than
+// kMinChunkBytes must then arrive in chunks of equal size, the last one possibly smaller, in order
+// over one QP.
+inline constexpr uint8_t kChunked = 1;
 
 // Clear-to-send: one buffer of a posted receive, which the receiver writes into the sender's ring.
 // Buffers are numbered from 0 over all receives of the connection; those of a grouped receive have
@@ -116,17 +190,33 @@ static_assert(sizeof(EndPoint) == 112 + 4 * kMaxQps + 92 * kMaxRails);
 struct ClearToSend {
   uint64_t address;
   uint64_t bytes;                        // size of the buffer
-  std::array<uint32_t, kMaxRails> rkey;  // by rail
+  std::array<uint32_t, kMaxRails> rkey;  // by the receiver's rail
   int32_t tag;                           // NCCL's; a send is matched by it within a group
-  uint16_t group;                        // buffers of the grouped receive
-  // 1: the receiver stages the buffer. A message of more than kMinChunkBytes must then arrive in
-  // chunks of equal size, the last one possibly smaller, in order over one QP.
-  uint16_t chunked;
+  uint8_t group;                         // buffers of the grouped receive
+  uint8_t flags;
+  uint8_t epoch;  // kRailEpoch
+  uint8_t reserved;
   // Last, since the sender polls it: an RDMA write of so few bytes becomes visible in ascending
   // order.
   uint64_t sequence;
 };
-static_assert(sizeof(ClearToSend) == 64);
+// Whether a slot has neither flags nor anything that this version does not know. One comparison.
+inline bool is_plain(const ClearToSend& slot) {
+  uint32_t word;
+  std::memcpy(&word, reinterpret_cast<const char*>(&slot) + offsetof(ClearToSend, group),
+              sizeof(word));
+  return word >> 8 == kRailEpoch << 8;
+}
+// Sets the group of a slot and nothing beside it. One store.
+inline void set_plain(ClearToSend* slot, uint8_t group) {
+  const uint32_t word = group | kRailEpoch << 16;
+  std::memcpy(reinterpret_cast<char*>(slot) + offsetof(ClearToSend, group), &word, sizeof(word));
+}
+// Whether this version knows all that a slot has set.
+constexpr bool is_known(const ClearToSend& slot) {
+  return (slot.flags & ~kChunked) == 0 && slot.epoch == kRailEpoch && slot.reserved == 0;
+}
+static_assert(sizeof(ClearToSend) == 64 && offsetof(ClearToSend, sequence) == 56);
 
 // The registered memory of each end. An end fills an entry in its own tables and writes it to the
 // same offset of the other end's.
@@ -141,19 +231,22 @@ static_assert(sizeof(Tables) == kSlots * (64 + 8));
 // The 32 bits of immediate data that end each chunk of a message, from the least significant bit:
 //   bits 0-8    slot
 //   bits 9-15   chunks - 1
-//   bits 16-30  generation
+//   bits 16-30  stamp:
+//     bits 16-19  generation
+//     bits 20-23  epoch
+//     bits 24-30  reserved
 //   bit 31      size_in_table
 struct Immediate {
-  uint32_t slot;        // of the buffer
-  uint32_t chunks;      // writes with immediate that this message consists of, 1 to kMaxQps
-  uint32_t generation;  // generation_of(buffer), so that a message of an earlier use is recognised
+  uint32_t slot;    // of the buffer
+  uint32_t chunks;  // writes with immediate that this message consists of, 1 to kMaxQps
+  uint32_t stamp;   // stamp_of(buffer), so that a message of an earlier use is recognised
   // The message's size is in Tables::sizes, as this immediate came alone behind the data (adaptive
   // routing). False: the size is the sum of the byte counts of the chunks' completions.
   bool size_in_table;
 };
 
 constexpr uint32_t encode(const Immediate& imm) {
-  return imm.slot | (imm.chunks - 1) << 9 | imm.generation << 16 |
+  return imm.slot | (imm.chunks - 1) << 9 | imm.stamp << 16 |
          static_cast<uint32_t>(imm.size_in_table) << 31;
 }
 
@@ -161,11 +254,16 @@ constexpr Immediate decode(uint32_t bits) {
   return Immediate{bits & 511, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff, bits >> 31 != 0};
 }
 
-// The slot of a buffer, and how often the ring was used up before it, modulo 2^15.
+// The slot of a buffer, and how often the ring was used up before it, modulo 16. At most half of
+// the ring's buffers are outstanding at a time, and messages of one QP arrive in order and once, so
+// that a message which comes for another use of its slot is one or two uses away.
 constexpr uint32_t slot_of(uint64_t buffer) { return static_cast<uint32_t>(buffer % kSlots); }
 constexpr uint32_t generation_of(uint64_t buffer) {
-  return static_cast<uint32_t>(buffer / kSlots) & 0x7fff;
+  return static_cast<uint32_t>(buffer / kSlots) & 15;
 }
+// What the immediates of a buffer's message carry beside the slot: the receiver compares all of it
+// at once, and so refuses another generation, another epoch and reserved bits.
+constexpr uint32_t stamp_of(uint64_t buffer) { return generation_of(buffer) | kRailEpoch << 4; }
 
 static_assert(kSlots == 512 && kMaxQps == 128);  // the widths above
 

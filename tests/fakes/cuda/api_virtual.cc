@@ -79,5 +79,7 @@ cuda::Rc cuMemSetAccess(cuda::DevicePtr address, size_t bytes, const cuda::Memor
 }
 
 void fake_cuda_set_virtual_memory(int is_virtual) { switches().virtual_memory = is_virtual != 0; }
+void fake_cuda_set_pcie_mapping(int known) { switches().pcie_mapping = known != 0; }
+unsigned long fake_cuda_pcie_mappings(void) { return switches().pcie_mappings; }
 unsigned long fake_cuda_live_handles(void) { return device_memory().live_handles(); }
 }

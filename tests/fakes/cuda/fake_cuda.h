@@ -29,6 +29,12 @@ void fake_cuda_set_shut_down(int shut_down);
 // current at the allocation can access them, and copies by another fail.
 void fake_cuda_set_virtual_memory(int is_virtual);
 
+// While zero, exports of dma-bufs with a mapping over PCIe fail, as by an older driver.
+void fake_cuda_set_pcie_mapping(int known);
+
+// Returns how many dma-bufs were exported with that mapping.
+unsigned long fake_cuda_pcie_mappings(void);
+
 // Returns how many handles of virtual memory were retained and not released.
 unsigned long fake_cuda_live_handles(void);
 

@@ -33,6 +33,8 @@ Driver load_once() {
   find(library, "fake_cuda_fail_context", hooks.fail_context);
   find(library, "fake_cuda_set_shut_down", hooks.set_shut_down);
   find(library, "fake_cuda_set_virtual_memory", hooks.set_virtual_memory);
+  find(library, "fake_cuda_set_pcie_mapping", hooks.set_pcie_mapping);
+  find(library, "fake_cuda_pcie_mappings", hooks.pcie_mappings);
   find(library, "fake_cuda_live_handles", hooks.live_handles);
   find(library, "fake_cuda_view", hooks.view);
   find(library, "fake_cuda_peer_enabled", hooks.peer_enabled);

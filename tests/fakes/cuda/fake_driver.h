@@ -16,6 +16,8 @@ struct Hooks {
   void (*fail_context)(int, int);
   void (*set_shut_down)(int);
   void (*set_virtual_memory)(int);
+  void (*set_pcie_mapping)(int);
+  unsigned long (*pcie_mappings)();
   unsigned long (*live_handles)();
   void* (*view)(unsigned long long);
   int (*peer_enabled)(int, int);

@@ -32,6 +32,8 @@ struct Switches {
   std::atomic<bool> shut_down{false};
   std::atomic<bool> capturing{false};
   std::atomic<bool> virtual_memory{false};
+  std::atomic<bool> pcie_mapping{true};
+  std::atomic<unsigned long> pcie_mappings{0};
   std::atomic<unsigned> copy_delay_us{environment("FAKE_CUDA_COPY_DELAY_US", 0)};
   std::atomic<unsigned long> stream_operations{0};
   const bool dmabuf = environment("FAKE_CUDA_DMABUF", 1) != 0;

@@ -19,16 +19,22 @@ Port& FakeVerbs::port(const std::string& hca, int port) {
   std::abort();
 }
 
-void FakeVerbs::fail_call(Call call, int err, int skip) {
+void FakeVerbs::fail_call(Call call, int err, int skip, int times) {
   std::lock_guard lock(mutex_);
-  failures_[static_cast<size_t>(call)] = Failure{err, skip};
+  failures_[static_cast<size_t>(call)] = Failure{err, skip, times};
+}
+
+int FakeVerbs::failures_left(Call call) const {
+  std::lock_guard lock(mutex_);
+  return failures_[static_cast<size_t>(call)].times;
 }
 
 bool FakeVerbs::fails(Call call) {
   std::lock_guard lock(mutex_);
   Failure& failure = failures_[static_cast<size_t>(call)];
-  if (failure.err == 0 || failure.skip-- > 0) return false;
-  errno = std::exchange(failure.err, 0);
+  if (failure.times == 0 || failure.skip-- > 0) return false;
+  --failure.times;
+  errno = failure.err;
   return true;
 }
 
@@ -67,6 +73,11 @@ void FakeVerbs::raise_event(const std::string& hca, ibv_event_type type, void* o
     const ssize_t written = write(context->events_write.get(), &event, sizeof(event));
     require(written == sizeof(event), "the pipe of events is full");
   }
+}
+
+void FakeVerbs::on_destroy(std::function<void(const char*)> callback) {
+  std::lock_guard lock(mutex_);
+  on_destroy_ = std::move(callback);
 }
 
 void* FakeVerbs::find(uint32_t qp_num) const {
@@ -138,6 +149,31 @@ std::vector<int> FakeVerbs::cq_entries() const {
   std::vector<int> all;
   for (const Cq* cq : cqs_) all.push_back(cq->cqe);
   return all;
+}
+
+uint32_t FakeVerbs::ece_options(uint32_t qp_num) const {
+  std::lock_guard lock(mutex_);
+  return find_qp(qp_num)->ece_options;
+}
+
+std::vector<ibv_qp_state> FakeVerbs::ece_set_in(uint32_t qp_num) const {
+  std::lock_guard lock(mutex_);
+  return find_qp(qp_num)->ece_set_in;
+}
+
+void FakeVerbs::remove_ece() {
+  api_->set_ece = nullptr;
+  api_->query_ece = nullptr;
+}
+
+int FakeVerbs::gid_queries() const {
+  std::lock_guard lock(mutex_);
+  return gid_queries_;
+}
+
+int FakeVerbs::gid_table_queries() const {
+  std::lock_guard lock(mutex_);
+  return gid_table_queries_;
 }
 
 LiveObjects FakeVerbs::live() const {

@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +28,17 @@ struct Gid {
 
 struct Port {
   bool active = true;
-  bool ethernet = false;  // RoCE; else InfiniBand
+  bool ethernet = false;      // RoCE; else InfiniBand
+  int other_link_layer = -1;  // IBV_LINK_LAYER_*; -1: as `ethernet` says
   uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_4096;
-  std::vector<Gid> gids;  // by index
+  std::vector<Gid> gids;           // by index
+  uint8_t flags = 0;               // IBV_QPF_GRH_REQUIRED
+  uint32_t max_msg_sz = 1u << 30;  // bytes; 0: not reported
+  uint8_t active_speed = 64;       // HDR
+  uint8_t active_width = 2;        // 4x
+  uint32_t active_speed_ex = 0;
+  uint64_t effective_speed = 0;  // of ibv_query_port_speed, in 100 Mb/s; 0: it fails
 };
 
 struct HcaConfig {
@@ -40,6 +49,12 @@ struct HcaConfig {
   int max_cq_entries = 1 << 20;
   uint32_t max_inline_bytes = 256;
   bool dmabuf = true;
+  // The ECE options that the HCA knows, of vendor ece_vendor. Unset: it knows no ECE.
+  std::optional<uint32_t> ece_options;
+  uint32_t ece_vendor = 0x15b3;
+  ibv_transport_type transport = IBV_TRANSPORT_IB;
+  uint32_t vendor_id = 0x02c9;
+  std::string sysfs_path;  // ibv_device::ibdev_path
 
   // One active port. The LID, or the last byte of the GID ::ffff:10.0.0.n, is `number`.
   static HcaConfig infiniband(const std::string& name, uint16_t number);
@@ -64,8 +79,10 @@ enum class Call : uint8_t {
   kPostSend,
   kPostRecv,
   kPollCq,  // returns -1
+  kSetEce,
+  kQueryEce,
 };
-inline constexpr int kCalls = 15;
+inline constexpr int kCalls = 17;
 
 // A send work request as it was posted.
 struct Posted {
@@ -124,14 +141,18 @@ class FakeVerbs {
   FakeVerbs& operator=(const FakeVerbs&) = delete;
 
   std::shared_ptr<const gdr::verbs::Api> api() const { return api_; }
+  // For a test that takes functions away, as an older library would.
+  gdr::verbs::Api& mutable_api() { return *api_; }
 
   // Returns what ibv_get_device_list lists; it lives as long as the fabric.
   ibv_device* add_hca(const HcaConfig& config);
   // Changes a port at run time, as a subnet manager or an administrator would. Ports count from 1.
   Port& port(const std::string& hca, int port);
 
-  // Makes the call fail with that errno, once, after `skip` calls that succeed.
-  void fail_call(Call call, int err, int skip = 0);
+  // Makes the call fail with that errno, `times` times, after `skip` calls that succeed.
+  void fail_call(Call call, int err, int skip = 0, int times = 1);
+  // How many failures of that call are still to come.
+  int failures_left(Call call) const;
   // Completes a transfer with that status instead of running it, after `skip` that run. Its QP then
   // is in error.
   void fail_transfer(ibv_wc_status status, int skip = 0);
@@ -142,6 +163,10 @@ class FakeVerbs {
   void inject_arrival(uint32_t qp_num, uint32_t imm_data, uint32_t bytes);
   // Raises an asynchronous event. The object is a CQ, a QP or, for events of ports, a port number.
   void raise_event(const std::string& hca, ibv_event_type type, void* object, int port = 0);
+
+  // Called with the name of each call that destroys an object, "destroy_qp" for example, before the
+  // object is destroyed.
+  void on_destroy(std::function<void(const char*)> callback);
 
   // The QP of that number, as raise_event() names it; null where there is none.
   void* find(uint32_t qp_num) const;
@@ -168,6 +193,15 @@ class FakeVerbs {
   // What create_qp was asked for, by QP number in the order of creation.
   std::map<uint32_t, ibv_qp_cap> queue_pairs() const;
   std::vector<int> cq_entries() const;  // of the CQs that live
+  // The ECE options in effect: those of the HCA, or those that set_ece gave, as far as the HCA
+  // knows them, once a change of state has taken them over.
+  uint32_t ece_options(uint32_t qp_num) const;
+  // The states in which set_ece was called, in order.
+  std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
+  // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
+  void remove_ece();
+  int gid_queries() const;              // queries of one GID, since the start
+  int gid_table_queries() const;        // of whole tables
   LiveObjects live() const;
 
  private:
@@ -192,6 +226,7 @@ class FakeVerbs {
   struct Failure {
     int err = 0;
     int skip = 0;
+    int times = 0;
   };
 
   mutable std::recursive_mutex mutex_;  // guards all that follows
@@ -206,12 +241,15 @@ class FakeVerbs {
   uint32_t next_key_ = 0x1000;
   uint32_t next_qp_num_ = 0x100;
   std::array<Failure, kCalls> failures_{};
+  std::function<void(const char*)> on_destroy_ = [](const char*) {};
   ibv_wc_status transfer_failure_ = IBV_WC_SUCCESS;
   int transfer_failure_skip_ = 0;
   bool held_ = false;
   std::deque<Transfer> in_flight_;
   std::vector<Posted> posted_;
   size_t doorbells_ = 0;
+  int gid_queries_ = 0;
+  int gid_table_queries_ = 0;
 };
 
 }  // namespace fake_verbs

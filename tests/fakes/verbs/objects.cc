@@ -67,7 +67,7 @@ HcaConfig HcaConfig::infiniband(const std::string& name, uint16_t number) {
   Gid gid;
   gid.raw = {0xfe, 0x80};
   gid.raw[15] = static_cast<uint8_t>(number);
-  config.ports = {Port{true, false, number, IBV_MTU_4096, {gid}}};
+  config.ports = {Port{.lid = number, .gids = {gid}}};
   return config;
 }
 
@@ -78,7 +78,7 @@ HcaConfig HcaConfig::roce(const std::string& name, uint8_t number) {
   Gid gid;
   gid.raw = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, number};
   gid.type = IBV_GID_TYPE_ROCE_V2;
-  config.ports = {Port{true, true, 0, IBV_MTU_4096, {gid}}};
+  config.ports = {Port{.ethernet = true, .gids = {gid}}};
   return config;
 }
 
@@ -93,6 +93,10 @@ int FakeVerbs::modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (qp.state != step.from || (mask & step.mask) != step.mask) return EINVAL;
     merge(attr, mask, &qp.attr);
     qp.state = step.to;
+    if (qp.ece_set) {
+      const HcaConfig& config = static_cast<Context*>(qp.context)->hca->config;
+      qp.ece_options = *std::exchange(qp.ece_set, std::nullopt) & config.ece_options.value_or(0);
+    }
     return 0;
   }
   return EINVAL;
@@ -120,6 +124,9 @@ ibv_mr* FakeVerbs::make_mr(ibv_pd* pd, Call call, void* address, size_t bytes, u
 }
 
 struct Entry {
+  static const Port& port_of(ibv_context* context, uint32_t number) {
+    return static_cast<Context*>(context)->hca->config.ports.at(number - 1);
+  }
   static ibv_device** get_device_list(int* count) {
     if (g_fabric->fails(Call::kGetDeviceList)) return nullptr;
     const auto& hcas = g_fabric->hcas_;
@@ -169,6 +176,7 @@ struct Entry {
     attr->node_guid = htobe64(config.guid);
     attr->sys_image_guid = htobe64(config.guid);
     attr->phys_port_cnt = static_cast<uint8_t>(config.ports.size());
+    attr->vendor_id = config.vendor_id;
     attr->max_qp_wr = config.max_work_requests;
     attr->max_cqe = config.max_cq_entries;
     return 0;
@@ -183,17 +191,31 @@ struct Entry {
     *attr = {};
     attr->state = port.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
     attr->link_layer = port.ethernet ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_INFINIBAND;
+    if (port.other_link_layer >= 0) attr->link_layer = static_cast<uint8_t>(port.other_link_layer);
     attr->lid = port.lid;
     attr->max_mtu = IBV_MTU_4096;
     attr->active_mtu = port.mtu;
     attr->gid_tbl_len = static_cast<int>(port.gids.size());
-    attr->active_speed = 64;  // HDR
-    attr->active_width = 2;   // 4x
+    attr->flags = port.flags;
+    attr->max_msg_sz = port.max_msg_sz;
+    attr->active_speed = port.active_speed;
+    attr->active_width = port.active_width;
     return 0;
+  }
+  static int query_active_speed_ex(ibv_context* raw, uint8_t number, uint32_t* code) {
+    std::lock_guard lock(fabric_of(raw).mutex_);
+    *code = port_of(raw, number).active_speed_ex;
+    return 0;
+  }
+  static int query_port_speed(ibv_context* raw, uint32_t number, uint64_t* speed) {
+    std::lock_guard lock(fabric_of(raw).mutex_);
+    *speed = port_of(raw, number).effective_speed;
+    return *speed != 0 ? 0 : EOPNOTSUPP;
   }
   static int query_gid_ex(ibv_context* raw, uint32_t number, uint32_t index, ibv_gid_entry* entry,
                           uint32_t, size_t) {
     std::lock_guard lock(fabric_of(raw).mutex_);
+    ++fabric_of(raw).gid_queries_;
     const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
     if (number < 1 || number > config.ports.size()) return EINVAL;
     const Port& port = config.ports[number - 1];
@@ -204,6 +226,24 @@ struct Entry {
     entry->port_num = number;
     entry->gid_type = port.gids[index].type;
     return 0;
+  }
+  // Leaves out the entries that are all zeros, as the kernel does.
+  static ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, size_t room, uint32_t,
+                                 size_t) {
+    FakeVerbs& fabric = fabric_of(raw);
+    std::lock_guard lock(fabric.mutex_);
+    ++fabric.gid_table_queries_;
+    const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
+    size_t count = 0;
+    for (uint32_t port = 1; port <= config.ports.size(); ++port) {
+      for (uint32_t index = 0; index < config.ports[port - 1].gids.size(); ++index) {
+        if (config.ports[port - 1].gids[index].raw == Gid{}.raw) continue;
+        if (count == room) return -EINVAL;
+        query_gid_ex(raw, port, index, &entries[count++], 0, sizeof(ibv_gid_entry));
+        --fabric.gid_queries_;
+      }
+    }
+    return static_cast<ssize_t>(count);
   }
   static int query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
     ibv_gid_entry entry;
@@ -263,6 +303,7 @@ struct Entry {
   static int dereg_mr(ibv_mr* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    fabric.on_destroy_("dereg_mr");
     auto* mr = static_cast<Mr*>(raw);
     fabric.by_lkey_.erase(mr->lkey);
     fabric.by_rkey_.erase(mr->rkey);
@@ -291,6 +332,7 @@ struct Entry {
   static int destroy_cq(ibv_cq* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    fabric.on_destroy_("destroy_cq");
     auto* cq = static_cast<Cq*>(raw);
     require(cq->users == 0, "a CQ is destroyed before its QPs");
     --static_cast<Context*>(cq->context)->users;
@@ -320,6 +362,7 @@ struct Entry {
     qp->state = IBV_QPS_RESET;
     qp->qp_num = fabric.next_qp_num_++;
     qp->cap = attr->cap;
+    qp->ece_options = config.ece_options.value_or(0);
     ++static_cast<Pd*>(pd)->users;
     ++static_cast<Cq*>(qp->send_cq)->users;
     ++static_cast<Cq*>(qp->recv_cq)->users;
@@ -332,9 +375,32 @@ struct Entry {
     std::lock_guard lock(fabric.mutex_);
     return fabric.modify(*static_cast<Qp*>(qp), *attr, mask);
   }
+  // As mlx5 does it: what is set takes effect with the next change of state.
+  static int set_ece(ibv_qp* raw, ibv_ece* ece) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kSetEce)) return errno;
+    const HcaConfig& config = static_cast<Context*>(raw->context)->hca->config;
+    if (!config.ece_options) return EOPNOTSUPP;
+    if (ece->vendor_id != config.ece_vendor || ece->comp_mask != 0) return EINVAL;
+    Qp& qp = *static_cast<Qp*>(raw);
+    qp.ece_set = ece->options;
+    qp.ece_set_in.push_back(qp.state);
+    return 0;
+  }
+  static int query_ece(ibv_qp* raw, ibv_ece* ece) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kQueryEce)) return errno;
+    const HcaConfig& config = static_cast<Context*>(raw->context)->hca->config;
+    if (!config.ece_options) return EOPNOTSUPP;
+    *ece = {config.ece_vendor, static_cast<Qp*>(raw)->ece_options, 0};
+    return 0;
+  }
   static int destroy_qp(ibv_qp* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    fabric.on_destroy_("destroy_qp");
     auto* qp = static_cast<Qp*>(raw);
     std::erase_if(fabric.in_flight_, [&](const Transfer& t) { return t.qp_num == qp->qp_num; });
     for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {
@@ -358,8 +424,11 @@ struct Entry {
     api.close_device = close_device;
     api.query_device = query_device;
     api.query_port = query_port;
+    api.query_active_speed_ex = query_active_speed_ex;
+    api.query_port_speed = query_port_speed;
     api.query_gid = query_gid;
     api.query_gid_ex = query_gid_ex;
+    api.query_gid_table = query_gid_table;
     api.get_async_event = get_async_event;
     api.ack_async_event = ack_async_event;
     api.event_type_str = event_type_str;
@@ -374,6 +443,8 @@ struct Entry {
     api.create_qp = create_qp;
     api.modify_qp = modify_qp;
     api.destroy_qp = destroy_qp;
+    api.set_ece = set_ece;
+    api.query_ece = query_ece;
     return api;
   }
 };
@@ -393,6 +464,8 @@ ibv_device* FakeVerbs::add_hca(const HcaConfig& config) {
   hca->fabric = this;
   hca->config = config;
   std::snprintf(hca->name, sizeof(hca->name), "%s", config.name.c_str());
+  std::snprintf(hca->ibdev_path, sizeof(hca->ibdev_path), "%s", config.sysfs_path.c_str());
+  hca->transport_type = config.transport;
   hcas_.push_back(std::move(hca));
   return hcas_.back().get();
 }

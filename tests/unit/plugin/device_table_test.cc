@@ -74,6 +74,22 @@ TEST(DeviceTable, UnknownGuids_AreNotTakenForOneCard) {
   EXPECT_EQ(properties_of(&table, 1).port, 1);
 }
 
+// Short names are stored inside their string, so that they would move with it.
+TEST(DeviceTable, StringsOfADevice_StayWhereTheyAreWhileOthersAreAdded) {
+  DeviceFacts first = device("mlx5_0", 1, 1);
+  first.pci_path = "/sys/a";
+  DeviceTable built({first}), table = std::move(built);
+  const DeviceProperties before = properties_of(&table, 0);
+  for (int i = 1; i < 200; ++i) table.add(device("mlx5_" + std::to_string(i), 1, 1));
+  const DeviceProperties after = properties_of(&table, 0);
+  EXPECT_EQ(before.name, after.name);
+  EXPECT_EQ(before.pci_path, after.pci_path);
+  EXPECT_STREQ(before.name, "mlx5_0");
+  EXPECT_STREQ(before.pci_path, "/sys/a");
+  EXPECT_STREQ(properties_of(&table, 199).name, "mlx5_199");
+  EXPECT_EQ(properties_of(&table, 199).port, 200);
+}
+
 TEST(DeviceTable, PointerSupport_FollowsTheRegistrationPaths) {
   DeviceFacts both = device("mlx5_0", 1, 1), address = device("mlx5_1", 1, 2);
   both.gdr = {true, true};

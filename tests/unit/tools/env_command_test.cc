@@ -11,6 +11,7 @@ namespace gdr::tools {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 int run_env(const std::string& arguments, std::string* output) {
   CLI::App app;
@@ -57,10 +58,25 @@ TEST(EnvCommand, Json_AnyValue_Parses) {
   EXPECT_TRUE(root["unknown"].empty());
 }
 
+TEST(EnvCommand, VariableThatDoesNotApply_IsShownWithTheReason) {
+  config::Description description =
+      config::describe({{"NCCL_IB_OOO_RQ", "1"}, {"NCCL_IB_USE_INLINE", "1"}});
+  std::string text = env_text(description);
+  EXPECT_THAT(text, HasSubstr("NCCL_IB_OOO_RQ = 1   [does not apply]\n    receive queues are"));
+  EXPECT_THAT(text, HasSubstr("! NCCL_IB_OOO_RQ: \"1\" has no effect on the plugin: "));
+  EXPECT_THAT(text, Not(HasSubstr("! NCCL_IB_USE_INLINE")));
+  auto root = nlohmann::json::parse(env_json(description));
+  EXPECT_EQ(root["not_applicable"].size(), config::not_applicable().size());
+  for (const auto& variable : root["not_applicable"]) {
+    EXPECT_EQ(variable["findings"].size(), variable["name"] == "NCCL_IB_OOO_RQ" ? 1u : 0u);
+  }
+  EXPECT_TRUE(root["unknown"].empty());
+}
+
 class EnvCommandRun : public ::testing::Test {
  protected:
   void SetUp() override {
-    for (const config::Variable& variable : config::variables()) unsetenv(variable.name);
+    for (const auto& [name, value] : config::process_environment()) unsetenv(name.c_str());
   }
   void TearDown() override { SetUp(); }
 };
@@ -76,6 +92,15 @@ TEST_F(EnvCommandRun, Env_RejectedValue_ExitsWith1AfterPrinting) {
   std::string output;
   EXPECT_EQ(run_env("env --json", &output), 1);
   EXPECT_EQ(nlohmann::json::parse(output)["variables"].size(), config::variables().size());
+}
+
+TEST_F(EnvCommandRun, Env_MisspeltVariableOfTheTransport_ExitsWith1AndAnUnknownOneWith0) {
+  std::string output;
+  setenv("NCCL_IB_ENTIRELY_DIFFERENT", "1", 1);
+  EXPECT_EQ(run_env("env", &output), 0);
+  EXPECT_THAT(output, HasSubstr("! NCCL_IB_ENTIRELY_DIFFERENT: neither"));
+  setenv("NCCL_IB_HCAS", "mlx5_0", 1);
+  EXPECT_EQ(run_env("env", &output), 1);
 }
 
 TEST_F(EnvCommandRun, Env_Markdown_IsTheDocumentWhateverIsSet) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/fakes/verbs/fake_verbs.h"
@@ -56,6 +57,15 @@ inline bool wait_for(const std::function<bool()>& ready) {
   return true;
 }
 
+// A clock that a test moves.
+struct ManualClock {
+  Clock::time_point now = Clock::now();
+
+  Now as_now() {
+    return [this] { return now; };
+  }
+};
+
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
@@ -63,13 +73,17 @@ inline bool contains(const std::string& text, const std::string& part) {
 // Two HCAs of one port each, "fake_a" and "fake_b", and the background thread. A test may change
 // `options` before it makes comms.
 struct Fabric {
-  explicit Fabric(const TransportOptions& with = test_options(), bool roce = false)
+  // max_msg_sz: of the sender's port. dmabuf: of the receiver's HCA.
+  explicit Fabric(const TransportOptions& with = test_options(), bool roce = false,
+                  uint32_t max_msg_sz = 1u << 30, bool dmabuf = true)
       : options(with) {
     using fake_verbs::HcaConfig;
-    sender_device = open(
-        verbs.add_hca(roce ? HcaConfig::roce("fake_a", 1) : HcaConfig::infiniband("fake_a", 1)));
-    receiver_device = open(
-        verbs.add_hca(roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2)));
+    HcaConfig sending = roce ? HcaConfig::roce("fake_a", 1) : HcaConfig::infiniband("fake_a", 1);
+    sending.ports[0].max_msg_sz = max_msg_sz;
+    sender_device = open(verbs.add_hca(sending));
+    HcaConfig receiving = roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2);
+    receiving.dmabuf = dmabuf;
+    receiver_device = open(verbs.add_hca(receiving));
   }
 
   Device open(ibv_device* device) {
@@ -141,27 +155,35 @@ wire::Tables& tables_of(const Comm& comm) {
 }
 template <class Comm>
 uint32_t qp_number(const Comm& comm, int index = 0) {
-  return end_of(comm).qp_numbers[static_cast<size_t>(index)];
+  return end_of(comm).qp[static_cast<size_t>(index)].number;
 }
 template <class Comm>
 Error failure_of(Comm& comm) {
   return comm.connection().link().failure();
 }
 
+inline std::array<UniqueFd, 2> local_socket_pair() {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
+  // between: called after the sender is made and before the receiver is; may be null.
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false)
-      : Fabric(with, roce) {
+                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                    uint32_t max_msg_sz = 1u << 30,
+                    const std::function<void(Fabric&)>& between = nullptr)
+      : Fabric(with, roce, max_msg_sz) {
     sender = make_sender().value();
+    if (between) between(*this);
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
-    EXPECT_TRUE(receiver->connect(end_of(*sender)).has_value());
-    EXPECT_TRUE(sender->connect(end_of(*receiver)).has_value());
-    int fds[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    sender->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
-    receiver->connection().keep_link(FrameChannel(UniqueFd(fds[1])), "receiver");
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+    sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
+    receiver->keep_link(FrameChannel(std::move(sockets[1])));
     verbs.forget_posted();
   }
 
@@ -207,7 +229,7 @@ struct CommPair : Fabric {
     const wire::EndPoint end = end_of(comm);
     for (const fake_verbs::Posted& work : verbs.posted()) {
       for (int i = 0; i < end.qps; ++i) {
-        if (work.qp_num == end.qp_numbers[static_cast<size_t>(i)]) some.push_back(work);
+        if (work.qp_num == end.qp[static_cast<size_t>(i)].number) some.push_back(work);
       }
     }
     return some;
@@ -227,6 +249,8 @@ struct CommPair : Fabric {
                         QueueDepths{SendComm::kRequests, kReceiveDepth, 64}, 0};
     EXPECT_TRUE(sender->connection().add_rail(sender_port, spec));
     EXPECT_TRUE(receiver->connection().add_rail(receiver_port, spec));
+    EXPECT_TRUE(sender->connection().change_states().value());
+    EXPECT_TRUE(receiver->connection().change_states().value());
     RailSet& rails = receiver->connection().rails();
     for (size_t i = 0; i < rails.pair_count(); ++i) {
       for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {

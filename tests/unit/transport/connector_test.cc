@@ -3,22 +3,26 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
+
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/handshake_bed.h"
 
 namespace gdr::transport {
 namespace {
 
 using fake_verbs::Call;
+using namespace std::chrono_literals;
 
 TEST(Connector, ListenerAccepts_DataFlows) {
   HandshakeBed bed;
   auto listener = bed.make_listener().value();
   auto connector = bed.make_connector(handle_of(*listener)).value();
-  Handshake both(*connector, *listener);
+  BothEnds both(*connector, *listener);
   ASSERT_TRUE(both.sender && both.receiver);
   ASSERT_TRUE(*both.sender != nullptr && *both.receiver != nullptr);
   const wire::EndPoint sender = end_of(**both.sender);
-  EXPECT_EQ(bed.verbs.attributes(qp_number(**both.receiver)).dest_qp_num, sender.qp_numbers[0]);
+  EXPECT_EQ(bed.verbs.attributes(qp_number(**both.receiver)).dest_qp_num, sender.qp[0].number);
   EXPECT_TRUE(contains((*both.sender)->text(), "fake_b:1 lid 2"));
 }
 
@@ -63,6 +67,7 @@ TEST(Connector, ConnectionRefusedAtFirst_IsTriedAgain) {
   ASSERT_TRUE(connector->step());
   ASSERT_EQ(listen(bound.get(), 8), 0);
   bool connected = wait_for([&] {
+    bed.skip(bed.options.connect_retry_pause);
     auto comm = connector->step();
     EXPECT_TRUE(comm);
     pollfd waiting{bound.get(), POLLIN, 0};
@@ -77,6 +82,39 @@ struct ConnectorPeer : testing::Test {
   std::unique_ptr<Connector> connector = bed.make_connector(raw.handle()).value();
   std::unique_ptr<ReceiveComm> receiver = bed.make_receiver().value();
   wire::EndPoint reply = end_of(*receiver);
+  wire::EndPoint hello{};
+
+  // Another receiver and a connector to it, with the bed's options.
+  void start_anew() {
+    raw = RawReceiver();
+    connector = bed.make_connector(raw.handle()).value();
+    receiver = bed.make_receiver().value();
+    reply = end_of(*receiver);
+  }
+  void step_for_a_while() {
+    for (int i = 0; i < 100; ++i) {
+      auto comm = connector->step();
+      ASSERT_TRUE(comm && *comm == nullptr);
+    }
+  }
+  // Whether another connection waits at the receiver's port.
+  bool is_somebody_there() {
+    pollfd waiting{raw.socket.fd.get(), POLLIN, 0};
+    return poll(&waiting, 1, 0) == 1;
+  }
+  // Breaks the connection, and steps until the connector has seen that.
+  void lose_connection(bool reset) {
+    if (reset) {
+      const linger at_once{1, 0};
+      setsockopt(raw.channel.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    }
+    raw.channel = FrameChannel();
+    step_for_a_while();
+  }
+  void wait_and_read_hello() {
+    bed.skip(bed.options.connect_retry_pause);
+    read_hello();
+  }
 
   // Steps until the hello is sent, and reads it.
   void read_hello() {
@@ -87,12 +125,15 @@ struct ConnectorPeer : testing::Test {
       pollfd readable{raw.channel.fd(), POLLIN, 0};
       return comm && poll(&readable, 1, 0) == 1;
     }));
-    auto hello = next_frame(raw.channel);
-    ASSERT_TRUE(hello);
-    ASSERT_EQ(hello->kind, wire::FrameKind::kHello);
-    wire::EndPoint sender = hello->end_point().value();
-    EXPECT_EQ(sender.secret, kSecret);
-    ASSERT_TRUE(receiver->connect(sender));
+    auto frame = next_frame(raw.channel);
+    ASSERT_TRUE(frame);
+    ASSERT_EQ(frame->kind, wire::FrameKind::kHello);
+    hello = frame->end_point().value();
+    EXPECT_EQ(hello.secret, kSecret);
+    const bool is_first = receiver->connection().peer().qps == 0;
+    if (is_first) {
+      ASSERT_TRUE(receiver->connect(hello));
+    }
   }
   void send(const void* bytes, size_t size) {
     ASSERT_EQ(write(raw.channel.fd(), bytes, size), static_cast<ssize_t>(size));
@@ -173,36 +214,107 @@ TEST_F(ConnectorPeer, ReplyInTwoParts_IsWaitedFor) {
   EXPECT_TRUE(comm && *comm != nullptr);
 }
 
-TEST_F(ConnectorPeer, ClosesAfterTheHello_IsARemoteError) {
-  read_hello();
-  raw.channel = FrameChannel();
-  EXPECT_EQ(error().code, Code::kRemote);
+TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheReply_SendsTheSameHelloAgain) {
+  for (bool reset : {false, true}) {
+    start_anew();
+    read_hello();
+    const wire::EndPoint first = hello;
+    const auto started = bed.verbs.live();
+    lose_connection(reset);
+    wait_and_read_hello();
+    EXPECT_EQ(std::memcmp(&first, &hello, sizeof(hello)), 0);
+    EXPECT_EQ(bed.verbs.live(), started) << "its queue pairs stay";
+    raw.channel.queue(reply, wire::FrameKind::kReply);
+    ASSERT_TRUE(raw.channel.flush());
+    auto comm = drive([&] { return connector->step(); });
+    ASSERT_TRUE(comm && *comm != nullptr);
+    EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kReady);
+  }
 }
 
-TEST_F(ConnectorPeer, ClosesWithinTheReply_IsARemoteError) {
+TEST_F(ConnectorPeer, LosesTheConnectionWithinTheReply_TakesTheSecondReply) {
   read_hello();
   wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kReply, 0,
                            sizeof(reply)};
   send(&header, sizeof(header));
   send(&reply, 100);
+  lose_connection(false);
+  wait_and_read_hello();
+  raw.channel.queue(reply, wire::FrameKind::kReply);
+  ASSERT_TRUE(raw.channel.flush());
+  auto comm = drive([&] { return connector->step(); });
+  EXPECT_TRUE(comm && *comm != nullptr);
+}
+
+TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheHello_ConnectsAgain) {
+  raw.accept();
+  lose_connection(true);
+  wait_and_read_hello();
+}
+
+// The n-th pause is n times as long as the first.
+TEST_F(ConnectorPeer, LosesEveryConnection_GivesUpAfterGrowingPauses) {
+  using std::chrono::milliseconds;
+  bed.options.connect_retries = 3;
+  start_anew();
+  read_hello();
+  for (int retry = 1; retry <= 3; ++retry) {
+    lose_connection(false);
+    bed.skip(bed.options.connect_retry_pause * retry - milliseconds(1));
+    step_for_a_while();
+    EXPECT_FALSE(is_somebody_there()) << retry;
+    bed.skip(milliseconds(1));
+    read_hello();
+  }
+  raw.channel = FrameChannel();
+  Error found = error();
+  EXPECT_EQ(found.code, Code::kRemote);
+  EXPECT_TRUE(contains(found.text, "gave up after 3 retries")) << found.text;
+}
+
+// Another process would listen on another port, with another secret.
+TEST_F(ConnectorPeer, ReceiverNoLongerListens_FailsWithoutMoreRetries) {
+  read_hello();
+  raw.socket.fd.reset();
+  lose_connection(false);
+  bed.skip(bed.options.connect_retry_pause);
+  Error found = error();
+  EXPECT_EQ(found.code, Code::kRemote);
+  EXPECT_EQ(found.sys_errno, ECONNREFUSED);
+  EXPECT_TRUE(contains(found.text, "the receiver no longer listens")) << found.text;
+}
+
+TEST_F(ConnectorPeer, NoRetriesWanted_FailsAtOnce) {
+  bed.options.connect_retries = 0;
+  start_anew();
+  read_hello();
   raw.channel = FrameChannel();
   EXPECT_EQ(error().code, Code::kRemote);
 }
 
-TEST_F(ConnectorPeer, ClosesBeforeTheHello_IsARemoteError) {
-  ASSERT_TRUE(connector->step());
-  raw.accept();
-  raw.channel = FrameChannel();
-  EXPECT_EQ(error().code, Code::kRemote);
+TEST_F(ConnectorPeer, NoReplyForTheWatchdogsTime_IsLoggedOnceWithTheCause) {
+  RecordedLog log;
+  read_hello();
+  bed.skip(std::chrono::seconds(59));
+  step_for_a_while();
+  bed.skip(std::chrono::seconds(2));
+  step_for_a_while();
+  EXPECT_TRUE(log.warnings().empty()) << "others that stall with it are still to be counted";
+  bed.skip(std::chrono::seconds(2));
+  step_for_a_while();
+  ASSERT_EQ(log.warnings("watchdog: connecting to 127.0.0.1:").size(), 1u);
+  const std::string line = log.warnings()[0];
+  EXPECT_TRUE(contains(line, "the hello is sent, no reply has come")) << line;
+  EXPECT_TRUE(contains(line, "has not called accept")) << line;
+  bed.skip(std::chrono::minutes(3));
+  step_for_a_while();
+  EXPECT_EQ(log.warnings().size(), 1u);
 }
 
 // The receiver must learn the reason, since nothing failed on its own side.
 TEST_F(ConnectorPeer, QueuePairCannotBeConnected_RefusesToThePeerWithTheReason) {
   for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
-    raw = RawReceiver();
-    connector = bed.make_connector(raw.handle()).value();
-    receiver = bed.make_receiver().value();
-    reply = end_of(*receiver);
+    start_anew();
     read_hello();
     raw.channel.queue(reply, wire::FrameKind::kReply);
     ASSERT_TRUE(raw.channel.flush());
@@ -219,10 +331,112 @@ TEST_F(ConnectorPeer, QueuePairCannotBeConnected_RefusesToThePeerWithTheReason) 
 TEST_F(ConnectorPeer, ReceiverDoesNotFit_RefusesToThePeer) {
   read_hello();
   reply.qps = 2;
+  reply.qp[1] = reply.qp[0];
   raw.channel.queue(reply, wire::FrameKind::kReply);
   ASSERT_TRUE(raw.channel.flush());
-  EXPECT_TRUE(contains(error().text, "number of rails or QPs"));
+  EXPECT_TRUE(contains(error().text, "number of QPs"));
   EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kRefuse);
+}
+
+// Both ends, on a clock that the test moves.
+struct LateResolution : testing::Test {
+  HandshakeBed bed;
+  ManualClock clock;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Connector> connector;
+  Result<std::unique_ptr<SendComm>> sender = nullptr;
+  Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
+
+  void SetUp() override {
+    bed.options.connection.now = clock.as_now();
+    listener = bed.make_listener().value();
+  }
+  void start() { connector = bed.make_connector(handle_of(*listener)).value(); }
+  // Steps both ends until the fake has that many failures left to inject.
+  bool step_until_failures_left(Call call, int count) {
+    return wait_for([&] {
+      step();
+      return bed.verbs.failures_left(call) == count;
+    });
+  }
+  void step() {
+    if (sender && *sender == nullptr) sender = connector->step();
+    if (receiver && *receiver == nullptr) receiver = listener->accept();
+  }
+  // Steps often enough that what can happen without the clock does.
+  void step_often() {
+    for (int i = 0; i < 100; ++i) step();
+  }
+  bool connected() { return sender && *sender != nullptr && receiver && *receiver != nullptr; }
+};
+
+// The receiver's QP is the first to move to RTR, its flush the second, the sender's the last.
+TEST_F(LateResolution, AnyQueuePairTimesOutTwice_ConnectsAfterGrowingPauses) {
+  for (int qp : {0, 1, 2}) {
+    sender = nullptr;
+    receiver = nullptr;
+    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, qp, 2);
+    start();
+    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 1)) << qp;
+    clock.now += 99ms;
+    step_often();
+    EXPECT_EQ(bed.verbs.failures_left(Call::kModifyToRtr), 1) << "the first pause is 100 ms";
+    clock.now += 1ms;
+    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 0)) << qp;
+    clock.now += 199ms;
+    step_often();
+    EXPECT_FALSE(connected()) << "the second pause is 200 ms";
+    clock.now += 1ms;
+    ASSERT_TRUE(wait_for([&] {
+      step();
+      return connected();
+    })) << qp;
+  }
+}
+
+TEST_F(LateResolution, NeverResolved_BothEndsFailAndNameTheNumberOfAttempts) {
+  for (int qp : {0, 2}) {
+    sender = nullptr;
+    receiver = nullptr;
+    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, qp, 1000);
+    start();
+    ASSERT_TRUE(wait_for([&] {
+      clock.now += 100ms;
+      step();
+      return !sender && !receiver;
+    })) << qp;
+    const std::string text = qp == 0 ? receiver.error().text : sender.error().text;
+    EXPECT_TRUE(contains(text, "to RTR failed 35 times in ")) << text;
+    EXPECT_TRUE(contains(text, "fake_a:1 lid 1") && contains(text, "fake_b:1 lid 2")) << text;
+    EXPECT_TRUE(contains(sender.error().text, "35 times")) << sender.error().text;
+    EXPECT_TRUE(contains(receiver.error().text, "35 times")) << receiver.error().text;
+  }
+}
+
+TEST_F(LateResolution, ChangingToInitTimesOut_HelloIsSentAfterwards) {
+  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);
+  start();
+  step_often();
+  EXPECT_FALSE(connected());
+  EXPECT_EQ(bed.verbs.live().qps, 1) << "the receiver has no hello yet";
+  clock.now += 100ms;
+  ASSERT_TRUE(wait_for([&] {
+    step();
+    return connected();
+  }));
+}
+
+// The receiver's QP comes to INIT late, so that its receives are posted late, too.
+TEST_F(LateResolution, ReceiverChangingToInitTimesOut_ReceivesArePostedBeforeTheReply) {
+  start();
+  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);
+  step_often();
+  clock.now += 100ms;
+  ASSERT_TRUE(wait_for([&] {
+    step();
+    return connected();
+  }));
+  EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)), kReceiveDepth);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "tests/unit/transport/comm_pair.h"
 #include "transport/connector.h"
+#include "transport/handshakes.h"
 #include "transport/listener.h"
 #include "transport/wire/frame_channel.h"
 #include "transport/wire/tcp.h"
@@ -15,12 +16,20 @@ namespace gdr::transport {
 struct HandshakeBed : Fabric {
   using Fabric::Fabric;
 
+  // Lets that time pass for the handshakes; none passes otherwise.
+  void skip(std::chrono::milliseconds duration) { time += duration; }
+
   Result<std::unique_ptr<Listener>> make_listener() {
-    return Listener::create(receiver_device, shared(options), watcher.get());
+    return Listener::create(receiver_devices, 0, shared(options), watcher.get(), handshakes);
   }
   Result<std::unique_ptr<Connector>> make_connector(const wire::Handle& handle) {
-    return Connector::create(sender_device, handle, shared(options), watcher.get());
+    return Connector::create(sender_device, handle, shared(options), watcher.get(), handshakes);
   }
+
+  std::vector<Device> receiver_devices{receiver_device};
+  Clock::time_point time = Clock::now();
+  Now now = [this] { return time; };
+  Handshakes handshakes{now, std::chrono::seconds(60)};
 };
 
 // Calls `step` until it returns a comm or an error; the null of a test that waits in vain.
@@ -36,11 +45,11 @@ auto drive(const Step& step) {
 }
 
 // Drives both sides until each has a result.
-struct Handshake {
+struct BothEnds {
   Result<std::unique_ptr<SendComm>> sender = nullptr;
   Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
 
-  Handshake(Connector& connector, Listener& listener) {
+  BothEnds(Connector& connector, Listener& listener) {
     (void)wait_for([&] {
       if (sender && *sender == nullptr) sender = connector.step();
       if (receiver && *receiver == nullptr) receiver = listener.accept();

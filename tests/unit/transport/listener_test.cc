@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
+
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/handshake_bed.h"
 
 namespace gdr::transport {
@@ -23,6 +26,11 @@ struct ListenerPeer : testing::Test {
     channel.queue(hello, wire::FrameKind::kHello);
     EXPECT_TRUE(channel.flush().value());
     return channel;
+  }
+  // Another sender, whose hello is the next.
+  void renew_sender() {
+    sender = bed.make_sender().value();
+    hello = sender->end_point(handle.secret);
   }
   // The receiver's comm or error, once there is one.
   Result<std::unique_ptr<ReceiveComm>> accepted() {
@@ -55,7 +63,7 @@ struct ListenerPeer : testing::Test {
   // The listener still serves a sender that knows the secret.
   void expect_still_serving() {
     auto connector = bed.make_connector(handle).value();
-    Handshake both(*connector, *listener);
+    BothEnds both(*connector, *listener);
     ASSERT_TRUE(both.receiver) << both.receiver.error().text;
     ASSERT_TRUE(both.sender) << both.sender.error().text;
     EXPECT_NE(*both.receiver, nullptr);
@@ -79,13 +87,13 @@ TEST_F(ListenerPeer, HelloThenReady_MakesTheComm) {
   FrameChannel channel = say_hello();
   wire::EndPoint reply = reply_on(channel);
   EXPECT_EQ(reply.secret, handle.secret);
-  EXPECT_EQ(bed.verbs.attributes(reply.qp_numbers[0]).dest_qp_num, hello.qp_numbers[0]);
+  EXPECT_EQ(bed.verbs.attributes(reply.qp[0].number).dest_qp_num, hello.qp[0].number);
   EXPECT_EQ(listener->accept().value(), nullptr) << "the sender's QPs are not up yet";
   channel.queue(wire::FrameKind::kReady, nullptr, 0);
   ASSERT_TRUE(channel.flush().value());
   auto comm = accepted();
   ASSERT_TRUE(comm && *comm != nullptr);
-  EXPECT_EQ(qp_number(**comm), reply.qp_numbers[0]);
+  EXPECT_EQ(qp_number(**comm), reply.qp[0].number);
 }
 
 TEST_F(ListenerPeer, HelloOfManyQps_GetsAsMany) {
@@ -107,6 +115,7 @@ TEST_F(ListenerPeer, WrongSecret_IsDropped) {
 TEST_F(ListenerPeer, ConnectorWithAWrongSecret_IsARemoteErrorThere) {
   wire::Handle forged = handle;
   forged.secret[0] ^= 1;
+  bed.options.connect_retries = 0;
   auto connector = bed.make_connector(forged).value();
   auto comm = drive([&] {
     (void)listener->accept();
@@ -124,12 +133,13 @@ TEST_F(ListenerPeer, OtherProtocol_IsDropped) {
   expect_still_serving();
 }
 
-TEST_F(ListenerPeer, OtherWireVersion_IsDropped) {
-  UniqueFd fd = connect_raw(handle);
+// The peer is not authenticated: that must not end the job of those who know the secret.
+TEST_F(ListenerPeer, OtherWireVersion_IsRefusedAndTheJobGoesOn) {
+  FrameChannel channel(connect_raw(handle));
   wire::FrameHeader header{wire::kMagic, wire::kWireVersion + 1, wire::FrameKind::kHello, 0, 0};
-  ASSERT_EQ(write(fd.get(), &header, sizeof(header)), ssize_t{sizeof(header)});
-  EXPECT_TRUE(is_dropped(fd));
+  ASSERT_EQ(write(channel.fd(), &header, sizeof(header)), ssize_t{sizeof(header)});
   expect_still_serving();
+  EXPECT_EQ(next_frame(channel)->kind, wire::FrameKind::kRefuse);
 }
 
 TEST_F(ListenerPeer, OtherFrameThanHello_IsDropped) {
@@ -141,11 +151,17 @@ TEST_F(ListenerPeer, OtherFrameThanHello_IsDropped) {
   expect_still_serving();
 }
 
-TEST_F(ListenerPeer, ImpossibleCountsInTheHello_AreDropped) {
+TEST_F(ListenerPeer, ImpossibleCountsInTheHello_AreRefused) {
   hello.qps = 0;
   FrameChannel channel = say_hello();
   UniqueFd fd(dup(channel.fd()));
-  EXPECT_TRUE(is_dropped(fd));
+  ASSERT_TRUE(wait_for([&] {
+    EXPECT_TRUE(listener->accept());
+    pollfd readable{fd.get(), POLLIN, 0};
+    return poll(&readable, 1, 0) == 1;
+  }));
+  EXPECT_TRUE(contains(next_frame(channel)->text(), "number of rails or QPs"));
+  expect_still_serving();
 }
 
 TEST_F(ListenerPeer, ClosesAtOnce_ChangesNothing) {
@@ -175,6 +191,137 @@ TEST_F(ListenerPeer, MorePendingPeersThanTheLimit_TheOldestIsDropped) {
   expect_still_serving();
 }
 
+// The whole queue is accepted before the first accept() of a slow thread reads anything.
+TEST_F(ListenerPeer, ScanBehindTheHello_SenderIsServed) {
+  FrameChannel channel = say_hello();
+  std::vector<UniqueFd> scan;
+  for (int i = 0; i < 200; ++i) scan.push_back(connect_raw(handle));
+  EXPECT_EQ(reply_on(channel).secret, handle.secret);
+}
+
+TEST_F(ListenerPeer, ScanBeforeTheHello_SenderIsServed) {
+  std::vector<UniqueFd> scan;
+  for (int i = 0; i < 200; ++i) scan.push_back(connect_raw(handle));
+  FrameChannel channel = say_hello();
+  EXPECT_EQ(reply_on(channel).secret, handle.secret);
+}
+
+TEST_F(ListenerPeer, SenderDroppedInAScan_ComesBackAndIsServed) {
+  auto connector = bed.make_connector(handle).value();  // it has not sent its hello yet
+  std::vector<UniqueFd> scan;
+  for (int i = 0; i < 200; ++i) scan.push_back(connect_raw(handle));
+  ASSERT_EQ(listener->accept().value(), nullptr);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(connector->step().value(), nullptr);
+  bed.skip(bed.options.connect_retry_pause);
+  BothEnds both(*connector, *listener);
+  ASSERT_TRUE(both.receiver && both.sender);
+  EXPECT_NE(*both.receiver, nullptr);
+}
+
+// Breaks a connection as the network does: without an orderly end.
+void reset(FrameChannel& channel) {
+  const linger at_once{1, 0};
+  setsockopt(channel.fd(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+  channel = FrameChannel();
+}
+
+TEST_F(ListenerPeer, ReplyIsLost_TheSendersSecondHelloContinuesTheSameComm) {
+  for (bool seen : {true, false}) {  // whether the listener has seen the connection break
+    FrameChannel first = say_hello();
+    const wire::EndPoint reply = reply_on(first);
+    const fake_verbs::LiveObjects made = bed.verbs.live();
+    FrameChannel half_open;
+    if (seen) {
+      reset(first);
+    } else {
+      half_open = std::move(first);
+    }
+    for (int i = 0; i < 100; ++i) ASSERT_EQ(listener->accept().value(), nullptr);
+    FrameChannel second = say_hello();
+    const wire::EndPoint again = reply_on(second);
+    EXPECT_EQ(std::memcmp(&reply, &again, sizeof(reply)), 0);
+    EXPECT_EQ(bed.verbs.live(), made);
+    second.queue(wire::FrameKind::kReady, nullptr, 0);
+    ASSERT_TRUE(second.flush().value());
+    auto comm = accepted();
+    ASSERT_TRUE(comm && *comm != nullptr);
+    renew_sender();
+  }
+}
+
+TEST_F(ListenerPeer, ConnectionBreaksAndTheSenderStaysAway_IsAnErrorAfterAMinute) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  reset(channel);
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(listener->accept().value(), nullptr);
+  bed.skip(std::chrono::seconds(59));
+  ASSERT_EQ(listener->accept().value(), nullptr);
+  bed.skip(std::chrono::seconds(1));
+  Error found = error();
+  EXPECT_EQ(found.code, Code::kRemote);
+  EXPECT_TRUE(contains(found.text, "did not come back")) << found.text;
+  EXPECT_EQ(bed.verbs.live().qps, 1) << "the sender's";
+  renew_sender();
+  expect_still_serving();
+}
+
+// A connection that broke may still deliver what was sent on it.
+TEST_F(ListenerPeer, HelloOfASenderThatIsConnected_IsNotAnsweredAgain) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  channel.queue(wire::FrameKind::kReady, nullptr, 0);
+  ASSERT_TRUE(channel.flush().value());
+  auto comm = accepted();
+  ASSERT_TRUE(comm && *comm != nullptr);
+  const fake_verbs::LiveObjects connected = bed.verbs.live();
+  FrameChannel late = say_hello();
+  UniqueFd fd(dup(late.fd()));
+  EXPECT_TRUE(is_dropped(fd));
+  EXPECT_EQ(bed.verbs.live(), connected);
+}
+
+TEST_F(ListenerPeer, TwoSendersAtOnce_AreConnectedOneAfterTheOther) {
+  FrameChannel first = say_hello();
+  const uint64_t first_base = hello.sequence_base;
+  auto kept = std::move(sender);
+  renew_sender();
+  FrameChannel second = say_hello();
+  for (FrameChannel* channel : {&first, &second}) {
+    reply_on(*channel);
+    channel->queue(wire::FrameKind::kReady, nullptr, 0);
+    ASSERT_TRUE(channel->flush().value());
+    auto comm = accepted();
+    ASSERT_TRUE(comm && *comm != nullptr);
+    EXPECT_EQ((*comm)->connection().peer().sequence_base == first_base, channel == &first);
+  }
+}
+
+TEST_F(ListenerPeer, NobodyComesForTheWatchdogsTime_IsLoggedOnceWithTheCause) {
+  RecordedLog log;
+  ASSERT_EQ(listener->accept().value(), nullptr);
+  bed.skip(std::chrono::seconds(60));
+  ASSERT_EQ(listener->accept().value(), nullptr);
+  bed.skip(std::chrono::seconds(1));
+  for (int i = 0; i < 10; ++i) ASSERT_EQ(listener->accept().value(), nullptr);
+  ASSERT_EQ(log.warnings().size(), 1u);
+  const std::string line = log.warnings()[0];
+  EXPECT_TRUE(contains(line, "accepting on 127.0.0.1:")) << line;
+  EXPECT_TRUE(contains(line, "no progress for 60 s; no sender has come")) << line;
+  EXPECT_TRUE(contains(line, "NCCL_SOCKET_IFNAME")) << line;
+}
+
+TEST_F(ListenerPeer, SenderIsNotReadyForTheWatchdogsTime_IsLoggedWithItsName) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  RecordedLog log;
+  bed.skip(std::chrono::seconds(60));
+  ASSERT_EQ(listener->accept().value(), nullptr);
+  bed.skip(std::chrono::seconds(1));
+  ASSERT_EQ(listener->accept().value(), nullptr);
+  ASSERT_EQ(log.warnings(hello.host).size(), 1u);
+  EXPECT_TRUE(contains(log.warnings()[0], "has the reply and is not ready yet"));
+}
+
 TEST_F(ListenerPeer, ReceiverCannotBeMade_RefusesToTheSenderWithTheReason) {
   for (Call call : {Call::kCreateCq, Call::kModifyToInit, Call::kModifyToRtr, Call::kModifyToRts,
                     Call::kRegMr, Call::kPostRecv}) {
@@ -188,11 +335,24 @@ TEST_F(ListenerPeer, ReceiverCannotBeMade_RefusesToTheSenderWithTheReason) {
   }
 }
 
-TEST_F(ListenerPeer, SeveralRails_AreRefused) {
+// The receiver has one rail, on which each rail of the sender gets its QPs.
+TEST_F(ListenerPeer, SenderOfTwoRails_GetsAQueuePairForEachOfItsOwn) {
   hello.rails = 2;
+  hello.qps = 2;
+  hello.rail[1] = hello.rail[0];
+  hello.rail[1].lid = 9;
+  hello.qp[1].number = 0x999;
+  hello.qp[1].rail = 1;
   FrameChannel channel = say_hello();
-  EXPECT_TRUE(contains(error().text, "2 rails"));
-  EXPECT_EQ(next_frame(channel)->kind, wire::FrameKind::kRefuse);
+  const wire::EndPoint reply = reply_on(channel);
+  EXPECT_EQ(reply.rails, 1);
+  ASSERT_EQ(reply.qps, 2);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(reply.qp[i].rail, 0) << i;
+    const ibv_qp_attr attributes = bed.verbs.attributes(reply.qp[i].number);
+    EXPECT_EQ(attributes.dest_qp_num, hello.qp[i].number) << i;
+    EXPECT_EQ(attributes.ah_attr.dlid, hello.rail[i].lid) << i;
+  }
 }
 
 TEST_F(ListenerPeer, OtherLinkLayer_IsRefused) {

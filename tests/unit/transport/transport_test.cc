@@ -1,6 +1,7 @@
 #include "transport/transport.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "tests/unit/transport/handshake_bed.h"
 
@@ -12,7 +13,17 @@ struct TransportTest : testing::Test {
   std::unique_ptr<Transport> transport = make();
 
   std::unique_ptr<Transport> make() {
+    bed.options.connection.now = bed.now;
     return Transport::create({bed.sender_device, bed.receiver_device}, bed.options).value();
+  }
+  // Starts another connection, at which abandoned ones are looked for.
+  void start_another() { ASSERT_TRUE(transport->listen(1)); }
+  // Lets so much time pass that a connection which is not called meanwhile is given up.
+  void let_abandoned_expire() {
+    bed.skip(std::chrono::minutes(5));
+    start_another();
+    bed.skip(std::chrono::seconds(10));
+    start_another();
   }
   // Connects device 0 to the listener's device.
   Result<std::unique_ptr<SendComm>> connect(wire::Handle* handle, Listener& listener) {
@@ -48,12 +59,33 @@ TEST_F(TransportTest, HandleOfAnotherPlugin_IsInvalidUsage) {
 TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   wire::Handle handle{};
   handle.magic = wire::kMagic;
-  handle.version = 99;
+  handle.version = 3;
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "99"));
-  EXPECT_TRUE(contains(comm.error().text, std::to_string(wire::kWireVersion)));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 4. Fix: install"));
+}
+
+// Version 3 reads the magic number and the version of a handle at these places, too.
+TEST_F(TransportTest, Listen_HandleBeginsAsInEveryVersion) {
+  const wire::Handle handle = handle_of(*transport->listen(1).value());
+  uint8_t bytes[6];
+  std::memcpy(bytes, &handle, sizeof(bytes));
+  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 4, 0}));
+}
+
+TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {
+  const wire::Handle good = handle_of(*transport->listen(1).value());
+  for (int field = 0; field < 3; ++field) {
+    wire::Handle handle = good;
+    if (field == 0) handle.reserved0[1] = 1;
+    if (field == 1) handle.reserved1[39] = 1;
+    if (field == 2) handle.gid_count = wire::kHandleGids + 1;
+    auto comm = transport->connect(0, &handle);
+    ASSERT_FALSE(comm) << field;
+    EXPECT_EQ(comm.error().code, Code::kInternal) << field;
+  }
 }
 
 TEST_F(TransportTest, Connect_UsesTheTicketInTheHandleUntilItIsDone) {
@@ -96,11 +128,91 @@ TEST_F(TransportTest, FailedConnection_IsForgotten) {
   wire::Handle handle = raw.handle();
   ASSERT_EQ(transport->connect(0, &handle).value(), nullptr);
   raw.accept();
-  raw.channel = FrameChannel();
+  raw.channel.queue_text(wire::FrameKind::kRefuse, "no");
+  ASSERT_TRUE(raw.channel.flush());
   auto comm = drive([&] { return transport->connect(0, &handle); });
   ASSERT_FALSE(comm);
   EXPECT_EQ(handle.connect_ticket, 0u);
   EXPECT_EQ(bed.verbs.live().qps, 0);
+}
+
+// NCCL calls connect() no more when it aborts, and connects anew.
+TEST_F(TransportTest, ConnectionThatNcclAbandons_IsFreed) {
+  auto listener = transport->listen(1).value();
+  wire::Handle handle = handle_of(*listener);
+  ASSERT_EQ(transport->connect(0, &handle).value(), nullptr);
+  EXPECT_EQ(bed.verbs.live().qps, 1);
+  let_abandoned_expire();
+  EXPECT_EQ(bed.verbs.live().qps, 0);
+}
+
+TEST_F(TransportTest, CallAfterTheConnectionExpired_IsAnErrorAndNoNewConnection) {
+  auto listener = transport->listen(1).value();
+  wire::Handle handle = handle_of(*listener);
+  ASSERT_EQ(transport->connect(0, &handle).value(), nullptr);
+  let_abandoned_expire();
+  auto comm = transport->connect(0, &handle);
+  ASSERT_FALSE(comm);
+  EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
+  EXPECT_TRUE(contains(comm.error().text, "connect() had not been called")) << comm.error().text;
+  EXPECT_EQ(bed.verbs.live().qps, 0);
+}
+
+TEST_F(TransportTest, ConnectionThatNcclStillCalls_DoesNotExpire) {
+  auto listener = transport->listen(1).value();
+  wire::Handle handle = handle_of(*listener);
+  for (int minutes = 0; minutes < 20; ++minutes) {
+    ASSERT_TRUE(transport->connect(0, &handle));
+    bed.skip(std::chrono::minutes(1));
+    start_another();
+  }
+  auto comm = connect(&handle, *listener);
+  EXPECT_TRUE(comm && *comm != nullptr);
+}
+
+// A process that was stopped for minutes calls each of its connections again.
+TEST_F(TransportTest, ProcessWasSuspended_ConnectionsGoOn) {
+  auto listener = transport->listen(1).value();
+  wire::Handle handle = handle_of(*listener);
+  ASSERT_TRUE(transport->connect(0, &handle));
+  bed.skip(std::chrono::hours(1));
+  start_another();
+  ASSERT_TRUE(transport->connect(0, &handle));
+  bed.skip(std::chrono::seconds(10));
+  start_another();
+  auto comm = connect(&handle, *listener);
+  EXPECT_TRUE(comm && *comm != nullptr);
+}
+
+// NCCL does not close a listener that it still accepted on when it aborted.
+TEST_F(TransportTest, ListenerThatNcclAbandons_FreesTheHalfMadeComm) {
+  auto listener = transport->listen(1).value();
+  wire::Handle handle = handle_of(*listener);
+  auto sender = bed.make_sender().value();
+  FrameChannel channel(connect_raw(handle));
+  channel.queue(sender->end_point(handle.secret), wire::FrameKind::kHello);
+  ASSERT_TRUE(channel.flush().value());
+  ASSERT_TRUE(wait_for([&] {
+    EXPECT_TRUE(listener->accept());
+    return bed.verbs.live().qps > 1;
+  }));
+  UniqueFd fd(dup(channel.fd()));
+  let_abandoned_expire();
+  EXPECT_EQ(bed.verbs.live().qps, 1) << "the sender's";
+  EXPECT_TRUE(is_closed(fd));
+  auto comm = listener->accept();
+  ASSERT_FALSE(comm);
+  EXPECT_TRUE(contains(comm.error().text, "accept() had not been called")) << comm.error().text;
+}
+
+// The other rank may come many minutes later.
+TEST_F(TransportTest, ListenerThatIsNotCalledYet_DoesNotExpire) {
+  auto listener = transport->listen(1).value();
+  let_abandoned_expire();
+  let_abandoned_expire();
+  wire::Handle handle = handle_of(*listener);
+  auto comm = connect(&handle, *listener);
+  EXPECT_TRUE(comm && *comm != nullptr);
 }
 
 TEST_F(TransportTest, DestroyedWhileConnecting_LeavesNothing) {

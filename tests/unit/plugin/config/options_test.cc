@@ -40,7 +40,7 @@ TEST(Options, NothingSet_AreNcclsDefaults) {
   EXPECT_EQ(options.qps_per_connection, 1);
   EXPECT_FALSE(options.split_data_on_qps);
   EXPECT_EQ(options.adaptive_routing, -2);
-  EXPECT_EQ(options.adaptive_routing_threshold, 8192);
+  EXPECT_EQ(options.adaptive_routing_threshold, -2);
   EXPECT_EQ(options.relaxed_ordering, 2);
   EXPECT_FALSE(options.flush_disable);
   EXPECT_FALSE(options.socket_interfaces.is_set());
@@ -165,7 +165,7 @@ TEST(Options, IntegerVariables_JustOutOfRange_AreRejected) {
       {"NCCL_IB_PCI_RELAXED_ORDERING", {"-1", "3"}},
       {"NCCL_IB_SPLIT_DATA_ON_QPS", {"2"}},
       {"NCCL_IB_ADAPTIVE_ROUTING", {"-3", "2", "yes"}},
-      {"NCCL_IB_AR_THRESHOLD", {"-1", "2147483648"}},
+      {"NCCL_IB_AR_THRESHOLD", {"-3", "2147483648"}},
       {"GDR_NCCL_WATCHDOG_SEC", {"-1", "86401"}}};
   for (const auto& [name, values] : cases) {
     for (const char* value : values) {
@@ -203,8 +203,37 @@ TEST(Options, UnknownVariableOfOurs_IsNamedWithTheNearest) {
   EXPECT_THAT(findings_of({{"GDR_NCCL_IB_TIMEOUT", "5"}})[0].fix, HasSubstr(" NCCL_IB_TIMEOUT"));
 }
 
-TEST(Options, UnknownVariableOfNccl_IsIgnored) {
-  EXPECT_THAT(findings_of({{"NCCL_DEBUG", "INFO"}, {"NCCL_IB_TIMEOUTS", "5"}, {"GDR_X", "1"}}),
+TEST(Options, UnknownVariableOutsideOfTheTransport_IsIgnored) {
+  EXPECT_THAT(findings_of({{"NCCL_DEBUG", "INFO"}, {"NCCL_IBEXT_DISABLE", "1"}, {"GDR_X", "1"}}),
+              IsEmpty());
+}
+
+TEST(Options, MisspeltVariableOfTheTransport_IsAWarningWithTheNearest) {
+  const std::pair<const char*, const char*> cases[] = {{"NCCL_IB_HCAS", "NCCL_IB_HCA"},
+                                                       {"NCCL_IB_GID_IDX", "NCCL_IB_GID_INDEX"},
+                                                       {"NCCL_IB_TIMEOUTS", "NCCL_IB_TIMEOUT"},
+                                                       {"NCCL_IB_OOO_RQS", "NCCL_IB_OOO_RQ"}};
+  for (const auto& [name, nearest] : cases) {
+    Findings findings = findings_of({{name, "5"}});
+    ASSERT_EQ(findings.size(), 1u) << name;
+    EXPECT_EQ(findings[0].severity, Severity::kWarning) << name;
+    EXPECT_EQ(findings[0].subject, name);
+    EXPECT_EQ(findings[0].fix, std::string("check the spelling; the nearest name is ") + nearest);
+  }
+}
+
+TEST(Options, UnknownVariableOfTheTransportLikeNoOther_IsNamedAtInfo) {
+  Findings findings = findings_of({{"NCCL_IB_ENTIRELY_DIFFERENT", "5"}});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Severity::kInfo);
+  EXPECT_THAT(findings[0].text, HasSubstr("neither the plugin nor the transport of NCCL"));
+}
+
+// nccl-rdma-sharp-plugins reads the first, and former releases of RCCL read the others.
+TEST(Options, VariableOfAnotherPlugin_IsNotNamed) {
+  EXPECT_THAT(findings_of({{"NCCL_IB_IS_GLOBAL", "1"},
+                           {"NCCL_IB_SOCK_CLIENT_PORT_REUSE", "1"},
+                           {"NCCL_IB_SOCK_SERVER_PORT_REUSE", "1"}}),
               IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/socket_cut.h"
 
 namespace gdr::transport {
 namespace {
@@ -72,9 +73,12 @@ TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
 TEST(Connection, FlushQueuePairFails_IsAnError) {
   for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
     Fabric fabric;
-    fabric.verbs.fail_call(call, EINVAL);
-    EXPECT_FALSE(fabric.make_receiver());
-    EXPECT_EQ(fabric.verbs.live().qps, 0);
+    auto sender = fabric.make_sender().value();
+    auto receiver = fabric.make_receiver().value();
+    fabric.verbs.fail_call(call, EINVAL, 1);  // after that of the connection
+    EXPECT_FALSE(receiver->connect(end_of(*sender)));
+    receiver.reset();
+    EXPECT_EQ(fabric.verbs.live().qps, 1);
   }
 }
 
@@ -100,7 +104,7 @@ struct ConnectionPeer : testing::Test {
   wire::EndPoint peer = end_of(*receiver);
 
   Error refused() {
-    Status status = sender->connect(peer);
+    Result<bool> status = sender->connect(peer);
     EXPECT_FALSE(status);
     return status ? Error{Code::kInternal, ""} : status.error();
   }
@@ -110,12 +114,7 @@ TEST_F(ConnectionPeer, Fits_IsConnected) { EXPECT_TRUE(sender->connect(peer)); }
 
 TEST_F(ConnectionPeer, OtherNumberOfQps_IsRefused) {
   peer.qps = 2;
-  EXPECT_TRUE(contains(refused().text, "number of rails or QPs"));
-}
-
-TEST_F(ConnectionPeer, OtherNumberOfRails_IsRefused) {
-  peer.rails = 2;
-  EXPECT_TRUE(contains(refused().text, "number of rails or QPs"));
+  EXPECT_TRUE(contains(refused().text, "number of QPs, 2"));
 }
 
 TEST_F(ConnectionPeer, ImpossibleMtu_IsRefused) {
@@ -144,7 +143,7 @@ TEST(ConnectionRoce, OtherRoceVersionOrFamily_IsRefusedWithTheVariablesToSet) {
   wire::EndPoint family = end_of(*receiver);
   family.rail[0].gid[0] = 0xfd;
   for (const wire::EndPoint& peer : {version, family}) {
-    Status status = sender->connect(peer);
+    Result<bool> status = sender->connect(peer);
     ASSERT_FALSE(status);
     EXPECT_TRUE(contains(status.error().text, "NCCL_IB_GID_INDEX")) << status.error().text;
   }
@@ -185,11 +184,162 @@ TEST(Connection, Failure_IsLoggedOnce) {
   EXPECT_TRUE(contains(logged[0], "the reason"));
 }
 
+// More than one poll takes: completions that are there count, whatever happened to the link.
+TEST(Connection, FailedWithCompletionsWaiting_TheyAreAllTaken) {
+  CommPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  std::vector<Request*> receives;
+  std::vector<Request*> sends;
+  for (int i = 0; i < 30; ++i) {
+    receives.push_back(pair.irecv(to));
+    sends.push_back(pair.isend(from));
+    // The sender knows a few receives at a time.
+    if (sends.back() == nullptr) sends.pop_back();
+  }
+  ASSERT_GT(sends.size(), 8u);
+  pair.receiver->connection().fail(Code::kRemote, "the peer went away");
+  pair.sender->connection().fail(Code::kRemote, "the peer went away");
+  EXPECT_TRUE(test_once(sends.back()).done);
+  EXPECT_TRUE(test_once(receives[sends.size() - 1]).done);
+  EXPECT_FALSE(test_once(receives.back()).alive) << "nothing was sent to it";
+}
+
+// The error of one QP stands before the completion of another in the same CQ.
+TEST(Connection, OneQueuePairFails_CompletionsOfTheOthersCount) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 2;
+  CommPair pair(options);
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  pair.irecv(to);
+  Request* second = pair.irecv(to);
+  pair.verbs.hold();
+  ASSERT_NE(pair.isend(from), nullptr);
+  ASSERT_NE(pair.isend(from), nullptr);
+  pair.verbs.break_qp(qp_number(*pair.receiver, 0));
+  EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 1)), 1);
+  EXPECT_TRUE(test_once(second).done);
+  EXPECT_TRUE(pair.receiver->connection().failed());
+}
+
+// Both ends, with the path of the handshake's socket cut and noticed; RDMA works.
+struct CutPair : CommPair {
+  CutPair() : CommPair(test_options(), false, false, tcp_pair()) {
+    cut(sender->connection().link().fd());
+    cut(receiver->connection().link().fd());
+    EXPECT_TRUE(wait_for([this] {
+      return sender->connection().needs_attention() && receiver->connection().needs_attention();
+    }));
+  }
+  RecordedLog log;
+};
+
+TEST(Connection, HandshakePathLost_TransfersGoOnWithOneWarning) {
+  CutPair pair;
+  pair.exchange(100);
+  EXPECT_FALSE(pair.sender->connection().needs_attention()) << "the probe is answered";
+  EXPECT_FALSE(pair.receiver->connection().needs_attention()) << "the probe is answered";
+  EXPECT_EQ(pair.log.warnings("the handshake socket is lost").size(), 1u);
+  EXPECT_EQ(pair.log.warnings().size(), 1u);
+}
+
+// It has nothing outstanding on its HCA that could time out.
+TEST(Connection, HandshakePathLostAndSenderDies_ReceiverThatOnlyWaitsFails) {
+  CutPair pair;
+  Buffer to = pair.receiver_buffer(1);
+  pair.verbs.hold();
+  Request* receive = pair.irecv(to);
+  pair.verbs.release();
+  pair.sender.reset();
+  Outcome outcome = finish(receive);
+  EXPECT_FALSE(outcome.alive);
+  EXPECT_EQ(outcome.error, Code::kRemote);
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "after the handshake socket was lost"))
+      << failure_of(*pair.receiver).text;
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "RETRY_EXC_ERR"));
+}
+
+// NCCL only calls isend, which has no clear-to-send.
+TEST(Connection, HandshakePathLostAndReceiverDies_SenderThatOnlyWaitsFails) {
+  CutPair pair;
+  Buffer from = pair.sender_buffer(1);
+  pair.receiver.reset();
+  Request* request = nullptr;
+  bool alive = true;
+  for (int i = 0; i < 1000 && alive; ++i) {
+    alive = pair.sender->isend(from.data(), 1, 0, *from.memory, &request);
+    ASSERT_EQ(request, nullptr);
+  }
+  EXPECT_FALSE(alive);
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "after the handshake socket was lost"));
+}
+
+// The probe's completion comes after those of messages, and is no message's.
+TEST(Connection, ProbeAmongTransfers_CountsForNothing) {
+  CutPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  Request* receive = pair.irecv(to);
+  Request* send = pair.isend(from);
+  pair.verbs.hold();
+  EXPECT_TRUE(finish(send).done);
+  EXPECT_TRUE(finish(receive).done);
+  EXPECT_EQ(pair.verbs.held(), 2u) << "a probe of each end";
+  EXPECT_TRUE(pair.sender->connection().needs_attention());
+  pair.verbs.release();
+  pair.exchange(1000);
+  EXPECT_FALSE(pair.sender->connection().needs_attention());
+  EXPECT_FALSE(pair.receiver->connection().needs_attention());
+}
+
+TEST(Connection, ProbeCannotBePosted_ConnectionGoesOn) {
+  CutPair pair;
+  pair.verbs.fail_call(Call::kPostSend, ENOMEM);
+  Request* request = nullptr;
+  Buffer from = pair.sender_buffer(1);
+  EXPECT_TRUE(pair.sender->isend(from.data(), 1, 0, *from.memory, &request));
+  EXPECT_FALSE(pair.sender->connection().needs_attention());
+  pair.exchange(10);
+}
+
 TEST(Connection, Destroyed_PeerLearnsOfAnOrderlyClose) {
   CommPair pair;
   pair.sender.reset();
   ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "closed the connection"));
+}
+
+// What destroying an end does, in order, with "bye" where the peer has it before the first call.
+template <class Comm>
+std::vector<std::string> teardown_of(Fabric& fabric, std::unique_ptr<Comm> comm) {
+  int fds[2];
+  EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  comm->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "an end");
+  FrameChannel peer{UniqueFd(fds[1])};
+  std::vector<std::string> order;
+  fabric.verbs.on_destroy([&](const char* call) {
+    if (order.empty()) {
+      Result<std::optional<Frame>> frame = peer.receive();
+      if (frame && frame->has_value()) {
+        order.push_back((*frame)->kind == wire::FrameKind::kBye ? "bye" : "another frame");
+      }
+    }
+    if (order.empty() || order.back() != call) order.push_back(call);
+  });
+  comm.reset();
+  fabric.verbs.on_destroy([](const char*) {});
+  return order;
+}
+
+// What is registered must outlive the QPs through which the peer may write to it: a clear-to-send
+// that is under way would be answered with an access error, which would be the first that a user
+// sees.
+TEST(Connection, Destroyed_SaysByeThenDestroysQueuePairsBeforeRegistrations) {
+  Fabric fabric;
+  const std::vector<std::string> expected{"bye", "destroy_qp", "dereg_mr", "destroy_cq"};
+  EXPECT_EQ(teardown_of(fabric, fabric.make_sender().value()), expected);
+  EXPECT_EQ(teardown_of(fabric, fabric.make_receiver(4).value()), expected);
 }
 
 TEST(Connection, Destroyed_LeavesNoVerbsObjects) {

@@ -1,49 +1,40 @@
 #include "transport/data/peer_link.h"
 
 #include <gtest/gtest.h>
-#include <sys/socket.h>
 
-#include <thread>
+#include <cerrno>
 
-#include "base/log.h"
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
 namespace {
 
-std::string g_warnings;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 class PeerLinkTest : public testing::Test {
  protected:
-  void SetUp() override {
-    int fds[2];
-    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    here_ = std::make_unique<PeerLink>(FrameChannel(UniqueFd(fds[0])), "a <-> b", "sender");
-    there_ = std::make_unique<PeerLink>(FrameChannel(UniqueFd(fds[1])), "b <-> a", "receiver");
-    g_warnings.clear();
-    log::set_sink([](log::Level, unsigned long, const char*, int, const char* text) {
-      g_warnings += std::string(text) + "\n";
-    });
+  PeerLinkTest() {
+    auto sockets = local_socket_pair();
+    here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
+    there_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[1])), "b <-> a", "receiver");
   }
-  void TearDown() override { log::set_sink(nullptr); }
-  static void wait_out_grace(PeerLink& link) {
-    std::this_thread::sleep_until(link.deadline());
-    link.on_tick(std::chrono::seconds(0));
-  }
-  // A request is posted, and nothing moves for longer than the watchdog allows.
-  void stall() {
-    here_->count_posted();
-    here_->on_tick(std::chrono::seconds(1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(1050));
-    here_->on_tick(std::chrono::seconds(1));
-  }
+  void wait_out_grace(PeerLink& link) { link.on_tick(link.deadline()); }
+  // The state of this end, after requests have made no progress.
+  std::string state() { return here_->state_text(); }
+  static Error timed_out() { return Error{Code::kRemote, "timed out", ETIMEDOUT}; }
+
+  RecordedLog log_;
+  PeerLink::Clock::time_point now_ = PeerLink::Clock::now();
   std::unique_ptr<PeerLink> here_;
   std::unique_ptr<PeerLink> there_;
 };
 
 TEST_F(PeerLinkTest, PeerDies_FailsAfterGrace) {
   there_.reset();
-  EXPECT_FALSE(here_->on_readable());
-  here_->on_tick(std::chrono::seconds(0));
+  EXPECT_FALSE(here_->on_readable(now_));
+  here_->on_tick(now_);
   EXPECT_FALSE(here_->failed()) << "completions may still be unread";
   wait_out_grace(*here_);
   ASSERT_TRUE(here_->failed());
@@ -54,7 +45,7 @@ TEST_F(PeerLinkTest, PeerDies_FailsAfterGrace) {
 TEST_F(PeerLinkTest, PeerCloses_TextNamesOrderlyClose) {
   there_->send_bye();
   there_.reset();
-  EXPECT_FALSE(here_->on_readable());
+  EXPECT_FALSE(here_->on_readable(now_));
   wait_out_grace(*here_);
   ASSERT_TRUE(here_->failed());
   EXPECT_EQ(here_->failure().text.find("died"), std::string::npos);
@@ -63,9 +54,34 @@ TEST_F(PeerLinkTest, PeerCloses_TextNamesOrderlyClose) {
 
 TEST_F(PeerLinkTest, PeerFails_ReasonArrivesHere) {
   there_->fail_link(Error{Code::kSystem, "cable chewed by a rabbit"}, true);
-  EXPECT_TRUE(here_->on_readable());
+  EXPECT_TRUE(here_->on_readable(now_));
   ASSERT_TRUE(here_->failed());
   EXPECT_NE(here_->failure().text.find("rabbit"), std::string::npos);
+}
+
+TEST_F(PeerLinkTest, PeerAsksHowMemoryIsRegistered_IsAnswered) {
+  auto asked = std::make_shared<RegistrationAgreement>(/*stages=*/true);
+  auto sockets = local_socket_pair();
+  PeerLinkOptions options;
+  options.agreement = asked;
+  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender", options);
+  asked->open(false, [&](uint32_t flags) { link.send_memory(flags); });
+  FrameChannel peer(std::move(sockets[1]));
+  const wire::Memory question{wire::kMemoryAsks, 0};
+  peer.queue(wire::FrameKind::kMemory, &question, sizeof(question));
+  ASSERT_TRUE(peer.flush().value());
+  EXPECT_TRUE(link.on_readable(now_));
+  const std::optional<Frame> answer = peer.receive().value();
+  ASSERT_TRUE(answer.has_value() && answer->memory().has_value());
+  EXPECT_EQ(answer->memory()->flags, wire::kMemoryAnswers | wire::kMemoryStages);
+  EXPECT_EQ(asked->peer_stages(), false);
+}
+
+TEST_F(PeerLinkTest, PeerSendsFlagsOfAnotherVersion_FailsTheLink) {
+  there_->send_memory(wire::kMemoryFlags + 1);
+  EXPECT_TRUE(here_->on_readable(now_));
+  ASSERT_TRUE(here_->failed());
+  EXPECT_NE(here_->failure().text.find("unexpected frame"), std::string::npos);
 }
 
 TEST_F(PeerLinkTest, SecondFailure_DoesNotReplaceTheFirst) {
@@ -74,59 +90,122 @@ TEST_F(PeerLinkTest, SecondFailure_DoesNotReplaceTheFirst) {
   EXPECT_EQ(here_->failure().text, "first");
 }
 
-TEST_F(PeerLinkTest, Watchdog_NoProgress_DumpsBothEndsOnce) {
-  here_->count_posted();
-  here_->on_tick(std::chrono::seconds(1));
-  EXPECT_EQ(g_warnings, "");
-  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
-  here_->on_tick(std::chrono::seconds(1));
-  here_->on_tick(std::chrono::seconds(1));
-  EXPECT_TRUE(there_->on_readable());
-  EXPECT_TRUE(here_->on_readable());
-  EXPECT_NE(g_warnings.find("sender posted 1 completed 0"), std::string::npos) << g_warnings;
-  EXPECT_NE(g_warnings.find("the peer reports: receiver posted 0"), std::string::npos)
-      << g_warnings;
-  EXPECT_EQ(g_warnings.find("no progress"), g_warnings.rfind("no progress"));
+TEST_F(PeerLinkTest, BytesThatAreNoFrame_FailAsAProtocolError) {
+  auto sockets = local_socket_pair();
+  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
+  ASSERT_EQ(write(sockets[1].get(), "GET / HTTP/1.1", 14), 14);
+  EXPECT_FALSE(here_->on_readable(now_));
+  ASSERT_TRUE(here_->failed());
+  EXPECT_EQ(here_->failure().code, Code::kInternal);
 }
 
-TEST_F(PeerLinkTest, Watchdog_ThreadInsideTheDriver_IsNamed) {
+// The management network is not what carries the data.
+TEST_F(PeerLinkTest, PathLost_LinkGoesOnAndAsksForProbes) {
+  here_->on_socket_end(timed_out(), std::nullopt, now_);
+  EXPECT_TRUE(here_->deaf());
+  EXPECT_FALSE(here_->peer_gone());
+  here_->on_tick(now_);
+  EXPECT_FALSE(here_->failed());
+  EXPECT_TRUE(here_->probe_wanted());
+  EXPECT_TRUE(here_->needs_attention());
+  here_->end_probe();
+  EXPECT_FALSE(here_->needs_attention());
+  here_->on_tick(now_ + seconds(9));
+  EXPECT_FALSE(here_->probe_wanted());
+  here_->on_tick(now_ + seconds(10));
+  EXPECT_TRUE(here_->probe_wanted());
+  here_->on_tick(now_ + seconds(3600));
+  EXPECT_FALSE(here_->failed());
+}
+
+TEST_F(PeerLinkTest, FirewallResetsAfterAnOutage_LinkGoesOn) {
+  here_->on_socket_end(Error{Code::kRemote, "reset", ECONNRESET}, seconds(40), now_);
+  EXPECT_TRUE(here_->deaf());
+  EXPECT_FALSE(here_->peer_gone());
+}
+
+TEST_F(PeerLinkTest, ResetWhileThePathWasWell_FailsAfterGrace) {
+  here_->on_socket_end(Error{Code::kRemote, "reset", ECONNRESET}, milliseconds(3), now_);
+  EXPECT_TRUE(here_->peer_gone());
+  wait_out_grace(*here_);
+  EXPECT_TRUE(here_->failed());
+}
+
+// The peer sent bye before the network went away.
+TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
+  there_->send_bye();
+  EXPECT_TRUE(here_->on_readable(now_));
+  here_->on_socket_end(timed_out(), std::nullopt, now_);
+  wait_out_grace(*here_);
+  ASSERT_TRUE(here_->failed());
+  EXPECT_TRUE(contains(here_->failure().text, "closed")) << here_->failure().text;
+}
+
+TEST_F(PeerLinkTest, SocketNotWatched_DeathOfThePeerIsLeftToRdma) {
+  auto sockets = local_socket_pair();
+  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender",
+                                     PeerLinkOptions{{}, /*socket_end_fails=*/false});
+  sockets[1].reset();
+  EXPECT_FALSE(here_->on_readable(now_));
+  here_->on_tick(now_ + seconds(5));
+  EXPECT_FALSE(here_->failed());
+  EXPECT_TRUE(here_->probe_wanted());
+}
+
+TEST_F(PeerLinkTest, Stall_BeginsAtTheFirstTickWithoutProgress) {
+  here_->on_tick(now_);
+  EXPECT_FALSE(here_->stalled_since().has_value());
+  here_->count_posted();
+  here_->on_tick(now_ + seconds(1));
+  here_->on_tick(now_ + seconds(2));
+  EXPECT_EQ(here_->stalled_since(), now_ + seconds(1));
+  here_->count_posted();
+  here_->count_completed();
+  here_->on_tick(now_ + seconds(3));
+  EXPECT_EQ(here_->stalled_since(), now_ + seconds(3));
+  here_->count_completed();
+  here_->on_tick(now_ + seconds(4));
+  EXPECT_FALSE(here_->stalled_since().has_value());
+}
+
+TEST_F(PeerLinkTest, Query_PeerAnswersWithItsState) {
+  here_->query_peer();
+  EXPECT_TRUE(there_->on_readable(now_));
+  EXPECT_TRUE(here_->on_readable(now_));
+  ASSERT_EQ(log_.warnings().size(), 1u);
+  EXPECT_TRUE(contains(log_.warnings()[0], "the peer reports: receiver posted 0 completed 0"))
+      << log_.warnings()[0];
+}
+
+TEST_F(PeerLinkTest, StateThatNobodyAskedFor_IsNotLogged) {
+  auto sockets = local_socket_pair();
+  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
+  FrameChannel peer(std::move(sockets[1]));
+  peer.queue_text(wire::FrameKind::kState, "receiver posted 1 completed 0");
+  ASSERT_TRUE(peer.flush());
+  EXPECT_TRUE(here_->on_readable(now_));
+  EXPECT_EQ(log_.warnings().size(), 0u);
+}
+
+TEST_F(PeerLinkTest, State_ThreadInsideTheDriver_IsNamed) {
   CopyMonitor::DriverCall in_driver(here_->copies());
-  stall();
-  EXPECT_NE(g_warnings.find("inside a copy call of the CUDA driver"), std::string::npos)
-      << g_warnings;
+  here_->on_tick(now_);
+  here_->on_tick(now_ + seconds(1));
+  EXPECT_TRUE(contains(state(), "inside a copy call of the CUDA driver")) << state();
 }
 
-TEST_F(PeerLinkTest, Watchdog_ThreadOnlyPassesThroughTheDriver_IsNotBlamed) {
+TEST_F(PeerLinkTest, State_ThreadOnlyPassesThroughTheDriver_IsNotBlamed) {
   { CopyMonitor::DriverCall earlier(here_->copies()); }
-  here_->count_posted();
-  here_->on_tick(std::chrono::seconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+  here_->on_tick(now_);
   CopyMonitor::DriverCall just_now(here_->copies());
-  here_->on_tick(std::chrono::seconds(1));
-  EXPECT_NE(g_warnings.find("no progress"), std::string::npos);
-  EXPECT_EQ(g_warnings.find("inside"), std::string::npos) << g_warnings;
+  EXPECT_FALSE(contains(state(), "inside")) << state();
 }
 
-TEST_F(PeerLinkTest, Watchdog_CopyNotComplete_IsNamed) {
+TEST_F(PeerLinkTest, State_CopyNotComplete_IsNamed) {
   here_->copies().set_awaits_copy(true);
-  stall();
-  EXPECT_NE(g_warnings.find("launched but not complete"), std::string::npos) << g_warnings;
-  g_warnings.clear();
-  here_->count_completed();
+  EXPECT_TRUE(contains(state(), "launched but not complete")) << state();
   here_->copies().set_awaits_copy(false);
-  here_->on_tick(std::chrono::seconds(1));
-  stall();
-  EXPECT_NE(g_warnings.find("no progress"), std::string::npos);
-  EXPECT_EQ(g_warnings.find("launched but"), std::string::npos) << g_warnings;
-}
-
-TEST_F(PeerLinkTest, Watchdog_Idle_StaysQuiet) {
-  here_->count_posted();
-  here_->count_completed();
-  std::this_thread::sleep_for(std::chrono::milliseconds(1050));
-  here_->on_tick(std::chrono::seconds(1));
-  here_->on_tick(std::chrono::seconds(1));
-  EXPECT_EQ(g_warnings, "");
+  EXPECT_FALSE(contains(state(), "launched but")) << state();
 }
 
 }  // namespace

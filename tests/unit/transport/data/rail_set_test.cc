@@ -29,6 +29,13 @@ struct RailSetTest : testing::Test {
     const RailSpec spec{qps, QueueDepths{16, 16, 0}, 0};
     EXPECT_TRUE(rails.add(first, spec, options));
     EXPECT_TRUE(rails.add(second, spec, options));
+    for (const RailEnd& rail : rails) {
+      for (const QueuePair& pair : rail.qps()) {
+        StateChanges changes;
+        changes.add(to_init(rail.device(), pair.qp.get(), options));
+        EXPECT_TRUE(changes.step(options).value());
+      }
+    }
     return rails;
   }
   RailSet make_local(int qps) { return make(device("fake_a", 1), device("fake_c", 3), qps); }
@@ -71,7 +78,7 @@ TEST_F(RailSetTest, Describe_NamesBothPortsAndAllQueuePairsInOrder) {
   EXPECT_EQ(end.qps, 4);
   EXPECT_EQ(to_string(end.rail[0]), "fake_a:1 lid 1");
   EXPECT_EQ(to_string(end.rail[1]), "fake_c:1 lid 3");
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(end.qp_numbers[i], rails.pair(i).qp->qp_num) << i;
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(end.qp[i].number, rails.pair(i).qp->qp_num) << i;
 }
 
 TEST_F(RailSetTest, CheckPeer_SecondRailDoesNotFit_NamesItsTwoPorts) {
@@ -93,15 +100,45 @@ TEST_F(RailSetTest, CheckPeer_SecondRailDoesNotFit_NamesItsTwoPorts) {
   EXPECT_TRUE(contains(no_mtu.error().text, "fake_d:1")) << no_mtu.error().text;
 }
 
-TEST_F(RailSetTest, CheckPeer_OtherNumberOfRailsOrQueuePairs_IsRefused) {
+TEST_F(RailSetTest, CheckPeer_OtherNumberOfQueuePairs_NamesBothNumbers) {
   const RailSet rails = make_local(1);
-  const wire::EndPoint fits = described(make_remote(1));
-  wire::EndPoint one_rail = fits;
-  one_rail.rails = 1;
-  EXPECT_FALSE(rails.check_peer(one_rail));
-  wire::EndPoint more_qps = fits;
+  wire::EndPoint more_qps = described(make_remote(1));
   more_qps.qps = 4;
-  EXPECT_FALSE(rails.check_peer(more_qps));
+  const Status refused = rails.check_peer(more_qps);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(contains(refused.error().text, "number of QPs, 4")) << refused.error().text;
+  EXPECT_TRUE(contains(refused.error().text, "this end's, 2")) << refused.error().text;
+}
+
+// Three queue pairs on one rail here, over two rails there.
+TEST_F(RailSetTest, PeerWithMoreRails_EachQueuePairKnowsTheRailOfItsCounterpart) {
+  RailSet here;
+  ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{3, QueueDepths{16, 16, 0}, 0}, options));
+  RailSet there;
+  ASSERT_TRUE(there.add(device("fake_b", 2), RailSpec{2, QueueDepths{16, 16, 0}, 0}, options));
+  ASSERT_TRUE(there.add(device("fake_d", 4), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
+  const wire::EndPoint peer = described(there);
+  ASSERT_TRUE(here.check_peer(peer));
+  here.set_peer_rails(peer);
+  ASSERT_TRUE(there.check_peer(described(here)));
+  there.set_peer_rails(described(here));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(here.pair(i).peer_rail, i % 2) << i;
+    EXPECT_EQ(there.pair(i).rail, i % 2) << i;
+    EXPECT_EQ(there.pair(i).peer_rail, 0u) << i;
+  }
+}
+
+// A rail of the peer without queue pairs of this connection is not reached, so it need not fit.
+TEST_F(RailSetTest, CheckPeer_RailWithoutQueuePairs_IsNotCompared) {
+  RailSet here;
+  ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
+  wire::EndPoint peer = described(make_remote(1));
+  peer.qps = 1;
+  peer.rail[1].ethernet = 1;
+  EXPECT_TRUE(here.check_peer(peer));
+  peer.qp[0].rail = 1;
+  EXPECT_FALSE(here.check_peer(peer));
 }
 
 TEST_F(RailSetTest, Tables_AreRegisteredOnEveryRail) {
@@ -129,7 +166,10 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
                hca->registrations().acquire(region, PciOrdering::kStrict).value());
   }
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    Flush flush = Flush::create(rails[rail], rail, options, 1).value();
+    Flush flush = Flush::create(rails[rail], rail, 1).value();
+    StateChanges changes;
+    flush.connect(rails[rail], {}, options, &changes);
+    ASSERT_TRUE(changes.step(options).value());
     verbs.forget_posted();
     ASSERT_EQ(flush.post(bytes.data(), memory, 7), 0);
     ASSERT_EQ(verbs.posted().size(), 1u);
@@ -144,8 +184,8 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
 // Two connections of two rails each, connected to each other.
 struct TwoRailConnection : RailSetTest {
   std::shared_ptr<const ConnectionOptions> shared_options = shared(options);
-  Connection local{shared_options, nullptr};
-  Connection remote{shared_options, nullptr};
+  Connection local{shared_options, nullptr, /*sends=*/true};
+  Connection remote{shared_options, nullptr, /*sends=*/false};
 
   static wire::EndPoint end_of(const Connection& connection, const RailTables& tables) {
     wire::EndPoint end{};
@@ -165,8 +205,10 @@ struct TwoRailConnection : RailSetTest {
     there = RailTables::create(remote.rails()).value();
     ASSERT_TRUE(local.accept_peer(end_of(remote, *there)));
     ASSERT_TRUE(remote.accept_peer(end_of(local, *here)));
-    ASSERT_TRUE(local.connect_queue_pairs(0));
-    ASSERT_TRUE(remote.connect_queue_pairs(0));
+    local.begin_connecting({});
+    remote.begin_connecting({});
+    ASSERT_TRUE(local.change_states().value());
+    ASSERT_TRUE(remote.change_states().value());
   }
   std::optional<RailTables> here;
   std::optional<RailTables> there;
@@ -198,7 +240,7 @@ TEST_F(TwoRailConnection, TableEntry_ReachesThePeerOnEveryRail) {
     const QueuePair& pair = local.rails().pair(i);
     uint64_t* entry = &(*here)->sizes[i];
     *entry = 1000 + i;
-    WriteRequest request(pair, here->copy_to_peer(entry, 1, local.peer(), pair.rail));
+    WriteRequest request(pair, here->copy_to_peer(entry, 1, local.peer(), pair));
     ASSERT_EQ(post(pair, &request.wr()), 0);
     EXPECT_EQ((*there)->sizes[i], 1000 + i) << i;
   }

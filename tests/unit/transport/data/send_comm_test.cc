@@ -67,8 +67,8 @@ TEST(SendComm, MoreMessagesThanTheRingHolds_AllArriveInOrder) {
   }
   // The generation counts the rounds of the ring.
   const auto posted = pair.posted_by(*pair.sender);
-  EXPECT_EQ(immediate_of(posted.front()).generation, 0u);
-  EXPECT_EQ(immediate_of(posted.back()).generation, 3u);
+  EXPECT_EQ(immediate_of(posted.front()).stamp, 0u);
+  EXPECT_EQ(immediate_of(posted.back()).stamp, 3u);
   EXPECT_EQ(immediate_of(posted.back()).slot, 4u);
 }
 
@@ -215,7 +215,7 @@ TEST(SendComm, EveryRequestInUse_ReturnsNoRequestUntilOneIsDone) {
 }
 
 TEST(SendComm, ClearToSendNamesAnImpossibleGroup_Fails) {
-  for (uint16_t count : {0, 9, 0xffff}) {
+  for (uint8_t count : {0, 9, 0xff}) {
     CommPair pair;
     Buffer from = pair.sender_buffer(1);
     wire::ClearToSend& entry = tables_of(*pair.sender).ring[0];
@@ -225,6 +225,31 @@ TEST(SendComm, ClearToSendNamesAnImpossibleGroup_Fails) {
     EXPECT_FALSE(pair.sender->isend(from.data(), 1, 0, *from.memory, &request));
     EXPECT_EQ(failure_of(*pair.sender).code, Code::kInternal);
     EXPECT_TRUE(contains(failure_of(*pair.sender).text, "impossible size"));
+  }
+}
+
+TEST(SendComm, ClearToSendHasFlagsEpochOrReservedBitsOfAnotherVersion_Fails) {
+  auto with = [](auto&& set) {
+    wire::ClearToSend entry{};
+    entry.bytes = entry.group = 1;
+    set(entry);
+    return entry;
+  };
+  const wire::ClearToSend entries[] = {
+      with([](auto& entry) { entry.flags = 2; }),
+      with([](auto& entry) { entry.epoch = wire::kRailEpoch + 1; }),
+      with([](auto& entry) { entry.reserved = 1; }),
+  };
+  for (const wire::ClearToSend& entry : entries) {
+    CommPair pair;
+    Buffer from = pair.sender_buffer(1);
+    wire::ClearToSend& slot = tables_of(*pair.sender).ring[0];
+    slot = entry;
+    slot.sequence = end_of(*pair.sender).sequence_base;
+    Request* request = nullptr;
+    EXPECT_FALSE(pair.sender->isend(from.data(), 1, 0, *from.memory, &request));
+    EXPECT_EQ(failure_of(*pair.sender).code, Code::kInternal);
+    EXPECT_TRUE(contains(failure_of(*pair.sender).text, "another version"));
   }
 }
 

@@ -21,6 +21,29 @@ TEST_F(StagedReceivesTest, TargetNotCopiedYet_ReceiveStaysOpen) {
   EXPECT_EQ(std::string(target.view(), 1000), std::string(1000, 'x'));
 }
 
+// All of it has arrived; NCCL needs nothing else of the peer.
+TEST_F(StagedReceivesTest, PeerClosesWhileTargetIsCopied_ReceiveCompletes) {
+  Buffer host_source = pair.sender_buffer(1000, 'x');
+  Request* receive = irecv(1000);
+  Request* never_sent = pair.irecv({{target.get() + 1000, 1000, 0, to.get()}});
+  hold_copies(true);
+  ASSERT_NE(pair.isend(host_source), nullptr);
+  EXPECT_FALSE(test_once(receive).done);
+  pair.sender.reset();
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+  EXPECT_TRUE(test_once(receive).alive);
+  hold_copies(false);
+  bool done = false;
+  EXPECT_TRUE(wait_for([&] {
+    const Outcome outcome = test_once(receive);
+    done = outcome.done;
+    return done || !outcome.alive;
+  }));
+  EXPECT_TRUE(done);
+  EXPECT_EQ(std::string(target.view(), 1000), std::string(1000, 'x'));
+  EXPECT_FALSE(test_once(never_sent).alive);
+}
+
 TEST_F(StagedReceivesTest, TargetNotCopiedYet_WatchdogNamesTheCopy) {
   Buffer host_source = pair.sender_buffer(1000);
   Request* receive = irecv(1000);

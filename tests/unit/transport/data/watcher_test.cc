@@ -9,11 +9,11 @@ namespace gdr::transport {
 namespace {
 
 struct WatchedLink {
-  WatchedLink() {
-    int fds[2];
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
-    link = std::make_shared<PeerLink>(FrameChannel(UniqueFd(fds[0])), "a <-> b", "sender");
-    peer = FrameChannel(UniqueFd(fds[1]));
+  explicit WatchedLink(PeerProcess process = {}) {
+    auto sockets = local_socket_pair();
+    link = std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender",
+                                      PeerLinkOptions{std::move(process), true});
+    peer = FrameChannel(std::move(sockets[1]));
   }
   std::shared_ptr<PeerLink> link;
   FrameChannel peer;
@@ -65,6 +65,71 @@ TEST(Watcher, DeviceFatal_FailsEveryConnectionOfTheHca) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "fake_b"));
 }
 
+// NCCL tests one of them and gives the job up; or it tests them all.
+TEST(Watcher, PeerProcessDies_OneWarningNamesItAndCountsItsConnections) {
+  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+  RecordedLog log;
+  std::vector<WatchedLink> links;
+  for (int i = 0; i < 64; ++i) {
+    links.emplace_back(PeerProcess{"node_b", 4711});
+    watcher->add(links.back().link, {});
+  }
+  WatchedLink other(PeerProcess{"node_b", 4712});
+  watcher->add(other.link, {});
+  for (WatchedLink& link : links) link.peer = FrameChannel();
+  ASSERT_TRUE(wait_for([&] { return links[63].link->failed(); }));
+  watcher->log_failure(*links[63].link);
+  const std::vector<std::string> first = log.warnings();
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_TRUE(contains(first[0], "process 4711 on node_b (64 connections)")) << first[0];
+  ASSERT_TRUE(wait_for([&] { return links[0].link->failed(); }));
+  for (WatchedLink& link : links) watcher->log_failure(*link.link);
+  EXPECT_EQ(log.warnings().size(), 1u);
+  EXPECT_FALSE(other.link->failed());
+  for (WatchedLink& link : links) watcher->remove(link.link.get());
+  watcher->remove(other.link.get());
+}
+
+TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
+  fake_verbs::FakeVerbs verbs;
+  auto* device = verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_e", 5));
+  auto hca = HcaContext::open(verbs.api(), device).value();
+  RecordedLog log;
+  auto watcher = Watcher::start(std::chrono::seconds(0), /*events_fail=*/false).value();
+  watcher->add_hca(hca);
+  WatchedLink watched;
+  watcher->add(watched.link, {hca->context()});
+  verbs.raise_event("fake_e", IBV_EVENT_DEVICE_FATAL, nullptr);
+  EXPECT_TRUE(wait_for([&] { return !log.warnings("NCCL_IB_RETURN_ASYNC_EVENTS=0").empty(); }));
+  // The thread has finished with the event when it answers this.
+  watched.peer.queue_text(wire::FrameKind::kFailed, "the peer fails");
+  ASSERT_TRUE(watched.peer.flush());
+  ASSERT_TRUE(wait_for([&] { return watched.link->failed(); }));
+  EXPECT_EQ(watched.link->failure().code, Code::kRemote);
+  watcher->remove(watched.link.get());
+}
+
+// Only the receiver's flush uses that QP.
+TEST(Watcher, FatalEventOfTheFlushQueuePair_FailsItsConnection) {
+  CommPair pair;
+  const wire::EndPoint end = end_of(*pair.receiver);
+  uint32_t flush = 0;
+  for (const auto& [number, cap] : pair.verbs.queue_pairs()) {
+    if (number != end.qp_numbers[0] && number != qp_number(*pair.sender)) flush = number;
+  }
+  ASSERT_NE(flush, 0u);
+  pair.verbs.raise_event("fake_b", IBV_EVENT_QP_FATAL, pair.verbs.find(flush));
+  EXPECT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
+}
+
+// Both ports of an HCA are devices of their own, and share its context.
+TEST(Watcher, SameHcaAddedTwice_IsQuiet) {
+  Fabric fabric;
+  RecordedLog log;
+  fabric.watcher->add_hca(fabric.sender_device.hca);
+  EXPECT_EQ(log.lines(), std::vector<std::string>{});
+}
+
 // The HCA retries; a link that flaps must not end a job.
 TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   CommPair pair;
@@ -83,6 +148,21 @@ TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   pair.exchange(10);
   EXPECT_FALSE(pair.sender->connection().failed());
   EXPECT_FALSE(pair.receiver->connection().failed());
+}
+
+// Connections that are set up after the event must not use the GIDs of before.
+TEST(Watcher, GidChange_DropsTheTableThatTheHcaKeeps) {
+  CommPair pair;
+  RecordedLog log;
+  auto resolve = [&] {
+    return pair.sender_device.hca->gids().resolve(1, pair.sender_device.state, {});
+  };
+  ASSERT_TRUE(resolve());
+  const int queries = pair.verbs.gid_table_queries();
+  pair.verbs.raise_event("fake_a", IBV_EVENT_GID_CHANGE, nullptr, 1);
+  ASSERT_TRUE(wait_for([&] { return log.lines("fake_a").size() == 1; }));
+  ASSERT_TRUE(resolve());
+  EXPECT_EQ(pair.verbs.gid_table_queries(), queries + 1);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct HcaTest : testing::Test {
   fake_verbs::FakeVerbs verbs;
 
   Discovery discover(const char* filter = "") {
-    return discover_devices(verbs.api(), HcaFilter::parse(filter).value()).value();
+    return discover_devices(verbs.api(), {.hcas = HcaFilter::parse(filter).value()}).value();
   }
   static std::vector<std::string> names(const std::vector<Device>& devices) {
     std::vector<std::string> all;
@@ -69,7 +69,7 @@ TEST_F(HcaTest, Discover_ListsActivePortsInTheLibrarysOrder) {
   EXPECT_FALSE(found.devices[0].state.ethernet);
   EXPECT_EQ(found.devices[0].state.lid, 2);
   EXPECT_TRUE(found.devices[2].state.ethernet);
-  EXPECT_EQ(found.devices[2].state.speed_mbps, 200000);
+  EXPECT_EQ(found.devices[2].speed_mbps, 200000);
   EXPECT_EQ(found.devices[0].hca, found.devices[1].hca) << "ports share the context";
 }
 
@@ -114,14 +114,14 @@ TEST_F(HcaTest, Discover_PortCannotBeQueried_IsSkipped) {
 
 TEST_F(HcaTest, Discover_ListFails_IsAnError) {
   verbs.fail_call(Call::kGetDeviceList, ENOSYS);
-  auto found = discover_devices(verbs.api(), HcaFilter());
+  auto found = discover_devices(verbs.api(), {});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().sys_errno, ENOSYS);
 }
 
 TEST_F(HcaTest, Discover_KernelWithoutRdma_SaysSoAndHowToFixIt) {
   verbs.fail_call(Call::kGetDeviceList, ENOSYS);
-  auto found = discover_devices(verbs.api(), HcaFilter());
+  auto found = discover_devices(verbs.api(), {});
   ASSERT_FALSE(found);
   EXPECT_TRUE(found.error().text.starts_with("no RDMA device: the kernel has no RDMA support"));
   EXPECT_NE(found.error().text.find(". Fix: load the HCA's driver"), std::string::npos);

@@ -51,7 +51,8 @@ class RegistrarRailsTest : public ::testing::Test {
   RecordedLog log_;
   MemoryOptions options_;
   CopyStreams streams_;
-  RegistrationScope scope_{{}, nullptr, [] { return false; }};
+  RegistrationAgreement agreement_{/*stages=*/false};
+  RegistrationScope scope_{{}, nullptr, &agreement_, /*sends=*/true, 1 << 30, [] { return false; }};
 };
 
 TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {

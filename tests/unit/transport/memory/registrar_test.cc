@@ -80,6 +80,17 @@ TEST_F(RegistrarTest, GpuMemory_GoesByDmabufFirst) {
   EXPECT_EQ(registrar->counts_text(), "1 by dma-buf, 0 by nvidia-peermem, 0 staged");
 }
 
+TEST_F(RegistrarTest, PairOverPcie_ItsDmabufIsMappedOverPcie) {
+  unsigned long before = cuda.hooks.pcie_mappings();
+  options.over_pcie = {{"0000:1a:00.0", "another"}, {"0000:1b:00.0", "fake_a"}};
+  EXPECT_TRUE(register_gpu());
+  EXPECT_EQ(cuda.hooks.pcie_mappings(), before);
+  registrar.reset();
+  options.over_pcie.insert({"0000:1a:00.0", "fake_a"});
+  EXPECT_TRUE(register_gpu());
+  EXPECT_EQ(cuda.hooks.pcie_mappings(), before + 1);
+}
+
 TEST_F(RegistrarTest, DmabufFails_GoesByPeermem) {
   pair.verbs.fail_call(Call::kRegDmabufMr, EOPNOTSUPP);
   auto handle = register_gpu();
@@ -136,13 +147,15 @@ TEST_F(RegistrarTest, BounceBufferCannotBeRegistered_IsAnErrorAndLeavesNothing) 
   EXPECT_EQ(live(), before);
 }
 
-// Page-locking waits for running kernels, one of which may wait for this connection.
-TEST_F(RegistrarTest, TrafficHasStarted_StagingIsDeclined) {
+// Page-locking waits for running kernels, one of which may wait for this connection. NCCL ends the
+// job when one of its own buffers is refused.
+TEST_F(RegistrarTest, TrafficHasStarted_StagingIsAnError) {
   pair.exchange(1);
   refuse_gpudirect();
   auto handle = register_gpu();
   ASSERT_FALSE(handle);
-  EXPECT_EQ(handle.error().code, Code::kDeclined);
+  EXPECT_EQ(handle.error().code, Code::kSystem);
+  EXPECT_TRUE(contains(handle.error().text, "could deadlock")) << handle.error().text;
 }
 
 TEST_F(RegistrarTest, GpudirectLimit_HasBothTheMemoryAndABounceBuffer) {
@@ -161,7 +174,7 @@ TEST_F(RegistrarTest, GpudirectLimitWhileTrafficRuns_EverythingGoesDirectly) {
   pair.exchange(1);
   auto handle = register_gpu();
   ASSERT_TRUE(handle);
-  EXPECT_EQ((*handle)->direct_at_most, SIZE_MAX);
+  EXPECT_EQ((*handle)->direct_at_most, pair.sender->connection().max_write_bytes());
   EXPECT_EQ((*handle)->staging, nullptr);
 }
 

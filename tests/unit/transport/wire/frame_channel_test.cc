@@ -68,12 +68,32 @@ TEST_F(FrameChannelTest, Receive_ForeignBytes_IsAnError) {
   EXPECT_FALSE(channel_.receive().has_value());
 }
 
-TEST_F(FrameChannelTest, Receive_OtherVersion_NamesBothVersions) {
-  wire::FrameHeader header{wire::kMagic, 99, wire::FrameKind::kHello, 0, 0};
-  feed(&header, sizeof(header));
+// The header that version 3 sent, as it was on the wire.
+TEST_F(FrameChannelTest, Receive_FrameOfVersion3_NamesBothVersionsAndTheFix) {
+  const uint8_t hello_of_3[] = {'G', 'D', 'R', 'G', 3, 0, 1, 0, 0x40, 5, 0, 0};
+  feed(hello_of_3, sizeof(hello_of_3));
   auto frame = channel_.receive();
   ASSERT_FALSE(frame.has_value());
-  EXPECT_NE(frame.error().text.find("99"), std::string::npos);
+  EXPECT_EQ(frame.error().code, Code::kInvalidUsage);
+  EXPECT_EQ(frame.error().text,
+            "the peer runs wire version 3, this side 4. Fix: install the same release of "
+            "nccl-net-gdr on every node");
+}
+
+// What version 3 reads first: it finds a frame of this protocol and of another version.
+TEST_F(FrameChannelTest, Queue_BeginsAsInEveryVersion) {
+  channel_.queue(wire::FrameKind::kReady, nullptr, 0);
+  ASSERT_TRUE(channel_.flush().value());
+  uint8_t bytes[6];
+  ASSERT_EQ(read(raw_.get(), bytes, sizeof(bytes)), ssize_t{sizeof(bytes)});
+  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 4, 0}));
+}
+
+TEST_F(FrameChannelTest, Receive_ReservedByteOfTheHeaderIsSet_IsAnError) {
+  wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kBye, 1, 0};
+  feed(&header, sizeof(header));
+  EXPECT_FALSE(channel_.receive().has_value());
 }
 
 TEST_F(FrameChannelTest, Receive_BodyLargerThanItsKind_IsAnError) {
@@ -92,14 +112,48 @@ TEST_F(FrameChannelTest, Receive_PeerClosed_IsRemoteError) {
   EXPECT_EQ(frame.error().code, Code::kRemote);
 }
 
-TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
+wire::EndPoint smallest_end() {
   wire::EndPoint end{};
   end.rails = 1;
   end.qps = 1;
-  auto frame_of = [&] {
-    auto* begin = reinterpret_cast<const uint8_t*>(&end);
-    return Frame{wire::FrameKind::kHello, {begin, begin + sizeof(end)}};
+  end.qp[0].number = 0x11;
+  return end;
+}
+
+Frame hello_of(const wire::EndPoint& end) {
+  auto* begin = reinterpret_cast<const uint8_t*>(&end);
+  return Frame{wire::FrameKind::kHello, {begin, begin + sizeof(end)}};
+}
+
+TEST_F(FrameChannelTest, EndPoint_FieldsThatThisVersionDoesNotKnow_AreRejected) {
+  using Change = void (*)(wire::EndPoint&);
+  const Change changes[] = {
+      [](wire::EndPoint& end) { end.flags = 2; },
+      [](wire::EndPoint& end) { end.service_level = 16; },
+      [](wire::EndPoint& end) { end.reserved[25] = 1; },
+      [](wire::EndPoint& end) { end.qp[0].rail = 1; },
+      [](wire::EndPoint& end) { end.qp[0].number = 0; },
+      [](wire::EndPoint& end) { end.qp[0].number = 1 << 24; },
+      [](wire::EndPoint& end) { end.qp[0].ece_supported = 2; },
+      [](wire::EndPoint& end) { end.qp[0].reserved[1] = 1; },
+      [](wire::EndPoint& end) { end.rail[0].flags = 2; },
+      [](wire::EndPoint& end) { end.rail[0].epoch = wire::kRailEpoch + 1; },
+      [](wire::EndPoint& end) { end.rail[0].reserved[0] = 1; },
   };
+  EXPECT_TRUE(hello_of(smallest_end()).end_point().has_value());
+  int number = 0;
+  for (const Change change : changes) {
+    wire::EndPoint end = smallest_end();
+    change(end);
+    auto parsed = hello_of(end).end_point();
+    ASSERT_FALSE(parsed.has_value()) << number;
+    EXPECT_EQ(parsed.error().code, Code::kInternal) << number++;
+  }
+}
+
+TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
+  wire::EndPoint end = smallest_end();
+  auto frame_of = [&] { return hello_of(end); };
   EXPECT_TRUE(frame_of().end_point().has_value());
   end.qps = wire::kMaxQps + 1;
   EXPECT_FALSE(frame_of().end_point().has_value());
@@ -111,13 +165,10 @@ TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
 }
 
 TEST_F(FrameChannelTest, EndPoint_UnterminatedNames_AreTerminated) {
-  wire::EndPoint end{};
-  end.rails = end.qps = 1;
+  wire::EndPoint end = smallest_end();
   std::memset(end.host, 'h', sizeof(end.host));
   std::memset(end.rail[0].hca, 'd', sizeof(end.rail[0].hca));
-  auto* begin = reinterpret_cast<const uint8_t*>(&end);
-  Frame frame{wire::FrameKind::kHello, {begin, begin + sizeof(end)}};
-  auto parsed = frame.end_point();
+  auto parsed = hello_of(end).end_point();
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(std::strlen(parsed->host), sizeof(end.host) - 1);
   EXPECT_EQ(std::strlen(parsed->rail[0].hca), sizeof(end.rail[0].hca) - 1);

@@ -2,7 +2,10 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <netinet/in.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -80,7 +83,91 @@ TEST(Tcp, HandleAddress_BothFamilies_IsReadBack) {
   EXPECT_EQ(to_string(v6), "[::1]:4712");
 }
 
+// Otherwise each connection would reserve one of the host's ports for itself.
+TEST(Tcp, ConnectingFromAnAddress_LeavesThePortToConnect) {
+  for (int family : {AF_INET, AF_INET6}) {
+    auto listening = listen_tcp(loopback(family));
+    if (!listening) continue;  // a host without IPv6
+    auto client = start_connect_tcp(listening->address, loopback(family));
+    ASSERT_TRUE(client) << client.error().text;
+    int value = 0;
+    socklen_t length = sizeof(value);
+    ASSERT_EQ(getsockopt(client->get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &value, &length), 0);
+    EXPECT_EQ(value, 1);
+    EXPECT_EQ(peer_address(client->get()), to_string(listening->address));
+  }
+}
+
+sockaddr_storage ipv6(const char* text, uint32_t scope) {
+  sockaddr_storage address = loopback(AF_INET6);
+  auto* in6 = reinterpret_cast<sockaddr_in6*>(&address);
+  inet_pton(AF_INET6, text, &in6->sin6_addr);
+  in6->sin6_scope_id = scope;
+  return address;
+}
+
+uint32_t scope_of(const sockaddr_storage& address) {
+  return reinterpret_cast<const sockaddr_in6*>(&address)->sin6_scope_id;
+}
+
+// The number that a handle carries is that of an interface of the listener's host.
+TEST(Tcp, LinkLocalAddressOfAPeer_GetsTheScopeOfTheOwnInterface) {
+  const uint32_t lo = if_nametoindex("lo");
+  ASSERT_NE(lo, 0u);
+  sockaddr_storage address = ipv6("fe80::1", 77);
+  set_local_scope(&address, "lo", ipv6("fd00::2", 0));
+  EXPECT_EQ(scope_of(address), lo);
+  address = ipv6("fe80::1", 77);
+  set_local_scope(&address, "", ipv6("fe80::2", 5));
+  EXPECT_EQ(scope_of(address), 5u);
+  address = ipv6("fe80::1", 77);
+  set_local_scope(&address, "no such interface", ipv6("fe80::2", 5));
+  EXPECT_EQ(scope_of(address), 5u);
+}
+
+TEST(Tcp, OtherAddress_KeepsItsScope) {
+  sockaddr_storage global = ipv6("fd00::1", 77);
+  set_local_scope(&global, "lo", ipv6("fe80::2", 5));
+  EXPECT_EQ(scope_of(global), 77u);
+  sockaddr_storage v4 = loopback(AF_INET);
+  const sockaddr_storage before = v4;
+  set_local_scope(&v4, "lo", v4);
+  EXPECT_EQ(std::memcmp(&v4, &before, sizeof(v4)), 0);
+}
+
 TEST(Tcp, HandleWithoutPort_IsRejected) { EXPECT_FALSE(read_address(wire::Handle{}).has_value()); }
+
+// A job's process that has forked workers, such as those of a data loader, is killed. The workers
+// live on, and must not hold its connections open.
+TEST(Tcp, ProcessDiesAndItsForkedChildLives_PeerSeesTheEnd) {
+  auto listening = listen_tcp(loopback(AF_INET));
+  ASSERT_TRUE(listening.has_value()) << listening.error().text;
+  int child_lives[2];
+  ASSERT_EQ(pipe(child_lives), 0);
+  const pid_t process = fork();
+  if (process == 0) {
+    auto connection = start_connect_tcp(listening->address, loopback(AF_INET));
+    while (!finish_connect_tcp(connection->get()).value()) continue;
+    if (fork() == 0) {
+      // It ends when the test closes the pipe.
+      close(child_lives[1]);
+      char byte;
+      _exit(static_cast<int>(read(child_lives[0], &byte, 1)));
+    }
+    _exit(0);
+  }
+  UniqueFd peer;
+  EXPECT_TRUE(eventually([&] {
+    auto accepted = accept_tcp(listening->fd.get());
+    if (accepted->has_value()) peer = std::move(**accepted);
+    return peer.valid();
+  }));
+  EXPECT_EQ(waitpid(process, nullptr, 0), process);
+  char byte;
+  EXPECT_TRUE(eventually([&] { return recv(peer.get(), &byte, 1, MSG_DONTWAIT) == 0; }));
+  close(child_lives[0]);
+  close(child_lives[1]);
+}
 
 }  // namespace
 }  // namespace gdr::transport

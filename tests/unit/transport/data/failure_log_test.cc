@@ -1,0 +1,117 @@
+#include "transport/data/failure_log.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+using std::chrono::seconds;
+
+struct FailureLogTest : testing::Test {
+  std::unique_ptr<PeerLink> make_link(const std::string& description, PeerProcess peer,
+                                      bool watch = true) {
+    auto sockets = local_socket_pair();
+    peers.push_back(std::move(sockets[1]));
+    return std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), description, "sender",
+                                      PeerLinkOptions{std::move(peer), watch});
+  }
+  void fail(const PeerLink& link, size_t connections = 1) {
+    log.link_failed(link, connections, now);
+  }
+
+  RecordedLog lines;
+  FailureLog log;
+  std::vector<UniqueFd> peers;
+  FailureLog::Clock::time_point now = FailureLog::Clock::now();
+};
+
+TEST_F(FailureLogTest, ManyConnectionsOfADeadProcess_OneWarning) {
+  for (int i = 0; i < 64; ++i) {
+    auto link = make_link("a <-> b " + std::to_string(i), {"b", 4711});
+    link->fail_link(Error{Code::kRemote, link->description() + ": it died"}, false);
+    fail(*link, 64);
+  }
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains(warnings[0], "a <-> b 0: it died")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "process 4711 on b")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "64 connections")) << warnings[0];
+  EXPECT_EQ(lines.lines().size(), 64u);
+}
+
+TEST_F(FailureLogTest, TwoProcesses_OneWarningEach) {
+  for (const PeerProcess& peer : {PeerProcess{"b", 1}, PeerProcess{"b", 2}, PeerProcess{"c", 1}}) {
+    for (int i = 0; i < 2; ++i) {
+      auto link = make_link("a <-> b", peer);
+      link->fail_link(Error{Code::kRemote, "a <-> b: it died"}, false);
+      fail(*link);
+    }
+  }
+  EXPECT_EQ(lines.warnings().size(), 3u);
+}
+
+TEST_F(FailureLogTest, SameProcessFailsAgainMuchLater_AnotherWarning) {
+  auto link = make_link("a <-> b", {"b", 1});
+  link->fail_link(Error{Code::kRemote, "a <-> b: it failed"}, false);
+  fail(*link);
+  now += seconds(59);
+  fail(*link);
+  now += seconds(59);
+  fail(*link);
+  EXPECT_EQ(lines.warnings().size(), 1u);
+  now += seconds(60);
+  fail(*link);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+// The HCA of this node concerns connections with many peers.
+TEST_F(FailureLogTest, OwnFailure_OneWarningForEachReason) {
+  for (const char* reason : {"mlx5_0 reports \"x\"", "mlx5_0 reports \"x\"", "posting a send"}) {
+    for (uint32_t pid = 0; pid < 3; ++pid) {
+      auto link = make_link("a <-> b " + std::to_string(pid), {"b", pid});
+      link->fail_link(Error{Code::kSystem, link->description() + ": " + reason}, false);
+      fail(*link);
+    }
+  }
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(FailureLogTest, PathLost_OneWarningForEachHost) {
+  for (const char* host : {"b", "b", "c"}) {
+    auto link = make_link(std::string("a <-> ") + host, {host, 1});
+    link->on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, {}, now);
+    log.path_lost(*link, 8, now);
+  }
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(contains(warnings[0], "timed out")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "8 connections with b")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "The job goes on")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "Fix: ")) << warnings[0];
+}
+
+TEST_F(FailureLogTest, SocketNotWatched_ItsLossIsNoWarning) {
+  auto link = make_link("a <-> b", {"b", 1}, /*watch=*/false);
+  link->on_socket_end(Error{Code::kRemote, "closed"}, {}, now);
+  log.path_lost(*link, 1, now);
+  EXPECT_EQ(lines.warnings().size(), 0u);
+  EXPECT_EQ(lines.lines("GDR_NCCL_PEER_WATCH=0").size(), 1u);
+}
+
+TEST_F(FailureLogTest, FatalEvents_OneWarningForEachText) {
+  for (int i = 0; i < 20; ++i) log.fatal_event("mlx5_0 reports \"x\"", true, now);
+  log.fatal_event("mlx5_1 reports \"x\"", false, now);
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(contains(warnings[0], "its connections fail")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[1], "its connections go on")) << warnings[1];
+}
+
+}  // namespace
+}  // namespace gdr::transport

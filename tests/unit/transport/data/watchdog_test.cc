@@ -1,0 +1,142 @@
+#include "transport/data/watchdog.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+using std::chrono::seconds;
+
+// Links of one process, each with the peer's end of its socket, and a clock.
+struct WatchdogTest : testing::Test {
+  void add_links(int count, const PeerProcess& peer) {
+    for (int i = 0; i < count; ++i) {
+      auto sockets = local_socket_pair();
+      links.push_back(std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])),
+                                                 "link " + std::to_string(links.size()), "sender",
+                                                 PeerLinkOptions{peer, true}));
+      channels.push_back(FrameChannel(std::move(sockets[1])));
+    }
+  }
+  void pass(int time) {
+    for (int i = 0; i < time; ++i) {
+      now += seconds(1);
+      for (auto& link : links) link->on_tick(now);
+      watchdog.check(links, now);
+    }
+  }
+  // State queries that have arrived at all peers.
+  int queries() {
+    int count = 0;
+    for (FrameChannel& channel : channels) {
+      for (auto frame = channel.receive(); frame && frame->has_value(); frame = channel.receive()) {
+        count += (*frame)->kind == wire::FrameKind::kStateQuery;
+      }
+    }
+    return count;
+  }
+
+  RecordedLog lines;
+  Watchdog watchdog{seconds(60)};
+  std::vector<std::shared_ptr<PeerLink>> links;
+  std::vector<FrameChannel> channels;
+  Watchdog::Clock::time_point now = Watchdog::Clock::now();
+};
+
+TEST_F(WatchdogTest, ManyLinksStall_OneLineAndOneQuery) {
+  add_links(32, {"b", 1});
+  add_links(32, {"c", 1});
+  links[40]->count_posted();
+  pass(1);
+  for (auto& link : links) link->count_posted();
+  pass(59);
+  EXPECT_EQ(lines.lines().size(), 0u);
+  pass(120);
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains(warnings[0], "link 40: no progress for 60 s")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "sender posted 2 completed 0")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "63 other connections")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "2 peer processes")) << warnings[0];
+  EXPECT_EQ(queries(), 1);
+}
+
+TEST_F(WatchdogTest, OneLinkStalls_LineSpeaksOfNoOther) {
+  add_links(2, {"b", 1});
+  links[0]->count_posted();
+  pass(61);
+  ASSERT_EQ(lines.warnings().size(), 1u);
+  EXPECT_FALSE(contains(lines.warnings()[0], "other connection")) << lines.warnings()[0];
+}
+
+TEST_F(WatchdogTest, StallsAgainAfterItMovedOn_IsLoggedAgain) {
+  add_links(1, {"b", 1});
+  links[0]->count_posted();
+  pass(70);
+  links[0]->count_completed();
+  pass(10);
+  links[0]->count_posted();
+  pass(100);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+// The one in the line was late; another one hangs for good.
+TEST_F(WatchdogTest, LoggedLinkMovesOnAndAnotherDoesNot_TheOtherIsLogged) {
+  add_links(2, {"b", 1});
+  links[0]->count_posted();
+  pass(1);
+  links[1]->count_posted();
+  pass(61);
+  ASSERT_EQ(lines.warnings("link 0").size(), 1u);
+  links[0]->count_completed();
+  pass(120);
+  EXPECT_EQ(lines.warnings("link 1: no progress").size(), 1u);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(WatchdogTest, LoggedLinkIsClosed_OthersAreLogged) {
+  add_links(2, {"b", 1});
+  for (auto& link : links) link->count_posted();
+  pass(61);
+  links.erase(links.begin());
+  pass(120);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(WatchdogTest, ProgressOrIdleOrFailed_IsQuiet) {
+  add_links(3, {"b", 1});
+  for (int i = 0; i < 200; ++i) {
+    links[0]->count_posted();
+    links[0]->count_posted();
+    pass(1);
+    links[0]->count_completed();
+  }
+  links[1]->count_posted();
+  links[1]->count_completed();
+  links[2]->count_posted();
+  links[2]->fail_link(Error{Code::kRemote, "it failed"}, false);
+  links[0].reset();
+  links.erase(links.begin());
+  pass(200);
+  EXPECT_EQ(lines.lines().size(), 0u);
+}
+
+TEST_F(WatchdogTest, TurnedOff_IsQuiet) {
+  Watchdog off(seconds(0));
+  add_links(1, {"b", 1});
+  links[0]->count_posted();
+  for (int i = 0; i < 1000; ++i) {
+    now += seconds(1);
+    links[0]->on_tick(now);
+    off.check(links, now);
+  }
+  EXPECT_EQ(lines.lines().size(), 0u);
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,85 @@
+#include "transport/device/port_exclusion.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "tests/fakes/verbs/fake_verbs.h"
+#include "transport/device/hca.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::HcaConfig;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+struct PortExclusion : testing::Test {
+  fake_verbs::FakeVerbs verbs;
+
+  // Discovers one HCA of that kind. It must be excluded, whether its port is active or not.
+  std::string reason(ibv_transport_type transport, int link_layer, uint32_t vendor_id) {
+    auto config = HcaConfig::roce("rdmap16s27", 1);
+    config.transport = transport;
+    config.vendor_id = vendor_id;
+    config.ports[0].other_link_layer = link_layer;
+    verbs.add_hca(config);
+    std::string reason;
+    for (bool active : {true, false}) {
+      verbs.port("rdmap16s27", 1).active = active;
+      Discovery found = discover_devices(verbs.api(), {}).value();
+      EXPECT_THAT(found.devices, IsEmpty());
+      EXPECT_THAT(found.inactive, IsEmpty());
+      if (found.skipped.size() != 1) return "not skipped";
+      reason = found.skipped[0];
+    }
+    return reason;
+  }
+};
+
+TEST_F(PortExclusion, Efa_IsExcludedByItsNameAndItsPluginIsNamed) {
+  EXPECT_THAT(reason(IBV_TRANSPORT_UNSPECIFIED, IBV_LINK_LAYER_UNSPECIFIED, 0x1d0f),
+              testing::AllOf(StartsWith("rdmap16s27:1 is an Elastic Fabric Adapter (EFA)"),
+                             HasSubstr("Fix: use the network plugin aws-ofi-nccl")));
+}
+
+TEST_F(PortExclusion, Iwarp_IsExcludedAlthoughItsLinkIsEthernet) {
+  EXPECT_THAT(reason(IBV_TRANSPORT_IWARP, IBV_LINK_LAYER_ETHERNET, 0x1425),
+              StartsWith("rdmap16s27:1 is an iWARP device"));
+}
+
+TEST_F(PortExclusion, Usnic_IsExcluded) {
+  EXPECT_THAT(reason(IBV_TRANSPORT_USNIC_UDP, IBV_LINK_LAYER_ETHERNET, 0x1137),
+              StartsWith("rdmap16s27:1 is a usNIC device"));
+}
+
+TEST_F(PortExclusion, UnknownTransport_IsExcluded) {
+  for (ibv_transport_type transport : {IBV_TRANSPORT_UNSPECIFIED, IBV_TRANSPORT_UNKNOWN}) {
+    EXPECT_THAT(exclusion_reason({transport, 0x1d93, IBV_LINK_LAYER_ETHERNET}),
+                StartsWith(" is a device of an unknown transport"));
+  }
+}
+
+TEST_F(PortExclusion, LinkLayerNeitherInfiniBandNorEthernet_IsExcluded) {
+  EXPECT_EQ(reason(IBV_TRANSPORT_IB, IBV_LINK_LAYER_UNSPECIFIED, 0x02c9),
+            "rdmap16s27:1 has a link layer that is neither InfiniBand nor Ethernet");
+}
+
+TEST_F(PortExclusion, InfiniBandAndRoce_AreUsed) {
+  verbs.add_hca(HcaConfig::roce("mlx5_0", 1));
+  verbs.add_hca(HcaConfig::infiniband("mlx5_1", 1));
+  EXPECT_EQ(discover_devices(verbs.api(), {}).value().devices.size(), 2u);
+}
+
+TEST_F(PortExclusion, FilteredEfa_IsReportedAsFiltered) {
+  auto config = HcaConfig::roce("rdmap16s27", 1);
+  config.transport = IBV_TRANSPORT_UNSPECIFIED;
+  verbs.add_hca(config);
+  DiscoveryOptions options{.hcas = HcaFilter::parse("mlx5").value()};
+  EXPECT_THAT(discover_devices(verbs.api(), options).value().skipped.at(0),
+              HasSubstr("NCCL_IB_HCA"));
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,79 @@
+#include "transport/data/failure_log.h"
+
+#include "base/log.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr std::chrono::seconds kEpisode{60};
+
+std::string count_text(size_t connections) {
+  return std::to_string(connections) + (connections == 1 ? " connection" : " connections");
+}
+
+void write_line(bool warning, const std::string& text) {
+  if (warning) {
+    GDR_WARN("%s", text.c_str());
+  } else {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+  }
+}
+
+// What follows "description: ", which differs between links.
+std::string reason_of(const PeerLink& link, const std::string& text) {
+  const std::string prefix = link.description() + ": ";
+  return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
+}
+
+}  // namespace
+
+bool FailureLog::begins(const std::string& cause, Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(last_, [now](const auto& entry) { return now - entry.second >= kEpisode; });
+  return last_.insert_or_assign(cause, now).second;
+}
+
+void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::time_point now) {
+  const Error error = link.failure();
+  if (error.code != Code::kRemote) {
+    write_line(begins("failed: " + reason_of(link, error.text), now), error.text);
+    return;
+  }
+  const std::string process = to_string(link.peer());
+  const bool first = begins("failed: " + process, now);
+  std::string text = error.text;
+  if (first) text += "; " + process + " (" + count_text(connections) + ")";
+  write_line(first, text);
+}
+
+void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time_point now) {
+  const std::string lost =
+      link.description() + ": the handshake socket is lost: " + link.end_text();
+  if (!link.socket_end_fails()) {
+    GDR_INFO(log::kNet, "%s; GDR_NCCL_PEER_WATCH=0: the connection goes on", lost.c_str());
+    return;
+  }
+  if (!begins("path lost: " + link.peer().host, now)) {
+    GDR_INFO(log::kNet, "%s", lost.c_str());
+    return;
+  }
+  GDR_WARN(
+      "%s. The job goes on: its %s with %s need only RDMA. For the rest of the job, a process "
+      "there "
+      "that dies is noticed by RDMA alone, later and without its reason. Fix: restore the network "
+      "of "
+      "NCCL_SOCKET_IFNAME before more connections are made",
+      lost.c_str(), count_text(connections).c_str(), link.peer().host.c_str());
+}
+
+// One fault raises an event for each of an HCA's QPs and CQs.
+void FailureLog::fatal_event(const std::string& text, bool fails, Clock::time_point now) {
+  if (!begins("event: " + text, now)) {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+    return;
+  }
+  GDR_WARN("%s; %s. Fix: look in dmesg for what the HCA's driver reports", text.c_str(),
+           fails ? "its connections fail" : "NCCL_IB_RETURN_ASYNC_EVENTS=0: its connections go on");
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,40 @@
+// The log lines about connections that fail, lose their handshake socket or stall: one warning for
+// each cause, not one for each of the connections that it concerns.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/result.h"
+#include "transport/data/peer_link.h"
+
+namespace gdr::transport {
+
+// Decides what is a warning, and writes the lines. A cause that occurs again within a minute of its
+// last occurrence belongs to the same episode, and is logged at INFO. Thread-safe; used only where
+// something has failed.
+class FailureLog {
+ public:
+  using Clock = PeerLink::Clock;
+
+  // A call of NCCL's returned the failure of a link. Failures that came from the peer are one
+  // episode per peer process, others one per text. connections: with that process, which have
+  // failed or are about to.
+  void link_failed(const PeerLink& link, size_t connections, Clock::time_point now);
+  // The handshake sockets of that many connections with a host ended without their peers' being
+  // gone; `link` is the first of them. One episode per host.
+  void path_lost(const PeerLink& link, size_t connections, Clock::time_point now);
+  // An HCA reported a fatal event, such as `mlx5_0 reports "..."`. fails: its connections fail.
+  void fatal_event(const std::string& text, bool fails, Clock::time_point now);
+
+ private:
+  bool begins(const std::string& cause, Clock::time_point now);
+
+  std::mutex mutex_;                               // guards last_
+  std::map<std::string, Clock::time_point> last_;  // by cause
+};
+
+}  // namespace gdr::transport

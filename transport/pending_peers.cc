@@ -1,0 +1,218 @@
+#include "transport/pending_peers.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include "base/log.h"
+#include "transport/wire/tcp.h"
+
+namespace gdr::transport {
+namespace {
+
+// Peers that have not shown the secret: of one listener, and of one listener while those of all
+// listeners are more than kManyInProcess. Each has a descriptor, and a process often has 1024.
+constexpr size_t kMaxUnknown = 64;
+constexpr size_t kFewUnknown = 4;
+constexpr int kManyInProcess = 256;
+// Connections that one call accepts: the length of the socket's queue, so that a call empties it
+// and a peer that connects all the time cannot hold the caller up.
+constexpr int kMaxAccepts = 1024;
+constexpr int kAcceptBatch = 64;
+// From the connection to the complete hello. A sender connects and sends in different calls of
+// NCCL's, which has others to make in between.
+constexpr std::chrono::seconds kHelloTimeout{20};
+
+bool is_exhaustion(int err) {
+  return err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM;
+}
+
+bool is_temporary(int err) { return err == EAGAIN || err == EWOULDBLOCK || err == EINTR; }
+
+}  // namespace
+
+PendingPeers::PendingPeers(const wire::Secret& secret, Handshakes& handshakes)
+    : handshakes_(handshakes) {
+  static_assert(offsetof(wire::EndPoint, secret) == 0);
+  const wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kHello, 0,
+                                 sizeof(wire::EndPoint)};
+  std::memcpy(expected_.data(), &header, sizeof(header));
+  std::memcpy(expected_.data() + sizeof(header), secret.data(), secret.size());
+}
+
+PendingPeers::~PendingPeers() { clear(); }
+
+void PendingPeers::clear() {
+  while (!peers_.empty()) erase(peers_.begin());
+}
+
+Result<std::vector<Hello>> PendingPeers::advance(int listening_fd) {
+  std::vector<Hello> hellos;
+  for (int accepted = 0; accepted < kMaxAccepts;) {
+    Result<int> some = accept_some(listening_fd);
+    if (!some) return forward_error(some);
+    read_all(&hellos);
+    evict();
+    if (*some < kAcceptBatch) break;
+    accepted += *some;
+  }
+  return hellos;
+}
+
+Result<int> PendingPeers::accept_some(int listening_fd) {
+  for (int count = 0; count < kAcceptBatch; ++count) {
+    Result<std::optional<UniqueFd>> fd = accept_tcp(listening_fd);
+    if (!fd) return on_accept_failed(std::move(fd.error()));
+    exhausted_since_.reset();
+    if (!fd->has_value()) return count;
+    peers_.push_back(Peer{FrameChannel(std::move(**fd)), handshakes_.now()});
+    ++handshakes_.pending_peers;
+  }
+  return kAcceptBatch;
+}
+
+// A process without free descriptors gives up those of pending peers, and leaves connections in the
+// socket's queue until there are some again.
+Result<int> PendingPeers::on_accept_failed(Error error) {
+  if (!is_exhaustion(error.sys_errno)) return tl::unexpected<Error>(std::move(error));
+  const Clock::time_point now = handshakes_.now();
+  if (!exhausted_since_) exhausted_since_ = now;
+  if (now - *exhausted_since_ < kHelloTimeout) return 0;
+  error.text += ". Fix: raise the limit of open files (ulimit -n)";
+  return tl::unexpected<Error>(std::move(error));
+}
+
+void PendingPeers::read_all(std::vector<Hello>* hellos) {
+  if (peers_.empty()) return;
+  std::vector<pollfd> entries;
+  entries.reserve(peers_.size());
+  for (const Peer& peer : peers_) entries.push_back({peer.channel.fd(), POLLIN, 0});
+  (void)poll(entries.data(), entries.size(), 0);
+  const Clock::time_point now = handshakes_.now();
+  auto entry = entries.begin();
+  for (auto peer = peers_.begin(); peer != peers_.end(); ++entry) {
+    const auto current = peer++;
+    if (entry->revents != 0 && !read(*current, hellos)) {
+      erase(current);
+    } else if (now - current->since >= kHelloTimeout) {
+      drop(current, "it sent no hello in time");
+    }
+  }
+}
+
+bool PendingPeers::read(Peer& peer, std::vector<Hello>* hellos) {
+  if (peer.stage == Stage::kVerified) return read_verified(peer, hellos);
+  if (peer.stage == Stage::kRefused) return discard(peer);
+  uint8_t bytes[sizeof(expected_)];
+  const ssize_t n = recv(peer.channel.fd(), bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
+  if (n <= 0) return n < 0 && is_temporary(errno);
+  switch (judge(bytes, static_cast<size_t>(n))) {
+    case Verdict::kIncomplete:
+      return true;
+    case Verdict::kVerified:
+      peer.stage = Stage::kVerified;
+      return read_verified(peer, hellos);
+    case Verdict::kOtherVersion:
+      refuse_version(peer, bytes);
+      return discard(peer);
+    case Verdict::kWrong:
+      break;
+  }
+  ++dropped_;
+  GDR_TRACE(
+      log::kNet,
+      "dropped a pending peer on the handshake port: it sent no hello with the handle's secret");
+  return false;
+}
+
+// Decides by the first bytes that a peer has sent. The secret is compared only as a whole: to drop
+// a peer at its first wrong byte would let it find the bytes one by one.
+PendingPeers::Verdict PendingPeers::judge(const uint8_t* bytes, size_t count) const {
+  constexpr size_t kHeader = sizeof(wire::FrameHeader);
+  constexpr size_t kVersion = offsetof(wire::FrameHeader, version);
+  constexpr size_t kKind = offsetof(wire::FrameHeader, kind);
+  static_assert(kVersion == sizeof(wire::kMagic) && kKind == kVersion + sizeof(uint16_t));
+  auto matches = [&](size_t from, size_t to) {
+    to = std::min(to, count);
+    return to <= from || std::memcmp(bytes + from, expected_.data() + from, to - from) == 0;
+  };
+  if (!matches(0, kVersion)) return Verdict::kWrong;
+  if (!matches(kVersion, kKind)) {
+    if (count <= kKind) return Verdict::kIncomplete;
+    return matches(kKind, kKind + 1) ? Verdict::kOtherVersion : Verdict::kWrong;
+  }
+  if (!matches(kKind, kHeader)) return Verdict::kWrong;
+  if (count < expected_.size()) return Verdict::kIncomplete;
+  return matches(kHeader, expected_.size()) ? Verdict::kVerified : Verdict::kWrong;
+}
+
+bool PendingPeers::read_verified(Peer& peer, std::vector<Hello>* hellos) {
+  Result<std::optional<Frame>> frame = peer.channel.receive();
+  if (!frame) return false;
+  if (!frame->has_value()) return true;
+  Result<wire::EndPoint> sender = (*frame)->end_point();
+  if (!sender) {
+    GDR_WARN("a sender on the handshake port is refused: %s", sender.error().text.c_str());
+    peer.channel.queue_text(wire::FrameKind::kRefuse, sender.error().text);
+    (void)peer.channel.flush();
+    return false;
+  }
+  hellos->push_back(Hello{std::move(peer.channel), *sender});
+  return false;
+}
+
+// The peer reads our version in the frame's header, whatever its own version makes of the rest. It
+// is not authenticated, so that this concerns the log alone.
+void PendingPeers::refuse_version(Peer& peer, const uint8_t* bytes) {
+  wire::FrameHeader header{};
+  std::memcpy(&header, bytes, offsetof(wire::FrameHeader, kind));
+  const std::string text = "the sender runs wire version " + std::to_string(header.version) +
+                           ", the receiver " + std::to_string(wire::kWireVersion) +
+                           ". Fix: install the same nccl-net-gdr on every node";
+  if (!handshakes_.logged_other_version.exchange(true)) {
+    GDR_WARN("%s refused on the handshake port: %s", peer_address(peer.channel.fd()).c_str(),
+             text.c_str());
+  }
+  peer.stage = Stage::kRefused;
+  peer.channel.queue_text(wire::FrameKind::kRefuse, text);
+  (void)peer.channel.flush();
+}
+
+// Reads what a refused peer sends until it closes: to close a socket with unread data resets the
+// connection, and the peer might lose the answer.
+bool PendingPeers::discard(Peer& peer) {
+  uint8_t bytes[4096];
+  const ssize_t n = recv(peer.channel.fd(), bytes, sizeof(bytes), MSG_DONTWAIT);
+  return n > 0 || (n < 0 && is_temporary(errno));
+}
+
+// Runs after read_all(), so that each peer has been read from.
+void PendingPeers::evict() {
+  auto is_unknown = [](const Peer& peer) { return peer.stage != Stage::kVerified; };
+  const bool many = handshakes_.pending_peers > kManyInProcess;
+  const size_t limit = exhausted_since_ ? 0 : many ? kFewUnknown : kMaxUnknown;
+  auto count = static_cast<size_t>(std::count_if(peers_.begin(), peers_.end(), is_unknown));
+  for (auto peer = peers_.begin(); count > limit;) {
+    const auto current = peer++;
+    if (!is_unknown(*current)) continue;
+    drop(current, "too many are pending");
+    --count;
+  }
+}
+
+void PendingPeers::drop(std::list<Peer>::iterator peer, const char* reason) {
+  GDR_TRACE(log::kNet, "dropped a pending peer on the handshake port: %s", reason);
+  ++dropped_;
+  erase(peer);
+}
+
+void PendingPeers::erase(std::list<Peer>::iterator peer) {
+  peers_.erase(peer);
+  --handshakes_.pending_peers;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,76 @@
+// The peers that have connected to a listener and have not sent their hello yet. Anyone who reaches
+// the port can connect, and a port scan connects often.
+#pragma once
+
+#include <array>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "transport/handshakes.h"
+#include "transport/wire/frame_channel.h"
+
+namespace gdr::transport {
+
+// A hello that carries the handle's secret, and the channel that it came by.
+struct Hello {
+  FrameChannel channel;
+  wire::EndPoint sender;
+};
+
+// Reads hellos. A peer is dropped as soon as what it has sent cannot become a hello with the
+// secret, and when its time is over. Beyond a number of pending peers the oldest that has sent
+// nothing valid is dropped, but never before it was read from: a sender whose hello has arrived is
+// not crowded out.
+class PendingPeers {
+ public:
+  PendingPeers(const wire::Secret& secret, Handshakes& handshakes);
+  ~PendingPeers();
+  PendingPeers(const PendingPeers&) = delete;
+  PendingPeers& operator=(const PendingPeers&) = delete;
+
+  // Accepts the connections that wait at the listening socket, at most a full queue of them, and
+  // returns the hellos that are complete, in the order in which their peers connected. An error
+  // concerns the socket.
+  Result<std::vector<Hello>> advance(int listening_fd);
+
+  // Drops all.
+  void clear();
+  // How many peers were dropped, for the log of a listener that waits in vain.
+  int dropped() const { return dropped_; }
+
+ private:
+  enum class Stage : uint8_t {
+    kUnknown,   // has sent nothing, or what may become a hello
+    kRefused,   // speaks another wire version; what it sends is read and discarded
+    kVerified,  // has sent the secret
+  };
+  struct Peer {
+    FrameChannel channel;
+    Clock::time_point since;
+    Stage stage = Stage::kUnknown;
+  };
+  enum class Verdict : uint8_t { kIncomplete, kVerified, kOtherVersion, kWrong };
+
+  Result<int> accept_some(int listening_fd);
+  Result<int> on_accept_failed(Error error);
+  void read_all(std::vector<Hello>* hellos);
+  // Reads from a peer. Returns whether to keep it; a complete hello is added to hellos.
+  bool read(Peer& peer, std::vector<Hello>* hellos);
+  bool read_verified(Peer& peer, std::vector<Hello>* hellos);
+  Verdict judge(const uint8_t* bytes, size_t count) const;
+  static bool discard(Peer& peer);
+  void refuse_version(Peer& peer, const uint8_t* bytes);
+  void evict();
+  void drop(std::list<Peer>::iterator peer, const char* reason);
+  void erase(std::list<Peer>::iterator peer);
+
+  // A hello begins with these bytes: the header and the secret.
+  std::array<uint8_t, sizeof(wire::FrameHeader) + sizeof(wire::Secret)> expected_;
+  Handshakes& handshakes_;
+  std::list<Peer> peers_;  // in the order in which they connected
+  int dropped_ = 0;
+  std::optional<Clock::time_point> exhausted_since_;  // the process has no descriptors left
+};
+
+}  // namespace gdr::transport
