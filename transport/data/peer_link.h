@@ -34,7 +34,7 @@ struct PeerLinkOptions {
   // gone.
   bool socket_end_fails = true;
   // Takes the peer's kMemory frames; null: they are ignored.
-  std::shared_ptr<RegistrationAgreement> agreement;
+  std::shared_ptr<RegistrationAgreement> agreement = nullptr;
 };
 
 // One connection's link to its peer. The connection and the watcher share it.
