@@ -21,6 +21,9 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
+  // Work requests beside those of the owner that may be outstanding on the QP of clear-to-send.
+  static constexpr int kProbes = 1;
+
   Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
   Connection(Connection&&) = default;
   ~Connection();

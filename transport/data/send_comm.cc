@@ -26,7 +26,8 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   RailSpec spec;
   spec.qps = options->qps_per_connection;
   spec.depths =
-      QueueDepths{(separate_ends ? 2 * kRequests : kRequests) + kExtraChunks, 1, kInlineBytes};
+      QueueDepths{(separate_ends ? 2 * kRequests : kRequests) + kExtraChunks + Connection::kProbes,
+                  1, kInlineBytes};
   if (Status status = comm->connection_.add_rail(device, spec); !status) {
     return forward_error(status);
   }
