@@ -5,8 +5,7 @@
 
 namespace gdr::transport {
 
-bool ClearToSendWriter::announce() {
-  if (waiting_ == 0 || (open_ >= kAnnounceBelow && waiting_ < kAnnounceBatch)) return true;
+bool ClearToSendWriter::write_waiting() {
   const uint64_t wrap = announced_ - wire::slot_of(announced_) + wire::kSlots;
   if (!write_slots(announced_, std::min(end_, wrap))) return false;
   if (wrap < end_ && !write_slots(wrap, end_)) return false;

@@ -13,35 +13,40 @@ namespace gdr::transport {
 // the whole connection; buffer i has slot i % wire::kSlots, and slots are written in order.
 class ClearToSendWriter {
  public:
-  // While the sender knows of kAnnounceBelow receives that are not complete, further ones wait
-  // until there are kAnnounceBatch of them: a full pipeline then costs a third of the writes,
-  // doorbells and acknowledgements. NCCL keeps up to 8 receives posted, of which the sender always
-  // knows 5 or more (docs/adr/0005).
+  // While the sender knows of kAnnounceBelow receives that are not complete, further small ones
+  // wait until there is a batch of them (ConnectionOptions::announce_batch): with batches of 3, a
+  // full pipeline costs a third of the writes, doorbells and acknowledgements. NCCL keeps up to 8
+  // receives posted, of which the sender then always knows 5 or more (docs/adr/0005).
   static constexpr int kAnnounceBelow = 4;
-  static constexpr int kAnnounceBatch = 3;
+  // A receive of which a buffer has this many bytes never waits: its transfer costs much more than
+  // a write, and a sender that knows fewer receives has less under way. A power of two.
+  static constexpr size_t kAnnounceAtOnce = size_t{64} << 10;
 
   // What the QP that carries the writes needs.
   static constexpr int kQueueDepth = 128;
-  static constexpr int kInlineBytes = kAnnounceBatch * sizeof(wire::ClearToSend);
+  static int inline_bytes(const ConnectionOptions& options) {
+    return options.announce_batch * static_cast<int>(sizeof(wire::ClearToSend));
+  }
 
   ClearToSendWriter(Connection& connection, const RailTables& tables)
-      : connection_(connection), tables_(tables) {}
+      : connection_(connection), tables_(tables), batch_(connection.options().announce_batch) {}
 
   // Whether the send queue has room for the writes of one more receive.
   bool has_room() const {
     return unconfirmed_ < kQueueDepth - Connection::kProbes - kWritesPerAnnouncement;
   }
   // Announces a receive whose slots are filled, now or with those that follow. end: the number
-  // after its last buffer. Returns false where that failed, which fails the connection.
-  bool on_posted(uint64_t end) {
+  // after its last buffer; sizes: the bytes of its buffers, combined by bitwise or. Returns false
+  // where that failed, which fails the connection.
+  bool on_posted(uint64_t end, size_t sizes) {
     end_ = end;
     ++waiting_;
-    return announce();
+    return (may_wait() && sizes < kAnnounceAtOnce) || write_waiting();
   }
   // Notes that a receive is complete, which may be the time to announce those that wait.
   bool on_received() {
     --open_;
-    return announce();
+    return waiting_ == 0 || may_wait() || write_waiting();
   }
   // Takes the completion of a clear-to-send write.
   void on_written(const ibv_wc& wc) { unconfirmed_ -= static_cast<int>(wc.wr_id); }
@@ -54,11 +59,13 @@ class ClearToSendWriter {
   static constexpr int kSignalEvery = 16;
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
 
-  bool announce();
+  bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
+  bool write_waiting();
   bool write_slots(uint64_t first, uint64_t end);
 
   Connection& connection_;
   const RailTables& tables_;
+  const int batch_;
   uint64_t announced_ = 0;  // the buffers before it are known to the sender
   uint64_t end_ = 0;        // the buffers before it are posted
   int open_ = 0;            // receives that are announced and not complete

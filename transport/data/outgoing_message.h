@@ -34,10 +34,11 @@ constexpr Chunking chunks_for_pairs(size_t bytes, uint32_t parts) {
 // Cuts a message that is copied through a bounce buffer at either end, so that the copy of one
 // chunk and the transfer of another overlap. At most wire::kMaxChunks, of at least
 // wire::kMinChunkBytes: shorter copies cost more in launches than the overlap gains. 2 MiB are 4
-// chunks of 512 KiB, 16 MiB are 8 of 2 MiB.
-constexpr Chunking chunks_for_staging(size_t bytes) {
+// chunks of 512 KiB, 16 MiB are 8 of 2 MiB. Where the ports' largest message, max_write_bytes, is
+// smaller than such a chunk, there are more of that size.
+constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
   const Chunking even = chunks_for_pairs(bytes, wire::kMaxChunks);
-  const size_t each = std::max(wire::kMinChunkBytes, even.bytes);
+  const size_t each = std::min(std::max(wire::kMinChunkBytes, even.bytes), max_write_bytes);
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
 }
 

@@ -10,10 +10,19 @@ namespace {
 
 // Each arriving chunk consumes one receive of its QP. At most kReceives groups of kMaxGroup
 // messages are under way, and a QP carries at most one chunk of each; the two batches on top let
-// refills be posted a batch at a time. Large staged messages send more chunks over one QP: should
-// they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
+// refills be posted a batch at a time. A chunk that is cut into several writes because it is larger
+// than a port's largest message still consumes one. Large staged messages send more chunks over one
+// QP: should they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
+
+// The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
+// there.
+bool may_register_gpu_memory(const HcaContext& hca) {
+  if (hca.supports_dmabuf()) return true;
+  const Peermem peermem = probe_peermem(sysfs_root_of(hca.sysfs_path()));
+  return is_present(peermem) || peermem.kind == PeermemKind::kUnknown;
+}
 
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
@@ -28,8 +37,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
   RailSpec spec;
   spec.qps = qps;
-  spec.depths =
-      QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth, ClearToSendWriter::kInlineBytes};
+  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth,
+                            ClearToSendWriter::inline_bytes(comm->connection_.options())};
   spec.extra_completions = kFlushes;
   if (Status status = comm->connection_.add_rail(device, spec); !status) {
     return forward_error(status);
@@ -37,8 +46,6 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  const auto pairs = static_cast<uint32_t>(comm->connection_.rails().pair_count());
-  comm->max_chunks_ = std::max<uint32_t>(pairs, wire::kMaxChunks);
   Result<bool> prepared = comm->connection_.change_states();
   if (!prepared) return forward_error(prepared);
   if (*prepared) {
@@ -47,14 +54,15 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   return comm;
 }
 
-Status ReceiveComm::create_flushes(ServiceClass service) {
+Status ReceiveComm::create_flushes() {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
+    if (!may_register_gpu_memory(*rails[rail].device().hca)) continue;
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], service, options, &connection_.state_changes());
+    flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
@@ -73,8 +81,18 @@ Status ReceiveComm::post_all_receives() {
   return {};
 }
 
+// NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection
+// then travel in one class, even where only the sender knows of it.
+ServiceClass ReceiveComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {of_sender_.service_level,
+          options.clear_to_send_traffic_class.value_or(of_sender_.traffic_class)};
+}
+
 wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -82,18 +100,17 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
 
 Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
   if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
-  const ConnectionOptions& options = connection_.options();
-  const ServiceClass of_sender{options.service_level, options.traffic_class};
-  connection_.begin_connecting(
-      {of_sender.service_level,
-       options.clear_to_send_traffic_class.value_or(of_sender.traffic_class)});
-  if (Status status = create_flushes(of_sender); !status) return forward_error(status);
+  of_sender_ = {sender.service_level, sender.traffic_class};
+  connection_.begin_connecting(service_class());
+  if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
 
 Result<bool> ReceiveComm::connect_step() {
   Result<bool> connected = connection_.change_states();
-  if (!connected || !*connected || receives_posted_) return connected;
+  if (!connected || !*connected) return connected;
+  if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
+  if (receives_posted_) return true;
   if (Status status = post_all_receives(); !status) return forward_error(status);
   return true;
 }
@@ -122,9 +139,13 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
   taken->staged = 0;
-  for (int i = 0; i < count; ++i) fill_slot(buffers[i], i, taken);
+  size_t sizes = 0;
+  for (int i = 0; i < count; ++i) {
+    fill_slot(buffers[i], i, taken);
+    sizes |= buffers[i].bytes;
+  }
   head_ += count;
-  if (!announcements_.on_posted(head_)) return false;
+  if (!announcements_.on_posted(head_, sizes)) return false;
   connection_.link().count_posted();
   *request = taken;
   return true;
@@ -160,16 +181,20 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.sequence = connection_.peer().sequence_base + number;
 }
 
+// Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU has
+// its data. `bytes` are those that were received.
+static bool needs_flush(const ReceiveBuffer& buffer) {
+  return buffer.bytes > 0 && !buffer.memory->host && buffer.memory->direct;
+}
+
 bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
   *request = nullptr;
-  if (flush_.empty()) return true;
+  if (connection_.options().flush_disabled) return true;
   int last = count - 1;
-  while (last >= 0 && buffers[last].bytes == 0) --last;
-  const bool in_host_memory =
-      last < 0 || buffers[last].memory->host || !buffers[last].memory->direct;
-  // Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU
-  // has its data.
-  if (in_host_memory) return true;
+  while (last >= 0 && !needs_flush(buffers[last])) --last;
+  if (last < 0) return true;
+  if (flush_.empty()) [[unlikely]]
+    return fail_without_flush();
   Request* taken = flushes_.take();
   if (taken == nullptr) {
     // A null request would mean that there is nothing to wait for.
@@ -193,6 +218,14 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   connection_.link().count_posted();
   *request = taken;
   return true;
+}
+
+bool ReceiveComm::fail_without_flush() {
+  connection_.fail(Code::kInvalidUsage,
+                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
+                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
+                   "starts");
+  return false;
 }
 
 bool ReceiveComm::progress() {
@@ -237,7 +270,7 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
-  if (bytes > request->capacity[buffer] || imm.chunks > max_chunks_) {
+  if (bytes > request->capacity[buffer]) {
     return fail_protocol("more data arrived than the receive has room for");
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;

@@ -20,7 +20,7 @@ struct Request {
   uint8_t buffers;  // of a grouped receive; else 1
   // Completions still to come (sends, flushes), or buffers still to fill (receives).
   uint16_t pending;
-  // Sends: chunks beyond the first of a staged message, else 0.
+  // Sends: work requests beyond those of a message of one chunk; 0 but for large ones.
   uint8_t extra_chunks;
   // Receives only, the arrays by buffer of the group.
   uint8_t staged;                                     // bit per buffer: arrives in a bounce buffer
@@ -41,15 +41,22 @@ class RequestPool {
   RequestPool(const RequestPool&) = delete;
   RequestPool& operator=(const RequestPool&) = delete;
 
-  // Returns null when all are in use.
-  Request* take() { return free_count_ > 0 ? free_[--free_count_] : nullptr; }
+  // Returns null when all but the reserved ones are in use.
+  Request* take() { return free_count_ > reserved_ ? free_[--free_count_] : nullptr; }
   void give_back(Request* request) { free_[free_count_++] = request; }
   bool all_free() const { return free_count_ == kCount; }
+
+  // How many take() would return.
+  int available() const { return free_count_ - reserved_; }
+  // Holds back `count` requests, or ends that for -count: their work requests serve another one.
+  void reserve(int count) { reserved_ += count; }
+  int reserved() const { return reserved_; }
 
  private:
   std::array<Request, kCount> requests_{};
   std::array<Request*, kCount> free_{};
   int free_count_ = kCount;
+  int reserved_ = 0;
 };
 
 }  // namespace gdr::transport

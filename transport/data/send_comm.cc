@@ -6,7 +6,12 @@
 namespace gdr::transport {
 namespace {
 
-constexpr int kInlineBytes = 64;
+// mlx5 rounds each send work request up to 64 bytes and the queue to a power of two: 192 bytes for
+// any RC request and 4 + 60 of inline data are 256 (rdma-core, providers/mlx5/qp.c: sq_overhead,
+// mlx5_calc_send_wqe); 4 bytes more would take 320, and a queue of the next power of two.
+constexpr int kInlineBytes = 60;
+// A message that needs more writes than this is refused: they would never all have room.
+constexpr int kMaxExtraWrites = SendComm::kRequests - 1;
 
 uint64_t random_sequence_base() {
   std::random_device device;
@@ -25,9 +30,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   const bool separate_ends = options->adaptive_routing.value_or(!device.state.ethernet);
   RailSpec spec;
   spec.qps = options->qps_per_connection;
-  spec.depths =
-      QueueDepths{(separate_ends ? 2 * kRequests : kRequests) + kExtraChunks + Connection::kProbes,
-                  1, kInlineBytes};
+  spec.depths = QueueDepths{separate_ends ? 2 * kRequests : kRequests, 1, kInlineBytes};
   if (Status status = comm->connection_.add_rail(device, spec); !status) {
     return forward_error(status);
   }
@@ -37,14 +40,26 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   if (options->split_data_on_qps) {
     comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().pair_count());
   }
+  comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
 
+Result<bool> SendComm::prepare() {
+  if (prepared_) return true;
+  Result<bool> changed = connection_.change_states();
+  if (!changed || !*changed) return changed;
+  connection_.query_ece_offers();
+  prepared_ = true;
+  return true;
+}
+
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
   end.sequence_base = sequence_base_;
+  end.service_level = connection_.options().service_level;
+  end.traffic_class = connection_.options().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -61,6 +76,7 @@ std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   if (max_chunks_ > 1) text += ", messages split over them";
+  text += connection_.ece_text();
   if (separate_end_above_ == std::numeric_limits<size_t>::max()) return text;
   return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
 }
@@ -117,9 +133,9 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
     fail_oversized(bytes, slot(*buffer));
     return false;
   }
-  const bool staged = bytes > memory.direct_at_most;
-  if (staged || (bytes > 0 && !wire::is_plain(slot(*buffer)))) [[unlikely]] {
-    return send_staged(bytes, data, *buffer, memory, request);
+  const bool special = bytes > memory.direct_at_most;
+  if (special || (bytes > 0 && !wire::is_plain(slot(*buffer)))) [[unlikely]] {
+    return send_special(bytes, data, *buffer, memory, request);
   }
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
   Request* taken = take_request(bytes, chunks);
@@ -159,11 +175,11 @@ bool SendComm::post_chunks(const OutgoingMessage& message, const MemoryHandle& m
   return true;
 }
 
-// Posts the chunk of `bytes` bytes at offset `from`.
-inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
-                                 const QueuePair& pair, const MemoryHandle::Keys& keys) {
+// The write of the `bytes` bytes at offset `from`, no more than max_write_bytes_.
+inline RdmaWrite SendComm::write_of(const OutgoingMessage& message, size_t from, size_t bytes,
+                                    const QueuePair& pair, const MemoryHandle::Keys& keys) const {
   const wire::ClearToSend& to = slot(message.buffer);
-  const RdmaWrite data{
+  return RdmaWrite{
       .source = message.source + from,
       .bytes = static_cast<uint32_t>(bytes),
       .lkey = keys[pair.rail].lkey,
@@ -171,6 +187,12 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, si
       .rkey = to.rkey[pair.peer_rail],
       .cpu_readable = message.cpu_readable,
   };
+}
+
+// Posts the chunk of `bytes` bytes at offset `from`.
+inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
+                                 const QueuePair& pair, const MemoryHandle::Keys& keys) {
+  const RdmaWrite data = write_of(message, from, bytes, pair, keys);
   const int err = message.separate_end
                       ? post_with_separate_end(message, data, pair)
                       : write_with_immediate(pair, data, message.immediate(), message.wr_id());
@@ -197,23 +219,99 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
                               message.immediate(), message.wr_id(), &data_only);
 }
 
-// Sends a message that goes through a bounce buffer at either end, in chunks over one QP. A null
-// *request with true: there is no room for it now.
-bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
-                           const MemoryHandle& memory, Request** request) {
+// Sends a message that cannot go as one write per chunk. A null *request with true: there is no
+// room for it now.
+bool SendComm::send_special(size_t bytes, const void* data, uint64_t buffer,
+                            const MemoryHandle& memory, Request** request) {
   if (!wire::is_known(slot(buffer))) {
     connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
     return false;
   }
-  const bool copied_here = bytes > memory.direct_at_most;
-  const Chunking chunks = chunks_for_staging(bytes);
-  const int extra = static_cast<int>(chunks.count) - 1;
-  const bool full = copied_here && staged_.full();
-  if (full || extra_chunks_ + extra > kExtraChunks) return progress();
-  Request* taken = take_request(bytes, chunks);
-  if (taken == nullptr) return progress();
-  taken->extra_chunks = static_cast<uint8_t>(extra);
-  extra_chunks_ += extra;
+  const bool copied_here = memory.staging != nullptr && bytes > memory.direct_at_most;
+  const bool chunked = (slot(buffer).flags & wire::kChunked) != 0;
+  return copied_here || chunked ? send_staged(bytes, data, buffer, memory, request)
+                                : send_large(bytes, data, buffer, memory, request);
+}
+
+// Takes a request whose message needs `extra` work requests more than the pool counts for each. A
+// null *taken with true: there is no room now.
+bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
+                               Request** taken) {
+  *taken = nullptr;
+  const int wanted = static_cast<int>(extra);
+  // A message that is larger than the usual limit goes alone.
+  const int others = requests_.reserved();
+  const bool fits = others == 0 || others + wanted <= kExtraWrites;
+  if (!fits || requests_.available() <= wanted) return progress();
+  *taken = take_request(bytes, chunks);
+  (*taken)->extra_chunks = static_cast<uint8_t>(wanted);
+  requests_.reserve(wanted);
+  return true;
+}
+
+// Sends a message of which some chunk is larger than the port's largest message. The chunk goes as
+// several plain writes, and its end follows in a write of its own, as with adaptive routing: the
+// receiver needs no more receives than for other messages.
+bool SendComm::send_large(size_t bytes, const void* data, uint64_t buffer,
+                          const MemoryHandle& memory, Request** request) {
+  const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
+  Request* taken;
+  const size_t writes = divide_up(chunks.bytes, max_write_bytes_);
+  if (writes > kMaxExtraWrites) return fail_too_large(bytes);
+  if (!take_with_extra(bytes, chunks, writes, &taken)) return false;
+  if (taken == nullptr) return true;
+  const OutgoingMessage message{
+      .request = taken,
+      .buffer = buffer,
+      .source = reinterpret_cast<uint64_t>(data),
+      .bytes = bytes,
+      .chunks = chunks,
+      .cpu_readable = memory.host,
+      .separate_end = true,
+  };
+  for (size_t from = 0; from < bytes; from += chunks.bytes) {
+    const size_t end = std::min(bytes, from + chunks.bytes);
+    if (!post_large_chunk(message, from, end, connection_.rails().next_pair(), memory.keys)) {
+      return false;
+    }
+  }
+  advance(buffer);
+  connection_.link().count_posted();
+  *request = taken;
+  return true;
+}
+
+// Posts the bytes from `from` to `end` of a message and the write that ends them.
+bool SendComm::post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
+                                const QueuePair& pair, const MemoryHandle::Keys& keys) {
+  int err = 0;
+  for (size_t bytes; err == 0 && from < end; from += bytes) {
+    bytes = std::min(end - from, max_write_bytes_);
+    const RdmaWrite data = write_of(message, from, bytes, pair, keys);
+    if (from + bytes == end) {
+      err = post_with_separate_end(message, data, pair);
+    } else {
+      WriteRequest part(pair, data);
+      part.wr().wr_id = message.wr_id();
+      err = gdr::transport::post(pair, &part.wr());
+    }
+  }
+  if (err == 0) return true;
+  connection_.fail_verbs("posting a send", err);
+  return false;
+}
+
+// Sends a message that goes through a bounce buffer at either end, in chunks over one QP. A null
+// *request with true: there is no room for it now.
+bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
+                           const MemoryHandle& memory, Request** request) {
+  const bool copied_here = memory.staging != nullptr && bytes > memory.direct_at_most;
+  const Chunking chunks = chunks_for_staging(bytes, max_write_bytes_);
+  if (chunks.count > wire::kMaxQps) return fail_too_large(bytes);
+  if (copied_here && staged_.full()) return progress();
+  Request* taken;
+  if (!take_with_extra(bytes, chunks, chunks.count - 1, &taken)) return false;
+  if (taken == nullptr) return true;
   const void* source = copied_here ? memory.staging->host(data) : data;
   const OutgoingMessage message{
       .request = taken,
@@ -252,11 +350,19 @@ bool SendComm::progress() {
   return connection_.poll([this](const ibv_wc& wc) {
     auto* request = reinterpret_cast<Request*>(wc.wr_id);
     if (--request->pending == 0) {
-      extra_chunks_ -= request->extra_chunks;
+      requests_.reserve(-request->extra_chunks);
       connection_.link().count_completed();
     }
     return true;
   });
+}
+
+bool SendComm::fail_too_large(size_t bytes) {
+  connection_.fail(Code::kInvalidUsage,
+                   "a send of " + std::to_string(bytes) + " bytes takes too many writes of " +
+                       std::to_string(max_write_bytes_) +
+                       " bytes, the port's largest message. Fix: send less at a time");
+  return false;
 }
 
 void SendComm::fail_oversized(size_t bytes, const wire::ClearToSend& slot) {

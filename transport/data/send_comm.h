@@ -34,7 +34,7 @@ class SendComm : public Comm {
   ~SendComm() { connection_.close(); }
 
   // Moves the QPs to INIT. Returns whether they are there; false: call again.
-  Result<bool> prepare() { return connection_.change_states(); }
+  Result<bool> prepare();
   // Returns the body of kHello. Once prepare() has returned true.
   wire::EndPoint end_point(const wire::Secret& secret) const;
   // Takes the receiver's kReply and connects the QPs. Returns whether they are connected, so that
@@ -58,8 +58,9 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
-  // Work requests for the chunks of staged messages beyond the first of each.
-  static constexpr int kExtraChunks = 64;
+  // The most requests that are held back for the additional writes of large messages, so that
+  // others are not kept waiting.
+  static constexpr int kExtraWrites = 64;
 
   SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   const wire::ClearToSend& slot(uint64_t buffer) const {
@@ -70,6 +71,9 @@ class SendComm : public Comm {
   [[gnu::always_inline]] std::optional<uint64_t> match(int tag);
   [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
+  [[gnu::always_inline]] RdmaWrite write_of(const OutgoingMessage& message, size_t from,
+                                            size_t bytes, const QueuePair& pair,
+                                            const MemoryHandle::Keys& keys) const;
   [[gnu::always_inline]] bool post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
                                          const QueuePair& pair, const MemoryHandle::Keys& keys);
   [[gnu::always_inline]] int post_with_separate_end(const OutgoingMessage& message,
@@ -78,21 +82,31 @@ class SendComm : public Comm {
   // Kept out of line, so that the direct path saves no registers for them.
   [[gnu::noinline]] bool post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
                                      bool one_pair);
+  [[gnu::cold]] bool send_special(size_t bytes, const void* data, uint64_t buffer,
+                                  const MemoryHandle& memory, Request** request);
   [[gnu::cold]] bool send_staged(size_t bytes, const void* data, uint64_t buffer,
                                  const MemoryHandle& memory, Request** request);
+  [[gnu::cold]] bool send_large(size_t bytes, const void* data, uint64_t buffer,
+                                const MemoryHandle& memory, Request** request);
+  [[gnu::cold]] bool post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
+                                      const QueuePair& pair, const MemoryHandle::Keys& keys);
+  [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
+                                     Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
+  [[gnu::cold]] bool fail_too_large(size_t bytes);
   [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
   RailTables tables_;
+  bool prepared_ = false;
   uint64_t sequence_base_ = 0;
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
   int served_count_ = 0;
-  uint32_t max_chunks_ = 1;  // that a message which is not staged is cut into
+  uint32_t max_chunks_ = 1;     // that a message which is not staged is cut into
+  size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
   RequestPool<kRequests> requests_;
-  int extra_chunks_ = 0;  // of kExtraChunks, in use
   StagedSends staged_{connection_};
 };
 

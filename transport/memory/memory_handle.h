@@ -21,6 +21,7 @@ namespace gdr::transport {
 //
 // A buffer is in one of three states:
 // - direct, no staging: the HCAs access it by `keys` (host memory, and GPU memory by GPUDirect).
+//   Sends larger than `direct_at_most`, the ports' largest message, take several writes.
 // - not direct, staging: every message goes through the bounce buffer by `staging_keys`.
 // - direct, staging: sends larger than `direct_at_most` go through the bounce buffer, all else is
 //   direct (GDR_NCCL_GDR_LIMIT).
@@ -36,7 +37,8 @@ struct MemoryHandle {
   bool host = true;
   // The HCAs access the buffer itself.
   bool direct = true;
-  // Bytes; larger sends are staged. 0 if `direct` is false.
+  // Bytes of the largest send that is one write per chunk, from the buffer itself. 0 if `direct` is
+  // false.
   size_t direct_at_most = std::numeric_limits<size_t>::max();
   // The bounce buffer and its keys by rail; null if nothing is staged.
   std::unique_ptr<StagedMemory> staging;

@@ -1,6 +1,6 @@
 #include "transport/memory/registrar.h"
 
-#include <limits>
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -31,6 +31,7 @@ PciOrdering Registrar::ordering(const HcaContext& hca) const {
 Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const RegistrationScope& scope,
                                                                  const MemoryRegion& region) {
   auto handle = std::make_unique<MemoryHandle>();
+  handle->direct_at_most = scope.max_write_bytes;
   Status status = region.cuda ? register_gpu(scope, region, handle.get())
                               : register_on_rails(scope, region, &MemoryHandle::keys, handle.get());
   if (!status) return forward_error(status);
@@ -161,10 +162,10 @@ Status Registrar::stage_all(const RegistrationScope& scope, const MemoryRegion& 
 // GDR_NCCL_GDR_LIMIT. If staging would be unsafe now, all messages go by GPUDirect, which works.
 Status Registrar::stage_large_sends(const RegistrationScope& scope, const MemoryRegion& region,
                                     int gpu, MemoryHandle* handle) {
-  handle->direct_at_most = *options_->gpudirect_limit;
+  handle->direct_at_most = std::min(*options_->gpudirect_limit, scope.max_write_bytes);
   Status staged = stage(scope, region, gpu, handle);
   if (!staged && staged.error().code == Code::kDeclined) {
-    handle->direct_at_most = std::numeric_limits<size_t>::max();
+    handle->direct_at_most = scope.max_write_bytes;
     return {};
   }
   if (!staged) {

@@ -25,7 +25,8 @@ struct RegistrationScope {
   std::vector<std::shared_ptr<HcaContext>> hcas;  // by rail
   CopyStreams* copy_streams;
   RegistrationAgreement* agreement;
-  bool sends;  // this is the sending end
+  bool sends;              // this is the sending end
+  size_t max_write_bytes;  // of one write on any rail
   // Whether messages were posted on the connection. Asked when memory would be page-locked, since
   // another thread may have started meanwhile.
   std::function<bool()> traffic_started;

@@ -25,7 +25,7 @@ struct GpuAllocation {
 };
 
 // One end's view of a connection. NCCL registers two kinds of GPU memory on a comm, and nothing in
-// the call tells them apart:
+// the call distinguishes them:
 // - Its own buffers, right after connect or accept (src/transport/net.cc: sendProxyConnect,
 //   recvProxyConnect). They are parts of one allocation, and NCCL ends the job where one is
 //   refused.

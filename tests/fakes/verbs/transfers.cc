@@ -109,6 +109,9 @@ bool FakeVerbs::run_transfer(Transfer& transfer) {
 ibv_wc_status FakeVerbs::move_data(const Transfer& transfer, Qp& qp, Qp& peer) {
   const size_t bytes = transfer.bytes();
   if (bytes == 0) return IBV_WC_SUCCESS;  // neither key is looked at
+  const auto& ports = static_cast<const Context*>(qp.context)->hca->config.ports;
+  const uint32_t most = ports.at(qp.attr.port_num - 1u).max_msg_sz;
+  if (most != 0 && bytes > most) return IBV_WC_LOC_LEN_ERR;
   const auto& rdma = transfer.wr.wr.rdma;
   const Mr* remote = find_remote(peer.pd, rdma.rkey, rdma.remote_addr, bytes);
   const bool reads = transfer.wr.opcode == IBV_WR_RDMA_READ;

@@ -5,7 +5,7 @@
 namespace gdr::plugin {
 namespace {
 
-// NCCL sends through another rank's process over NVLink (PXN), unless it is told not to.
+// NCCL sends through another rank's process over NVLink (PXN), unless that is disabled.
 TEST(MayRelay, SeveralGpusWithNvlink_OnlyWhilePxnIsEnabled) {
   config::Options options;
   topology::Machine machine;

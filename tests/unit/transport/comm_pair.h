@@ -73,13 +73,17 @@ inline bool contains(const std::string& text, const std::string& part) {
 // Two HCAs of one port each, "fake_a" and "fake_b", and the background thread. A test may change
 // `options` before it makes comms.
 struct Fabric {
-  explicit Fabric(const TransportOptions& with = test_options(), bool roce = false)
+  // max_msg_sz: of the sender's port. dmabuf: of the receiver's HCA.
+  explicit Fabric(const TransportOptions& with = test_options(), bool roce = false,
+                  uint32_t max_msg_sz = 1u << 30, bool dmabuf = true)
       : options(with) {
     using fake_verbs::HcaConfig;
-    sender_device = open(
-        verbs.add_hca(roce ? HcaConfig::roce("fake_a", 1) : HcaConfig::infiniband("fake_a", 1)));
-    receiver_device = open(
-        verbs.add_hca(roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2)));
+    HcaConfig sending = roce ? HcaConfig::roce("fake_a", 1) : HcaConfig::infiniband("fake_a", 1);
+    sending.ports[0].max_msg_sz = max_msg_sz;
+    sender_device = open(verbs.add_hca(sending));
+    HcaConfig receiving = roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2);
+    receiving.dmabuf = dmabuf;
+    receiver_device = open(verbs.add_hca(receiving));
   }
 
   Device open(ibv_device* device) {
@@ -166,10 +170,14 @@ inline std::array<UniqueFd, 2> local_socket_pair() {
 
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
+  // between: called after the sender is made and before the receiver is; may be null.
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair())
-      : Fabric(with, roce) {
+                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                    uint32_t max_msg_sz = 1u << 30,
+                    const std::function<void(Fabric&)>& between = nullptr)
+      : Fabric(with, roce, max_msg_sz) {
     sender = make_sender().value();
+    if (between) between(*this);
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).value());

@@ -5,6 +5,7 @@
 namespace gdr::transport {
 namespace {
 
+constexpr size_t kUnlimited = size_t{1} << 32;
 constexpr size_t kKib = 1024;
 constexpr size_t kMib = 1024 * kKib;
 
@@ -45,16 +46,22 @@ TEST(ChunksForPairs, AnySize_CoversTheMessageWithoutAnEmptyChunk) {
 }
 
 TEST(ChunksForStaging, ShortMessage_IsOneChunk) {
-  EXPECT_EQ(chunks_for_staging(1).count, 1u);
-  EXPECT_EQ(chunks_for_staging(512 * kKib).count, 1u);
-  EXPECT_EQ(chunks_for_staging(512 * kKib + 1).count, 2u);
+  EXPECT_EQ(chunks_for_staging(1, kUnlimited).count, 1u);
+  EXPECT_EQ(chunks_for_staging(512 * kKib, kUnlimited).count, 1u);
+  EXPECT_EQ(chunks_for_staging(512 * kKib + 1, kUnlimited).count, 2u);
 }
 
 TEST(ChunksForStaging, LongMessage_IsEightChunks) {
-  Chunking chunks = chunks_for_staging(16 * kMib);
+  Chunking chunks = chunks_for_staging(16 * kMib, kUnlimited);
   EXPECT_EQ(chunks.bytes, 2 * kMib);
   EXPECT_EQ(chunks.count, 8u);
-  EXPECT_EQ(chunks_for_staging(16 * kMib + 1).count, 8u);
+  EXPECT_EQ(chunks_for_staging(16 * kMib + 1, kUnlimited).count, 8u);
+}
+
+TEST(ChunksForStaging, PortsLargestMessageIsSmaller_MoreChunks) {
+  Chunking chunks = chunks_for_staging(kMib, 64 * kKib);
+  EXPECT_EQ(chunks.bytes, 64 * kKib);
+  EXPECT_EQ(chunks.count, 16u);
 }
 
 TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {

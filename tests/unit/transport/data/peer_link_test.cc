@@ -59,6 +59,31 @@ TEST_F(PeerLinkTest, PeerFails_ReasonArrivesHere) {
   EXPECT_NE(here_->failure().text.find("rabbit"), std::string::npos);
 }
 
+TEST_F(PeerLinkTest, PeerAsksHowMemoryIsRegistered_IsAnswered) {
+  auto asked = std::make_shared<RegistrationAgreement>(/*stages=*/true);
+  auto sockets = local_socket_pair();
+  PeerLinkOptions options;
+  options.agreement = asked;
+  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender", options);
+  asked->open(false, [&](uint32_t flags) { link.send_memory(flags); });
+  FrameChannel peer(std::move(sockets[1]));
+  const wire::Memory question{wire::kMemoryAsks, 0};
+  peer.queue(wire::FrameKind::kMemory, &question, sizeof(question));
+  ASSERT_TRUE(peer.flush().value());
+  EXPECT_TRUE(link.on_readable(now_));
+  const std::optional<Frame> answer = peer.receive().value();
+  ASSERT_TRUE(answer.has_value() && answer->memory().has_value());
+  EXPECT_EQ(answer->memory()->flags, wire::kMemoryAnswers | wire::kMemoryStages);
+  EXPECT_EQ(asked->peer_stages(), false);
+}
+
+TEST_F(PeerLinkTest, PeerSendsFlagsOfAnotherVersion_FailsTheLink) {
+  there_->send_memory(wire::kMemoryFlags + 1);
+  EXPECT_TRUE(here_->on_readable(now_));
+  ASSERT_TRUE(here_->failed());
+  EXPECT_NE(here_->failure().text.find("unexpected frame"), std::string::npos);
+}
+
 TEST_F(PeerLinkTest, SecondFailure_DoesNotReplaceTheFirst) {
   here_->fail_link(Error{Code::kSystem, "first"}, false);
   here_->fail_link(Error{Code::kSystem, "second"}, false);

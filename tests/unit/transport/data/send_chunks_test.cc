@@ -11,12 +11,12 @@ bool ends_chunk(const fake_verbs::Posted& work) {
 }
 TEST(SendChunks, SmallHostMessage_IsInline) {
   CommPair pair;
-  Buffer from = pair.sender_buffer(65);
-  Buffer to = pair.receiver_buffer(65);
-  for (size_t bytes : {64, 65}) {
+  Buffer from = pair.sender_buffer(61);
+  Buffer to = pair.receiver_buffer(61);
+  for (size_t bytes : {60, 61}) {
     pair.irecv(to);
     ASSERT_NE(pair.isend(from.data(), bytes, from), nullptr);
-    EXPECT_EQ(pair.posted_by(*pair.sender).back().is_inline(), bytes == 64);
+    EXPECT_EQ(pair.posted_by(*pair.sender).back().is_inline(), bytes == 60);
   }
 }
 
@@ -173,6 +173,79 @@ TEST(SendChunks, AdaptiveRoutingUnset_IsOnForInfiniBandAndOffForRoce) {
   EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options), 8192).data, 0u);
   EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options), 8193).data, 1u);
   EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options, true), 8193).data, 0u);
+}
+
+// A port's largest message, max_msg_sz, is 1 GiB on mlx5 and 8 MiB on Soft-RoCE.
+constexpr uint32_t kPortsMost = 4096;
+
+TEST(SendChunks, LargerThanThePortsLargestMessage_SeveralWritesAndOneEnd) {
+  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
+  Writes at = writes_for(pair, kPortsMost);
+  EXPECT_EQ(at.data, 0u);
+  EXPECT_EQ(at.ends, 1u);
+  Writes above = writes_for(pair, 2 * kPortsMost + 1);
+  EXPECT_EQ(above.data, 3u);
+  EXPECT_EQ(above.ends, 1u);
+}
+
+TEST(SendChunks, LargerThanThePortsLargestMessageAndSplit_OneEndForEachQp) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 2;
+  options.connection.split_data_on_qps = true;
+  CommPair pair(options, false, false, local_socket_pair(), kPortsMost);
+  Writes writes = writes_for(pair, 3 * kPortsMost);
+  EXPECT_EQ(writes.data, 4u);
+  EXPECT_EQ(writes.ends, 2u);
+}
+
+TEST(SendChunks, LargeMessages_AsManyAsTheSendQueueHasRoomFor) {
+  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
+  constexpr size_t kBytes = 16 * kPortsMost;  // four of them reserve 64 work requests
+  Buffer from = pair.sender_buffer(kBytes);
+  Buffer to = pair.receiver_buffer(kBytes);
+  std::vector<Request*> receives;
+  for (int i = 0; i < 5; ++i) receives.push_back(pair.irecv(to));
+  pair.verbs.hold();
+  std::vector<Request*> sends;
+  for (int i = 0; i < 4; ++i) sends.push_back(pair.isend(from));
+  for (Request* send : sends) ASSERT_NE(send, nullptr);
+  EXPECT_EQ(pair.isend(from), nullptr);
+  pair.verbs.release();
+  for (Request* send : sends) EXPECT_TRUE(finish(send).done);
+  Request* last = pair.isend(from);
+  ASSERT_NE(last, nullptr);
+  EXPECT_TRUE(finish(last).done);
+  for (Request* receive : receives) EXPECT_TRUE(finish(receive).done);
+}
+
+// 32 bits would hold none of its bytes.
+TEST(SendChunks, FourGib_GoesAsAWhole) {
+  CommPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  constexpr size_t kBytes = size_t{1} << 32;
+  pair.irecv({{to.data(), kBytes, 0, to.memory.get()}});
+  pair.verbs.hold();  // there is no memory of that size
+  pair.verbs.forget_posted();
+  ASSERT_NE(pair.isend(from.data(), kBytes, from), nullptr);
+  const auto posted = pair.posted_by(*pair.sender);
+  ASSERT_EQ(posted.size(), 5u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(posted[i].bytes, 1u << 30);
+    EXPECT_EQ(posted[i].remote_address, reinterpret_cast<uint64_t>(to.data()) + (i << 30));
+  }
+  EXPECT_TRUE(immediate_of(posted[4]).size_in_table);
+}
+
+TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
+  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  constexpr size_t kBytes = size_t{256} * kPortsMost;
+  pair.irecv({{to.data(), kBytes, 0, to.memory.get()}});
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.sender->isend(from.data(), kBytes, 0, *from.memory, &request));
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "too many writes of 4096 bytes"));
 }
 
 // Two work requests for each message, none of which is known to be complete.

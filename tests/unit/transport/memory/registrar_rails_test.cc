@@ -52,7 +52,7 @@ class RegistrarRailsTest : public ::testing::Test {
   MemoryOptions options_;
   CopyStreams streams_;
   RegistrationAgreement agreement_{/*stages=*/false};
-  RegistrationScope scope_{{}, nullptr, &agreement_, /*sends=*/true, [] { return false; }};
+  RegistrationScope scope_{{}, nullptr, &agreement_, /*sends=*/true, 1 << 30, [] { return false; }};
 };
 
 TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {

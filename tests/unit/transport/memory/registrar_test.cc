@@ -174,7 +174,7 @@ TEST_F(RegistrarTest, GpudirectLimitWhileTrafficRuns_EverythingGoesDirectly) {
   pair.exchange(1);
   auto handle = register_gpu();
   ASSERT_TRUE(handle);
-  EXPECT_EQ((*handle)->direct_at_most, SIZE_MAX);
+  EXPECT_EQ((*handle)->direct_at_most, pair.sender->connection().max_write_bytes());
   EXPECT_EQ((*handle)->staging, nullptr);
 }
 
