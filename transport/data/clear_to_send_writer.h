@@ -32,7 +32,9 @@ class ClearToSendWriter {
       : connection_(connection), tables_(tables), batch_(connection.options().announce_batch) {}
 
   // Whether the send queue has room for the writes of one more receive.
-  bool has_room() const { return unconfirmed_ < kQueueDepth - kWritesPerAnnouncement; }
+  bool has_room() const {
+    return unconfirmed_ < kQueueDepth - Connection::kProbes - kWritesPerAnnouncement;
+  }
   // Announces a receive whose slots are filled, now or with those that follow. end: the number
   // after its last buffer; sizes: the bytes of its buffers, combined by bitwise or. Returns false
   // where that failed, which fails the connection.

@@ -23,6 +23,10 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
+  // Work requests beside those of the owner that may be outstanding on the QP of clear-to-send. A
+  // send comm counts none: NCCL never has so many sends under way as its queue has entries.
+  static constexpr int kProbes = 1;
+
   Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
   Connection(Connection&&) = default;
   ~Connection();
