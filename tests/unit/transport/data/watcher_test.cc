@@ -115,7 +115,7 @@ TEST(Watcher, FatalEventOfTheFlushQueuePair_FailsItsConnection) {
   const wire::EndPoint end = end_of(*pair.receiver);
   uint32_t flush = 0;
   for (const auto& [number, cap] : pair.verbs.queue_pairs()) {
-    if (number != end.qp_numbers[0] && number != qp_number(*pair.sender)) flush = number;
+    if (number != end.qp[0].number && number != qp_number(*pair.sender)) flush = number;
   }
   ASSERT_NE(flush, 0u);
   pair.verbs.raise_event("fake_b", IBV_EVENT_QP_FATAL, pair.verbs.find(flush));
