@@ -18,6 +18,7 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.modify_retries = options.modify_retries;
   connection.modify_retry_pause = std::chrono::milliseconds(options.modify_retry_pause);
   connection.modify_retry_all = options.modify_retry_all;
+  connection.ece = options.ece;
   connection.pkey_index = static_cast<uint16_t>(options.pkey_index);
   connection.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
   connection.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
@@ -66,6 +67,10 @@ Result<transport::TransportOptions> make_transport_options(const config::Options
   transport.memory = memory_options(options);
   transport.interface_name = interface->name;
   transport.bind_address = interface->address;
+  transport.connect_retries = options.socket_retries;
+  transport.connect_retry_pause = std::chrono::milliseconds(options.socket_retry_pause_ms);
+  transport.subnet_aware_routing = options.subnet_aware_routing;
+  transport.subnet_prefix_bits = options.subnet_prefix_bits;
   transport.watchdog_seconds = options.watchdog_seconds;
   transport.async_events_fail = options.async_events_fail;
   return transport;

@@ -101,7 +101,14 @@ bool Connector::is_worth_retrying(const Error& error) const {
 }
 
 Result<bool> Connector::plan_retry(Error error) {
-  if (!is_worth_retrying(error)) return tl::unexpected<Error>(std::move(error));
+  if (!is_worth_retrying(error)) {
+    if (retries_ > 0 && !replied_ && error.sys_errno == ECONNREFUSED) {
+      error.text +=
+          "; the receiver no longer listens, so that its process has ended or given up. Fix: look "
+          "for the reason in its log";
+    }
+    return tl::unexpected<Error>(std::move(error));
+  }
   if (retries_ >= options_->connect_retries) {
     if (retries_ > 0) error.text += "; gave up after " + std::to_string(retries_) + " retries";
     return tl::unexpected<Error>(std::move(error));
@@ -190,11 +197,15 @@ void Connector::note_progress() {
 std::string Connector::text_of_stall(long long seconds) const {
   std::string text =
       "connecting to " + to_string(to_) + ": no progress for " + std::to_string(seconds) + " s; ";
-  if (state_ >= State::kAwaitingReply) {
-    text += state_ == State::kAwaitingReply ? "the hello is sent, no reply has come"
-                                            : "the reply has come, the sender is not ready yet";
+  if (state_ > State::kAwaitingReply) {
     return text +
-           ". Likely cause: the receiver's rank has not called accept, because it failed, hangs or "
+           "the reply has come, the queue pairs are not connected yet. Likely cause: the peer's "
+           "address is not resolved. Fix: see the lines above about the queue pairs";
+  }
+  if (state_ == State::kAwaitingReply) {
+    return text +
+           "the hello is sent, no reply has come. Likely cause: the receiver's rank has not called "
+           "accept, because it failed, hangs or "
            "waits for another rank. Fix: look at that rank's log and stack";
   }
   text += "there is no TCP connection";

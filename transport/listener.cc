@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/subnet_routing.h"
 
 namespace gdr::transport {
 namespace {
@@ -34,12 +35,9 @@ std::string name_of(const wire::EndPoint& sender) {
 
 }  // namespace
 
-Listener::Listener(const Device& device, std::shared_ptr<const TransportOptions> options,
-                   Watcher* watcher, ListeningSocket socket, const wire::Secret& secret,
-                   Handshakes& handshakes)
-    : device_(device),
-      options_(std::move(options)),
-      watcher_(watcher),
+Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
+                   const wire::Secret& secret, Handshakes& handshakes)
+    : devices_(devices),
       socket_(std::move(socket)),
       secret_(secret),
       pending_(secret, handshakes),
@@ -50,15 +48,20 @@ Listener::Listener(const Device& device, std::shared_ptr<const TransportOptions>
         socket_.fd.reset();
       }) {}
 
-Result<std::unique_ptr<Listener>> Listener::create(const Device& device,
+Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
+                                                   size_t device,
                                                    std::shared_ptr<const TransportOptions> options,
                                                    Watcher* watcher, Handshakes& handshakes) {
   Result<wire::Secret> secret = make_secret();
   if (!secret) return forward_error(secret);
   Result<ListeningSocket> socket = listen_tcp(options->bind_address);
   if (!socket) return forward_error(socket);
-  return std::unique_ptr<Listener>(
-      new Listener(device, std::move(options), watcher, std::move(*socket), *secret, handshakes));
+  std::unique_ptr<Listener> listener(
+      new Listener(devices, std::move(*socket), *secret, handshakes));
+  listener->device_ = device;
+  listener->options_ = std::move(options);
+  listener->watcher_ = watcher;
+  return listener;
 }
 
 void Listener::write_handle(wire::Handle* handle) const {
@@ -67,6 +70,10 @@ void Listener::write_handle(wire::Handle* handle) const {
   handle->version = wire::kWireVersion;
   handle->secret = secret_;
   write_address(socket_.address, handle);
+  if (!options_->subnet_aware_routing) return;
+  for (const wire::Gid& gid : subnet_gids(devices_[device_], options_->connection)) {
+    handle->gids[handle->gid_count++] = gid;
+  }
 }
 
 Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
@@ -138,9 +145,14 @@ Status Listener::answer_next() {
 }
 
 Status Listener::answer(const wire::EndPoint& sender) {
+  std::vector<wire::Gid> gids;
+  for (int r = 0; r < sender.rails; ++r) {
+    if (sender.rail[r].ethernet != 0) gids.push_back(sender.rail[r].gid);
+  }
+  const size_t chosen = choose_device(devices_, device_, gids, *options_);
   std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =
-      ReceiveComm::create(device_, std::move(connection), watcher_, sender.qps);
+      ReceiveComm::create(devices_[chosen], std::move(connection), watcher_, sender.qps);
   if (!comm) return forward_error(comm);
   Result<bool> connected = (*comm)->connect(sender);
   if (!connected) return forward_error(connected);
@@ -221,8 +233,9 @@ std::string Listener::text_of_stall(long long seconds) const {
   }
   if (comm_ != nullptr) {
     return here + since + name_of(sender_) +
-           (broken_ ? " lost its connection and has not come back"
-                    : " has the reply and is not ready yet") +
+           (!replied_ ? " is there, the queue pairs are not connected yet"
+            : broken_ ? " lost its connection and has not come back"
+                      : " has the reply and is not ready yet") +
            ". Likely cause: its rank has not called connect again, because it failed, hangs or "
            "waits for another rank. Fix: look at that rank's log and stack";
   }

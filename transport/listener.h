@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "transport/data/receive_comm.h"
 #include "transport/handshakes.h"
@@ -20,12 +21,15 @@ namespace gdr::transport {
 // in number and time, and dropped without an answer when they send anything else.
 class Listener {
  public:
-  // Draws the secret and listens on the address of the handshake's interface, on a free port.
-  static Result<std::unique_ptr<Listener>> create(const Device& device,
+  // Draws the secret and listens on the address of the handshake's interface, on a free port, for
+  // connections to the device of that index. The devices, the watcher and the handshakes outlive
+  // the listener.
+  static Result<std::unique_ptr<Listener>> create(const std::vector<Device>& devices, size_t device,
                                                   std::shared_ptr<const TransportOptions> options,
                                                   Watcher* watcher, Handshakes& handshakes);
 
-  // Fills the handle that NCCL carries to the sender: address, port and secret.
+  // Fills the handle that NCCL carries to the sender: address, port, secret and, with
+  // NCCL_IB_SUBNET_AWARE_ROUTING, the device's GID.
   void write_handle(wire::Handle* handle) const;
 
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
@@ -33,8 +37,8 @@ class Listener {
   Result<std::unique_ptr<ReceiveComm>> accept();
 
  private:
-  Listener(const Device& device, std::shared_ptr<const TransportOptions> options, Watcher* watcher,
-           ListeningSocket socket, const wire::Secret& secret, Handshakes& handshakes);
+  Listener(const std::vector<Device>& devices, ListeningSocket socket, const wire::Secret& secret,
+           Handshakes& handshakes);
   // Runs until a sender is connected (true), or has to be waited for.
   Result<bool> advance();
   // Takes the hellos that have arrived. One of the sender that is being connected continues its
@@ -53,9 +57,10 @@ class Listener {
   void end_answer();
   std::string text_of_stall(long long seconds) const;
 
-  Device device_;
+  const std::vector<Device>& devices_;
+  size_t device_ = 0;  // of devices_
   std::shared_ptr<const TransportOptions> options_;
-  Watcher* watcher_;
+  Watcher* watcher_ = nullptr;
   ListeningSocket socket_;
   wire::Secret secret_;
   PendingPeers pending_;

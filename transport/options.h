@@ -6,7 +6,6 @@
 #include <chrono>
 #include <string>
 
-#include "base/clock.h"
 #include "transport/data/connection_options.h"
 #include "transport/memory/memory_options.h"
 
@@ -27,12 +26,14 @@ struct TransportOptions {
   // as long.
   std::chrono::milliseconds connect_retry_pause{100};
 
+  // NCCL_IB_SUBNET_AWARE_ROUTING: connections are made from a device in the listener's subnet.
+  bool subnet_aware_routing = false;
+  int subnet_prefix_bits = 24;  // NCCL_IB_SUBNET_PREFIX_LEN: of IPv4 addresses, 1 to 32
+
   // GDR_NCCL_WATCHDOG_SEC: seconds without progress after which a connection's state is logged.
   // 0 turns the watchdog off.
   int watchdog_seconds = 60;
 
-  // The clock of the handshakes. Only tests choose another.
-  Now now = Clock::now;
   // NCCL_IB_RETURN_ASYNC_EVENTS: fatal events of an HCA fail the connections that they concern.
   bool async_events_fail = true;
 };

@@ -183,7 +183,7 @@ void PendingPeers::refuse_version(Peer& peer, const uint8_t* bytes) {
 }
 
 // Reads what a refused peer sends until it closes: to close a socket with unread data resets the
-// connection, and the peer might lose the refusal.
+// connection, and the peer might lose the answer.
 bool PendingPeers::discard(Peer& peer) {
   uint8_t bytes[4096];
   const ssize_t n = recv(peer.channel.fd(), bytes, sizeof(bytes), MSG_DONTWAIT);

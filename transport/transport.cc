@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 
 #include "base/log.h"
+#include "transport/subnet_routing.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -45,8 +47,9 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
   transport->registrar_ = std::make_unique<Registrar>(
       std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
-  transport->handshakes_ = std::make_unique<Handshakes>(
-      transport->options_->now, std::chrono::seconds(transport->options_->watchdog_seconds));
+  transport->handshakes_ =
+      std::make_unique<Handshakes>(transport->options_->connection.now,
+                                   std::chrono::seconds(transport->options_->watchdog_seconds));
   return transport;
 }
 
@@ -55,7 +58,8 @@ Result<std::unique_ptr<Listener>> Transport::listen(int device) {
     return forward_error(status);
   }
   handshakes_->expire_abandoned();
-  return Listener::create(devices_[device], options_, watcher_.get(), *handshakes_);
+  return Listener::create(devices_, static_cast<size_t>(device), options_, watcher_.get(),
+                          *handshakes_);
 }
 
 Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle) {
@@ -80,8 +84,10 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
   }
   if (Status status = check_handle(*handle); !status) return forward_error(status);
   handshakes_->expire_abandoned();
+  const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
+  const size_t chosen = choose_device(devices_, static_cast<size_t>(device), gids, *options_);
   Result<std::unique_ptr<Connector>> started =
-      Connector::create(devices_[device], *handle, options_, watcher_.get(), *handshakes_);
+      Connector::create(devices_[chosen], *handle, options_, watcher_.get(), *handshakes_);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::random_device random;

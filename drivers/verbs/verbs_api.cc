@@ -62,6 +62,8 @@ void resolve_optional(const Library& lib, Api& api) {
   // A failure leaves the slot null, which is how callers see that the library is too old.
   (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
   (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
+  (void)resolve(lib, "ibv_set_ece", "IBVERBS_1.10", api.set_ece);
+  (void)resolve(lib, "ibv_query_ece", "IBVERBS_1.10", api.query_ece);
   (void)resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex);
   (void)resolve(lib, "_ibv_query_gid_table", "IBVERBS_1.11", api.query_gid_table);
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);

@@ -46,7 +46,9 @@ struct Api {
   // Null if the library is older than the symbol version named.
   int (*fork_init)() = nullptr;  // IBVERBS_1.1
   ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* addr, size_t bytes, uint64_t iova,
-                          unsigned access) = nullptr;  // IBVERBS_1.8
+                          unsigned access) = nullptr;    // IBVERBS_1.8
+  int (*set_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;    // IBVERBS_1.10
+  int (*query_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;  // IBVERBS_1.10
   int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                       uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
   ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, size_t room,

@@ -8,6 +8,16 @@
 
 namespace softhca {
 
+namespace {
+
+// Returns true when both QPs use the same ECE options, and those that either of them has to use.
+bool agree(const SharedQp& a, const SharedQp& b) {
+  uint32_t required = a.ece_required | b.ece_required;
+  return a.ece_options == b.ece_options && (a.ece_options & required) == required;
+}
+
+}  // namespace
+
 LinkEnds QueuePair::link_ends(bool fetches) const {
   SharedPort& own = port();
   LinkEnds ends;
@@ -39,8 +49,7 @@ bool QueuePair::remote_answers() {
   uint32_t epoch = remote.epoch.load(std::memory_order_relaxed);
   uint32_t own_epoch = shared_.epoch.load(std::memory_order_relaxed);
   if (verified_epoch_ == epoch && verified_own_epoch_ == own_epoch) return true;
-  if (remote.qpn != shared_.dest_qpn || remote.dest_qpn != shared_.qpn ||
-      remote.ece_options != shared_.ece_options) {
+  if (remote.qpn != shared_.dest_qpn || remote.dest_qpn != shared_.qpn || !agree(shared_, remote)) {
     return false;
   }
   const SharedPort& far = *peer_->port(remote.device, remote.port);

@@ -62,24 +62,27 @@ EventQueue::~EventQueue() {
   process_.event_indices().give(index_);
 }
 
-bool EventQueue::next(SharedEvent* event) {
-  SharedEventQueue& queue = process_.arena().events(index_);
-  for (;;) {
-    char token;
-    if (recv(fd_, &token, 1, 0) < 0) {
-      if (errno == EINTR) continue;
-      return false;
-    }
-    SharedLock lock(queue.mutex);
-    queue.signalled = 0;
-    if (queue.head == queue.tail) continue;
-    *event = queue.ring[queue.head++ % kMaxEvents];
-    if (queue.head != queue.tail) {
-      queue.signalled = 1;
-      signal(process_, process_.self().instance(), index_, queue.generation);
-    }
-    return true;
+bool EventQueue::receive_signal() {
+  char token;
+  ssize_t received = 0;
+  do {
+    received = recv(fd_, &token, 1, 0);
+  } while (received < 0 && errno == EINTR);
+  return received >= 0;
+}
+
+void EventQueue::signal_rest(SharedEventQueue& queue) {
+  queue.signalled = queue.head != queue.tail ? 1 : 0;
+  if (queue.signalled != 0) {
+    signal(process_, process_.self().instance(), index_, queue.generation);
   }
+}
+
+// A reader may have received the signal already; it will find the queue empty.
+void EventQueue::withdraw_signal(SharedEventQueue& queue) {
+  char token;
+  static_cast<void>(recv(fd_, &token, 1, MSG_DONTWAIT));
+  queue.signalled = 0;
 }
 
 bool post_event(const Process& process, const Peer& owner, uint32_t queue_index,

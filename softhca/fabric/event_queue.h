@@ -22,10 +22,25 @@ class EventQueue {
   int fd() const { return fd_; }
   uint32_t index() const { return index_; }
 
-  // Takes the oldest event, waiting for one unless the descriptor has O_NONBLOCK. Returns false
-  // with errno set (EAGAIN when there is none).
-  bool next(SharedEvent* event);
-  // Drops the events for which matches(event) is true. Returns how many.
+  // Takes events until take(event) returns true, waiting for one unless the descriptor has
+  // O_NONBLOCK. Returns false with errno set (EAGAIN when there is none). The queue is locked
+  // during take(): an object that it finds is not destroyed before remove_if() for that object has
+  // returned.
+  template <class Take>
+  bool next(Take take) {
+    SharedEventQueue& queue = process_.arena().events(index_);
+    while (receive_signal()) {
+      SharedLock lock(queue.mutex);
+      bool taken = false;
+      while (!taken && queue.head != queue.tail)
+        taken = take(queue.ring[queue.head++ % kMaxEvents]);
+      signal_rest(queue);
+      if (taken) return true;
+    }
+    return false;
+  }
+  // Drops the events for which matches(event) is true. The descriptor is not readable any more when
+  // none is left. Returns how many it dropped.
   template <class Predicate>
   uint32_t remove_if(Predicate matches) {
     SharedEventQueue& queue = process_.arena().events(index_);
@@ -37,10 +52,17 @@ class EventQueue {
     }
     uint32_t removed = queue.tail - kept;
     queue.tail = kept;
+    if (removed != 0 && queue.head == queue.tail) withdraw_signal(queue);
     return removed;
   }
 
  private:
+  // Waits for a datagram, unless the descriptor has O_NONBLOCK. Returns false with errno set.
+  bool receive_signal();
+  // Both with queue.mutex held.
+  void signal_rest(SharedEventQueue& queue);
+  void withdraw_signal(SharedEventQueue& queue);
+
   Process& process_;
   uint32_t index_ = 0;
   int fd_ = -1;

@@ -151,8 +151,9 @@ struct SharedQp {
   uint8_t min_rnr_timer;
   uint8_t hop_limit;
   ibv_gid dgid;
-  ibv_gid sgid;          // while `global`
-  uint32_t ece_options;  // those in use (ibv_set_ece)
+  ibv_gid sgid;           // while `global`
+  uint32_t ece_options;   // those in use (ibv_set_ece)
+  uint32_t ece_required;  // those that have to be in use
   uint32_t recv_cq;
   uint32_t async_queue;
   uint64_t rq;                                // offset of the ring of RecvWqe

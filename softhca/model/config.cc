@@ -53,14 +53,17 @@ void read_transport(JsonFields* fields, DeviceConfig* device) {
 
 gdr::Status read_ece(const Json& json, const std::string& path, EceConfig* ece) {
   JsonFields fields(json, path);
-  uint64_t vendor = 0, options = 0;
+  uint64_t vendor = 0, options = 0, required = 0;
   fields.hex("vendor_id", &vendor);
   fields.hex("options", &options);
+  fields.hex("required", &required);
   if (vendor == 0 || vendor > UINT32_MAX) {
     fields.reject("vendor_id", "up to 8 hexadecimal digits, not 0; it is required");
   }
   if (options > UINT32_MAX) fields.reject("options", "up to 8 hexadecimal digits");
-  *ece = {static_cast<uint32_t>(vendor), static_cast<uint32_t>(options)};
+  if ((required & ~options) != 0) fields.reject("required", "a part of options");
+  *ece = {static_cast<uint32_t>(vendor), static_cast<uint32_t>(options),
+          static_cast<uint32_t>(required)};
   return fields.result();
 }
 

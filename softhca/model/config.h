@@ -34,7 +34,8 @@ enum class Transport {
 // Enhanced connection establishment (ibv_set_ece(3)). Not supported while vendor_id is 0.
 struct EceConfig {
   uint32_t vendor_id = 0;
-  uint32_t options = 0;  // supported ones
+  uint32_t options = 0;   // supported ones
+  uint32_t required = 0;  // a QP that does not use all of these reaches no peer
 };
 
 struct DeviceConfig {

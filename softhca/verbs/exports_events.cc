@@ -28,7 +28,7 @@ bool of_port(ibv_event_type type) {
 }
 
 // Fills in the object that an event is about, and counts the event for it. Returns false when the
-// object was destroyed in the meantime.
+// object was destroyed in the meantime. The event's queue is locked.
 bool describe(Runtime& runtime, const SharedEvent& from, ibv_async_event* event) {
   event->event_type = static_cast<ibv_event_type>(from.type);
   if (of_port(event->event_type)) {
@@ -62,11 +62,11 @@ extern "C" {
 
 int ibv_get_async_event(ibv_context* handle, ibv_async_event* event) {
   softhca::Context& context = softhca::Context::of(handle);
-  softhca::SharedEvent from;
-  do {
-    if (context.runtime->orphaned() || !context.async_events->next(&from)) return -1;
-  } while (!softhca::describe(*context.runtime, from, event));
-  return 0;
+  if (context.runtime->orphaned()) return -1;
+  bool found = context.async_events->next([&](const softhca::SharedEvent& from) {
+    return softhca::describe(*context.runtime, from, event);
+  });
+  return found ? 0 : -1;
 }
 
 void ibv_ack_async_event(ibv_async_event* event) {
@@ -117,22 +117,24 @@ int ibv_destroy_comp_channel(ibv_comp_channel* handle) {
 int ibv_get_cq_event(ibv_comp_channel* handle, ibv_cq** cq, void** cq_context) {
   softhca::Channel& channel = softhca::Channel::of(handle);
   softhca::Runtime& runtime = *softhca::Context::of(handle->context).runtime;
-  softhca::SharedEvent event;
-  for (;;) {
-    if (runtime.orphaned() || !channel.events->next(&event)) return -1;
-    softhca::Cq* found = runtime.cqs().find(event.object);
-    if (found == nullptr) continue;
-    {
-      softhca::SharedLock lock(found->shared->mutex);
-      found->shared->event_queued = 0;
-    }
+  if (runtime.orphaned()) return -1;
+  softhca::Cq* found = nullptr;
+  bool taken = channel.events->next([&](const softhca::SharedEvent& event) {
+    found = runtime.cqs().find(event.object);
+    if (found == nullptr) return false;
     pthread_mutex_lock(&found->ex.mutex);
     ++found->comp_events;
     pthread_mutex_unlock(&found->ex.mutex);
-    *cq = found->handle();
-    *cq_context = found->ex.cq_context;
-    return 0;
+    return true;
+  });
+  if (!taken) return -1;
+  {
+    softhca::SharedLock lock(found->shared->mutex);
+    found->shared->event_queued = 0;
   }
+  *cq = found->handle();
+  *cq_context = found->ex.cq_context;
+  return 0;
 }
 
 void ibv_ack_cq_events(ibv_cq* cq, unsigned count) {

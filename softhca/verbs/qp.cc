@@ -85,6 +85,7 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   shared.port = 1;
   shared.global = 0;
   shared.ece_options = 0;
+  shared.ece_required = context.device->config->ece.required;
   shared.recv_cq = qp.recv_cq.index;
   shared.async_queue = context.async_events->index();
   shared.rq = ring;

@@ -74,6 +74,7 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   end->first_psn = first_psn_;
   if (agreement_->stages()) end->flags |= wire::kEndStages;
   rails_.describe(end);
+  ece_->describe(end);
 }
 
 Status Connection::accept_peer(const wire::EndPoint& peer) {
@@ -83,14 +84,66 @@ Status Connection::accept_peer(const wire::EndPoint& peer) {
   return {};
 }
 
+void Connection::warn_of_missing_flids() const {
+  uint32_t logged = 0;  // bit per rail of this end
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    const wire::RailAddress& local = rails_[pair.rail].address();
+    const wire::RailAddress& remote = peer_.rail[pair.peer_rail];
+    if ((logged >> pair.rail & 1) != 0 || !lacks_flid(local, remote)) continue;
+    logged |= 1u << pair.rail;
+    GDR_WARN(
+        "%s and the peer's %s are in different InfiniBand subnets, and the peer's GID %s has no "
+        "FLID by which routers could reach it; its LID is used, which another subnet seldom knows. "
+        "Fix: set NCCL_IB_ROUTABLE_FLID_GID_INDEX on the peer's node to the index of a GID with a "
+        "FLID, or choose HCAs of one subnet with NCCL_IB_HCA",
+        to_string(local).c_str(), to_string(remote).c_str(), to_string(remote.gid).c_str());
+  }
+}
+
+std::function<Status()> Connection::ece_setter(size_t index) const {
+  if (!options_->ece) return nullptr;
+  const QueuePair& pair = rails_.pair(index);
+  return [ece = ece_.get(), api = &rails_[pair.rail].device().hca->api(), qp = pair.qp.get(),
+          remote = peer_.qp[index], index, sends = sends_]() -> Status {
+    if (sends) return ece->set_accepted(index, *api, qp, remote);
+    ece->set_offer(index, *api, qp, remote);
+    return {};
+  };
+}
+
+void Connection::query_ece_offers() {
+  if (!options_->ece) return;
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    ece_->query_offer(i, rails_[pair.rail].device().hca->api(), pair.qp.get());
+  }
+}
+
+Status Connection::query_accepted_ece() {
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    const QueuePair& pair = rails_.pair(i);
+    const verbs::Api& api = rails_[pair.rail].device().hca->api();
+    Status status = ece_->query_accepted(i, api, pair.qp.get());
+    if (!status) {
+      status.error().text += " (connecting " + text() + ")";
+      return status;
+    }
+  }
+  return {};
+}
+
 void Connection::begin_connecting(ServiceClass service) {
+  warn_of_missing_flids();
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];
     const QueuePairPath path{&rail.address(),    &peer_.rail[pair.peer_rail],
                              peer_.qp[i].number, first_psn_,
                              peer_.first_psn,    service};
-    changes_.add(to_ready_to_receive(rail.device(), pair.qp.get(), path));
+    StateChange to_receive = to_ready_to_receive(rail.device(), pair.qp.get(), path);
+    to_receive.before = ece_setter(i);
+    changes_.add(std::move(to_receive));
     changes_.add(to_ready_to_send(rail.device(), pair.qp.get(), path, *options_));
   }
 }

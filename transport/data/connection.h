@@ -2,11 +2,13 @@
 // peer, and how a failure is reported.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "transport/data/ece_agreement.h"
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_set.h"
 #include "transport/data/watcher.h"
@@ -35,6 +37,11 @@ class Connection {
   Status accept_peer(const wire::EndPoint& peer);
   // Begins to connect all QPs to the peer that accept_peer took. service: of what this end sends.
   void begin_connecting(ServiceClass service);
+  // Sender, with all QPs in INIT: asks the HCAs for the ECE options that describe() then offers.
+  void query_ece_offers();
+  // Receiver, with all QPs in RTS: asks for those of the sender's options that have been accepted,
+  // which describe() then names.
+  Status query_accepted_ece();
   // The changes of state that this end's QPs have yet to make: to INIT, those of
   // begin_connecting(), and what the owner adds.
   StateChanges& state_changes() { return changes_; }
@@ -61,6 +68,8 @@ class Connection {
   // "hostA mlx5_0:1 lid 1 qp 0x11 <-> hostB mlx5_3:1 lid 2 qp 0x12". Each rail is named with its
   // first QP.
   std::string text() const;
+  // ", ECE vendor 0x15b3 options 0x30 on 4 QP(s)", or "" where none were agreed on.
+  std::string ece_text() const { return ece_->text(); }
 
   // Reads the completions that wait on each rail and hands them to on_completion(const ibv_wc&),
   // which returns false where the connection has failed. Returns false once it has failed; all
@@ -94,6 +103,9 @@ class Connection {
  private:
   static constexpr int kPollBatch = 8;
 
+  void warn_of_missing_flids() const;
+  // What is done to QP `index` before it goes to RTR.
+  std::function<Status()> ece_setter(size_t index) const;
   // A deaf link's probe: a write of no bytes. At most one is outstanding, and while it is, the link
   // needs attention, so that its completion meets no code that does not know it.
   [[gnu::cold]] void attend();
@@ -116,6 +128,7 @@ class Connection {
   RailSet rails_;
   uint32_t first_psn_;
   StateChanges changes_;
+  std::unique_ptr<EceAgreement> ece_ = std::make_unique<EceAgreement>();
   wire::EndPoint peer_{};
   std::shared_ptr<PeerLink> link_;
   std::shared_ptr<RegistrationAgreement> agreement_;  // shared with the link

@@ -17,12 +17,22 @@ std::string where(const Device& device) {
   return device.hca->name() + ":" + std::to_string(device.port);
 }
 
+// The subnet as NCCL's net_ib compares it (connect.cc, "GID Format"): of the prefix only the last
+// 16 bits, as a FLID may be in front of them, and the bytes before that differ with the GID's
+// index.
+bool in_one_subnet(const wire::RailAddress& a, const wire::RailAddress& b) {
+  return a.gid[6] == b.gid[6] && a.gid[7] == b.gid[7];
+}
+
+bool needs_grh(const wire::RailAddress& rail) { return (rail.flags & wire::kRailNeedsGrh) != 0; }
+
 void fill_global_route(const QueuePairPath& path, ibv_ah_attr* ah) {
   ah->is_global = 1;
   std::memcpy(ah->grh.dgid.raw, path.remote->gid.data(), path.remote->gid.size());
   ah->grh.sgid_index = path.local->gid_index;
   ah->grh.hop_limit = kHopLimit;
-  ah->grh.traffic_class = path.service.traffic_class;
+  // The traffic class is the user's choice for RoCE; NCCL's net_ib leaves it at 0 on InfiniBand.
+  if (path.local->ethernet != 0) ah->grh.traffic_class = path.service.traffic_class;
 }
 
 void fill_address_vector(const QueuePairPath& path, ibv_ah_attr* ah) {
@@ -30,14 +40,22 @@ void fill_address_vector(const QueuePairPath& path, ibv_ah_attr* ah) {
   const wire::RailAddress& remote = *path.remote;
   ah->port_num = local.port;
   ah->sl = path.service.service_level;
-  ah->dlid = remote.lid;
-  // Within one InfiniBand subnet the LID is enough; RoCE and routed InfiniBand need the GID.
-  bool same_subnet = std::equal(local.gid.begin(), local.gid.begin() + 8, remote.gid.begin());
-  if (local.ethernet == 0 && same_subnet && remote.lid != 0) return;
-  fill_global_route(path, ah);
+  if (local.ethernet != 0) return fill_global_route(path, ah);
+  // Within one subnet the LID is enough, unless a port needs a GRH: the HCA selects a virtual
+  // port by GID. NCCL's net_ib asks its own port only; the peer's may need it for what we send.
+  const bool one_subnet = in_one_subnet(local, remote);
+  const uint16_t flid = flid_of(remote.gid);
+  ah->dlid = one_subnet || flid == 0 ? remote.lid : flid;
+  if (!one_subnet || remote.lid == 0 || needs_grh(local) || needs_grh(remote)) {
+    fill_global_route(path, ah);
+  }
 }
 
 }  // namespace
+
+bool lacks_flid(const wire::RailAddress& local, const wire::RailAddress& remote) {
+  return local.ethernet == 0 && !in_one_subnet(local, remote) && flid_of(remote.gid) == 0;
+}
 
 StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
   StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};

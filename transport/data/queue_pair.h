@@ -46,6 +46,10 @@ struct ServiceClass {
   uint8_t traffic_class = 0;  // of the GRH; on RoCE v2 the IP header's DSCP and ECN bits
 };
 
+// Whether the ports are in different InfiniBand subnets, and the remote one's GID names no FLID, by
+// which routers forward packets to it.
+bool lacks_flid(const wire::RailAddress& local, const wire::RailAddress& remote);
+
 // Both ends of one QP.
 struct QueuePairPath {
   const wire::RailAddress* local;

@@ -23,6 +23,7 @@ Result<wire::RailAddress> resolve_address(const Device& device, const Connection
   std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
   std::copy(gid->gid.begin(), gid->gid.end(), address.gid.begin());
   address.lid = state->lid;
+  if (state->grh_required) address.flags |= wire::kRailNeedsGrh;
   address.port = static_cast<uint8_t>(device.port);
   address.ethernet = state->ethernet ? 1 : 0;
   address.mtu = static_cast<uint8_t>(state->mtu);
@@ -74,7 +75,11 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
 
 std::string to_string(const wire::RailAddress& address) {
   std::string text = std::string(address.hca) + ":" + std::to_string(address.port);
-  if (address.ethernet == 0) return text + " lid " + std::to_string(address.lid);
+  if (address.ethernet == 0) {
+    const uint16_t flid = flid_of(address.gid);
+    text += " lid " + std::to_string(address.lid);
+    return flid == 0 ? text : text + " flid " + std::to_string(flid);
+  }
   return text + " gid " + to_string(address.gid) + " (" + gid_type_name(address.gid_type) +
          ", index " + std::to_string(address.gid_index) + ")";
 }

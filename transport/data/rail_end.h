@@ -37,7 +37,8 @@ class RailEnd {
   std::vector<QueuePair> qps_;  // destroyed before cq_
 };
 
-// "mlx5_0:1 lid 5" or "mlx5_0:1 gid ::ffff:10.0.0.1 (RoCE v2, index 3)".
+// "mlx5_0:1 lid 5", "mlx5_0:1 lid 5 flid 49153" or "mlx5_0:1 gid ::ffff:10.0.0.1 (RoCE v2, index
+// 3)".
 std::string to_string(const wire::RailAddress& address);
 
 }  // namespace gdr::transport

@@ -16,6 +16,14 @@ namespace {
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 
+// The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
+// there.
+bool may_register_gpu_memory(const HcaContext& hca) {
+  if (hca.supports_dmabuf()) return true;
+  const Peermem peermem = probe_peermem(sysfs_root_of(hca.sysfs_path()));
+  return is_present(peermem) || peermem.kind == PeermemKind::kUnknown;
+}
+
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
 }  // namespace
@@ -46,18 +54,15 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   return comm;
 }
 
-// An HCA that registers no GPU memory is not offered for it, so that its connections flush nothing.
-Status ReceiveComm::create_flushes(ServiceClass service) {
+Status ReceiveComm::create_flushes() {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
-  const bool gpudirect = std::any_of(rails.begin(), rails.end(), [](const RailEnd& rail) {
-    return gdr_support(*rail.device().hca, RegistrationPaths{}).any();
-  });
-  if (options.flush_disabled || !gpudirect) return {};
+  if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
+    if (!may_register_gpu_memory(*rails[rail].device().hca)) continue;
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], service, options, &connection_.state_changes());
+    flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
@@ -76,8 +81,18 @@ Status ReceiveComm::post_all_receives() {
   return {};
 }
 
+// NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection
+// then travel in one class, even where only the sender knows of it.
+ServiceClass ReceiveComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {of_sender_.service_level,
+          options.clear_to_send_traffic_class.value_or(of_sender_.traffic_class)};
+}
+
 wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -85,18 +100,17 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
 
 Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
   if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
-  const ConnectionOptions& options = connection_.options();
-  const ServiceClass of_sender{options.service_level, options.traffic_class};
-  connection_.begin_connecting(
-      {of_sender.service_level,
-       options.clear_to_send_traffic_class.value_or(of_sender.traffic_class)});
-  if (Status status = create_flushes(of_sender); !status) return forward_error(status);
+  of_sender_ = {sender.service_level, sender.traffic_class};
+  connection_.begin_connecting(service_class());
+  if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
 
 Result<bool> ReceiveComm::connect_step() {
   Result<bool> connected = connection_.change_states();
-  if (!connected || !*connected || receives_posted_) return connected;
+  if (!connected || !*connected) return connected;
+  if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
+  if (receives_posted_) return true;
   if (Status status = post_all_receives(); !status) return forward_error(status);
   return true;
 }
@@ -180,7 +194,7 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   while (last >= 0 && !needs_flush(buffers[last])) --last;
   if (last < 0) return true;
   if (flush_.empty()) [[unlikely]]
-    return fail_protocol("GPU memory was registered with an HCA that offered none at init");
+    return fail_without_flush();
   Request* taken = flushes_.take();
   if (taken == nullptr) {
     // A null request would mean that there is nothing to wait for.
@@ -204,6 +218,14 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   connection_.link().count_posted();
   *request = taken;
   return true;
+}
+
+bool ReceiveComm::fail_without_flush() {
+  connection_.fail(Code::kInvalidUsage,
+                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
+                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
+                   "starts");
+  return false;
 }
 
 bool ReceiveComm::progress() {

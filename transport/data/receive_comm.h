@@ -64,7 +64,10 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
-  Status create_flushes(ServiceClass service);
+  // Of what this end writes: the sender's service level and, unless the user has chosen one for
+  // clear-to-send, its traffic class.
+  ServiceClass service_class() const;
+  Status create_flushes();
   Status post_all_receives();
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
@@ -74,13 +77,15 @@ class ReceiveComm : public Comm {
   bool finish_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   RailTables tables_;
+  ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
-  std::vector<Flush> flush_;                    // by rail; empty: there is nothing to flush
+  std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
   bool receives_posted_ = false;                // on all QPs
   uint64_t head_ = 0;                           // first buffer of the next irecv
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot

@@ -46,9 +46,20 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   return comm;
 }
 
+Result<bool> SendComm::prepare() {
+  if (prepared_) return true;
+  Result<bool> changed = connection_.change_states();
+  if (!changed || !*changed) return changed;
+  connection_.query_ece_offers();
+  prepared_ = true;
+  return true;
+}
+
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
   end.sequence_base = sequence_base_;
+  end.service_level = connection_.options().service_level;
+  end.traffic_class = connection_.options().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -65,6 +76,7 @@ std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   if (max_chunks_ > 1) text += ", messages split over them";
+  text += connection_.ece_text();
   if (separate_end_above_ == std::numeric_limits<size_t>::max()) return text;
   return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
 }

@@ -34,7 +34,7 @@ class SendComm : public Comm {
   ~SendComm() { connection_.close(); }
 
   // Moves the QPs to INIT. Returns whether they are there; false: call again.
-  Result<bool> prepare() { return connection_.change_states(); }
+  Result<bool> prepare();
   // Returns the body of kHello. Once prepare() has returned true.
   wire::EndPoint end_point(const wire::Secret& secret) const;
   // Takes the receiver's kReply and connects the QPs. Returns whether they are connected, so that
@@ -97,6 +97,7 @@ class SendComm : public Comm {
   [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
   RailTables tables_;
+  bool prepared_ = false;
   uint64_t sequence_base_ = 0;
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent

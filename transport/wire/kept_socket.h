@@ -26,8 +26,8 @@ enum class SocketEnd : uint8_t {
 // The end of the stream, or a reset, comes from the kernel of the peer's host when the process
 // ends. A reset after kKeepAliveIdle of silence answers a keepalive probe instead: that host does
 // not know the socket. Either its process ended while the path was down, or a firewall between lost
-// its state in the outage and rejects what it does not know (conntrack, NAT). Only RDMA can tell
-// these apart.
+// its state in the outage and rejects what it does not know (conntrack, NAT). Only RDMA can
+// distinguish these.
 SocketEnd classify_socket_end(int sys_errno, std::optional<std::chrono::milliseconds> silent_for);
 
 // How long ago the peer's host acknowledged anything on the socket; nothing where the socket is not

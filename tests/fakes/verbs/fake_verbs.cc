@@ -151,6 +151,21 @@ std::vector<int> FakeVerbs::cq_entries() const {
   return all;
 }
 
+uint32_t FakeVerbs::ece_options(uint32_t qp_num) const {
+  std::lock_guard lock(mutex_);
+  return find_qp(qp_num)->ece_options;
+}
+
+std::vector<ibv_qp_state> FakeVerbs::ece_set_in(uint32_t qp_num) const {
+  std::lock_guard lock(mutex_);
+  return find_qp(qp_num)->ece_set_in;
+}
+
+void FakeVerbs::remove_ece() {
+  api_->set_ece = nullptr;
+  api_->query_ece = nullptr;
+}
+
 int FakeVerbs::gid_queries() const {
   std::lock_guard lock(mutex_);
   return gid_queries_;

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ struct HcaConfig {
   int max_cq_entries = 1 << 20;
   uint32_t max_inline_bytes = 256;
   bool dmabuf = true;
+  // The ECE options that the HCA knows, of vendor ece_vendor. Unset: it knows no ECE.
+  std::optional<uint32_t> ece_options;
+  uint32_t ece_vendor = 0x15b3;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   uint32_t vendor_id = 0x02c9;
   std::string sysfs_path;  // ibv_device::ibdev_path
@@ -75,8 +79,10 @@ enum class Call : uint8_t {
   kPostSend,
   kPostRecv,
   kPollCq,  // returns -1
+  kSetEce,
+  kQueryEce,
 };
-inline constexpr int kCalls = 15;
+inline constexpr int kCalls = 17;
 
 // A send work request as it was posted.
 struct Posted {
@@ -187,6 +193,13 @@ class FakeVerbs {
   // What create_qp was asked for, by QP number in the order of creation.
   std::map<uint32_t, ibv_qp_cap> queue_pairs() const;
   std::vector<int> cq_entries() const;  // of the CQs that live
+  // The ECE options in effect: those of the HCA, or those that set_ece gave, as far as the HCA
+  // knows them, once a change of state has taken them over.
+  uint32_t ece_options(uint32_t qp_num) const;
+  // The states in which set_ece was called, in order.
+  std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
+  // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
+  void remove_ece();
   int gid_queries() const;              // queries of one GID, since the start
   int gid_table_queries() const;        // of whole tables
   LiveObjects live() const;

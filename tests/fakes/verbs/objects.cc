@@ -93,6 +93,10 @@ int FakeVerbs::modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     if (qp.state != step.from || (mask & step.mask) != step.mask) return EINVAL;
     merge(attr, mask, &qp.attr);
     qp.state = step.to;
+    if (qp.ece_set) {
+      const HcaConfig& config = static_cast<Context*>(qp.context)->hca->config;
+      qp.ece_options = *std::exchange(qp.ece_set, std::nullopt) & config.ece_options.value_or(0);
+    }
     return 0;
   }
   return EINVAL;
@@ -358,6 +362,7 @@ struct Entry {
     qp->state = IBV_QPS_RESET;
     qp->qp_num = fabric.next_qp_num_++;
     qp->cap = attr->cap;
+    qp->ece_options = config.ece_options.value_or(0);
     ++static_cast<Pd*>(pd)->users;
     ++static_cast<Cq*>(qp->send_cq)->users;
     ++static_cast<Cq*>(qp->recv_cq)->users;
@@ -369,6 +374,28 @@ struct Entry {
     FakeVerbs& fabric = fabric_of(qp->context);
     std::lock_guard lock(fabric.mutex_);
     return fabric.modify(*static_cast<Qp*>(qp), *attr, mask);
+  }
+  // As mlx5 does it: what is set takes effect with the next change of state.
+  static int set_ece(ibv_qp* raw, ibv_ece* ece) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kSetEce)) return errno;
+    const HcaConfig& config = static_cast<Context*>(raw->context)->hca->config;
+    if (!config.ece_options) return EOPNOTSUPP;
+    if (ece->vendor_id != config.ece_vendor || ece->comp_mask != 0) return EINVAL;
+    Qp& qp = *static_cast<Qp*>(raw);
+    qp.ece_set = ece->options;
+    qp.ece_set_in.push_back(qp.state);
+    return 0;
+  }
+  static int query_ece(ibv_qp* raw, ibv_ece* ece) {
+    FakeVerbs& fabric = fabric_of(raw->context);
+    std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kQueryEce)) return errno;
+    const HcaConfig& config = static_cast<Context*>(raw->context)->hca->config;
+    if (!config.ece_options) return EOPNOTSUPP;
+    *ece = {config.ece_vendor, static_cast<Qp*>(raw)->ece_options, 0};
+    return 0;
   }
   static int destroy_qp(ibv_qp* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
@@ -416,6 +443,8 @@ struct Entry {
     api.create_qp = create_qp;
     api.modify_qp = modify_qp;
     api.destroy_qp = destroy_qp;
+    api.set_ece = set_ece;
+    api.query_ece = query_ece;
     return api;
   }
 };

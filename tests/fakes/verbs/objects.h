@@ -52,8 +52,11 @@ struct Cq : ibv_cq {
 
 struct Qp : ibv_qp {
   ibv_qp_cap cap{};
-  ibv_qp_attr attr{};                 // as modify_qp set it
-  std::deque<uint64_t> receives;      // wr_ids
+  ibv_qp_attr attr{};               // as modify_qp set it
+  std::deque<uint64_t> receives;    // wr_ids
+  uint32_t ece_options = 0;         // in effect
+  std::optional<uint32_t> ece_set;  // for the next change of state
+  std::vector<ibv_qp_state> ece_set_in;
   uint32_t occupied = 0;              // slots of the send queue
   uint32_t complete_unsignalled = 0;  // of them done, but freed only by a later completion
 };

@@ -170,11 +170,14 @@ inline std::array<UniqueFd, 2> local_socket_pair() {
 
 // A connected pair. What was posted to connect it is forgotten.
 struct CommPair : Fabric {
+  // between: called after the sender is made and before the receiver is; may be null.
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
                     bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
-                    uint32_t max_msg_sz = 1u << 30)
+                    uint32_t max_msg_sz = 1u << 30,
+                    const std::function<void(Fabric&)>& between = nullptr)
       : Fabric(with, roce, max_msg_sz) {
     sender = make_sender().value();
+    if (between) between(*this);
     receiver = make_receiver(options.connection.qps_per_connection).value();
     if (two_rails) add_second_rail();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).value());

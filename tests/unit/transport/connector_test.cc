@@ -131,7 +131,9 @@ struct ConnectorPeer : testing::Test {
     hello = frame->end_point().value();
     EXPECT_EQ(hello.secret, kSecret);
     const bool is_first = receiver->connection().peer().qps == 0;
-    if (is_first) ASSERT_TRUE(receiver->connect(hello));
+    if (is_first) {
+      ASSERT_TRUE(receiver->connect(hello));
+    }
   }
   void send(const void* bytes, size_t size) {
     ASSERT_EQ(write(raw.channel.fd(), bytes, size), static_cast<ssize_t>(size));
@@ -279,6 +281,7 @@ TEST_F(ConnectorPeer, ReceiverNoLongerListens_FailsWithoutMoreRetries) {
   Error found = error();
   EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_EQ(found.sys_errno, ECONNREFUSED);
+  EXPECT_TRUE(contains(found.text, "the receiver no longer listens")) << found.text;
 }
 
 TEST_F(ConnectorPeer, NoRetriesWanted_FailsAtOnce) {

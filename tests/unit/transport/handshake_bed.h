@@ -20,12 +20,13 @@ struct HandshakeBed : Fabric {
   void skip(std::chrono::milliseconds duration) { time += duration; }
 
   Result<std::unique_ptr<Listener>> make_listener() {
-    return Listener::create(receiver_device, shared(options), watcher.get(), handshakes);
+    return Listener::create(receiver_devices, 0, shared(options), watcher.get(), handshakes);
   }
   Result<std::unique_ptr<Connector>> make_connector(const wire::Handle& handle) {
     return Connector::create(sender_device, handle, shared(options), watcher.get(), handshakes);
   }
 
+  std::vector<Device> receiver_devices{receiver_device};
   Clock::time_point time = Clock::now();
   Now now = [this] { return time; };
   Handshakes handshakes{now, std::chrono::seconds(60)};

@@ -96,6 +96,15 @@ TEST_F(PendingPeersTest, ManyPeersAtOtherListeners_FewAreKeptHere) {
   bed.handshakes.pending_peers -= 300;
 }
 
+TEST_F(PendingPeersTest, HelloBeforeMoreThanMayBePending_IsReadBeforeAnyIsDropped) {
+  bed.handshakes.pending_peers += 300;
+  UniqueFd fd = connect();
+  send(fd, frame().data(), frame().size());
+  std::vector<UniqueFd> silent = connect_many(50);
+  EXPECT_TRUE(wait_for([&] { return advance() == 1; }));
+  bed.handshakes.pending_peers -= 300;
+}
+
 TEST_F(PendingPeersTest, FirstWrongByteOfTheHeader_DropsThePeerAtOnce) {
   constexpr size_t kVersion = offsetof(wire::FrameHeader, version);
   for (size_t wrong = 0; wrong < sizeof(wire::FrameHeader); ++wrong) {
@@ -162,11 +171,11 @@ TEST_F(PendingPeersTest, OtherWireVersion_IsRefusedWithBothVersionsAndLoggedOnce
       pollfd readable{channel.fd(), POLLIN, 0};
       return poll(&readable, 1, 0) == 1;
     }));
-    auto refusal = next_frame(channel);
-    ASSERT_TRUE(refusal) << refusal.error().text;
-    EXPECT_EQ(refusal->kind, wire::FrameKind::kRefuse);
-    EXPECT_TRUE(contains(refusal->text(), "wire version 99")) << refusal->text();
-    EXPECT_TRUE(contains(refusal->text(), std::to_string(wire::kWireVersion)));
+    auto answer = next_frame(channel);
+    ASSERT_TRUE(answer) << answer.error().text;
+    EXPECT_EQ(answer->kind, wire::FrameKind::kRefuse);
+    EXPECT_TRUE(contains(answer->text(), "wire version 99")) << answer->text();
+    EXPECT_TRUE(contains(answer->text(), std::to_string(wire::kWireVersion)));
   }
   ASSERT_EQ(log.warnings().size(), 1u);
   EXPECT_TRUE(contains(log.warnings()[0], "127.0.0.1:")) << log.warnings()[0];

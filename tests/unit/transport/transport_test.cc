@@ -13,7 +13,7 @@ struct TransportTest : testing::Test {
   std::unique_ptr<Transport> transport = make();
 
   std::unique_ptr<Transport> make() {
-    bed.options.now = bed.now;
+    bed.options.connection.now = bed.now;
     return Transport::create({bed.sender_device, bed.receiver_device}, bed.options).value();
   }
   // Starts another connection, at which abandoned ones are looked for.

@@ -208,6 +208,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{R"({"devices": [{"max_msg_sz": 0}]})", "an integer from 1 to 2147483648"},
         Wrong{R"({"devices": [{"ece": {"options": "1"}}]})",
               R"("devices[0].ece.vendor_id": accepted is up to 8 hexadecimal digits, not 0)"},
+        Wrong{R"({"devices": [{"ece": {"vendor_id": "1", "options": "1", "required": "3"}}]})",
+              R"("devices[0].ece.required": accepted is a part of options)"},
         Wrong{R"({"devices": [{"port_settings": [{}, {}]}]})",
               R"("devices[0].port_settings": accepted is at most one object for each port)"},
         Wrong{R"({"devices": [{"port_settings": [{"guid": "1"}]}]})",

@@ -61,6 +61,82 @@ TEST(Channel, NonBlocking_NoEventFails) {
   EXPECT_EQ(errno, EAGAIN);
 }
 
+TEST(AsyncEvents, ObjectDestroyedUnread_DescriptorIsNotReadable) {
+  Pair pair;
+  Buffer from(pair.a, 8);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_REM_ACCESS_ERR);
+  pollfd fd = {pair.b.context()->async_fd, POLLIN, 0};
+  ASSERT_EQ(poll(&fd, 1, 10000), 1);
+  pair.b.drop_qp();
+  EXPECT_EQ(poll(&fd, 1, 0), 0);
+}
+
+TEST(Channel, CqDestroyedUnread_DescriptorIsNotReadableUntilTheNextEvent) {
+  Pair pair({}, {.channel = true});
+  CqPtr other(ibv_create_cq(pair.b.context(), 4, nullptr, pair.b.channel(), 0));
+  ibv_qp_init_attr attr = {};
+  attr.send_cq = attr.recv_cq = other.get();
+  attr.cap = {1, 1, 1, 1, 0};
+  attr.qp_type = IBV_QPT_RC;
+  QpPtr qp(ibv_create_qp(pair.b.pd(), &attr));
+  ASSERT_EQ(ibv_req_notify_cq(other.get(), 0), 0);
+  ASSERT_EQ(pair.b.connect_qp(qp.get(), {qp->qp_num, pair.b.address().lid, {}}), 0);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(qp.get()), 0);
+  ASSERT_TRUE(readable(pair.b.channel(), 10000));
+  qp.reset();
+  other.reset();
+  EXPECT_FALSE(readable(pair.b.channel(), 0));
+  ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 0), 0);
+  ASSERT_EQ(pair.b.recv_empty(1), 0);
+  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  ASSERT_TRUE(readable(pair.b.channel(), 10000));
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(pair.b.channel(), &cq, &context), 0);
+  EXPECT_EQ(cq, pair.b.cq());
+  ibv_ack_cq_events(cq, 1);
+}
+
+// A reader may take an event just while its object is destroyed.
+TEST(AsyncEvents, ReadWhileObjectsAreDestroyed_EachBelongsToALiveObject) {
+  Endpoint watched;
+  constexpr int kRounds = 100;
+  std::thread reader([&] {
+    ibv_async_event event = {};
+    while (ibv_get_async_event(watched.context(), &event) == 0) {
+      bool last = event.event_type == IBV_EVENT_QP_ACCESS_ERR && event.element.qp == watched.qp();
+      EXPECT_EQ(event.element.qp->context, watched.context());
+      ibv_ack_async_event(&event);
+      if (last) return;
+    }
+  });
+  Endpoint requester;
+  Buffer from(requester, 8);
+  auto provoke = [&](ibv_qp* target) {
+    ibv_qp_init_attr attr = {};
+    attr.send_cq = attr.recv_cq = requester.cq();
+    attr.cap = {1, 1, 1, 1, 0};
+    attr.qp_type = IBV_QPT_RC;
+    QpPtr qp(ibv_create_qp(requester.pd(), &attr));
+    uint16_t lid = watched.address().lid;
+    ASSERT_EQ(requester.connect_qp(qp.get(), {target->qp_num, lid, {}}), 0);
+    ASSERT_EQ(watched.connect_qp(target, {qp->qp_num, lid, {}}), 0);
+    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1).post(qp.get()), 0);
+    EXPECT_EQ(requester.wait().status, IBV_WC_REM_ACCESS_ERR);
+  };
+  for (int i = 0; i < kRounds; ++i) {
+    ibv_qp_init_attr attr = {};
+    attr.send_cq = attr.recv_cq = watched.cq();
+    attr.cap = {1, 1, 1, 1, 0};
+    attr.qp_type = IBV_QPT_RC;
+    QpPtr target(ibv_create_qp(watched.pd(), &attr));
+    provoke(target.get());
+  }
+  provoke(watched.qp());
+  reader.join();
+}
+
 TEST(ExtendedCq, Poll_ReadsFields) {
   ContextPtr context = open_device(0);
   ibv_cq_init_attr_ex attr = {};

@@ -114,6 +114,22 @@ TEST_F(SetEce, MoreThanAccepted_NoAnswer) {
   EXPECT_EQ(outcome(a), IBV_WC_RETRY_EXC_ERR);
 }
 
+TEST_F(SetEce, RequiredOptionsNotInUse_NoAnswer) {
+  use(R"({"fabric": "unit", "devices": [
+      {"ece": {"vendor_id": "2c9", "options": "3", "required": "2"}}, {}]})");
+  for (uint32_t options : {0u, 1u, 2u, 3u}) {
+    Endpoint a;
+    Endpoint b;
+    ASSERT_EQ(set_options(a, options), 0);
+    ASSERT_EQ(set_options(b, options), 0);
+    a.connect(b.address());
+    b.connect(a.address());
+    EXPECT_EQ(outcome(a), (options & 2) != 0 ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR) << options;
+  }
+  Pair mixed({.device = 1}, {});
+  EXPECT_EQ(outcome(mixed.a), IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST_F(SetEce, SetInRts_IsTooLate) {
   use(kDevices);
   Endpoint a;

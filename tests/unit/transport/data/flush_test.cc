@@ -1,6 +1,10 @@
 #include "transport/data/flush.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "tests/unit/transport/comm_pair.h"
 
@@ -52,6 +56,21 @@ TEST(Flush, QueuePair_IsConnectedToItself) {
   const uint32_t number = pair.verbs.posted().at(0).qp_num;
   EXPECT_EQ(pair.verbs.attributes(number).dest_qp_num, number);
   EXPECT_EQ(pair.verbs.attributes(number).ah_attr.dlid, 2) << "the receiver's own port";
+}
+
+// It passes through the receiver's port twice, so that the port's rules hold for it, too.
+TEST(Flush, PortRequiresAGrh_QueuePairHasOneAndTheClassOfTheSender) {
+  TransportOptions options = test_options();
+  options.connection.service_level = 4;
+  FlushPair pair(options, false, false, local_socket_pair(), 1u << 30, [](Fabric& fabric) {
+    fabric.verbs.port("fake_b", 1).flags = IBV_QPF_GRH_REQUIRED;
+    fabric.options.connection.service_level = 6;  // of the receiver
+  });
+  ASSERT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
+  const ibv_ah_attr path = pair.verbs.attributes(pair.verbs.posted().at(0).qp_num).ah_attr;
+  EXPECT_EQ(path.is_global, 1);
+  EXPECT_EQ(path.grh.dgid.raw[15], 2);
+  EXPECT_EQ(path.sl, 4);
 }
 
 TEST(Flush, FatalEventOfItsQueuePair_FailsTheConnection) {
@@ -114,6 +133,49 @@ TEST(Flush, DisabledByTheUser_PostsNothingAndMakesNoQueuePair) {
   FlushPair pair(options);
   EXPECT_EQ(pair.iflush(pair.gpu_buffers({64})), nullptr);
   EXPECT_EQ(pair.verbs.queue_pairs().size(), 2u);
+}
+
+// A receiver whose HCA takes no dma-bufs, on a machine whose sysfs the test makes.
+struct WithoutDmabuf {
+  std::string sysfs = testing::TempDir() + "flush_test_sysfs." + std::to_string(getpid());
+
+  WithoutDmabuf() { std::filesystem::create_directories(sysfs + "/module"); }
+  ~WithoutDmabuf() { std::filesystem::remove_all(sysfs); }
+  void load_peermem() const {
+    std::filesystem::create_directories(sysfs + "/module/nvidia_peermem");
+    std::ofstream(sysfs + "/module/nvidia_peermem/version") << "570.1\n";
+  }
+  FlushPair connect() const {
+    return FlushPair(test_options(), false, false, local_socket_pair(), 1u << 30,
+                     [this](Fabric& fabric) {
+                       auto config = fake_verbs::HcaConfig::infiniband("fake_n", 2);
+                       config.dmabuf = false;
+                       config.sysfs_path = sysfs + "/class/infiniband/fake_n";
+                       fabric.receiver_device = fabric.open(fabric.verbs.add_hca(config));
+                     });
+  }
+};
+
+TEST(Flush, HcaRegistersNoGpuMemory_MakesNoQueuePair) {
+  WithoutDmabuf machine;
+  FlushPair pair = machine.connect();
+  EXPECT_EQ(pair.verbs.queue_pairs().size(), 2u);
+  EXPECT_EQ(pair.iflush({pair.receiver_buffer(64).receive(64)}), nullptr) << "host memory";
+}
+
+// The module is looked for when the connection is made, not when the HCA is opened.
+TEST(Flush, PeermemWasLoadedLate_FlushesOrFailsButNeverSkips) {
+  WithoutDmabuf machine;
+  {
+    FlushPair pair = machine.connect();
+    machine.load_peermem();
+    auto group = pair.gpu_buffers({64});
+    Request* request = nullptr;
+    EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));
+    EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "load nvidia-peermem before"));
+  }
+  FlushPair pair = machine.connect();
+  EXPECT_NE(pair.iflush(pair.gpu_buffers({64})), nullptr);
 }
 
 TEST(Flush, MoreThanCanBeOutstanding_FailsAsInvalidUsage) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
@@ -69,16 +70,118 @@ TEST(QueuePair, OneInfiniBandSubnet_IsAddressedByLidAlone) {
   EXPECT_EQ(path.is_global, 0);
 }
 
-TEST(QueuePair, OtherInfiniBandSubnet_IsAddressedByGid) {
+// The path of the sender's QP to "fake_b", and of the receiver's to "fake_a".
+struct Paths {
+  ibv_ah_attr to_receiver;
+  ibv_ah_attr to_sender;
+};
+Paths connected_paths(Fabric& fabric, int qps = 1) {
+  auto sender = fabric.make_sender().value();
+  auto receiver = fabric.make_receiver(qps).value();
+  EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+  EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+  return {fabric.verbs.attributes(qp_number(*sender)).ah_attr,
+          fabric.verbs.attributes(qp_number(*receiver)).ah_attr};
+}
+
+// Virtual ports, as of SR-IOV, share a LID: the HCA looks at the GID.
+TEST(QueuePair, OnePortRequiresAGrh_BothDirectionsHaveOneAndKeepTheLid) {
+  for (const char* virtual_port : {"fake_a", "fake_b"}) {
+    Fabric fabric;
+    fabric.verbs.port(virtual_port, 1).flags = IBV_QPF_GRH_REQUIRED;
+    const Paths paths = connected_paths(fabric);
+    EXPECT_EQ(paths.to_receiver.is_global, 1) << virtual_port;
+    EXPECT_EQ(paths.to_receiver.dlid, 2) << virtual_port;
+    EXPECT_EQ(paths.to_receiver.grh.dgid.raw[15], 2) << virtual_port;
+    EXPECT_EQ(paths.to_receiver.grh.hop_limit, 255) << virtual_port;
+    EXPECT_EQ(paths.to_sender.is_global, 1) << virtual_port;
+    EXPECT_EQ(paths.to_sender.grh.dgid.raw[15], 1) << virtual_port;
+  }
+}
+
+// Two ports of which each has a second GID with a FLID, at the index that NCCL looks at.
+struct RoutedFabric : Fabric {
+  void add_routable_gid(const char* hca, uint8_t subnet, uint8_t flid) {
+    fake_verbs::Port& port = verbs.port(hca, 1);
+    fake_verbs::Gid gid = port.gids[0];
+    gid.raw[0] = 0xfe;
+    gid.raw[1] = 0xc0;
+    gid.raw[4] = 0xc0;
+    gid.raw[5] = flid;
+    gid.raw[7] = subnet;
+    port.gids[0].raw[7] = subnet;
+    port.gids.push_back(gid);
+  }
+};
+
+TEST(QueuePair, OtherSubnetWithFlid_IsAddressedByFlidAndGid) {
+  RoutedFabric fabric;
+  fabric.add_routable_gid("fake_a", 1, 0x0a);
+  fabric.add_routable_gid("fake_b", 2, 0x0b);
+  RecordedLog log;
+  const Paths paths = connected_paths(fabric);
+  EXPECT_EQ(paths.to_receiver.dlid, 0xc00b);
+  EXPECT_EQ(paths.to_receiver.is_global, 1);
+  EXPECT_EQ(paths.to_receiver.grh.sgid_index, 1);
+  EXPECT_EQ(paths.to_receiver.grh.dgid.raw[7], 2);
+  EXPECT_EQ(paths.to_sender.dlid, 0xc00a);
+  EXPECT_TRUE(log.warnings().empty());
+}
+
+TEST(QueuePair, FlidsInOneSubnet_AreNotUsed) {
+  RoutedFabric fabric;
+  fabric.add_routable_gid("fake_a", 1, 0x0a);
+  fabric.add_routable_gid("fake_b", 1, 0x0b);
+  const Paths paths = connected_paths(fabric);
+  EXPECT_EQ(paths.to_receiver.dlid, 2);
+  EXPECT_EQ(paths.to_receiver.is_global, 0);
+}
+
+// As NCCL's net_ib: some routers may know the LID.
+TEST(QueuePair, OtherSubnetWithoutFlid_UsesTheLidAndWarnsOncePerEnd) {
   Fabric fabric;
   fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 9;
-  auto sender = fabric.make_sender().value();
-  auto receiver = fabric.make_receiver().value();
-  ASSERT_TRUE(sender->connect(end_of(*receiver)));
-  const ibv_ah_attr path = fabric.verbs.attributes(qp_number(*sender)).ah_attr;
-  EXPECT_EQ(path.is_global, 1);
-  EXPECT_EQ(path.grh.dgid.raw[7], 9);
-  EXPECT_EQ(path.grh.hop_limit, 255);
+  fabric.options.connection.qps_per_connection = 4;
+  RecordedLog log;
+  const Paths paths = connected_paths(fabric, 4);
+  EXPECT_EQ(paths.to_receiver.is_global, 1);
+  EXPECT_EQ(paths.to_receiver.dlid, 2);
+  EXPECT_EQ(paths.to_receiver.grh.dgid.raw[7], 9);
+  EXPECT_EQ(paths.to_receiver.grh.hop_limit, 255);
+  EXPECT_EQ(log.warnings("fake_a:1 lid 1 and the peer's fake_b:1 lid 2 are in").size(), 1u);
+  EXPECT_EQ(log.warnings("fake_b:1 lid 2 and the peer's fake_a:1 lid 1 are in").size(), 1u);
+  EXPECT_EQ(log.warnings("NCCL_IB_ROUTABLE_FLID_GID_INDEX").size(), 2u);
+}
+
+TEST(QueuePair, InfiniBandWithAGrh_HasNoTrafficClass) {
+  Fabric fabric;
+  fabric.options.connection.traffic_class = 106;
+  fabric.verbs.port("fake_b", 1).flags = IBV_QPF_GRH_REQUIRED;
+  EXPECT_EQ(connected_paths(fabric).to_receiver.grh.traffic_class, 0);
+}
+
+// Only the sender's rank knows the communicator's class, or has the variables set.
+TEST(QueuePair, ReceiverHasOtherOptions_UsesServiceLevelAndTrafficClassOfTheSender) {
+  for (bool own_class : {false, true}) {
+    Fabric fabric(test_options(), true);
+    fabric.options.connection.service_level = 3;
+    fabric.options.connection.traffic_class = 106;
+    auto sender = fabric.make_sender().value();
+    fabric.options.connection.service_level = 5;
+    fabric.options.connection.traffic_class = 7;
+    if (own_class) fabric.options.connection.clear_to_send_traffic_class = 104;
+    auto receiver = fabric.make_receiver().value();
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+    ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+    const ibv_ah_attr data = fabric.verbs.attributes(qp_number(*sender)).ah_attr;
+    const ibv_ah_attr clear_to_send = fabric.verbs.attributes(qp_number(*receiver)).ah_attr;
+    EXPECT_EQ(data.sl, 3);
+    EXPECT_EQ(data.grh.traffic_class, 106);
+    EXPECT_EQ(clear_to_send.sl, 3);
+    EXPECT_EQ(clear_to_send.grh.traffic_class, own_class ? 104 : 106);
+    EXPECT_EQ(end_of(*receiver).service_level, 3);
+    EXPECT_EQ(end_of(*receiver).traffic_class, own_class ? 104 : 106);
+  }
 }
 
 TEST(QueuePair, Roce_IsAddressedByGidWithTheTrafficClassOfItsDirection) {

@@ -1,0 +1,133 @@
+#include "transport/subnet_routing.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/handshake_bed.h"
+
+namespace gdr::transport {
+namespace {
+
+wire::Gid gid(const char* text) {
+  wire::Gid gid{};
+  inet_pton(AF_INET6, text, gid.data());
+  return gid;
+}
+
+TEST(SubnetRouting, Ipv4Gids_AreComparedByThePrefix) {
+  struct {
+    const char* a;
+    const char* b;
+    int longest;  // prefix by which they are in one subnet
+  } const cases[] = {{"::ffff:10.0.1.1", "::ffff:10.0.1.254", 24},
+                     {"::ffff:10.0.1.1", "::ffff:10.0.0.1", 23},
+                     {"::ffff:10.0.1.1", "::ffff:10.0.1.1", 32},
+                     {"::ffff:10.0.1.1", "::ffff:138.0.1.1", 0},
+                     {"::ffff:10.0.1.1", "::ffff:10.128.1.1", 8}};
+  for (const auto& one : cases) {
+    for (int bits = 1; bits <= 32; ++bits) {
+      EXPECT_EQ(is_same_subnet(gid(one.a), gid(one.b), bits), bits <= one.longest)
+          << one.a << " " << one.b << "/" << bits;
+    }
+  }
+}
+
+TEST(SubnetRouting, Ipv6Gids_AreComparedByTheirSubnetPrefix) {
+  EXPECT_TRUE(is_same_subnet(gid("fd00:0:0:1::1"), gid("fd00:0:0:1:ffff::2"), 32));
+  EXPECT_FALSE(is_same_subnet(gid("fd00:0:0:1::1"), gid("fd00:0:0:2::1"), 1));
+}
+
+TEST(SubnetRouting, OtherFamilyOrNoGid_IsNoSubnet) {
+  EXPECT_FALSE(is_same_subnet(gid("::ffff:10.0.1.1"), gid("::1"), 1));
+  EXPECT_FALSE(is_same_subnet(gid("::"), gid("::"), 1));
+}
+
+// Device 0 to 2 are in the subnets 10.0.0, 10.0.1 and 10.0.2; device 3 is InfiniBand.
+struct SubnetDevices : testing::Test {
+  fake_verbs::FakeVerbs verbs;
+  TransportOptions options = test_options();
+  std::unique_ptr<Watcher> watcher = Watcher::start(std::chrono::seconds(0)).value();
+  std::vector<Device> devices;
+
+  void SetUp() override {
+    options.subnet_aware_routing = true;
+    for (uint8_t i = 0; i < 3; ++i) add(roce(std::string(1, static_cast<char>('a' + i)), i, 1));
+    add(fake_verbs::HcaConfig::infiniband("ib", 9));
+  }
+  void add(const fake_verbs::HcaConfig& config) {
+    auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
+    devices.push_back({hca, 1, query_port_state(hca->api(), hca->context(), 1).value(), -1});
+  }
+  // Its GIDs are of 10.0.<subnet>.<host>.
+  static fake_verbs::HcaConfig roce(const std::string& name, uint8_t subnet, uint8_t host) {
+    fake_verbs::HcaConfig config = fake_verbs::HcaConfig::roce(name, host);
+    for (fake_verbs::Gid& entry : config.ports[0].gids) entry.raw[14] = subnet;
+    return config;
+  }
+  size_t choose(size_t given, std::vector<wire::Gid> peer) const {
+    return choose_device(devices, given, peer, options);
+  }
+};
+
+TEST_F(SubnetDevices, DeviceOfThePeersSubnet_IsChosen) {
+  EXPECT_EQ(choose(0, {gid("::ffff:10.0.2.7")}), 2u);
+  EXPECT_EQ(choose(2, {gid("::ffff:10.0.1.7")}), 1u);
+  EXPECT_EQ(choose(0, {gid("::ffff:10.9.9.9"), gid("::ffff:10.0.1.7")}), 1u);
+}
+
+TEST_F(SubnetDevices, GivenDeviceIsInThePeersSubnet_IsKept) {
+  EXPECT_EQ(choose(1, {gid("::ffff:10.0.0.7"), gid("::ffff:10.0.1.7")}), 1u);
+  options.subnet_prefix_bits = 16;
+  EXPECT_EQ(choose(2, {gid("::ffff:10.0.0.7")}), 2u);
+}
+
+TEST_F(SubnetDevices, NoneIsInThePeersSubnet_TheGivenOneIsKept) {
+  EXPECT_EQ(choose(1, {gid("::ffff:192.168.0.1")}), 1u);
+  EXPECT_EQ(choose(1, {}), 1u);
+  EXPECT_EQ(choose(3, {}), 3u) << "InfiniBand";
+}
+
+TEST_F(SubnetDevices, OptionIsOff_TheGivenOneIsKept) {
+  options.subnet_aware_routing = false;
+  EXPECT_EQ(choose(0, {gid("::ffff:10.0.2.7")}), 0u);
+}
+
+TEST_F(SubnetDevices, PortIsDown_IsNotChosen) {
+  verbs.port("c", 1).active = false;
+  EXPECT_EQ(choose(0, {gid("::ffff:10.0.2.7")}), 0u);
+}
+
+// Both ends over a transport: the sender's, or else the receiver's device follows the other's.
+TEST_F(SubnetDevices, EndsInOtherSubnets_MeetInOne) {
+  struct {
+    std::vector<uint8_t> senders;    // the subnet of each device
+    std::vector<uint8_t> receivers;  // the first of each is the one that NCCL gives
+    uint8_t meet;
+  } const cases[] = {{{0, 1}, {1}, 1}, {{2}, {1, 2}, 2}, {{1, 2}, {1, 2}, 1}, {{0, 2}, {2, 0}, 2}};
+  int number = 0;
+  for (const auto& one : cases) {
+    auto open = [&](const std::vector<uint8_t>& subnets) {
+      devices.clear();
+      for (uint8_t subnet : subnets) {
+        ++number;
+        add(roce("hca" + std::to_string(number), subnet, static_cast<uint8_t>(10 + number)));
+      }
+      return Transport::create(devices, options).value();
+    };
+    auto senders = open(one.senders);
+    auto receivers = open(one.receivers);
+    auto listener = receivers->listen(0).value();
+    wire::Handle handle = handle_of(*listener);
+    Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
+    auto sender = drive([&] {
+      if (receiver && *receiver == nullptr) receiver = listener->accept();
+      return senders->connect(0, &handle);
+    });
+    ASSERT_TRUE(sender && *sender != nullptr) << sender.error().text;
+    EXPECT_EQ((*sender)->connection().rails()[0].address().gid[14], one.meet);
+    EXPECT_EQ((*sender)->connection().peer().rail[0].gid[14], one.meet);
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,46 @@
+// Enhanced connection establishment (ECE): the agreement of both HCAs on options of their vendor
+// for each queue pair, such as selective repeat and congestion control of RoCE on mlx5. Without it
+// they use what every HCA of the vendor knows.
+//
+// The order is that of NCCL's net_ib (connect.cc): the sender queries what its HCA offers, and
+// sends it in kHello. The receiver sets that before its QP goes to RTR, queries after RTS what its
+// HCA has accepted of it, and sends that in kReply. The sender sets it before its own QP goes to
+// RTR.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "drivers/verbs/verbs_api.h"
+#include "transport/wire/wire.h"
+
+namespace gdr::transport {
+
+// The agreement for the queue pairs of one connection, by their number in the handshake. It is not
+// a failure that an HCA, the verbs library or the peer knows no ECE: the QP then does without.
+class EceAgreement {
+ public:
+  // Sender: queries the offer for queue pair `index`, which is in INIT.
+  void query_offer(size_t index, const verbs::Api& api, ibv_qp* qp);
+  // Receiver: sets the sender's offer, if there is one, on its queue pair in INIT.
+  void set_offer(size_t index, const verbs::Api& api, ibv_qp* qp, const wire::QpAddress& sender);
+  // Receiver: queries what has been accepted for its queue pair, which is in RTS.
+  Status query_accepted(size_t index, const verbs::Api& api, ibv_qp* qp);
+  // Sender: sets what the receiver has accepted on its queue pair in INIT.
+  Status set_accepted(size_t index, const verbs::Api& api, ibv_qp* qp,
+                      const wire::QpAddress& receiver);
+
+  // Fills the ECE data of what this end sends in kHello or kReply.
+  void describe(wire::EndPoint* end) const;
+  // ", ECE vendor 0x15b3 options 0x30 on 4 QP(s)", or "" where there is none.
+  std::string text() const;
+
+ private:
+  std::optional<ibv_ece>& at(size_t index);
+
+  std::vector<std::optional<ibv_ece>> by_pair_;
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,58 @@
+#include "transport/subnet_routing.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace gdr::transport {
+namespace {
+
+bool is_in_subnet_of(const Device& device, std::span<const wire::Gid> peer,
+                     const TransportOptions& options) {
+  for (const wire::Gid& own : subnet_gids(device, options.connection)) {
+    for (const wire::Gid& other : peer) {
+      if (is_same_subnet(own, other, options.subnet_prefix_bits)) return true;
+    }
+  }
+  return false;
+}
+
+std::string name_of(const Device& device) {
+  return device.hca->name() + ":" + std::to_string(device.port);
+}
+
+}  // namespace
+
+bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits) {
+  constexpr int kBeforeIpv4 = 96;  // bits of ::ffff:0:0/96
+  constexpr int kPrefix = 64;
+  if (is_null(a) || is_null(b) || is_ipv4_mapped(a) != is_ipv4_mapped(b)) return false;
+  const int bits = is_ipv4_mapped(a) ? kBeforeIpv4 + ipv4_prefix_bits : kPrefix;
+  const int whole = bits / 8;
+  if (!std::equal(a.begin(), a.begin() + whole, b.begin())) return false;
+  return bits % 8 == 0 || ((a[whole] ^ b[whole]) >> (8 - bits % 8)) == 0;
+}
+
+std::vector<wire::Gid> subnet_gids(const Device& device, const ConnectionOptions& options) {
+  const HcaContext& hca = *device.hca;
+  Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
+  if (!state || !state->active || !state->ethernet) return {};
+  Result<GidEntry> gid = hca.gids().resolve(device.port, *state, options.gid);
+  if (!gid || is_null(gid->gid)) return {};
+  return {gid->gid};
+}
+
+size_t choose_device(const std::vector<Device>& devices, size_t given,
+                     std::span<const wire::Gid> peer, const TransportOptions& options) {
+  if (!options.subnet_aware_routing || peer.empty()) return given;
+  if (is_in_subnet_of(devices[given], peer, options)) return given;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (i == given || !is_in_subnet_of(devices[i], peer, options)) continue;
+    GDR_INFO(log::kNet, "the connection uses %s instead of %s, since it is in the peer's subnet",
+             name_of(devices[i]).c_str(), name_of(devices[given]).c_str());
+    return i;
+  }
+  return given;
+}
+
+}  // namespace gdr::transport

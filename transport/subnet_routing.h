@@ -1,0 +1,30 @@
+// The choice of a device in the peer's subnet: NCCL_IB_SUBNET_AWARE_ROUTING.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "transport/device/hca.h"
+#include "transport/options.h"
+#include "transport/wire/wire.h"
+
+namespace gdr::transport {
+
+// Whether two GIDs are in one subnet. Those of IPv4 addresses (::ffff:192.0.2.1) are compared by
+// that many bits of the address, all others by their subnet prefix, the first 64 bits; one of each
+// kind never. As NCCL's net_ib does (connect.cc, gidSameSubnet).
+bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits);
+
+// Returns the GIDs that a RoCE device has at the moment, for the handle of a listener on it: one;
+// none on InfiniBand, whose subnets are connected by routers or not at all, and where it cannot be
+// resolved.
+std::vector<wire::Gid> subnet_gids(const Device& device, const ConnectionOptions& options);
+
+// Returns the index of the device that connects to a peer with these GIDs. That is `given`, the
+// device that NCCL chose, unless the option is set and `given` shares no subnet with the peer, but
+// another device of the list does, which then is the first such. NCCL was offered every device of
+// the list.
+size_t choose_device(const std::vector<Device>& devices, size_t given,
+                     std::span<const wire::Gid> peer, const TransportOptions& options);
+
+}  // namespace gdr::transport
