@@ -25,21 +25,22 @@ namespace gdr::transport {
 // - not direct, staging: every message goes through the bounce buffer by `staging_keys`.
 // - direct, staging: sends larger than `direct_at_most` go through the bounce buffer, all else is
 //   direct (GDR_NCCL_GDR_LIMIT).
-struct MemoryHandle {
+// What isend and irecv read comes first, in one cache line for up to six rails.
+struct alignas(64) MemoryHandle {
   struct RailKeys {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
   };
   using Keys = std::array<RailKeys, wire::kMaxRails>;  // by rail
-  // The buffer's own keys.
-  Keys keys{};
+  // Bytes of the largest send that is one write per chunk, from the buffer itself. 0 if `direct` is
+  // false.
+  size_t direct_at_most = std::numeric_limits<size_t>::max();
   // The CPU can read the buffer, so that small sends can be inline.
   bool host = true;
   // The HCAs access the buffer itself.
   bool direct = true;
-  // Bytes of the largest send that is one write per chunk, from the buffer itself. 0 if `direct` is
-  // false.
-  size_t direct_at_most = std::numeric_limits<size_t>::max();
+  // The buffer's own keys.
+  Keys keys{};
   // The bounce buffer and its keys by rail; null if nothing is staged.
   std::unique_ptr<StagedMemory> staging;
   Keys staging_keys{};
@@ -65,5 +66,6 @@ struct MemoryHandle {
     for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
   }
 };
+static_assert(offsetof(MemoryHandle, keys) + 6 * sizeof(MemoryHandle::RailKeys) <= 64);
 
 }  // namespace gdr::transport

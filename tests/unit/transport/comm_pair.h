@@ -73,17 +73,16 @@ inline bool contains(const std::string& text, const std::string& part) {
 // Two HCAs of one port each, "fake_a" and "fake_b", and the background thread. A test may change
 // `options` before it makes comms.
 struct Fabric {
-  // max_msg_sz: of the sender's port. dmabuf: of the receiver's HCA.
+  // max_msg_sz: of the sender's port.
   explicit Fabric(const TransportOptions& with = test_options(), bool roce = false,
-                  uint32_t max_msg_sz = 1u << 30, bool dmabuf = true)
+                  uint32_t max_msg_sz = 1u << 30)
       : options(with) {
     using fake_verbs::HcaConfig;
     HcaConfig sending = roce ? HcaConfig::roce("fake_a", 1) : HcaConfig::infiniband("fake_a", 1);
     sending.ports[0].max_msg_sz = max_msg_sz;
     sender_device = open(verbs.add_hca(sending));
-    HcaConfig receiving = roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2);
-    receiving.dmabuf = dmabuf;
-    receiver_device = open(verbs.add_hca(receiving));
+    receiver_device = open(
+        verbs.add_hca(roce ? HcaConfig::roce("fake_b", 2) : HcaConfig::infiniband("fake_b", 2)));
   }
 
   Device open(ibv_device* device) {
