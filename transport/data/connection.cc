@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "base/log.h"
 #include "drivers/verbs/wc_text.h"
 #include "transport/data/rdma_write.h"
 #include "transport/memory/registrar.h"
