@@ -120,13 +120,6 @@ TEST(Flush, GroupEndsInStagedMemory_ReadsTheLastDirectBuffer) {
   EXPECT_EQ(pair.verbs.posted()[0].remote_address, reinterpret_cast<uint64_t>(group[1].data));
 }
 
-TEST(Flush, HcaRegistersNoGpuMemory_MakesNoQueuePair) {
-  Fabric fabric(test_options(), false, 1u << 30, /*dmabuf=*/false);
-  auto receiver = fabric.make_receiver();
-  ASSERT_TRUE(receiver);
-  EXPECT_EQ(fabric.verbs.queue_pairs().size(), 1u);
-}
-
 TEST(Flush, DisabledByTheUser_PostsNothingAndMakesNoQueuePair) {
   TransportOptions options = test_options();
   options.connection.flush_disabled = true;
