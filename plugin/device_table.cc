@@ -14,7 +14,8 @@ constexpr int kMaxComms = 1 << 20;  // the plugin has no limit; NCCL writes the 
 std::string describe_device(size_t index, const DeviceFacts& device) {
   return "[" + std::to_string(index) + "] " + device.hca + ":" + std::to_string(device.port) +
          (device.ethernet ? " RoCE " : " InfiniBand ") + std::to_string(device.speed_mbps / 1000) +
-         " Gb/s pci " + (device.pci_name.empty() ? "none" : device.pci_name) + " numa " +
+         (device.data_direct ? " Gb/s Data Direct pci " : " Gb/s pci ") +
+         (device.pci_name.empty() ? "none" : device.pci_name) + " numa " +
          std::to_string(device.numa_node) + " rail " + std::to_string(device.rail) + " GPUDirect " +
          device.gdr_text;
 }
@@ -28,7 +29,8 @@ DeviceTable::DeviceTable(std::vector<DeviceFacts> devices) {
 void DeviceTable::add(DeviceFacts device) {
   bool second_port = std::any_of(rows_.begin(), rows_.end(),
                                  [&](const Row& other) { return other.facts.hca == device.hca; });
-  std::string name = second_port ? device.hca + ":" + std::to_string(device.port) : device.hca;
+  std::string name = device.hca + (device.data_direct ? "_dma" : "");  // as net_ib names it
+  if (second_port) name += ":" + std::to_string(device.port);
   int port = device.port + functions_of_card_before(device);
   rows_.push_back({std::move(device), std::move(name), port});
 }
@@ -63,6 +65,7 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
   properties->latency_us = 0;
   properties->max_comms = kMaxComms;
   properties->max_recvs = abi::kMaxRecvs;
+  properties->force_flush = facts.data_direct;
   return true;
 }
 

@@ -20,20 +20,22 @@ struct DeviceProperties {
   int port;             // (guid, port) is unique among the devices
   float latency_us;     // microseconds; 0: NCCL uses its own figure
   int max_comms;
-  int max_recvs;  // buffers of one grouped receive
+  int max_recvs;     // buffers of one grouped receive
+  bool force_flush;  // each receive into GPU memory must be flushed, on every generation of GPU
 };
 
 // One device, from the verbs library and sysfs.
 struct DeviceFacts {
-  std::string hca;        // "mlx5_0"
-  int port = 1;           // the verbs library's number of the port
-  std::string pci_path;   // to report; "" where the device is on no PCI function
-  std::string pci_name;   // "0000:3b:00.0", the device's own function; "" likewise
-  int numa_node = -1;     // -1: unknown
-  uint64_t guid = 0;      // system image GUID; 0: unknown
-  int rail = -1;          // the rail's number; -1: unknown
-  int speed_mbps = 0;     // Mb/s
-  bool ethernet = false;  // RoCE; else InfiniBand
+  std::string hca;           // "mlx5_0"
+  int port = 1;              // the verbs library's number of the port
+  std::string pci_path;      // to report; "" where the device is on no PCI function
+  std::string pci_name;      // "0000:3b:00.0", the device's own function; "" likewise
+  bool data_direct = false;  // both are of the HCA's Data Direct function
+  int numa_node = -1;        // -1: unknown
+  uint64_t guid = 0;         // system image GUID; 0: unknown
+  int rail = -1;             // the rail's number; -1: unknown
+  int speed_mbps = 0;        // Mb/s
+  bool ethernet = false;     // RoCE; else InfiniBand
   transport::GdrSupport gdr;
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
 };

@@ -97,7 +97,16 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
   DeviceFacts facts;
   facts.hca = device.hca->name();
   facts.port = device.port;
-  if (auto location = topology::pci_location(device.hca->sysfs_path())) {
+  const std::string& data_path = device.hca->data_direct_path();
+  facts.data_direct = !data_path.empty();
+  if (facts.data_direct) {
+    facts.pci_path = data_path;
+    if (auto location = topology::pci_location_of_function(data_path)) {
+      facts.pci_path = location->sysfs_path;
+      facts.pci_name = location->bdf.to_string();
+      facts.numa_node = location->numa_node;
+    }
+  } else if (auto location = topology::pci_location(device.hca->sysfs_path())) {
     facts.pci_path = reported_path(*location, listed, options.merge_functions);
     facts.pci_name = location->bdf.to_string();
     facts.numa_node = location->numa_node;

@@ -95,9 +95,11 @@ Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
   return std::move(comm_);
 }
 
+// That no connection can be accepted concerns only senders that are still to come.
 Result<bool> Listener::advance() {
-  if (Status status = read_hellos(); !status) return forward_error(status);
+  Status read = read_hellos();
   if (comm_ == nullptr) {
+    if (!read) return forward_error(read);
     if (waiting_.empty()) return false;
     if (Status status = answer_next(); !status) return forward_error(status);
     handshake_.on_progress();

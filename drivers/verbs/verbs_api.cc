@@ -74,6 +74,7 @@ Result<std::shared_ptr<const Api>> bind(const Library& lib) {
   auto api = std::make_shared<Api>();
   if (Status status = resolve_required(lib, *api); !status) return forward_error(status);
   resolve_optional(lib, *api);
+  api->mlx5 = Mlx5Api::load;
   // Copy-on-write after fork would take registered pages away from the HCA on kernels before 5.12.
   if (api->fork_init != nullptr) (void)api->fork_init();
   return std::shared_ptr<const Api>(std::move(api));

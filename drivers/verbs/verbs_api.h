@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "drivers/verbs/mlx5_api.h"
 
 namespace gdr::verbs {
 
@@ -58,6 +59,9 @@ struct Api {
   // The effective speed, in units of 100 Mb/s: of all ports together where they are bonded.
   int (*query_port_speed)(ibv_context* context, uint32_t port,
                           uint64_t* speed) = nullptr;  // IBVERBS_1.16
+
+  // Mlx5Api::load().
+  const Mlx5Api* (*mlx5)() = nullptr;
 
   // Loads the verbs library at the first call in the process and returns the same Api from then on.
   // That is `preferred`, a name or a path (NCCL_IBVERBS_LIB), if it is given and can be opened,

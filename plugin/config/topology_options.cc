@@ -8,6 +8,7 @@ topology::VerbsPort to_verbs_port(const transport::Device& device,
   topology::VerbsPort port;
   port.hca = device.hca->name();
   port.sysfs_path = device.hca->sysfs_path();
+  port.data_path = device.hca->data_direct_path();
   port.guid = device.hca->guid();
   port.number = device.port;
   port.active = device.state.active;
@@ -42,6 +43,11 @@ transport::DiscoveryOptions discovery_options(const Options& options) {
   transport::DiscoveryOptions discovery;
   discovery.hcas = options.hcas;
   discovery.query_port_speed = options.query_port_speed;
+  // Only later tables than version 8 can ask NCCL for the flush that Data Direct needs.
+  if (options.data_direct != 0) {
+    const bool flushes = options.force_flush && !options.flush_disable;
+    discovery.data_direct = flushes ? transport::DataDirect::kUse : transport::DataDirect::kReport;
+  }
   return discovery;
 }
 

@@ -8,9 +8,10 @@
 namespace softhca {
 
 constexpr uint32_t kMaxDevices = 32;
-constexpr uint32_t kMaxPorts = 4;  // of a device
-constexpr uint32_t kMaxGids = 16;  // of a port
-constexpr uint32_t kMaxSge = 16;   // of a work request
+constexpr uint32_t kMaxPorts = 4;   // of a device
+constexpr uint32_t kMaxGids = 16;   // of a port
+constexpr uint32_t kMaxSge = 16;    // of a work request
+constexpr uint32_t kMaxReads = 16;  // RDMA reads and atomics in progress, of a QP at either end
 // LIDs above it are multicast LIDs (IBTA 4.1.3).
 constexpr uint16_t kMaxUnicastLid = 0xbfff;
 // QPs of a process. A QPN has 24 bits: 10 name the process, 14 its QP.

@@ -126,8 +126,8 @@ void query_device(const Device& device, ibv_device_attr* attr) {
   attr->max_cqe = 1 << 20;
   attr->max_mr = attr->max_mw = kMaxMrs - 1;  // together
   attr->max_pd = 1 << 16;
-  attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = 16;
-  attr->max_res_rd_atom = attr->max_qp * 16;
+  attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = kMaxReads;
+  attr->max_res_rd_atom = attr->max_qp * static_cast<int>(kMaxReads);
   attr->atomic_cap = IBV_ATOMIC_HCA;
   attr->max_pkeys = 1;
   attr->local_ca_ack_delay = 1;

@@ -42,6 +42,8 @@ int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_RETRY_CNT) && attr.retry_cnt > 7) return EINVAL;
   if ((mask & IBV_QP_RNR_RETRY) && attr.rnr_retry > 7) return EINVAL;
   if ((mask & IBV_QP_MIN_RNR_TIMER) && attr.min_rnr_timer > 31) return EINVAL;
+  if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && attr.max_rd_atomic > kMaxReads) return EINVAL;
+  if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr.max_dest_rd_atomic > kMaxReads) return EINVAL;
   if ((mask & IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xffffff) return EINVAL;
   if ((mask & IBV_QP_AV) == 0) return 0;
   return check_address(device, qp.pair.port(), port, attr.ah_attr);
@@ -90,8 +92,10 @@ void reset(Qp& qp) {
     shared.epoch.fetch_add(1);
     shared.rq_head.store(shared.rq_tail.load());
     shared.dest_qpn = 0;
+    shared.access = 0;
     shared.ece_options = 0;
   }
+  qp.pair.attributes() = {};
   qp.ece = {Context::of(qp.handle()->context).device->config->ece.options, 0};
   qp.send_queue.clear();
   qp.receive_queue.clear();

@@ -55,6 +55,30 @@ class Rails(unittest.TestCase):
         for device in range(4):
             self.assertIn(f"[{device}] mlx5_{device}:1 InfiniBand", output)
 
+    def test_speed_is_that_of_the_newest_query(self):
+        output = self.run_perf(devices(
+            mlx5_0={"link_speed": "XDR"},
+            mlx5_1={"port_speed_gbps": 800},
+            mlx5_2={"link_speed": "XDR", "active_speed_ex": False},  # then only sysfs has it
+            mlx5_3={"link_speed": 512, "speed_gbps": 1600}))
+        for device, gbps in enumerate((800, 800, 800, 1600)):
+            self.assertIn(f"[{device}] mlx5_{device}:1 InfiniBand {gbps} Gb/s", output)
+
+    def test_speed_of_the_link_where_the_query_is_switched_off(self):
+        output = self.run_perf(devices(mlx5_1={"port_speed_gbps": 800}), NCCL_IB_QUERY_PORT_SPEED="0")
+        self.assertIn("[1] mlx5_1:1 InfiniBand 400 Gb/s", output)
+
+    def test_ports_without_reliable_connections_are_named(self):
+        others = [{"name": "efa_0", "transport": "unspecified", "max_msg_sz": 8928},
+                  {"name": "iw_0", "transport": "iWARP"},
+                  {"name": "odd_0", "link_layer": "unspecified"}]
+        output = self.run_perf(others + devices())
+        self.assertIn("not used: efa_0:1 is a device of an unknown transport", output)
+        self.assertIn("not used: iw_0:1 is an iWARP device", output)
+        self.assertIn("not used: odd_0:1 has a link layer that is neither", output)
+        self.assertIn("[3] mlx5_3:1 InfiniBand", output)
+        self.assertNotIn("[4] ", output)
+
     def test_order_of_listing_changes_nothing(self):
         first = self.run_perf(devices())
         second = self.run_perf(list(reversed(devices())))

@@ -30,10 +30,22 @@ const Hca* find_listed(const std::vector<Hca>& listed, const std::string& name, 
   return nullptr;
 }
 
+// As NCCL's net_ib names the device, so that a topology file may list it.
+std::string reported_name(const VerbsPort& port) {
+  return port.data_path.empty() ? port.hca : port.hca + "_dma";
+}
+
+std::optional<PciLocation> location_of(const VerbsPort& port) {
+  if (!port.data_path.empty()) {
+    if (auto location = pci_location_of_function(port.data_path)) return location;
+  }
+  return pci_location(port.sysfs_path);
+}
+
 Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& port) {
   Hca hca;
-  if (auto location = pci_location(port.sysfs_path)) {
-    const Hca* known = find_listed(listed, port.hca, location->bdf);
+  if (auto location = location_of(port)) {
+    const Hca* known = find_listed(listed, reported_name(port), location->bdf);
     if (known != nullptr) {
       hca = *known;
     } else {

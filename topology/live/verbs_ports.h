@@ -15,6 +15,9 @@ namespace gdr::topology {
 struct VerbsPort {
   std::string hca;         // "mlx5_0" (ibv_get_device_name)
   std::string sysfs_path;  // ibv_device::ibdev_path
+  // The PCI function in sysfs by which the HCA accesses GPU memory, where that is not its own (Data
+  // Direct of mlx5); the HCA then stands there on the PCI tree. "" else.
+  std::string data_path;
   uint64_t guid = 0;       // system image GUID; 0: unknown
   int number = 1;          // counted from 1
   bool active = false;     // IBV_PORT_ACTIVE

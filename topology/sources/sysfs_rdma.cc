@@ -131,6 +131,10 @@ std::optional<PciLocation> pci_location(const fs::path& ibdev_path, const fs::pa
   return location_of_interface(first_line(ibdev_path / "parent"), sysfs_root);
 }
 
+std::optional<PciLocation> pci_location_of_function(const fs::path& folder) {
+  return location_behind(folder);
+}
+
 uint64_t parse_guid(const std::string& text) {
   if (text.size() != 19) return 0;
   std::string digits;

@@ -26,6 +26,10 @@ struct PciLocation {
 std::optional<PciLocation> pci_location(const std::filesystem::path& ibdev_path,
                                         const std::filesystem::path& sysfs_root = "/sys");
 
+// Returns the PCI function whose folder in sysfs is given, or nothing where this process cannot see
+// it.
+std::optional<PciLocation> pci_location_of_function(const std::filesystem::path& folder);
+
 // Sets what sysfs has about the function: address, class, ids, link and physical function.
 void fill_function(Hca* hca, const PciLocation& location);
 

@@ -40,6 +40,13 @@ Finding unknown_speed(const std::string& port) {
           "update rdma-core, or set the NIC's speed in a file for NCCL_TOPO_FILE"};
 }
 
+Finding unused_data_direct(const std::string& hca) {
+  return {Severity::kWarning, hca,
+          "the HCA's Data Direct is not used: it needs a flush after each receive, which this "
+          "plugin's table cannot ask of NCCL",
+          "set NCCL_NET_FORCE_FLUSH=1 on all ranks to use it, or NCCL_IB_DATA_DIRECT=0"};
+}
+
 void add_port(Device device, const std::string& label, const DiscoveryOptions& options,
               Discovery* discovery) {
   const HcaContext& hca = *device.hca;
@@ -68,6 +75,7 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
 
 void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& options,
                Discovery* discovery) {
+  const size_t before = discovery->devices.size();
   for (int port = 1; port <= hca->port_count(); ++port) {
     std::string label = hca->name() + ":" + std::to_string(port);
     if (options.hcas.accepts(hca->name(), port)) {
@@ -76,12 +84,15 @@ void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& o
       discovery->skipped.push_back(label + " is excluded by NCCL_IB_HCA");
     }
   }
+  if (hca->leaves_data_direct() && discovery->devices.size() > before) {
+    discovery->findings.push_back(unused_data_direct(hca->name()));
+  }
 }
 
 }  // namespace
 
 Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs::Api> api,
-                                                     ibv_device* device) {
+                                                     ibv_device* device, DataDirect data_direct) {
   std::shared_ptr<HcaContext> hca(new HcaContext());
   hca->name_ = api->get_device_name(device);
   hca->sysfs_path_ = device->ibdev_path;
@@ -90,11 +101,11 @@ Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs
   if (hca->context_ == nullptr) {
     return fail_errno(Code::kSystem, "opening " + hca->name_ + " failed", errno);
   }
-  if (Status status = hca->query(); !status) return forward_error(status);
+  if (Status status = hca->query(data_direct); !status) return forward_error(status);
   return hca;
 }
 
-Status HcaContext::query() {
+Status HcaContext::query(DataDirect data_direct) {
   ibv_device_attr attr{};
   if (int err = api_->query_device(context_.get(), &attr); err != 0) {
     return fail_errno(Code::kSystem, "querying " + name_ + " failed", err);
@@ -110,7 +121,13 @@ Status HcaContext::query() {
   }
   supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
   peermem_ = probe_peermem(sysfs_root_of(sysfs_path_));
-  registrations_ = std::make_unique<RegistrationCache>(*api_, pd_.get(), name_);
+  if (supports_dmabuf_ && data_direct != DataDirect::kOff) {
+    data_direct_path_ = find_data_direct(*api_, pd_.get(), vendor_id_);
+    leaves_data_direct_ = data_direct == DataDirect::kReport && !data_direct_path_.empty();
+    if (leaves_data_direct_) data_direct_path_.clear();
+  }
+  registrations_ =
+      std::make_unique<RegistrationCache>(*api_, pd_.get(), name_, !data_direct_path_.empty());
   gids_ = std::make_unique<GidCache>(*api_, context_.get(), port_count_);
   return {};
 }
@@ -144,7 +161,8 @@ Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
   }
   Discovery discovery;
   for (int i = 0; i < list.count; ++i) {
-    Result<std::shared_ptr<HcaContext>> hca = HcaContext::open(api, list.list[i]);
+    Result<std::shared_ptr<HcaContext>> hca =
+        HcaContext::open(api, list.list[i], options.data_direct);
     if (!hca) {
       discovery.skipped.push_back(hca.error().text);
       continue;

@@ -8,6 +8,7 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
+#include "transport/device/data_direct.h"
 #include "transport/device/gid_cache.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
@@ -22,7 +23,8 @@ namespace gdr::transport {
 class HcaContext {
  public:
   static Result<std::shared_ptr<HcaContext>> open(std::shared_ptr<const verbs::Api> api,
-                                                  ibv_device* device);
+                                                  ibv_device* device,
+                                                  DataDirect data_direct = DataDirect::kOff);
 
   const verbs::Api& api() const { return *api_; }
   ibv_context* context() const { return context_.get(); }
@@ -39,6 +41,11 @@ class HcaContext {
   int max_work_requests() const { return max_work_requests_; }
   // The kernel, the HCA's driver and the verbs library support the registration of dma-bufs.
   bool supports_dmabuf() const { return supports_dmabuf_; }
+  // The HCA's Data Direct function in sysfs, by which dma-bufs are registered: every receive into
+  // GPU memory must then be flushed. "" without, or where it is not used.
+  const std::string& data_direct_path() const { return data_direct_path_; }
+  // The HCA has Data Direct, and the option forbids its use (DataDirect::kReport).
+  bool leaves_data_direct() const { return leaves_data_direct_; }
   // The kernel module, if loaded, by which this HCA can register GPU memory by its address.
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
@@ -49,7 +56,7 @@ class HcaContext {
 
  private:
   HcaContext() = default;
-  Status query();
+  Status query(DataDirect data_direct);
 
   std::shared_ptr<const verbs::Api> api_;
   verbs::UniqueContext context_;
@@ -61,6 +68,8 @@ class HcaContext {
   int port_count_ = 0;
   int max_work_requests_ = 0;
   bool supports_dmabuf_ = false;
+  std::string data_direct_path_;
+  bool leaves_data_direct_ = false;
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::unique_ptr<GidCache> gids_;
@@ -88,8 +97,9 @@ struct Device {
 
 // What the user asked of the discovery; the variable that sets each field is named.
 struct DiscoveryOptions {
-  HcaFilter hcas;                // NCCL_IB_HCA
-  bool query_port_speed = true;  // NCCL_IB_QUERY_PORT_SPEED
+  HcaFilter hcas;                             // NCCL_IB_HCA
+  bool query_port_speed = true;               // NCCL_IB_QUERY_PORT_SPEED
+  DataDirect data_direct = DataDirect::kOff;  // NCCL_IB_DATA_DIRECT
 };
 
 // What discover_devices() found.

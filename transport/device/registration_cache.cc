@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gdr::transport {
 namespace {
 
@@ -20,9 +22,11 @@ const char* advice_for(int err) {
 
 }  // namespace
 
-RegistrationCache::RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name)
+RegistrationCache::RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name,
+                                     bool data_direct)
     : api_(api),
       pd_(pd),
+      data_direct_(data_direct),
       device_name_(std::move(device_name)),
       page_mask_(static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) - 1) {}
 
@@ -115,6 +119,23 @@ bool RegistrationCache::is_pending(const Key& wanted) const {
                      [&](const Key& key) { return key.covers(wanted); });
 }
 
+ibv_mr* RegistrationCache::register_dmabuf(const Key& key, const MemoryRegion& region, int access) {
+  const size_t bytes = key.end - key.begin;
+  if (data_direct_) {
+    ibv_mr* mr = api_.mlx5()->reg_dmabuf_mr(pd_, region.dmabuf_offset, bytes, key.begin,
+                                            region.dmabuf_fd, access, verbs::kMlx5DataDirect);
+    if (mr != nullptr) return mr;
+    if (!data_direct_failure_logged_.exchange(true)) {
+      GDR_WARN(
+          "%s: registering GPU memory with Data Direct failed (errno %d); it is registered "
+          "without. Fix: look in dmesg for the reason, or set NCCL_IB_DATA_DIRECT=0",
+          device_name_.c_str(), errno);
+    }
+    errno = 0;
+  }
+  return api_.reg_dmabuf_mr(pd_, region.dmabuf_offset, bytes, key.begin, region.dmabuf_fd, access);
+}
+
 Result<verbs::UniqueMr> RegistrationCache::register_region(const Key& key,
                                                            const MemoryRegion& region,
                                                            PciOrdering ordering) {
@@ -125,7 +146,7 @@ Result<verbs::UniqueMr> RegistrationCache::register_region(const Key& key,
   ibv_mr* mr = nullptr;
   errno = 0;
   if (dmabuf) {
-    mr = api_.reg_dmabuf_mr(pd_, region.dmabuf_offset, bytes, key.begin, region.dmabuf_fd, access);
+    mr = register_dmabuf(key, region, access);
   } else if (relaxed) {
     // Unlike the symbol ibv_reg_mr, this drops optional flags that the kernel does not know
     // (rdma-core libibverbs/verbs.c).

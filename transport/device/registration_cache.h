@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
@@ -42,8 +43,10 @@ enum class PciOrdering : uint8_t { kStrict, kRelaxed };
 // threads move data.
 class RegistrationCache {
  public:
-  // Neither api nor pd is owned. device_name is for error texts.
-  RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name);
+  // Neither api nor pd is owned. device_name is for error texts. With data_direct, dma-bufs are
+  // registered by mlx5's Data Direct; where that fails, without it, which is logged once.
+  RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::string device_name,
+                    bool data_direct = false);
 
   // Returns a registration that covers the region: a cached one of the same kind (dma-buf or not,
   // ordering), or a new one. A new one by address covers whole pages, as the kernel pins them; one
@@ -86,8 +89,12 @@ class RegistrationCache {
   Result<verbs::UniqueMr> register_region(const Key& key, const MemoryRegion& region,
                                           PciOrdering ordering);
 
+  ibv_mr* register_dmabuf(const Key& key, const MemoryRegion& region, int access);
+
   const verbs::Api& api_;
   ibv_pd* pd_;
+  const bool data_direct_;
+  std::atomic<bool> data_direct_failure_logged_{false};
   std::string device_name_;
   uintptr_t page_mask_;
   mutable std::mutex mutex_;  // guards everything below

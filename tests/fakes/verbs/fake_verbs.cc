@@ -171,6 +171,11 @@ int FakeVerbs::gid_queries() const {
   return gid_queries_;
 }
 
+int FakeVerbs::data_direct_mrs() const {
+  std::lock_guard lock(mutex_);
+  return data_direct_mrs_;
+}
+
 int FakeVerbs::gid_table_queries() const {
   std::lock_guard lock(mutex_);
   return gid_table_queries_;

@@ -54,7 +54,8 @@ struct HcaConfig {
   uint32_t ece_vendor = 0x15b3;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
   uint32_t vendor_id = 0x02c9;
-  std::string sysfs_path;  // ibv_device::ibdev_path
+  std::string sysfs_path;        // ibv_device::ibdev_path
+  std::string data_direct_path;  // of mlx5's Data Direct function, without /sys; "": there is none
 
   // One active port. The LID, or the last byte of the GID ::ffff:10.0.0.n, is `number`.
   static HcaConfig infiniband(const std::string& name, uint16_t number);
@@ -71,6 +72,7 @@ enum class Call : uint8_t {
   kAllocPd,
   kRegMr,  // and reg_mr_iova2
   kRegDmabufMr,
+  kRegDataDirectMr,
   kCreateCq,
   kCreateQp,
   kModifyToInit,
@@ -82,7 +84,7 @@ enum class Call : uint8_t {
   kSetEce,
   kQueryEce,
 };
-inline constexpr int kCalls = 17;
+inline constexpr int kCalls = static_cast<int>(Call::kQueryEce) + 1;
 
 // A send work request as it was posted.
 struct Posted {
@@ -201,6 +203,7 @@ class FakeVerbs {
   // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
   void remove_ece();
   int gid_queries() const;              // queries of one GID, since the start
+  int data_direct_mrs() const;          // registrations with Data Direct, since the start
   int gid_table_queries() const;        // of whole tables
   LiveObjects live() const;
 
@@ -250,6 +253,7 @@ class FakeVerbs {
   size_t doorbells_ = 0;
   int gid_queries_ = 0;
   int gid_table_queries_ = 0;
+  int data_direct_mrs_ = 0;
 };
 
 }  // namespace fake_verbs

@@ -300,6 +300,31 @@ struct Entry {
     return fabric_of(pd->context)
         .make_mr(pd, Call::kRegDmabufMr, reinterpret_cast<void*>(iova), bytes, iova, access);
   }
+  static bool is_mlx5(ibv_device* device) {
+    return static_cast<Hca*>(device)->config.name.starts_with("mlx5");
+  }
+  static int get_data_direct_sysfs_path(ibv_context* context, char* path, size_t room) {
+    const std::string& known = static_cast<Context*>(context)->hca->config.data_direct_path;
+    if (known.empty()) return ENODEV;
+    if (known.size() >= room) return ENOSPC;
+    std::strcpy(path, known.c_str());
+    return 0;
+  }
+  static ibv_mr* mlx5_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova,
+                                    int fd, int access, int mlx5_access) {
+    FakeVerbs& fabric = fabric_of(pd->context);
+    std::lock_guard lock(fabric.mutex_);
+    if (mlx5_access == gdr::verbs::kMlx5DataDirect && fabric.fails(Call::kRegDataDirectMr)) {
+      return nullptr;
+    }
+    ibv_mr* mr = reg_dmabuf_mr(pd, offset, bytes, iova, fd, access);
+    if (mr != nullptr && mlx5_access == gdr::verbs::kMlx5DataDirect) ++fabric.data_direct_mrs_;
+    return mr;
+  }
+  static const gdr::verbs::Mlx5Api* mlx5() {
+    static const gdr::verbs::Mlx5Api api{is_mlx5, get_data_direct_sysfs_path, mlx5_reg_dmabuf_mr};
+    return &api;
+  }
   static int dereg_mr(ibv_mr* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
@@ -437,6 +462,7 @@ struct Entry {
     api.reg_mr = reg_mr;
     api.reg_mr_iova2 = reg_mr_iova2;
     api.reg_dmabuf_mr = reg_dmabuf_mr;
+    api.mlx5 = mlx5;
     api.dereg_mr = dereg_mr;
     api.create_cq = create_cq;
     api.destroy_cq = destroy_cq;

@@ -39,6 +39,20 @@ TEST(DeviceTable, Facts_AreReportedAsTheyAre) {
   EXPECT_GT(properties.max_comms, 0);
 }
 
+TEST(DeviceTable, DataDirect_HasNetIbsNameAndIsFlushed) {
+  DeviceFacts facts = device("mlx5_0", 1, 1);
+  DeviceTable without({facts});
+  EXPECT_FALSE(properties_of(&without, 0).force_flush);
+  facts.data_direct = true;
+  DeviceFacts second = facts;
+  second.port = 2;
+  DeviceTable table({facts, second});
+  EXPECT_STREQ(properties_of(&table, 0).name, "mlx5_0_dma");
+  EXPECT_STREQ(properties_of(&table, 1).name, "mlx5_0_dma:2");
+  EXPECT_TRUE(properties_of(&table, 0).force_flush);
+  EXPECT_THAT(table.describe()[0], testing::HasSubstr("Data Direct pci"));
+}
+
 TEST(DeviceTable, NoSuchDevice_IsRejected) {
   DeviceTable table({device("mlx5_0", 1, 1)});
   DeviceProperties properties;

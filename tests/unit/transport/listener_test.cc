@@ -1,6 +1,7 @@
 #include "transport/listener.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -278,6 +279,27 @@ TEST_F(ListenerPeer, HelloOfASenderThatIsConnected_IsNotAnsweredAgain) {
   UniqueFd fd(dup(late.fd()));
   EXPECT_TRUE(is_dropped(fd));
   EXPECT_EQ(bed.verbs.live(), connected);
+}
+
+TEST_F(ListenerPeer, ProcessHasNoDescriptorsLeft_TheSenderThatIsThereIsStillConnected) {
+  FrameChannel channel = say_hello();
+  reply_on(channel);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    UniqueFd lowest(dup(0));
+    const rlimit none{static_cast<rlim_t>(lowest.get()), before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  }
+  EXPECT_EQ(listener->accept().value(), nullptr);
+  bed.skip(std::chrono::seconds(20));
+  auto comm = listener->accept();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_TRUE(comm) << comm.error().text;
+  channel.queue(wire::FrameKind::kReady, nullptr, 0);
+  ASSERT_TRUE(channel.flush().value());
+  comm = accepted();
+  EXPECT_TRUE(comm && *comm != nullptr);
 }
 
 TEST_F(ListenerPeer, TwoSendersAtOnce_AreConnectedOneAfterTheOther) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -30,6 +31,17 @@ Findings findings_of(const std::string& name, const std::string& value) {
   Findings findings;
   load({{name, value}}, &findings);
   return findings;
+}
+
+TEST(NotApplicable, EveryVariableOfNcclsTransport_IsHonouredOrNamed) {
+  std::map<std::string, int> known;
+  for (const Variable& variable : variables()) ++known[variable.name];
+  for (const NotApplicable& variable : not_applicable()) ++known[variable.name];
+  std::set<std::string> names = names_of_nccl();
+  EXPECT_GT(names.size(), 50u) << NCCL_VARIABLES;
+  for (const std::string& name : names) {
+    EXPECT_EQ(known[name], 1) << name << " has to be in options.def or in not_applicable.cc";
+  }
 }
 
 // So that a row is removed when the plugin starts to read its variable.

@@ -22,6 +22,25 @@ TEST(TopologyOptions, AllowedPaths_NeedBothVariablesForDmaBuf) {
   EXPECT_FALSE(peermem.staging);
 }
 
+TEST(TopologyOptions, DiscoveryOptions_DataDirectNeedsTheFlush) {
+  auto data_direct = [](const Environment& environment) {
+    return discovery_options(load(environment, nullptr)).data_direct;
+  };
+  EXPECT_EQ(data_direct({}), transport::DataDirect::kReport);
+  EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}}), transport::DataDirect::kUse);
+  EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}}),
+            transport::DataDirect::kReport);
+  EXPECT_EQ(data_direct({{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}}),
+            transport::DataDirect::kOff);
+}
+
+TEST(TopologyOptions, DiscoveryOptions_HaveTheFilterAndTheSpeedQuery) {
+  EXPECT_TRUE(discovery_options(Options{}).query_port_speed);
+  Options options = load({{"NCCL_IB_HCA", "^mlx5_1"}, {"NCCL_IB_QUERY_PORT_SPEED", "0"}}, nullptr);
+  EXPECT_FALSE(discovery_options(options).query_port_speed);
+  EXPECT_FALSE(discovery_options(options).hcas.accepts("mlx5_1", 1));
+}
+
 TEST(TopologyOptions, GpuSelection_AddsTheVendorForTests) {
   EXPECT_THAT(gpu_selection(Options{}).gpu_vendors, Not(Contains(0x1234)));
   Options options = load({{"GDR_NCCL_TEST_GPU_VENDOR", "0x1234"}}, nullptr);

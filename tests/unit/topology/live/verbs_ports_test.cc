@@ -105,6 +105,20 @@ TEST_F(ReplaceHcasOnPci, HcaThatTheSourceListsByAddress_KeepsItsSwitch) {
   EXPECT_EQ(machine.hcas[0].gpudirect, true);
 }
 
+TEST_F(ReplaceHcasOnPci, DataPath_IsWhereTheHcaStands) {
+  std::string folder = rdma_device("mlx5_0", "0000:14:00.0");
+  auto function = device("pci0000:00/0000:30:00.0", "pci");
+  write(function / "class", "0x088000\n");
+  Machine machine = two_sockets_with_switches();
+  const Attachment own = machine.hcas[0].at;
+  VerbsPort port = verbs_port("mlx5_0", 1, folder);
+  port.data_path = absolute("devices/pci0000:00/0000:30:00.0");
+  replace_hcas(&machine, {port});
+  ASSERT_THAT(names_of(machine), ElementsAre("mlx5_0"));
+  EXPECT_EQ(machine.hcas[0].bdf, Bdf::parse("0000:30:00.0").value());
+  EXPECT_NE(machine.hcas[0].at, own);
+}
+
 TEST_F(ReplaceHcasOnPci, GpuDirectDeniedByTheTopologyFile_StaysDenied) {
   std::string folder = rdma_device("mlx5_0", "0000:14:00.0");
   Machine machine = two_sockets_with_switches();

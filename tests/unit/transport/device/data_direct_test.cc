@@ -1,0 +1,127 @@
+#include "transport/device/data_direct.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "base/unique_fd.h"
+#include "tests/fakes/recorded_log.h"
+#include "tests/fakes/verbs/fake_verbs.h"
+#include "transport/device/hca.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::Call;
+using fake_verbs::HcaConfig;
+
+struct DataDirectTest : testing::Test {
+  fake_verbs::FakeVerbs verbs;
+  HcaConfig config = HcaConfig::infiniband("mlx5_0", 1);
+  RecordedLog log;
+
+  DataDirectTest() { config.data_direct_path = "/devices/pci0008:00/0008:01:00.0"; }
+
+  Discovery discover(DataDirect data_direct = DataDirect::kUse) {
+    return discover_devices(verbs.api(), {.hcas = {}, .data_direct = data_direct}).value();
+  }
+  std::string path(DataDirect data_direct = DataDirect::kUse) {
+    verbs.add_hca(config);
+    return discover(data_direct).devices.back().hca->data_direct_path();
+  }
+  // Registers some bytes by a descriptor that stands for a dma-buf. False if that fails.
+  static bool register_dmabuf(const HcaContext& hca) {
+    UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    MemoryRegion region{.address = 0x10000, .bytes = 4096, .cuda = true, .dmabuf_fd = fd.get()};
+    Result<ibv_mr*> mr = hca.registrations().acquire(region, PciOrdering::kStrict);
+    if (mr) hca.registrations().release(*mr);
+    return mr.has_value();
+  }
+};
+
+TEST_F(DataDirectTest, HcaHasIt_IsReportedByItsPathAndRegistersDmabufs) {
+  verbs.add_hca(config);
+  Discovery found = discover();
+  const HcaContext& hca = *found.devices.at(0).hca;
+  EXPECT_EQ(hca.data_direct_path(), "/sys/devices/pci0008:00/0008:01:00.0");
+  EXPECT_TRUE(found.findings.empty());
+  EXPECT_TRUE(register_dmabuf(hca));
+  EXPECT_EQ(verbs.data_direct_mrs(), 1);
+}
+
+TEST_F(DataDirectTest, HostMemory_IsRegisteredWithout) {
+  verbs.add_hca(config);
+  Discovery found = discover();
+  char byte = 0;
+  auto& cache = found.devices.at(0).hca->registrations();
+  Result<ibv_mr*> mr = cache.acquire({reinterpret_cast<uintptr_t>(&byte), 1}, PciOrdering::kStrict);
+  ASSERT_TRUE(mr);
+  EXPECT_EQ(verbs.data_direct_mrs(), 0);
+  cache.release(*mr);
+}
+
+TEST_F(DataDirectTest, PathWithoutASlash_GetsOne) {
+  config.data_direct_path = "devices/x";
+  EXPECT_EQ(path(), "/sys/devices/x");
+}
+
+TEST_F(DataDirectTest, HcaWithoutIt_HasNoPath) {
+  config.data_direct_path = "";
+  EXPECT_EQ(path(), "");
+}
+
+TEST_F(DataDirectTest, AnotherVendorOrProvider_HasNoPath) {
+  config.vendor_id = 0x14e4;
+  EXPECT_EQ(path(), "");
+  config.vendor_id = 0x02c9;
+  config.name = "mlx4_0";
+  EXPECT_EQ(path(), "");
+}
+
+TEST_F(DataDirectTest, NoDmabufs_HasNoPath) {
+  config.dmabuf = false;
+  EXPECT_EQ(path(), "");
+}
+
+TEST_F(DataDirectTest, ProviderTooOld_HasNoPath) {
+  verbs.mutable_api().mlx5 = []() -> const verbs::Mlx5Api* { return nullptr; };
+  EXPECT_EQ(path(), "");
+}
+
+TEST_F(DataDirectTest, Off_IsNotLookedFor) {
+  EXPECT_EQ(path(DataDirect::kOff), "");
+  EXPECT_TRUE(discover(DataDirect::kOff).findings.empty());
+}
+
+TEST_F(DataDirectTest, NcclWouldNotFlush_IsNotUsedAndTheHcaNamedOnce) {
+  config.ports.push_back(config.ports[0]);
+  verbs.add_hca(config);
+  Discovery found = discover(DataDirect::kReport);
+  EXPECT_EQ(found.devices.at(0).hca->data_direct_path(), "");
+  ASSERT_EQ(found.findings.size(), 1u);
+  EXPECT_EQ(found.findings[0].subject, "mlx5_0");
+  EXPECT_NE(found.findings[0].fix.find("NCCL_NET_FORCE_FLUSH=1"), std::string::npos);
+  EXPECT_TRUE(register_dmabuf(*found.devices[0].hca));
+  EXPECT_EQ(verbs.data_direct_mrs(), 0);
+}
+
+TEST_F(DataDirectTest, RegistrationFails_GoesWithoutAndWarnsOnce) {
+  verbs.add_hca(config);
+  Discovery found = discover();
+  for (int i = 0; i < 2; ++i) {
+    verbs.fail_call(Call::kRegDataDirectMr, EINVAL);
+    EXPECT_TRUE(register_dmabuf(*found.devices.at(0).hca));
+  }
+  EXPECT_EQ(verbs.data_direct_mrs(), 0);
+  ASSERT_EQ(log.warnings().size(), 1u);
+  EXPECT_NE(log.warnings()[0].find("mlx5_0: registering GPU memory with Data Direct failed"),
+            std::string::npos);
+  EXPECT_TRUE(register_dmabuf(*found.devices.at(0).hca));
+  EXPECT_EQ(verbs.data_direct_mrs(), 1);
+}
+
+}  // namespace
+}  // namespace gdr::transport
