@@ -50,7 +50,8 @@ void check_range_family(const Environment& environment, Options* options, Findin
 // A name that differs by no more than this is taken for a misspelling.
 constexpr size_t kMisspelling = 3;
 
-// Names that look like NCCL's but are read by others: nccl-rdma-sharp-plugins, and former releases of RCCL.
+// Names that look like NCCL's but are read by others: nccl-rdma-sharp-plugins, and former releases
+// of RCCL.
 constexpr std::string_view kForeign[] = {"NCCL_IB_IS_GLOBAL", "NCCL_IB_SOCK_CLIENT_PORT_REUSE",
                                          "NCCL_IB_SOCK_SERVER_PORT_REUSE"};
 

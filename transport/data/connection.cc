@@ -158,7 +158,8 @@ Result<bool> Connection::change_states() {
 void Connection::keep_link(FrameChannel channel, const char* role,
                            const std::vector<const void*>& own_queue_pairs) {
   tune_kept_socket(channel.fd());
-  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch, agreement_};
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch,
+                               agreement_};
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   agreement_->open((peer_.flags & wire::kEndStages) != 0,
                    [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {

@@ -202,9 +202,9 @@ class FakeVerbs {
   std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
   // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
   void remove_ece();
-  int gid_queries() const;              // queries of one GID, since the start
-  int data_direct_mrs() const;          // registrations with Data Direct, since the start
-  int gid_table_queries() const;        // of whole tables
+  int gid_queries() const;        // queries of one GID, since the start
+  int data_direct_mrs() const;    // registrations with Data Direct, since the start
+  int gid_table_queries() const;  // of whole tables
   LiveObjects live() const;
 
  private:

@@ -1,7 +1,7 @@
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
-from check_nccl_variables import listed, names_read
+from compare_nccl_variables import listed, names_read
 
 
 class NamesReadTest(unittest.TestCase):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails where NCCL's source tree reads a variable of its InfiniBand transport that our list lacks.
 
-usage: check_nccl_variables.py NCCL
+usage: compare_nccl_variables.py NCCL
 
 The list is tests/unit/plugin/config/nccl_variables.txt; a unit test checks that the plugin honours
 each of its variables or names it. Build with -DNCCL_SOURCE_DIR=NCCL to have this check as a test.
