@@ -243,7 +243,7 @@ void Connection::attend() {
                                        .bytes = 0,
                                        .lkey = 0,
                                        .target = peer_.tables_address,
-                                       .rkey = peer_.rail[pair.rail].tables_rkey,
+                                       .rkey = peer_.rail[pair.peer_rail].tables_rkey,
                                        .cpu_readable = false});
   request.wr().wr_id = probe_id();
   request.wr().send_flags |= IBV_SEND_SIGNALED;
