@@ -324,9 +324,10 @@ class ManagementNetwork(Case):
         return self.start_ranks(2, "all_reduce", "--dev 0 --channels 4 --begin 64K --end 64K",
                                 f"--warmup 0 --iters {iterations}", before=self.separate)
 
-    def cut(self, jobs, seconds):
-        """Drops all traffic of the second NIC for a time. Returns whether the jobs still run then."""
-        jobs[0].wait_for("algbw", 60)
+    def cut(self, jobs, seconds, started):
+        """Drops all traffic of the second NIC for a time, once the text `started` is printed. Returns
+        whether the jobs still run then."""
+        jobs[0].wait_for(started, 60)
         self.on_all(netem(1, "loss 100%"))
         end = time.monotonic() + seconds
         while time.monotonic() < end and all(job.running() for job in jobs):
@@ -336,10 +337,10 @@ class ManagementNetwork(Case):
         return cut
 
     def test_cut_for_90_s_does_not_end_a_healthy_job(self):
-        iterations = 8000
+        iterations = 6000
         while True:
             jobs = self.start_all_reduce(iterations)
-            cut = self.cut(jobs, self.cut_s)
+            cut = self.cut(jobs, self.cut_s, "algbw")
             outputs = [outcome.output for outcome in join(jobs, 600)]
             self.assertRegex(outputs[0], r"(?m)^# .*\b0 wrong")
             if cut:
@@ -351,7 +352,7 @@ class ManagementNetwork(Case):
         jobs = self.start_ranks(2, "sendrecv", "--dev 0 --test bw --begin 1M --end 1M",
                                 "--iters 100000 --no-check",
                                 before=f"{self.separate}\n{_IMPATIENT}")
-        self.assertTrue(self.cut(jobs, 45))
+        self.assertTrue(self.cut(jobs, 45, "BW peak"))
         jobs[1].kill()
         outcome = jobs[0].wait(_ERROR_BOUND_S, check=False)
         self.assertNotEqual(outcome.status, 0, outcome.output)
