@@ -102,6 +102,7 @@ void PeerLink::on_frame(const Frame& frame) {
 void PeerLink::on_socket_end(const Error& error,
                              std::optional<std::chrono::milliseconds> silent_for,
                              Clock::time_point now) {
+  if (options_.agreement != nullptr) options_.agreement->close();
   if (error.code != Code::kRemote) {  // bytes that are no frame
     fail_link(Error{error.code, description_ + ": " + error.text}, true);
     return;

@@ -366,11 +366,13 @@ bool SendComm::fail_too_large(size_t bytes) {
 }
 
 void SendComm::fail_oversized(size_t bytes, const wire::ClearToSend& slot) {
-  connection_.fail(Code::kInvalidUsage,
-                   "a send of " + std::to_string(bytes) + " bytes with tag " +
-                       std::to_string(slot.tag) + " matches a receive of " +
-                       std::to_string(slot.bytes) +
-                       " bytes. Fix: call the collective with the same count on all ranks");
+  connection_.fail(
+      Code::kInvalidUsage,
+      "a send of " + std::to_string(bytes) + " bytes with tag " + std::to_string(slot.tag) +
+          " matches a receive of " + std::to_string(slot.bytes) +
+          " bytes. Fix: call the collective with the same count on all ranks; if they do, and "
+          "a rank stages GPU memory, set NCCL_GRAPH_REGISTER=0 and "
+          "NCCL_LOCAL_REGISTER=0 on all of them");
 }
 
 }  // namespace gdr::transport

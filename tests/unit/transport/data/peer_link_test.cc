@@ -77,6 +77,17 @@ TEST_F(PeerLinkTest, PeerAsksHowMemoryIsRegistered_IsAnswered) {
   EXPECT_EQ(asked->peer_stages(), false);
 }
 
+TEST_F(PeerLinkTest, SocketIsLost_NobodyWaitsForHowThePeerRegisters) {
+  auto asking = std::make_shared<RegistrationAgreement>(false, std::chrono::hours(1));
+  auto sockets = local_socket_pair();
+  PeerLinkOptions options;
+  options.agreement = asking;
+  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender", options);
+  asking->open(false, [&](uint32_t flags) { link.send_memory(flags); });
+  link.on_socket_end(Error{Code::kRemote, "no answer", ETIMEDOUT}, {}, now_);
+  EXPECT_EQ(asking->peer_stages(), std::nullopt);
+}
+
 TEST_F(PeerLinkTest, PeerSendsFlagsOfAnotherVersion_FailsTheLink) {
   there_->send_memory(wire::kMemoryFlags + 1);
   EXPECT_TRUE(here_->on_readable(now_));
