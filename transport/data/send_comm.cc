@@ -55,11 +55,16 @@ Result<bool> SendComm::prepare() {
   return true;
 }
 
+ServiceClass SendComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {options.service_level.value_or(0), options.traffic_class.value_or(0)};
+}
+
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
   end.sequence_base = sequence_base_;
-  end.service_level = connection_.options().service_level;
-  end.traffic_class = connection_.options().traffic_class;
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -67,8 +72,7 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
 
 Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
-  const ConnectionOptions& options = connection_.options();
-  connection_.begin_connecting({options.service_level, options.traffic_class});
+  connection_.begin_connecting(service_class());
   return connect_step();
 }
 
