@@ -169,7 +169,7 @@ TEST_F(PeerLinkTest, Stall_BeginsAtTheFirstTickWithoutProgress) {
 }
 
 TEST_F(PeerLinkTest, Query_PeerAnswersWithItsState) {
-  here_->query_peer();
+  here_->query_peer(now_);
   EXPECT_TRUE(there_->on_readable(now_));
   EXPECT_TRUE(here_->on_readable(now_));
   ASSERT_EQ(log_.warnings().size(), 1u);
