@@ -144,7 +144,11 @@ void PeerLink::on_tick(Clock::time_point now) {
 void PeerLink::fail_after_grace() {
   grace_end_ = Clock::time_point::max();
   std::string text = description_ + ": " + end_text_;
-  if (!peer_closed_) text += "; the peer process died or its host is unreachable";
+  text += peer_closed_
+              ? " while it was in use; the cause is in its log, mostly another rank that "
+                "failed first. Fix: look for the first NET/GDR warning of the job"
+              : "; the peer process ended. Fix: look for the reason in its log, or for the "
+                "OOM killer in its host's dmesg";
   fail_link(Error{Code::kRemote, std::move(text)}, false);
 }
 
