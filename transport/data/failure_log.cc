@@ -64,6 +64,15 @@ void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time
       lost.c_str(), count_text(connections).c_str(), link.peer().host.c_str());
 }
 
+void FailureLog::warn_once(const std::string& cause, const std::string& text) {
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    first = warned_.insert(cause).second;
+  }
+  write_line(first, text);
+}
+
 // One fault raises an event for each of an HCA's QPs and CQs.
 void FailureLog::fatal_event(const std::string& text, bool fails, Clock::time_point now) {
   if (!begins("event: " + text, now)) {
