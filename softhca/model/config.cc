@@ -135,13 +135,15 @@ gdr::Status read_fault(const Json& json, const std::string& path, Config* config
   JsonFields fields(json, path);
   FaultConfig fault;
   fields.string("device", is_name, "the name of a device", &fault.device);
+  bool ethernet = false;
   auto device = std::ranges::find(config->devices, fault.device, &DeviceConfig::name);
   if (device == config->devices.end()) {
     fields.reject("device", "the name of a device of this configuration");
   } else {
     fields.integer("port", 1, device->ports, &fault.port);
+    ethernet = device->port(fault.port).ethernet();
   }
-  read_fault_fields(&fields, &fault);
+  read_fault_fields(&fields, ethernet, &fault);
   config->faults.push_back(std::move(fault));
   return fields.result();
 }
