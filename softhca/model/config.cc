@@ -41,6 +41,11 @@ void read_identity(JsonFields* fields, DeviceConfig* device) {
   fields->number("numa_node", -1, 1023, &device->numa_node);
   device->guid = default_guid(device->name);
   fields->hex("guid", &device->guid);
+  uint64_t vendor = device->vendor_id;
+  fields->hex("vendor_id", &vendor);
+  // An OUI (IBTA 14.2.5.3), or a PCI vendor.
+  if (vendor > 0xffffff) fields->reject("vendor_id", "1 to 6 hexadecimal digits");
+  device->vendor_id = static_cast<uint32_t>(vendor);
 }
 
 void read_transport(JsonFields* fields, DeviceConfig* device) {

@@ -45,7 +45,7 @@ struct FaultConfig {
 };
 
 // Reads the fields of a fault of its kind but `device` and `port`, which belong to the whole
-// configuration. `ethernet` tells the link layer of that port.
+// configuration. `ethernet`: whether that port is an Ethernet port.
 void read_fault_fields(JsonFields* fields, bool ethernet, FaultConfig* fault);
 
 }  // namespace softhca
