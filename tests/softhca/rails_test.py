@@ -97,6 +97,13 @@ class Rails(unittest.TestCase):
         self.assertRegex(output, r"mlx5_1:1 .* down ")
         self.assertNotIn("is not ACTIVE", output)
 
+    def test_iwarp_device_that_is_named_is_offered(self):
+        output = self.run_perf(devices() + [{"name": "iw_0", "transport": "iWARP", "pci": "0000:d5:00.0"}],
+                               NCCL_IB_HCA="mlx5,iw_0:1")
+        self.assertIn("5 device(s)", output)
+        self.assertIn("iw_0:1: the port is of an iWARP device and is used", output)
+        self.assertRegex(output, r"\[4\] iw_0:1 RoCE")
+
     def test_order_of_listing_changes_nothing(self):
         first = self.run_perf(devices())
         second = self.run_perf(list(reversed(devices())))
