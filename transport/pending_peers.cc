@@ -54,7 +54,8 @@ Result<std::vector<Hello>> PendingPeers::advance(int listening_fd) {
   std::vector<Hello> hellos;
   for (int accepted = 0; accepted < kMaxAccepts;) {
     Result<int> some = accept_some(listening_fd);
-    if (!some) return forward_error(some);
+    if (!some && hellos.empty()) return forward_error(some);
+    if (!some) break;
     read_all(&hellos);
     evict();
     if (*some < kAcceptBatch) break;
@@ -67,7 +68,8 @@ Result<int> PendingPeers::accept_some(int listening_fd) {
   for (int count = 0; count < kAcceptBatch; ++count) {
     Result<std::optional<UniqueFd>> fd = accept_tcp(listening_fd);
     if (!fd) return on_accept_failed(std::move(fd.error()));
-    exhausted_since_.reset();
+    failing_since_.reset();
+    exhausted_ = false;
     if (!fd->has_value()) return count;
     peers_.push_back(Peer{FrameChannel(std::move(**fd)), handshakes_.now()});
     ++handshakes_.pending_peers;
@@ -75,14 +77,15 @@ Result<int> PendingPeers::accept_some(int listening_fd) {
   return kAcceptBatch;
 }
 
-// A process without free descriptors gives up those of pending peers, and leaves connections in the
+// A failure may concern one connection, which a firewall or a security module rejects, or pass. A
+// process without free descriptors gives up those of pending peers, and leaves connections in the
 // socket's queue until there are some again.
 Result<int> PendingPeers::on_accept_failed(Error error) {
-  if (!is_exhaustion(error.sys_errno)) return tl::unexpected<Error>(std::move(error));
   const Clock::time_point now = handshakes_.now();
-  if (!exhausted_since_) exhausted_since_ = now;
-  if (now - *exhausted_since_ < kHelloTimeout) return 0;
-  error.text += ". Fix: raise the limit of open files (ulimit -n)";
+  exhausted_ = is_exhaustion(error.sys_errno);
+  if (!failing_since_) failing_since_ = now;
+  if (now - *failing_since_ < kHelloTimeout) return 0;
+  if (exhausted_) error.text += ". Fix: raise the limit of open files (ulimit -n)";
   return tl::unexpected<Error>(std::move(error));
 }
 
@@ -194,7 +197,7 @@ bool PendingPeers::discard(Peer& peer) {
 void PendingPeers::evict() {
   auto is_unknown = [](const Peer& peer) { return peer.stage != Stage::kVerified; };
   const bool many = handshakes_.pending_peers > kManyInProcess;
-  const size_t limit = exhausted_since_ ? 0 : many ? kFewUnknown : kMaxUnknown;
+  const size_t limit = exhausted_ ? 0 : many ? kFewUnknown : kMaxUnknown;
   auto count = static_cast<size_t>(std::count_if(peers_.begin(), peers_.end(), is_unknown));
   for (auto peer = peers_.begin(); count > limit;) {
     const auto current = peer++;

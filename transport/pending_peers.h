@@ -70,7 +70,8 @@ class PendingPeers {
   Handshakes& handshakes_;
   std::list<Peer> peers_;  // in the order in which they connected
   int dropped_ = 0;
-  std::optional<Clock::time_point> exhausted_since_;  // the process has no descriptors left
+  std::optional<Clock::time_point> failing_since_;  // accepting fails
+  bool exhausted_ = false;                          // since the process has no descriptors left
 };
 
 }  // namespace gdr::transport

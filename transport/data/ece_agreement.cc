@@ -81,6 +81,12 @@ Status EceAgreement::set_accepted(size_t index, const verbs::Api& api, ibv_qp* q
   offer = from_wire(receiver.ece);
   const int err = set(api, qp, receiver.ece);
   if (err == 0) return {};
+  if (err == EOPNOTSUPP) {
+    // An HCA without ECE whose driver answers queries all the same, with options of 0 (mlx5), which
+    // is what the receiver has accepted.
+    offer.reset();
+    return {};
+  }
   // The receiver uses these options by now.
   return fail_errno(Code::kSystem,
                     "setting the ECE options that the receiver has accepted (" + text_of(*offer) +

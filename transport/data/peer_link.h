@@ -68,6 +68,9 @@ class PeerLink {
   void count_posted() { bump(posted_); }
   void count_completed() { bump(completed_); }
   bool has_posted() const { return posted_.load(std::memory_order_relaxed) > 0; }
+  bool has_outstanding() const {
+    return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
+  }
   CopyMonitor& copies() { return copies_; }
 
   // ---- any thread

@@ -9,9 +9,9 @@
 namespace gdr::transport {
 namespace {
 
-// The kernel's timers are not exact.
-constexpr std::chrono::milliseconds kSlack{500};
-constexpr std::chrono::milliseconds kProbedAfter = std::chrono::seconds(kKeepAliveIdle) - kSlack;
+// An idle socket is acknowledged every kKeepAliveIdle seconds, so that this is a probe that nobody
+// answered.
+constexpr std::chrono::seconds kUnanswered{kKeepAliveIdle + kKeepAliveInterval};
 
 }  // namespace
 
@@ -21,7 +21,7 @@ SocketEnd classify_socket_end(int sys_errno, std::optional<std::chrono::millisec
       return SocketEnd::kProcess;
     case ECONNRESET:
     case EPIPE:
-      return silent_for && *silent_for >= kProbedAfter ? SocketEnd::kPath : SocketEnd::kProcess;
+      return silent_for && *silent_for >= kUnanswered ? SocketEnd::kPath : SocketEnd::kProcess;
     default:  // ETIMEDOUT, what ICMP reports, and an interface that went away
       return SocketEnd::kPath;
   }

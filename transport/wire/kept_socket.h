@@ -24,8 +24,8 @@ enum class SocketEnd : uint8_t {
 // host acknowledged anything, if known.
 //
 // The end of the stream, or a reset, comes from the kernel of the peer's host when the process
-// ends. A reset after kKeepAliveIdle of silence answers a keepalive probe instead: that host does
-// not know the socket. Either its process ended while the path was down, or a firewall between lost
+// ends. A reset after a keepalive probe that nobody answered comes from a host that does not know
+// the socket. Either its process ended while the path was down, or a firewall between lost
 // its state in the outage and rejects what it does not know (conntrack, NAT). Only RDMA can
 // distinguish these.
 SocketEnd classify_socket_end(int sys_errno, std::optional<std::chrono::milliseconds> silent_for);

@@ -285,12 +285,44 @@ TEST(Connection, ProbeAmongTransfers_CountsForNothing) {
   pair.verbs.hold();
   EXPECT_TRUE(finish(send).done);
   EXPECT_TRUE(finish(receive).done);
+  EXPECT_EQ(pair.verbs.held(), 1u) << "the receiver's: the sender's data was a probe";
+  EXPECT_TRUE(pair.receiver->connection().needs_attention());
+  pair.verbs.release();
+  pair.exchange(1000);
+  EXPECT_FALSE(pair.sender->connection().needs_attention());
+  EXPECT_FALSE(pair.receiver->connection().needs_attention());
+}
+
+// A second one would complete when the data path looks for none.
+TEST(Connection, ProbeIsNotAcknowledged_NoneFollows) {
+  CutPair pair;
+  pair.verbs.hold();
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(pair.receiver->progress());
+    EXPECT_TRUE(pair.sender->progress());
+  }
   EXPECT_EQ(pair.verbs.held(), 2u) << "a probe of each end";
   EXPECT_TRUE(pair.sender->connection().needs_attention());
   pair.verbs.release();
   pair.exchange(1000);
   EXPECT_FALSE(pair.sender->connection().needs_attention());
   EXPECT_FALSE(pair.receiver->connection().needs_attention());
+}
+
+// Its queue may have no entry left, and the data shows the same.
+TEST(Connection, ProbeOfASenderWithDataUnderWay_IsNotPosted) {
+  CutPair pair;
+  Buffer from = pair.sender_buffer(1);
+  Buffer to = pair.receiver_buffer(1);
+  Request* receive = pair.irecv(to);
+  pair.verbs.hold();
+  Request* send = pair.isend(from);
+  const size_t held = pair.verbs.held();
+  EXPECT_TRUE(pair.sender->progress());
+  EXPECT_EQ(pair.verbs.held(), held);
+  pair.verbs.release();
+  EXPECT_TRUE(finish(send).done);
+  EXPECT_TRUE(finish(receive).done);
 }
 
 TEST(Connection, ProbeCannotBePosted_ConnectionGoesOn) {

@@ -144,6 +144,17 @@ TEST(EceAgreement, SenderCannotSetWhatWasAccepted_IsAnErrorWithTheFix) {
   EXPECT_TRUE(contains(connected.error().text, "NCCL_IB_ECE_ENABLE=0")) << connected.error().text;
 }
 
+// mlx5 answers queries with options of 0 where the HCA or the kernel has no ECE, and sets none.
+TEST(EceAgreement, SenderAnswersQueriesAndCanSetNone_ConnectsWithoutEce) {
+  EcePair pair(0, 0x1f);
+  pair.make_sender();
+  pair.make_receiver();
+  ASSERT_TRUE(pair.receiver->connect(end_of(*pair.sender)).value());
+  pair.verbs.fail_call(Call::kSetEce, EOPNOTSUPP);
+  EXPECT_TRUE(pair.sender->connect(end_of(*pair.receiver)).value());
+  EXPECT_EQ(pair.sender->connection().ece_text(), "");
+}
+
 TEST(EceAgreement, ReceiverCannotQueryWhatWasAccepted_IsAnErrorWithTheFix) {
   EcePair pair(0x3c, 0x1f);
   pair.make_sender();

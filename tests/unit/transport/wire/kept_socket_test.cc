@@ -16,7 +16,7 @@ TEST(KeptSocket, EndOfStreamOrReset_MeansThatTheProcessIsGone) {
   EXPECT_EQ(classify_socket_end(0, milliseconds(0)), SocketEnd::kProcess);
   EXPECT_EQ(classify_socket_end(0, std::nullopt), SocketEnd::kProcess);
   EXPECT_EQ(classify_socket_end(ECONNRESET, milliseconds(20)), SocketEnd::kProcess);
-  EXPECT_EQ(classify_socket_end(ECONNRESET, seconds(8)), SocketEnd::kProcess);
+  EXPECT_EQ(classify_socket_end(ECONNRESET, seconds(kKeepAliveIdle + 1)), SocketEnd::kProcess);
   EXPECT_EQ(classify_socket_end(ECONNRESET, std::nullopt), SocketEnd::kProcess);
   EXPECT_EQ(classify_socket_end(EPIPE, milliseconds(20)), SocketEnd::kProcess);
 }
@@ -29,7 +29,8 @@ TEST(KeptSocket, NoAnswerOrNoRoute_MeansThatThePathIsLost) {
 
 // A firewall that lost its state answers the first probe after the outage with a reset.
 TEST(KeptSocket, ResetThatAnswersAProbe_MeansThatThePathWasLost) {
-  EXPECT_EQ(classify_socket_end(ECONNRESET, seconds(kKeepAliveIdle)), SocketEnd::kPath);
+  EXPECT_EQ(classify_socket_end(ECONNRESET, seconds(kKeepAliveIdle + kKeepAliveInterval)),
+            SocketEnd::kPath);
   EXPECT_EQ(classify_socket_end(ECONNRESET, seconds(90)), SocketEnd::kPath);
 }
 
