@@ -7,7 +7,7 @@
 
 namespace gdr::transport {
 
-Connector::Connector(std::shared_ptr<const TransportOptions> options, Handshakes& handshakes)
+Connector::Connector(std::shared_ptr<const TransportOptions> options, HandshakeRegistry& handshakes)
     : options_(std::move(options)), handshake_(handshakes, [this] {
         channel_ = FrameChannel();
         comm_.reset();
@@ -15,7 +15,8 @@ Connector::Connector(std::shared_ptr<const TransportOptions> options, Handshakes
 
 Result<std::unique_ptr<Connector>> Connector::create(
     const Device& device, const wire::Handle& handle,
-    std::shared_ptr<const TransportOptions> options, Watcher* watcher, Handshakes& handshakes) {
+    std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+    HandshakeRegistry& handshakes) {
   Result<sockaddr_storage> to = read_address(handle);
   if (!to) return forward_error(to);
   set_local_scope(&*to, options->interface_name, options->bind_address);

@@ -21,18 +21,18 @@ constexpr std::chrono::seconds kGather{1};
 
 }  // namespace
 
-void Handshakes::add(Handshake* handshake) {
+void HandshakeRegistry::add(Handshake* handshake) {
   std::lock_guard lock(mutex_);
   all_.insert(handshake);
 }
 
-void Handshakes::remove(Handshake* handshake) {
+void HandshakeRegistry::remove(Handshake* handshake) {
   std::lock_guard lock(mutex_);
   all_.erase(handshake);
   stalls_.erase(handshake);
 }
 
-void Handshakes::expire_abandoned() {
+void HandshakeRegistry::expire_abandoned() {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   if (now - last_expiry_ < kExpiryInterval) return;
@@ -42,7 +42,7 @@ void Handshakes::expire_abandoned() {
   }
 }
 
-void Handshakes::add_stall(const Handshake* handshake, Stall stall) {
+void HandshakeRegistry::add_stall(const Handshake* handshake, Stall stall) {
   GDR_INFO(log::kNet, "watchdog: %s", stall.text.c_str());
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
@@ -53,12 +53,12 @@ void Handshakes::add_stall(const Handshake* handshake, Stall stall) {
   stalls_[handshake] = std::move(stall);
 }
 
-void Handshakes::end_stall(const Handshake* handshake) {
+void HandshakeRegistry::end_stall(const Handshake* handshake) {
   std::lock_guard lock(mutex_);
   stalls_.erase(handshake);
 }
 
-void Handshakes::log_stalls() {
+void HandshakeRegistry::log_stalls() {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   if (episode_logged_ || stalls_.empty() || now - episode_began_ < kGather) return;
@@ -75,7 +75,7 @@ void Handshakes::log_stalls() {
   }
 }
 
-Handshake::Handshake(Handshakes& all, std::function<void()> release)
+Handshake::Handshake(HandshakeRegistry& all, std::function<void()> release)
     : all_(all), release_(std::move(release)) {
   all_.add(this);
 }
@@ -122,7 +122,7 @@ void Handshake::log_stall(std::string text) {
   all_.add_stall(this, {progress_at_, std::move(text)});
 }
 
-// The caller holds Handshakes::mutex_. A handshake whose lock is taken is being called.
+// The caller holds HandshakeRegistry::mutex_. A handshake whose lock is taken is being called.
 bool Handshake::expire_if_abandoned(Clock::time_point now) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !last_call_ || now - *last_call_ < kAbandonedAfter) return false;

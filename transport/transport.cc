@@ -47,9 +47,9 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
   transport->registrar_ = std::make_unique<Registrar>(
       std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
-  transport->handshakes_ =
-      std::make_unique<Handshakes>(transport->options_->connection.now,
-                                   std::chrono::seconds(transport->options_->watchdog_seconds));
+  transport->handshakes_ = std::make_unique<HandshakeRegistry>(
+      transport->options_->connection.now,
+      std::chrono::seconds(transport->options_->watchdog_seconds));
   return transport;
 }
 

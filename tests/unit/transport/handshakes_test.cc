@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 struct HandshakesTest : testing::Test {
   Clock::time_point time = Clock::now();
-  Handshakes all{[this] { return time; }, seconds(60)};
+  HandshakeRegistry all{[this] { return time; }, seconds(60)};
   RecordedLog log;
   int released = 0;
 
@@ -106,7 +106,7 @@ TEST_F(HandshakesTest, StalledHandshakeEnds_IsCountedNoMore) {
 }
 
 TEST_F(HandshakesTest, WatchdogIsOff_NothingIsLogged) {
-  Handshakes silent{[this] { return time; }, seconds(0)};
+  HandshakeRegistry silent{[this] { return time; }, seconds(0)};
   Handshake handshake(silent, [] {});
   wait_once(handshake);
   time += seconds(6000);
