@@ -43,13 +43,13 @@ void HandshakeRegistry::expire_abandoned() {
 }
 
 void HandshakeRegistry::add_stall(const Handshake* handshake, Stall stall) {
-  GDR_INFO(log::kNet, "watchdog: %s", stall.text.c_str());
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   if (stalls_.empty()) {
     episode_began_ = now;
     episode_logged_ = false;
   }
+  if (episode_logged_) GDR_INFO(log::kNet, "watchdog: %s", stall.text.c_str());
   stalls_[handshake] = std::move(stall);
 }
 
@@ -72,6 +72,9 @@ void HandshakeRegistry::log_stalls() {
   } else {
     GDR_WARN("watchdog: %zu handshakes make no progress; the oldest: %s", stalls_.size(),
              text.c_str());
+    for (auto it = stalls_.begin(); it != stalls_.end(); ++it) {
+      if (it != oldest) GDR_INFO(log::kNet, "watchdog: %s", it->second.text.c_str());
+    }
   }
 }
 
