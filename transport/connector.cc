@@ -7,7 +7,7 @@
 
 namespace gdr::transport {
 
-Connector::Connector(std::shared_ptr<const TransportOptions> options, Handshakes& handshakes)
+Connector::Connector(std::shared_ptr<const TransportOptions> options, HandshakeRegistry& handshakes)
     : options_(std::move(options)), handshake_(handshakes, [this] {
         channel_ = FrameChannel();
         comm_.reset();
@@ -15,7 +15,8 @@ Connector::Connector(std::shared_ptr<const TransportOptions> options, Handshakes
 
 Result<std::unique_ptr<Connector>> Connector::create(
     const Device& device, const wire::Handle& handle,
-    std::shared_ptr<const TransportOptions> options, Watcher* watcher, Handshakes& handshakes) {
+    std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+    HandshakeRegistry& handshakes) {
   Result<sockaddr_storage> to = read_address(handle);
   if (!to) return forward_error(to);
   set_local_scope(&*to, options->interface_name, options->bind_address);
@@ -48,7 +49,7 @@ Result<std::unique_ptr<SendComm>> Connector::step() {
     Result<bool> moved = advance();
     if (!moved) moved = plan_retry(std::move(moved.error()));
     if (!moved) {
-      moved.error().text += " (handshake with " + to_string(to_) + ")";
+      add_detail(&moved.error().text, " (handshake with " + to_string(to_) + ")");
       return forward_error(moved);
     }
     note_progress();
@@ -110,7 +111,11 @@ Result<bool> Connector::plan_retry(Error error) {
     return tl::unexpected<Error>(std::move(error));
   }
   if (retries_ >= options_->connect_retries) {
-    if (retries_ > 0) error.text += "; gave up after " + std::to_string(retries_) + " retries";
+    if (retries_ > 0) {
+      error.text += "; gave up after " + std::to_string(retries_) +
+                    " retries. Fix: allow TCP between the nodes on all ports above 1023, or choose "
+                    "the interface with NCCL_SOCKET_IFNAME, alike on all nodes";
+    }
     return tl::unexpected<Error>(std::move(error));
   }
   ++retries_;
@@ -205,8 +210,9 @@ std::string Connector::text_of_stall(long long seconds) const {
   if (state_ == State::kAwaitingReply) {
     return text +
            "the hello is sent, no reply has come. Likely cause: the receiver's rank has not called "
-           "accept, because it failed, hangs or "
-           "waits for another rank. Fix: look at that rank's log and stack";
+           "accept, because it failed, hangs or waits for another rank. Fix: look at that rank's "
+           "log "
+           "and stack";
   }
   text += "there is no TCP connection";
   if (retries_ > 0) text += " after " + std::to_string(retries_) + " retries (" + last_error_ + ")";

@@ -22,7 +22,7 @@ class Connector {
   // the handle names.
   static Result<std::unique_ptr<Connector>> create(const Device& device, const wire::Handle& handle,
                                                    std::shared_ptr<const TransportOptions> options,
-                                                   Watcher* watcher, Handshakes& handshakes);
+                                                   Watcher* watcher, HandshakeRegistry& handshakes);
 
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
   // error is final.
@@ -38,7 +38,7 @@ class Connector {
     kSendingReady,
   };
 
-  Connector(std::shared_ptr<const TransportOptions> options, Handshakes& handshakes);
+  Connector(std::shared_ptr<const TransportOptions> options, HandshakeRegistry& handshakes);
   // What follows a step of connecting the QPs.
   Result<bool> on_connect_step(Result<bool> connected);
   // Runs the current state's function below. Each returns true when its state is done and state_

@@ -21,18 +21,18 @@ constexpr std::chrono::seconds kGather{1};
 
 }  // namespace
 
-void Handshakes::add(Handshake* handshake) {
+void HandshakeRegistry::add(Handshake* handshake) {
   std::lock_guard lock(mutex_);
   all_.insert(handshake);
 }
 
-void Handshakes::remove(Handshake* handshake) {
+void HandshakeRegistry::remove(Handshake* handshake) {
   std::lock_guard lock(mutex_);
   all_.erase(handshake);
   stalls_.erase(handshake);
 }
 
-void Handshakes::expire_abandoned() {
+void HandshakeRegistry::expire_abandoned() {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   if (now - last_expiry_ < kExpiryInterval) return;
@@ -42,23 +42,23 @@ void Handshakes::expire_abandoned() {
   }
 }
 
-void Handshakes::add_stall(const Handshake* handshake, Stall stall) {
-  GDR_INFO(log::kNet, "watchdog: %s", stall.text.c_str());
+void HandshakeRegistry::add_stall(const Handshake* handshake, Stall stall) {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   if (stalls_.empty()) {
     episode_began_ = now;
     episode_logged_ = false;
   }
+  if (episode_logged_) GDR_INFO(log::kNet, "watchdog: %s", stall.text.c_str());
   stalls_[handshake] = std::move(stall);
 }
 
-void Handshakes::end_stall(const Handshake* handshake) {
+void HandshakeRegistry::end_stall(const Handshake* handshake) {
   std::lock_guard lock(mutex_);
   stalls_.erase(handshake);
 }
 
-void Handshakes::log_stalls() {
+void HandshakeRegistry::log_stalls() {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   if (episode_logged_ || stalls_.empty() || now - episode_began_ < kGather) return;
@@ -72,10 +72,13 @@ void Handshakes::log_stalls() {
   } else {
     GDR_WARN("watchdog: %zu handshakes make no progress; the oldest: %s", stalls_.size(),
              text.c_str());
+    for (auto it = stalls_.begin(); it != stalls_.end(); ++it) {
+      if (it != oldest) GDR_INFO(log::kNet, "watchdog: %s", it->second.text.c_str());
+    }
   }
 }
 
-Handshake::Handshake(Handshakes& all, std::function<void()> release)
+Handshake::Handshake(HandshakeRegistry& all, std::function<void()> release)
     : all_(all), release_(std::move(release)) {
   all_.add(this);
 }
@@ -122,7 +125,7 @@ void Handshake::log_stall(std::string text) {
   all_.add_stall(this, {progress_at_, std::move(text)});
 }
 
-// The caller holds Handshakes::mutex_. A handshake whose lock is taken is being called.
+// The caller holds HandshakeRegistry::mutex_. A handshake whose lock is taken is being called.
 bool Handshake::expire_if_abandoned(Clock::time_point now) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !last_call_ || now - *last_call_ < kAbandonedAfter) return false;

@@ -19,10 +19,11 @@ namespace gdr::transport {
 class Handshake;
 
 // All handshakes of a Transport. Thread-safe.
-class Handshakes {
+class HandshakeRegistry {
  public:
   // watchdog: a handshake that makes no progress for so long is logged; 0 turns that off.
-  Handshakes(Now now, std::chrono::seconds watchdog) : now_(std::move(now)), watchdog_(watchdog) {}
+  HandshakeRegistry(Now now, std::chrono::seconds watchdog)
+      : now_(std::move(now)), watchdog_(watchdog) {}
 
   Clock::time_point now() const { return now_(); }
 
@@ -67,13 +68,13 @@ class Handshake {
  public:
   // release frees what the owner holds. It runs in another thread, but never during a call of
   // NCCL's (begin_call()).
-  Handshake(Handshakes& all, std::function<void()> release);
+  Handshake(HandshakeRegistry& all, std::function<void()> release);
   ~Handshake();
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
 
   Clock::time_point now() const { return all_.now(); }
-  Handshakes& all() { return all_; }
+  HandshakeRegistry& all() { return all_; }
 
   // Every call of NCCL's begins with it and holds the lock until it returns. An error where the
   // handshake had been abandoned: its resources are gone. call: "connect", for the text.
@@ -91,14 +92,14 @@ class Handshake {
   }
 
  private:
-  friend class Handshakes;
+  friend class HandshakeRegistry;
   bool is_stall_due() const;
   long long seconds_without_progress() const;
   void log_stall(std::string text);
   // Returns whether NCCL seems to have abandoned it.
   bool expire_if_abandoned(Clock::time_point now);
 
-  Handshakes& all_;
+  HandshakeRegistry& all_;
   const std::function<void()> release_;
   std::mutex mutex_;                            // guards all that follows, and what the owner holds
   std::optional<Clock::time_point> last_call_;  // none: no call is expected

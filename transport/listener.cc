@@ -36,7 +36,7 @@ std::string name_of(const wire::EndPoint& sender) {
 }  // namespace
 
 Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
-                   const wire::Secret& secret, Handshakes& handshakes)
+                   const wire::Secret& secret, HandshakeRegistry& handshakes)
     : devices_(devices),
       socket_(std::move(socket)),
       secret_(secret),
@@ -51,7 +51,8 @@ Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
 Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
                                                    size_t device,
                                                    std::shared_ptr<const TransportOptions> options,
-                                                   Watcher* watcher, Handshakes& handshakes) {
+                                                   Watcher* watcher,
+                                                   HandshakeRegistry& handshakes) {
   Result<wire::Secret> secret = make_secret();
   if (!secret) return forward_error(secret);
   Result<ListeningSocket> socket = listen_tcp(options->bind_address);

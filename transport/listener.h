@@ -26,7 +26,7 @@ class Listener {
   // the listener.
   static Result<std::unique_ptr<Listener>> create(const std::vector<Device>& devices, size_t device,
                                                   std::shared_ptr<const TransportOptions> options,
-                                                  Watcher* watcher, Handshakes& handshakes);
+                                                  Watcher* watcher, HandshakeRegistry& handshakes);
 
   // Fills the handle that NCCL carries to the sender: address, port, secret and, with
   // NCCL_IB_SUBNET_AWARE_ROUTING, the device's GID.
@@ -38,7 +38,7 @@ class Listener {
 
  private:
   Listener(const std::vector<Device>& devices, ListeningSocket socket, const wire::Secret& secret,
-           Handshakes& handshakes);
+           HandshakeRegistry& handshakes);
   // Runs until a sender is connected (true), or has to be waited for.
   Result<bool> advance();
   // Takes the hellos that have arrived. One of the sender that is being connected continues its

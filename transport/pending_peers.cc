@@ -35,7 +35,7 @@ bool is_temporary(int err) { return err == EAGAIN || err == EWOULDBLOCK || err =
 
 }  // namespace
 
-PendingPeers::PendingPeers(const wire::Secret& secret, Handshakes& handshakes)
+PendingPeers::PendingPeers(const wire::Secret& secret, HandshakeRegistry& handshakes)
     : handshakes_(handshakes) {
   static_assert(offsetof(wire::EndPoint, secret) == 0);
   const wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kHello, 0,

@@ -24,7 +24,7 @@ struct Hello {
 // not crowded out.
 class PendingPeers {
  public:
-  PendingPeers(const wire::Secret& secret, Handshakes& handshakes);
+  PendingPeers(const wire::Secret& secret, HandshakeRegistry& handshakes);
   ~PendingPeers();
   PendingPeers(const PendingPeers&) = delete;
   PendingPeers& operator=(const PendingPeers&) = delete;
@@ -67,7 +67,7 @@ class PendingPeers {
 
   // A hello begins with these bytes: the header and the secret.
   std::array<uint8_t, sizeof(wire::FrameHeader) + sizeof(wire::Secret)> expected_;
-  Handshakes& handshakes_;
+  HandshakeRegistry& handshakes_;
   std::list<Peer> peers_;  // in the order in which they connected
   int dropped_ = 0;
   std::optional<Clock::time_point> failing_since_;  // accepting fails

@@ -20,10 +20,9 @@ bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits
 // resolved.
 std::vector<wire::Gid> subnet_gids(const Device& device, const ConnectionOptions& options);
 
-// Returns the index of the device that connects to a peer with these GIDs. That is `given`, the
-// device that NCCL chose, unless the option is set and `given` shares no subnet with the peer, but
-// another device of the list does, which then is the first such. NCCL was offered every device of
-// the list.
+// Returns the index of the device that connects to a peer with these GIDs. NCCL was offered every
+// device of the list and chose `given`. Returns `given`, unless the option is set, `given` shares
+// no subnet with the peer and another device does: then the first such.
 size_t choose_device(const std::vector<Device>& devices, size_t given,
                      std::span<const wire::Gid> peer, const TransportOptions& options);
 

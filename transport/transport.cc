@@ -28,7 +28,8 @@ Status check_handle(const wire::Handle& handle) {
   if (handle.gid_count > wire::kHandleGids || !std::ranges::all_of(handle.reserved0, is_zero) ||
       !std::ranges::all_of(handle.reserved1, is_zero)) {
     return fail(Code::kInternal, "the peer's handle has fields set that wire version " +
-                                     std::to_string(wire::kWireVersion) + " does not know");
+                                     std::to_string(wire::kWireVersion) +
+                                     " does not know. Fix: install the same release on every node");
   }
   return {};
 }
@@ -47,9 +48,9 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   transport->options_ = std::make_shared<const TransportOptions>(std::move(options));
   transport->registrar_ = std::make_unique<Registrar>(
       std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
-  transport->handshakes_ =
-      std::make_unique<Handshakes>(transport->options_->connection.now,
-                                   std::chrono::seconds(transport->options_->watchdog_seconds));
+  transport->handshakes_ = std::make_unique<HandshakeRegistry>(
+      transport->options_->connection.now,
+      std::chrono::seconds(transport->options_->watchdog_seconds));
   return transport;
 }
 

@@ -11,30 +11,32 @@ struct StatusText {
 
 constexpr StatusText kStatusTexts[] = {
     {IBV_WC_SUCCESS, "SUCCESS", ""},
-    {IBV_WC_LOC_LEN_ERR, "LOC_LEN_ERR", "The message is larger than the port's maximum."},
-    {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "The local HCA rejected the work request."},
+    {IBV_WC_LOC_LEN_ERR, "LOC_LEN_ERR", "The message is larger than the port's maximum"},
+    {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "The local HCA rejected the work request"},
     {IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR",
      "A local buffer is not covered by its registration; for GPU memory, was it freed or remapped "
-     "while in use? PCIe ACS or a translating IOMMU between GPU and HCA can cause this, too."},
+     "while in use? PCIe ACS or a translating IOMMU between GPU and HCA can cause this, too"},
     {IBV_WC_WR_FLUSH_ERR, "WR_FLUSH_ERR",
-     "The queue pair was already in error: the first error of this connection has the cause."},
-    {IBV_WC_LOC_ACCESS_ERR, "LOC_ACCESS_ERR", "A local buffer lacks the access it was used with."},
-    {IBV_WC_REM_INV_REQ_ERR, "REM_INV_REQ_ERR", "The peer's HCA found the request malformed."},
+     "The queue pair was already in error: the cause is in the first error of this connection, or "
+     "in an asynchronous event of the HCA; look for `reports` in the log"},
+    {IBV_WC_LOC_ACCESS_ERR, "LOC_ACCESS_ERR", "A local buffer lacks the access it was used with"},
+    {IBV_WC_REM_INV_REQ_ERR, "REM_INV_REQ_ERR", "The peer's HCA found the request malformed"},
     {IBV_WC_REM_ACCESS_ERR, "REM_ACCESS_ERR",
      "The peer's buffer is not registered for this access any more; was it freed while in use?"},
     {IBV_WC_REM_OP_ERR, "REM_OP_ERR",
      "The peer's HCA could not complete the request; look at the peer's log, and at PCIe ACS and "
-     "IOMMU settings there if the buffer is GPU memory."},
+     "IOMMU settings there if the buffer is GPU memory"},
     {IBV_WC_RETRY_EXC_ERR, "RETRY_EXC_ERR",
      "The peer did not answer within NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT: the peer process or "
-     "host died, a link or switch is down, or the two GIDs cannot reach each other (check "
-     "NCCL_IB_GID_INDEX, subnets, MTU and that RoCE is lossless)."},
+     "host died, a link or switch is down, or the two ports cannot reach each other. Fix: look at "
+     "the peer's log, the links of both ports, subnets and MTU, and on RoCE at NCCL_IB_GID_INDEX "
+     "and whether the fabric is lossless"},
     {IBV_WC_RNR_RETRY_EXC_ERR, "RNR_RETRY_EXC_ERR",
-     "The peer had no receive posted for too long; it may be stopped or overloaded."},
-    {IBV_WC_REM_ABORT_ERR, "REM_ABORT_ERR", "The peer aborted the operation."},
-    {IBV_WC_FATAL_ERR, "FATAL_ERR", "The HCA reports a fatal error; see dmesg."},
-    {IBV_WC_RESP_TIMEOUT_ERR, "RESP_TIMEOUT_ERR", "The peer's HCA did not answer in time."},
-    {IBV_WC_GENERAL_ERR, "GENERAL_ERR", "The HCA gives no detail; see dmesg and vendor_err."},
+     "The peer had no receive posted for too long; it may be stopped or overloaded"},
+    {IBV_WC_REM_ABORT_ERR, "REM_ABORT_ERR", "The peer aborted the operation"},
+    {IBV_WC_FATAL_ERR, "FATAL_ERR", "The HCA reports a fatal error; see dmesg"},
+    {IBV_WC_RESP_TIMEOUT_ERR, "RESP_TIMEOUT_ERR", "The peer's HCA did not answer in time"},
+    {IBV_WC_GENERAL_ERR, "GENERAL_ERR", "The HCA gives no detail; see dmesg and vendor_err"},
 };
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace gdr::verbs {
 // Returns verbs.h's name of the status without the IBV_WC_ prefix, e.g. "RETRY_EXC_ERR".
 const char* wc_status_name(ibv_wc_status status);
 
-// Returns what usually causes the status and what to check, in one or two sentences; "" for a
-// success and for statuses without a useful hint.
+// Returns what usually causes the status and what to check, in one or two sentences without a
+// full stop at their end; "" for a success and for statuses without a useful hint.
 const char* wc_status_hint(ibv_wc_status status);
 
 }  // namespace gdr::verbs

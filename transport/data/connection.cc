@@ -133,7 +133,7 @@ Status Connection::query_accepted_ece() {
     const verbs::Api& api = rails_[pair.rail].device().hca->api();
     Status status = ece_->query_accepted(i, api, pair.qp.get());
     if (!status) {
-      status.error().text += " (connecting " + text() + ")";
+      add_detail(&status.error().text, " (connecting " + text() + ")");
       return status;
     }
   }
@@ -157,7 +157,9 @@ void Connection::begin_connecting(ServiceClass service) {
 
 Result<bool> Connection::change_states() {
   Result<bool> changed = changes_.step(*options_);
-  if (!changed && peer_.qps > 0) changed.error().text += " (connecting " + text() + ")";
+  if (!changed && peer_.qps > 0) {
+    add_detail(&changed.error().text, " (connecting " + text() + ")");
+  }
   return changed;
 }
 

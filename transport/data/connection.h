@@ -23,8 +23,9 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
-  // Work requests beside those of the owner that may be outstanding on the QP of clear-to-send. A
-  // send comm counts none: NCCL never has so many sends under way as its queue has entries.
+  // Work requests beside those of the owner that may be outstanding on the QP of clear-to-send: the
+  // probe. A send comm reserves no entry for it: NCCL never has as many sends under way as its send
+  // queue has entries.
   static constexpr int kProbes = 1;
 
   Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
@@ -110,8 +111,8 @@ class Connection {
   void warn_of_missing_flids() const;
   // What is done to QP `index` before it goes to RTR.
   std::function<Status()> ece_setter(size_t index) const;
-  // A deaf link's probe: a write of no bytes. At most one is outstanding, and while it is, the link
-  // needs attention, so that its completion meets no code that does not know it.
+  // A deaf link's probe: a write of no bytes. At most one is outstanding. While it is, the link
+  // needs attention, so that poll() goes by drain(), which recognises the probe's completion.
   [[gnu::cold]] void attend();
   [[gnu::cold]] void end_probe();
   uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }

@@ -18,8 +18,8 @@
 
 namespace gdr::transport {
 
-// The agreement for the queue pairs of one connection, by their number in the handshake. It is not
-// a failure that an HCA, the verbs library or the peer knows no ECE: the QP then does without.
+// The agreement for the queue pairs of one connection, by their number in the handshake. Where
+// an HCA, the verbs library or the peer knows no ECE, the QP has none, which is no failure.
 class EceAgreement {
  public:
   // Sender: queries the offer for queue pair `index`, which is in INIT.

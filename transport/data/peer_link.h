@@ -30,8 +30,7 @@ std::string to_string(const PeerProcess& process);  // "process 4711 on nodeB"
 
 struct PeerLinkOptions {
   PeerProcess peer;
-  // GDR_NCCL_PEER_WATCH: the end of the socket fails the link, where it shows that the peer is
-  // gone.
+  // GDR_NCCL_PEER_WATCH: the link fails when the end of the socket shows that the peer is gone.
   bool socket_end_fails = true;
   // Takes the peer's kMemory frames; null: they are ignored.
   std::shared_ptr<RegistrationAgreement> agreement = nullptr;

@@ -14,8 +14,7 @@ namespace gdr::transport {
 // of its own that is on. Connectors and listeners make connections of one rail at each end.
 class RailSet {
  public:
-  // Creates this end of one more rail. The numbers of QPs of the rails of a connection are equal,
-  // or the first rails have one more.
+  // Creates this end of one more rail. QPs are spread evenly; the first rails may have one more.
   Status add(const Device& device, const RailSpec& spec, const ConnectionOptions& options);
 
   size_t size() const { return rails_.size(); }

@@ -33,8 +33,8 @@ class ReceiveComm : public Comm {
   static constexpr int kReceives = 32;  // grouped receives in flight
   static constexpr int kFlushes = 32;   // flushes in flight
 
-  // Creates this end with `qps` QPs on its rail, for which the sender's kHello asks over all of its
-  // own rails.
+  // Creates this end, on one rail. qps: as many QPs as the sender's kHello names over all of its
+  // rails.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);

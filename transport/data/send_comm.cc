@@ -261,7 +261,7 @@ bool SendComm::send_large(size_t bytes, const void* data, uint64_t buffer,
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
   Request* taken;
   const size_t writes = divide_up(chunks.bytes, max_write_bytes_);
-  if (writes > kMaxExtraWrites) return fail_too_large(bytes);
+  if (writes > kMaxExtraWrites) return fail_too_large(bytes, kMaxExtraWrites * chunks.count);
   if (!take_with_extra(bytes, chunks, writes, &taken)) return false;
   if (taken == nullptr) return true;
   const OutgoingMessage message{
@@ -311,7 +311,7 @@ bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
                            const MemoryHandle& memory, Request** request) {
   const bool copied_here = memory.staging != nullptr && bytes > memory.direct_at_most;
   const Chunking chunks = chunks_for_staging(bytes, max_write_bytes_);
-  if (chunks.count > wire::kMaxQps) return fail_too_large(bytes);
+  if (chunks.count > wire::kMaxQps) return fail_too_large(bytes, wire::kMaxQps);
   if (copied_here && staged_.full()) return progress();
   Request* taken;
   if (!take_with_extra(bytes, chunks, chunks.count - 1, &taken)) return false;
@@ -361,11 +361,12 @@ bool SendComm::progress() {
   });
 }
 
-bool SendComm::fail_too_large(size_t bytes) {
+bool SendComm::fail_too_large(size_t bytes, size_t most) {
   connection_.fail(Code::kInvalidUsage,
                    "a send of " + std::to_string(bytes) + " bytes takes too many writes of " +
                        std::to_string(max_write_bytes_) +
-                       " bytes, the port's largest message. Fix: send less at a time");
+                       " bytes, the port's largest message; the limit is " + std::to_string(most) +
+                       " writes. Fix: set NCCL_BUFFSIZE lower, or use another HCA");
   return false;
 }
 

@@ -94,7 +94,7 @@ class SendComm : public Comm {
   [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
                                      Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
-  [[gnu::cold]] bool fail_too_large(size_t bytes);
+  [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
   [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
   RailTables tables_;

@@ -74,18 +74,20 @@ Status StateChanges::failure(const StateChange& change, int err,
         std::chrono::duration_cast<std::chrono::milliseconds>(options.now() - began_);
     text += " " + std::to_string(attempts_) + " times in " + std::to_string(spent.count()) + " ms";
   }
+  auto failed = fail_errno(Code::kSystem, std::move(text), err);
+  std::string& why = failed.value().text;
   if (err == ETIMEDOUT && !change.resolves.empty()) {
-    text += ", since the peer's address " + change.resolves +
-            " could not be resolved by ARP or neighbour discovery. Fix: make sure that the network "
-            "interface of " +
-            change.port +
-            " reaches that address (ping), that its switch ports are up and in one VLAN, and that "
-            "a router answers for other subnets; raise NCCL_IB_MQP_RETRY_CNT or "
-            "NCCL_IB_MQP_RETRY_SLEEP_MSEC where that only takes longer";
+    why += ": the peer's address " + change.resolves +
+           " could not be resolved by ARP or neighbour discovery. Fix: make sure that the network "
+           "interface of " +
+           change.port +
+           " reaches that address (ping), that its switch ports are up and in one VLAN, and that "
+           "a router answers for other subnets; raise NCCL_IB_MQP_RETRY_CNT or "
+           "NCCL_IB_MQP_RETRY_SLEEP_MSEC where that only takes longer";
   } else if (!change.hint.empty()) {
-    text += "; " + change.hint;
+    why += "; " + change.hint;
   }
-  return fail_errno(Code::kSystem, text, err);
+  return failed;
 }
 
 void StateChanges::log_first_retry(const StateChange& change, int err,

@@ -22,7 +22,7 @@ struct StateChange {
   std::string port = {};      // of the QP, for texts: "mlx5_0:1"
   std::string hint = {};      // what a failure usually means; may be empty
   std::string resolves = {};  // the address that the kernel has to resolve for it; "": none
-  // Called once, before the first attempt; an error of it is the change's. May be empty.
+  // Called once, before the first attempt; if it fails, so does the change. May be empty.
   std::function<Status()> before = nullptr;
 };
 
@@ -45,7 +45,7 @@ class StateChanges {
   void log_first_retry(const StateChange& change, int err, const ConnectionOptions& options) const;
 
   std::deque<StateChange> pending_;
-  int attempts_ = 0;  // of the first of them
+  int attempts_ = 0;  // of pending_.front()
   Clock::time_point began_{};
   Clock::time_point retry_at_{};
 };

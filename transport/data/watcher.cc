@@ -235,26 +235,39 @@ void Watcher::on_hca_event(HcaContext& hca) {
     failures_.fatal_event(text, events_fail_, Clock::now());
     if (events_fail_) fail_links_of(object_of(event, hca), text);
   } else if (event.event_type == IBV_EVENT_PORT_ERR) {
-    GDR_WARN("%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail",
-             text.c_str());
+    on_port_error(hca, text);
   } else {
     GDR_INFO(log::kNet, "%s", text.c_str());
   }
   hca.api().ack_async_event(&event);
 }
 
-void Watcher::fail_links_of(const void* object, const std::string& text) {
+void Watcher::on_port_error(const HcaContext& hca, const std::string& text) {
+  const size_t connections = links_of(hca.context()).size();
+  if (connections == 0) {
+    GDR_INFO(log::kNet, "%s; no connection uses this HCA", text.c_str());
+    return;
+  }
+  GDR_WARN(
+      "%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail (connections "
+      "of this HCA: %zu). Fix: look at the port's cable and switch, and at dmesg",
+      text.c_str(), connections);
+}
+
+std::vector<std::shared_ptr<PeerLink>> Watcher::links_of(const void* object) {
+  std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<PeerLink>> concerned;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [fd, watched] : links_) {
-      const auto& objects = watched.objects;
-      if (std::find(objects.begin(), objects.end(), object) != objects.end()) {
-        concerned.push_back(watched.link);
-      }
+  for (const auto& [fd, watched] : links_) {
+    const auto& objects = watched.objects;
+    if (std::find(objects.begin(), objects.end(), object) != objects.end()) {
+      concerned.push_back(watched.link);
     }
   }
-  for (const auto& link : concerned) {
+  return concerned;
+}
+
+void Watcher::fail_links_of(const void* object, const std::string& text) {
+  for (const auto& link : links_of(object)) {
     link->fail_link(Error{Code::kSystem, link->description() + ": " + text}, true);
   }
 }

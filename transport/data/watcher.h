@@ -1,6 +1,7 @@
 // The one background thread of the transport. It watches the sockets of all connections (frames of
 // the peers, and peers that went away), the asynchronous events of the HCAs, and connections
-// without progress. It touches the data path only by failing a link (PeerLink::fail_link).
+// without progress. It touches the data path by failing a link (PeerLink::fail_link) and by asking
+// for a probe.
 #pragma once
 
 #include <chrono>
@@ -63,6 +64,8 @@ class Watcher {
   int wait_milliseconds();
   void on_ready(int fd);
   void on_hca_event(HcaContext& hca);
+  void on_port_error(const HcaContext& hca, const std::string& text);
+  std::vector<std::shared_ptr<PeerLink>> links_of(const void* object);
   void fail_links_of(const void* object, const std::string& text);
   void wake_up();
   void tick(Clock::time_point now);

@@ -10,7 +10,7 @@
 
 namespace gdr::transport {
 
-// NCCL_IB_DATA_DIRECT, and what NCCL can be asked for.
+// What is done about Data Direct: NCCL_IB_DATA_DIRECT, and whether NCCL flushes on every GPU.
 enum class DataDirect : uint8_t {
   kOff,     // it is not looked for
   kReport,  // it is looked for, but not used, since NCCL would not flush

@@ -20,10 +20,11 @@ Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size
   constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   ibv_mr* mr = hca.api().reg_mr(hca.pd(), memory, bytes, kAccess);
   if (mr == nullptr) {
-    return fail_errno(Code::kSystem,
-                      "registering the transport's own memory on " + hca.name() +
-                          " failed; is the memory-lock limit too low (ulimit -l)?",
-                      errno);
+    const int err = errno;
+    auto failed = fail_errno(
+        Code::kSystem, "registering the transport's own memory on " + hca.name() + " failed", err);
+    if (err == ENOMEM) failed.value().text += ". Fix: raise the memory-lock limit (ulimit -l)";
+    return failed;
   }
   return verbs::UniqueMr(mr, {&hca.api()});
 }

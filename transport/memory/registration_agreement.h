@@ -56,7 +56,8 @@ class RegistrationAgreement {
   RegistrationAgreement& operator=(const RegistrationAgreement&) = delete;
 
   // Returns what to keep with the registration of one of NCCL's own buffers, null for a user's
-  // buffer. Own are the first registration, and those in an allocation that has a registration.
+  // buffer. NCCL's own are the first registration, and any in an allocation that holds one of
+  // these.
   // relayed: also another allocation of the first one's size is NCCL's own. With PXN a process
   // sends for other ranks of its machine over one shared comm, and has a buffer for each (net.cc:
   // sharedNetBuffersInit), all of one size.
@@ -74,8 +75,8 @@ class RegistrationAgreement {
 
   // Opens the channel to the peer. peer_stages: what its part of the handshake says.
   void open(bool peer_stages, Send send);
-  // Takes the flags of the peer's kMemory frame. An end asks when NCCL has registered its own
-  // buffers there, so that a question is as final as an answer. Watcher thread.
+  // Takes the flags of the peer's kMemory frame. An end asks after NCCL has registered its own
+  // buffers there, so that the flags of a question are final as well. Watcher thread.
   void on_frame(uint32_t flags);
   // Ends every wait for the peer: no frame comes any more, and what is known is final.
   void close();

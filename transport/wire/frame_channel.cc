@@ -28,7 +28,8 @@ size_t max_body_bytes(wire::FrameKind kind) {
 Status unknown_fields(const char* where) {
   return fail(Code::kInternal, std::string("the peer sent ") + where +
                                    " with fields set that wire version " +
-                                   std::to_string(wire::kWireVersion) + " does not know");
+                                   std::to_string(wire::kWireVersion) +
+                                   " does not know. Fix: install the same release on every node");
 }
 
 template <size_t kBytes>

@@ -48,7 +48,8 @@ struct Handle {
   uint8_t ipv6;                     // 1: address is IPv6; 0: IPv4, in the first four bytes
   uint8_t gid_count;                // of `gids`, 0 to kHandleGids
   std::array<uint8_t, 16> address;  // in network byte order
-  uint32_t scope_id;                // of an IPv6 link-local address: the sender's interface number
+  // Of an IPv6 link-local address at the listener; the sender uses its own interface's instead.
+  uint32_t scope_id;
   uint16_t tcp_port;
   uint8_t reserved0[2];
   Secret secret;
@@ -66,8 +67,8 @@ static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
 
 // The kind of a frame, with the direction and the body.
 enum class FrameKind : uint8_t {
-  kHello = 1,       // sender -> receiver, EndPoint: the secret, the QPs, the clear-to-send ring
-  kReply = 2,       // receiver -> sender, EndPoint: the QPs, which are ready to receive
+  kHello = 1,       // sender -> receiver, EndPoint: secret, rails, QPs, service class, tables
+  kReply = 2,       // receiver -> sender, EndPoint: the same; its QPs are ready to receive
   kReady = 3,       // sender -> receiver: the sender's QPs are ready, clear-to-send may be written
   kRefuse = 4,      // either, text: the handshake failed for that reason
   kBye = 5,         // either: orderly close

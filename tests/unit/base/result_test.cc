@@ -11,7 +11,7 @@ std::string with_detail(std::string text) {
 }
 
 TEST(Result, DetailOfATextWithAFix_StandsBeforeIt) {
-  EXPECT_EQ(with_detail("it broke. Fix: mend it"), "it broke (x). Fix: mend it");
+  EXPECT_EQ(with_detail("it broke. Fix: replace it"), "it broke (x). Fix: replace it");
 }
 
 TEST(Result, DetailOfATextWithoutAFix_StandsAtItsEnd) {

@@ -269,7 +269,8 @@ TEST_F(ConnectorPeer, LosesEveryConnection_GivesUpAfterGrowingPauses) {
   raw.channel = FrameChannel();
   Error found = error();
   EXPECT_EQ(found.code, Code::kRemote);
-  EXPECT_TRUE(contains(found.text, "gave up after 3 retries")) << found.text;
+  EXPECT_TRUE(contains(found.text, "gave up after 3 retries (handshake with ")) << found.text;
+  EXPECT_TRUE(contains(found.text, "Fix: allow TCP")) << found.text;
 }
 
 // Another process would listen on another port, with another secret.
@@ -407,6 +408,7 @@ TEST_F(LateResolution, NeverResolved_BothEndsFailAndNameTheNumberOfAttempts) {
     })) << qp;
     const std::string text = qp == 0 ? receiver.error().text : sender.error().text;
     EXPECT_TRUE(contains(text, "to RTR failed 35 times in ")) << text;
+    EXPECT_TRUE(contains(text, "timed out (errno 110) (connecting ")) << text;
     EXPECT_TRUE(contains(text, "fake_a:1 lid 1") && contains(text, "fake_b:1 lid 2")) << text;
     EXPECT_TRUE(contains(sender.error().text, "35 times")) << sender.error().text;
     EXPECT_TRUE(contains(receiver.error().text, "35 times")) << receiver.error().text;

@@ -29,7 +29,7 @@ struct HandshakeBed : Fabric {
   std::vector<Device> receiver_devices{receiver_device};
   Clock::time_point time = Clock::now();
   Now now = [this] { return time; };
-  Handshakes handshakes{now, std::chrono::seconds(60)};
+  HandshakeRegistry handshakes{now, std::chrono::seconds(60)};
 };
 
 // Calls `step` until it returns a comm or an error; the null of a test that waits in vain.

@@ -15,7 +15,7 @@ using std::chrono::seconds;
 
 struct HandshakesTest : testing::Test {
   Clock::time_point time = Clock::now();
-  Handshakes all{[this] { return time; }, seconds(60)};
+  HandshakeRegistry all{[this] { return time; }, seconds(60)};
   RecordedLog log;
   int released = 0;
 
@@ -47,6 +47,18 @@ TEST_F(HandshakesTest, ManyStall_OneLineNamesTheirNumberAndTheOldest) {
       log.warnings("watchdog: 64 handshakes make no progress; the oldest: handshake 0 60 s").size(),
       1u)
       << log.warnings()[0];
+  EXPECT_EQ(log.lines("INFO NET/GDR : watchdog: handshake ").size(), 63u);
+}
+
+TEST_F(HandshakesTest, OneStalls_IsOneLine) {
+  auto handshake = make();
+  wait_once(*handshake);
+  for (int i = 0; i < 3; ++i) {
+    time += seconds(60);
+    wait_once(*handshake);
+  }
+  EXPECT_EQ(log.lines().size(), 1u);
+  EXPECT_EQ(log.warnings().size(), 1u);
 }
 
 TEST_F(HandshakesTest, AnotherStallsInTheSameEpisode_IsLoggedAtInfo) {
@@ -106,7 +118,7 @@ TEST_F(HandshakesTest, StalledHandshakeEnds_IsCountedNoMore) {
 }
 
 TEST_F(HandshakesTest, WatchdogIsOff_NothingIsLogged) {
-  Handshakes silent{[this] { return time; }, seconds(0)};
+  HandshakeRegistry silent{[this] { return time; }, seconds(0)};
   Handshake handshake(silent, [] {});
   wait_once(handshake);
   time += seconds(6000);

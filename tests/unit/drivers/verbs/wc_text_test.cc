@@ -14,14 +14,17 @@ TEST(WcText, EveryStatusOfRc_HasANameAndAHint) {
       continue;  // of reliable datagrams, memory windows and atomics, none of which is used
     }
     EXPECT_STRNE(wc_status_name(static_cast<ibv_wc_status>(status)), "unknown status") << status;
-    EXPECT_STRNE(wc_status_hint(static_cast<ibv_wc_status>(status)), "") << status;
+    const std::string hint = wc_status_hint(static_cast<ibv_wc_status>(status));
+    EXPECT_NE(hint, "") << status;
+    EXPECT_FALSE(hint.ends_with('.')) << "more text follows: " << hint;
   }
 }
 
 TEST(WcText, RetryExceeded_NamesTheVariables) {
   std::string hint = wc_status_hint(IBV_WC_RETRY_EXC_ERR);
   EXPECT_NE(hint.find("NCCL_IB_TIMEOUT"), std::string::npos);
-  EXPECT_NE(hint.find("NCCL_IB_GID_INDEX"), std::string::npos);
+  EXPECT_NE(hint.find("on RoCE at NCCL_IB_GID_INDEX"), std::string::npos);
+  EXPECT_NE(hint.find("Fix: "), std::string::npos);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 #include "tests/unit/transport/socket_cut.h"
@@ -49,10 +51,20 @@ INSTANTIATE_TEST_SUITE_P(Connection, CreateFailures,
                          testing::Values(CreateCase{Call::kQueryPort, 0, "querying port"},
                                          CreateCase{Call::kCreateCq, 0, "creating a CQ"},
                                          CreateCase{Call::kModifyToInit, 0, "NCCL_IB_PKEY"},
-                                         CreateCase{Call::kRegMr, 0, "memory-lock"}),
+                                         CreateCase{Call::kRegMr, 0, "the transport's own memory"}),
                          [](const auto& test_case) {
                            return "Call" + std::to_string(int(test_case.param.call));
                          });
+
+TEST(Connection, OwnMemoryCannotBeLocked_NamesTheLimit) {
+  Fabric fabric;
+  fabric.verbs.fail_call(Call::kRegMr, ENOMEM);
+  auto sender = fabric.make_sender();
+  ASSERT_FALSE(sender);
+  EXPECT_TRUE(
+      contains(sender.error().text, "(errno 12). Fix: raise the memory-lock limit (ulimit -l)"))
+      << sender.error().text;
+}
 
 // Without inline data the HCA may still have the QP.
 TEST(Connection, CreatingAQueuePairFailsOnce_IsTriedWithoutInlineData) {

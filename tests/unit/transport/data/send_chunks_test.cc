@@ -245,7 +245,11 @@ TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
   pair.irecv({{to.data(), kBytes, 0, to.memory.get()}});
   Request* request = nullptr;
   EXPECT_FALSE(pair.sender->isend(from.data(), kBytes, 0, *from.memory, &request));
-  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "too many writes of 4096 bytes"));
+  const std::string text = failure_of(*pair.sender).text;
+  EXPECT_TRUE(contains(text, "too many writes of 4096 bytes")) << text;
+  EXPECT_TRUE(contains(text, "the limit is " + std::to_string(SendComm::kRequests - 1) + " writes"))
+      << text;
+  EXPECT_TRUE(contains(text, "Fix: set NCCL_BUFFSIZE lower")) << text;
 }
 
 // Two work requests for each message, none of which is known to be complete.

@@ -142,11 +142,21 @@ TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   EXPECT_TRUE(logged[0].starts_with("WARN ")) << logged[0];
   EXPECT_TRUE(contains(logged[0], "fake_a:1 reports")) << logged[0];
   EXPECT_TRUE(contains(logged[0], "retried by the HCA for NCCL_IB_TIMEOUT")) << logged[0];
+  EXPECT_TRUE(contains(logged[0], "Fix: ")) << logged[0];
   EXPECT_TRUE(logged[1].starts_with("INFO ")) << logged[1];
   EXPECT_TRUE(contains(logged[1], "fake_a:1 reports")) << logged[1];
   pair.exchange(10);
   EXPECT_FALSE(pair.sender->connection().failed());
   EXPECT_FALSE(pair.receiver->connection().failed());
+}
+
+// The ranks of a node open the HCAs of all of them.
+TEST(Watcher, PortOfAnUnusedHcaGoesDown_IsNoWarning) {
+  Fabric fabric;
+  RecordedLog log;
+  fabric.verbs.raise_event("fake_a", IBV_EVENT_PORT_ERR, nullptr, 1);
+  EXPECT_TRUE(wait_for([&] { return log.lines("no connection uses this HCA").size() == 1; }));
+  EXPECT_TRUE(log.warnings().empty());
 }
 
 // Connections that are set up after the event must not use the GIDs of before.
