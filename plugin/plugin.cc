@@ -21,6 +21,7 @@
 #include "transport/device/port_speed.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
+#include "transport/wire/wire.h"
 
 namespace gdr::plugin {
 namespace {
@@ -195,8 +196,10 @@ void log_choice(const Plugin& plugin) {
   if (plugin.transport == nullptr) return;
   const transport::TransportOptions& options = plugin.transport->options();
   const transport::Interface interface { options.interface_name, options.bind_address };
-  GDR_INFO(kInitLines, "version " GDR_VERSION ", %zu device(s), handshake over %s",
-           plugin.transport->devices().size(), transport::to_string(interface).c_str());
+  GDR_INFO(kInitLines,
+           "version " GDR_VERSION " (wire version %d), %zu device(s), handshake over %s",
+           transport::wire::kWireVersion, plugin.transport->devices().size(),
+           transport::to_string(interface).c_str());
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }

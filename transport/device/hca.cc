@@ -40,6 +40,13 @@ Finding unknown_speed(const std::string& port) {
           "update rdma-core, or set the NIC's speed in a file for NCCL_TOPO_FILE"};
 }
 
+Finding named_iwarp(const std::string& port) {
+  return {Severity::kInfo, port,
+          "the port is of an iWARP device and is used because NCCL_IB_HCA names it; if its queue "
+          "pairs connect only by the RDMA connection manager, connections over it fail",
+          ""};
+}
+
 Finding unused_data_direct(const std::string& hca) {
   return {Severity::kWarning, hca,
           "the HCA's Data Direct is not used: it needs a flush after each receive, which this "
@@ -55,9 +62,9 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
     discovery->skipped.push_back(label + ": " + state.error().text);
     return;
   }
-  const ibv_transport_type transport = hca.context()->device->transport_type;
-  const std::string reason = exclusion_reason({transport, hca.vendor_id(), state->link_layer});
-  if (!reason.empty()) {
+  const PortKind kind{hca.context()->device->transport_type, hca.vendor_id(), state->link_layer,
+                      options.hcas.entry_for(hca.name(), device.port) != nullptr};
+  if (const std::string reason = exclusion_reason(kind); !reason.empty()) {
     discovery->skipped.push_back(label + reason);
     return;
   }
@@ -69,6 +76,7 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
     discovery->inactive.push_back(std::move(device));
     return;
   }
+  if (is_named_iwarp(kind)) discovery->findings.push_back(named_iwarp(label));
   if (device.speed_mbps == 0) discovery->findings.push_back(unknown_speed(label));
   discovery->devices.push_back(std::move(device));
 }

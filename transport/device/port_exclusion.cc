@@ -12,8 +12,11 @@ std::string device_reason(const PortKind& kind) {
     case IBV_TRANSPORT_IB:
       return "";
     case IBV_TRANSPORT_IWARP:
-      return " is an iWARP device, whose queue pairs only the RDMA connection manager can connect; "
-             "NCCL has no transport for it but TCP sockets";
+      if (is_named_iwarp(kind)) return "";
+      return " is an iWARP device, whose queue pairs mostly connect only by the RDMA connection "
+             "manager, which NCCL and this plugin do not use. Fix: if they connect without, as "
+             "those "
+             "of eRDMA in its compatible mode do, name the device in NCCL_IB_HCA";
     case IBV_TRANSPORT_USNIC:
     case IBV_TRANSPORT_USNIC_UDP:
       return " is a usNIC device, which has neither reliable connections nor RDMA writes; NCCL has "
@@ -30,6 +33,11 @@ std::string device_reason(const PortKind& kind) {
 }
 
 }  // namespace
+
+bool is_named_iwarp(const PortKind& kind) {
+  return kind.named && kind.transport == IBV_TRANSPORT_IWARP &&
+         kind.link_layer == IBV_LINK_LAYER_ETHERNET;
+}
 
 std::string exclusion_reason(const PortKind& kind) {
   if (std::string reason = device_reason(kind); !reason.empty()) return reason;

@@ -11,6 +11,7 @@ namespace gdr::transport {
 namespace {
 
 using fake_verbs::HcaConfig;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
@@ -36,17 +37,78 @@ struct PortExclusion : testing::Test {
     }
     return reason;
   }
+  void add_erdma() {
+    auto config = HcaConfig::roce("erdma_0", 1);
+    config.transport = IBV_TRANSPORT_IWARP;
+    verbs.add_hca(config);
+  }
+  // hcas: as in NCCL_IB_HCA.
+  Discovery discover_with(const char* hcas) {
+    return discover_devices(verbs.api(), {.hcas = HcaFilter::parse(hcas).value()}).value();
+  }
 };
 
 TEST_F(PortExclusion, Efa_IsExcludedByItsNameAndItsPluginIsNamed) {
   EXPECT_THAT(reason(IBV_TRANSPORT_UNSPECIFIED, IBV_LINK_LAYER_UNSPECIFIED, 0x1d0f),
-              testing::AllOf(StartsWith("rdmap16s27:1 is an Elastic Fabric Adapter (EFA)"),
-                             HasSubstr("Fix: use the network plugin aws-ofi-nccl")));
+              AllOf(StartsWith("rdmap16s27:1 is an Elastic Fabric Adapter (EFA)"),
+                    HasSubstr("Fix: use the network plugin aws-ofi-nccl")));
 }
 
 TEST_F(PortExclusion, Iwarp_IsExcludedAlthoughItsLinkIsEthernet) {
   EXPECT_THAT(reason(IBV_TRANSPORT_IWARP, IBV_LINK_LAYER_ETHERNET, 0x1425),
-              StartsWith("rdmap16s27:1 is an iWARP device"));
+              AllOf(StartsWith("rdmap16s27:1 is an iWARP device"), HasSubstr("Fix: "),
+                    HasSubstr("name the device in NCCL_IB_HCA")));
+}
+
+// As eRDMA in its compatible mode, whose queue pairs connect without the connection manager.
+TEST_F(PortExclusion, NamedIwarp_IsUsedWithANote) {
+  add_erdma();
+  for (const char* hcas : {"erdma", "=mlx5_0,erdma_0", "erdma_0:1"}) {
+    Discovery found = discover_with(hcas);
+    ASSERT_EQ(found.devices.size(), 1u) << hcas;
+    EXPECT_TRUE(found.devices[0].state.ethernet);
+    EXPECT_THAT(found.skipped, IsEmpty());
+    ASSERT_EQ(found.findings.size(), 1u);
+    EXPECT_EQ(found.findings[0].severity, Severity::kInfo);
+    EXPECT_EQ(found.findings[0].subject, "erdma_0:1");
+    EXPECT_THAT(found.findings[0].text, HasSubstr("NCCL_IB_HCA names it"));
+  }
+}
+
+TEST_F(PortExclusion, IwarpThatAListOfExclusionsLeaves_IsExcluded) {
+  add_erdma();
+  for (const char* hcas : {"^mlx5", "^=mlx5_0", "^erdma_0:2", ""}) {
+    Discovery found = discover_with(hcas);
+    EXPECT_THAT(found.devices, IsEmpty()) << hcas;
+    EXPECT_THAT(found.findings, IsEmpty());
+    ASSERT_EQ(found.skipped.size(), 1u);
+    EXPECT_THAT(found.skipped[0], StartsWith("erdma_0:1 is an iWARP device"));
+  }
+}
+
+TEST_F(PortExclusion, NamedIwarpWithoutALink_IsInactiveWithoutANote) {
+  add_erdma();
+  verbs.port("erdma_0", 1).active = false;
+  Discovery found = discover_with("erdma_0");
+  EXPECT_THAT(found.devices, IsEmpty());
+  EXPECT_EQ(found.inactive.size(), 1u);
+  EXPECT_THAT(found.findings, IsEmpty());
+}
+
+TEST_F(PortExclusion, OtherKindsThatAreNamed_AreExcluded) {
+  const PortKind kinds[] = {
+      {IBV_TRANSPORT_UNSPECIFIED, 0x1d0f, IBV_LINK_LAYER_UNSPECIFIED, true},  // EFA
+      {IBV_TRANSPORT_UNSPECIFIED, 0x1d93, IBV_LINK_LAYER_ETHERNET, true},
+      {IBV_TRANSPORT_UNKNOWN, 0x1d93, IBV_LINK_LAYER_ETHERNET, true},
+      {IBV_TRANSPORT_USNIC, 0x1137, IBV_LINK_LAYER_ETHERNET, true},
+      {IBV_TRANSPORT_USNIC_UDP, 0x1137, IBV_LINK_LAYER_ETHERNET, true},
+      {IBV_TRANSPORT_IWARP, 0x1425, IBV_LINK_LAYER_UNSPECIFIED, true},
+      {IBV_TRANSPORT_IWARP, 0x1425, IBV_LINK_LAYER_INFINIBAND, true},
+  };
+  for (const PortKind& kind : kinds) {
+    EXPECT_NE(exclusion_reason(kind), "") << kind.transport;
+    EXPECT_FALSE(is_named_iwarp(kind)) << kind.transport;
+  }
 }
 
 TEST_F(PortExclusion, Usnic_IsExcluded) {
