@@ -53,7 +53,7 @@ void fill_port(const DeviceConfig& device, uint32_t number, SharedPort* shared) 
 }  // namespace
 
 gdr::Result<Process*> Process::join() {
-  gdr::Result<Config> config = Config::load(getenv("SOFTHCA_CONFIG"));
+  gdr::Result<Config> config = Config::load(getenv("SOFTHCA_CONFIG"), getenv("SOFTHCA_FABRIC"));
   if (!config) return gdr::forward_error(config);
   uint64_t instance = random_instance();
   gdr::Result<Registry> registry = Registry::join(config->fabric, instance);

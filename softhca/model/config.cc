@@ -171,8 +171,9 @@ void fill_lids(Config* config) {
   }
 }
 
-gdr::Result<Config> read(const Json& json) {
+gdr::Result<Config> read(const Json& json, const std::string& fabric) {
   Config config;
+  if (!fabric.empty()) config.fabric = fabric;
   JsonFields fields(json, "");
   fields.string("fabric", is_name, kName, &config.fabric);
   fields.boolean("process_vm", &config.process_vm);
@@ -204,7 +205,11 @@ std::vector<GidEntry> DeviceConfig::gid_table(uint32_t port) const {
   return make_gid_table({guid + port - 1, prefix, config.flid, config.gids, ethernet});
 }
 
-gdr::Result<Config> Config::load(const char* text) {
+gdr::Result<Config> Config::load(const char* text, const char* fabric) {
+  const std::string own_fabric = fabric == nullptr ? "" : fabric;
+  if (!own_fabric.empty() && !is_name(own_fabric)) {
+    return gdr::fail(gdr::Code::kInvalidUsage, std::string("SOFTHCA_FABRIC: accepted is ") + kName);
+  }
   std::string source = text == nullptr || *text == '\0' ? "{}" : text;
   std::string name = "SOFTHCA_CONFIG";
   if (source.front() != '{') {
@@ -220,7 +225,7 @@ gdr::Result<Config> Config::load(const char* text) {
   if (json.is_discarded()) {
     return gdr::fail(gdr::Code::kInvalidUsage, name + " is not valid JSON");
   }
-  gdr::Result<Config> config = read(json);
+  gdr::Result<Config> config = read(json, own_fabric);
   if (!config) config.error().text = name + ": " + config.error().text;
   return config;
 }

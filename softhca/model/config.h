@@ -85,9 +85,10 @@ struct Config {
   GpuConfig gpu;
   std::vector<FaultConfig> faults;
 
-  // `text` is the value of SOFTHCA_CONFIG, or null. Fails with kInvalidUsage; the text names the
+  // `text` is the value of SOFTHCA_CONFIG, or null. `fabric` is that of SOFTHCA_FABRIC, or null:
+  // the fabric of a configuration that names none. Fails with kInvalidUsage; the error names the
   // field and what is accepted.
-  static gdr::Result<Config> load(const char* text);
+  static gdr::Result<Config> load(const char* text, const char* fabric = nullptr);
 };
 
 }  // namespace softhca

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Acknowledgement = Configured;
 
-constexpr const char* kLost = R"({"fabric": "unit", "faults": [
+constexpr const char* kLost = R"({"faults": [
     {"kind": "ack_lost", "device": "softhca0", "after_ops": 1}]})";
 
 TEST_F(Acknowledgement, Lost_DataArrivesAndRequestFails) {
@@ -68,7 +68,7 @@ TEST_F(Acknowledgement, LostWithoutTimeout_WaitsUntilTheQpStops) {
 }
 
 TEST_F(Acknowledgement, Late_CompletesLaterAndInOrder) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "ack_lost", "device": "softhca0", "late_us": 30000, "count": 1}]})");
   Pair pair({.timeout = 18}, {.device = 1});
   auto start = Clock::now();
@@ -86,7 +86,7 @@ TEST_F(Acknowledgement, Late_CompletesLaterAndInOrder) {
 }
 
 TEST_F(Acknowledgement, LaterThanAllRetries_IsLost) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "ack_lost", "device": "softhca0", "late_us": 60000000}]})");
   Pair pair({}, {.device = 1});
   ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
@@ -94,7 +94,7 @@ TEST_F(Acknowledgement, LaterThanAllRetries_IsLost) {
 }
 
 TEST_F(Acknowledgement, OfFetchedData_IsTheDataItself) {
-  use(R"({"fabric": "unit", "faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
+  use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
   Pair pair({}, {.device = 1});
   Buffer into(pair.a, 8);
   Buffer from(pair.b, 8);

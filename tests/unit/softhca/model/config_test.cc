@@ -63,6 +63,17 @@ TEST(Config, AllFieldsGiven_AreRead) {
   EXPECT_EQ(config->faults[0].after_bytes, 100u);
 }
 
+TEST(Config, FabricOfTheEnvironment_IsThatOfAConfigurationWithout) {
+  EXPECT_EQ(Config::load(nullptr)->fabric, "default");
+  EXPECT_EQ(Config::load(nullptr, "")->fabric, "default");
+  EXPECT_EQ(Config::load(nullptr, "build-1")->fabric, "build-1");
+  EXPECT_EQ(Config::load(R"({"fabric": "mine"})", "build-1")->fabric, "mine");
+  gdr::Result<Config> wrong = Config::load(nullptr, "../x");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().text,
+            "SOFTHCA_FABRIC: accepted is a name of at most 40 letters, digits, _ . -");
+}
+
 TEST(Config, File_IsRead) {
   std::string path = testing::TempDir() + "softhca.json";
   std::ofstream(path) << R"(/* comments are fine */ {"devices": [{"name": "from_file"}]})";

@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "port_down", "device": "softhca0", "after_bytes": 1000}]})");
   Pair pair({}, {.device = 1});
   Buffer from(pair.a, 600);
@@ -40,7 +40,7 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
 }
 
 TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "port_down", "device": "softhca0", "at_s": 0},
       {"kind": "port_up", "device": "softhca0", "at_s": 0.3}]})");
   Pair pair({.timeout = 20});
@@ -51,7 +51,7 @@ TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
 }
 
 TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "qp_error", "device": "softhca0", "after_bytes": 1}]})");
   Pair pair({}, {.device = 1});
   Buffer from(pair.a, 8);
@@ -66,7 +66,7 @@ TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
 }
 
 TEST_F(Configured, RegistrationFault_FailsWithConfiguredErrno) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "reg_mr_refused", "device": "softhca0", "errno": 28}]})");
   Endpoint a;
   Endpoint b({.device = 1});
@@ -77,14 +77,14 @@ TEST_F(Configured, RegistrationFault_FailsWithConfiguredErrno) {
 }
 
 TEST_F(Configured, NoDmabuf_NotSupported) {
-  use(R"({"fabric": "unit", "gpu": {"dmabuf": false}})");
+  use(R"({"gpu": {"dmabuf": false}})");
   Endpoint a;
   EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd(), 0, 0, 0, -1, 0), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
 TEST_F(Configured, Bar1Limit_RegistrationsBeyondItFail) {
-  use(R"({"fabric": "unit", "gpu": {"bar1_bytes": 100000}})");
+  use(R"({"gpu": {"bar1_bytes": 100000}})");
   Endpoint a;
   auto first = std::make_unique<Memory>(a, 0, 65536);
   EXPECT_TRUE(first->registered());
@@ -95,7 +95,7 @@ TEST_F(Configured, Bar1Limit_RegistrationsBeyondItFail) {
 }
 
 TEST_F(Configured, PeermemOff_DeviceAddressDoesNotRegister) {
-  use(R"({"fabric": "unit", "gpu": {"peermem": false}})");
+  use(R"({"gpu": {"peermem": false}})");
   Endpoint a;
   const fake_cuda::Driver& driver = fake_cuda::Driver::load();
   driver.api.init(0);
@@ -105,7 +105,7 @@ TEST_F(Configured, PeermemOff_DeviceAddressDoesNotRegister) {
 }
 
 TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
-  use(R"({"fabric": "unit", "gpu": {"peermem": true}})");
+  use(R"({"gpu": {"peermem": true}})");
   Pair pair;
   const fake_cuda::Driver& driver = fake_cuda::Driver::load();
   driver.api.init(0);
@@ -126,7 +126,7 @@ std::filesystem::path sysfs_of(Endpoint& endpoint) {
 }
 
 TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {
-  use(R"({"fabric": "unit"})");
+  use(R"({})");
   Endpoint a;
   std::string version;
   std::getline(std::ifstream(sysfs_of(a) / "module/nvidia_peermem/version"), version);
@@ -135,7 +135,7 @@ TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {
 }
 
 TEST_F(Configured, NvPeerMem_SysfsShowsItAndNotItsSuccessor) {
-  use(R"({"fabric": "unit", "gpu": {"peermem": "nv_peer_mem"}})");
+  use(R"({"gpu": {"peermem": "nv_peer_mem"}})");
   Endpoint a;
   EXPECT_TRUE(exists(sysfs_of(a) / "kernel/mm/memory_peers/nv_mem/version"));
   EXPECT_FALSE(exists(sysfs_of(a) / "module/nvidia_peermem"));
@@ -146,7 +146,7 @@ TEST_F(Configured, NvPeerMem_SysfsShowsItAndNotItsSuccessor) {
 }
 
 TEST_F(Configured, NoPeermem_SysfsHasModulesWithoutIt) {
-  use(R"({"fabric": "unit", "gpu": {"peermem": false}})");
+  use(R"({"gpu": {"peermem": false}})");
   Endpoint a;
   EXPECT_TRUE(is_directory(sysfs_of(a) / "module"));
   EXPECT_TRUE(is_empty(sysfs_of(a) / "module"));
@@ -154,7 +154,7 @@ TEST_F(Configured, NoPeermem_SysfsHasModulesWithoutIt) {
 }
 
 TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
-  use(R"({"fabric": "unit", "devices": [{"rate_gbps": 1, "latency_us": 1000}]})");
+  use(R"({"devices": [{"rate_gbps": 1, "latency_us": 1000}]})");
   Pair pair;
   Buffer from(pair.a, 1 << 20);
   Buffer to(pair.b, 1 << 20);
@@ -170,7 +170,7 @@ TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
 }
 
 TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
-  use(R"({"fabric": "unit", "devices": [
+  use(R"({"devices": [
       {"registration_us": 20000, "registration_us_per_mib": 40000}]})");
   Endpoint a;
   for (int gpu : {-1, 0}) {
@@ -183,7 +183,7 @@ TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
 }
 
 TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
-  use(R"({"fabric": "unit", "devices": [{"link_layer": "Ethernet"},
+  use(R"({"devices": [{"link_layer": "Ethernet"},
       {"link_layer": "Ethernet", "gids": ["::ffff:10.9.8.7"]}]})");
   Endpoint a;
   Endpoint b({.device = 1, .gid_index = 3});
@@ -206,7 +206,7 @@ TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
 }
 
 TEST_F(Configured, PciFunctionThatDoesNotExist_SysfsTreeIsCreated) {
-  use(R"({"fabric": "unit", "devices": [{"pci": "0000:fe:1f.7", "numa_node": 1}, {}]})");
+  use(R"({"devices": [{"pci": "0000:fe:1f.7", "numa_node": 1}, {}]})");
   Endpoint a;
   std::string device = std::string(a.context()->device->ibdev_path) + "/device";
   char real[PATH_MAX];

@@ -37,7 +37,7 @@ std::string sysfs(ibv_context* context, const std::string& name) {
 }
 
 TEST_F(Device, Xdr_EightBitsSayNdrAndExtendedFieldXdr) {
-  use(R"({"fabric": "unit", "devices": [{"link_speed": "XDR", "ports": 2, "port_settings": [
+  use(R"({"devices": [{"link_speed": "XDR", "ports": 2, "port_settings": [
       {}, {"active_speed_ex": false, "link_width": "2x", "port_speed_gbps": 390.5}]}]})");
   ContextPtr context = open_device(0);
   PortAttr first = query_ex(context.get(), 1);
@@ -59,7 +59,7 @@ TEST_F(Device, Xdr_EightBitsSayNdrAndExtendedFieldXdr) {
 }
 
 TEST_F(Device, UnknownSpeed_IsReportedAsIs) {
-  use(R"({"fabric": "unit", "devices": [{"link_speed": 3}, {"link_speed": 512, "link_width": 32}]})");
+  use(R"({"devices": [{"link_speed": 3}, {"link_speed": 512, "link_width": 32}]})");
   ContextPtr first = open_device(0);
   EXPECT_EQ(query_ex(first.get(), 1).attr.active_speed, 3);
   ContextPtr second = open_device(1);
@@ -69,7 +69,7 @@ TEST_F(Device, UnknownSpeed_IsReportedAsIs) {
 
 // The kernel fails to read `rate` of a width that it does not know.
 TEST_F(Device, SpeedOfZero_IsUnknownToVerbsAndSysfs) {
-  use(R"({"fabric": "unit", "devices": [{"speed_gbps": 0, "ports": 3, "port_settings": [
+  use(R"({"devices": [{"speed_gbps": 0, "ports": 3, "port_settings": [
       {}, {"link_width": "4x"}, {"link_speed": "HDR"}]}]})");
   ContextPtr context = open_device(0);
   PortAttr unknown = query_ex(context.get(), 1);
@@ -88,7 +88,7 @@ TEST_F(Device, SpeedOfZero_IsUnknownToVerbsAndSysfs) {
 }
 
 TEST_F(Device, VendorId_IsReported) {
-  use(R"({"fabric": "unit", "devices": [{"vendor_id": "1d0f"}, {}]})");
+  use(R"({"devices": [{"vendor_id": "1d0f"}, {}]})");
   ibv_device_attr attr = {};
   ASSERT_EQ(ibv_query_device(open_device(0).get(), &attr), 0);
   EXPECT_EQ(attr.vendor_id, 0x1d0fu);
@@ -97,7 +97,7 @@ TEST_F(Device, VendorId_IsReported) {
 }
 
 TEST_F(Device, UnspecifiedTransport_HasNoConnectedQps) {
-  use(R"({"fabric": "unit", "devices": [{"transport": "unspecified", "max_msg_sz": 8928}]})");
+  use(R"({"devices": [{"transport": "unspecified", "max_msg_sz": 8928}]})");
   ContextPtr context = open_device(0);
   EXPECT_EQ(context->device->node_type, IBV_NODE_UNSPECIFIED);
   EXPECT_EQ(context->device->transport_type, IBV_TRANSPORT_UNSPECIFIED);
@@ -122,7 +122,7 @@ TEST_F(Device, UnspecifiedTransport_HasNoConnectedQps) {
 
 // "Local Length Error" of IBTA 11.6.2: the sum of the lengths exceeds the port's message size.
 TEST_F(Device, SmallMaxMsgSz_LongerRequestsFail) {
-  use(R"({"fabric": "unit", "devices": [{"max_msg_sz": 1000}, {}]})");
+  use(R"({"devices": [{"max_msg_sz": 1000}, {}]})");
   for (ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
     Pair pair({}, {.device = 1});
     EXPECT_EQ(pair.a.query_port().max_msg_sz, 1000u);

@@ -27,7 +27,7 @@ ibv_wc_status outcome(Endpoint& a) {
 }
 
 TEST_F(GidTable, EntryRemoved_EventAndNoGidThere) {
-  use(R"({"fabric": "unit", "devices": [{"link_layer": "Ethernet"}, {"link_layer": "Ethernet"}],
+  use(R"({"devices": [{"link_layer": "Ethernet"}, {"link_layer": "Ethernet"}],
       "faults": [{"kind": "gid_change", "device": "softhca0", "gid_index": 3, "after_ops": 1}]})");
   Endpoint a({.gid_index = 3});
   Endpoint b({.device = 1, .gid_index = 3});
@@ -64,7 +64,7 @@ TEST_F(GidTable, EntryRemoved_EventAndNoGidThere) {
 }
 
 TEST_F(GidTable, EntryMoved_NewConnectionsUseItsNewPlace) {
-  use(R"({"fabric": "unit", "devices": [
+  use(R"({"devices": [
       {"link_layer": "Ethernet", "ports": 2, "gids": ["::ffff:10.1.0.1"]},
       {"link_layer": "Ethernet"}],
       "faults": [
@@ -91,7 +91,7 @@ TEST_F(GidTable, EntryMoved_NewConnectionsUseItsNewPlace) {
 }
 
 TEST_F(Lid, Changed_EventAndOldAddressIsLost) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "client_reregister", "device": "softhca0", "after_ops": 1},
       {"kind": "lid_change", "device": "softhca0", "lid": 300, "after_ops": 1}]})");
   Pair pair({}, {.device = 1});

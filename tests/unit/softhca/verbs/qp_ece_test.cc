@@ -11,7 +11,7 @@ namespace {
 
 using SetEce = Configured;
 
-constexpr const char* kDevices = R"({"fabric": "unit", "devices": [
+constexpr const char* kDevices = R"({"devices": [
     {"ece": {"vendor_id": "2c9", "options": "10000033"}},
     {"ece": {"vendor_id": "2c9", "options": "10000011"}},
     {"ece": {"vendor_id": "14e4", "options": "1"}}, {}]})";
@@ -115,7 +115,7 @@ TEST_F(SetEce, MoreThanAccepted_NoAnswer) {
 }
 
 TEST_F(SetEce, RequiredOptionsNotInUse_NoAnswer) {
-  use(R"({"fabric": "unit", "devices": [
+  use(R"({"devices": [
       {"ece": {"vendor_id": "2c9", "options": "3", "required": "2"}}, {}]})");
   for (uint32_t options : {0u, 1u, 2u, 3u}) {
     Endpoint a;

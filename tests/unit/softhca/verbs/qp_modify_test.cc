@@ -29,7 +29,7 @@ ibv_qp_attr attributes(Endpoint& endpoint) {
 }
 
 TEST_F(ModifyQp, FirstCallsRefused_NothingChangesThenSucceeds) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "modify_qp_refused", "device": "softhca0", "count": 2}]})");
   Endpoint a;
   Endpoint b({.device = 1});
@@ -51,7 +51,7 @@ TEST_F(ModifyQp, FirstCallsRefused_NothingChangesThenSucceeds) {
 }
 
 TEST_F(ModifyQp, InvalidCallsAndOtherStates_AreNotCounted) {
-  use(R"({"fabric": "unit", "faults": [
+  use(R"({"faults": [
       {"kind": "modify_qp_refused", "device": "softhca0", "to": "RTS", "errno": 16}]})");
   Endpoint a;
   Address self = a.address();
@@ -64,7 +64,7 @@ TEST_F(ModifyQp, InvalidCallsAndOtherStates_AreNotCounted) {
 }
 
 TEST_F(ModifyQp, RefusedOnOnePort_OtherPortConnects) {
-  use(R"({"fabric": "unit", "devices": [{"ports": 2}], "faults": [
+  use(R"({"devices": [{"ports": 2}], "faults": [
       {"kind": "modify_qp_refused", "device": "softhca0", "port": 2, "count": 0}]})");
   Endpoint first;
   Endpoint second({.port = 2});
@@ -74,7 +74,7 @@ TEST_F(ModifyQp, RefusedOnOnePort_OtherPortConnects) {
 }
 
 TEST_F(ModifyQp, GrhRequired_PacketsWithoutAreLost) {
-  use(R"({"fabric": "unit", "devices": [{"grh_required": true}, {}]})");
+  use(R"({"devices": [{"grh_required": true}, {}]})");
   Endpoint with({.grh = true});
   EXPECT_EQ(with.query_port().flags, IBV_QPF_GRH_REQUIRED);
   EXPECT_EQ(Endpoint({.device = 1}).query_port().flags, 0);
@@ -90,7 +90,7 @@ TEST_F(ModifyQp, GrhRequired_PacketsWithoutAreLost) {
 }
 
 TEST_F(ModifyQp, GrhChecked_AddressWithoutIsRefused) {
-  use(R"({"fabric": "unit", "devices": [{"grh_required": "checked"}]})");
+  use(R"({"devices": [{"grh_required": "checked"}]})");
   Endpoint without;
   EXPECT_EQ(without.query_port().flags, IBV_QPF_GRH_REQUIRED);
   ASSERT_EQ(without.to_init(), 0);
@@ -100,7 +100,7 @@ TEST_F(ModifyQp, GrhChecked_AddressWithoutIsRefused) {
 }
 
 TEST_F(ModifyQp, SourceGidBeyondTheTable_IsRefused) {
-  use(R"({"fabric": "unit"})");
+  use(R"({})");
   Endpoint a({.grh = true});
   Address self = a.address();
   Endpoint b({.gid_index = 1, .grh = true});
@@ -109,7 +109,7 @@ TEST_F(ModifyQp, SourceGidBeyondTheTable_IsRefused) {
 }
 
 TEST_F(ModifyQp, TargetGidThatNobodyHas_NoAnswer) {
-  use(R"({"fabric": "unit"})");
+  use(R"({})");
   Endpoint a({.grh = true});
   Endpoint b({.grh = true});
   Address to_b = b.address();
@@ -119,7 +119,7 @@ TEST_F(ModifyQp, TargetGidThatNobodyHas_NoAnswer) {
 
 // As NCCL addresses a peer of another subnet: the routable GID of index 1, and its FLID as the LID.
 TEST_F(ModifyQp, OtherSubnet_ReachedByFlid) {
-  use(R"({"fabric": "unit", "devices": [
+  use(R"({"devices": [
       {"subnet_prefix": "fec0000000000001", "flid": 4097},
       {"subnet_prefix": "fec0000000000002", "flid": 4098}]})");
   Options near = {.gid_index = 1, .grh = true, .hop_limit = 255};
@@ -140,7 +140,7 @@ TEST_F(ModifyQp, OtherSubnet_ReachedByFlid) {
 }
 
 TEST_F(ModifyQp, OtherSubnet_ReachedByTheRoutersLid) {
-  use(R"({"fabric": "unit", "devices": [
+  use(R"({"devices": [
       {"subnet_prefix": "fec0000000000001", "router_lid": 77},
       {"subnet_prefix": "fec0000000000002", "router_lid": 78}]})");
   Endpoint a({.grh = true});
@@ -153,7 +153,7 @@ TEST_F(ModifyQp, OtherSubnet_ReachedByTheRoutersLid) {
 }
 
 TEST_F(ModifyQp, Iwarp_IsNotConnectedThisWay) {
-  use(R"({"fabric": "unit", "devices": [{"transport": "iWARP"}]})");
+  use(R"({"devices": [{"transport": "iWARP"}]})");
   Endpoint a;
   EXPECT_EQ(a.query_port().link_layer, IBV_LINK_LAYER_ETHERNET);
   EXPECT_EQ(a.context()->device->node_type, IBV_NODE_RNIC);
