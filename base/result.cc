@@ -1,5 +1,6 @@
 #include "base/result.h"
 
+#include <algorithm>
 #include <system_error>
 
 namespace gdr {
@@ -7,6 +8,10 @@ namespace gdr {
 tl::unexpected<Error> fail_errno(Code code, std::string text, int err) {
   text += ": " + std::generic_category().message(err) + " (errno " + std::to_string(err) + ")";
   return fail(code, std::move(text), err);
+}
+
+void add_detail(std::string* text, const std::string& detail) {
+  text->insert(std::min(text->find(". Fix: "), text->size()), detail);
 }
 
 }  // namespace gdr

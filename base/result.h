@@ -42,6 +42,9 @@ inline tl::unexpected<Error> fail(Code code, std::string text, int sys_errno = 0
 // Makes an error with errno `err`, and appends ": <strerror(err)> (errno <err>)" to its text.
 tl::unexpected<Error> fail_errno(Code code, std::string text, int err);
 
+// Adds a detail to an error's text, in front of its fix (". Fix: ...") where it names one.
+void add_detail(std::string* text, const std::string& detail);
+
 // Returns the error of `result`, which has one, as a value that converts to any other Result.
 template <class T>
 tl::unexpected<Error> forward_error(Result<T>& result) {

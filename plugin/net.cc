@@ -68,9 +68,12 @@ Status check_device(int device) {
 
 // On the wire, 0 is an unknown rail and n + 1 is rail n.
 void check_rails(transport::Connection& connection) {
-  for (size_t i = 0; i < connection.rails().size(); ++i) {
-    plugin().warnings->check_rails(connection.rails()[i].address().rail - 1,
-                                   connection.peer().rail[i].rail - 1, connection.text());
+  const transport::RailSet& rails = connection.rails();
+  for (size_t i = 0; i < rails.pair_count(); ++i) {
+    const transport::QueuePair& pair = rails.pair(i);
+    plugin().warnings->check_rails(rails[pair.rail].address().rail - 1,
+                                   connection.peer().rail[pair.peer_rail].rail - 1,
+                                   connection.text());
   }
 }
 

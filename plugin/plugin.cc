@@ -20,6 +20,7 @@
 #include "topology/sources/nccl_xml_writer.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
+#include "transport/wire/wire.h"
 
 namespace gdr::plugin {
 namespace {
@@ -194,8 +195,10 @@ void log_choice(const Plugin& plugin) {
   if (plugin.transport == nullptr) return;
   const transport::TransportOptions& options = plugin.transport->options();
   const transport::Interface interface { options.interface_name, options.bind_address };
-  GDR_INFO(kInitLines, "version " GDR_VERSION ", %zu device(s), handshake over %s",
-           plugin.transport->devices().size(), transport::to_string(interface).c_str());
+  GDR_INFO(kInitLines,
+           "version " GDR_VERSION " (wire version %d), %zu device(s), handshake over %s",
+           transport::wire::kWireVersion, plugin.transport->devices().size(),
+           transport::to_string(interface).c_str());
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }

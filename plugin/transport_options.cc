@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "plugin/config/topology_options.h"
 
 namespace gdr::plugin {
 namespace {
+
+// -1, where a variable has it, is unset.
+std::optional<uint8_t> byte_or_unset(int value) {
+  return value < 0 ? std::nullopt : std::optional(static_cast<uint8_t>(value));
+}
 
 transport::ConnectionOptions connection_options(const config::Options& options) {
   transport::ConnectionOptions connection;
@@ -20,11 +26,9 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.modify_retry_all = options.modify_retry_all;
   connection.ece = options.ece;
   connection.pkey_index = static_cast<uint16_t>(options.pkey_index);
-  connection.service_level = static_cast<uint8_t>(std::max(options.service_level, 0));
-  connection.traffic_class = static_cast<uint8_t>(std::max(options.traffic_class, 0));
-  if (options.fifo_traffic_class >= 0) {
-    connection.clear_to_send_traffic_class = static_cast<uint8_t>(options.fifo_traffic_class);
-  }
+  connection.service_level = byte_or_unset(options.service_level);
+  connection.traffic_class = byte_or_unset(options.traffic_class);
+  connection.clear_to_send_traffic_class = byte_or_unset(options.fifo_traffic_class);
   connection.qps_per_connection = options.qps_per_connection;
   connection.split_data_on_qps = options.split_data_on_qps;
   if (options.adaptive_routing != -2) connection.adaptive_routing = options.adaptive_routing != 0;

@@ -46,23 +46,25 @@ Status write_file(const std::string& name, const std::string& text) {
   return write_all(file.get(), name, text);
 }
 
-std::string chosen_text(const TopoCommand& command, const topology::RailDecision& decision) {
-  if (command.json) return topo::json_text(decision);
+std::string chosen_text(const TopoCommand& command, const topo::Inspection& inspection) {
+  const topology::RailDecision& decision = inspection.decision;
+  if (command.json) return topo::json_text(decision, inspection.not_offered);
   if (command.dot) return topo::dot_text(decision);
   if (command.nccl_xml && command.grouped) {
     return topology::nccl_xml_text_of(
         topology::group_under_switches(decision.machine, decision.plan));
   }
   if (command.nccl_xml) return topology::nccl_xml_text_of(decision.machine);
-  return command.svg == "-" ? topo::svg_text(decision) : topo::matrix_text(decision);
+  return command.svg == "-" ? topo::svg_text(decision)
+                            : topo::matrix_text(decision, inspection.not_offered);
 }
 
-Status print(const TopoCommand& command, const topology::RailDecision& decision) {
+Status print(const TopoCommand& command, const topo::Inspection& inspection) {
   if (!command.svg.empty() && command.svg != "-") {
-    Status written = write_file(command.svg, topo::svg_text(decision));
+    Status written = write_file(command.svg, topo::svg_text(inspection.decision));
     if (!written) return written;
   }
-  return write_all(stdout, "to stdout", chosen_text(command, decision));
+  return write_all(stdout, "to stdout", chosen_text(command, inspection));
 }
 
 void run(const TopoCommand& command) {
@@ -70,17 +72,17 @@ void run(const TopoCommand& command) {
     stop(kExitUsage,
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
-  Result<topology::RailDecision> decision = topo::inspect(command.options);
-  if (!decision) {
-    bool wrong_value = decision.error().code == Code::kInvalidUsage ||
-                       decision.error().code == Code::kInvalidArgument;
-    stop(wrong_value ? kExitUsage : kExitCouldNotRun, decision.error().text);
+  Result<topo::Inspection> inspection = topo::inspect(command.options);
+  if (!inspection) {
+    bool wrong_value = inspection.error().code == Code::kInvalidUsage ||
+                       inspection.error().code == Code::kInvalidArgument;
+    stop(wrong_value ? kExitUsage : kExitCouldNotRun, inspection.error().text);
   }
-  for (const Finding& finding : decision->findings) {
+  for (const Finding& finding : inspection->decision.findings) {
     const char* kind = finding.severity == Severity::kInfo ? "note" : "warning";
     fmt::print(stderr, "{}: {}\n", kind, to_string(finding));
   }
-  if (Status printed = print(command, *decision); !printed) {
+  if (Status printed = print(command, *inspection); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }
 }

@@ -153,7 +153,7 @@ Result<bool> Connector::await_reply() {
   if (!frame->has_value()) return false;
   replied_ = true;
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
-    return fail(Code::kInvalidUsage, "the receiver refuses the connection: " + (*frame)->text());
+    return fail(Code::kRemote, "the receiver refuses the connection: " + (*frame)->text());
   }
   if ((*frame)->kind != wire::FrameKind::kReply) {
     return fail(Code::kInternal, "the receiver sent an unexpected frame");

@@ -202,7 +202,7 @@ Result<bool> Listener::await_ready() {
   if (!frame->has_value()) return false;
   if ((*frame)->kind == wire::FrameKind::kReady) return true;
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
-    return fail(Code::kInvalidUsage, who + "the sender gives up: " + (*frame)->text());
+    return fail(Code::kRemote, who + "the sender gives up: " + (*frame)->text());
   }
   return fail(Code::kInternal, who + "the sender sent an unexpected frame");
 }

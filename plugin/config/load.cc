@@ -8,7 +8,10 @@ namespace gdr::config {
 namespace {
 
 constexpr std::string_view kOwnPrefix = "GDR_NCCL_";
-constexpr std::string_view kTransportPrefix = "NCCL_IB_";
+// Of NCCL's own transport, and of the sockets that its handshake uses.
+constexpr std::string_view kTransportPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_"};
+// What may stand before the word that names a setting, the longer ones first.
+constexpr std::string_view kPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_", "NCCL_NET_", "NCCL_"};
 
 Finding rejection(const Variable& variable, const std::string& value, const std::string& reason) {
   return {Severity::kError, variable.name,
@@ -47,13 +50,21 @@ void check_range_family(const Environment& environment, Options* options, Findin
   }
 }
 
-// A name that differs by no more than this is taken for a misspelling.
-constexpr size_t kMisspelling = 3;
+// The prefix length has an effect only on the choice of a device by subnet.
+void check_subnet_prefix(const Options& options, Findings* findings) {
+  if (options.subnet_aware_routing) return;
+  if (options.subnet_prefix_bits == Options{}.subnet_prefix_bits) return;
+  findings->push_back({Severity::kInfo, "NCCL_IB_SUBNET_PREFIX_LEN",
+                       "\"" + std::to_string(options.subnet_prefix_bits) +
+                           "\" has no effect without NCCL_IB_SUBNET_AWARE_ROUTING=1",
+                       ""});
+}
 
-// Names that look like NCCL's but are read by others: nccl-rdma-sharp-plugins, and former releases
-// of RCCL.
-constexpr std::string_view kForeign[] = {"NCCL_IB_IS_GLOBAL", "NCCL_IB_SOCK_CLIENT_PORT_REUSE",
-                                         "NCCL_IB_SOCK_SERVER_PORT_REUSE"};
+// Names that look like those of NCCL's InfiniBand transport but are read by others:
+// nccl-rdma-sharp-plugins, former releases of RCCL, and NCCL's socket transport (net_socket.cc).
+constexpr std::string_view kForeign[] = {
+    "NCCL_IB_IS_GLOBAL",  "NCCL_IB_SOCK_CLIENT_PORT_REUSE", "NCCL_IB_SOCK_SERVER_PORT_REUSE",
+    "NCCL_SOCKET_INLINE", "NCCL_SOCKET_MIN_TASKSIZE",       "NCCL_SOCKET_NTHREADS"};
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
@@ -66,10 +77,31 @@ bool contains(const auto& names, std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
+// The name without its prefix: "TIMEOUT" of NCCL_IB_TIMEOUT and of GDR_NCCL_IB_TIMEOUT.
+std::string word_of(std::string_view name) {
+  if (name.starts_with(kOwnPrefix)) name.remove_prefix(kOwnPrefix.find("NCCL_"));
+  for (std::string_view prefix : kPrefixes) {
+    if (name.starts_with(prefix)) return std::string(name.substr(prefix.size()));
+  }
+  return std::string(name);
+}
+
+// How far two names are apart: first by what they set, then with their prefixes.
+std::pair<size_t, size_t> distance(const std::string& a, const std::string& b) {
+  return {edit_distance(word_of(a), word_of(b)), edit_distance(a, b)};
+}
+
 std::string nearest_name(const std::vector<std::string>& names, const std::string& name) {
   return *std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-    return edit_distance(name, a) < edit_distance(name, b);
+    return distance(name, a) < distance(name, b);
   });
+}
+
+// A quarter of the characters may differ, at least one and at most three: of short names few are
+// alike by accident then.
+bool is_misspelling(const std::string& name, const std::string& nearest) {
+  const size_t longer = std::max(word_of(name).size(), word_of(nearest).size());
+  return distance(name, nearest).first <= std::clamp<size_t>(longer / 4, 1, 3);
 }
 
 Finding unknown_own(const std::string& name, const std::string& nearest) {
@@ -82,7 +114,7 @@ Finding unknown_of_nccl(const std::string& name, const std::string& nearest) {
   Finding finding{Severity::kInfo, printable(name),
                   "neither the plugin nor the transport of NCCL 2.30 reads a variable of this name",
                   ""};
-  if (edit_distance(name, nearest) <= kMisspelling) {
+  if (is_misspelling(name, nearest)) {
     finding.severity = Severity::kWarning;
     finding.fix = "check the spelling; the nearest name is " + nearest;
   }
@@ -93,7 +125,10 @@ void check_unknown(const Environment& environment, Findings* findings) {
   const std::vector<std::string> names = known_names();
   for (const auto& [name, value] : environment) {
     const bool own = name.starts_with(kOwnPrefix);
-    if (!own && !name.starts_with(kTransportPrefix)) continue;
+    const bool of_transport =
+        std::any_of(std::begin(kTransportPrefixes), std::end(kTransportPrefixes),
+                    [&name = name](std::string_view prefix) { return name.starts_with(prefix); });
+    if (!own && !of_transport) continue;
     if (contains(names, name) || contains(kForeign, name)) continue;
     const std::string nearest = nearest_name(names, name);
     findings->push_back(own ? unknown_own(name, nearest) : unknown_of_nccl(name, nearest));
@@ -132,6 +167,7 @@ Options load(const Environment& environment, Findings* findings) {
     read(variable, set->second, &options, findings);
   }
   check_range_family(environment, &options, findings);
+  check_subnet_prefix(options, findings);
   check_all_not_applicable(environment, findings);
   check_unknown(environment, findings);
   return options;

@@ -75,7 +75,7 @@ void make_port(const fs::path& folder, const DeviceConfig& device, uint32_t port
   write_file(folder / "state", "4: ACTIVE");
   write_file(folder / "phys_state", "5: LinkUp");
   write_file(folder / "link_layer", link_layer_text(config.link_layer));
-  write_file(folder / "rate", rate_text(config.gbps(), config.link()));
+  if (config.gbps() > 0) write_file(folder / "rate", rate_text(config.gbps(), config.link()));
   write_file(folder / "lid", lid_text(config.lid));
   write_file(folder / "pkeys" / "0", "0xffff");
   uint32_t index = 0;

@@ -41,6 +41,11 @@ void read_identity(JsonFields* fields, DeviceConfig* device) {
   fields->number("numa_node", -1, 1023, &device->numa_node);
   device->guid = default_guid(device->name);
   fields->hex("guid", &device->guid);
+  uint64_t vendor = device->vendor_id;
+  fields->hex("vendor_id", &vendor);
+  // An OUI (IBTA 14.2.5.3), or a PCI vendor.
+  if (vendor > 0xffffff) fields->reject("vendor_id", "1 to 6 hexadecimal digits");
+  device->vendor_id = static_cast<uint32_t>(vendor);
 }
 
 void read_transport(JsonFields* fields, DeviceConfig* device) {
@@ -135,13 +140,15 @@ gdr::Status read_fault(const Json& json, const std::string& path, Config* config
   JsonFields fields(json, path);
   FaultConfig fault;
   fields.string("device", is_name, "the name of a device", &fault.device);
+  bool ethernet = false;
   auto device = std::ranges::find(config->devices, fault.device, &DeviceConfig::name);
   if (device == config->devices.end()) {
     fields.reject("device", "the name of a device of this configuration");
   } else {
     fields.integer("port", 1, device->ports, &fault.port);
+    ethernet = device->port(fault.port).ethernet();
   }
-  read_fault_fields(&fields, &fault);
+  read_fault_fields(&fields, ethernet, &fault);
   config->faults.push_back(std::move(fault));
   return fields.result();
 }

@@ -41,6 +41,7 @@ struct EceConfig {
 struct DeviceConfig {
   std::string name;
   Transport transport = Transport::kInfiniBand;
+  uint32_t vendor_id = 0x1af4;  // as ibv_device_attr has it
   uint32_t ports = 1;
   std::vector<PortConfig> port_settings;  // of each port
   EceConfig ece;

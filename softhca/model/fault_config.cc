@@ -49,38 +49,72 @@ void read_moment(JsonFields* fields, FaultConfig* fault) {
   if (given > 1) fields->reject("after_bytes", "either this or at_s or after_ops");
 }
 
-void read_address(JsonFields* fields, FaultConfig* fault) {
+// A GID of the kind that the port's link layer has.
+void read_gid(JsonFields* fields, bool ethernet, FaultConfig* fault) {
+  fields->integer("gid_index", 0, kMaxGids - 1, &fault->gid_index);
+  require(fields, "gid_index", "an index of the table, from 0 to 15");
   std::string gid = "::";
   fields->string("gid", is_ipv6, "an IPv6 address, such as \"::ffff:10.0.0.1\"", &gid);
   inet_pton(AF_INET6, gid.c_str(), fault->gid.gid.raw);
-  fault->gid.type = IBV_GID_TYPE_ROCE_V2;
-  fields->choice<ibv_gid_type>("gid_type",
-                               {{"IB", IBV_GID_TYPE_IB},
-                                {"RoCE v1", IBV_GID_TYPE_ROCE_V1},
-                                {"RoCE v2", IBV_GID_TYPE_ROCE_V2}},
-                               "\"IB\", \"RoCE v1\" or \"RoCE v2\"", &fault->gid.type);
-  fields->integer("gid_index", 0, kMaxGids - 1, &fault->gid_index);
-  fields->integer("lid", 1, kMaxUnicastLid, &fault->lid);
-  if (fault->kind == FaultKind::kGidChange) require(fields, "gid_index", "an index of the table");
-  if (fault->kind == FaultKind::kLidChange) require(fields, "lid", "a LID");
+  if (ethernet) {
+    fault->gid.type = IBV_GID_TYPE_ROCE_V2;
+    fields->choice<ibv_gid_type>(
+        "gid_type", {{"RoCE v1", IBV_GID_TYPE_ROCE_V1}, {"RoCE v2", IBV_GID_TYPE_ROCE_V2}},
+        "\"RoCE v1\" or \"RoCE v2\" on Ethernet", &fault->gid.type);
+  } else {
+    fault->gid.type = IBV_GID_TYPE_IB;
+    fields->choice<ibv_gid_type>("gid_type", {{"IB", IBV_GID_TYPE_IB}}, "\"IB\" on InfiniBand",
+                                 &fault->gid.type);
+  }
 }
 
-}  // namespace
+void read_lid(JsonFields* fields, bool ethernet, FaultConfig* fault) {
+  fields->integer("lid", 1, kMaxUnicastLid, &fault->lid);
+  require(fields, "lid", "a LID");
+  if (ethernet) fields->reject("kind", "lid_change only on InfiniBand");
+}
 
-void read_fault_fields(JsonFields* fields, FaultConfig* fault) {
-  read_kind(fields, fault);
-  read_moment(fields, fault);
-  read_address(fields, fault);
-  bool modify = fault->kind == FaultKind::kModifyQpRefused;
-  fault->error = modify ? ETIMEDOUT : ENOMEM;
-  fault->count = modify ? 1 : 0;
+void read_refused_change(JsonFields* fields, FaultConfig* fault) {
+  fault->error = ETIMEDOUT;
+  fault->count = 1;
   fields->integer("errno", 1, 133, &fault->error);
   fields->integer("count", 0, UINT32_MAX, &fault->count);
   fields->choice<ibv_qp_state>("to",
                                {{"INIT", IBV_QPS_INIT}, {"RTR", IBV_QPS_RTR}, {"RTS", IBV_QPS_RTS}},
                                "\"INIT\", \"RTR\" or \"RTS\"", &fault->to);
-  fields->number("rate_gbps", 0, 1e5, &fault->rate_gbps);
-  fields->number("late_us", 0, 1e9, &fault->late_us);
+}
+
+// The fields of other kinds stay unread, so that they are reported as unknown.
+void read_fields_of_kind(JsonFields* fields, bool ethernet, FaultConfig* fault) {
+  switch (fault->kind) {
+    case FaultKind::kPortDown:
+    case FaultKind::kPortUp:
+    case FaultKind::kQpError:
+    case FaultKind::kClientReregister:
+      return;
+    case FaultKind::kRegMrRefused:
+      fault->error = ENOMEM;
+      return fields->integer("errno", 1, 133, &fault->error);
+    case FaultKind::kRate:
+      return fields->number("rate_gbps", 0, 1e5, &fault->rate_gbps);
+    case FaultKind::kModifyQpRefused:
+      return read_refused_change(fields, fault);
+    case FaultKind::kGidChange:
+      return read_gid(fields, ethernet, fault);
+    case FaultKind::kLidChange:
+      return read_lid(fields, ethernet, fault);
+    case FaultKind::kAckLost:
+      fields->integer("count", 0, UINT32_MAX, &fault->count);
+      return fields->number("late_us", 0, 1e9, &fault->late_us);
+  }
+}
+
+}  // namespace
+
+void read_fault_fields(JsonFields* fields, bool ethernet, FaultConfig* fault) {
+  read_kind(fields, fault);
+  read_moment(fields, fault);
+  read_fields_of_kind(fields, ethernet, fault);
 }
 
 }  // namespace softhca

@@ -44,7 +44,8 @@ struct FaultConfig {
   double late_us = 0;             // for kAckLost: how late it arrives; 0: never
 };
 
-// Reads the fields of a fault but `device` and `port`, which belong to the whole configuration.
-void read_fault_fields(JsonFields* fields, FaultConfig* fault);
+// Reads the fields of a fault of its kind but `device` and `port`, which belong to the whole
+// configuration. `ethernet`: whether that port is an Ethernet port.
+void read_fault_fields(JsonFields* fields, bool ethernet, FaultConfig* fault);
 
 }  // namespace softhca

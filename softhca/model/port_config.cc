@@ -54,7 +54,9 @@ void read_code(JsonFields* fields, const char* name, uint64_t limit,
 }
 
 void read_link(JsonFields* fields, PortConfig* port) {
-  fields->integer("speed_gbps", 1, 3200, &port->speed_gbps);
+  if (fields->find("speed_gbps") != nullptr) {
+    fields->integer("speed_gbps", 0, 3200, &port->speed_gbps.emplace());
+  }
   read_code<uint8_t>(
       fields, "link_width", 255, {{"1x", 1}, {"4x", 2}, {"8x", 4}, {"12x", 8}, {"2x", 16}},
       "\"1x\", \"2x\", \"4x\", \"8x\", \"12x\" or a code from 0 to 255", &port->link_width);
@@ -79,14 +81,15 @@ void read_link(JsonFields* fields, PortConfig* port) {
 }  // namespace
 
 LinkSpeed PortConfig::link() const {
-  LinkSpeed link = encode_speed(speed_gbps == 0 ? 400 : speed_gbps);
-  if (link_width) link = {*link_width, lane_speed(gbps(), *link_width)};
+  LinkSpeed link = speed_gbps == 0 ? LinkSpeed{0, 0} : encode_speed(speed_gbps.value_or(400));
+  if (link_width)
+    link = {*link_width, speed_gbps == 0 ? uint16_t{0} : lane_speed(gbps(), *link_width)};
   if (link_speed) link = {link_width.value_or(2), *link_speed};
   return link;
 }
 
 double PortConfig::gbps() const {
-  if (speed_gbps != 0) return speed_gbps;
+  if (speed_gbps) return *speed_gbps;
   double rate = link_speed ? rate_of({link_width.value_or(2), *link_speed}) : 0;
   return rate == 0 ? 400 : rate;
 }

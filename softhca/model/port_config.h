@@ -30,7 +30,8 @@ struct PortConfig {
   GrhRule grh = GrhRule::kOptional;
   uint32_t mtu = 4096;             // bytes
   uint32_t max_msg_sz = 1u << 30;  // bytes
-  uint32_t speed_gbps = 0;         // 0: that of link_speed and link_width, or 400
+  // None: that of link_speed and link_width, or 400. 0: unknown, and sysfs says nothing.
+  std::optional<uint32_t> speed_gbps;
   std::optional<uint8_t> link_width;
   std::optional<uint16_t> link_speed;
   bool active_speed_ex = true;            // whether ibv_port_attr has that field
@@ -39,7 +40,7 @@ struct PortConfig {
   bool ethernet() const { return link_layer == IBV_LINK_LAYER_ETHERNET; }
   // Width and speed as ibv_query_port reports them.
   LinkSpeed link() const;
-  // 10^9 bits per second, as sysfs reports them.
+  // 10^9 bits per second, as sysfs reports them; 0 for a port of which it reports none.
   double gbps() const;
 };
 

@@ -113,7 +113,7 @@ void query_device(const Device& device, ibv_device_attr* attr) {
   attr->node_guid = attr->sys_image_guid = htobe64(config.guid);
   attr->max_mr_size = 1ull << 46;
   attr->page_size_cap = 0xfffffffffffff000;
-  attr->vendor_id = 0x1af4;
+  attr->vendor_id = config.vendor_id;
   attr->vendor_part_id = 0x10f7;
   attr->hw_ver = 1;
   attr->max_qp = static_cast<int>(config.max_qp);

@@ -185,14 +185,27 @@ class Speed(Fabric):
     def test_speed_is_never_zero(self):
         self.assertGreater(self.reported(link_speed=0, port_speed_gbps=0), 0)
 
+    def test_unknown_speed_is_warned_about(self):
+        output = self.perf({"name": "mlx5_0", "port_speed_gbps": 0, "speed_gbps": 0})
+        self.assertRegex(output, r"WARN NET/GDR : .*mlx5_0:1.* the speed of the port is unknown; "
+                                 r"NCCL is given \d+ Gb/s.*Fix: update rdma-core")
+        assumed = int(re.search(r"NCCL is given (\d+) Gb/s", output)[1])
+        self.assertRegex(output, rf"device +0 mlx5_0 .* speed {assumed * 1000} Mb/s")
+
+    def test_speed_that_only_verbs_know_is_not_warned_about(self):
+        self.assertNotIn("speed of the port is unknown",
+                         self.perf({"name": "mlx5_0", "link_speed": "HDR", "speed_gbps": 0}))
+
 
 class OtherTransports(Fabric):
     def test_they_are_excluded_by_name(self):
-        output = self.perf({"name": "efa_0", "transport": "unspecified"},
+        output = self.perf({"name": "efa_0", "transport": "unspecified", "vendor_id": "1d0f"},
+                           {"name": "odd_0", "transport": "unspecified"},
                            {"name": "iw_0", "transport": "iWARP"}, {"name": "mlx5_0"})
         self.assertIn("1 device(s)", output)
-        self.assertIn("not used: efa_0:1 ", output)
-        self.assertIn("not used: iw_0:1 ", output)
+        self.assertRegex(output, r"not used: efa_0:1 is an Elastic Fabric Adapter .*aws-ofi-nccl")
+        self.assertIn("not used: odd_0:1 is a device of an unknown transport", output)
+        self.assertIn("not used: iw_0:1 is an iWARP device", output)
         self.assertRegex(output, r"\[0\] mlx5_0:1 ")
 
 
@@ -218,6 +231,13 @@ class GidChange(Fabric):
                  fault("gid_change", gid_index=2, after_ops=100),
                  fault("gid_change", gid_index=5, gid="::ffff:10.0.0.1", after_ops=100)]
         self.conformance("C[12]*", roce, faults=moves)
+
+    def test_connections_before_the_change_go_on(self):
+        for device, gids in (({"link_layer": "Ethernet", "gids": ["::ffff:10.0.0.1"]}, (2, 3)),
+                             ({"grh_required": True}, (0,))):
+            with self.subTest(device=device):
+                removed = [fault("gid_change", gid_index=index, after_ops=10) for index in gids]
+                self.perf({"name": "mlx5_0"} | device, faults=removed)
 
 
 class LostAcknowledgement(Fabric):

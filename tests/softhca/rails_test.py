@@ -47,6 +47,10 @@ class Rails(unittest.TestCase):
         self.assertEqual(process.returncode, 0, output)
         return output
 
+    def run_topo(self, hcas, faults=(), **settings):
+        return subprocess.run([TOOL, "topo"], env=self.environment(hcas, faults, **settings), text=True,
+                              check=True, stdout=subprocess.PIPE, timeout=TIMEOUT_S).stdout
+
     def test_file_of_nccl_places_hcas_under_their_gpus(self):
         output = self.run_perf(devices())
         for gpu in range(8):
@@ -78,6 +82,20 @@ class Rails(unittest.TestCase):
         self.assertIn("not used: odd_0:1 has a link layer that is neither", output)
         self.assertIn("[3] mlx5_3:1 InfiniBand", output)
         self.assertNotIn("[4] ", output)
+
+    def test_topo_names_ports_without_reliable_connections(self):
+        output = self.run_topo([{"name": "efa_0", "transport": "unspecified"},
+                                {"name": "roce0", "link_layer": "Ethernet"}],
+                               NCCL_IB_HCA="^roce0")
+        self.assertIn("Rails: none", output)
+        self.assertIn("\nExcluded ports\n  efa_0:1 is a device of an unknown transport", output)
+        self.assertIn("\n  roce0:1 is excluded by NCCL_IB_HCA\n", output)
+
+    def test_topo_lists_a_port_that_is_down_once(self):
+        down = {"kind": "port_down", "device": "mlx5_1", "at_s": 0}
+        output = self.run_topo(devices(), faults=[down])
+        self.assertRegex(output, r"mlx5_1:1 .* down ")
+        self.assertNotIn("is not ACTIVE", output)
 
     def test_iwarp_device_that_is_named_is_offered(self):
         output = self.run_perf(devices() + [{"name": "iw_0", "transport": "iWARP", "pci": "0000:d5:00.0"}],

@@ -1,5 +1,6 @@
 #include "tools/topo/inspect.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -73,7 +74,24 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
                                        : topology::nccl_xml(file, selection);
 }
 
-Machine read_live(const config::Options& options, Findings* findings) {
+// Returns what discovery skipped, but for ports that are only not active: they are HCAs' ports like
+// the others, and shown as down.
+std::vector<std::string> not_offered(transport::Discovery discovery) {
+  std::erase_if(discovery.skipped, [&](const std::string& reason) {
+    return std::any_of(
+        discovery.inactive.begin(), discovery.inactive.end(), [&](const transport::Device& device) {
+          return reason.starts_with(device.hca->name() + ":" + std::to_string(device.port) + " ");
+        });
+  });
+  return std::move(discovery.skipped);
+}
+
+struct LiveMachine {
+  Machine machine;
+  std::vector<std::string> not_offered;
+};
+
+LiveMachine read_live(const config::Options& options, Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
@@ -84,11 +102,11 @@ Machine read_live(const config::Options& options, Findings* findings) {
     findings->push_back(
         {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
     keep_accepted(&machine, options.hcas);
-    return machine;
+    return {std::move(machine), {}};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
-  return machine;
+  return {std::move(machine), not_offered(std::move(*found))};
 }
 
 // Decides as the plugin does, but fails on a map given on the command line that does not fit.
@@ -116,15 +134,16 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
 
 }  // namespace
 
-Result<topology::RailDecision> inspect(const InspectOptions& options) {
+Result<Inspection> inspect(const InspectOptions& options) {
   Findings findings;
   Result<config::Options> settings = options_of(options, &findings);
   if (!settings) return forward_error(settings);
   if (options.from == "live") {
-    Machine machine = read_live(*settings, &findings);
-    auto decision = decide(std::move(machine), options, *settings, std::move(findings));
-    if (decision) topology::add_acs_findings(&*decision);
-    return decision;
+    LiveMachine live = read_live(*settings, &findings);
+    auto decision = decide(std::move(live.machine), options, *settings, std::move(findings));
+    if (!decision) return forward_error(decision);
+    topology::add_acs_findings(&*decision);
+    return Inspection{std::move(*decision), std::move(live.not_offered)};
   }
   topology::Selection selection = config::gpu_selection(*settings);
   std::error_code unreadable;
@@ -133,7 +152,9 @@ Result<topology::RailDecision> inspect(const InspectOptions& options) {
                                 : read_file(options.from, selection);
   if (!machine) return forward_error(machine);
   keep_accepted(&*machine, settings->hcas);
-  return decide(std::move(*machine), options, *settings, std::move(findings));
+  auto decision = decide(std::move(*machine), options, *settings, std::move(findings));
+  if (!decision) return forward_error(decision);
+  return Inspection{std::move(*decision), {}};
 }
 
 }  // namespace gdr::tools::topo

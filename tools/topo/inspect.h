@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "topology/live/rail_decision.h"
@@ -17,10 +18,17 @@ struct InspectOptions {
   std::optional<std::string> gdr_level, hca, rail_map;
 };
 
-// Returns the decision with all findings. The HCAs of a live machine are those that the verbs
-// library lists, or those of sysfs where it cannot be loaded. Fails with kInvalidUsage or
+struct Inspection {
+  topology::RailDecision decision;  // with all findings
+  // The ports that the verbs library lists and that are not in `decision`, with the reason:
+  // "efa_0:1 is an Elastic Fabric Adapter (EFA), ...".
+  std::vector<std::string> not_offered;
+};
+
+// Returns the decision, and what it does not cover. The HCAs of a live machine are those that the
+// verbs library lists, or those of sysfs where it cannot be loaded. Fails with kInvalidUsage or
 // kInvalidArgument where one of the options cannot be used, and with another code where the machine
 // cannot be read.
-Result<topology::RailDecision> inspect(const InspectOptions& options);
+Result<Inspection> inspect(const InspectOptions& options);
 
 }  // namespace gdr::tools::topo

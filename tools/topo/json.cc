@@ -185,7 +185,7 @@ Json policy_json(const GdrPolicy& policy) {
 
 }  // namespace
 
-std::string json_text(const RailDecision& decision) {
+std::string json_text(const RailDecision& decision, const std::vector<std::string>& not_offered) {
   const Machine& machine = decision.machine;
   Json root;
   root["source"] = machine.source;
@@ -214,6 +214,7 @@ std::string json_text(const RailDecision& decision) {
   root["excluded_ports"] = array_of(decision.plan.excluded, [&](const ExcludedPort& other) {
     return excluded_json(machine, other);
   });
+  root["not_offered"] = not_offered;
   // Names come from files and may hold bytes that are not UTF-8.
   return root.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

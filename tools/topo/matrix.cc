@@ -143,13 +143,16 @@ std::string rails_text(const RailDecision& decision) {
   return "\nRails\n" + aligned(rows, kIndent);
 }
 
-std::string excluded_text(const RailDecision& decision) {
-  if (decision.plan.excluded.empty()) return "";
+std::string excluded_text(const RailDecision& decision,
+                          const std::vector<std::string>& not_offered) {
+  if (decision.plan.excluded.empty() && not_offered.empty()) return "";
   std::vector<TextRow> rows;
   for (const ExcludedPort& one : decision.plan.excluded) {
     rows.push_back({port_label(decision.machine, one.port), one.reason});
   }
-  return "\nExcluded ports\n" + aligned(rows, kIndent);
+  std::string text = "\nExcluded ports\n" + aligned(rows, kIndent);
+  for (const std::string& reason : not_offered) text += kIndent + clean_text(reason) + "\n";
+  return text;
 }
 
 TextRow gpu_row(const RailDecision& decision, size_t gpu) {
@@ -180,10 +183,10 @@ std::string gpus_text(const RailDecision& decision) {
 
 }  // namespace
 
-std::string matrix_text(const RailDecision& decision) {
+std::string matrix_text(const RailDecision& decision, const std::vector<std::string>& not_offered) {
   std::vector<TextRow> rows = matrix_rows(decision);
   return aligned(rows, "") + legend(rows) + nic_legend(decision.machine) + rails_text(decision) +
-         excluded_text(decision) + gpus_text(decision);
+         excluded_text(decision, not_offered) + gpus_text(decision);
 }
 
 }  // namespace gdr::tools::topo

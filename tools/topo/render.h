@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "topology/live/rail_decision.h"
 
@@ -10,11 +11,14 @@ namespace gdr::tools::topo {
 
 // The matrix of `nvidia-smi topo -m` (GPU0.., NIC0.., CPU and NUMA affinity, the NIC legend) with
 // the same words; below it the rails, the excluded ports with the reason, and for each GPU its
-// rails and the GPUDirect verdict in both directions.
-std::string matrix_text(const topology::RailDecision& decision);
+// rails and the GPUDirect verdict in both directions. `not_offered` has ports that are not in the
+// decision, each with its reason; they follow the excluded ports.
+std::string matrix_text(const topology::RailDecision& decision,
+                        const std::vector<std::string>& not_offered = {});
 
 // One JSON object. Its keys are documented in docs/topo.md and are an interface.
-std::string json_text(const topology::RailDecision& decision);
+std::string json_text(const topology::RailDecision& decision,
+                      const std::vector<std::string>& not_offered = {});
 
 // A picture of packages, switches and devices as nested boxes. Every rail has a colour, which its
 // GPU, its HCA port and the line between them share.

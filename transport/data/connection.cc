@@ -93,12 +93,18 @@ void Connection::warn_of_missing_flids() const {
     const wire::RailAddress& remote = peer_.rail[pair.peer_rail];
     if ((logged >> pair.rail & 1) != 0 || !lacks_flid(local, remote)) continue;
     logged |= 1u << pair.rail;
-    GDR_WARN(
-        "%s and the peer's %s are in different InfiniBand subnets, and the peer's GID %s has no "
-        "FLID by which routers could reach it; its LID is used, which another subnet seldom knows. "
-        "Fix: set NCCL_IB_ROUTABLE_FLID_GID_INDEX on the peer's node to the index of a GID with a "
-        "FLID, or choose HCAs of one subnet with NCCL_IB_HCA",
-        to_string(local).c_str(), to_string(remote).c_str(), to_string(remote.gid).c_str());
+    // It is the same for all ports of the peer's subnet, of which a job has thousands.
+    const std::string cause = "no FLID: " + std::string(local.hca) + ":" +
+                              std::to_string(local.port) + " " +
+                              hex(remote.gid[6] << 8 | remote.gid[7]);
+    watcher_->warn_once(
+        cause, to_string(local) + " and the peer's " + to_string(remote) +
+                   " are in different InfiniBand subnets, and the peer's GID " +
+                   to_string(remote.gid) +
+                   " has no FLID by which routers could reach it; its LID is used, which another "
+                   "subnet seldom knows. Fix: set NCCL_IB_ROUTABLE_FLID_GID_INDEX on the nodes of "
+                   "the peer's subnet to the index of a GID with a FLID, or choose HCAs of one "
+                   "subnet with NCCL_IB_HCA");
   }
 }
 

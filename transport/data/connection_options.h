@@ -24,10 +24,11 @@ struct ConnectionOptions {
   int modify_retries = 34;                            // NCCL_IB_MQP_RETRY_CNT
   std::chrono::milliseconds modify_retry_pause{100};  // NCCL_IB_MQP_RETRY_SLEEP_MSEC
   bool modify_retry_all = false;  // NCCL_IB_MQP_RETRY_ALL: after every error, not only ETIMEDOUT
-  bool ece = true;            // NCCL_IB_ECE_ENABLE: options of the vendor are agreed on for each QP
-  uint16_t pkey_index = 0;    // NCCL_IB_PKEY: index into the port's P_Key table
-  uint8_t service_level = 0;  // NCCL_IB_SL
-  uint8_t traffic_class = 0;  // NCCL_IB_TC: of the data, which senders write
+  bool ece = true;          // NCCL_IB_ECE_ENABLE: options of the vendor are agreed on for each QP
+  uint16_t pkey_index = 0;  // NCCL_IB_PKEY: index into the port's P_Key table
+  // NCCL_IB_SL and NCCL_IB_TC: of the data, which senders write. Unset: 0.
+  std::optional<uint8_t> service_level;
+  std::optional<uint8_t> traffic_class;
   // NCCL_IB_FIFO_TC: of what receivers write. Unset: that of the sender.
   std::optional<uint8_t> clear_to_send_traffic_class;
   int qps_per_connection = 1;  // NCCL_IB_QPS_PER_CONNECTION, 1 to wire::kMaxQps

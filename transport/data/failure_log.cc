@@ -42,7 +42,7 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
   const std::string process = to_string(link.peer());
   const bool first = begins("failed: " + process, now);
   std::string text = error.text;
-  if (first) text += "; " + process + " (" + count_text(connections) + ")";
+  if (first) add_detail(&text, "; " + process + " (" + count_text(connections) + ")");
   write_line(first, text);
 }
 
@@ -59,11 +59,18 @@ void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time
   }
   GDR_WARN(
       "%s. The job goes on: its %s with %s need only RDMA. For the rest of the job, a process "
-      "there "
-      "that dies is noticed by RDMA alone, later and without its reason. Fix: restore the network "
-      "of "
-      "NCCL_SOCKET_IFNAME before more connections are made",
+      "there that dies is noticed by RDMA alone, later and without its reason. Fix: restore the "
+      "network of NCCL_SOCKET_IFNAME before more connections are made",
       lost.c_str(), count_text(connections).c_str(), link.peer().host.c_str());
+}
+
+void FailureLog::warn_once(const std::string& cause, const std::string& text) {
+  bool first = false;
+  {
+    std::lock_guard lock(mutex_);
+    first = warned_.insert(cause).second;
+  }
+  write_line(first, text);
 }
 
 // One fault raises an event for each of an HCA's QPs and CQs.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -29,12 +30,15 @@ class FailureLog {
   void path_lost(const PeerLink& link, size_t connections, Clock::time_point now);
   // An HCA reported a fatal event, such as `mlx5_0 reports "..."`. fails: its connections fail.
   void fatal_event(const std::string& text, bool fails, Clock::time_point now);
+  // A warning of a connection that others share: once for each cause, for good.
+  void warn_once(const std::string& cause, const std::string& text);
 
  private:
   bool begins(const std::string& cause, Clock::time_point now);
 
-  std::mutex mutex_;                               // guards last_
+  std::mutex mutex_;                               // guards all that follows
   std::map<std::string, Clock::time_point> last_;  // by cause
+  std::set<std::string> warned_;                   // causes of warn_once
 };
 
 }  // namespace gdr::transport

@@ -14,6 +14,10 @@ constexpr std::chrono::milliseconds kGrace{500};
 // Time between the probes of a deaf link. A dead peer is found so much later, and by the HCA's own
 // retries: 30 to 40 s with the defaults of NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
 constexpr std::chrono::seconds kProbeInterval{10};
+// Time in which the peer's watcher thread, which waits for nothing else, answers a query.
+constexpr std::chrono::seconds kAnswerTime{5};
+// Two ticks that are further apart show that this process was stopped itself.
+constexpr std::chrono::seconds kLateTick{3};
 
 }  // namespace
 
@@ -102,6 +106,7 @@ void PeerLink::on_frame(const Frame& frame) {
 void PeerLink::on_socket_end(const Error& error,
                              std::optional<std::chrono::milliseconds> silent_for,
                              Clock::time_point now) {
+  if (options_.agreement != nullptr) options_.agreement->close();
   if (error.code != Code::kRemote) {  // bytes that are no frame
     fail_link(Error{error.code, description_ + ": " + error.text}, true);
     return;
@@ -132,13 +137,19 @@ void PeerLink::on_tick(Clock::time_point now) {
   if (grace_end_ <= now) fail_after_grace();
   if (probe_at_ <= now) ask_for_probe(now);
   note_progress(now);
+  check_answer(now);
   copies_.on_tick();
+  ticked_at_ = now;
 }
 
 void PeerLink::fail_after_grace() {
   grace_end_ = Clock::time_point::max();
   std::string text = description_ + ": " + end_text_;
-  if (!peer_closed_) text += "; the peer process died or its host is unreachable";
+  text += peer_closed_
+              ? " while it was in use; the cause is in its log, mostly another rank that "
+                "failed first. Fix: look for the first NET/GDR warning of the job"
+              : "; the peer process ended. Fix: look for the reason in its log, or for the "
+                "OOM killer in its host's dmesg";
   fail_link(Error{Code::kRemote, std::move(text)}, false);
 }
 
@@ -158,10 +169,25 @@ void PeerLink::note_progress(Clock::time_point now) {
   seen_completed_ = completed;
 }
 
-void PeerLink::query_peer() {
+void PeerLink::query_peer(Clock::time_point now) {
   if (deaf_ || peer_gone()) return;
   queried_ = true;
+  answer_due_ = now + kAnswerTime;
   send_frame(wire::FrameKind::kStateQuery, "");
+}
+
+// An answer that comes after that is still logged.
+void PeerLink::check_answer(Clock::time_point now) {
+  if (answer_due_ == Clock::time_point::max()) return;
+  // Where this process was stopped, the answer may be in the socket, unread.
+  if (now - ticked_at_ >= kLateTick) answer_due_ = now + kAnswerTime;
+  if (now < answer_due_) return;
+  answer_due_ = Clock::time_point::max();
+  if (!queried_ || deaf_ || peer_gone() || failed()) return;
+  GDR_WARN(
+      "watchdog: %s: %s has not answered for %lld s: it is stopped, its host hangs, or the "
+      "handshake's network is interrupted. Fix: look at its state (ps, dmesg) on that host",
+      description_.c_str(), to_string(peer()).c_str(), static_cast<long long>(kAnswerTime.count()));
 }
 
 std::string PeerLink::state_text() const {

@@ -103,8 +103,8 @@ class PeerLink {
   // Since when requests have been outstanding and none completed, as of the last tick; nothing
   // where none is outstanding.
   std::optional<Clock::time_point> stalled_since() const { return stalled_since_; }
-  // Asks the peer for its state, and logs the answer when it arrives.
-  void query_peer();
+  // Asks the peer for its state. Logs the answer when it arrives, or that there is none.
+  void query_peer(Clock::time_point now);
   // "sender posted 12 completed 9", with the failure and the likely cause of a stall, if any.
   std::string state_text() const;
 
@@ -124,6 +124,7 @@ class PeerLink {
   void fail_after_grace();
   void ask_for_probe(Clock::time_point now);
   void note_progress(Clock::time_point now);
+  void check_answer(Clock::time_point now);
 
   const std::string description_;
   const char* const role_;
@@ -143,7 +144,9 @@ class PeerLink {
   // Watcher thread only.
   bool peer_closed_ = false;  // kBye arrived
   bool deaf_ = false;
-  bool queried_ = false;
+  bool queried_ = false;  // no answer yet
+  Clock::time_point answer_due_ = Clock::time_point::max();
+  Clock::time_point ticked_at_{};
   std::string end_text_;
   Clock::time_point grace_end_ = Clock::time_point::max();
   Clock::time_point probe_at_ = Clock::time_point::max();

@@ -55,11 +55,16 @@ Result<bool> SendComm::prepare() {
   return true;
 }
 
+ServiceClass SendComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {options.service_level.value_or(0), options.traffic_class.value_or(0)};
+}
+
 wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
   end.sequence_base = sequence_base_;
-  end.service_level = connection_.options().service_level;
-  end.traffic_class = connection_.options().traffic_class;
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);
   tables_.describe(&end);
   return end;
@@ -67,8 +72,7 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
 
 Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
-  const ConnectionOptions& options = connection_.options();
-  connection_.begin_connecting({options.service_level, options.traffic_class});
+  connection_.begin_connecting(service_class());
   return connect_step();
 }
 
@@ -366,11 +370,13 @@ bool SendComm::fail_too_large(size_t bytes) {
 }
 
 void SendComm::fail_oversized(size_t bytes, const wire::ClearToSend& slot) {
-  connection_.fail(Code::kInvalidUsage,
-                   "a send of " + std::to_string(bytes) + " bytes with tag " +
-                       std::to_string(slot.tag) + " matches a receive of " +
-                       std::to_string(slot.bytes) +
-                       " bytes. Fix: call the collective with the same count on all ranks");
+  connection_.fail(
+      Code::kInvalidUsage,
+      "a send of " + std::to_string(bytes) + " bytes with tag " + std::to_string(slot.tag) +
+          " matches a receive of " + std::to_string(slot.bytes) +
+          " bytes. Fix: call the collective with the same count on all ranks; if they do, and "
+          "a rank stages GPU memory, set NCCL_GRAPH_REGISTER=0 and "
+          "NCCL_LOCAL_REGISTER=0 on all of them");
 }
 
 }  // namespace gdr::transport

@@ -58,6 +58,7 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
+  ServiceClass service_class() const;  // of what this end writes
   // The most requests that are held back for the additional writes of large messages, so that
   // others are not kept waiting.
   static constexpr int kExtraWrites = 64;

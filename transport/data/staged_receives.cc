@@ -7,10 +7,11 @@
 
 namespace gdr::transport {
 
+// Allocates nothing, since an exception of a destructor ends the process.
 StagedReceives::~StagedReceives() {
   if (bytes_ == 0) return;
-  GDR_INFO(log::kNet, "%s: received %llu bytes through bounce buffers", connection_.text().c_str(),
-           static_cast<unsigned long long>(bytes_));
+  GDR_INFO(log::kNet, "%s: received %llu bytes through bounce buffers",
+           connection_.link().description().c_str(), static_cast<unsigned long long>(bytes_));
 }
 
 void StagedReceives::add(Request* request, int index, void* data, const MemoryHandle& memory,

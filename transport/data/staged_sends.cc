@@ -6,10 +6,11 @@
 
 namespace gdr::transport {
 
+// Allocates nothing, since an exception of a destructor ends the process.
 StagedSends::~StagedSends() {
   if (bytes_ == 0) return;
-  GDR_INFO(log::kNet, "%s: sent %llu bytes through bounce buffers", connection_.text().c_str(),
-           static_cast<unsigned long long>(bytes_));
+  GDR_INFO(log::kNet, "%s: sent %llu bytes through bounce buffers",
+           connection_.link().description().c_str(), static_cast<unsigned long long>(bytes_));
 }
 
 bool StagedSends::start(const OutgoingMessage& message, const void* data,

@@ -43,9 +43,10 @@ void Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock:
              counted(peers.size(), "peer process", "es") + " in all";
   }
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *logged_stall_);
-  GDR_WARN("watchdog: %s: no progress for %lld s; %s%s", oldest->description().c_str(),
-           static_cast<long long>(waited.count()), oldest->state_text().c_str(), others.c_str());
-  oldest->query_peer();
+  GDR_WARN("watchdog: %s: no progress for %lld s with %s; %s%s", oldest->description().c_str(),
+           static_cast<long long>(waited.count()), to_string(oldest->peer()).c_str(),
+           oldest->state_text().c_str(), others.c_str());
+  oldest->query_peer(now);
 }
 
 }  // namespace gdr::transport

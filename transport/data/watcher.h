@@ -44,6 +44,10 @@ class Watcher {
   // Logs the failure of a link that a call of NCCL's returns: as a warning for the first connection
   // with a peer process.
   void log_failure(const PeerLink& link);
+  // See FailureLog.
+  void warn_once(const std::string& cause, const std::string& text) {
+    failures_.warn_once(cause, text);
+  }
 
  private:
   struct Watched {

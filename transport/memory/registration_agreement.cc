@@ -78,6 +78,15 @@ void RegistrationAgreement::open(bool peer_stages, Send send) {
   send_ = std::move(send);
 }
 
+void RegistrationAgreement::close() {
+  {
+    std::lock_guard lock(mutex_);
+    final_ = true;
+    send_ = nullptr;
+  }
+  answered_.notify_all();
+}
+
 void RegistrationAgreement::on_frame(uint32_t flags) {
   Send send;
   uint32_t answer = 0;

@@ -77,6 +77,8 @@ class RegistrationAgreement {
   // Takes the flags of the peer's kMemory frame. An end asks when NCCL has registered its own
   // buffers there, so that a question is as final as an answer. Watcher thread.
   void on_frame(uint32_t flags);
+  // Ends every wait for the peer: no frame comes any more, and what is known is final.
+  void close();
 
  private:
   const std::chrono::milliseconds patience_;

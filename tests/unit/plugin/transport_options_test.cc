@@ -2,8 +2,44 @@
 
 #include <gtest/gtest.h>
 
+#include "plugin/config/load.h"
+
 namespace gdr::plugin {
 namespace {
+
+transport::TransportOptions options_of(const config::Environment& environment) {
+  Result<transport::TransportOptions> options =
+      make_transport_options(config::load(environment, nullptr));
+  EXPECT_TRUE(options.has_value());
+  return options ? *options : transport::TransportOptions{};
+}
+
+TEST(TransportOptions, RetriesOfTheHandshake_AreHandedOver) {
+  EXPECT_EQ(options_of({}).connect_retries, 34);
+  EXPECT_EQ(options_of({}).connect_retry_pause, std::chrono::milliseconds(100));
+  const transport::TransportOptions options =
+      options_of({{"NCCL_SOCKET_RETRY_CNT", "3"}, {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "250"}});
+  EXPECT_EQ(options.connect_retries, 3);
+  EXPECT_EQ(options.connect_retry_pause, std::chrono::milliseconds(250));
+}
+
+TEST(TransportOptions, SubnetAwareRouting_IsHandedOver) {
+  EXPECT_FALSE(options_of({}).subnet_aware_routing);
+  EXPECT_EQ(options_of({}).subnet_prefix_bits, 24);
+  const transport::TransportOptions options =
+      options_of({{"NCCL_IB_SUBNET_AWARE_ROUTING", "1"}, {"NCCL_IB_SUBNET_PREFIX_LEN", "16"}});
+  EXPECT_TRUE(options.subnet_aware_routing);
+  EXPECT_EQ(options.subnet_prefix_bits, 16);
+}
+
+TEST(TransportOptions, ServiceClass_UnsetIsNotZero) {
+  EXPECT_FALSE(options_of({}).connection.service_level.has_value());
+  EXPECT_FALSE(options_of({}).connection.traffic_class.has_value());
+  const transport::TransportOptions options =
+      options_of({{"NCCL_IB_SL", "0"}, {"NCCL_IB_TC", "106"}});
+  EXPECT_EQ(options.connection.service_level, 0);
+  EXPECT_EQ(options.connection.traffic_class, 106);
+}
 
 // NCCL sends through another rank's process over NVLink (PXN), unless that is disabled.
 TEST(MayRelay, SeveralGpusWithNvlink_OnlyWhilePxnIsEnabled) {

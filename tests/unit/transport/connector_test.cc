@@ -156,12 +156,12 @@ TEST_F(ConnectorPeer, Reply_MakesTheComm) {
   EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kReady);
 }
 
-TEST_F(ConnectorPeer, PeerRefuses_IsInvalidUsageWithTheReason) {
+TEST_F(ConnectorPeer, PeerRefuses_IsRemoteErrorWithTheReason) {
   read_hello();
   raw.channel.queue_text(wire::FrameKind::kRefuse, "no more queue pairs here");
   ASSERT_TRUE(raw.channel.flush());
   Error found = error();
-  EXPECT_EQ(found.code, Code::kInvalidUsage);
+  EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_TRUE(contains(found.text, "no more queue pairs here"));
 }
 

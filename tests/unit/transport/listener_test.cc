@@ -399,7 +399,7 @@ TEST_F(ListenerPeer, SenderGivesUp_ReasonIsPassedOn) {
   channel.queue_text(wire::FrameKind::kRefuse, "moving a QP to RTR failed");
   ASSERT_TRUE(channel.flush().value());
   Error found = error();
-  EXPECT_EQ(found.code, Code::kInvalidUsage);
+  EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_TRUE(contains(found.text, "moving a QP to RTR failed"));
 }
 

@@ -209,10 +209,13 @@ TEST(Options, UnknownVariableOutsideOfTheTransport_IsIgnored) {
 }
 
 TEST(Options, MisspeltVariableOfTheTransport_IsAWarningWithTheNearest) {
-  const std::pair<const char*, const char*> cases[] = {{"NCCL_IB_HCAS", "NCCL_IB_HCA"},
-                                                       {"NCCL_IB_GID_IDX", "NCCL_IB_GID_INDEX"},
-                                                       {"NCCL_IB_TIMEOUTS", "NCCL_IB_TIMEOUT"},
-                                                       {"NCCL_IB_OOO_RQS", "NCCL_IB_OOO_RQ"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"NCCL_IB_HCAS", "NCCL_IB_HCA"},
+      {"NCCL_IB_GID_IDX", "NCCL_IB_GID_INDEX"},
+      {"NCCL_IB_TIMEOUTS", "NCCL_IB_TIMEOUT"},
+      {"NCCL_IB_OOO_RQS", "NCCL_IB_OOO_RQ"},
+      {"NCCL_IB_IFNAME", "NCCL_SOCKET_IFNAME"},
+      {"NCCL_SOCKET_RETRY_COUNT", "NCCL_SOCKET_RETRY_CNT"}};
   for (const auto& [name, nearest] : cases) {
     Findings findings = findings_of({{name, "5"}});
     ASSERT_EQ(findings.size(), 1u) << name;
@@ -223,15 +226,35 @@ TEST(Options, MisspeltVariableOfTheTransport_IsAWarningWithTheNearest) {
 }
 
 TEST(Options, UnknownVariableOfTheTransportLikeNoOther_IsNamedAtInfo) {
-  Findings findings = findings_of({{"NCCL_IB_ENTIRELY_DIFFERENT", "5"}});
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].severity, Severity::kInfo);
-  EXPECT_THAT(findings[0].text, HasSubstr("neither the plugin nor the transport of NCCL"));
+  for (const char* name : {"NCCL_IB_ENTIRELY_DIFFERENT", "NCCL_IB_FOO", "NCCL_IB_SPEED",
+                           "NCCL_IB_ENABLE", "NCCL_SOCKET_BACKLOG"}) {
+    Findings findings = findings_of({{name, "5"}});
+    ASSERT_EQ(findings.size(), 1u) << name;
+    EXPECT_EQ(findings[0].severity, Severity::kInfo) << name;
+    EXPECT_THAT(findings[0].text, HasSubstr("neither the plugin nor the transport of NCCL"));
+    EXPECT_THAT(findings[0].fix, IsEmpty()) << name;
+  }
 }
 
-// nccl-rdma-sharp-plugins reads the first, and former releases of RCCL read the others.
+TEST(Options, SubnetPrefixWithoutSubnetAwareRouting_IsNamedAtInfo) {
+  Findings findings = findings_of({{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}});
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Severity::kInfo);
+  EXPECT_EQ(to_string(findings[0]),
+            "NCCL_IB_SUBNET_PREFIX_LEN: \"16\" has no effect without "
+            "NCCL_IB_SUBNET_AWARE_ROUTING=1");
+  EXPECT_THAT(
+      findings_of({{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}, {"NCCL_IB_SUBNET_AWARE_ROUTING", "1"}}),
+      IsEmpty());
+  EXPECT_THAT(findings_of({{"NCCL_IB_SUBNET_PREFIX_LEN", "24"}}), IsEmpty());
+}
+
+// NCCL's socket transport, nccl-rdma-sharp-plugins and former releases of RCCL read them.
 TEST(Options, VariableOfAnotherPlugin_IsNotNamed) {
-  EXPECT_THAT(findings_of({{"NCCL_IB_IS_GLOBAL", "1"},
+  EXPECT_THAT(findings_of({{"NCCL_SOCKET_NTHREADS", "4"},
+                           {"NCCL_SOCKET_INLINE", "128"},
+                           {"NCCL_SOCKET_MIN_TASKSIZE", "65536"},
+                           {"NCCL_IB_IS_GLOBAL", "1"},
                            {"NCCL_IB_SOCK_CLIENT_PORT_REUSE", "1"},
                            {"NCCL_IB_SOCK_SERVER_PORT_REUSE", "1"}}),
               IsEmpty());

@@ -125,11 +125,14 @@ TEST(Config, Flid_IsInTheSecondGid) {
 }
 
 TEST(Config, FaultFields_AreRead) {
-  gdr::Result<Config> config = Config::load(R"({"faults": [
+  gdr::Result<Config> config = Config::load(R"({"devices": [{}, {"link_layer": "Ethernet"}],
+      "faults": [
       {"kind": "modify_qp_refused", "device": "softhca0", "count": 5},
       {"kind": "modify_qp_refused", "device": "softhca0", "to": "RTS", "errno": 16},
       {"kind": "gid_change", "device": "softhca1", "gid_index": 3, "gid": "::ffff:10.0.0.9",
        "gid_type": "RoCE v1", "after_ops": 7},
+      {"kind": "gid_change", "device": "softhca0", "gid_index": 1, "gid": "fe80::1"},
+      {"kind": "gid_change", "device": "softhca1", "gid_index": 1, "gid": "fe80::1"},
       {"kind": "ack_lost", "device": "softhca1", "late_us": 1.5}]})");
   ASSERT_TRUE(config) << config.error().text;
   EXPECT_EQ(config->faults[0].error, ETIMEDOUT);
@@ -141,8 +144,10 @@ TEST(Config, FaultFields_AreRead) {
   EXPECT_EQ(config->faults[2].gid.gid.raw[15], 9);
   EXPECT_EQ(config->faults[2].gid.type, IBV_GID_TYPE_ROCE_V1);
   EXPECT_EQ(config->faults[2].after_ops, 7u);
-  EXPECT_EQ(config->faults[3].late_us, 1.5);
-  EXPECT_EQ(config->faults[3].count, 0u);
+  EXPECT_EQ(config->faults[3].gid.type, IBV_GID_TYPE_IB);
+  EXPECT_EQ(config->faults[4].gid.type, IBV_GID_TYPE_ROCE_V2);
+  EXPECT_EQ(config->faults[5].late_us, 1.5);
+  EXPECT_EQ(config->faults[5].count, 0u);
 }
 
 struct Wrong {
@@ -191,15 +196,41 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{
             R"({"faults": [{"kind": "qp_error", "device": "softhca0", "at_s": 1, "after_bytes": 1}]})",
             "either this or at_s"},
-        Wrong{R"({"faults": [{"kind": "gid_change", "device": "softhca0"}]})",
-              R"("faults[0].gid_index": accepted is an index of the table; it is required)"},
+        Wrong{
+            R"({"faults": [{"kind": "gid_change", "device": "softhca0"}]})",
+            R"("faults[0].gid_index": accepted is an index of the table, from 0 to 15; it is required)"},
         Wrong{R"({"faults": [{"kind": "lid_change", "device": "softhca0"}]})",
               R"("faults[0].lid": accepted is a LID; it is required)"},
         Wrong{R"({"faults": [{"kind": "modify_qp_refused", "device": "softhca0", "to": "ERR"}]})",
               R"("faults[0].to": accepted is "INIT", "RTR" or "RTS")"},
+        Wrong{R"({"faults": [{"kind": "port_down", "device": "softhca0", "late_us": 5}]})",
+              R"(unknown field "faults[0].late_us"; known here are: after_bytes, after_ops, at_s)"},
+        Wrong{R"({"faults": [{"kind": "ack_lost", "device": "softhca0", "errno": 5}]})",
+              R"(unknown field "faults[0].errno")"},
+        Wrong{R"({"faults": [{"kind": "rate", "device": "softhca0", "count": 5}]})",
+              R"(unknown field "faults[0].count")"},
+        Wrong{R"({"faults": [{"kind": "reg_mr_refused", "device": "softhca0", "to": "RTR"}]})",
+              R"(unknown field "faults[0].to")"},
+        Wrong{
+            R"({"faults": [{"kind": "lid_change", "device": "softhca0", "lid": 5, "gid": "::1"}]})",
+            R"(unknown field "faults[0].gid")"},
+        Wrong{R"({"faults": [{"kind": "gid_change", "device": "softhca0", "gid_index": 16}]})",
+              R"("faults[0].gid_index": accepted is an integer from 0 to 15)"},
+        Wrong{R"({"faults": [{"kind": "gid_change", "device": "softhca0", "gid_index": 1, )"
+              R"("gid": "10.0.0.1"}]})",
+              R"("faults[0].gid": accepted is an IPv6 address)"},
+        Wrong{R"({"faults": [{"kind": "gid_change", "device": "softhca0", "gid_index": 1, )"
+              R"("gid": "::1", "gid_type": "RoCE v2"}]})",
+              R"("faults[0].gid_type": accepted is "IB" on InfiniBand)"},
+        Wrong{R"({"devices": [{"name": "a", "link_layer": "Ethernet"}], )"
+              R"("faults": [{"kind": "lid_change", "device": "a", "lid": 5}]})",
+              R"("faults[0].kind": accepted is lid_change only on InfiniBand)"},
         Wrong{R"({"devices": [{"transport": "RoCE"}]})", R"("InfiniBand", "iWARP" or)"},
         Wrong{R"({"devices": [{"link_speed": "1000"}]})", "XDR or a code from 0 to 65535"},
         Wrong{R"({"devices": [{"link_width": 256}]})", R"("12x" or a code from 0 to 255)"},
+        Wrong{R"({"devices": [{"vendor_id": "1234567"}]})",
+              R"("devices[0].vendor_id": accepted is 1 to 6 hexadecimal digits)"},
+        Wrong{R"({"devices": [{"speed_gbps": 3201}]})", "an integer from 0 to 3200"},
         Wrong{R"({"devices": [{"grh_required": "yes"}]})", R"(true, false or "checked")"},
         Wrong{R"({"devices": [{"flid": 5, "link_layer": "Ethernet"}]})", "only on InfiniBand"},
         Wrong{R"({"devices": [{"flid": 5, "subnet_prefix": "fec0000000010001"}]})",

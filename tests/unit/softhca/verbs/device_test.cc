@@ -67,6 +67,35 @@ TEST_F(Device, UnknownSpeed_IsReportedAsIs) {
   EXPECT_EQ(query_ex(second.get(), 1).attr.active_width, 32);
 }
 
+// The kernel fails to read `rate` of a width that it does not know.
+TEST_F(Device, SpeedOfZero_IsUnknownToVerbsAndSysfs) {
+  use(R"({"fabric": "unit", "devices": [{"speed_gbps": 0, "ports": 3, "port_settings": [
+      {}, {"link_width": "4x"}, {"link_speed": "HDR"}]}]})");
+  ContextPtr context = open_device(0);
+  PortAttr unknown = query_ex(context.get(), 1);
+  EXPECT_EQ(unknown.attr.active_speed, 0);
+  EXPECT_EQ(unknown.attr.active_width, 0);
+  EXPECT_EQ(unknown.active_speed_ex, 0u);
+  PortAttr wide = query_ex(context.get(), 2);
+  EXPECT_EQ(wide.attr.active_speed, 0);
+  EXPECT_EQ(wide.attr.active_width, 2);
+  EXPECT_EQ(query_ex(context.get(), 3).attr.active_speed, 64);
+  for (const char* port : {"1", "2", "3"}) {
+    const std::string folder = std::string("ports/") + port;
+    EXPECT_EQ(sysfs(context.get(), folder + "/state"), "4: ACTIVE");
+    EXPECT_EQ(sysfs(context.get(), folder + "/rate"), "");
+  }
+}
+
+TEST_F(Device, VendorId_IsReported) {
+  use(R"({"fabric": "unit", "devices": [{"vendor_id": "1d0f"}, {}]})");
+  ibv_device_attr attr = {};
+  ASSERT_EQ(ibv_query_device(open_device(0).get(), &attr), 0);
+  EXPECT_EQ(attr.vendor_id, 0x1d0fu);
+  ASSERT_EQ(ibv_query_device(open_device(1).get(), &attr), 0);
+  EXPECT_EQ(attr.vendor_id, 0x1af4u);
+}
+
 TEST_F(Device, UnspecifiedTransport_HasNoConnectedQps) {
   use(R"({"fabric": "unit", "devices": [{"transport": "unspecified", "max_msg_sz": 8928}]})");
   ContextPtr context = open_device(0);

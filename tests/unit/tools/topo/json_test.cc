@@ -94,10 +94,15 @@ TEST(TopologyJson, UnknownValue_IsNull) {
 TEST(TopologyJson, NoDevices_IsEmptyArrays) {
   Json root = parsed(scene_of(Machine{}));
   for (const char* key : {"packages", "numa_nodes", "host_bridges", "switches", "gpus", "hcas",
-                          "rails", "excluded_ports"}) {
+                          "rails", "excluded_ports", "not_offered"}) {
     EXPECT_EQ(root.at(key), Json::array()) << key;
   }
   EXPECT_EQ(root["paths"]["gpu_hca"]["class"], Json::array());
+}
+
+TEST(TopologyJson, PortsThatAreNotOffered_AreTexts) {
+  Json root = Json::parse(json_text(scene_of(flat(1, 1)), {"iw_0:1 is an iWARP device"}));
+  EXPECT_EQ(root["not_offered"], Json::array({"iw_0:1 is an iWARP device"}));
 }
 
 TEST(TopologyJson, NameThatIsNotUtf8_IsValidJson) {

@@ -131,6 +131,15 @@ TEST(Matrix, GpuWithoutRail_HasTheReason) {
   EXPECT_THAT(text, HasSubstr("no: the GPU has no rail"));
 }
 
+TEST(Matrix, PortsThatAreNotOffered_AreListedWithTheReasonAlsoWithoutRails) {
+  const std::vector<std::string> not_offered = {"efa_0:1 is an Elastic Fabric Adapter\x1b",
+                                                "iw_0:1 is an iWARP device"};
+  std::string text = matrix_text(scene_of(flat(1, 0)), not_offered);
+  EXPECT_THAT(text, HasSubstr("\nExcluded ports\n  efa_0:1 is an Elastic Fabric Adapter"));
+  EXPECT_THAT(text, HasSubstr("\n  iw_0:1 is an iWARP device\n\nGPUs\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+}
+
 TEST(Matrix, EmptyMachine_IsText) {
   EXPECT_THAT(matrix_text(scene_of(Machine{})), HasSubstr("GPUs: none"));
 }

@@ -45,6 +45,14 @@ TEST_F(FailureLogTest, ManyConnectionsOfADeadProcess_OneWarning) {
   EXPECT_EQ(lines.lines().size(), 64u);
 }
 
+TEST_F(FailureLogTest, TextHasAFix_ProcessIsNamedBeforeIt) {
+  auto link = make_link("a <-> b", {"b", 4711});
+  link->fail_link(Error{Code::kRemote, "a <-> b: it ended. Fix: look there"}, false);
+  fail(*link, 2);
+  EXPECT_EQ(lines.warnings("it ended; process 4711 on b (2 connections). Fix: look there").size(),
+            1u);
+}
+
 TEST_F(FailureLogTest, TwoProcesses_OneWarningEach) {
   for (const PeerProcess& peer : {PeerProcess{"b", 1}, PeerProcess{"b", 2}, PeerProcess{"c", 1}}) {
     for (int i = 0; i < 2; ++i) {

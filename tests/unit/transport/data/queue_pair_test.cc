@@ -153,6 +153,20 @@ TEST(QueuePair, OtherSubnetWithoutFlid_UsesTheLidAndWarnsOncePerEnd) {
   EXPECT_EQ(log.warnings("NCCL_IB_ROUTABLE_FLID_GID_INDEX").size(), 2u);
 }
 
+// A job has thousands of connections between two subnets.
+TEST(QueuePair, ManyConnectionsWithoutFlid_WarnOncePerPortAndSubnet) {
+  Fabric fabric;
+  fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 9;
+  RecordedLog log;
+  for (int i = 0; i < 8; ++i) connected_paths(fabric);
+  EXPECT_EQ(log.warnings("NCCL_IB_ROUTABLE_FLID_GID_INDEX").size(), 2u);
+  fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 10;
+  fabric.sender_device.hca->on_event(IBV_EVENT_GID_CHANGE);
+  fabric.receiver_device.hca->on_event(IBV_EVENT_GID_CHANGE);
+  connected_paths(fabric);
+  EXPECT_EQ(log.warnings("fake_a:1 lid 1 and the peer's").size(), 2u) << "of another subnet";
+}
+
 TEST(QueuePair, InfiniBandWithAGrh_HasNoTrafficClass) {
   Fabric fabric;
   fabric.options.connection.traffic_class = 106;

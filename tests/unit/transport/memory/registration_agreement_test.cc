@@ -116,6 +116,23 @@ TEST_F(AgreementTest, NoAnswer_TheLastStateCountsOrNothingIsKnown) {
   EXPECT_EQ(known.peer_stages(), false);
 }
 
+// With kForever, a wait that does not end would end the test by its time limit.
+TEST_F(AgreementTest, SocketEnds_NobodyWaitsAndTheLastStateCounts) {
+  RegistrationAgreement agreement(false, kForever);
+  std::promise<void> asked;
+  agreement.open(false, [&](uint32_t) { asked.set_value(); });
+  agreement.on_frame(0);
+  auto waiting = std::async(std::launch::async, [&] { return agreement.peer_stages(); });
+  asked.get_future().wait();
+  agreement.close();
+  EXPECT_EQ(waiting.get(), false);
+  RegistrationAgreement unknown(false, kForever);
+  open(&unknown);
+  unknown.close();
+  EXPECT_EQ(unknown.peer_stages(), std::nullopt);
+  EXPECT_TRUE(sent.empty());
+}
+
 TEST_F(AgreementTest, PeerStagesLater_CountsAlthoughItHadAnswered) {
   RegistrationAgreement agreement(false, kForever);
   open(&agreement);
