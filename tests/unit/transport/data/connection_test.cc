@@ -57,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(Connection, CreateFailures,
 bool says_it_stages(const wire::EndPoint& end) { return (end.flags & wire::kEndStages) != 0; }
 
 // What NCCL's users of GPU memory may do depends on both ends (RegistrationAgreement).
-TEST(Connection, EndThatStages_TellsThePeer) {
+TEST(Connection, EndThatStages_SetsTheFlag) {
   struct Case {
     bool all, large_sends;  // the options
     bool sender_stages, receiver_stages;
@@ -74,8 +74,8 @@ TEST(Connection, EndThatStages_TellsThePeer) {
   }
 }
 
-// The peer that said so sends nothing more; the receiver need not ask it.
-TEST(Connection, PeerSaidThatItStages_IsKnownWithoutAFrame) {
+// The peer of the handshake sends nothing more; the receiver need not ask it.
+TEST(Connection, PeerThatStages_IsKnownWithoutAFrame) {
   Fabric fabric;
   fabric.options.connection.stages_large_sends = true;
   auto sender = fabric.make_sender().value();
