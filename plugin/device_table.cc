@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "plugin/abi/nccl_types.h"
+#include "transport/device/port_speed.h"
 
 namespace gdr::plugin {
 namespace {
@@ -31,6 +32,7 @@ void DeviceTable::add(DeviceFacts device) {
                                  [&](const Row& other) { return other.facts.hca == device.hca; });
   std::string name = device.hca + (device.data_direct ? "_dma" : "");  // as net_ib names it
   if (second_port) name += ":" + std::to_string(device.port);
+  if (device.speed_mbps <= 0) device.speed_mbps = transport::kAssumedSpeedMbps;
   int port = device.port + functions_of_card_before(device);
   rows_.push_back({std::move(device), std::move(name), port});
 }

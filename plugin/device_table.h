@@ -34,7 +34,7 @@ struct DeviceFacts {
   int numa_node = -1;        // -1: unknown
   uint64_t guid = 0;         // system image GUID; 0: unknown
   int rail = -1;             // the rail's number; -1: unknown
-  int speed_mbps = 0;        // Mb/s
+  int speed_mbps = 0;        // Mb/s; 0: unknown, and reported as kAssumedSpeedMbps
   bool ethernet = false;     // RoCE; else InfiniBand
   transport::GdrSupport gdr;
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"

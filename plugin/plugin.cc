@@ -18,7 +18,6 @@
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
 #include "topology/sources/nccl_xml_writer.h"
-#include "transport/device/port_speed.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/wire.h"
@@ -114,7 +113,7 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
   }
   facts.guid = device.hca->guid();
   facts.rail = device.rail;
-  facts.speed_mbps = device.speed_mbps > 0 ? device.speed_mbps : transport::kAssumedSpeedMbps;
+  facts.speed_mbps = device.speed_mbps;
   facts.ethernet = device.state.ethernet;
   facts.gdr = transport::gdr_support(*device.hca, allowed);
   facts.gdr_text = gdr_text(*device.hca, allowed);

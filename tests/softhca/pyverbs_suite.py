@@ -9,13 +9,16 @@ and when files are left in /dev/shm. It exits with 77, which CTest counts as ski
 is not installed. Tests are random in part: the seed decides what they choose.
 
 `fetch` unpacks the package into a folder where the installed package has no tests, as in containers
-whose dpkg leaves out /usr/share/doc; it needs apt and a network, but no root.
+whose dpkg leaves out /usr/share/doc; it needs apt and a network, but no root. The tests are of the
+version that is installed, since it is the installed module that they import; of apt's newest, with a
+message, where apt no longer has that version.
 """
 import argparse
 import gzip
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +27,7 @@ SKIPPED = 77
 TIMEOUT_S = 240
 # The interpreter for which the distribution builds pyverbs.
 PYTHON = "/usr/bin/python3"
+PACKAGE = "python3-pyverbs"
 SUITE = pathlib.Path("usr/share/doc/rdma-core/tests")
 RUNNER = pathlib.Path(__file__).with_name("pyverbs_runner.py")
 
@@ -125,21 +129,48 @@ def run(options):
         sys.exit("\n".join(findings))
 
 
-def fetch(folder):
+def run_command(*command, folder=None):
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
+
+
+def installed_version(call=run_command):
+    """The version of the installed package, or None."""
+    done = call("dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", PACKAGE)
+    fields = done.stdout.split()
+    return fields[1] if done.returncode == 0 and fields[:1] == ["installed"] else None
+
+
+def download(folder, version, call=run_command):
+    """Downloads the package of that version, or else apt's newest, into the folder."""
+    apt = ["apt-get", "-q", "-o", "Acquire::Retries=3", "download"]
+    if version is not None:
+        done = call(*apt, f"{PACKAGE}={version}", folder=folder)
+        if done.returncode == 0:
+            return
+        print(f"{PACKAGE} {version} is installed, but cannot be downloaded: {done.stderr.strip()}\n"
+              f"The tests are taken from apt's newest {PACKAGE} and may not fit the installed module. "
+              f"Fix: apt-get update; apt-get install {PACKAGE}")
+    done = call(*apt, PACKAGE, folder=folder)
+    if done.returncode != 0:
+        sys.exit(f"apt-get download {PACKAGE} failed: {done.stderr.strip()}")
+
+
+def fetch(folder, call=run_command):
     folder = pathlib.Path(folder)
-    if find_suite([folder]) is not None:
+    version = installed_version(call)
+    fetched_for = folder / "installed-version"  # when the folder was filled
+    if find_suite([folder]) is not None and fetched_for.exists() and \
+            fetched_for.read_text(encoding="ascii") == str(version):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run(
-        ["apt-get", "-q", "-o", "Acquire::Retries=3", "download", "python3-pyverbs"],
-        cwd=folder, check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"apt-get download python3-pyverbs failed: {done.stderr.strip()}")
+    download(folder, version, call)
+    shutil.rmtree(folder / SUITE, ignore_errors=True)  # of another version
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
         package.unlink()
     if find_suite([folder]) is None:
-        sys.exit(f"python3-pyverbs has no {SUITE}")
+        sys.exit(f"{PACKAGE} has no {SUITE}")
+    fetched_for.write_text(str(version), encoding="ascii")
 
 
 def main():

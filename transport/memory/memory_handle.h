@@ -49,9 +49,13 @@ struct alignas(64) MemoryHandle {
   // Where the buffer is one of NCCL's own in GPU memory: keeps its allocation known as such.
   RegistrationAgreement::Own own;
 
+  // Makes room for the registrations of the buffer and of its bounce buffer on that many rails.
+  // Without, add() may throw, which leaves its reference to nobody.
+  void reserve(size_t rails) { registrations.reserve(2 * rails); }
+
   // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's own on
-  // that rail, or its bounce buffer's.
-  // Takes over a registration, and enters its keys in `to`: &MemoryHandle::keys or staging_keys.
+  // that rail, or its bounce buffer's. Enters its keys in `to`: &MemoryHandle::keys or
+  // staging_keys.
   void add(Keys MemoryHandle::*to, size_t rail, const std::shared_ptr<HcaContext>& hca,
            ibv_mr* mr) {
     registrations.emplace_back(hca, mr);

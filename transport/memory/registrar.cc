@@ -31,6 +31,7 @@ PciOrdering Registrar::ordering(const HcaContext& hca) const {
 Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const RegistrationScope& scope,
                                                                  const MemoryRegion& region) {
   auto handle = std::make_unique<MemoryHandle>();
+  handle->reserve(scope.hcas.size());
   handle->direct_at_most = scope.max_write_bytes;
   Status status = region.cuda ? register_gpu(scope, region, handle.get())
                               : register_on_rails(scope, region, &MemoryHandle::keys, handle.get());
@@ -88,8 +89,8 @@ Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegio
       log_staged(pair, direct.error());
       return {};
     }
-    log_direct(pair, direct->path);
     handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
+    log_direct(pair, direct->path);
   }
   if (!limits_sends(scope)) return {};
   return stage_large_sends(scope, region, gpu.device, handle);
@@ -114,8 +115,8 @@ Status Registrar::register_users(const RegistrationScope& scope, const MemoryReg
       return fail(Code::kDeclined, pair + ": a user's buffer is declined. " + direct.error().text,
                   direct.error().sys_errno);
     }
-    log_direct(pair, direct->path);
     handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
+    log_direct(pair, direct->path);
   }
   return {};
 }

@@ -39,6 +39,13 @@ TEST(DeviceTable, Facts_AreReportedAsTheyAre) {
   EXPECT_GT(properties.max_comms, 0);
 }
 
+// NCCL plans with the speed, and divides by it.
+TEST(DeviceTable, UnknownSpeed_IsReportedAs10Gbps) {
+  DeviceTable table({device("mlx5_0", 1, 1)});
+  EXPECT_EQ(properties_of(&table, 0).speed_mbps, 10000);
+  EXPECT_THAT(table.describe()[0], testing::HasSubstr(" 10 Gb/s "));
+}
+
 TEST(DeviceTable, DataDirect_HasNetIbsNameAndIsFlushed) {
   DeviceFacts facts = device("mlx5_0", 1, 1);
   DeviceTable without({facts});

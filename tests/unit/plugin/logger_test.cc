@@ -17,8 +17,7 @@ class LoggerOfALibrary : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    file_ =
-        std::filesystem::temp_directory_path() / (test + "-" + std::to_string(getpid()) + ".so");
+    file_ = std::filesystem::path(COPIES_FOLDER) / (test + "-" + std::to_string(getpid()) + ".so");
     std::filesystem::copy_file(LOGGER_LIBRARY, file_);
     library_ = dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL);
     ASSERT_NE(library_, nullptr) << dlerror();
@@ -60,7 +59,7 @@ TEST_F(LoggerOfALibrary, FileReplacedMeanwhile_IsKeptAllTheSame) {
   std::filesystem::remove(file_);
   use_logger(logger_);
   dlclose(library_);
-  EXPECT_TRUE(is_loaded());
+  ASSERT_TRUE(is_loaded());
   GDR_WARN("line");
   EXPECT_STREQ(line_, "NET/GDR : line");
 }
@@ -69,9 +68,9 @@ TEST_F(LoggerOfALibrary, ReplacedByAnother_StaysLoadedForThreadsInsideIt) {
   use_logger(logger_);
   dlclose(library_);
   use_logger(nullptr);
+  ASSERT_TRUE(is_loaded());
   GDR_WARN("to nobody");
   EXPECT_STREQ(line_, "");
-  EXPECT_TRUE(is_loaded());
 }
 
 TEST_F(LoggerOfALibrary, PassedAgain_IsUsedAgain) {

@@ -1,5 +1,8 @@
+import contextlib
 import gzip
+import io
 import pathlib
+import subprocess
 import tempfile
 import unittest
 
@@ -37,6 +40,51 @@ class JudgeTest(unittest.TestCase):
 
     def test_NoResult_Judged_IsFound(self):
         self.assertEqual(self.findings([], ["a"]), ["no test ran"])
+
+
+class Apt:
+    """In place of dpkg-query and apt-get: what is installed, and which versions apt has."""
+
+    def __init__(self, installed, offered):
+        self.installed, self.offered, self.asked = installed, offered, []
+
+    def __call__(self, *command, folder=None):
+        if command[0] == "dpkg-query":
+            return subprocess.CompletedProcess(command, 0 if self.installed else 1, self.installed, "")
+        self.asked.append(command[-1])
+        code, text = (0, "") if command[-1] in self.offered else (100, "not found")
+        return subprocess.CompletedProcess(command, code, "", text)
+
+
+class DownloadTest(unittest.TestCase):
+
+    def download(self, apt):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            pyverbs_suite.download(".", pyverbs_suite.installed_version(apt), apt)
+        return printed.getvalue()
+
+    def test_InstalledVersion_Downloaded_IsTheOnlyOne(self):
+        apt = Apt("installed 44.0-2", ["python3-pyverbs", "python3-pyverbs=44.0-2"])
+        self.assertEqual(self.download(apt), "")
+        self.assertEqual(apt.asked, ["python3-pyverbs=44.0-2"])
+
+    def test_VersionThatAptLacks_Downloaded_IsTheNewestWithAMessage(self):
+        apt = Apt("installed 44.0-2", ["python3-pyverbs"])
+        printed = self.download(apt)
+        self.assertIn("44.0-2 is installed, but cannot be downloaded: not found", printed)
+        self.assertIn("Fix: apt-get update", printed)
+        self.assertEqual(apt.asked, ["python3-pyverbs=44.0-2", "python3-pyverbs"])
+
+    def test_NotInstalled_Downloaded_IsTheNewest(self):
+        for installed in ("", "config-files 44.0-2"):
+            apt = Apt(installed, ["python3-pyverbs"])
+            self.assertEqual(self.download(apt), "")
+            self.assertEqual(apt.asked, ["python3-pyverbs"])
+
+    def test_AptHasNone_Downloaded_EndsTheProgram(self):
+        with self.assertRaises(SystemExit) as ended:
+            self.download(Apt("", []))
+        self.assertIn("apt-get download python3-pyverbs failed: not found", str(ended.exception))
 
 
 class FilesTest(unittest.TestCase):

@@ -32,6 +32,18 @@ struct DataDirectTest : testing::Test {
     verbs.add_hca(config);
     return discover(data_direct).devices.back().hca->data_direct_path();
   }
+  // As path(), where the registration of mlx5 fails with that errno.
+  template <int kErrno>
+  std::string path_where_it_fails() {
+    static gdr::verbs::Mlx5Api mlx5;
+    mlx5 = *verbs.api()->mlx5();
+    mlx5.reg_dmabuf_mr = [](ibv_pd*, uint64_t, size_t, uint64_t, int, int, int) -> ibv_mr* {
+      errno = kErrno;
+      return nullptr;
+    };
+    verbs.mutable_api().mlx5 = []() -> const gdr::verbs::Mlx5Api* { return &mlx5; };
+    return path();
+  }
   // Registers some bytes by a descriptor that stands for a dma-buf. False if that fails.
   static bool register_dmabuf(const HcaContext& hca) {
     UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
@@ -89,6 +101,14 @@ TEST_F(DataDirectTest, NoDmabufs_HasNoPath) {
 TEST_F(DataDirectTest, ProviderTooOld_HasNoPath) {
   verbs.mutable_api().mlx5 = []() -> const verbs::Mlx5Api* { return nullptr; };
   EXPECT_EQ(path(), "");
+}
+
+// The HCA's driver may know dma-bufs, but not by mlx5's own call.
+TEST_F(DataDirectTest, CallOfTheProviderIsNotSupported_HasNoPath) {
+  EXPECT_EQ(path_where_it_fails<EOPNOTSUPP>(), "");
+  EXPECT_EQ(path_where_it_fails<EPROTONOSUPPORT>(), "");
+  EXPECT_EQ(path_where_it_fails<ENOSYS>(), "");
+  EXPECT_NE(path_where_it_fails<EBADF>(), "") << "of the descriptor -1";
 }
 
 TEST_F(DataDirectTest, Off_IsNotLookedFor) {

@@ -46,6 +46,25 @@ TEST_F(HcaTest, Open_ProbesDmabuf) {
   EXPECT_FALSE(HcaContext::open(verbs.api(), verbs.add_hca(config)).value()->supports_dmabuf());
 }
 
+// Registers by no descriptor, but fails with that errno.
+template <int kErrno>
+ibv_mr* refuse(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
+  errno = kErrno;
+  return nullptr;
+}
+
+TEST_F(HcaTest, ProbeOfDmabuf_IsDecidedByTheErrno) {
+  ibv_device* device = verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  auto supported = [&](auto* reg_dmabuf_mr) {
+    verbs.mutable_api().reg_dmabuf_mr = reg_dmabuf_mr;
+    return HcaContext::open(verbs.api(), device).value()->supports_dmabuf();
+  };
+  EXPECT_TRUE(supported(refuse<EBADF>)) << "of the descriptor -1";
+  EXPECT_FALSE(supported(refuse<EOPNOTSUPP>)) << "by the driver";
+  EXPECT_FALSE(supported(refuse<EPROTONOSUPPORT>)) << "by the driver of older kernels";
+  EXPECT_FALSE(supported(refuse<ENOSYS>)) << "by the library's provider";
+}
+
 TEST_F(HcaTest, OpenFails_NamesTheDeviceAndLeavesNothing) {
   ibv_device* device = verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
   for (Call call : {Call::kOpenDevice, Call::kQueryDevice, Call::kAllocPd}) {

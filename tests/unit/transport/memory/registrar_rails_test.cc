@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,37 @@ TEST_F(RegistrarRailsTest, OnlyStagingAllowed_TriesNoGpuDirect) {
   auto handle = registrar.register_memory(scope_, gpu_region()).value();
   EXPECT_FALSE(handle->direct);
   EXPECT_EQ(verbs_.live().mrs, 2) << "the bounce buffer alone, on both rails";
+}
+
+// An exception between the registration with an HCA and the handle's would leave the memory pinned.
+TEST_F(RegistrarRailsTest, LoggingThrows_NothingStaysRegistered) {
+  Registrar registrar = make_registrar();
+  log::set_sink(
+      [](log::Level, unsigned long, const char*, int, const char*) { throw std::bad_alloc(); });
+  EXPECT_THROW((void)registrar.register_memory(scope_, gpu_region()), std::bad_alloc);
+  EXPECT_EQ(verbs_.live().mrs, 0);
+}
+
+TEST_F(RegistrarRailsTest, LoggingThrowsForAUsersBuffer_OnlyNcclsOwnStaysRegistered) {
+  Registrar registrar = make_registrar();
+  agreement_.on_frame(wire::kMemoryAnswers);
+  auto own = registrar.register_memory(scope_, gpu_region()).value();
+  fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kBytes);
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);  // the other path is logged, too
+  log::set_sink(
+      [](log::Level, unsigned long, const char*, int, const char*) { throw std::bad_alloc(); });
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kBytes, true};
+  EXPECT_THROW((void)registrar.register_memory(scope_, region), std::bad_alloc);
+  EXPECT_EQ(verbs_.live().mrs, 2);
+}
+
+TEST_F(RegistrarRailsTest, Handle_HasRoomForEveryRegistrationFromTheStart) {
+  Registrar registrar = make_registrar();
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  auto handle = registrar.register_memory(scope_, region).value();
+  EXPECT_EQ(handle->registrations.size(), 2u);
+  EXPECT_GE(handle->registrations.capacity(), 4u) << "the buffer and a bounce buffer, on two rails";
 }
 
 TEST_F(RegistrarRailsTest, WhyNotDirect_NamesEveryPathAndItsFix) {

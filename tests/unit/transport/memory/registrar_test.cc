@@ -169,6 +169,15 @@ TEST_F(RegistrarTest, GpudirectLimit_HasBothTheMemoryAndABounceBuffer) {
   EXPECT_EQ(live(), before + 2);
 }
 
+TEST_F(RegistrarTest, GpudirectLimitAboveOneWrite_OneWriteIsTheLimit) {
+  const size_t one_write = pair.sender->connection().max_write_bytes();
+  options.gpudirect_limit = 4 * one_write;
+  auto handle = register_gpu();
+  ASSERT_TRUE(handle) << handle.error().text;
+  EXPECT_EQ((*handle)->direct_at_most, one_write);
+  EXPECT_NE((*handle)->staging, nullptr);
+}
+
 TEST_F(RegistrarTest, GpudirectLimitWhileTrafficRuns_EverythingGoesDirectly) {
   options.gpudirect_limit = 4096;
   pair.exchange(1);
