@@ -55,22 +55,35 @@ void PeerLink::send_memory(uint32_t flags) {
   const wire::Memory body{flags, 0};
   std::lock_guard lock(mutex_);
   channel_.queue(wire::FrameKind::kMemory, &body, sizeof(body));
-  (void)channel_.flush();
+  flush();
 }
 
 void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
   channel_.queue_text(kind, text);
-  // Frames are small compared with the socket's buffer. They inform the peer sooner and better than
-  // its own time-outs would, but nothing depends on them: one that does not fit is dropped.
-  (void)channel_.flush();
+  flush();
+}
+
+// Frames are small compared with the socket's buffer. They inform the peer sooner and better than
+// its own time-outs would, but nothing depends on them: one that does not fit is dropped.
+void PeerLink::flush() {
+  Result<bool> flushed = channel_.flush();
+  if (!flushed && !send_error_) send_error_ = std::move(flushed.error());
+}
+
+Error PeerLink::end_of_socket(Error read) const {
+  std::lock_guard lock(mutex_);
+  const bool stream_ended = read.code == Code::kRemote && read.sys_errno == 0;
+  const bool is_path =
+      send_error_ && classify_socket_end(send_error_->sys_errno, std::nullopt) == SocketEnd::kPath;
+  return stream_ended && is_path ? *send_error_ : read;
 }
 
 bool PeerLink::on_readable(Clock::time_point now) {
   for (;;) {
     Result<std::optional<Frame>> frame = channel_.receive();
     if (!frame) {
-      on_socket_end(frame.error(), silence_of(fd_), now);
+      on_socket_end(end_of_socket(std::move(frame.error())), silence_of(fd_), now);
       return false;
     }
     if (!frame->has_value()) return true;
@@ -143,7 +156,6 @@ void PeerLink::on_tick(Clock::time_point now) {
 }
 
 void PeerLink::fail_after_grace() {
-  grace_end_ = Clock::time_point::max();
   std::string text = description_ + ": " + end_text_;
   text += peer_closed_
               ? " while it was in use; the cause is in its log, mostly another rank that "
@@ -151,6 +163,7 @@ void PeerLink::fail_after_grace() {
               : "; the peer process ended. Fix: look for the reason in its log, or for the "
                 "OOM killer in its host's dmesg";
   fail_link(Error{Code::kRemote, std::move(text)}, false);
+  grace_end_ = Clock::time_point::max();  // last: without memory, the next tick tries again
 }
 
 void PeerLink::ask_for_probe(Clock::time_point now) {

@@ -123,6 +123,10 @@ class PeerLink {
   void on_memory(const Frame& frame);
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
+  void flush();  // with mutex_
+  // Returns why the socket has ended. The kernel reports a lost path once, to whoever sends or
+  // reads first; after a send, the reader sees only the end of the stream.
+  Error end_of_socket(Error read) const;
   void fail_after_grace();
   void ask_for_probe(Clock::time_point now);
   void note_progress(Clock::time_point now);
@@ -139,8 +143,9 @@ class PeerLink {
   std::atomic<bool> peer_gone_{false};
   CopyMonitor copies_;
 
-  mutable std::mutex mutex_;  // guards channel_'s sending side and failure_
+  mutable std::mutex mutex_;  // guards channel_'s sending side, send_error_ and failure_
   FrameChannel channel_;
+  std::optional<Error> send_error_;
   Error failure_{Code::kRemote, ""};
 
   // Watcher thread only.

@@ -61,14 +61,11 @@ bool concerns_port(ibv_event_type type) {
   return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
 }
 
-void watch_fd(int epoll, int fd) {
+bool add_to_epoll(int epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = fd;
-  if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
-    GDR_WARN("watching a file descriptor failed (errno %d); a peer that dies will be noticed late",
-             errno);
-  }
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 // Blocks all signals of the calling thread for its lifetime, also where std::thread throws.
@@ -92,10 +89,9 @@ class BlockedSignals {
 Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
   UniqueFd epoll = UniqueFd::of_this_process([] { return epoll_create1(EPOLL_CLOEXEC); });
   UniqueFd wake = UniqueFd::of_this_process([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
-  if (!epoll.valid() || !wake.valid()) {
+  if (!epoll.valid() || !wake.valid() || !add_to_epoll(epoll.get(), wake.get())) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
-  watch_fd(epoll.get(), wake.get());
   return std::unique_ptr<Watcher>(
       new Watcher(std::move(epoll), std::move(wake), watchdog, events_fail));
 }
@@ -125,18 +121,30 @@ void Watcher::wake_up() {
   (void)!write(wake_.get(), &one, sizeof(one));
 }
 
+// Where epoll refuses a descriptor (fs.epoll.max_user_watches), each tick reads it instead.
+void Watcher::watch_fd(int fd) {
+  if (add_to_epoll(epoll_.get(), fd)) return;
+  GDR_WARN(
+      "watching a file descriptor failed (errno %d); it is looked at once a second instead, so "
+      "that a peer that dies is noticed a little later. Fix: raise fs.epoll.max_user_watches",
+      errno);
+  std::lock_guard lock(mutex_);
+  polled_.insert(fd);
+}
+
 void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects) {
   {
     std::lock_guard lock(mutex_);
     links_[link->fd()] = Watched{link, std::move(objects)};
   }
-  watch_fd(epoll_.get(), link->fd());
+  watch_fd(link->fd());
   wake_up();  // without links the thread sleeps with no time-out
 }
 
 void Watcher::remove(const PeerLink* link) {
   std::lock_guard lock(mutex_);
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+  polled_.erase(link->fd());
   links_.erase(link->fd());
 }
 
@@ -154,7 +162,7 @@ void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
              errno);
     return;
   }
-  watch_fd(epoll_.get(), fd);
+  watch_fd(fd);
 }
 
 // An exception would end the process. What raised it is tried again, since the descriptor is still
@@ -221,12 +229,17 @@ void Watcher::on_ready(int fd) {
     // The socket has ended. It leaves the epoll set, where it would be readable for
     // good, but stays open: links_ is keyed by its number, which must not be reused.
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    std::lock_guard lock(mutex_);
+    polled_.erase(fd);
   }
 }
 
 void Watcher::on_hca_event(HcaContext& hca) {
   ibv_async_event event{};
   if (hca.api().get_async_event(hca.context(), &event) != 0) return;
+  // On every path: ibv_destroy_qp waits until the events of its QP are acknowledged.
+  auto acknowledge = [&hca](ibv_async_event* taken) { hca.api().ack_async_event(taken); };
+  const std::unique_ptr<ibv_async_event, decltype(acknowledge)> acknowledged(&event, acknowledge);
   hca.on_event(event.event_type);
   std::string text = hca.name();
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
@@ -239,7 +252,6 @@ void Watcher::on_hca_event(HcaContext& hca) {
   } else {
     GDR_INFO(log::kNet, "%s", text.c_str());
   }
-  hca.api().ack_async_event(&event);
 }
 
 void Watcher::on_port_error(const HcaContext& hca, const std::string& text) {
@@ -279,9 +291,15 @@ std::vector<std::shared_ptr<PeerLink>> Watcher::links() {
   return all;
 }
 
+std::set<int> Watcher::polled() {
+  std::lock_guard lock(mutex_);
+  return polled_;
+}
+
 void Watcher::tick(Clock::time_point now) {
   next_tick_ = now + kTick;
   next_deadline_ = Clock::time_point::max();
+  for (int fd : polled()) on_ready(fd);
   const std::vector<std::shared_ptr<PeerLink>> all = links();
   for (const auto& link : all) {
     link->on_tick(now);

@@ -67,6 +67,8 @@ class Watcher {
   void on_port_error(const HcaContext& hca, const std::string& text);
   std::vector<std::shared_ptr<PeerLink>> links_of(const void* object);
   void fail_links_of(const void* object, const std::string& text);
+  void watch_fd(int fd);
+  std::set<int> polled();
   void wake_up();
   void tick(Clock::time_point now);
   void report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
@@ -77,10 +79,11 @@ class Watcher {
   const UniqueFd wake_;  // an eventfd; readable: the links have changed, or the thread is to stop
   const bool events_fail_;
   FailureLog failures_;
-  std::mutex mutex_;  // guards stopping_, links_ and hcas_
+  std::mutex mutex_;  // guards stopping_, links_, hcas_ and polled_
   bool stopping_ = false;
   std::map<int, Watched> links_;                     // by socket
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd
+  std::set<int> polled_;                             // descriptors that epoll refused
   // Watcher thread only. The deadlines are kept, so that a wake-up does not look at every link:
   // while a job starts, there is one for each connection.
   Watchdog watchdog_;

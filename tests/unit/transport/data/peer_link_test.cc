@@ -1,11 +1,13 @@
 #include "transport/data/peer_link.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/socket_cut.h"
 
 namespace gdr::transport {
 namespace {
@@ -136,6 +138,19 @@ TEST_F(PeerLinkTest, PathLost_LinkGoesOnAndAsksForProbes) {
 
 TEST_F(PeerLinkTest, FirewallResetsAfterAnOutage_LinkGoesOn) {
   here_->on_socket_end(Error{Code::kRemote, "reset", ECONNRESET}, seconds(40), now_);
+  EXPECT_TRUE(here_->deaf());
+  EXPECT_FALSE(here_->peer_gone());
+}
+
+// The kernel reports ETIMEDOUT to the send, and only the end of the stream to the reader after it.
+TEST_F(PeerLinkTest, FrameIsSentOnALostPath_ItIsNotThePeersDeath) {
+  auto sockets = tcp_pair();
+  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
+  cut(here_->fd());
+  pollfd ended{here_->fd(), POLLIN, 0};
+  ASSERT_EQ(poll(&ended, 1, 60000), 1);
+  here_->send_memory(0);
+  EXPECT_FALSE(here_->on_readable(now_));
   EXPECT_TRUE(here_->deaf());
   EXPECT_FALSE(here_->peer_gone());
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <utility>
+
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 
@@ -36,6 +39,34 @@ TEST(Watcher, StoppedWhileItWakesUp_Ends) {
     const auto until = PeerLink::Clock::now() + std::chrono::microseconds(i % 50);
     while (PeerLink::Clock::now() < until) continue;
   }
+}
+
+// epoll takes no regular file (EPERM), which stands for its limit of watches here.
+TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
+  RecordedLog log;
+  fake_verbs::FakeVerbs verbs;
+  auto* device = verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_f", 6));
+  auto hca = HcaContext::open(verbs.api(), device).value();
+  int object = 0;
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_QP_FATAL;
+  event.element.qp = reinterpret_cast<ibv_qp*>(&object);
+  std::FILE* file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  ASSERT_EQ(std::fwrite(&event, sizeof(event), 1, file), 1u);
+  std::rewind(file);
+  const int pipe_end = std::exchange(hca->context()->async_fd, fileno(file));
+  WatchedLink watched;
+  {
+    auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+    watcher->add(watched.link, {&object});
+    watcher->add_hca(hca);
+    EXPECT_EQ(log.warnings("max_user_watches").size(), 1u);
+    EXPECT_TRUE(wait_for([&] { return watched.link->failed(); }));
+    watcher->remove(watched.link.get());
+  }
+  hca->context()->async_fd = pipe_end;
+  std::fclose(file);
 }
 
 TEST(Watcher, FatalEventOfAQueuePair_FailsItsConnectionOnly) {
