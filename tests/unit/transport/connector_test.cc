@@ -274,6 +274,22 @@ TEST_F(ConnectorPeer, LosesEveryConnection_GivesUpAfterGrowingPauses) {
 }
 
 // Another process would listen on another port, with another secret.
+// The receiver's queue pairs belong to the connection of its reply from then on.
+TEST_F(ConnectorPeer, LosesTheConnectionAfterTheReply_IsAnErrorAtOnce) {
+  read_hello();
+  bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT);
+  raw.channel.queue(reply, wire::FrameKind::kReply);
+  ASSERT_TRUE(raw.channel.flush());
+  ASSERT_TRUE(wait_for([&] {
+    step_for_a_while();
+    return bed.verbs.failures_left(Call::kModifyToRtr) == 0;
+  }));
+  lose_connection(/*reset=*/true);
+  bed.skip(std::chrono::seconds(1));
+  EXPECT_EQ(error().code, Code::kRemote);
+  EXPECT_FALSE(is_somebody_there());
+}
+
 TEST_F(ConnectorPeer, ReceiverNoLongerListens_FailsWithoutMoreRetries) {
   read_hello();
   raw.socket.fd.reset();

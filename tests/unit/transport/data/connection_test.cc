@@ -1,6 +1,9 @@
 #include "transport/data/connection.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 
@@ -278,6 +281,24 @@ struct CutPair : CommPair {
   }
   RecordedLog log;
 };
+
+int option_of(int fd, int name) {
+  int value = 0;
+  socklen_t bytes = sizeof(value);
+  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, name, &value, &bytes), 0);
+  return value;
+}
+
+// Without these a host that is gone would be noticed after two hours.
+TEST(Connection, KeptSocket_IsFoundDeadWithinHalfAMinute) {
+  CommPair pair(test_options(), false, false, tcp_pair());
+  for (int fd : {pair.sender->connection().link().fd(), pair.receiver->connection().link().fd()}) {
+    EXPECT_EQ(option_of(fd, TCP_KEEPIDLE), 10);
+    EXPECT_EQ(option_of(fd, TCP_KEEPINTVL), 5);
+    EXPECT_EQ(option_of(fd, TCP_KEEPCNT), 4);
+    EXPECT_EQ(option_of(fd, TCP_USER_TIMEOUT), 30000);
+  }
+}
 
 TEST(Connection, HandshakePathLost_TransfersGoOnWithOneWarning) {
   CutPair pair;
