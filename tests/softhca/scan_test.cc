@@ -87,6 +87,18 @@ struct Scan : testing::Test {
       std::this_thread::sleep_for(pause);
     }
   }
+
+  // Connects 200 times to each receiver. Returns those connections that stay open.
+  std::vector<UniqueFd> scan_all() const {
+    std::vector<UniqueFd> held;
+    for (const Pair& pair : pairs) {
+      for (int i = 0; i < 200; ++i) {
+        UniqueFd fd = connect_to(pair.handle);
+        if (i % 20 == 0) held.push_back(std::move(fd));
+      }
+    }
+    return held;
+  }
 };
 
 // The hellos are there, and 200 others behind each, before the receivers' thread comes to them.
@@ -94,25 +106,13 @@ TEST_F(Scan, TwoHundredAtOnceBehindEveryHello_AllConnect) {
   for (int round = 0; round < 10; ++round) {
     for (Pair& pair : pairs) ASSERT_NO_FATAL_FAILURE(step_sender(pair));
   }
-  std::vector<UniqueFd> held;
-  for (Pair& pair : pairs) {
-    for (int i = 0; i < 200; ++i) {
-      UniqueFd fd = connect_to(pair.handle);
-      if (i % 20 == 0) held.push_back(std::move(fd));
-    }
-  }
+  const std::vector<UniqueFd> held = scan_all();
   connect_all(0, kConnections, std::chrono::milliseconds(0));
 }
 
 // The same before the senders begin.
 TEST_F(Scan, TwoHundredAtOnceBeforeEverySender_AllConnect) {
-  std::vector<UniqueFd> held;
-  for (Pair& pair : pairs) {
-    for (int i = 0; i < 200; ++i) {
-      UniqueFd fd = connect_to(pair.handle);
-      if (i % 20 == 0) held.push_back(std::move(fd));
-    }
-  }
+  const std::vector<UniqueFd> held = scan_all();
   connect_all(0, kConnections, std::chrono::milliseconds(0));
 }
 
