@@ -63,23 +63,28 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
   return {};
 }
 
-Result<DirectRegistration> Registrar::register_direct_on(const RegistrationScope& scope,
-                                                         size_t rail, const MemoryRegion& region,
-                                                         const GpuIdentity& gpu) const {
+Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail,
+                                     const MemoryRegion& region, const GpuIdentity& gpu,
+                                     MemoryHandle* handle) {
   if (options_->gpu_memory.only_staging()) {
     return fail(Code::kInvalidUsage, "GDR_NCCL_GPU_MEMORY=staging requests this");
   }
   const HcaContext& hca = *scope.hcas[rail];
   MemoryRegion asked = region;
   asked.over_pcie = options_->over_pcie.contains({gpu.pci_id, hca.name()});
-  return register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
+  Result<DirectRegistration> direct =
+      register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
+  if (!direct) return forward_error(direct);
+  handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
+  log_direct(pair_text(gpu, hca), direct->path);
+  return {};
 }
 
 Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegion& region,
                                const GpuIdentity& gpu, MemoryHandle* handle) {
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     const std::string pair = pair_text(gpu, *scope.hcas[rail]);
-    Result<DirectRegistration> direct = register_direct_on(scope, rail, region, gpu);
+    Status direct = register_direct_on(scope, rail, region, gpu, handle);
     if (!direct) {
       if (Status status = check_staging_allowed(pair, direct.error()); !status) return status;
       if (Status status = stage_all(scope, region, gpu.device, handle); !status) {
@@ -89,8 +94,6 @@ Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegio
       log_staged(pair, direct.error());
       return {};
     }
-    handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
-    log_direct(pair, direct->path);
   }
   if (!limits_sends(scope)) return {};
   return stage_large_sends(scope, region, gpu.device, handle);
@@ -103,7 +106,7 @@ Status Registrar::register_users(const RegistrationScope& scope, const MemoryReg
   if (Status status = check_neither_stages(scope); !status) return status;
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     const std::string pair = pair_text(gpu, *scope.hcas[rail]);
-    Result<DirectRegistration> direct = register_direct_on(scope, rail, region, gpu);
+    Status direct = register_direct_on(scope, rail, region, gpu, handle);
     if (!direct) {
       if (log_once("users " + pair)) {
         GDR_WARN(
@@ -115,8 +118,6 @@ Status Registrar::register_users(const RegistrationScope& scope, const MemoryReg
       return fail(Code::kDeclined, pair + ": a user's buffer is declined. " + direct.error().text,
                   direct.error().sys_errno);
     }
-    handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
-    log_direct(pair, direct->path);
   }
   return {};
 }

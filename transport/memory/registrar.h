@@ -64,9 +64,9 @@ class Registrar {
   bool limits_sends(const RegistrationScope& scope) const {
     return scope.sends && options_->gpudirect_limit.has_value();
   }
-  Result<DirectRegistration> register_direct_on(const RegistrationScope& scope, size_t rail,
-                                                const MemoryRegion& region,
-                                                const GpuIdentity& gpu) const;
+  // Registers by GPUDirect on one rail, and adds the registration to the handle.
+  Status register_direct_on(const RegistrationScope& scope, size_t rail, const MemoryRegion& region,
+                            const GpuIdentity& gpu, MemoryHandle* handle);
   Status check_staging_allowed(const std::string& pair, const Error& failure) const;
   Status stage_all(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
                    MemoryHandle* handle);
