@@ -1,6 +1,7 @@
 #include "base/result.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <system_error>
 
 namespace gdr {
@@ -12,6 +13,12 @@ tl::unexpected<Error> fail_errno(Code code, std::string text, int err) {
 
 void add_detail(std::string* text, const std::string& detail) {
   text->insert(std::min(text->find(". Fix: "), text->size()), detail);
+}
+
+std::string hex(uint32_t value) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "0x%x", value);
+  return text;
 }
 
 }  // namespace gdr

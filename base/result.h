@@ -45,6 +45,9 @@ tl::unexpected<Error> fail_errno(Code code, std::string text, int err);
 // Adds a detail to an error's text, in front of its fix (". Fix: ...") where it names one.
 void add_detail(std::string* text, const std::string& detail);
 
+// "0x11", as error texts write the numbers of queue pairs and vendors.
+std::string hex(uint32_t value);
+
 // Returns the error of `result`, which has one, as a value that converts to any other Result.
 template <class T>
 tl::unexpected<Error> forward_error(Result<T>& result) {

@@ -112,9 +112,7 @@ Result<bool> Connector::plan_retry(Error error) {
   }
   if (retries_ >= options_->connect_retries) {
     if (retries_ > 0) {
-      error.text += "; gave up after " + std::to_string(retries_) +
-                    " retries. Fix: allow TCP between the nodes on all ports above 1023, or choose "
-                    "the interface with NCCL_SOCKET_IFNAME, alike on all nodes";
+      error.text += "; gave up after " + std::to_string(retries_) + " retries. Fix: " + kAllowTcp;
     }
     return tl::unexpected<Error>(std::move(error));
   }
@@ -218,8 +216,8 @@ std::string Connector::text_of_stall(long long seconds) const {
   if (retries_ > 0) text += " after " + std::to_string(retries_) + " retries (" + last_error_ + ")";
   return text +
          ". Likely cause: a firewall drops the connection, or the receiver's interface cannot be "
-         "reached from here. Fix: allow TCP between the nodes on all ports above 1023, or choose "
-         "the interface with NCCL_SOCKET_IFNAME, alike on all nodes; this one uses " +
+         "reached from here. Fix: " +
+         kAllowTcp + "; this one uses " +
          (options_->interface_name.empty() ? to_string(options_->bind_address)
                                            : options_->interface_name);
 }

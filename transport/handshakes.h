@@ -16,6 +16,11 @@
 
 namespace gdr::transport {
 
+// The fix where a peer may not be reached, for error and log texts.
+inline constexpr char kAllowTcp[] =
+    "allow TCP between the nodes on all ports above 1023, or choose the interface with "
+    "NCCL_SOCKET_IFNAME, alike on all nodes";
+
 class Handshake;
 
 // All handshakes of a Transport. Thread-safe.

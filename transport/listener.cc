@@ -236,9 +236,8 @@ std::string Listener::text_of_stall(long long seconds) const {
   }
   if (comm_ != nullptr) {
     return here + since + name_of(sender_) +
-           (!replied_ ? " is there, the queue pairs are not connected yet"
-            : broken_ ? " lost its connection and has not come back"
-                      : " has the reply and is not ready yet") +
+           (broken_ ? " lost its connection and has not come back"
+                    : " has the reply and is not ready yet") +
            ". Likely cause: its rank has not called connect again, because it failed, hangs or "
            "waits for another rank. Fix: look at that rank's log and stack";
   }
@@ -249,8 +248,8 @@ std::string Listener::text_of_stall(long long seconds) const {
   return text +
          ". Likely cause: the sender's rank has not called connect, because it failed, hangs or "
          "waits for another rank, or a firewall drops its connections. Fix: look at that rank's "
-         "log, allow TCP between the nodes on all ports above 1023, or choose the interface with "
-         "NCCL_SOCKET_IFNAME, alike on all nodes";
+         "log, " +
+         kAllowTcp;
 }
 
 }  // namespace gdr::transport

@@ -17,10 +17,6 @@ bool is_in_subnet_of(const Device& device, std::span<const wire::Gid> peer,
   return false;
 }
 
-std::string name_of(const Device& device) {
-  return device.hca->name() + ":" + std::to_string(device.port);
-}
-
 }  // namespace
 
 bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits) {
@@ -49,7 +45,7 @@ size_t choose_device(const std::vector<Device>& devices, size_t given,
   for (size_t i = 0; i < devices.size(); ++i) {
     if (i == given || !is_in_subnet_of(devices[i], peer, options)) continue;
     GDR_INFO(log::kNet, "the connection uses %s instead of %s, since it is in the peer's subnet",
-             name_of(devices[i]).c_str(), name_of(devices[given]).c_str());
+             to_string(devices[i]).c_str(), to_string(devices[given]).c_str());
     return i;
   }
   return given;

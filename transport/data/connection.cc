@@ -30,12 +30,6 @@ std::string host_name() {
   return name;
 }
 
-std::string hex(uint32_t value) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "0x%x", value);
-  return text;
-}
-
 }  // namespace
 
 Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,

@@ -1,21 +1,14 @@
 #include "transport/data/ece_agreement.h"
 
 #include <cerrno>
-#include <cstdio>
 
 #include "base/log.h"
 
 namespace gdr::transport {
 namespace {
 
-std::string hex_text(uint32_t value) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "0x%x", value);
-  return text;
-}
-
 std::string text_of(const ibv_ece& ece) {
-  return "vendor " + hex_text(ece.vendor_id) + " options " + hex_text(ece.options);
+  return "vendor " + hex(ece.vendor_id) + " options " + hex(ece.options);
 }
 
 // Returns nothing where the HCA or the library knows no ECE, with the errno value in *err.
@@ -65,7 +58,7 @@ Status EceAgreement::query_accepted(size_t index, const verbs::Api& api, ibv_qp*
   at(index) = query(api, qp, &err);
   if (err == 0 || err == EOPNOTSUPP) return {};
   return fail_errno(Code::kSystem,
-                    "querying the ECE options that QP " + hex_text(qp->qp_num) + " on " +
+                    "querying the ECE options that QP " + hex(qp->qp_num) + " on " +
                         qp->context->device->name +
                         " has accepted failed. Fix: NCCL_IB_ECE_ENABLE=0 on all nodes does without",
                     err);
@@ -90,7 +83,7 @@ Status EceAgreement::set_accepted(size_t index, const verbs::Api& api, ibv_qp* q
   // The receiver uses these options by now.
   return fail_errno(Code::kSystem,
                     "setting the ECE options that the receiver has accepted (" + text_of(*offer) +
-                        ") on QP " + hex_text(qp->qp_num) + " on " + qp->context->device->name +
+                        ") on QP " + hex(qp->qp_num) + " on " + qp->context->device->name +
                         " failed. Fix: NCCL_IB_ECE_ENABLE=0 on all nodes does without",
                     err);
 }

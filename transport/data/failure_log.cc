@@ -7,10 +7,6 @@ namespace {
 
 constexpr std::chrono::seconds kEpisode{60};
 
-std::string count_text(size_t connections) {
-  return std::to_string(connections) + (connections == 1 ? " connection" : " connections");
-}
-
 void write_line(bool warning, const std::string& text) {
   if (warning) {
     GDR_WARN("%s", text.c_str());
@@ -27,6 +23,10 @@ std::string reason_of(const PeerLink& link, const std::string& text) {
 
 }  // namespace
 
+std::string counted(size_t count, const std::string& what, const char* plural) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : plural);
+}
+
 bool FailureLog::begins(const std::string& cause, Clock::time_point now) {
   std::lock_guard lock(mutex_);
   std::erase_if(last_, [now](const auto& entry) { return now - entry.second >= kEpisode; });
@@ -42,7 +42,7 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
   const std::string process = to_string(link.peer());
   const bool first = begins("failed: " + process, now);
   std::string text = error.text;
-  if (first) add_detail(&text, "; " + process + " (" + count_text(connections) + ")");
+  if (first) add_detail(&text, "; " + process + " (" + counted(connections, "connection") + ")");
   write_line(first, text);
 }
 
@@ -61,7 +61,7 @@ void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time
       "%s. The job goes on: its %s with %s need only RDMA. For the rest of the job, a process "
       "there that dies is noticed by RDMA alone, later and without its reason. Fix: restore the "
       "network of NCCL_SOCKET_IFNAME before more connections are made",
-      lost.c_str(), count_text(connections).c_str(), link.peer().host.c_str());
+      lost.c_str(), counted(connections, "connection").c_str(), link.peer().host.c_str());
 }
 
 void FailureLog::warn_once(const std::string& cause, const std::string& text) {

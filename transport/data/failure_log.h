@@ -14,6 +14,9 @@
 
 namespace gdr::transport {
 
+// "1 connection", "2 connections", "3 peer processes" (plural "es").
+std::string counted(size_t count, const std::string& what, const char* plural = "s");
+
 // Decides what is a warning, and writes the lines. A cause that occurs again within a minute of its
 // last occurrence belongs to the same episode, and is logged at INFO. Thread-safe; used only where
 // something has failed.

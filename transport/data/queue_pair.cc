@@ -13,10 +13,6 @@ constexpr uint8_t kHopLimit = 255;  // routed fabrics may be deep; NCCL's net_ib
 constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms, the code of IBTA table 45
 constexpr uint8_t kRnrRetryForever = 7;
 
-std::string where(const Device& device) {
-  return device.hca->name() + ":" + std::to_string(device.port);
-}
-
 // The subnet as NCCL's net_ib compares it (connect.cc, "GID Format"): of the prefix only the last
 // 16 bits, as a FLID may be in front of them, and the bytes before that differ with the GID's
 // index.
@@ -58,7 +54,7 @@ bool lacks_flid(const wire::RailAddress& local, const wire::RailAddress& remote)
 }
 
 StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
-  StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};
+  StateChange change{.api = &device.hca->api(), .qp = qp, .port = to_string(device)};
   ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_INIT;
   attr.pkey_index = options.pkey_index;
@@ -71,7 +67,7 @@ StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& o
 }
 
 StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePairPath& path) {
-  StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};
+  StateChange change{.api = &device.hca->api(), .qp = qp, .port = to_string(device)};
   ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::min(path.local->mtu, path.remote->mtu));
@@ -91,7 +87,7 @@ StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePai
 
 StateChange to_ready_to_send(const Device& device, ibv_qp* qp, const QueuePairPath& path,
                              const ConnectionOptions& options) {
-  StateChange change{.api = &device.hca->api(), .qp = qp, .port = where(device)};
+  StateChange change{.api = &device.hca->api(), .qp = qp, .port = to_string(device)};
   ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = options.ack_timeout;
@@ -123,8 +119,8 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
   if (raw == nullptr) {
     return fail_errno(Code::kSystem,
                       "creating a QP with " + std::to_string(depths.send) + " send and " +
-                          std::to_string(depths.receive) + " receive requests on " + where(device) +
-                          " failed (the HCA allows " +
+                          std::to_string(depths.receive) + " receive requests on " +
+                          to_string(device) + " failed (the HCA allows " +
                           std::to_string(device.hca->max_work_requests()) + ")",
                       errno);
   }

@@ -1,7 +1,6 @@
 #include "transport/data/state_changes.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 
 #include "base/log.h"
@@ -23,9 +22,7 @@ const char* state_name(ibv_qp_state state) {
 }
 
 std::string text_of(const StateChange& change) {
-  char number[16];
-  std::snprintf(number, sizeof(number), "0x%x", change.qp->qp_num);
-  return std::string("moving QP ") + number + " of " + change.port + " to " +
+  return "moving QP " + hex(change.qp->qp_num) + " of " + change.port + " to " +
          state_name(change.attr.qp_state);
 }
 

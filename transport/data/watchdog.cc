@@ -3,16 +3,9 @@
 #include <set>
 
 #include "base/log.h"
+#include "transport/data/failure_log.h"
 
 namespace gdr::transport {
-namespace {
-
-std::string counted(size_t count, const std::string& what, const char* plural) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : plural);
-}
-
-}  // namespace
-
 bool Watchdog::episode_lasts(Clock::time_point now) const {
   if (logged_at_ && now - *logged_at_ < limit_) return true;
   const std::shared_ptr<PeerLink> link = logged_.lock();
@@ -39,7 +32,7 @@ void Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock:
   logged_at_ = now;
   std::string others;
   if (stalled > 1) {
-    others = "; so do " + counted(stalled - 1, "other connection", "s") + ", with " +
+    others = "; so do " + counted(stalled - 1, "other connection") + ", with " +
              counted(peers.size(), "peer process", "es") + " in all";
   }
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *logged_stall_);

@@ -144,6 +144,10 @@ void HcaContext::on_event(ibv_event_type type) const {
   if (may_change_gids(type)) gids_->drop();
 }
 
+std::string to_string(const Device& device) {
+  return device.hca->name() + ":" + std::to_string(device.port);
+}
+
 GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
   bool peermem = allowed.peermem && is_present(hca.peermem());
   return {allowed.dmabuf && hca.supports_dmabuf(), peermem || allowed.only_staging()};

@@ -102,6 +102,9 @@ struct DiscoveryOptions {
   DataDirect data_direct = DataDirect::kOff;  // NCCL_IB_DATA_DIRECT
 };
 
+// "mlx5_0:1".
+std::string to_string(const Device& device);
+
 // What discover_devices() found.
 struct Discovery {
   std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
