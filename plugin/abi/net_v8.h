@@ -1,20 +1,14 @@
 // Version 8 of NCCL's network table, which NCCL 2.20 and later look up by the name
-// ncclNetPlugin_v8. Layout: NCCL's plugins/net/example/nccl/net_v8.h, see nccl_types.h. What each
-// call means is documented in plugin/net.h.
+// ncclNetPlugin_v8. New: registrations above 2 GiB, and those of a whole device. Layout: NCCL's
+// plugins/net/example/nccl/net_v8.h, see nccl_types.h. What each call means is documented in
+// plugin/net.h.
 #pragma once
 
-#include "plugin/abi/nccl_types.h"
+#include "plugin/abi/net_v7.h"
 
 namespace gdr::abi {
 
-// For device offload only.
-struct ncclNetDeviceHandle_v8_t {
-  ncclNetDeviceType netDeviceType;
-  int netDeviceVersion;
-  void* handle;
-  size_t size;
-  int needsProxyProgress;
-};
+using ncclNetDeviceHandle_v8_t = ncclNetDeviceHandle_v7_t;
 
 struct ncclNetProperties_v8_t {
   char* name;       // shown in logs, and unique
@@ -31,7 +25,6 @@ struct ncclNetProperties_v8_t {
   int netDeviceVersion;
 };
 
-// irecvConsumed is null here: where it is not, NCCL calls it after every receive.
 struct ncclNet_v8_t {
   const char* name;
   ncclResult_t (*init)(ncclDebugLogger_t log);

@@ -1,0 +1,80 @@
+// Version 12 of NCCL's network table, which NCCL 2.30 and later look up by the name
+// ncclNetPlugin_v12. New: rails and planes, and up to 8 devices in a virtual one. Layout: NCCL's
+// plugins/net/example/nccl/net_v12.h, see nccl_types.h. What each call means is documented in
+// plugin/net.h.
+#pragma once
+
+#include "plugin/abi/net_v11.h"
+
+namespace gdr::abi {
+
+using ncclNetDeviceHandle_v12_t = ncclNetDeviceHandle_v7_t;
+using ncclNetCommConfig_v12_t = ncclNetCommConfig_v11_t;
+using ncclNetAttr_v12_t = ncclNetAttr_v11_t;
+
+struct ncclNetVDeviceProps_v12_t {
+  int ndevs;
+  int devs[kMaxMergedDevices];
+};
+
+struct ncclNetProperties_v12_t {
+  char* name;       // shown in logs, and unique
+  char* pciPath;    // absolute sysfs path of the PCI function; null when it has none
+  uint64_t guid;    // of the card: all its functions have the same
+  int ptrSupport;   // kPtrHost | kPtrCuda | kPtrDmaBuf
+  int regIsGlobal;  // 1: a registration is valid for every comm of the device
+  int forceFlush;   // 1: iflush is needed after each receive, on every generation of GPU
+  int speed;        // Mb/s
+  int port;
+  float latency;  // microseconds
+  int maxComms;
+  int maxRecvs;  // buffers of one grouped receive
+  ncclNetDeviceType netDeviceType;
+  int netDeviceVersion;
+  ncclNetVDeviceProps_v12_t vProps;
+  size_t maxP2pBytes;       // of one isend or irecv buffer
+  size_t maxCollBytes;      // of one operation of a collective network
+  int maxMultiRequestSize;  // 1: no requests that stand for several
+  int16_t railId;           // kNetIdUndefined: unknown
+  int16_t planeId;
+};
+
+struct ncclNet_v12_t {
+  const char* name;
+  ncclResult_t (*init)(void** ctx, uint64_t commId, ncclNetCommConfig_v12_t* config,
+                       ncclDebugLogger_t log, ncclProfilerCallback_t profiler);
+  ncclResult_t (*devices)(int* ndev);
+  ncclResult_t (*getProperties)(int dev, ncclNetProperties_v12_t* props);
+  ncclResult_t (*listen)(void* ctx, int dev, void* handle, void** listenComm);
+  ncclResult_t (*connect)(void* ctx, int dev, void* handle, void** sendComm,
+                          ncclNetDeviceHandle_v12_t** sendDevComm);
+  ncclResult_t (*accept)(void* listenComm, void** recvComm,
+                         ncclNetDeviceHandle_v12_t** recvDevComm);
+  ncclResult_t (*regMr)(void* comm, void* data, size_t size, int type, void** mhandle);
+  ncclResult_t (*regMrDmaBuf)(void* comm, void* data, size_t size, int type, uint64_t offset,
+                              int fd, void** mhandle);
+  ncclResult_t (*deregMr)(void* comm, void* mhandle);
+  ncclResult_t (*isend)(void* sendComm, void* data, size_t size, int tag, void* mhandle,
+                        void* phandle, void** request);
+  ncclResult_t (*irecv)(void* recvComm, int n, void** data, size_t* sizes, int* tags,
+                        void** mhandles, void** phandles, void** request);
+  ncclResult_t (*iflush)(void* recvComm, int n, void** data, int* sizes, void** mhandles,
+                         void** request);
+  ncclResult_t (*test)(void* request, int* done, int* sizes);
+  ncclResult_t (*closeSend)(void* sendComm);
+  ncclResult_t (*closeRecv)(void* recvComm);
+  ncclResult_t (*closeListen)(void* listenComm);
+  ncclResult_t (*getDeviceMr)(void* comm, void* mhandle, void** dptr_mhandle);
+  ncclResult_t (*irecvConsumed)(void* recvComm, int n, void* request);
+  ncclResult_t (*makeVDevice)(int* d, ncclNetVDeviceProps_v12_t* props);
+  ncclResult_t (*finalize)(void* ctx);
+  ncclResult_t (*setNetAttr)(void* ctx, ncclNetAttr_v12_t* netAttr);
+};
+
+static_assert(sizeof(ncclNetProperties_v12_t) == 128);
+static_assert(offsetof(ncclNetProperties_v12_t, maxP2pBytes) == 104);
+static_assert(offsetof(ncclNetProperties_v12_t, railId) == 124);
+static_assert(offsetof(ncclNetProperties_v12_t, planeId) == 126);
+static_assert(sizeof(ncclNet_v12_t) == 22 * sizeof(void*));
+
+}  // namespace gdr::abi
