@@ -1,18 +1,27 @@
-#include "tools/common/plugin_loader.h"
+#include "tools/net/plugin_loader.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
+
+#include "tools/net/table_net.h"
 
 namespace gdr::tools {
 namespace {
-constexpr char kSymbol[] = "ncclNetPlugin_v8";
 
 std::string program_directory() {
   std::error_code error;
   std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? std::string(".") : self.parent_path().string();
+}
+
+// Null where the library has no table of the version.
+const void* find_table(void* library, int version) {
+  return dlsym(library, fmt::format("ncclNetPlugin_v{}", version).c_str());
 }
 
 std::string loaded_path(const void* symbol, const std::string& fallback) {
@@ -34,7 +43,7 @@ std::vector<std::string> plugin_candidates(const std::string& name,
   return candidates;
 }
 
-Result<Plugin> Plugin::load(const std::string& name) {
+Result<Plugin> Plugin::load(const std::string& name, std::optional<int> table) {
   std::string reasons;
   for (const std::string& candidate : plugin_candidates(name, program_directory())) {
     Plugin plugin;
@@ -43,35 +52,45 @@ Result<Plugin> Plugin::load(const std::string& name) {
       reasons += fmt::format("\n  {}", dlerror());
       continue;
     }
-    void* symbol = dlsym(plugin.handle_.get(), kSymbol);
-    if (symbol == nullptr) {
-      return fail(Code::kInvalidUsage, fmt::format("{} has no {}", candidate, kSymbol));
-    }
-    plugin.net_ = static_cast<const abi::ncclNet_v8_t*>(symbol);
-    plugin.file_ = loaded_path(symbol, candidate);
+    plugin.file_ = candidate;
+    if (Status chosen = plugin.choose(table); !chosen) return forward_error(chosen);
     return plugin;
   }
   return fail(Code::kInvalidUsage, fmt::format("cannot load the plugin \"{}\":{}", name, reasons));
 }
 
-std::string describe(abi::ncclResult_t result) {
-  switch (result) {
-    case abi::ncclSuccess:
-      return "success";
-    case abi::ncclUnhandledCudaError:
-      return "unhandled CUDA error (1)";
-    case abi::ncclSystemError:
-      return "system error (2)";
-    case abi::ncclInternalError:
-      return "internal error (3)";
-    case abi::ncclInvalidArgument:
-      return "invalid argument (4)";
-    case abi::ncclInvalidUsage:
-      return "invalid usage (5)";
-    case abi::ncclRemoteError:
-      return "remote error (6)";
+Status Plugin::choose(std::optional<int> wanted) {
+  for (int version = kNewestTable; version >= kOldestTable; --version) {
+    if (find_table(handle_.get(), version) != nullptr) tables_.push_back(version);
   }
-  return fmt::format("unknown result ({})", static_cast<int>(result));
+  if (tables_.empty()) {
+    return fail(Code::kInvalidUsage,
+                fmt::format("{} exports no network table: none of ncclNetPlugin_v{} to "
+                            "ncclNetPlugin_v{}",
+                            file_, kOldestTable, kNewestTable));
+  }
+  int version = wanted.value_or(tables_.front());
+  if (std::find(tables_.begin(), tables_.end(), version) == tables_.end()) {
+    return fail(Code::kInvalidUsage,
+                fmt::format("{} exports no ncclNetPlugin_v{}; it has the versions {}", file_,
+                            version, fmt::join(tables_, ", ")));
+  }
+  const void* table = find_table(handle_.get(), version);
+  net_ = make_net(version, table);
+  file_ = loaded_path(table, file_);
+  return {};
+}
+
+Result<std::optional<int>> parse_table(const std::string& text) {
+  if (text == "newest") return std::optional<int>();
+  int version = 0;
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, version);
+  bool number = error == std::errc{} && stop == end;
+  if (number && version >= kOldestTable && version <= kNewestTable) return version;
+  return fail(Code::kInvalidArgument,
+              fmt::format("\"{}\" is neither newest nor a version from {} to {}", text,
+                          kOldestTable, kNewestTable));
 }
 
 }  // namespace gdr::tools

@@ -1,4 +1,4 @@
-#include "tools/common/plugin_loader.h"
+#include "tools/net/plugin_loader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +30,43 @@ TEST(PluginLoad, MissingPlugin_NamesEveryAttempt) {
 TEST(PluginLoad, LibraryWithoutTable_IsReported) {
   auto plugin = Plugin::load("libm.so.6");
   ASSERT_FALSE(plugin);
-  EXPECT_THAT(plugin.error().text, HasSubstr("ncclNetPlugin_v8"));
+  EXPECT_THAT(plugin.error().text, HasSubstr("libm.so.6 exports no network table: none of "
+                                             "ncclNetPlugin_v6 to ncclNetPlugin_v12"));
+}
+
+TEST(PluginLoad, NoVersion_TakesTheNewestTable) {
+  auto plugin = Plugin::load(REFERENCE_PLUGIN);
+  ASSERT_TRUE(plugin) << plugin.error().text;
+  EXPECT_THAT(plugin->tables(), ElementsAre(12, 11, 10, 9, 8, 7, 6));
+  EXPECT_EQ(plugin->net().version(), 12);
+  EXPECT_EQ(plugin->file(), REFERENCE_PLUGIN);
+  auto old = Plugin::load(OLD_REFERENCE_PLUGIN);
+  ASSERT_TRUE(old) << old.error().text;
+  EXPECT_THAT(old->tables(), ElementsAre(8, 7, 6));
+  EXPECT_EQ(old->net().version(), 8);
+}
+
+TEST(PluginLoad, Version_IsTakenOrTheErrorListsThoseThatExist) {
+  for (int version : {8, 7, 6}) {
+    auto plugin = Plugin::load(OLD_REFERENCE_PLUGIN, version);
+    ASSERT_TRUE(plugin) << plugin.error().text;
+    EXPECT_EQ(plugin->net().version(), version);
+  }
+  auto missing = Plugin::load(OLD_REFERENCE_PLUGIN, 11);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().text, HasSubstr("exports no ncclNetPlugin_v11"));
+  EXPECT_THAT(missing.error().text, HasSubstr("it has the versions 8, 7, 6"));
+}
+
+TEST(ParseTable, NewestAndKnownVersions_AreTaken) {
+  EXPECT_EQ(*parse_table("newest"), std::nullopt);
+  EXPECT_EQ(*parse_table("6"), 6);
+  EXPECT_EQ(*parse_table("12"), 12);
+  for (const char* wrong : {"", "5", "13", "v8", "8x", "all", "-8"}) {
+    auto parsed = parse_table(wrong);
+    ASSERT_FALSE(parsed) << wrong;
+    EXPECT_THAT(parsed.error().text, HasSubstr("is neither newest nor a version from 6 to 12"));
+  }
 }
 }  // namespace
 }  // namespace gdr::tools
