@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "tools/net/contract.h"
 
@@ -132,5 +133,8 @@ class Net {
   virtual abi::ncclResult_t make_v_device(int* dev, const MergedDevices& merged) = 0;
   virtual abi::ncclResult_t set_net_attr(void* context, const NetAttributes& attributes) = 0;
 };
+
+// Returns a text for people: "success", "system error (2)".
+std::string describe(abi::ncclResult_t result);
 
 }  // namespace gdr::tools
