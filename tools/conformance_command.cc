@@ -18,6 +18,7 @@ constexpr int kMachines = 2;  // number of machines of a run with --root
 struct ConformanceCommand {
   ConformanceOptions options;
   bool list = false;
+  bool beyond = false;
   std::string filter = "*";
   std::string json;
 };
@@ -63,7 +64,8 @@ ConformanceCases selected(const ConformanceCommand& command) {
   ConformanceCases cases = all_cases();
   std::erase_if(cases, [&](const ConformanceCase& one) {
     bool fits = command.options.root.empty() || one.ranks == kMachines;
-    return !fits || fnmatch(command.filter.c_str(), one.id, 0) != 0;
+    fits = fits && (command.beyond || !one.beyond);
+    return !fits || fnmatch(command.filter.c_str(), one.id, FNM_EXTMATCH) != 0;
   });
   return cases;
 }
@@ -147,8 +149,12 @@ void add_conformance_command(CLI::App& app) {
       ->capture_default_str();
   suite->add_option("--dev", o.dev, "Device by index")->capture_default_str();
   suite->add_flag("--list", command->list, "List the cases and their clauses");
-  suite->add_option("--filter", command->filter, "Only cases whose id matches this glob")
+  suite
+      ->add_option("--filter", command->filter,
+                   "Only cases whose id matches this glob, with bash's extglob: \"@(C0|C24)*\"")
       ->capture_default_str();
+  suite->add_flag("--beyond", command->beyond,
+                  "Also cases that go beyond the contract: the group C9");
   suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")->capture_default_str();
   suite->add_option("--timeout", o.timeout_seconds, "Seconds for every wait")
       ->check(CLI::PositiveNumber)

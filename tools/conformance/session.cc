@@ -1,5 +1,6 @@
 #include "tools/conformance/session.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
+#include "tools/conformance/profiler_log.h"
 
 namespace gdr::tools {
 
@@ -14,6 +16,9 @@ void Session::load() {
   auto plugin = Plugin::load(options_.plugin, options_.table);
   if (!plugin) fail(plugin.error().text);
   plugin_.emplace(std::move(*plugin));
+  // The library stays loaded until the process ends, so that only C08 fails where a thread of the
+  // plugin outlives its library.
+  (void)dlopen(plugin_->file().c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 Session::~Session() {
@@ -23,6 +28,7 @@ Session::~Session() {
 CommunicatorSettings Session::settings() const {
   CommunicatorSettings made;
   made.logger = &nccl_logger;
+  made.profiler = &ignore_events;
   made.id = options_.seed;
   return made;
 }
@@ -39,9 +45,9 @@ void Session::finalize(void* context) {
   must("finalize", [&] { return net().finalize(context); });
 }
 
-void Session::open() {
+void Session::open(const CommunicatorSettings& settings) {
   if (!plugin_) load();
-  context_ = init(settings());
+  context_ = init(settings);
   initialized_ = true;
   int count = 0;
   must("devices", [&] { return net().devices(&count); });

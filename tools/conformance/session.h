@@ -56,7 +56,8 @@ class Session {
   void load();  // loads the plugin without calling any entry
   // Loads the plugin unless that is done, initialises it, and requires a device. The context that
   // this makes ends with the Session, after the case's comms.
-  void open();
+  void open() { open(settings()); }
+  void open(const CommunicatorSettings& settings);
   // What a communicator of this case passes to init, the same on all ranks.
   CommunicatorSettings settings() const;
   // Makes and ends the context of a further communicator; both must succeed.

@@ -6,33 +6,64 @@
 
 namespace gdr::tools {
 
+namespace {
+// What NCCL leaves in *request: null for a receive, and for a send what an earlier one left there
+// (src/transport/net.cc).
+void* on_entry(const Op& op) {
+  bool sends = op.kind == Op::Kind::kSend;
+  return sends || op.optional_completion ? kOptionalCompletion : nullptr;
+}
+}  // namespace
+
+bool Traffic::is_full(const Op& op) const {
+  if (op.kind == Op::Kind::kSend) return false;
+  auto outstanding = std::count_if(ops_.begin(), ops_.end(), [&op](const Op& each) {
+    return each.comm == op.comm && each.posted && !each.over();
+  });
+  return outstanding >= session_.contract().max_requests;
+}
+
 bool Traffic::post(Op& op) {
   Net& net = session_.net();
-  void* request = kOptionalCompletion;
+  void* request = on_entry(op);
   bool sends = op.kind == Op::Kind::kSend;
   const char* name = sends ? "isend" : "irecv";
   abi::ncclResult_t result = session_.call(name, [&] {
-    std::vector<void*> phandles = op.phandles;
-    phandles.resize(op.data.size());
-    if (sends) {
-      return net.isend(op.comm, op.data[0], op.sizes[0], op.tags[0], op.mhandles[0], phandles[0],
-                       &request);
-    }
     // The plugin gets copies, because it may write to these arrays.
+    std::vector<void*> phandles = op.phandles;
+    if (phandles.empty()) phandles.assign(op.data.size(), &op);
     std::vector<size_t> sizes = op.sizes;
     std::vector<int> tags = op.tags;
+    if (sends) {
+      return net.isend(op.comm, op.data[0], sizes[0], tags[0], op.mhandles[0], phandles[0],
+                       &request);
+    }
     return net.irecv(op.comm, static_cast<int>(op.data.size()), op.data.data(), sizes.data(),
                      tags.data(), op.mhandles.data(), phandles.data(), &request);
   });
+  if (result == abi::ncclInternalError && is_full(op)) return false;
   if (result != abi::ncclSuccess) {
     note_error(op, name, result);
     return false;
   }
-  // An unchanged *request counts as "try again" here; case C32 requires that it is set.
+  if (op.optional_completion) {
+    session_.require(request != kOptionalCompletion,
+                     "irecv left 0x1 in *request, which NCCL takes for a request");
+  }
+  // An unchanged *request of a send counts as "try again" here; case C32 requires that it is set.
   if (request == nullptr || request == kOptionalCompletion) return false;
   op.request = request;
   op.posted = true;
   return true;
+}
+
+void Traffic::post_all() {
+  std::set<void*> blocked;  // comms that returned no request in this round
+  for (Op& op : ops_) {
+    if (op.over() || op.posted || blocked.count(op.comm) > 0) continue;
+    bool held_back = !style_.overrun && is_full(op);
+    if (held_back || !post(op)) blocked.insert(op.comm);
+  }
 }
 
 void Traffic::test(Op& op) {
@@ -56,13 +87,8 @@ void Traffic::note_error(Op& op, const char* entry, abi::ncclResult_t result) {
 bool Traffic::poll() {
   std::vector<size_t> order(ops_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::set<void*> blocked;  // comms that returned no request in this round
   bool all = true;
-  for (size_t i : order) {
-    Op& op = ops_[i];
-    if (op.over() || op.posted || blocked.count(op.comm) > 0) continue;
-    if (!post(op)) blocked.insert(op.comm);
-  }
+  post_all();
   if (style_.any_order) {
     for (size_t i = order.size(); i > 1; --i) {
       std::swap(order[i - 1], order[session_.random().below(i)]);
