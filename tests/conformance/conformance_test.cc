@@ -68,9 +68,10 @@ class EveryDefect : public testing::TestWithParam<Defect> {};
 
 TEST_P(EveryDefect, Suite_FailsTheCaseOfItsClause) {
   const Defect& defect = GetParam();
-  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", defect.caught_by,
-                          "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
-                         {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
+  ToolRun run =
+      run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--beyond", "--filter",
+                defect.caught_by, "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
+               {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
   EXPECT_EQ(run.exit_code, 1) << run.err;
   json report = json::parse(run.out);
   ASSERT_EQ(report["cases"].size(), 1u);
@@ -82,6 +83,14 @@ constexpr Defect kDefects[] = {
     {"not_again", "C02-init-again", "init returned"},
     {"no_speed", "C03-devices", "speed 0"},
     {"crashes_on_bad_device", "C04-bad-device", "crash"},
+    {"logs_badly", "C05-log-lines",
+     "crash: rank 0 got signal 11 (Segmentation fault) while inside init()"},
+    {"no_p2p_bytes", "C06-properties-of-version", "maxP2pBytes 0"},
+    {"bad_rail", "C06-properties-of-version", "railId -2"},
+    {"merges_anything", "C07-virtual-devices", "makeVDevice of no devices succeeded"},
+    {"merges_under_old_name", "C07-virtual-devices", "has the name"},
+    {"merges_without_index", "C07-virtual-devices", "returned index 0"},
+    {"leaves_thread", "C08-unload-and-reload", "crash"},
     {"long_handle", "C10-listen", "past the 128 bytes"},
     {"blocking_connect", "C11-connect-never-blocks", "connect took"},
     {"blocking_accept", "C12-accept-never-blocks", "accept took"},
@@ -97,6 +106,8 @@ constexpr Defect kDefects[] = {
     {"full_is_error", "C30-request-limit", "irecv returned"},
     {"leaves_request", "C32-request-overwritten", "0x1"},
     {"early_send_fails", "C33-early-send", "isend returned"},
+    {"leaves_marker", "C35-optional-completion", "left 0x1"},
+    {"forgets_optional", "C35-optional-completion", "gave up waiting"},
     {"takes_any_memory", "C42-bad-memory-type", "regMr accepted"},
     {"truncates", "C51-send-too-large", "both ends reported success"},
     {"ignores_death", "C52-death-before-receive", "still waiting"},
@@ -106,6 +117,21 @@ constexpr Defect kDefects[] = {
     {"ignores_death", "C56-death-while-connecting", "still waiting"},
     {"ignores_death", "C57-death-while-accepting", "still waits"},
     {"fails_on_noise", "C58-unauthenticated-peers", "accept returned"},
+    {"one_context", "C60-contexts", "the same context"},
+    {"ends_all", "C61-end-one-communicator", "listen"},
+    {"starts_once", "C62-start-again", "init returned"},
+    {"is_bound_to_thread", "C63-communicators-in-threads", "listen returned"},
+    {"refuses_class", "C64-traffic-class", "init returned"},
+    {"needs_attributes", "C65-net-attributes", "setNetAttr returned"},
+    {"wrong_phandle", "C70-profiler-events", "which no request has"},
+    {"stops_twice", "C70-profiler-events", "stopped twice"},
+    {"stops_null", "C70-profiler-events", "did not record"},
+    {"never_stops", "C70-profiler-events", "were not stopped"},
+    {"corrupts_large", "C80-one-gibibyte", "is wrong"},
+    {"negative_size", "C81-above-int-max", "reported size -"},
+    {"wraps_size", "C82-above-uint-max", "is wrong"},
+    {"needs_profiler", "C90-no-profiler", "crash"},
+    {"reads_context", "C91-overwritten-context", "listen"},
 };
 
 std::string defect_name(const testing::TestParamInfo<Defect>& info) {
