@@ -17,11 +17,14 @@ void Event::start(void* phandle) {
 
 void Event::stop() {
   if (!open_) return;
-  open_ = has_defect("stops_twice") && handle_ != nullptr;
+  open_ = false;
   abi::ncclProfilerCallback_t profiler = g_profiler.load();
   bool recorded = handle_ != nullptr || has_defect("stops_null");
   if (profiler == nullptr || !recorded || has_defect("never_stops")) return;
   profiler(&handle_, abi::kProfilerEventStop, nullptr, 0, nullptr);
+  if (has_defect("stops_twice")) {
+    profiler(&handle_, abi::kProfilerEventStop, nullptr, 0, nullptr);
+  }
 }
 
 }  // namespace gdr::reference

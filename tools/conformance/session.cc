@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "tools/common/exit_codes.h"
@@ -59,6 +60,11 @@ NetProperties Session::properties(int dev) {
   NetProperties props;
   must("getProperties", [&] { return net().properties(dev, &props); });
   return props;
+}
+
+int Session::most_sends() {
+  if (max_recvs_ == 0) max_recvs_ = std::max(properties(dev()).max_recvs, 1);
+  return contract().max_requests * max_recvs_;
 }
 
 void Session::fail(std::string_view text) {

@@ -64,6 +64,10 @@ class Session {
   void* init(const CommunicatorSettings& settings);
   void finalize(void* context);
   NetProperties properties(int dev);
+  // The requests that a comm of this device must have room for: each receive has up to maxRecvs
+  // sends (NCCL's plugins/net/README.md, "Communication").
+  int most_receives() const { return contract().max_requests; }
+  int most_sends();
 
   // Both end the process; the text becomes the result of the case.
   [[noreturn]] void fail(std::string_view text);
@@ -109,6 +113,7 @@ class Session {
   void* context_ = nullptr;
   bool initialized_ = false;  // by open()
   double call_seconds_ = 0;
+  int max_recvs_ = 0;  // 0: not asked yet
 };
 
 // The time limit of a polling loop, which calls wait() after each round without progress.

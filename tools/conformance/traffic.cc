@@ -1,8 +1,8 @@
 #include "tools/conformance/traffic.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <set>
 
 namespace gdr::tools {
 
@@ -15,12 +15,15 @@ void* on_entry(const Op& op) {
 }
 }  // namespace
 
-bool Traffic::is_full(const Op& op) const {
-  if (op.kind == Op::Kind::kSend) return false;
-  auto outstanding = std::count_if(ops_.begin(), ops_.end(), [&op](const Op& each) {
-    return each.comm == op.comm && each.posted && !each.over();
-  });
-  return outstanding >= session_.contract().max_requests;
+int Traffic::room(const Op& op) const {
+  bool sends = op.kind == Op::Kind::kSend;
+  return sends ? session_.most_sends() : session_.most_receives();
+}
+
+int Traffic::outstanding(void* comm) const {
+  return static_cast<int>(std::count_if(ops_.begin(), ops_.end(), [comm](const Op& each) {
+    return each.comm == comm && each.posted && !each.over();
+  }));
 }
 
 bool Traffic::post(Op& op) {
@@ -41,7 +44,7 @@ bool Traffic::post(Op& op) {
     return net.irecv(op.comm, static_cast<int>(op.data.size()), op.data.data(), sizes.data(),
                      tags.data(), op.mhandles.data(), phandles.data(), &request);
   });
-  if (result == abi::ncclInternalError && is_full(op)) return false;
+  if (result == abi::ncclInternalError && outstanding(op.comm) >= room(op)) return false;
   if (result != abi::ncclSuccess) {
     note_error(op, name, result);
     return false;
@@ -58,11 +61,21 @@ bool Traffic::post(Op& op) {
 }
 
 void Traffic::post_all() {
-  std::set<void*> blocked;  // comms that returned no request in this round
+  struct CommState {
+    int outstanding = 0;
+    bool blocked = false;  // it returned no request in this round
+  };
+  std::map<void*, CommState> comms;
   for (Op& op : ops_) {
-    if (op.over() || op.posted || blocked.count(op.comm) > 0) continue;
-    bool held_back = !style_.overrun && is_full(op);
-    if (held_back || !post(op)) blocked.insert(op.comm);
+    if (op.over()) continue;
+    CommState& comm = comms[op.comm];
+    if (op.posted) {
+      ++comm.outstanding;
+    } else if (!comm.blocked) {
+      bool held_back = !style_.overrun && comm.outstanding >= room(op);
+      comm.blocked = held_back || !post(op);
+      comm.outstanding += comm.blocked ? 0 : 1;
+    }
   }
 }
 

@@ -36,7 +36,7 @@ struct TrafficStyle {
   bool null_sizes = false;     // pass a null sizes pointer to test()
   bool any_order = false;      // test requests in a random order instead of oldest first
   bool errors_are_ok = false;  // an error ends the op, but does not fail the case
-  bool overrun = false;        // post more receives at once than the contract promises room for
+  bool overrun = false;        // post more at once than the contract promises room for
 };
 
 class Traffic {
@@ -60,8 +60,8 @@ class Traffic {
   void post_all();
 
  private:
-  // Whether the comm of a receive has as many requests as the contract promises.
-  bool is_full(const Op& op) const;
+  int room(const Op& op) const;  // requests that the contract promises room for
+  int outstanding(void* comm) const;
   void test(Op& op);
   void note_error(Op& op, const char* entry, abi::ncclResult_t result);
   std::string waiting_for() const;
