@@ -73,7 +73,7 @@ T* as_comm(void* comm) {
 [[gnu::cold]] abi::ncclResult_t comm_failure(void* comm);
 [[gnu::cold]] abi::ncclResult_t bad_buffer_count(const char* call);
 // Sets *done to 1 once the request is complete, which frees it, and sizes[i] to the bytes of buffer
-// i. `sizes` may be null.
+// i, or to INT_MAX where these are more. `sizes` may be null.
 abi::ncclResult_t test(void* request, int* done, int* sizes);
 
 // Logs a warning and returns ncclInvalidArgument; for the adapters.

@@ -19,6 +19,7 @@ struct ConformanceCommand {
   ConformanceOptions options;
   bool all_tables = false;  // run once for each version that the plugin exports
   bool list = false;
+  bool beyond = false;
   std::string filter = "*";
   std::string json;
 };
@@ -80,7 +81,8 @@ ConformanceCases selected(const ConformanceCommand& command) {
   ConformanceCases cases = all_cases();
   std::erase_if(cases, [&](const ConformanceCase& one) {
     bool fits = command.options.root.empty() || one.ranks == kMachines;
-    return !fits || fnmatch(command.filter.c_str(), one.id, 0) != 0;
+    fits = fits && (command.beyond || !one.beyond);
+    return !fits || fnmatch(command.filter.c_str(), one.id, FNM_EXTMATCH) != 0;
   });
   return cases;
 }
@@ -206,8 +208,12 @@ void add_conformance_command(CLI::App& app) {
       ->default_str("newest");
   suite->add_option("--dev", o.dev, "Device by index")->capture_default_str();
   suite->add_flag("--list", command->list, "List the cases and their clauses");
-  suite->add_option("--filter", command->filter, "Only cases whose id matches this glob")
+  suite
+      ->add_option("--filter", command->filter,
+                   "Only cases whose id matches this glob, with bash's extglob: \"@(C0|C24)*\"")
       ->capture_default_str();
+  suite->add_flag("--beyond", command->beyond,
+                  "Also cases that go beyond the contract: the group C9");
   suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")->capture_default_str();
   suite->add_option("--timeout", o.timeout_seconds, "Seconds for every wait")
       ->check(CLI::PositiveNumber)

@@ -1,6 +1,7 @@
 #include "transport/transport.h"
 
 #include <algorithm>
+#include <climits>
 #include <random>
 #include <span>
 
@@ -134,7 +135,9 @@ bool test(Request* request, int* done, int* sizes, Code* error) {
                        : test_on(static_cast<ReceiveComm*>(request->comm), request, done, error);
   if (*done == 0) return alive;
   if (sizes != nullptr) {
-    for (int i = 0; i < request->buffers; ++i) sizes[i] = static_cast<int>(request->bytes[i]);
+    for (int i = 0; i < request->buffers; ++i) {
+      sizes[i] = static_cast<int>(std::min<size_t>(request->bytes[i], INT_MAX));
+    }
   }
   if (is_send) {
     static_cast<SendComm*>(request->comm)->release(request);

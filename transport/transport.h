@@ -61,7 +61,8 @@ class Transport {
 };
 
 // Makes progress on a request's comm and reports whether the request is done: *done is 1 or 0. Once
-// done, the request is free again, and `sizes`, unless null, holds the bytes of each buffer.
+// done, the request is free again, and `sizes`, unless null, holds the bytes of each buffer, at
+// most INT_MAX.
 // Returns false when the comm has failed, with the code in *error; the text is logged at the first
 // such call.
 bool test(Request* request, int* done, int* sizes, Code* error);

@@ -4,10 +4,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 
 #include "tests/conformance/defect.h"
 
 namespace gdr::reference {
+namespace {
+bool is_optional(const void* request) {
+  return reinterpret_cast<uintptr_t>(request) == abi::kOptionalReceiveCompletion;
+}
+}  // namespace
 
 Comm::~Comm() {
   // With unread bytes, the close would become a reset, and the peer would lose data that is still
@@ -44,11 +50,15 @@ Request* Comm::add_request() {
 abi::ncclResult_t Comm::test(Request* request, int* done, int* sizes) {
   if (!request->done) progress();
   *done = request->done ? 1 : 0;
+  if (request->optional && has_defect("forgets_optional")) *done = 0;
+  if (*done == 0 && request->done) return abi::ncclSuccess;
   if (!request->done) return broken_ ? abi::ncclRemoteError : abi::ncclSuccess;
   if (has_defect("needs_sizes") || sizes != nullptr) {
     for (uint32_t i = 0; i < request->buffers; ++i) {
       bool wrong = has_defect("wrong_size") && request->room[i] > 0;
-      sizes[i] = static_cast<int>(wrong ? request->room[i] : request->sizes[i]);
+      size_t bytes = wrong ? request->room[i] : request->sizes[i];
+      if (!has_defect("negative_size")) bytes = std::min<size_t>(bytes, INT_MAX);
+      sizes[i] = static_cast<int>(bytes);
     }
   }
   std::erase_if(requests_, [request](const auto& each) { return each.get() == request; });
@@ -67,7 +77,8 @@ void SendComm::read_clear_to_send() {
   }
 }
 
-abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void** request) {
+abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void* phandle,
+                                  void** request) {
   constexpr size_t kRoom = size_t{abi::kMaxRequests} * abi::kMaxRecvs;
   progress();
   if (broken_) return abi::ncclRemoteError;
@@ -87,9 +98,11 @@ abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void** requ
   }
   waiting.taken[slot] = true;
   Request* made = add_request();
-  made->header = DataHeader{waiting.clear.sequence, slot, bytes};
+  uint64_t sent = has_defect("wraps_size") ? static_cast<uint32_t>(bytes) : bytes;
+  made->header = DataHeader{waiting.clear.sequence, slot, sent};
   made->data[0] = static_cast<char*>(data);
   made->sizes[0] = bytes;
+  made->events[0].start(phandle);
   if (--waiting.left == 0) clears_.pop_front();
   *request = made;
   progress();
@@ -119,13 +132,15 @@ void SendComm::progress() {
 }
 
 abi::ncclResult_t RecvComm::irecv(int n, void** data, const size_t* sizes, const int* tags,
-                                  void** request) {
+                                  void** phandles, void** request) {
   progress();
   if (broken_) return abi::ncclRemoteError;
   size_t room = has_defect("few_requests") ? 8 : abi::kMaxRequests;
   if (requests_.size() >= room) {
-    if (has_defect("full_is_error")) return abi::ncclInternalError;
-    if (!has_defect("leaves_request")) *request = nullptr;
+    if (has_defect("full_is_error")) return abi::ncclSystemError;
+    bool leaves =
+        has_defect("leaves_request") || (has_defect("leaves_marker") && is_optional(*request));
+    if (!leaves) *request = nullptr;
     return abi::ncclSuccess;
   }
   Request* made = add_request();
@@ -138,7 +153,9 @@ abi::ncclResult_t RecvComm::irecv(int n, void** data, const size_t* sizes, const
     made->data[i] = static_cast<char*>(data[i]);
     made->room[i] = clear.sizes[i] = sizes[i];
     clear.tags[i] = tags[i];
+    if (phandles != nullptr) made->events[i].start(phandles[i]);
   }
+  made->optional = is_optional(*request);
   out_.append(reinterpret_cast<const char*>(&clear), sizeof(clear));
   progress();
   *request = made;

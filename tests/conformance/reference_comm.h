@@ -12,6 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "plugin/abi/nccl_types.h"
+#include "tests/conformance/reference_profiler.h"
 
 namespace gdr::reference {
 
@@ -50,6 +51,8 @@ struct Request {
   std::array<char*, abi::kMaxRecvs> data{};
   std::array<size_t, abi::kMaxRecvs> room{};
   std::array<size_t, abi::kMaxRecvs> sizes{};
+  std::array<Event, abi::kMaxRecvs> events;
+  bool optional = false;  // NCCL does not need the completion of this receive
 };
 
 // The part that sending and receiving ends share: the socket, the requests and the error state.
@@ -76,7 +79,7 @@ class Comm {
 class SendComm : public Comm {
  public:
   using Comm::Comm;
-  abi::ncclResult_t isend(void* data, size_t bytes, int tag, void** request);
+  abi::ncclResult_t isend(void* data, size_t bytes, int tag, void* phandle, void** request);
   void progress() override;
 
  private:
@@ -96,7 +99,8 @@ class SendComm : public Comm {
 class RecvComm : public Comm {
  public:
   using Comm::Comm;
-  abi::ncclResult_t irecv(int n, void** data, const size_t* sizes, const int* tags, void** request);
+  abi::ncclResult_t irecv(int n, void** data, const size_t* sizes, const int* tags, void** phandles,
+                          void** request);
   void progress() override;
 
  private:

@@ -16,6 +16,8 @@ ncclResult_t finalize(void* context);
 ncclResult_t set_net_attr(void* context, abi::ncclNetAttr_v12_t* attributes);
 
 ncclResult_t devices(int* ndev);
+bool is_device(int dev);
+ncclResult_t make_v_device(int* dev, const abi::ncclNetVDeviceProps_v12_t& props);
 ncclResult_t get_properties(int dev, abi::ncclNetProperties_v12_t* props);
 
 ncclResult_t listen(void* context, int dev, void* handle, void** comm);

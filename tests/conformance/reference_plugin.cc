@@ -1,51 +1,77 @@
 // A small network plugin over TCP, for tests of the tools that drive plugins. It is correct unless
 // REFERENCE_PLUGIN_DEFECT selects a defect (defect.h).
-#include <signal.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "tests/conformance/defect.h"
 #include "tests/conformance/reference_listen.h"
 #include "tests/conformance/reference_net.h"
+#include "tests/conformance/reference_profiler.h"
 
 namespace gdr::reference {
 namespace {
-constexpr int kDevices = 2;
 int g_inits = 0;
-char g_names[kDevices][8] = {"ref0", "ref1"};
 
 // A communicator's context.
 struct Communicator {
   int unread = 0;  // NCCL's host RMA writes an int here
 };
 
-std::mutex g_mutex;  // guards g_communicators
+const std::thread::id g_first_thread = std::this_thread::get_id();  // which loaded the library
+std::mutex g_mutex;                                                 // guards g_communicators
 std::vector<std::unique_ptr<Communicator>> g_communicators;
 
 bool is_context(const void* context) {
   std::lock_guard lock(g_mutex);
   for (const auto& each : g_communicators) {
-    if (each.get() == context) return true;
+    if (each.get() != context) continue;
+    if (has_defect("reads_context") && each->unread != 0) return false;
+    return !has_defect("is_bound_to_thread") || g_first_thread == std::this_thread::get_id();
   }
   return false;
 }
 
 bool usable(const void* context, int dev) {
-  return dev >= 0 && dev < kDevices && (context == nullptr || is_context(context));
+  return is_device(dev) && (context == nullptr || is_context(context));
+}
+
+// Counts on NCCL to format no line below its level.
+void log_badly(abi::ncclDebugLogger_t log) {
+  const char* not_text = reinterpret_cast<const char*>(uintptr_t{'/'});
+  log(abi::kLogWarn, ~0ul, __FILE__, __LINE__, "NET/Reference : no path of %s", not_text);
+}
+
+void start_thread() {
+  std::thread([] {
+    for (int i = 0; i < 100; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }).detach();
 }
 }  // namespace
 
-ncclResult_t init(void** context, uint64_t, Config*, abi::ncclDebugLogger_t log,
-                  abi::ncclProfilerCallback_t) {
+ncclResult_t init(void** context, uint64_t, Config* config, abi::ncclDebugLogger_t log,
+                  abi::ncclProfilerCallback_t profiler) {
   constexpr unsigned long kInit = 0x1;
   if (g_inits++ > 0 && has_defect("not_again")) return abi::ncclInternalError;
-  log(abi::kLogInfo, kInit, __FILE__, __LINE__, "NET/Reference : %d devices over TCP", kDevices);
+  log(abi::kLogInfo, kInit, __FILE__, __LINE__, "NET/Reference : devices over TCP");
+  if (has_defect("logs_badly")) log_badly(log);
+  if (has_defect("leaves_thread")) start_thread();
+  g_profiler = profiler;
   if (context == nullptr) return abi::ncclSuccess;
+  if (config->trafficClass > 100 && has_defect("refuses_class")) return abi::ncclInvalidUsage;
   std::lock_guard lock(g_mutex);
+  if (has_defect("starts_once") && g_inits > 1 && g_communicators.empty()) {
+    return abi::ncclInternalError;
+  }
+  if (has_defect("one_context") && !g_communicators.empty()) {
+    *context = g_communicators.back().get();
+    return abi::ncclSuccess;
+  }
   g_communicators.push_back(std::make_unique<Communicator>());
   *context = g_communicators.back().get();
   return abi::ncclSuccess;
@@ -53,43 +79,16 @@ ncclResult_t init(void** context, uint64_t, Config*, abi::ncclDebugLogger_t log,
 
 ncclResult_t finalize(void* context) {
   std::lock_guard lock(g_mutex);
+  if (has_defect("ends_all")) g_communicators.clear();
   size_t ended =
       std::erase_if(g_communicators, [context](const auto& each) { return each.get() == context; });
-  return ended == 1 ? abi::ncclSuccess : abi::ncclInvalidArgument;
+  return ended == 1 || has_defect("ends_all") ? abi::ncclSuccess : abi::ncclInvalidArgument;
 }
 
-ncclResult_t set_net_attr(void* context, abi::ncclNetAttr_v12_t*) {
+ncclResult_t set_net_attr(void* context, abi::ncclNetAttr_v12_t* attributes) {
+  bool undefined = attributes->sendCommAttr.maxConcurrentPeers == abi::kNetAttrUndefined;
+  if (undefined && has_defect("needs_attributes")) return abi::ncclInvalidArgument;
   return is_context(context) ? abi::ncclSuccess : abi::ncclInvalidArgument;
-}
-
-ncclResult_t devices(int* ndev) {
-  *ndev = kDevices;
-  return abi::ncclSuccess;
-}
-
-ncclResult_t get_properties(int dev, abi::ncclNetProperties_v12_t* props) {
-  if (dev < 0 || dev >= kDevices) {
-    if (has_defect("crashes_on_bad_device")) raise(SIGSEGV);
-    return abi::ncclInvalidArgument;
-  }
-  *props = {};
-  props->name = g_names[dev];
-  props->guid = static_cast<uint64_t>(dev) + 1;
-  props->ptrSupport = abi::kPtrHost;
-  props->speed = has_defect("no_speed") ? 0 : 10000;
-  props->port = 1;
-  props->maxComms = 1024;
-  props->maxRecvs = abi::kMaxRecvs;
-  props->netDeviceType = abi::kDeviceHost;
-  props->netDeviceVersion = abi::kNetDeviceInvalidVersion;
-  props->vProps.ndevs = 1;
-  props->vProps.devs[0] = dev;
-  props->maxP2pBytes = abi::kMaxNetBytes;
-  props->maxCollBytes = abi::kAssumedCollBytes;
-  props->maxMultiRequestSize = 1;
-  props->railId = static_cast<int16_t>(dev);
-  props->planeId = abi::kNetIdUndefined;
-  return abi::ncclSuccess;
 }
 
 ncclResult_t listen(void* context, int dev, void* opaque, void** comm) {
@@ -140,13 +139,15 @@ ncclResult_t reg_mr_dma_buf(void*, void*, size_t, int, uint64_t, int, void**) {
 
 ncclResult_t dereg_mr(void*, void*) { return abi::ncclSuccess; }
 
-ncclResult_t isend(void* comm, void* data, size_t bytes, int tag, void*, void** request) {
-  return static_cast<SendComm*>(static_cast<Comm*>(comm))->isend(data, bytes, tag, request);
+ncclResult_t isend(void* comm, void* data, size_t bytes, int tag, void* phandle, void** request) {
+  return static_cast<SendComm*>(static_cast<Comm*>(comm))
+      ->isend(data, bytes, tag, phandle, request);
 }
 
-ncclResult_t irecv(void* comm, int n, void** data, const size_t* sizes, const int* tags, void**,
-                   void** request) {
-  return static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(n, data, sizes, tags, request);
+ncclResult_t irecv(void* comm, int n, void** data, const size_t* sizes, const int* tags,
+                   void** phandles, void** request) {
+  return static_cast<RecvComm*>(static_cast<Comm*>(comm))
+      ->irecv(n, data, sizes, tags, phandles, request);
 }
 
 ncclResult_t iflush(void*, int, void**, int*, void**, void** request) {

@@ -108,6 +108,17 @@ ncclResult_t irecv_entry(void* comm, int n, void** data, size_t* sizes, int* tag
   return irecv(comm, n, data, sizes, tags, phandles, request);
 }
 
+template <class Props>
+ncclResult_t make_v_device_entry(int* dev, Props* props) {
+  abi::ncclNetVDeviceProps_v12_t newest{};
+  if (props->ndevs < 0 || props->ndevs > static_cast<int>(std::size(props->devs))) {
+    return abi::ncclInvalidArgument;
+  }
+  newest.ndevs = props->ndevs;
+  std::copy_n(props->devs, std::size(props->devs), newest.devs);
+  return make_v_device(dev, newest);
+}
+
 template <int kVersion>
 constexpr typename tools::TableTypes<kVersion>::Table make_table() {
   typename tools::TableTypes<kVersion>::Table t{};
@@ -128,6 +139,7 @@ constexpr typename tools::TableTypes<kVersion>::Table make_table() {
   t.closeSend = close_comm;
   t.closeRecv = close_comm;
   t.closeListen = close_listen;
+  if constexpr (requires { t.makeVDevice; }) t.makeVDevice = make_v_device_entry;
   if constexpr (requires { t.finalize; }) {
     t.finalize = finalize;
     t.setNetAttr = set_net_attr;

@@ -43,6 +43,20 @@ def conformance(*arguments):
     return " ".join([str(_TOOL), "conformance", _PLUGIN, *arguments, "2>&1"])
 
 
+# The plugin makes no virtual devices, and rxe is slow for messages of gigabytes.
+_SKIPPED_CASES = {"C07", "C80", "C81", "C82"}
+
+# What the older versions of the table lack, of the cases in _OF_ADAPTERS.
+_LACKING = {version: {"C07", "C60", "C61", "C62", "C64", "C65", "C70"} for version in (6, 7, 8, 9)}
+_LACKING |= {10: {"C07", "C60", "C61", "C62", "C65"}, 11: {"C07"}}
+for _version in (6, 7, 8):
+    _LACKING[_version] |= {"C35"}
+
+# Cases of calls that the older versions' adapters convert: init, properties, connect and accept, sizes,
+# requests, registration, communicators. The rest is the same code for every version.
+_OF_ADAPTERS = "@(C0|C1[01]|C2[0457]|C3|C4|C6|C7)*"
+
+
 def netem(nic, fault):
     return f"tc qdisc replace dev eth{nic} root netem {fault}"
 
@@ -90,8 +104,11 @@ class Case(unittest.TestCase):
             f"{before}\n{perf(test, root, f'--rank {rank}', *arguments)}")
                 for rank in range(ranks)]
 
-    def expect_all_passed(self, outcome):
-        self.assertRegex(outcome.output, r"\b[1-9]\d* passed, 0 failed, 0 skipped")
+    def expect_all_passed(self, outcome, may_skip=()):
+        """may_skip has the numbers of conformance cases, such as C07."""
+        self.assertRegex(outcome.output, r"\b[1-9]\d* passed, 0 failed, \d+ skipped")
+        skipped = set(re.findall(r"(?m)^skip +(C\d\d)", outcome.output))
+        self.assertLessEqual(skipped, set(may_skip), outcome.output)
 
     def on_all(self, text):
         for job in [machine.start(text) for machine in self.machines]:
@@ -102,7 +119,16 @@ class OneMachine(Case):
     network = Network(nics=2)
 
     def test_conformance_suite_passes(self):
-        self.expect_all_passed(self.machines[0].run(conformance("--dev 0"), timeout=240))
+        self.expect_all_passed(self.machines[0].run(conformance("--dev 0"), timeout=240),
+                               _SKIPPED_CASES)
+
+    def test_conformance_suite_passes_for_older_tables(self):
+        for version, lacking in _LACKING.items():
+            with self.subTest(version=version):
+                outcome = self.machines[0].run(conformance(
+                    f"--dev 0 --table {version} --filter '{_OF_ADAPTERS}'"), timeout=120)
+                self.assertIn(f"table v{version} ", outcome.output)
+                self.expect_all_passed(outcome, lacking)
 
     def connect_with(self, settings, gid):
         output = self.machines[0].run(
@@ -393,7 +419,7 @@ class TwoMachines(Case):
             self.expect_all_passed(outcome)
 
     def test_conformance_suite_passes(self):
-        self.conform(0, "*")
+        self.conform(0, "!(C8*)")
 
     def test_conformance_suite_passes_on_the_second_nic(self):
         self.conform(1, "C[23]*")

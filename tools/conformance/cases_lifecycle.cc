@@ -10,12 +10,14 @@ void table_is_complete(Session& s) {
   s.load();
   Net& net = s.net();
   s.require(net.name() != nullptr && *net.name() != '\0', "the table has no name");
+  s.require(net.has(NetEntry::kInit), "the table's init is null");
+  std::string before = net.name();
+  s.open();
+  // Only the name and init are read before init has returned (src/plugin/net/net_v*.cc).
   for (const EntryFacts& facts : net_entries()) {
     bool called = facts.required && facts.since <= net.version();
     s.require(!called || net.has(facts.entry), "the table's {} is null", facts.name);
   }
-  std::string before = net.name();
-  s.open();
   s.require(before == net.name(), "the name was \"{}\" before init and is \"{}\" after it", before,
             net.name());
   bool dmabuf = (s.properties(s.dev()).pointer_support & abi::kPtrDmaBuf) != 0;

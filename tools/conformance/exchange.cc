@@ -77,6 +77,7 @@ void Exchange::add_receive(void* comm, size_t connection, size_t index, const Gr
     op.sizes.push_back(capacity);
     op.tags.push_back(message.tag);
     op.mhandles.push_back(slot.registration.get());
+    if (style_.phandle) op.phandles.push_back(style_.phandle());
     receive.slots.push_back(&slot);
   }
   receive.op = &traffic_.add(std::move(op));
@@ -96,6 +97,7 @@ void Exchange::add_sends(void* comm, size_t connection, size_t index, const Grou
     op.sizes = {message.bytes};
     op.tags = {message.tag};
     op.mhandles = {slot.registration.get()};
+    if (style_.phandle) op.phandles = {style_.phandle()};
     traffic_.add(std::move(op));
   }
 }

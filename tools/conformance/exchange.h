@@ -2,6 +2,7 @@
 // and the bytes around the buffers.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "tools/conformance/test_connection.h"
@@ -28,6 +29,8 @@ Group single(size_t bytes, size_t capacity = 0, int tag = 0);
 struct ExchangeStyle {
   TrafficStyle traffic;
   size_t misalign = 0;  // bytes past an aligned address, for every buffer
+  // Makes the phandle of each buffer; if it is empty, Traffic makes them.
+  std::function<void*()> phandle = {};
 };
 
 // Posts all groups at once, as far as the plugin accepts them, and fails the case unless everything

@@ -1,12 +1,15 @@
 #include "tools/conformance/session.h"
 
+#include <dlfcn.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
+#include "tools/conformance/profiler_log.h"
 
 namespace gdr::tools {
 
@@ -14,6 +17,9 @@ void Session::load() {
   auto plugin = Plugin::load(options_.plugin, options_.table);
   if (!plugin) fail(plugin.error().text);
   plugin_.emplace(std::move(*plugin));
+  // The library stays loaded until the process ends, so that only C08 fails where a thread of the
+  // plugin outlives its library.
+  (void)dlopen(plugin_->file().c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 Session::~Session() {
@@ -23,6 +29,7 @@ Session::~Session() {
 CommunicatorSettings Session::settings() const {
   CommunicatorSettings made;
   made.logger = &nccl_logger;
+  made.profiler = &ignore_events;
   made.id = options_.seed;
   return made;
 }
@@ -39,9 +46,9 @@ void Session::finalize(void* context) {
   must("finalize", [&] { return net().finalize(context); });
 }
 
-void Session::open() {
+void Session::open(const CommunicatorSettings& settings) {
   if (!plugin_) load();
-  context_ = init(settings());
+  context_ = init(settings);
   initialized_ = true;
   int count = 0;
   must("devices", [&] { return net().devices(&count); });
@@ -53,6 +60,11 @@ NetProperties Session::properties(int dev) {
   NetProperties props;
   must("getProperties", [&] { return net().properties(dev, &props); });
   return props;
+}
+
+int Session::most_sends() {
+  if (max_recvs_ == 0) max_recvs_ = std::max(properties(dev()).max_recvs, 1);
+  return contract().max_requests * max_recvs_;
 }
 
 void Session::fail(std::string_view text) {

@@ -56,13 +56,18 @@ class Session {
   void load();  // loads the plugin without calling any entry
   // Loads the plugin unless that is done, initialises it, and requires a device. The context that
   // this makes ends with the Session, after the case's comms.
-  void open();
+  void open() { open(settings()); }
+  void open(const CommunicatorSettings& settings);
   // What a communicator of this case passes to init, the same on all ranks.
   CommunicatorSettings settings() const;
   // Makes and ends the context of a further communicator; both must succeed.
   void* init(const CommunicatorSettings& settings);
   void finalize(void* context);
   NetProperties properties(int dev);
+  // The requests that a comm of this device must have room for: each receive has up to maxRecvs
+  // sends (NCCL's plugins/net/README.md, "Communication").
+  int most_receives() const { return contract().max_requests; }
+  int most_sends();
 
   // Both end the process; the text becomes the result of the case.
   [[noreturn]] void fail(std::string_view text);
@@ -108,6 +113,7 @@ class Session {
   void* context_ = nullptr;
   bool initialized_ = false;  // by open()
   double call_seconds_ = 0;
+  int max_recvs_ = 0;  // 0: not asked yet
 };
 
 // The time limit of a polling loop, which calls wait() after each round without progress.

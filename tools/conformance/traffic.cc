@@ -1,38 +1,82 @@
 #include "tools/conformance/traffic.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
-#include <set>
 
 namespace gdr::tools {
 
+namespace {
+// What NCCL leaves in *request: null for a receive, and for a send what an earlier one left there
+// (src/transport/net.cc).
+void* on_entry(const Op& op) {
+  bool sends = op.kind == Op::Kind::kSend;
+  return sends || op.optional_completion ? kOptionalCompletion : nullptr;
+}
+}  // namespace
+
+int Traffic::room(const Op& op) const {
+  bool sends = op.kind == Op::Kind::kSend;
+  return sends ? session_.most_sends() : session_.most_receives();
+}
+
+int Traffic::outstanding(void* comm) const {
+  return static_cast<int>(std::count_if(ops_.begin(), ops_.end(), [comm](const Op& each) {
+    return each.comm == comm && each.posted && !each.over();
+  }));
+}
+
 bool Traffic::post(Op& op) {
   Net& net = session_.net();
-  void* request = kOptionalCompletion;
+  void* request = on_entry(op);
   bool sends = op.kind == Op::Kind::kSend;
   const char* name = sends ? "isend" : "irecv";
   abi::ncclResult_t result = session_.call(name, [&] {
-    std::vector<void*> phandles = op.phandles;
-    phandles.resize(op.data.size());
-    if (sends) {
-      return net.isend(op.comm, op.data[0], op.sizes[0], op.tags[0], op.mhandles[0], phandles[0],
-                       &request);
-    }
     // The plugin gets copies, because it may write to these arrays.
+    std::vector<void*> phandles = op.phandles;
+    if (phandles.empty()) phandles.assign(op.data.size(), &op);
     std::vector<size_t> sizes = op.sizes;
     std::vector<int> tags = op.tags;
+    if (sends) {
+      return net.isend(op.comm, op.data[0], sizes[0], tags[0], op.mhandles[0], phandles[0],
+                       &request);
+    }
     return net.irecv(op.comm, static_cast<int>(op.data.size()), op.data.data(), sizes.data(),
                      tags.data(), op.mhandles.data(), phandles.data(), &request);
   });
+  if (result == abi::ncclInternalError && outstanding(op.comm) >= room(op)) return false;
   if (result != abi::ncclSuccess) {
     note_error(op, name, result);
     return false;
   }
-  // An unchanged *request counts as "try again" here; case C32 requires that it is set.
+  if (op.optional_completion) {
+    session_.require(request != kOptionalCompletion,
+                     "irecv left 0x1 in *request, which NCCL takes for a request");
+  }
+  // An unchanged *request of a send counts as "try again" here; case C32 requires that it is set.
   if (request == nullptr || request == kOptionalCompletion) return false;
   op.request = request;
   op.posted = true;
   return true;
+}
+
+void Traffic::post_all() {
+  struct CommState {
+    int outstanding = 0;
+    bool blocked = false;  // it returned no request in this round
+  };
+  std::map<void*, CommState> comms;
+  for (Op& op : ops_) {
+    if (op.over()) continue;
+    CommState& comm = comms[op.comm];
+    if (op.posted) {
+      ++comm.outstanding;
+    } else if (!comm.blocked) {
+      bool held_back = !style_.overrun && comm.outstanding >= room(op);
+      comm.blocked = held_back || !post(op);
+      comm.outstanding += comm.blocked ? 0 : 1;
+    }
+  }
 }
 
 void Traffic::test(Op& op) {
@@ -56,13 +100,8 @@ void Traffic::note_error(Op& op, const char* entry, abi::ncclResult_t result) {
 bool Traffic::poll() {
   std::vector<size_t> order(ops_.size());
   std::iota(order.begin(), order.end(), 0);
-  std::set<void*> blocked;  // comms that returned no request in this round
   bool all = true;
-  for (size_t i : order) {
-    Op& op = ops_[i];
-    if (op.over() || op.posted || blocked.count(op.comm) > 0) continue;
-    if (!post(op)) blocked.insert(op.comm);
-  }
+  post_all();
   if (style_.any_order) {
     for (size_t i = order.size(); i > 1; --i) {
       std::swap(order[i - 1], order[session_.random().below(i)]);

@@ -20,7 +20,8 @@ struct Op {
   std::vector<size_t> sizes;
   std::vector<int> tags;
   std::vector<void*> mhandles;
-  std::vector<void*> phandles;  // for the profiler; empty: a null one for each buffer
+  std::vector<void*> phandles;  // for the profiler; empty: the op itself stands for each buffer
+  bool optional_completion = false;  // of a receive: *request is 0x1 on entry, else null
 
   void* request = nullptr;
   bool posted = false;
@@ -35,6 +36,7 @@ struct TrafficStyle {
   bool null_sizes = false;     // pass a null sizes pointer to test()
   bool any_order = false;      // test requests in a random order instead of oldest first
   bool errors_are_ok = false;  // an error ends the op, but does not fail the case
+  bool overrun = false;        // post more at once than the contract promises room for
 };
 
 class Traffic {
@@ -49,10 +51,17 @@ class Traffic {
   bool poll();
   void run_for(double seconds);
 
-  // Tries to post an op; returns true when the plugin has returned a request.
+  // Tries to post an op; returns true when the plugin has returned a request. A plugin whose room
+  // is exhausted returns none. Where it has as many requests as the contract promises, an internal
+  // error is right too: NCCL's plugins/net/README.md has it for "allocating more requests than it
+  // should".
   bool post(Op& op);
+  // Tries to post each op that is not posted, in order; none of a comm after one without a request.
+  void post_all();
 
  private:
+  int room(const Op& op) const;  // requests that the contract promises room for
+  int outstanding(void* comm) const;
   void test(Op& op);
   void note_error(Op& op, const char* entry, abi::ncclResult_t result);
   std::string waiting_for() const;
