@@ -223,7 +223,7 @@ ncclResult_t listen(const Communicator* communicator, int device, void* handle,
 ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
                           void** send_comm) {
   return guarded("connect", [&] {
-    if (transport() == nullptr) return not_initialised("connect");
+    if (transport() == nullptr) return connect(nullptr, device, handle, send_comm);
     Result<Communicator> communicator =
         make_communicator(transport()->options().connection, settings);
     if (!communicator) return warn("connect", communicator.error());
