@@ -46,7 +46,7 @@ TYPED_TEST(NetInit, Disabled_SucceedsWithoutDevices) {
   EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
 }
 
-TYPED_TEST(NetInit, Disabled_HasNoPropertiesAndListensNowhere) {
+TYPED_TEST(NetInit, Disabled_HasNoPropertiesAndNoConnections) {
   const auto& net = this->net();
   ASSERT_EQ(init(net, log_line, &this->context_), abi::ncclSuccess) << g_log;
   typename TypeParam::Properties properties;

@@ -184,15 +184,24 @@ TYPED_TEST(DataPath, CallAgain_OverwritesTheRequest) {
 TYPED_TEST(DataPath, FailedConnection_IsAnErrorAndOverwritesTheRequest) {
   this->pair_.sender->connection().fail(Code::kRemote, "the cable was cut");
   this->pair_.receiver->connection().fail(Code::kRemote, "the cable was cut");
-  this->to_.pose_as_gpu_memory();
   void* request = this->marker();
   EXPECT_EQ(this->post_receive(&request), abi::ncclRemoteError);
   EXPECT_EQ(request, nullptr);
   request = this->marker();
   EXPECT_EQ(this->post_send(&request), abi::ncclRemoteError);
   EXPECT_EQ(request, nullptr);
-  request = this->marker();
-  EXPECT_EQ(this->post_flush(&request), abi::ncclRemoteError);
+}
+
+TYPED_TEST(DataPath, MoreFlushesThanThereMayBe_IsAnErrorAndOverwritesTheRequest) {
+  this->to_.pose_as_gpu_memory();
+  abi::ncclResult_t result = abi::ncclSuccess;
+  void* request = nullptr;
+  for (int i = 0; i <= transport::ReceiveComm::kFlushes && result == abi::ncclSuccess; ++i) {
+    request = this->marker();
+    result = this->post_flush(&request);
+    EXPECT_NE(request, this->marker());
+  }
+  EXPECT_EQ(result, abi::ncclInvalidUsage);
   EXPECT_EQ(request, nullptr);
 }
 
