@@ -3,6 +3,8 @@
 #include "plugin/net_adapter.h"
 
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/plugin/every_table.h"
@@ -209,6 +211,25 @@ TYPED_TEST(DataPath, FlushOfHostMemory_OverwritesTheRequest) {
   void* request = this->marker();
   EXPECT_EQ(this->post_flush(&request), abi::ncclSuccess);
   EXPECT_EQ(request, nullptr);
+}
+
+// Its verbs calls would reach the parent's queue pairs and memory.
+TYPED_TEST(DataPath, ForkedChild_ClosesAndFreesNothingOfItsParents) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const fake_verbs::LiveObjects before = this->pair_.verbs.live();
+    void* memory = this->from_.memory.release();
+    const bool succeeded =
+        this->net().deregMr(this->sender(), memory) == abi::ncclSuccess &&
+        this->net().closeSend(static_cast<transport::Comm*>(this->pair_.sender.release())) ==
+            abi::ncclSuccess &&
+        this->net().closeRecv(static_cast<transport::Comm*>(this->pair_.receiver.release())) ==
+            abi::ncclSuccess;
+    _exit(succeeded && this->pair_.verbs.live() == before ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // As size_t it is more than any buffer has.
