@@ -93,7 +93,7 @@ namespace {
 using abi::ncclSuccess;
 using ::testing::HasSubstr;
 
-const abi::ncclNet_v8_t& kNet = plugin::kNetV8;
+const abi::ncclNet_v12_t& kNet = plugin::kNetV12;
 
 // Does not allocate, as it is called where there is no memory.
 std::array<char, 4096> g_last_warning;
@@ -105,6 +105,12 @@ void log_line(abi::ncclDebugLogLevel level, unsigned long, const char*, int, con
   va_start(arguments, format);
   std::vsnprintf(g_last_warning.data(), g_last_warning.size(), format, arguments);
   va_end(arguments);
+}
+
+// init for a communicator of its own.
+abi::ncclResult_t open_communicator(void** context) {
+  abi::ncclNetCommConfig_v12_t config{106};
+  return kNet.init(context, 0x1234, &config, log_line, nullptr);
 }
 
 // The allocation that fails, from the first on: one by one, then in growing steps.
@@ -129,17 +135,18 @@ class Exhaustion : public ::testing::Test {
  protected:
   // GoogleTest runs the tests in the order of this file, so the first ones see no plugin.
   void SetUp() override { g_last_warning[0] = '\0'; }
+  void TearDown() override { EXPECT_EQ(kNet.finalize(context_), ncclSuccess); }
 
-  void init() { ASSERT_EQ(kNet.init(log_line), ncclSuccess) << g_last_warning.data(); }
+  void init() { ASSERT_EQ(open_communicator(&context_), ncclSuccess) << g_last_warning.data(); }
 
-  void listen() { ASSERT_EQ(kNet.listen(0, handle_, &listener_), ncclSuccess); }
+  void listen() { ASSERT_EQ(kNet.listen(context_, 0, handle_, &listener_), ncclSuccess); }
 
   // Calls connect and accept in turn until both ends are there or one fails.
   abi::ncclResult_t connect() {
-    abi::ncclNetDeviceHandle_v8_t* unused = nullptr;
+    abi::ncclNetDeviceHandle_v12_t* unused = nullptr;
     while (sender_ == nullptr || receiver_ == nullptr) {
       abi::ncclResult_t result = ncclSuccess;
-      if (sender_ == nullptr) result = kNet.connect(0, handle_, &sender_, &unused);
+      if (sender_ == nullptr) result = kNet.connect(context_, 0, handle_, &sender_, &unused);
       if (result != ncclSuccess) return result;
       if (receiver_ == nullptr) result = kNet.accept(listener_, &receiver_, &unused);
       if (result != ncclSuccess) return result;
@@ -154,6 +161,7 @@ class Exhaustion : public ::testing::Test {
     return ncclSuccess;
   }
 
+  void* context_ = nullptr;
   char handle_[abi::kHandleMaxBytes] = {};
   void* listener_ = nullptr;
   void* sender_ = nullptr;
@@ -162,9 +170,11 @@ class Exhaustion : public ::testing::Test {
 };
 
 abi::ncclResult_t init_without_threads() {
+  void* context = nullptr;
   g_threads_left = 0;
-  abi::ncclResult_t result = kNet.init(log_line);
+  abi::ncclResult_t result = open_communicator(&context);
   g_threads_left = -1;
+  EXPECT_EQ(context, nullptr);
   return result;
 }
 
@@ -210,10 +220,12 @@ void exit_if_the_runtime_gave_up() {
 }
 
 InitOutcome init_outcome(long n) {
+  void* context = nullptr;
   g_allocations_left = n;
-  abi::ncclResult_t result = kNet.init(log_line);
+  abi::ncclResult_t result = open_communicator(&context);
   bool disturbed = g_allocations_left < 0;
   g_allocations_left = -1;
+  if ((result == ncclSuccess) != (context != nullptr)) return kWrongResult;
   if (result == ncclSuccess) return disturbed ? kWentWithout : kUndisturbed;
   return disturbed && result == abi::ncclSystemError ? kFailed : kWrongResult;
 }
@@ -243,11 +255,23 @@ TEST_F(Exhaustion, MemoryRunsOutInInit_IsAnError) {
   EXPECT_GT(failed, 100);
 }
 
+TEST_F(Exhaustion, MemoryRunsOutInTheInitOfALaterCommunicator_IsAnErrorWithoutContext) {
+  init();
+  long n = 0;
+  for (bool failed = true; failed; n = next(n)) {
+    void* later = nullptr;
+    failed = fails_at(n, [&] { return open_communicator(&later); });
+    EXPECT_EQ(later == nullptr, failed) << "allocation " << n;
+    EXPECT_EQ(kNet.finalize(later), ncclSuccess);
+  }
+  EXPECT_GT(n, 3);
+}
+
 TEST_F(Exhaustion, MemoryRunsOutWhileListening_IsAnError) {
   init();
   long n = 0;
   for (bool failed = true; failed; n = next(n)) {
-    failed = fails_at(n, [&] { return kNet.listen(0, handle_, &listener_); });
+    failed = fails_at(n, [&] { return kNet.listen(context_, 0, handle_, &listener_); });
     EXPECT_EQ(kNet.closeListen(std::exchange(listener_, nullptr)), ncclSuccess);
   }
   EXPECT_GT(n, 1);
