@@ -265,8 +265,9 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) {
     if (listen_comm == nullptr || recv_comm == nullptr)
       return invalid_argument("accept", "a pointer is null");
     *recv_comm = nullptr;
-    Result<std::unique_ptr<transport::ReceiveComm>> comm =
-        static_cast<transport::Listener*>(listen_comm)->accept();
+    auto* const listener = static_cast<transport::Listener*>(listen_comm);
+    if (is_of_parent(listener)) return not_initialised("accept");
+    Result<std::unique_ptr<transport::ReceiveComm>> comm = listener->accept();
     if (!comm) return warn("accept", comm.error());
     if (*comm == nullptr) return abi::ncclSuccess;
     check_rails((*comm)->connection());

@@ -89,6 +89,22 @@ TEST_F(Fork, ChildWithoutInit_HasNoDevicesAndGetsErrorsThatSaySo) {
   });
 }
 
+TEST_F(Fork, ChildAcceptsOnAnInheritedListener_IsAnErrorThatSaysSo) {
+  char handle[abi::kHandleMaxBytes] = {};
+  void* listener = nullptr;
+  ASSERT_EQ(plugin::listen(*table, communicator->context(), 0, handle, &listener),
+            abi::ncclSuccess);
+  in_child([&] {
+    NetCommunicator<Table> own(*table);
+    void* comm = nullptr;
+    EXPECT_EQ(plugin::accept(*table, listener, &comm), abi::ncclInvalidArgument);
+    EXPECT_EQ(comm, nullptr);
+    EXPECT_THAT(PluginLog::warnings("accept: called before init, after"), SizeIs(1));
+    EXPECT_EQ(table->closeListen(listener), abi::ncclSuccess);
+  });
+  EXPECT_EQ(table->closeListen(listener), abi::ncclSuccess);
+}
+
 // They close and free nothing of the parent's.
 TEST_F(Fork, ChildClosesWhatItInherited_ParentGoesOn) {
   in_child([&] {
