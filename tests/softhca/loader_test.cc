@@ -128,6 +128,23 @@ TEST_F(LoaderInit, TableMax_InitLogsTheTableThatIsUsed) {
   EXPECT_THAT(PluginLog::warnings("GDR_NCCL_TABLE_MAX"), IsEmpty());
 }
 
+// The numbers of NCCL_IB_HCA, in its order; the names stay those of the verbs devices.
+TEST_F(LoaderInit, RailsAndPlanesOfTheUser_AreReported) {
+  setenv("NCCL_IB_HCA", "softhca0:1:5:2,softhca1:1:6", 1);
+  const abi::ncclNet_v12_t& net = load();
+  ASSERT_EQ(init(net), abi::ncclSuccess) << PluginLog::text();
+  abi::ncclNetProperties_v12_t first{}, second{};
+  ASSERT_EQ(net.getProperties(0, &first), abi::ncclSuccess);
+  ASSERT_EQ(net.getProperties(1, &second), abi::ncclSuccess);
+  EXPECT_STREQ(first.name, "softhca0");
+  EXPECT_EQ(first.railId, 5);
+  EXPECT_EQ(first.planeId, 2);
+  EXPECT_STREQ(second.name, "softhca1");
+  EXPECT_EQ(second.railId, 6);
+  EXPECT_EQ(second.planeId, abi::kNetIdUndefined);
+  EXPECT_EQ(net.finalize(context_), abi::ncclSuccess);
+}
+
 // NCCL then goes on with the next plugin of the list, and with its own transports.
 TEST_F(LoaderInit, NoDevice_IsDeclinedWithTheReasonAndLeavesNothing) {
   setenv("NCCL_IB_HCA", "=absent", 1);
