@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <limits>
+
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/plugin/every_table.h"
 #include "tests/unit/transport/comm_pair.h"
@@ -13,7 +15,7 @@
 namespace gdr::plugin {
 namespace {
 
-using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 char g_name[] = "mlx5_0:2";
 char g_path[] = "/sys/devices/pci0000:3a/0000:3b:00.0";
@@ -167,6 +169,28 @@ TYPED_TEST(DataPath, GroupedReceive_SizesAreThoseOfEachBuffer) {
   }
   EXPECT_EQ(arrived[0], 3);
   EXPECT_EQ(arrived[1], 9);
+}
+
+TYPED_TEST(DataPath, NumberOfBuffersOutOfRange_IsInvalidAndOverwritesTheRequest) {
+  const auto& net = this->net();
+  const auto expect_warning = [this](const std::string& call) {
+    EXPECT_THAT(this->log_.warnings(call + ": the number of buffers is not within 1 and 8"),
+                SizeIs(1));
+    this->log_.clear();
+  };
+  for (int count : {std::numeric_limits<int>::min(), -1, 0, abi::kMaxRecvs + 1,
+                    std::numeric_limits<int>::max()}) {
+    void* request = this->marker();
+    EXPECT_EQ(irecv(net, this->receiver(), count, nullptr, nullptr, nullptr, nullptr, &request),
+              abi::ncclInvalidArgument);
+    EXPECT_EQ(request, nullptr);
+    expect_warning("irecv");
+    request = this->marker();
+    EXPECT_EQ(net.iflush(this->receiver(), count, nullptr, nullptr, nullptr, &request),
+              abi::ncclInvalidArgument);
+    EXPECT_EQ(request, nullptr);
+    expect_warning("iflush");
+  }
 }
 
 // NCCL calls again where the request is null, and takes another value for a request.

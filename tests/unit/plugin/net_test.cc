@@ -4,8 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include <limits>
-
 #include "plugin/communicator.h"
 #include "plugin/tables.h"
 #include "tests/fakes/recorded_log.h"
@@ -82,23 +80,6 @@ TYPED_TEST(NetArguments, RegMrDmaBuf_NegativeDescriptor_IsInvalid) {
   this->expect_invalid(
       this->net().regMrDmaBuf(this->handle_, this->handle_, 1, abi::kPtrCuda, 0, -1, &this->comm_),
       "regMrDmaBuf: the file descriptor is negative");
-}
-
-// On entry *request may be what NCCL leaves there where it needs no completion.
-TYPED_TEST(NetArguments, NumberOfBuffersOutOfRange_IsInvalidAndOverwritesTheRequest) {
-  const auto& net = this->net();
-  const auto marker = reinterpret_cast<void*>(abi::kOptionalReceiveCompletion);
-  for (int count : {std::numeric_limits<int>::min(), -1, 0, abi::kMaxRecvs + 1,
-                    std::numeric_limits<int>::max()}) {
-    void* request = marker;
-    this->expect_invalid(irecv(net, nullptr, count, nullptr, nullptr, nullptr, nullptr, &request),
-                         "irecv: the number of buffers is not within 1 and 8");
-    EXPECT_EQ(request, nullptr);
-    request = marker;
-    this->expect_invalid(net.iflush(nullptr, count, nullptr, nullptr, nullptr, &request),
-                         "iflush: the number of buffers is not within 1 and 8");
-    EXPECT_EQ(request, nullptr);
-  }
 }
 
 TYPED_TEST(NetArguments, CloseOfNothing_Succeeds) {
