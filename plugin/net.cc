@@ -8,6 +8,7 @@
 #include "base/process_fds.h"
 #include "plugin/communicator.h"
 #include "plugin/guarded.h"
+#include "plugin/init_lock.h"
 #include "plugin/logger.h"
 #include "plugin/plugin.h"
 #include "topology/live/gpu_facts.h"
@@ -22,7 +23,7 @@ using abi::ncclResult_t;
 // is never destroyed: NCCL may unload the library (which is linked nodelete) and load it again
 // while comms of the first load are open, and may close comms while the process exits, after
 // destructors of globals have run.
-std::mutex g_mutex;  // guards the creation of g_plugin
+InitLock g_init_lock;  // guards the creation of g_plugin
 std::atomic<Plugin*> g_plugin{nullptr};
 
 ncclResult_t to_nccl(Code code) {
@@ -104,6 +105,13 @@ ncclResult_t not_initialised(const char* call) {
                           "forked since and needs an init of its own");
 }
 
+ncclResult_t forked_during_init() {
+  return warn("init", {Code::kInvalidUsage,
+                       "the process was forked while a thread of its parent was inside init, and "
+                       "what that thread had locked stays locked here. Fix: fork before NCCL is "
+                       "initialised, or let the child exec a program"});
+}
+
 // In a child that was forked since: what belongs to the parent is left alone and leaks.
 template <class Object>
 bool is_of_parent(const Object* object) {
@@ -138,7 +146,8 @@ ncclResult_t bad_buffer_count(const char* call) {
 ncclResult_t init(int version, abi::ncclDebugLogger_t logger) {
   return guarded("init", [&] {
     use_logger(logger);
-    std::lock_guard lock(g_mutex);
+    if (!g_init_lock.lock()) return forked_during_init();
+    std::lock_guard lock(g_init_lock, std::adopt_lock);
     if (live_plugin() != nullptr) return abi::ncclSuccess;
     Result<std::unique_ptr<Plugin>> created = create_plugin(version);
     if (!created) return warn("init", created.error());
@@ -223,7 +232,7 @@ ncclResult_t listen(const Communicator* communicator, int device, void* handle,
 ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
                           void** send_comm) {
   return guarded("connect", [&] {
-    if (transport() == nullptr) return not_initialised("connect");
+    if (transport() == nullptr) return connect(nullptr, device, handle, send_comm);
     Result<Communicator> communicator =
         make_communicator(transport()->options().connection, settings);
     if (!communicator) return warn("connect", communicator.error());
@@ -256,8 +265,9 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) {
     if (listen_comm == nullptr || recv_comm == nullptr)
       return invalid_argument("accept", "a pointer is null");
     *recv_comm = nullptr;
-    Result<std::unique_ptr<transport::ReceiveComm>> comm =
-        static_cast<transport::Listener*>(listen_comm)->accept();
+    auto* const listener = static_cast<transport::Listener*>(listen_comm);
+    if (is_of_parent(listener)) return not_initialised("accept");
+    Result<std::unique_ptr<transport::ReceiveComm>> comm = listener->accept();
     if (!comm) return warn("accept", comm.error());
     if (*comm == nullptr) return abi::ncclSuccess;
     check_rails((*comm)->connection());

@@ -52,6 +52,12 @@ void fill_sizes(const DeviceProperties& device, int dev, Properties* props) {
   props->maxCollBytes = abi::kAssumedCollBytes;  // the plugin has no collective network
 }
 
+// Returns the pointer support to report. GPUDirect over a device that needs a flush after each
+// receive delivers data too early where NCCL does not flush.
+inline int pointer_support(const DeviceProperties& device, bool nccl_flushes) {
+  return device.force_flush && !nccl_flushes ? abi::kPtrHost : device.pointer_support;
+}
+
 // getProperties: fills *props by fill(device, props). Before v9 NCCL cannot be asked to flush.
 template <class Properties, class Fill>
 abi::ncclResult_t get_properties(int dev, Properties* props, bool can_force_flush, Fill fill) {
@@ -59,10 +65,7 @@ abi::ncclResult_t get_properties(int dev, Properties* props, bool can_force_flus
   DeviceProperties device;
   const abi::ncclResult_t result = properties(dev, &device);
   if (result != abi::ncclSuccess) return result;
-  // GPUDirect over a device that needs the flush would deliver data too early.
-  if (device.force_flush && !can_force_flush && !flushes_always()) {
-    device.pointer_support = abi::kPtrHost;
-  }
+  device.pointer_support = pointer_support(device, can_force_flush || flushes_always());
   fill(device, props);
   return abi::ncclSuccess;
 }
