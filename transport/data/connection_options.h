@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "transport/data/work_request_observer.h"
 #include "transport/device/gid_selection.h"
 
 namespace gdr::transport {
@@ -54,6 +55,8 @@ struct ConnectionOptions {
   // large sends (MemoryOptions). Peers need to know.
   bool stages_all = false;
   bool stages_large_sends = false;
+  // Of each connection's work requests.
+  WorkRequestObserver observer;
 };
 
 }  // namespace gdr::transport
