@@ -1,6 +1,7 @@
 #include "base/result.h"
 
 #include <algorithm>
+#include <cinttypes>
 #include <cstdio>
 #include <system_error>
 
@@ -15,9 +16,9 @@ void add_detail(std::string* text, const std::string& detail) {
   text->insert(std::min(text->find(". Fix: "), text->size()), detail);
 }
 
-std::string hex(uint32_t value) {
-  char text[16];
-  std::snprintf(text, sizeof(text), "0x%x", value);
+std::string hex(uint64_t value) {
+  char text[19];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
   return text;
 }
 

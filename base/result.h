@@ -46,7 +46,7 @@ tl::unexpected<Error> fail_errno(Code code, std::string text, int err);
 void add_detail(std::string* text, const std::string& detail);
 
 // "0x11", as error texts write the numbers of queue pairs and vendors.
-std::string hex(uint32_t value);
+std::string hex(uint64_t value);
 
 // Returns the error of `result`, which has one, as a value that converts to any other Result.
 template <class T>

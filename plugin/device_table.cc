@@ -1,6 +1,7 @@
 #include "plugin/device_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,11 @@ std::string describe_device(size_t index, const DeviceFacts& device) {
          (device.pci_name.empty() ? "none" : device.pci_name) + " numa " +
          std::to_string(device.numa_node) + " rail " + std::to_string(device.rail) + " GPUDirect " +
          device.gdr_text;
+}
+
+int16_t net_id(int number) {
+  const bool fits = number >= 0 && number <= std::numeric_limits<int16_t>::max();
+  return fits ? static_cast<int16_t>(number) : static_cast<int16_t>(abi::kNetIdUndefined);
 }
 
 }  // namespace
@@ -68,6 +74,9 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
   properties->max_comms = kMaxComms;
   properties->max_recvs = abi::kMaxRecvs;
   properties->force_flush = facts.data_direct;
+  properties->max_p2p_bytes = std::min(facts.max_message_bytes, abi::kMaxNetBytes);
+  properties->rail = net_id(facts.rail);
+  properties->plane = net_id(facts.plane);
   return true;
 }
 

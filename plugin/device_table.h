@@ -20,8 +20,11 @@ struct DeviceProperties {
   int port;             // (guid, port) is unique among the devices
   float latency_us;     // microseconds; 0: NCCL uses its own figure
   int max_comms;
-  int max_recvs;     // buffers of one grouped receive
-  bool force_flush;  // each receive into GPU memory must be flushed, on every generation of GPU
+  int max_recvs;         // buffers of one grouped receive
+  bool force_flush;      // each receive into GPU memory must be flushed, on every generation of GPU
+  size_t max_p2p_bytes;  // of one message
+  int16_t rail;          // abi::kNetIdUndefined: unknown
+  int16_t plane;         // likewise
 };
 
 // One device, from the verbs library and sysfs.
@@ -34,8 +37,10 @@ struct DeviceFacts {
   int numa_node = -1;        // -1: unknown
   uint64_t guid = 0;         // system image GUID; 0: unknown
   int rail = -1;             // the rail's number; -1: unknown
-  int speed_mbps = 0;        // Mb/s; 0: unknown, and reported as kAssumedSpeedMbps
-  bool ethernet = false;     // RoCE; else InfiniBand
+  int plane = -1;            // the user's number of the plane (NCCL_IB_HCA); -1: unknown
+  size_t max_message_bytes = 0;
+  int speed_mbps = 0;     // Mb/s; 0: unknown, and reported as kAssumedSpeedMbps
+  bool ethernet = false;  // RoCE; else InfiniBand
   transport::GdrSupport gdr;
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
 };

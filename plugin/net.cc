@@ -5,6 +5,8 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/process_fds.h"
+#include "plugin/communicator.h"
 #include "plugin/guarded.h"
 #include "plugin/logger.h"
 #include "plugin/plugin.h"
@@ -51,10 +53,29 @@ ncclResult_t warn(const char* call, const Error& error) {
   return to_nccl(error.code);
 }
 
-// Null before init, after an init that failed, and where the user disabled the plugin.
-transport::Transport* transport() {
+// Null before init, and after an init that failed. Likewise in a child that was forked after init:
+// the parent's HCA contexts, threads and locks are of no use there, and are left alone.
+Plugin* live_plugin() {
   Plugin* plugin = g_plugin.load(std::memory_order_acquire);
+  if (plugin == nullptr || plugin->generation != process_fds::generation()) return nullptr;
+  return plugin;
+}
+
+// Null where live_plugin() is, and where the user disabled the plugin.
+transport::Transport* transport() {
+  Plugin* plugin = live_plugin();
   return plugin == nullptr ? nullptr : plugin->transport.get();
+}
+
+// Null: the process's.
+std::shared_ptr<const transport::ConnectionOptions> options_of(const Communicator* communicator) {
+  return communicator == nullptr ? nullptr : communicator->connection;
+}
+
+// ", traffic class 106" where the communicator has one.
+std::string traffic_text(const CommunicatorSettings& settings) {
+  if (settings.traffic_class == abi::kTrafficClassUndefined) return "";
+  return ", traffic class " + std::to_string(settings.traffic_class);
 }
 
 // Only where transport() is not null.
@@ -78,12 +99,15 @@ void check_rails(transport::Connection& connection) {
 }
 
 ncclResult_t not_initialised(const char* call) {
-  return invalid_argument(call, "called before init, or after an init that failed");
+  return invalid_argument(call,
+                          "called before init, after an init that failed, or in a process that was "
+                          "forked since and needs an init of its own");
 }
 
-template <class T>
-T* as_comm(void* comm) {
-  return static_cast<T*>(static_cast<transport::Comm*>(comm));
+// In a child that was forked since: what belongs to the parent is left alone and leaks.
+template <class Object>
+bool is_of_parent(const Object* object) {
+  return object != nullptr && !object->belongs_to_this_process();
 }
 
 // Logs by which paths GPU memory was registered, when a comm closes and the counts have changed.
@@ -96,10 +120,6 @@ void log_registrations() {
   GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 
-ncclResult_t comm_failure(transport::Comm* comm) {
-  return to_nccl(comm->connection().surface_failure());
-}
-
 }  // namespace
 
 ncclResult_t invalid_argument(const char* call, const char* what) {
@@ -107,17 +127,57 @@ ncclResult_t invalid_argument(const char* call, const char* what) {
   return abi::ncclInvalidArgument;
 }
 
-ncclResult_t init(abi::ncclDebugLogger_t logger) {
+ncclResult_t comm_failure(void* comm) {
+  return to_nccl(static_cast<transport::Comm*>(comm)->connection().surface_failure());
+}
+
+ncclResult_t bad_buffer_count(const char* call) {
+  return invalid_argument(call, "the number of buffers is not within 1 and 8");
+}
+
+ncclResult_t init(int version, abi::ncclDebugLogger_t logger) {
   return guarded("init", [&] {
     use_logger(logger);
     std::lock_guard lock(g_mutex);
-    if (g_plugin.load(std::memory_order_acquire) != nullptr) return abi::ncclSuccess;
-    Result<std::unique_ptr<Plugin>> created = create_plugin();
+    if (live_plugin() != nullptr) return abi::ncclSuccess;
+    Result<std::unique_ptr<Plugin>> created = create_plugin(version);
     if (!created) return warn("init", created.error());
     log_choice(**created);
     g_plugin.store(created->release(), std::memory_order_release);
     return abi::ncclSuccess;
   });
+}
+
+ncclResult_t open_communicator(int version, abi::ncclDebugLogger_t logger,
+                               const CommunicatorSettings& settings, void** context) {
+  if (context == nullptr) return invalid_argument("init", "a pointer is null");
+  *context = nullptr;
+  const ncclResult_t result = init(version, logger);
+  if (result != abi::ncclSuccess) return result;
+  return guarded("init", [&] {
+    transport::ConnectionOptions base;
+    if (transport() != nullptr) base = transport()->options().connection;
+    Result<Communicator> communicator = make_communicator(base, settings);
+    if (!communicator) return warn("init", communicator.error());
+    GDR_INFO(log::kInit | log::kNet, "%s%s", to_string(*communicator).c_str(),
+             traffic_text(settings).c_str());
+    *context = new Communicator(std::move(*communicator));
+    return abi::ncclSuccess;
+  });
+}
+
+ncclResult_t close_communicator(void* context) {
+  return guarded("finalize", [&] {
+    delete static_cast<Communicator*>(context);
+    return abi::ncclSuccess;
+  });
+}
+
+ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) {
+  if (context != nullptr && attributes != nullptr) {
+    static_cast<Communicator*>(context)->operation->set(*attributes);
+  }
+  return abi::ncclSuccess;
 }
 
 ncclResult_t devices(int* count) {
@@ -130,7 +190,7 @@ ncclResult_t devices(int* count) {
 
 ncclResult_t properties(int device, DeviceProperties* properties) {
   return guarded("getProperties", [&] {
-    Plugin* created = g_plugin.load(std::memory_order_acquire);
+    Plugin* created = live_plugin();
     if (created == nullptr) return not_initialised("getProperties");
     if (!created->table.get(device, properties))
       return invalid_argument("getProperties", "no such device");
@@ -138,14 +198,21 @@ ncclResult_t properties(int device, DeviceProperties* properties) {
   });
 }
 
-ncclResult_t listen(int device, void* handle, void** listen_comm) {
+bool flushes_always() {
+  Plugin* created = live_plugin();
+  return created != nullptr && created->flushes_always;
+}
+
+ncclResult_t listen(const Communicator* communicator, int device, void* handle,
+                    void** listen_comm) {
   return guarded("listen", [&] {
     if (handle == nullptr || listen_comm == nullptr)
       return invalid_argument("listen", "a pointer is null");
     if (transport() == nullptr) return not_initialised("listen");
     *listen_comm = nullptr;
     if (Status status = check_device(device); !status) return warn("listen", status.error());
-    Result<std::unique_ptr<transport::Listener>> listener = transport()->listen(device);
+    Result<std::unique_ptr<transport::Listener>> listener =
+        transport()->listen(device, options_of(communicator));
     if (!listener) return warn("listen", listener.error());
     (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
     *listen_comm = listener->release();
@@ -153,14 +220,25 @@ ncclResult_t listen(int device, void* handle, void** listen_comm) {
   });
 }
 
-ncclResult_t connect(int device, void* handle, void** send_comm) {
+ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
+                          void** send_comm) {
+  return guarded("connect", [&] {
+    if (transport() == nullptr) return not_initialised("connect");
+    Result<Communicator> communicator =
+        make_communicator(transport()->options().connection, settings);
+    if (!communicator) return warn("connect", communicator.error());
+    return connect(&*communicator, device, handle, send_comm);
+  });
+}
+
+ncclResult_t connect(const Communicator* communicator, int device, void* handle, void** send_comm) {
   return guarded("connect", [&] {
     if (handle == nullptr || send_comm == nullptr)
       return invalid_argument("connect", "a pointer is null");
     if (transport() == nullptr) return not_initialised("connect");
     *send_comm = nullptr;
-    Result<std::unique_ptr<transport::SendComm>> comm =
-        transport()->connect(device, static_cast<transport::wire::Handle*>(handle));
+    Result<std::unique_ptr<transport::SendComm>> comm = transport()->connect(
+        device, static_cast<transport::wire::Handle*>(handle), options_of(communicator));
     if (!comm) return warn("connect", comm.error());
     if (*comm == nullptr) return abi::ncclSuccess;
     GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());
@@ -190,7 +268,8 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) {
 
 ncclResult_t close_listen(void* listen_comm) {
   return guarded("closeListen", [&] {
-    delete static_cast<transport::Listener*>(listen_comm);
+    std::unique_ptr<transport::Listener> listener(static_cast<transport::Listener*>(listen_comm));
+    if (is_of_parent(listener.get())) (void)listener.release();
     return abi::ncclSuccess;
   });
 }
@@ -198,7 +277,11 @@ ncclResult_t close_listen(void* listen_comm) {
 ncclResult_t close_send(void* send_comm) {
   return guarded("closeSend", [&] {
     std::unique_ptr<transport::SendComm> comm(as_comm<transport::SendComm>(send_comm));
-    if (comm != nullptr) log_registrations();
+    if (is_of_parent(comm.get())) {
+      (void)comm.release();
+    } else if (comm != nullptr) {
+      log_registrations();
+    }
     return abi::ncclSuccess;
   });
 }
@@ -206,7 +289,11 @@ ncclResult_t close_send(void* send_comm) {
 ncclResult_t close_receive(void* recv_comm) {
   return guarded("closeRecv", [&] {
     std::unique_ptr<transport::ReceiveComm> comm(as_comm<transport::ReceiveComm>(recv_comm));
-    if (comm != nullptr) log_registrations();
+    if (is_of_parent(comm.get())) {
+      (void)comm.release();
+    } else if (comm != nullptr) {
+      log_registrations();
+    }
     return abi::ncclSuccess;
   });
 }
@@ -215,6 +302,7 @@ ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int typ
   return guarded("regMr", [&] {
     if (comm == nullptr || handle == nullptr) return invalid_argument("regMr", "a pointer is null");
     *handle = nullptr;
+    if (is_of_parent(static_cast<transport::Comm*>(comm))) return not_initialised("regMr");
     if (type != abi::kPtrHost && type != abi::kPtrCuda) {
       return invalid_argument("regMr", "the type is neither NCCL_PTR_HOST nor NCCL_PTR_CUDA");
     }
@@ -229,46 +317,10 @@ ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int typ
   });
 }
 
-ncclResult_t deregister_memory(void*, void* handle) {
+ncclResult_t deregister_memory(void* comm, void* handle) {
   return guarded("deregMr", [&] {
+    if (is_of_parent(static_cast<transport::Comm*>(comm))) return abi::ncclSuccess;
     delete static_cast<transport::MemoryHandle*>(handle);
-    return abi::ncclSuccess;
-  });
-}
-
-ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
-                   void** request) {
-  return guarded("isend", [&] {
-    transport::Request* posted;
-    bool alive = as_comm<transport::SendComm>(send_comm)->isend(
-        data, bytes, tag, *static_cast<transport::MemoryHandle*>(memory), &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(static_cast<transport::Comm*>(send_comm));
-    return abi::ncclSuccess;
-  });
-}
-
-ncclResult_t irecv(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
-                   void** request) {
-  return guarded("irecv", [&] {
-    transport::Request* posted;
-    bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, count, &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(static_cast<transport::Comm*>(recv_comm));
-    return abi::ncclSuccess;
-  });
-}
-
-ncclResult_t iflush(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
-                    void** request) {
-  return guarded("iflush", [&] {
-    transport::Request* posted;
-    bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, count, &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(static_cast<transport::Comm*>(recv_comm));
     return abi::ncclSuccess;
   });
 }

@@ -11,27 +11,47 @@
 #include <string>
 
 #include "base/result.h"
-#include "plugin/abi/nccl_types.h"
+#include "plugin/abi/net_v11.h"
 #include "plugin/device_table.h"
 #include "transport/data/receive_comm.h"
 
 namespace gdr::plugin {
 
-inline constexpr char kName[] = "GDR";  // what NCCL_NET selects by
+struct Communicator;
+struct CommunicatorSettings;
 
-// Finds the devices. NCCL may call it again, and the devices found first then remain. Fails where
-// the machine has no usable RDMA device, and NCCL continues with its next transport.
-abi::ncclResult_t init(abi::ncclDebugLogger_t logger);
+// Finds the devices, for the table of that version. NCCL may call it again, for further
+// communicators or after it has unloaded the library, and the devices found first then remain; in a
+// process that was forked since, they are found anew. Fails where the machine has no usable RDMA
+// device, and NCCL continues with its next transport.
+abi::ncclResult_t init(int version, abi::ncclDebugLogger_t logger);
+// init(), and a new communicator as *context. close_communicator() ends it, once all of its
+// connections are closed; null is nothing to end.
+abi::ncclResult_t open_communicator(int version, abi::ncclDebugLogger_t logger,
+                                    const CommunicatorSettings& settings, void** context);
+abi::ncclResult_t close_communicator(void* context);
+// Takes note of what NCCL is going to run.
+abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes);
+
 // Sets *count to the number of devices; 0 where NCCL_IB_DISABLE=1.
 abi::ncclResult_t devices(int* count);
 // Fills *properties; its strings live as long as the process.
 abi::ncclResult_t properties(int device, DeviceProperties* properties);
+// Whether NCCL flushes after each receive without being asked (NCCL_NET_FORCE_FLUSH).
+bool flushes_always();
 
 // A connection carries data one way. `handle` is a buffer of abi::kHandleMaxBytes, which NCCL
 // copies to the sender. connect and accept do not block: where *comm is null on success, NCCL calls
 // again with the same handle or listener.
-abi::ncclResult_t listen(int device, void* handle, void** listen_comm);
-abi::ncclResult_t connect(int device, void* handle, void** send_comm);
+//
+// communicator: whose connection it is; null: unknown, so that it has the process's options.
+abi::ncclResult_t listen(const Communicator* communicator, int device, void* handle,
+                         void** listen_comm);
+abi::ncclResult_t connect(const Communicator* communicator, int device, void* handle,
+                          void** send_comm);
+// connect() for a communicator whose settings are known from here on only.
+abi::ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
+                               void** send_comm);
 abi::ncclResult_t accept(void* listen_comm, void** recv_comm);
 abi::ncclResult_t close_listen(void* listen_comm);
 abi::ncclResult_t close_send(void* send_comm);
@@ -44,14 +64,14 @@ abi::ncclResult_t register_memory(void* comm, transport::MemoryRegion region, in
                                   void** handle);
 abi::ncclResult_t deregister_memory(void* comm, void* handle);
 
-// isend and irecv set *request to null where NCCL has to repeat the call later, which is no error;
-// iflush does where there is nothing to wait for.
-abi::ncclResult_t isend(void* send_comm, void* data, size_t bytes, int tag, void* memory,
-                        void** request);
-abi::ncclResult_t irecv(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
-                        void** request);
-abi::ncclResult_t iflush(void* recv_comm, const transport::ReceiveBuffer* buffers, int count,
-                         void** request);
+// isend, irecv and iflush are in net_adapter.h, compiled into each entry of the tables.
+template <class T>
+T* as_comm(void* comm) {
+  return static_cast<T*>(static_cast<transport::Comm*>(comm));
+}
+// Returns the code of a failed comm, and logs why it failed at the first such call.
+[[gnu::cold]] abi::ncclResult_t comm_failure(void* comm);
+[[gnu::cold]] abi::ncclResult_t bad_buffer_count(const char* call);
 // Sets *done to 1 once the request is complete, which frees it, and sizes[i] to the bytes of buffer
 // i. `sizes` may be null.
 abi::ncclResult_t test(void* request, int* done, int* sizes);

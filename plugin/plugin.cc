@@ -6,6 +6,7 @@
 
 #include "base/finding.h"
 #include "base/log.h"
+#include "base/process_fds.h"
 #include "drivers/verbs/verbs_api.h"
 #include "plugin/config/environment.h"
 #include "plugin/config/load.h"
@@ -18,6 +19,7 @@
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
 #include "topology/sources/nccl_xml_writer.h"
+#include "transport/data/outgoing_message.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/wire.h"
@@ -25,6 +27,7 @@
 namespace gdr::plugin {
 namespace {
 
+constexpr int kFirstTableWithFlush = 9;  // forceFlush, of NCCL 2.24
 constexpr unsigned long kInitLines = log::kInit | log::kNet;
 
 config::Options load_options() {
@@ -113,6 +116,8 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
   }
   facts.guid = device.hca->guid();
   facts.rail = device.rail;
+  if (const auto* entry = options.hcas.entry_for(facts.hca, facts.port)) facts.plane = entry->plane;
+  facts.max_message_bytes = transport::largest_message(device.state.max_message_bytes);
   facts.speed_mbps = device.speed_mbps;
   facts.ethernet = device.state.ethernet;
   facts.gdr = transport::gdr_support(*device.hca, allowed);
@@ -142,10 +147,13 @@ std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::
 
 }  // namespace
 
-Result<std::unique_ptr<Plugin>> create_plugin() {
+Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   auto plugin = std::make_unique<Plugin>();
   const config::Options options = load_options();
+  plugin->table_version = table_version;
+  plugin->flushes_always = options.force_flush;
   if (options.disable) {
+    plugin->generation = process_fds::generation();
     GDR_INFO(kInitLines, "disabled by NCCL_IB_DISABLE");
     return plugin;
   }
@@ -153,8 +161,8 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
   if (!transport_options) return forward_error(transport_options);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   if (!verbs) return forward_error(verbs);
-  Result<transport::Discovery> discovery =
-      transport::discover_devices(*verbs, config::discovery_options(options));
+  Result<transport::Discovery> discovery = transport::discover_devices(
+      *verbs, config::discovery_options(options, table_version >= kFirstTableWithFlush));
   if (!discovery) return forward_error(discovery);
   plugin->skipped = std::move(discovery->skipped);
 
@@ -178,6 +186,7 @@ Result<std::unique_ptr<Plugin>> create_plugin() {
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
+  plugin->generation = process_fds::generation();
   // Last of what can fail: NCCL's next transport must not find a topology made for this one.
   publish_rails(options, &live, plugin.get());
 
@@ -196,8 +205,8 @@ void log_choice(const Plugin& plugin) {
   const transport::TransportOptions& options = plugin.transport->options();
   const transport::Interface interface { options.interface_name, options.bind_address };
   GDR_INFO(kInitLines,
-           "version " GDR_VERSION " (wire version %d), %zu device(s), handshake over %s",
-           transport::wire::kWireVersion, plugin.transport->devices().size(),
+           "version " GDR_VERSION " (wire version %d, table v%d), %zu device(s), handshake over %s",
+           transport::wire::kWireVersion, plugin.table_version, plugin.transport->devices().size(),
            transport::to_string(interface).c_str());
   for (const std::string& line : plugin.table.describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());

@@ -1,6 +1,7 @@
 // The plugin of one process: its devices, how they were chosen, and the transport over them.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,6 +17,9 @@ namespace gdr::plugin {
 
 // All state of the plugin; one per process, created by the first init().
 struct Plugin {
+  int table_version = 0;        // of the table whose init created this
+  uint32_t generation = 0;      // process_fds::generation() of the process that it belongs to
+  bool flushes_always = false;  // NCCL_NET_FORCE_FLUSH
   std::unique_ptr<transport::Transport> transport;  // null if NCCL_IB_DISABLE=1
   topology::RailDecision decision;
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
@@ -27,11 +31,11 @@ struct Plugin {
   std::string logged_counts;  // of registrations, as last logged
 };
 
-// Reads the process environment, discovers the HCAs, decides the rails and starts the transport.
-// May set NCCL_TOPO_FILE. Logs findings about the environment; the caller logs the rest,
-// log_choice(). Fails with kSystem where the machine has no usable RDMA device, and NCCL then
-// continues with its next transport.
-Result<std::unique_ptr<Plugin>> create_plugin();
+// Reads the process environment, discovers the HCAs, decides the rails and starts the transport,
+// for NCCL's table of that version. May set NCCL_TOPO_FILE. Logs findings about the environment;
+// the caller logs the rest, log_choice(). Fails with kSystem where the machine has no usable RDMA
+// device, and NCCL then continues with its next transport.
+Result<std::unique_ptr<Plugin>> create_plugin(int table_version);
 
 // Logs what was chosen: version, devices, rails, what was not used and why. Tools read these lines.
 void log_choice(const Plugin& plugin);

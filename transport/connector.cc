@@ -13,18 +13,18 @@ Connector::Connector(std::shared_ptr<const TransportOptions> options, HandshakeR
         comm_.reset();
       }) {}
 
-Result<std::unique_ptr<Connector>> Connector::create(
-    const Device& device, const wire::Handle& handle,
-    std::shared_ptr<const TransportOptions> options, Watcher* watcher,
-    HandshakeRegistry& handshakes) {
+Result<std::unique_ptr<Connector>> Connector::create(const Device& device,
+                                                     const wire::Handle& handle,
+                                                     HandshakeOptions options, Watcher* watcher,
+                                                     HandshakeRegistry& handshakes) {
   Result<sockaddr_storage> to = read_address(handle);
   if (!to) return forward_error(to);
-  set_local_scope(&*to, options->interface_name, options->bind_address);
-  std::shared_ptr<const ConnectionOptions> connection(options, &options->connection);
-  std::unique_ptr<Connector> connector(new Connector(std::move(options), handshakes));
+  set_local_scope(&*to, options.transport->interface_name, options.transport->bind_address);
+  std::unique_ptr<Connector> connector(new Connector(std::move(options.transport), handshakes));
   connector->to_ = *to;
   connector->secret_ = handle.secret;
-  Result<std::unique_ptr<SendComm>> comm = SendComm::create(device, std::move(connection), watcher);
+  Result<std::unique_ptr<SendComm>> comm =
+      SendComm::create(device, std::move(options.connection), watcher);
   if (!comm) return forward_error(comm);
   connector->comm_ = std::move(*comm);
   if (Status begun = connector->begin_connect(); !begun) {

@@ -21,8 +21,8 @@ class Connector {
   // Creates the comm's end of the connection on `device` and begins to connect to the address that
   // the handle names.
   static Result<std::unique_ptr<Connector>> create(const Device& device, const wire::Handle& handle,
-                                                   std::shared_ptr<const TransportOptions> options,
-                                                   Watcher* watcher, HandshakeRegistry& handshakes);
+                                                   HandshakeOptions options, Watcher* watcher,
+                                                   HandshakeRegistry& handshakes);
 
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
   // error is final.

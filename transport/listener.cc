@@ -49,18 +49,18 @@ Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
       }) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
-                                                   size_t device,
-                                                   std::shared_ptr<const TransportOptions> options,
+                                                   size_t device, HandshakeOptions options,
                                                    Watcher* watcher,
                                                    HandshakeRegistry& handshakes) {
   Result<wire::Secret> secret = make_secret();
   if (!secret) return forward_error(secret);
-  Result<ListeningSocket> socket = listen_tcp(options->bind_address);
+  Result<ListeningSocket> socket = listen_tcp(options.transport->bind_address);
   if (!socket) return forward_error(socket);
   std::unique_ptr<Listener> listener(
       new Listener(devices, std::move(*socket), *secret, handshakes));
   listener->device_ = device;
-  listener->options_ = std::move(options);
+  listener->options_ = std::move(options.transport);
+  listener->connection_ = std::move(options.connection);
   listener->watcher_ = watcher;
   return listener;
 }
@@ -153,9 +153,8 @@ Status Listener::answer(const wire::EndPoint& sender) {
     if (sender.rail[r].ethernet != 0) gids.push_back(sender.rail[r].gid);
   }
   const size_t chosen = choose_device(devices_, device_, gids, *options_);
-  std::shared_ptr<const ConnectionOptions> connection(options_, &options_->connection);
   Result<std::unique_ptr<ReceiveComm>> comm =
-      ReceiveComm::create(devices_[chosen], std::move(connection), watcher_, sender.qps);
+      ReceiveComm::create(devices_[chosen], connection_, watcher_, sender.qps);
   if (!comm) return forward_error(comm);
   Result<bool> connected = (*comm)->connect(sender);
   if (!connected) return forward_error(connected);

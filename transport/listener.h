@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process_fds.h"
 #include "transport/data/receive_comm.h"
 #include "transport/handshakes.h"
 #include "transport/options.h"
@@ -25,8 +26,8 @@ class Listener {
   // connections to the device of that index. The devices, the watcher and the handshakes outlive
   // the listener.
   static Result<std::unique_ptr<Listener>> create(const std::vector<Device>& devices, size_t device,
-                                                  std::shared_ptr<const TransportOptions> options,
-                                                  Watcher* watcher, HandshakeRegistry& handshakes);
+                                                  HandshakeOptions options, Watcher* watcher,
+                                                  HandshakeRegistry& handshakes);
 
   // Fills the handle that NCCL carries to the sender: address, port, secret and, with
   // NCCL_IB_SUBNET_AWARE_ROUTING, the device's GID.
@@ -35,6 +36,9 @@ class Listener {
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
   // error is final for the connection that it concerns; the listener can accept another.
   Result<std::unique_ptr<ReceiveComm>> accept();
+
+  // As Comm::belongs_to_this_process().
+  bool belongs_to_this_process() const { return generation_ == process_fds::generation(); }
 
  private:
   Listener(const std::vector<Device>& devices, ListeningSocket socket, const wire::Secret& secret,
@@ -60,6 +64,7 @@ class Listener {
   const std::vector<Device>& devices_;
   size_t device_ = 0;  // of devices_
   std::shared_ptr<const TransportOptions> options_;
+  std::shared_ptr<const ConnectionOptions> connection_;  // of the communicator
   Watcher* watcher_ = nullptr;
   ListeningSocket socket_;
   wire::Secret secret_;
@@ -76,6 +81,7 @@ class Listener {
   std::unique_ptr<ReceiveComm> comm_;
   bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
 
+  uint32_t generation_ = process_fds::generation();
   Handshake handshake_;  // destroyed first
 };
 

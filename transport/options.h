@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <memory>
 #include <string>
 
 #include "transport/data/connection_options.h"
@@ -36,6 +37,12 @@ struct TransportOptions {
 
   // NCCL_IB_RETURN_ASYNC_EVENTS: fatal events of an HCA fail the connections that they concern.
   bool async_events_fail = true;
+};
+
+// What one handshake needs of them.
+struct HandshakeOptions {
+  std::shared_ptr<const TransportOptions> transport;
+  std::shared_ptr<const ConnectionOptions> connection;  // of the communicator
 };
 
 }  // namespace gdr::transport

@@ -54,17 +54,25 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   return transport;
 }
 
-Result<std::unique_ptr<Listener>> Transport::listen(int device) {
+Transport::SharedConnectionOptions Transport::or_own(SharedConnectionOptions connection) const {
+  return connection != nullptr ? std::move(connection)
+                               : SharedConnectionOptions(options_, &options_->connection);
+}
+
+Result<std::unique_ptr<Listener>> Transport::listen(int device,
+                                                    SharedConnectionOptions connection) {
   if (Status status = check_device_index(device, devices_.size()); !status) {
     return forward_error(status);
   }
   handshakes_->expire_abandoned();
-  return Listener::create(devices_, static_cast<size_t>(device), options_, watcher_.get(),
+  return Listener::create(devices_, static_cast<size_t>(device),
+                          HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(),
                           *handshakes_);
 }
 
-Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle) {
-  Result<Connector*> connector = find_or_start(device, handle);
+Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle,
+                                                     SharedConnectionOptions connection) {
+  Result<Connector*> connector = find_or_start(device, handle, std::move(connection));
   if (!connector) return forward_error(connector);
   Result<std::unique_ptr<SendComm>> comm = (*connector)->step();
   if (comm && *comm == nullptr) return comm;
@@ -74,7 +82,8 @@ Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* h
   return comm;
 }
 
-Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
+Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle,
+                                            SharedConnectionOptions connection) {
   {
     std::lock_guard lock(mutex_);
     auto it = connectors_.find(handle->connect_ticket);
@@ -87,8 +96,9 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle) {
   handshakes_->expire_abandoned();
   const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
   const size_t chosen = choose_device(devices_, static_cast<size_t>(device), gids, *options_);
-  Result<std::unique_ptr<Connector>> started =
-      Connector::create(devices_[chosen], *handle, options_, watcher_.get(), *handshakes_);
+  Result<std::unique_ptr<Connector>> started = Connector::create(
+      devices_[chosen], *handle, HandshakeOptions{options_, or_own(std::move(connection))},
+      watcher_.get(), *handshakes_);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::random_device random;

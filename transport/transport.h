@@ -28,19 +28,27 @@ class Transport {
   const std::vector<Device>& devices() const { return devices_; }
   const TransportOptions& options() const { return *options_; }
 
+  // The options of a connection's owner. Null: options().connection.
+  using SharedConnectionOptions = std::shared_ptr<const ConnectionOptions>;
+
   // Listens for one or more senders on a device.
-  Result<std::unique_ptr<Listener>> listen(int device);
+  Result<std::unique_ptr<Listener>> listen(int device,
+                                           SharedConnectionOptions connection = nullptr);
   // Connects to the listener that filled the handle, without waiting. Returns null when it is not
   // done: call again with the same buffer, in which handle->connect_ticket names the connection.
-  // One that is not called for minutes is given up; a later call with its ticket is an error.
-  Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle);
+  // One that is not called for minutes is given up; a later call with its ticket is an error. The
+  // first call's `connection` counts.
+  Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle,
+                                            SharedConnectionOptions connection = nullptr);
 
   // Registers memory for the comms of all devices.
   Registrar& registrar() { return *registrar_; }
 
  private:
   Transport() = default;
-  Result<Connector*> find_or_start(int device, wire::Handle* handle);
+  Result<Connector*> find_or_start(int device, wire::Handle* handle,
+                                   SharedConnectionOptions connection);
+  SharedConnectionOptions or_own(SharedConnectionOptions connection) const;
 
   std::shared_ptr<const TransportOptions> options_;
   std::vector<Device> devices_;

@@ -39,13 +39,12 @@ transport::RegistrationPaths allowed_paths(const Options& options) {
   return paths;
 }
 
-transport::DiscoveryOptions discovery_options(const Options& options) {
+transport::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush) {
   transport::DiscoveryOptions discovery;
   discovery.hcas = options.hcas;
   discovery.query_port_speed = options.query_port_speed;
-  // Only later tables than version 8 can ask NCCL for the flush that Data Direct needs.
   if (options.data_direct != 0) {
-    const bool flushes = options.force_flush && !options.flush_disable;
+    const bool flushes = (table_can_flush || options.force_flush) && !options.flush_disable;
     discovery.data_direct = flushes ? transport::DataDirect::kUse : transport::DataDirect::kReport;
   }
   return discovery;

@@ -17,7 +17,9 @@ namespace gdr::config {
 // less dma-buf where NCCL_DMABUF_ENABLE=0.
 transport::RegistrationPaths allowed_paths(const Options& options);
 
-transport::DiscoveryOptions discovery_options(const Options& options);
+// table_can_flush: NCCL can be asked to flush after each receive, from v9 of its table on. Data
+// Direct needs that, or that NCCL does it anyway.
+transport::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush);
 
 // Returns what counts as a GPU: those of NVIDIA and AMD, and the vendor of
 // GDR_NCCL_TEST_GPU_VENDOR.

@@ -22,9 +22,7 @@
 #include <new>
 #include <utility>
 
-#include "plugin/abi/net_v8.h"
-
-extern "C" const gdr::abi::ncclNet_v8_t ncclNetPlugin_v8;
+#include "plugin/tables.h"
 
 namespace {
 
@@ -95,7 +93,7 @@ namespace {
 using abi::ncclSuccess;
 using ::testing::HasSubstr;
 
-const abi::ncclNet_v8_t& kNet = ncclNetPlugin_v8;
+const abi::ncclNet_v8_t& kNet = plugin::kNetV8;
 
 // Does not allocate, as it is called where there is no memory.
 std::array<char, 4096> g_last_warning;

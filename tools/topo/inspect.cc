@@ -96,7 +96,8 @@ LiveMachine read_live(const config::Options& options, Findings* findings) {
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
-      verbs ? transport::discover_devices(*verbs, config::discovery_options(options))
+      verbs ? transport::discover_devices(
+                  *verbs, config::discovery_options(options, /*table_can_flush=*/true))
             : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {
     findings->push_back(

@@ -160,8 +160,8 @@ Result<bool> Connection::change_states() {
 void Connection::keep_link(FrameChannel channel, const char* role,
                            const std::vector<const void*>& own_queue_pairs) {
   tune_kept_socket(channel.fd());
-  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch,
-                               agreement_};
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch, agreement_,
+                               options_->owner_text};
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   agreement_->open((peer_.flags & wire::kEndStages) != 0,
                    [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {
@@ -178,11 +178,11 @@ void Connection::keep_link(FrameChannel channel, const char* role,
 }
 
 size_t Connection::max_write_bytes() const {
-  size_t least = std::numeric_limits<uint32_t>::max();
+  size_t least = std::numeric_limits<size_t>::max();
   for (const RailEnd& rail : rails_) {
-    least = std::min<size_t>(least, rail.device().state.max_message_bytes);
+    least = std::min(least, transport::max_write_bytes(rail.device().state.max_message_bytes));
   }
-  return std::max(least / wire::kSplitAlignment, size_t{1}) * wire::kSplitAlignment;
+  return least;
 }
 
 RegistrationScope Connection::registration_scope() const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process_fds.h"
 #include "transport/data/ece_agreement.h"
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_set.h"
@@ -151,6 +152,10 @@ class Comm {
  public:
   Connection& connection() { return connection_; }
   const Connection& connection() const { return connection_; }
+  // False in a child that was forked since: the QPs and registrations are the parent's, and the
+  // child must not destroy them. Its verbs calls would reach them by the descriptor that it
+  // inherited.
+  bool belongs_to_this_process() const { return generation_ == process_fds::generation(); }
 
  protected:
   Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends)
@@ -158,6 +163,9 @@ class Comm {
   ~Comm() = default;
 
   Connection connection_;
+
+ private:
+  uint32_t generation_ = process_fds::generation();
 };
 
 template <class OnCompletion>

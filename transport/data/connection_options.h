@@ -1,11 +1,13 @@
 // What a user may choose about the connections of the transport: addresses, retries, queue pairs
-// and how messages are split over them.
+// and how messages are split over them. A communicator has its own.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "transport/data/work_request_observer.h"
@@ -27,7 +29,8 @@ struct ConnectionOptions {
   bool modify_retry_all = false;  // NCCL_IB_MQP_RETRY_ALL: after every error, not only ETIMEDOUT
   bool ece = true;          // NCCL_IB_ECE_ENABLE: options of the vendor are agreed on for each QP
   uint16_t pkey_index = 0;  // NCCL_IB_PKEY: index into the port's P_Key table
-  // NCCL_IB_SL and NCCL_IB_TC: of the data, which senders write. Unset: 0.
+  // NCCL_IB_SL and NCCL_IB_TC, or the communicator's traffic class: of the data, which senders
+  // write. Unset: 0.
   std::optional<uint8_t> service_level;
   std::optional<uint8_t> traffic_class;
   // NCCL_IB_FIFO_TC: of what receivers write. Unset: that of the sender.
@@ -57,6 +60,9 @@ struct ConnectionOptions {
   bool stages_large_sends = false;
   // Of each connection's work requests.
   WorkRequestObserver observer;
+  // Whose connection it is and what runs on it, for the log of a stall. Called by any thread;
+  // empty: unknown.
+  std::function<std::string()> owner_text;
 };
 
 }  // namespace gdr::transport

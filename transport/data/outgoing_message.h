@@ -42,6 +42,19 @@ constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
 }
 
+// Returns the most bytes of one RDMA write on a port whose largest message that is: a multiple of
+// wire::kSplitAlignment.
+constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
+  return std::max<size_t>(max_message_bytes / wire::kSplitAlignment, 1) * wire::kSplitAlignment;
+}
+
+// Returns the most bytes of one message on such a port, however it is sent: a staged one may
+// consist of wire::kMaxQps chunks, and each is one write at most. A message that is not staged may
+// be larger.
+constexpr size_t largest_message(uint32_t max_message_bytes) {
+  return wire::kMaxQps * max_write_bytes(max_message_bytes);
+}
+
 struct OutgoingMessage {
   Request* request;
   uint64_t buffer;  // number of the receiver's buffer: selects its clear-to-send slot

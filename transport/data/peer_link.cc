@@ -204,9 +204,10 @@ void PeerLink::check_answer(Clock::time_point now) {
 }
 
 std::string PeerLink::state_text() const {
+  const std::string owner = options_.owner_text ? options_.owner_text() : "";
   return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
-         (deaf_ ? " without handshake socket" : "") +
+         (owner.empty() ? "" : " for " + owner) + (deaf_ ? " without handshake socket" : "") +
          (failed() ? " failed: " + failure().text : "") + copies_.likely_cause();
 }
 

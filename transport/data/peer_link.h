@@ -7,6 +7,7 @@
 #include <chrono>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,7 @@ struct PeerLinkOptions {
   bool socket_end_fails = true;
   // Takes the peer's kMemory frames; null: they are ignored.
   std::shared_ptr<RegistrationAgreement> agreement = nullptr;
+  std::function<std::string()> owner_text = nullptr;  // ConnectionOptions::owner_text
 };
 
 // One connection's link to its peer. The connection and the watcher share it.
@@ -107,7 +109,8 @@ class PeerLink {
   std::optional<Clock::time_point> stalled_since() const { return stalled_since_; }
   // Asks the peer for its state. Logs the answer when it arrives, or that there is none.
   void query_peer(Clock::time_point now);
-  // "sender posted 12 completed 9", with the failure and the likely cause of a stall, if any.
+  // "sender posted 12 completed 9 for communicator 0x1234", with the failure and the likely cause
+  // of a stall, if any.
   std::string state_text() const;
 
  private:

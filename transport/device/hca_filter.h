@@ -18,7 +18,7 @@ namespace gdr::transport {
 //   ^=mlx5_2          every HCA but mlx5_2
 //   mlx5_0::0,mlx5_4::1  mlx5_0 is rail 0 and mlx5_4 rail 1; an empty field is not given
 // The first entry that matches a port counts. An unset or empty variable accepts every port. Rail
-// and plane are numbers from 0 to 32767; the plane is read for NCCL's sake and has no effect.
+// and plane are numbers from 0 to 32767; the plane is for NCCL, and has no effect here.
 class HcaFilter {
  public:
   static constexpr size_t kMaxEntries =

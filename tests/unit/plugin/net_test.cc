@@ -3,10 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "plugin/abi/net_v8.h"
+#include "plugin/tables.h"
 #include "tests/fakes/recorded_log.h"
-
-extern "C" const gdr::abi::ncclNet_v8_t ncclNetPlugin_v8;
 
 namespace gdr::plugin {
 namespace {
@@ -14,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const abi::ncclNet_v8_t& kNet = ncclNetPlugin_v8;
+const abi::ncclNet_v8_t& kNet = kNetV8;
 
 class NetArguments : public ::testing::Test {
  protected:

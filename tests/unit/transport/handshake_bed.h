@@ -20,10 +20,14 @@ struct HandshakeBed : Fabric {
   void skip(std::chrono::milliseconds duration) { time += duration; }
 
   Result<std::unique_ptr<Listener>> make_listener() {
-    return Listener::create(receiver_devices, 0, shared(options), watcher.get(), handshakes);
+    return Listener::create(receiver_devices, 0, handshake_options(), watcher.get(), handshakes);
   }
   Result<std::unique_ptr<Connector>> make_connector(const wire::Handle& handle) {
-    return Connector::create(sender_device, handle, shared(options), watcher.get(), handshakes);
+    return Connector::create(sender_device, handle, handshake_options(), watcher.get(), handshakes);
+  }
+
+  HandshakeOptions handshake_options() const {
+    return {shared(options), shared(options.connection)};
   }
 
   std::vector<Device> receiver_devices{receiver_device};

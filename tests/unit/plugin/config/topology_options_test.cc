@@ -23,22 +23,28 @@ TEST(TopologyOptions, AllowedPaths_NeedBothVariablesForDmaBuf) {
 }
 
 TEST(TopologyOptions, DiscoveryOptions_DataDirectNeedsTheFlush) {
-  auto data_direct = [](const Environment& environment) {
-    return discovery_options(load(environment, nullptr)).data_direct;
+  using transport::DataDirect;
+  auto data_direct = [](const Environment& environment, bool table_can_flush) {
+    return discovery_options(load(environment, nullptr), table_can_flush).data_direct;
   };
-  EXPECT_EQ(data_direct({}), transport::DataDirect::kReport);
-  EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}}), transport::DataDirect::kUse);
-  EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}}),
-            transport::DataDirect::kReport);
-  EXPECT_EQ(data_direct({{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}}),
-            transport::DataDirect::kOff);
+  EXPECT_EQ(data_direct({}, false), DataDirect::kReport);
+  EXPECT_EQ(data_direct({}, true), DataDirect::kUse);
+  EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}}, false), DataDirect::kUse);
+  for (bool table_can_flush : {false, true}) {
+    EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}},
+                          table_can_flush),
+              DataDirect::kReport);
+    EXPECT_EQ(
+        data_direct({{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}}, table_can_flush),
+        DataDirect::kOff);
+  }
 }
 
 TEST(TopologyOptions, DiscoveryOptions_HaveTheFilterAndTheSpeedQuery) {
-  EXPECT_TRUE(discovery_options(Options{}).query_port_speed);
+  EXPECT_TRUE(discovery_options(Options{}, true).query_port_speed);
   Options options = load({{"NCCL_IB_HCA", "^mlx5_1"}, {"NCCL_IB_QUERY_PORT_SPEED", "0"}}, nullptr);
-  EXPECT_FALSE(discovery_options(options).query_port_speed);
-  EXPECT_FALSE(discovery_options(options).hcas.accepts("mlx5_1", 1));
+  EXPECT_FALSE(discovery_options(options, true).query_port_speed);
+  EXPECT_FALSE(discovery_options(options, true).hcas.accepts("mlx5_1", 1));
 }
 
 TEST(TopologyOptions, GpuSelection_AddsTheVendorForTests) {

@@ -1,0 +1,48 @@
+// A communicator of NCCL, as far as the plugin knows it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "plugin/abi/net_v11.h"
+#include "plugin/current_operation.h"
+#include "transport/data/connection_options.h"
+
+namespace gdr::plugin {
+
+// The context of the tables that have one for each communicator (v11 and later), made by init and
+// destroyed by finalize.
+struct Communicator {
+  // Nobody here reads it. NCCL's host RMA (2.29 and later) passes the network plugin's context to
+  // its own back end (src/rma/rma_proxy.cc), which keeps its traffic class there and writes it
+  // (ncclIbSetTrafficClass in src/transport/net_ib/connect.cc).
+  int32_t nccls_traffic_class = abi::kTrafficClassUndefined;
+  uint64_t id = 0;  // NCCL's commId, the same on all ranks
+  // Of its connections; they share it.
+  std::shared_ptr<const transport::ConnectionOptions> connection;
+  std::shared_ptr<CurrentOperation> operation;
+};
+static_assert(offsetof(Communicator, nccls_traffic_class) == 0);
+
+// "communicator 0x1234abcd".
+std::string to_string(const Communicator& communicator);
+
+// What NCCL passes for a communicator.
+struct CommunicatorSettings {
+  uint64_t id = 0;
+  // The user's, ncclConfig_t::trafficClass; abi::kTrafficClassUndefined where it is not chosen.
+  int traffic_class = abi::kTrafficClassUndefined;
+  abi::ncclProfilerCallback_t profiler = nullptr;
+};
+
+// Returns a communicator whose connections have the options `base`, with the communicator's traffic
+// class and service level where the user has set none for the process. NCCL's own transport takes
+// both from the same number (ncclIbConnectImpl in src/transport/net_ib/connect.cc); a service level
+// has 4 bits. Fails where the traffic class is not within -1 and 255.
+Result<Communicator> make_communicator(const transport::ConnectionOptions& base,
+                                       const CommunicatorSettings& settings);
+
+}  // namespace gdr::plugin

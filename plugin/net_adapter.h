@@ -1,0 +1,207 @@
+// What the adapters net_vN.cc have in common: conversions from the types of a version of NCCL's
+// table to those of plugin/net.h and of the transport. A function here is the entry of several
+// versions.
+#pragma once
+
+#include "plugin/abi/net_v12.h"
+#include "plugin/abi/net_v6.h"
+#include "plugin/communicator.h"
+#include "plugin/guarded.h"
+#include "plugin/net.h"
+#include "plugin/tables.h"
+#include "transport/data/receive_comm.h"
+#include "transport/data/send_comm.h"
+
+namespace gdr::plugin {
+
+// ---- getProperties
+
+// Fills the fields that every version has.
+template <class Properties>
+void fill_common(const DeviceProperties& device, Properties* props) {
+  *props = Properties{};
+  props->name = device.name;
+  props->pciPath = device.pci_path;
+  props->guid = device.guid;
+  props->ptrSupport = device.pointer_support;
+  props->speed = device.speed_mbps;
+  props->port = device.port;
+  props->latency = device.latency_us;
+  props->maxComms = device.max_comms;
+  props->maxRecvs = device.max_recvs;
+}
+
+// Fills those of v7 and later: nothing of the plugin runs on the GPU.
+template <class Properties>
+void fill_no_offload(Properties* props) {
+  props->netDeviceType = abi::kDeviceHost;
+  props->netDeviceVersion = abi::kNetDeviceInvalidVersion;
+}
+
+// Fills those of v9 and later. regIsGlobal, of v8 and later, stays 0. Where it is 1, NCCL registers
+// a buffer once per device, over a loopback comm of its own, and uses that handle on every other
+// comm of the device (ncclNetRegister in NCCL 2.20's src/register.cc; NCCL 2.30 ignores the field).
+// A handle of this plugin belongs to one connection: it holds keys for that connection's rails, and
+// both of its ends agreed on whether it is staged.
+template <class Properties>
+void fill_sizes(const DeviceProperties& device, int dev, Properties* props) {
+  props->forceFlush = device.force_flush ? 1 : 0;
+  props->vProps.ndevs = 1;
+  props->vProps.devs[0] = dev;
+  props->maxP2pBytes = device.max_p2p_bytes;
+  props->maxCollBytes = abi::kAssumedCollBytes;  // the plugin has no collective network
+}
+
+// getProperties: fills *props by fill(device, props). Before v9 NCCL cannot be asked to flush.
+template <class Properties, class Fill>
+abi::ncclResult_t get_properties(int dev, Properties* props, bool can_force_flush, Fill fill) {
+  if (props == nullptr) return invalid_argument("getProperties", "a pointer is null");
+  DeviceProperties device;
+  const abi::ncclResult_t result = properties(dev, &device);
+  if (result != abi::ncclSuccess) return result;
+  // GPUDirect over a device that needs the flush would deliver data too early.
+  if (device.force_flush && !can_force_flush && !flushes_always()) {
+    device.pointer_support = abi::kPtrHost;
+  }
+  fill(device, props);
+  return abi::ncclSuccess;
+}
+
+// ---- set-up
+
+// The last argument of connect and accept is for device offload (netDeviceType), which the plugin
+// does not have.
+inline abi::ncclResult_t connect_without_context(int dev, void* handle, void** send_comm,
+                                                 abi::ncclNetDeviceHandle_v7_t**) {
+  return connect(nullptr, dev, handle, send_comm);
+}
+
+inline abi::ncclResult_t listen_without_context(int dev, void* handle, void** listen_comm) {
+  return listen(nullptr, dev, handle, listen_comm);
+}
+
+inline abi::ncclResult_t accept_host(void* listen_comm, void** recv_comm,
+                                     abi::ncclNetDeviceHandle_v7_t**) {
+  return accept(listen_comm, recv_comm);
+}
+
+// Size is int in v6 and v7.
+template <class Size>
+abi::ncclResult_t reg_mr(void* comm, void* data, Size size, int type, void** mhandle) {
+  if constexpr (sizeof(Size) < sizeof(size_t)) {
+    if (size < 0) return invalid_argument("regMr", "the size is negative");
+  }
+  return register_memory(comm, {reinterpret_cast<uintptr_t>(data), static_cast<size_t>(size)}, type,
+                         mhandle);
+}
+
+inline abi::ncclResult_t reg_mr_dmabuf(void* comm, void* data, size_t size, int type,
+                                       uint64_t offset, int fd, void** mhandle) {
+  if (fd < 0) return invalid_argument("regMrDmaBuf", "the file descriptor is negative");
+  transport::MemoryRegion region{reinterpret_cast<uintptr_t>(data), size};
+  region.dmabuf_fd = fd;
+  region.dmabuf_offset = offset;
+  return register_memory(comm, region, type, mhandle);
+}
+
+// ---- data path. *request may be anything on entry, kOptionalReceiveCompletion among others, and
+// is overwritten on every path.
+
+// Size is int before v9. The transport refuses a negative one, which is more than it sends.
+template <class Size>
+abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* mhandle,
+                        void** request) {
+  return guarded("isend", [&] {
+    transport::Request* posted;
+    const bool alive = as_comm<transport::SendComm>(send_comm)->isend(
+        data, static_cast<size_t>(size), tag, *static_cast<transport::MemoryHandle*>(mhandle),
+        &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(send_comm);
+    return abi::ncclSuccess;
+  });
+}
+
+inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size, int tag,
+                                        void* mhandle, void* /*phandle*/, void** request) {
+  return isend(send_comm, data, size, tag, mhandle, request);
+}
+
+// Collects the parallel arrays of a grouped call; `tags` may be null. Returns false where there are
+// too few or too many buffers.
+template <class Size>
+[[gnu::always_inline]] inline bool gather(int n, void** data, const Size* sizes, const int* tags,
+                                          void** mhandles, transport::ReceiveBuffer* buffers) {
+  if (n < 1 || n > abi::kMaxRecvs) [[unlikely]]
+    return false;
+  for (int i = 0; i < n; ++i) {
+    buffers[i] = transport::ReceiveBuffer{data[i], static_cast<size_t>(sizes[i]),
+                                          tags == nullptr ? 0 : tags[i],
+                                          static_cast<transport::MemoryHandle*>(mhandles[i])};
+  }
+  return true;
+}
+
+template <class Size>
+abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* tags,
+                        void** mhandles, void** request) {
+  *request = nullptr;
+  return guarded("irecv", [&] {
+    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
+    if (!gather(n, data, sizes, tags, mhandles, buffers)) [[unlikely]]
+      return bad_buffer_count("irecv");
+    transport::Request* posted;
+    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, n, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(recv_comm);
+    return abi::ncclSuccess;
+  });
+}
+
+inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, size_t* sizes,
+                                        int* tags, void** mhandles, void** /*phandles*/,
+                                        void** request) {
+  return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
+}
+
+inline abi::ncclResult_t iflush(void* recv_comm, int n, void** data, int* sizes, void** mhandles,
+                                void** request) {
+  *request = nullptr;
+  return guarded("iflush", [&] {
+    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
+    if (!gather(n, data, sizes, nullptr, mhandles, buffers)) [[unlikely]]
+      return bad_buffer_count("iflush");
+    transport::Request* posted;
+    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, n, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(recv_comm);
+    return abi::ncclSuccess;
+  });
+}
+
+// ---- the entries of v11 and v12 that differ from those of earlier versions
+
+template <int kVersion>
+abi::ncclResult_t init_communicator(void** ctx, uint64_t id, abi::ncclNetCommConfig_v11_t* config,
+                                    abi::ncclDebugLogger_t logger,
+                                    abi::ncclProfilerCallback_t profiler) {
+  CommunicatorSettings settings;
+  settings.id = id;
+  if (config != nullptr) settings.traffic_class = config->trafficClass;
+  settings.profiler = profiler;
+  return open_communicator(kVersion, logger, settings, ctx);
+}
+
+inline abi::ncclResult_t listen_for(void* ctx, int dev, void* handle, void** listen_comm) {
+  return listen(static_cast<Communicator*>(ctx), dev, handle, listen_comm);
+}
+
+inline abi::ncclResult_t connect_for(void* ctx, int dev, void* handle, void** send_comm,
+                                     abi::ncclNetDeviceHandle_v11_t**) {
+  return connect(static_cast<Communicator*>(ctx), dev, handle, send_comm);
+}
+
+}  // namespace gdr::plugin

@@ -1,0 +1,47 @@
+// The v11 table: NCCL 2.28 and 2.29 call it directly, later releases through a shim.
+#include "plugin/net_adapter.h"
+
+namespace gdr::plugin {
+namespace {
+
+abi::ncclResult_t get_properties_v11(int dev, abi::ncclNetProperties_v11_t* props) {
+  return get_properties(
+      dev, props, /*can_force_flush=*/true,
+      [dev](const DeviceProperties& device, abi::ncclNetProperties_v11_t* filled) {
+        fill_common(device, filled);
+        fill_no_offload(filled);
+        fill_sizes(device, dev, filled);
+        filled->maxMultiRequestSize = 1;
+      });
+}
+
+}  // namespace
+
+const abi::ncclNet_v11_t kNetV11 = {
+    .name = kName,
+    .init = init_communicator<11>,
+    .devices = devices,
+    .getProperties = get_properties_v11,
+    .listen = listen_for,
+    .connect = connect_for,
+    .accept = accept_host,
+    .regMr = reg_mr<size_t>,
+    .regMrDmaBuf = reg_mr_dmabuf,
+    .deregMr = deregister_memory,
+    .isend = isend_observed,
+    .irecv = irecv_observed,
+    .iflush = iflush,
+    .test = test,
+    .closeSend = close_send,
+    .closeRecv = close_receive,
+    .closeListen = close_listen,
+    // Device offload only. Core calls irecvConsumed after every receive where it is not null.
+    .getDeviceMr = nullptr,
+    .irecvConsumed = nullptr,
+    // Core merges ports of a card where this is not null.
+    .makeVDevice = nullptr,
+    .finalize = close_communicator,
+    .setNetAttr = set_attributes,
+};
+
+}  // namespace gdr::plugin

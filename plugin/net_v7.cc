@@ -1,0 +1,42 @@
+// The v7 table: NCCL 2.19 calls it directly, later releases through a shim.
+#include "plugin/net_adapter.h"
+
+namespace gdr::plugin {
+namespace {
+
+abi::ncclResult_t init_v7(abi::ncclDebugLogger_t logger) { return init(7, logger); }
+
+abi::ncclResult_t get_properties_v7(int dev, abi::ncclNetProperties_v7_t* props) {
+  return get_properties(dev, props, /*can_force_flush=*/false,
+                        [](const DeviceProperties& device, abi::ncclNetProperties_v7_t* filled) {
+                          fill_common(device, filled);
+                          fill_no_offload(filled);
+                        });
+}
+
+}  // namespace
+
+const abi::ncclNet_v7_t kNetV7 = {
+    .name = kName,
+    .init = init_v7,
+    .devices = devices,
+    .getProperties = get_properties_v7,
+    .listen = listen_without_context,
+    .connect = connect_without_context,
+    .accept = accept_host,
+    .regMr = reg_mr<int>,
+    .regMrDmaBuf = reg_mr_dmabuf,
+    .deregMr = deregister_memory,
+    .isend = isend<int>,
+    .irecv = irecv<int>,
+    .iflush = iflush,
+    .test = test,
+    .closeSend = close_send,
+    .closeRecv = close_receive,
+    .closeListen = close_listen,
+    // Device offload only. Core calls irecvConsumed after every receive where it is not null.
+    .getDeviceMr = nullptr,
+    .irecvConsumed = nullptr,
+};
+
+}  // namespace gdr::plugin
