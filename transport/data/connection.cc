@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/data/outgoing_message.h"
 #include "transport/data/rdma_write.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/kept_socket.h"
