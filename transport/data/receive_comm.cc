@@ -250,7 +250,8 @@ bool ReceiveComm::fail_without_flush() {
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); },
+                       [](const ibv_wc&) { return false; })) [[likely]]
     return true;
   return finishes_local_work();
 }

@@ -378,25 +378,26 @@ bool SendComm::post_copied_chunks() {
 bool SendComm::progress() {
   if (!staged_.empty() && !post_copied_chunks()) [[unlikely]]
     return end_observation();
-  const bool alive = connection_.poll([this](const ibv_wc& wc) {
-    auto* request = reinterpret_cast<Request*>(wc.wr_id);
-    if (request->special != 0) [[unlikely]]
-      return on_special_completion(request, wc.qp_num);
-    if (--request->pending == 0) connection_.link().count_completed();
-    return true;
-  });
+  auto request_of = [](const ibv_wc& wc) { return reinterpret_cast<Request*>(wc.wr_id); };
+  const bool alive = connection_.poll(
+      [this, request_of](const ibv_wc& wc) {
+        Request* request = request_of(wc);
+        if (request->special != 0) [[unlikely]]
+          on_special_completion(request, wc.qp_num);
+        if (--request->pending == 0) connection_.link().count_completed();
+        return true;
+      },
+      [request_of](const ibv_wc& wc) { return request_of(wc)->special != 0; });
   return alive || end_observation();
 }
 
-// Returns true, for the caller to return.
-bool SendComm::on_special_completion(Request* request, uint32_t qp_number) {
+// Called before the completion is counted.
+void SendComm::on_special_completion(Request* request, uint32_t qp_number) {
   if (observed_ != nullptr) observed_->completed(requests_.index_of(*request), qp_number);
-  if (--request->pending > 0) return true;
+  if (request->pending > 1) return;
   requests_.reserve(-request->extra_chunks);
   request->extra_chunks = 0;
   request->special = 0;
-  connection_.link().count_completed();
-  return true;
 }
 
 // Returns false: the connection has failed.

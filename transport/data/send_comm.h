@@ -120,7 +120,7 @@ class SendComm : public Comm {
                                      Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
   [[gnu::cold]] void report(const OutgoingMessage& message, size_t bytes, const QueuePair& pair);
-  [[gnu::cold]] bool on_special_completion(Request* request, uint32_t qp_number);
+  [[gnu::cold]] void on_special_completion(Request* request, uint32_t qp_number);
   [[gnu::cold]] bool end_observation();
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
   [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
