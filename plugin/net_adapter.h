@@ -124,8 +124,18 @@ abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* m
 }
 
 inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size, int tag,
-                                        void* mhandle, void* /*phandle*/, void** request) {
-  return isend(send_comm, data, size, tag, mhandle, request);
+                                        void* mhandle, void* phandle, void** request) {
+  if (!as_comm<transport::SendComm>(send_comm)->is_observed()) [[likely]]
+    return isend(send_comm, data, size, tag, mhandle, request);
+  return guarded("isend", [&] {
+    transport::Request* posted;
+    const bool alive = as_comm<transport::SendComm>(send_comm)->isend_observed(
+        data, size, tag, *static_cast<transport::MemoryHandle*>(mhandle), phandle, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(send_comm);
+    return abi::ncclSuccess;
+  });
 }
 
 // Collects the parallel arrays of a grouped call; `tags` may be null. Returns false where there are
@@ -161,9 +171,23 @@ abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* t
 }
 
 inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, size_t* sizes,
-                                        int* tags, void** mhandles, void** /*phandles*/,
+                                        int* tags, void** mhandles, void** phandles,
                                         void** request) {
-  return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
+  if (!as_comm<transport::ReceiveComm>(recv_comm)->is_observed()) [[likely]]
+    return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
+  *request = nullptr;
+  return guarded("irecv", [&] {
+    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
+    if (!gather(n, data, sizes, tags, mhandles, buffers)) [[unlikely]]
+      return bad_buffer_count("irecv");
+    transport::Request* posted;
+    const bool alive =
+        as_comm<transport::ReceiveComm>(recv_comm)->irecv_observed(buffers, n, phandles, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(recv_comm);
+    return abi::ncclSuccess;
+  });
 }
 
 inline abi::ncclResult_t iflush(void* recv_comm, int n, void** data, int* sizes, void** mhandles,

@@ -1,5 +1,8 @@
 #include "plugin/profiler.h"
 
+#include <dlfcn.h>
+#include <strings.h>
+
 #include "plugin/abi/profiler_net_ib.h"
 
 namespace gdr::plugin {
@@ -33,6 +36,14 @@ void stop(void* context, void* event) {
 transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t callback) {
   if (callback == nullptr) return {};
   return {start, stop, reinterpret_cast<void*>(callback)};
+}
+
+bool profiler_may_be_loaded(const std::string& name) {
+  if (!name.empty()) return strcasecmp(name.c_str(), "none") != 0;
+  void* library = dlopen("libnccl-profiler.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) return false;
+  dlclose(library);
+  return true;
 }
 
 }  // namespace gdr::plugin

@@ -1,6 +1,8 @@
 // Hands the work requests of a communicator's connections to the profiler that NCCL has loaded.
 #pragma once
 
+#include <string>
+
 #include "plugin/abi/nccl_types.h"
 #include "transport/data/work_request_observer.h"
 
@@ -12,5 +14,10 @@ namespace gdr::plugin {
 //
 // The observer's `parent` is a phandle of isend or irecv.
 transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t callback);
+
+// Whether NCCL may have loaded a profiler. It loads the one that NCCL_PROFILER_PLUGIN names,
+// `name`, or libnccl-profiler.so where that is "", and does so before it makes any connection
+// (ncclProfilerPluginLoad in NCCL's src/plugin/profiler.cc).
+bool profiler_may_be_loaded(const std::string& name);
 
 }  // namespace gdr::plugin

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "plugin/abi/profiler_net_ib.h"
+#include "plugin/communicator.h"
 
 namespace gdr::plugin {
 namespace {
@@ -84,6 +85,16 @@ TEST_F(ProfilerTest, NoEventOrAnError_IsNoEvent) {
   g_nccl.starts = &event;
   g_nccl.returns = abi::ncclInternalError;
   EXPECT_EQ(start(&phandle), nullptr);
+}
+
+TEST_F(ProfilerTest, Communicator_HasOptionsWithTheProfilerAndWithout) {
+  CommunicatorSettings settings;
+  settings.traffic_class = 7;
+  settings.profiler = callback;
+  const Communicator communicator = make_communicator({}, settings).value();
+  EXPECT_EQ(communicator.connection->observer.posted, nullptr);
+  EXPECT_EQ(communicator.profiled_connection->observer.context, observer.context);
+  EXPECT_EQ(communicator.profiled_connection->traffic_class, 7);
 }
 
 }  // namespace
