@@ -166,18 +166,23 @@ TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
   EXPECT_EQ(to.bytes, from.bytes);
 }
 
-// Large sends reserve requests, which their completion has to give back with an observer as well.
-TEST(ObservedComms, LargeSends_RequestsAreGivenBack) {
+// Large sends reserve requests until they complete; a small one that uses the same request next
+// reserves none. 16 writes each: four large sends are under way at most.
+TEST(ObservedComms, LargeAndSmallSends_LeaveAsManyRequestsAsBefore) {
   Observed test(test_options(), 4096);
-  Buffer from = test.pair.sender_buffer(16 * 4096);
+  Buffer large = test.pair.sender_buffer(16 * 4096);
+  Buffer small = test.pair.sender_buffer(8);
   Buffer to = test.pair.receiver_buffer(16 * 4096);
-  for (int i = 0; i < SendComm::kRequests; ++i) {
+  for (int i = 0; i < 2 * SendComm::kRequests; ++i) {
     Request* receive = test.pair.irecv(to);
-    Request* send = test.isend(from);
+    Request* send = test.isend(i % 2 == 0 ? large : small);
     ASSERT_TRUE(receive != nullptr && send != nullptr) << i;
     ASSERT_TRUE(finish(send).done && finish(receive).done) << i;
   }
   EXPECT_TRUE(test.recorder.each_completed_once());
+  for (int i = 0; i < 5; ++i) ASSERT_NE(test.pair.irecv({to.receive(16 * 4096)}), nullptr);
+  test.pair.verbs.hold();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(test.isend(large) != nullptr, i < 4) << i;
 }
 
 TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {

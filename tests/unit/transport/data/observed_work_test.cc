@@ -26,9 +26,10 @@ TEST_F(ObservedWorkTest, Completion_EndsTheOldestWorkOfTheOwnerOnThatQp) {
   EXPECT_TRUE(post(0, 1, 8));
   EXPECT_TRUE(post(0, 1, 7));
   EXPECT_TRUE(post(1, 2, 7));
-  work->completed(0, 7);
-  EXPECT_EQ(recorder.complete(), (Positions{0}));
   work->completed(0, 8);
+  EXPECT_EQ(recorder.complete(), (Positions{1}));
+  work->completed(0, 7);
+  EXPECT_EQ(recorder.complete(), (Positions{0, 1}));
   work->completed(0, 7);
   EXPECT_EQ(recorder.complete(), (Positions{0, 1, 2}));
   work->completed(1, 7);
