@@ -123,10 +123,12 @@ abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* m
   });
 }
 
-inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size, int tag,
-                                        void* mhandle, void* phandle, void** request) {
-  if (!as_comm<transport::SendComm>(send_comm)->is_observed()) [[likely]]
-    return isend(send_comm, data, size, tag, mhandle, request);
+// The entries of comms that are observed, out of line, so that the others save no registers for
+// them.
+[[gnu::cold, gnu::noinline]] inline abi::ncclResult_t isend_reported(void* send_comm, void* data,
+                                                                     size_t size, int tag,
+                                                                     void* mhandle, void* phandle,
+                                                                     void** request) {
   return guarded("isend", [&] {
     transport::Request* posted;
     const bool alive = as_comm<transport::SendComm>(send_comm)->isend_observed(
@@ -136,6 +138,13 @@ inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size
       return comm_failure(send_comm);
     return abi::ncclSuccess;
   });
+}
+
+inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size, int tag,
+                                        void* mhandle, void* phandle, void** request) {
+  if (as_comm<transport::SendComm>(send_comm)->is_observed()) [[unlikely]]
+    return isend_reported(send_comm, data, size, tag, mhandle, phandle, request);
+  return isend(send_comm, data, size, tag, mhandle, request);
 }
 
 // Collects the parallel arrays of a grouped call; `tags` may be null. Returns false where there are
@@ -170,11 +179,11 @@ abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* t
   });
 }
 
-inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, size_t* sizes,
-                                        int* tags, void** mhandles, void** phandles,
-                                        void** request) {
-  if (!as_comm<transport::ReceiveComm>(recv_comm)->is_observed()) [[likely]]
-    return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
+[[gnu::cold, gnu::noinline]] inline abi::ncclResult_t irecv_reported(void* recv_comm, int n,
+                                                                     void** data, size_t* sizes,
+                                                                     int* tags, void** mhandles,
+                                                                     void** phandles,
+                                                                     void** request) {
   *request = nullptr;
   return guarded("irecv", [&] {
     transport::ReceiveBuffer buffers[abi::kMaxRecvs];
@@ -188,6 +197,14 @@ inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, siz
       return comm_failure(recv_comm);
     return abi::ncclSuccess;
   });
+}
+
+inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, size_t* sizes,
+                                        int* tags, void** mhandles, void** phandles,
+                                        void** request) {
+  if (as_comm<transport::ReceiveComm>(recv_comm)->is_observed()) [[unlikely]]
+    return irecv_reported(recv_comm, n, data, sizes, tags, mhandles, phandles, request);
+  return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
 }
 
 inline abi::ncclResult_t iflush(void* recv_comm, int n, void** data, int* sizes, void** mhandles,
