@@ -17,6 +17,7 @@ constexpr int kMachines = 2;  // number of machines of a run with --root
 
 struct ConformanceCommand {
   ConformanceOptions options;
+  bool all_tables = false;  // run once for each version that the plugin exports
   bool list = false;
   std::string filter = "*";
   std::string json;
@@ -26,6 +27,22 @@ struct Counts {
   int passed = 0;
   int failed = 0;
   int skipped = 0;
+
+  Counts& operator+=(const Counts& other) {
+    passed += other.passed;
+    failed += other.failed;
+    skipped += other.skipped;
+    return *this;
+  }
+  std::string text() const {
+    return fmt::format("{} passed, {} failed, {} skipped", passed, failed, skipped);
+  }
+};
+
+// The suite over one version of the table.
+struct TableRun {
+  Counts counts;
+  nlohmann::json report;
 };
 
 const char* text_of(Verdict verdict) {
@@ -68,51 +85,78 @@ ConformanceCases selected(const ConformanceCommand& command) {
   return cases;
 }
 
-int run_all(const ConformanceCommand& command, const ConformanceCases& cases) {
+// `ordinal` counts the cases of all tables.
+TableRun run_table(const ConformanceCommand& command, const ConformanceCases& cases, int version,
+                   int* ordinal) {
   bool quiet = command.json == "-";
-  Counts counts;
-  nlohmann::json report = {{"plugin", command.options.plugin},
-                           {"seed", command.options.seed},
-                           {"cases", nlohmann::json::array()}};
-  int ordinal = 0;
+  ConformanceOptions options = command.options;
+  options.table = version;
+  TableRun run;
+  run.report = {{"plugin", options.plugin},
+                {"table", version},
+                {"seed", options.seed},
+                {"cases", nlohmann::json::array()}};
+  if (!quiet) fmt::print("table v{} (NCCL from {})\n", version, contract_of(version).first_nccl);
   for (const ConformanceCase& one : cases) {
-    CaseResult result = run_case(one, command.options, ordinal++);
-    counts.passed += result.verdict == Verdict::kOk;
-    counts.failed += result.verdict == Verdict::kFailed;
-    counts.skipped += result.verdict == Verdict::kSkipped;
-    report["cases"].push_back(to_json(one, result));
+    CaseResult result = run_case(one, options, (*ordinal)++);
+    run.counts.passed += result.verdict == Verdict::kOk;
+    run.counts.failed += result.verdict == Verdict::kFailed;
+    run.counts.skipped += result.verdict == Verdict::kSkipped;
+    run.report["cases"].push_back(to_json(one, result));
     if (!quiet) print_result(one, result);
   }
-  report["passed"] = counts.passed;
-  report["failed"] = counts.failed;
-  report["skipped"] = counts.skipped;
+  run.report["passed"] = run.counts.passed;
+  run.report["failed"] = run.counts.failed;
+  run.report["skipped"] = run.counts.skipped;
+  if (!quiet) fmt::print("{}\n", run.counts.text());
+  return run;
+}
+
+// Returns the exit code. The report of --table all is the list of its tables' reports.
+int run_all(const ConformanceCommand& command, const ConformanceCases& cases,
+            const std::vector<int>& versions) {
+  Counts counts;
+  nlohmann::json reports = nlohmann::json::array();
+  int ordinal = 0;
+  for (int version : versions) {
+    TableRun run = run_table(command, cases, version, &ordinal);
+    counts += run.counts;
+    reports.push_back(std::move(run.report));
+  }
+  if (command.all_tables && command.json != "-") {
+    fmt::print("{} tables: {}\n", versions.size(), counts.text());
+  }
   if (!command.json.empty()) {
-    if (Status written = write_json(command.json, report); !written) {
+    Status written = write_json(command.json, command.all_tables ? reports : reports.front());
+    if (!written) {
       fmt::print(stderr, "nccl-gdr: {}\n", written.error().text);
       return kExitCouldNotRun;
     }
-  }
-  if (!quiet) {
-    fmt::print("{} passed, {} failed, {} skipped\n", counts.passed, counts.failed, counts.skipped);
   }
   return counts.failed == 0 ? kExitOk : kExitFailed;
 }
 
 // Loads the plugin once before the cases, because a plugin that cannot be loaded would fail every
-// case for the same reason. This happens in a process of its own, because the plugin must not be
-// loaded where ranks are forked.
-Status try_loading(const ConformanceOptions& options) {
+// case for the same reason, and returns the versions of the table to run. This happens in a process
+// of its own, because the plugin must not be loaded where ranks are forked; its report has the
+// versions.
+Result<std::vector<int>> find_tables(const ConformanceCommand& command) {
   GroupSpec spec;
   spec.local = {0};
-  spec.patience_seconds = options.timeout_seconds;
+  spec.patience_seconds = command.options.timeout_seconds;
   auto outcomes = run_group(spec, [&](Rank& rank) {
-    auto plugin = Plugin::load(options.plugin);
-    if (!plugin) rank.board().set_report(plugin.error().text);
-    return plugin ? kExitOk : kExitCouldNotRun;
+    auto plugin = Plugin::load(command.options.plugin, command.options.table);
+    if (!plugin) {
+      rank.board().set_report(plugin.error().text);
+      return kExitCouldNotRun;
+    }
+    auto versions = command.all_tables ? plugin->tables() : std::vector{plugin->net().version()};
+    rank.board().set_report(nlohmann::json(versions).dump());
+    return kExitOk;
   });
   if (!outcomes) return forward_error(outcomes);
   const RankOutcome& outcome = outcomes->front();
-  if (outcome.well()) return {};
+  if (outcome.well()) return nlohmann::json::parse(outcome.report).get<std::vector<int>>();
   return fail(Code::kInvalidUsage, outcome.report.empty() ? describe(outcome) : outcome.report);
 }
 
@@ -130,11 +174,13 @@ void run(const ConformanceCommand& command) {
     for (const ConformanceCase& one : cases) fmt::print("{:<34} {}\n", one.id, one.clause);
     return;
   }
-  if (Status loadable = try_loading(command.options); !loadable) {
-    fmt::print(stderr, "nccl-gdr: {}\n", loadable.error().text);
+  auto versions = find_tables(command);
+  if (!versions) {
+    fmt::print(stderr, "nccl-gdr: {}\n", versions.error().text);
     throw CLI::RuntimeError(kExitCouldNotRun);
   }
-  if (int code = run_all(command, cases); code != kExitOk) throw CLI::RuntimeError(code);
+  int code = run_all(command, cases, *versions);
+  if (code != kExitOk) throw CLI::RuntimeError(code);
 }
 }  // namespace
 
@@ -145,6 +191,19 @@ void add_conformance_command(CLI::App& app) {
       app.add_subcommand("conformance", "Run the conformance suite on a network plugin's table");
   suite->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
+  auto take_table = [command](const std::string& text) {
+    command->all_tables = text == "all";
+    if (command->all_tables) return;
+    auto version = parse_table(text);
+    if (!version) throw CLI::ValidationError("--table: " + version.error().text + ", or all");
+    command->options.table = *version;
+  };
+  suite
+      ->add_option_function<std::string>(
+          "--table", take_table,
+          "Version of the plugin's network table; newest: the newest that it exports, as in NCCL; "
+          "all: one run for each that it exports")
+      ->default_str("newest");
   suite->add_option("--dev", o.dev, "Device by index")->capture_default_str();
   suite->add_flag("--list", command->list, "List the cases and their clauses");
   suite->add_option("--filter", command->filter, "Only cases whose id matches this glob")

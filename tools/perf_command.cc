@@ -7,15 +7,13 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/sizes.h"
+#include "tools/net/plugin_loader.h"
 #include "tools/perf/benchmarks.h"
 #include "tools/perf/element.h"
 #include "tools/ranks/rank_group.h"
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kMaxMessage =
-    size_t{1} << 30;  // sizes in the plugin's table are int; NCCL's messages are smaller
-
 // Reads a size as CLI::AsSizeValue does, which throws texts that list 23 units.
 CLI::Validator size_value() {
   auto read = [](std::string& text) {
@@ -31,6 +29,19 @@ CLI::Validator size_value() {
 
 void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
   command->add_option(name, value, text)->transform(size_value())->capture_default_str();
+}
+
+void add_table_option(CLI::App* command, std::optional<int>& table) {
+  auto take = [&table](const std::string& text) {
+    auto version = parse_table(text);
+    if (!version) throw CLI::ValidationError("--table: " + version.error().text);
+    table = *version;
+  };
+  command
+      ->add_option_function<std::string>(
+          "--table", take,
+          "Version of the plugin's network table; newest: the newest that it exports, as in NCCL")
+      ->default_str("newest");
 }
 
 void add_memory_option(CLI::App* command, PerfOptions& o) {
@@ -49,6 +60,7 @@ void add_memory_option(CLI::App* command, PerfOptions& o) {
 void add_common_options(CLI::App* command, PerfOptions& o) {
   command->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
+  add_table_option(command, o.table);
   command->add_option("--dev", o.devices, "Devices by index; rank r uses entry r mod their count")
       ->delimiter(',');
   add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; suffixes K, M and G");
@@ -88,7 +100,7 @@ Result<GroupSpec> make_group(const PerfOptions& o) {
 Status check_options(const PerfOptions& o) {
   auto sizes = size_sweep(o.begin, o.end, o.factor);
   if (!sizes) return forward_error(sizes);
-  if (o.end > kMaxMessage) return fail(Code::kInvalidArgument, "--end: at most 1G");
+  if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
   return {};
 }

@@ -1,12 +1,10 @@
-// Drives a plugin's v8 table with both ends in one thread, one message after the other, so that
-// callgrind can count the instructions of each side of a message. The script `instructions` runs
-// this program.
+// Drives a plugin's network table with both ends in one thread, one message after the other, so
+// that callgrind can count the instructions of each side of a message. The script `instructions`
+// runs this program.
 //
 // Each table entry is called in a function of its own that is never inlined; callgrind collects in
 // the function of a given name. Code outside of these functions (connecting, warming up) is not
 // counted.
-#include <dlfcn.h>
-
 #include <cstdarg>
 #include <cstddef>
 #include <cstdint>
@@ -15,19 +13,20 @@
 #include <cstring>
 #include <memory>
 
-#include "plugin/abi/net_v8.h"
+#include "tools/net/plugin_loader.h"
 
 namespace {
-using gdr::abi::ncclNet_v8_t;
 using gdr::abi::ncclResult_t;
 using gdr::abi::ncclSuccess;
+using gdr::tools::Net;
+using gdr::tools::Plugin;
 
-constexpr int kMessageBytes = 8;
+constexpr size_t kMessageBytes = 8;
 constexpr int kTag = 7;
 constexpr uint64_t kWarmUpMessages = 64;
 
 struct End {
-  const ncclNet_v8_t* net;
+  Net* net;
   void* comm = nullptr;
   void* mr = nullptr;
   void* request = nullptr;
@@ -66,13 +65,15 @@ void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char*,
 namespace {
 struct TableCalls {
   static ncclResult_t isend(End* end) {
-    return end->net->isend(end->comm, end->buffer, kMessageBytes, kTag, end->mr, &end->request);
+    return end->net->isend(end->comm, end->buffer, kMessageBytes, kTag, end->mr, nullptr,
+                           &end->request);
   }
   static ncclResult_t irecv(End* end) {
     void* data = end->buffer;
-    int size = kMessageBytes;
+    size_t size = kMessageBytes;
     int tag = kTag;
-    return end->net->irecv(end->comm, 1, &data, &size, &tag, &end->mr, &end->request);
+    void* phandle = nullptr;
+    return end->net->irecv(end->comm, 1, &data, &size, &tag, &end->mr, &phandle, &end->request);
   }
   static ncclResult_t test_send(End* end, int* done) { return test(end, done); }
   static ncclResult_t test_recv(End* end, int* done) { return test(end, done); }
@@ -118,52 +119,54 @@ void exchange(End& sender, End& receiver, uint64_t number, Polls* polls) {
   if (std::memcmp(receiver.buffer, &number, sizeof(number)) != 0) die("received other bytes");
 }
 
-void connect(End& sender, End& receiver, int dev) {
-  const ncclNet_v8_t& net = *sender.net;
+void connect(End& sender, End& receiver, void* context, int dev) {
+  Net& net = *sender.net;
   char handle[gdr::abi::kHandleMaxBytes] = {};
   void* listener = nullptr;
-  require(net.listen(dev, handle, &listener), "listen");
-  gdr::abi::ncclNetDeviceHandle_v8_t* unused = nullptr;
+  require(net.listen(context, dev, handle, &listener), "listen");
   while (sender.comm == nullptr || receiver.comm == nullptr) {
-    if (sender.comm == nullptr) require(net.connect(dev, handle, &sender.comm, &unused), "connect");
-    if (receiver.comm == nullptr) require(net.accept(listener, &receiver.comm, &unused), "accept");
+    if (sender.comm == nullptr) require(net.connect(context, dev, handle, &sender.comm), "connect");
+    if (receiver.comm == nullptr) require(net.accept(listener, &receiver.comm), "accept");
   }
-  require(net.closeListen(listener), "closeListen");
+  require(net.close_listen(listener), "closeListen");
   for (End* end : {&sender, &receiver}) {
-    require(net.regMr(end->comm, end->buffer, sizeof(end->buffer), gdr::abi::kPtrHost, &end->mr),
+    require(net.reg_mr(end->comm, end->buffer, sizeof(end->buffer), gdr::abi::kPtrHost, &end->mr),
             "regMr");
   }
 }
 
 void disconnect(End& sender, End& receiver) {
-  const ncclNet_v8_t& net = *sender.net;
-  for (End* end : {&sender, &receiver}) require(net.deregMr(end->comm, end->mr), "deregMr");
-  require(net.closeSend(sender.comm), "closeSend");
-  require(net.closeRecv(receiver.comm), "closeRecv");
+  Net& net = *sender.net;
+  for (End* end : {&sender, &receiver}) require(net.dereg_mr(end->comm, end->mr), "deregMr");
+  require(net.close_send(sender.comm), "closeSend");
+  require(net.close_recv(receiver.comm), "closeRecv");
 }
 
-const ncclNet_v8_t& load(const char* file) {
-  void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) die(dlerror());
-  auto* net = static_cast<const ncclNet_v8_t*>(dlsym(library, "ncclNetPlugin_v8"));
-  if (net == nullptr) die("the plugin exports no ncclNetPlugin_v8");
-  return *net;
+Plugin load(const char* file, const char* table) {
+  auto version = gdr::tools::parse_table(table);
+  if (!version) die(version.error().text.c_str());
+  auto plugin = Plugin::load(file, *version);
+  if (!plugin) die(plugin.error().text.c_str());
+  return std::move(*plugin);
 }
 }  // namespace
 
-// The library stays loaded: plugins may run threads until the process ends.
 int main(int argc, char** argv) {
-  if (argc != 3) die("usage: instructions_driver PLUGIN_FILE MESSAGES");
-  const ncclNet_v8_t& net = load(argv[1]);
+  if (argc != 4) die("usage: instructions_driver PLUGIN_FILE MESSAGES newest|TABLE_VERSION");
+  const Plugin plugin = load(argv[1], argv[3]);
+  Net& net = plugin.net();
   const uint64_t messages = std::strtoull(argv[2], nullptr, 10);
-  require(net.init(&log_warnings), "init");
+  gdr::tools::CommunicatorSettings settings;
+  settings.logger = &log_warnings;
+  void* context = nullptr;
+  require(net.init(settings, &context), "init");
   int devices = 0;
   require(net.devices(&devices), "devices");
   if (devices == 0) die("the plugin found no device");
   auto sender = std::make_unique<End>();
   auto receiver = std::make_unique<End>();
   sender->net = receiver->net = &net;
-  connect(*sender, *receiver, 0);
+  connect(*sender, *receiver, context, 0);
   Polls warm;
   Polls polls;
   for (uint64_t i = 0; i < kWarmUpMessages; ++i) {
@@ -173,10 +176,11 @@ int main(int argc, char** argv) {
     exchange<CountedCalls>(*sender, *receiver, ~i, &polls);
   }
   disconnect(*sender, *receiver);
+  require(net.finalize(context), "finalize");
   std::printf(
-      "{\"name\": \"%s\", \"messages\": %llu, \"isend\": %llu, "
+      "{\"name\": \"%s\", \"table\": %d, \"messages\": %llu, \"isend\": %llu, "
       "\"irecv\": %llu, \"test_send\": %llu, \"test_recv\": %llu}\n",
-      net.name, static_cast<unsigned long long>(messages),
+      net.name(), net.version(), static_cast<unsigned long long>(messages),
       static_cast<unsigned long long>(polls.isend), static_cast<unsigned long long>(polls.irecv),
       static_cast<unsigned long long>(polls.test_send),
       static_cast<unsigned long long>(polls.test_recv));

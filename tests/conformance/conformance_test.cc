@@ -14,10 +14,65 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-TEST(Conformance, CorrectPlugin_PassesEveryCase) {
-  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN});
+class EveryTable : public testing::TestWithParam<const char*> {};
+
+TEST_P(EveryTable, CorrectPlugin_PassesEveryCase) {
+  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", GetParam()});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  EXPECT_THAT(run.out, HasSubstr(std::string("table v") + GetParam() + " (NCCL from 2."));
   EXPECT_THAT(run.out, HasSubstr(", 0 failed, 0 skipped"));
+}
+
+std::string table_name(const testing::TestParamInfo<const char*>& info) {
+  return std::string("v") + info.param;
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, EveryTable,
+                         testing::Values("6", "7", "8", "9", "10", "11", "12"), table_name);
+
+TEST(ConformanceTable, Newest_IsTheDefault) {
+  auto table = [](const char* plugin) {
+    ToolRun run = run_tool({"conformance", "--plugin", plugin, "--filter", "C03*", "--json", "-"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return json::parse(run.out)["table"];
+  };
+  EXPECT_EQ(table(REFERENCE_PLUGIN), 12);
+  EXPECT_EQ(table(OLD_REFERENCE_PLUGIN), 8);
+}
+
+TEST(ConformanceTable, All_RunsEachVersionAndSumsUp) {
+  ToolRun run = run_tool(
+      {"conformance", "--plugin", OLD_REFERENCE_PLUGIN, "--table", "all", "--filter", "C0[134]*"});
+  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+  for (const char* heading : {"table v8 (NCCL from 2.20)\n", "table v7 (NCCL from 2.19)\n",
+                              "table v6 (NCCL from 2.13)\n", "3 passed, 0 failed, 0 skipped\n"}) {
+    EXPECT_THAT(run.out, HasSubstr(heading));
+  }
+  EXPECT_TRUE(run.out.ends_with("3 tables: 9 passed, 0 failed, 0 skipped\n")) << run.out;
+}
+
+TEST(ConformanceTable, All_IsAListAsJsonAndFailsWhereOneVersionFails) {
+  // Eight requests are enough for v6 and too few for v7 and v8.
+  ToolRun run = run_tool({"conformance", "--plugin", OLD_REFERENCE_PLUGIN, "--table", "all",
+                          "--filter", "C30*", "--timeout", "2", "--json", "-"},
+                         {"REFERENCE_PLUGIN_DEFECT=few_requests"});
+  EXPECT_EQ(run.exit_code, 1) << run.err;
+  json reports = json::parse(run.out);
+  ASSERT_EQ(reports.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(reports[i]["table"], 8 - i);
+    EXPECT_EQ(reports[i]["failed"], i < 2 ? 1 : 0) << reports[i];
+    EXPECT_EQ(reports[i]["cases"].size(), 1u);
+  }
+}
+
+TEST(ConformanceTable, MissingVersion_IsAnErrorThatListsTheOthers) {
+  ToolRun run = run_tool({"conformance", "--plugin", OLD_REFERENCE_PLUGIN, "--table", "11"});
+  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_THAT(run.err, HasSubstr("exports no ncclNetPlugin_v11; it has the versions 8, 7, 6"));
+  run = run_tool({"conformance", "--table", "13"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("\"13\" is neither newest nor a version from 6 to 12, or all"));
 }
 
 TEST(Conformance, OtherSeeds_PassToo) {
@@ -64,13 +119,14 @@ struct Defect {
 
 void PrintTo(const Defect& defect, std::ostream* out) { *out << defect.name; }
 
-class EveryDefect : public testing::TestWithParam<Defect> {};
+class EveryDefect : public testing::TestWithParam<std::tuple<Defect, const char*>> {};
 
 TEST_P(EveryDefect, Suite_FailsTheCaseOfItsClause) {
-  const Defect& defect = GetParam();
-  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", defect.caught_by,
-                          "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
-                         {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
+  auto [defect, table] = GetParam();
+  ToolRun run =
+      run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", table, "--filter",
+                defect.caught_by, "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
+               {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
   EXPECT_EQ(run.exit_code, 1) << run.err;
   json report = json::parse(run.out);
   ASSERT_EQ(report["cases"].size(), 1u);
@@ -108,10 +164,32 @@ constexpr Defect kDefects[] = {
     {"fails_on_noise", "C58-unauthenticated-peers", "accept returned"},
 };
 
-std::string defect_name(const testing::TestParamInfo<Defect>& info) {
-  return std::string(info.param.name) + "_" + std::string(info.param.caught_by).substr(0, 3);
+// Defects of calls whose arguments or limits differ between the versions of the table.
+constexpr Defect kConvertedDefects[] = {
+    {"not_again", "C02-init-again", "init returned"},
+    {"no_speed", "C03-devices", "speed 0"},
+    {"crashes_on_bad_device", "C04-bad-device", "crash"},
+    {"long_handle", "C10-listen", "past the 128 bytes"},
+    {"corrupts_large", "C20-sizes", "is wrong"},
+    {"wrong_size", "C21-larger-buffer", "reported size"},
+    {"needs_sizes", "C22-null-sizes", "crash"},
+    {"full_is_error", "C30-request-limit", "irecv returned"},
+    {"leaves_request", "C32-request-overwritten", "isend succeeded and did not overwrite"},
+    {"takes_any_memory", "C42-bad-memory-type", "regMr accepted"},
+    {"truncates", "C51-send-too-large", "both ends reported success"},
+};
+
+std::string defect_name(const testing::TestParamInfo<std::tuple<Defect, const char*>>& info) {
+  auto [defect, table] = info.param;
+  return std::string(defect.name) + "_" + std::string(defect.caught_by).substr(0, 3) + "_" + table;
 }
 
-INSTANTIATE_TEST_SUITE_P(Reference, EveryDefect, testing::ValuesIn(kDefects), defect_name);
+INSTANTIATE_TEST_SUITE_P(Reference, EveryDefect,
+                         testing::Combine(testing::ValuesIn(kDefects), testing::Values("newest")),
+                         defect_name);
+INSTANTIATE_TEST_SUITE_P(Converted, EveryDefect,
+                         testing::Combine(testing::ValuesIn(kConvertedDefects),
+                                          testing::Values("6", "9", "10")),
+                         defect_name);
 }  // namespace
 }  // namespace gdr::reference

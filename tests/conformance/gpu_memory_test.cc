@@ -22,7 +22,7 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/cuda/gpu_workspace.h"
 #include "tests/fakes/cuda/fake_driver.h"
-#include "tools/common/plugin_loader.h"
+#include "tools/net/plugin_loader.h"
 
 namespace gdr::reference {
 namespace {
@@ -108,34 +108,36 @@ class GpuMemory : public testing::Test {
     auto plugin = tools::Plugin::load(TEST_PLUGIN);
     ASSERT_TRUE(plugin) << plugin.error().text;
     plugin_ = std::make_unique<tools::Plugin>(std::move(*plugin));
-    ASSERT_EQ(net().init(record_warnings), abi::ncclSuccess);
-    abi::ncclNetProperties_v8_t properties;
-    ASSERT_EQ(net().getProperties(0, &properties), abi::ncclSuccess);
-    dmabuf_ = (properties.ptrSupport & abi::kPtrDmaBuf) != 0;
+    tools::CommunicatorSettings settings;
+    settings.logger = record_warnings;
+    ASSERT_EQ(net().init(settings, &context_), abi::ncclSuccess);
+    tools::NetProperties properties;
+    ASSERT_EQ(net().properties(0, &properties), abi::ncclSuccess);
+    dmabuf_ = (properties.pointer_support & abi::kPtrDmaBuf) != 0;
     connect();
   }
 
   void TearDown() override {
     fake_.hooks.set_kernel_running(0);
     fake_.hooks.set_copy_delay_us(0);
-    if (sender_ != nullptr) net().closeSend(sender_);
-    if (receiver_ != nullptr) net().closeRecv(receiver_);
-    if (listener_ != nullptr) net().closeListen(listener_);
+    if (sender_ != nullptr) net().close_send(sender_);
+    if (receiver_ != nullptr) net().close_recv(receiver_);
+    if (listener_ != nullptr) net().close_listen(listener_);
+    if (plugin_) net().finalize(context_);
   }
 
-  const abi::ncclNet_v8_t& net() const { return plugin_->net(); }
+  tools::Net& net() const { return plugin_->net(); }
 
   void connect() {
     alignas(8) std::array<char, kHandleBytes> handle{};
-    ASSERT_EQ(net().listen(1, handle.data(), &listener_), abi::ncclSuccess);
+    ASSERT_EQ(net().listen(context_, 1, handle.data(), &listener_), abi::ncclSuccess);
     auto until = std::chrono::steady_clock::now() + kPatience;
     while (sender_ == nullptr || receiver_ == nullptr) {
-      abi::ncclNetDeviceHandle_v8_t* offload = nullptr;
       if (sender_ == nullptr) {
-        ASSERT_EQ(net().connect(0, handle.data(), &sender_, &offload), abi::ncclSuccess);
+        ASSERT_EQ(net().connect(context_, 0, handle.data(), &sender_), abi::ncclSuccess);
       }
       if (receiver_ == nullptr) {
-        ASSERT_EQ(net().accept(listener_, &receiver_, &offload), abi::ncclSuccess);
+        ASSERT_EQ(net().accept(listener_, &receiver_), abi::ncclSuccess);
       }
       ASSERT_LT(std::chrono::steady_clock::now(), until);
     }
@@ -147,13 +149,13 @@ class GpuMemory : public testing::Test {
     if (memory.cuda() && dmabuf_) {
       auto fd = cuda::export_dmabuf(memory.address(), memory.bytes());
       if (fd) {
-        net().regMrDmaBuf(comm, memory.address(), memory.bytes(), abi::kPtrCuda, 0, fd->get(),
-                          &handle);
+        net().reg_mr_dmabuf(comm, memory.address(), memory.bytes(), abi::kPtrCuda, 0, fd->get(),
+                            &handle);
         return handle;
       }
     }
-    net().regMr(comm, memory.address(), memory.bytes(),
-                memory.cuda() ? abi::kPtrCuda : abi::kPtrHost, &handle);
+    net().reg_mr(comm, memory.address(), memory.bytes(),
+                 memory.cuda() ? abi::kPtrCuda : abi::kPtrHost, &handle);
     return handle;
   }
 
@@ -174,16 +176,17 @@ class GpuMemory : public testing::Test {
     bool done = false;
   };
 
-  Receive post_receive(Memory& to, std::vector<size_t> offsets, std::vector<int> sizes,
+  Receive post_receive(Memory& to, std::vector<size_t> offsets, std::vector<size_t> sizes,
                        std::vector<int> tags, void* handle) {
     std::vector<void*> data;
     for (size_t offset : offsets) data.push_back(to.address() + offset);
     std::vector<void*> handles(data.size(), handle);
+    std::vector<void*> phandles(data.size());
     Receive receive{nullptr, static_cast<int>(data.size())};
     auto until = std::chrono::steady_clock::now() + kPatience;
     while (receive.request == nullptr && std::chrono::steady_clock::now() < until) {
       EXPECT_EQ(net().irecv(receiver_, receive.buffers, data.data(), sizes.data(), tags.data(),
-                            handles.data(), &receive.request),
+                            handles.data(), phandles.data(), &receive.request),
                 abi::ncclSuccess);
     }
     EXPECT_NE(receive.request, nullptr);
@@ -200,8 +203,8 @@ class GpuMemory : public testing::Test {
       for (Send& send : sends) {
         if (send.done) continue;
         if (send.request == nullptr) {
-          ASSERT_EQ(net().isend(sender_, const_cast<char*>(send.data), static_cast<int>(send.bytes),
-                                send.tag, send.handle, &send.request),
+          ASSERT_EQ(net().isend(sender_, const_cast<char*>(send.data), send.bytes, send.tag,
+                                send.handle, nullptr, &send.request),
                     abi::ncclSuccess);
           if (send.request == nullptr) break;  // later sends must not overtake this one
           continue;
@@ -224,8 +227,7 @@ class GpuMemory : public testing::Test {
   // Moves one message into a receive buffer of `capacity` bytes.
   void move(Memory& from, void* from_handle, Memory& to, void* to_handle, size_t bytes,
             size_t capacity, size_t offset = 0) {
-    std::vector<Receive> receives = {
-        post_receive(to, {offset}, {static_cast<int>(capacity)}, {7}, to_handle)};
+    std::vector<Receive> receives = {post_receive(to, {offset}, {capacity}, {7}, to_handle)};
     finish({{from.address() + offset, bytes, 7, from_handle}}, &receives);
     EXPECT_EQ(receives[0].sizes[0], static_cast<int>(bytes));
   }
@@ -241,6 +243,7 @@ class GpuMemory : public testing::Test {
   const fake_cuda::Driver& fake_ = fake_cuda::Driver::load();
   std::unique_ptr<cuda::GpuWorkspace> gpu_;
   std::unique_ptr<tools::Plugin> plugin_;
+  void* context_ = nullptr;
   bool dmabuf_ = false;
   void* listener_ = nullptr;
   void* sender_ = nullptr;
@@ -268,8 +271,8 @@ TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingElseIsWritten) {
       EXPECT_EQ(to.view()[offset + bytes], 0xee) << bytes;
     }
   }
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, HostMemoryOnOneSide_ArrivesInBothDirections) {
@@ -285,7 +288,7 @@ TEST_F(GpuMemory, HostMemoryOnOneSide_ArrivesInBothDirections) {
     move(gpu_from, handles[1], host_to, handles[3], bytes, bytes);
     EXPECT_TRUE(host_to.holds(0, bytes, 2)) << bytes;
   }
-  for (int i = 0; i < 4; ++i) net().deregMr(i < 2 ? sender_ : receiver_, handles[i]);
+  for (int i = 0; i < 4; ++i) net().dereg_mr(i < 2 ? sender_ : receiver_, handles[i]);
 }
 
 TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
@@ -301,7 +304,7 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
     for (int i = 0; i < kInFlight; ++i) {
       sizes.push_back(std::uniform_int_distribution<size_t>(0, i % 3 == 0 ? kSlot : 9000)(random));
       from.fill(i * kSlot, sizes[i], round * 100 + i);
-      receives.push_back(post_receive(to, {i * kSlot}, {static_cast<int>(kSlot)}, {3}, to_handle));
+      receives.push_back(post_receive(to, {i * kSlot}, {kSlot}, {3}, to_handle));
     }
     for (int i = 0; i < kInFlight; ++i) {
       sends.push_back({from.address() + i * kSlot, sizes[i], 3, from_handle});
@@ -312,8 +315,8 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
       EXPECT_TRUE(to.holds(i * kSlot, sizes[i], round * 100 + i)) << i;
     }
   }
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
@@ -330,8 +333,8 @@ TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
     std::vector<size_t> offsets;
     for (int i = 0; i < kGroup; ++i) offsets.push_back(i * kSlot);
     std::vector<int> tags = {10, 11, 12, 13, 14, 15, 16, 17};
-    std::vector<Receive> receives = {post_receive(
-        to, offsets, std::vector<int>(kGroup, static_cast<int>(kSlot)), tags, to_handle)};
+    std::vector<Receive> receives = {
+        post_receive(to, offsets, std::vector<size_t>(kGroup, kSlot), tags, to_handle)};
     std::vector<Send> sends;
     for (int i : order) {
       size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
@@ -345,8 +348,8 @@ TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
       EXPECT_TRUE(to.holds(i * kSlot, bytes, round + i)) << i;
     }
   }
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, WhileAKernelRuns_MessagesArrive) {
@@ -363,8 +366,8 @@ TEST_F(GpuMemory, WhileAKernelRuns_MessagesArrive) {
   }
   fake_.hooks.set_kernel_running(0);
   fake_.hooks.set_copy_delay_us(0);
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, SameBufferReused_HoldsTheNewestMessage) {
@@ -377,8 +380,8 @@ TEST_F(GpuMemory, SameBufferReused_HoldsTheNewestMessage) {
     move(from, from_handle, to, to_handle, kRoom, kRoom);
     ASSERT_TRUE(to.holds(0, kRoom, round)) << round;
   }
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
 }
 
 // iflush of directly received data returns a request that completes; staged data needs no flush.
@@ -393,8 +396,8 @@ TEST_F(GpuMemory, Flush_ReturnsARequestOnlyForDirectData) {
   ASSERT_EQ(net().iflush(receiver_, 1, &data, &size, &to_handle, &flush), abi::ncclSuccess);
   EXPECT_EQ(flush != nullptr, stages() != "all");
   for (bool done = flush == nullptr; !done;) test(flush, nullptr, &done);
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, RegisterAndDeregister_LeaksNoDescriptor) {
@@ -402,14 +405,14 @@ TEST_F(GpuMemory, RegisterAndDeregister_LeaksNoDescriptor) {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
   Memory memory(fake_, 0, 1 << 20);
-  net().deregMr(sender_, try_register(sender_, memory));
+  net().dereg_mr(sender_, try_register(sender_, memory));
   auto before = open_files();
   for (int i = 0; i < 100; ++i) {
     void* one = try_register(sender_, memory);
     void* same = try_register(sender_, memory);
     ASSERT_TRUE(one != nullptr && same != nullptr);
-    net().deregMr(sender_, one);
-    net().deregMr(sender_, same);
+    net().dereg_mr(sender_, one);
+    net().dereg_mr(sender_, same);
   }
   EXPECT_EQ(open_files(), before);
 }
@@ -431,9 +434,9 @@ TEST_F(GpuMemory, RegistrationWhileAKernelRuns_NeverWaits) {
   move(from, from_handle, to, to_handle, 1000, 1000);
   EXPECT_TRUE(to.holds(0, 1000, 2));
   fake_.hooks.set_kernel_running(0);
-  if (later_handle != nullptr) net().deregMr(sender_, later_handle);
-  net().deregMr(sender_, from_handle);
-  net().deregMr(receiver_, to_handle);
+  if (later_handle != nullptr) net().dereg_mr(sender_, later_handle);
+  net().dereg_mr(sender_, from_handle);
+  net().dereg_mr(receiver_, to_handle);
   EXPECT_EQ(warnings_with("regMr"), 0u);
   // The HCA refuses it on a connection that is direct otherwise: NCCL at the other end may not
   // know.
@@ -449,7 +452,7 @@ TEST_F(GpuMemory, Warnings_AppearOncePerGpuAndHcaThatStages) {
       handles.push_back(try_register(sender_, memory));
       ASSERT_NE(handles.back(), nullptr);
     }
-    for (void* handle : handles) net().deregMr(sender_, handle);
+    for (void* handle : handles) net().dereg_mr(sender_, handle);
   }
   size_t expected = stages().empty() ? 0 : 1;
   for (std::string gpu : {"0000:1a:00.0", "0000:1b:00.0"}) {

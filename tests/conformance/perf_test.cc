@@ -44,6 +44,54 @@ TEST(PerfSendrecv, Table_EndsInNothingWrong) {
   EXPECT_THAT(run.out, HasSubstr(": 0 wrong\n"));
 }
 
+class PerfTable : public testing::TestWithParam<int> {};
+
+TEST_P(PerfTable, Sendrecv_MovesVerifiedDataAndReportsTheVersion) {
+  std::string table = std::to_string(GetParam());
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--table", table, "-b", "0",
+                          "-e", "1M", "-f", "64", "-n", "10", "--json", "-"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  json report = json::parse(run.out);
+  EXPECT_EQ(report["plugin"]["table"], GetParam());
+  EXPECT_GT(report["verified"], 0);
+  EXPECT_EQ(report["wrong"], 0);
+}
+
+TEST_P(PerfTable, AllReduce_GivesTheRightSumsAndPrintsTheVersion) {
+  std::string table = std::to_string(GetParam());
+  ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "--table", table, "--ranks",
+                          "3", "-e", "64K", "-f", "16", "-n", "2"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("), table v" + table + "\n"));
+  EXPECT_TRUE(run.out.ends_with(": 0 wrong\n")) << run.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Perf, PerfTable, testing::Values(6, 7, 8, 9, 10, 11, 12),
+                         testing::PrintToStringParamName());
+
+TEST(PerfTables, ByDefault_IsTheNewestOfThePlugin) {
+  for (auto [file, table] : {std::pair{plugin(), 12}, {std::string(OLD_REFERENCE_PLUGIN), 8}}) {
+    ToolRun run =
+        run_tool({"perf", "sendrecv", "--plugin", file, "-e", "8", "-n", "2", "--json", "-"});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(json::parse(run.out)["plugin"]["table"], table) << file;
+  }
+}
+
+TEST(PerfTables, WhatTheVersionLacks_IsAnErrorBeforeTheRun) {
+  auto fails = [](std::vector<std::string> options, int code, const char* text) {
+    std::vector<std::string> words = {"perf", "sendrecv", "--plugin", OLD_REFERENCE_PLUGIN};
+    words.insert(words.end(), options.begin(), options.end());
+    ToolRun run = run_tool(words);
+    EXPECT_EQ(run.exit_code, code);
+    EXPECT_THAT(run.err, HasSubstr(text));
+  };
+  fails({"--table", "9"}, 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6");
+  fails({"--table", "all"}, 2, "\"all\" is neither newest nor a version from 6 to 12");
+  fails({"--table", "6", "--depth", "9"}, 3, "--depth 9: version 6 of the table has at most 8 req");
+  fails({"-e", "2G"}, 3, "messages of 2 GiB: version 8 of the table carries up to 1 GiB to device");
+}
+
 class EveryRing : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(EveryRing, OddSizes_GiveTheRightSumsEverywhere) {

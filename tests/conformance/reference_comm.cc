@@ -48,7 +48,7 @@ abi::ncclResult_t Comm::test(Request* request, int* done, int* sizes) {
   if (has_defect("needs_sizes") || sizes != nullptr) {
     for (uint32_t i = 0; i < request->buffers; ++i) {
       bool wrong = has_defect("wrong_size") && request->room[i] > 0;
-      sizes[i] = wrong ? request->room[i] : request->sizes[i];
+      sizes[i] = static_cast<int>(wrong ? request->room[i] : request->sizes[i]);
     }
   }
   std::erase_if(requests_, [request](const auto& each) { return each.get() == request; });
@@ -67,7 +67,7 @@ void SendComm::read_clear_to_send() {
   }
 }
 
-abi::ncclResult_t SendComm::isend(void* data, int size, int tag, void** request) {
+abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void** request) {
   constexpr size_t kRoom = size_t{abi::kMaxRequests} * abi::kMaxRecvs;
   progress();
   if (broken_) return abi::ncclRemoteError;
@@ -81,15 +81,15 @@ abi::ncclResult_t SendComm::isend(void* data, int size, int tag, void** request)
     ++slot;
   }
   if (slot == waiting.clear.buffers) return abi::ncclSuccess;
-  if (size > waiting.clear.sizes[slot]) {
+  if (bytes > waiting.clear.sizes[slot]) {
     if (!has_defect("truncates")) return abi::ncclInvalidUsage;
-    size = waiting.clear.sizes[slot];
+    bytes = waiting.clear.sizes[slot];
   }
   waiting.taken[slot] = true;
   Request* made = add_request();
-  made->header = DataHeader{waiting.clear.sequence, slot, static_cast<uint32_t>(size)};
+  made->header = DataHeader{waiting.clear.sequence, slot, bytes};
   made->data[0] = static_cast<char*>(data);
-  made->sizes[0] = size;
+  made->sizes[0] = bytes;
   if (--waiting.left == 0) clears_.pop_front();
   *request = made;
   progress();
@@ -118,7 +118,7 @@ void SendComm::progress() {
   }
 }
 
-abi::ncclResult_t RecvComm::irecv(int n, void** data, const int* sizes, const int* tags,
+abi::ncclResult_t RecvComm::irecv(int n, void** data, const size_t* sizes, const int* tags,
                                   void** request) {
   progress();
   if (broken_) return abi::ncclRemoteError;
@@ -157,7 +157,7 @@ bool RecvComm::read_header() {
     return each->sequence == header_.sequence && !each->done;
   });
   if (found == requests_.end() || header_.slot >= (*found)->buffers ||
-      header_.bytes > static_cast<uint32_t>((*found)->room[header_.slot])) {
+      header_.bytes > (*found)->room[header_.slot]) {
     broken_ = true;  // the peer violates the protocol
     return false;
   }
@@ -173,7 +173,7 @@ bool RecvComm::read_payload() {
   char* end = filling_->data[header_.slot] + header_.bytes;
   if (has_defect("writes_past_end")) *end = 'x';
   if (has_defect("corrupts_large") && header_.bytes > (4u << 20)) end[-1] ^= 1;
-  filling_->sizes[header_.slot] = static_cast<int>(header_.bytes);
+  filling_->sizes[header_.slot] = header_.bytes;
   bool lost = has_defect("loses_empty") && header_.bytes == 0;
   if (!lost && --filling_->left == 0) filling_->done = true;
   filling_ = nullptr;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "plugin/abi/net_v8.h"
+#include "plugin/abi/nccl_types.h"
 
 namespace gdr::reference {
 
@@ -24,7 +24,7 @@ struct Hello {
 struct ClearToSend {
   uint32_t sequence = 0;
   uint32_t buffers = 0;
-  std::array<int32_t, abi::kMaxRecvs> sizes{};
+  std::array<uint64_t, abi::kMaxRecvs> sizes{};
   std::array<int32_t, abi::kMaxRecvs> tags{};
 };
 
@@ -32,7 +32,7 @@ struct ClearToSend {
 struct DataHeader {
   uint32_t sequence = 0;
   uint32_t slot = 0;
-  uint32_t bytes = 0;
+  uint64_t bytes = 0;
 };
 
 class Comm;
@@ -48,8 +48,8 @@ struct Request {
   uint32_t left = 0;
   uint32_t buffers = 1;
   std::array<char*, abi::kMaxRecvs> data{};
-  std::array<int, abi::kMaxRecvs> room{};
-  std::array<int, abi::kMaxRecvs> sizes{};
+  std::array<size_t, abi::kMaxRecvs> room{};
+  std::array<size_t, abi::kMaxRecvs> sizes{};
 };
 
 // The part that sending and receiving ends share: the socket, the requests and the error state.
@@ -76,7 +76,7 @@ class Comm {
 class SendComm : public Comm {
  public:
   using Comm::Comm;
-  abi::ncclResult_t isend(void* data, int size, int tag, void** request);
+  abi::ncclResult_t isend(void* data, size_t bytes, int tag, void** request);
   void progress() override;
 
  private:
@@ -96,7 +96,7 @@ class SendComm : public Comm {
 class RecvComm : public Comm {
  public:
   using Comm::Comm;
-  abi::ncclResult_t irecv(int n, void** data, const int* sizes, const int* tags, void** request);
+  abi::ncclResult_t irecv(int n, void** data, const size_t* sizes, const int* tags, void** request);
   void progress() override;
 
  private:

@@ -4,22 +4,62 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 #include "tests/conformance/defect.h"
 #include "tests/conformance/reference_listen.h"
+#include "tests/conformance/reference_net.h"
 
 namespace gdr::reference {
 namespace {
-using abi::ncclResult_t;
 constexpr int kDevices = 2;
 int g_inits = 0;
 char g_names[kDevices][8] = {"ref0", "ref1"};
 
-ncclResult_t init(abi::ncclDebugLogger_t log) {
+// A communicator's context.
+struct Communicator {
+  int unread = 0;  // NCCL's host RMA writes an int here
+};
+
+std::mutex g_mutex;  // guards g_communicators
+std::vector<std::unique_ptr<Communicator>> g_communicators;
+
+bool is_context(const void* context) {
+  std::lock_guard lock(g_mutex);
+  for (const auto& each : g_communicators) {
+    if (each.get() == context) return true;
+  }
+  return false;
+}
+
+bool usable(const void* context, int dev) {
+  return dev >= 0 && dev < kDevices && (context == nullptr || is_context(context));
+}
+}  // namespace
+
+ncclResult_t init(void** context, uint64_t, Config*, abi::ncclDebugLogger_t log,
+                  abi::ncclProfilerCallback_t) {
   constexpr unsigned long kInit = 0x1;
   if (g_inits++ > 0 && has_defect("not_again")) return abi::ncclInternalError;
   log(abi::kLogInfo, kInit, __FILE__, __LINE__, "NET/Reference : %d devices over TCP", kDevices);
+  if (context == nullptr) return abi::ncclSuccess;
+  std::lock_guard lock(g_mutex);
+  g_communicators.push_back(std::make_unique<Communicator>());
+  *context = g_communicators.back().get();
   return abi::ncclSuccess;
+}
+
+ncclResult_t finalize(void* context) {
+  std::lock_guard lock(g_mutex);
+  size_t ended =
+      std::erase_if(g_communicators, [context](const auto& each) { return each.get() == context; });
+  return ended == 1 ? abi::ncclSuccess : abi::ncclInvalidArgument;
+}
+
+ncclResult_t set_net_attr(void* context, abi::ncclNetAttr_v12_t*) {
+  return is_context(context) ? abi::ncclSuccess : abi::ncclInvalidArgument;
 }
 
 ncclResult_t devices(int* ndev) {
@@ -27,7 +67,7 @@ ncclResult_t devices(int* ndev) {
   return abi::ncclSuccess;
 }
 
-ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
+ncclResult_t get_properties(int dev, abi::ncclNetProperties_v12_t* props) {
   if (dev < 0 || dev >= kDevices) {
     if (has_defect("crashes_on_bad_device")) raise(SIGSEGV);
     return abi::ncclInvalidArgument;
@@ -42,11 +82,18 @@ ncclResult_t get_properties(int dev, abi::ncclNetProperties_v8_t* props) {
   props->maxRecvs = abi::kMaxRecvs;
   props->netDeviceType = abi::kDeviceHost;
   props->netDeviceVersion = abi::kNetDeviceInvalidVersion;
+  props->vProps.ndevs = 1;
+  props->vProps.devs[0] = dev;
+  props->maxP2pBytes = abi::kMaxNetBytes;
+  props->maxCollBytes = abi::kAssumedCollBytes;
+  props->maxMultiRequestSize = 1;
+  props->railId = static_cast<int16_t>(dev);
+  props->planeId = abi::kNetIdUndefined;
   return abi::ncclSuccess;
 }
 
-ncclResult_t listen(int dev, void* opaque, void** comm) {
-  if (dev < 0 || dev >= kDevices) return abi::ncclInvalidArgument;
+ncclResult_t listen(void* context, int dev, void* opaque, void** comm) {
+  if (!usable(context, dev)) return abi::ncclInvalidArgument;
   Handle handle;
   *comm = ListenComm::open(&handle);
   std::memset(opaque, 0, abi::kHandleMaxBytes + (has_defect("long_handle") ? 1 : 0));
@@ -54,8 +101,9 @@ ncclResult_t listen(int dev, void* opaque, void** comm) {
   return *comm == nullptr ? abi::ncclSystemError : abi::ncclSuccess;
 }
 
-ncclResult_t connect(int, void* opaque, void** comm, abi::ncclNetDeviceHandle_v8_t**) {
+ncclResult_t connect(void* context, int dev, void* opaque, void** comm) {
   *comm = nullptr;
+  if (!usable(context, dev)) return abi::ncclInvalidArgument;
   Handle handle;
   std::memcpy(&handle, opaque, sizeof(handle));
   if (handle.connecting == nullptr) {
@@ -73,7 +121,7 @@ ncclResult_t connect(int, void* opaque, void** comm, abi::ncclNetDeviceHandle_v8
   return result;
 }
 
-ncclResult_t accept(void* listener, void** comm, abi::ncclNetDeviceHandle_v8_t**) {
+ncclResult_t accept(void* listener, void** comm) {
   RecvComm* made = nullptr;
   ncclResult_t result = static_cast<ListenComm*>(listener)->accept(&made);
   *comm = static_cast<Comm*>(made);
@@ -92,11 +140,12 @@ ncclResult_t reg_mr_dma_buf(void*, void*, size_t, int, uint64_t, int, void**) {
 
 ncclResult_t dereg_mr(void*, void*) { return abi::ncclSuccess; }
 
-ncclResult_t isend(void* comm, void* data, int size, int tag, void*, void** request) {
-  return static_cast<SendComm*>(static_cast<Comm*>(comm))->isend(data, size, tag, request);
+ncclResult_t isend(void* comm, void* data, size_t bytes, int tag, void*, void** request) {
+  return static_cast<SendComm*>(static_cast<Comm*>(comm))->isend(data, bytes, tag, request);
 }
 
-ncclResult_t irecv(void* comm, int n, void** data, int* sizes, int* tags, void**, void** request) {
+ncclResult_t irecv(void* comm, int n, void** data, const size_t* sizes, const int* tags, void**,
+                   void** request) {
   return static_cast<RecvComm*>(static_cast<Comm*>(comm))->irecv(n, data, sizes, tags, request);
 }
 
@@ -122,27 +171,4 @@ ncclResult_t close_listen(void* comm) {
   delete static_cast<ListenComm*>(comm);
   return abi::ncclSuccess;
 }
-}  // namespace
 }  // namespace gdr::reference
-
-extern "C" __attribute__((visibility("default"))) const gdr::abi::ncclNet_v8_t ncclNetPlugin_v8 = {
-    "Reference",
-    gdr::reference::init,
-    gdr::reference::devices,
-    gdr::reference::get_properties,
-    gdr::reference::listen,
-    gdr::reference::connect,
-    gdr::reference::accept,
-    gdr::reference::reg_mr,
-    gdr::reference::reg_mr_dma_buf,
-    gdr::reference::dereg_mr,
-    gdr::reference::isend,
-    gdr::reference::irecv,
-    gdr::reference::iflush,
-    gdr::reference::test,
-    gdr::reference::close_comm,
-    gdr::reference::close_comm,
-    gdr::reference::close_listen,
-    nullptr,
-    nullptr,
-};

@@ -19,10 +19,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <utility>
 
 #include "plugin/tables.h"
+#include "tools/net/table_net.h"
 
 namespace {
 
@@ -93,7 +95,12 @@ namespace {
 using abi::ncclSuccess;
 using ::testing::HasSubstr;
 
-const abi::ncclNet_v8_t& kNet = plugin::kNetV8;
+// The table that NCCL prefers. Its converter allocates nothing.
+tools::Net& net() {
+  static const std::unique_ptr<tools::Net> made =
+      tools::make_net(tools::kNewestTable, &plugin::kNetV12);
+  return *made;
+}
 
 // Does not allocate, as it is called where there is no memory.
 std::array<char, 4096> g_last_warning;
@@ -125,35 +132,53 @@ bool fails_at(long n, const Call& call) {
   return failed;
 }
 
+abi::ncclResult_t init_net(void** context) {
+  tools::CommunicatorSettings settings;
+  settings.logger = log_line;
+  return net().init(settings, context);
+}
+
 class Exhaustion : public ::testing::Test {
  protected:
   // GoogleTest runs the tests in the order of this file, so the first ones see no plugin.
-  void SetUp() override { g_last_warning[0] = '\0'; }
+  void SetUp() override {
+    g_last_warning[0] = '\0';
+    net();  // is made while there is memory
+  }
 
-  void init() { ASSERT_EQ(kNet.init(log_line), ncclSuccess) << g_last_warning.data(); }
+  void TearDown() override {
+    if (!initialized_) return;
+    EXPECT_EQ(net().finalize(context_), ncclSuccess);
+  }
 
-  void listen() { ASSERT_EQ(kNet.listen(0, handle_, &listener_), ncclSuccess); }
+  void init() {
+    ASSERT_EQ(init_net(&context_), ncclSuccess) << g_last_warning.data();
+    initialized_ = true;
+  }
+
+  void listen() { ASSERT_EQ(net().listen(context_, 0, handle_, &listener_), ncclSuccess); }
 
   // Calls connect and accept in turn until both ends are there or one fails.
   abi::ncclResult_t connect() {
-    abi::ncclNetDeviceHandle_v8_t* unused = nullptr;
     while (sender_ == nullptr || receiver_ == nullptr) {
       abi::ncclResult_t result = ncclSuccess;
-      if (sender_ == nullptr) result = kNet.connect(0, handle_, &sender_, &unused);
+      if (sender_ == nullptr) result = net().connect(context_, 0, handle_, &sender_);
       if (result != ncclSuccess) return result;
-      if (receiver_ == nullptr) result = kNet.accept(listener_, &receiver_, &unused);
+      if (receiver_ == nullptr) result = net().accept(listener_, &receiver_);
       if (result != ncclSuccess) return result;
     }
     return ncclSuccess;
   }
 
   abi::ncclResult_t close() {
-    EXPECT_EQ(kNet.closeSend(std::exchange(sender_, nullptr)), ncclSuccess);
-    EXPECT_EQ(kNet.closeRecv(std::exchange(receiver_, nullptr)), ncclSuccess);
-    EXPECT_EQ(kNet.closeListen(std::exchange(listener_, nullptr)), ncclSuccess);
+    EXPECT_EQ(net().close_send(std::exchange(sender_, nullptr)), ncclSuccess);
+    EXPECT_EQ(net().close_recv(std::exchange(receiver_, nullptr)), ncclSuccess);
+    EXPECT_EQ(net().close_listen(std::exchange(listener_, nullptr)), ncclSuccess);
     return ncclSuccess;
   }
 
+  bool initialized_ = false;
+  void* context_ = nullptr;
   char handle_[abi::kHandleMaxBytes] = {};
   void* listener_ = nullptr;
   void* sender_ = nullptr;
@@ -163,7 +188,8 @@ class Exhaustion : public ::testing::Test {
 
 abi::ncclResult_t init_without_threads() {
   g_threads_left = 0;
-  abi::ncclResult_t result = kNet.init(log_line);
+  void* context = nullptr;
+  abi::ncclResult_t result = init_net(&context);
   g_threads_left = -1;
   return result;
 }
@@ -211,7 +237,8 @@ void exit_if_the_runtime_gave_up() {
 
 InitOutcome init_outcome(long n) {
   g_allocations_left = n;
-  abi::ncclResult_t result = kNet.init(log_line);
+  void* context = nullptr;
+  abi::ncclResult_t result = init_net(&context);
   bool disturbed = g_allocations_left < 0;
   g_allocations_left = -1;
   if (result == ncclSuccess) return disturbed ? kWentWithout : kUndisturbed;
@@ -247,8 +274,8 @@ TEST_F(Exhaustion, MemoryRunsOutWhileListening_IsAnError) {
   init();
   long n = 0;
   for (bool failed = true; failed; n = next(n)) {
-    failed = fails_at(n, [&] { return kNet.listen(0, handle_, &listener_); });
-    EXPECT_EQ(kNet.closeListen(std::exchange(listener_, nullptr)), ncclSuccess);
+    failed = fails_at(n, [&] { return net().listen(context_, 0, handle_, &listener_); });
+    EXPECT_EQ(net().close_listen(std::exchange(listener_, nullptr)), ncclSuccess);
   }
   EXPECT_GT(n, 1);
 }
@@ -272,8 +299,8 @@ TEST_F(Exhaustion, MemoryRunsOutWhileRegistering_IsAnError) {
   for (bool failed = true; failed; n = next(n)) {
     void* memory = nullptr;
     failed = fails_at(
-        n, [&] { return kNet.regMr(sender_, buffer_, sizeof(buffer_), abi::kPtrHost, &memory); });
-    EXPECT_EQ(kNet.deregMr(sender_, memory), ncclSuccess);
+        n, [&] { return net().reg_mr(sender_, buffer_, sizeof(buffer_), abi::kPtrHost, &memory); });
+    EXPECT_EQ(net().dereg_mr(sender_, memory), ncclSuccess);
   }
   EXPECT_GT(n, 2);
   close();

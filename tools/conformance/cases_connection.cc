@@ -35,29 +35,27 @@ void expect_prompt(Session& s, const char* name) {
 
 NetComm listen_checked(Session& s, GuardedHandle& handle) {
   void* comm = nullptr;
-  s.must("listen", [&] { return s.net().listen(s.dev(), handle.data(), &comm); });
+  s.must("listen", [&] { return s.net().listen(s.context(), s.dev(), handle.data(), &comm); });
   expect_prompt(s, "listen");
   s.require(comm != nullptr, "listen succeeded without a listenComm");
   s.require(handle.intact(), "listen wrote past the {} bytes of the handle", abi::kHandleMaxBytes);
-  return NetComm(comm, CloseComm{s.net().closeListen});
+  return own_listen(s.net(), comm);
 }
 
 // Calls connect once. NCCL calls it again with the same handle until it returns a comm, so a plugin
 // may keep its state in the handle.
 NetComm connect_once(Session& s, void* handle) {
   void* comm = nullptr;
-  abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-  s.must("connect", [&] { return s.net().connect(s.dev(), handle, &comm, &device); });
+  s.must("connect", [&] { return s.net().connect(s.context(), s.dev(), handle, &comm); });
   expect_prompt(s, "connect");
-  return NetComm(comm, CloseComm{s.net().closeSend});
+  return own_send(s.net(), comm);
 }
 
 NetComm accept_once(Session& s, void* listener) {
   void* comm = nullptr;
-  abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-  s.must("accept", [&] { return s.net().accept(listener, &comm, &device); });
+  s.must("accept", [&] { return s.net().accept(listener, &comm); });
   expect_prompt(s, "accept");
-  return NetComm(comm, CloseComm{s.net().closeRecv});
+  return own_recv(s.net(), comm);
 }
 
 void poll_for(Session& s, double seconds, const std::function<void()>& step) {
@@ -83,14 +81,14 @@ void late_side(Session& s, bool acceptor_is_late) {
   constexpr double kLateSeconds = 0.4;
   s.open();
   GuardedHandle handle;
-  NetComm listener(nullptr, CloseComm{s.net().closeListen});
+  NetComm listener = own_listen(s.net());
   if (s.rank() == 1) listener = listen_checked(s, handle);
   std::string bytes(reinterpret_cast<const char*>(handle.bytes.data()), abi::kHandleMaxBytes);
   std::string theirs = s.allgather("handle", bytes)[1];
   std::copy(theirs.begin(), theirs.end(), handle.bytes.begin());
 
-  NetComm send(nullptr, CloseComm{s.net().closeSend});
-  NetComm recv(nullptr, CloseComm{s.net().closeRecv});
+  NetComm send = own_send(s.net());
+  NetComm recv = own_recv(s.net());
   auto step = [&] {
     if (s.rank() == 0 && !send) send = connect_once(s, handle.data());
     if (s.rank() == 1 && !recv) recv = accept_once(s, listener.get());
@@ -197,8 +195,8 @@ void listeners_in_any_order(Session& s) {
   for (GuardedHandle& handle : handles) listeners.push_back(listen_checked(s, handle));
   std::vector<TestConnection> connections;
   for (size_t i = kListeners; i-- > 0;) {
-    NetComm send(nullptr, CloseComm{s.net().closeSend});
-    NetComm recv(nullptr, CloseComm{s.net().closeRecv});
+    NetComm send = own_send(s.net());
+    NetComm recv = own_recv(s.net());
     Deadline deadline(s, s.options().timeout_seconds);
     while (!send || !recv) {
       if (!send) send = connect_once(s, handles[i].data());

@@ -58,7 +58,7 @@ void unaligned(Session& s) {
 
 // Returns the device's maxRecvs; skips the case if it has no grouped receives.
 int group_limit(Session& s) {
-  int limit = s.properties(s.dev()).maxRecvs;
+  int limit = s.properties(s.dev()).max_recvs;
   if (limit < 2) s.skip("maxRecvs is 1");
   return limit;
 }
@@ -142,7 +142,7 @@ void grouped_in_flight(Session& s) {
 
 void soak(Session& s) {
   s.open();
-  auto limit = static_cast<size_t>(s.properties(s.dev()).maxRecvs);
+  auto limit = static_cast<size_t>(s.properties(s.dev()).max_recvs);
   std::vector<TestConnection> connections = open_connections(s, {{0, 1}, {1, 0}, {0, 1}});
   for (int round = 0; round < 12; ++round) {
     std::vector<Group> groups;
@@ -167,7 +167,7 @@ ConformanceCases data_cases() {
       {"C22-null-sizes", "the sizes pointer of test may be null", 2, &null_sizes},
       {"C23-unaligned", "buffers may have any alignment", 2, &unaligned},
       {"C24-grouped-tags",
-       "in a receive of n = 1..maxRecvs buffers each message arrives in the buffer of its tag, in "
+       "in a receive of n = 1..max_recvs buffers each message arrives in the buffer of its tag, in "
        "any order of the sends",
        2, &grouped_tags},
       {"C25-grouped-sizes",

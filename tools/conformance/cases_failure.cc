@@ -28,7 +28,7 @@ struct Single {
     made.kind = kind;
     made.comm = comm;
     made.data = {buffer.data()};
-    made.sizes = {static_cast<int>(buffer.bytes())};
+    made.sizes = {buffer.bytes()};
     made.tags = {0};
     made.mhandles = {registration.get()};
     return made;
@@ -86,12 +86,12 @@ void send_too_large(Session& s) {
   void* mhandle = nullptr;
   size_t registered = buffer.bytes() + GuardedBuffer::kGuardBytes / 2;
   s.must("regMr",
-         [&] { return s.net().regMr(comm, buffer.data(), registered, abi::kPtrHost, &mhandle); });
+         [&] { return s.net().reg_mr(comm, buffer.data(), registered, abi::kPtrHost, &mhandle); });
   Op wanted;
   wanted.kind = sends ? Op::Kind::kSend : Op::Kind::kRecv;
   wanted.comm = comm;
   wanted.data = {buffer.data()};
-  wanted.sizes = {static_cast<int>(buffer.bytes())};
+  wanted.sizes = {buffer.bytes()};
   wanted.tags = {0};
   wanted.mhandles = {mhandle};
   Op& op = traffic.add(wanted);
@@ -209,11 +209,11 @@ using Handle = std::array<char, abi::kHandleMaxBytes>;
 NetComm listen_on_root(Session& s, Handle& handle) {
   void* comm = nullptr;
   if (s.rank() == 0) {
-    s.must("listen", [&] { return s.net().listen(s.dev(), handle.data(), &comm); });
+    s.must("listen", [&] { return s.net().listen(s.context(), s.dev(), handle.data(), &comm); });
   }
   std::string all = s.allgather("handle", {handle.data(), handle.size()})[0];
   std::copy(all.begin(), all.end(), handle.begin());
-  return NetComm(comm, CloseComm{s.net().closeListen});
+  return own_listen(s.net(), comm);
 }
 
 // Calls connect until it returns a comm, fails, or the time is up.
@@ -221,9 +221,8 @@ abi::ncclResult_t connect_for(Session& s, Handle& handle, double seconds, void**
   abi::ncclResult_t result = abi::ncclSuccess;
   Deadline deadline(s, seconds);
   while (*comm == nullptr && result == abi::ncclSuccess && deadline.wait()) {
-    abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-    result =
-        s.call("connect", [&] { return s.net().connect(s.dev(), handle.data(), comm, &device); });
+    result = s.call("connect",
+                    [&] { return s.net().connect(s.context(), s.dev(), handle.data(), comm); });
   }
   return result;
 }
@@ -244,8 +243,7 @@ void connecting_peer_dies(Session& s) {
   abi::ncclResult_t result = abi::ncclSuccess;
   Deadline deadline(s, s.options().peer_death_seconds);
   while (comm == nullptr && result == abi::ncclSuccess) {
-    abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-    result = s.call("accept", [&] { return s.net().accept(listener.get(), &comm, &device); });
+    result = s.call("accept", [&] { return s.net().accept(listener.get(), &comm); });
     s.require(deadline.wait(),
               "accept still waits, without an error, for a peer that died {} s ago",
               s.options().peer_death_seconds);
@@ -298,8 +296,8 @@ void unauthenticated_peers(Session& s) {
   std::vector<UniqueFd> intruders;  // connections that stay open until the end
   if (s.rank() == 0) intruders = intrude(ports, s.options().seed);
   s.meet("unauthenticated connections are made");
-  NetComm send(nullptr, CloseComm{s.net().closeSend});
-  NetComm recv(nullptr, CloseComm{s.net().closeRecv});
+  NetComm send = own_send(s.net());
+  NetComm recv = own_recv(s.net());
   void* comm = nullptr;
   if (s.rank() == 1) {
     abi::ncclResult_t result = connect_for(s, handle, s.options().timeout_seconds, &comm);
@@ -309,8 +307,7 @@ void unauthenticated_peers(Session& s) {
   } else {
     Deadline deadline(s, s.options().timeout_seconds);
     while (comm == nullptr) {
-      abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-      s.must("accept", [&] { return s.net().accept(listener.get(), &comm, &device); });
+      s.must("accept", [&] { return s.net().accept(listener.get(), &comm); });
       s.require(comm != nullptr || deadline.wait(),
                 "accept returned no comm with {} unauthenticated connections on its port",
                 intruders.size());

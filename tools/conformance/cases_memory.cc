@@ -33,7 +33,7 @@ void overlapping(Session& s) {
   op.kind = s.rank() == 0 ? Op::Kind::kSend : Op::Kind::kRecv;
   op.comm = comm;
   op.data = {area.data()};
-  op.sizes = {static_cast<int>(kArea)};
+  op.sizes = {kArea};
   op.tags = {0};
   op.mhandles = {whole.get()};
   traffic.add(op);
@@ -56,9 +56,9 @@ void from_another_thread(Session& s) {
     for (size_t i = 0; !stop; ++i) {
       void* mhandle = nullptr;
       char* from = memory.data() + i * 37 % 4096;
-      if (s.net().regMr(comm, from, 1 + i * 61 % 60000, abi::kPtrHost, &mhandle) !=
+      if (s.net().reg_mr(comm, from, 1 + i * 61 % 60000, abi::kPtrHost, &mhandle) !=
               abi::ncclSuccess ||
-          s.net().deregMr(comm, mhandle) != abi::ncclSuccess) {
+          s.net().dereg_mr(comm, mhandle) != abi::ncclSuccess) {
         ++failed;
       }
     }
@@ -82,7 +82,7 @@ void bad_type(Session& s) {
     for (void* comm : {connection.send_comm(), connection.recv_comm()}) {
       void* mhandle = nullptr;
       auto result = s.call("regMr", [&] {
-        return s.net().regMr(comm, memory.data(), memory.size(), type, &mhandle);
+        return s.net().reg_mr(comm, memory.data(), memory.size(), type, &mhandle);
       });
       s.require(result != abi::ncclSuccess, "regMr accepted memory of type 0x{:x}",
                 static_cast<unsigned>(type));

@@ -74,7 +74,7 @@ void Exchange::add_receive(void* comm, size_t connection, size_t index, const Gr
     Slot& slot = slots_.emplace_back(session_, comm, capacity, style_.misalign,
                                      pattern(connection, index, i), message.bytes);
     op.data.push_back(slot.buffer.data());
-    op.sizes.push_back(static_cast<int>(capacity));
+    op.sizes.push_back(capacity);
     op.tags.push_back(message.tag);
     op.mhandles.push_back(slot.registration.get());
     receive.slots.push_back(&slot);
@@ -93,7 +93,7 @@ void Exchange::add_sends(void* comm, size_t connection, size_t index, const Grou
     Op op;
     op.comm = comm;
     op.data = {slot.buffer.data()};
-    op.sizes = {static_cast<int>(message.bytes)};
+    op.sizes = {message.bytes};
     op.tags = {message.tag};
     op.mhandles = {slot.registration.get()};
     traffic_.add(std::move(op));

@@ -11,25 +11,47 @@
 namespace gdr::tools {
 
 void Session::load() {
-  auto plugin = Plugin::load(options_.plugin);
+  auto plugin = Plugin::load(options_.plugin, options_.table);
   if (!plugin) fail(plugin.error().text);
   plugin_.emplace(std::move(*plugin));
 }
 
-void Session::open() {
-  load();
-  abi::ncclResult_t result = call("init", [&] { return net().init(&nccl_logger); });
+Session::~Session() {
+  if (initialized_) finalize(context_);
+}
+
+CommunicatorSettings Session::settings() const {
+  CommunicatorSettings made;
+  made.logger = &nccl_logger;
+  made.id = options_.seed;
+  return made;
+}
+
+void* Session::init(const CommunicatorSettings& settings) {
+  void* context = nullptr;
+  abi::ncclResult_t result = call("init", [&] { return net().init(settings, &context); });
   require(result == abi::ncclSuccess, "init returned {}; NCCL_DEBUG=WARN shows why",
           describe(result));
+  return context;
+}
+
+void Session::finalize(void* context) {
+  must("finalize", [&] { return net().finalize(context); });
+}
+
+void Session::open() {
+  if (!plugin_) load();
+  context_ = init(settings());
+  initialized_ = true;
   int count = 0;
   must("devices", [&] { return net().devices(&count); });
   require(count > 0, "devices() reports {}", count);
   require(dev() < count, "--dev {}: the plugin has devices 0..{}", dev(), count - 1);
 }
 
-abi::ncclNetProperties_v8_t Session::properties(int dev) {
-  abi::ncclNetProperties_v8_t props{};
-  must("getProperties", [&] { return net().getProperties(dev, &props); });
+NetProperties Session::properties(int dev) {
+  NetProperties props;
+  must("getProperties", [&] { return net().properties(dev, &props); });
   return props;
 }
 

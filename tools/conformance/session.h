@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tools/common/pattern.h"
-#include "tools/common/plugin_loader.h"
+#include "tools/net/plugin_loader.h"
 #include "tools/ranks/rank.h"
 
 namespace gdr::tools {
@@ -20,6 +20,7 @@ inline constexpr int kExitSkipped = 77;
 
 struct ConformanceOptions {
   std::string plugin = "gdr";
+  std::optional<int> table;  // the version of the table; empty: the newest
   int dev = 0;
   uint64_t seed = 1;
   double timeout_seconds = 20;     // for every wait for the plugin
@@ -37,19 +38,31 @@ class Session {
  public:
   Session(Rank& rank, const ConformanceOptions& options)
       : rank_(rank), options_(options), random_(options.seed) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  ~Session();
 
   int rank() const { return rank_.rank(); }
   int nranks() const { return rank_.nranks(); }
   const ConformanceOptions& options() const { return options_; }
-  const abi::ncclNet_v8_t& net() const { return plugin_->net(); }
+  Net& net() const { return plugin_->net(); }
+  const Contract& contract() const { return net().contract(); }
+  void* context() const { return context_; }  // of open()
   int dev() const { return options_.dev; }
   // Gives the same sequence on every rank, if all ranks draw the same numbers.
   Random& random() { return random_; }
   Rank& control() { return rank_; }
 
   void load();  // loads the plugin without calling any entry
-  void open();  // loads and initialises the plugin, and requires a device
-  abi::ncclNetProperties_v8_t properties(int dev);
+  // Loads the plugin unless that is done, initialises it, and requires a device. The context that
+  // this makes ends with the Session, after the case's comms.
+  void open();
+  // What a communicator of this case passes to init, the same on all ranks.
+  CommunicatorSettings settings() const;
+  // Makes and ends the context of a further communicator; both must succeed.
+  void* init(const CommunicatorSettings& settings);
+  void finalize(void* context);
+  NetProperties properties(int dev);
 
   // Both end the process; the text becomes the result of the case.
   [[noreturn]] void fail(std::string_view text);
@@ -92,6 +105,8 @@ class Session {
   ConformanceOptions options_;
   Random random_;
   std::optional<Plugin> plugin_;
+  void* context_ = nullptr;
+  bool initialized_ = false;  // by open()
   double call_seconds_ = 0;
 };
 

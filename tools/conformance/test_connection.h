@@ -36,6 +36,10 @@ class TestConnection {
 // has no end is empty.
 std::vector<TestConnection> open_connections(Session& session, const std::vector<LinkSpec>& specs);
 TestConnection open_connection(Session& session, int from, int to);
+// The same in another communicator, whose context Session::init returned.
+std::vector<TestConnection> open_connections(Session& session, void* context,
+                                             const std::vector<LinkSpec>& specs);
+TestConnection open_connection(Session& session, void* context, int from, int to);
 
 // Registers host memory with a comm, and deregisters it at the end of the scope; both must succeed.
 // The scope must end before the comm is closed.

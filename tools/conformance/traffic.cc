@@ -7,19 +7,22 @@
 namespace gdr::tools {
 
 bool Traffic::post(Op& op) {
-  const abi::ncclNet_v8_t& net = session_.net();
+  Net& net = session_.net();
   void* request = kOptionalCompletion;
   bool sends = op.kind == Op::Kind::kSend;
   const char* name = sends ? "isend" : "irecv";
   abi::ncclResult_t result = session_.call(name, [&] {
+    std::vector<void*> phandles = op.phandles;
+    phandles.resize(op.data.size());
     if (sends) {
-      return net.isend(op.comm, op.data[0], op.sizes[0], op.tags[0], op.mhandles[0], &request);
+      return net.isend(op.comm, op.data[0], op.sizes[0], op.tags[0], op.mhandles[0], phandles[0],
+                       &request);
     }
     // The plugin gets copies, because it may write to these arrays.
-    std::vector<int> sizes = op.sizes;
+    std::vector<size_t> sizes = op.sizes;
     std::vector<int> tags = op.tags;
     return net.irecv(op.comm, static_cast<int>(op.data.size()), op.data.data(), sizes.data(),
-                     tags.data(), op.mhandles.data(), &request);
+                     tags.data(), op.mhandles.data(), phandles.data(), &request);
   });
   if (result != abi::ncclSuccess) {
     note_error(op, name, result);

@@ -11,19 +11,16 @@
 
 namespace gdr::tools {
 
-// NCCL presets *request to this value where it does not need a completion: it is
-// NCCL_NET_OPTIONAL_RECV_COMPLETION of NCCL 2.24 and later. A plugin must overwrite it.
-inline void* const kOptionalCompletion = reinterpret_cast<void*>(0x1);
-
 // One isend or irecv.
 struct Op {
   enum class Kind { kSend, kRecv };
   Kind kind = Kind::kSend;
   void* comm = nullptr;
   std::vector<void*> data;
-  std::vector<int> sizes;
+  std::vector<size_t> sizes;
   std::vector<int> tags;
   std::vector<void*> mhandles;
+  std::vector<void*> phandles;  // for the profiler; empty: a null one for each buffer
 
   void* request = nullptr;
   bool posted = false;

@@ -174,9 +174,9 @@ int run_all_reduce(Rank& rank, const PerfOptions& options) {
   auto element = find_element(options.dtype);
   if (!element) return report(element.error(), kExitUsage);
   auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto setup = set_up_rank(rank, options);
+  auto setup = set_up_rank(rank, options, options.slice);
   if (!setup) return report(setup.error(), kExitCouldNotRun);
-  auto ring = Ring::open(rank, setup->net(), setup->dev, options, **element);
+  auto ring = Ring::open(rank, *setup, options, **element);
   if (!ring) return report(ring.error(), kExitFailed);
   AllReduce run(rank, options, *setup, **element, std::move(*ring));
   Status done = run.sweep(*sizes);

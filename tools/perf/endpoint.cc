@@ -1,10 +1,12 @@
 #include "tools/perf/endpoint.h"
 
+#include <climits>
+
 namespace gdr::tools {
 
 Status flush_received(const Endpoint& end, char* at, size_t bytes, StallGuard& guard) {
   void* address = at;
-  int size = static_cast<int>(bytes);
+  int size = static_cast<int>(std::min<size_t>(bytes, INT_MAX));
   void* handle = end.mhandle;
   void* request = nullptr;
   abi::ncclResult_t result = end.net->iflush(end.comm, 1, &address, &size, &handle, &request);

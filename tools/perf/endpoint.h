@@ -9,13 +9,13 @@
 
 #include "base/result.h"
 #include "drivers/cuda/gpu_workspace.h"
-#include "tools/common/plugin_loader.h"
+#include "tools/net/net.h"
 #include "tools/ranks/stall_guard.h"
 
 namespace gdr::tools {
 
 struct Endpoint {
-  const abi::ncclNet_v8_t* net = nullptr;
+  Net* net = nullptr;
   void* comm = nullptr;
   void* mhandle = nullptr;
   char* data = nullptr;
@@ -25,12 +25,12 @@ struct Endpoint {
   // Posts one message of `bytes` bytes. *request stays null when the plugin has no room yet.
   abi::ncclResult_t post(char* at, size_t bytes, void** request) const {
     *request = nullptr;
-    int size = static_cast<int>(bytes);
-    if (sends) return net->isend(comm, at, size, 0, mhandle, request);
+    void* phandle = nullptr;  // no profiler
+    if (sends) return net->isend(comm, at, bytes, 0, mhandle, phandle, request);
     int tag = 0;
     void* address = at;
     void* handle = mhandle;
-    return net->irecv(comm, 1, &address, &size, &tag, &handle, request);
+    return net->irecv(comm, 1, &address, &bytes, &tag, &handle, &phandle, request);
   }
 };
 

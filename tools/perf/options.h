@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace gdr::tools {
 
 struct PerfOptions {
   std::string plugin = "gdr";
+  std::optional<int> table;  // the version of the table; empty: the newest
   std::vector<int> devices;  // rank r uses devices[r mod size]; empty: rank r mod their count
   size_t begin = 8;          // message sizes, in bytes
   size_t end = 64u << 20;

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "drivers/cuda/cuda_driver.h"
-#include "tools/common/plugin_loader.h"
 
 namespace gdr::tools {
 namespace {
@@ -135,18 +134,17 @@ Result<UniqueFd> export_buffer(const Buffer& buffer) {
   return cuda::export_dmabuf(buffer.data(), (buffer.bytes() + page - 1) / page * page);
 }
 
-Result<void*> call_plugin(const abi::ncclNet_v8_t& net, void* comm, const Buffer& buffer,
-                          RegisteredBy by) {
+Result<void*> call_plugin(Net& net, void* comm, const Buffer& buffer, RegisteredBy by) {
   void* mhandle = nullptr;
   abi::ncclResult_t result;
   if (by == RegisteredBy::kDmaBuf) {
     auto fd = export_buffer(buffer);
     if (!fd) return forward_error(fd);
-    result =
-        net.regMrDmaBuf(comm, buffer.data(), buffer.bytes(), abi::kPtrCuda, 0, fd->get(), &mhandle);
+    result = net.reg_mr_dmabuf(comm, buffer.data(), buffer.bytes(), abi::kPtrCuda, 0, fd->get(),
+                               &mhandle);
   } else {
     int type = by == RegisteredBy::kHostAddress ? abi::kPtrHost : abi::kPtrCuda;
-    result = net.regMr(comm, buffer.data(), buffer.bytes(), type, &mhandle);
+    result = net.reg_mr(comm, buffer.data(), buffer.bytes(), type, &mhandle);
   }
   if (result == abi::ncclSuccess) return mhandle;
   const char* entry = by == RegisteredBy::kDmaBuf ? "regMrDmaBuf" : "regMr";
@@ -155,8 +153,7 @@ Result<void*> call_plugin(const abi::ncclNet_v8_t& net, void* comm, const Buffer
 }
 }  // namespace
 
-Result<Registration> register_memory(const abi::ncclNet_v8_t& net, void* comm, const Buffer& buffer,
-                                     RegisteredBy by) {
+Result<Registration> register_memory(Net& net, void* comm, const Buffer& buffer, RegisteredBy by) {
   auto mhandle = call_plugin(net, comm, buffer, by);
   if (!mhandle) return forward_error(mhandle);
   return Registration(*mhandle, Deregister{&net, comm});

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "drivers/cuda/gpu_workspace.h"
 #include "tools/common/buffer.h"
-#include "tools/common/deleters.h"
+#include "tools/net/deleters.h"
 
 namespace gdr::tools {
 
@@ -76,7 +76,6 @@ Result<RegisteredBy> choose_for_cuda(const std::string& device, int ptr_support,
                                      bool exports_dmabuf);
 
 // Registers the buffer with one comm.
-Result<Registration> register_memory(const abi::ncclNet_v8_t& net, void* comm, const Buffer& buffer,
-                                     RegisteredBy by);
+Result<Registration> register_memory(Net& net, void* comm, const Buffer& buffer, RegisteredBy by);
 
 }  // namespace gdr::tools

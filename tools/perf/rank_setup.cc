@@ -3,32 +3,37 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "tools/common/nccl_logger.h"
+#include "tools/common/sizes.h"
 #include "tools/perf/cpu_affinity.h"
 
 namespace gdr::tools {
 namespace {
 using nlohmann::json;
 
-Result<json> list_devices(const abi::ncclNet_v8_t& net) {
+tl::unexpected<Error> properties_failed(int dev, abi::ncclResult_t result) {
+  return fail(Code::kSystem, fmt::format("getProperties({}): {}", dev, describe(result)));
+}
+
+Result<json> list_devices(Net& net) {
   int count = 0;
   abi::ncclResult_t result = net.devices(&count);
   if (result != abi::ncclSuccess) {
     return fail(Code::kSystem,
-                fmt::format("devices of the plugin \"{}\": {}", net.name, describe(result)));
+                fmt::format("devices of the plugin \"{}\": {}", net.name(), describe(result)));
   }
   if (count <= 0) {
     return fail(
         Code::kSystem,
-        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why", net.name));
+        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why", net.name()));
   }
   json devices = json::array();
   for (int i = 0; i < count; ++i) {
-    abi::ncclNetProperties_v8_t props{};
-    result = net.getProperties(i, &props);
-    if (result != abi::ncclSuccess) {
-      return fail(Code::kSystem, fmt::format("getProperties({}): {}", i, describe(result)));
-    }
+    NetProperties props;
+    result = net.properties(i, &props);
+    if (result != abi::ncclSuccess) return properties_failed(i, result);
     devices.push_back(describe_device(i, props));
   }
   return devices;
@@ -42,8 +47,9 @@ std::string used_devices(const json& rank, const std::vector<int>& rails) {
 }
 
 void print_description(const json& description, const std::vector<int>& rails) {
-  fmt::print("# plugin {} ({}), table v8\n", description["plugin"]["name"].get<std::string>(),
-             description["plugin"]["file"].get<std::string>());
+  fmt::print("# plugin {} ({}), table v{}\n", description["plugin"]["name"].get<std::string>(),
+             description["plugin"]["file"].get<std::string>(),
+             description["plugin"]["table"].get<int>());
   for (const json& device : description["devices"]) {
     fmt::print("# device {:2} {} pci {} speed {} Mb/s port {} guid {} ptr {} max_recvs {}\n",
                device["index"].get<int>(), device["name"].get<std::string>(),
@@ -61,19 +67,18 @@ void print_description(const json& description, const std::vector<int>& rails) {
   std::fflush(stdout);
 }
 
-Result<Plugin> start_plugin(Rank& rank, const std::string& name) {
-  rank.board().set_state("loading the plugin");
-  auto plugin = Plugin::load(name);
-  if (!plugin) return forward_error(plugin);
+Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
   set_default_log(DefaultLog::kWarnings);
-  abi::ncclResult_t result = plugin->net().init(&nccl_logger);
-  if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem, fmt::format("init of the plugin \"{}\": {}; {}", plugin->net().name,
-                                           describe(result),
-                                           logs_warnings() ? "the warnings in its log say why"
-                                                           : "NCCL_DEBUG=WARN shows why"));
-  }
-  return plugin;
+  CommunicatorSettings settings;
+  settings.logger = &nccl_logger;
+  settings.id = options.seed;  // the same on all ranks
+  void* context = nullptr;
+  abi::ncclResult_t result = net.init(settings, &context);
+  if (result == abi::ncclSuccess) return NetContext(net, context);
+  return fail(Code::kSystem,
+              fmt::format("init of the plugin \"{}\": {}; {}", net.name(), describe(result),
+                          logs_warnings() ? "the warnings in its log say why"
+                                          : "NCCL_DEBUG=WARN shows why"));
 }
 
 Result<int> choose_device(int rank, const PerfOptions& options, int count) {
@@ -83,19 +88,36 @@ Result<int> choose_device(int rank, const PerfOptions& options, int count) {
               fmt::format("--dev {}: the plugin has devices 0..{}", dev, count - 1));
 }
 
+// Checks the run against what the table and the device can carry.
+Status check_limits(const RankSetup& setup, const PerfOptions& options, size_t largest_message) {
+  const Contract& contract = setup.net().contract();
+  if (options.depth > static_cast<size_t>(contract.max_requests)) {
+    return fail(Code::kInvalidUsage,
+                fmt::format("--depth {}: version {} of the table has at most {} requests",
+                            options.depth, contract.version, contract.max_requests));
+  }
+  NetProperties props;
+  abi::ncclResult_t result = setup.net().properties(setup.dev, &props);
+  if (result != abi::ncclSuccess) return properties_failed(setup.dev, result);
+  size_t most = std::min(contract.largest_message, props.max_p2p_bytes);
+  if (largest_message <= most) return {};
+  return fail(
+      Code::kInvalidUsage,
+      fmt::format("messages of {}: version {} of the table carries up to {} to device {}",
+                  human_bytes(largest_message), contract.version, human_bytes(most), setup.dev));
+}
+
 // Chooses how to register by the properties of the rank's own device and GPU, as NCCL does for each
 // connection.
 Result<RegisteredBy> choose_registration(const RankSetup& setup) {
   if (setup.memory.gpu() == nullptr) return RegisteredBy::kHostAddress;
-  abi::ncclNetProperties_v8_t props{};
-  abi::ncclResult_t result = setup.net().getProperties(setup.dev, &props);
-  if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem, fmt::format("getProperties({}): {}", setup.dev, describe(result)));
-  }
-  bool exports = setup.memory.exports_dmabuf() && setup.net().regMrDmaBuf != nullptr;
+  NetProperties props;
+  abi::ncclResult_t result = setup.net().properties(setup.dev, &props);
+  if (result != abi::ncclSuccess) return properties_failed(setup.dev, result);
+  bool exports = setup.memory.exports_dmabuf() && setup.net().has(NetEntry::kRegMrDmaBuf);
   const char* name = props.name == nullptr ? "?" : props.name;
   auto by =
-      choose_for_cuda(fmt::format("device {} {}", setup.dev, name), props.ptrSupport, exports);
+      choose_for_cuda(fmt::format("device {} {}", setup.dev, name), props.pointer_support, exports);
   if (!by) {
     by.error().text = fmt::format("--memory {}: {}", setup.memory.text(), by.error().text);
   }
@@ -103,32 +125,44 @@ Result<RegisteredBy> choose_registration(const RankSetup& setup) {
 }
 }  // namespace
 
-json describe_device(int index, const abi::ncclNetProperties_v8_t& props) {
+json describe_device(int index, const NetProperties& props) {
   return {{"index", index},
           {"name", props.name == nullptr ? "?" : props.name},
-          {"pci", props.pciPath == nullptr ? json() : json(props.pciPath)},
-          {"speed_mbps", props.speed},
+          {"pci", props.pci_path == nullptr ? json() : json(props.pci_path)},
+          {"speed_mbps", props.speed_mbps},
           {"port", props.port},
           {"guid", fmt::format("0x{:016x}", props.guid)},
-          {"ptr_support", ptr_support_text(props.ptrSupport)},
-          {"latency_us", props.latency},
-          {"max_comms", props.maxComms},
-          {"max_recvs", props.maxRecvs}};
+          {"ptr_support", ptr_support_text(props.pointer_support)},
+          {"latency_us", props.latency_us},
+          {"max_comms", props.max_comms},
+          {"max_recvs", props.max_recvs}};
 }
 
-Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options) {
+Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t largest_message) {
   rank.board().set_state("opening the memory");
   auto memory = RankMemory::open(spec_of(rank.rank(), options.memory), rank.rank());
   if (!memory) return forward_error(memory);
-  auto plugin = start_plugin(rank, options.plugin);
+  rank.board().set_state("loading the plugin");
+  auto plugin = Plugin::load(options.plugin, options.table);
   if (!plugin) return forward_error(plugin);
-  RankSetup setup{std::move(*plugin), 0, std::move(*memory), RegisteredBy::kHostAddress, -1, {}};
+  auto context = init_plugin(plugin->net(), options);
+  if (!context) return forward_error(context);
+  RankSetup setup{std::move(*plugin),
+                  std::move(*context),
+                  0,
+                  std::move(*memory),
+                  RegisteredBy::kHostAddress,
+                  -1,
+                  {}};
   auto devices = list_devices(setup.net());
   if (!devices) return forward_error(devices);
   auto dev = choose_device(rank.rank(), options, static_cast<int>(devices->size()));
   if (!dev) return forward_error(dev);
   setup.dev = *dev;
   set_logger_device(*dev);
+  if (Status fits = check_limits(setup, options, largest_message); !fits) {
+    return forward_error(fits);
+  }
   auto by = choose_registration(setup);
   if (!by) return forward_error(by);
   setup.registered_by = *by;
@@ -148,7 +182,9 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options) {
   }
   if (rank.rank() != 0) return setup;
   json& description = setup.description;
-  description["plugin"] = {{"name", setup.net().name}, {"file", setup.plugin.file()}, {"table", 8}};
+  description["plugin"] = {{"name", setup.net().name()},
+                           {"file", setup.plugin.file()},
+                           {"table", setup.net().version()}};
   description["devices"] = std::move(*devices);
   for (const std::string& text : *all) description["ranks"].push_back(json::parse(text));
   if (!options.quiet) print_description(description, options.rails);

@@ -40,10 +40,11 @@ Result<bool> RingChannel::post_receive() {
   size_t width = operands_->element->bytes;
   void* into = slice.reduce ? staged(posted_recv_) : operands_->output + slice.first * width;
   void* mr = slice.reduce ? staging_.mr : operands_->output_recv_mr;
-  int size = static_cast<int>(slice.count * width);
+  size_t size = slice.count * width;
   int tag = 0;
+  void* phandle = nullptr;  // no profiler
   void* request = nullptr;
-  abi::ncclResult_t result = net_.irecv(recv_comm_, 1, &into, &size, &tag, &mr, &request);
+  abi::ncclResult_t result = net_.irecv(recv_comm_, 1, &into, &size, &tag, &mr, &phandle, &request);
   if (result != abi::ncclSuccess) return entry_failed("irecv", posted_recv_, result);
   if (request == nullptr) return false;
   recv_requests_[posted_recv_++ % abi::kMaxRequests] = request;
@@ -87,7 +88,7 @@ Result<bool> RingChannel::post_send() {
   void* mr = own ? operands_->input_send_mr : operands_->output_send_mr;
   void* request = nullptr;
   abi::ncclResult_t result =
-      net_.isend(send_comm_, from, static_cast<int>(slice.count * width), 0, mr, &request);
+      net_.isend(send_comm_, from, slice.count * width, 0, mr, nullptr, &request);
   if (result != abi::ncclSuccess) return entry_failed("isend", posted_send_, result);
   if (request == nullptr) return false;
   send_requests_[posted_send_++ % abi::kMaxRequests] = request;
@@ -111,15 +112,14 @@ std::string RingChannel::waiting_for() const {
       posted_send_ - sent_);
 }
 
-Ring::Ring(Rank& rank, const abi::ncclNet_v8_t& net, const PerfOptions& options,
-           const Element& element)
+Ring::Ring(Rank& rank, Net& net, const PerfOptions& options, const Element& element)
     : rank_(&rank), net_(&net), options_(&options), element_(&element) {
   yield_every_ = StallGuard::yield_interval(options.root.empty() ? rank.nranks() : 1);
 }
 
-Result<Ring> Ring::open(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
-                        const PerfOptions& options, const Element& element) {
-  Ring ring(rank, net, options, element);
+Result<Ring> Ring::open(Rank& rank, const RankSetup& setup, const PerfOptions& options,
+                        const Element& element) {
+  Ring ring(rank, setup.net(), options, element);
   std::vector<LinkSpec> specs;
   int n = rank.nranks();
   for (int r = 0; r < n; ++r) {
@@ -128,7 +128,7 @@ Result<Ring> Ring::open(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
       specs.push_back({r, (r + 1) % n, device});
     }
   }
-  auto links = connect_links(rank, net, dev, specs);
+  auto links = connect_links(rank, setup.net(), setup.context.get(), setup.dev, specs);
   if (!links) return forward_error(links);
   ring.links_ = std::move(*links);
   for (std::unique_ptr<Buffer>* buffer : {&ring.input_, &ring.output_}) {

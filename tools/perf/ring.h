@@ -8,6 +8,7 @@
 #include "tools/perf/element.h"
 #include "tools/perf/endpoint.h"
 #include "tools/perf/options.h"
+#include "tools/perf/rank_setup.h"
 #include "tools/perf/ring_plan.h"
 #include "tools/ranks/link.h"
 #include "tools/ranks/rank.h"
@@ -35,8 +36,7 @@ struct StagingArea {
 // to the next rank and from the previous one.
 class RingChannel {
  public:
-  RingChannel(const abi::ncclNet_v8_t& net, void* send_comm, void* recv_comm,
-              const StagingArea& staging, size_t depth)
+  RingChannel(Net& net, void* send_comm, void* recv_comm, const StagingArea& staging, size_t depth)
       : net_(net), send_comm_(send_comm), recv_comm_(recv_comm), staging_(staging), depth_(depth) {}
 
   // Begins an all-reduce. plan and operands must live until done().
@@ -59,7 +59,7 @@ class RingChannel {
   void consume(const Slice& slice, size_t index);
   char* staged(size_t index) const { return staging_.data + index % depth_ * staging_.stride; }
 
-  const abi::ncclNet_v8_t& net_;
+  Net& net_;
   void* send_comm_;
   void* recv_comm_;
   StagingArea staging_;
@@ -78,8 +78,8 @@ class RingChannel {
 class Ring {
  public:
   // Connects this rank with its neighbours and registers its memory. All ranks call this together.
-  static Result<Ring> open(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
-                           const PerfOptions& options, const Element& element);
+  static Result<Ring> open(Rank& rank, const RankSetup& setup, const PerfOptions& options,
+                           const Element& element);
 
   char* input() const { return input_->data(); }
   char* output() const { return output_->data(); }
@@ -96,13 +96,12 @@ class Ring {
     RingOperands operands;
   };
 
-  Ring(Rank& rank, const abi::ncclNet_v8_t& net, const PerfOptions& options,
-       const Element& element);
+  Ring(Rank& rank, Net& net, const PerfOptions& options, const Element& element);
   Status open_channel(size_t index);
   void plan(size_t count, bool in_place);
 
   Rank* rank_;
-  const abi::ncclNet_v8_t* net_;
+  Net* net_;
   const PerfOptions* options_;
   const Element* element_;
   Links links_;

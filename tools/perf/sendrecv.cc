@@ -63,8 +63,8 @@ class SendRecv {
 };
 
 Status SendRecv::open() {
-  const abi::ncclNet_v8_t& net = setup_.net();
-  auto links = connect_links(rank_, net, setup_.dev, {{0, 1}, {1, 0}});
+  Net& net = setup_.net();
+  auto links = connect_links(rank_, net, setup_.context.get(), setup_.dev, {{0, 1}, {1, 0}});
   if (!links) return forward_error(links);
   links_ = std::move(*links);
   StreamShape largest{options_.end, 1, 1, 1};
@@ -212,7 +212,7 @@ Status SendRecv::finish() {
 
 int run_sendrecv(Rank& rank, const PerfOptions& options) {
   auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto setup = set_up_rank(rank, options);
+  auto setup = set_up_rank(rank, options, options.end);
   if (!setup) {
     rank.board().set_report(setup.error().text);
     return kExitCouldNotRun;

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstring>
 
-#include "tools/common/plugin_loader.h"
 #include "tools/ranks/stall_guard.h"
 
 namespace gdr::tools {
@@ -17,12 +16,17 @@ using Handle = std::array<char, abi::kHandleMaxBytes>;
 // connect before its accept would deadlock with a peer that does the same.
 class Connector {
  public:
-  Connector(Rank& rank, const abi::ncclNet_v8_t& net, int dev, const std::vector<LinkSpec>& specs)
-      : rank_(rank), net_(net), dev_(dev), specs_(specs), handles_(specs.size()) {
+  Connector(Rank& rank, Net& net, void* context, int dev, const std::vector<LinkSpec>& specs)
+      : rank_(rank),
+        net_(net),
+        context_(context),
+        dev_(dev),
+        specs_(specs),
+        handles_(specs.size()) {
     for (size_t i = 0; i < specs.size(); ++i) {
-      listeners_.emplace_back(nullptr, CloseComm{net.closeListen});
-      links_.send.emplace_back(nullptr, CloseComm{net.closeSend});
-      links_.recv.emplace_back(nullptr, CloseComm{net.closeRecv});
+      listeners_.push_back(own_listen(net));
+      links_.send.push_back(own_send(net));
+      links_.recv.push_back(own_recv(net));
     }
   }
 
@@ -39,7 +43,8 @@ class Connector {
   int device_of(size_t i) const { return specs_[i].device < 0 ? dev_ : specs_[i].device; }
 
   Rank& rank_;
-  const abi::ncclNet_v8_t& net_;
+  Net& net_;
+  void* context_;
   int dev_;
   const std::vector<LinkSpec>& specs_;
   std::vector<Handle> handles_;
@@ -51,7 +56,7 @@ Status Connector::listen() {
   for (size_t i = 0; i < specs_.size(); ++i) {
     if (!receives(i)) continue;
     void* comm = nullptr;
-    abi::ncclResult_t result = net_.listen(device_of(i), handles_[i].data(), &comm);
+    abi::ncclResult_t result = net_.listen(context_, device_of(i), handles_[i].data(), &comm);
     if (result != abi::ncclSuccess) {
       return fail(Code::kSystem,
                   fmt::format("listen on device {}: {}", device_of(i), describe(result)));
@@ -78,8 +83,7 @@ Status Connector::exchange() {
 Result<bool> Connector::advance(size_t i) {
   if (sends(i) && !links_.send[i]) {
     void* comm = nullptr;
-    abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-    abi::ncclResult_t result = net_.connect(device_of(i), handles_[i].data(), &comm, &device);
+    abi::ncclResult_t result = net_.connect(context_, device_of(i), handles_[i].data(), &comm);
     if (result != abi::ncclSuccess) {
       return fail(Code::kRemote, fmt::format("connect to rank {} on device {}: {}", specs_[i].to,
                                              device_of(i), describe(result)));
@@ -88,8 +92,7 @@ Result<bool> Connector::advance(size_t i) {
   }
   if (receives(i) && !links_.recv[i]) {
     void* comm = nullptr;
-    abi::ncclNetDeviceHandle_v8_t* device = nullptr;
-    abi::ncclResult_t result = net_.accept(listeners_[i].get(), &comm, &device);
+    abi::ncclResult_t result = net_.accept(listeners_[i].get(), &comm);
     if (result != abi::ncclSuccess) {
       return fail(Code::kRemote, fmt::format("accept from rank {} on device {}: {}", specs_[i].from,
                                              device_of(i), describe(result)));
@@ -128,9 +131,9 @@ Status Connector::connect() {
 }
 }  // namespace
 
-Result<Links> connect_links(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
+Result<Links> connect_links(Rank& rank, Net& net, void* context, int dev,
                             const std::vector<LinkSpec>& specs) {
-  Connector connector(rank, net, dev, specs);
+  Connector connector(rank, net, context, dev, specs);
   Status done = connector.listen();
   if (done) done = connector.exchange();
   if (done) done = connector.connect();

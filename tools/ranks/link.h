@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tools/common/deleters.h"
+#include "tools/net/deleters.h"
 #include "tools/ranks/rank.h"
 
 namespace gdr::tools {
@@ -21,8 +21,9 @@ struct Links {
   std::vector<NetComm> recv;
 };
 
-// All ranks call this with the same specs. Returns when every rank has all its ends.
-Result<Links> connect_links(Rank& rank, const abi::ncclNet_v8_t& net, int dev,
+// `context` is what init returned. All ranks call this with the same specs. Returns when every rank
+// has all its ends.
+Result<Links> connect_links(Rank& rank, Net& net, void* context, int dev,
                             const std::vector<LinkSpec>& specs);
 
 }  // namespace gdr::tools

@@ -5,7 +5,7 @@ from comparelib import nccl_log
 
 _LOG = """\
 NCCL version 2.28.3+cuda13.0
-host1:41022:41030 [0] NCCL INFO NET/Plugin: Loaded net plugin GDR (v8)
+host1:41022:41030 [0] NCCL INFO NET/Plugin: Loaded net plugin GDR (v11)
 host1:41022:41030 [0] NCCL INFO Using network GDR
 host1:41022:41031 [1] NCCL INFO Using network GDR
 host1:41022:41040 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/GDR/0/GDRDMA

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/cuda/fake_driver.h"
+#include "tests/unit/tools/net/fake_net.h"
 #include "tools/common/pattern.h"
 #include "tools/perf/rank_memory.h"
 #include "tools/ranks/rank_group.h"
@@ -27,32 +28,50 @@ void deliver(void* data, size_t message) {
   Pattern(kSeed, kStream, message).fill(view == nullptr ? data : view, kShape.bytes);
 }
 
-abi::ncclNet_v8_t late_table() {
-  abi::ncclNet_v8_t net{};
-  net.irecv = [](void*, int, void** data, int*, int*, void**, void** request) {
+class LateNet : public FakeNet {
+ public:
+  abi::ncclResult_t irecv(void*, int, void** data, size_t*, int*, void**, void**,
+                          void** request) override {
     *request = &g_receive_tag;
     bool on_host = fake_cuda::Driver::load().hooks.view(
                        reinterpret_cast<unsigned long long>(data[0])) == nullptr;
     if (on_host) deliver(data[0], g_received);
     ++g_received;
     return abi::ncclSuccess;
-  };
-  net.iflush = [](void*, int, void** data, int*, void**, void** request) {
+  }
+
+  abi::ncclResult_t iflush(void*, int, void** data, int*, void**, void** request) override {
     deliver(data[0], g_flushed++);
     *request = &g_flush_tag;
     g_polls_left = kPollsPerFlush;
     return abi::ncclSuccess;
-  };
-  net.test = [](void* request, int* done, int* sizes) {
+  }
+
+  abi::ncclResult_t test(void* request, int* done, int* sizes) override {
     *done = request == &g_receive_tag || --g_polls_left == 0 ? 1 : 0;
     if (sizes != nullptr) *sizes = static_cast<int>(kShape.bytes);
     return abi::ncclSuccess;
-  };
-  return net;
-}
+  }
+};
+
+class FailingFlush : public LateNet {
+ public:
+  abi::ncclResult_t iflush(void*, int, void**, int*, void**, void**) override {
+    return abi::ncclSystemError;
+  }
+};
+
+class FlushWithoutRequest : public LateNet {
+ public:
+  abi::ncclResult_t iflush(void*, int, void** data, int*, void**, void** request) override {
+    deliver(data[0], g_flushed++);
+    *request = nullptr;
+    return abi::ncclSuccess;
+  }
+};
 
 // Receives in a process of its own; returns its exit code.
-int receive(const MemorySpec& spec, const abi::ncclNet_v8_t& net, size_t flushes) {
+int receive(const MemorySpec& spec, Net& net, size_t flushes) {
   auto group = group_of(1, "", -1);
   auto outcomes = run_group(*group, [&](Rank& rank) {
     fake_cuda::Driver::load();
@@ -70,24 +89,22 @@ int receive(const MemorySpec& spec, const abi::ncclNet_v8_t& net, size_t flushes
 }
 
 TEST(VerifyStream, CudaReceive_IsFlushedAndWaitedForBeforeReading) {
-  EXPECT_EQ(receive({true, 1}, late_table(), kShape.messages), 0);
+  LateNet net;
+  EXPECT_EQ(receive({true, 1}, net, kShape.messages), 0);
 }
 
-TEST(VerifyStream, HostReceive_IsNotFlushed) { EXPECT_EQ(receive({}, late_table(), 0), 0); }
+TEST(VerifyStream, HostReceive_IsNotFlushed) {
+  LateNet net;
+  EXPECT_EQ(receive({}, net, 0), 0);
+}
 
 TEST(VerifyStream, FailedFlush_IsAnError) {
-  abi::ncclNet_v8_t net = late_table();
-  net.iflush = [](void*, int, void**, int*, void**, void**) { return abi::ncclSystemError; };
+  FailingFlush net;
   EXPECT_EQ(receive({true, 0}, net, 0), 12);
 }
 
 TEST(VerifyStream, PluginWithoutFlushes_IsReadAtOnce) {
-  abi::ncclNet_v8_t net = late_table();
-  net.iflush = [](void*, int, void** data, int*, void**, void** request) {
-    deliver(data[0], g_flushed++);
-    *request = nullptr;
-    return abi::ncclSuccess;
-  };
+  FlushWithoutRequest net;
   EXPECT_EQ(receive({true, 0}, net, kShape.messages), 0);
 }
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/fakes/cuda/fake_driver.h"
+#include "tests/unit/tools/net/fake_net.h"
 
 namespace gdr::tools {
 namespace {
@@ -58,25 +59,24 @@ struct Call {
 };
 Call g_call;
 
-abi::ncclNet_v8_t recording_table() {
-  abi::ncclNet_v8_t net{};
-  net.regMr = [](void*, void* data, size_t bytes, int type, void** mhandle) {
+class RecordingNet : public FakeNet {
+ public:
+  abi::ncclResult_t reg_mr(void*, void* data, size_t bytes, int type, void** mhandle) override {
     g_call = Call{"regMr", data, bytes, type};
     *mhandle = &g_call;
     return abi::ncclSuccess;
-  };
-  net.regMrDmaBuf = [](void*, void* data, size_t bytes, int type, uint64_t offset, int fd,
-                       void** mhandle) {
+  }
+  abi::ncclResult_t reg_mr_dmabuf(void*, void* data, size_t bytes, int type, uint64_t offset,
+                                  int fd, void** mhandle) override {
     g_call = Call{"regMrDmaBuf", data, bytes, type, offset, fd, fcntl(fd, F_GETFD) >= 0};
     *mhandle = &g_call;
     return abi::ncclSuccess;
-  };
-  net.deregMr = [](void*, void* mhandle) {
+  }
+  abi::ncclResult_t dereg_mr(void*, void* mhandle) override {
     ++static_cast<Call*>(mhandle)->deregistered;
     return abi::ncclSuccess;
-  };
-  return net;
-}
+  }
+};
 
 constexpr size_t kBytes = 100000;
 
@@ -87,7 +87,7 @@ class RegistrationTest : public testing::Test {
     return RankMemory::open(spec, rank);
   }
 
-  const abi::ncclNet_v8_t net_ = recording_table();
+  RecordingNet net_;
 };
 
 TEST_F(RegistrationTest, HostMemory_RegistersTheHostAddress) {

@@ -1,0 +1,72 @@
+#include "tools/net/plugin_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gdr::tools {
+namespace {
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(PluginCandidates, Path_IsTakenLiterally) {
+  EXPECT_THAT(plugin_candidates("./x/libp.so", "/b"), ElementsAre("./x/libp.so"));
+}
+
+TEST(PluginCandidates, Word_IsTriedAsNcclDoesAndBesideTheProgram) {
+  EXPECT_THAT(plugin_candidates("gdr", "/b/bin"),
+              ElementsAre("gdr", "libnccl-net-gdr.so", "/b/bin/../lib/libnccl-net-gdr.so"));
+}
+
+TEST(PluginCandidates, FileName_IsNotWrappedAgain) {
+  EXPECT_THAT(plugin_candidates("libx.so", "/b"), ElementsAre("libx.so", "/b/../lib/libx.so"));
+}
+
+TEST(PluginLoad, MissingPlugin_NamesEveryAttempt) {
+  auto plugin = Plugin::load("no-such-plugin");
+  ASSERT_FALSE(plugin);
+  EXPECT_THAT(plugin.error().text, HasSubstr("libnccl-net-no-such-plugin.so"));
+}
+
+TEST(PluginLoad, LibraryWithoutTable_IsReported) {
+  auto plugin = Plugin::load("libm.so.6");
+  ASSERT_FALSE(plugin);
+  EXPECT_THAT(plugin.error().text, HasSubstr("libm.so.6 exports no network table: none of "
+                                             "ncclNetPlugin_v6 to ncclNetPlugin_v12"));
+}
+
+TEST(PluginLoad, NoVersion_TakesTheNewestTable) {
+  auto plugin = Plugin::load(REFERENCE_PLUGIN);
+  ASSERT_TRUE(plugin) << plugin.error().text;
+  EXPECT_THAT(plugin->tables(), ElementsAre(12, 11, 10, 9, 8, 7, 6));
+  EXPECT_EQ(plugin->net().version(), 12);
+  EXPECT_EQ(plugin->file(), REFERENCE_PLUGIN);
+  auto old = Plugin::load(OLD_REFERENCE_PLUGIN);
+  ASSERT_TRUE(old) << old.error().text;
+  EXPECT_THAT(old->tables(), ElementsAre(8, 7, 6));
+  EXPECT_EQ(old->net().version(), 8);
+}
+
+TEST(PluginLoad, Version_IsTakenOrTheErrorListsThoseThatExist) {
+  for (int version : {8, 7, 6}) {
+    auto plugin = Plugin::load(OLD_REFERENCE_PLUGIN, version);
+    ASSERT_TRUE(plugin) << plugin.error().text;
+    EXPECT_EQ(plugin->net().version(), version);
+  }
+  auto missing = Plugin::load(OLD_REFERENCE_PLUGIN, 11);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().text, HasSubstr("exports no ncclNetPlugin_v11"));
+  EXPECT_THAT(missing.error().text, HasSubstr("it has the versions 8, 7, 6"));
+}
+
+TEST(ParseTable, NewestAndKnownVersions_AreTaken) {
+  EXPECT_EQ(*parse_table("newest"), std::nullopt);
+  EXPECT_EQ(*parse_table("6"), 6);
+  EXPECT_EQ(*parse_table("12"), 12);
+  for (const char* wrong : {"", "5", "13", "v8", "8x", "all", "-8"}) {
+    auto parsed = parse_table(wrong);
+    ASSERT_FALSE(parsed) << wrong;
+    EXPECT_THAT(parsed.error().text, HasSubstr("is neither newest nor a version from 6 to 12"));
+  }
+}
+}  // namespace
+}  // namespace gdr::tools

@@ -1,0 +1,48 @@
+// Loads a network plugin as NCCL does and looks up its tables.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/net/net.h"
+
+namespace gdr::tools {
+
+struct DlClose {
+  void operator()(void* library) const;
+};
+
+class Plugin {
+ public:
+  // Loads a plugin by the name of a file, or by a value of NCCL_NET_PLUGIN ("gdr" for
+  // libnccl-net-gdr.so). Tries the name itself, libnccl-net-<name>.so, and that file in ../lib of
+  // the running program. The error has the reason of each attempt.
+  // `table` is the version of the table to use; without it, the newest that the plugin exports, as
+  // in NCCL. The error of a version that the plugin lacks lists those that it has.
+  static Result<Plugin> load(const std::string& name, std::optional<int> table = {});
+
+  Net& net() const { return *net_; }
+  const std::string& file() const { return file_; }
+  // The versions of the tables that the plugin exports, the newest first.
+  const std::vector<int>& tables() const { return tables_; }
+
+ private:
+  Plugin() = default;
+  Status choose(std::optional<int> table);
+
+  std::unique_ptr<void, DlClose> handle_;
+  std::unique_ptr<Net> net_;  // of a table in the library
+  std::string file_;
+  std::vector<int> tables_;
+};
+
+// Returns the names for dlopen, in order. Exposed for the tests.
+std::vector<std::string> plugin_candidates(const std::string& name, const std::string& program_dir);
+
+// Parses the value of --table: "newest" (an empty result) or a version, such as "9".
+Result<std::optional<int>> parse_table(const std::string& text);
+
+}  // namespace gdr::tools
