@@ -11,6 +11,7 @@
 #include "plugin/init_lock.h"
 #include "plugin/logger.h"
 #include "plugin/plugin.h"
+#include "plugin/profiler.h"
 #include "topology/live/gpu_facts.h"
 #include "transport/transport.h"
 
@@ -68,9 +69,14 @@ transport::Transport* transport() {
   return plugin == nullptr ? nullptr : plugin->transport.get();
 }
 
-// Null: the process's.
+// Only where transport() is not null.
+Plugin& plugin() { return *g_plugin.load(std::memory_order_acquire); }
+
+// Null: the process's. Only where transport() is not null.
 std::shared_ptr<const transport::ConnectionOptions> options_of(const Communicator* communicator) {
-  return communicator == nullptr ? nullptr : communicator->connection;
+  if (communicator == nullptr) return nullptr;
+  return profiler_may_be_loaded(plugin().profiler) ? communicator->profiled_connection
+                                                   : communicator->connection;
 }
 
 // ", traffic class 106" where the communicator has one.
@@ -78,9 +84,6 @@ std::string traffic_text(const CommunicatorSettings& settings) {
   if (settings.traffic_class == abi::kTrafficClassUndefined) return "";
   return ", traffic class " + std::to_string(settings.traffic_class);
 }
-
-// Only where transport() is not null.
-Plugin& plugin() { return *g_plugin.load(std::memory_order_acquire); }
 
 // The calling thread's current CUDA device is the GPU that NCCL sets the connection up for
 // (ncclProxyService sets it).
@@ -226,6 +229,17 @@ ncclResult_t listen(const Communicator* communicator, int device, void* handle,
     (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
     *listen_comm = listener->release();
     return abi::ncclSuccess;
+  });
+}
+
+ncclResult_t listen_with(const CommunicatorSettings& settings, int device, void* handle,
+                         void** listen_comm) {
+  return guarded("listen", [&] {
+    if (transport() == nullptr) return not_initialised("listen");
+    Result<Communicator> communicator =
+        make_communicator(transport()->options().connection, settings);
+    if (!communicator) return warn("listen", communicator.error());
+    return listen(&*communicator, device, handle, listen_comm);
   });
 }
 

@@ -126,8 +126,27 @@ abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* m
   });
 }
 
+// The entries of comms that are observed, out of line, so that the others save no registers for
+// them.
+[[gnu::cold, gnu::noinline]] inline abi::ncclResult_t isend_reported(void* send_comm, void* data,
+                                                                     size_t size, int tag,
+                                                                     void* mhandle, void* phandle,
+                                                                     void** request) {
+  return guarded("isend", [&] {
+    transport::Request* posted;
+    const bool alive = as_comm<transport::SendComm>(send_comm)->isend_observed(
+        data, size, tag, *static_cast<transport::MemoryHandle*>(mhandle), phandle, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(send_comm);
+    return abi::ncclSuccess;
+  });
+}
+
 inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size, int tag,
-                                        void* mhandle, void* /*phandle*/, void** request) {
+                                        void* mhandle, void* phandle, void** request) {
+  if (as_comm<transport::SendComm>(send_comm)->is_observed()) [[unlikely]]
+    return isend_reported(send_comm, data, size, tag, mhandle, phandle, request);
   return isend(send_comm, data, size, tag, mhandle, request);
 }
 
@@ -163,9 +182,31 @@ abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* t
   });
 }
 
+[[gnu::cold, gnu::noinline]] inline abi::ncclResult_t irecv_reported(void* recv_comm, int n,
+                                                                     void** data, size_t* sizes,
+                                                                     int* tags, void** mhandles,
+                                                                     void** phandles,
+                                                                     void** request) {
+  *request = nullptr;
+  return guarded("irecv", [&] {
+    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
+    if (!gather(n, data, sizes, tags, mhandles, buffers)) [[unlikely]]
+      return bad_buffer_count("irecv");
+    transport::Request* posted;
+    const bool alive =
+        as_comm<transport::ReceiveComm>(recv_comm)->irecv_observed(buffers, n, phandles, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(recv_comm);
+    return abi::ncclSuccess;
+  });
+}
+
 inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, size_t* sizes,
-                                        int* tags, void** mhandles, void** /*phandles*/,
+                                        int* tags, void** mhandles, void** phandles,
                                         void** request) {
+  if (as_comm<transport::ReceiveComm>(recv_comm)->is_observed()) [[unlikely]]
+    return irecv_reported(recv_comm, n, data, sizes, tags, mhandles, phandles, request);
   return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
 }
 
