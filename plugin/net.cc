@@ -235,7 +235,7 @@ ncclResult_t listen(const Communicator* communicator, int device, void* handle,
 ncclResult_t listen_with(const CommunicatorSettings& settings, int device, void* handle,
                          void** listen_comm) {
   return guarded("listen", [&] {
-    if (transport() == nullptr) return not_initialised("listen");
+    if (transport() == nullptr) return listen(nullptr, device, handle, listen_comm);
     Result<Communicator> communicator =
         make_communicator(transport()->options().connection, settings);
     if (!communicator) return warn("listen", communicator.error());
