@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "plugin/profiler.h"
+
 namespace gdr::plugin {
 namespace {
 
@@ -35,7 +37,9 @@ Result<Communicator> make_communicator(const transport::ConnectionOptions& base,
       return running.empty() ? name : name + " (" + running + ")";
     };
   }
-  communicator.connection =
+  communicator.connection = std::make_shared<const transport::ConnectionOptions>(connection);
+  connection.observer = profiler_observer(settings.profiler);
+  communicator.profiled_connection =
       std::make_shared<const transport::ConnectionOptions>(std::move(connection));
   return communicator;
 }

@@ -23,6 +23,10 @@ struct Communicator {
   uint64_t id = 0;  // NCCL's commId, the same on all ranks
   // Of its connections; they share it.
   std::shared_ptr<const transport::ConnectionOptions> connection;
+  // The same with NCCL's profiler as the observer. Only where NCCL may have loaded one
+  // (profiler_may_be_loaded): a call for each message that finds none takes longer than all else
+  // that the observer costs.
+  std::shared_ptr<const transport::ConnectionOptions> profiled_connection;
   std::shared_ptr<CurrentOperation> operation;
 };
 static_assert(offsetof(Communicator, nccls_traffic_class) == 0);

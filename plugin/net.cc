@@ -8,8 +8,10 @@
 #include "base/process_fds.h"
 #include "plugin/communicator.h"
 #include "plugin/guarded.h"
+#include "plugin/init_lock.h"
 #include "plugin/logger.h"
 #include "plugin/plugin.h"
+#include "plugin/profiler.h"
 #include "topology/live/gpu_facts.h"
 #include "transport/transport.h"
 
@@ -22,7 +24,7 @@ using abi::ncclResult_t;
 // is never destroyed: NCCL may unload the library (which is linked nodelete) and load it again
 // while comms of the first load are open, and may close comms while the process exits, after
 // destructors of globals have run.
-std::mutex g_mutex;  // guards the creation of g_plugin
+InitLock g_init_lock;  // guards the creation of g_plugin
 std::atomic<Plugin*> g_plugin{nullptr};
 
 ncclResult_t to_nccl(Code code) {
@@ -67,9 +69,14 @@ transport::Transport* transport() {
   return plugin == nullptr ? nullptr : plugin->transport.get();
 }
 
-// Null: the process's.
+// Only where transport() is not null.
+Plugin& plugin() { return *g_plugin.load(std::memory_order_acquire); }
+
+// Null: the process's. Only where transport() is not null.
 std::shared_ptr<const transport::ConnectionOptions> options_of(const Communicator* communicator) {
-  return communicator == nullptr ? nullptr : communicator->connection;
+  if (communicator == nullptr) return nullptr;
+  return profiler_may_be_loaded(plugin().profiler) ? communicator->profiled_connection
+                                                   : communicator->connection;
 }
 
 // ", traffic class 106" where the communicator has one.
@@ -77,9 +84,6 @@ std::string traffic_text(const CommunicatorSettings& settings) {
   if (settings.traffic_class == abi::kTrafficClassUndefined) return "";
   return ", traffic class " + std::to_string(settings.traffic_class);
 }
-
-// Only where transport() is not null.
-Plugin& plugin() { return *g_plugin.load(std::memory_order_acquire); }
 
 // The calling thread's current CUDA device is the GPU that NCCL sets the connection up for
 // (ncclProxyService sets it).
@@ -102,6 +106,13 @@ ncclResult_t not_initialised(const char* call) {
   return invalid_argument(call,
                           "called before init, after an init that failed, or in a process that was "
                           "forked since and needs an init of its own");
+}
+
+ncclResult_t forked_during_init() {
+  return warn("init", {Code::kInvalidUsage,
+                       "the process was forked while a thread of its parent was inside init, and "
+                       "what that thread had locked stays locked here. Fix: fork before NCCL is "
+                       "initialised, or let the child exec a program"});
 }
 
 // In a child that was forked since: what belongs to the parent is left alone and leaks.
@@ -138,7 +149,8 @@ ncclResult_t bad_buffer_count(const char* call) {
 ncclResult_t init(int version, abi::ncclDebugLogger_t logger) {
   return guarded("init", [&] {
     use_logger(logger);
-    std::lock_guard lock(g_mutex);
+    if (!g_init_lock.lock()) return forked_during_init();
+    std::lock_guard lock(g_init_lock, std::adopt_lock);
     if (live_plugin() != nullptr) return abi::ncclSuccess;
     Result<std::unique_ptr<Plugin>> created = create_plugin(version);
     if (!created) return warn("init", created.error());
@@ -220,10 +232,21 @@ ncclResult_t listen(const Communicator* communicator, int device, void* handle,
   });
 }
 
+ncclResult_t listen_with(const CommunicatorSettings& settings, int device, void* handle,
+                         void** listen_comm) {
+  return guarded("listen", [&] {
+    if (transport() == nullptr) return not_initialised("listen");
+    Result<Communicator> communicator =
+        make_communicator(transport()->options().connection, settings);
+    if (!communicator) return warn("listen", communicator.error());
+    return listen(&*communicator, device, handle, listen_comm);
+  });
+}
+
 ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
                           void** send_comm) {
   return guarded("connect", [&] {
-    if (transport() == nullptr) return not_initialised("connect");
+    if (transport() == nullptr) return connect(nullptr, device, handle, send_comm);
     Result<Communicator> communicator =
         make_communicator(transport()->options().connection, settings);
     if (!communicator) return warn("connect", communicator.error());
@@ -256,8 +279,9 @@ ncclResult_t accept(void* listen_comm, void** recv_comm) {
     if (listen_comm == nullptr || recv_comm == nullptr)
       return invalid_argument("accept", "a pointer is null");
     *recv_comm = nullptr;
-    Result<std::unique_ptr<transport::ReceiveComm>> comm =
-        static_cast<transport::Listener*>(listen_comm)->accept();
+    auto* const listener = static_cast<transport::Listener*>(listen_comm);
+    if (is_of_parent(listener)) return not_initialised("accept");
+    Result<std::unique_ptr<transport::ReceiveComm>> comm = listener->accept();
     if (!comm) return warn("accept", comm.error());
     if (*comm == nullptr) return abi::ncclSuccess;
     check_rails((*comm)->connection());

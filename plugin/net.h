@@ -49,7 +49,9 @@ abi::ncclResult_t listen(const Communicator* communicator, int device, void* han
                          void** listen_comm);
 abi::ncclResult_t connect(const Communicator* communicator, int device, void* handle,
                           void** send_comm);
-// connect() for a communicator whose settings are known from here on only.
+// listen() and connect() for a communicator whose settings are known from here on only.
+abi::ncclResult_t listen_with(const CommunicatorSettings& settings, int device, void* handle,
+                              void** listen_comm);
 abi::ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
                                void** send_comm);
 abi::ncclResult_t accept(void* listen_comm, void** recv_comm);

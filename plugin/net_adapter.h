@@ -52,6 +52,12 @@ void fill_sizes(const DeviceProperties& device, int dev, Properties* props) {
   props->maxCollBytes = abi::kAssumedCollBytes;  // the plugin has no collective network
 }
 
+// Returns the pointer support to report. GPUDirect over a device that needs a flush after each
+// receive delivers data too early where NCCL does not flush.
+inline int pointer_support(const DeviceProperties& device, bool nccl_flushes) {
+  return device.force_flush && !nccl_flushes ? abi::kPtrHost : device.pointer_support;
+}
+
 // getProperties: fills *props by fill(device, props). Before v9 NCCL cannot be asked to flush.
 template <class Properties, class Fill>
 abi::ncclResult_t get_properties(int dev, Properties* props, bool can_force_flush, Fill fill) {
@@ -59,10 +65,7 @@ abi::ncclResult_t get_properties(int dev, Properties* props, bool can_force_flus
   DeviceProperties device;
   const abi::ncclResult_t result = properties(dev, &device);
   if (result != abi::ncclSuccess) return result;
-  // GPUDirect over a device that needs the flush would deliver data too early.
-  if (device.force_flush && !can_force_flush && !flushes_always()) {
-    device.pointer_support = abi::kPtrHost;
-  }
+  device.pointer_support = pointer_support(device, can_force_flush || flushes_always());
   fill(device, props);
   return abi::ncclSuccess;
 }
@@ -123,8 +126,27 @@ abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* m
   });
 }
 
+// The entries of comms that are observed, out of line, so that the others save no registers for
+// them.
+[[gnu::cold, gnu::noinline]] inline abi::ncclResult_t isend_reported(void* send_comm, void* data,
+                                                                     size_t size, int tag,
+                                                                     void* mhandle, void* phandle,
+                                                                     void** request) {
+  return guarded("isend", [&] {
+    transport::Request* posted;
+    const bool alive = as_comm<transport::SendComm>(send_comm)->isend_observed(
+        data, size, tag, *static_cast<transport::MemoryHandle*>(mhandle), phandle, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(send_comm);
+    return abi::ncclSuccess;
+  });
+}
+
 inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size, int tag,
-                                        void* mhandle, void* /*phandle*/, void** request) {
+                                        void* mhandle, void* phandle, void** request) {
+  if (as_comm<transport::SendComm>(send_comm)->is_observed()) [[unlikely]]
+    return isend_reported(send_comm, data, size, tag, mhandle, phandle, request);
   return isend(send_comm, data, size, tag, mhandle, request);
 }
 
@@ -160,9 +182,31 @@ abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* t
   });
 }
 
+[[gnu::cold, gnu::noinline]] inline abi::ncclResult_t irecv_reported(void* recv_comm, int n,
+                                                                     void** data, size_t* sizes,
+                                                                     int* tags, void** mhandles,
+                                                                     void** phandles,
+                                                                     void** request) {
+  *request = nullptr;
+  return guarded("irecv", [&] {
+    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
+    if (!gather(n, data, sizes, tags, mhandles, buffers)) [[unlikely]]
+      return bad_buffer_count("irecv");
+    transport::Request* posted;
+    const bool alive =
+        as_comm<transport::ReceiveComm>(recv_comm)->irecv_observed(buffers, n, phandles, &posted);
+    *request = posted;
+    if (!alive) [[unlikely]]
+      return comm_failure(recv_comm);
+    return abi::ncclSuccess;
+  });
+}
+
 inline abi::ncclResult_t irecv_observed(void* recv_comm, int n, void** data, size_t* sizes,
-                                        int* tags, void** mhandles, void** /*phandles*/,
+                                        int* tags, void** mhandles, void** phandles,
                                         void** request) {
+  if (as_comm<transport::ReceiveComm>(recv_comm)->is_observed()) [[unlikely]]
+    return irecv_reported(recv_comm, n, data, sizes, tags, mhandles, phandles, request);
   return irecv(recv_comm, n, data, sizes, tags, mhandles, request);
 }
 

@@ -24,6 +24,12 @@ abi::ncclResult_t get_properties_v10(int dev, abi::ncclNetProperties_v10_t* prop
       });
 }
 
+abi::ncclResult_t listen_v10(int dev, void* handle, void** listen_comm) {
+  CommunicatorSettings settings;
+  settings.profiler = g_profiler.load(std::memory_order_relaxed);
+  return listen_with(settings, dev, handle, listen_comm);
+}
+
 abi::ncclResult_t connect_v10(int dev, abi::ncclNetCommConfig_v10_t* config, void* handle,
                               void** send_comm, abi::ncclNetDeviceHandle_v10_t**) {
   CommunicatorSettings settings;
@@ -39,7 +45,7 @@ const abi::ncclNet_v10_t kNetV10 = {
     .init = init_v10,
     .devices = devices,
     .getProperties = get_properties_v10,
-    .listen = listen_without_context,
+    .listen = listen_v10,
     .connect = connect_v10,
     .accept = accept_host,
     .regMr = reg_mr<size_t>,

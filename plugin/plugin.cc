@@ -152,6 +152,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   const config::Options options = load_options();
   plugin->table_version = table_version;
   plugin->flushes_always = options.force_flush;
+  plugin->profiler = options.profiler_plugin;
   if (options.disable) {
     plugin->generation = process_fds::generation();
     GDR_INFO(kInitLines, "disabled by NCCL_IB_DISABLE");

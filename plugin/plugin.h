@@ -20,6 +20,7 @@ struct Plugin {
   int table_version = 0;        // of the table whose init created this
   uint32_t generation = 0;      // process_fds::generation() of the process that it belongs to
   bool flushes_always = false;  // NCCL_NET_FORCE_FLUSH
+  std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null if NCCL_IB_DISABLE=1
   topology::RailDecision decision;
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not

@@ -21,6 +21,7 @@ Result<wire::Secret> make_secret() {
   if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
     return fail_errno(Code::kSystem, "drawing a random secret failed", errno);
   }
+  std::fill_n(secret.begin() + wire::kSecretGap, wire::kSecretGapBytes, uint8_t{0});
   return secret;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "transport/subnet_routing.h"
+#include "transport/wire/foreign_handle.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -20,9 +21,7 @@ Status check_device_index(int device, size_t count) {
 
 Status check_handle(const wire::Handle& handle) {
   if (handle.magic != wire::kMagic) {
-    return fail(Code::kInvalidUsage,
-                "the peer's handle is not of this plugin: do all ranks run it? One rank may have "
-                "fallen back to another transport; set NCCL_NET=GDR on every rank");
+    return fail(Code::kInvalidUsage, foreign_handle_text(handle));
   }
   if (Status status = check_version(handle.version); !status) return status;
   auto is_zero = [](uint8_t byte) { return byte == 0; };

@@ -3,8 +3,13 @@
 // it knows.
 #include <net.h>
 
+#if __has_include(<profiler_net.h>)
+#include <profiler_net.h>
+#endif
+
 #include "plugin/abi/net_v12.h"
 #include "plugin/abi/net_v6.h"
+#include "plugin/abi/profiler_net_ib.h"
 
 namespace ours = gdr::abi;
 
@@ -326,4 +331,19 @@ static_assert(NCCL_NET_ATTR_UNDEF == ours::kNetAttrUndefined);
 static_assert(NCCL_NET_ID_UNDEF == ours::kNetIdUndefined);
 static_assert(NCCL_NET_MAX_DEVS_PER_NIC == ours::kMaxMergedDevices);
 static_assert(NCCL_NET_MAX_DEVS_PER_NIC_V11 == ours::kMaxMergedDevicesV9);
+#endif
+
+// In the headers of the example of a profiler, since NCCL 2.26.
+#ifdef NCCL_PROFILER_NET_IB_VER
+SAME_SIZE(ncclProfilerNetIbDescr_v1_t);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, type);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, qp);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, qp.device);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, qp.wr_id);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, qp.opcode);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, qp.qpNum);
+SAME_OFFSET(ncclProfilerNetIbDescr_v1_t, qp.length);
+static_assert(static_cast<int64_t>(::NCCL_PROFILER_NET_TYPE_IB) == ours::kProfilerNetTypeIb);
+static_assert(NCCL_PROFILER_NET_IB_VER == ours::kProfilerNetIbVersion);
+static_assert(static_cast<int>(::ncclProfileQp) == ours::kProfileQp);
 #endif

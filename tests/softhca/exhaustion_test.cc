@@ -135,6 +135,7 @@ bool fails_at(long n, const Call& call) {
 abi::ncclResult_t init_net(void** context) {
   tools::CommunicatorSettings settings;
   settings.logger = log_line;
+  settings.id = 0x1234;
   return net().init(settings, context);
 }
 
@@ -191,6 +192,7 @@ abi::ncclResult_t init_without_threads() {
   void* context = nullptr;
   abi::ncclResult_t result = init_net(&context);
   g_threads_left = -1;
+  EXPECT_EQ(context, nullptr);
   return result;
 }
 
@@ -241,6 +243,7 @@ InitOutcome init_outcome(long n) {
   abi::ncclResult_t result = init_net(&context);
   bool disturbed = g_allocations_left < 0;
   g_allocations_left = -1;
+  if ((result == ncclSuccess) != (context != nullptr)) return kWrongResult;
   if (result == ncclSuccess) return disturbed ? kWentWithout : kUndisturbed;
   return disturbed && result == abi::ncclSystemError ? kFailed : kWrongResult;
 }
@@ -268,6 +271,18 @@ TEST_F(Exhaustion, MemoryRunsOutInInit_IsAnError) {
     if (WEXITSTATUS(status) == kUndisturbed) break;
   }
   EXPECT_GT(failed, 100);
+}
+
+TEST_F(Exhaustion, MemoryRunsOutInTheInitOfALaterCommunicator_IsAnErrorWithoutContext) {
+  init();
+  long n = 0;
+  for (bool failed = true; failed; n = next(n)) {
+    void* later = nullptr;
+    failed = fails_at(n, [&] { return init_net(&later); });
+    EXPECT_EQ(later == nullptr, failed) << "allocation " << n;
+    EXPECT_EQ(net().finalize(later), ncclSuccess);
+  }
+  EXPECT_GT(n, 3);
 }
 
 TEST_F(Exhaustion, MemoryRunsOutWhileListening_IsAnError) {

@@ -79,9 +79,11 @@ class Connection {
 
   // Reads the completions that wait on each rail and hands them to on_completion(const ibv_wc&),
   // which returns false where the connection has failed. Returns false once it has failed; all
-  // completions that were there have then been handed over.
-  template <class OnCompletion>
-  [[gnu::always_inline]] bool poll(OnCompletion on_completion);
+  // completions that were there have then been handed over. Completions for which
+  // is_special(const ibv_wc&) returns true, and those behind them, are handed over out of line, so
+  // that the direct path saves no registers for what such ones take.
+  template <class OnCompletion, class IsSpecial>
+  [[gnu::always_inline]] bool poll(OnCompletion on_completion, IsSpecial is_special);
 
   // Whether what this end does without the peer, flushes and copies of staging, may still complete
   // after the connection failed: the failure came from the peer, and not long ago.
@@ -168,8 +170,8 @@ class Comm {
   uint32_t generation_ = process_fds::generation();
 };
 
-template <class OnCompletion>
-inline bool Connection::poll(OnCompletion on_completion) {
+template <class OnCompletion, class IsSpecial>
+inline bool Connection::poll(OnCompletion on_completion, IsSpecial is_special) {
   if (link_->needs_attention()) [[unlikely]] {
     attend();
     return drain(nullptr, 0, on_completion);
@@ -179,7 +181,7 @@ inline bool Connection::poll(OnCompletion on_completion) {
     ibv_wc completions[kPollBatch];
     const int n = ibv_poll_cq(rail->cq(), kPollBatch, completions);
     for (int i = 0; i < n; ++i) {
-      if (completions[i].status != IBV_WC_SUCCESS) [[unlikely]]
+      if (completions[i].status != IBV_WC_SUCCESS || is_special(completions[i])) [[unlikely]]
         return drain(completions + i, n - i, on_completion);
       if (!on_completion(completions[i])) [[unlikely]]
         return drain(completions + i + 1, n - i - 1, on_completion);

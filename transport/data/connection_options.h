@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/clock.h"
+#include "transport/data/work_request_observer.h"
 #include "transport/device/gid_selection.h"
 
 namespace gdr::transport {
@@ -57,6 +58,8 @@ struct ConnectionOptions {
   // large sends (MemoryOptions). Peers need to know.
   bool stages_all = false;
   bool stages_large_sends = false;
+  // Of each connection's work requests.
+  WorkRequestObserver observer;
   // Whose connection it is and what runs on it, for the log of a stall. Called by any thread;
   // empty: unknown.
   std::function<std::string()> owner_text;

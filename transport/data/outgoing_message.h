@@ -63,6 +63,7 @@ struct OutgoingMessage {
   Chunking chunks;
   bool cpu_readable;  // the source is not GPU memory
   bool separate_end;  // each chunk ends in a write of its own (adaptive routing)
+  void* parent;       // what is reported to the observer as its origin; null: nothing is
 
   // Every chunk carries the same immediate data: the receiver counts them.
   uint32_t immediate() const {

@@ -46,6 +46,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   Result<RailTables> tables = RailTables::create(comm->connection_.rails());
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
+  comm->observed_ = ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1);
   Result<bool> prepared = comm->connection_.change_states();
   if (!prepared) return forward_error(prepared);
   if (*prepared) {
@@ -138,7 +139,6 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   taken->buffers = static_cast<uint8_t>(count);
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
-  taken->staged = 0;
   size_t sizes = 0;
   for (int i = 0; i < count; ++i) {
     fill_slot(buffers[i], i, taken);
@@ -148,6 +148,25 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
   if (!announcements_.on_posted(head_, sizes)) return false;
   connection_.link().count_posted();
   *request = taken;
+  return true;
+}
+
+// The receives of the QPs are posted in advance and belong to no buffer. So what is observed is the
+// buffer: from its clear-to-send, which is what this end posts for it, to its last chunk.
+bool ReceiveComm::irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
+                                 Request** request) {
+  if (!irecv(buffers, count, request)) return false;
+  if (*request == nullptr || parents == nullptr) return true;
+  const QueuePair& pair = connection_.rails().clear_to_send_pair();
+  for (int i = 0; i < count; ++i) {
+    if (parents[i] == nullptr) continue;
+    const uint64_t number = (*request)->first + i;
+    const ObservedWorkRequest work{static_cast<int>(pair.rail), number, IBV_WC_RECV_RDMA_WITH_IMM,
+                                   pair.qp->qp_num, buffers[i].bytes};
+    if (observed_->posted(wire::slot_of(number), parents[i], work)) {
+      (*request)->special |= static_cast<uint8_t>(1u << i);
+    }
+  }
   return true;
 }
 
@@ -231,7 +250,8 @@ bool ReceiveComm::fail_without_flush() {
 bool ReceiveComm::progress() {
   if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
     return false;
-  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); })) [[likely]]
+  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); },
+                       [](const ibv_wc&) { return false; })) [[likely]]
     return true;
   return finishes_local_work();
 }
@@ -239,6 +259,7 @@ bool ReceiveComm::progress() {
 // After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
 // be awaited. What they complete counts, as NCCL may need nothing else of the peer.
 bool ReceiveComm::finishes_local_work() {
+  if (observed_ != nullptr) observed_->complete_all();
   const bool some = staged_.is_copying() || !flushes_.all_free();
   return some && connection_.may_finish_local_work();
 }
@@ -275,12 +296,26 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;
   if (complete) slots_[imm.slot] = nullptr;
-  if ((request->staged >> buffer & 1) != 0) [[unlikely]] {
-    if (!staged_.on_arrival(imm.slot, bytes, complete)) return false;
+  if ((request->special >> buffer & 1) != 0) [[unlikely]] {
+    if (!on_special_arrival(request, buffer, bytes, complete)) return false;
   } else if (complete && !finish_buffer(request)) {
     return false;
   }
   return refill(wc.wr_id);
+}
+
+// Takes a chunk of a buffer that is staged, observed or both: `bytes` of it have arrived.
+bool ReceiveComm::on_special_arrival(Request* request, uint32_t buffer, uint64_t bytes,
+                                     bool complete) {
+  const uint32_t slot = wire::slot_of(request->first + buffer);
+  if (complete) {
+    request->special &= static_cast<uint8_t>(~(1u << buffer));
+    if (observed_ != nullptr) {
+      observed_->completed(slot, connection_.rails().clear_to_send_pair().qp->qp_num);
+    }
+  }
+  if (staged_.is_busy(slot)) return staged_.on_arrival(slot, bytes, complete);
+  return !complete || finish_buffer(request);
 }
 
 // Counts the receive that an arrival consumed, and replaces a batch of them at a time: one doorbell

@@ -9,6 +9,7 @@
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
 #include "transport/data/flush.h"
+#include "transport/data/observed_work.h"
 #include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
 #include "transport/data/staged_receives.h"
@@ -54,6 +55,11 @@ class ReceiveComm : public Comm {
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
   // done, and the caller tries again later.
   bool irecv(const ReceiveBuffer* buffers, int count, Request** request);
+  // irecv() that reports each buffer whose parent is not null to the observer: from here until the
+  // last chunk for it has arrived. `parents` may be null as a whole. Only where is_observed().
+  [[gnu::cold]] bool irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
+                                    Request** request);
+  bool is_observed() const { return observed_ != nullptr; }
   // Starts a flush, whose completion means that all data received so far is visible to the GPU.
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
@@ -76,6 +82,8 @@ class ReceiveComm : public Comm {
   bool refill(size_t pair);
   bool finish_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
+  [[gnu::cold]] bool on_special_arrival(Request* request, uint32_t buffer, uint64_t bytes,
+                                        bool complete);
   [[gnu::cold]] bool finish_copied_buffers();
   [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool finishes_local_work();
@@ -91,6 +99,7 @@ class ReceiveComm : public Comm {
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;
+  std::unique_ptr<ObservedWork> observed_;  // its owners are slots; null: nobody observes
 };
 
 }  // namespace gdr::transport

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "transport/wire/wire.h"
@@ -22,8 +23,11 @@ struct Request {
   uint16_t pending;
   // Sends: work requests beyond those of a message of one chunk; 0 but for large ones.
   uint8_t extra_chunks;
+  // Whose completions take more than to be counted. Sends: 1 for those with extra chunks or
+  // observed ones. Receives: bit per buffer that is observed or arrives in a bounce buffer. Both
+  // are 0 again once all has completed, so that taking a request need not clear them.
+  uint8_t special;
   // Receives only, the arrays by buffer of the group.
-  uint8_t staged;                                     // bit per buffer: arrives in a bounce buffer
   uint64_t first;                                     // number of the first buffer
   std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // chunks that have arrived
   std::array<uint64_t, wire::kMaxGroup> bytes;        // received so far; [0] of a send: its bytes
@@ -45,6 +49,10 @@ class RequestPool {
   Request* take() { return free_count_ > reserved_ ? free_[--free_count_] : nullptr; }
   void give_back(Request* request) { free_[free_count_++] = request; }
   bool all_free() const { return free_count_ == kCount; }
+  // Numbers the requests from 0.
+  size_t index_of(const Request& request) const {
+    return static_cast<size_t>(&request - requests_.data());
+  }
 
   // How many take() would return.
   int available() const { return free_count_ - reserved_; }

@@ -40,6 +40,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
   if (options->split_data_on_qps) {
     comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().pair_count());
   }
+  comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
@@ -122,7 +123,6 @@ inline Request* SendComm::take_request(size_t bytes, const Chunking& chunks) {
   taken->comm = this;
   taken->kind = RequestKind::kSend;
   taken->buffers = 1;
-  taken->extra_chunks = 0;
   taken->pending = static_cast<uint16_t>(chunks.count);
   taken->bytes[0] = bytes;
   return taken;
@@ -130,6 +130,16 @@ inline Request* SendComm::take_request(size_t bytes, const Chunking& chunks) {
 
 bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                      Request** request) {
+  return send(data, bytes, tag, memory, nullptr, request);
+}
+
+bool SendComm::isend_observed(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                              void* parent, Request** request) {
+  return send(data, bytes, tag, memory, parent, request);
+}
+
+inline bool SendComm::send(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                           void* parent, Request** request) {
   *request = nullptr;
   std::optional<uint64_t> buffer = match(tag);
   if (!buffer) return !connection_.needs_attention() || progress();
@@ -139,7 +149,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
   }
   const bool special = bytes > memory.direct_at_most;
   if (special || (bytes > 0 && !wire::is_plain(slot(*buffer)))) [[unlikely]] {
-    return send_special(bytes, data, *buffer, memory, request);
+    return send_special({bytes, data, *buffer, memory, parent}, request);
   }
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
   Request* taken = take_request(bytes, chunks);
@@ -152,6 +162,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
       .chunks = chunks,
       .cpu_readable = memory.host,
       .separate_end = bytes > separate_end_above_,
+      .parent = parent,
   };
   if (!post(message, memory)) return false;
   advance(*buffer);
@@ -164,7 +175,9 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
 // share the load even where messages are not split.
 inline bool SendComm::post(const OutgoingMessage& message, const MemoryHandle& memory) {
   if (message.chunks.count > 1) return post_chunks(message, memory, /*one_pair=*/false);
-  return post_chunk(message, 0, message.bytes, connection_.rails().next_pair(), memory.keys);
+  const QueuePair& pair = connection_.rails().next_pair();
+  observe(message, message.bytes, pair);
+  return post_chunk(message, 0, message.bytes, pair, memory.keys);
 }
 
 // Chunks of a split message take the QPs in turn, those of a staged one stay on one QP, in order.
@@ -174,9 +187,17 @@ bool SendComm::post_chunks(const OutgoingMessage& message, const MemoryHandle& m
   for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
     if (pair == nullptr || !one_pair) pair = &connection_.rails().next_pair();
     const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
+    observe(message, bytes, *pair);
     if (!post_chunk(message, from, bytes, *pair, memory.keys)) return false;
   }
   return true;
+}
+
+// Reports the next chunk, of `bytes` bytes, to the observer. All chunks are reported while NCCL is
+// in isend: NCCL 2.26 attaches an event to the step that is current when the event starts.
+inline void SendComm::observe(const OutgoingMessage& message, size_t bytes, const QueuePair& pair) {
+  if (message.parent != nullptr) [[unlikely]]
+    report(message, bytes, pair);
 }
 
 // The write of the `bytes` bytes at offset `from`, no more than max_write_bytes_.
@@ -225,16 +246,13 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
 
 // Sends a message that cannot go as one write per chunk. A null *request with true: there is no
 // room for it now.
-bool SendComm::send_special(size_t bytes, const void* data, uint64_t buffer,
-                            const MemoryHandle& memory, Request** request) {
-  if (!wire::is_known(slot(buffer))) {
+bool SendComm::send_special(const Send& send, Request** request) {
+  if (!wire::is_known(slot(send.buffer))) {
     connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
     return false;
   }
-  const bool copied_here = memory.staging != nullptr && bytes > memory.direct_at_most;
-  const bool chunked = (slot(buffer).flags & wire::kChunked) != 0;
-  return copied_here || chunked ? send_staged(bytes, data, buffer, memory, request)
-                                : send_large(bytes, data, buffer, memory, request);
+  const bool chunked = (slot(send.buffer).flags & wire::kChunked) != 0;
+  return send.is_copied() || chunked ? send_staged(send, request) : send_large(send, request);
 }
 
 // Takes a request whose message needs `extra` work requests more than the pool counts for each. A
@@ -249,6 +267,7 @@ bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extr
   if (!fits || requests_.available() <= wanted) return progress();
   *taken = take_request(bytes, chunks);
   (*taken)->extra_chunks = static_cast<uint8_t>(wanted);
+  (*taken)->special = 1;
   requests_.reserve(wanted);
   return true;
 }
@@ -256,30 +275,30 @@ bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extr
 // Sends a message of which some chunk is larger than the port's largest message. The chunk goes as
 // several plain writes, and its end follows in a write of its own, as with adaptive routing: the
 // receiver needs no more receives than for other messages.
-bool SendComm::send_large(size_t bytes, const void* data, uint64_t buffer,
-                          const MemoryHandle& memory, Request** request) {
-  const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
+bool SendComm::send_large(const Send& send, Request** request) {
+  const Chunking chunks = chunks_for_pairs(send.bytes, max_chunks_);
   Request* taken;
   const size_t writes = divide_up(chunks.bytes, max_write_bytes_);
-  if (writes > kMaxExtraWrites) return fail_too_large(bytes, kMaxExtraWrites * chunks.count);
-  if (!take_with_extra(bytes, chunks, writes, &taken)) return false;
+  if (writes > kMaxExtraWrites) return fail_too_large(send.bytes, kMaxExtraWrites * chunks.count);
+  if (!take_with_extra(send.bytes, chunks, writes, &taken)) return false;
   if (taken == nullptr) return true;
   const OutgoingMessage message{
       .request = taken,
-      .buffer = buffer,
-      .source = reinterpret_cast<uint64_t>(data),
-      .bytes = bytes,
+      .buffer = send.buffer,
+      .source = reinterpret_cast<uint64_t>(send.data),
+      .bytes = send.bytes,
       .chunks = chunks,
-      .cpu_readable = memory.host,
+      .cpu_readable = send.memory.host,
       .separate_end = true,
+      .parent = send.parent,
   };
-  for (size_t from = 0; from < bytes; from += chunks.bytes) {
-    const size_t end = std::min(bytes, from + chunks.bytes);
-    if (!post_large_chunk(message, from, end, connection_.rails().next_pair(), memory.keys)) {
-      return false;
-    }
+  for (size_t from = 0; from < send.bytes; from += chunks.bytes) {
+    const size_t end = std::min(send.bytes, from + chunks.bytes);
+    const QueuePair& pair = connection_.rails().next_pair();
+    observe(message, end - from, pair);
+    if (!post_large_chunk(message, from, end, pair, send.memory.keys)) return false;
   }
-  advance(buffer);
+  advance(send.buffer);
   connection_.link().count_posted();
   *request = taken;
   return true;
@@ -307,32 +326,40 @@ bool SendComm::post_large_chunk(const OutgoingMessage& message, size_t from, siz
 
 // Sends a message that goes through a bounce buffer at either end, in chunks over one QP. A null
 // *request with true: there is no room for it now.
-bool SendComm::send_staged(size_t bytes, const void* data, uint64_t buffer,
-                           const MemoryHandle& memory, Request** request) {
-  const bool copied_here = memory.staging != nullptr && bytes > memory.direct_at_most;
-  const Chunking chunks = chunks_for_staging(bytes, max_write_bytes_);
-  if (chunks.count > wire::kMaxQps) return fail_too_large(bytes, wire::kMaxQps);
+bool SendComm::send_staged(const Send& send, Request** request) {
+  const bool copied_here = send.is_copied();
+  const Chunking chunks = chunks_for_staging(send.bytes, max_write_bytes_);
+  if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
   if (copied_here && staged_.full()) return progress();
   Request* taken;
-  if (!take_with_extra(bytes, chunks, chunks.count - 1, &taken)) return false;
+  if (!take_with_extra(send.bytes, chunks, chunks.count - 1, &taken)) return false;
   if (taken == nullptr) return true;
-  const void* source = copied_here ? memory.staging->host(data) : data;
+  const void* source = copied_here ? send.memory.staging->host(send.data) : send.data;
   const OutgoingMessage message{
       .request = taken,
-      .buffer = buffer,
+      .buffer = send.buffer,
       .source = reinterpret_cast<uint64_t>(source),
-      .bytes = bytes,
+      .bytes = send.bytes,
       .chunks = chunks,
-      .cpu_readable = copied_here || memory.host,
+      .cpu_readable = copied_here || send.memory.host,
       .separate_end = false,
+      .parent = send.parent,
   };
   connection_.link().count_posted();  // before a launch, which the driver may delay
-  const bool started = copied_here ? staged_.start(message, data, memory)
-                                   : post_chunks(message, memory, /*one_pair=*/true);
+  const bool started = copied_here ? start_copies(message, send)
+                                   : post_chunks(message, send.memory, /*one_pair=*/true);
   if (!started) return false;
-  advance(buffer);
+  advance(send.buffer);
   *request = taken;
   return true;
+}
+
+bool SendComm::start_copies(const OutgoingMessage& message, const Send& send) {
+  const QueuePair& pair = connection_.rails().next_pair();
+  for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
+    observe(message, std::min(message.bytes - from, message.chunks.bytes), pair);
+  }
+  return staged_.start(message, pair, send.data, send.memory);
 }
 
 bool SendComm::post_copied_chunks() {
@@ -350,15 +377,45 @@ bool SendComm::post_copied_chunks() {
 
 bool SendComm::progress() {
   if (!staged_.empty() && !post_copied_chunks()) [[unlikely]]
-    return false;
-  return connection_.poll([this](const ibv_wc& wc) {
-    auto* request = reinterpret_cast<Request*>(wc.wr_id);
-    if (--request->pending == 0) {
-      requests_.reserve(-request->extra_chunks);
-      connection_.link().count_completed();
-    }
-    return true;
-  });
+    return end_observation();
+  auto request_of = [](const ibv_wc& wc) { return reinterpret_cast<Request*>(wc.wr_id); };
+  const bool alive = connection_.poll(
+      [this, request_of](const ibv_wc& wc) {
+        Request* request = request_of(wc);
+        if (request->special != 0) [[unlikely]]
+          on_special_completion(request, wc.qp_num);
+        if (--request->pending == 0) connection_.link().count_completed();
+        return true;
+      },
+      [request_of](const ibv_wc& wc) { return request_of(wc)->special != 0; });
+  return alive || end_observation();
+}
+
+// Called before the completion is counted.
+void SendComm::on_special_completion(Request* request, uint32_t qp_number) {
+  if (observed_ != nullptr) observed_->completed(requests_.index_of(*request), qp_number);
+  if (request->pending > 1) return;
+  requests_.reserve(-request->extra_chunks);
+  request->extra_chunks = 0;
+  request->special = 0;
+}
+
+// Returns false: the connection has failed.
+bool SendComm::end_observation() {
+  if (observed_ != nullptr) observed_->complete_all();
+  return false;
+}
+
+// A chunk is one piece of work, even where plain writes go ahead of the write that ends it: only
+// that one is signalled, and its completion confirms them.
+void SendComm::report(const OutgoingMessage& message, size_t bytes, const QueuePair& pair) {
+  const ibv_wr_opcode opcode =
+      message.separate_end ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
+  const ObservedWorkRequest work{static_cast<int>(pair.rail), message.buffer, opcode,
+                                 pair.qp->qp_num, bytes};
+  if (observed_->posted(requests_.index_of(*message.request), message.parent, work)) {
+    message.request->special = 1;
+  }
 }
 
 bool SendComm::fail_too_large(size_t bytes, size_t most) {

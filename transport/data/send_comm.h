@@ -8,6 +8,7 @@
 #include <string>
 
 #include "transport/data/connection.h"
+#include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
@@ -25,6 +26,10 @@ class SendComm : public Comm {
  public:
   // Sends in flight: NCCL has up to 32 grouped receives under way, each of up to 8 messages.
   static constexpr int kRequests = 32 * wire::kMaxGroup;
+  // The chunks of a message that are reported to an observer: its first ones. NCCL's net_ib starts
+  // as many events for a request (MAX_QPS_PER_REQ), and profilers need not have room for more:
+  // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
+  static constexpr size_t kMaxObservedChunks = 8;
 
   // Creates this end, not yet connected.
   static Result<std::unique_ptr<SendComm>> create(const Device& device,
@@ -51,6 +56,11 @@ class SendComm : public Comm {
   // posted for the tag fail the connection at both ends.
   bool isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
              Request** request);
+  // isend() that reports each chunk to the observer unless `parent` is null: from here, which for a
+  // staged one includes its copy, to its completion. Only where is_observed().
+  [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
+                                    const MemoryHandle& memory, void* parent, Request** request);
+  bool is_observed() const { return observed_ != nullptr; }
   // Reads completions and posts what staging has copied. Returns false when the connection has
   // failed.
   bool progress();
@@ -63,12 +73,27 @@ class SendComm : public Comm {
   // others are not kept waiting.
   static constexpr int kExtraWrites = 64;
 
+  // What isend was called with and found.
+  struct Send {
+    size_t bytes;
+    const void* data;
+    uint64_t buffer;
+    const MemoryHandle& memory;
+    void* parent;
+
+    bool is_copied() const {  // through a bounce buffer of this end
+      return memory.staging != nullptr && bytes > memory.direct_at_most;
+    }
+  };
+
   SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];
   }
   bool has_arrived(uint64_t buffer) const;
-  // The direct path is inlined into isend as a whole.
+  // The direct path is inlined into isend as a whole, and into isend_observed.
+  [[gnu::always_inline]] bool send(const void* data, size_t bytes, int tag,
+                                   const MemoryHandle& memory, void* parent, Request** request);
   [[gnu::always_inline]] std::optional<uint64_t> match(int tag);
   [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
@@ -83,17 +108,20 @@ class SendComm : public Comm {
   // Kept out of line, so that the direct path saves no registers for them.
   [[gnu::noinline]] bool post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
                                      bool one_pair);
-  [[gnu::cold]] bool send_special(size_t bytes, const void* data, uint64_t buffer,
-                                  const MemoryHandle& memory, Request** request);
-  [[gnu::cold]] bool send_staged(size_t bytes, const void* data, uint64_t buffer,
-                                 const MemoryHandle& memory, Request** request);
-  [[gnu::cold]] bool send_large(size_t bytes, const void* data, uint64_t buffer,
-                                const MemoryHandle& memory, Request** request);
+  [[gnu::always_inline]] void observe(const OutgoingMessage& message, size_t bytes,
+                                      const QueuePair& pair);
+  [[gnu::cold]] bool send_special(const Send& send, Request** request);
+  [[gnu::cold]] bool send_staged(const Send& send, Request** request);
+  [[gnu::cold]] bool start_copies(const OutgoingMessage& message, const Send& send);
+  [[gnu::cold]] bool send_large(const Send& send, Request** request);
   [[gnu::cold]] bool post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
                                       const QueuePair& pair, const MemoryHandle::Keys& keys);
   [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
                                      Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
+  [[gnu::cold]] void report(const OutgoingMessage& message, size_t bytes, const QueuePair& pair);
+  [[gnu::cold]] void on_special_completion(Request* request, uint32_t qp_number);
+  [[gnu::cold]] bool end_observation();
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
   [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
@@ -109,6 +137,7 @@ class SendComm : public Comm {
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
   RequestPool<kRequests> requests_;
   StagedSends staged_{connection_};
+  std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes
 };
 
 }  // namespace gdr::transport

@@ -18,7 +18,7 @@ void StagedReceives::add(Request* request, int index, void* data, const MemoryHa
                          wire::ClearToSend* entry) {
   const StagedMemory& staging = *memory.staging;
   std::byte* host = staging.host(data);
-  request->staged |= static_cast<uint8_t>(1u << index);
+  request->special |= static_cast<uint8_t>(1u << index);
   ++count_;
   buffers_[wire::slot_of(request->first + index)] = {
       request, host, static_cast<std::byte*>(data), staging.stream(), 0, 0};

@@ -13,11 +13,11 @@ StagedSends::~StagedSends() {
            connection_.link().description().c_str(), static_cast<unsigned long long>(bytes_));
 }
 
-bool StagedSends::start(const OutgoingMessage& message, const void* data,
+bool StagedSends::start(const OutgoingMessage& message, const QueuePair& pair, const void* data,
                         const MemoryHandle& memory) {
   StagedSend send{
       .message = message,
-      .pair = &connection_.rails().next_pair(),
+      .pair = &pair,
       .keys = memory.staging_keys,
       .stream = memory.staging->stream(),
       .posted = 0,

@@ -36,9 +36,9 @@ class StagedSends {
   bool full() const { return end_ - begin_ == kMaxStaged; }
 
   // Launches the copies of a message from GPU memory at `data` into its bounce buffer, one per
-  // chunk, and adds it behind those that wait. `message` has the bounce buffer as its source.
-  // Returns false where a launch failed, which fails the connection.
-  [[gnu::cold]] bool start(const OutgoingMessage& message, const void* data,
+  // chunk, and adds it, to be written over `pair`, behind those that wait. The bounce buffer is the
+  // source that `message` has. Returns false where a launch failed, which fails the connection.
+  [[gnu::cold]] bool start(const OutgoingMessage& message, const QueuePair& pair, const void* data,
                            const MemoryHandle& memory);
 
   // Sets *ready to the oldest message, if its next chunk is in the bounce buffer; to null where

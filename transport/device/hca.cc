@@ -48,11 +48,12 @@ Finding named_iwarp(const std::string& port) {
 }
 
 Finding unused_data_direct(const std::string& hca) {
-  return {Severity::kWarning, hca,
-          "the HCA's Data Direct is not used: it needs a flush after each receive, which NCCL before "
-          "2.24 cannot be asked for, or which NCCL_GDR_FLUSH_DISABLE=1 turns off",
-          "set NCCL_NET_FORCE_FLUSH=1 on all ranks and unset NCCL_GDR_FLUSH_DISABLE to use it, or "
-          "set NCCL_IB_DATA_DIRECT=0"};
+  return {
+      Severity::kWarning, hca,
+      "the HCA's Data Direct is not used: it needs a flush after each receive, which NCCL before "
+      "2.24 cannot be asked for, or which NCCL_GDR_FLUSH_DISABLE=1 turns off",
+      "set NCCL_NET_FORCE_FLUSH=1 on all ranks and unset NCCL_GDR_FLUSH_DISABLE to use it, or "
+      "set NCCL_IB_DATA_DIRECT=0"};
 }
 
 void add_port(Device device, const std::string& label, const DiscoveryOptions& options,

@@ -35,7 +35,16 @@ inline constexpr int kMaxChunks = 8;
 // 128-byte line as soon as its flag is there, so one line must arrive by one write.
 inline constexpr size_t kSplitAlignment = 128;
 
+// Random but for the gap, which is zero.
+//
+// A rank that has fallen back to one of NCCL's own transports gives a handle of this plugin to that
+// transport's connect. Both of NCCL's begin with a socket address, whose family the magic number is
+// not, and refuse it. But they look at bytes 40 to 43 of the handle first, which are in the secret:
+// for IB they say how far the connection has come, and for Socket how many sockets it has, so that
+// a negative number would be a connection without sockets, made at once and never usable.
 using Secret = std::array<uint8_t, 16>;
+inline constexpr size_t kSecretGap = 8;
+inline constexpr size_t kSecretGapBytes = 4;
 using Gid = std::array<uint8_t, 16>;  // in network byte order
 inline constexpr int kHandleGids = 2;
 
@@ -64,6 +73,7 @@ struct Handle {
 };
 static_assert(sizeof(Handle) == 128);
 static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
+static_assert(offsetof(Handle, secret) + kSecretGap == 40);
 
 // The kind of a frame, with the direction and the body.
 enum class FrameKind : uint8_t {

@@ -60,6 +60,37 @@ TEST(DeviceTable, DataDirect_HasNetIbsNameAndIsFlushed) {
   EXPECT_THAT(table.describe()[0], testing::HasSubstr("Data Direct pci"));
 }
 
+TEST(DeviceTable, RailAndPlane_AreReportedWhereTheyAreKnownAndFit) {
+  DeviceFacts facts = device("mlx5_0", 1, 1);
+  EXPECT_EQ(properties_of(std::make_unique<DeviceTable>(std::vector{facts}).get(), 0).rail,
+            abi::kNetIdUndefined);
+  EXPECT_EQ(properties_of(std::make_unique<DeviceTable>(std::vector{facts}).get(), 0).plane,
+            abi::kNetIdUndefined);
+  const std::pair<int, int> expected[] = {{0, 0},      {7, 7},      {32767, 32767},
+                                          {32768, -1}, {65536, -1}, {-2, -1}};
+  for (auto [number, reported] : expected) {
+    facts.rail = number;
+    facts.plane = number == 7 ? 2 : -1;
+    DeviceTable table({facts});
+    EXPECT_EQ(properties_of(&table, 0).rail, reported) << number;
+    EXPECT_EQ(properties_of(&table, 0).plane, number == 7 ? 2 : -1) << number;
+  }
+  facts.plane = 32768;
+  DeviceTable table({facts});
+  EXPECT_EQ(properties_of(&table, 0).plane, abi::kNetIdUndefined);
+}
+
+// NCCL refuses a device that reports more (NCCL_MAX_NET_SIZE_BYTES).
+TEST(DeviceTable, LargestMessage_IsThatOfThePortUpToNcclsLimit) {
+  DeviceFacts facts = device("mlx5_0", 1, 1);
+  facts.max_message_bytes = size_t{128} << 30;
+  DeviceTable table({facts});
+  EXPECT_EQ(properties_of(&table, 0).max_p2p_bytes, size_t{128} << 30);
+  facts.max_message_bytes = (size_t{1} << 40) + 1;
+  table.add(facts);
+  EXPECT_EQ(properties_of(&table, 1).max_p2p_bytes, size_t{1} << 40);
+}
+
 TEST(DeviceTable, NoSuchDevice_IsRejected) {
   DeviceTable table({device("mlx5_0", 1, 1)});
   DeviceProperties properties;

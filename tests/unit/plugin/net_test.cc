@@ -1,10 +1,13 @@
-// What the table checks before it touches a device: arguments, and that init came first.
+// What every version of the table checks before it touches a device: arguments, and that init came
+// first.
 #include "plugin/net.h"
 
 #include <gmock/gmock.h>
 
+#include "plugin/communicator.h"
 #include "plugin/tables.h"
 #include "tests/fakes/recorded_log.h"
+#include "tests/unit/plugin/every_table.h"
 
 namespace gdr::plugin {
 namespace {
@@ -12,10 +15,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const abi::ncclNet_v8_t& kNet = kNetV8;
-
+template <class Version>
 class NetArguments : public ::testing::Test {
  protected:
+  using Table = typename Version::Type;
+  static const Table& net() { return own_table(Version{}); }
+
   // The call returned ncclInvalidArgument and logged one warning with that text.
   void expect_invalid(abi::ncclResult_t result, const std::string& text) {
     EXPECT_EQ(result, abi::ncclInvalidArgument);
@@ -27,58 +32,85 @@ class NetArguments : public ::testing::Test {
   char handle_[abi::kHandleMaxBytes] = {};
   void* comm_ = nullptr;
 };
+TYPED_TEST_SUITE(NetArguments, EveryTable, NameOfTable);
 
-TEST_F(NetArguments, NullPointer_IsInvalid) {
-  expect_invalid(kNet.devices(nullptr), "devices: a pointer is null");
-  expect_invalid(kNet.getProperties(0, nullptr), "getProperties: a pointer is null");
-  expect_invalid(kNet.listen(0, nullptr, &comm_), "listen: a pointer is null");
-  expect_invalid(kNet.listen(0, handle_, nullptr), "listen: a pointer is null");
-  expect_invalid(kNet.connect(0, nullptr, &comm_, nullptr), "connect: a pointer is null");
-  expect_invalid(kNet.connect(0, handle_, nullptr, nullptr), "connect: a pointer is null");
-  expect_invalid(kNet.accept(nullptr, &comm_, nullptr), "accept: a pointer is null");
-  expect_invalid(kNet.regMr(nullptr, handle_, 1, abi::kPtrHost, &comm_),
-                 "regMr: a pointer is null");
+TYPED_TEST(NetArguments, Name_IsFinalBeforeInit) { EXPECT_STREQ(this->net().name, "GDR"); }
+
+TYPED_TEST(NetArguments, NullPointer_IsInvalid) {
+  const auto& net = this->net();
+  auto* handle = this->handle_;
+  void** comm = &this->comm_;
+  this->expect_invalid(net.devices(nullptr), "devices: a pointer is null");
+  this->expect_invalid(net.getProperties(0, nullptr), "getProperties: a pointer is null");
+  this->expect_invalid(listen(net, nullptr, 0, nullptr, comm), "listen: a pointer is null");
+  this->expect_invalid(listen(net, nullptr, 0, handle, nullptr), "listen: a pointer is null");
+  this->expect_invalid(connect(net, nullptr, 0, nullptr, comm), "connect: a pointer is null");
+  this->expect_invalid(connect(net, nullptr, 0, handle, nullptr), "connect: a pointer is null");
+  this->expect_invalid(accept(net, nullptr, comm), "accept: a pointer is null");
+  this->expect_invalid(accept(net, handle, nullptr), "accept: a pointer is null");
+  this->expect_invalid(net.regMr(nullptr, handle, 1, abi::kPtrHost, comm),
+                       "regMr: a pointer is null");
+  this->expect_invalid(net.regMr(handle, handle, 1, abi::kPtrHost, nullptr),
+                       "regMr: a pointer is null");
 }
 
-TEST_F(NetArguments, BeforeInit_HasNoDevicesAndConnectsNothing) {
+TYPED_TEST(NetArguments, BeforeInit_HasNoDevicesAndConnectsNothing) {
+  const auto& net = this->net();
   int count = -1;
-  EXPECT_EQ(kNet.devices(&count), abi::ncclSuccess);
+  EXPECT_EQ(net.devices(&count), abi::ncclSuccess);
   EXPECT_EQ(count, 0);
-  abi::ncclNetProperties_v8_t properties;
-  expect_invalid(kNet.getProperties(0, &properties), "getProperties: called before init");
-  expect_invalid(kNet.listen(0, handle_, &comm_), "listen: called before init");
-  expect_invalid(kNet.connect(0, handle_, &comm_, nullptr), "connect: called before init");
+  typename TypeParam::Properties properties;
+  this->expect_invalid(net.getProperties(0, &properties), "getProperties: called before init");
+  this->expect_invalid(listen(net, nullptr, 0, this->handle_, &this->comm_),
+                       "listen: called before init");
+  this->expect_invalid(connect(net, nullptr, 0, this->handle_, &this->comm_),
+                       "connect: called before init");
 }
 
-TEST_F(NetArguments, RegMrDmaBuf_NegativeDescriptor_IsInvalid) {
-  expect_invalid(kNet.regMrDmaBuf(handle_, handle_, 1, abi::kPtrCuda, 0, -1, &comm_),
-                 "regMrDmaBuf: the file descriptor is negative");
-}
-
-TEST_F(NetArguments, GroupedReceive_NumberOfBuffersOutOfRange_IsInvalidAndMakesNoRequest) {
-  for (int count : {-1, 0, abi::kMaxRecvs + 1}) {
-    void* request = handle_;
-    expect_invalid(kNet.irecv(nullptr, count, nullptr, nullptr, nullptr, nullptr, &request),
-                   "irecv: the number of buffers is not within 1 and 8");
-    EXPECT_EQ(request, nullptr);
-    request = handle_;
-    expect_invalid(kNet.iflush(nullptr, count, nullptr, nullptr, nullptr, &request),
-                   "iflush: the number of buffers is not within 1 and 8");
-    EXPECT_EQ(request, nullptr);
+TYPED_TEST(NetArguments, RegMr_NegativeSizeOfATableThatHasInt_IsInvalid) {
+  if constexpr (requires { &TypeParam::Type::regMr; } && TypeParam::kNumber < 8) {
+    this->expect_invalid(
+        this->net().regMr(this->handle_, this->handle_, -1, abi::kPtrHost, &this->comm_),
+        "regMr: the size is negative");
+    EXPECT_EQ(this->comm_, nullptr);
   }
 }
 
-TEST_F(NetArguments, CloseOfNothing_Succeeds) {
-  EXPECT_EQ(kNet.closeSend(nullptr), abi::ncclSuccess);
-  EXPECT_EQ(kNet.closeRecv(nullptr), abi::ncclSuccess);
-  EXPECT_EQ(kNet.closeListen(nullptr), abi::ncclSuccess);
-  EXPECT_EQ(kNet.deregMr(nullptr, nullptr), abi::ncclSuccess);
+TYPED_TEST(NetArguments, RegMrDmaBuf_NegativeDescriptor_IsInvalid) {
+  this->expect_invalid(
+      this->net().regMrDmaBuf(this->handle_, this->handle_, 1, abi::kPtrCuda, 0, -1, &this->comm_),
+      "regMrDmaBuf: the file descriptor is negative");
 }
 
-TEST_F(NetArguments, Table_HasNoDeviceOffload) {
-  EXPECT_STREQ(kNet.name, kName);
-  EXPECT_EQ(kNet.getDeviceMr, nullptr);
-  EXPECT_EQ(kNet.irecvConsumed, nullptr);
+TYPED_TEST(NetArguments, CloseOfNothing_Succeeds) {
+  const auto& net = this->net();
+  EXPECT_EQ(net.closeSend(nullptr), abi::ncclSuccess);
+  EXPECT_EQ(net.closeRecv(nullptr), abi::ncclSuccess);
+  EXPECT_EQ(net.closeListen(nullptr), abi::ncclSuccess);
+  EXPECT_EQ(net.deregMr(nullptr, nullptr), abi::ncclSuccess);
+  EXPECT_EQ(finalize(net, nullptr), abi::ncclSuccess);
+}
+
+// NCCL merges the ports of a card where makeVDevice is not null, and calls irecvConsumed after
+// every receive where that is not null.
+TYPED_TEST(NetArguments, Table_HasNeitherDeviceOffloadNorVirtualDevices) {
+  const auto& net = this->net();
+  if constexpr (WithOffload<typename TypeParam::Type>) {
+    EXPECT_EQ(net.getDeviceMr, nullptr);
+    EXPECT_EQ(net.irecvConsumed, nullptr);
+  }
+  if constexpr (WithVirtualDevices<typename TypeParam::Type>) {
+    EXPECT_EQ(net.makeVDevice, nullptr);
+  }
+}
+
+TYPED_TEST(NetArguments, SetNetAttr_NullPointers_AreIgnored) {
+  if constexpr (WithContexts<typename TypeParam::Type>) {
+    abi::ncclNetAttr_v11_t attributes{};
+    EXPECT_EQ(this->net().setNetAttr(nullptr, &attributes), abi::ncclSuccess);
+    Communicator communicator;
+    EXPECT_EQ(this->net().setNetAttr(&communicator, nullptr), abi::ncclSuccess);
+  }
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace gdr::transport {
 struct StagedTransfer : testing::Test {
   static constexpr size_t kMost = 5 << 20;
 
+  explicit StagedTransfer(const TransportOptions& with = test_options()) : pair(with) {}
+
   CommPair pair;
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   const bool initialised = cuda::CudaDriver::shared().has_value();

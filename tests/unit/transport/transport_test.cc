@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <random>
+
 #include "tests/unit/transport/handshake_bed.h"
+#include "tests/unit/transport/wire/nccl_handles.h"
 
 namespace gdr::transport {
 namespace {
@@ -48,12 +51,45 @@ TEST_F(TransportTest, DeviceOutOfRange_IsInvalidArgument) {
   }
 }
 
-TEST_F(TransportTest, HandleOfAnotherPlugin_IsInvalidUsage) {
-  wire::Handle handle{};
-  auto comm = transport->connect(0, &handle);
-  ASSERT_FALSE(comm);
-  EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "NCCL_NET=GDR"));
+// At once: NCCL's bootstrap would wait for minutes.
+TEST_F(TransportTest, HandleOfAnotherTransport_IsRefusedAndMakesNothing) {
+  const wire::Handle handles[] = {wire::Handle{}, as_ours(nccl_socket_handle("192.0.2.1", 4711)),
+                                  as_ours(nccl_socket_handle("2001:db8::1", 4711)),
+                                  as_ours(nccl_ib_handle("192.0.2.1", 4711)),
+                                  as_ours(nccl_ib_handle("2001:db8::1", 4711))};
+  for (wire::Handle handle : handles) {
+    auto comm = transport->connect(0, &handle);
+    ASSERT_FALSE(comm);
+    EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
+    EXPECT_TRUE(contains(comm.error().text, "handle is not of this plugin: ")) << comm.error().text;
+    EXPECT_TRUE(contains(comm.error().text, "NCCL_NET=GDR"));
+    EXPECT_EQ(bed.verbs.live().qps, 0);
+  }
+}
+
+TEST_F(TransportTest, HandleOfRandomBytes_IsRefused) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 1000; ++round) {
+    wire::Handle handle;
+    auto* bytes = reinterpret_cast<unsigned char*>(&handle);
+    for (size_t i = 0; i < sizeof(handle); ++i) bytes[i] = static_cast<unsigned char>(random());
+    EXPECT_FALSE(transport->connect(0, &handle));
+  }
+}
+
+// What their connect checks first: the family, and with IB the state, which is that of a first
+// call. A number of sockets below zero would be a connection.
+TEST_F(TransportTest, Listen_HandleIsOneThatNcclsTransportsRefuse) {
+  for (int i = 0; i < 64; ++i) {
+    const wire::Handle handle = handle_of(*transport->listen(1).value());
+    const auto socket = as_theirs<NcclSocketHandle>(handle);
+    EXPECT_NE(socket.address.ipv4.sin_family, AF_INET);
+    EXPECT_NE(socket.address.ipv4.sin_family, AF_INET6);
+    EXPECT_EQ(socket.sockets, 0);
+    EXPECT_EQ(socket.state, 0);
+    EXPECT_EQ(socket.iteration, 0);
+    EXPECT_EQ(as_theirs<NcclIbHandle>(handle).state, 0);
+  }
 }
 
 TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {

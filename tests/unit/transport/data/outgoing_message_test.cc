@@ -71,7 +71,8 @@ TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
                           .bytes = 10000,
                           .chunks = chunks_for_pairs(10000, 4),
                           .cpu_readable = true,
-                          .separate_end = true};
+                          .separate_end = true,
+                          .parent = nullptr};
   wire::Immediate immediate = wire::decode(message.immediate());
   EXPECT_EQ(immediate.slot, 5u);
   EXPECT_EQ(immediate.chunks, 4u);

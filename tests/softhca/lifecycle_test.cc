@@ -1,0 +1,215 @@
+// The life of the built library in a process, over the software HCA: init and finalize again and
+// again, unload and reload, several communicators in several threads.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/softhca/loaded_table.h"
+#include "tests/softhca/net_pair.h"
+
+namespace gdr {
+namespace {
+
+using ::testing::SizeIs;
+
+// A communicator, and a connection of it.
+template <class Table>
+struct Connected {
+  explicit Connected(const Table& table, int traffic_class = abi::kTrafficClassUndefined,
+                     uint64_t id = 0x1234)
+      : communicator(table, traffic_class, id), pair(table, communicator.context()) {}
+
+  NetCommunicator<Table> communicator;
+  NetPair<Table> pair;
+};
+
+// Exchanges messages on a connection in a thread of its own, as long as it lives.
+template <class Table>
+class Traffic {
+ public:
+  explicit Traffic(NetPair<Table>* pair)
+      : thread_([this, pair] {
+          while (!stop_ && !::testing::Test::HasFatalFailure()) pair->exchange(++exchanged_);
+        }) {
+    EXPECT_TRUE(wait_until([this] { return exchanged_ > 3; }));
+  }
+  ~Traffic() {
+    const int before = exchanged_;
+    EXPECT_TRUE(wait_until([&] { return exchanged_ > before + 3; })) << "it goes on";
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<int> exchanged_{0};
+  std::thread thread_;
+};
+
+template <class Version>
+class EveryLoadedTable : public ::testing::Test {};
+
+struct NameOfTable {
+  template <class Version>
+  static std::string GetName(int) {
+    return "v" + std::to_string(Version::kNumber);
+  }
+};
+using Versions =
+    ::testing::Types<plugin::TableOf<6>, plugin::TableOf<7>, plugin::TableOf<8>, plugin::TableOf<9>,
+                     plugin::TableOf<10>, plugin::TableOf<11>, plugin::TableOf<12>>;
+TYPED_TEST_SUITE(EveryLoadedTable, Versions, NameOfTable);
+
+// As with NCCL_NET_PLUGIN_REF_COUNT=1, and with 0, where NCCL unloads the library in between.
+TYPED_TEST(EveryLoadedTable, InitAndFinalizeAgainAndAgain_Connects) {
+  for (bool unload : {false, true}) {
+    std::optional<LoadedTable<TypeParam::kNumber>> table(std::in_place);
+    for (int round = 0; round < 3; ++round) {
+      Connected<typename TypeParam::Type> connected(**table);
+      ASSERT_NO_FATAL_FAILURE(connected.pair.connect());
+      ASSERT_NO_FATAL_FAILURE(connected.pair.exchange(round));
+      connected.pair.close();
+      if (unload) table.emplace();
+    }
+  }
+}
+
+TYPED_TEST(EveryLoadedTable, Properties_AreThoseOfTheDevice) {
+  LoadedTable<TypeParam::kNumber> table;
+  NetCommunicator<typename TypeParam::Type> communicator(*table);
+  int count = 0;
+  ASSERT_EQ(table->devices(&count), abi::ncclSuccess);
+  ASSERT_EQ(count, 2);
+  for (int i = 0; i < count; ++i) {
+    typename TypeParam::Properties props;
+    std::memset(&props, 0xff, sizeof(props));
+    ASSERT_EQ(table->getProperties(i, &props), abi::ncclSuccess);
+    // Names and order of the verbs devices: NCCL's own back ends find a device by its name.
+    EXPECT_EQ(props.name, "softhca" + std::to_string(i));
+    EXPECT_EQ(props.speed, 400000);
+    EXPECT_EQ(props.port, 1);
+    EXPECT_EQ(props.maxRecvs, abi::kMaxRecvs);
+    EXPECT_EQ(props.ptrSupport & abi::kPtrHost, abi::kPtrHost);
+    if constexpr (TypeParam::kNumber >= 7) {
+      EXPECT_EQ(props.netDeviceType, abi::kDeviceHost);
+      EXPECT_EQ(props.netDeviceVersion, abi::kNetDeviceInvalidVersion);
+    }
+    if constexpr (TypeParam::kNumber >= 8) {
+      EXPECT_EQ(props.regIsGlobal, 0);
+    }
+    if constexpr (TypeParam::kNumber >= 9) {
+      EXPECT_EQ(props.forceFlush, 0);
+      EXPECT_EQ(props.vProps.ndevs, 1);
+      EXPECT_EQ(props.vProps.devs[0], i);
+      EXPECT_EQ(props.maxP2pBytes, size_t{128} << 30);
+      EXPECT_EQ(props.maxCollBytes, abi::kAssumedCollBytes);
+    }
+    if constexpr (TypeParam::kNumber >= 11) {
+      EXPECT_EQ(props.maxMultiRequestSize, 1);
+    }
+    if constexpr (TypeParam::kNumber >= 12) {
+      EXPECT_EQ(props.railId, i);
+      EXPECT_EQ(props.planeId, abi::kNetIdUndefined);
+    }
+  }
+  typename TypeParam::Properties props;
+  EXPECT_EQ(table->getProperties(count, &props), abi::ncclInvalidArgument);
+  EXPECT_EQ(table->getProperties(-1, &props), abi::ncclInvalidArgument);
+}
+
+TYPED_TEST(EveryLoadedTable, Reload_ConnectionsOfTheFirstLoadKeepMoving) {
+  std::optional<LoadedTable<TypeParam::kNumber>> table(std::in_place);
+  Connected<typename TypeParam::Type> first(**table);
+  ASSERT_NO_FATAL_FAILURE(first.pair.connect());
+  const Traffic<typename TypeParam::Type> traffic(&first.pair);
+  for (int round = 0; round < 3; ++round) {
+    table.reset();
+    table.emplace();
+    Connected<typename TypeParam::Type> later(**table);
+    ASSERT_NO_FATAL_FAILURE(later.pair.connect());
+    ASSERT_NO_FATAL_FAILURE(later.pair.exchange(round));
+  }
+}
+
+// NCCL's own back ends write their traffic class there, before they connect and later.
+TYPED_TEST(EveryLoadedTable, NcclWritesIntoTheContext_ConnectionsGoOn) {
+  if constexpr (plugin::WithContexts<typename TypeParam::Type>) {
+    LoadedTable<TypeParam::kNumber> table;
+    Connected<typename TypeParam::Type> connected(*table, 106);
+    std::memset(connected.communicator.context(), 0xff, sizeof(int));
+    ASSERT_NO_FATAL_FAILURE(connected.pair.connect());
+    const Traffic<typename TypeParam::Type> traffic(&connected.pair);
+    for (int value = 0; value < 100; ++value) {
+      std::memcpy(connected.communicator.context(), &value, sizeof(value));
+    }
+  }
+}
+
+// NCCL closes connections before finalize; an aborted communicator may not.
+TYPED_TEST(EveryLoadedTable, FinalizedBeforeItsConnections_ConnectionsGoOn) {
+  LoadedTable<TypeParam::kNumber> table;
+  std::optional<NetCommunicator<typename TypeParam::Type>> communicator(std::in_place, *table);
+  NetPair<typename TypeParam::Type> pair(*table, communicator->context());
+  ASSERT_NO_FATAL_FAILURE(pair.connect());
+  communicator.reset();
+  ASSERT_NO_FATAL_FAILURE(pair.exchange(1));
+}
+
+// The whole life of a communicator in the thread of one rank.
+template <int kVersion>
+void live(int number, std::atomic<int>* finished) {
+  LoadedTable<kVersion> table;
+  for (int round = 0; round < 3; ++round) {
+    Connected<typename plugin::TableOf<kVersion>::Type> rank(
+        *table, number % 2 == 0 ? 8 * number : abi::kTrafficClassUndefined, 0x100u + number);
+    ASSERT_NO_FATAL_FAILURE(rank.pair.connect());
+    for (int i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(rank.pair.exchange(number + i));
+  }
+  ++*finished;
+}
+
+TEST(Communicators, EightInEightThreads_AllConnectAndClose) {
+  std::atomic<int> finished{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) threads.emplace_back(live<12>, i, &finished);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(finished, 8);
+}
+
+// As two copies of NCCL in one process use them: each has the newest table that it knows.
+TEST(Communicators, OfDifferentTablesAtOnce_AllConnectAndClose) {
+  std::atomic<int> finished{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back(live<8>, i, &finished);
+    threads.emplace_back(live<12>, 2 + i, &finished);
+    threads.emplace_back(live<10>, 4 + i, &finished);
+    threads.emplace_back(live<6>, 6 + i, &finished);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(finished, 8);
+}
+
+// The registrations of a comm run in the service thread, beside its data path.
+TEST(Communicators, RegistrationBesideTraffic_GoesOn) {
+  LoadedTable<12> table;
+  Connected<abi::ncclNet_v12_t> connected(*table);
+  ASSERT_NO_FATAL_FAILURE(connected.pair.connect());
+  const Traffic<abi::ncclNet_v12_t> traffic(&connected.pair);
+  std::vector<char> buffer(1 << 16);
+  for (int i = 0; i < 200; ++i) {
+    void* memory = nullptr;
+    ASSERT_EQ(
+        table->regMr(connected.pair.sender(), buffer.data(), buffer.size(), abi::kPtrHost, &memory),
+        abi::ncclSuccess);
+    ASSERT_EQ(table->deregMr(connected.pair.sender(), memory), abi::ncclSuccess);
+  }
+}
+
+}  // namespace
+}  // namespace gdr

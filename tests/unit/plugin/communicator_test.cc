@@ -1,0 +1,193 @@
+#include "plugin/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/unit/transport/handshake_bed.h"
+
+namespace gdr::plugin {
+namespace {
+
+using transport::ConnectionOptions;
+
+CommunicatorSettings with_class(int traffic_class, uint64_t id = 1) {
+  CommunicatorSettings settings;
+  settings.id = id;
+  settings.traffic_class = traffic_class;
+  return settings;
+}
+
+ConnectionOptions options_of(const ConnectionOptions& base, int traffic_class) {
+  return *make_communicator(base, with_class(traffic_class)).value().connection;
+}
+
+TEST(Communicator, NoTrafficClass_LeavesTheProcesss) {
+  ConnectionOptions base;
+  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).traffic_class, std::nullopt);
+  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).service_level, std::nullopt);
+  base.traffic_class = 7;
+  base.service_level = 3;
+  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).traffic_class, 7);
+  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).service_level, 3);
+}
+
+// A service level has 4 bits: 106 is 0x6a.
+TEST(Communicator, TrafficClass_IsThatOfTheConnectionsAndGivesTheServiceLevel) {
+  EXPECT_EQ(options_of({}, 106).traffic_class, 106);
+  EXPECT_EQ(options_of({}, 106).service_level, 10);
+  EXPECT_EQ(options_of({}, 0).traffic_class, 0);
+  EXPECT_EQ(options_of({}, 255).traffic_class, 255);
+  EXPECT_EQ(options_of({}, 255).service_level, 15);
+}
+
+// NCCL_IB_TC and NCCL_IB_SL, each for itself.
+TEST(Communicator, ValueOfTheUserForTheProcess_Wins) {
+  ConnectionOptions base;
+  base.traffic_class = 32;
+  EXPECT_EQ(options_of(base, 106).traffic_class, 32);
+  EXPECT_EQ(options_of(base, 106).service_level, 10);
+  base.traffic_class.reset();
+  base.service_level = 4;
+  EXPECT_EQ(options_of(base, 106).traffic_class, 106);
+  EXPECT_EQ(options_of(base, 106).service_level, 4);
+}
+
+TEST(Communicator, TrafficClassOutOfRange_IsAnErrorThatNamesTheField) {
+  for (int bad : {-2, 256, 1 << 30, std::numeric_limits<int>::min()}) {
+    auto made = make_communicator({}, with_class(bad));
+    ASSERT_FALSE(made) << bad;
+    EXPECT_EQ(made.error().code, Code::kInvalidArgument);
+    EXPECT_TRUE(transport::contains(made.error().text, "is " + std::to_string(bad) + ". Fix: "));
+    EXPECT_TRUE(transport::contains(made.error().text, "ncclConfig_t::trafficClass"));
+  }
+}
+
+TEST(Communicator, OwnerText_NamesTheCommunicatorAndWhatRunsOnIt) {
+  Communicator communicator = make_communicator({}, with_class(-1, 0x1234abcd)).value();
+  EXPECT_EQ(communicator.connection->owner_text(), "communicator 0x1234abcd");
+  abi::ncclNetAttr_v11_t attributes{};
+  attributes.op = 1u << 4;
+  attributes.algo = 1u << 1;
+  attributes.proto = 1u << 2;
+  communicator.operation->set(attributes);
+  EXPECT_EQ(communicator.connection->owner_text(),
+            "communicator 0x1234abcd (AllReduce, Ring, Simple)");
+}
+
+// Connections outlive the communicator where NCCL closes them after finalize.
+TEST(Communicator, Destroyed_OwnerTextOfItsConnectionsStays) {
+  auto communicator =
+      std::make_unique<Communicator>(make_communicator({}, with_class(-1, 0x77)).value());
+  std::shared_ptr<const ConnectionOptions> connection = communicator->connection;
+  communicator.reset();
+  EXPECT_EQ(connection->owner_text(), "communicator 0x77");
+}
+
+// The tables before v11 pass no number.
+TEST(Communicator, NoNumber_HasNoOwnerText) {
+  EXPECT_FALSE(make_communicator({}, with_class(106, 0)).value().connection->owner_text);
+}
+
+// What ibv_modify_qp is given on both ends of a connection, for each communicator.
+struct CommunicatorPaths : testing::Test {
+  transport::HandshakeBed bed{transport::test_options(), /*roce=*/true};
+
+  struct Paths {
+    ibv_ah_attr data;
+    ibv_ah_attr clear_to_send;
+    std::unique_ptr<transport::SendComm> sender;
+    std::unique_ptr<transport::ReceiveComm> receiver;
+  };
+
+  // Connects device 0 to device 1 for the communicators of the two ends.
+  static Paths connect(transport::Transport& transport, const Communicator& sending,
+                       const Communicator& receiving) {
+    auto listener = transport.listen(1, receiving.connection).value();
+    transport::wire::Handle handle = handle_of(*listener);
+    Paths paths;
+    EXPECT_TRUE(transport::wait_for([&] {
+      if (paths.sender == nullptr) {
+        paths.sender = transport.connect(0, &handle, sending.connection).value();
+      }
+      if (paths.receiver == nullptr) paths.receiver = listener->accept().value();
+      return paths.sender != nullptr && paths.receiver != nullptr;
+    }));
+    return paths;
+  }
+  void read(Paths* paths) {
+    paths->data = bed.verbs.attributes(qp_number(*paths->sender)).ah_attr;
+    paths->clear_to_send = bed.verbs.attributes(qp_number(*paths->receiver)).ah_attr;
+  }
+  std::unique_ptr<transport::Transport> make_transport() {
+    return transport::Transport::create({bed.sender_device, bed.receiver_device}, bed.options)
+        .value();
+  }
+};
+
+TEST_F(CommunicatorPaths, TwoCommunicatorsAtOnce_EachHasItsClassOnBothEnds) {
+  auto transport = make_transport();
+  const ConnectionOptions& base = transport->options().connection;
+  std::map<int, Communicator> communicators;
+  std::map<int, Paths> paths;
+  for (int traffic_class : {106, 34, abi::kTrafficClassUndefined}) {
+    communicators[traffic_class] = make_communicator(base, with_class(traffic_class)).value();
+  }
+  for (auto& [traffic_class, communicator] : communicators) {
+    paths[traffic_class] = connect(*transport, communicator, communicator);
+  }
+  for (auto& [traffic_class, both] : paths) {
+    read(&both);
+    const int expected = traffic_class < 0 ? 0 : traffic_class;
+    for (const ibv_ah_attr& path : {both.data, both.clear_to_send}) {
+      EXPECT_EQ(path.grh.traffic_class, expected);
+      EXPECT_EQ(path.sl, expected & 15);
+    }
+  }
+}
+
+// A listener has no communicator before v11, and the sender's hello names its class.
+TEST_F(CommunicatorPaths, ReceiverWithoutAClass_UsesTheSenders) {
+  auto transport = make_transport();
+  const ConnectionOptions& base = transport->options().connection;
+  Paths paths = connect(*transport, make_communicator(base, with_class(106)).value(),
+                        make_communicator(base, with_class(-1)).value());
+  read(&paths);
+  EXPECT_EQ(paths.data.grh.traffic_class, 106);
+  EXPECT_EQ(paths.clear_to_send.grh.traffic_class, 106);
+  EXPECT_EQ(paths.clear_to_send.sl, 10);
+}
+
+// NCCL_IB_TC, NCCL_IB_SL and NCCL_IB_FIFO_TC.
+TEST_F(CommunicatorPaths, ValuesOfTheUserForTheProcess_ArriveInsteadOfTheCommunicators) {
+  bed.options.connection.traffic_class = 32;
+  bed.options.connection.service_level = 5;
+  bed.options.connection.clear_to_send_traffic_class = 96;
+  auto transport = make_transport();
+  Communicator communicator =
+      make_communicator(transport->options().connection, with_class(106)).value();
+  Paths paths = connect(*transport, communicator, communicator);
+  read(&paths);
+  EXPECT_EQ(paths.data.grh.traffic_class, 32);
+  EXPECT_EQ(paths.data.sl, 5);
+  EXPECT_EQ(paths.clear_to_send.grh.traffic_class, 96);
+  EXPECT_EQ(paths.clear_to_send.sl, 5);
+}
+
+// As NCCL's own back ends do to the context of a network plugin, before a connection and during it.
+TEST_F(CommunicatorPaths, NcclWritesAClassIntoTheContext_ConnectionsKeepTheCommunicators) {
+  auto transport = make_transport();
+  Communicator communicator =
+      make_communicator(transport->options().connection, with_class(106)).value();
+  const int foreign = 77;
+  std::memcpy(static_cast<void*>(&communicator), &foreign, sizeof(foreign));
+  Paths paths = connect(*transport, communicator, communicator);
+  std::memset(static_cast<void*>(&communicator), 0xff, sizeof(foreign));
+  read(&paths);
+  EXPECT_EQ(paths.data.grh.traffic_class, 106);
+  EXPECT_EQ(paths.clear_to_send.grh.traffic_class, 106);
+  EXPECT_EQ(to_string(communicator), "communicator 0x1");
+}
+
+}  // namespace
+}  // namespace gdr::plugin

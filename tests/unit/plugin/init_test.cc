@@ -1,0 +1,120 @@
+// init and finalize of every version, where the user has disabled the plugin: without devices, so
+// that no HCA is needed.
+#include <gmock/gmock.h>
+
+#include <cstdarg>
+#include <cstdlib>
+
+#include "plugin/communicator.h"
+#include "tests/unit/plugin/every_table.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string g_log;
+
+void log_line(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char* format, ...) {
+  char line[4096];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  g_log += std::string(line) + "\n";
+}
+
+template <class Version>
+class NetInit : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("NCCL_IB_DISABLE", "1", 1);
+    g_log.clear();
+  }
+  static const auto& net() { return own_table(Version{}); }
+
+  void* context_ = &context_;
+};
+TYPED_TEST_SUITE(NetInit, EveryTable, NameOfTable);
+
+TYPED_TEST(NetInit, Disabled_SucceedsWithoutDevices) {
+  const auto& net = this->net();
+  ASSERT_EQ(init(net, log_line, &this->context_), abi::ncclSuccess) << g_log;
+  int count = -1;
+  EXPECT_EQ(net.devices(&count), abi::ncclSuccess);
+  EXPECT_EQ(count, 0);
+  EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
+}
+
+TYPED_TEST(NetInit, Disabled_HasNoPropertiesAndNoConnections) {
+  const auto& net = this->net();
+  ASSERT_EQ(init(net, log_line, &this->context_), abi::ncclSuccess) << g_log;
+  typename TypeParam::Properties properties;
+  EXPECT_EQ(net.getProperties(0, &properties), abi::ncclInvalidArgument);
+  EXPECT_THAT(g_log, HasSubstr("getProperties: no such device"));
+  char handle[abi::kHandleMaxBytes] = {};
+  void* comm = nullptr;
+  EXPECT_EQ(listen(net, this->context_, 0, handle, &comm), abi::ncclInvalidArgument);
+  EXPECT_EQ(connect(net, this->context_, 0, handle, &comm), abi::ncclInvalidArgument);
+  EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
+}
+
+TYPED_TEST(NetInit, Communicators_HaveContextsOfTheirOwn) {
+  if constexpr (WithContexts<typename TypeParam::Type>) {
+    const auto& net = this->net();
+    void* second = nullptr;
+    ASSERT_EQ(init(net, log_line, &this->context_, 106, 0xa), abi::ncclSuccess);
+    ASSERT_EQ(init(net, log_line, &second, -1, 0xb), abi::ncclSuccess);
+    EXPECT_NE(this->context_, second);
+    EXPECT_EQ(static_cast<Communicator*>(this->context_)->connection->traffic_class, 106);
+    EXPECT_EQ(static_cast<Communicator*>(second)->connection->traffic_class, std::nullopt);
+    EXPECT_THAT(g_log, HasSubstr("communicator 0xa, traffic class 106\n"));
+    EXPECT_THAT(g_log, HasSubstr("communicator 0xb\n"));
+    EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
+    EXPECT_EQ(static_cast<Communicator*>(second)->id, 0xbu);
+    EXPECT_EQ(finalize(net, second), abi::ncclSuccess);
+  }
+}
+
+TYPED_TEST(NetInit, SetNetAttr_IsWhatRunsOnTheCommunicator) {
+  if constexpr (WithContexts<typename TypeParam::Type>) {
+    const auto& net = this->net();
+    ASSERT_EQ(init(net, log_line, &this->context_, -1, 0xa), abi::ncclSuccess);
+    abi::ncclNetAttr_v11_t attributes{};
+    attributes.op = 1u << 6;
+    attributes.algo = attributes.proto = static_cast<uint32_t>(abi::kNetAttrUndefined);
+    EXPECT_EQ(net.setNetAttr(this->context_, &attributes), abi::ncclSuccess);
+    EXPECT_EQ(static_cast<Communicator*>(this->context_)->connection->owner_text(),
+              "communicator 0xa (Send)");
+    EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
+  }
+}
+
+TYPED_TEST(NetInit, NullContext_IsInvalid) {
+  if constexpr (WithContexts<typename TypeParam::Type>) {
+    EXPECT_EQ(init(this->net(), log_line, nullptr), abi::ncclInvalidArgument);
+  }
+}
+
+TYPED_TEST(NetInit, NullConfiguration_HasNoTrafficClass) {
+  if constexpr (WithContexts<typename TypeParam::Type>) {
+    ASSERT_EQ(this->net().init(&this->context_, 1, nullptr, log_line, nullptr), abi::ncclSuccess);
+    EXPECT_EQ(static_cast<Communicator*>(this->context_)->connection->traffic_class, std::nullopt);
+    EXPECT_EQ(finalize(this->net(), this->context_), abi::ncclSuccess);
+  }
+}
+
+TYPED_TEST(NetInit, TrafficClassOutOfRange_IsInvalidAndMakesNoContext) {
+  if constexpr (WithContexts<typename TypeParam::Type>) {
+    for (int bad : {-2, 256}) {
+      this->context_ = &bad;
+      EXPECT_EQ(init(this->net(), log_line, &this->context_, bad), abi::ncclInvalidArgument);
+      EXPECT_EQ(this->context_, nullptr);
+      EXPECT_THAT(g_log, HasSubstr("init: the communicator's traffic class is " +
+                                   std::to_string(bad) + ". Fix: set"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gdr::plugin

@@ -1,0 +1,272 @@
+// What the versions of the table convert: properties, and the calls of the data path over a
+// connected pair of comms.
+#include "plugin/net_adapter.h"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <limits>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/plugin/every_table.h"
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::SizeIs;
+
+char g_name[] = "mlx5_0:2";
+char g_path[] = "/sys/devices/pci0000:3a/0000:3b:00.0";
+
+DeviceProperties device_properties() {
+  DeviceProperties device{};
+  device.name = g_name;
+  device.pci_path = g_path;
+  device.guid = 0xabcdef;
+  device.pointer_support = abi::kPtrHost | abi::kPtrCuda | abi::kPtrDmaBuf;
+  device.speed_mbps = 400000;
+  device.port = 2;
+  device.latency_us = 1.5f;
+  device.max_comms = 1000;
+  device.max_recvs = abi::kMaxRecvs;
+  device.max_p2p_bytes = size_t{128} << 30;
+  device.rail = 3;
+  device.plane = 1;
+  return device;
+}
+
+TEST(FillCommon, Properties_AreThoseOfTheDevice) {
+  abi::ncclNetProperties_v6_t props;
+  std::memset(&props, 0xff, sizeof(props));
+  fill_common(device_properties(), &props);
+  EXPECT_EQ(props.name, g_name);
+  EXPECT_EQ(props.pciPath, g_path);
+  EXPECT_EQ(props.guid, 0xabcdefu);
+  EXPECT_EQ(props.ptrSupport, 7);
+  EXPECT_EQ(props.speed, 400000);
+  EXPECT_EQ(props.port, 2);
+  EXPECT_EQ(props.latency, 1.5f);
+  EXPECT_EQ(props.maxComms, 1000);
+  EXPECT_EQ(props.maxRecvs, 8);
+}
+
+// What NCCL reads and the plugin does not set is zero, whatever was there.
+TEST(FillCommon, FieldsOfLaterVersions_AreZero) {
+  abi::ncclNetProperties_v12_t props;
+  std::memset(&props, 0xff, sizeof(props));
+  fill_common(device_properties(), &props);
+  EXPECT_EQ(props.regIsGlobal, 0);
+  EXPECT_EQ(props.forceFlush, 0);
+  EXPECT_EQ(props.netDeviceType, abi::kDeviceHost);
+  EXPECT_EQ(props.vProps.ndevs, 0);
+}
+
+TEST(FillSizes, DeviceIsItsOwnVirtualDevice) {
+  abi::ncclNetProperties_v9_t props{};
+  fill_sizes(device_properties(), 5, &props);
+  EXPECT_EQ(props.vProps.ndevs, 1);
+  EXPECT_EQ(props.vProps.devs[0], 5);
+  EXPECT_EQ(props.maxP2pBytes, size_t{128} << 30);
+  EXPECT_EQ(props.maxCollBytes, abi::kAssumedCollBytes);
+  EXPECT_EQ(props.forceFlush, 0);
+}
+
+TEST(FillSizes, DeviceThatNeedsTheFlush_AsksForIt) {
+  DeviceProperties device = device_properties();
+  device.force_flush = true;
+  abi::ncclNetProperties_v9_t props{};
+  fill_sizes(device, 0, &props);
+  EXPECT_EQ(props.forceFlush, 1);
+}
+
+// Of a device that needs the flush after each receive (Data Direct).
+TEST(PointerSupport, NcclDoesNotFlush_HasNoGpuMemory) {
+  DeviceProperties device = device_properties();
+  device.force_flush = true;
+  EXPECT_EQ(pointer_support(device, /*nccl_flushes=*/false), abi::kPtrHost);
+  EXPECT_EQ(pointer_support(device, /*nccl_flushes=*/true), 7);
+  device.force_flush = false;
+  EXPECT_EQ(pointer_support(device, /*nccl_flushes=*/false), 7);
+}
+
+// The data path of every version, over two comms in one process.
+template <class Version>
+class DataPath : public ::testing::Test {
+ protected:
+  using Table = typename Version::Type;
+  using Size = SizeOf<Table>;
+  static constexpr size_t kBytes = 64;
+  static const Table& net() { return own_table(Version{}); }
+
+  static void* marker() { return reinterpret_cast<void*>(abi::kOptionalReceiveCompletion); }
+  void* sender() { return static_cast<transport::Comm*>(pair_.sender.get()); }
+  void* receiver() { return static_cast<transport::Comm*>(pair_.receiver.get()); }
+
+  abi::ncclResult_t post_receive(void** request, Size bytes = kBytes) {
+    void* data = to_.data();
+    void* memory = to_.memory.get();
+    int tag = 0;
+    return irecv(net(), receiver(), 1, &data, &bytes, &tag, &memory, request);
+  }
+  abi::ncclResult_t post_send(void** request, Size bytes = kBytes) {
+    return isend(net(), sender(), from_.data(), bytes, 0, from_.memory.get(), request);
+  }
+  abi::ncclResult_t post_flush(void** request) {
+    void* data = to_.data();
+    void* memory = to_.memory.get();
+    int bytes = kBytes;
+    return net().iflush(receiver(), 1, &data, &bytes, &memory, request);
+  }
+  // Tests a request until it is done, and returns the size of its first buffer.
+  int finish(void* request) {
+    int done = 0, bytes = -1;
+    for (int i = 0; i < 1000 && done == 0; ++i) {
+      EXPECT_EQ(net().test(request, &done, &bytes), abi::ncclSuccess);
+    }
+    EXPECT_EQ(done, 1);
+    return bytes;
+  }
+
+  RecordedLog log_;
+  transport::CommPair pair_;
+  transport::Buffer from_ = pair_.sender_buffer(kBytes);
+  transport::Buffer to_ = pair_.receiver_buffer(kBytes);
+};
+TYPED_TEST_SUITE(DataPath, EveryTable, NameOfTable);
+
+TYPED_TEST(DataPath, Message_Arrives) {
+  void *receive = this->marker(), *send = this->marker();
+  ASSERT_EQ(this->post_receive(&receive), abi::ncclSuccess);
+  ASSERT_EQ(this->post_send(&send, 17), abi::ncclSuccess);
+  EXPECT_EQ(this->finish(send), 17);
+  EXPECT_EQ(this->finish(receive), 17);
+  EXPECT_EQ(this->to_.bytes[16], 's');
+  EXPECT_EQ(this->to_.bytes[17], 'r');
+}
+
+TYPED_TEST(DataPath, GroupedReceive_SizesAreThoseOfEachBuffer) {
+  void* data[2] = {this->to_.data(), this->to_.data() + 32};
+  SizeOf<typename TypeParam::Type> sizes[2] = {32, 32};
+  void* memory[2] = {this->to_.memory.get(), this->to_.memory.get()};
+  int tags[2] = {5, 6};
+  void* receive = this->marker();
+  ASSERT_EQ(irecv(this->net(), this->receiver(), 2, data, sizes, tags, memory, &receive),
+            abi::ncclSuccess);
+  void *first = nullptr, *second = nullptr;
+  auto send = [&](int bytes, int tag, void** request) {
+    return isend(this->net(), this->sender(), this->from_.data(), bytes, tag,
+                 this->from_.memory.get(), request);
+  };
+  ASSERT_EQ(send(9, 6, &second), abi::ncclSuccess);
+  ASSERT_EQ(send(3, 5, &first), abi::ncclSuccess);
+  this->finish(first);
+  this->finish(second);
+  int done = 0, arrived[2] = {};
+  for (int i = 0; i < 1000 && done == 0; ++i) {
+    ASSERT_EQ(this->net().test(receive, &done, arrived), abi::ncclSuccess);
+  }
+  EXPECT_EQ(arrived[0], 3);
+  EXPECT_EQ(arrived[1], 9);
+}
+
+TYPED_TEST(DataPath, NumberOfBuffersOutOfRange_IsInvalidAndOverwritesTheRequest) {
+  const auto& net = this->net();
+  const auto expect_warning = [this](const std::string& call) {
+    EXPECT_THAT(this->log_.warnings(call + ": the number of buffers is not within 1 and 8"),
+                SizeIs(1));
+    this->log_.clear();
+  };
+  for (int count : {std::numeric_limits<int>::min(), -1, 0, abi::kMaxRecvs + 1,
+                    std::numeric_limits<int>::max()}) {
+    void* request = this->marker();
+    EXPECT_EQ(irecv(net, this->receiver(), count, nullptr, nullptr, nullptr, nullptr, &request),
+              abi::ncclInvalidArgument);
+    EXPECT_EQ(request, nullptr);
+    expect_warning("irecv");
+    request = this->marker();
+    EXPECT_EQ(net.iflush(this->receiver(), count, nullptr, nullptr, nullptr, &request),
+              abi::ncclInvalidArgument);
+    EXPECT_EQ(request, nullptr);
+    expect_warning("iflush");
+  }
+}
+
+// NCCL calls again where the request is null, and takes another value for a request.
+TYPED_TEST(DataPath, CallAgain_OverwritesTheRequest) {
+  void* request = this->marker();
+  ASSERT_EQ(this->post_send(&request), abi::ncclSuccess) << "no receive is posted";
+  EXPECT_EQ(request, nullptr);
+  for (int i = 0; i < abi::kMaxRequests; ++i) {
+    ASSERT_EQ(this->post_receive(&request), abi::ncclSuccess);
+    ASSERT_NE(request, nullptr);
+  }
+  request = this->marker();
+  ASSERT_EQ(this->post_receive(&request), abi::ncclSuccess) << "all requests are in use";
+  EXPECT_EQ(request, nullptr);
+}
+
+TYPED_TEST(DataPath, FailedConnection_IsAnErrorAndOverwritesTheRequest) {
+  this->pair_.sender->connection().fail(Code::kRemote, "the cable was cut");
+  this->pair_.receiver->connection().fail(Code::kRemote, "the cable was cut");
+  void* request = this->marker();
+  EXPECT_EQ(this->post_receive(&request), abi::ncclRemoteError);
+  EXPECT_EQ(request, nullptr);
+  request = this->marker();
+  EXPECT_EQ(this->post_send(&request), abi::ncclRemoteError);
+  EXPECT_EQ(request, nullptr);
+}
+
+TYPED_TEST(DataPath, MoreFlushesThanThereMayBe_IsAnErrorAndOverwritesTheRequest) {
+  this->to_.pose_as_gpu_memory();
+  abi::ncclResult_t result = abi::ncclSuccess;
+  void* request = nullptr;
+  for (int i = 0; i <= transport::ReceiveComm::kFlushes && result == abi::ncclSuccess; ++i) {
+    request = this->marker();
+    result = this->post_flush(&request);
+    EXPECT_NE(request, this->marker());
+  }
+  EXPECT_EQ(result, abi::ncclInvalidUsage);
+  EXPECT_EQ(request, nullptr);
+}
+
+TYPED_TEST(DataPath, FlushOfHostMemory_OverwritesTheRequest) {
+  void* request = this->marker();
+  EXPECT_EQ(this->post_flush(&request), abi::ncclSuccess);
+  EXPECT_EQ(request, nullptr);
+}
+
+// Its verbs calls would reach the parent's queue pairs and memory.
+TYPED_TEST(DataPath, ForkedChild_ClosesAndFreesNothingOfItsParents) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const fake_verbs::LiveObjects before = this->pair_.verbs.live();
+    void* memory = this->from_.memory.release();
+    const bool succeeded =
+        this->net().deregMr(this->sender(), memory) == abi::ncclSuccess &&
+        this->net().closeSend(static_cast<transport::Comm*>(this->pair_.sender.release())) ==
+            abi::ncclSuccess &&
+        this->net().closeRecv(static_cast<transport::Comm*>(this->pair_.receiver.release())) ==
+            abi::ncclSuccess;
+    _exit(succeeded && this->pair_.verbs.live() == before ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+// As size_t it is more than any buffer has.
+TYPED_TEST(DataPath, NegativeSizeOfASend_FailsTheConnection) {
+  if constexpr (!WithVirtualDevices<typename TypeParam::Type>) {
+    void* request = this->marker();
+    ASSERT_EQ(this->post_receive(&request), abi::ncclSuccess);
+    request = this->marker();
+    EXPECT_NE(this->post_send(&request, -1), abi::ncclSuccess);
+    EXPECT_EQ(request, nullptr);
+    EXPECT_EQ(this->to_.bytes[0], 'r');
+  }
+}
+
+}  // namespace
+}  // namespace gdr::plugin

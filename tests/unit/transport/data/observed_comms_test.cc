@@ -1,0 +1,327 @@
+// What send and receive comms report to an observer.
+#include "tests/unit/transport/recording_observer.h"
+#include "transport/data/receive_comm.h"
+#include "transport/data/send_comm.h"
+
+namespace gdr::transport {
+namespace {
+
+using Positions = std::vector<size_t>;
+
+// One end of the pair is observed. What its messages are named as the origin of: kParents[i].
+int kParents[wire::kMaxGroup];
+
+struct Observed {
+  RecordingObserver recorder;
+  CommPair pair;
+
+  explicit Observed(const TransportOptions& with = test_options(), uint32_t max_msg_sz = 1u << 30)
+      : pair(recorder.options(with), false, false, local_socket_pair(), max_msg_sz) {}
+
+  Request* isend(Buffer& from, void* parent = &kParents[0]) {
+    Request* request = nullptr;
+    EXPECT_TRUE(pair.sender->isend_observed(from.data(), from.bytes.size(), 0, *from.memory, parent,
+                                            &request));
+    return request;
+  }
+  Request* irecv(const std::vector<ReceiveBuffer>& buffers, const std::vector<void*>& parents) {
+    Request* request = nullptr;
+    EXPECT_TRUE(pair.receiver->irecv_observed(buffers.data(), static_cast<int>(buffers.size()),
+                                              parents.data(), &request));
+    return request;
+  }
+};
+
+TransportOptions split_over(int qps) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = qps;
+  options.connection.split_data_on_qps = true;
+  return options;
+}
+
+TransportOptions adaptive() {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  options.connection.adaptive_routing_threshold = 0;
+  return options;
+}
+
+TEST(ObservedComms, NoObserver_NeitherEndIsObserved) {
+  CommPair pair;
+  EXPECT_FALSE(pair.sender->is_observed());
+  EXPECT_FALSE(pair.receiver->is_observed());
+}
+
+TEST(ObservedComms, SmallSend_OneEventFromItsPostingToItsCompletion) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(8);
+  Request* receive = test.pair.irecv(to);
+  test.pair.verbs.hold();
+  Request* send = test.isend(from);
+  ASSERT_EQ(test.recorder.events.size(), 1u);
+  const RecordingObserver::Event& event = test.recorder.events[0];
+  EXPECT_EQ(event.parent, &kParents[0]);
+  EXPECT_EQ(event.work.rail, 0);
+  EXPECT_EQ(event.work.id, 0u);
+  EXPECT_EQ(event.work.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
+  EXPECT_EQ(event.work.qp_number, qp_number(*test.pair.sender));
+  EXPECT_EQ(event.work.bytes, 8u);
+  EXPECT_FALSE(test_once(send).done);
+  EXPECT_EQ(event.completions, 0);
+  test.pair.verbs.release();
+  EXPECT_TRUE(finish(send).done);
+  EXPECT_EQ(event.completions, 1);
+  EXPECT_TRUE(finish(receive).done);
+}
+
+// More than there are requests, so that each request is used again.
+TEST(ObservedComms, ManyMessages_EachHasItsEventAtBothEndsOnce) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(8);
+  constexpr uint64_t kCount = 2 * wire::kSlots;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    Request* receive = test.irecv({to.receive(8)}, {&kParents[1]});
+    Request* send = test.isend(from);
+    ASSERT_TRUE(finish(receive).done && finish(send).done) << i;
+    ASSERT_EQ(test.recorder.events.size(), 2 * (i + 1));
+    EXPECT_EQ(test.recorder.events[2 * i].work.id, i);
+    EXPECT_EQ(test.recorder.events[2 * i + 1].work.id, i);
+  }
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+TEST(ObservedComms, SplitSend_OneEventPerQpEndsAsItsQpCompletes) {
+  Observed test(split_over(4));
+  Buffer from = test.pair.sender_buffer(4 * 128 - 28);
+  Buffer to = test.pair.receiver_buffer(4 * 128);
+  Request* receive = test.pair.irecv(to);
+  test.pair.verbs.hold();
+  Request* send = test.isend(from);
+  ASSERT_EQ(test.recorder.events.size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    const ObservedWorkRequest& work = test.recorder.events[static_cast<size_t>(i)].work;
+    EXPECT_EQ(work.qp_number, qp_number(*test.pair.sender, i));
+    EXPECT_EQ(work.bytes, i < 3 ? 128u : 100u);
+  }
+  Positions complete;
+  for (size_t qp : {2, 0, 3}) {
+    test.pair.verbs.deliver_on(qp_number(*test.pair.sender, static_cast<int>(qp)));
+    EXPECT_FALSE(test_once(send).done);
+    complete.push_back(qp);
+    std::sort(complete.begin(), complete.end());
+    EXPECT_EQ(test.recorder.complete(), complete);
+  }
+  test.pair.verbs.release();
+  EXPECT_TRUE(finish(send).done && finish(receive).done);
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
+  Observed test(split_over(2 * SendComm::kMaxObservedChunks));
+  Buffer from = test.pair.sender_buffer(2 * SendComm::kMaxObservedChunks * 128);
+  Buffer to = test.pair.receiver_buffer(from.bytes.size());
+  Request* receive = test.pair.irecv(to);
+  Request* send = test.isend(from);
+  EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), 2 * SendComm::kMaxObservedChunks);
+  EXPECT_EQ(test.recorder.events.size(), SendComm::kMaxObservedChunks);
+  EXPECT_TRUE(finish(send).done && finish(receive).done);
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+// The data's write is not signalled; the write of the end confirms it.
+TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
+  Observed test(adaptive());
+  Buffer from = test.pair.sender_buffer(1000);
+  Buffer to = test.pair.receiver_buffer(1000);
+  Request* receive = test.pair.irecv(to);
+  test.pair.verbs.hold();
+  Request* send = test.isend(from);
+  ASSERT_EQ(test.recorder.events.size(), 1u);
+  EXPECT_EQ(test.recorder.events[0].work.opcode, IBV_WR_RDMA_WRITE);
+  EXPECT_EQ(test.recorder.events[0].work.bytes, 1000u);
+  EXPECT_EQ(test.pair.verbs.deliver(), 1);
+  EXPECT_FALSE(test_once(send).done);
+  EXPECT_EQ(test.recorder.events[0].completions, 0);
+  test.pair.verbs.release();
+  EXPECT_TRUE(finish(send).done && finish(receive).done);
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+// 2 chunks of 5,120 and 4,880 bytes, each of them two writes and an end.
+TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
+  Observed test(split_over(2), 4096);
+  Buffer from = test.pair.sender_buffer(10000);
+  Buffer to = test.pair.receiver_buffer(10000);
+  Request* receive = test.pair.irecv(to);
+  Request* send = test.isend(from);
+  EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), 6u);
+  ASSERT_EQ(test.recorder.events.size(), 2u);
+  EXPECT_EQ(test.recorder.events[0].work.bytes, 5120u);
+  EXPECT_EQ(test.recorder.events[1].work.bytes, 4880u);
+  EXPECT_EQ(test.recorder.events[1].work.opcode, IBV_WR_RDMA_WRITE);
+  EXPECT_TRUE(finish(send).done && finish(receive).done);
+  EXPECT_TRUE(test.recorder.each_completed_once());
+  EXPECT_EQ(to.bytes, from.bytes);
+}
+
+// Large sends reserve requests until they complete; a small one that uses the same request next
+// reserves none. 16 writes each: four large sends are under way at most.
+TEST(ObservedComms, LargeAndSmallSends_LeaveAsManyRequestsAsBefore) {
+  Observed test(test_options(), 4096);
+  Buffer large = test.pair.sender_buffer(16 * 4096);
+  Buffer small = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(16 * 4096);
+  for (int i = 0; i < 2 * SendComm::kRequests; ++i) {
+    Request* receive = test.pair.irecv(to);
+    Request* send = test.isend(i % 2 == 0 ? large : small);
+    ASSERT_TRUE(receive != nullptr && send != nullptr) << i;
+    ASSERT_TRUE(finish(send).done && finish(receive).done) << i;
+  }
+  EXPECT_TRUE(test.recorder.each_completed_once());
+  for (int i = 0; i < 5; ++i) ASSERT_NE(test.pair.irecv({to.receive(16 * 4096)}), nullptr);
+  test.pair.verbs.hold();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(test.isend(large) != nullptr, i < 4) << i;
+}
+
+TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(64);
+  Request* receive =
+      test.irecv({to.receive(64, 0), to.receive(48, 1), to.receive(32, 2), to.receive(16, 3)},
+                 {&kParents[0], nullptr, &kParents[2], &kParents[3]});
+  ASSERT_EQ(test.recorder.events.size(), 3u);
+  const size_t sizes[] = {64, 32, 16};
+  for (size_t i = 0; i < 3; ++i) {
+    const RecordingObserver::Event& event = test.recorder.events[i];
+    EXPECT_EQ(event.parent, &kParents[i == 0 ? 0 : i + 1]);
+    EXPECT_EQ(event.work.rail, 0);
+    EXPECT_EQ(event.work.id, i == 0 ? 0 : i + 1);
+    EXPECT_EQ(event.work.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+    EXPECT_EQ(event.work.qp_number, qp_number(*test.pair.receiver));
+    EXPECT_EQ(event.work.bytes, sizes[i]);
+  }
+  for (int tag : {2, 1, 0}) {
+    ASSERT_NE(test.pair.isend(from, tag), nullptr);
+    EXPECT_FALSE(test_once(receive).done);
+  }
+  EXPECT_EQ(test.recorder.complete(), (Positions{0, 1}));
+  ASSERT_NE(test.pair.isend(from, 3), nullptr);
+  EXPECT_TRUE(finish(receive).done);
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+TEST(ObservedComms, ReceiveOverSeveralQps_EventEndsWithTheLastChunk) {
+  Observed test(split_over(4));
+  Buffer from = test.pair.sender_buffer(4 * 128);
+  Buffer to = test.pair.receiver_buffer(4 * 128);
+  Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
+  test.pair.verbs.hold();
+  ASSERT_NE(test.pair.isend(from), nullptr);
+  EXPECT_EQ(test.pair.verbs.deliver(3), 3);
+  EXPECT_FALSE(test_once(receive).done);
+  EXPECT_EQ(test.recorder.complete(), Positions{});
+  test.pair.verbs.release();
+  EXPECT_TRUE(finish(receive).done);
+  EXPECT_EQ(test.recorder.complete(), Positions{0});
+}
+
+TEST(ObservedComms, NullParents_NothingIsObserved) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(8);
+  Request* first = test.irecv({to.receive(8)}, {nullptr});
+  Request* second = nullptr;
+  const ReceiveBuffer buffer = to.receive(8);
+  EXPECT_TRUE(test.pair.receiver->irecv_observed(&buffer, 1, nullptr, &second));
+  for (Request* receive : {first, second}) {
+    ASSERT_NE(receive, nullptr);
+    Request* send = test.isend(from, nullptr);
+    EXPECT_TRUE(finish(receive).done && finish(send).done);
+  }
+  EXPECT_TRUE(test.recorder.events.empty());
+}
+
+TEST(ObservedComms, CallsThatHaveToBeRepeated_StartNothing) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(8);
+  EXPECT_EQ(test.isend(from), nullptr) << "no clear-to-send";
+  EXPECT_TRUE(test.recorder.events.empty());
+  std::vector<Request*> receives;
+  for (int i = 0; i < ReceiveComm::kReceives; ++i) {
+    receives.push_back(test.irecv({to.receive(8)}, {&kParents[0]}));
+    ASSERT_NE(receives.back(), nullptr) << i;
+  }
+  EXPECT_EQ(test.irecv({to.receive(8)}, {&kParents[0]}), nullptr) << "too many";
+  EXPECT_EQ(test.recorder.events.size(), size_t{ReceiveComm::kReceives});
+}
+
+TEST(ObservedComms, ObserverDeclines_NothingCompletesAndTheNextMessageIsObserved) {
+  Observed test(split_over(4));
+  Buffer from = test.pair.sender_buffer(4 * 128);
+  Buffer to = test.pair.receiver_buffer(4 * 128);
+  for (bool declines : {true, false}) {
+    test.recorder.declines = declines;
+    test.recorder.events.clear();
+    Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
+    Request* send = test.isend(from);
+    EXPECT_TRUE(finish(receive).done && finish(send).done);
+    ASSERT_EQ(test.recorder.events.size(), 5u);
+    EXPECT_EQ(test.recorder.complete().size(), declines ? 0u : 5u);
+  }
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+TEST(ObservedComms, TransferFails_EventsEndOnceWithTheFailingTest) {
+  Observed test(split_over(4));
+  Buffer from = test.pair.sender_buffer(4 * 128);
+  Buffer to = test.pair.receiver_buffer(4 * 128);
+  Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
+  test.pair.verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR, 1);
+  Request* send = test.isend(from);
+  ASSERT_EQ(test.recorder.events.size(), 5u);
+  EXPECT_FALSE(finish(send).alive);
+  EXPECT_EQ(test.recorder.complete(), (Positions{1, 2, 3, 4})) << "all of the sender's";
+  EXPECT_TRUE(wait_for([&] { return !test_once(receive).alive; }));
+  EXPECT_TRUE(test.recorder.each_completed_once());
+  test.pair.sender.reset();
+  test.pair.receiver.reset();
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+TEST(ObservedComms, PostingFails_EventEndsWithTheComm) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(8);
+  ASSERT_NE(test.pair.irecv(to), nullptr);
+  test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
+  Request* send = nullptr;
+  EXPECT_FALSE(
+      test.pair.sender->isend_observed(from.data(), 8, 0, *from.memory, &kParents[0], &send));
+  ASSERT_EQ(test.recorder.events.size(), 1u);
+  from.memory.reset();
+  test.pair.sender.reset();
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+TEST(ObservedComms, ClosedWhileRequestsAreOpen_TheirEventsEnd) {
+  Observed test;
+  Buffer from = test.pair.sender_buffer(8);
+  Buffer to = test.pair.receiver_buffer(8);
+  ASSERT_NE(test.irecv({to.receive(8), to.receive(8, 1)}, {&kParents[0], &kParents[1]}), nullptr);
+  test.pair.verbs.hold();
+  ASSERT_NE(test.isend(from), nullptr);
+  EXPECT_EQ(test.recorder.complete(), Positions{});
+  from.memory.reset();
+  test.pair.sender.reset();
+  EXPECT_EQ(test.recorder.complete(), Positions{2});
+  to.memory.reset();
+  test.pair.receiver.reset();
+  EXPECT_TRUE(test.recorder.each_completed_once());
+}
+
+}  // namespace
+}  // namespace gdr::transport

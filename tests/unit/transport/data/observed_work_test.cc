@@ -1,0 +1,81 @@
+#include "transport/data/observed_work.h"
+
+#include "tests/unit/transport/recording_observer.h"
+
+namespace gdr::transport {
+namespace {
+
+using Positions = std::vector<size_t>;
+
+struct ObservedWorkTest : testing::Test {
+  RecordingObserver recorder;
+  std::unique_ptr<ObservedWork> work = ObservedWork::create(recorder.observer(), 2, 3);
+  int parent = 0;
+
+  bool post(size_t owner, uint64_t id, uint32_t qp) {
+    return work->posted(owner, &parent, {0, id, 0, qp, 1});
+  }
+};
+
+TEST_F(ObservedWorkTest, NobodyObserves_ThereIsNone) {
+  EXPECT_EQ(ObservedWork::create(WorkRequestObserver{}, 2, 3), nullptr);
+}
+
+TEST_F(ObservedWorkTest, Completion_EndsTheOldestWorkOfTheOwnerOnThatQp) {
+  EXPECT_TRUE(post(0, 1, 7));
+  EXPECT_TRUE(post(0, 1, 8));
+  EXPECT_TRUE(post(0, 1, 7));
+  EXPECT_TRUE(post(1, 2, 7));
+  work->completed(0, 8);
+  EXPECT_EQ(recorder.complete(), (Positions{1}));
+  work->completed(0, 7);
+  EXPECT_EQ(recorder.complete(), (Positions{0, 1}));
+  work->completed(0, 7);
+  EXPECT_EQ(recorder.complete(), (Positions{0, 1, 2}));
+  work->completed(1, 7);
+  EXPECT_TRUE(recorder.each_completed_once());
+}
+
+// The completion of work that the observer did not take must not end that of the work behind it.
+TEST_F(ObservedWorkTest, DeclinedWork_KeepsItsPlaceInTheOrder) {
+  recorder.declines = true;
+  EXPECT_FALSE(post(0, 1, 7));
+  recorder.declines = false;
+  EXPECT_TRUE(post(0, 1, 7));
+  work->completed(0, 7);
+  EXPECT_EQ(recorder.complete(), Positions{});
+  work->completed(0, 7);
+  EXPECT_EQ(recorder.complete(), (Positions{1}));
+}
+
+// Nothing of a declined message is completed here, so that its places are still taken.
+TEST_F(ObservedWorkTest, NextMessage_BeginsAnew) {
+  recorder.declines = true;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(post(0, 1, 7));
+  recorder.declines = false;
+  EXPECT_TRUE(post(0, 2, 7));
+  work->completed(0, 7);
+  EXPECT_EQ(recorder.complete(), (Positions{3}));
+}
+
+TEST_F(ObservedWorkTest, MoreWorkThanHasRoom_IsNotObserved) {
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(post(0, 1, 7));
+  EXPECT_FALSE(post(0, 1, 7));
+  EXPECT_EQ(recorder.events.size(), 3u);
+  for (int i = 0; i < 4; ++i) work->completed(0, 7);
+  EXPECT_TRUE(recorder.each_completed_once());
+}
+
+TEST_F(ObservedWorkTest, Destroyed_EndsWhatIsOpenOnce) {
+  EXPECT_TRUE(post(0, 1, 7));
+  EXPECT_TRUE(post(0, 1, 8));
+  EXPECT_TRUE(post(1, 2, 7));
+  work->completed(0, 8);
+  work->complete_all();
+  EXPECT_TRUE(recorder.each_completed_once());
+  work.reset();
+  EXPECT_TRUE(recorder.each_completed_once());
+}
+
+}  // namespace
+}  // namespace gdr::transport
