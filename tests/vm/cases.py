@@ -54,7 +54,7 @@ for _version in (6, 7, 8):
 
 # Cases of calls that the older versions' adapters convert: init, properties, connect and accept, sizes,
 # requests, registration, communicators. The rest is the same code for every version.
-_OF_ADAPTERS = "@(C0|C1[01]|C2[0457]|C3|C4|C6|C7)*"
+_OF_ADAPTERS = "@(C0|C1[01]|C2[04]|C3[05]|C4[03]|C6|C7)*"
 
 
 def netem(nic, fault):

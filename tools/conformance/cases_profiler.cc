@@ -1,4 +1,6 @@
 // C7x: events for NCCL's profiler.
+#include <cstdlib>
+
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
 #include "tools/conformance/profiler_log.h"
@@ -10,6 +12,9 @@ void profiler_events(Session& s) {
   if (!s.contract().profiler) {
     s.skip(fmt::format("version {} has no profiler callback", s.contract().version));
   }
+  // Where NCCL has a profiler, the user has named its library by this variable, or has one of the
+  // default name (src/plugin/profiler.cc). A plugin may look at that.
+  setenv("NCCL_PROFILER_PLUGIN", "conformance", 1);
   ProfilerLog& log = ProfilerLog::get();
   CommunicatorSettings settings = s.settings();
   settings.profiler = &ProfilerLog::callback;
