@@ -100,11 +100,10 @@ void flush_host(Session& s) {
   void* data = buffer.data();
   int size = static_cast<int>(buffer.bytes());
   void* mhandle = registration.get();
-  void* request = kOptionalCompletion;
+  void* request = nullptr;  // as in NCCL, where a plugin may leave it alone (src/transport/net.cc)
   s.must("iflush", [&] {
     return s.net().iflush(connection.recv_comm(), 1, &data, &size, &mhandle, &request);
   });
-  s.require(request != kOptionalCompletion, "iflush did not overwrite *request, which was 0x1");
   Deadline deadline(s, s.options().timeout_seconds);
   for (int done = request == nullptr ? 1 : 0; done == 0;) {
     s.must("test", [&] { return s.net().test(request, &done, nullptr); });
