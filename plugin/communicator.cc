@@ -29,6 +29,7 @@ Result<Communicator> make_communicator(const transport::ConnectionOptions& base,
     if (!connection.service_level) connection.service_level = chosen & kServiceLevelBits;
   }
   Communicator communicator;
+  communicator.nccls_traffic_class = settings.traffic_class;
   communicator.id = settings.id;
   communicator.operation = std::make_shared<CurrentOperation>();
   if (settings.id != 0) {

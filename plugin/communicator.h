@@ -16,9 +16,10 @@ namespace gdr::plugin {
 // The context of the tables that have one for each communicator (v11 and later), made by init and
 // destroyed by finalize.
 struct Communicator {
-  // Nobody here reads it. NCCL's host RMA (2.29 and later) passes the network plugin's context to
-  // its own back end (src/rma/rma_proxy.cc), which keeps its traffic class there and writes it
-  // (ncclIbSetTrafficClass in src/transport/net_ib/connect.cc).
+  // The communicator's traffic class, which nobody here reads. NCCL's host RMA passes the network
+  // plugin's context to its own back end (src/rma/rma_proxy.cc), which takes its traffic class from
+  // there (2.29 and later) and writes another (2.30; ncclIbSetTrafficClass in
+  // src/transport/net_ib/connect.cc).
   int32_t nccls_traffic_class = abi::kTrafficClassUndefined;
   uint64_t id = 0;  // NCCL's commId, the same on all ranks
   // Of its connections; they share it.

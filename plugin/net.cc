@@ -171,8 +171,8 @@ ncclResult_t open_communicator(int version, abi::ncclDebugLogger_t logger,
     if (transport() != nullptr) base = transport()->options().connection;
     Result<Communicator> communicator = make_communicator(base, settings);
     if (!communicator) return warn("init", communicator.error());
-    GDR_INFO(log::kInit | log::kNet, "%s%s", to_string(*communicator).c_str(),
-             traffic_text(settings).c_str());
+    GDR_INFO(log::kInit | log::kNet, "%s uses table v%d%s", to_string(*communicator).c_str(),
+             version, traffic_text(settings).c_str());
     *context = new Communicator(std::move(*communicator));
     return abi::ncclSuccess;
   });

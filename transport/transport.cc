@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <random>
 #include <span>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "transport/subnet_routing.h"
 #include "transport/wire/foreign_handle.h"
 #include "transport/wire/frame_channel.h"
@@ -101,12 +101,11 @@ Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle,
       watcher_.get(), *handshakes_);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
-  std::random_device random;
   std::lock_guard lock(mutex_);
   uint64_t ticket = 0;
   // Random, so that a handle from a peer cannot name a connection of this process.
   while (ticket == 0 || connectors_.contains(ticket)) {
-    ticket = static_cast<uint64_t>(random()) << 32 | random();
+    ticket = random_bits();
   }
   handle->connect_ticket = ticket;
   connectors_.emplace(ticket, std::move(*started));

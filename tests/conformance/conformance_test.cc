@@ -17,8 +17,8 @@ using testing::HasSubstr;
 
 class EveryTable : public testing::TestWithParam<const char*> {};
 
-// The groups of cases of what a version does not have, without the largest messages: a machine that is
-// slow or short of memory skips those, too.
+// The groups of cases of what a version does not have, without the largest messages: a machine that
+// is slow or short of memory skips those, too.
 std::set<std::string> lacking(int version) {
   std::set<std::string> cases;
   if (version < 9) cases.insert({"C07", "C35"});

@@ -25,8 +25,8 @@ void no_profiler(Session& s) {
 }
 
 // Host RMA of NCCL 2.29 and later connects through its internal back end with the context of the
-// network plugin, and writes the traffic class into its first four bytes (src/rma/rma_proxy.cc,
-// ncclIbSetTrafficClass). A plugin that has something else there loses it.
+// network plugin, and from 2.30 on writes the traffic class into its first four bytes
+// (src/rma/rma_proxy.cc, ncclIbSetTrafficClass). A plugin that has something else there loses it.
 void overwritten_context(Session& s) {
   s.open();
   if (!s.contract().contexts) {

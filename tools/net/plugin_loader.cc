@@ -89,7 +89,7 @@ Result<std::optional<int>> parse_table(const std::string& text) {
   bool number = error == std::errc{} && stop == end;
   if (number && version >= kOldestTable && version <= kNewestTable) return version;
   return fail(Code::kInvalidArgument,
-              fmt::format("\"{}\" is neither newest nor a version from {} to {}", text,
+              fmt::format("\"{}\" is no version: it is none of newest and {} to {}", text,
                           kOldestTable, kNewestTable));
 }
 

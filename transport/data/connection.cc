@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
-#include <random>
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "drivers/verbs/wc_text.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rdma_write.h"
@@ -38,7 +38,7 @@ Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher
     : options_(std::move(options)),
       watcher_(watcher),
       sends_(sends),
-      first_psn_(std::random_device{}() & 0xffffff),
+      first_psn_(static_cast<uint32_t>(random_bits()) & 0xffffff),
       agreement_(std::make_shared<RegistrationAgreement>(options_->stages_all ||
                                                          (sends && options_->stages_large_sends))) {
 }

@@ -1,7 +1,8 @@
 #include "transport/data/send_comm.h"
 
 #include <algorithm>
-#include <random>
+
+#include "base/random.h"
 
 namespace gdr::transport {
 namespace {
@@ -13,15 +14,10 @@ constexpr int kInlineBytes = 60;
 // A message that needs more writes than this is refused: they would never all have room.
 constexpr int kMaxExtraWrites = SendComm::kRequests - 1;
 
-uint64_t random_sequence_base() {
-  std::random_device device;
-  return static_cast<uint64_t>(device()) << 32 | device();
-}
-
 }  // namespace
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_sequence_base()) {}
+    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_bits()) {}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,
