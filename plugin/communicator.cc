@@ -1,13 +1,34 @@
 #include "plugin/communicator.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
+#include "base/log.h"
+#include "base/result.h"
 #include "plugin/profiler.h"
 
 namespace gdr::plugin {
 namespace {
 
+constexpr int kMaxTrafficClass = 255;
 constexpr int kServiceLevelBits = 0xf;  // of an address vector
+
+// A negative number is none: beside abi::kTrafficClassUndefined, NCCL's host RMA writes the
+// smallest int, by which ncclConfig_t marks what is not chosen, into the context of its shim for
+// v10 (src/rma/rma_proxy.cc of 2.30). One that is too large is no reason to fail: NCCL would give
+// the plugin up for all communicators of the process.
+std::optional<uint8_t> traffic_class_of(const CommunicatorSettings& settings) {
+  if (settings.traffic_class < 0) return std::nullopt;
+  if (settings.traffic_class <= kMaxTrafficClass) {
+    return static_cast<uint8_t>(settings.traffic_class);
+  }
+  GDR_WARN(
+      "the traffic class %d of a communicator is ignored: it is not within 0 and %d. Fix: "
+      "correct ncclConfig_t::trafficClass",
+      settings.traffic_class, kMaxTrafficClass);
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -15,18 +36,12 @@ std::string to_string(const Communicator& communicator) {
   return "communicator " + hex(communicator.id);
 }
 
-Result<Communicator> make_communicator(const transport::ConnectionOptions& base,
-                                       const CommunicatorSettings& settings) {
+Communicator make_communicator(const transport::ConnectionOptions& base,
+                               const CommunicatorSettings& settings) {
   transport::ConnectionOptions connection = base;
-  if (settings.traffic_class != abi::kTrafficClassUndefined) {
-    if (settings.traffic_class < 0 || settings.traffic_class > 255) {
-      return fail(Code::kInvalidArgument,
-                  "the communicator's traffic class is " + std::to_string(settings.traffic_class) +
-                      ". Fix: set ncclConfig_t::trafficClass to 0 to 255, or leave it undefined");
-    }
-    const auto chosen = static_cast<uint8_t>(settings.traffic_class);
+  if (const std::optional<uint8_t> chosen = traffic_class_of(settings)) {
     if (!connection.traffic_class) connection.traffic_class = chosen;
-    if (!connection.service_level) connection.service_level = chosen & kServiceLevelBits;
+    if (!connection.service_level) connection.service_level = *chosen & kServiceLevelBits;
   }
   Communicator communicator;
   communicator.nccls_traffic_class = settings.traffic_class;
@@ -39,10 +54,26 @@ Result<Communicator> make_communicator(const transport::ConnectionOptions& base,
     };
   }
   communicator.connection = std::make_shared<const transport::ConnectionOptions>(connection);
-  connection.observer = profiler_observer(settings.profiler);
+  connection.observer = profiler_observer(settings.profiler, settings.table_version);
   communicator.profiled_connection =
       std::make_shared<const transport::ConnectionOptions>(std::move(connection));
   return communicator;
+}
+
+Communicator* OpenCommunicators::open(Communicator communicator) {
+  std::lock_guard lock(mutex_);
+  return open_.emplace_back(std::make_unique<Communicator>(std::move(communicator))).get();
+}
+
+bool OpenCommunicators::close(const void* context) {
+  std::lock_guard lock(mutex_);
+  const auto found = std::find_if(open_.begin(), open_.end(),
+                                  [&](const auto& open) { return open.get() == context; });
+  if (found == open_.end()) return false;
+  closed_.push_back(std::move(*found));
+  open_.erase(found);
+  if (open_.empty()) closed_.clear();
+  return true;
 }
 
 }  // namespace gdr::plugin

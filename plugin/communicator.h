@@ -4,9 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
-#include "base/result.h"
 #include "plugin/abi/net_v11.h"
 #include "plugin/current_operation.h"
 #include "transport/data/connection_options.h"
@@ -37,6 +38,7 @@ std::string to_string(const Communicator& communicator);
 
 // What NCCL passes for a communicator.
 struct CommunicatorSettings {
+  int table_version = 0;  // of NCCL's network table
   uint64_t id = 0;
   // The user's, ncclConfig_t::trafficClass; abi::kTrafficClassUndefined where it is not chosen.
   int traffic_class = abi::kTrafficClassUndefined;
@@ -46,8 +48,24 @@ struct CommunicatorSettings {
 // Returns a communicator whose connections have the options `base`, with the communicator's traffic
 // class and service level where the user has set none for the process. NCCL's own transport takes
 // both from the same number (ncclIbConnectImpl in src/transport/net_ib/connect.cc); a service level
-// has 4 bits. Fails where the traffic class is not within -1 and 255.
-Result<Communicator> make_communicator(const transport::ConnectionOptions& base,
-                                       const CommunicatorSettings& settings);
+// has 4 bits. A traffic class above 255 is logged and ignored.
+Communicator make_communicator(const transport::ConnectionOptions& base,
+                               const CommunicatorSettings& settings);
+
+// The communicators that v11 and v12 have opened. NCCL 2.28.3 goes on using the context of a
+// communicator that it has finalized, where another one shares its resources (ncclCommSplit with
+// splitShare), so contexts are destroyed only when none is open. Thread-safe.
+class OpenCommunicators {
+ public:
+  // Returns the context, which is valid at least until it is closed.
+  Communicator* open(Communicator communicator);
+  // Returns false where no such context is open.
+  bool close(const void* context);
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Communicator>> open_;
+  std::vector<std::unique_ptr<Communicator>> closed_;
+};
 
 }  // namespace gdr::plugin

@@ -9,7 +9,11 @@ namespace {
 // src/include/nccl_common.h, which are the same in every release with setNetAttr (2.28 to 2.30).
 constexpr const char* kOperations[] = {"Broadcast", "Reduce",   "AllGather", "ReduceScatter",
                                        "AllReduce", "SendRecv", "Send",      "Recv",
-                                       "AlltoAll",  "Scatter",  "Gather",    "AllGatherV"};
+                                       "AlltoAll",  "Scatter",  "Gather",    "AllGatherV",
+                                       "PutSignal", "Signal",   "WaitSignal"};
+// Those that have an algorithm and a protocol (NCCL_NUM_FUNCTIONS). For others NCCL announces the
+// algorithm and protocol of the operation before (setXferNetAttrs in src/transport/net.cc).
+constexpr uint32_t kCollectives = 0x1f;
 constexpr const char* kAlgorithms[] = {"Tree",     "Ring", "CollNetDirect", "CollNetChain", "NVLS",
                                        "NVLSTree", "PAT"};
 constexpr const char* kProtocols[] = {"LL", "LL128", "Simple"};
@@ -39,6 +43,8 @@ std::string CurrentOperation::to_string() const {
     if (mask != kUndefined) append_names(mask, names, &text);
   };
   append(operations_, kOperations);
+  const uint32_t running = operations_.load(std::memory_order_relaxed);
+  if (running != kUndefined && (running & kCollectives) == 0) return text;
   append(algorithms_, kAlgorithms);
   append(protocols_, kProtocols);
   return text;

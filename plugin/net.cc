@@ -79,10 +79,15 @@ std::shared_ptr<const transport::ConnectionOptions> options_of(const Communicato
                                                    : communicator->connection;
 }
 
-// ", traffic class 106" where the communicator has one.
-std::string traffic_text(const CommunicatorSettings& settings) {
-  if (settings.traffic_class == abi::kTrafficClassUndefined) return "";
-  return ", traffic class " + std::to_string(settings.traffic_class);
+// Whether connect was called before with that handle: the options of its connection are chosen.
+bool continues(const void* handle) {
+  return static_cast<const transport::wire::Handle*>(handle)->connect_ticket != 0;
+}
+
+// ", traffic class 106" where there is one.
+std::string traffic_text(const transport::ConnectionOptions& options) {
+  if (!options.traffic_class) return "";
+  return ", traffic class " + std::to_string(*options.traffic_class);
 }
 
 // The calling thread's current CUDA device is the GPU that NCCL sets the connection up for
@@ -160,27 +165,30 @@ ncclResult_t init(int version, abi::ncclDebugLogger_t logger) {
   });
 }
 
-ncclResult_t open_communicator(int version, abi::ncclDebugLogger_t logger,
-                               const CommunicatorSettings& settings, void** context) {
+ncclResult_t open_communicator(abi::ncclDebugLogger_t logger, const CommunicatorSettings& settings,
+                               void** context) {
   if (context == nullptr) return invalid_argument("init", "a pointer is null");
   *context = nullptr;
-  const ncclResult_t result = init(version, logger);
+  const ncclResult_t result = init(settings.table_version, logger);
   if (result != abi::ncclSuccess) return result;
   return guarded("init", [&] {
     transport::ConnectionOptions base;
     if (transport() != nullptr) base = transport()->options().connection;
-    Result<Communicator> communicator = make_communicator(base, settings);
-    if (!communicator) return warn("init", communicator.error());
-    GDR_INFO(log::kInit | log::kNet, "%s uses table v%d%s", to_string(*communicator).c_str(),
-             version, traffic_text(settings).c_str());
-    *context = new Communicator(std::move(*communicator));
+    Communicator* opened = live_plugin()->communicators.open(make_communicator(base, settings));
+    GDR_INFO(log::kInit | log::kNet, "%s uses table v%d%s", to_string(*opened).c_str(),
+             settings.table_version, traffic_text(*opened->connection).c_str());
+    *context = opened;
     return abi::ncclSuccess;
   });
 }
 
 ncclResult_t close_communicator(void* context) {
   return guarded("finalize", [&] {
-    delete static_cast<Communicator*>(context);
+    Plugin* created = live_plugin();
+    if (context == nullptr || created == nullptr) return abi::ncclSuccess;  // a child leaks it
+    if (!created->communicators.close(context)) {
+      return invalid_argument("finalize", "no such communicator is open");
+    }
     return abi::ncclSuccess;
   });
 }
@@ -236,21 +244,21 @@ ncclResult_t listen_with(const CommunicatorSettings& settings, int device, void*
                          void** listen_comm) {
   return guarded("listen", [&] {
     if (transport() == nullptr) return listen(nullptr, device, handle, listen_comm);
-    Result<Communicator> communicator =
+    const Communicator communicator =
         make_communicator(transport()->options().connection, settings);
-    if (!communicator) return warn("listen", communicator.error());
-    return listen(&*communicator, device, handle, listen_comm);
+    return listen(&communicator, device, handle, listen_comm);
   });
 }
 
 ncclResult_t connect_with(const CommunicatorSettings& settings, int device, void* handle,
                           void** send_comm) {
   return guarded("connect", [&] {
-    if (transport() == nullptr) return connect(nullptr, device, handle, send_comm);
-    Result<Communicator> communicator =
+    if (transport() == nullptr || handle == nullptr || continues(handle)) {
+      return connect(nullptr, device, handle, send_comm);
+    }
+    const Communicator communicator =
         make_communicator(transport()->options().connection, settings);
-    if (!communicator) return warn("connect", communicator.error());
-    return connect(&*communicator, device, handle, send_comm);
+    return connect(&communicator, device, handle, send_comm);
   });
 }
 
@@ -260,8 +268,9 @@ ncclResult_t connect(const Communicator* communicator, int device, void* handle,
       return invalid_argument("connect", "a pointer is null");
     if (transport() == nullptr) return not_initialised("connect");
     *send_comm = nullptr;
-    Result<std::unique_ptr<transport::SendComm>> comm = transport()->connect(
-        device, static_cast<transport::wire::Handle*>(handle), options_of(communicator));
+    Result<std::unique_ptr<transport::SendComm>> comm =
+        transport()->connect(device, static_cast<transport::wire::Handle*>(handle),
+                             continues(handle) ? nullptr : options_of(communicator));
     if (!comm) return warn("connect", comm.error());
     if (*comm == nullptr) return abi::ncclSuccess;
     GDR_INFO(log::kNet, "connected %s", (*comm)->text().c_str());

@@ -27,7 +27,7 @@ struct CommunicatorSettings;
 abi::ncclResult_t init(int version, abi::ncclDebugLogger_t logger);
 // init(), and a new communicator as *context. close_communicator() ends it, once all of its
 // connections are closed; null is nothing to end.
-abi::ncclResult_t open_communicator(int version, abi::ncclDebugLogger_t logger,
+abi::ncclResult_t open_communicator(abi::ncclDebugLogger_t logger,
                                     const CommunicatorSettings& settings, void** context);
 abi::ncclResult_t close_communicator(void* context);
 // Takes note of what NCCL is going to run.

@@ -233,10 +233,11 @@ abi::ncclResult_t init_communicator(void** ctx, uint64_t id, abi::ncclNetCommCon
                                     abi::ncclDebugLogger_t logger,
                                     abi::ncclProfilerCallback_t profiler) {
   CommunicatorSettings settings;
+  settings.table_version = kVersion;
   settings.id = id;
   if (config != nullptr) settings.traffic_class = config->trafficClass;
   settings.profiler = profiler;
-  return open_communicator(kVersion, logger, settings, ctx);
+  return open_communicator(logger, settings, ctx);
 }
 
 inline abi::ncclResult_t listen_for(void* ctx, int dev, void* handle, void** listen_comm) {

@@ -26,6 +26,7 @@ abi::ncclResult_t get_properties_v10(int dev, abi::ncclNetProperties_v10_t* prop
 
 abi::ncclResult_t listen_v10(int dev, void* handle, void** listen_comm) {
   CommunicatorSettings settings;
+  settings.table_version = 10;
   settings.profiler = g_profiler.load(std::memory_order_relaxed);
   return listen_with(settings, dev, handle, listen_comm);
 }
@@ -33,6 +34,7 @@ abi::ncclResult_t listen_v10(int dev, void* handle, void** listen_comm) {
 abi::ncclResult_t connect_v10(int dev, abi::ncclNetCommConfig_v10_t* config, void* handle,
                               void** send_comm, abi::ncclNetDeviceHandle_v10_t**) {
   CommunicatorSettings settings;
+  settings.table_version = 10;
   if (config != nullptr) settings.traffic_class = config->trafficClass;
   settings.profiler = g_profiler.load(std::memory_order_relaxed);
   return connect_with(settings, dev, handle, send_comm);

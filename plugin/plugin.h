@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "plugin/communicator.h"
 #include "plugin/device_table.h"
 #include "plugin/rail_warnings.h"
 #include "topology/live/rail_decision.h"
@@ -26,6 +27,7 @@ struct Plugin {
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
   std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   DeviceTable table;
+  OpenCommunicators communicators;
   std::unique_ptr<RailWarnings> warnings;  // null if `transport` is null
 
   std::mutex counts_mutex;    // guards logged_counts

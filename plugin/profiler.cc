@@ -1,12 +1,19 @@
 #include "plugin/profiler.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <strings.h>
+
+#include <string_view>
 
 #include "plugin/abi/profiler_net_ib.h"
 
 namespace gdr::plugin {
 namespace {
+
+constexpr int kTableOfNccl227 = 10;
+constexpr int kNccl227 = 22700;
+constexpr int kNccl228 = 22800;
 
 abi::ncclProfilerCallback_t callback_of(void* context) {
   return reinterpret_cast<abi::ncclProfilerCallback_t>(context);
@@ -26,6 +33,34 @@ void* start(void* context, void* phandle, const transport::ObservedWorkRequest& 
   return result == abi::ncclSuccess ? event : nullptr;
 }
 
+// NCCL 2.27's phandle is a pointer to {the step's event, the step's arguments}. Its callback
+// follows the second without a check, and sets it only where the profiler has an event of the
+// operation (ncclProfilerStartSendProxyStepEvent in src/misc/profiler.cc).
+void* start_if_complete(void* context, void* phandle, const transport::ObservedWorkRequest& work) {
+  if (phandle == nullptr || static_cast<void**>(phandle)[1] == nullptr) return nullptr;
+  return start(context, phandle, work);
+}
+
+// Returns what ncclGetVersion of the library that has the function returns, 22705 for 2.27.5; 0
+// where it has none.
+int version_of_library(abi::ncclProfilerCallback_t function) {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(function), &info) == 0) return 0;
+  void* library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) library = dlopen(nullptr, RTLD_LAZY);  // the program itself
+  if (library == nullptr) return 0;
+  auto* get_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
+  int version = 0;
+  if (get_version != nullptr && get_version(&version) != abi::ncclSuccess) version = 0;
+  dlclose(library);
+  return version;
+}
+
+int is_default_profiler(dl_phdr_info* library, size_t, void*) {
+  const std::string_view path = library->dlpi_name;
+  return path.substr(path.rfind('/') + 1) == "libnccl-profiler.so" ? 1 : 0;
+}
+
 // Only for an event that was started: NCCL hands a null one on to the profiler.
 void stop(void* context, void* event) {
   callback_of(context)(&event, abi::kProfilerEventStop, nullptr, 0, nullptr);
@@ -33,17 +68,22 @@ void stop(void* context, void* event) {
 
 }  // namespace
 
-transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t callback) {
+transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t callback,
+                                                 int table_version) {
   if (callback == nullptr) return {};
-  return {start, stop, reinterpret_cast<void*>(callback)};
+  transport::WorkRequestObserver observer{start, stop, reinterpret_cast<void*>(callback)};
+  if (table_version > kTableOfNccl227) return observer;
+  const int version = version_of_library(callback);
+  if (version == 0) return {};
+  if (version >= kNccl227 && version < kNccl228) observer.posted = start_if_complete;
+  return observer;
 }
 
+// Looks through the loaded libraries itself: dlopen with RTLD_NOLOAD would first search the library
+// path for the file.
 bool profiler_may_be_loaded(const std::string& name) {
   if (!name.empty()) return strcasecmp(name.c_str(), "none") != 0;
-  void* library = dlopen("libnccl-profiler.so", RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return false;
-  dlclose(library);
-  return true;
+  return dl_iterate_phdr(is_default_profiler, nullptr) != 0;
 }
 
 }  // namespace gdr::plugin

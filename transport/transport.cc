@@ -133,8 +133,10 @@ bool test(Request* request, int* done, int* sizes, Code* error) {
                        : test_on(static_cast<ReceiveComm*>(request->comm), request, done, error);
   if (*done == 0) return alive;
   if (sizes != nullptr) {
+    // NCCL adds the sizes of a group up in an int (recvProxyProgress in its src/transport/net.cc).
+    const size_t most = request->buffers == 1 ? INT_MAX : INT_MAX / wire::kMaxGroup;
     for (int i = 0; i < request->buffers; ++i) {
-      sizes[i] = static_cast<int>(std::min<size_t>(request->bytes[i], INT_MAX));
+      sizes[i] = static_cast<int>(std::min<size_t>(request->bytes[i], most));
     }
   }
   if (is_send) {

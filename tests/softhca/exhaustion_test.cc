@@ -133,7 +133,7 @@ bool fails_at(long n, const Call& call) {
 }
 
 abi::ncclResult_t init_net(void** context) {
-  tools::CommunicatorSettings settings;
+  tools::InitArguments settings;
   settings.logger = log_line;
   settings.id = 0x1234;
   return net().init(settings, context);

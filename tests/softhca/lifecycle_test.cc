@@ -79,6 +79,45 @@ TYPED_TEST(EveryLoadedTable, InitAndFinalizeAgainAndAgain_Connects) {
   }
 }
 
+// That it is logged shows that the class reaches the connection, from init or, in v10, from
+// connect.
+TYPED_TEST(EveryLoadedTable, TrafficClassTooLarge_IsIgnoredAndLoggedWhereThereIsOne) {
+  constexpr int kTooLarge = 300;
+  LoadedTable<TypeParam::kNumber> table;
+  void* context = nullptr;
+  ASSERT_EQ(plugin::init(*table, PluginLog::logger(), &context, kTooLarge), abi::ncclSuccess);
+  char handle[abi::kHandleMaxBytes] = {};
+  void* listener = nullptr;
+  ASSERT_EQ(plugin::listen(*table, context, 0, handle, &listener), abi::ncclSuccess);
+  void* sender = nullptr;
+  for (int call = 0; call < 3; ++call) {
+    EXPECT_EQ(plugin::connect(*table, context, 0, handle, &sender, kTooLarge), abi::ncclSuccess);
+  }
+  EXPECT_EQ(sender, nullptr) << "nobody has accepted";
+  EXPECT_EQ(PluginLog::warnings("traffic class 300").size(), TypeParam::kNumber < 10 ? 0u : 1u)
+      << PluginLog::text();
+  EXPECT_EQ(table->closeListen(listener), abi::ncclSuccess);
+}
+
+// As NCCL 2.28.3 does where a communicator shares the resources of one that was destroyed before.
+TYPED_TEST(EveryLoadedTable, ContextFinalizedBesideAnother_IsStillUsable) {
+  if constexpr (TypeParam::kNumber >= 11) {
+    LoadedTable<TypeParam::kNumber> table;
+    void *parent = nullptr, *child = nullptr;
+    ASSERT_EQ(plugin::init(*table, PluginLog::logger(), &parent), abi::ncclSuccess);
+    ASSERT_EQ(plugin::init(*table, PluginLog::logger(), &child), abi::ncclSuccess);
+    ASSERT_EQ(table->finalize(parent), abi::ncclSuccess);
+    abi::ncclNetAttr_v11_t attributes{};
+    EXPECT_EQ(table->setNetAttr(parent, &attributes), abi::ncclSuccess);
+    NetPair pair(*table, parent);
+    ASSERT_NO_FATAL_FAILURE(pair.connect());
+    ASSERT_NO_FATAL_FAILURE(pair.exchange(1));
+    pair.close();
+    EXPECT_EQ(table->finalize(child), abi::ncclSuccess);
+    EXPECT_EQ(table->finalize(child), abi::ncclInvalidArgument);
+  }
+}
+
 TYPED_TEST(EveryLoadedTable, Properties_AreThoseOfTheDevice) {
   LoadedTable<TypeParam::kNumber> table;
   NetCommunicator<typename TypeParam::Type> communicator(*table);

@@ -12,6 +12,13 @@
 #include "plugin/abi/profiler_net_ib.h"
 #include "plugin/tables.h"
 
+// The program is NCCL's library for the plugin, which asks the library of the callback for its
+// release.
+extern "C" __attribute__((visibility("default"))) int ncclGetVersion(int* version) {
+  *version = 22602;
+  return 0;
+}
+
 namespace gdr::plugin {
 namespace {
 

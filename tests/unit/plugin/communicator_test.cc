@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/handshake_bed.h"
 
 namespace gdr::plugin {
@@ -19,7 +20,7 @@ CommunicatorSettings with_class(int traffic_class, uint64_t id = 1) {
 }
 
 ConnectionOptions options_of(const ConnectionOptions& base, int traffic_class) {
-  return *make_communicator(base, with_class(traffic_class)).value().connection;
+  return *make_communicator(base, with_class(traffic_class)).connection;
 }
 
 TEST(Communicator, NoTrafficClass_LeavesTheProcesss) {
@@ -53,18 +54,44 @@ TEST(Communicator, ValueOfTheUserForTheProcess_Wins) {
   EXPECT_EQ(options_of(base, 106).service_level, 4);
 }
 
-TEST(Communicator, TrafficClassOutOfRange_IsAnErrorThatNamesTheField) {
-  for (int bad : {-2, 256, 1 << 30, std::numeric_limits<int>::min()}) {
-    auto made = make_communicator({}, with_class(bad));
-    ASSERT_FALSE(made) << bad;
-    EXPECT_EQ(made.error().code, Code::kInvalidArgument);
-    EXPECT_TRUE(transport::contains(made.error().text, "is " + std::to_string(bad) + ". Fix: "));
-    EXPECT_TRUE(transport::contains(made.error().text, "ncclConfig_t::trafficClass"));
+TEST(Communicator, TrafficClassTooLarge_IsIgnoredWithAWarningThatNamesTheField) {
+  for (int bad : {256, 1 << 30}) {
+    RecordedLog log;
+    EXPECT_EQ(options_of({}, bad).traffic_class, std::nullopt);
+    EXPECT_EQ(options_of({}, bad).service_level, std::nullopt);
+    ASSERT_FALSE(log.lines().empty()) << bad;
+    EXPECT_TRUE(transport::contains(log.lines()[0], "WARN NET/GDR : the traffic class"));
+    EXPECT_TRUE(transport::contains(log.lines()[0], std::to_string(bad)));
+    EXPECT_TRUE(transport::contains(log.lines()[0], "ncclConfig_t::trafficClass"));
   }
 }
 
+// The smallest int is what NCCL 2.30's host RMA leaves in the context of its shim for v10.
+TEST(Communicator, NegativeTrafficClass_IsNone) {
+  for (int none : {-1, -2, std::numeric_limits<int>::min()}) {
+    RecordedLog log;
+    EXPECT_EQ(options_of({}, none).traffic_class, std::nullopt);
+    EXPECT_TRUE(log.lines().empty());
+  }
+}
+
+TEST(OpenCommunicators, Closed_StaysUntilNoneIsOpen) {
+  OpenCommunicators all;
+  Communicator* parent = all.open(make_communicator({}, with_class(-1, 1)));
+  Communicator* child = all.open(make_communicator({}, with_class(-1, 2)));
+  std::weak_ptr<CurrentOperation> parents = parent->operation;
+  std::weak_ptr<CurrentOperation> childs = child->operation;
+  EXPECT_TRUE(all.close(parent));
+  EXPECT_FALSE(parents.expired()) << "NCCL 2.28.3 uses it for the child";
+  EXPECT_FALSE(all.close(parent)) << "it is closed";
+  EXPECT_TRUE(all.close(child));
+  EXPECT_TRUE(parents.expired());
+  EXPECT_TRUE(childs.expired());
+  EXPECT_FALSE(all.close(&all)) << "no context";
+}
+
 TEST(Communicator, OwnerText_NamesTheCommunicatorAndWhatRunsOnIt) {
-  Communicator communicator = make_communicator({}, with_class(-1, 0x1234abcd)).value();
+  Communicator communicator = make_communicator({}, with_class(-1, 0x1234abcd));
   EXPECT_EQ(communicator.connection->owner_text(), "communicator 0x1234abcd");
   abi::ncclNetAttr_v11_t attributes{};
   attributes.op = 1u << 4;
@@ -77,8 +104,7 @@ TEST(Communicator, OwnerText_NamesTheCommunicatorAndWhatRunsOnIt) {
 
 // Connections outlive the communicator where NCCL closes them after finalize.
 TEST(Communicator, Destroyed_OwnerTextOfItsConnectionsStays) {
-  auto communicator =
-      std::make_unique<Communicator>(make_communicator({}, with_class(-1, 0x77)).value());
+  auto communicator = std::make_unique<Communicator>(make_communicator({}, with_class(-1, 0x77)));
   std::shared_ptr<const ConnectionOptions> connection = communicator->connection;
   communicator.reset();
   EXPECT_EQ(connection->owner_text(), "communicator 0x77");
@@ -86,7 +112,7 @@ TEST(Communicator, Destroyed_OwnerTextOfItsConnectionsStays) {
 
 // The tables before v11 pass no number.
 TEST(Communicator, NoNumber_HasNoOwnerText) {
-  EXPECT_FALSE(make_communicator({}, with_class(106, 0)).value().connection->owner_text);
+  EXPECT_FALSE(make_communicator({}, with_class(106, 0)).connection->owner_text);
 }
 
 // What ibv_modify_qp is given on both ends of a connection, for each communicator.
@@ -131,7 +157,7 @@ TEST_F(CommunicatorPaths, TwoCommunicatorsAtOnce_EachHasItsClassOnBothEnds) {
   std::map<int, Communicator> communicators;
   std::map<int, Paths> paths;
   for (int traffic_class : {106, 34, abi::kTrafficClassUndefined}) {
-    communicators[traffic_class] = make_communicator(base, with_class(traffic_class)).value();
+    communicators[traffic_class] = make_communicator(base, with_class(traffic_class));
   }
   for (auto& [traffic_class, communicator] : communicators) {
     paths[traffic_class] = connect(*transport, communicator, communicator);
@@ -150,8 +176,8 @@ TEST_F(CommunicatorPaths, TwoCommunicatorsAtOnce_EachHasItsClassOnBothEnds) {
 TEST_F(CommunicatorPaths, ReceiverWithoutAClass_UsesTheSenders) {
   auto transport = make_transport();
   const ConnectionOptions& base = transport->options().connection;
-  Paths paths = connect(*transport, make_communicator(base, with_class(106)).value(),
-                        make_communicator(base, with_class(-1)).value());
+  Paths paths = connect(*transport, make_communicator(base, with_class(106)),
+                        make_communicator(base, with_class(-1)));
   read(&paths);
   EXPECT_EQ(paths.data.grh.traffic_class, 106);
   EXPECT_EQ(paths.clear_to_send.grh.traffic_class, 106);
@@ -164,8 +190,7 @@ TEST_F(CommunicatorPaths, ValuesOfTheUserForTheProcess_ArriveInsteadOfTheCommuni
   bed.options.connection.service_level = 5;
   bed.options.connection.clear_to_send_traffic_class = 96;
   auto transport = make_transport();
-  Communicator communicator =
-      make_communicator(transport->options().connection, with_class(106)).value();
+  Communicator communicator = make_communicator(transport->options().connection, with_class(106));
   Paths paths = connect(*transport, communicator, communicator);
   read(&paths);
   EXPECT_EQ(paths.data.grh.traffic_class, 32);
@@ -177,8 +202,7 @@ TEST_F(CommunicatorPaths, ValuesOfTheUserForTheProcess_ArriveInsteadOfTheCommuni
 // As NCCL's own back ends do to the context of a network plugin, before a connection and during it.
 TEST_F(CommunicatorPaths, NcclWritesAClassIntoTheContext_ConnectionsKeepTheCommunicators) {
   auto transport = make_transport();
-  Communicator communicator =
-      make_communicator(transport->options().connection, with_class(106)).value();
+  Communicator communicator = make_communicator(transport->options().connection, with_class(106));
   const int foreign = 77;
   std::memcpy(static_cast<void*>(&communicator), &foreign, sizeof(foreign));
   Paths paths = connect(*transport, communicator, communicator);

@@ -23,7 +23,7 @@ TEST(CurrentOperation, NothingAnnounced_IsEmpty) { EXPECT_EQ(CurrentOperation().
 TEST(CurrentOperation, OneOfEach_IsNamed) {
   EXPECT_EQ(text_of(1u << 4, 1u << 1, 1u << 2), "AllReduce, Ring, Simple");
   EXPECT_EQ(text_of(1u << 0, 1u << 0, 1u << 0), "Broadcast, Tree, LL");
-  EXPECT_EQ(text_of(1u << 11, 1u << 6, 1u << 1), "AllGatherV, PAT, LL128");
+  EXPECT_EQ(text_of(1u << 2, 1u << 6, 1u << 1), "AllGather, PAT, LL128");
 }
 
 TEST(CurrentOperation, UndefinedParts_AreLeftOut) {
@@ -34,13 +34,19 @@ TEST(CurrentOperation, UndefinedParts_AreLeftOut) {
 }
 
 TEST(CurrentOperation, SeveralNames_AreAlternatives) {
-  EXPECT_EQ(text_of(1u << 6 | 1u << 7, kUndefined, 1u << 0 | 1u << 2),
-            "Send or Recv, LL or Simple");
+  EXPECT_EQ(text_of(1u << 6 | 1u << 7, kUndefined, kUndefined), "Send or Recv");
+  EXPECT_EQ(text_of(1u << 4, kUndefined, 1u << 0 | 1u << 2), "AllReduce, LL or Simple");
+}
+
+// NCCL leaves there what it announced before.
+TEST(CurrentOperation, PointToPoint_HasNoAlgorithm) {
+  EXPECT_EQ(text_of(1u << 8, 1u << 1, 1u << 0), "AlltoAll");
+  EXPECT_EQ(text_of(1u << 12, 1u << 1, 1u << 2), "PutSignal");
 }
 
 // Of a later release.
 TEST(CurrentOperation, UnknownNumbers_AreShown) {
-  EXPECT_EQ(text_of(1u << 4 | 1u << 12, 1u << 30, kUndefined), "AllReduce or number 12, number 30");
+  EXPECT_EQ(text_of(1u << 4 | 1u << 20, 1u << 30, kUndefined), "AllReduce or number 20, number 30");
 }
 
 TEST(CurrentOperation, LastAnnouncement_Counts) {

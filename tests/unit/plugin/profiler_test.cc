@@ -38,7 +38,7 @@ abi::ncclResult_t callback(void** event, int type, void* phandle, int64_t plugin
 }
 
 struct ProfilerTest : testing::Test {
-  transport::WorkRequestObserver observer = profiler_observer(callback);
+  transport::WorkRequestObserver observer = profiler_observer(callback, 11);
   int phandle = 0;
   int event = 0;
 
@@ -49,7 +49,7 @@ struct ProfilerTest : testing::Test {
 };
 
 TEST_F(ProfilerTest, NoCallback_NobodyObserves) {
-  EXPECT_EQ(profiler_observer(nullptr).posted, nullptr);
+  EXPECT_EQ(profiler_observer(nullptr, 11).posted, nullptr);
 }
 
 TEST_F(ProfilerTest, Start_DescribesTheWorkAsNcclsIbTransportDoes) {
@@ -90,8 +90,9 @@ TEST_F(ProfilerTest, NoEventOrAnError_IsNoEvent) {
 TEST_F(ProfilerTest, Communicator_HasOptionsWithTheProfilerAndWithout) {
   CommunicatorSettings settings;
   settings.traffic_class = 7;
+  settings.table_version = 11;
   settings.profiler = callback;
-  const Communicator communicator = make_communicator({}, settings).value();
+  const Communicator communicator = make_communicator({}, settings);
   EXPECT_EQ(communicator.connection->observer.posted, nullptr);
   EXPECT_EQ(communicator.profiled_connection->observer.context, observer.context);
   EXPECT_EQ(communicator.profiled_connection->traffic_class, 7);
