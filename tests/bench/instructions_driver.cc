@@ -156,7 +156,7 @@ int main(int argc, char** argv) {
   const Plugin plugin = load(argv[1], argv[3]);
   Net& net = plugin.net();
   const uint64_t messages = std::strtoull(argv[2], nullptr, 10);
-  gdr::tools::CommunicatorSettings settings;
+  gdr::tools::InitArguments settings;
   settings.logger = &log_warnings;
   void* context = nullptr;
   require(net.init(settings, &context), "init");

@@ -108,7 +108,7 @@ class GpuMemory : public testing::Test {
     auto plugin = tools::Plugin::load(TEST_PLUGIN);
     ASSERT_TRUE(plugin) << plugin.error().text;
     plugin_ = std::make_unique<tools::Plugin>(std::move(*plugin));
-    tools::CommunicatorSettings settings;
+    tools::InitArguments settings;
     settings.logger = record_warnings;
     ASSERT_EQ(net().init(settings, &context_), abi::ncclSuccess);
     tools::NetProperties properties;

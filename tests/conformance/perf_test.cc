@@ -87,7 +87,7 @@ TEST(PerfTables, WhatTheVersionLacks_IsAnErrorBeforeTheRun) {
     EXPECT_THAT(run.err, HasSubstr(text));
   };
   fails({"--table", "9"}, 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6");
-  fails({"--table", "all"}, 2, "\"all\" is neither newest nor a version from 6 to 12");
+  fails({"--table", "all"}, 2, "\"all\" is no version: it is none of newest and 6 to 12");
   fails({"--table", "6", "--depth", "9"}, 3, "--depth 9: version 6 of the table has at most 8 req");
   fails({"-e", "2G"}, 3, "messages of 2 GiB: version 8 of the table carries up to 1 GiB to device");
 }

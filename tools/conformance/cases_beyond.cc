@@ -14,7 +14,7 @@ void no_profiler(Session& s) {
   if (!s.contract().profiler) {
     s.skip(fmt::format("version {} has no profiler callback", s.contract().version));
   }
-  CommunicatorSettings settings = s.settings();
+  InitArguments settings = s.settings();
   settings.profiler = nullptr;
   s.open(settings);
   ExchangeStyle style;

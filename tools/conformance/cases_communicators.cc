@@ -15,8 +15,8 @@ void need_contexts(Session& s) {
 }
 
 // The settings of the communicator with this number.
-CommunicatorSettings numbered(Session& s, uint64_t number) {
-  CommunicatorSettings settings = s.settings();
+InitArguments numbered(Session& s, uint64_t number) {
+  InitArguments settings = s.settings();
   settings.id += number;
   return settings;
 }
@@ -126,7 +126,7 @@ void traffic_classes(Session& s) {
     s.skip(fmt::format("version {} has no traffic class", s.contract().version));
   }
   for (int traffic_class : {abi::kTrafficClassUndefined, 0, 32, 106, 255}) {
-    CommunicatorSettings settings = numbered(s, 1);
+    InitArguments settings = numbered(s, 1);
     settings.traffic_class = traffic_class;
     void* context = s.init(settings);
     {

@@ -30,11 +30,17 @@ void skip_if_slow(Session& s, const TestConnection& connection, size_t bytes) {
 
 // Registers the buffer. The limit of locked memory is the machine's, not the plugin's.
 CheckedRegistration registered(Session& s, void* comm, const LargeBuffer& buffer) {
+  void* trial = nullptr;
+  auto result = s.call("regMr", [&] {
+    return s.net().reg_mr(comm, buffer.data(), buffer.bytes(), abi::kPtrHost, &trial);
+  });
   rlimit locked{};
   getrlimit(RLIMIT_MEMLOCK, &locked);
-  if (locked.rlim_cur < 2 * buffer.bytes() && geteuid() != 0) {
+  if (result != abi::ncclSuccess && locked.rlim_cur < 2 * buffer.bytes() && geteuid() != 0) {
     s.skip(fmt::format("ulimit -l is below twice {} bytes", buffer.bytes()));
   }
+  s.require(result == abi::ncclSuccess, "regMr returned {}", describe(result));
+  s.must("deregMr", [&] { return s.net().dereg_mr(comm, trial); });
   return CheckedRegistration(s, comm, buffer.data(), buffer.bytes());
 }
 

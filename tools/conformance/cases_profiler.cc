@@ -16,7 +16,7 @@ void profiler_events(Session& s) {
   // default name (src/plugin/profiler.cc). A plugin may look at that.
   setenv("NCCL_PROFILER_PLUGIN", "conformance", 1);
   ProfilerLog& log = ProfilerLog::get();
-  CommunicatorSettings settings = s.settings();
+  InitArguments settings = s.settings();
   settings.profiler = &ProfilerLog::callback;
   s.open(settings);
   auto limit = static_cast<size_t>(s.properties(s.dev()).max_recvs);

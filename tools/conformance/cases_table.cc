@@ -31,7 +31,7 @@ void formatting_logger(abi::ncclDebugLogLevel level, unsigned long flags, const 
 // wrong. A device without a PCI function is a usual cause: its pciPath is null.
 void log_lines(Session& s) {
   s.load();
-  CommunicatorSettings settings = s.settings();
+  InitArguments settings = s.settings();
   settings.logger = &formatting_logger;
   s.open(settings);
   int count = 0;

@@ -26,15 +26,15 @@ Session::~Session() {
   if (initialized_) finalize(context_);
 }
 
-CommunicatorSettings Session::settings() const {
-  CommunicatorSettings made;
+InitArguments Session::settings() const {
+  InitArguments made;
   made.logger = &nccl_logger;
   made.profiler = &ignore_events;
   made.id = options_.seed;
   return made;
 }
 
-void* Session::init(const CommunicatorSettings& settings) {
+void* Session::init(const InitArguments& settings) {
   void* context = nullptr;
   abi::ncclResult_t result = call("init", [&] { return net().init(settings, &context); });
   require(result == abi::ncclSuccess, "init returned {}; NCCL_DEBUG=WARN shows why",
@@ -46,7 +46,7 @@ void Session::finalize(void* context) {
   must("finalize", [&] { return net().finalize(context); });
 }
 
-void Session::open(const CommunicatorSettings& settings) {
+void Session::open(const InitArguments& settings) {
   if (!plugin_) load();
   context_ = init(settings);
   initialized_ = true;

@@ -25,7 +25,7 @@ struct ConformanceOptions {
   uint64_t seed = 1;
   double timeout_seconds = 20;     // for every wait for the plugin
   double call_limit_seconds = 1;   // a longer call of listen, connect or accept counts as blocking
-  double peer_death_seconds = 60;  // until a killed peer must be reported as an error
+  double peer_death_seconds = 90;  // until a killed peer must be reported as an error
   // The address where rank 0 serves a run over two machines, on which this one has number `rank`;
   // empty: all ranks run on this machine.
   std::string root;
@@ -57,11 +57,11 @@ class Session {
   // Loads the plugin unless that is done, initialises it, and requires a device. The context that
   // this makes ends with the Session, after the case's comms.
   void open() { open(settings()); }
-  void open(const CommunicatorSettings& settings);
+  void open(const InitArguments& settings);
   // What a communicator of this case passes to init, the same on all ranks.
-  CommunicatorSettings settings() const;
+  InitArguments settings() const;
   // Makes and ends the context of a further communicator; both must succeed.
-  void* init(const CommunicatorSettings& settings);
+  void* init(const InitArguments& settings);
   void finalize(void* context);
   NetProperties properties(int dev);
   // The requests that a comm of this device must have room for: each receive has up to maxRecvs

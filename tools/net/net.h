@@ -18,7 +18,7 @@
 namespace gdr::tools {
 
 // What a communicator passes to init.
-struct CommunicatorSettings {
+struct InitArguments {
   abi::ncclDebugLogger_t logger = nullptr;
   uint64_t id = 0;                                  // reaches v11 and later
   int traffic_class = abi::kTrafficClassUndefined;  // reaches v10 and later; v10 in connect
@@ -94,7 +94,7 @@ class Net {
   // communicators before. *context is for listen, connect, set_net_attr and finalize. It is the
   // plugin's own from v11 and of this class before; finalize ends it in both cases, but reaches the
   // plugin only from v11.
-  virtual abi::ncclResult_t init(const CommunicatorSettings& settings, void** context) = 0;
+  virtual abi::ncclResult_t init(const InitArguments& settings, void** context) = 0;
   virtual abi::ncclResult_t finalize(void* context) = 0;
 
   virtual abi::ncclResult_t devices(int* count) = 0;

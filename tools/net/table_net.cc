@@ -1,5 +1,6 @@
 #include "tools/net/table_net.h"
 
+#include <cstring>
 #include <utility>
 
 #include "tools/net/table_types.h"
@@ -30,7 +31,7 @@ class TableNet final : public Net {
   const char* name() const override { return table_.name; }
   bool has(NetEntry entry) const override;
 
-  ncclResult_t init(const CommunicatorSettings& settings, void** context) override;
+  ncclResult_t init(const InitArguments& settings, void** context) override;
   ncclResult_t finalize(void* context) override;
   ncclResult_t devices(int* count) override { return table_.devices(count); }
   ncclResult_t properties(int dev, NetProperties* properties) override;
@@ -132,7 +133,7 @@ bool TableNet<kVersion>::has(NetEntry entry) const {
 }
 
 template <int kVersion>
-ncclResult_t TableNet<kVersion>::init(const CommunicatorSettings& settings, void** context) {
+ncclResult_t TableNet<kVersion>::init(const InitArguments& settings, void** context) {
   *context = nullptr;
   logger_ = settings.logger;
   ConfigV10 config{settings.traffic_class};
@@ -156,7 +157,9 @@ ncclResult_t TableNet<kVersion>::finalize(void* context) {
 
 template <int kVersion>
 ncclResult_t TableNet<kVersion>::properties(int dev, NetProperties* properties) {
-  typename Types::Properties of_table{};
+  // NCCL does not initialise them either, so that a field which the plugin forgets shows.
+  typename Types::Properties of_table;
+  std::memset(static_cast<void*>(&of_table), 0xa5, sizeof(of_table));
   ncclResult_t result = table_.getProperties(dev, &of_table);
   if (result == abi::ncclSuccess) *properties = properties_from(dev, of_table);
   return result;

@@ -49,7 +49,9 @@ template <class VDeviceProps>
 MergedDevices merged_from(const VDeviceProps& props) {
   MergedDevices merged;
   merged.count = props.ndevs;
-  std::copy(std::begin(props.devs), std::end(props.devs), merged.devices.begin());
+  // The rest is not the plugin's to set.
+  const int named = std::clamp(props.ndevs, 0, static_cast<int>(std::size(props.devs)));
+  std::copy_n(std::begin(props.devs), named, merged.devices.begin());
   return merged;
 }
 

@@ -69,7 +69,7 @@ void print_description(const json& description, const std::vector<int>& rails) {
 
 Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
   set_default_log(DefaultLog::kWarnings);
-  CommunicatorSettings settings;
+  InitArguments settings;
   settings.logger = &nccl_logger;
   settings.id = options.seed;  // the same on all ranks
   void* context = nullptr;

@@ -13,7 +13,7 @@ class FakeNet : public Net {
   int version() const override { return kNewestTable; }
   const char* name() const override { return "Fake"; }
   bool has(NetEntry) const override { return true; }
-  Code init(const CommunicatorSettings&, void**) override { return kUnexpected; }
+  Code init(const InitArguments&, void**) override { return kUnexpected; }
   Code finalize(void*) override { return kUnexpected; }
   Code devices(int*) override { return kUnexpected; }
   Code properties(int, NetProperties*) override { return kUnexpected; }

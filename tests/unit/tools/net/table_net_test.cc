@@ -82,7 +82,7 @@ class TableNetTest : public testing::Test {
   int context_target_ = 0;
   char bytes_[64] = {};
   void* out_ = nullptr;
-  CommunicatorSettings settings_;
+  InitArguments settings_;
   typename TableTypes<kVersion>::Table table_ = recording_table<kVersion>();
   std::unique_ptr<Net> net_ = make_net(kVersion, &table_);
 };
