@@ -136,6 +136,19 @@ void log_registrations() {
   GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 
+template <class Comm>
+ncclResult_t close_comm(const char* call, void* closed) {
+  return guarded(call, [&] {
+    std::unique_ptr<Comm> comm(as_comm<Comm>(closed));
+    if (is_of_parent(comm.get())) {
+      (void)comm.release();
+    } else if (comm != nullptr) {
+      log_registrations();
+    }
+    return abi::ncclSuccess;
+  });
+}
+
 }  // namespace
 
 ncclResult_t invalid_argument(const char* call, const char* what) {
@@ -308,27 +321,11 @@ ncclResult_t close_listen(void* listen_comm) {
 }
 
 ncclResult_t close_send(void* send_comm) {
-  return guarded("closeSend", [&] {
-    std::unique_ptr<transport::SendComm> comm(as_comm<transport::SendComm>(send_comm));
-    if (is_of_parent(comm.get())) {
-      (void)comm.release();
-    } else if (comm != nullptr) {
-      log_registrations();
-    }
-    return abi::ncclSuccess;
-  });
+  return close_comm<transport::SendComm>("closeSend", send_comm);
 }
 
 ncclResult_t close_receive(void* recv_comm) {
-  return guarded("closeRecv", [&] {
-    std::unique_ptr<transport::ReceiveComm> comm(as_comm<transport::ReceiveComm>(recv_comm));
-    if (is_of_parent(comm.get())) {
-      (void)comm.release();
-    } else if (comm != nullptr) {
-      log_registrations();
-    }
-    return abi::ncclSuccess;
-  });
+  return close_comm<transport::ReceiveComm>("closeRecv", recv_comm);
 }
 
 ncclResult_t register_memory(void* comm, transport::MemoryRegion region, int type, void** handle) {

@@ -26,7 +26,7 @@ struct CommunicatorSettings;
 // device, and NCCL continues with its next transport.
 abi::ncclResult_t init(int version, abi::ncclDebugLogger_t logger);
 // init(), and a new communicator as *context. close_communicator() ends it, once all of its
-// connections are closed; null is nothing to end.
+// connections are closed; null is nothing to end. See OpenCommunicators.
 abi::ncclResult_t open_communicator(abi::ncclDebugLogger_t logger,
                                     const CommunicatorSettings& settings, void** context);
 abi::ncclResult_t close_communicator(void* context);
@@ -75,7 +75,7 @@ T* as_comm(void* comm) {
 [[gnu::cold]] abi::ncclResult_t comm_failure(void* comm);
 [[gnu::cold]] abi::ncclResult_t bad_buffer_count(const char* call);
 // Sets *done to 1 once the request is complete, which frees it, and sizes[i] to the bytes of buffer
-// i, or to INT_MAX where these are more. `sizes` may be null.
+// i, or to less where NCCL's ints cannot hold these or their sum. `sizes` may be null.
 abi::ncclResult_t test(void* request, int* done, int* sizes);
 
 // Logs a warning and returns ncclInvalidArgument; for the adapters.

@@ -58,19 +58,34 @@ inline int pointer_support(const DeviceProperties& device, bool nccl_flushes) {
   return device.force_flush && !nccl_flushes ? abi::kPtrHost : device.pointer_support;
 }
 
-// getProperties: fills *props by fill(device, props). Before v9 NCCL cannot be asked to flush.
-template <class Properties, class Fill>
-abi::ncclResult_t get_properties(int dev, Properties* props, bool can_force_flush, Fill fill) {
+// getProperties of every version: fills the fields that its struct has. With forceFlush, NCCL can
+// be asked to flush.
+template <class Properties>
+abi::ncclResult_t get_properties(int dev, Properties* props) {
+  constexpr bool kCanForceFlush = requires { props->forceFlush; };
   if (props == nullptr) return invalid_argument("getProperties", "a pointer is null");
   DeviceProperties device;
   const abi::ncclResult_t result = properties(dev, &device);
   if (result != abi::ncclSuccess) return result;
-  device.pointer_support = pointer_support(device, can_force_flush || flushes_always());
-  fill(device, props);
+  device.pointer_support = pointer_support(device, kCanForceFlush || flushes_always());
+  fill_common(device, props);
+  if constexpr (requires { props->netDeviceType; }) fill_no_offload(props);
+  if constexpr (kCanForceFlush) fill_sizes(device, dev, props);
+  if constexpr (requires { props->maxMultiRequestSize; }) props->maxMultiRequestSize = 1;
+  if constexpr (requires { props->railId; }) {
+    props->railId = device.rail;
+    props->planeId = device.plane;
+  }
   return abi::ncclSuccess;
 }
 
 // ---- set-up
+
+// init of the versions before v10.
+template <int kVersion>
+abi::ncclResult_t init_table(abi::ncclDebugLogger_t logger) {
+  return init(kVersion, logger);
+}
 
 // The last argument of connect and accept is for device offload (netDeviceType), which the plugin
 // does not have.
@@ -110,6 +125,16 @@ inline abi::ncclResult_t reg_mr_dmabuf(void* comm, void* data, size_t size, int 
 // ---- data path. *request may be anything on entry, kOptionalReceiveCompletion among others, and
 // is overwritten on every path.
 
+// The end of each call that posts a request: hands it to NCCL, also where it is null. alive: the
+// comm has not failed.
+[[gnu::always_inline]] inline abi::ncclResult_t hand_over(transport::Request* posted, bool alive,
+                                                          void* comm, void** request) {
+  *request = posted;
+  if (!alive) [[unlikely]]
+    return comm_failure(comm);
+  return abi::ncclSuccess;
+}
+
 // Size is int before v9. The transport refuses a negative one, which is more than it sends.
 template <class Size>
 abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* mhandle,
@@ -119,10 +144,7 @@ abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* m
     const bool alive = as_comm<transport::SendComm>(send_comm)->isend(
         data, static_cast<size_t>(size), tag, *static_cast<transport::MemoryHandle*>(mhandle),
         &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(send_comm);
-    return abi::ncclSuccess;
+    return hand_over(posted, alive, send_comm, request);
   });
 }
 
@@ -136,10 +158,7 @@ abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* m
     transport::Request* posted;
     const bool alive = as_comm<transport::SendComm>(send_comm)->isend_observed(
         data, size, tag, *static_cast<transport::MemoryHandle*>(mhandle), phandle, &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(send_comm);
-    return abi::ncclSuccess;
+    return hand_over(posted, alive, send_comm, request);
   });
 }
 
@@ -175,10 +194,7 @@ abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* t
       return bad_buffer_count("irecv");
     transport::Request* posted;
     const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, n, &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(recv_comm);
-    return abi::ncclSuccess;
+    return hand_over(posted, alive, recv_comm, request);
   });
 }
 
@@ -195,10 +211,7 @@ abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* t
     transport::Request* posted;
     const bool alive =
         as_comm<transport::ReceiveComm>(recv_comm)->irecv_observed(buffers, n, phandles, &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(recv_comm);
-    return abi::ncclSuccess;
+    return hand_over(posted, alive, recv_comm, request);
   });
 }
 
@@ -219,10 +232,7 @@ inline abi::ncclResult_t iflush(void* recv_comm, int n, void** data, int* sizes,
       return bad_buffer_count("iflush");
     transport::Request* posted;
     const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, n, &posted);
-    *request = posted;
-    if (!alive) [[unlikely]]
-      return comm_failure(recv_comm);
-    return abi::ncclSuccess;
+    return hand_over(posted, alive, recv_comm, request);
   });
 }
 

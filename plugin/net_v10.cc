@@ -14,16 +14,6 @@ abi::ncclResult_t init_v10(abi::ncclDebugLogger_t logger, abi::ncclProfilerCallb
   return init(10, logger);
 }
 
-abi::ncclResult_t get_properties_v10(int dev, abi::ncclNetProperties_v10_t* props) {
-  return get_properties(
-      dev, props, /*can_force_flush=*/true,
-      [dev](const DeviceProperties& device, abi::ncclNetProperties_v10_t* filled) {
-        fill_common(device, filled);
-        fill_no_offload(filled);
-        fill_sizes(device, dev, filled);
-      });
-}
-
 abi::ncclResult_t listen_v10(int dev, void* handle, void** listen_comm) {
   CommunicatorSettings settings;
   settings.table_version = 10;
@@ -46,7 +36,7 @@ const abi::ncclNet_v10_t kNetV10 = {
     .name = kName,
     .init = init_v10,
     .devices = devices,
-    .getProperties = get_properties_v10,
+    .getProperties = get_properties,
     .listen = listen_v10,
     .connect = connect_v10,
     .accept = accept_host,

@@ -2,26 +2,12 @@
 #include "plugin/net_adapter.h"
 
 namespace gdr::plugin {
-namespace {
-
-abi::ncclResult_t get_properties_v11(int dev, abi::ncclNetProperties_v11_t* props) {
-  return get_properties(
-      dev, props, /*can_force_flush=*/true,
-      [dev](const DeviceProperties& device, abi::ncclNetProperties_v11_t* filled) {
-        fill_common(device, filled);
-        fill_no_offload(filled);
-        fill_sizes(device, dev, filled);
-        filled->maxMultiRequestSize = 1;
-      });
-}
-
-}  // namespace
 
 const abi::ncclNet_v11_t kNetV11 = {
     .name = kName,
     .init = init_communicator<11>,
     .devices = devices,
-    .getProperties = get_properties_v11,
+    .getProperties = get_properties,
     .listen = listen_for,
     .connect = connect_for,
     .accept = accept_host,

@@ -2,28 +2,12 @@
 #include "plugin/net_adapter.h"
 
 namespace gdr::plugin {
-namespace {
-
-abi::ncclResult_t get_properties_v12(int dev, abi::ncclNetProperties_v12_t* props) {
-  return get_properties(
-      dev, props, /*can_force_flush=*/true,
-      [dev](const DeviceProperties& device, abi::ncclNetProperties_v12_t* filled) {
-        fill_common(device, filled);
-        fill_no_offload(filled);
-        fill_sizes(device, dev, filled);
-        filled->maxMultiRequestSize = 1;
-        filled->railId = device.rail;
-        filled->planeId = device.plane;
-      });
-}
-
-}  // namespace
 
 const abi::ncclNet_v12_t kNetV12 = {
     .name = kName,
     .init = init_communicator<12>,
     .devices = devices,
-    .getProperties = get_properties_v12,
+    .getProperties = get_properties,
     .listen = listen_for,
     .connect = connect_for,
     .accept = accept_host,

@@ -4,15 +4,6 @@
 namespace gdr::plugin {
 namespace {
 
-abi::ncclResult_t init_v6(abi::ncclDebugLogger_t logger) { return init(6, logger); }
-
-abi::ncclResult_t get_properties_v6(int dev, abi::ncclNetProperties_v6_t* props) {
-  return get_properties(dev, props, /*can_force_flush=*/false,
-                        [](const DeviceProperties& device, abi::ncclNetProperties_v6_t* filled) {
-                          fill_common(device, filled);
-                        });
-}
-
 abi::ncclResult_t connect_v6(int dev, void* handle, void** send_comm) {
   return connect(nullptr, dev, handle, send_comm);
 }
@@ -21,9 +12,9 @@ abi::ncclResult_t connect_v6(int dev, void* handle, void** send_comm) {
 
 const abi::ncclNet_v6_t kNetV6 = {
     .name = kName,
-    .init = init_v6,
+    .init = init_table<6>,
     .devices = devices,
-    .getProperties = get_properties_v6,
+    .getProperties = get_properties,
     .listen = listen_without_context,
     .connect = connect_v6,
     .accept = accept,

@@ -2,25 +2,12 @@
 #include "plugin/net_adapter.h"
 
 namespace gdr::plugin {
-namespace {
-
-abi::ncclResult_t init_v7(abi::ncclDebugLogger_t logger) { return init(7, logger); }
-
-abi::ncclResult_t get_properties_v7(int dev, abi::ncclNetProperties_v7_t* props) {
-  return get_properties(dev, props, /*can_force_flush=*/false,
-                        [](const DeviceProperties& device, abi::ncclNetProperties_v7_t* filled) {
-                          fill_common(device, filled);
-                          fill_no_offload(filled);
-                        });
-}
-
-}  // namespace
 
 const abi::ncclNet_v7_t kNetV7 = {
     .name = kName,
-    .init = init_v7,
+    .init = init_table<7>,
     .devices = devices,
-    .getProperties = get_properties_v7,
+    .getProperties = get_properties,
     .listen = listen_without_context,
     .connect = connect_without_context,
     .accept = accept_host,

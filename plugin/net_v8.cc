@@ -2,25 +2,12 @@
 #include "plugin/net_adapter.h"
 
 namespace gdr::plugin {
-namespace {
-
-abi::ncclResult_t init_v8(abi::ncclDebugLogger_t logger) { return init(8, logger); }
-
-abi::ncclResult_t get_properties_v8(int dev, abi::ncclNetProperties_v8_t* props) {
-  return get_properties(dev, props, /*can_force_flush=*/false,
-                        [](const DeviceProperties& device, abi::ncclNetProperties_v8_t* filled) {
-                          fill_common(device, filled);
-                          fill_no_offload(filled);
-                        });
-}
-
-}  // namespace
 
 const abi::ncclNet_v8_t kNetV8 = {
     .name = kName,
-    .init = init_v8,
+    .init = init_table<8>,
     .devices = devices,
-    .getProperties = get_properties_v8,
+    .getProperties = get_properties,
     .listen = listen_without_context,
     .connect = connect_without_context,
     .accept = accept_host,

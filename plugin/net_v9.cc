@@ -2,26 +2,12 @@
 #include "plugin/net_adapter.h"
 
 namespace gdr::plugin {
-namespace {
-
-abi::ncclResult_t init_v9(abi::ncclDebugLogger_t logger) { return init(9, logger); }
-
-abi::ncclResult_t get_properties_v9(int dev, abi::ncclNetProperties_v9_t* props) {
-  return get_properties(dev, props, /*can_force_flush=*/true,
-                        [dev](const DeviceProperties& device, abi::ncclNetProperties_v9_t* filled) {
-                          fill_common(device, filled);
-                          fill_no_offload(filled);
-                          fill_sizes(device, dev, filled);
-                        });
-}
-
-}  // namespace
 
 const abi::ncclNet_v9_t kNetV9 = {
     .name = kName,
-    .init = init_v9,
+    .init = init_table<9>,
     .devices = devices,
-    .getProperties = get_properties_v9,
+    .getProperties = get_properties,
     .listen = listen_without_context,
     .connect = connect_without_context,
     .accept = accept_host,
