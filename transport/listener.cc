@@ -1,13 +1,12 @@
 #include "transport/listener.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "base/log.h"
+#include "base/random.h"
 #include "transport/subnet_routing.h"
 
 namespace gdr::transport {
@@ -16,11 +15,11 @@ namespace {
 // How long a sender whose connection broke may take to come back: about as long as it tries.
 constexpr std::chrono::seconds kReturnTimeout{60};
 
-Result<wire::Secret> make_secret() {
+wire::Secret make_secret() {
+  const uint64_t bits[] = {random_bits(), random_bits()};
   wire::Secret secret;
-  if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-    return fail_errno(Code::kSystem, "drawing a random secret failed", errno);
-  }
+  static_assert(sizeof(bits) == sizeof(secret));
+  std::memcpy(secret.data(), bits, sizeof(bits));
   std::fill_n(secret.begin() + wire::kSecretGap, wire::kSecretGapBytes, uint8_t{0});
   return secret;
 }
@@ -53,12 +52,10 @@ Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& de
                                                    size_t device, HandshakeOptions options,
                                                    Watcher* watcher,
                                                    HandshakeRegistry& handshakes) {
-  Result<wire::Secret> secret = make_secret();
-  if (!secret) return forward_error(secret);
   Result<ListeningSocket> socket = listen_tcp(options.transport->bind_address);
   if (!socket) return forward_error(socket);
   std::unique_ptr<Listener> listener(
-      new Listener(devices, std::move(*socket), *secret, handshakes));
+      new Listener(devices, std::move(*socket), make_secret(), handshakes));
   listener->device_ = device;
   listener->options_ = std::move(options.transport);
   listener->connection_ = std::move(options.connection);
