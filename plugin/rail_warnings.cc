@@ -11,7 +11,7 @@ namespace {
 // A user who set the level chose this; one who did not may lose half of the bandwidth unawares.
 // Without knowledge of NVLinks the distance may be shorter than it looks, so there is no warning.
 bool is_chosen_distance(const topology::RailDecision& decision) {
-  return decision.policy.level.has_value() || !decision.machine.gpu_links_known;
+  return decision.prediction.settings().gdr_level.has_value() || !decision.machine.gpu_links_known;
 }
 
 }  // namespace
@@ -33,9 +33,8 @@ Status RailWarnings::check_device(int device, int gpu) {
   if (gpu < 0 || device < 0 || static_cast<size_t>(device) >= ports_.size()) return {};
   const topology::PortRef port = ports_[device];
   const size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
-  const topology::Verdict verdict =
-      topology::gdr_verdict(decision_.machine, decision_.paths, decision_.policy, index, hca,
-                            topology::Direction::kReceive);
+  const topology::nccl::Verdict verdict = decision_.prediction.verdict(
+      index, static_cast<size_t>(device), topology::nccl::Direction::kReceive);
   if (verdict.direct) return {};
   const std::string pair = "GPU" + std::to_string(gpu) + " uses " +
                            topology::port_label(decision_.machine, port) +

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,10 @@ struct NumaNode {
   int id = -1;       // the operating system's number; -1: the node of devices whose node is unknown
   int package = -1;  // index in Machine::packages; -1: unknown
   std::string cpus;  // mask as in /sys/devices/system/node/node*/cpumap; "" where unknown
+  // Relative latency to each node by its `id`, as firmware states it: 10 to the node itself. As in
+  // /sys/devices/system/node/node*/distance; empty where unknown.
+  std::map<int, int> distances = {};
+  int order = -1;  // position in the file that the machine was read from; see Attachment::order
   bool operator==(const NumaNode&) const = default;
 };
 
@@ -55,6 +60,9 @@ struct Attachment {
   int parent = -1;       // the nearest switch above; -1: there is none below the host bridge
   int numa = -1;         // -1 only in a machine without NUMA nodes
   int host_bridge = -1;  // -1: unknown, as in NCCL's topology files
+  // Position of the device in the file that the machine was read from, by which NCCL breaks ties;
+  // -1: no such file, and PCI addresses give the order.
+  int order = -1;
   bool operator==(const Attachment&) const = default;
 };
 
@@ -66,6 +74,9 @@ struct Switch {
   uint32_t class_code = 0x060400;
   PciIds ids;
   PciLink link;
+  // Switches that this one is linked to beside the tree (<pcilink> in NCCL's files). NCCL writes
+  // them for Broadcom switches that are cabled to each other.
+  std::vector<Bdf> peers = {};
   bool operator==(const Switch&) const = default;
 };
 
@@ -78,8 +89,10 @@ struct NvLink {
   bool operator==(const NvLink&) const = default;
 };
 
+// A GPU, or one partition of a GPU that is split (MLOPart): partitions share the address.
 struct Gpu {
   Bdf bdf;
+  int partition = -1;  // 0, 1, ...; -1: the GPU is not split
   Attachment at;
   uint32_t class_code = 0x030200;
   PciIds ids;
@@ -88,7 +101,9 @@ struct Gpu {
   int compute_capability = 0;     // 80 for 8.0; 0: unknown
   std::optional<bool> gpudirect;  // whether the driver supports GPUDirect RDMA; nothing: unknown
   std::vector<NvLink> nvlinks;
-  int c2c_links = 0;  // NVLink-C2C links to the GPU's own NUMA node
+  int c2c_links = 0;     // NVLink-C2C links to the GPU's own NUMA node
+  int c2c_mb_per_s = 0;  // bandwidth of one of them in megabytes per second; 0: unknown
+  int dev = -1;          // NVML's number for the GPU; -1: its position by PCI address
   bool operator==(const Gpu&) const = default;
 };
 
@@ -100,6 +115,8 @@ struct Port {
   State state = State::kUnknown;
   int speed_mbps = 0;  // megabits per second; 0: unknown. A port that is down may report any speed
   LinkLayer link_layer = LinkLayer::kUnknown;
+  int dev =
+      -1;  // NCCL's number for the device in the file that the machine was read from; -1: none
   bool operator==(const Port&) const = default;
 };
 
@@ -129,6 +146,8 @@ struct Cpu {
 
 struct Machine {
   std::string source;  // what this was read from, for people: "hwloc 2.9.0"
+  std::string host;    // the host's name, or NCCL's hash of it ("0x1234"); "" where unknown
+  int hosts = 1;       // how many hosts the source describes; this machine is one of them
   // Whether it was read from a NCCL topology file. NCCL then looks devices up there by address, so
   // the addresses that the plugin reports have to be those of the file.
   bool nccl_file = false;

@@ -69,8 +69,9 @@ topology::DecisionOptions decision_options(const Options& options,
                                            const topology::Machine& machine) {
   topology::DecisionOptions decision;
   decision.gdr_level = options.gdr_level;
-  decision.gdr_read = options.gdr_read;
-  decision.gdr_c2c = options.gdr_c2c;
+  decision.nccl.gdr_read = options.gdr_read;
+  if (options.gdr_c2c != -1) decision.nccl.gdr_c2c = options.gdr_c2c != 0;
+  decision.nccl.pxn_disable = options.pxn_disable;
   decision.rails = {named_ports(machine, options.hcas), options.rail_map};
   return decision;
 }

@@ -72,7 +72,7 @@ Json gpu_rail_json(const RailDecision& decision, size_t gpu, int position) {
   size_t hca = rail.port.hca;
   std::string display = gpu_hca_text(decision, gpu, hca);
   std::string share = expected_share(display);
-  Verdicts verdicts = verdicts_of(decision, gpu, hca);
+  Verdicts verdicts = verdicts_between(decision, gpu, hca);
   return {{"rail", rail.id},
           {"port", port_label(decision.machine, rail.port)},
           {"path", to_string(decision.paths.gpu_hca(gpu, hca))},
@@ -156,7 +156,7 @@ Json paths_json(const RailDecision& decision) {
 Json gpudirect_json(const RailDecision& decision, Verdict Verdicts::*direction) {
   return devices_json(decision.machine.gpus.size(), [&](size_t gpu) {
     return devices_json(decision.machine.hcas.size(), [&](size_t hca) {
-      return Json((verdicts_of(decision, gpu, hca).*direction).direct);
+      return Json((verdicts_between(decision, gpu, hca).*direction).direct);
     });
   });
 }
@@ -176,11 +176,11 @@ Json excluded_json(const Machine& machine, const ExcludedPort& other) {
       {"hca", other.port.hca}, {"port", port_label(machine, other.port)}, {"reason", other.reason}};
 }
 
-Json policy_json(const GdrPolicy& policy) {
-  return {{"level", to_string(policy.farthest())},
-          {"level_set", policy.level.has_value()},
-          {"read", policy.read},
-          {"c2c", policy.c2c}};
+Json settings_json(const topology::nccl::Settings& settings) {
+  return {{"release", settings.release.to_string()},
+          {"level", settings.gdr_level ? Json(to_string(*settings.gdr_level)) : Json(nullptr)},
+          {"read", settings.gdr_read},
+          {"c2c", settings.gdr_c2c ? Json(*settings.gdr_c2c) : Json(nullptr)}};
 }
 
 }  // namespace
@@ -208,7 +208,7 @@ std::string json_text(const RailDecision& decision, const std::vector<std::strin
   root["paths"] = paths_json(decision);
   root["gpudirect"] = {{"receive", gpudirect_json(decision, &Verdicts::receive)},
                        {"send", gpudirect_json(decision, &Verdicts::send)}};
-  root["policy"] = policy_json(decision.policy);
+  root["nccl"] = settings_json(decision.prediction.settings());
   root["rails"] =
       devices_json(decision.plan.rails.size(), [&](size_t i) { return rail_json(decision, i); });
   root["excluded_ports"] = array_of(decision.plan.excluded, [&](const ExcludedPort& other) {

@@ -56,7 +56,7 @@ std::string nvlink_text(const Gpu& a, const Gpu& b) {
 
 RailPair make_pair(const RailDecision& decision, size_t gpu, size_t rail) {
   size_t hca = decision.plan.rails[rail].port.hca;
-  Verdicts verdicts = verdicts_of(decision, gpu, hca);
+  Verdicts verdicts = verdicts_between(decision, gpu, hca);
   RailPair pair{gpu, rail, gpu_hca_text(decision, gpu, hca),
                 verdicts.send.direct && verdicts.receive.direct, ""};
   if (pair.direct) {
@@ -165,7 +165,7 @@ std::string gpu_gpu_text(const RailDecision& decision, size_t a, size_t b) {
 }
 
 std::string gpu_hca_text(const RailDecision& decision, size_t gpu, size_t hca) {
-  return display_name(decision.paths.gpu_hca(gpu, hca), decision.machine.gpus[gpu].at,
+  return display_name(path_between(decision, gpu, hca), decision.machine.gpus[gpu].at,
                       decision.machine.hcas[hca].at);
 }
 
@@ -184,10 +184,6 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
     }
   }
   return gpus;
-}
-
-Verdicts verdicts_of(const RailDecision& decision, size_t gpu, size_t hca) {
-  return gdr_verdicts(decision.machine, decision.paths, decision.policy, gpu, hca);
 }
 
 const char* const kExpectedShareNote =

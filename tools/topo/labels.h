@@ -14,7 +14,6 @@ namespace gdr::tools::topo {
 using topology::Attachment;
 using topology::Bdf;
 using topology::ExcludedPort;
-using topology::GdrPolicy;
 using topology::Gpu;
 using topology::GpuRails;
 using topology::Hca;
@@ -32,8 +31,8 @@ using topology::Rail;
 using topology::RailDecision;
 using topology::RailPlan;
 using topology::Switch;
-using topology::Verdict;
-using topology::Verdicts;
+using topology::nccl::Verdict;
+using topology::nccl::Verdicts;
 
 // Returns the text as UTF-8 without control characters: each of those, and each byte that is not
 // part of a well-formed character, becomes U+FFFD. Names come from files that anybody may have
@@ -72,8 +71,6 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 std::string rail_numbers(const RailPlan& plan, size_t gpu);
 // Returns "rail 0", "rails 0, 1" or "no rail".
 std::string gpu_rails_text(const RailPlan& plan, size_t gpu);
-
-Verdicts verdicts_of(const RailDecision& decision, size_t gpu, size_t hca);
 
 // A GPU and one of its rails: a line of the pictures.
 struct RailPair {

@@ -164,7 +164,7 @@ TextRow gpu_row(const RailDecision& decision, size_t gpu) {
     return row;
   }
   std::string path = gpu_hca_text(decision, gpu, first->port.hca);
-  Verdicts verdicts = verdicts_of(decision, gpu, first->port.hca);
+  Verdicts verdicts = verdicts_between(decision, gpu, first->port.hca);
   std::string receive = to_string(verdicts.receive);
   std::string send = to_string(verdicts.send);
   if (send == receive) send = verdicts.send.direct ? "yes: same reason" : "no: same reason";

@@ -18,11 +18,9 @@ struct Pair {
 };
 
 bool crosses_a_switch_directly(const RailDecision& decision, const Pair& pair) {
-  size_t through = pair.gpu;
-  PathClass path = decision.paths.gpu_hca_with_pxn(pair.gpu, pair.hca, &through);
+  PathClass path = decision.paths.gpu_hca(pair.gpu, pair.hca);
   if (path != PathClass::kPix && path != PathClass::kPxb) return false;
-  auto [send, receive] =
-      gdr_verdicts(decision.machine, decision.paths, decision.policy, pair.gpu, pair.hca);
+  auto [send, receive] = verdicts_between(decision, pair.gpu, pair.hca);
   return send.direct || receive.direct;
 }
 

@@ -6,16 +6,14 @@
 namespace gdr::topology {
 namespace {
 
-GdrPolicy make_policy(const DecisionOptions& options, Findings* findings) {
-  GdrPolicy policy;
-  policy.read = options.gdr_read;
-  policy.c2c = options.gdr_c2c;
+nccl::Settings make_settings(const DecisionOptions& options, Findings* findings) {
+  nccl::Settings settings = options.nccl;
   if (options.gdr_level.has_value()) {
-    policy.level = options.gdr_level->path();
+    settings.gdr_level = options.gdr_level->path();
     const std::string& note = options.gdr_level->number_note();
     if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
   }
-  return policy;
+  return settings;
 }
 
 RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions options,
@@ -31,7 +29,7 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
 }
 
 std::string verdict_text(const RailDecision& decision, size_t gpu, size_t hca) {
-  auto [send, receive] = gdr_verdicts(decision.machine, decision.paths, decision.policy, gpu, hca);
+  auto [send, receive] = verdicts_between(decision, gpu, hca);
   if (receive.direct == send.direct) return "GPUDirect " + to_string(receive);
   return "GPUDirect receive " + to_string(receive) + "; send " + to_string(send);
 }
@@ -54,11 +52,37 @@ std::string gpu_line(const RailDecision& decision, size_t index) {
 }  // namespace
 
 RailDecision decide(Machine machine, DecisionOptions options, Findings findings) {
-  GdrPolicy policy = make_policy(options, &findings);
+  const nccl::Settings settings = make_settings(options, &findings);
   PathTable paths(machine);
   RailPlan plan = make_plan(machine, paths, std::move(options.rails), &findings);
-  return RailDecision{std::move(machine), std::move(paths), std::move(plan), policy,
+  nccl::Prediction prediction = predict(machine, plan, settings);
+  return RailDecision{std::move(machine), std::move(paths), std::move(plan), std::move(prediction),
                       std::move(findings)};
+}
+
+nccl::Prediction predict(const Machine& machine, const RailPlan& plan,
+                         const nccl::Settings& settings) {
+  std::vector<PortRef> devices;
+  for (const Rail& rail : plan.rails) {
+    if (rail.usable) devices.push_back(rail.port);
+  }
+  return nccl::Prediction(machine, std::move(devices), settings);
+}
+
+PathClass path_between(const RailDecision& decision, size_t gpu, size_t hca) {
+  const int device = decision.prediction.device_of(hca);
+  const bool over_c2c =
+      device >= 0 &&
+      decision.prediction.device_to_gpu(static_cast<size_t>(device), gpu).path == PathClass::kP2c;
+  return over_c2c ? PathClass::kP2c : decision.paths.gpu_hca(gpu, hca);
+}
+
+nccl::Verdicts verdicts_between(const RailDecision& decision, size_t gpu, size_t hca) {
+  const int device = decision.prediction.device_of(hca);
+  if (device >= 0) return decision.prediction.verdicts(gpu, static_cast<size_t>(device));
+  const nccl::Verdict none{false, false, false,
+                           decision.machine.hcas[hca].name + " is not offered to NCCL"};
+  return {none, none};
 }
 
 std::vector<std::string> describe(const RailDecision& decision) {

@@ -15,12 +15,14 @@ inline void PrintTo(const Machine& machine, std::ostream* out) {
 }
 
 // The machine, sorted, with the rails planned on it.
-inline RailDecision scene_of(Machine machine, const GdrPolicy& policy = {},
+inline RailDecision scene_of(Machine machine, const nccl::Settings& settings = {},
                              const RailOptions& options = {}) {
   sort(&machine);
   PathTable paths(machine);
   RailPlan plan = plan_rails(machine, paths, options).value();
-  return RailDecision{std::move(machine), std::move(paths), std::move(plan), policy, {}};
+  nccl::Prediction prediction = predict(machine, plan, settings);
+  return RailDecision{
+      std::move(machine), std::move(paths), std::move(plan), std::move(prediction), {}};
 }
 
 inline Bdf bdf_of(int bus, int device = 0, int function = 0) {

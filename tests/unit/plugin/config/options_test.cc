@@ -110,7 +110,7 @@ TEST(Options, RailVariables_AreRead) {
                          nullptr);
   EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
   EXPECT_EQ(options.gdr_read, 0);
-  EXPECT_FALSE(options.gdr_c2c);
+  EXPECT_EQ(options.gdr_c2c, 0);
   EXPECT_FALSE(options.merge_functions);
   EXPECT_EQ(options.topology_file, "/a=b.xml");
   EXPECT_TRUE(options.warn_cross_rail);

@@ -58,9 +58,9 @@ TEST(TopologyJson, Rails_NameTheirPortsAndGpus) {
 }
 
 TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
-  GdrPolicy policy;
-  policy.read = 0;
-  Json rail = parsed(scene_of(two_sockets_with_switches(), policy))["gpus"][7]["rails"][0];
+  topology::nccl::Settings settings;
+  settings.gdr_read = 0;
+  Json rail = parsed(scene_of(two_sockets_with_switches(), settings))["gpus"][7]["rails"][0];
   EXPECT_EQ(rail["rail"], 3);
   EXPECT_EQ(rail["path"], "PIX");
   EXPECT_EQ(rail["expected_share"], "95-98 %");
@@ -69,13 +69,11 @@ TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
   EXPECT_EQ(rail["send"]["reason"], "NCCL_NET_GDR_READ=0");
 }
 
-TEST(TopologyJson, Policy_HasWhetherTheLevelWasSet) {
-  EXPECT_EQ(parsed(scene_of(flat(1, 1)))["policy"]["level_set"], false);
-  GdrPolicy policy;
-  policy.level = PathClass::kSys;
-  Json json = parsed(scene_of(flat(1, 1), policy))["policy"];
-  EXPECT_EQ(json["level_set"], true);
-  EXPECT_EQ(json["level"], "SYS");
+TEST(TopologyJson, Level_IsNullWhereItIsUnset) {
+  EXPECT_EQ(parsed(scene_of(flat(1, 1)))["nccl"]["level"], nullptr);
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kSys;
+  EXPECT_EQ(parsed(scene_of(flat(1, 1), settings))["nccl"]["level"], "SYS");
 }
 
 TEST(TopologyJson, UnknownValue_IsNull) {

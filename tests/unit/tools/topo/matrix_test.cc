@@ -105,9 +105,9 @@ TEST(Matrix, ExcludedPorts_HaveTheirReason) {
 }
 
 TEST(Matrix, Gpus_HaveShareAndVerdict) {
-  GdrPolicy policy;
-  policy.level = PathClass::kPix;
-  std::string text = matrix_text(scene_of(lopsided(), policy));
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kPix;
+  std::string text = matrix_text(scene_of(lopsided(), settings));
   std::string section = text.substr(text.find("\nGPUs\n"));
   EXPECT_THAT(section, HasSubstr("PXB   -"));
   EXPECT_THAT(section, HasSubstr("SYS   30-50 %"));
@@ -118,9 +118,9 @@ TEST(Matrix, Gpus_HaveShareAndVerdict) {
 }
 
 TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
-  GdrPolicy policy;
-  policy.read = 0;
-  std::string text = matrix_text(scene_of(two_sockets_with_switches(), policy));
+  topology::nccl::Settings settings;
+  settings.gdr_read = 0;
+  std::string text = matrix_text(scene_of(two_sockets_with_switches(), settings));
   EXPECT_THAT(text, HasSubstr("yes: PIX"));
   EXPECT_THAT(text, HasSubstr("no: NCCL_NET_GDR_READ=0"));
 }

@@ -77,8 +77,8 @@ TEST(Svg, PortThatIsDown_IsMarked) {
 
 TEST(Svg, GpudirectNotAllowed_LinesAreDashed) {
   EXPECT_EQ(dashed_lines(parsed(scene_of(two_sockets_with_switches()))), 0u);
-  GdrPolicy never;
-  never.level = PathClass::kLoc;
+  topology::nccl::Settings never;
+  never.gdr_level = PathClass::kLoc;
   RailDecision scene = scene_of(two_sockets_with_switches(), never);
   EXPECT_EQ(dashed_lines(parsed(scene)), 2 * scene.machine.gpus.size());  // with their edges
 }

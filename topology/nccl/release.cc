@@ -1,0 +1,47 @@
+#include "topology/nccl/release.h"
+
+#include <charconv>
+#include <vector>
+
+namespace gdr::topology::nccl {
+namespace {
+
+// Returns the numbers of a text such as "2.28.9"; empty where it has anything else.
+std::vector<int> numbers_in(std::string_view text) {
+  std::vector<int> numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int number = 0;
+    auto [next, error] = std::from_chars(at, end, number);
+    if (error != std::errc() || number < 0) return {};
+    numbers.push_back(number);
+    if (next == end) return numbers;
+    if (*next != '.') return {};
+    at = next + 1;
+  }
+}
+
+}  // namespace
+
+Result<Release> Release::parse(std::string_view text) {
+  const std::vector<int> numbers = numbers_in(text);
+  if (numbers.size() == 1 && numbers[0] >= 2000) return of_code(numbers[0]);
+  if (numbers.size() != 2 && numbers.size() != 3) {
+    return fail(Code::kInvalidUsage, "it is not a release of NCCL such as 2.28.9");
+  }
+  return Release{numbers[0], numbers[1], numbers.size() == 3 ? numbers[2] : kLastPatch};
+}
+
+// NCCL_VERSION in nccl.h: releases before 2.9 have two digits less.
+Release Release::of_code(int code) {
+  if (code < 10000) return Release{code / 1000, code / 100 % 10, code % 100};
+  return Release{code / 10000, code / 100 % 100, code % 100};
+}
+
+std::string Release::to_string() const {
+  std::string text = std::to_string(major) + "." + std::to_string(minor);
+  return patch == kLastPatch ? text : text + "." + std::to_string(patch);
+}
+
+}  // namespace gdr::topology::nccl
