@@ -60,7 +60,7 @@ class Prediction {
   // Returns why NCCL of this release fails on the machine, in NCCL's words; "" where it does not.
   // The other functions then describe what it had computed up to there.
   const std::string& failure() const { return failure_; }
-  // Returns what the source did not tell and was assumed, a sentence each: "The speed of PCIe links
+  // Returns what the source does not state and was assumed, a sentence each: "The speed of PCIe links
   // is unknown and taken to be equal."
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
