@@ -50,7 +50,7 @@ struct Meaning {
   const char* name;
   const char* text;
 };
-constexpr std::array<Meaning, 12> kMeanings = {{
+constexpr std::array<Meaning, 13> kMeanings = {{
     {"X", "the device itself"},
     {"NV#", "NVLink, with that many links"},
     {"NVL", "NVLink"},
@@ -63,6 +63,7 @@ constexpr std::array<Meaning, 12> kMeanings = {{
     {"PHB", "the host bridge of one NUMA node"},
     {"NODE", "two host bridges of one NUMA node"},
     {"SYS", "from one NUMA node to another"},
+    {"?", "unknown: the source does not state whether NVLinks connect the GPUs"},
 }};
 
 std::string gpu_name(size_t gpu) { return fmt::format("GPU{}", gpu); }

@@ -16,7 +16,11 @@ namespace gdr::tools::topo {
 std::string matrix_text(const topology::RailDecision& decision,
                         const std::vector<std::string>& not_offered = {});
 
-// One JSON object. Its keys are documented in docs/topo.md and are an interface.
+// The number of the JSON's form. It grows where a key is removed, renamed or changes its meaning or
+// type; keys may be added without that.
+inline constexpr int kJsonSchemaVersion = 1;
+
+// One JSON object, of the form that docs/topo.schema.json describes. It is an interface.
 std::string json_text(const topology::RailDecision& decision,
                       const std::vector<std::string>& not_offered = {});
 

@@ -44,7 +44,9 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 TEST(Matrix, TwoSockets_RowsAreThoseOfNvidiaSmi) {
-  std::string text = matrix_text(scene_of(two_sockets_with_switches()));
+  Machine machine = two_sockets_with_switches();
+  machine.gpu_links_known = true;
+  std::string text = matrix_text(scene_of(machine));
   EXPECT_EQ(words(lines_of(text)[0]),
             words("GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7 NIC0 NIC1 NIC2 NIC3 NIC4 "
                   "CPU Affinity NUMA Affinity"));
@@ -69,6 +71,17 @@ TEST(Matrix, NvlinkToSwitches_CountsLinks) {
   std::string text = matrix_text(scene_of(with_nvlink()));
   EXPECT_EQ(words_of(text, "GPU0", 1)[2], "NV18");
   EXPECT_THAT(text, HasSubstr("NV#"));
+}
+
+TEST(Matrix, NvlinksThatTheSourceDoesNotState_AreAQuestionMark) {
+  Machine machine = flat(2, 1);
+  std::string text = matrix_text(scene_of(machine));
+  EXPECT_EQ(words_of(text, "GPU0", 1), words("GPU0 X ? PHB N/A 0"));
+  EXPECT_THAT(text, HasSubstr("?    = unknown"));
+  machine.gpu_links_known = true;
+  text = matrix_text(scene_of(machine));
+  EXPECT_EQ(words_of(text, "GPU0", 1), words("GPU0 X PHB PHB N/A 0"));
+  EXPECT_THAT(text, Not(HasSubstr("= unknown")));
 }
 
 TEST(Matrix, UnknownCpus_AreNotAvailable) {
