@@ -206,17 +206,6 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
   return gpus;
 }
 
-const char* const kExpectedShareNote =
-    "Expected shares of line rate are from the literature (guides to GPUDirect RDMA), not measured "
-    "here.";
-
-const char* expected_share(std::string_view display_name) {
-  if (display_name == "PIX") return "95-98 %";
-  if (display_name == "PHB") return "85-92 %";
-  if (display_name == "SYS") return "30-50 %";
-  return "-";
-}
-
 std::vector<RailPair> rail_pairs(const RailDecision& decision) {
   std::vector<RailPair> pairs;
   for (size_t rail = 0; rail < decision.plan.rails.size(); ++rail) {

@@ -64,12 +64,6 @@ std::string gpu_gpu_text(const RailDecision& decision, size_t a, size_t b);
 std::string gpu_hca_text(const RailDecision& decision, size_t gpu, size_t hca);
 std::string hca_hca_text(const RailDecision& decision, size_t a, size_t b);
 
-// Returns the share of line rate that guides to GPUDirect RDMA give for a path in the words of
-// gpu_hca_text(): "95-98 %"; "-" where they give none. This project has not measured them.
-const char* expected_share(std::string_view path_text);
-// The sentence that says so to the reader of a table.
-extern const char* const kExpectedShareNote;
-
 // Returns the GPUs that a rail (a position in RailPlan::rails) serves, ascending.
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 
