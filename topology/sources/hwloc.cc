@@ -275,8 +275,14 @@ PciPosition HwlocReader::position(hwloc_obj_t function) const {
     }
   }
   std::reverse(position.bridges.begin(), position.bridges.end());
-  // NCCL reads the numa_node file, so that file decides where it exists.
-  position.numa = sysfs_ ? numa_node(sysfs_folder(bdf_of(function))) : numa_of(function);
+  if (!sysfs_) {
+    position.numa = numa_of(function);
+    return position;
+  }
+  // NCCL reads a numa_node file, so that file decides where it exists.
+  fs::path own = sysfs_folder(bdf_of(function));
+  auto top = topmost_switch(position);
+  position.numa = numa_node_of_tree(top ? sysfs_folder(position.bridges[*top].bdf) : own, own);
   return position;
 }
 
