@@ -54,6 +54,13 @@ std::string nvlink_text(const Gpu& a, const Gpu& b) {
   return count > 0 ? fmt::format("NV{}", count) : to_string(PathClass::kNvl);
 }
 
+// Whether the vendor, 0 for unknown, makes GPUs that are linked to each other beside PCIe.
+bool makes_gpu_links(uint16_t vendor) {
+  constexpr uint16_t kNvidia = 0x10de;
+  constexpr uint16_t kAmd = 0x1002;
+  return vendor == kNvidia || vendor == kAmd || vendor == 0;
+}
+
 RailPair make_pair(const RailDecision& decision, size_t gpu, size_t rail) {
   size_t hca = decision.plan.rails[rail].port.hca;
   Verdicts verdicts = verdicts_between(decision, gpu, hca);
@@ -155,10 +162,23 @@ std::string host_bridge_text(const Machine& machine, int host_bridge) {
   return fmt::format("{:04x}:{:02x}", bridge.domain, bridge.bus);
 }
 
+bool gpu_links_known(const Machine& machine, size_t gpu) {
+  const Gpu& one = machine.gpus[gpu];
+  return machine.gpu_links_known || !one.nvlinks.empty() || one.c2c_links > 0;
+}
+
+bool may_have_unknown_link(const RailDecision& decision, size_t a, size_t b) {
+  const Machine& machine = decision.machine;
+  if (a == b || gpu_links_known(machine, a) || gpu_links_known(machine, b)) return false;
+  const uint16_t vendor = machine.gpus[a].ids.vendor;
+  return vendor == machine.gpus[b].ids.vendor && makes_gpu_links(vendor);
+}
+
 std::string gpu_gpu_text(const RailDecision& decision, size_t a, size_t b) {
   const Gpu& from = decision.machine.gpus[a];
   const Gpu& to = decision.machine.gpus[b];
   if (a == b) return "X";
+  if (may_have_unknown_link(decision, a, b)) return "?";
   PathClass path = decision.paths.gpu_gpu(a, b);
   if (path == PathClass::kNvl) return nvlink_text(from, to);
   return display_name(path, from.at, to.at);
@@ -184,17 +204,6 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
     }
   }
   return gpus;
-}
-
-const char* const kExpectedShareNote =
-    "Expected shares of line rate are from the literature (guides to GPUDirect RDMA), not measured "
-    "here.";
-
-const char* expected_share(std::string_view display_name) {
-  if (display_name == "PIX") return "95-98 %";
-  if (display_name == "PHB") return "85-92 %";
-  if (display_name == "SYS") return "30-50 %";
-  return "-";
 }
 
 std::vector<RailPair> rail_pairs(const RailDecision& decision) {

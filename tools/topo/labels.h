@@ -52,17 +52,17 @@ std::string address_text(const Hca& hca);  // "0000:3b:00.0"; "N/A" for an HCA w
 // Domain and root bus, "0000:17"; "" for -1.
 std::string host_bridge_text(const Machine& machine, int host_bridge);
 
-// Cells of the matrix, in the words of nvidia-smi: "PIX", "NODE", "X" on the diagonal, and "NV18"
-// for 18 NVLinks where their number is known.
+// Whether the GPU's NVLinks and C2C links are all that it has.
+bool gpu_links_known(const Machine& machine, size_t gpu);
+// Whether two GPUs may have NVLinks (of AMD: xGMI links) that the source does not state. The class
+// of the path between them is then unknown.
+bool may_have_unknown_link(const RailDecision& decision, size_t a, size_t b);
+
+// Cells of the matrix, in the words of nvidia-smi: "PIX", "NODE", "X" on the diagonal, "NV18" for
+// 18 NVLinks where their number is known, and "?" where may_have_unknown_link().
 std::string gpu_gpu_text(const RailDecision& decision, size_t a, size_t b);
 std::string gpu_hca_text(const RailDecision& decision, size_t gpu, size_t hca);
 std::string hca_hca_text(const RailDecision& decision, size_t a, size_t b);
-
-// Returns the share of line rate that guides to GPUDirect RDMA give for a path in the words of
-// gpu_hca_text(): "95-98 %"; "-" where they give none. This project has not measured them.
-const char* expected_share(std::string_view path_text);
-// The sentence that says so to the reader of a table.
-extern const char* const kExpectedShareNote;
 
 // Returns the GPUs that a rail (a position in RailPlan::rails) serves, ascending.
 std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);

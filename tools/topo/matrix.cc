@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tools/topo/labels.h"
+#include "tools/topo/nccl_choice.h"
 #include "tools/topo/render.h"
 
 namespace gdr::tools::topo {
@@ -50,7 +51,7 @@ struct Meaning {
   const char* name;
   const char* text;
 };
-constexpr std::array<Meaning, 12> kMeanings = {{
+constexpr std::array<Meaning, 13> kMeanings = {{
     {"X", "the device itself"},
     {"NV#", "NVLink, with that many links"},
     {"NVL", "NVLink"},
@@ -63,6 +64,7 @@ constexpr std::array<Meaning, 12> kMeanings = {{
     {"PHB", "the host bridge of one NUMA node"},
     {"NODE", "two host bridges of one NUMA node"},
     {"SYS", "from one NUMA node to another"},
+    {"?", "unknown: the source does not state whether NVLinks connect the GPUs"},
 }};
 
 std::string gpu_name(size_t gpu) { return fmt::format("GPU{}", gpu); }
@@ -160,7 +162,8 @@ TextRow gpu_row(const RailDecision& decision, size_t gpu) {
   const Rail* first = decision.plan.first_rail_of(gpu);
   TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(decision.machine, device.at)};
   if (first == nullptr) {
-    row.insert(row.end(), {"none", "-", "-", "no: the GPU has no rail", "no: the GPU has no rail"});
+    const char* no_rail = "no: the GPU has no rail";
+    row.insert(row.end(), {"none", "-", choice_text(decision, gpu), no_rail, no_rail});
     return row;
   }
   std::string path = gpu_hca_text(decision, gpu, first->port.hca);
@@ -169,24 +172,51 @@ TextRow gpu_row(const RailDecision& decision, size_t gpu) {
   std::string send = to_string(verdicts.send);
   if (send == receive) send = verdicts.send.direct ? "yes: same reason" : "no: same reason";
   row.insert(row.end(),
-             {rail_numbers(decision.plan, gpu), path, expected_share(path), receive, send});
+             {rail_numbers(decision.plan, gpu), path, choice_text(decision, gpu), receive, send});
   return row;
 }
 
 std::string gpus_text(const RailDecision& decision) {
   if (decision.machine.gpus.empty()) return "\nGPUs: none\n";
-  std::vector<TextRow> rows{{"GPU", "PCI address", "NUMA", "rails", "path", "expected share",
+  std::vector<TextRow> rows{{"GPU", "PCI address", "NUMA", "rails", "path", "NCCL uses",
                              "GPUDirect receive", "GPUDirect send"}};
   for (size_t i = 0; i < decision.machine.gpus.size(); ++i) rows.push_back(gpu_row(decision, i));
-  return "\nGPUs\n" + aligned(rows, kIndent) + "\n" + kExpectedShareNote + "\n";
+  return "\nGPUs\n" + aligned(rows, kIndent);
+}
+
+std::string list(const std::string& title, const std::vector<std::string>& items) {
+  if (items.empty()) return "";
+  std::string text = "\n" + title + "\n";
+  for (const std::string& item : items) text += kIndent + clean_text(item) + "\n";
+  return text;
+}
+
+std::string nccl_text(const RailDecision& decision) {
+  const topology::nccl::Prediction& prediction = decision.prediction;
+  if (decision.machine.gpus.empty() || prediction.devices().empty()) return "";
+  const std::string release = release_text(prediction.settings());
+  std::string text = "\nVerdicts and \"NCCL uses\" are those of " + release + ".\n";
+  if (!prediction.failure().empty()) {
+    text += "It fails on this machine: " + clean_text(prediction.failure()) + "\n";
+  }
+  return text + list("Where NCCL does not follow the rails", differences(decision)) +
+         list("Assumptions", prediction.assumptions());
+}
+
+// Names the host where the source describes several.
+std::string host_text(const Machine& machine) {
+  if (machine.hosts <= 1) return "";
+  const std::string name = machine.host.empty() ? "one" : clean_text(machine.host) + ", one";
+  return fmt::format("Host {} of {} in {}\n\n", name, machine.hosts, clean_text(machine.source));
 }
 
 }  // namespace
 
 std::string matrix_text(const RailDecision& decision, const std::vector<std::string>& not_offered) {
   std::vector<TextRow> rows = matrix_rows(decision);
-  return aligned(rows, "") + legend(rows) + nic_legend(decision.machine) + rails_text(decision) +
-         excluded_text(decision, not_offered) + gpus_text(decision);
+  return host_text(decision.machine) + aligned(rows, "") + legend(rows) +
+         nic_legend(decision.machine) + rails_text(decision) +
+         excluded_text(decision, not_offered) + gpus_text(decision) + nccl_text(decision);
 }
 
 }  // namespace gdr::tools::topo

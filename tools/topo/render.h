@@ -11,12 +11,17 @@ namespace gdr::tools::topo {
 
 // The matrix of `nvidia-smi topo -m` (GPU0.., NIC0.., CPU and NUMA affinity, the NIC legend) with
 // the same words; below it the rails, the excluded ports with the reason, and for each GPU its
-// rails and the GPUDirect verdict in both directions. `not_offered` has ports that are not in the
-// decision, each with its reason; they follow the excluded ports.
+// rails, the devices that NCCL will use, and the GPUDirect verdict in both directions.
+// `not_offered` has ports that are not in the decision, each with its reason; they follow the
+// excluded ports.
 std::string matrix_text(const topology::RailDecision& decision,
                         const std::vector<std::string>& not_offered = {});
 
-// One JSON object. Its keys are documented in docs/topo.md and are an interface.
+// The number of the JSON's form. It grows where a key is removed, renamed or changes its meaning or
+// type; keys may be added without that.
+inline constexpr int kJsonSchemaVersion = 1;
+
+// One JSON object, of the form that docs/topo.schema.json describes. It is an interface.
 std::string json_text(const topology::RailDecision& decision,
                       const std::vector<std::string>& not_offered = {});
 

@@ -63,30 +63,99 @@ TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
   Json rail = parsed(scene_of(two_sockets_with_switches(), settings))["gpus"][7]["rails"][0];
   EXPECT_EQ(rail["rail"], 3);
   EXPECT_EQ(rail["path"], "PIX");
-  EXPECT_EQ(rail["expected_share"], "95-98 %");
+  EXPECT_EQ(rail["display"], "PIX");
   EXPECT_EQ(rail["receive"]["direct"], true);
   EXPECT_EQ(rail["send"]["direct"], false);
   EXPECT_EQ(rail["send"]["reason"], "NCCL_NET_GDR_READ=0");
 }
 
 TEST(TopologyJson, Level_IsNullWhereItIsUnset) {
-  EXPECT_EQ(parsed(scene_of(flat(1, 1)))["nccl"]["level"], nullptr);
+  EXPECT_EQ(parsed(scene_of(flat(1, 1)))["nccl"]["settings"]["gdr_level"], nullptr);
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kSys;
-  EXPECT_EQ(parsed(scene_of(flat(1, 1), settings))["nccl"]["level"], "SYS");
+  EXPECT_EQ(parsed(scene_of(flat(1, 1), settings))["nccl"]["settings"]["gdr_level"], "SYS");
 }
 
-TEST(TopologyJson, UnknownValue_IsNull) {
+// Expects null for each key, which has to be there.
+void expect_null(const Json& object, const std::vector<const char*>& keys) {
+  for (const char* key : keys) {
+    ASSERT_TRUE(object.contains(key)) << key;
+    EXPECT_EQ(object[key], nullptr) << key;
+  }
+}
+
+TEST(TopologyJson, UnknownValueOfAnHca_IsNull) {
   Machine machine = flat(1, 1);
   machine.hcas[0].bdf.reset();
   machine.hcas[0].link = {};
-  machine.hcas[0].ports[0].speed_mbps = 0;
+  machine.hcas[0].ids = {};
+  machine.hcas[0].class_code = 0;
+  machine.hcas[0].ports[0] = Port{};
   Json hca = parsed(scene_of(machine))["hcas"][0];
-  for (const char* key : {"address", "switch", "host_bridge", "link_gt_per_s", "link_width", "guid",
-                          "gpudirect", "physical_function"}) {
-    EXPECT_EQ(hca.at(key), nullptr) << key;
-  }
-  EXPECT_EQ(hca["ports"][0]["speed_mbps"], nullptr);
+  expect_null(hca, {"address", "switch", "host_bridge", "class", "vendor", "device",
+                    "subsystem_vendor", "subsystem_device", "link_gt_per_s", "link_width", "guid",
+                    "gpudirect", "physical_function"});
+  expect_null(hca["ports"][0], {"state", "speed_mbps", "link_layer"});
+}
+
+TEST(TopologyJson, UnknownValueOfAGpu_IsNull) {
+  Machine machine = flat(1, 0);
+  machine.gpus[0].model = "";
+  machine.gpus[0].ids = {};
+  machine.gpus[0].compute_capability = 0;
+  Json gpu = parsed(scene_of(machine))["gpus"][0];
+  expect_null(gpu, {"partition", "model", "vendor", "device", "compute_capability", "gpudirect",
+                    "nvlinks", "c2c_links", "c2c_mb_per_s"});
+}
+
+TEST(TopologyJson, UnknownValueOfTheMachine_IsNull) {
+  Json root = parsed(scene_of(flat(1, 1)));
+  expect_null(root, {"host"});
+  expect_null(root["cpu"], {"arch", "vendor", "family", "model"});
+  expect_null(root["numa_nodes"][0], {"package", "cpu_mask", "cpus", "distances"});
+}
+
+TEST(TopologyJson, NvlinksThatTheSourceDoesNotState_MakeTheClassNull) {
+  Machine machine = flat(2, 1);
+  EXPECT_EQ(parsed(scene_of(machine))["paths"]["gpu_gpu"]["class"],
+            Json::array({{"LOC", nullptr}, {nullptr, "LOC"}}));
+  machine.gpu_links_known = true;
+  Json root = parsed(scene_of(machine));
+  EXPECT_EQ(root["paths"]["gpu_gpu"]["class"], Json::array({{"LOC", "PHB"}, {"PHB", "LOC"}}));
+  EXPECT_EQ(root["gpus"][0]["nvlinks"], Json::array());
+  EXPECT_EQ(root["gpus"][0]["c2c_links"], 0);
+}
+
+TEST(TopologyJson, Nccl_HasDevicesAndWhatEachGpuDoesWithThem) {
+  topology::nccl::Settings settings;
+  settings.gdr_read = 0;
+  Json nccl = parsed(scene_of(two_sockets_with_switches(), settings))["nccl"];
+  EXPECT_EQ(nccl["release"], settings.release.to_string());
+  EXPECT_EQ(nccl["settings"]["gdr_read"], 0);
+  EXPECT_EQ(nccl["failure"], nullptr);
+  ASSERT_EQ(nccl["devices"].size(), 4u);
+  EXPECT_EQ(nccl["devices"][2]["port"], "mlx5_2:1");
+  EXPECT_EQ(nccl["devices"][2]["rail"], 2);
+  ASSERT_EQ(nccl["gpus"].size(), 8u);
+  EXPECT_EQ(nccl["gpus"][7]["devices"], Json::array({3}));
+  Json pair = nccl["gpus"][7]["to_devices"][3];
+  EXPECT_EQ(pair["device"], 3);
+  EXPECT_EQ(pair["receive"]["path"], "PIX");
+  EXPECT_EQ(pair["receive"]["direct"], true);
+  EXPECT_EQ(pair["send"]["direct"], false);
+  EXPECT_EQ(pair["send"]["too_far"], false);
+  EXPECT_EQ(pair["send"]["reason"], "NCCL_NET_GDR_READ=0");
+  EXPECT_EQ(nccl["gpus"][0]["to_devices"][3]["receive"]["too_far"], true);
+}
+
+TEST(TopologyJson, Findings_HaveTheirParts) {
+  RailDecision scene = scene_of(flat(1, 1));
+  scene.findings = {{Severity::kWarning, "GPU0", "it is slow", ""}};
+  Json finding = parsed(scene)["findings"][0];
+  EXPECT_EQ(finding["severity"], "warning");
+  EXPECT_EQ(finding["subject"], "GPU0");
+  EXPECT_EQ(finding["text"], "it is slow");
+  EXPECT_EQ(finding["fix"], nullptr);
 }
 
 TEST(TopologyJson, NoDevices_IsEmptyArrays) {

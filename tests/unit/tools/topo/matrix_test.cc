@@ -44,7 +44,9 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 TEST(Matrix, TwoSockets_RowsAreThoseOfNvidiaSmi) {
-  std::string text = matrix_text(scene_of(two_sockets_with_switches()));
+  Machine machine = two_sockets_with_switches();
+  machine.gpu_links_known = true;
+  std::string text = matrix_text(scene_of(machine));
   EXPECT_EQ(words(lines_of(text)[0]),
             words("GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7 NIC0 NIC1 NIC2 NIC3 NIC4 "
                   "CPU Affinity NUMA Affinity"));
@@ -69,6 +71,17 @@ TEST(Matrix, NvlinkToSwitches_CountsLinks) {
   std::string text = matrix_text(scene_of(with_nvlink()));
   EXPECT_EQ(words_of(text, "GPU0", 1)[2], "NV18");
   EXPECT_THAT(text, HasSubstr("NV#"));
+}
+
+TEST(Matrix, NvlinksThatTheSourceDoesNotState_AreAQuestionMark) {
+  Machine machine = flat(2, 1);
+  std::string text = matrix_text(scene_of(machine));
+  EXPECT_EQ(words_of(text, "GPU0", 1), words("GPU0 X ? PHB N/A 0"));
+  EXPECT_THAT(text, HasSubstr("?    = unknown"));
+  machine.gpu_links_known = true;
+  text = matrix_text(scene_of(machine));
+  EXPECT_EQ(words_of(text, "GPU0", 1), words("GPU0 X PHB PHB N/A 0"));
+  EXPECT_THAT(text, Not(HasSubstr("= unknown")));
 }
 
 TEST(Matrix, UnknownCpus_AreNotAvailable) {
@@ -104,17 +117,38 @@ TEST(Matrix, ExcludedPorts_HaveTheirReason) {
   EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.excluded[1].reason));
 }
 
-TEST(Matrix, Gpus_HaveShareAndVerdict) {
+TEST(Matrix, Gpus_HaveVerdictAndNcclsChoice) {
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kPix;
   std::string text = matrix_text(scene_of(lopsided(), settings));
   std::string section = text.substr(text.find("\nGPUs\n"));
-  EXPECT_THAT(section, HasSubstr("PXB   -"));
-  EXPECT_THAT(section, HasSubstr("SYS   30-50 %"));
+  EXPECT_THAT(section, HasSubstr("PXB   mlx5_0:1"));
+  EXPECT_THAT(section, HasSubstr("SYS   mlx5_0:1"));
   EXPECT_THAT(section, HasSubstr("no: SYS is beyond NCCL_NET_GDR_LEVEL=PIX"));
   EXPECT_THAT(section, HasSubstr("no: same reason"));
   EXPECT_THAT(section, Not(HasSubstr("yes: same reason")));
-  EXPECT_THAT(section, HasSubstr(kExpectedShareNote));
+  EXPECT_THAT(section, HasSubstr("NCCL uses\" are those of NCCL " +
+                                 topology::nccl::kNewestRelease.to_string() +
+                                 ", NCCL_NET_GDR_LEVEL=PIX.\n"));
+}
+
+TEST(Matrix, NcclDoesNotFollowTheRails_SaysWhatItUses) {
+  topology::RailOptions options;
+  EXPECT_THAT(matrix_text(scene_of(two_sockets_with_switches())),
+              Not(HasSubstr("does not follow")));
+  options.map = topology::RailMap::parse("GPU0=mlx5_3;GPU7=mlx5_0").value();
+  std::string text = matrix_text(scene_of(two_sockets_with_switches(), {}, options));
+  EXPECT_THAT(text, HasSubstr("\nWhere NCCL does not follow the rails\n"));
+  EXPECT_THAT(text, HasSubstr("in place of mlx5_3:1"));
+}
+
+TEST(Matrix, SeveralHosts_SaysWhichThisIs) {
+  Machine machine = flat(1, 1);
+  EXPECT_TRUE(matrix_text(scene_of(machine)).starts_with("      GPU0"));
+  machine.host = "0x12";
+  machine.hosts = 18;
+  EXPECT_TRUE(matrix_text(scene_of(machine))
+                  .starts_with("Host 0x12, one of 18 in a virtual machine\n\n      GPU0"));
 }
 
 TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
