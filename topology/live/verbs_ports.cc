@@ -64,6 +64,18 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
   return hca;
 }
 
+// Returns the speed that the machine's source has for the port, from sysfs for instance; 0:
+// unknown.
+int listed_speed(const std::vector<Hca>& listed, const VerbsPort& verbs) {
+  for (const Hca& hca : listed) {
+    if (hca.name != verbs.hca) continue;
+    for (const Port& port : hca.ports) {
+      if (port.number == verbs.number) return port.speed_mbps;
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
@@ -76,6 +88,9 @@ void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
       known = machine->hcas.insert(known, make_hca(machine, listed, port));
     }
     known->ports.push_back(make_port(port));
+    // Verbs libraries before XDR have no code for its speed, but sysfs has.
+    int& speed = known->ports.back().speed_mbps;
+    if (speed == 0 && port.active) speed = listed_speed(listed, port);
   }
   sort(machine);
 }

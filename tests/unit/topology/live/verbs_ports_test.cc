@@ -66,6 +66,20 @@ TEST(ReplaceHcas, HcasWithoutAPciFunction_ReplaceThoseOfTheSource) {
   EXPECT_FALSE(machine.hcas[0].bdf.has_value());
 }
 
+// XDR has no code in verbs libraries that are older than it.
+TEST(ReplaceHcas, ActivePortOfUnknownSpeed_KeepsTheSpeedOfTheSource) {
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[0].ports[0].speed_mbps = 800000;
+  VerbsPort known = verbs_port("mlx5_0", 1), down = verbs_port("mlx5_0", 1);
+  known.speed_mbps = down.speed_mbps = 0;
+  Machine other = machine;
+  replace_hcas(&machine, {known});
+  EXPECT_EQ(machine.hcas.at(0).ports.at(0).speed_mbps, 800000);
+  down.active = false;
+  replace_hcas(&other, {down});
+  EXPECT_EQ(other.hcas.at(0).ports.at(0).speed_mbps, 0);
+}
+
 TEST(ReplaceHcas, EmptyMachine_GetsANumaNodeForThem) {
   Machine machine;
   replace_hcas(&machine, {verbs_port("rxe0", 1)});
