@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <fstream>
 
+#include "topology/sources/nvidia_smi_matrix.h"
+
 namespace gdr::tools::topo {
 namespace {
 
@@ -48,10 +50,11 @@ Result<FileFormat> file_format(std::string_view text) {
   std::string_view root = root_element(text);
   if (root == "topology") return FileFormat::kHwloc;
   if (root == "system") return FileFormat::kNccl;
+  if (root.empty() && topology::has_smi_matrix(text)) return FileFormat::kNvidiaSmi;
   return fail(
       Code::kInvalidUsage,
       "this is neither an hwloc XML file (which `lstopo file.xml` writes) nor a NCCL topology file "
-      "(which NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml)");
+      "(which NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml) nor the text of `nvidia-smi topo -m`");
 }
 
 Result<FileFormat> file_format_of(const std::string& file) {

@@ -16,6 +16,7 @@
 #include "topology/live/read_machine.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
+#include "topology/sources/nvidia_smi.h"
 #include "topology/sources/sysfs.h"
 
 namespace gdr::tools::topo {
@@ -94,8 +95,11 @@ Result<Machine> read_file(const std::string& file, topology::Selection selection
   Result<FileFormat> format = file_format_of(file);
   if (!format) return forward_error(format);
   const int number = host.has_value() ? host_number(*host) : 0;
-  if (*format == FileFormat::kHwloc) {
-    if (number == 0) return topology::hwloc_xml(file, selection);
+  if (*format != FileFormat::kNccl) {
+    if (number == 0) {
+      return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
+                                           : topology::nvidia_smi(file);
+    }
     return fail(Code::kInvalidUsage, "--host: " + file + " describes one host");
   }
   selection.host = number;
@@ -203,6 +207,14 @@ Result<topology::RailDecision> decide(Machine machine, const InspectOptions& ask
 
 // Reads a folder with the /sys and /proc of another machine, as hwloc-gather-topology packs them.
 Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_directory(std::filesystem::path(folder) / "sys" / "devices",
+                                     unreadable)) {
+    return fail(Code::kInvalidUsage,
+                folder +
+                    " is a folder without sys/devices: expected one that hwloc-gather-topology "
+                    "packed, unpacked");
+  }
   setenv("HWLOC_FSROOT", folder.c_str(), 1);
   Result<Machine> machine = topology::hwloc_live(selection);
   if (!machine) {

@@ -17,6 +17,11 @@ TEST(FileFormat, PrologueCommentsAndDoctype_AreSkipped) {
   EXPECT_EQ(file_format("<!DOCTYPE system [ <!ELEMENT a (b)> ]>\n<system/>"), FileFormat::kNccl);
 }
 
+TEST(FileFormat, MatrixOfNvidiaSmi_IsRecognisedAmongOtherLines) {
+  EXPECT_EQ(file_format("$ nvidia-smi topo -m\n\t\x1b[4mGPU0\tmlx5_0\tCPU Affinity\x1b[0m\n"),
+            FileFormat::kNvidiaSmi);
+}
+
 TEST(FileFormat, AnythingElse_FailsAndNamesTheProgramsThatWriteSuchFiles) {
   for (const char* text :
        {"", "<", "<html>", "{}", "<topologyx>", "<!--", "<?xml", "<!DOCTYPE ["}) {
@@ -24,6 +29,7 @@ TEST(FileFormat, AnythingElse_FailsAndNamesTheProgramsThatWriteSuchFiles) {
     ASSERT_FALSE(format.has_value()) << text;
     EXPECT_THAT(format.error().text, ::testing::HasSubstr("lstopo file.xml"));
     EXPECT_THAT(format.error().text, ::testing::HasSubstr("NCCL_TOPO_DUMP_FILE"));
+    EXPECT_THAT(format.error().text, ::testing::HasSubstr("nvidia-smi topo -m"));
   }
 }
 
