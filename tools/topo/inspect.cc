@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plugin/config/load.h"
+#include "plugin/config/nccl_conf.h"
 #include "plugin/config/topology_options.h"
 #include "plugin/config/values.h"
 #include "plugin/config/variables.h"
@@ -56,7 +57,7 @@ Status check_flags(const InspectOptions& options) {
 }
 
 Result<config::Options> options_of(const InspectOptions& options, Findings* findings) {
-  config::Environment environment = config::process_environment();
+  config::Environment environment = config::process_environment_with_nccl_conf();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
   override("GDR_NCCL_RAIL_MAP", options.rail_map, &environment);

@@ -124,6 +124,33 @@ TEST_F(TopoCommand, HcaListThatAcceptsNothing_IsAnErrorThatListsTheHcas) {
   EXPECT_EQ(run("--hca mlx5_3 --from " + known(kMachine)).code, 0);
 }
 
+TEST_F(TopoCommand, FolderWithoutSys_IsAnErrorWithAdvice) {
+  const Printed result = run("--from " + known(""));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(result.err, HasSubstr("without sys/devices"));
+  EXPECT_THAT(result.err, HasSubstr("hwloc-gather-topology"));
+}
+
+TEST_F(TopoCommand, TextOfNvidiaSmi_IsRead) {
+  const std::string text =
+      "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n"
+      "NIC Legend:\n  NIC0: mlx5_7\n";
+  const Printed result = run("--json --from " + write("smi.txt", text));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Document::parse(result.out)["hcas"][0]["name"], "mlx5_7");
+}
+
+TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
+  setenv("NCCL_CONF_FILE", write("nccl.conf", "NCCL_IB_HCA==mlx5_2\n").c_str(), 1);
+  const Printed result = run("--json --from " + known(kMachine));
+  unsetenv("NCCL_CONF_FILE");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Document hcas = Document::parse(result.out)["hcas"];
+  ASSERT_EQ(hcas.size(), 1u);
+  EXPECT_EQ(hcas[0]["name"], "mlx5_2");
+}
+
 TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   const std::string one = " --from " + known(kMachine), two = one + " " + known(kMachine);
   for (const std::string& arguments :

@@ -1,0 +1,54 @@
+#include "plugin/config/nccl_conf.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+namespace gdr::config {
+namespace {
+
+constexpr size_t kMaxLine = 4095;  // characters; NCCL takes what follows for another line
+constexpr size_t kMaxPart = 1023;  // characters of a name or a value; NCCL cuts off the rest
+
+void add_line(std::string line, Environment* environment) {
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  size_t equals = line.find('=');
+  if (line.starts_with('#') || equals == std::string::npos) return;
+  std::string name = line.substr(0, std::min(equals, kMaxPart));
+  if (!name.starts_with("NCCL_") && !name.starts_with("GDR_NCCL_")) return;
+  environment->emplace(std::move(name), line.substr(equals + 1, kMaxPart));
+}
+
+}  // namespace
+
+std::vector<std::string> nccl_conf_files(const Environment& environment, const std::string& home) {
+  std::vector<std::string> files;
+  auto named = environment.find("NCCL_CONF_FILE");
+  if (named != environment.end() && !named->second.empty()) {
+    files.push_back(named->second);
+  } else if (!home.empty()) {
+    files.push_back(home + "/.nccl.conf");
+  }
+  files.emplace_back("/etc/nccl.conf");
+  return files;
+}
+
+void add_nccl_conf(const std::string& file, Environment* environment) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    for (size_t at = 0; at < line.size(); at += kMaxLine) {
+      add_line(line.substr(at, kMaxLine), environment);
+    }
+  }
+}
+
+Environment process_environment_with_nccl_conf() {
+  Environment environment = process_environment();
+  const char* home = std::getenv("HOME");
+  for (const std::string& file : nccl_conf_files(environment, home != nullptr ? home : "")) {
+    add_nccl_conf(file, &environment);
+  }
+  return environment;
+}
+
+}  // namespace gdr::config

@@ -1,0 +1,60 @@
+#include "plugin/config/nccl_conf.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace gdr::config {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(NcclConf, Files_AreThoseOfNcclInItsOrder) {
+  EXPECT_THAT(nccl_conf_files({}, "/home/me"),
+              ElementsAre("/home/me/.nccl.conf", "/etc/nccl.conf"));
+  EXPECT_THAT(nccl_conf_files({{"NCCL_CONF_FILE", "/a"}}, "/home/me"),
+              ElementsAre("/a", "/etc/nccl.conf"));
+  EXPECT_THAT(nccl_conf_files({{"NCCL_CONF_FILE", ""}}, ""), ElementsAre("/etc/nccl.conf"));
+}
+
+class NcclConfFile : public ::testing::Test {
+ protected:
+  Environment read(const std::string& text, Environment environment = {}) {
+    std::ofstream(file_, std::ios::binary) << text;
+    add_nccl_conf(file_, &environment);
+    return environment;
+  }
+  void TearDown() override { std::filesystem::remove(file_); }
+
+  const std::string file_ =
+      (std::filesystem::temp_directory_path() / ("gdr-nccl-conf-" + std::to_string(getpid())))
+          .string();
+};
+
+TEST_F(NcclConfFile, Lines_AreReadAsNcclReadsThem) {
+  EXPECT_EQ(
+      read("# NCCL_IB_HCA=a\nNCCL_IB_HCA=mlx5_0,mlx5_1\r\nNCCL_IB_TC = 3\nnothing\nPATH=/x\n"
+           "NCCL_IB_HCA=later\nGDR_NCCL_RAIL_MAP=0=1"),
+      (Environment{
+          {"GDR_NCCL_RAIL_MAP", "0=1"}, {"NCCL_IB_HCA", "mlx5_0,mlx5_1"}, {"NCCL_IB_TC ", " 3"}}));
+}
+
+TEST_F(NcclConfFile, VariableOfTheEnvironment_IsKept) {
+  EXPECT_EQ(read("NCCL_IB_HCA=file\n", {{"NCCL_IB_HCA", ""}}), (Environment{{"NCCL_IB_HCA", ""}}));
+}
+
+TEST_F(NcclConfFile, LongLine_IsCutAsNcclCutsIt) {
+  Environment found = read("NCCL_A=" + std::string(5000, 'x') + "\n");
+  EXPECT_EQ(found.at("NCCL_A").size(), 1023u);
+}
+
+TEST(NcclConf, MissingFile_AddsNothing) {
+  Environment environment;
+  add_nccl_conf("/nonexistent", &environment);
+  EXPECT_TRUE(environment.empty());
+}
+
+}  // namespace
+}  // namespace gdr::config
