@@ -31,6 +31,7 @@ Status resolve_all(void* lib, HwlocLibrary& api) {
       resolve(lib, "hwloc_topology_set_flags", api.topology_set_flags),
       resolve(lib, "hwloc_topology_set_components", api.topology_set_components),
       resolve(lib, "hwloc_topology_set_io_types_filter", api.topology_set_io_types_filter),
+      resolve(lib, "hwloc_topology_set_type_filter", api.topology_set_type_filter),
       resolve(lib, "hwloc_topology_set_xmlbuffer", api.topology_set_xmlbuffer),
       resolve(lib, "hwloc_get_obj_by_depth", api.get_obj_by_depth),
       resolve(lib, "hwloc_bitmap_first", api.bitmap_first),
@@ -109,6 +110,12 @@ Result<HwlocTopology> load_live(const HwlocLibrary& library) {
     // The call fails for a component that this hwloc was built without.
     (void)library.topology_set_components(topology->get(), HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST,
                                           component);
+  }
+  for (hwloc_obj_type_t type :
+       {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L4CACHE,
+        HWLOC_OBJ_L5CACHE, HWLOC_OBJ_L1ICACHE, HWLOC_OBJ_L2ICACHE, HWLOC_OBJ_L3ICACHE,
+        HWLOC_OBJ_CORE, HWLOC_OBJ_DIE}) {
+    (void)library.topology_set_type_filter(topology->get(), type, HWLOC_TYPE_FILTER_KEEP_NONE);
   }
   if (library.topology_load(topology->get()) != 0) {
     return fail_errno(Code::kSystem, "hwloc cannot read this machine", errno);

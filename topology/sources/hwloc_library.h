@@ -20,6 +20,7 @@ struct HwlocLibrary {
   decltype(&hwloc_topology_set_flags) topology_set_flags = nullptr;
   decltype(&hwloc_topology_set_components) topology_set_components = nullptr;
   decltype(&hwloc_topology_set_io_types_filter) topology_set_io_types_filter = nullptr;
+  decltype(&hwloc_topology_set_type_filter) topology_set_type_filter = nullptr;
   decltype(&hwloc_topology_set_xmlbuffer) topology_set_xmlbuffer = nullptr;
   decltype(&hwloc_get_obj_by_depth) get_obj_by_depth = nullptr;
   decltype(&hwloc_bitmap_first) bitmap_first = nullptr;
@@ -41,10 +42,11 @@ struct HwlocTopologyDeleter {
 using HwlocTopology = std::unique_ptr<hwloc_topology, HwlocTopologyDeleter>;
 
 // Loads the topology of this machine with all objects, also those that cgroups disallow
-// (HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED). No component that opens GPUs or displays, or that binds
-// the calling thread to CPUs, takes part, since this runs inside training processes. Fails with
-// kInvalidUsage where a variable of hwloc replaces the machine (HWLOC_XMLFILE, HWLOC_SYNTHETIC,
-// HWLOC_COMPONENTS).
+// (HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED), except caches, cores and dies, which nothing here needs
+// and whose files are most of what hwloc reads on a machine with many CPUs. No component that opens
+// GPUs or displays, or that binds the calling thread to CPUs, takes part, since this runs inside
+// training processes. Fails with kInvalidUsage where a variable of hwloc replaces the machine
+// (HWLOC_XMLFILE, HWLOC_SYNTHETIC, HWLOC_COMPONENTS).
 Result<HwlocTopology> load_live(const HwlocLibrary& library);
 
 // Loads a topology from `xml`, the text of an hwloc file that check_hwloc_xml() accepted. Errors

@@ -111,10 +111,12 @@ TEST(NcclXmlWriter, MachineOfAnHwlocFile_HasNoEmptyAttribute) {
 }
 
 TEST(NcclXmlWriter, MadeUpSwitchOfUnknownLink_LimitsNothing) {
-  Machine machine = flat(1, 1);
-  machine.gpus[0].link = {};
-  RailDecision scene = scene_of(machine);
-  EXPECT_THAT(nccl_xml_text_of(group_under_switches(scene.machine, scene.plan)),
+  Machine machine = flat(1, 0);
+  Attachment at = machine.gpus[0].at;
+  machine.gpus[0].at.parent = add_switch(&machine, Bdf{0xffff, 0xff, 1, 0}, at);
+  machine.switches[0].ids = {};
+  machine.switches[0].link = {};
+  EXPECT_THAT(nccl_xml_text_of(machine),
               HasSubstr("<pci busid=\"ffff:ff:01.0\" class=\"0x060400\" "
                         "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"));
 }
