@@ -6,6 +6,7 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/topo/inspect.h"
+#include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "topology/grouping.h"
 #include "topology/sources/nccl_xml_writer.h"
@@ -49,19 +50,20 @@ Status write_file(const std::string& name, const std::string& text) {
 std::string chosen_text(const TopoCommand& command, const topo::Inspection& inspection) {
   const topology::RailDecision& decision = inspection.decision;
   if (command.json) return topo::json_text(decision, inspection.not_offered);
-  if (command.dot) return topo::dot_text(decision);
+  if (command.dot) return topo::dot_text(decision, topo::picture_date());
   if (command.nccl_xml && command.grouped) {
     return topology::nccl_xml_text_of(
         topology::group_under_switches(decision.machine, decision.plan));
   }
   if (command.nccl_xml) return topology::nccl_xml_text_of(decision.machine);
-  return command.svg == "-" ? topo::svg_text(decision)
+  return command.svg == "-" ? topo::svg_text(decision, topo::picture_date())
                             : topo::matrix_text(decision, inspection.not_offered);
 }
 
 Status print(const TopoCommand& command, const topo::Inspection& inspection) {
   if (!command.svg.empty() && command.svg != "-") {
-    Status written = write_file(command.svg, topo::svg_text(inspection.decision));
+    Status written =
+        write_file(command.svg, topo::svg_text(inspection.decision, topo::picture_date()));
     if (!written) return written;
   }
   return write_all(stdout, "to stdout", chosen_text(command, inspection));
