@@ -27,7 +27,7 @@ constexpr char kStyle[] =
     "text{font-family:Arial,Helvetica,sans-serif;fill:#202020}"
     ".title{font-size:18px;font-weight:bold}"
     ".subtitle{font-size:13px}"
-    ".frame{font-size:12px;fill:#404040}"
+    ".frame{font-size:12px;fill:#404040;stroke:#ffffff;stroke-width:2px;paint-order:stroke}"
     ".name{font-size:13px;font-weight:bold}"
     ".small{font-size:12px}"
     ".line{font-size:11px;stroke:#ffffff;stroke-width:2px;paint-order:stroke}"

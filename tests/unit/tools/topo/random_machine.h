@@ -17,7 +17,8 @@ class RandomMachine {
     for (int i = below(gpus + 1); i > 0; --i) add_switch();
     for (int i = 0; i < gpus; ++i) {
       machine_.gpus.push_back(topology::make_gpu(next_bdf(), somewhere()));
-      if (below(2) == 0) machine_.gpus.back().model = "";
+      const char* models[] = {"", "NVIDIA H100", "NVIDIA A100 with a name that is too long to fit"};
+      machine_.gpus.back().model = models[below(3)];
       if (below(2) == 0) machine_.gpus.back().link = {};
     }
     for (int i = 0; i < hcas; ++i) {
