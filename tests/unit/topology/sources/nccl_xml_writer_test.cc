@@ -111,7 +111,7 @@ TEST(NcclXmlWriter, MachineOfAnHwlocFile_HasNoEmptyAttribute) {
 }
 
 TEST(NcclXmlWriter, MadeUpSwitchOfUnknownLink_LimitsNothing) {
-  Machine machine = flat(1, 1);
+  Machine machine = flat(2, 2);
   machine.gpus[0].link = {};
   RailDecision scene = scene_of(machine);
   EXPECT_THAT(nccl_xml_text_of(group_under_switches(scene.machine, scene.plan)),
