@@ -8,6 +8,7 @@
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
 #include "topology/nccl/prediction.h"
+#include "topology/rails.h"
 
 namespace gdr::topology {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "tests/unit/topology/random_tree.h"
 #include "topology/distance.h"
+#include "topology/rail_candidates.h"
 #include "topology/rails.h"
 
 namespace gdr::topology {
