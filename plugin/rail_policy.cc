@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "topology/grouping.h"
+#include "topology/grouping_check.h"
 
 namespace gdr::plugin {
 namespace {
@@ -73,6 +74,11 @@ topology::RailDecision grouped_decision(const topology::RailDecision& decision) 
   grouped.machine = topology::group_under_switches(decision.machine, decision.plan);
   grouped.paths = topology::PathTable(grouped.machine);
   topology::set_own_paths(grouped.paths, &grouped.plan);
+  const topology::nccl::Settings& settings = decision.prediction.settings();
+  grouped.prediction = topology::predict(grouped.machine, grouped.plan, settings);
+  const Findings changes =
+      topology::grouping_findings(decision.machine, grouped.machine, grouped.plan, settings);
+  grouped.findings.insert(grouped.findings.end(), changes.begin(), changes.end());
   return grouped;
 }
 

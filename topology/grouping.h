@@ -2,7 +2,7 @@
 #pragma once
 
 #include "topology/model.h"
-#include "topology/rails.h"
+#include "topology/rail_plan.h"
 
 namespace gdr::topology {
 

@@ -86,8 +86,9 @@ Findings grouping_findings(const Machine& machine, const Machine& grouped, const
     if (plan.gpus[gpu].rails.empty()) continue;
     const std::string names = foreign_devices(machine, plan, prediction, gpu);
     if (names.empty()) continue;
-    findings.push_back({Severity::kWarning, gpu_name(gpu),
-                        "even with the file NCCL uses " + names + ", which are not its rails", ""});
+    findings.push_back(
+        {Severity::kWarning, gpu_name(gpu),
+         "even with the file NCCL uses " + names + ", which the map gives to other GPUs", ""});
   }
   return findings;
 }

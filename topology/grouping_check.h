@@ -6,7 +6,7 @@
 
 #include "base/finding.h"
 #include "topology/nccl/settings.h"
-#include "topology/rails.h"
+#include "topology/rail_plan.h"
 
 namespace gdr::topology {
 

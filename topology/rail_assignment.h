@@ -1,7 +1,7 @@
 // Which GPU uses which of the rails.
 #pragma once
 
-#include "topology/rails.h"
+#include "topology/rail_plan.h"
 
 namespace gdr::topology {
 

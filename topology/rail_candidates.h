@@ -2,28 +2,12 @@
 // networks.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "topology/path_class.h"
-#include "topology/ports.h"
+#include "topology/rail_candidate.h"
 
 namespace gdr::topology {
-
-// A port that NCCL_IB_HCA names in full ("mlx5_0" or "mlx5_0:1", not a prefix such as "mlx5"). It
-// is a rail whatever its speed and its distance from the GPUs.
-struct NamedPort {
-  std::string hca;
-  int port = -1;  // -1: all ports
-  int rail = -1;  // the number that the user gave; -1: none
-};
-
-// A port that is a rail unless there is a reason for excluding it.
-struct RailCandidate {
-  PortRef ref;
-  const NamedPort* named = nullptr;  // null: not named by the user
-  std::string excluded;              // the reason for excluding it; "" for a rail
-};
 
 // Returns all ports of the machine, in its order, none of them excluded. They point into `named`.
 std::vector<RailCandidate> all_ports(const Machine& machine, const std::vector<NamedPort>& named);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "topology/rail_assignment.h"
+#include "topology/rail_candidates.h"
 
 namespace gdr::topology {
 namespace {
@@ -116,30 +117,6 @@ Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
   number_rails(machine, rail_candidates(machine, paths, options.named), &plan);
   assign_rails(machine, paths, &plan);
   return plan;
-}
-
-std::vector<const Rail*> RailPlan::rails_of(size_t gpu) const {
-  std::vector<const Rail*> own;
-  for (int position : gpus[gpu].rails) own.push_back(&rails[position]);
-  return own;
-}
-
-const Rail* RailPlan::first_rail_of(size_t gpu) const {
-  return gpus[gpu].rails.empty() ? nullptr : &rails[gpus[gpu].rails.front()];
-}
-
-int rail_of(const RailPlan& plan, PortRef port) {
-  for (size_t i = 0; i < plan.rails.size(); ++i) {
-    if (plan.rails[i].port == port) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-void set_own_paths(const PathTable& paths, RailPlan* plan) {
-  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
-    const Rail* first = plan->first_rail_of(gpu);
-    if (first != nullptr) plan->gpus[gpu].path = paths.gpu_hca(gpu, first->port.hca);
-  }
 }
 
 }  // namespace gdr::topology

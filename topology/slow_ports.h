@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "topology/rail_candidates.h"
+#include "topology/path_class.h"
+#include "topology/rail_candidate.h"
 
 namespace gdr::topology {
 

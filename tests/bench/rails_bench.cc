@@ -1,8 +1,10 @@
-// Measures the planning of rails for a large machine: 16 GPUs, 32 HCA ports, 8 switches below each
-// of two sockets. Run build/tests/rails_bench.
+// Measures the planning of rails. Run build/tests/rails_bench. Machines: `switches` is 16 GPUs and
+// 32 HCA ports, 8 switches below each of two sockets; `flat` is 72 GPUs and 72 HCAs of two speeds
+// that are all equally near, so that they are one large group.
 #include <benchmark/benchmark.h>
 
 #include "topology/builder.h"
+#include "topology/grouping.h"
 #include "topology/rails.h"
 
 namespace gdr::topology {
@@ -38,15 +40,42 @@ Machine large_machine() {
   return machine;
 }
 
-void decide(benchmark::State& state) {
-  Machine machine = large_machine();
+Machine flat_machine() {
+  Machine machine;
+  const Attachment at{-1, numa_index(&machine, 0), -1};
+  for (int i = 0; i < 72; ++i) {
+    Gpu gpu;
+    gpu.bdf = Bdf{1, static_cast<uint8_t>(i), 0, 0};
+    gpu.at = at;
+    machine.gpus.push_back(gpu);
+    Hca hca;
+    hca.name = "mlx5_" + std::to_string(i);
+    hca.bdf = Bdf{2, static_cast<uint8_t>(i), 0, 0};
+    hca.at = at;
+    hca.ports = {
+        Port{1, Port::State::kActive, i % 8 == 0 ? 400000 : 200000, Port::LinkLayer::kInfiniBand}};
+    machine.hcas.push_back(hca);
+  }
+  return machine;
+}
+
+void plan(benchmark::State& state, Machine machine) {
   for (auto _ : state) {
     sort(&machine);
     PathTable paths(machine);
     benchmark::DoNotOptimize(plan_rails(machine, paths, {}));
   }
 }
-BENCHMARK(decide)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, switches, large_machine())->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(plan, flat, flat_machine())->Unit(benchmark::kMicrosecond);
+
+void group(benchmark::State& state) {
+  Machine machine = flat_machine();
+  PathTable paths(machine);
+  const RailPlan rails = *plan_rails(machine, paths, {});
+  for (auto _ : state) benchmark::DoNotOptimize(group_under_switches(machine, rails));
+}
+BENCHMARK(group)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace gdr::topology

@@ -15,6 +15,7 @@
 #include "tools/topo/render.h"
 #include "tools/topo/reports.h"
 #include "topology/grouping.h"
+#include "topology/grouping_check.h"
 #include "topology/sources/nccl_xml_writer.h"
 
 namespace gdr::tools::topo {
@@ -79,6 +80,13 @@ std::string view_text(const Inspection& inspection, const InspectOptions& option
   return matrix_text(decision, inspection.not_offered);
 }
 
+// Returns what the user of a file with grouped rails should know.
+Findings findings_of_grouping(const RailDecision& decision) {
+  const Machine grouped = topology::group_under_switches(decision.machine, decision.plan);
+  return topology::grouping_findings(decision.machine, grouped, decision.plan,
+                                     decision.prediction.settings());
+}
+
 CheckReport check_of(const Inspection& inspection) {
   PciStates states;
   if (!inspection.sysfs_root.empty()) {
@@ -99,6 +107,9 @@ Outcome view_mode(const Request& request, View view, bool with_picture) {
     return outcome;
   }
   add_findings("", inspection->decision.findings, &outcome);
+  if (view == View::kGroupedNcclXml) {
+    add_findings("", findings_of_grouping(inspection->decision), &outcome);
+  }
   outcome.results = view_text(*inspection, options, view);
   if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
   return outcome;

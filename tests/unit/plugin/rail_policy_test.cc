@@ -118,6 +118,10 @@ TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {
   for (const topology::GpuRails& gpu : grouped.plan.gpus) {
     EXPECT_EQ(gpu.path, topology::PathClass::kPix);
   }
+  EXPECT_EQ(grouped.prediction.device_to_gpu(0, 1).path, topology::PathClass::kPhb);
+  EXPECT_EQ(grouped.prediction.device_to_gpu(1, 1).path, topology::PathClass::kPix);
+  ASSERT_FALSE(grouped.findings.empty());
+  EXPECT_THAT(grouped.findings.back().text, HasSubstr("PHB to PIX"));
   EXPECT_EQ(topology::port_label(grouped.machine, grouped.plan.rails[0].port), "mlx5_1:1");
 }
 

@@ -8,7 +8,6 @@ namespace gdr::topology {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 std::vector<std::string> switches_of(const Machine& machine) {
   std::vector<std::string> addresses;
@@ -83,8 +82,8 @@ TEST(GroupUnderSwitches, SwitchWithTheGroupsGpusOnly_GetsItsHcas) {
                                 "0=mlx5_3;1=mlx5_3;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;"
                                 "6=mlx5_0;7=mlx5_0");
   Machine grouped = group_under_switches(scene.machine, scene.plan);
-  EXPECT_THAT(switches_of(grouped), ElementsAre("0000:11:00.0", "0000:31:00.0", "0000:51:00.0",
-                                                "0000:71:00.0"));
+  EXPECT_THAT(switches_of(grouped),
+              ElementsAre("0000:11:00.0", "0000:31:00.0", "0000:51:00.0", "0000:71:00.0"));
   EXPECT_EQ(grouped.hcas[3].at, grouped.gpus[0].at);
   EXPECT_EQ(grouped.hcas[0].at, grouped.gpus[7].at);
   EXPECT_EQ(grouped.gpus, scene.machine.gpus);
@@ -109,7 +108,9 @@ TEST(GroupUnderSwitches, ExcludedPort_StaysWhereItIs) {
 }
 
 TEST(GroupUnderSwitches, HcaOnAnotherNode_MovesToTheGpu) {
-  RailDecision scene = with_map(two_sockets_with_switches(), "0=mlx5_3");
+  RailDecision scene = with_map(two_sockets_with_switches(),
+                                "0=mlx5_3;1=mlx5_0;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;6=mlx5_2;"
+                                "7=mlx5_2");
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.gpus[0].at.parent, grouped.hcas[3].at.parent);
   EXPECT_EQ(grouped.numa_nodes[grouped.hcas[3].at.numa].id, 0);
@@ -144,7 +145,7 @@ TEST(GroupUnderSwitches, HcasOfOneFunction_MoveTogether) {
   Machine machine = flat(2, 2);
   machine.hcas[1].bdf = machine.hcas[0].bdf;
   machine.hcas.push_back(make_hca("mlx5_2", bdf_of(0x50), machine.hcas[0].at));
-  RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_1;");
+  RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_1");
   scene.plan.rails.push_back(Rail{2, {2, 0}, true, ""});
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.hcas[0].at, grouped.hcas[1].at);

@@ -1,0 +1,77 @@
+#include "topology/grouping_check.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/machines.h"
+#include "topology/grouping.h"
+
+namespace gdr::topology {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr auto kGpu = ClassChange::With::kGpu;
+constexpr auto kHca = ClassChange::With::kHca;
+
+// Two GPUs and two HCAs on one switch.
+Machine machine_with_one_switch() {
+  Machine machine = two_sockets();
+  const int parent = add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1});
+  for (int i = 0; i < 2; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{parent, 0, -1}));
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{parent, 0, -1}));
+  }
+  return machine;
+}
+
+TEST(ClassChanges, GroupedMachine_ListsGpusAndHcas) {
+  RailDecision scene = scene_of(machine_with_one_switch());
+  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  EXPECT_THAT(class_changes(scene.machine, grouped),
+              ElementsAre(ClassChange{0, kGpu, 1, PathClass::kPix, PathClass::kPxb},
+                          ClassChange{0, kHca, 1, PathClass::kPix, PathClass::kPxb},
+                          ClassChange{1, kHca, 0, PathClass::kPix, PathClass::kPxb}));
+}
+
+TEST(ClassChanges, SameMachine_AreNone) {
+  EXPECT_THAT(class_changes(machine_with_one_switch(), machine_with_one_switch()), IsEmpty());
+}
+
+TEST(GroupingFindings, ChangedClasses_AreListedByGpu) {
+  RailDecision scene = scene_of(machine_with_one_switch());
+  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Findings findings = grouping_findings(scene.machine, grouped, scene.plan, {});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(to_string(findings[0]),
+            "GPU0: the file shows other distances than the machine: GPU1 PIX to PXB, mlx5_1 PIX to "
+            "PXB");
+  EXPECT_EQ(findings[0].severity, Severity::kInfo);
+  EXPECT_EQ(to_string(findings[1]),
+            "GPU1: the file shows other distances than the machine: mlx5_0 PIX to PXB");
+}
+
+TEST(GroupingFindings, GpusTornApart_AreAWarning) {
+  Machine machine = machine_with_one_switch(), grouped = machine;
+  grouped.gpus[1].at.parent = -1;
+  RailDecision scene = scene_of(machine);
+  Findings findings = grouping_findings(scene.machine, grouped, scene.plan, {});
+  ASSERT_FALSE(findings.empty());
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_THAT(findings[0].text, HasSubstr("GPU1 PIX to PHB"));
+}
+
+TEST(GroupingFindings, RailsThatNcclDoesNotFollow_AreAWarning) {
+  RailDecision scene = scene_of(machine_with_one_switch());
+  std::swap(scene.plan.gpus[0], scene.plan.gpus[1]);
+  Findings findings = grouping_findings(scene.machine, scene.machine, scene.plan, {});
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(to_string(findings[0]),
+            "GPU0: even with the file NCCL uses mlx5_0, which the map gives to other GPUs");
+}
+
+}  // namespace
+}  // namespace gdr::topology
