@@ -138,5 +138,13 @@ INSTANTIATE_TEST_SUITE_P(
                {"mlx5_8"}}),
     test_name);
 
+INSTANTIATE_TEST_SUITE_P(
+    HwlocOfOtherVersions, KnownMachine,
+    ::testing::Values(Golden{"hwloc-version-1.xml",
+                             {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX"}},
+                      // One rail on each GPU's socket, whatever its memory.
+                      Golden{"hwloc-xeon-max-flat.xml", {"mlx5_0 PHB", "mlx5_1 PHB"}}),
+    test_name);
+
 }  // namespace
 }  // namespace gdr::topology
