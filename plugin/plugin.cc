@@ -11,6 +11,7 @@
 #include "plugin/config/environment.h"
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
+#include "plugin/logger.h"
 #include "plugin/rail_policy.h"
 #include "plugin/reported_path.h"
 #include "plugin/topology_file.h"
@@ -54,6 +55,18 @@ struct LiveDecision {
   std::set<topology::Bdf> listed;          // HCAs of NCCL's topology file
 };
 
+// The release of NCCL, whose rules decide what the rails are worth.
+topology::nccl::Release loaded_release(Findings* findings) {
+  const int version = version_of_nccl();
+  if (version != 0) return topology::nccl::Release::of_code(version);
+  const topology::nccl::Release assumed = topology::nccl::kNewestRelease;
+  findings->push_back({Severity::kInfo, "",
+                       "the release of NCCL is unknown; what it will do is predicted for " +
+                           assumed.to_string() + ", which is assumed",
+                       ""});
+  return assumed;
+}
+
 LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
   Findings findings = discovery.findings;
   topology::Machine machine = topology::read_machine(config::read_options(options), &findings);
@@ -69,6 +82,7 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
                                               ? topology::LoadNvml::kYes
                                               : topology::LoadNvml::kOnlyIfLoaded);
   topology::DecisionOptions decision = config::decision_options(options, machine);
+  decision.nccl.release = loaded_release(&findings);
   live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));
   topology::add_acs_findings(&live.rails);
   return live;

@@ -1,12 +1,12 @@
 #include "plugin/profiler.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <strings.h>
 
 #include <string_view>
 
 #include "plugin/abi/profiler_net_ib.h"
+#include "plugin/nccl_library.h"
 
 namespace gdr::plugin {
 namespace {
@@ -41,21 +41,6 @@ void* start_if_complete(void* context, void* phandle, const transport::ObservedW
   return start(context, phandle, work);
 }
 
-// Returns what ncclGetVersion of the library that has the function returns, 22705 for 2.27.5; 0
-// where it has none.
-int version_of_library(abi::ncclProfilerCallback_t function) {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(function), &info) == 0) return 0;
-  void* library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) library = dlopen(nullptr, RTLD_LAZY);  // the program itself
-  if (library == nullptr) return 0;
-  auto* get_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
-  int version = 0;
-  if (get_version != nullptr && get_version(&version) != abi::ncclSuccess) version = 0;
-  dlclose(library);
-  return version;
-}
-
 int is_default_profiler(dl_phdr_info* library, size_t, void*) {
   const std::string_view path = library->dlpi_name;
   return path.substr(path.rfind('/') + 1) == "libnccl-profiler.so" ? 1 : 0;
@@ -73,7 +58,7 @@ transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t cal
   if (callback == nullptr) return {};
   transport::WorkRequestObserver observer{start, stop, reinterpret_cast<void*>(callback)};
   if (table_version > kTableOfNccl227) return observer;
-  const int version = version_of_library(callback);
+  const int version = version_of_library(reinterpret_cast<const void*>(callback));
   if (version == 0) return {};
   if (version >= kNccl227 && version < kNccl228) observer.posted = start_if_complete;
   return observer;

@@ -4,6 +4,7 @@
 
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
+#include "topology/live/rail_agreement.h"
 
 namespace gdr::plugin {
 namespace {
@@ -14,25 +15,18 @@ bool may_have_c2c(const topology::Machine& machine) {
                      [](const topology::Gpu& gpu) { return gpu.c2c_links > 0; });
 }
 
-bool has_nearer_rail(const topology::RailDecision& decision, size_t gpu) {
-  return std::any_of(
-      decision.plan.rails.begin(), decision.plan.rails.end(), [&](const topology::Rail& rail) {
-        return rail.usable &&
-               decision.paths.gpu_hca(gpu, rail.port.hca) < decision.plan.gpus[gpu].path;
-      });
-}
-
 }  // namespace
 
 std::set<std::pair<std::string, std::string>> pairs_over_pcie(
     const topology::RailDecision& decision) {
   std::set<std::pair<std::string, std::string>> pairs;
   const topology::Machine& machine = decision.machine;
+  const std::vector<topology::PortRef>& devices = decision.prediction.devices();
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (machine.gpus[gpu].c2c_links == 0) continue;
-    for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {
-      if (decision.paths.gpu_hca(gpu, hca) == topology::PathClass::kP2c) continue;
-      pairs.insert({machine.gpus[gpu].bdf.to_string(), machine.hcas[hca].name});
+    for (size_t device = 0; device < devices.size(); ++device) {
+      const auto [send, receive] = decision.prediction.verdicts(gpu, device);
+      if (!send.over_pcie && !receive.over_pcie) continue;
+      pairs.insert({machine.gpus[gpu].bdf.to_string(), hca_of(machine, devices[device]).name});
     }
   }
   return pairs;
@@ -86,14 +80,14 @@ std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
                                       const config::Options& options) {
   if (!options.rail_map.has_value()) return std::nullopt;
   std::string gpus;
-  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    if (!has_nearer_rail(decision, gpu)) continue;
-    gpus += (gpus.empty() ? "GPU" : ", GPU") + std::to_string(gpu);
+  for (const topology::Disagreement& one : topology::disagreements(decision)) {
+    gpus += (gpus.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
   }
   if (gpus.empty()) return std::nullopt;
-  return Finding{Severity::kWarning, "",
-                 "NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " + gpus,
-                 "set GDR_NCCL_GENERATE_TOPO_FILE=1 and unset NCCL_TOPO_FILE"};
+  return Finding{
+      Severity::kWarning, "",
+      "NCCL chooses by bandwidth and distance and will not follow GDR_NCCL_RAIL_MAP for " + gpus,
+      "set GDR_NCCL_GENERATE_TOPO_FILE=1 and unset NCCL_TOPO_FILE"};
 }
 
 }  // namespace gdr::plugin

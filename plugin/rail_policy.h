@@ -31,9 +31,8 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
 // Returns a line for each excluded port, for the error where no port is left to offer.
 std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision);
 
-// Returns for MemoryOptions::over_pcie the GPUs with NVLink-C2C, by PCI address, and the HCAs that
-// they do not reach over C2C and their CPU. As NCCL decides it (src/graph/paths.cc,
-// ncclTopoCheckGdr).
+// Returns for MemoryOptions::over_pcie the GPUs, by PCI address, and HCAs for which NCCL asks for a
+// mapping over PCIe although the GPU has NVLink-C2C (topology::nccl::Verdict::over_pcie).
 std::set<std::pair<std::string, std::string>> pairs_over_pcie(
     const topology::RailDecision& decision);
 
@@ -49,8 +48,8 @@ bool should_generate_topology(const topology::RailDecision& decision,
 // HCA under one switch with its GPUs.
 topology::RailDecision grouped_decision(const topology::RailDecision& decision);
 
-// Returns a warning that names the GPUs for which NCCL will not follow the user's rail map, since
-// an HCA of another rail is nearer. Nothing without a map.
+// Returns a warning that names the GPUs for which NCCL will not follow the user's rail map (see
+// topology/live/rail_agreement.h). Nothing without a map.
 std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
                                       const config::Options& options);
 

@@ -42,8 +42,7 @@ Status RailWarnings::check_device(int device, int gpu) {
   Finding finding{Severity::kWarning, "", pair + ", through host memory: " + verdict.reason, ""};
   if (verdict.too_far) {
     if (!options_.strict && is_chosen_distance(decision_)) finding.severity = Severity::kInfo;
-    finding.fix = std::string("set NCCL_NET_GDR_LEVEL=") +
-                  topology::to_string(decision_.paths.gpu_hca(index, hca)) +
+    finding.fix = std::string("set NCCL_NET_GDR_LEVEL=") + topology::to_string(verdict.distance) +
                   " to allow it; an HCA under the GPU's own switch is faster";
   } else if (!decision_.machine.hcas[hca].gpudirect.value_or(true)) {
     finding.text += ". " + why_not_direct_(device);

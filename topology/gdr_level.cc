@@ -21,6 +21,11 @@ Result<GdrLevel> GdrLevel::parse(std::string_view text) {
     level.path_ = static_cast<PathClass>(i);
     return level;
   }
+  if (text == "NODE") {
+    return fail(Code::kInvalidUsage,
+                "NCCL ignores it: nvidia-smi's NODE, two host bridges of one NUMA node, is PHB to "
+                "NCCL");
+  }
   if (text.empty() || text[0] < '0' || text[0] > '9') {
     return fail(Code::kInvalidUsage,
                 "it is neither a path class in capitals nor a number, so NCCL ignores it too");

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "topology/live/rail_agreement.h"
+
 namespace gdr::topology {
 namespace {
 
@@ -100,6 +102,14 @@ std::vector<std::string> describe(const RailDecision& decision) {
     lines.push_back("map rail " + std::to_string(rail.id) + " " +
                     port_label(decision.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
+  }
+  for (const Disagreement& one : disagreements(decision)) {
+    lines.push_back("map " + to_string(decision.machine, one));
+  }
+  const nccl::Prediction& nccl = decision.prediction;
+  if (!nccl.failure().empty()) {
+    lines.push_back("map NCCL " + nccl.settings().release.to_string() +
+                    " fails on this machine: " + nccl.failure());
   }
   for (const ExcludedPort& one : decision.plan.excluded) {
     lines.push_back("map " + port_label(decision.machine, one.port) + " excluded: " + one.reason);

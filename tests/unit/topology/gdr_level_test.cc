@@ -39,5 +39,11 @@ TEST(GdrLevel, TextThatNcclIgnores_IsAnError) {
   }
 }
 
+TEST(GdrLevel, NodeOfNvidiaSmi_IsExplained) {
+  Result<GdrLevel> level = GdrLevel::parse("NODE");
+  ASSERT_FALSE(level);
+  EXPECT_NE(level.error().text.find("PHB"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gdr::topology

@@ -110,13 +110,25 @@ TEST(Options, RailVariables_AreRead) {
                          nullptr);
   EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
   EXPECT_EQ(options.gdr_read, 0);
-  EXPECT_EQ(options.gdr_c2c, 0);
+  EXPECT_FALSE(options.gdr_c2c->on());
   EXPECT_FALSE(options.merge_functions);
   EXPECT_EQ(options.topology_file, "/a=b.xml");
   EXPECT_TRUE(options.warn_cross_rail);
   EXPECT_EQ(options.rail_map->entries().size(), 1u);
   EXPECT_TRUE(options.generate_topology);
   EXPECT_EQ(options.test_gpu_vendor, 0x1234);
+}
+
+TEST(Options, SwitchesOfNccl_AreOnForAnyNumberButZero) {
+  for (const char* value : {"1", "2", "-1", "0x10"}) {
+    Findings findings;
+    Options options = load({{"NCCL_NET_GDR_C2C", value}, {"NCCL_PXN_C2C", value}}, &findings);
+    EXPECT_TRUE(options.gdr_c2c->on()) << value;
+    EXPECT_TRUE(options.pxn_c2c->on()) << value;
+    EXPECT_TRUE(findings.empty()) << value;
+  }
+  EXPECT_FALSE(load({}, nullptr).gdr_c2c.has_value());
+  EXPECT_FALSE(load({{"NCCL_NET_GDR_C2C", "on"}}, nullptr).gdr_c2c.has_value());
 }
 
 // NCCL accepts numbers, so one is not worth a warning.

@@ -1,0 +1,61 @@
+#include "topology/live/rail_agreement.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::topology {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Two GPUs and two HCAs on one NUMA node without switches; a map crosses them.
+RailDecision crossed(const char* map) {
+  Machine machine;
+  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
+  machine.numa_nodes = {NumaNode{0, -1, ""}};
+  for (int i = 0; i < 2; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i), Attachment{-1, 0, -1, -1}));
+  }
+  return scene_of(machine, {}, {{}, RailMap::parse(map).value()});
+}
+
+TEST(Disagreements, RailsThatNcclFollows_AreNone) {
+  EXPECT_THAT(disagreements(crossed("GPU0=mlx5_0;GPU1=mlx5_1")), IsEmpty());
+}
+
+TEST(Disagreements, TieThatNcclBreaksOtherwise_HasReasonAndAFixThatWorks) {
+  const RailDecision decision = crossed("GPU0=mlx5_1;GPU1=mlx5_0");
+  const std::vector<Disagreement> found = disagreements(decision);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].gpu, 0u);
+  EXPECT_THAT(found[0].reason, HasSubstr("equally near and fast"));
+  EXPECT_THAT(found[0].fix, HasSubstr("GDR_NCCL_GENERATE_TOPO_FILE=1"));
+  EXPECT_THAT(to_string(decision.machine, found[0]),
+              HasSubstr("GPU0: NCCL uses mlx5_0:1 where the rail is mlx5_1:1"));
+}
+
+TEST(Disagreements, GpuWithAllHcas_NeedsThePolicy) {
+  const std::vector<Disagreement> found =
+      disagreements(crossed("GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1"));
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_THAT(found[1].reason, HasSubstr("divides the HCAs"));
+  EXPECT_EQ(found[1].fix, "set NCCL_NETDEVS_POLICY=ALL");
+}
+
+TEST(Disagreements, FasterHcaFartherAway_IsNamedWithBandwidths) {
+  RailDecision decision = crossed("GPU0=mlx5_0;GPU1=mlx5_1");
+  decision.machine.hcas[0].ports[0].speed_mbps = 100000;
+  decision.prediction = predict(decision.machine, decision.plan, {});
+  const std::vector<Disagreement> found = disagreements(decision);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].reason,
+              HasSubstr("NCCL prefers bandwidth to distance: 48.0 GB/s to mlx5_1"));
+}
+
+}  // namespace
+}  // namespace gdr::topology
