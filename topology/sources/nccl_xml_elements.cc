@@ -108,7 +108,8 @@ PciIds ids_of(const pugi::xml_node& pci) {
 PciLink link_of(const pugi::xml_node& pci) {
   double speed = gt_per_s(pci.attribute("link_speed").value());
   int width = xml_int(pci, "link_width");
-  return speed > 0 && width > 0 && width <= 64 ? PciLink{speed, width} : PciLink{};
+  // NCCL takes each of the two as it is where the other is unknown.
+  return PciLink{speed > 0 ? speed : 0, width > 0 && width <= 64 ? width : 0};
 }
 
 Result<std::vector<Gpu>> gpus_of(const XmlFile& xml, const pugi::xml_node& pci) {
