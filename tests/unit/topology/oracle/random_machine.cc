@@ -302,20 +302,32 @@ class Maker {
         "</pci>", parent);
   }
 
+  // Whether `upper` is `lower` or above it.
+  bool is_above(int upper, int lower) const {
+    while (lower >= 0 && lower != upper) lower = branches_[static_cast<size_t>(lower)].parent;
+    return lower == upper;
+  }
+
   void add_pci_links() {
     if (switches_.size() < 2) return;
     const int count = 1 + dice_.roll(3);
     for (int pair = 0; pair < count; ++pair) {
       const auto a = dice_.one_of(switches_);
       const auto b = dice_.one_of(switches_);
-      if (a.first == b.first) continue;
+      // Linked switches stand side by side, on one level. Where Broadcom's two levels are linked
+      // across, NCCL loses links when it merges them, and crashes or fails.
+      if (is_above(a.first, b.first) || is_above(b.first, a.first)) continue;
+      if (branches_[static_cast<size_t>(a.first)].lower !=
+          branches_[static_cast<size_t>(b.first)].lower) {
+        continue;
+      }
       const auto link_to = [this](int from, const std::string& target) {
         const std::string text = fmt::format(R"(<pcilink target="{}"/>)", target);
         std::string& open = branches_[static_cast<size_t>(from)].open;
         if (open.find(text) == std::string::npos) open += text;
       };
       link_to(a.first, b.second);
-      if (dice_.chance(90)) link_to(b.first, a.second);
+      link_to(b.first, a.second);
     }
   }
 
