@@ -9,10 +9,6 @@
 namespace gdr::topology::oracle {
 namespace {
 
-bool is(const pugi::xml_node& node, const char* name) {
-  return std::strcmp(node.name(), name) == 0;
-}
-
 void set_if_absent(pugi::xml_node node, const char* attribute, const std::string& value) {
   if (!node.attribute(attribute)) node.append_attribute(attribute) = value.c_str();
 }
@@ -109,6 +105,10 @@ bool trim(pugi::xml_node node) {
 }
 
 }  // namespace
+
+bool is(const pugi::xml_node& node, const char* name) {
+  return std::strcmp(node.name(), name) == 0;
+}
 
 int64_t bus_number(const std::string& busid) {
   std::string digits;

@@ -7,6 +7,9 @@
 
 namespace gdr::topology::oracle {
 
+// Whether the element has that name.
+bool is(const pugi::xml_node& node, const char* name);
+
 // Returns what NCCL computes from a bus id: the hexadecimal digits in a row.
 int64_t bus_number(const std::string& busid);
 

@@ -22,10 +22,6 @@ constexpr int kMostPartitions = 2;
 constexpr int64_t kPartitionBits = 3;    // of a device's id: split or not, and which half
 constexpr int kDeepestCpuSearch = 1000;  // beyond: endless
 
-bool is(const pugi::xml_node& node, const char* name) {
-  return std::strcmp(node.name(), name) == 0;
-}
-
 bool starts(const char* text, const char* prefix) {
   return std::strncmp(text, prefix, std::strlen(prefix)) == 0;
 }

@@ -13,7 +13,6 @@ namespace {
 
 constexpr int kShownChannels = 8;
 
-constexpr int number(PathClass path) { return static_cast<int>(path); }
 constexpr Ref gpu_ref(size_t index) { return Ref{Kind::kGpu, index}; }
 constexpr Ref net_ref(size_t index) { return Ref{Kind::kNet, index}; }
 constexpr Ref cpu_ref(size_t index) { return Ref{Kind::kCpu, index}; }

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "topology/path_class.h"
+
 namespace gdr::topology::oracle {
 
 // Why NCCL fails, or does not end, on a machine.
@@ -31,6 +33,7 @@ struct Ref {
 
 // Kinds of links and classes of routes share their numbers, as in NCCL: those of PathClass, and
 // these beyond.
+constexpr int number(PathClass path) { return static_cast<int>(path); }
 inline constexpr int kLinkNet = 10;
 inline constexpr int kUnreached = 11;
 

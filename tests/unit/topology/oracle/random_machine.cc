@@ -19,10 +19,11 @@ constexpr int kDgx1Mesh[kDgx1Gpus][kDgx1Gpus] = {
 
 // An element of the tree, with its text up to the children.
 struct Branch {
-  std::string open;   // "<pci ...>"
-  std::string close;  // "</pci>"
-  int parent = -1;    // another branch
-  int depth = 0;      // switches up to here
+  std::string open;    // "<pci ...>"
+  std::string close;   // "</pci>"
+  int parent = -1;     // another branch
+  int depth = 0;       // switches up to here
+  bool lower = false;  // it is a lower-level Broadcom part, or below one
   std::vector<int> children;
 };
 
@@ -68,7 +69,7 @@ class Maker {
 
   int add(std::string open, std::string close, int parent) {
     const int depth = parent < 0 ? 0 : branches_[static_cast<size_t>(parent)].depth + 1;
-    branches_.push_back(Branch{std::move(open), std::move(close), parent, depth, {}});
+    branches_.push_back(Branch{std::move(open), std::move(close), parent, depth, false, {}});
     const int added = static_cast<int>(branches_.size()) - 1;
     if (parent >= 0) branches_[static_cast<size_t>(parent)].children.push_back(added);
     return added;
@@ -96,7 +97,8 @@ class Maker {
   }
 
   // Returns vendor, device and subsystem of a switch.
-  std::string switch_ids() {
+  std::string switch_ids(bool below_lower) {
+    lower_ = below_lower;
     const auto ids = [](int vendor, int device, int subvendor, int subdevice) {
       return fmt::format(R"(vendor="{:#06x}" device="{:#06x}" subsystem_vendor="{:#06x}" )"
                          R"(subsystem_device="{:#06x}")",
@@ -104,7 +106,10 @@ class Maker {
     };
     if (broadcom_ && dice_.chance(85)) {
       if (broadcom_4_) return ids(0x1000, 0xc010, 0x1000, 0xa000 + dice_.roll(0x1000));
-      return ids(0x1000, 0xc030, 0x1000, dice_.roll(3) * 0x1000 + dice_.roll(0x1000));
+      // A part of the lower level is never above one of the upper level.
+      const int level = below_lower ? 1 + dice_.roll(2) : dice_.roll(3);
+      lower_ = level > 0;
+      return ids(0x1000, 0xc030, 0x1000, level * 0x1000 + dice_.roll(0x1000));
     }
     if (!fully_known_ && dice_.chance(50)) return "";
     return ids(0x10b5, 0x9765, 0x10b5, 0x9765);
@@ -134,9 +139,11 @@ class Maker {
         int parent = dice_.chance(40) ? cpu : dice_.one_of(places);
         if (branches_[static_cast<size_t>(parent)].depth > 3) parent = cpu;
         const std::string address = next_address();
-        const int added = add(
-            fmt::format(R"(<pci busid="{}" class="0x060400" {}{}>)", address, switch_ids(), link()),
-            "</pci>", parent);
+        const int added =
+            add(fmt::format(R"(<pci busid="{}" class="0x060400" {}{}>)", address,
+                            switch_ids(branches_[static_cast<size_t>(parent)].lower), link()),
+                "</pci>", parent);
+        branches_[static_cast<size_t>(added)].lower = lower_;
         places.push_back(added);
         switches_.emplace_back(added, address);
       }
@@ -273,7 +280,8 @@ class Maker {
 
   // Adds an HCA; some share a card with the one before, some have no PCI function.
   void add_hca(const std::string& nic) {
-    if (dice_.chance(2)) {
+    if (!without_pci_ && dice_.chance(2)) {
+      without_pci_ = true;
       add(nic, "", dice_.roll(cpus_));
       return;
     }
@@ -294,20 +302,32 @@ class Maker {
         "</pci>", parent);
   }
 
+  // Whether `upper` is `lower` or above it.
+  bool is_above(int upper, int lower) const {
+    while (lower >= 0 && lower != upper) lower = branches_[static_cast<size_t>(lower)].parent;
+    return lower == upper;
+  }
+
   void add_pci_links() {
     if (switches_.size() < 2) return;
     const int count = 1 + dice_.roll(3);
     for (int pair = 0; pair < count; ++pair) {
       const auto a = dice_.one_of(switches_);
       const auto b = dice_.one_of(switches_);
-      if (a.first == b.first) continue;
+      // Linked switches stand side by side, on one level. Where Broadcom's two levels are linked
+      // across, NCCL loses links when it merges them, and crashes or fails.
+      if (is_above(a.first, b.first) || is_above(b.first, a.first)) continue;
+      if (branches_[static_cast<size_t>(a.first)].lower !=
+          branches_[static_cast<size_t>(b.first)].lower) {
+        continue;
+      }
       const auto link_to = [this](int from, const std::string& target) {
         const std::string text = fmt::format(R"(<pcilink target="{}"/>)", target);
         std::string& open = branches_[static_cast<size_t>(from)].open;
         if (open.find(text) == std::string::npos) open += text;
       };
       link_to(a.first, b.second);
-      if (dice_.chance(90)) link_to(b.first, a.second);
+      link_to(b.first, a.second);
     }
   }
 
@@ -332,10 +352,14 @@ class Maker {
   bool c2c_ = false;
   bool broadcom_ = false;
   bool broadcom_4_ = false;
+  bool lower_ = false;  // the switch made last is a lower-level part, or below one
   bool even_links_ = true;
   bool even_speeds_ = true;
   bool fully_known_ = true;
   bool partitions_ = false;
+  // NCCL makes one NIC of all that are on no PCI function, even under different CPUs, and files
+  // with several are not known in the field: one at most.
+  bool without_pci_ = false;
   std::string main_link_;
   std::vector<int> buses_;
   std::vector<Branch> branches_;

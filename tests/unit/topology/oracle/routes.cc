@@ -7,8 +7,6 @@
 namespace gdr::topology::oracle {
 namespace {
 
-constexpr int number(PathClass path) { return static_cast<int>(path); }
-
 class Search {
  public:
   Search(NodeGraph* graph, Ref base, const ReleaseRules& rules, bool nvb_disable)
