@@ -126,6 +126,7 @@ DeviceProfile gpu_profile(const Document& gpu, const Document& nccl, size_t inde
       {"address", text_at(gpu, "address"), Aspect::kAddresses},
       {"partition", text_at(gpu, "partition")},
       {"model", text_at(gpu, "model")},
+      {"compute capability", text_at(gpu, "compute_capability")},
       {"NVLinks", nvlink_text(value_at(gpu, "nvlinks"))},
       {"NVLink-C2C links", text_at(gpu, "c2c_links")},
       {"rails", list_of(rails, "rail")},
