@@ -272,6 +272,16 @@ TEST_F(TopoCommand, ExpectAlso_ComparesWhatMayDifferOtherwise) {
   EXPECT_THAT(result.out, HasSubstr("mlx5_0: GUID is "));
 }
 
+TEST_F(TopoCommand, ExpectWithNullInTheGoldenFile_AcceptsAnyValue) {
+  const std::string node = copy("node2.xml", kMachine, kLinks, kFewerLinks);
+  Document document = Document::parse(run("--json --from " + known(kMachine)).out);
+  document["gpus"][0]["nvlinks"] = nullptr;
+  const std::string open = write("open.json", document.dump());
+  EXPECT_EQ(run("--expect " + golden(kMachine) + " --from " + node).code, 1);
+  EXPECT_EQ(run("--expect " + open + " --from " + node).code, 0);
+  EXPECT_EQ(run("--expect " + golden(kMachine) + " --from " + open).code, 1);
+}
+
 TEST_F(TopoCommand, ExpectOfJsonLines_IsOneLineForEachDocument) {
   const std::string fleet =
       write("fleet.jsonl", run("--json --from " + copy("node1.xml", kMachine) + " " +
