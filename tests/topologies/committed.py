@@ -1,4 +1,4 @@
-"""Writes generated files beside this one, or checks that those committed are what is generated."""
+"""Writes generated files, or checks that those committed are what is generated."""
 
 import difflib
 import pathlib
@@ -7,13 +7,13 @@ import sys
 _FOLDER = pathlib.Path(__file__).resolve().parent
 
 
-def main(files):
+def main(files, folder=_FOLDER):
     """`files` has a function that returns the text for each name. --check: exits 1 where one differs."""
     if sys.argv[1:] not in ([], ["--check"]):
         sys.exit(f"usage: {sys.argv[0]} [--check]")
     differ = False
     for name, make in files.items():
-        path, text = _FOLDER / name, make()
+        path, text = folder / name, make()
         if sys.argv[1:] != ["--check"]:
             path.write_text(text, encoding="utf-8")
             continue

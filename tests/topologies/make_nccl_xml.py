@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes five nccl-*.xml files of this folder: NCCL topology files with made-up devices.
+"""Writes six nccl-*.xml files of this folder: NCCL topology files with made-up devices.
 
 usage: make_nccl_xml.py           writes the files
        make_nccl_xml.py --check   fails where a committed file is not what this program writes
@@ -173,10 +173,34 @@ def nps4_2nic():
     return file.text()
 
 
+def cross_wired():
+    """The NIC that belongs to the first switch is cabled to a switch of the other socket."""
+    file = File("four switches of two GPUs, linked by bridges; the NIC of the first switch is cabled to "
+                "the third, on the other socket")
+    switch, h100 = ids("0x15b3", "0x1979"), ids("0x10de", "0x2321", "0x10de", "0x1839")
+    card = ids("0x15b3", "0x1021", "0x15b3", "0x0041")
+    for number, (bus, nics) in enumerate(((0x10, 0), (0x30, 1), (0x90, 2), (0xb0, 1))):
+        if number % 2 == 0:
+            cpu = file.cpu(number // 2, vendor="GenuineIntel", familyid="6", modelid="143",
+                           affinity=("00000000,ffffffff", "ffffffff,00000000")[number // 2])
+        top = file.pci(cpu, bus, "0x060400", switch)
+        for below in range(2):
+            file.gpu(top, bus + 2 + below, "0x030200", h100, sm="90")
+        for below in range(nics):
+            file.hca(top, bus + 6 + below, card, [400000])
+    for number, (_, gpu) in enumerate(file.gpus):
+        peer = file.gpus[number ^ 1][0]
+        ET.SubElement(gpu, "nvlink", target=peer, count="12", tclass="0x030200")
+    for device in file.system.iter("pci"):
+        device.set("link_speed", "32.0 GT/s PCIe")
+    return file.text()
+
+
 FILES = {
     "nccl-amd-8gpu.xml": amd_8gpu,
     "nccl-cascade-4nic.xml": cascade_4nic,
     "nccl-cloud-4nic.xml": cloud_4nic,
+    "nccl-cross-wired.xml": cross_wired,
     "nccl-dgx-a100-cascade.xml": dgx_a100_cascade,
     "nccl-nps4-2nic.xml": nps4_2nic,
 }

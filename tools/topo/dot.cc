@@ -2,6 +2,8 @@
 
 #include "tools/topo/labels.h"
 #include "tools/topo/layout.h"
+#include "tools/topo/links.h"
+#include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 
 namespace gdr::tools::topo {
@@ -86,24 +88,66 @@ std::string pair_line(const RailDecision& decision, const RailPair& pair) {
   const Rail& rail = decision.plan.rails[pair.rail];
   return fmt::format("  gpu{} -- hca{} [color=\"{}\", penwidth=2, style={}, label={}];\n", pair.gpu,
                      rail.port.hca, rail_colour(pair.rail), pair.direct ? "solid" : "dashed",
-                     quoted(pair.path));
+                     quoted(pair_text(decision, pair)));
+}
+
+// NVLinks and NVLink-C2C. The lines to CPUs end at nodes of their own.
+std::string gpu_link_line(const RailDecision& decision, const GpuLink& link) {
+  const std::string count = count_text(link);
+  switch (link.to) {
+    case GpuLink::To::kGpu:
+      return fmt::format("  gpu{} -- gpu{} [color=\"#4d7c0f\", label=\"NV{}\"];\n", link.gpu,
+                         link.target, count);
+    case GpuLink::To::kSwitch:
+      return fmt::format("  gpu{} -- nvswitch [color=\"#4d7c0f\", label=\"NV{}\"];\n", link.gpu,
+                         count);
+    case GpuLink::To::kCpu:
+    case GpuLink::To::kC2c:
+      break;
+  }
+  const bool c2c = link.to == GpuLink::To::kC2c;
+  const std::string node =
+      link.target < 0 ? "?" : numa_text(decision.machine, Attachment{-1, link.target, -1});
+  return fmt::format("  gpu{} -- \"CPUs of NUMA node {}\" [color=\"{}\", label=\"{}{}\"];\n",
+                     link.gpu, node, c2c ? "#7c3aed" : "#4d7c0f", c2c ? "C2C " : "NV", count);
+}
+
+std::string gpu_link_lines(const RailDecision& decision) {
+  std::string text;
+  bool has_switch = false;
+  for (const GpuLink& link : gpu_links(decision.machine)) {
+    if (link.to == GpuLink::To::kSwitch && !has_switch) {
+      text += "  nvswitch [label=\"NVSwitch\", style=filled, fillcolor=\"#ecfccb\"];\n";
+      has_switch = true;
+    }
+    text += gpu_link_line(decision, link);
+  }
+  return text;
+}
+
+std::string graph_label(const RailDecision& decision, const std::string& date) {
+  std::string text;
+  for (const std::string& line : header_lines(decision, date)) {
+    text += (text.empty() ? "" : "\n") + clean_text(line);
+  }
+  return text;
 }
 
 }  // namespace
 
-std::string dot_text(const RailDecision& decision) {
+std::string dot_text(const RailDecision& decision, const std::string& date) {
   TreeNode root = machine_tree(decision.machine);
   std::string text = fmt::format(
       "graph rails {{\n  label={};\n  labelloc=t;\n"
       "  node [shape=box, fontname=\"sans-serif\"];\n  graph [fontname=\"sans-serif\"];\n  edge "
       "[fontname=\"sans-serif\"];\n",
-      quoted("Rails: " + decision.machine.source));
+      quoted(graph_label(decision, date)));
   int number = 0;
   for (const TreeNode& child : root.children) text += cluster(decision, child, 1, &number);
   for (int gpu : root.gpus) text += "  " + gpu_line(decision, gpu);
   for (int hca : root.hcas) text += "  " + hca_line(decision, hca);
   for (const RailPair& pair : rail_pairs(decision)) text += pair_line(decision, pair);
-  return text + "}\n";
+  return text + gpu_link_lines(decision) + "}\n";
 }
 
 }  // namespace gdr::tools::topo

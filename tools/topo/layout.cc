@@ -82,12 +82,16 @@ constexpr double kPictureWidth = 1800;  // which rows of boxes are broken to app
 constexpr double kMinFrameWidth = 430;
 constexpr size_t kMaxHcasBelowGpu = 4;
 constexpr size_t kMaxHcasInColumn = 2;  // in a column without a GPU
-constexpr int kGpuLines = 3;
+constexpr int kGpuLines = 4;
+constexpr double kTagHeight = 17;
 constexpr int kHcaLines = 2;
 
-// A frame with blocks in it, or a column of cards. Its position is relative to the block around it.
+// A frame with blocks in it, a stack of frames, or a column of cards. Its position is relative to
+// the block around it.
 struct Block {
-  const TreeNode* node = nullptr;  // null: a column
+  enum class Kind { kFrame, kStack, kColumn };
+  Kind kind = Kind::kColumn;
+  const TreeNode* node = nullptr;  // only of a frame
   int gpu = -1;
   std::vector<int> hcas;
   std::vector<Block> children;
@@ -125,20 +129,25 @@ std::vector<Block> columns_of(const TreeNode& node, const RailPlan& plan) {
   return columns;
 }
 
+bool is_empty(const TreeNode& node) {
+  return node.gpus.empty() && node.hcas.empty() &&
+         std::all_of(node.children.begin(), node.children.end(), is_empty);
+}
+
 // Works in three passes: the tree of blocks, their sizes from the inside out, and their positions
 // from the outside in.
 class Layouter {
  public:
   explicit Layouter(const RailDecision& decision)
-      : decision_(decision), tree_(machine_tree(decision.machine)) {}
+      : decision_(decision), tree_(machine_tree(decision.machine)), pairs_(rail_pairs(decision)) {}
 
-  Layout run() {
+  Layout run(double x, double y) {
     frame_width_ = std::max(2 * kMinFrameWidth, kPictureWidth / top_frames());
     Block root = block_of(tree_);
     size_pass(&root, kPictureWidth);
     layout_.gpus.resize(decision_.machine.gpus.size());
     layout_.hcas.resize(decision_.machine.hcas.size());
-    place_pass(root, 0, 0);
+    place_pass(root, x, y);
     layout_.width = root.rect.width;
     layout_.height = root.rect.height;
     return std::move(layout_);
@@ -149,12 +158,24 @@ class Layouter {
     return static_cast<double>(std::max<size_t>(1, tree_.children.size()));
   }
 
-  Block block_of(const TreeNode& node) {
+  // Empty frames, such as NUMA nodes without devices, are stacked behind the others.
+  Block block_of(const TreeNode& node) const {
     Block block;
+    block.kind = Block::Kind::kFrame;
     block.node = &node;
     block.children = columns_of(node, decision_.plan);
-    for (const TreeNode& child : node.children) block.children.push_back(block_of(child));
+    Block stack;
+    stack.kind = Block::Kind::kStack;
+    for (const TreeNode& child : node.children) {
+      (is_empty(child) ? stack : block).children.push_back(block_of(child));
+    }
+    if (!stack.children.empty()) block.children.push_back(std::move(stack));
     return block;
+  }
+
+  double tags_height(int gpu) const {
+    const size_t tags = decision_.plan.gpus[static_cast<size_t>(gpu)].rails.size();
+    return kTagHeight * static_cast<double>(tags);
   }
 
   double hca_height(int hca) const {
@@ -164,16 +185,29 @@ class Layouter {
   static double gpu_height() { return kHeaderHeight + kGpuLines * kLineHeight + 6; }
 
   void size_column(Block* column) const {
-    double height = column->gpu >= 0 ? gpu_height() + kGap : 0;
+    double height = column->gpu >= 0 ? gpu_height() + tags_height(column->gpu) + kGap : 0;
     for (int hca : column->hcas) height += hca_height(hca) + kGap;
     column->rect.width = kCardWidth + 2 * kGutter;
     column->rect.height = height - kGap;
   }
 
+  void size_stack(Block* stack, double width) {
+    double y = 0;
+    for (Block& child : stack->children) {
+      size_pass(&child, width);
+      child.rect.y = y;
+      y += child.rect.height + kGap;
+      stack->rect.width = std::max(stack->rect.width, child.rect.width);
+    }
+    for (Block& child : stack->children) child.rect.width = stack->rect.width;
+    stack->rect.height = y - kGap;
+  }
+
   // Sizes the block and arranges its children in rows of about equal length, no wider than `width`
   // where that is possible.
   void size_pass(Block* block, double width) {
-    if (block->node == nullptr) return size_column(block);
+    if (block->kind == Block::Kind::kColumn) return size_column(block);
+    if (block->kind == Block::Kind::kStack) return size_stack(block, width);
     bool is_root = block->node->kind == TreeNode::Kind::kMachine;
     double inner = std::max(kMinFrameWidth, width - 2 * kPadding);
     double total = 0, widest = 0;
@@ -222,7 +256,7 @@ class Layouter {
       Block& child = block->children[i];
       child.rect.x = x;
       child.rect.y = *top;
-      if (child.node != nullptr) child.rect.height = height;
+      if (child.kind == Block::Kind::kFrame) child.rect.height = height;
       x += child.rect.width + kGap;
     }
     *right = std::max(*right, x - kGap);
@@ -232,8 +266,8 @@ class Layouter {
   void place_pass(const Block& block, double x, double y) {
     x += block.rect.x;
     y += block.rect.y;
-    if (block.node == nullptr) return place_column(block, x, y);
-    if (block.node->kind != TreeNode::Kind::kMachine) {
+    if (block.kind == Block::Kind::kColumn) return place_column(block, x, y);
+    if (block.kind == Block::Kind::kFrame && block.node->kind != TreeNode::Kind::kMachine) {
       layout_.frames.push_back({block.node->kind, node_label(decision_.machine, *block.node),
                                 Rect{x, y, block.rect.width, block.rect.height}});
     }
@@ -244,7 +278,12 @@ class Layouter {
     x += kGutter;
     if (column.gpu >= 0) {
       layout_.gpus[column.gpu] = Rect{x, y, kCardWidth, gpu_height()};
-      y += gpu_height() + kGap;
+      y += gpu_height();
+      for (int rail : decision_.plan.gpus[static_cast<size_t>(column.gpu)].rails) {
+        place_tag(column.gpu, rail, x, y);
+        y += kTagHeight;
+      }
+      y += kGap;
     }
     for (int hca : column.hcas) {
       layout_.hcas[hca] = Rect{x, y, kCardWidth, hca_height(hca)};
@@ -252,8 +291,16 @@ class Layouter {
     }
   }
 
+  void place_tag(int gpu, int rail, double x, double y) {
+    for (const RailPair& pair : pairs_) {
+      if (pair.gpu != static_cast<size_t>(gpu) || pair.rail != static_cast<size_t>(rail)) continue;
+      layout_.tags.push_back({pair, Rect{x + 6, y + 2, kCardWidth - 12, kTagHeight - 2}});
+    }
+  }
+
   const RailDecision& decision_;
   TreeNode tree_;
+  std::vector<RailPair> pairs_;
   double frame_width_ = 0;
   Layout layout_;
 };
@@ -292,7 +339,9 @@ std::string node_label(const Machine& machine, const TreeNode& node) {
   return "";
 }
 
-Layout lay_out(const RailDecision& decision) { return Layouter(decision).run(); }
+Layout lay_out(const RailDecision& decision, double x, double y) {
+  return Layouter(decision).run(x, y);
+}
 
 Rect port_rect(const Rect& card, size_t port) {
   double y = card.y + kHeaderHeight + kHcaLines * kLineHeight + 3;

@@ -39,11 +39,18 @@ struct Layout {
     std::string label;
     Rect rect;
   };
+  // The words on the line of a GPU and a rail: a strip below the GPU's card, at which the line
+  // begins.
+  struct Tag {
+    RailPair pair;
+    Rect rect;
+  };
   double width = 0;
   double height = 0;
   std::vector<Frame> frames;  // outer ones first
   std::vector<Rect> gpus;     // cards, parallel to Machine::gpus
   std::vector<Rect> hcas;     // cards, parallel to Machine::hcas
+  std::vector<Tag> tags;      // one for each of rail_pairs()
 };
 
 inline constexpr double kHeaderHeight = 20;  // of a card
@@ -52,8 +59,8 @@ inline constexpr double kPortHeight = 17;
 inline constexpr double kLabelHeight = 20;  // of a frame
 
 // Lays out the cards so that none overlap: an HCA in the same box as the first GPU that uses it
-// lies below that GPU, the others lie beside the GPUs.
-Layout lay_out(const RailDecision& decision);
+// lies below that GPU, the others lie beside the GPUs. (x, y) is the upper left corner.
+Layout lay_out(const RailDecision& decision, double x = 0, double y = 0);
 
 // Returns the strip of one port (an index in Hca::ports) on its HCA's card.
 Rect port_rect(const Rect& card, size_t port);

@@ -11,6 +11,7 @@
 #include "tools/topo/env_lines.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/nodes.h"
+#include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "tools/topo/reports.h"
 #include "topology/grouping.h"
@@ -62,14 +63,14 @@ std::string view_text(const Inspection& inspection, const InspectOptions& option
     case View::kJson:
       return json_text(decision, inspection.not_offered);
     case View::kDot:
-      return dot_text(decision);
+      return dot_text(decision, picture_date());
     case View::kNcclXml:
       return topology::nccl_xml_text_of(decision.machine);
     case View::kGroupedNcclXml:
       return topology::nccl_xml_text_of(
           topology::group_under_switches(decision.machine, decision.plan));
     case View::kSvg:
-      return svg_text(decision);
+      return svg_text(decision, picture_date());
     case View::kEnv:
       return env_lines(inspection, options);
     case View::kMatrix:
@@ -99,7 +100,7 @@ Outcome view_mode(const Request& request, View view, bool with_picture) {
   }
   add_findings("", inspection->decision.findings, &outcome);
   outcome.results = view_text(*inspection, options, view);
-  if (with_picture) outcome.picture = svg_text(inspection->decision);
+  if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
   return outcome;
 }
 

@@ -25,11 +25,12 @@ inline constexpr int kJsonSchemaVersion = 1;
 std::string json_text(const topology::RailDecision& decision,
                       const std::vector<std::string>& not_offered = {});
 
-// A picture of packages, switches and devices as nested boxes. Every rail has a colour, which its
-// GPU, its HCA port and the line between them share.
-std::string svg_text(const topology::RailDecision& decision);
+// A picture of packages, switches and devices as nested boxes, below a header with `date`, which
+// may be empty; see picture_date(). Every rail has a colour, which its GPU, its HCA port and the
+// line between them share. Below the boxes are the NVLinks and a table.
+std::string svg_text(const topology::RailDecision& decision, const std::string& date = "");
 
 // The same as a graph in the DOT language, for `dot -Tsvg` and other programs of Graphviz.
-std::string dot_text(const topology::RailDecision& decision);
+std::string dot_text(const topology::RailDecision& decision, const std::string& date = "");
 
 }  // namespace gdr::tools::topo

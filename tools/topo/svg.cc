@@ -7,112 +7,32 @@
 
 #include "tools/topo/labels.h"
 #include "tools/topo/layout.h"
+#include "tools/topo/links.h"
+#include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "tools/topo/svg_canvas.h"
+#include "tools/topo/svg_parts.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-constexpr double kVerdictAt = 350;  // x of a row's last field, from the row's start
-constexpr size_t kMaxChars = 90;    // of the last field; longer text is cut
-constexpr double kCharWidth = 6.8;
-constexpr double kRowHeight = 19;
-constexpr double kMargin = 24;
-
-struct Row {
-  std::string colour;
-  bool dashed = false;
-  bool rail = true;  // false: an excluded port, shown by a hatched chip
-  std::string name, gpu, port, path, verdict;
-};
-
-std::vector<Row> rows_of(const RailDecision& decision) {
-  const RailPlan& plan = decision.plan;
-  std::vector<RailPair> pairs = rail_pairs(decision);
-  std::vector<Row> rows;
-  auto pair = pairs.begin();
-  for (size_t i = 0; i < plan.rails.size(); ++i) {
-    const Rail& rail = plan.rails[i];
-    Row row{rail_colour(i),
-            true,
-            true,
-            fmt::format("rail {}", rail.id),
-            "-",
-            "",
-            "-",
-            rail.usable ? "no GPU uses it" : rail.why_not};
-    row.port = port_label(decision.machine, rail.port);
-    if (pair == pairs.end() || pair->rail != i) rows.push_back(row);
-    for (; pair != pairs.end() && pair->rail == i; ++pair) {
-      row.gpu = fmt::format("GPU{}", pair->gpu);
-      row.path = pair->path;
-      row.dashed = !pair->direct;
-      row.verdict = pair->verdict;
-      rows.push_back(row);
-    }
-  }
-  for (const ExcludedPort& one : plan.excluded) {
-    rows.push_back(Row{kGrey, false, false, "excluded", "-", port_label(decision.machine, one.port),
-                       "-", one.reason});
-  }
-  return rows;
-}
-
-double column_width(const std::vector<Row>& rows) {
-  size_t longest = 0;
-  for (const Row& row : rows) longest = std::max(longest, row.verdict.size());
-  return kVerdictAt + kMargin + kCharWidth * static_cast<double>(std::min(longest, kMaxChars));
-}
-
-void draw_row(pugi::xml_node legend, const Row& row, double x, double y) {
-  if (row.rail) {
-    std::string from = fmt::format("M {} {}", number_text(x), number_text(y - 4));
-    add_line(legend, fmt::format("{} h 40", from), row.colour, row.dashed);
-  } else {
-    set(add_rect(legend, Rect{x, y - 10, 40, 11}, "url(#hatch)"), "stroke", kGrey);
-  }
-  add_text(legend, x + 52, y, row.name, "small", 10);
-  add_text(legend, x + 118, y, row.gpu, "small", 8);
-  add_text(legend, x + 170, y, row.port, "small", 22);
-  add_text(legend, x + 304, y, row.path, "small", 6);
-  add_text(legend, x + kVerdictAt, y, row.verdict, "small", kMaxChars);
-}
-
-// Draws the table from y down, in as many columns as fit into the width; returns the y of its end.
-double draw_legend(pugi::xml_node svg, const RailDecision& decision, double width, double y) {
-  pugi::xml_node legend = svg.append_child("g");
-  set(legend, "id", "legend");
-  std::vector<Row> rows = rows_of(decision);
-  double step = column_width(rows);
-  size_t columns = std::max<size_t>(1, static_cast<size_t>((width - kMargin) / step));
-  size_t per_column = (rows.size() + columns - 1) / columns;
-  add_text(legend, kMargin, y + kRowHeight,
-           "A rail's GPU and port share its colour. Solid line: GPUDirect RDMA in both directions. "
-           "Dashed: not in both. Grey: excluded, or no rail.",
-           "small");
-  double top = y + 2.4 * kRowHeight;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    size_t column = i / per_column;
-    size_t line = i % per_column;
-    draw_row(legend, rows[i], kMargin + static_cast<double>(column) * step,
-             top + static_cast<double>(line) * kRowHeight);
-  }
-  return top + static_cast<double>(per_column) * kRowHeight;
-}
-
-constexpr double kTop = 56;           // y of the boxes, below the title
+constexpr double kTop = 78;           // y of the boxes, below the header
 constexpr double kSide = 14;          // x of the boxes
 constexpr double kMinWidth = 1010;    // of the picture, for the table below it
-constexpr size_t kMaxCardChars = 25;  // in a line on a card
+constexpr size_t kMaxCardChars = 24;  // in a line on a card
+constexpr size_t kMaxStripChars = 23;
+constexpr size_t kMaxNameChars = 13;
 
 constexpr char kStyle[] =
-    "text{font-family:sans-serif;fill:#202020}"
-    ".title{font-size:20px;font-weight:bold}"
-    ".frame{font-size:12px;fill:#404040}"
+    "text{font-family:Arial,Helvetica,sans-serif;fill:#202020}"
+    ".title{font-size:18px;font-weight:bold}"
+    ".subtitle{font-size:13px}"
+    ".frame{font-size:12px;fill:#404040;stroke:#ffffff;stroke-width:2px;paint-order:stroke}"
     ".name{font-size:13px;font-weight:bold}"
     ".small{font-size:12px}"
-    ".line{font-size:11px}"
-    ".strip{font-size:11px}";
+    ".line{font-size:11px;stroke:#ffffff;stroke-width:2px;paint-order:stroke}"
+    ".strip{font-size:11px}"
+    ".count{font-size:11px;font-weight:bold;stroke:#ffffff;stroke-width:3px;paint-order:stroke}";
 
 struct FrameLook {
   const char* fill;
@@ -138,22 +58,18 @@ FrameLook look_of(TreeNode::Kind kind) {
 
 class Picture {
  public:
-  explicit Picture(const RailDecision& decision)
-      : decision_(decision), layout_(lay_out(decision)) {}
+  Picture(const RailDecision& decision, const std::string& date)
+      : decision_(decision), layout_(lay_out(decision, kSide, kTop)), date_(date) {}
 
   std::string text() {
     pugi::xml_document document;
     pugi::xml_node svg = document.append_child("svg");
     set(svg, "xmlns", "http://www.w3.org/2000/svg");
-    double width = std::max(kMinWidth, layout_.width + 2 * kSide);
+    double width = std::max({kMinWidth, layout_.width + 2 * kSide, links_width(decision_)});
     start(svg, width);
-    pugi::xml_node boxes = svg.append_child("g");
-    set(boxes, "transform", fmt::format("translate({} {})", kSide, kTop));
-    for (const Layout::Frame& frame : layout_.frames) draw_frame(boxes, frame);
-    for (const RailPair& pair : rail_pairs(decision_)) draw_pair(boxes, pair);
-    for (size_t i = 0; i < layout_.gpus.size(); ++i) draw_gpu(boxes, i);
-    for (size_t i = 0; i < layout_.hcas.size(); ++i) draw_hca(boxes, i);
-    double height = draw_legend(svg, decision_, width, kTop + layout_.height);
+    draw_boxes(svg);
+    double height = draw_links(svg, decision_, width, kTop + layout_.height);
+    height = draw_table(svg, decision_, width, height);
     set(svg, "width", width);
     set(svg, "height", height);
     set(svg, "viewBox", fmt::format("0 0 {} {}", number_text(width), number_text(height)));
@@ -163,6 +79,24 @@ class Picture {
   }
 
  private:
+  static pugi::xml_node add_group(pugi::xml_node parent, const std::string& id) {
+    pugi::xml_node group = parent.append_child("g");
+    set(group, "id", id);
+    return group;
+  }
+
+  // Lines lie above all boxes and below the words, so that neither hides them nor they hide those.
+  void draw_boxes(pugi::xml_node svg) {
+    pugi::xml_node boxes = add_group(svg, "boxes");
+    pugi::xml_node lines = add_group(svg, "lines");
+    words_ = add_group(svg, "words");
+    for (const Layout::Frame& frame : layout_.frames) draw_frame(boxes, frame);
+    for (size_t i = 0; i < layout_.gpus.size(); ++i) draw_gpu(boxes, i);
+    for (size_t i = 0; i < layout_.hcas.size(); ++i) draw_hca(boxes, i);
+    for (const Layout::Tag& tag : layout_.tags) draw_tag(boxes, tag);
+    for (const Layout::Tag& tag : layout_.tags) draw_pair(lines, tag);
+  }
+
   void start(pugi::xml_node svg, double width) {
     svg.append_child("title").text().set(clean_text(decision_.machine.source).c_str());
     svg.append_child("style").text().set(kStyle);
@@ -180,8 +114,12 @@ class Picture {
     set(paper, "width", "100%");
     set(paper, "height", "100%");
     set(paper, "fill", "#ffffff");
-    size_t fitting = static_cast<size_t>(width / 12);
-    add_text(svg, kSide + 10, 34, "Rails: " + decision_.machine.source, "title", fitting);
+    const std::vector<std::string> lines = header_lines(decision_, date_);
+    add_text(svg, kMargin, 28, lines[0], "title", static_cast<size_t>((width - kMargin) / 12));
+    for (size_t i = 1; i < lines.size(); ++i) {
+      add_text(svg, kMargin, 30 + 18 * static_cast<double>(i), lines[i], "subtitle",
+               static_cast<size_t>((width - 2 * kMargin) / 7.6));
+    }
   }
 
   void draw_frame(pugi::xml_node parent, const Layout::Frame& frame) {
@@ -190,67 +128,71 @@ class Picture {
     set(rect, "rx", look.radius);
     set(rect, "stroke", look.stroke);
     size_t fitting = static_cast<size_t>(frame.rect.width / 6.6);
-    add_text(parent, frame.rect.x + 10, frame.rect.y + 14, frame.label, "frame", fitting);
+    add_text(words_, frame.rect.x + 10, frame.rect.y + 14, frame.label, "frame", fitting);
   }
 
-  // Draws a card in its colour and returns the group that lines of text are added to.
-  pugi::xml_node draw_card(pugi::xml_node parent, const Rect& card, const std::string& colour,
-                           bool has_rail, const std::string& name) {
-    pugi::xml_node rect = add_rect(parent, card, has_rail ? "#ffffff" : "url(#hatch)");
-    set(rect, "stroke", colour);
-    set(rect, "stroke-width", 2.0);
-    if (!has_rail) set(rect, "stroke-dasharray", "6 4");
-    add_rect(parent, Rect{card.x, card.y, card.width, kHeaderHeight}, colour);
-    pugi::xml_node text = add_text(parent, card.x + 7, card.y + 15, name, "name", 14);
-    set(text, "style", fmt::format("fill:{}", text_colour_on(colour)));
-    return parent;
+  // The group of the words on a card.
+  struct Card {
+    pugi::xml_node words;
+    Rect rect;
+    std::string colour;
+  };
+
+  // Draws a card in its colour, with a group for its boxes, named `id`, and one for its words.
+  Card draw_card(pugi::xml_node parent, const Rect& rect, const std::string& colour, bool has_rail,
+                 const std::string& id) {
+    pugi::xml_node group = add_group(parent, id);
+    pugi::xml_node box = add_rect(group, rect, has_rail ? "#ffffff" : "url(#hatch)");
+    set(box, "stroke", colour);
+    set(box, "stroke-width", 2.0);
+    if (!has_rail) set(box, "stroke-dasharray", "6 4");
+    add_rect(group, Rect{rect.x, rect.y, rect.width, kHeaderHeight}, colour);
+    return Card{add_group(words_, id + "-words"), rect, colour};
   }
 
-  // Writes at the right end of the card's header.
-  void draw_header_note(pugi::xml_node parent, const Rect& card, const std::string& colour,
-                        const std::string& note) {
-    pugi::xml_node text = add_text(parent, card.x + card.width - 7, card.y + 15, note, "strip", 16);
+  // Writes the name at the left end of the card's header and a note at its right end.
+  static void write_header(const Card& card, const std::string& name, const std::string& note) {
+    const std::string fill = fmt::format("fill:{}", text_colour_on(card.colour));
+    const double y = card.rect.y + 15;
+    set(add_text(card.words, card.rect.x + 7, y, name, "name", kMaxNameChars), "style", fill);
+    pugi::xml_node text =
+        add_text(card.words, card.rect.x + card.rect.width - 7, y, note, "strip", 16);
     set(text, "text-anchor", "end");
-    set(text, "style", fmt::format("fill:{}", text_colour_on(colour)));
+    set(text, "style", fill);
   }
 
-  void draw_lines(pugi::xml_node parent, const Rect& card, const std::vector<std::string>& lines) {
-    double y = card.y + kHeaderHeight + 12;
+  static void write_lines(const Card& card, const std::vector<std::string>& lines) {
+    double y = card.rect.y + kHeaderHeight + 12;
     for (const std::string& line : lines) {
       if (line.empty()) continue;
-      add_text(parent, card.x + 7, y, line, "line", kMaxCardChars);
+      add_text(card.words, card.rect.x + 7, y, line, "line", kMaxCardChars);
       y += kLineHeight;
     }
   }
 
   void draw_gpu(pugi::xml_node parent, size_t index) {
     const Gpu& gpu = decision_.machine.gpus[index];
-    const Rect& card = layout_.gpus[index];
-    std::string colour = gpu_colour(decision_.plan, index);
-    pugi::xml_node group = parent.append_child("g");
-    set(group, "id", fmt::format("gpu{}", index));
-    draw_card(group, card, colour, !decision_.plan.gpus[index].rails.empty(),
-              fmt::format("GPU{}", index));
-    draw_header_note(group, card, colour, gpu_rails_text(decision_.plan, index));
-    draw_lines(group, card, {gpu.bdf.to_string(), gpu.model, pci_link_text(gpu.link)});
+    Card card = draw_card(parent, layout_.gpus[index], gpu_colour(decision_.plan, index),
+                          !decision_.plan.gpus[index].rails.empty(), fmt::format("gpu{}", index));
+    write_header(card, fmt::format("GPU{}", index), gpu_rails_text(decision_.plan, index));
+    write_lines(card, {gpu.bdf.to_string(), gpu.model, pci_link_text(gpu.link),
+                       gpu_links_text(decision_.machine, index)});
   }
 
   void draw_hca(pugi::xml_node parent, size_t index) {
     const Hca& hca = decision_.machine.hcas[index];
-    const Rect& card = layout_.hcas[index];
-    std::string colour = hca_colour(decision_, index);
-    pugi::xml_node group = parent.append_child("g");
-    set(group, "id", fmt::format("hca{}", index));
-    draw_card(group, card, colour, colour != kGrey, hca.name);
-    draw_header_note(group, card, colour, fmt::format("NIC{}", index));
+    const std::string colour = hca_colour(decision_, index);
+    Card card = draw_card(parent, layout_.hcas[index], colour, colour != kGrey,
+                          fmt::format("hca{}", index));
+    write_header(card, hca.name, fmt::format("NIC{}", index));
     std::string address = hca.bdf ? hca.bdf->to_string() : "no PCI function";
-    draw_lines(group, card, {address, pci_link_text(hca.link)});
-    for (size_t port = 0; port < hca.ports.size(); ++port) draw_port(group, index, port);
+    write_lines(card, {address, pci_link_text(hca.link)});
+    for (size_t port = 0; port < hca.ports.size(); ++port) draw_port(parent, card, index, port);
   }
 
-  void draw_port(pugi::xml_node parent, size_t index, size_t number) {
+  void draw_port(pugi::xml_node parent, const Card& card, size_t index, size_t number) {
     const Port& port = decision_.machine.hcas[index].ports[number];
-    Rect strip = port_rect(layout_.hcas[index], number);
+    Rect strip = port_rect(card.rect, number);
     int rail = rail_of(decision_.plan, PortRef{static_cast<int>(index), static_cast<int>(number)});
     bool down = port.state == Port::State::kDown;
     std::string colour = rail < 0 ? kGrey : rail_colour(rail);
@@ -262,44 +204,56 @@ class Picture {
     words += rail < 0 ? ", excluded" : fmt::format(", rail {}", decision_.plan.rails[rail].id);
     if (down) words = "DOWN " + words;
     pugi::xml_node text =
-        add_text(parent, strip.x + 5, strip.y + 11.5, words, "strip", kMaxCardChars);
+        add_text(card.words, strip.x + 5, strip.y + 11.5, words, "strip", kMaxStripChars);
     if (rail >= 0 && !down) set(text, "style", fmt::format("fill:{}", text_colour_on(colour)));
   }
 
-  // Draws a line from the GPU's side to the port's. Where neither card is left of the other, the
-  // line runs along their left sides.
-  void draw_pair(pugi::xml_node parent, const RailPair& pair) {
-    PortRef port = decision_.plan.rails[pair.rail].port;
-    const Rect& gpu = layout_.gpus[pair.gpu];
+  void draw_tag(pugi::xml_node parent, const Layout::Tag& tag) {
+    pugi::xml_node rect = add_rect(parent, tag.rect, "#ffffff");
+    set(rect, "stroke", rail_colour(tag.pair.rail));
+    set(rect, "stroke-width", 1.5);
+    set(rect, "rx", 7.0);
+    if (!tag.pair.direct) set(rect, "stroke-dasharray", "4 3");
+    add_text(words_, tag.rect.x + 7, tag.rect.y + 11.5, pair_text(decision_, tag.pair), "line",
+             kMaxStripChars);
+  }
+
+  // Draws a line from the side of the tag to the port's. Where neither card is left of the other,
+  // the line runs along their left sides.
+  void draw_pair(pugi::xml_node parent, const Layout::Tag& tag) {
+    PortRef port = decision_.plan.rails[tag.pair.rail].port;
     const Rect& hca = layout_.hcas[port.hca];
     Rect strip = port_rect(hca, port.port);
-    bool is_right = hca.x > gpu.x + gpu.width;
-    bool is_left = hca.x + hca.width < gpu.x;
-    // So that the lines of one GPU do not cover each other, a later rail starts higher and swings
-    // out more.
-    const std::vector<int>& rails = decision_.plan.gpus[pair.gpu].rails;
+    bool is_right = hca.x > tag.rect.x + tag.rect.width;
+    bool is_left = hca.x + hca.width < tag.rect.x;
+    // So that the lines of one GPU do not cover each other, a later rail swings out less.
+    const std::vector<int>& rails = decision_.plan.gpus[tag.pair.gpu].rails;
     double rank = static_cast<double>(
-        std::find(rails.begin(), rails.end(), static_cast<int>(pair.rail)) - rails.begin());
+        std::find(rails.begin(), rails.end(), static_cast<int>(tag.pair.rail)) - rails.begin());
     double count = static_cast<double>(rails.size());
-    double from_x = is_right ? gpu.x + gpu.width : gpu.x;
-    double from_y = gpu.y + gpu.height * (count - rank) / (count + 1);
-    double to_x = is_left ? hca.x + hca.width : hca.x;
+    double from_x = is_right ? tag.rect.x + tag.rect.width : tag.rect.x;
+    double from_y = tag.rect.y + tag.rect.height / 2;
+    double to_x = is_left ? strip.x + strip.width : strip.x;
     double to_y = strip.y + strip.height / 2;
     double beside = std::max(20.0, std::abs(to_x - from_x) / 2);
-    double out = is_right ? beside : is_left ? -beside : -8 - 12 * (rank + 1) / count;
+    double out = is_right ? beside : is_left ? -beside : -14 - 14 * (count - rank) / count;
     double in = is_right || is_left ? -out : out;
     std::string path =
         fmt::format("M {:.1f} {:.1f} C {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", from_x, from_y,
                     from_x + out, from_y, to_x + in, to_y, to_x, to_y);
-    add_line(parent, path, rail_colour(pair.rail), !pair.direct);
+    add_line(parent, path, rail_colour(tag.pair.rail), !tag.pair.direct);
   }
 
   const RailDecision& decision_;
   Layout layout_;
+  std::string date_;
+  pugi::xml_node words_;  // the group of all words on boxes
 };
 
 }  // namespace
 
-std::string svg_text(const RailDecision& decision) { return Picture(decision).text(); }
+std::string svg_text(const RailDecision& decision, const std::string& date) {
+  return Picture(decision, date).text();
+}
 
 }  // namespace gdr::tools::topo

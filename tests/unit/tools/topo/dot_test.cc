@@ -32,6 +32,24 @@ TEST(Dot, Machine_HasClustersDevicesAndLines) {
   EXPECT_THAT(text, HasSubstr("gpu7 -- hca3 [color=\"" + colour + "\""));
 }
 
+TEST(Dot, LinksOfGpus_AreLines) {
+  Machine machine = with_nvlink();
+  machine.gpus[0].nvlinks.push_back(NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 2});
+  machine.gpus[2].c2c_links = 10;
+  std::string text = dot_text(scene_of(machine));
+  EXPECT_THAT(text, HasSubstr("nvswitch [label=\"NVSwitch\""));
+  EXPECT_THAT(text, HasSubstr("gpu7 -- nvswitch [color=\"#4d7c0f\", label=\"NV18\"]"));
+  EXPECT_THAT(text, HasSubstr("gpu0 -- gpu1 [color=\"#4d7c0f\", label=\"NV2\"]"));
+  EXPECT_THAT(text, HasSubstr("gpu2 -- \"CPUs of NUMA node 0\""));
+}
+
+TEST(Dot, Label_IsTheHeaderOfThePicture) {
+  std::string text = dot_text(scene_of(two_sockets_with_switches()), "2026-11-22");
+  EXPECT_THAT(text, HasSubstr("label=\"Rails: made by hand\\n2 x GenuineIntel"));
+  EXPECT_THAT(text, HasSubstr("2026-11-22\";"));
+  EXPECT_THAT(text, HasSubstr("label=\"PIX, 32 GT/s x16\""));
+}
+
 TEST(Dot, SpecialCharacters_AreEscaped) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a\"b\\c";

@@ -3,8 +3,9 @@
 #include <pugixml.hpp>
 #include <set>
 
+#include "tests/unit/tools/topo/random_machine.h"
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/labels.h"
+#include "tools/topo/layout.h"
 #include "tools/topo/render.h"
 
 namespace gdr::tools::topo {
@@ -25,9 +26,12 @@ pugi::xml_document parsed(const RailDecision& scene) {
   return document;
 }
 
-// The group of a device by its id.
+// The group of a device's boxes by its id, and that of its words.
 pugi::xml_node group(const pugi::xml_document& document, const std::string& id) {
   return document.select_node(("//g[@id='" + id + "']").c_str()).node();
+}
+pugi::xml_node words(const pugi::xml_document& document, const std::string& id) {
+  return group(document, id + "-words");
 }
 
 std::string title_of(const pugi::xml_node& card) {
@@ -40,7 +44,7 @@ std::string header_fill(const pugi::xml_node& card) {
 }
 
 size_t dashed_lines(const pugi::xml_document& document) {
-  return document.select_nodes("/svg/g[not(@id)]/path[@stroke-dasharray]").size();
+  return document.select_nodes("/svg/g[@id='lines']/path[@stroke-dasharray]").size();
 }
 
 TEST(Svg, AnyMachine_NamesEveryDevice) {
@@ -48,10 +52,10 @@ TEST(Svg, AnyMachine_NamesEveryDevice) {
     RailDecision scene = scene_of(machine);
     pugi::xml_document document = parsed(scene);
     for (size_t i = 0; i < scene.machine.gpus.size(); ++i) {
-      EXPECT_EQ(title_of(group(document, "gpu" + std::to_string(i))), "GPU" + std::to_string(i));
+      EXPECT_EQ(title_of(words(document, "gpu" + std::to_string(i))), "GPU" + std::to_string(i));
     }
     for (size_t i = 0; i < scene.machine.hcas.size(); ++i) {
-      EXPECT_EQ(title_of(group(document, "hca" + std::to_string(i))), scene.machine.hcas[i].name);
+      EXPECT_EQ(title_of(words(document, "hca" + std::to_string(i))), scene.machine.hcas[i].name);
     }
   }
 }
@@ -71,8 +75,8 @@ TEST(Svg, Rail_GpuAndHcaShareItsColourAndOthersDoNot) {
 
 TEST(Svg, PortThatIsDown_IsMarked) {
   pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
-  EXPECT_TRUE(group(document, "hca4").select_node("text[starts-with(., 'DOWN 2')]"));
-  EXPECT_FALSE(group(document, "hca4").select_node("text[starts-with(., 'DOWN 1')]"));
+  EXPECT_TRUE(words(document, "hca4").select_node("text[starts-with(., 'DOWN 2')]"));
+  EXPECT_FALSE(words(document, "hca4").select_node("text[starts-with(., 'DOWN 1')]"));
 }
 
 TEST(Svg, GpudirectNotAllowed_LinesAreDashed) {
@@ -83,12 +87,137 @@ TEST(Svg, GpudirectNotAllowed_LinesAreDashed) {
   EXPECT_EQ(dashed_lines(parsed(scene)), 2 * scene.machine.gpus.size());  // with their edges
 }
 
+// The space that a text takes at most in a sans-serif font, by the sizes of the style sheet.
+Rect space_of(pugi::xml_node text) {
+  const std::string style = text.attribute("class").value();
+  const bool bold = style == "title" || style == "name" || style == "count";
+  const double size = style == "title"                                          ? 18
+                      : style == "subtitle" || style == "name"                  ? 13
+                      : style == "line" || style == "strip" || style == "count" ? 11
+                                                                                : 12;
+  double characters = 0;
+  for (char c : std::string(text.last_child().value())) characters += (c & 0xc0) != 0x80 ? 1 : 0;
+  const double width = characters * size * (bold ? 0.64 : 0.56);
+  const std::string anchor = text.attribute("text-anchor").value();
+  double x = text.attribute("x").as_double();
+  x -= anchor == "end" ? width : anchor == "middle" ? width / 2 : 0;
+  return Rect{x, text.attribute("y").as_double() - 0.75 * size, width, 0.95 * size};
+}
+
+void expect_texts_apart(const pugi::xml_document& document) {
+  const pugi::xml_node svg = document.child("svg");
+  const double width = svg.attribute("width").as_double();
+  const double height = svg.attribute("height").as_double();
+  std::vector<Rect> spaces;
+  std::vector<std::string> texts;
+  for (const pugi::xpath_node& one : document.select_nodes("//text")) {
+    const Rect space = space_of(one.node());
+    texts.push_back(one.node().last_child().value());
+    EXPECT_TRUE(space.x >= 0 && space.x + space.width <= width && space.y >= 0 &&
+                space.y + space.height <= height)
+        << texts.back();
+    for (size_t i = 0; i < spaces.size(); ++i) {
+      const Rect& other = spaces[i];
+      EXPECT_FALSE(space.x < other.x + other.width && other.x < space.x + space.width &&
+                   space.y < other.y + other.height && other.y < space.y + space.height)
+          << texts.back() << " and " << texts[i];
+    }
+    spaces.push_back(space);
+  }
+}
+
+void expect_words_on_cards(const pugi::xml_document& document) {
+  for (const pugi::xpath_node& one : document.select_nodes("//g[@id='words']/g")) {
+    const std::string id = one.node().attribute("id").value();
+    pugi::xml_node card = group(document, id.substr(0, id.find('-'))).first_child();
+    const double left = card.attribute("x").as_double();
+    for (pugi::xml_node text : one.node().children("text")) {
+      const Rect space = space_of(text);
+      EXPECT_GE(space.x, left) << id;
+      EXPECT_LE(space.x + space.width, left + card.attribute("width").as_double())
+          << text.last_child().value();
+    }
+  }
+}
+
+TEST(Svg, RandomMachines_TextsLieInThePictureAndApart) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomMachine machines(seed);
+    pugi::xml_document document =
+        parsed(scene_of(machines.make(1 + static_cast<int>(seed * 5 % 16), 8, 4)));
+    expect_texts_apart(document);
+    expect_words_on_cards(document);
+  }
+}
+
+TEST(Svg, LargeMachines_TextsLieInThePictureAndApart) {
+  RandomMachine sixteen(1), tray(2);
+  expect_texts_apart(parsed(scene_of(sixteen.make(16, 32, 1))));
+  expect_texts_apart(parsed(scene_of(tray.make(72, 72, 1))));
+}
+
+std::string texts_of(const pugi::xml_node& node) {
+  std::string all;
+  for (const pugi::xpath_node& one : node.select_nodes(".//text")) {
+    all += std::string(one.node().last_child().value()) + "\n";
+  }
+  return all;
+}
+
+TEST(Svg, Nvswitch_IsABoxWithTheNumberOfLinks) {
+  pugi::xml_document document = parsed(scene_of(with_nvlink()));
+  std::string text = texts_of(group(document, "links"));
+  EXPECT_THAT(text, HasSubstr("NVSwitch\n"));
+  EXPECT_THAT(text, HasSubstr("GPU7\n18\n"));
+  EXPECT_THAT(texts_of(words(document, "gpu0")), HasSubstr("NVLink x18"));
+}
+
+TEST(Svg, LinksBetweenGpus_AreArcsWithTheirNumber) {
+  Machine machine = flat(3, 1);
+  machine.gpu_links_known = true;
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}};
+  pugi::xml_document document = parsed(scene_of(machine));
+  EXPECT_EQ(group(document, "links").select_nodes("path").size(), 1u);
+  EXPECT_THAT(texts_of(group(document, "links")), HasSubstr("GPU2\n4\n"));
+}
+
+TEST(Svg, C2c_LeadsToTheNumaNode) {
+  Machine machine = flat(2, 1);
+  machine.gpu_links_known = true;
+  machine.gpus[1].c2c_links = 10;
+  std::string text = texts_of(group(parsed(scene_of(machine)), "links"));
+  EXPECT_THAT(text, HasSubstr("node 0\nC2C 10\n"));
+}
+
+TEST(Svg, LinksOfGpus_AreLeftOutWhereThereAreNoneAndUnknownWhereTheyAre) {
+  Machine machine = flat(2, 1);
+  EXPECT_THAT(texts_of(group(parsed(scene_of(machine)), "links")), HasSubstr("does not state"));
+  machine.gpu_links_known = true;
+  EXPECT_FALSE(group(parsed(scene_of(machine)), "links"));
+}
+
+TEST(Svg, Line_BeginsAtClassAndSpeed) {
+  pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
+  EXPECT_EQ(document.select_nodes("//text[.='PIX, 32 GT/s x16']").size(), 8u);
+}
+
+TEST(Svg, Header_HasTheDate) {
+  EXPECT_THAT(svg_text(scene_of(flat(1, 1)), "2026-11-22"), HasSubstr("2026-11-22</text>"));
+}
+
+TEST(Svg, Lines_LieAboveAllBoxes) {
+  pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
+  EXPECT_STREQ(group(document, "boxes").next_sibling().attribute("id").value(), "lines");
+  EXPECT_EQ(group(document, "words").select_nodes(".//rect").size(), 0u);
+}
+
 TEST(Svg, SpecialCharacters_AreEscaped) {
   Machine machine = flat(1, 1);
   machine.source = "a & <b> \"c\"";
   machine.hcas[0].name = "m<&>\"'";
   pugi::xml_document document = parsed(scene_of(machine));
-  EXPECT_EQ(title_of(group(document, "hca0")), "m<&>\"'");
+  EXPECT_EQ(title_of(words(document, "hca0")), "m<&>\"'");
   EXPECT_STREQ(document.select_node("/svg/title").node().text().get(), "a & <b> \"c\"");
 }
 
@@ -104,7 +233,7 @@ TEST(Svg, LongName_IsCutAndIsWholeInTheTooltip) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a_very_long_name_of_an_hca";
   pugi::xml_document document = parsed(scene_of(machine));
-  pugi::xml_node title = group(document, "hca0").select_node("text/title").node();
+  pugi::xml_node title = words(document, "hca0").select_node("text/title").node();
   EXPECT_STREQ(title.text().get(), "a_very_long_name_of_an_hca");
 }
 

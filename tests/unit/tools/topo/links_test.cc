@@ -1,0 +1,90 @@
+#include "tools/topo/links.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using topology::flat;
+using topology::lopsided;
+using topology::scene_of;
+
+Machine linked(std::vector<NvLink> links) {
+  Machine machine = flat(3, 1);
+  machine.gpu_links_known = true;
+  machine.gpus[0].nvlinks = std::move(links);
+  return machine;
+}
+
+TEST(GpuLinks, LinkThatBothGpusState_IsThereOnce) {
+  Machine machine = flat(3, 0);
+  machine.gpus[2].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[0].bdf, 4}};
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}};
+  std::vector<GpuLink> links = gpu_links(machine);
+  ASSERT_EQ(links.size(), 1u);
+  EXPECT_EQ(links[0].to, GpuLink::To::kGpu);
+  EXPECT_EQ(links[0].gpu, 0);
+  EXPECT_EQ(links[0].target, 2);
+  EXPECT_EQ(links[0].count, 4);
+}
+
+TEST(GpuLinks, LinksToSeveralSwitches_AreAdded) {
+  Machine machine =
+      linked({NvLink{NvLink::To::kSwitch, {}, 5}, NvLink{NvLink::To::kSwitch, {}, 4}});
+  ASSERT_EQ(gpu_links(machine).size(), 1u);
+  EXPECT_EQ(count_text(gpu_links(machine)[0]), "9");
+}
+
+TEST(GpuLinks, LinksToTheCpu_NameItsNode) {
+  Machine machine = linked({});
+  machine.gpus[1].c2c_links = 10;
+  ASSERT_EQ(gpu_links(machine).size(), 1u);
+  EXPECT_EQ(gpu_links(machine)[0].to, GpuLink::To::kC2c);
+  EXPECT_EQ(gpu_links(machine)[0].target, machine.gpus[1].at.numa);
+}
+
+TEST(GpuLinksText, EveryKind_IsShort) {
+  Machine machine = linked({NvLink{NvLink::To::kSwitch, {}, 18}});
+  machine.gpus[0].c2c_links = 5;
+  EXPECT_EQ(gpu_links_text(machine, 0), "NVLink x18, C2C x5");
+  EXPECT_EQ(gpu_links_text(machine, 1), "");
+  machine = linked({NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 2},
+                    NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}});
+  EXPECT_EQ(gpu_links_text(machine, 0), "NVLink x6 to 2 GPUs");
+  EXPECT_EQ(gpu_links_text(linked({NvLink{NvLink::To::kCpu, {}, 0}}), 0), "NVLink CPU");
+  machine = flat(2, 0);
+  EXPECT_EQ(gpu_links_text(machine, 0), "NVLink unknown");
+  machine.gpus[0].ids.vendor = 0x1002;
+  EXPECT_EQ(gpu_links_text(machine, 0), "xGMI unknown");
+}
+
+// GPU0 of lopsided() is below two switches of 16 GT/s x16, the HCA below the first of them.
+TEST(PairText, NarrowestLinkOfThePath_IsBesideTheClass) {
+  Machine machine = lopsided();
+  auto text = [&] {
+    RailDecision scene = scene_of(machine);
+    return pair_text(scene, rail_pairs(scene).at(0));
+  };
+  EXPECT_EQ(text(), "PXB, 16 GT/s x16");
+  machine.switches[1].link = PciLink{64, 16};
+  EXPECT_EQ(text(), "PXB, 32 GT/s x16");
+  machine.switches[0].link = PciLink{2.5, 1};  // above both devices: not on the path
+  EXPECT_EQ(text(), "PXB, 32 GT/s x16");
+  machine.hcas[0].link = PciLink{32, 8};
+  EXPECT_EQ(text(), "PXB, 32 GT/s x8");
+  machine.hcas[0].link = machine.gpus[0].link = machine.switches[1].link = PciLink{};
+  EXPECT_EQ(text(), "PXB");
+}
+
+TEST(PairText, PathAcrossSockets_CountsTheTopmostSwitch) {
+  Machine machine = lopsided();
+  machine.switches[0].link = PciLink{8, 4};
+  RailDecision scene = scene_of(machine);
+  ASSERT_EQ(rail_pairs(scene).at(1).path, "SYS");
+  EXPECT_EQ(pair_text(scene, rail_pairs(scene).at(1)), "SYS, 8 GT/s x4");
+}
+
+}  // namespace
+}  // namespace gdr::tools::topo

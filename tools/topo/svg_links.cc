@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "tools/topo/links.h"
+#include "tools/topo/svg_canvas.h"
+#include "tools/topo/svg_parts.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using To = GpuLink::To;
+
+constexpr double kChipWidth = 52;
+constexpr double kChipHeight = 20;
+constexpr double kStep = 64;         // from one chip to the next
+constexpr double kStub = 24;         // length of a line to a switch or a CPU
+constexpr double kArcStep = 16;      // how much deeper the arc to the next but one chip hangs
+constexpr double kSwitchWidth = 92;  // of the box of the NVSwitches
+constexpr double kRowGap = 14;
+constexpr char kNvlinkColour[] = "#4d7c0f";
+constexpr char kC2cColour[] = "#7c3aed";
+
+bool has(const std::vector<GpuLink>& links, To to) {
+  return std::any_of(links.begin(), links.end(), [to](const GpuLink& one) { return one.to == to; });
+}
+
+pugi::xml_node add_wire(pugi::xml_node parent, const std::string& path, const char* colour,
+                        double width) {
+  pugi::xml_node wire = parent.append_child("path");
+  set(wire, "d", path);
+  set(wire, "fill", "none");
+  set(wire, "stroke", colour);
+  set(wire, "stroke-width", width);
+  return wire;
+}
+
+class LinksPanel {
+ public:
+  explicit LinksPanel(const RailDecision& decision)
+      : decision_(decision),
+        links_(gpu_links(decision.machine)),
+        has_switch_(has(links_, To::kSwitch)),
+        has_arcs_(has(links_, To::kGpu)),
+        has_cpu_(has(links_, To::kCpu) || has(links_, To::kC2c)),
+        order_(decision.machine.gpus.size()) {
+    std::iota(order_.begin(), order_.end(), 0);
+    if (!has_cpu_) return;
+    std::stable_sort(order_.begin(), order_.end(), [&](int a, int b) {
+      return decision_.machine.gpus[a].at.numa < decision_.machine.gpus[b].at.numa;
+    });
+  }
+
+  bool empty() const { return links_.empty(); }
+
+  double width() const {
+    const double chips = has_arcs_ ? static_cast<double>(order_.size()) : 1;
+    return left() + chips * kStep + kMargin;
+  }
+
+  // Draws from y down and returns the y of the end.
+  double draw(pugi::xml_node parent, double width, double y) {
+    parent_ = parent;
+    const auto fitting = static_cast<size_t>(std::max(1.0, (width - left() - kMargin) / kStep));
+    const size_t per_row = has_arcs_ ? order_.size() : fitting;
+    const double top = y + (has_cpu_ ? kChipHeight + kStub : 0);
+    double bus = top;
+    for (size_t first = 0; first < order_.size(); first += per_row) {
+      bus = y = draw_row(first, std::min(order_.size(), first + per_row), y);
+      y += kRowGap;
+    }
+    if (has_switch_) draw_switch(top, bus);
+    if (has_arcs_) y = draw_arcs(bus);
+    return y;
+  }
+
+ private:
+  double left() const { return kMargin + (has_switch_ ? kSwitchWidth + kStub : 0); }
+  double chip_x(size_t column) const { return left() + static_cast<double>(column) * kStep; }
+  double centre_x(size_t column) const { return chip_x(column) + kChipWidth / 2; }
+
+  const GpuLink* link_of(int gpu, To to) const {
+    for (const GpuLink& one : links_) {
+      if (one.gpu == gpu && one.to == to) return &one;
+    }
+    return nullptr;
+  }
+
+  const GpuLink* cpu_link_of(int gpu) const {
+    const GpuLink* link = link_of(gpu, To::kC2c);
+    return link != nullptr ? link : link_of(gpu, To::kCpu);
+  }
+
+  // Draws a row with what is above and below it; returns the y of its end.
+  double draw_row(size_t first, size_t end, double y) {
+    if (has_cpu_) {
+      draw_cpus(first, end, y);
+      y += kChipHeight + kStub;
+    }
+    double last_stub = 0;
+    for (size_t i = first; i < end; ++i) {
+      draw_chip(order_[i], chip_x(i - first), y);
+      const GpuLink* link = link_of(order_[i], To::kSwitch);
+      if (link == nullptr) continue;
+      last_stub = centre_x(i - first);
+      draw_stub(*link, last_stub, y + kChipHeight, kNvlinkColour, count_text(*link));
+    }
+    if (!has_switch_) return y + kChipHeight;
+    y += kChipHeight + kStub;
+    if (last_stub > 0) {
+      add_wire(parent_,
+               fmt::format("M {:.1f} {:.1f} H {:.1f}", kMargin + kSwitchWidth, y, last_stub),
+               kNvlinkColour, 3);
+    }
+    return y;
+  }
+
+  void draw_chip(int gpu, double x, double y) {
+    const std::string colour = gpu_colour(decision_.plan, static_cast<size_t>(gpu));
+    set(add_rect(parent_, Rect{x, y, kChipWidth, kChipHeight}, colour), "rx", 4.0);
+    pugi::xml_node text =
+        add_text(parent_, x + kChipWidth / 2, y + 14, fmt::format("GPU{}", gpu), "strip", 7);
+    set(text, "text-anchor", "middle");
+    set(text, "style", fmt::format("fill:{}", text_colour_on(colour)));
+  }
+
+  // A line down from (x, y), with words beside it.
+  void draw_stub(const GpuLink& link, double x, double y, const char* colour,
+                 const std::string& words) {
+    const double width = 1.5 + 0.15 * std::min(link.count, 18);
+    add_wire(parent_, fmt::format("M {:.1f} {:.1f} v {:.1f}", x, y, kStub), colour, width);
+    add_text(parent_, x + 5, y + 16, words, "count", 6);
+  }
+
+  // Draws a box for each run of GPUs that are linked to the CPUs of one NUMA node.
+  void draw_cpus(size_t first, size_t end, double y) {
+    for (size_t i = first; i < end;) {
+      const GpuLink* link = cpu_link_of(order_[i]);
+      size_t next = i + 1;
+      if (link != nullptr) {
+        while (next < end && cpu_link_of(order_[next]) != nullptr &&
+               cpu_link_of(order_[next])->target == link->target) {
+          ++next;
+        }
+        draw_cpu(*link, chip_x(i - first), chip_x(next - 1 - first) + kChipWidth, y);
+        for (size_t one = i; one < next; ++one) draw_cpu_stub(order_[one], one - first, y);
+      }
+      i = next;
+    }
+  }
+
+  void draw_cpu(const GpuLink& link, double x, double end_x, double y) {
+    set(add_rect(parent_, Rect{x, y, end_x - x, kChipHeight}, "#e1e8ef"), "stroke", "#8793a3");
+    const std::string number =
+        link.target < 0 ? "?" : numa_text(decision_.machine, Attachment{-1, link.target, -1});
+    const bool wide = end_x - x > kChipWidth;
+    pugi::xml_node text =
+        add_text(parent_, (x + end_x) / 2, y + 14, (wide ? "NUMA node " : "node ") + number,
+                 "strip", static_cast<size_t>((end_x - x) / 6.4));
+    set(text, "text-anchor", "middle");
+  }
+
+  void draw_cpu_stub(int gpu, size_t column, double y) {
+    const GpuLink& link = *cpu_link_of(gpu);
+    const bool c2c = link.to == To::kC2c;
+    draw_stub(link, centre_x(column), y + kChipHeight, c2c ? kC2cColour : kNvlinkColour,
+              (c2c ? "C2C " : "NV ") + count_text(link));
+  }
+
+  void draw_switch(double top, double bottom) {
+    set(add_rect(parent_, Rect{kMargin, top, kSwitchWidth, bottom + 6 - top}, "#ecfccb"), "stroke",
+        kNvlinkColour);
+    pugi::xml_node text = add_text(parent_, kMargin + kSwitchWidth / 2, (top + bottom) / 2 + 7,
+                                   "NVSwitch", "name", 10);
+    set(text, "text-anchor", "middle");
+  }
+
+  // Draws the links between GPUs as arcs below the row, which ends at y, with the number of links
+  // at the lowest point. No two arcs have that in common.
+  double draw_arcs(double y) {
+    std::vector<size_t> column(order_.size());
+    for (size_t i = 0; i < order_.size(); ++i) column[static_cast<size_t>(order_[i])] = i;
+    double deepest = 0;
+    for (const GpuLink& link : links_) {
+      if (link.to != To::kGpu) continue;
+      const double from = centre_x(column[static_cast<size_t>(link.gpu)]);
+      const double to = centre_x(column[static_cast<size_t>(link.target)]);
+      const double depth = 6 + kArcStep * std::abs(to - from) / kStep;
+      deepest = std::max(deepest, depth);
+      add_wire(parent_,
+               fmt::format("M {:.1f} {:.1f} Q {:.1f} {:.1f} {:.1f} {:.1f}", from, y,
+                           (from + to) / 2, y + 2 * depth, to, y),
+               kNvlinkColour, 1 + 0.4 * std::min(link.count, 6));
+      pugi::xml_node text =
+          add_text(parent_, (from + to) / 2, y + depth + 4, count_text(link), "count", 4);
+      set(text, "text-anchor", "middle");
+    }
+    return y + deepest + kRowGap;
+  }
+
+  const RailDecision& decision_;
+  std::vector<GpuLink> links_;
+  bool has_switch_, has_arcs_, has_cpu_;
+  std::vector<int> order_;  // of the GPUs in the rows
+  pugi::xml_node parent_;
+};
+
+bool any_unknown(const RailDecision& decision) {
+  for (size_t gpu = 1; gpu < decision.machine.gpus.size(); ++gpu) {
+    if (may_have_unknown_link(decision, 0, gpu)) return true;
+  }
+  return false;
+}
+
+std::string caption(const RailDecision& decision, bool known) {
+  const char* name = decision.machine.gpus.empty() ? "NVLink" : link_name(decision.machine.gpus[0]);
+  if (!known) return fmt::format("{}: the source does not state whether it connects GPUs", name);
+  return fmt::format("{}, with the number of links", name);
+}
+
+}  // namespace
+
+double links_width(const RailDecision& decision) {
+  LinksPanel panel(decision);
+  return panel.empty() ? 0 : panel.width();
+}
+
+double draw_links(pugi::xml_node svg, const RailDecision& decision, double width, double y) {
+  LinksPanel panel(decision);
+  if (panel.empty() && !any_unknown(decision)) return y;
+  pugi::xml_node parent = svg.append_child("g");
+  set(parent, "id", "links");
+  y += kRowHeight;
+  add_text(parent, kMargin, y, caption(decision, !panel.empty()), "small", 120);
+  return panel.empty() ? y : panel.draw(parent, width, y + 10);
+}
+
+}  // namespace gdr::tools::topo
