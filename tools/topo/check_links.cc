@@ -9,11 +9,11 @@
 namespace gdr::tools::topo {
 namespace {
 
-enum class Kind { kGpu, kHca, kSwitch };
+enum class LinkedKind { kGpu, kHca, kSwitch };
 
 // A device with a link to check.
 struct Linked {
-  Kind kind;
+  LinkedKind kind;
   std::string name;
   std::optional<Bdf> bdf;
   topology::PciIds ids;
@@ -36,21 +36,21 @@ std::vector<Linked> linked_devices(const RailDecision& decision) {
   std::vector<Linked> devices;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     const Gpu& gpu = machine.gpus[i];
-    devices.push_back({Kind::kGpu, gpu_name(machine, i), gpu.bdf, gpu.ids, 0, gpu.link});
+    devices.push_back({LinkedKind::kGpu, gpu_name(machine, i), gpu.bdf, gpu.ids, 0, gpu.link});
   }
   const auto rails = rails_by_hca(decision.plan);
   for (size_t i = 0; i < machine.hcas.size(); ++i) {
     const Hca& hca = machine.hcas[i];
     if (hca.physical_function.has_value() || !hca.bdf.has_value()) continue;
     const int role = rails.count(static_cast<int>(i)) > 0 ? 1 : 0;
-    devices.push_back({Kind::kHca, hca_name(machine, i), hca.bdf, hca.ids, role, hca.link});
+    devices.push_back({LinkedKind::kHca, hca_name(machine, i), hca.bdf, hca.ids, role, hca.link});
   }
   for (size_t i = 0; i < machine.switches.size(); ++i) {
     const Switch& one = machine.switches[i];
     const int role =
         (one.at.parent < 0 ? 0 : 1) + (carries_gpu(machine, static_cast<int>(i)) ? 2 : 0);
-    devices.push_back(
-        {Kind::kSwitch, "PCIe switch " + one.bdf.to_string(), one.bdf, one.ids, role, one.link});
+    devices.push_back({LinkedKind::kSwitch, "PCIe switch " + one.bdf.to_string(), one.bdf, one.ids,
+                       role, one.link});
   }
   return devices;
 }
@@ -125,7 +125,7 @@ void check_links(const CheckInput& input, CheckReport* report) {
   for (const Linked& device : devices) {
     compare_with_peers(device, devices, report);
     const PciLink& current = input.state_of(device.bdf).current;
-    const bool may_idle = device.kind == Kind::kGpu || device.role >= 2;
+    const bool may_idle = device.kind == LinkedKind::kGpu || device.role >= 2;
     compare_with_current(device, current, may_idle, report);
     runs = runs || current.width > 0;
     if (device.link.width == 0) ++unknown;

@@ -117,10 +117,12 @@ RailDecision with_generated_file(const RailDecision& decision) {
   return changed;
 }
 
-std::vector<std::string> badly_served(const RailDecision& decision) {
+// Returns the GPUs for which NCCL uses worse ports than the rails; with a map, which overrides
+// distance, any others.
+std::vector<std::string> badly_served(const RailDecision& decision, bool has_map) {
   std::vector<std::string> gpus;
   for (const NcclChoice& choice : nccl_choices(decision)) {
-    if (!choice.is_worse) continue;
+    if (!choice.is_worse && !(has_map && choice.differs)) continue;
     gpus.push_back("GPU" + std::to_string(choice.gpu) + " " +
                    ports_of_devices(decision, choice.devices) + " instead of " +
                    ports_of_rails(decision, choice.gpu));
@@ -128,11 +130,11 @@ std::vector<std::string> badly_served(const RailDecision& decision) {
   return gpus;
 }
 
-std::string file_lines(const RailDecision& decision) {
-  const std::vector<std::string> bad = badly_served(decision);
+std::string file_lines(const RailDecision& decision, bool has_map) {
+  const std::vector<std::string> bad = badly_served(decision, has_map);
   if (bad.empty()) return "";
   const std::string why = "NCCL would use " + short_list(bad) + ".";
-  if (!badly_served(with_generated_file(decision)).empty()) {
+  if (!badly_served(with_generated_file(decision), has_map).empty()) {
     return comment(why) + comment("No setting makes NCCL follow all rails.");
   }
   return comment(why) +
@@ -152,11 +154,12 @@ std::string env_lines(const Inspection& inspection, const InspectOptions& option
     return comment("The machine has no rail, so that no setting helps.");
   }
   std::string lines = hca_lines(inspection, options) + level_lines(decision, options);
-  if (options.rail_map.has_value() && !options.rail_map->empty()) {
+  const bool has_map = options.rail_map.has_value() && !options.rail_map->empty();
+  if (has_map) {
     lines +=
         comment("As given by --rail-map.") + export_line("GDR_NCCL_RAIL_MAP", *options.rail_map);
   }
-  lines += file_lines(decision);
+  lines += file_lines(decision, has_map);
   if (lines.find("export ") == std::string::npos && lines.find("unset ") == std::string::npos) {
     lines += comment("Nothing has to be set: the defaults of NCCL " +
                      decision.prediction.settings().release.to_string() +

@@ -159,6 +159,10 @@ Outcome check_mode(const Request& request) {
     }
   }
   if (request.json) outcome.results = json_lines(documents);
+  if (!request.json && !request.options.nccl_version.has_value()) {
+    outcome.diagnostics += fmt::format("note: NCCL {} is assumed; --nccl-version sets another\n",
+                                       topology::nccl::kNewestRelease.to_string());
+  }
   return outcome;
 }
 

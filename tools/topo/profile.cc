@@ -71,7 +71,7 @@ std::vector<Property> pci_properties(const Document& device) {
 }
 
 // "6 to GPUs, 12 to switches"; nothing where a count is unknown.
-std::optional<std::string> nvlink_text(const Document& links) {
+std::optional<std::string> nvlinks_text(const Document& links) {
   if (!links.is_array()) return std::nullopt;
   int gpus = 0, switches = 0, cpus = 0;
   for (const Document& link : links) {
@@ -126,7 +126,8 @@ DeviceProfile gpu_profile(const Document& gpu, const Document& nccl, size_t inde
       {"address", text_at(gpu, "address"), Aspect::kAddresses},
       {"partition", text_at(gpu, "partition")},
       {"model", text_at(gpu, "model")},
-      {"NVLinks", nvlink_text(value_at(gpu, "nvlinks"))},
+      {"compute capability", text_at(gpu, "compute_capability")},
+      {"NVLinks", nvlinks_text(value_at(gpu, "nvlinks"))},
       {"NVLink-C2C links", text_at(gpu, "c2c_links")},
       {"rails", list_of(rails, "rail")},
       {"path to its rail", text_at(own, "path")},

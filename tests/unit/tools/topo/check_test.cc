@@ -36,10 +36,16 @@ CheckReport report_on(Machine machine, const PciStates& states = {},
   return check_machine(inspection, states);
 }
 
-// The faults as the tool prints them.
+// Faults of one device often make NCCL choose another HCA, which has tests of its own.
+bool is_consequence(const Fault& fault) {
+  return fault.check == Check::kNcclChoice || fault.check == Check::kNcclFails;
+}
+
+// The faults as the tool prints them, without consequences.
 std::vector<std::string> faults_of(const CheckReport& report) {
   std::vector<std::string> texts;
   for (const Fault& fault : report.faults) {
+    if (is_consequence(fault)) continue;
     texts.push_back(std::string(name_of(fault.check)) + ": " + to_string(fault.finding));
   }
   return texts;
@@ -73,6 +79,33 @@ std::vector<std::string> faults_with_state(
 TEST(Check, GoodMachine_HasNoFault) {
   EXPECT_THAT(faults_of(report_on(good_machine())), IsEmpty());
   EXPECT_THAT(faults_with_state([](const Machine&, PciStates*) {}), IsEmpty());
+}
+
+std::vector<std::string> consequences_of(const Machine& machine) {
+  std::vector<std::string> texts;
+  for (const Fault& fault : report_on(machine).faults) {
+    if (is_consequence(fault)) {
+      texts.push_back(std::string(name_of(fault.check)) + ": " + to_string(fault.finding));
+    }
+  }
+  return texts;
+}
+
+TEST(Check, HcaThatNcclUsesInPlaceOfTheRail_IsNamedWithTheReason) {
+  EXPECT_THAT(consequences_of(good_machine()), IsEmpty());
+  Machine slow = good_machine();
+  slow.hcas[1].ports[0].speed_mbps = 200000;
+  EXPECT_THAT(consequences_of(slow),
+              ElementsAre(AllOf(HasSubstr("nccl-choice: GPU2: NCCL uses mlx5_"),
+                                HasSubstr("in place of mlx5_1:1: it has more bandwidth")),
+                          HasSubstr("nccl-choice: GPU3: ")));
+}
+
+TEST(Check, MachineOnWhichNcclFails_IsNamed) {
+  Machine machine = good_machine();
+  machine.gpus[4].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[7].bdf, 2}};
+  EXPECT_THAT(consequences_of(machine),
+              Contains(HasSubstr("nccl-fails: NCCL 2.30.7 fails on this machine: ")));
 }
 
 TEST(Check, EmptyMachine_HasNoFault) { EXPECT_THAT(faults_of(report_on(Machine{})), IsEmpty()); }

@@ -63,6 +63,8 @@ TEST(Diff, EachPropertyThatChanges_IsNamed) {
   const auto cases = std::vector<std::pair<std::function<void(Machine*)>, std::string>>{
       {[](Machine* m) { m->cpu.model = 85; }, "CPU is x86_64 GenuineIntel 6 85, expected "},
       {[](Machine* m) { m->gpus[2].model = "B200"; }, "GPU2: model is B200, expected "},
+      {[](Machine* m) { m->gpus[2].compute_capability = 80; },
+       "GPU2: compute capability is 80, expected 90"},
       {[](Machine* m) { m->gpus[2].ids.device = 0x2901; }, "GPU2: PCI device is 0x10de:0x2901, "},
       {[](Machine* m) { m->gpus[2].link.width = 8; }, "GPU2: PCIe link is 32 GT/s x8, expected "},
       {[](Machine* m) { m->gpus[2].nvlinks[0].count = 9; },

@@ -96,6 +96,21 @@ TEST(EnvLines, OptionsGiven_AreExported) {
             "export GDR_NCCL_RAIL_MAP='GPU0=it'\\''s'\n");
 }
 
+TEST(EnvLines, MapThatNcclWouldNotFollow_GetsAGeneratedFile) {
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kPhb;
+  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
+  topology::RailOptions rails;
+  rails.map = topology::RailMap::parse(map).value();
+  InspectOptions options;
+  options.rail_map = map;
+  const Inspection inspection{scene_of(flat(2, 2), settings, rails), {}, 0, ""};
+  const std::string text = env_lines(inspection, options);
+  EXPECT_EQ(commands_in(text), "export GDR_NCCL_RAIL_MAP='" + map + "'\n" +
+                                   "export GDR_NCCL_GENERATE_TOPO_FILE='1'\n");
+  EXPECT_THAT(text, HasSubstr("# NCCL would use GPU0 mlx5_"));
+}
+
 TEST(EnvLines, NameWithALineBreak_StaysInItsQuotes) {
   Machine machine = two_sockets_with_switches();
   machine.hcas[0].name = "a\nrm -rf b";
