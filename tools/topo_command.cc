@@ -5,24 +5,40 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
-#include "tools/topo/inspect.h"
-#include "tools/topo/picture_header.h"
-#include "tools/topo/render.h"
-#include "topology/grouping.h"
-#include "topology/sources/nccl_xml_writer.h"
+#include "tools/topo/modes.h"
 
 namespace gdr::tools {
 namespace {
 
+using topo::Aspect;
+using topo::Outcome;
+using topo::View;
+
 struct TopoCommand {
-  topo::InspectOptions options;
-  bool json = false;
+  topo::Request request;
   bool dot = false;
   bool nccl_xml = false;
   bool grouped = false;
+  bool env = false;
+  bool check = false;
   std::string svg;
+  std::vector<std::string> diff;  // two sources, or empty
+  std::string expect;             // a golden file
+  std::vector<std::string> also;  // names of aspects
 
-  bool prints_other_than_matrix() const { return json || dot || nccl_xml; }
+  // Returns the options that choose what is printed; more than one of them is an error. --json
+  // belongs to several.
+  std::vector<std::string> modes() const {
+    std::vector<std::string> given;
+    if (dot) given.push_back("--dot");
+    if (nccl_xml) given.push_back("--nccl-xml");
+    if (env) given.push_back("--env");
+    if (check) given.push_back("--check");
+    if (!diff.empty()) given.push_back("--diff");
+    if (!expect.empty()) given.push_back("--expect");
+    return given;
+  }
+  bool compares_or_checks() const { return check || !diff.empty() || !expect.empty(); }
 };
 
 [[noreturn]] void stop(int code, const std::string& text) {
@@ -47,46 +63,127 @@ Status write_file(const std::string& name, const std::string& text) {
   return write_all(file.get(), name, text);
 }
 
-std::string chosen_text(const TopoCommand& command, const topo::Inspection& inspection) {
-  const topology::RailDecision& decision = inspection.decision;
-  if (command.json) return topo::json_text(decision, inspection.not_offered);
-  if (command.dot) return topo::dot_text(decision, topo::picture_date());
-  if (command.nccl_xml && command.grouped) {
-    return topology::nccl_xml_text_of(
-        topology::group_under_switches(decision.machine, decision.plan));
+// Stops where options contradict each other.
+void check_conflicts(const TopoCommand& command) {
+  const std::vector<std::string> modes = command.modes();
+  auto conflict = [](const std::string& a, const std::string& b) {
+    stop(kExitUsage, a + " and " + b + " exclude each other: give one of them");
+  };
+  if (modes.size() > 1) conflict(modes[0], modes[1]);
+  const bool several = command.request.sources.size() > 1;
+  if (command.request.json && !modes.empty() && !command.compares_or_checks()) {
+    conflict("--json", modes[0]);
   }
-  if (command.nccl_xml) return topology::nccl_xml_text_of(decision.machine);
-  return command.svg == "-" ? topo::svg_text(decision, topo::picture_date())
-                            : topo::matrix_text(decision, inspection.not_offered);
-}
-
-Status print(const TopoCommand& command, const topo::Inspection& inspection) {
-  if (!command.svg.empty() && command.svg != "-") {
-    Status written =
-        write_file(command.svg, topo::svg_text(inspection.decision, topo::picture_date()));
-    if (!written) return written;
+  if (!command.svg.empty() && (command.env || command.compares_or_checks())) {
+    conflict("--svg", modes[0]);
   }
-  return write_all(stdout, "to stdout", chosen_text(command, inspection));
-}
-
-void run(const TopoCommand& command) {
-  if (command.svg == "-" && command.prints_other_than_matrix()) {
+  if (command.svg == "-" && (command.request.json || !modes.empty())) {
     stop(kExitUsage,
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
-  Result<topo::Inspection> inspection = topo::inspect(command.options);
-  if (!inspection) {
-    bool wrong_value = inspection.error().code == Code::kInvalidUsage ||
-                       inspection.error().code == Code::kInvalidArgument;
-    stop(wrong_value ? kExitUsage : kExitCouldNotRun, inspection.error().text);
+  if (several && !command.svg.empty()) {
+    stop(kExitUsage, "--svg shows one machine: give --from one source");
   }
-  for (const Finding& finding : inspection->decision.findings) {
-    const char* kind = finding.severity == Severity::kInfo ? "note" : "warning";
-    fmt::print(stderr, "{}: {}\n", kind, to_string(finding));
+  if (several && !modes.empty() && !command.compares_or_checks()) {
+    stop(kExitUsage, modes[0] + " shows one machine: give --from one source");
   }
-  if (Status printed = print(command, *inspection); !printed) {
+  if (!command.diff.empty() && command.request.sources != std::vector<std::string>{"live"}) {
+    stop(kExitUsage, "--diff names both machines itself: leave --from out");
+  }
+}
+
+std::set<Aspect> aspects_of(const std::vector<std::string>& names) {
+  std::set<Aspect> aspects;
+  for (const std::string& name : names) {
+    if (name == "names") aspects.insert(Aspect::kNames);
+    if (name == "addresses") aspects.insert(Aspect::kAddresses);
+    if (name == "guids") aspects.insert(Aspect::kGuids);
+    if (name == "release") aspects.insert(Aspect::kRelease);
+  }
+  return aspects;
+}
+
+View view_of(const TopoCommand& command) {
+  if (command.request.json) return View::kJson;
+  if (command.dot) return View::kDot;
+  if (command.nccl_xml) return command.grouped ? View::kGroupedNcclXml : View::kNcclXml;
+  if (command.env) return View::kEnv;
+  return command.svg == "-" ? View::kSvg : View::kMatrix;
+}
+
+Outcome outcome_of(const TopoCommand& command) {
+  const topo::Request& request = command.request;
+  if (command.check) return topo::check_mode(request);
+  if (!command.diff.empty()) return topo::diff_mode(request, command.diff[0], command.diff[1]);
+  if (!command.expect.empty()) {
+    return topo::expect_mode(request, command.expect, aspects_of(command.also));
+  }
+  if (request.sources.size() > 1) return topo::fleet_mode(request, view_of(command));
+  return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
+}
+
+void run(const TopoCommand& command) {
+  check_conflicts(command);
+  const Outcome outcome = outcome_of(command);
+  fmt::print(stderr, "{}", outcome.diagnostics);
+  if (!outcome.picture.empty()) {
+    Status written = write_file(command.svg, outcome.picture);
+    if (!written) stop(kExitCouldNotRun, written.error().text);
+  }
+  if (Status printed = write_all(stdout, "to stdout", outcome.results); !printed) {
     stop(kExitCouldNotRun, printed.error().text);
   }
+  if (outcome.exit_code != kExitOk) throw CLI::RuntimeError(outcome.exit_code);
+}
+
+void add_input(CLI::App* sub, TopoCommand* command) {
+  sub->add_option("--from", command->request.sources,
+                  "live: this machine; otherwise a file (XML of hwloc or NCCL), or a folder that "
+                  "hwloc-gather-topology --io gathered, of any machine. Several make a table, "
+                  "one line each")
+      ->capture_default_str()
+      ->group("Input");
+}
+
+void add_output(CLI::App* sub, TopoCommand* command) {
+  const char* group = "Output (in place of the matrix)";
+  sub->add_flag("--json", command->request.json, "Print JSON; of several machines a line each")
+      ->group(group);
+  sub->add_flag("--dot", command->dot, "Print a graph for Graphviz")->group(group);
+  sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only")
+      ->group(group);
+  CLI::Option* xml =
+      sub->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE")
+          ->group(group);
+  sub->add_flag("--grouped", command->grouped,
+                "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
+      ->needs(xml)
+      ->group(group);
+  sub->add_flag("--env", command->env,
+                "Print the settings that make NCCL use the rails, as export lines for a shell")
+      ->group(group);
+}
+
+void add_checks(CLI::App* sub, TopoCommand* command) {
+  const char* group = "Checks (with --json: as JSON; exit code 1: faults or differences)";
+  sub->add_flag("--check", command->check,
+                "Look for what makes the machine slow; one line for each fault, the worst first")
+      ->group(group);
+  sub->add_option("--diff", command->diff, "Compare two machines, each as for --from")
+      ->expected(2)
+      ->type_name("A B")
+      ->group(group);
+  CLI::Option* expect =
+      sub->add_option("--expect", command->expect,
+                      "Compare with the output of --json on a good machine; one line a machine")
+          ->type_name("GOLDEN.json")
+          ->group(group);
+  sub->add_option("--expect-also", command->also,
+                  "With --expect: also compare names, addresses, guids or release")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"names", "addresses", "guids", "release"}))
+      ->needs(expect)
+      ->group(group);
 }
 
 void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* value,
@@ -98,23 +195,14 @@ void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* va
 
 void add_topo_command(CLI::App& app) {
   auto command = std::make_shared<TopoCommand>();
-  topo::InspectOptions& o = command->options;
+  topo::InspectOptions& o = command->request.options;
   CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
-  sub->add_option("--from", o.from,
-                  "live: this machine; otherwise a file (XML of hwloc or NCCL), or a folder that "
-                  "hwloc-gather-topology --io gathered, of any machine")
-      ->capture_default_str();
-  CLI::Option* json = sub->add_flag("--json", command->json, "Print JSON");
-  CLI::Option* dot = sub->add_flag("--dot", command->dot, "Print a graph for Graphviz");
-  CLI::Option* xml =
-      sub->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE");
-  json->excludes(dot)->excludes(xml);
-  dot->excludes(xml);
-  sub->add_flag("--grouped", command->grouped,
-                "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
-      ->needs(xml);
-  sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only");
+  add_input(sub, command.get());
+  add_output(sub, command.get());
+  add_checks(sub, command.get());
+  add_what_if(sub, "--nccl-version", &o.nccl_version,
+              "The release whose rules count: 2.28.9; default: the newest known");
   add_what_if(sub, "--gdr-level", &o.gdr_level, "In place of NCCL_NET_GDR_LEVEL: PIX, PXB, ...");
   add_what_if(sub, "--hca", &o.hca, "In place of NCCL_IB_HCA, in its grammar");
   add_what_if(sub, "--rail-map", &o.rail_map,

@@ -44,6 +44,7 @@ Attachment attach(Machine* machine, const PciPosition& position) {
           Switch{bridge.bdf, at, bridge.class_code, bridge.ids, bridge.link});
     }
     at = machine->switches[known].at;
+    at.order = -1;  // which is the switch's own
     at.parent = known;
   }
   return at;

@@ -73,8 +73,9 @@ void sort(Machine* machine) {
     renumber(numa, &at->numa);
     renumber(bridges, &at->host_bridge);
   });
-  std::sort(machine->gpus.begin(), machine->gpus.end(),
-            [](const Gpu& a, const Gpu& b) { return by_bdf(a, b); });
+  std::sort(machine->gpus.begin(), machine->gpus.end(), [](const Gpu& a, const Gpu& b) {
+    return a.bdf != b.bdf ? a.bdf < b.bdf : a.partition < b.partition;
+  });
   std::sort(machine->hcas.begin(), machine->hcas.end(), hca_less);
   for (Hca& hca : machine->hcas) {
     std::sort(hca.ports.begin(), hca.ports.end(),

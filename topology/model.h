@@ -162,8 +162,8 @@ struct Machine {
 };
 
 // Sorts a machine into the order in which everything here counts devices, whatever the order of the
-// source: by PCI address, HCAs without one last and by name, ports by number, NUMA nodes and
-// packages by id. Indexes are adapted.
+// source: by PCI address, partitions of a GPU by number, HCAs without an address last and by name,
+// ports by number, NUMA nodes and packages by id. Indexes are adapted.
 void sort(Machine* machine);
 
 // Calls visit(Attachment*) for all switches, GPUs and HCAs.

@@ -27,11 +27,6 @@ bool is_part(const Machine& machine, int index) {
   return generation != 0 && broadcom_generation(machine.switches[index].ids, true) == generation;
 }
 
-int parent_of(const Machine& machine, const Attachment& at) {
-  return at.parent >= 0 && is_part(machine, at.parent) ? machine.switches[at.parent].at.parent
-                                                       : at.parent;
-}
-
 bool is_above(const Machine& machine, int ancestor, int at) {
   for (; at >= 0; at = machine.switches[at].at.parent) {
     if (at == ancestor) return true;
@@ -76,8 +71,13 @@ PathClass between_gpu_and_hca(const Machine& machine, const Gpu& gpu, const Hca&
 
 const char* to_string(PathClass path) { return kNames[static_cast<int>(path)]; }
 
+int counted_switch(const Machine& machine, const Attachment& at) {
+  return at.parent >= 0 && is_part(machine, at.parent) ? machine.switches[at.parent].at.parent
+                                                       : at.parent;
+}
+
 PathClass pci_path(const Machine& machine, const Attachment& a, const Attachment& b) {
-  int from = parent_of(machine, a), to = parent_of(machine, b);
+  int from = counted_switch(machine, a), to = counted_switch(machine, b);
   if (from >= 0 && from == to) return PathClass::kPix;
   for (int at = from; at >= 0; at = machine.switches[at].at.parent) {
     if (is_above(machine, at, to)) return PathClass::kPxb;

@@ -28,6 +28,10 @@ inline constexpr int kPathClasses = 10;
 // Returns NCCL's name: "LOC", "NVL", ..., "SYS".
 const char* to_string(PathClass path);
 
+// Returns the nearest switch above, as an index in Machine::switches, or -1. A Broadcom switch that
+// shows itself as several counts as one: this is the outermost of them.
+int counted_switch(const Machine& machine, const Attachment& at);
+
 // Returns the class of the path over PCIe alone: kPix, kPxb, kPhb or kSys. Two functions under the
 // same switch, or of the same card, are kPix. A Broadcom switch that shows itself as several counts
 // as one, as NCCL flattens it (ncclTopoFlattenBcmSwitches in src/graph/topo.cc).

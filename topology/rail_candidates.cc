@@ -1,11 +1,9 @@
 #include "topology/rail_candidates.h"
 
-#include <algorithm>
+#include "topology/slow_ports.h"
 
 namespace gdr::topology {
 namespace {
-
-std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
 
 // Excludes virtual functions beside their physical ones: they share a port, so that both together
 // are no faster than one.
@@ -16,50 +14,6 @@ void exclude_virtual_functions(const Machine& machine, std::vector<RailCandidate
     for (const Hca& other : machine.hcas) {
       if (other.bdf != hca.physical_function) continue;
       port.excluded = "a virtual function of " + other.name + ", whose link it shares";
-    }
-  }
-}
-
-// Returns whether port a is as near as port b, or nearer, for every GPU.
-bool is_as_near_for_all(const Machine& machine, const PathTable& paths, PortRef a, PortRef b) {
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (paths.gpu_hca(gpu, a.hca) > paths.gpu_hca(gpu, b.hca)) return false;
-  }
-  return true;
-}
-
-// Returns the speed of a port in Mb/s, or 0 where it is unknown. What a port that is down reports
-// means nothing, so it counts with the speed of a port that is up on a card with the same ids.
-int speed_of(const Machine& machine, const std::vector<RailCandidate>& ports, PortRef ref) {
-  const Port& port = port_of(machine, ref);
-  if (port.state != Port::State::kDown) return port.speed_mbps;
-  const PciIds& ids = machine.hcas[ref.hca].ids;
-  int speed = 0;
-  for (const RailCandidate& other : ports) {
-    const Port& up = port_of(machine, other.ref);
-    bool same_make = ids.vendor != 0 && machine.hcas[other.ref.hca].ids == ids;
-    if (same_make && up.state != Port::State::kDown) speed = std::max(speed, up.speed_mbps);
-  }
-  return speed;
-}
-
-// Excludes slow ports, since storage and management networks are slower than the network of the
-// GPUs. A slower port may still be the better rail for a GPU that it is nearer to. So a port is
-// slow only where it has half the speed of a port that is no farther from any GPU, or a quarter of
-// any port's.
-void exclude_slow(const Machine& machine, const PathTable& paths,
-                  std::vector<RailCandidate>* ports) {
-  for (RailCandidate& port : *ports) {
-    int speed = speed_of(machine, *ports, port.ref);
-    if (port.named != nullptr || !port.excluded.empty() || speed == 0) continue;
-    for (const RailCandidate& other : *ports) {
-      int fast = speed_of(machine, *ports, other.ref);
-      bool slow = fast >= 4 * speed ||
-                  (fast >= 2 * speed && is_as_near_for_all(machine, paths, other.ref, port.ref));
-      if (!slow) continue;
-      port.excluded = "slow: " + gbps(speed) + ", where " + port_name(machine, other.ref) +
-                      " has " + gbps(fast);
-      break;
     }
   }
 }
@@ -76,7 +30,6 @@ std::string far_reason(const Machine& machine, const PathTable& paths, int hca, 
 // renumber rails.
 void exclude_far(const Machine& machine, const PathTable& paths,
                  std::vector<RailCandidate>* ports) {
-  if (machine.gpus.empty()) return;
   std::vector<int> nearest(machine.gpus.size(), -1);
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     for (const RailCandidate& port : *ports) {
@@ -122,7 +75,8 @@ std::vector<RailCandidate> rail_candidates(const Machine& machine, const PathTab
                                            const std::vector<NamedPort>& named) {
   std::vector<RailCandidate> ports = all_ports(machine, named);
   exclude_virtual_functions(machine, &ports);
-  exclude_slow(machine, paths, &ports);
+  if (machine.gpus.empty()) return ports;
+  exclude_slow_ports(machine, paths, &ports);
   exclude_far(machine, paths, &ports);
   return ports;
 }

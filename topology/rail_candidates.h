@@ -31,10 +31,10 @@ std::vector<RailCandidate> all_ports(const Machine& machine, const std::vector<N
 // Returns all ports of the machine. A port is excluded, unless the user named it, where
 //
 // - it is a virtual function beside its physical one,
-// - it is slow, with half the speed of a port that is no farther from any GPU, or a quarter of
-//   any port's (a port that is down counts with the speed of a port that is up on a card of
-//   the same model), or
-// - no GPU has it among its nearest ports, on a machine with GPUs.
+// - it is slow (slow_ports.h), or
+// - no GPU has it among its nearest ports.
+//
+// The first reason that applies is given. On a machine without GPUs only the first rule applies.
 std::vector<RailCandidate> rail_candidates(const Machine& machine, const PathTable& paths,
                                            const std::vector<NamedPort>& named);
 

@@ -1,9 +1,9 @@
 #include "topology/rails.h"
 
 #include <algorithm>
-#include <climits>
-#include <map>
 #include <set>
+
+#include "topology/rail_assignment.h"
 
 namespace gdr::topology {
 namespace {
@@ -35,78 +35,6 @@ void number_rails(const Machine& machine, const std::vector<RailCandidate>& port
   }
   std::stable_sort(plan->rails.begin(), plan->rails.end(),
                    [](const Rail& a, const Rail& b) { return a.id < b.id; });
-}
-
-// Returns the positions of the rails that are nearest to the GPU.
-std::vector<int> nearest_rails(const PathTable& paths, const RailPlan& plan, size_t gpu,
-                               bool only_usable) {
-  std::vector<int> nearest;
-  PathClass least = PathClass::kSys;
-  for (size_t i = 0; i < plan.rails.size(); ++i) {
-    if (only_usable && !plan.rails[i].usable) continue;
-    PathClass path = paths.gpu_hca(gpu, plan.rails[i].port.hca);
-    if (nearest.empty() || path < least) {
-      nearest.clear();
-      least = path;
-    }
-    if (path == least) nearest.push_back(static_cast<int>(i));
-  }
-  return nearest;
-}
-
-// Divides rails among the GPUs that have them as their nearest. The i-th GPU gets the i-th rail, or
-// the i-th block of neighbours where there are more rails than GPUs. Only the rails with the least
-// load are divided, where they suffice; otherwise each GPU takes the least loaded rail in turn.
-void assign_rails(const std::vector<size_t>& gpus, const std::vector<int>& rails,
-                  std::vector<int>* load, RailPlan* plan) {
-  int least = INT_MAX;
-  for (int rail : rails) least = std::min(least, (*load)[rail]);
-  std::vector<int> free;
-  for (int rail : rails) {
-    if ((*load)[rail] == least) free.push_back(rail);
-  }
-  if (free.size() >= gpus.size()) {
-    for (size_t i = 0; i < gpus.size(); ++i) {
-      size_t from = i * free.size() / gpus.size(), to = (i + 1) * free.size() / gpus.size();
-      plan->gpus[gpus[i]].rails.assign(free.begin() + static_cast<long>(from),
-                                       free.begin() + static_cast<long>(to));
-      for (size_t rail = from; rail < to; ++rail) ++(*load)[free[rail]];
-    }
-    return;
-  }
-  for (size_t gpu : gpus) {
-    int lightest = *std::min_element(rails.begin(), rails.end(),
-                                     [load](int a, int b) { return (*load)[a] < (*load)[b]; });
-    ++(*load)[lightest];
-    plan->gpus[gpu].rails = {lightest};
-  }
-}
-
-// Assigns rails to the GPUs that have none.
-void assign_unassigned(const PathTable& paths, bool only_usable, RailPlan* plan) {
-  std::vector<int> load(plan->rails.size(), 0);
-  // GPUs with the same nearest rails, those with the fewest first, then in the order of their
-  // rails.
-  std::map<std::pair<size_t, std::vector<int>>, std::vector<size_t>> groups;
-  for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
-    for (int rail : plan->gpus[gpu].rails) ++load[rail];
-    if (!plan->gpus[gpu].rails.empty()) continue;
-    std::vector<int> nearest = nearest_rails(paths, *plan, gpu, only_usable);
-    if (!nearest.empty()) groups[{nearest.size(), nearest}].push_back(gpu);
-  }
-  for (const auto& [rails, gpus] : groups) assign_rails(gpus, rails.second, &load, plan);
-}
-
-// Assigns rails to all GPUs; those that have some by the map keep them. Rails that are down are
-// assigned like the others and then taken away, so that the rail of a GPU does not depend on
-// another rail's link.
-void assign(const PathTable& paths, RailPlan* plan) {
-  assign_unassigned(paths, false, plan);
-  for (GpuRails& own : plan->gpus) {
-    std::erase_if(own.rails, [plan](int rail) { return !plan->rails[rail].usable; });
-  }
-  assign_unassigned(paths, true, plan);
-  set_own_paths(paths, plan);
 }
 
 std::string list_of_hcas(const Machine& machine) {
@@ -174,7 +102,7 @@ Result<RailPlan> plan_by_map(const Machine& machine, const PathTable& paths, con
     if (rail_of(plan, port.ref) >= 0) continue;
     plan.excluded.push_back(ExcludedPort{port.ref, "not in GDR_NCCL_RAIL_MAP"});
   }
-  assign(paths, &plan);
+  assign_rails(machine, paths, &plan);
   return plan;
 }
 
@@ -186,7 +114,7 @@ Result<RailPlan> plan_rails(const Machine& machine, const PathTable& paths,
   plan.gpus.resize(machine.gpus.size());
   if (options.map.has_value()) return plan_by_map(machine, paths, *options.map, std::move(plan));
   number_rails(machine, rail_candidates(machine, paths, options.named), &plan);
-  assign(paths, &plan);
+  assign_rails(machine, paths, &plan);
   return plan;
 }
 

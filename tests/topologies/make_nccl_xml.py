@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes four nccl-*.xml files of this folder: NCCL topology files with made-up devices.
+"""Writes six nccl-*.xml files of this folder: NCCL topology files with made-up devices.
 
 usage: make_nccl_xml.py           writes the files
        make_nccl_xml.py --check   fails where a committed file is not what this program writes
@@ -165,11 +165,44 @@ def cross_wired():
     return file.text()
 
 
+def cascade_4nic():
+    """Per socket a switch above two others, each with a NIC and two GPUs on boards of their own."""
+    file = File("8 GPUs behind switches of their boards: per socket, a switch above two others, each "
+                "with two boards and a NIC")
+    switch = ids("0x11f8", "0x4000", "0x11f8", "0x0000")
+    h100 = ids("0x10de", "0x2330", "0x10de", "0x16c1")
+    for node, base in enumerate((0x10, 0x90)):
+        cpu = file.cpu(node, vendor="GenuineIntel", familyid="6", modelid="143")
+        top = file.pci(cpu, base, "0x060400", switch, speed="32.0 GT/s PCIe")
+        for bus in (base + 0x10, base + 0x20):
+            inner = file.pci(top, bus, "0x060400", switch, speed="32.0 GT/s PCIe")
+            for board in (bus + 2, bus + 5):
+                own = file.pci(inner, board, "0x060400", switch, speed="32.0 GT/s PCIe")
+                file.gpu(own, board + 1, "0x030200", h100, sm="90")
+            file.hca(inner, bus + 8, ids("0x15b3", "0x1021", "0x15b3", "0x0041"), [400000])
+    nvlinks(file)
+    return file.text()
+
+
+def nps4_2nic():
+    """Two sockets of four NUMA nodes, a GPU on each node, a NIC on one node of each socket."""
+    file = File("8 NUMA nodes, four to a socket, with a GPU each; a NIC on nodes 6 and 0")
+    mi200 = ids("0x1002", "0x740c", "0x1002", "0x0b0c")
+    for node, bus in enumerate((0xc0, 0x80, 0x40, 0x01, 0xe0, 0xa0, 0x60, 0x21)):
+        cpu = file.cpu(node, vendor="AuthenticAMD", familyid="175", modelid="1")
+        file.gpu(cpu, bus, "0x038000", mi200, sm="90")
+        if node in (0, 6):
+            file.hca(cpu, bus + 2, ids("0x15b3", "0x101b", "0x15b3", "0x0007"), [200000])
+    return file.text()
+
+
 FILES = {
     "nccl-amd-8gpu.xml": amd_8gpu,
+    "nccl-cascade-4nic.xml": cascade_4nic,
     "nccl-cloud-4nic.xml": cloud_4nic,
     "nccl-cross-wired.xml": cross_wired,
     "nccl-dgx-a100-cascade.xml": dgx_a100_cascade,
+    "nccl-nps4-2nic.xml": nps4_2nic,
 }
 
 if __name__ == "__main__":

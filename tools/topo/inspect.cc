@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
@@ -74,6 +75,48 @@ Result<Machine> read_file(const std::string& file, const topology::Selection& se
                                        : topology::nccl_xml(file, selection);
 }
 
+std::string names_of_hcas(const Machine& machine) {
+  std::string names;
+  for (const topology::Hca& hca : machine.hcas) names += (names.empty() ? "" : ", ") + hca.name;
+  return names;
+}
+
+// Fails where a list given for --hca leaves nothing of the HCAs `existing`.
+Status check_hca_list(const InspectOptions& options, const std::string& existing,
+                      const Machine& machine) {
+  if (!options.hca.has_value() || existing.empty() || !machine.hcas.empty()) return {};
+  return fail(Code::kInvalidUsage,
+              to_string({Severity::kError, "--hca",
+                         config::quoted(*options.hca) + " accepts no port of this machine",
+                         "choose from its HCAs: " + existing}));
+}
+
+Result<topology::nccl::Release> release_of(const InspectOptions& options, Findings* findings) {
+  using topology::nccl::Release;
+  if (!options.nccl_version.has_value()) return topology::nccl::kNewestRelease;
+  Result<Release> release = Release::parse(*options.nccl_version);
+  const std::string newest = topology::nccl::kNewestRelease.to_string();
+  if (!release || release->major != topology::nccl::kNewestRelease.major) {
+    return fail(Code::kInvalidUsage,
+                to_string({Severity::kError, "--nccl-version",
+                           config::quoted(*options.nccl_version) +
+                               " cannot be used: it is not a release of NCCL 2",
+                           "use one such as 2.28.9 or 2.28; the newest known is " + newest}));
+  }
+  const bool newer =
+      std::pair(release->major, release->minor) >
+      std::pair(topology::nccl::kNewestRelease.major, topology::nccl::kNewestRelease.minor);
+  if (newer || *release < topology::nccl::kOldestRelease) {
+    const Release& nearest =
+        newer ? topology::nccl::kNewestRelease : topology::nccl::kOldestRelease;
+    findings->push_back({Severity::kInfo, "--nccl-version",
+                         "the rules of NCCL " + release->to_string() + " are not known; those of " +
+                             nearest.to_string() + " are used",
+                         ""});
+  }
+  return release;
+}
+
 // Returns what discovery skipped, but for ports that are only not active: they are HCAs' ports like
 // the others, and shown as down.
 std::vector<std::string> not_offered(transport::Discovery discovery) {
@@ -89,11 +132,13 @@ std::vector<std::string> not_offered(transport::Discovery discovery) {
 struct LiveMachine {
   Machine machine;
   std::vector<std::string> not_offered;
+  std::string existing_hcas;  // of sysfs, whether accepted or not: "mlx5_0, mlx5_1"
 };
 
 LiveMachine read_live(const config::Options& options, Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
+  std::string existing = names_of_hcas(machine);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
       verbs ? transport::discover_devices(
@@ -103,17 +148,20 @@ LiveMachine read_live(const config::Options& options, Findings* findings) {
     findings->push_back(
         {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
     keep_accepted(&machine, options.hcas);
-    return {std::move(machine), {}};
+    return {std::move(machine), {}, std::move(existing)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
-  return {std::move(machine), not_offered(std::move(*found))};
+  return {std::move(machine), not_offered(std::move(*found)), std::move(existing)};
 }
 
 // Decides as the plugin does, but fails on a map given on the command line that does not fit.
 Result<topology::RailDecision> decide(Machine machine, const InspectOptions& asked,
                                       const config::Options& settings, Findings findings) {
   topology::DecisionOptions options = config::decision_options(settings, machine);
+  Result<topology::nccl::Release> release = release_of(asked, &findings);
+  if (!release) return forward_error(release);
+  options.nccl.release = *release;
   topology::RailDecision decision =
       topology::decide(std::move(machine), std::move(options), std::move(findings));
   if (!asked.rail_map.has_value()) return decision;
@@ -133,29 +181,43 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
   return machine;
 }
 
+Result<Inspection> inspect_live(const InspectOptions& options, const config::Options& settings,
+                                Findings findings) {
+  LiveMachine live = read_live(settings, &findings);
+  Status accepted = check_hca_list(options, live.existing_hcas, live.machine);
+  if (!accepted) return forward_error(accepted);
+  auto decision = decide(std::move(live.machine), options, settings, std::move(findings));
+  if (!decision) return forward_error(decision);
+  const size_t before = decision->findings.size();
+  topology::add_acs_findings(&*decision);
+  const size_t about_acs = decision->findings.size() - before;
+  return Inspection{std::move(*decision), std::move(live.not_offered), about_acs, "/sys"};
+}
+
 }  // namespace
 
 Result<Inspection> inspect(const InspectOptions& options) {
   Findings findings;
   Result<config::Options> settings = options_of(options, &findings);
   if (!settings) return forward_error(settings);
-  if (options.from == "live") {
-    LiveMachine live = read_live(*settings, &findings);
-    auto decision = decide(std::move(live.machine), options, *settings, std::move(findings));
-    if (!decision) return forward_error(decision);
-    topology::add_acs_findings(&*decision);
-    return Inspection{std::move(*decision), std::move(live.not_offered)};
-  }
+  if (options.from == "live") return inspect_live(options, *settings, std::move(findings));
   topology::Selection selection = config::gpu_selection(*settings);
   std::error_code unreadable;
-  Result<Machine> machine = std::filesystem::is_directory(options.from, unreadable)
-                                ? read_gathered(options.from, selection)
-                                : read_file(options.from, selection);
+  const bool is_folder = std::filesystem::is_directory(options.from, unreadable);
+  Result<Machine> machine =
+      is_folder ? read_gathered(options.from, selection) : read_file(options.from, selection);
   if (!machine) return forward_error(machine);
+  const std::string existing_hcas = names_of_hcas(*machine);
   keep_accepted(&*machine, settings->hcas);
+  Status accepted = check_hca_list(options, existing_hcas, *machine);
+  if (!accepted) return forward_error(accepted);
   auto decision = decide(std::move(*machine), options, *settings, std::move(findings));
   if (!decision) return forward_error(decision);
-  return Inspection{std::move(*decision), {}};
+  return Inspection{
+      std::move(*decision),
+      {},
+      0,
+      is_folder ? std::filesystem::path(options.from) / "sys" : std::filesystem::path()};
 }
 
 }  // namespace gdr::tools::topo

@@ -1,6 +1,7 @@
 // Decides the rails of a machine as the plugin would: of this machine, or of one in a file.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ struct InspectOptions {
   std::string from = "live";
   // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
   std::optional<std::string> gdr_level, hca, rail_map;
+  // The release of NCCL whose rules count, in the grammar of nccl::Release; nothing: the newest
+  // whose rules are known.
+  std::optional<std::string> nccl_version;
 };
 
 struct Inspection {
@@ -23,6 +27,9 @@ struct Inspection {
   // The ports that the verbs library lists and that are not in `decision`, with the reason:
   // "efa_0:1 is an Elastic Fabric Adapter (EFA), ...".
   std::vector<std::string> not_offered;
+  size_t acs_findings = 0;  // how many of the last of decision.findings are about ACS
+  // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
+  std::filesystem::path sysfs_root;
 };
 
 // Returns the decision, and what it does not cover. The HCAs of a live machine are those that the

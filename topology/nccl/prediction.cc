@@ -1,21 +1,16 @@
 #include "topology/nccl/prediction.h"
 
+#include "topology/nccl/graph.h"
+#include "topology/nccl/routing.h"
+
 namespace gdr::topology::nccl {
 namespace {
 
-Verdict no(std::string reason) { return Verdict{false, false, false, std::move(reason)}; }
+Route to_route(const Way& way) { return {way.path, way.exists, way.gb_per_s, way.hops, -1}; }
 
-// Returns the farthest class over which NCCL allows GPUDirect.
-PathClass farthest(const Settings& settings) {
-  return settings.gdr_level.value_or(settings.gdr_c2c.value_or(true) ? PathClass::kP2c
-                                                                     : PathClass::kPxb);
-}
+int index_of(const Graph& graph, int node) { return graph.nodes[static_cast<size_t>(node)].index; }
 
-std::string level_text(const Settings& settings) {
-  std::string name = topology::to_string(farthest(settings));
-  if (settings.gdr_level.has_value()) return "NCCL_NET_GDR_LEVEL=" + name;
-  return name + ", the level where NCCL_NET_GDR_LEVEL is unset";
-}
+size_t position(const Graph& graph, int node) { return static_cast<size_t>(index_of(graph, node)); }
 
 }  // namespace
 
@@ -25,39 +20,58 @@ std::string to_string(const Verdict& verdict) {
 
 Prediction::Prediction(const Machine& machine, std::vector<PortRef> devices,
                        const Settings& settings)
-    : settings_(settings), devices_(std::move(devices)), gpus_(machine.gpus.size()) {
-  PathTable paths(machine);
-  for (size_t a = 0; a < gpus_; ++a) {
-    for (size_t b = 0; b < gpus_; ++b) gpu_gpu_.push_back({paths.gpu_gpu(a, b), true, 0, 0, -1});
+    : settings_(settings),
+      rules_(Rules::of(settings.release)),
+      devices_(std::move(devices)),
+      gpus_(machine.gpus.size()),
+      from_file_(machine.nccl_file),
+      gpu_gpu_(gpus_ * gpus_),
+      to_device_(gpus_ * devices_.size()),
+      from_device_(gpus_ * devices_.size()),
+      local_gpus_(devices_.size(), -1),
+      used_(gpus_) {
+  GdrCheck unknown;
+  unknown.why = GdrCheck::Why::kNoRoute;
+  checks_.assign(gpus_ * devices_.size(), Checks{unknown, unknown});
+  for (PortRef port : devices_) device_names_.push_back(hca_of(machine, port).name);
+  GraphNotes notes;
+  const Graph graph = build_graph(machine, devices_, rules_, &notes);
+  Routing routing(machine, devices_, graph, rules_, settings_);
+  failure_ = notes.failure.empty() ? routing.failure() : notes.failure;
+  assumptions_ = std::move(notes.assumptions);
+  take_routes(graph, &routing);
+}
+
+void Prediction::take_routes(const Graph& graph, Routing* routing) {
+  for (int gpu : graph.gpus) take_gpu(graph, gpu, routing);
+  for (int device : graph.nets) take_device(graph, device, routing);
+}
+
+void Prediction::take_gpu(const Graph& graph, int gpu, Routing* routing) {
+  const size_t from = position(graph, gpu);
+  for (int other : graph.gpus) {
+    gpu_gpu_[from * gpus_ + position(graph, other)] = to_route(routing->ways().between(gpu, other));
   }
-  for (const PortRef& port : devices_) {
-    device_names_.push_back(machine.hcas[port.hca].name);
-    device_gpudirect_.push_back(machine.hcas[port.hca].gpudirect.value_or(true));
-    local_gpus_.push_back(-1);
+  if (graph.nets.empty()) return;
+  for (int device : routing->choice().devices_of(gpu)) {
+    used_[from].push_back(position(graph, device));
   }
-  for (size_t gpu = 0; gpu < gpus_; ++gpu) {
-    const Gpu& one = machine.gpus[gpu];
-    GpuFacts facts{one.gpudirect.value_or(true), one.compute_capability, one.partition >= 0,
-                   one.c2c_links > 0, false};
-    for (size_t other = 0; other < gpus_; ++other) {
-      if (paths.gpu_gpu(gpu, other) == PathClass::kNvl) facts.has_nvlink = true;
-    }
-    gpu_facts_.push_back(facts);
-    std::vector<size_t> used;
-    PathClass least = PathClass::kSys;
-    for (size_t device = 0; device < devices_.size(); ++device) {
-      const auto hca = static_cast<size_t>(devices_[device].hca);
-      size_t through = gpu;
-      PathClass path = paths.gpu_hca_with_pxn(gpu, hca, &through);
-      to_device_.push_back({path, true, 0, 0, through == gpu ? -1 : static_cast<int>(through)});
-      from_device_.push_back({paths.gpu_hca(gpu, hca), true, 0, 0, -1});
-      if (used.empty() || path < least) {
-        used.clear();
-        least = path;
-      }
-      if (path == least) used.push_back(device);
-    }
-    used_.push_back(used);
+}
+
+void Prediction::take_device(const Graph& graph, int device, Routing* routing) {
+  const size_t number = position(graph, device);
+  const int local = routing->choice().gpu_of(device);
+  if (local >= 0) local_gpus_[number] = index_of(graph, local);
+  for (int gpu : graph.gpus) {
+    const size_t pair = position(graph, gpu) * devices_.size() + number;
+    const GdrCheck send = routing->check(gpu, device, Direction::kSend);
+    const GdrCheck receive = routing->check(gpu, device, Direction::kReceive);
+    checks_[pair] = Checks{send, receive};
+    from_device_[pair] = to_route(routing->ways().between(device, gpu));
+    to_device_[pair] = to_route(routing->ways().between(gpu, device));
+    if (to_device_[pair].path != PathClass::kPxn) continue;
+    const int relay = routing->relay(gpu, device);
+    to_device_[pair].through_gpu = relay >= 0 ? index_of(graph, relay) : local_gpus_[number];
   }
 }
 
@@ -69,33 +83,15 @@ int Prediction::device_of(size_t hca) const {
 }
 
 Verdict Prediction::verdict(size_t gpu, size_t device, Direction direction) const {
-  const GpuFacts& facts = gpu_facts_[gpu];
-  if (!device_gpudirect_[device]) {
-    return no(device_names_[device] + " registers no GPU memory: neither dma-buf nor peermem");
-  }
-  if (!facts.gpudirect) return no("the driver offers no GPUDirect RDMA on this GPU");
-  if (direction == Direction::kSend) {
-    if (settings_.gdr_read == 0) return no("NCCL_NET_GDR_READ=0");
-    const bool slow = facts.compute_capability != 0 && facts.compute_capability < 80;
-    if (settings_.gdr_read < 0 && slow && gpus_ > 1 && !facts.has_nvlink) {
-      return no(
-          "GPUs before compute capability 8.0 without NVLink send directly only with "
-          "NCCL_NET_GDR_READ=1");
-    }
-  }
-  const Route& route = gpu_to_device(gpu, device);
-  PathClass path = route.path;
-  std::string words = topology::to_string(path);
-  if (path == PathClass::kPxn) {
-    path = device_to_gpu(device, static_cast<size_t>(route.through_gpu)).path;
-    words = "PXN through GPU" + std::to_string(route.through_gpu) + ", from there " +
-            topology::to_string(path);
-  }
-  if (path > farthest(settings_)) {
-    return Verdict{false, true, false, words + " is beyond " + level_text(settings_)};
-  }
-  return Verdict{true, false, facts.over_c2c && path != PathClass::kP2c,
-                 words + " is within " + level_text(settings_)};
+  const Checks& checks = checks_[gpu * devices_.size() + device];
+  const GdrCheck& check = direction == Direction::kSend ? checks.send : checks.receive;
+  Verdict verdict;
+  verdict.direct = check.direct;
+  verdict.too_far = !check.direct && check.why == GdrCheck::Why::kDistance;
+  verdict.over_pcie = check.over_pcie;
+  verdict.distance = check.distance;
+  verdict.reason = reason_for(check, device_names_[device], from_file_, rules_, settings_);
+  return verdict;
 }
 
 Verdicts Prediction::verdicts(size_t gpu, size_t device) const {

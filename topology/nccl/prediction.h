@@ -10,12 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "topology/nccl/gpudirect.h"
+#include "topology/nccl/rules.h"
 #include "topology/nccl/settings.h"
 #include "topology/ports.h"
 
 namespace gdr::topology::nccl {
 
-// The route between two devices as NCCL computes it.
+class Routing;
+
+// The route between two devices as NCCL computes it: over the CPU where NCCL sends data through
+// host memory, although there may be a nearer one.
 struct Route {
   PathClass path = PathClass::kSys;
   bool exists = false;   // false: NCCL finds no route, and the other fields mean nothing
@@ -24,17 +29,15 @@ struct Route {
   int through_gpu = -1;  // kPxn: the GPU over which data goes; else -1
 };
 
-enum class Direction {
-  kSend,     // the HCA reads GPU memory
-  kReceive,  // the HCA writes GPU memory
-};
-
 // Whether NCCL will use GPUDirect RDMA, and why.
 struct Verdict {
   bool direct = false;
   bool too_far = false;    // not direct because of the distance, and only because of it
   bool over_pcie = false;  // direct, and NCCL asks for a mapping over PCIe instead of NVLink-C2C
   std::string reason;      // "PIX is within PXB", "SYS is beyond NCCL_NET_GDR_LEVEL=PXB", ...
+  // The class that NCCL compares with the level: with PXN, that of the other GPU. Where `too_far`
+  // is set, it is the nearest NCCL_NET_GDR_LEVEL that allows GPUDirect.
+  PathClass distance = PathClass::kSys;
 };
 
 // Returns "yes: " or "no: " and the reason.
@@ -60,8 +63,8 @@ class Prediction {
   // Returns why NCCL of this release fails on the machine, in NCCL's words; "" where it does not.
   // The other functions then describe what it had computed up to there.
   const std::string& failure() const { return failure_; }
-  // Returns what the source does not state and was assumed, a sentence each: "The speed of PCIe links
-  // is unknown and taken to be equal."
+  // Returns what the source does not state and was assumed, a sentence each: "The speed of PCIe
+  // links is unknown and taken to be equal."
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
   const Route& gpu_to_gpu(size_t from, size_t to) const { return gpu_gpu_[from * gpus_ + to]; }
@@ -86,17 +89,20 @@ class Prediction {
   Verdicts verdicts(size_t gpu, size_t device) const;
 
  private:
-  struct GpuFacts {  // what verdicts depend on
-    bool gpudirect = true;
-    int compute_capability = 0;
-    bool partition = false;
-    bool over_c2c = false;  // its CPU is reached over NVLink-C2C
-    bool has_nvlink = false;
+  struct Checks {
+    GdrCheck send;
+    GdrCheck receive;
   };
 
+  void take_routes(const Graph& graph, Routing* routing);
+  void take_gpu(const Graph& graph, int gpu, Routing* routing);
+  void take_device(const Graph& graph, int device, Routing* routing);
+
   Settings settings_;
+  Rules rules_;
   std::vector<PortRef> devices_;
   size_t gpus_ = 0;
+  bool from_file_ = false;
   std::string failure_;
   std::vector<std::string> assumptions_;
   std::vector<Route> gpu_gpu_;
@@ -104,9 +110,8 @@ class Prediction {
   std::vector<Route> from_device_;
   std::vector<int> local_gpus_;
   std::vector<std::vector<size_t>> used_;
-  std::vector<GpuFacts> gpu_facts_;
+  std::vector<Checks> checks_;
   std::vector<std::string> device_names_;
-  std::vector<bool> device_gpudirect_;
 };
 
 }  // namespace gdr::topology::nccl

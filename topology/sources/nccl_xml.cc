@@ -1,99 +1,80 @@
 #include "topology/sources/nccl_xml.h"
 
 #include <algorithm>
-#include <cerrno>
+#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "topology/builder.h"
-#include "topology/sources/nvlinks.h"
-#include "topology/sources/sysfs_files.h"
+#include "topology/sources/nccl_xml_elements.h"
 #include "topology/sources/xml_file.h"
 
 namespace gdr::topology {
 namespace {
 
-// Parses a decimal number, or a hexadecimal one with 0x. Returns nothing for other text and for
-// numbers that are too large.
-std::optional<uint64_t> number(const std::string& text) {
-  if (text.empty() || text.find_first_not_of("0123456789abcdefABCDEFxX") != std::string::npos) {
-    return std::nullopt;
+constexpr char kTextName[] = "NCCL XML";  // of a text that comes from no file
+
+// Returns the number that NCCL compares, which is 0 where a <cpu> has no host_hash.
+uint64_t host_of(const pugi::xml_node& cpu) {
+  return std::strtoull(cpu.attribute("host_hash").value(), nullptr, 16);
+}
+
+// Returns the host of each <cpu>, without repetition, in the order of the file.
+std::vector<uint64_t> hosts_of(const pugi::xml_node& system) {
+  std::vector<uint64_t> hosts;
+  for (const pugi::xml_node& cpu : system.children("cpu")) {
+    uint64_t host = host_of(cpu);
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
   }
-  char* end = nullptr;
-  errno = 0;
-  bool hex = text.compare(0, 2, "0x") == 0 || text.compare(0, 2, "0X") == 0;
-  unsigned long long value = std::strtoull(text.c_str(), &end, hex ? 16 : 10);
-  if (errno != 0 || *end != '\0') return std::nullopt;
-  return value;
+  return hosts;
 }
 
-// Returns an attribute, or 0 where it is missing or is not a number up to `max`.
-uint32_t number_or_zero(const pugi::xml_node& node, const char* attribute, uint32_t max) {
-  auto value = number(node.attribute(attribute).value());
-  return value && *value <= max ? static_cast<uint32_t>(*value) : 0;
-}
+bool is_class(uint32_t class_code, uint32_t base) { return class_code >> 16 == base; }
 
-int small_number(const pugi::xml_node& node, const char* attribute) {
-  return static_cast<int>(number_or_zero(node, attribute, 0x7fffffff));
-}
-
-uint16_t id_of(const pugi::xml_node& node, const char* attribute) {
-  return static_cast<uint16_t>(number_or_zero(node, attribute, 0xffff));
-}
-
-PciIds ids_of(const pugi::xml_node& pci) {
-  return PciIds{id_of(pci, "vendor"), id_of(pci, "device"), id_of(pci, "subsystem_vendor"),
-                id_of(pci, "subsystem_device")};
-}
-
-PciLink link_of(const pugi::xml_node& pci) {
-  double speed = gt_per_s(pci.attribute("link_speed").value());
-  int width = small_number(pci, "link_width");
-  return speed > 0 && width > 0 && width <= 64 ? PciLink{speed, width} : PciLink{};
-}
-
-bool is_named(const pugi::xml_node& node, const char* name) {
-  return std::strcmp(node.name(), name) == 0;
-}
-
-// Copies one file into a Machine. Its functions fail with an error that names the line.
+// Copies one host of a file into a Machine. Its functions fail with an error that names the line.
 class NcclXmlReader {
  public:
   NcclXmlReader(const XmlFile& xml, const Selection& selection)
       : xml_(xml), selection_(selection) {}
 
-  Result<Machine> read();
+  Result<Machine> read(const pugi::xml_node& system, uint64_t host);
 
  private:
   Status read_cpu(const pugi::xml_node& cpu);
   Status read_children(const pugi::xml_node& node, const Attachment& at);
   Status read_pci(const pugi::xml_node& pci, const Attachment& at);
-  Status read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at);
-  Status read_nvlink(const pugi::xml_node& link, Gpu* gpu);
+  Status read_gpus(const pugi::xml_node& pci, const Attachment& at);
   Status read_nets(const pugi::xml_node& nic, const Attachment& at);
-  Status read_net(const pugi::xml_node& net, const Hca& where);
+  Status read_net(const pugi::xml_node& net, Hca hca);
+  void add_nic(const pugi::xml_node& pci, const Attachment& at);
+  void drop_merged_nics();
   bool is_gpu(const pugi::xml_node& pci, uint32_t class_code) const;
   bool is_switch(const pugi::xml_node& pci, uint32_t class_code) const;
   Attachment add_switch(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at);
+  // Returns `at` for the next device of the file; see Attachment::order.
+  Attachment next(Attachment at) {
+    at.order = order_++;
+    return at;
+  }
 
   const XmlFile& xml_;
   const Selection& selection_;
   bool has_gpus_ = false;  // whether the file has <gpu> elements
   bool has_nets_ = false;  // whether the file has <net> elements
-  std::set<Bdf> seen_;     // functions of GPUs and HCAs
+  int order_ = 0;
+  std::set<Bdf> seen_;  // functions of GPUs and HCAs
+  // The virtual NICs among the HCAs, by name, with the names of the ports that they are made of.
+  std::map<std::string, std::vector<std::string>> merged_;
   Machine machine_;
 };
-
-bool is_class(uint32_t class_code, uint32_t base) { return class_code >> 16 == base; }
 
 bool NcclXmlReader::is_gpu(const pugi::xml_node& pci, uint32_t class_code) const {
   if (has_gpus_) return static_cast<bool>(pci.child("gpu"));
   bool gpu_class = is_class(class_code, 0x03) || is_class(class_code, 0x12);
+  uint16_t vendor = ids_of(pci).vendor;
   // The files of some clouds have no vendor attribute.
-  return gpu_class &&
-         (id_of(pci, "vendor") == 0 || selection_.is_gpu(class_code, id_of(pci, "vendor")));
+  return gpu_class && (vendor == 0 || selection_.is_gpu(class_code, vendor));
 }
 
 // A function that is neither GPU nor NIC in this file, such as a NIC that NCCL did not use, has no
@@ -104,62 +85,37 @@ bool NcclXmlReader::is_switch(const pugi::xml_node& pci, uint32_t class_code) co
 
 Attachment NcclXmlReader::add_switch(const pugi::xml_node& pci, const Bdf& bdf,
                                      const Attachment& at) {
-  uint32_t class_code = number_or_zero(pci, "class", 0xffffff);
-  machine_.switches.push_back(Switch{bdf, at, class_code, ids_of(pci), link_of(pci)});
+  Switch added{bdf, next(at), class_of(pci), ids_of(pci), link_of(pci)};
+  for (const pugi::xml_node& link : pci.children("pcilink")) {
+    // NCCL ignores a link to a switch that it does not find.
+    if (auto peer = Bdf::parse(link.attribute("target").value())) added.peers.push_back(*peer);
+  }
+  machine_.switches.push_back(std::move(added));
   return Attachment{static_cast<int>(machine_.switches.size()) - 1, at.numa, at.host_bridge};
 }
 
-Status NcclXmlReader::read_nvlink(const pugi::xml_node& link, Gpu* gpu) {
-  uint32_t target_class = number_or_zero(link, "tclass", 0xffffff);
-  NvLink added;
-  added.count = std::max(1, small_number(link, "count"));
-  if (target_class == 0x068001) {
-    added.to = NvLink::To::kCpu;
-  } else if (target_class >> 8 != 0x0680) {
-    added.to = NvLink::To::kGpu;
-    added.gpu = Bdf::parse(link.attribute("target").value());
-    if (!added.gpu) {
-      return xml_.error_at(link, std::string("<") + link.name() + "> has target \"" +
-                                     link.attribute("target").value() +
-                                     "\", which is not a PCI address");
-    }
+Status NcclXmlReader::read_gpus(const pugi::xml_node& pci, const Attachment& at) {
+  Result<std::vector<Gpu>> gpus = gpus_of(xml_, pci);
+  if (!gpus) return forward_error(gpus);
+  for (Gpu& gpu : *gpus) {
+    gpu.at = next(at);
+    machine_.gpus.push_back(std::move(gpu));
   }
-  add_nvlink(gpu, added);
   return {};
 }
 
-Status NcclXmlReader::read_gpu(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at) {
-  Gpu gpu;
-  gpu.bdf = bdf;
-  gpu.at = at;
-  gpu.class_code = number_or_zero(pci, "class", 0xffffff);
-  gpu.ids = ids_of(pci);
-  gpu.link = link_of(pci);
-  pugi::xml_node element = pci.child("gpu");
-  // RCCL, which also writes `gcn`, has the number of compute units in `sm`.
-  if (!element.attribute("gcn")) gpu.compute_capability = small_number(element, "sm");
-  if (element.attribute("gdr")) gpu.gpudirect = small_number(element, "gdr") != 0;
-  for (const pugi::xml_node& child : element.children()) {
-    if (is_named(child, "c2c")) gpu.c2c_links += std::max(1, small_number(child, "count"));
-    if (!is_named(child, "nvlink") && !is_named(child, "xgmi")) continue;
-    if (Status status = read_nvlink(child, &gpu); !status) return status;
-  }
-  machine_.gpus.push_back(std::move(gpu));
-  return {};
-}
-
-// `where` has the values that all <net> of a function share.
-Status NcclXmlReader::read_net(const pugi::xml_node& net, const Hca& where) {
-  Port port;
-  port.number = std::max(1, small_number(net, "port"));
-  port.speed_mbps = small_number(net, "speed");
-  Hca hca = where;
+// `hca` has the values that all <net> of a function share.
+Status NcclXmlReader::read_net(const pugi::xml_node& net, Hca hca) {
+  Port port = port_of(net);
+  hca.at = next(hca.at);
   hca.name = net.attribute("name").value();
   if (hca.name.empty()) hca.name = "net" + std::to_string(machine_.hcas.size());
-  hca.guid = number(net.attribute("guid").value()).value_or(0);
+  hca.guid = xml_number(net.attribute("guid").value()).value_or(0);
+  if (net.attribute("gdr")) hca.gpudirect = xml_int(net, "gdr") != 0;
   auto known = std::find_if(machine_.hcas.begin(), machine_.hcas.end(),
                             [&](const Hca& one) { return one.name == hca.name; });
   if (known == machine_.hcas.end()) {
+    if (auto parts = merged_ports(net); !parts.empty()) merged_[hca.name] = std::move(parts);
     hca.ports = {port};
     machine_.hcas.push_back(std::move(hca));
     return {};
@@ -180,7 +136,7 @@ Hca hca_at(const pugi::xml_node& parent, const Attachment& at) {
   hca.at = at;
   hca.bdf = Bdf::parse(parent.attribute("busid").value());
   if (!hca.bdf) return hca;
-  hca.class_code = number_or_zero(parent, "class", 0xffffff);
+  hca.class_code = class_of(parent);
   hca.ids = ids_of(parent);
   hca.link = link_of(parent);
   return hca;
@@ -189,9 +145,33 @@ Hca hca_at(const pugi::xml_node& parent, const Attachment& at) {
 Status NcclXmlReader::read_nets(const pugi::xml_node& nic, const Attachment& at) {
   const Hca where = hca_at(nic.parent(), at);
   for (const pugi::xml_node& net : nic.children("net")) {
+    if (!is_network(net)) continue;
     if (Status status = read_net(net, where); !status) return status;
   }
   return {};
+}
+
+// Adds a NIC of a file without <net> elements.
+void NcclXmlReader::add_nic(const pugi::xml_node& pci, const Attachment& at) {
+  Hca hca = hca_at(pci, next(at));
+  hca.name = hca.bdf->to_string();
+  hca.ports.emplace_back();
+  machine_.hcas.push_back(std::move(hca));
+}
+
+// A virtual NIC counts only where the file does not list the ports that it is made of: a port
+// "mlx5_0" may be listed as "mlx5_0:1", too.
+void NcclXmlReader::drop_merged_nics() {
+  auto is_listed = [&](const std::string& port) {
+    return std::any_of(machine_.hcas.begin(), machine_.hcas.end(), [&](const Hca& hca) {
+      return hca.name == port || hca.name.starts_with(port + ":");
+    });
+  };
+  std::erase_if(machine_.hcas, [&](const Hca& hca) {
+    auto parts = merged_.find(hca.name);
+    return parts != merged_.end() &&
+           std::any_of(parts->second.begin(), parts->second.end(), is_listed);
+  });
 }
 
 Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
@@ -200,21 +180,16 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
   if (busid.empty()) return xml_.error_at(pci, "<pci> has no busid");
   if (!bdf)
     return xml_.error_at(pci, "<pci> has busid \"" + busid + "\", which is not a PCI address");
-  uint32_t class_code = number_or_zero(pci, "class", 0xffffff);
+  uint32_t class_code = class_of(pci);
   bool gpu = is_gpu(pci, class_code);
   bool nic = has_nets_ ? pci.child("nic").child("net") : is_class(class_code, 0x02);
   if ((gpu || nic) && !seen_.insert(*bdf).second) {
     return xml_.error_at(pci, "there is a second <pci> with busid " + busid);
   }
   if (gpu) {
-    if (Status status = read_gpu(pci, *bdf, at); !status) return status;
+    if (Status status = read_gpus(pci, at); !status) return status;
   }
-  if (nic && !has_nets_) {
-    Hca hca = hca_at(pci, at);
-    hca.name = bdf->to_string();
-    hca.ports.emplace_back();
-    machine_.hcas.push_back(std::move(hca));
-  }
+  if (nic && !has_nets_) add_nic(pci, at);
   bool passes_on = !gpu && !nic && is_switch(pci, class_code);
   return read_children(pci, passes_on ? add_switch(pci, *bdf, at) : at);
 }
@@ -231,29 +206,23 @@ Status NcclXmlReader::read_children(const pugi::xml_node& node, const Attachment
 
 Status NcclXmlReader::read_cpu(const pugi::xml_node& cpu) {
   std::string text = cpu.attribute("numaid").value();
-  auto id = text == "-1" ? std::optional<uint64_t>(0) : number(text);
+  auto id = text == "-1" ? std::optional<uint64_t>(0) : xml_number(text);
   if (!id || *id > 0xffff) {
     return xml_.error_at(
         cpu, "<cpu> has numaid \"" + text + "\", which is not the number of a NUMA node");
   }
   int index = numa_index(&machine_, text == "-1" ? -1 : static_cast<int>(*id));
-  std::string& mask = machine_.numa_nodes[index].cpus;
-  if (mask.empty()) mask = cpu.attribute("affinity").value();
+  NumaNode& node = machine_.numa_nodes[index];
+  if (node.order < 0) node.order = order_++;
+  if (node.cpus.empty()) node.cpus = cpu.attribute("affinity").value();
   if (machine_.cpu == Cpu{}) {
     machine_.cpu = Cpu{cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
-                       small_number(cpu, "familyid"), small_number(cpu, "modelid")};
+                       xml_int(cpu, "familyid"), xml_int(cpu, "modelid")};
   }
   return read_children(cpu, Attachment{-1, index, -1});
 }
 
-Result<Machine> NcclXmlReader::read() {
-  pugi::xml_node system = xml_.document().child("system");
-  if (!system) {
-    bool hwloc = !xml_.document().child("topology").empty();
-    return fail(Code::kInvalidArgument,
-                xml_.name() + " has no <system>" + (hwloc ? " but is an hwloc file" : "") +
-                    ": expected a NCCL topology file, as NCCL writes it to NCCL_TOPO_DUMP_FILE");
-  }
+Result<Machine> NcclXmlReader::read(const pugi::xml_node& system, uint64_t host) {
   auto named = [](const char* name) {
     return [name](const pugi::xml_node& node) { return is_named(node, name); };
   };
@@ -261,31 +230,90 @@ Result<Machine> NcclXmlReader::read() {
   machine_.gpu_links_known = has_gpus_;  // only <pci> with a <gpu> are GPUs then
   has_nets_ = static_cast<bool>(system.find_node(named("net")));
   for (const pugi::xml_node& cpu : system.children("cpu")) {
+    if (host_of(cpu) != host) continue;
+    if (machine_.host.empty()) machine_.host = cpu.attribute("host_hash").value();
     if (Status status = read_cpu(cpu); !status) return forward_error(status);
   }
-  if (machine_.numa_nodes.empty()) return xml_.error_at(system, "<system> has no <cpu>");
+  drop_merged_nics();
+  machine_.nccl_file = true;
   sort(&machine_);
   return std::move(machine_);
 }
 
-Result<Machine> convert(Result<XmlFile> xml, const Selection& selection, std::string source) {
-  if (!xml) return forward_error(xml);
-  auto machine = NcclXmlReader(*xml, selection).read();
-  if (machine) {
-    machine->source = std::move(source);
-    machine->nccl_file = true;
+// Returns the element with all <cpu>, of which there is at least one.
+Result<pugi::xml_node> system_of(const XmlFile& xml) {
+  pugi::xml_node system = xml.document().child("system");
+  if (!system) {
+    bool hwloc = !xml.document().child("topology").empty();
+    return fail(Code::kInvalidArgument,
+                xml.name() + " has no <system>" + (hwloc ? " but is an hwloc file" : "") +
+                    ": expected a NCCL topology file, as NCCL writes it to NCCL_TOPO_DUMP_FILE");
+  }
+  if (!system.child("cpu")) return xml.error_at(system, "<system> has no <cpu>");
+  return system;
+}
+
+std::string list_of(const std::vector<uint64_t>& hosts) {
+  std::string list;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "%s%zu is 0x%llx", i == 0 ? "" : ", ", i,
+                  static_cast<unsigned long long>(hosts[i]));
+    list += text;
+  }
+  return list;
+}
+
+// Reads host `index` of a file that has `hosts`.
+Result<Machine> read_host(const XmlFile& xml, const Selection& selection,
+                          const std::vector<uint64_t>& hosts, size_t index) {
+  auto machine = NcclXmlReader(xml, selection).read(xml.document().child("system"), hosts[index]);
+  if (!machine) return machine;
+  machine->hosts = static_cast<int>(hosts.size());
+  machine->source = xml.name() == kTextName ? kTextName : "NCCL XML " + xml.name();
+  if (hosts.size() > 1) {
+    machine->source += ", host " + std::to_string(index) + " (" + machine->host + ") of " +
+                       std::to_string(hosts.size());
   }
   return machine;
+}
+
+Result<Machine> convert(Result<XmlFile> xml, const Selection& selection) {
+  if (!xml) return forward_error(xml);
+  auto system = system_of(*xml);
+  if (!system) return forward_error(system);
+  std::vector<uint64_t> hosts = hosts_of(*system);
+  if (selection.host < 0 || static_cast<size_t>(selection.host) >= hosts.size()) {
+    return fail(Code::kInvalidArgument, xml->name() + " has no host " +
+                                            std::to_string(selection.host) + ": of its " +
+                                            std::to_string(hosts.size()) + ", " + list_of(hosts));
+  }
+  return read_host(*xml, selection, hosts, static_cast<size_t>(selection.host));
 }
 
 }  // namespace
 
 Result<Machine> nccl_xml(const std::string& file, const Selection& selection) {
-  return convert(XmlFile::read(file), selection, "NCCL XML " + file);
+  return convert(XmlFile::read(file), selection);
 }
 
 Result<Machine> nccl_xml_text(const std::string& text, const Selection& selection) {
-  return convert(XmlFile::parse(text, "NCCL XML"), selection, "NCCL XML");
+  return convert(XmlFile::parse(text, kTextName), selection);
+}
+
+Result<std::vector<Machine>> nccl_xml_hosts(const std::string& file, const Selection& selection) {
+  auto xml = XmlFile::read(file);
+  if (!xml) return forward_error(xml);
+  auto system = system_of(*xml);
+  if (!system) return forward_error(system);
+  std::vector<uint64_t> hosts = hosts_of(*system);
+  std::vector<Machine> machines;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    auto machine = read_host(*xml, selection, hosts, i);
+    if (!machine) return forward_error(machine);
+    machines.push_back(std::move(*machine));
+  }
+  return machines;
 }
 
 }  // namespace gdr::topology

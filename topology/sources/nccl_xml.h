@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "topology/model.h"
@@ -20,9 +21,16 @@ namespace gdr::topology {
 // Reads a file. GPUs are the PCI elements with a <gpu> or, in a file without any <gpu>, those of a
 // GPU's class. HCAs are the <net> elements or, in a file without any <net>, the PCI elements of
 // class 02xx, which are then named by their addresses. All other PCI elements that contain others
-// are switches, as they are to NCCL. Fails with InvalidArgument; the text names the file and the
-// line.
+// are switches, as they are to NCCL. Devices carry their position in the file (Attachment::order).
+//
+// NCCL 2.21 and later write one file for all hosts of an NVLink domain. `selection` then says which
+// of them to read; Machine::host is its host_hash, and Machine::hosts says how many there are.
+// Fails with InvalidArgument; the text names the file and the line.
 Result<Machine> nccl_xml(const std::string& file, const Selection& selection = {});
+
+// Reads every host of a file, in the order of the file, whatever selection.host is.
+Result<std::vector<Machine>> nccl_xml_hosts(const std::string& file,
+                                            const Selection& selection = {});
 
 // Reads the text of such a file.
 Result<Machine> nccl_xml_text(const std::string& text, const Selection& selection = {});

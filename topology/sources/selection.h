@@ -1,4 +1,4 @@
-// Which PCI functions a source counts as GPUs.
+// What a source reads of what it finds: which PCI functions count as GPUs, and which host.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,10 @@ struct Selection {
   // Those of other vendors are not, such as the VGA controller of a server's management processor,
   // and neither are AMD's VGA controllers (class 0300): its accelerators have other classes.
   std::vector<uint16_t> gpu_vendors = {kNvidia, kAmd};
+
+  // Which host of a file that describes several (NCCL's of an NVLink domain), counted from 0 in the
+  // order of the file.
+  int host = 0;
 
   // `class_code` has 24 bits: class, subclass and programming interface.
   bool is_gpu(uint32_t class_code, uint16_t vendor) const {

@@ -26,7 +26,8 @@ std::string test_name(const ::testing::TestParamInfo<Golden>& info) {
 }
 
 Result<Machine> read(const std::filesystem::path& file) {
-  bool nccl = file.filename().string().substr(0, 5) == "nccl-";
+  const bool nccl =
+      file.filename().string().starts_with("nccl-") || file.parent_path().filename() == "cases";
   return nccl ? nccl_xml(file.string()) : hwloc_xml(file.string());
 }
 
@@ -98,6 +99,10 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{"nccl-cloud-4nic.xml",
                {"0000:18:1d.0 PIX", "0000:18:1d.0 PIX", "0000:28:1d.0 PIX", "0000:28:1d.0 PIX",
                 "0000:98:1d.0 PIX", "0000:98:1d.0 PIX", "0000:a8:1d.0 PIX", "0000:a8:1d.0 PIX"}},
+        // All NICs of a socket are PXB; the one below the same switch is nearer.
+        Golden{"nccl-cascade-4nic.xml",
+               {"mlx5_0 PXB", "mlx5_0 PXB", "mlx5_1 PXB", "mlx5_1 PXB", "mlx5_2 PXB", "mlx5_2 PXB",
+                "mlx5_3 PXB", "mlx5_3 PXB"}},
         // The NIC of the first switch is on the third, so the first two GPUs have none of their own.
         Golden{"nccl-cross-wired.xml",
                {"mlx5_0 PHB", "mlx5_0 PHB", "mlx5_0 PIX", "mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX",
@@ -114,7 +119,27 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{"nccl-gb200-tray.xml", {"mlx5_0 P2C", "mlx5_1 P2C", "mlx5_2 P2C", "mlx5_3 P2C"}},
         Golden{"nccl-hgx-4nic.xml",
                {"mlx5_0 PIX", "mlx5_0 PIX", "mlx5_1 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_2 PIX",
-                "mlx5_3 PIX", "mlx5_3 PIX"}}),
+                "mlx5_3 PIX", "mlx5_3 PIX"}},
+        // PCI addresses alternate between the sockets. Each GPU has the NIC of its socket.
+        Golden{"nccl-nps4-2nic.xml",
+               {"mlx5_0 SYS", "mlx5_1 SYS", "mlx5_0 SYS", "mlx5_1 PHB", "mlx5_0 SYS", "mlx5_1 SYS",
+                "mlx5_0 PHB", "mlx5_1 SYS"}},
+        Golden{"cases/dgx1v.xml",
+               {"mlx5_0 PIX", "mlx5_0 PIX", "mlx5_1 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_2 PIX",
+                "mlx5_3 PIX", "mlx5_3 PIX"}},
+        // Together the slower ports have twice the bandwidth of the faster one.
+        Golden{"cases/flatslow.xml",
+               {"mlx5_0 PHB", "mlx5_1 PHB", "mlx5_2 PHB", "mlx5_3,mlx5_4 PHB"}},
+        Golden{"cases/gb300.xml",
+               {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX"},
+               {"mlx5_bf0", "mlx5_bf1"}},
+        // No GPU, so every port is a rail.
+        Golden{"cases/nogpu.xml", {}},
+        // A port of four times the speed far from all GPUs, with a quarter of the bandwidth.
+        Golden{"cases/slowmany.xml",
+               {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX", "mlx5_4 PIX", "mlx5_5 PIX",
+                "mlx5_6 PIX", "mlx5_7 PIX"},
+               {"mlx5_8"}}),
     test_name);
 
 }  // namespace

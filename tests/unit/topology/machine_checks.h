@@ -46,6 +46,12 @@ inline std::string switch_above(const Machine& machine, const Attachment& at) {
   return at.parent < 0 ? "" : machine.switches.at(static_cast<size_t>(at.parent)).bdf.to_string();
 }
 
+// Returns the attachment without the position in a file, which every device has for itself.
+inline Attachment place_of(Attachment at) {
+  at.order = -1;
+  return at;
+}
+
 // Checks that all indexes are in range and that no switch is above itself.
 inline void expect_consistent(const Machine& machine) {
   auto check = [&](const Attachment& at) {

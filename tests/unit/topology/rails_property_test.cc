@@ -7,6 +7,7 @@
 #include <set>
 
 #include "topology/builder.h"
+#include "topology/distance.h"
 #include "topology/rails.h"
 
 namespace gdr::topology {
@@ -19,6 +20,10 @@ class RandomMachine {
   explicit RandomMachine(unsigned seed) : random_(seed) {
     int sockets = 1 + pick(3), gpus = pick(17), hcas = 1 + pick(16);
     for (int i = 0; i < sockets; ++i) numa_index(&machine_, i);
+    if (pick(2) == 0) {
+      machine_.packages = {Package{0}, Package{1}};
+      for (NumaNode& node : machine_.numa_nodes) node.package = pick(3) - 1;
+    }
     for (int i = pick(9); i > 0; --i) add_switch(sockets);
     for (int i = 0; i < gpus; ++i) {
       Gpu gpu;
@@ -71,6 +76,19 @@ struct Planned {
   }
   PathClass path(size_t gpu, int rail) const {
     return paths.gpu_hca(gpu, static_cast<size_t>(plan.rails[rail].port.hca));
+  }
+  Distance distance(size_t gpu, int rail) const {
+    return distance_between(machine, paths, gpu, plan.rails[rail].port.hca);
+  }
+  // The rails of the least class.
+  std::vector<int> nearest(size_t gpu) const {
+    std::vector<int> all;
+    for (size_t i = 0; i < plan.rails.size(); ++i) {
+      const int rail = static_cast<int>(i);
+      if (!all.empty() && path(gpu, rail) < path(gpu, all[0])) all.clear();
+      if (all.empty() || path(gpu, rail) == path(gpu, all[0])) all.push_back(rail);
+    }
+    return all;
   }
   // Everything that was decided, by names, so that two plans can be compared.
   std::string text() const {
@@ -154,6 +172,117 @@ TEST(RailsOfAnyMachine, LoadOfEquallyNearRails_DiffersByOneAtMost) {
         }
       }
     }
+  });
+}
+
+// No two GPUs of one class of rails could exchange rails so that both come nearer, or one does and
+// the other stays as near.
+TEST(RailsOfAnyMachine, ExchangeOfRails_BringsNoTwoGpusNearer) {
+  for_many_machines([](const Machine& machine, unsigned) {
+    Planned planned(with_all_ports_up(machine));
+    for (size_t a = 0; a < planned.plan.gpus.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        const std::vector<int>&of_a = planned.plan.gpus[a].rails,
+              &of_b = planned.plan.gpus[b].rails;
+        if (planned.nearest(a) != planned.nearest(b)) continue;
+        for (int one : of_a) {
+          for (int other : of_b) {
+            const Distance before[] = {planned.distance(a, one), planned.distance(b, other)};
+            const Distance after[] = {planned.distance(a, other), planned.distance(b, one)};
+            const bool better = after[0] <= before[0] && after[1] <= before[1] &&
+                                (after[0] < before[0] || after[1] < before[1]);
+            EXPECT_FALSE(better) << "GPU" << a << " rail " << one << ", GPU" << b << " rail "
+                                 << other;
+          }
+        }
+      }
+    }
+  });
+}
+
+// The ports of each GPU's least class among `ports`.
+std::vector<PortRef> nearest_of(const Planned& planned, size_t gpu,
+                                const std::vector<PortRef>& ports) {
+  std::vector<PortRef> nearest;
+  for (const PortRef& port : ports) {
+    const PathClass path = planned.paths.gpu_hca(gpu, port.hca);
+    const PathClass least =
+        nearest.empty() ? path : planned.paths.gpu_hca(gpu, nearest.front().hca);
+    if (path < least) nearest.clear();
+    if (path <= least) nearest.push_back(port);
+  }
+  return nearest;
+}
+
+// The number of GPUs that have each port among their nearest.
+std::map<PortRef, int> users_of(const Planned& planned, const std::vector<PortRef>& ports) {
+  std::map<PortRef, int> users;
+  for (size_t gpu = 0; gpu < planned.machine.gpus.size(); ++gpu) {
+    for (const PortRef& port : nearest_of(planned, gpu, ports)) ++users[port];
+  }
+  return users;
+}
+
+// What a GPU has of these ports, in Mb/s.
+double bandwidth_of(const Planned& planned, const std::vector<PortRef>& ports,
+                    const std::map<PortRef, int>& users) {
+  double sum = 0;
+  for (const PortRef& port : ports) {
+    sum += static_cast<double>(port_of(planned.machine, port).speed_mbps) / users.at(port);
+  }
+  return sum;
+}
+
+// Slow ports are excluded only where every GPU that they are nearest to has at least as much
+// without them, and four times as much where it has to go farther.
+TEST(RailsOfAnyMachine, GpuOfASlowPort_KeepsItsBandwidthWithoutIt) {
+  int near = 0, far = 0;
+  for_many_machines([&](const Machine& machine, unsigned) {
+    Planned planned(with_all_ports_up(machine));
+    std::vector<PortRef> all, kept;
+    for (const RailCandidate& port : all_ports(planned.machine, {})) all.push_back(port.ref);
+    kept = all;
+    for (const ExcludedPort& port : planned.plan.excluded) {
+      if (port.reason.starts_with("slow")) std::erase(kept, port.port);
+    }
+    if (kept.size() == all.size()) return;
+    const std::map<PortRef, int> users = users_of(planned, all), left = users_of(planned, kept);
+    for (size_t gpu = 0; gpu < planned.machine.gpus.size(); ++gpu) {
+      const std::vector<PortRef> before = nearest_of(planned, gpu, all);
+      const std::vector<PortRef> after = nearest_of(planned, gpu, kept);
+      std::vector<PortRef> lost = before;
+      std::erase_if(lost, [&](const PortRef& port) {
+        return std::find(kept.begin(), kept.end(), port) != kept.end();
+      });
+      if (lost.empty()) continue;
+      ASSERT_FALSE(after.empty());
+      const bool as_near =
+          planned.paths.gpu_hca(gpu, after[0].hca) == planned.paths.gpu_hca(gpu, before[0].hca);
+      ++(as_near ? near : far);
+      EXPECT_GE(bandwidth_of(planned, after, left) * 1.001,
+                bandwidth_of(planned, lost, users) * (as_near ? 1 : 4))
+          << "GPU" << gpu;
+    }
+  });
+  EXPECT_GT(near, 100);
+  EXPECT_GT(far, 100);
+}
+
+TEST(RailsOfAnyMachine, PortsOfOneSpeed_AreNeverSlow) {
+  for_many_machines([](Machine machine, unsigned) {
+    for (Hca& hca : machine.hcas) {
+      for (Port& port : hca.ports) port.speed_mbps = 100000;
+    }
+    for (const ExcludedPort& port : Planned(machine).plan.excluded) {
+      EXPECT_FALSE(port.reason.starts_with("slow")) << port.reason;
+    }
+  });
+}
+
+TEST(RailsOfAnyMachine, NoGpu_MakesEveryPortARail) {
+  for_many_machines([](Machine machine, unsigned) {
+    machine.gpus.clear();
+    EXPECT_TRUE(Planned(machine).plan.excluded.empty());
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "topology/builder.h"
+#include "tests/unit/topology/rails_fixture.h"
 
 namespace gdr::topology {
 namespace {
@@ -10,75 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Machines of GPUs and HCAs under numbered switches. Number 0 is no switch; switch s is on NUMA
-// node (s-1)/2.
-class Rails : public ::testing::Test {
- protected:
-  Attachment below(int number, int numa = 0) {
-    Attachment at{-1, numa_index(&machine_, number > 0 ? (number - 1) / 2 : numa), -1};
-    if (number <= 0) return at;
-    Bdf bdf{0, static_cast<uint8_t>(number * 16), 0, 0};
-    for (size_t i = 0; i < machine_.switches.size(); ++i) {
-      if (machine_.switches[i].bdf == bdf) at.parent = static_cast<int>(i);
-    }
-    if (at.parent >= 0) return at;
-    machine_.switches.push_back(Switch{bdf, at, 0x060400, {}, {}});
-    at.parent = static_cast<int>(machine_.switches.size()) - 1;
-    return at;
-  }
-  void gpu(int number, int numa = 0) {
-    Gpu one;
-    one.bdf = next_bdf(number);
-    one.at = below(number, numa);
-    machine_.gpus.push_back(one);
-  }
-  Hca& hca(int number, int gbps = 400, int numa = 0) {
-    Hca one;
-    one.name = "mlx5_" + std::to_string(machine_.hcas.size());
-    one.bdf = next_bdf(number);
-    one.at = below(number, numa);
-    one.ports = {Port{1, Port::State::kActive, gbps * 1000, Port::LinkLayer::kInfiniBand}};
-    machine_.hcas.push_back(one);
-    return machine_.hcas.back();
-  }
-  void plan() {
-    sort(&machine_);
-    PathTable paths(machine_);
-    Result<RailPlan> result = plan_rails(machine_, paths, options_);
-    ASSERT_TRUE(result) << result.error().text;
-    plan_ = *result;
-  }
-  // "mlx5_0" or "mlx5_0,mlx5_1" for each GPU.
-  std::vector<std::string> by_gpu() {
-    std::vector<std::string> all;
-    for (size_t gpu = 0; gpu < plan_.gpus.size(); ++gpu) {
-      std::string text;
-      for (const Rail* rail : plan_.rails_of(gpu)) {
-        text += (text.empty() ? "" : ",") + port_name(machine_, rail->port);
-      }
-      all.push_back(text);
-    }
-    return all;
-  }
-  // The reason for excluding the port.
-  std::string why_excluded(const std::string& name) {
-    for (const ExcludedPort& one : plan_.excluded) {
-      if (port_name(machine_, one.port) == name) return one.reason;
-    }
-    return "a rail";
-  }
-
-  Machine machine_;
-  RailOptions options_;
-  RailPlan plan_;
-
- private:
-  Bdf next_bdf(int number) {
-    return Bdf{0, static_cast<uint8_t>(number * 16 + 1 + used_++ % 15),
-               static_cast<uint8_t>(used_ / 15), 0};
-  }
-  int used_ = 0;
-};
+class Rails : public RailsFixture {};
 
 TEST_F(Rails, HcaUnderEachGpusSwitch_IsItsRail) {
   for (int number : {1, 2, 3, 4}) gpu(number);
@@ -133,34 +65,6 @@ TEST_F(Rails, StorageNicFarFromAllGpus_IsExcluded) {
   EXPECT_THAT(why_excluded("mlx5_2"), HasSubstr("at best PHB (GPU0), which has mlx5_0 at PIX"));
 }
 
-TEST_F(Rails, SlowPort_IsExcluded) {
-  gpu(0);
-  hca(0, 25), hca(0, 400), hca(0, 200), hca(0, 300);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1,mlx5_3"));
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("25 Gb/s, where mlx5_1 has 400 Gb/s"));
-  EXPECT_THAT(why_excluded("mlx5_2"), HasSubstr("200 Gb/s"));
-}
-
-TEST_F(Rails, SlowerButNearer_StaysARailUnlessFourTimesSlower) {
-  gpu(1), gpu(2);
-  hca(1, 200), hca(2, 200), hca(0, 400);
-  plan();
-  ASSERT_EQ(machine_.hcas[1].name, "mlx5_0");  // by PCI address
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
-  machine_.hcas[1].ports[0].speed_mbps = 25000;  // the management port on GPU0's switch
-  plan();
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_1"));
-}
-
-TEST_F(Rails, UnknownSpeed_ExcludesNothing) {
-  gpu(0);
-  hca(0, 0), hca(0, 400);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 2u);
-}
-
 TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuGetsTheNextNearest) {
   for (int number : {1, 2, 3}) gpu(number);
   for (int number : {1, 2, 3}) hca(number);
@@ -173,31 +77,6 @@ TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuGetsTheNextNearest) {
   EXPECT_EQ(port_name(machine_, plan_.rails[2].port), "mlx5_2");
   // GPU1 gets a rail of another GPU, and not the storage NIC, which is at the same distance.
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_2"));
-}
-
-// The speed that a port reports while it is down means nothing; that of another card of its make
-// does.
-TEST_F(Rails, SlowPortThatIsDown_IsExcludedToo) {
-  gpu(0), gpu(0);
-  for (int i = 0; i < 2; ++i) hca(0, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
-  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
-  machine_.hcas[0].ports[0] = Port{1, Port::State::kDown, 40000, Port::LinkLayer::kEthernet};
-  plan();
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_3"));
-}
-
-TEST_F(Rails, FastPortThatIsDown_StillMakesOthersSlow) {
-  gpu(1), gpu(2);
-  hca(1, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
-  hca(1, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
-  hca(2, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
-  machine_.hcas[1].ports[0] = Port{1, Port::State::kDown, 10000, Port::LinkLayer::kInfiniBand};
-  plan();
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
-  ASSERT_EQ(plan_.rails.size(), 2u);
-  EXPECT_FALSE(plan_.rails[0].usable);
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
 }
 
 TEST_F(Rails, AllPortsDown_LeaveGpusWithoutARail) {

@@ -70,6 +70,7 @@ TEST_F(PredictionVerdicts, OldGpuAmongSeveral_SendsOnlyWithNvLinkOrReadSwitchedO
   EXPECT_TRUE(verdict(PathClass::kSys, 0, Direction::kReceive).direct);
   EXPECT_TRUE(verdict(PathClass::kSys, 0, Direction::kSend, 1).direct);
   machine_.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine_.gpus[1].bdf, 1}};
+  machine_.gpus[1].nvlinks = {NvLink{NvLink::To::kGpu, machine_.gpus[0].bdf, 1}};
   EXPECT_TRUE(verdict(PathClass::kSys, 0, Direction::kSend).direct);
 }
 

@@ -60,14 +60,15 @@ TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
   const Hca& nic = hca_named(machine, "mlx5_2");
   EXPECT_EQ(nic.guid, 0x4b00000000000002u);
   ASSERT_EQ(nic.ports.size(), 1u);
-  EXPECT_EQ(nic.ports[0], (Port{1, Port::State::kUnknown, 200000, Port::LinkLayer::kUnknown}));
+  EXPECT_EQ(nic.ports[0],
+            (Port{1, Port::State::kUnknown, 200000, Port::LinkLayer::kUnknown, nic.ports[0].dev}));
 }
 
 TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
   Machine machine = read(kTopologies + "/nccl-hgx-4nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(machine.gpus[i].at, machine.hcas[i / 2].at) << i;
+    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i / 2].at)) << i;
   }
 }
 
@@ -77,7 +78,8 @@ TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
   EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
   EXPECT_EQ(numa_id(machine, machine.gpus[0].at), 1);
   EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 0);
-  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
+  for (size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i].at)) << i;
 }
 
 TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
@@ -85,7 +87,7 @@ TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 8, 2}));
   EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
+    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i].at)) << i;
     EXPECT_EQ(machine.gpus[i].at.parent, static_cast<int>(i));
   }
 }
@@ -115,7 +117,8 @@ TEST(NcclXml, Read_DgxA100Cascade_HasGpusBehindSwitchesOfTheirBoards) {
 TEST(NcclXml, Read_Cloud4Nic_FindsDevicesByClassAmongComments) {
   Machine machine = read(kTopologies + "/nccl-cloud-4nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
-  for (size_t i = 0; i < 8; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i / 2].at) << i;
+  for (size_t i = 0; i < 8; ++i)
+    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i / 2].at)) << i;
 }
 
 TEST(NcclXml, Read_Amd8Gpu_HasXgmiLinksBetweenAllGpus) {
@@ -198,6 +201,145 @@ TEST(NcclXml, Read_ServersOwnVga_IsIgnored) {
   auto machine = in_cpu("<pci busid='0000:01:00.0' class='0x030000' vendor='0x1a03'/>");
   ASSERT_TRUE(machine.has_value()) << machine.error().text;
   EXPECT_TRUE(machine->gpus.empty());
+}
+
+// A virtual machine does not see its NVSwitches, and NCCL then takes the target for one.
+TEST(NcclXml, Read_NvLinkWithoutClass_LeadsToAGpuOfTheFileOrToASwitch) {
+  auto machine = in_cpu(
+      "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='70'><nvlink target='0000:02:00.0'/>"
+      "<nvlink target='fffffff:ffff:ff' count='6'/><nvlink target='0000:03:00.0'/></gpu></pci>"
+      "<pci busid='0000:02:00.0' class='0x030200'><gpu sm='70'/></pci>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->gpus.at(0).nvlinks,
+            (std::vector<NvLink>{{NvLink::To::kGpu, Bdf{0, 2, 0, 0}, 1},
+                                 {NvLink::To::kSwitch, std::nullopt, 7}}));
+}
+
+// NCCL breaks ties by this order, so it must be each device's own and not that of its switch.
+TEST(NcclXml, Read_Devices_HaveTheirPositionInTheFile) {
+  auto machine = nccl_xml_text(
+      "<system><cpu numaid='1'><pci busid='09:00.0' class='0x060400'>"
+      "<pci busid='0b:00.0'><gpu sm='90' dev='7'/></pci>"
+      "<pci busid='0a:00.0'><gpu sm='90' dev='3'/></pci>"
+      "<pci busid='08:00.0'><nic><net name='b' dev='4'/><net name='a'/></nic></pci></pci></cpu>"
+      "<cpu numaid='0'/></system>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->numa_nodes.at(1).order, 0);
+  EXPECT_EQ(machine->switches.at(0).at.order, 1);
+  EXPECT_EQ(machine->gpus.at(1).at.order, 2);
+  EXPECT_EQ(machine->gpus.at(0).at.order, 3);
+  EXPECT_EQ(hca_named(*machine, "b").at.order, 4);
+  EXPECT_EQ(hca_named(*machine, "a").at.order, 5);
+  EXPECT_EQ(machine->numa_nodes.at(0).order, 6);
+  EXPECT_EQ(machine->gpus.at(0).dev, 3);
+  EXPECT_EQ(hca_named(*machine, "b").ports.at(0).dev, 4);
+  EXPECT_EQ(hca_named(*machine, "a").ports.at(0).dev, -1);
+}
+
+TEST(NcclXml, Read_Gb10_HasNoGpuDirectWhereTheFileDeniesIt) {
+  Machine machine = read(kTopologies + "/cases/gb10b.xml");
+  ASSERT_EQ(machine.hcas.size(), 2u);
+  for (const Hca& hca : machine.hcas) EXPECT_EQ(hca.gpudirect, false) << hca.name;
+  EXPECT_EQ(machine.gpus.at(0).c2c_links, 8);
+  EXPECT_EQ(machine.gpus[0].c2c_mb_per_s, 43125);
+  auto other = in_cpu("<nic><net name='a' gdr='1'/><net name='b'/></nic>");
+  ASSERT_TRUE(other.has_value()) << other.error().text;
+  EXPECT_EQ(other->hcas.at(0).gpudirect, true);
+  EXPECT_FALSE(other->hcas.at(1).gpudirect.has_value());
+}
+
+TEST(NcclXml, Read_PciLinks_ArePeersOfTheirSwitches) {
+  Machine machine = read(kTopologies + "/cases/pcilink.xml");
+  ASSERT_EQ(machine.switches.size(), 2u);
+  EXPECT_EQ(machine.switches[0].peers, std::vector<Bdf>{machine.switches[1].bdf});
+  EXPECT_EQ(machine.switches[1].peers, std::vector<Bdf>{machine.switches[0].bdf});
+}
+
+TEST(NcclXml, Read_SplitGpu_IsOneGpuPerPartition) {
+  Machine machine = read(kTopologies + "/cases/mlopart.xml");
+  ASSERT_EQ(machine.gpus.size(), 2u);
+  EXPECT_EQ(machine.gpus[0].bdf, machine.gpus[1].bdf);
+  EXPECT_EQ(machine.gpus[0].partition, 0);
+  EXPECT_EQ(machine.gpus[1].partition, 1);
+  EXPECT_EQ(machine.gpus[1].c2c_links, 7);
+}
+
+// Several ranks may use one GPU.
+TEST(NcclXml, Read_TwoElementsOfOnePartition_AreOneGpu) {
+  auto machine = in_cpu("<pci busid='01:00.0'><gpu rank='0'/><gpu rank='1' mlopart='-1'/></pci>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  ASSERT_EQ(machine->gpus.size(), 1u);
+  EXPECT_EQ(machine->gpus[0].partition, -1);
+}
+
+TEST(NcclXml, Read_NetsOfOneSidedTransports_AreNoHcas) {
+  Machine machine = read(kTopologies + "/cases/gin.xml");
+  ASSERT_EQ(machine.hcas.size(), 2u);
+  EXPECT_EQ(machine.hcas[0].name, "mlx5_0:1");
+  EXPECT_EQ(machine.hcas[1].name, "mlx5_0:2");
+}
+
+// Where the file lists only the virtual NIC, that is what NCCL used.
+TEST(NcclXml, Read_VirtualNic_CountsOnlyWithoutItsPorts) {
+  Machine alone = read(kTopologies + "/cases/vnic.xml");
+  ASSERT_EQ(alone.hcas.size(), 1u);
+  EXPECT_EQ(alone.hcas[0].name, "mlx5_0+mlx5_1");
+  auto beside = in_cpu("<nic><net name='a+b'/><net name='a'/><net name='b'/></nic>");
+  ASSERT_TRUE(beside.has_value()) << beside.error().text;
+  ASSERT_EQ(beside->hcas.size(), 2u);
+  EXPECT_EQ(beside->hcas[0].name, "a");
+  // NCCL marks ports that it merged by net="0".
+  auto merged = in_cpu("<nic><net name='a+b'/><net name='a' net='0'/></nic>");
+  ASSERT_TRUE(merged.has_value()) << merged.error().text;
+  ASSERT_EQ(merged->hcas.size(), 1u);
+  EXPECT_EQ(merged->hcas[0].name, "a+b");
+}
+
+TEST(NcclXml, Read_TwoHosts_GivesTheOneThatIsSelected) {
+  const std::string file = kTopologies + "/cases/nvl72b.xml";
+  Machine first = read(file);
+  EXPECT_EQ(first.hosts, 2);
+  EXPECT_EQ(first.host, "0xabc0");
+  EXPECT_EQ(first.source, "NCCL XML " + file + ", host 0 (0xabc0) of 2");
+  EXPECT_EQ(counts_of(first), (Counts{4, 4, 0, 2}));
+  EXPECT_EQ(hca_named(first, "mlx5_0").guid, 0x100u);
+  Selection second;
+  second.host = 1;
+  auto machine = nccl_xml(file, second);
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->host, "0xabc1");
+  EXPECT_EQ(counts_of(*machine), (Counts{4, 4, 0, 2}));
+  EXPECT_EQ(hca_named(*machine, "mlx5_0").guid, 0x110u);
+}
+
+TEST(NcclXml, Read_HostThatIsNotThere_IsAnErrorThatListsTheHosts) {
+  for (int host : {-1, 2}) {
+    Selection selection;
+    selection.host = host;
+    std::string error = error_of(nccl_xml(kTopologies + "/cases/nvl72b.xml", selection));
+    EXPECT_NE(
+        error.find("has no host " + std::to_string(host) + ": of its 2, 0 is 0xabc0, 1 is 0xabc1"),
+        std::string::npos)
+        << error;
+  }
+}
+
+TEST(NcclXml, ReadHosts_Nvl72_GivesEveryTray) {
+  auto machines = nccl_xml_hosts(kTopologies + "/cases/nvl72.xml");
+  ASSERT_TRUE(machines.has_value()) << machines.error().text;
+  ASSERT_EQ(machines->size(), 18u);
+  for (const Machine& machine : *machines) {
+    expect_consistent(machine);
+    EXPECT_EQ(counts_of(machine), (Counts{4, 4, 0, 2})) << machine.host;
+    EXPECT_EQ(machine.hosts, 18);
+  }
+  EXPECT_EQ(machines->back().host, "0xabd1");
+}
+
+TEST(NcclXml, Read_OneHost_IsNotMentioned) {
+  Machine machine = read(kTopologies + "/cases/gb300.xml");
+  EXPECT_EQ(machine.hosts, 1);
+  EXPECT_EQ(machine.source, "NCCL XML " + kTopologies + "/cases/gb300.xml");
 }
 
 TEST(NcclXml, Read_Mistake_IsAnErrorWithItsLine) {

@@ -6,6 +6,7 @@
 
 #include "tests/unit/topology/machines.h"
 #include "topology/grouping.h"
+#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology {
@@ -22,6 +23,7 @@ Machine sorted(Machine machine) {
 // NCCL's files do not have host bridges.
 Attachment without_host_bridge(Attachment at) {
   at.host_bridge = -1;
+  at.order = -1;
   return at;
 }
 
@@ -47,20 +49,20 @@ TEST_P(NcclXmlRoundTrip, Text_ReadBackIsTheSameMachine) {
   for (size_t i = 0; i < machine.switches.size(); ++i) {
     const Switch& one = machine.switches[i];
     EXPECT_EQ(back.switches[i].bdf, one.bdf);
-    EXPECT_EQ(back.switches[i].at, without_host_bridge(one.at));
+    EXPECT_EQ(without_host_bridge(back.switches[i].at), without_host_bridge(one.at));
     EXPECT_EQ(back.switches[i].ids, one.ids);
     EXPECT_EQ(back.switches[i].link, one.link);
   }
   ASSERT_EQ(back.gpus.size(), machine.gpus.size());
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     EXPECT_EQ(back.gpus[i].bdf, machine.gpus[i].bdf);
-    EXPECT_EQ(back.gpus[i].at, without_host_bridge(machine.gpus[i].at));
+    EXPECT_EQ(without_host_bridge(back.gpus[i].at), without_host_bridge(machine.gpus[i].at));
     EXPECT_EQ(back.gpus[i].link, machine.gpus[i].link);
   }
   for (const Hca& hca : machine.hcas) {
     const Hca* found = hca_at(back, *hca.bdf);
     ASSERT_NE(found, nullptr) << hca.name;
-    EXPECT_EQ(found->at, without_host_bridge(hca.at)) << hca.name;
+    EXPECT_EQ(without_host_bridge(found->at), without_host_bridge(hca.at)) << hca.name;
   }
 }
 
@@ -90,10 +92,69 @@ TEST(NcclXmlWriter, PciNode_HasNcclsAttributes) {
                         "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\" />"));
 }
 
-TEST(NcclXmlWriter, UnknownLink_IsEmptyAndZero) {
+// NCCL reads from the system what the file lacks, and takes "" and 0 for a slow link.
+TEST(NcclXmlWriter, UnknownValues_AreLeftOut) {
   Machine machine = flat(1, 0);
   machine.gpus[0].link = {};
-  EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("link_speed=\"\" link_width=\"0\""));
+  machine.gpus[0].ids = {};
+  machine.gpus[0].class_code = 0;
+  EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("<pci busid=\"0000:10:00.0\" />"));
+}
+
+TEST(NcclXmlWriter, MachineOfAnHwlocFile_HasNoEmptyAttribute) {
+  Result<Machine> machine = hwloc_xml(GDR_TOPOLOGIES "/hwloc-dgx-h100.xml");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  std::string text = nccl_xml_text_of(*machine);
+  EXPECT_THAT(text, Not(HasSubstr("=\"\"")));
+  EXPECT_THAT(text, Not(HasSubstr("link_width")));
+  EXPECT_THAT(text, HasSubstr("vendor=\"0x10de\""));
+}
+
+TEST(NcclXmlWriter, MadeUpSwitchOfUnknownLink_LimitsNothing) {
+  Machine machine = flat(1, 1);
+  machine.gpus[0].link = {};
+  RailDecision scene = scene_of(machine);
+  EXPECT_THAT(nccl_xml_text_of(group_under_switches(scene.machine, scene.plan)),
+              HasSubstr("<pci busid=\"ffff:ff:01.0\" class=\"0x060400\" "
+                        "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\">"));
+}
+
+TEST(NcclXmlWriter, LinkedSwitches_StayLinked) {
+  Result<Machine> machine = nccl_xml(GDR_TOPOLOGIES "/cases/pcilink.xml");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  Machine back = read_back(*machine);
+  ASSERT_EQ(back.switches.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(back.switches[i].peers, machine->switches[i].peers);
+}
+
+TEST(NcclXmlWriter, Devices_AreInTheOrderOfTheirFile) {
+  Result<Machine> machine = nccl_xml_text(
+      "<system><cpu numaid='1'><pci busid='0000:09:00.0' class='0x020700'/>"
+      "<pci busid='0000:05:00.0' class='0x030200'/><pci busid='0000:07:00.0' class='0x060400'>"
+      "<pci busid='0000:08:00.0' class='0x030200'/></pci></cpu><cpu numaid='0'/></system>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  std::string text = nccl_xml_text_of(*machine);
+  size_t at = 0;
+  for (const char* next :
+       {"numaid=\"1\"", "0000:09:", "0000:05:", "0000:07:", "0000:08:", "numaid=\"0\""}) {
+    size_t found = text.find(next);
+    EXPECT_GE(found, at) << next << " in " << text;
+    at = found;
+  }
+  EXPECT_NE(at, std::string::npos);
+}
+
+TEST(NcclXmlWriter, DevicesOfNoFile_AreInTheOrderOfAddresses) {
+  std::string text = nccl_xml_text_of(sorted(lopsided()));
+  // The switch that is below the other one comes before the HCA with a greater address.
+  EXPECT_LT(text.find("0000:13:00.0"), text.find("0000:16:00.0"));
+}
+
+TEST(NcclXmlWriter, PartitionsOfAGpu_AreOneNode) {
+  Result<Machine> machine = nccl_xml(GDR_TOPOLOGIES "/cases/mlopart.xml");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  std::string text = nccl_xml_text_of(*machine);
+  EXPECT_EQ(text.find("0008:06:00.0"), text.rfind("0008:06:00.0"));
 }
 
 TEST(NcclXmlWriter, FractionalSpeed_IsWrittenAsNcclWritesIt) {

@@ -1,0 +1,289 @@
+// The subcommand topo from the command line to its output and exit code.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "tools/commands.h"
+#include "tools/topo/render.h"
+
+namespace gdr::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Document = nlohmann::ordered_json;
+
+struct Printed {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class TopoCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "gdr-topo-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static Printed run(const std::string& arguments) {
+    CLI::App app;
+    add_topo_command(app);
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Printed result;
+    try {
+      app.parse("topo " + arguments);
+    } catch (const CLI::ParseError& error) {
+      result.code = error.get_exit_code();
+      result.err = error.what();
+    }
+    std::fflush(stdout);
+    std::fflush(stderr);
+    result.out = testing::internal::GetCapturedStdout();
+    result.err += testing::internal::GetCapturedStderr();
+    return result;
+  }
+
+  static std::string known(const std::string& file) {
+    return (fs::path(GDR_TOPOLOGIES) / file).string();
+  }
+
+  // Writes a file of the tests and returns its name.
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+
+  // Copies a known machine, with the first `from` replaced.
+  std::string copy(const std::string& name, const std::string& file, const std::string& from = "",
+                   const std::string& to = "") const {
+    std::ifstream stream(known(file));
+    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    if (!from.empty() && at != std::string::npos) text.replace(at, from.size(), to);
+    return write(name, text);
+  }
+
+  // Writes the output of --json for a known machine.
+  std::string golden(const std::string& file) const {
+    return write("golden.json", run("--json --from " + known(file)).out);
+  }
+
+  fs::path folder_;
+};
+
+constexpr char kMachine[] = "nccl-hgx-4nic.xml";
+constexpr char kSpeed[] = "speed=\"400000\"";
+
+TEST_F(TopoCommand, OneSource_PrintsTheMatrix) {
+  const Printed result = run("--from " + known(kMachine));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\nRails\n"));
+}
+
+TEST_F(TopoCommand, NcclVersion_IsTheReleaseOfThePrediction) {
+  const Printed result = run("--json --nccl-version 2.28.9 --from " + known(kMachine));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Document::parse(result.out)["nccl"]["release"], "2.28.9");
+}
+
+TEST_F(TopoCommand, BadNcclVersion_NamesTheOptionAndAnExample) {
+  for (const char* bad : {"x", "3.1", "2", "2.28.9.1", "-1"}) {
+    const Printed result = run("--from " + known(kMachine) + " --nccl-version=" + bad);
+    EXPECT_EQ(result.code, 2) << bad;
+    EXPECT_THAT(result.out, IsEmpty());
+    EXPECT_THAT(result.err, HasSubstr("--nccl-version: \"" + std::string(bad) + "\""));
+    EXPECT_THAT(result.err, HasSubstr("2.28.9"));
+  }
+}
+
+TEST_F(TopoCommand, UnknownNewerRelease_IsNoted) {
+  EXPECT_THAT(run("--nccl-version 2.99 --from " + known(kMachine)).err,
+              HasSubstr("the rules of NCCL 2.99 are not known; those of 2.30.7 are used"));
+  EXPECT_THAT(run("--nccl-version 2.30 --from " + known(kMachine)).err,
+              Not(HasSubstr("not known")));
+}
+
+TEST_F(TopoCommand, HcaListThatAcceptsNothing_IsAnErrorThatListsTheHcas) {
+  const Printed result = run("--hca mlx5_9 --from " + known(kMachine));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(result.err, HasSubstr("mlx5_0, mlx5_1, mlx5_2, mlx5_3"));
+  EXPECT_EQ(run("--hca mlx5_3 --from " + known(kMachine)).code, 0);
+}
+
+TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
+  const std::string one = " --from " + known(kMachine), two = one + " " + known(kMachine);
+  for (const std::string& arguments :
+       {"--check --env" + one, "--dot --nccl-xml" + one, "--json --env" + one, "--json --dot" + one,
+        "--check --svg -" + one, "--json --svg -" + one, "--env" + two, "--dot" + two,
+        "--svg -" + two, "--diff a b" + one, "--expect g --check" + one}) {
+    const Printed result = run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_THAT(result.out, IsEmpty()) << arguments;
+    EXPECT_THAT(result.err, HasSubstr("--")) << arguments;
+  }
+}
+
+TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
+  const std::string slow = copy("node2.xml", kMachine, kSpeed, "speed=\"200000\"");
+  const Printed result = run("--from " + copy("node1.xml", kMachine) + " " + slow);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("node "));
+  EXPECT_THAT(result.out, HasSubstr("\nnode1 "));
+  EXPECT_THAT(result.out, HasSubstr("400 Gb/s      PIX   8          rails      ok\n"));
+  EXPECT_THAT(result.out, HasSubstr("\nnode2 "));
+  EXPECT_THAT(result.out, HasSubstr("200-400 Gb/s  PIX   8          rails      1 fault\n"));
+}
+
+TEST_F(TopoCommand, SeveralSourcesAsJson_AreJsonLines) {
+  const Printed result = run("--json --from " + known(kMachine) + " " + known("nccl-dgx-a100.xml"));
+  std::istringstream lines(result.out);
+  std::vector<size_t> gpus;
+  for (std::string line; std::getline(lines, line);) {
+    gpus.push_back(Document::parse(line)["hcas"].size());
+  }
+  EXPECT_THAT(gpus, ::testing::ElementsAre(4, 10));
+}
+
+TEST_F(TopoCommand, OneOfSeveralCannotBeRead_TheOthersAreStillShown) {
+  const Printed result = run("--from " + known(kMachine) + " " + write("bad.xml", "<html/>"));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("nccl-gdr: bad: "));
+  EXPECT_THAT(result.out, HasSubstr("\nnccl-hgx-4nic "));
+}
+
+TEST_F(TopoCommand, SeveralOfOneName_AreDistinguishedByTheirSources) {
+  fs::create_directories(folder_ / "a");
+  const std::string one = copy("node.xml", kMachine), two = copy("a/node.xml", kMachine);
+  const Printed result = run("--from " + one + " " + two);
+  EXPECT_THAT(result.out, HasSubstr("\nnode (" + one + ") "));
+  EXPECT_THAT(result.out, HasSubstr("\nnode (" + two + ") "));
+}
+
+TEST_F(TopoCommand, CheckOfAGoodMachine_IsOneLineAndSuccess) {
+  const Printed result = run("--check --from " + known(kMachine));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "ok: 8 GPUs, 4 rails\n");
+  EXPECT_THAT(result.err, HasSubstr("note: "));
+}
+
+TEST_F(TopoCommand, CheckOfABadMachine_NamesTheFaultAndFails) {
+  const std::string bad = copy("node7.xml", kMachine, kSpeed, "speed=\"200000\"");
+  const Printed result = run("--check --from " + known(kMachine) + " " + bad);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, StartsWith("nccl-hgx-4nic: ok: "));
+  EXPECT_THAT(result.out, HasSubstr("\nnode7: port-speed: mlx5_0:1: the port runs at 200 Gb/s"));
+}
+
+TEST_F(TopoCommand, CheckAsJson_HasTheFaults) {
+  const std::string bad = copy("node7.xml", kMachine, kSpeed, "speed=\"200000\"");
+  const Printed result = run("--check --json --from " + bad);
+  EXPECT_EQ(result.code, 1);
+  const Document json = Document::parse(result.out);
+  EXPECT_EQ(json["node"], "node7");
+  EXPECT_EQ(json["ok"], false);
+  ASSERT_EQ(json["faults"].size(), 1u);
+  EXPECT_EQ(json["faults"][0]["check"], "port-speed");
+  EXPECT_EQ(json["faults"][0]["subject"], "mlx5_0:1");
+  EXPECT_FALSE(json["notes"].empty());
+}
+
+TEST_F(TopoCommand, DiffOfAMachineWithItself_IsEmptyAndSuccess) {
+  const Printed result = run("--diff " + known(kMachine) + " " + golden(kMachine));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, IsEmpty());
+}
+
+TEST_F(TopoCommand, Diff_NamesBothMachines) {
+  const std::string good = copy("a.xml", kMachine);
+  const std::string bad = copy("b.xml", kMachine, kSpeed, "speed=\"200000\"");
+  const Printed result = run("--diff " + good + " " + bad);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("mlx5_0: port 1 speed: 400 Gb/s in " + good + ", 200 Gb/s in " +
+                                    bad + "\n"));
+  const Document json = Document::parse(run("--json --diff " + good + " " + bad).out);
+  EXPECT_EQ(json["same"], false);
+  EXPECT_EQ(json["differences"][0], Document({{"subject", "mlx5_0"},
+                                              {"property", "port 1 speed"},
+                                              {"first", "400 Gb/s"},
+                                              {"second", "200 Gb/s"}}));
+}
+
+TEST_F(TopoCommand, Expect_IsOneLineForEachNodeOfAFleet) {
+  const std::string fleet =
+      copy("node1.xml", kMachine) + " " + copy("node2.xml", kMachine, kSpeed, "speed=\"200000\"") +
+      " " + copy("node3.xml", kMachine, "guid=\"0x1400000000000002\"", "guid=\"1\"");
+  const Printed result = run("--expect " + golden(kMachine) + " --from " + fleet);
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_THAT(result.out, StartsWith("node1: ok\nnode2: 1 difference: mlx5_0: port 1 speed is 200 "
+                                     "Gb/s, expected 400 Gb/s\nnode3: ok\n"));
+}
+
+TEST_F(TopoCommand, ExpectAlso_ComparesWhatMayDifferOtherwise) {
+  const std::string node = copy("n.xml", kMachine, "guid=\"0x1400000000000002\"", "guid=\"1\"");
+  const std::string expect = "--expect " + golden(kMachine) + " --from " + node;
+  EXPECT_EQ(run(expect).code, 0);
+  EXPECT_EQ(run(expect + " --expect-also names,addresses").code, 0);
+  const Printed result = run(expect + " --expect-also names,guids");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("mlx5_0: GUID is "));
+}
+
+TEST_F(TopoCommand, ExpectOfJsonLines_IsOneLineForEachDocument) {
+  const std::string fleet =
+      write("fleet.jsonl", run("--json --from " + copy("node1.xml", kMachine) + " " +
+                               copy("node2.xml", kMachine, kSpeed, "speed=\"200000\""))
+                               .out);
+  const Printed result = run("--expect " + golden(kMachine) + " --from " + fleet);
+  EXPECT_EQ(result.code, 1) << result.err;
+  std::istringstream lines(result.out);
+  std::string first, second;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  EXPECT_THAT(first, HasSubstr(": ok"));
+  EXPECT_THAT(second, HasSubstr(": 1 difference: "));
+}
+
+TEST_F(TopoCommand, ExpectWithAnotherSchemaVersion_IsAnErrorThatNamesBoth) {
+  Document document = Document::parse(run("--json --from " + known(kMachine)).out);
+  document["schema_version"] = topo::kJsonSchemaVersion + 1;
+  const Printed result =
+      run("--expect " + write("g.json", document.dump()) + " --from " + known(kMachine));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(result.err,
+              HasSubstr("schema_version " + std::to_string(topo::kJsonSchemaVersion + 1)));
+  EXPECT_THAT(result.err, HasSubstr("reads " + std::to_string(topo::kJsonSchemaVersion)));
+}
+
+TEST_F(TopoCommand, ExpectWithAFileOfAnotherKind_IsAnError) {
+  for (const std::string& text : {std::string("{}"), std::string("[1]"), std::string("<x/>"),
+                                  std::string(""), std::string("{\"gpus\": ")}) {
+    const Printed result = run("--expect " + write("g.json", text) + " --from " + known(kMachine));
+    EXPECT_EQ(result.code, 2) << text;
+    EXPECT_THAT(result.err, HasSubstr("g.json")) << text;
+  }
+  EXPECT_EQ(run("--expect /nonexistent.json --from " + known(kMachine)).code, 2);
+}
+
+TEST_F(TopoCommand, Env_IsTextForAShell) {
+  const Printed result = run("--env --from " + known("nccl-dgx-a100.xml"));
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("export NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1,"));
+}
+
+}  // namespace
+}  // namespace gdr::tools

@@ -1,0 +1,21 @@
+#include "tools/topo/check.h"
+
+#include <algorithm>
+
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::topo {
+
+CheckReport check_machine(const Inspection& inspection, const PciStates& states) {
+  const CheckInput input{inspection, states};
+  CheckReport report;
+  for (auto check : {check_links, check_gpu_links, check_ports, check_rails, check_settings,
+                     check_diagnostics}) {
+    check(input, &report);
+  }
+  std::stable_sort(report.faults.begin(), report.faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.check < b.check; });
+  return report;
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,17 @@
+// Looks for what makes a machine slow: devices that differ from their peers, and settings that keep
+// NCCL from GPUDirect RDMA on the rails.
+//
+// Only what is known is judged. What is unknown becomes a note, once for each kind, and is not a
+// fault.
+#pragma once
+
+#include "tools/topo/check_report.h"
+#include "tools/topo/inspect.h"
+#include "tools/topo/pci_state.h"
+
+namespace gdr::tools::topo {
+
+// Checks a machine. `states` is empty where sysfs does not show the machine.
+CheckReport check_machine(const Inspection& inspection, const PciStates& states);
+
+}  // namespace gdr::tools::topo

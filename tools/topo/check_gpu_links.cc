@@ -1,0 +1,117 @@
+// NVLink and NVLink-C2C: every GPU against its peers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+constexpr std::array<const char*, 3> kTargets = {"GPUs", "NVSwitches", "the CPU"};
+
+// The number of a GPU's NVLinks by kind of target; -1 where it is unknown.
+std::array<int, 3> link_counts(const Gpu& gpu) {
+  std::array<int, 3> counts = {0, 0, 0};
+  for (const NvLink& link : gpu.nvlinks) {
+    int& count = counts[static_cast<size_t>(link.to)];
+    count = link.count == 0 || count < 0 ? -1 : count + link.count;
+  }
+  return counts;
+}
+
+bool are_peer_gpus(const Gpu& a, const Gpu& b) {
+  return a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device && a.model == b.model;
+}
+
+std::string numbered(size_t gpu) { return "GPU" + std::to_string(gpu); }
+
+// Returns the peers of `gpu` for which count(peer) equals `value`, as a list of names.
+template <class Count>
+std::string peers_with(const Machine& machine, size_t gpu, int value, Count&& count) {
+  std::vector<std::string> names;
+  for (size_t other = 0; other < machine.gpus.size(); ++other) {
+    if (!are_peer_gpus(machine.gpus[gpu], machine.gpus[other])) continue;
+    if (count(machine.gpus[other]) == value) names.push_back(numbered(other));
+  }
+  return short_list(names);
+}
+
+template <class Count>
+int most_of_peers(const Machine& machine, size_t gpu, Count&& count) {
+  int most = 0;
+  for (const Gpu& other : machine.gpus) {
+    if (are_peer_gpus(machine.gpus[gpu], other)) most = std::max(most, count(other));
+  }
+  return most;
+}
+
+void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report) {
+  for (size_t kind = 0; kind < kTargets.size(); ++kind) {
+    auto count = [kind](const Gpu& one) { return link_counts(one)[kind]; };
+    const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
+    if (own < 0 || own >= most) continue;
+    add_fault(
+        report, Check::kNvlink, gpu_name(machine, gpu),
+        fmt::format("{} NVLinks to {}, where {} {} {}", own == 0 ? "no" : std::to_string(own),
+                    kTargets[kind], peers_with(machine, gpu, most, count), "have", most),
+        "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU");
+  }
+}
+
+// NVLinks between two GPUs are seen by both.
+void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* report) {
+  const Gpu& one = machine.gpus[gpu];
+  for (const NvLink& link : one.nvlinks) {
+    if (link.to != NvLink::To::kGpu || !link.gpu.has_value()) continue;
+    for (size_t other = 0; other < machine.gpus.size(); ++other) {
+      const Gpu& target = machine.gpus[other];
+      if (target.bdf != *link.gpu || target.partition > 0) continue;
+      auto back = std::find_if(
+          target.nvlinks.begin(), target.nvlinks.end(),
+          [&](const NvLink& two) { return two.to == NvLink::To::kGpu && two.gpu == one.bdf; });
+      const int returned = back == target.nvlinks.end() ? 0 : back->count;
+      const bool unknown = link.count == 0 || (back != target.nvlinks.end() && returned == 0);
+      if (unknown || returned >= link.count) continue;
+      add_fault(
+          report, Check::kNvlink, gpu_name(machine, other),
+          fmt::format("{} NVLinks to {}, which has {} to it",
+                      returned == 0 ? "no" : std::to_string(returned), numbered(gpu), link.count),
+          "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU");
+    }
+  }
+}
+
+void check_c2c(const Machine& machine, size_t gpu, CheckReport* report) {
+  auto count = [](const Gpu& one) { return one.c2c_links; };
+  const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
+  if (own >= most) return;
+  add_fault(report, Check::kC2c, gpu_name(machine, gpu),
+            fmt::format("{} NVLink-C2C links to its CPU, where {} have {}",
+                        own == 0 ? "no" : std::to_string(own),
+                        peers_with(machine, gpu, most, count), most),
+            "look at nvidia-smi c2c -s, then power-cycle the node or replace the module");
+}
+
+}  // namespace
+
+void check_gpu_links(const CheckInput& input, CheckReport* report) {
+  const Machine& machine = input.machine();
+  const bool any = std::any_of(machine.gpus.begin(), machine.gpus.end(), [](const Gpu& gpu) {
+    return !gpu.nvlinks.empty() || gpu.c2c_links > 0;
+  });
+  if (!machine.gpu_links_known && !machine.gpus.empty()) {
+    report->notes.push_back(any ? "not all NVLinks are known: those of GPUs without any are unknown"
+                                : "NVLinks are unknown");
+  }
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    const Gpu& one = machine.gpus[gpu];
+    if (!machine.gpu_links_known && one.nvlinks.empty() && one.c2c_links == 0) continue;
+    check_nvlink_counts(machine, gpu, report);
+    check_nvlink_targets(machine, gpu, report);
+    check_c2c(machine, gpu, report);
+  }
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,153 @@
+// Ports of HCAs: their state, speed and link layer, and whether HCAs can register GPU memory.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+// Whether some GPU shares a PCIe switch with the HCA, which then belongs to the GPUs' network
+// whatever its speed.
+bool is_beside_gpu(const RailDecision& decision, int hca) {
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    if (decision.paths.gpu_hca(gpu, static_cast<size_t>(hca)) <= PathClass::kPxb) return true;
+  }
+  return false;
+}
+
+// Returns the ports whose speeds are compared: rails, and excluded ports beside a GPU, since a port
+// that came up slowly may be excluded for just that.
+std::vector<PortRef> compared_ports(const RailDecision& decision) {
+  std::vector<PortRef> ports;
+  for (const Rail& rail : decision.plan.rails) ports.push_back(rail.port);
+  for (const ExcludedPort& one : decision.plan.excluded) {
+    if (is_beside_gpu(decision, one.port.hca)) ports.push_back(one.port);
+  }
+  const Machine& machine = decision.machine;
+  std::erase_if(ports, [&](const PortRef& port) {
+    const Port& one = port_of(machine, port);
+    return one.state == Port::State::kDown || one.speed_mbps == 0 ||
+           hca_of(machine, port).physical_function.has_value();
+  });
+  return ports;
+}
+
+bool is_same_model(const Hca& a, const Hca& b) {
+  return a.ids.vendor != 0 && a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device;
+}
+
+void check_down(const RailDecision& decision, CheckReport* report) {
+  for (const Rail& rail : decision.plan.rails) {
+    const std::string label = port_label(decision.machine, rail.port);
+    if (port_of(decision.machine, rail.port).state != Port::State::kDown) continue;
+    add_fault(report, Check::kPortDown, label,
+              fmt::format("the port is down, and rail {} with it", rail.id),
+              "look at the cable, the switch's port and ibstat; exclude a port that is not in use: "
+              "NCCL_IB_HCA=^=" +
+                  label);
+  }
+}
+
+void check_speeds(const RailDecision& decision, CheckReport* report) {
+  const Machine& machine = decision.machine;
+  const std::vector<PortRef> ports = compared_ports(decision);
+  for (const PortRef& port : ports) {
+    const int own = port_of(machine, port).speed_mbps;
+    int best = own;
+    std::vector<std::string> faster;
+    for (const PortRef& other : ports) {
+      if (!is_same_model(hca_of(machine, port), hca_of(machine, other))) continue;
+      best = std::max(best, port_of(machine, other).speed_mbps);
+      if (port_of(machine, other).speed_mbps > own) faster.push_back(port_label(machine, other));
+    }
+    if (best == own) continue;
+    add_fault(report, Check::kPortSpeed, port_label(machine, port),
+              fmt::format("the port runs at {}, its peers {} at up to {}", speed_text(own),
+                          short_list(faster), speed_text(best)),
+              "look at the cable, the switch's port and the link's error counters");
+  }
+}
+
+const char* layer_text(Port::LinkLayer layer) {
+  return layer == Port::LinkLayer::kInfiniBand ? "InfiniBand" : "Ethernet";
+}
+
+// Reports the rails of the link layer that fewer rails have.
+void check_layers(const RailDecision& decision, CheckReport* report) {
+  std::vector<std::string> infiniband, ethernet;
+  for (const Rail& rail : decision.plan.rails) {
+    const Port& port = port_of(decision.machine, rail.port);
+    const std::string label = port_label(decision.machine, rail.port);
+    if (port.link_layer == Port::LinkLayer::kInfiniBand) infiniband.push_back(label);
+    if (port.link_layer == Port::LinkLayer::kEthernet) ethernet.push_back(label);
+  }
+  if (infiniband.empty() || ethernet.empty()) return;
+  const bool few_ethernet = ethernet.size() < infiniband.size();
+  const auto few = few_ethernet ? Port::LinkLayer::kEthernet : Port::LinkLayer::kInfiniBand;
+  const auto many = few_ethernet ? Port::LinkLayer::kInfiniBand : Port::LinkLayer::kEthernet;
+  add_fault(report, Check::kLinkLayer, short_list(few_ethernet ? ethernet : infiniband),
+            fmt::format("link layer {}, that of the other rails is {}", layer_text(few),
+                        layer_text(many)),
+            "set LINK_TYPE by mlxconfig, or exclude the ports by NCCL_IB_HCA");
+}
+
+// HCAs of rails, and GPUs, that are known to lack GPUDirect RDMA.
+void check_registration(const RailDecision& decision, CheckReport* report) {
+  const Machine& machine = decision.machine;
+  std::vector<std::string> hcas, gpus;
+  for (const auto& [hca, unused] : rails_by_hca(decision.plan)) {
+    const Hca& one = machine.hcas[static_cast<size_t>(hca)];
+    if (!one.gpudirect.value_or(true)) hcas.push_back(one.name);
+  }
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back("GPU" + std::to_string(gpu));
+  }
+  if (!hcas.empty() && !machine.gpus.empty()) {
+    add_fault(report, Check::kNoGpuDirect, short_list(hcas),
+              "cannot register GPU memory: neither dma-buf nor nvidia-peermem",
+              "load the kernel module nvidia-peermem, or use a kernel and a driver with dma-buf");
+  }
+  if (!gpus.empty()) {
+    add_fault(report, Check::kNoGpuDirect, short_list(gpus),
+              "the driver offers no GPUDirect RDMA on the GPU",
+              "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver");
+  }
+}
+
+template <class IsUnknown>
+void note_unknown(const RailDecision& decision, const char* what, IsUnknown&& is_unknown,
+                  CheckReport* report) {
+  std::vector<std::string> labels;
+  for (const Rail& rail : decision.plan.rails) {
+    if (is_unknown(hca_of(decision.machine, rail.port), port_of(decision.machine, rail.port))) {
+      labels.push_back(port_label(decision.machine, rail.port));
+    }
+  }
+  if (!labels.empty()) report->notes.push_back(what + (" is unknown: " + short_list(labels)));
+}
+
+}  // namespace
+
+void check_ports(const CheckInput& input, CheckReport* report) {
+  const RailDecision& decision = input.decision();
+  check_down(decision, report);
+  check_speeds(decision, report);
+  check_layers(decision, report);
+  check_registration(decision, report);
+  note_unknown(
+      decision, "the state of ports",
+      [](const Hca&, const Port& port) { return port.state == Port::State::kUnknown; }, report);
+  note_unknown(
+      decision, "the speed of ports",
+      [](const Hca&, const Port& port) {
+        return port.speed_mbps == 0 && port.state != Port::State::kDown;
+      },
+      report);
+  note_unknown(
+      decision, "whether HCAs can register GPU memory",
+      [](const Hca& hca, const Port&) { return !hca.gpudirect.has_value(); }, report);
+}
+
+}  // namespace gdr::tools::topo

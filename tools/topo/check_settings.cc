@@ -1,0 +1,149 @@
+// Settings of the firmware and the kernel: NUMA nodes, IOMMU, BARs, read requests, ACS.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+constexpr int kGoodReadRequest = 4096;  // what vendors of HCAs recommend
+constexpr int kSmallReadRequest = 512;  // below it, reads of host and GPU memory are slow
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+bool has_unknown_node(const Machine& machine, const Attachment& at) {
+  return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
+}
+
+// On a machine of one node every device is near it, whatever the firmware states.
+void check_numa(const Machine& machine, CheckReport* report) {
+  const auto nodes = std::count_if(machine.numa_nodes.begin(), machine.numa_nodes.end(),
+                                   [](const NumaNode& node) { return node.id >= 0; });
+  if (nodes < 2) return;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    if (has_unknown_node(machine, machine.gpus[i].at)) names.push_back(gpu_name(machine, i));
+  }
+  for (size_t i = 0; i < machine.hcas.size(); ++i) {
+    const Hca& hca = machine.hcas[i];
+    if (hca.bdf.has_value() && has_unknown_node(machine, hca.at)) {
+      names.push_back(hca_name(machine, i));
+    }
+  }
+  if (names.empty()) return;
+  add_fault(report, Check::kNuma, short_list(names),
+            "the NUMA node is unknown (numa_node is -1), so that NCCL places them wrongly",
+            "update the firmware, or write the node to numa_node in the device's folder of sysfs");
+}
+
+// Translation matters where peer-to-peer traffic need not pass an IOMMU at all. The SMMU of an Arm
+// server is always in its way.
+void check_iommu(const CheckInput& input, CheckReport* report) {
+  if (input.machine().cpu.arch != "x86_64" || input.machine().gpus.empty()) return;
+  std::vector<std::string> names;
+  for (const auto& [hca, unused] : rails_by_hca(input.decision().plan)) {
+    const Hca& one = input.machine().hcas[static_cast<size_t>(hca)];
+    if (input.state_of(one.bdf).iommu_domain.starts_with("DMA")) names.push_back(one.name);
+  }
+  if (names.empty()) return;
+  add_fault(report, Check::kIommu, short_list(names),
+            "the IOMMU translates the HCA's addresses, which slows GPUDirect RDMA down",
+            "boot with iommu=pt, or switch the IOMMU off in the firmware");
+}
+
+// Returns the gigabytes that the model's name states ("NVIDIA A100-SXM4-80GB"); 0: none.
+double gigabytes_in(const std::string& model) {
+  for (size_t at = model.find("GB"); at != std::string::npos; at = model.find("GB", at + 1)) {
+    size_t from = at;
+    while (from > 0 && std::isdigit(static_cast<unsigned char>(model[from - 1])) != 0) --from;
+    if (from < at && at - from < 6) return std::stod(model.substr(from, at - from));
+  }
+  return 0;
+}
+
+// A GPU with NVLink-C2C is mapped over C2C, and its BAR means nothing.
+void check_bars(const CheckInput& input, CheckReport* report) {
+  const Machine& machine = input.machine();
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    const Gpu& gpu = machine.gpus[i];
+    const auto bar = static_cast<double>(input.state_of(gpu.bdf).largest_bar);
+    if (bar == 0 || gpu.c2c_links > 0) continue;
+    double expected = gigabytes_in(gpu.model) * 1e9;
+    std::string source = fmt::format("of the {:.0f} GB of its memory", expected / 1e9);
+    for (const Gpu& other : machine.gpus) {
+      const auto theirs = static_cast<double>(input.state_of(other.bdf).largest_bar);
+      if (other.ids != gpu.ids || theirs <= std::max(bar, expected)) continue;
+      expected = theirs;
+      source = fmt::format("where its peers show {:.2g} GiB", theirs / kGiB);
+    }
+    if (bar >= expected) continue;
+    add_fault(report, Check::kBar, gpu_name(machine, i),
+              fmt::format("its largest BAR shows {:.2g} GiB {}", bar / kGiB, source),
+              "enable above-4G decoding and resizable BARs in the firmware");
+  }
+}
+
+void check_read_requests(const CheckInput& input, CheckReport* report) {
+  const Machine& machine = input.machine();
+  const auto rails = rails_by_hca(input.decision().plan);
+  int most = 0;
+  bool unknown = false;
+  for (const auto& [hca, unused] : rails) {
+    const int own = input.state_of(machine.hcas[static_cast<size_t>(hca)].bdf).max_read_request;
+    most = std::max(most, own);
+    unknown = unknown || own == 0;
+  }
+  std::vector<std::string> moderate;
+  for (const auto& [hca, unused] : rails) {
+    const auto index = static_cast<size_t>(hca);
+    const int own = input.state_of(machine.hcas[index].bdf).max_read_request;
+    if (own == 0) continue;
+    if (own < most || own < kSmallReadRequest) {
+      add_fault(report, Check::kReadRequest, hca_name(machine, index),
+                fmt::format("Max_Read_Request_Size is {} bytes, {}", own,
+                            own < most ? fmt::format("that of its peers {}", most)
+                                       : fmt::format("{} is usual", kGoodReadRequest)),
+                "set it in the firmware, or by setpci -s ADDRESS CAP_EXP+8.w=5000:7000");
+    } else if (own < kGoodReadRequest) {
+      moderate.push_back(machine.hcas[index].name);
+    }
+  }
+  if (!moderate.empty()) {
+    report->notes.push_back(
+        fmt::format("Max_Read_Request_Size is below the {} bytes that vendors recommend: {}",
+                    kGoodReadRequest, short_list(moderate)));
+  }
+  if (unknown && !input.inspection.sysfs_root.empty()) {
+    report->notes.push_back(
+        "Max_Read_Request_Size of HCAs is unknown: that takes CAP_SYS_ADMIN to read");
+  }
+}
+
+}  // namespace
+
+void check_settings(const CheckInput& input, CheckReport* report) {
+  check_numa(input.machine(), report);
+  check_iommu(input, report);
+  check_bars(input, report);
+  check_read_requests(input, report);
+  if (input.inspection.sysfs_root.empty()) {
+    report->notes.push_back(
+        "ACS, IOMMU, BARs and read requests are not checked: they are visible on the machine only");
+  }
+}
+
+void check_diagnostics(const CheckInput& input, CheckReport* report) {
+  const Findings& findings = input.decision().findings;
+  for (size_t i = 0; i < findings.size(); ++i) {
+    const bool is_acs = i + input.inspection.acs_findings >= findings.size();
+    if (findings[i].severity != Severity::kInfo) {
+      report->faults.push_back({is_acs ? Check::kAcs : Check::kDiagnostic, findings[i]});
+    } else {
+      report->notes.push_back(to_string(findings[i]));
+    }
+  }
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,58 @@
+// The checks that check_machine() combines. Each adds its faults and notes.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/topo/check_report.h"
+#include "tools/topo/inspect.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/pci_state.h"
+#include "tools/topo/short_list.h"
+
+namespace gdr::tools::topo {
+
+struct CheckInput {
+  const Inspection& inspection;
+  const PciStates& states;
+
+  const RailDecision& decision() const { return inspection.decision; }
+  const Machine& machine() const { return inspection.decision.machine; }
+  // Returns the state of a function; all of it is unknown where sysfs does not show it.
+  const PciState& state_of(const std::optional<Bdf>& bdf) const;
+};
+
+void check_links(const CheckInput& input, CheckReport* report);        // PCIe
+void check_gpu_links(const CheckInput& input, CheckReport* report);    // NVLink, C2C
+void check_ports(const CheckInput& input, CheckReport* report);        // state, speed, link layer
+void check_rails(const CheckInput& input, CheckReport* report);        // rails, GPUDirect, NCCL
+void check_settings(const CheckInput& input, CheckReport* report);     // NUMA, IOMMU, BAR, ...
+void check_diagnostics(const CheckInput& input, CheckReport* report);  // findings of the decision
+
+void add_fault(CheckReport* report, Check check, std::string subject, std::string text,
+               std::string fix);
+
+std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
+std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"
+
+// Returns the positions in RailPlan::rails by HCA; HCAs without a rail are left out.
+std::map<int, std::vector<int>> rails_by_hca(const RailPlan& plan);
+
+// What NCCL uses for a GPU beside its rails.
+struct NcclChoice {
+  size_t gpu = 0;
+  std::vector<size_t> devices;  // of Prediction, those that NCCL uses
+  bool differs = false;         // one of them is another port than the GPU's rails
+  // NCCL's choice costs bandwidth: it is farther away, loses GPUDirect RDMA, or is shared by more
+  // GPUs than the GPU's own rail is.
+  bool is_worse = false;
+};
+std::vector<NcclChoice> nccl_choices(const RailDecision& decision);
+
+// Returns "mlx5_0:1, mlx5_3:1".
+std::string ports_of_devices(const RailDecision& decision, const std::vector<size_t>& devices);
+std::string ports_of_rails(const RailDecision& decision, size_t gpu);
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,200 @@
+#include "tools/topo/diff.h"
+
+#include <algorithm>
+#include <functional>
+#include <tuple>
+
+#include "tools/topo/short_list.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+// A device of each machine that belong together, as positions; -1: the machine has none.
+struct Match {
+  int first = -1;
+  int second = -1;
+};
+
+using AreSame = std::function<bool(const DeviceProfile&, const DeviceProfile&)>;
+
+void pair_up(const std::vector<DeviceProfile>& first, const std::vector<DeviceProfile>& second,
+             const AreSame& are_same, std::vector<Match>* matches, std::vector<bool>* taken) {
+  for (size_t i = 0; i < first.size(); ++i) {
+    if ((*matches)[i].second >= 0) continue;
+    for (size_t j = 0; j < second.size(); ++j) {
+      if ((*taken)[j] || !are_same(first[i], second[j])) continue;
+      (*matches)[i].second = static_cast<int>(j);
+      (*taken)[j] = true;
+      break;
+    }
+  }
+}
+
+std::vector<Match> match_devices(const std::vector<DeviceProfile>& first,
+                                 const std::vector<DeviceProfile>& second) {
+  std::vector<Match> matches(first.size());
+  for (size_t i = 0; i < first.size(); ++i) matches[i].first = static_cast<int>(i);
+  std::vector<bool> taken(second.size(), false);
+  const AreSame passes[] = {
+      [](const auto& a, const auto& b) { return a.address == b.address && a.label == b.label; },
+      [](const auto& a, const auto& b) { return !a.address.empty() && a.address == b.address; },
+      [](const auto& a, const auto& b) { return a.label == b.label; },
+      [](const auto&, const auto&) { return true; }};
+  for (const AreSame& are_same : passes) pair_up(first, second, are_same, &matches, &taken);
+  for (size_t j = 0; j < second.size(); ++j) {
+    if (!taken[j]) matches.push_back({-1, static_cast<int>(j)});
+  }
+  return matches;
+}
+
+std::string full_name(const DeviceProfile& device) {
+  return device.address.empty() ? device.label : device.label + " (" + device.address + ")";
+}
+
+const Property* find_property(const std::vector<Property>& properties, const std::string& name) {
+  for (const Property& one : properties) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+void compare_properties(const std::string& subject, const std::vector<Property>& first,
+                        const std::vector<Property>& second, const std::set<Aspect>& aspects,
+                        std::vector<Difference>* list) {
+  auto compare = [&](const Property& property, const std::optional<std::string>& a,
+                     const std::optional<std::string>& b) {
+    if (aspects.count(property.aspect) == 0 || a == b) return;
+    list->push_back({Difference::Kind::kValue, subject, property.name, a, b});
+  };
+  for (const Property& one : first) {
+    const Property* other = find_property(second, one.name);
+    compare(one, one.value, other == nullptr ? std::nullopt : other->value);
+  }
+  for (const Property& other : second) {
+    if (find_property(first, other.name) == nullptr) compare(other, std::nullopt, other.value);
+  }
+}
+
+void compare_devices(const std::vector<DeviceProfile>& first,
+                     const std::vector<DeviceProfile>& second, const std::vector<Match>& matches,
+                     const std::set<Aspect>& aspects, std::vector<Difference>* list) {
+  for (const Match& match : matches) {
+    if (match.second < 0) {
+      const std::string name = full_name(first[static_cast<size_t>(match.first)]);
+      list->push_back({Difference::Kind::kOnlyInFirst, name, "", {}, {}});
+    } else if (match.first < 0) {
+      const std::string name = full_name(second[static_cast<size_t>(match.second)]);
+      list->push_back({Difference::Kind::kOnlyInSecond, name, "", {}, {}});
+    } else {
+      const DeviceProfile& one = first[static_cast<size_t>(match.first)];
+      const DeviceProfile& other = second[static_cast<size_t>(match.second)];
+      compare_properties(one.label, one.properties, other.properties, aspects, list);
+    }
+  }
+}
+
+std::optional<std::string> cell(const PathMatrix& matrix, int row, int column) {
+  const auto i = static_cast<size_t>(row), j = static_cast<size_t>(column);
+  return i < matrix.size() && j < matrix[i].size() ? matrix[i][j] : std::nullopt;
+}
+
+// Compares the paths of each device in `columns` to the GPUs; those that differ become one
+// difference. With `later_only`, columns are GPUs too, and each pair is compared once.
+struct PathComparison {
+  const PathMatrix& first;
+  const PathMatrix& second;
+  const std::vector<Match>& gpus;
+  const std::vector<Match>& columns;
+  bool later_only;
+};
+
+void compare_paths(const PathComparison& paths, const std::vector<DeviceProfile>& devices,
+                   std::vector<Difference>* list) {
+  for (const Match& column : paths.columns) {
+    if (column.first < 0 || column.second < 0) continue;
+    std::string names, in_first, in_second;
+    for (const Match& gpu : paths.gpus) {
+      if (gpu.first < 0 || gpu.second < 0) continue;
+      if (paths.later_only && gpu.first <= column.first) continue;
+      const auto a = cell(paths.first, gpu.first, column.first);
+      const auto b = cell(paths.second, gpu.second, column.second);
+      if (!a.has_value() || !b.has_value() || a == b) continue;
+      const char* between = names.empty() ? "" : ", ";
+      names += between + ("GPU" + std::to_string(gpu.first));
+      in_first += between + *a;
+      in_second += between + *b;
+    }
+    if (names.empty()) continue;
+    list->push_back({Difference::Kind::kValue, devices[static_cast<size_t>(column.first)].label,
+                     "path to " + names, in_first, in_second});
+  }
+}
+
+std::string value_text(const std::optional<std::string>& value) {
+  return value.value_or("unknown");
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Profile& first, const Profile& second,
+                                    const std::set<Aspect>& aspects) {
+  std::vector<Difference> list;
+  const std::vector<Match> gpus = match_devices(first.gpus, second.gpus);
+  const std::vector<Match> hcas = match_devices(first.hcas, second.hcas);
+  compare_properties("", first.properties, second.properties, aspects, &list);
+  compare_devices(first.gpus, second.gpus, gpus, aspects, &list);
+  compare_devices(first.hcas, second.hcas, hcas, aspects, &list);
+  if (aspects.count(Aspect::kShape) == 0) return list;
+  compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
+  compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
+  return list;
+}
+
+void drop_unknown_in_second(std::vector<Difference>* list) {
+  std::erase_if(*list, [](const Difference& one) {
+    return one.kind == Difference::Kind::kValue && !one.second.has_value();
+  });
+}
+
+std::vector<Difference> grouped(const std::vector<Difference>& list) {
+  std::vector<Difference> groups;
+  std::vector<std::vector<std::string>> subjects;
+  for (const Difference& one : list) {
+    auto is_like = [&](const Difference& other) {
+      return std::tie(one.kind, one.property, one.first, one.second) ==
+             std::tie(other.kind, other.property, other.first, other.second);
+    };
+    const auto group =
+        one.subject.empty() ? groups.end() : std::find_if(groups.begin(), groups.end(), is_like);
+    const auto position = static_cast<size_t>(group - groups.begin());
+    if (group == groups.end()) {
+      groups.push_back(one);
+      subjects.emplace_back();
+    }
+    subjects[position].push_back(one.subject);
+  }
+  for (size_t i = 0; i < groups.size(); ++i) groups[i].subject = short_list(subjects[i]);
+  return groups;
+}
+
+std::string comparing_text(const Difference& difference, const std::string& first,
+                           const std::string& second) {
+  if (difference.kind != Difference::Kind::kValue) {
+    const bool only_first = difference.kind == Difference::Kind::kOnlyInFirst;
+    return difference.subject + " is only in " + (only_first ? first : second);
+  }
+  const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";
+  return subject + difference.property + ": " + value_text(difference.first) + " in " + first +
+         ", " + value_text(difference.second) + " in " + second;
+}
+
+std::string expecting_text(const Difference& difference) {
+  if (difference.kind == Difference::Kind::kOnlyInFirst)
+    return difference.subject + " is unexpected";
+  if (difference.kind == Difference::Kind::kOnlyInSecond) return difference.subject + " is missing";
+  const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";
+  return subject + difference.property + " is " + value_text(difference.first) + ", expected " +
+         value_text(difference.second);
+}
+
+}  // namespace gdr::tools::topo

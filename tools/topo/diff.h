@@ -1,0 +1,43 @@
+// Differences between two machines.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/topo/profile.h"
+
+namespace gdr::tools::topo {
+
+struct Difference {
+  enum class Kind { kValue, kOnlyInFirst, kOnlyInSecond };
+  Kind kind = Kind::kValue;
+  std::string subject;   // "GPU3", "mlx5_3", "mlx5_3 (0000:b1:00.0)"; "" for the whole machine
+  std::string property;  // only for kValue
+  std::optional<std::string> first;  // only for kValue; nothing: unknown
+  std::optional<std::string> second;
+};
+
+// Compares what belongs to one of `aspects`. Devices of the two machines belong together where
+// their addresses are equal, else where their names are, else by their order.
+std::vector<Difference> differences(const Profile& first, const Profile& second,
+                                    const std::set<Aspect>& aspects);
+
+// Removes the differences of values that are unknown in the second machine.
+void drop_unknown_in_second(std::vector<Difference>* list);
+
+// Returns the list with the differences that are the same for several devices as one, which names
+// the first of them: "GPU0, GPU1, GPU2 and 5 more".
+std::vector<Difference> grouped(const std::vector<Difference>& list);
+
+// Returns the difference in a sentence that names both machines:
+// "mlx5_3: port 1 state: down in a.xml, active in b.xml".
+std::string comparing_text(const Difference& difference, const std::string& first,
+                           const std::string& second);
+
+// Returns the difference as the first machine's deviation from the second:
+// "mlx5_3: port 1 state is down, expected active".
+std::string expecting_text(const Difference& difference);
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,168 @@
+#include "tools/topo/env_lines.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/topo/checks.h"
+#include "topology/grouping.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+constexpr size_t kMaxNcclEntries = 32;  // MAX_IF_LIST of NCCL's NCCL_IB_HCA
+
+std::string quoted_for_shell(const std::string& text) {
+  std::string quoted = "'";
+  for (char c : clean_text(text)) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// Lines of comments are cleaned, because names from files could start lines of their own.
+std::string comment(const std::string& text) { return "# " + clean_text(text) + "\n"; }
+
+std::string export_line(const char* name, const std::string& value) {
+  return std::string("export ") + name + "=" + quoted_for_shell(value) + "\n";
+}
+
+std::string hca_lines(const Inspection& inspection, const InspectOptions& options) {
+  const RailDecision& decision = inspection.decision;
+  const RailPlan& plan = decision.plan;
+  const bool has_others = !plan.excluded.empty() || !inspection.not_offered.empty();
+  if (plan.rails.empty() || (!has_others && !options.hca.has_value())) return "";
+  if (plan.rails.size() > kMaxNcclEntries) {
+    return comment(fmt::format("NCCL_IB_HCA cannot name {} rails: it takes {} entries.",
+                               plan.rails.size(), kMaxNcclEntries));
+  }
+  std::string list = "=";
+  bool in_order = true;
+  for (size_t i = 0; i < plan.rails.size(); ++i) {
+    in_order = in_order && plan.rails[i].id == static_cast<int>(i);
+  }
+  for (size_t i = 0; i < plan.rails.size(); ++i) {
+    list += (i == 0 ? "" : ",") + port_label(decision.machine, plan.rails[i].port);
+    if (!in_order) list += ":" + std::to_string(plan.rails[i].id);
+  }
+  std::vector<std::string> excluded;
+  for (const ExcludedPort& one : plan.excluded) {
+    excluded.push_back(port_label(decision.machine, one.port));
+  }
+  const std::string others = excluded.empty() ? "ports that cannot be used" : short_list(excluded);
+  return comment("The rails in their order. This keeps NCCL off " + others +
+                 ", also without this plugin.") +
+         export_line("NCCL_IB_HCA", list);
+}
+
+RailDecision with_level(const RailDecision& decision, std::optional<PathClass> level) {
+  RailDecision changed = decision;
+  topology::nccl::Settings settings = decision.prediction.settings();
+  settings.gdr_level = level;
+  changed.prediction = topology::predict(changed.machine, changed.plan, settings);
+  return changed;
+}
+
+// Returns the GPUs whose own rail is beyond the level.
+std::vector<std::string> out_of_reach(const RailDecision& decision) {
+  std::vector<std::string> gpus;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const Rail* rail = decision.plan.first_rail_of(gpu);
+    if (rail == nullptr) continue;
+    const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+    const Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
+    if (!verdict.direct && verdict.too_far) gpus.push_back("GPU" + std::to_string(gpu));
+  }
+  return gpus;
+}
+
+std::string level_lines(const RailDecision& decision, const InspectOptions& options) {
+  const std::optional<PathClass> set = decision.prediction.settings().gdr_level;
+  if (options.gdr_level.has_value() && set.has_value()) {
+    return comment("As given by --gdr-level.") +
+           export_line("NCCL_NET_GDR_LEVEL", topology::to_string(*set));
+  }
+  const std::vector<std::string> far = out_of_reach(decision);
+  if (far.empty()) return "";
+  if (set.has_value() && out_of_reach(with_level(decision, std::nullopt)).empty()) {
+    return comment("This level keeps " + short_list(far) +
+                   " from GPUDirect RDMA; the default does not.") +
+           "unset NCCL_NET_GDR_LEVEL\n";
+  }
+  std::string lines;
+  std::vector<std::string> left = far;
+  for (PathClass level : {PathClass::kPix, PathClass::kPxb, PathClass::kPhb}) {
+    const std::vector<std::string> remaining = out_of_reach(with_level(decision, level));
+    if (remaining.size() >= left.size()) continue;
+    left = remaining;
+    lines =
+        comment("Allows GPUDirect RDMA to GPUs whose rail is just too far away: " +
+                short_list(far) + ".") +
+        comment("Measure both: across host bridges, some CPUs are slower than host memory is.") +
+        export_line("NCCL_NET_GDR_LEVEL", topology::to_string(level));
+  }
+  if (!left.empty()) {
+    lines += comment("No setting is advised for " + short_list(left) +
+                     ": the rail is on another NUMA node, and GPUDirect RDMA across them is slow.");
+  }
+  return lines;
+}
+
+// The decision with the file that GDR_NCCL_GENERATE_TOPO_FILE=1 makes.
+RailDecision with_generated_file(const RailDecision& decision) {
+  RailDecision changed = decision;
+  changed.machine = topology::group_under_switches(decision.machine, decision.plan);
+  changed.paths = PathTable(changed.machine);
+  topology::set_own_paths(changed.paths, &changed.plan);
+  changed.prediction =
+      topology::predict(changed.machine, changed.plan, decision.prediction.settings());
+  return changed;
+}
+
+std::vector<std::string> badly_served(const RailDecision& decision) {
+  std::vector<std::string> gpus;
+  for (const NcclChoice& choice : nccl_choices(decision)) {
+    if (!choice.is_worse) continue;
+    gpus.push_back("GPU" + std::to_string(choice.gpu) + " " +
+                   ports_of_devices(decision, choice.devices) + " instead of " +
+                   ports_of_rails(decision, choice.gpu));
+  }
+  return gpus;
+}
+
+std::string file_lines(const RailDecision& decision) {
+  const std::vector<std::string> bad = badly_served(decision);
+  if (bad.empty()) return "";
+  const std::string why = "NCCL would use " + short_list(bad) + ".";
+  if (!badly_served(with_generated_file(decision)).empty()) {
+    return comment(why) + comment("No setting makes NCCL follow all rails.");
+  }
+  return comment(why) +
+         comment(
+             "With a generated topology file it follows the rails. Unset NCCL_TOPO_FILE for "
+             "that.") +
+         export_line("GDR_NCCL_GENERATE_TOPO_FILE", "1") +
+         comment("The same without this plugin, once on each kind of node:") +
+         comment("  nccl-gdr topo --nccl-xml --grouped > FILE; export NCCL_TOPO_FILE=FILE");
+}
+
+}  // namespace
+
+std::string env_lines(const Inspection& inspection, const InspectOptions& options) {
+  const RailDecision& decision = inspection.decision;
+  if (decision.plan.rails.empty()) {
+    return comment("The machine has no rail, so that no setting helps.");
+  }
+  std::string lines = hca_lines(inspection, options) + level_lines(decision, options);
+  if (options.rail_map.has_value() && !options.rail_map->empty()) {
+    lines +=
+        comment("As given by --rail-map.") + export_line("GDR_NCCL_RAIL_MAP", *options.rail_map);
+  }
+  lines += file_lines(decision);
+  if (lines.find("export ") == std::string::npos && lines.find("unset ") == std::string::npos) {
+    lines += comment("Nothing has to be set: the defaults of NCCL " +
+                     decision.prediction.settings().release.to_string() +
+                     " are right for this machine.");
+  }
+  return lines;
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,19 @@
+// The settings that make NCCL use the rails, as lines for a shell.
+#pragma once
+
+#include <string>
+
+#include "tools/topo/inspect.h"
+
+namespace gdr::tools::topo {
+
+// Returns `export` lines, each below a comment that says why it helps, and only those that do:
+//   NCCL_IB_HCA                  the rails, where the machine has other ports, too
+//   NCCL_NET_GDR_LEVEL           where rails are beyond the level, but not across sockets
+//   GDR_NCCL_RAIL_MAP            the map of options.rail_map
+//   GDR_NCCL_GENERATE_TOPO_FILE  where NCCL would use worse HCAs than the rails, and follows them
+//                                with a generated topology file
+// Where no setting helps, there are only comments. Values are quoted for a POSIX shell.
+std::string env_lines(const Inspection& inspection, const InspectOptions& options);
+
+}  // namespace gdr::tools::topo

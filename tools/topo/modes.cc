@@ -1,0 +1,196 @@
+#include "tools/topo/modes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/common/exit_codes.h"
+#include "tools/topo/check.h"
+#include "tools/topo/diff.h"
+#include "tools/topo/env_lines.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/nodes.h"
+#include "tools/topo/picture_header.h"
+#include "tools/topo/render.h"
+#include "tools/topo/reports.h"
+#include "topology/grouping.h"
+#include "topology/sources/nccl_xml_writer.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using Document = nlohmann::ordered_json;
+
+int exit_code_of(const Error& error) {
+  const bool wrong_value =
+      error.code == Code::kInvalidUsage || error.code == Code::kInvalidArgument;
+  return wrong_value ? kExitUsage : kExitCouldNotRun;
+}
+
+void add_exit_code(int code, Outcome* outcome) {
+  outcome->exit_code = std::max(outcome->exit_code, code);
+}
+
+// `node` is "" where there is only one.
+void add_error(const std::string& node, const Error& error, Outcome* outcome) {
+  outcome->diagnostics +=
+      fmt::format("nccl-gdr: {}{}\n", node.empty() ? "" : node + ": ", error.text);
+  add_exit_code(exit_code_of(error), outcome);
+}
+
+void add_findings(const std::string& node, const Findings& findings, Outcome* outcome) {
+  for (const Finding& finding : findings) {
+    const char* kind = finding.severity == Severity::kInfo ? "note" : "warning";
+    outcome->diagnostics += fmt::format("{}: {}{}\n", kind, node.empty() ? "" : node + ": ",
+                                        clean_text(to_string(finding)));
+  }
+}
+
+// One document is indented; of several each is on a line of its own (JSON Lines).
+std::string json_lines(const std::vector<Document>& documents) {
+  const int indent = documents.size() == 1 ? 2 : -1;
+  std::string text;
+  for (const Document& one : documents) {
+    text += one.dump(indent, ' ', false, Document::error_handler_t::replace) + "\n";
+  }
+  return text;
+}
+
+std::string view_text(const Inspection& inspection, const InspectOptions& options, View view) {
+  const RailDecision& decision = inspection.decision;
+  switch (view) {
+    case View::kJson:
+      return json_text(decision, inspection.not_offered);
+    case View::kDot:
+      return dot_text(decision, picture_date());
+    case View::kNcclXml:
+      return topology::nccl_xml_text_of(decision.machine);
+    case View::kGroupedNcclXml:
+      return topology::nccl_xml_text_of(
+          topology::group_under_switches(decision.machine, decision.plan));
+    case View::kSvg:
+      return svg_text(decision, picture_date());
+    case View::kEnv:
+      return env_lines(inspection, options);
+    case View::kMatrix:
+      break;
+  }
+  return matrix_text(decision, inspection.not_offered);
+}
+
+CheckReport check_of(const Inspection& inspection) {
+  PciStates states;
+  if (!inspection.sysfs_root.empty()) {
+    states = read_pci_states(inspection.decision.machine, inspection.sysfs_root);
+  }
+  return check_machine(inspection, states);
+}
+
+}  // namespace
+
+Outcome view_mode(const Request& request, View view, bool with_picture) {
+  Outcome outcome;
+  InspectOptions options = request.options;
+  options.from = request.sources.front();
+  Result<Inspection> inspection = inspect(options);
+  if (!inspection) {
+    add_error("", inspection.error(), &outcome);
+    return outcome;
+  }
+  add_findings("", inspection->decision.findings, &outcome);
+  outcome.results = view_text(*inspection, options, view);
+  if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
+  return outcome;
+}
+
+Outcome fleet_mode(const Request& request, View view) {
+  Outcome outcome;
+  std::vector<Summary> summaries;
+  for (const Node& node : read_nodes(request.options, request.sources)) {
+    if (!node.inspection) {
+      add_error(node.name, node.inspection.error(), &outcome);
+      continue;
+    }
+    const RailDecision& decision = node.inspection->decision;
+    if (view == View::kJson) {
+      add_findings(node.name, decision.findings, &outcome);
+      const std::string text = json_text(decision, node.inspection->not_offered);
+      outcome.results += Document::parse(text).dump() + "\n";
+    } else {
+      summaries.push_back(summary_of(node.name, *node.inspection, check_of(*node.inspection)));
+    }
+  }
+  if (view != View::kJson && !summaries.empty()) outcome.results = summary_table(summaries);
+  return outcome;
+}
+
+Outcome check_mode(const Request& request) {
+  Outcome outcome;
+  std::vector<Document> documents;
+  const std::vector<Node> nodes = read_nodes(request.options, request.sources);
+  for (const Node& node : nodes) {
+    const std::string prefix = nodes.size() > 1 ? node.name : "";
+    if (!node.inspection) {
+      add_error(prefix, node.inspection.error(), &outcome);
+      continue;
+    }
+    const CheckReport report = check_of(*node.inspection);
+    if (!report.faults.empty()) add_exit_code(kExitFailed, &outcome);
+    if (request.json) {
+      documents.push_back(check_json(node.name, report));
+      continue;
+    }
+    outcome.results += check_text(prefix, *node.inspection, report);
+    for (const std::string& note : report.notes) {
+      outcome.diagnostics +=
+          fmt::format("note: {}{}\n", prefix.empty() ? "" : prefix + ": ", clean_text(note));
+    }
+  }
+  if (request.json) outcome.results = json_lines(documents);
+  return outcome;
+}
+
+Outcome diff_mode(const Request& request, const std::string& first, const std::string& second) {
+  Outcome outcome;
+  Result<Profile> one = read_profile(request.options, first);
+  Result<Profile> other = read_profile(request.options, second);
+  if (!one) add_error("", one.error(), &outcome);
+  if (!other) add_error("", other.error(), &outcome);
+  if (!one || !other) return outcome;
+  const std::vector<Difference> found = differences(
+      *one, *other,
+      {Aspect::kShape, Aspect::kNames, Aspect::kAddresses, Aspect::kGuids, Aspect::kRelease});
+  const std::string a = clean_text(first), b = clean_text(second);
+  outcome.results = request.json ? json_lines({diff_json(found, a, b)}) : diff_text(found, a, b);
+  if (!found.empty()) add_exit_code(kExitFailed, &outcome);
+  return outcome;
+}
+
+Outcome expect_mode(const Request& request, const std::string& golden,
+                    const std::set<Aspect>& also) {
+  Outcome outcome;
+  Result<Profile> expected = read_golden(golden);
+  if (!expected) {
+    add_error("", expected.error(), &outcome);
+    return outcome;
+  }
+  std::set<Aspect> aspects = also;
+  aspects.insert(Aspect::kShape);
+  std::vector<Document> documents;
+  for (const ProfiledNode& node : read_profiles(request.options, request.sources)) {
+    if (!node.profile) {
+      add_error(node.name, node.profile.error(), &outcome);
+      continue;
+    }
+    std::vector<Difference> found = differences(*node.profile, *expected, aspects);
+    drop_unknown_in_second(&found);
+    if (!found.empty()) add_exit_code(kExitFailed, &outcome);
+    if (request.json) documents.push_back(expect_json(node.name, found));
+    if (!request.json) outcome.results += expect_text(node.name, found);
+  }
+  if (request.json) outcome.results = json_lines(documents);
+  return outcome;
+}
+
+}  // namespace gdr::tools::topo

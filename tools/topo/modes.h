@@ -1,0 +1,46 @@
+// What `nccl-gdr topo` does in each of its modes. All of them read the machines that a request
+// names and return what to print.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tools/topo/inspect.h"
+#include "tools/topo/profile.h"
+
+namespace gdr::tools::topo {
+
+enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg, kEnv };
+
+struct Request {
+  InspectOptions options;  // but for `from`
+  std::vector<std::string> sources = {"live"};
+  bool json = false;  // of check_mode(), diff_mode() and expect_mode()
+};
+
+struct Outcome {
+  std::string results;      // for stdout
+  std::string diagnostics;  // for stderr
+  std::string picture;      // for a file, where it was asked for
+  int exit_code = 0;        // of tools/common/exit_codes.h; the greatest of all machines
+};
+
+// Shows one machine; with_picture: fills Outcome::picture, too.
+Outcome view_mode(const Request& request, View view, bool with_picture);
+
+// Shows several machines: a table, or JSON Lines (View::kJson).
+Outcome fleet_mode(const Request& request, View view);
+
+// Checks each machine. kExitFailed where one has a fault.
+Outcome check_mode(const Request& request);
+
+// Compares two sources, all aspects of them. kExitFailed where they differ.
+Outcome diff_mode(const Request& request, const std::string& first, const std::string& second);
+
+// Compares each machine with the one of a golden file: its shape and `also`. kExitFailed where one
+// differs.
+Outcome expect_mode(const Request& request, const std::string& golden,
+                    const std::set<Aspect>& also);
+
+}  // namespace gdr::tools::topo

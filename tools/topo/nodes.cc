@@ -1,0 +1,147 @@
+#include "tools/topo/nodes.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "tools/topo/labels.h"
+#include "tools/topo/render.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uintmax_t kMaxJsonBytes = 1 << 30;
+
+std::string own_host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+// Returns "node17" for "captures/node17.xml".
+std::string name_of_source(const std::string& source) {
+  if (source == "live") return own_host_name().empty() ? "live" : own_host_name();
+  fs::path path(source);
+  if (path.filename().empty()) path = path.parent_path();
+  const std::string stem = path.stem().string();
+  return clean_text(stem.empty() ? source : stem);
+}
+
+// Appends what distinguishes nodes of one name: their source, then a number.
+template <class T>
+void make_names_unique(const std::vector<std::string>& sources, std::vector<T>* nodes) {
+  std::map<std::string, int> uses;
+  for (const T& node : *nodes) ++uses[node.name];
+  for (size_t i = 0; i < nodes->size(); ++i) {
+    if (uses[(*nodes)[i].name] > 1) (*nodes)[i].name += " (" + clean_text(sources[i]) + ")";
+  }
+  std::map<std::string, int> seen;
+  for (T& node : *nodes) {
+    const int number = ++seen[node.name];
+    if (number > 1) node.name += " #" + std::to_string(number);
+  }
+}
+
+bool is_json(const std::string& file) {
+  std::error_code unreadable;
+  if (!fs::is_regular_file(file, unreadable)) return false;
+  std::ifstream stream(file);
+  char first = 0;
+  return stream >> first && first == '{';
+}
+
+Result<std::vector<Profile>> profiles_in(const std::string& file) {
+  std::error_code unreadable;
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream || fs::is_directory(file, unreadable)) {
+    return fail_errno(Code::kInvalidArgument, file + ": cannot be read", errno);
+  }
+  const uintmax_t size = fs::file_size(file, unreadable);
+  if (!unreadable && size > kMaxJsonBytes) {
+    return fail(Code::kInvalidArgument, file + ": the file is larger than 1 GiB");
+  }
+  return parse_profiles(clean_text(file),
+                        {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
+}
+
+Result<Profile> profile_of_inspection(Result<Inspection>& inspection) {
+  if (!inspection) return forward_error(inspection);
+  return profile_of(
+      nlohmann::ordered_json::parse(json_text(inspection->decision, inspection->not_offered)));
+}
+
+}  // namespace
+
+std::vector<Node> read_nodes(const InspectOptions& options,
+                             const std::vector<std::string>& sources) {
+  std::vector<Node> nodes;
+  for (const std::string& source : sources) {
+    InspectOptions one = options;
+    one.from = source;
+    Result<Inspection> inspection = inspect(one);
+    const std::string host = inspection ? clean_text(inspection->decision.machine.host) : "";
+    nodes.push_back({host.empty() ? name_of_source(source) : host, std::move(inspection)});
+  }
+  make_names_unique(sources, &nodes);
+  return nodes;
+}
+
+std::vector<ProfiledNode> read_profiles(const InspectOptions& options,
+                                        const std::vector<std::string>& sources) {
+  std::vector<ProfiledNode> nodes;
+  std::vector<std::string> sources_of_nodes;
+  auto add = [&](const std::string& source, std::string name, Result<Profile> profile) {
+    sources_of_nodes.push_back(source);
+    nodes.push_back({std::move(name), std::move(profile)});
+  };
+  for (const std::string& source : sources) {
+    if (!is_json(source)) {
+      for (Node& node : read_nodes(options, {source})) {
+        add(source, node.name, profile_of_inspection(node.inspection));
+      }
+      continue;
+    }
+    Result<std::vector<Profile>> profiles = profiles_in(source);
+    if (!profiles) {
+      add(source, name_of_source(source), forward_error(profiles));
+      continue;
+    }
+    for (Profile& profile : *profiles) {
+      const std::string name = profile.host.empty() ? name_of_source(source) : profile.host;
+      add(source, name, std::move(profile));
+    }
+  }
+  make_names_unique(sources_of_nodes, &nodes);
+  return nodes;
+}
+
+Result<Profile> read_profile(const InspectOptions& options, const std::string& source) {
+  std::vector<ProfiledNode> nodes = read_profiles(options, {source});
+  if (nodes.size() != 1) {
+    return fail(Code::kInvalidArgument, clean_text(source) + " has " +
+                                            std::to_string(nodes.size()) +
+                                            " machines: split it into files of one document each");
+  }
+  return std::move(nodes[0].profile);
+}
+
+Result<Profile> read_golden(const std::string& file) {
+  Result<std::vector<Profile>> profiles = profiles_in(file);
+  if (!profiles) return forward_error(profiles);
+  if (profiles->size() != 1) {
+    return fail(Code::kInvalidArgument, clean_text(file) + " has " +
+                                            std::to_string(profiles->size()) +
+                                            " documents, and a golden file has one");
+  }
+  return std::move((*profiles)[0]);
+}
+
+}  // namespace gdr::tools::topo

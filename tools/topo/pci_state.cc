@@ -1,0 +1,90 @@
+#include "tools/topo/pci_state.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+#include <vector>
+
+#include "topology/sources/sysfs_files.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kFirstCapabilityPointer = 0x34;
+constexpr size_t kHeaderBytes = 64;
+constexpr uint8_t kPciExpress = 0x10;  // capability ID
+constexpr size_t kDeviceControl = 8;   // offset of the register in the capability
+constexpr int kReadRequestShift = 12;  // of the field Max_Read_Request_Size
+constexpr int kSmallestReadRequest = 128;
+constexpr int kBars = 6;
+
+std::string whole_file(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+topology::PciLink current_link(const fs::path& folder) {
+  const int width = std::atoi(topology::first_line(folder / "current_link_width").c_str());
+  const double speed = topology::gt_per_s(topology::first_line(folder / "current_link_speed"));
+  if (speed == 0 || width <= 0 || width > 32) return {};
+  return {speed, width};
+}
+
+PciState read_state(const fs::path& folder) {
+  const std::string config = whole_file(folder / "config");
+  return PciState{
+      current_link(folder),
+      max_read_request({reinterpret_cast<const uint8_t*>(config.data()), config.size()}),
+      largest_bar(whole_file(folder / "resource")),
+      topology::first_line(folder / "iommu_group" / "type")};
+}
+
+}  // namespace
+
+int max_read_request(std::span<const uint8_t> config) {
+  if (config.size() <= kHeaderBytes) return 0;
+  size_t at = config[kFirstCapabilityPointer] & ~3u;
+  // A list of more capabilities than fit into the space has a loop.
+  for (size_t seen = 0; seen < config.size() / 4; ++seen) {
+    if (at < kHeaderBytes || at + kDeviceControl + 2 > config.size()) return 0;
+    if (config[at] == kPciExpress) {
+      const int control = config[at + kDeviceControl] | config[at + kDeviceControl + 1] << 8;
+      const int field = control >> kReadRequestShift & 7;
+      return field > 5 ? 0 : kSmallestReadRequest << field;
+    }
+    at = config[at + 1] & ~3u;
+  }
+  return 0;
+}
+
+uint64_t largest_bar(std::string_view resource) {
+  std::istringstream lines{std::string(resource)};
+  lines >> std::hex;
+  uint64_t largest = 0, first = 0, last = 0, flags = 0;
+  for (int bar = 0; bar < kBars && lines >> first >> last >> flags; ++bar) {
+    if (last > first) largest = std::max(largest, last - first + 1);
+  }
+  return largest;
+}
+
+PciStates read_pci_states(const topology::Machine& machine, const fs::path& sysfs_root) {
+  PciStates states;
+  auto add = [&](const topology::Bdf& bdf) {
+    const fs::path folder = sysfs_root / "bus" / "pci" / "devices" / bdf.to_string();
+    std::error_code ignored;
+    if (fs::exists(folder, ignored)) states[bdf] = read_state(folder);
+  };
+  for (const topology::Switch& one : machine.switches) add(one.bdf);
+  for (const topology::Gpu& one : machine.gpus) add(one.bdf);
+  for (const topology::Hca& one : machine.hcas) {
+    if (one.bdf.has_value()) add(*one.bdf);
+  }
+  return states;
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,189 @@
+#include "tools/topo/reports.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using Document = nlohmann::ordered_json;
+
+std::string count_text(size_t count, const char* one, const char* several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+Document difference_json(const Difference& difference, const char* first, const char* second) {
+  auto value = [](const std::optional<std::string>& text) {
+    return text ? Document(*text) : Document(nullptr);
+  };
+  Document json = {{"subject", difference.subject}};
+  if (difference.kind == Difference::Kind::kValue) {
+    json["property"] = difference.property;
+    json[first] = value(difference.first);
+    json[second] = value(difference.second);
+    return json;
+  }
+  const bool only_first = difference.kind == Difference::Kind::kOnlyInFirst;
+  json["property"] = "present";
+  json[first] = only_first ? "yes" : "no";
+  json[second] = only_first ? "no" : "yes";
+  return json;
+}
+
+Document differences_json(const std::vector<Difference>& differences, const char* first,
+                          const char* second) {
+  Document list = Document::array();
+  for (const Difference& one : differences) list.push_back(difference_json(one, first, second));
+  return list;
+}
+
+// Returns "400 Gb/s" or, for different speeds of rails, "200-400 Gb/s".
+std::string rail_speeds(const RailDecision& decision) {
+  int least = 0, most = 0;
+  for (const Rail& rail : decision.plan.rails) {
+    const int speed = port_of(decision.machine, rail.port).speed_mbps;
+    if (!rail.usable || speed == 0) continue;
+    least = least == 0 ? speed : std::min(least, speed);
+    most = std::max(most, speed);
+  }
+  if (most == 0) return "-";
+  return least == most ? speed_text(most) : fmt::format("{:g}-{}", least / 1e3, speed_text(most));
+}
+
+// Returns the class of the longest path between a GPU and its own rail.
+std::string farthest_path(const RailDecision& decision) {
+  std::optional<PathClass> farthest;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const Rail* rail = decision.plan.first_rail_of(gpu);
+    if (rail == nullptr) continue;
+    const PathClass path = path_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+    if (!farthest.has_value() || path > *farthest) farthest = path;
+  }
+  return farthest ? topology::to_string(*farthest) : "-";
+}
+
+size_t direct_gpus(const RailDecision& decision) {
+  size_t direct = 0;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const Rail* rail = decision.plan.first_rail_of(gpu);
+    if (rail == nullptr) continue;
+    const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+    if (verdicts.receive.direct && verdicts.send.direct) ++direct;
+  }
+  return direct;
+}
+
+std::string part_text(size_t part, size_t whole) {
+  return part == whole ? std::to_string(whole) : fmt::format("{} of {}", part, whole);
+}
+
+}  // namespace
+
+std::string check_text(const std::string& node, const Inspection& inspection,
+                       const CheckReport& report) {
+  const std::string prefix = node.empty() ? "" : node + ": ";
+  if (report.faults.empty()) {
+    return fmt::format("{}ok: {}, {}\n", prefix,
+                       count_text(inspection.decision.machine.gpus.size(), "GPU", "GPUs"),
+                       count_text(inspection.decision.plan.rails.size(), "rail", "rails"));
+  }
+  std::string text;
+  for (const Fault& fault : report.faults) {
+    text += prefix + name_of(fault.check) + ": " + clean_text(to_string(fault.finding)) + "\n";
+  }
+  return text;
+}
+
+Document check_json(const std::string& node, const CheckReport& report) {
+  Document faults = Document::array();
+  for (const Fault& fault : report.faults) {
+    faults.push_back(
+        {{"check", name_of(fault.check)},
+         {"subject", fault.finding.subject},
+         {"text", fault.finding.text},
+         {"fix", fault.finding.fix.empty() ? Document(nullptr) : Document(fault.finding.fix)}});
+  }
+  return {
+      {"node", node}, {"ok", report.faults.empty()}, {"faults", faults}, {"notes", report.notes}};
+}
+
+std::string diff_text(const std::vector<Difference>& differences, const std::string& first,
+                      const std::string& second) {
+  std::string text;
+  for (const Difference& one : grouped(differences))
+    text += comparing_text(one, first, second) + "\n";
+  return text;
+}
+
+Document diff_json(const std::vector<Difference>& differences, const std::string& first,
+                   const std::string& second) {
+  return {{"first", first},
+          {"second", second},
+          {"same", differences.empty()},
+          {"differences", differences_json(differences, "first", "second")}};
+}
+
+std::string expect_text(const std::string& node, const std::vector<Difference>& differences) {
+  if (differences.empty()) return node + ": ok\n";
+  std::string text;
+  const std::vector<Difference> groups = grouped(differences);
+  for (const Difference& one : groups) text += (text.empty() ? "" : "; ") + expecting_text(one);
+  return node + ": " + count_text(groups.size(), "difference", "differences") + ": " + text + "\n";
+}
+
+Document expect_json(const std::string& node, const std::vector<Difference>& differences) {
+  return {{"node", node},
+          {"ok", differences.empty()},
+          {"differences", differences_json(differences, "actual", "expected")}};
+}
+
+Summary summary_of(const std::string& node, const Inspection& inspection,
+                   const CheckReport& report) {
+  const RailDecision& decision = inspection.decision;
+  const size_t gpus = decision.machine.gpus.size();
+  const auto usable =
+      static_cast<size_t>(std::count_if(decision.plan.rails.begin(), decision.plan.rails.end(),
+                                        [](const Rail& rail) { return rail.usable; }));
+  const std::vector<NcclChoice> choices = nccl_choices(decision);
+  const bool follows = std::none_of(choices.begin(), choices.end(),
+                                    [](const NcclChoice& choice) { return choice.is_worse; });
+  return {node,
+          std::to_string(gpus),
+          std::to_string(decision.machine.hcas.size()),
+          part_text(usable, decision.plan.rails.size()),
+          rail_speeds(decision),
+          farthest_path(decision),
+          gpus == 0 ? "-" : part_text(direct_gpus(decision), gpus),
+          choices.empty() ? "-" : (follows ? "rails" : "others"),
+          report.faults.empty() ? "ok" : count_text(report.faults.size(), "fault", "faults")};
+}
+
+std::string summary_table(const std::vector<Summary>& summaries) {
+  using Column = std::string Summary::*;
+  constexpr Column kColumns[] = {&Summary::node,      &Summary::gpus,  &Summary::hcas,
+                                 &Summary::rails,     &Summary::speed, &Summary::path,
+                                 &Summary::gpudirect, &Summary::nccl,  &Summary::check};
+  std::vector<Summary> rows = {
+      {"node", "GPUs", "HCAs", "rails", "speed", "path", "GPUDirect", "NCCL uses", "check"}};
+  rows.insert(rows.end(), summaries.begin(), summaries.end());
+  std::vector<std::string> lines(rows.size());
+  for (Column column : kColumns) {
+    size_t width = 0;
+    for (const Summary& row : rows) width = std::max(width, (row.*column).size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      lines[i] += fmt::format("{:<{}}", rows[i].*column, width + 2);
+    }
+  }
+  std::string text;
+  for (std::string& line : lines) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,39 @@
+// What --check, --diff, --expect and several inputs print: lines for people, JSON for scripts.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/topo/check_report.h"
+#include "tools/topo/diff.h"
+#include "tools/topo/inspect.h"
+
+namespace gdr::tools::topo {
+
+// One line for each fault: "link-width: GPU3 (0000:5d:00.0): the PCIe link has x8, ...", or one
+// line that all is well. `node` precedes each line where it is not empty.
+std::string check_text(const std::string& node, const Inspection& inspection,
+                       const CheckReport& report);
+nlohmann::ordered_json check_json(const std::string& node, const CheckReport& report);
+
+// One line for each difference of the machines called `first` and `second`.
+std::string diff_text(const std::vector<Difference>& differences, const std::string& first,
+                      const std::string& second);
+nlohmann::ordered_json diff_json(const std::vector<Difference>& differences,
+                                 const std::string& first, const std::string& second);
+
+// One line: "node17: ok", or "node17: 2 differences: mlx5_3: port 1 state is down, expected ...".
+std::string expect_text(const std::string& node, const std::vector<Difference>& differences);
+nlohmann::ordered_json expect_json(const std::string& node,
+                                   const std::vector<Difference>& differences);
+
+// A line of the table of several machines.
+struct Summary {
+  std::string node, gpus, hcas, rails, speed, path, gpudirect, nccl, check;
+};
+Summary summary_of(const std::string& node, const Inspection& inspection,
+                   const CheckReport& report);
+std::string summary_table(const std::vector<Summary>& summaries);
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,53 @@
+// Which network devices NCCL takes to be a GPU's, and which GPU a network device's
+// (ncclTopoGetLocal, ncclTopoGetLocalNet and ncclTopoGetLocalGpu in its src/graph/topo.cc).
+#pragma once
+
+#include <vector>
+
+#include "topology/nccl/settings.h"
+#include "topology/nccl/ways.h"
+
+namespace gdr::topology::nccl {
+
+class Choice {
+ public:
+  // `ways` may change afterwards; forget() has to be called for each that does.
+  Choice(const Machine& machine, const Graph& graph, const Ways& ways, const Rules& rules,
+         const NetDevicesPolicy& policy);
+
+  // The CPU (a node) that NCCL takes for the GPU's own.
+  int cpu_of(int gpu) const;
+  // The devices (nodes) to which the GPU's way is fastest, and of these nearest.
+  std::vector<int> nearest_devices(int gpu) const;
+  // The devices (nodes) that the GPU uses: channel c uses element c modulo the size.
+  const std::vector<int>& devices_of(int gpu);
+  // The GPU (a node) that the device belongs to; -1: none.
+  int gpu_of(int device);
+
+  // NVML's number of the GPU.
+  int gpu_number(int gpu) const;
+
+  // Drops what was computed from the ways between the two.
+  void forget(int gpu, int device);
+
+ private:
+  struct Used {
+    bool known = false;
+    int nearest = -1;  // the first of the nearest devices, whose GPUs were counted
+    std::vector<int> devices;
+  };
+
+  std::vector<int> nearest(int from, const std::vector<int>& candidates) const;
+  std::vector<int> compute_devices(int gpu, Used* used) const;
+  size_t first_device(int gpu, size_t devices, size_t gpus) const;
+  Used& used(int gpu) { return used_[static_cast<size_t>(gpu)]; }
+
+  const Machine& machine_;
+  const Graph& graph_;
+  const Ways& ways_;
+  const Rules& rules_;
+  const NetDevicesPolicy policy_;
+  std::vector<Used> used_;  // by node
+};
+
+}  // namespace gdr::topology::nccl

@@ -1,0 +1,151 @@
+#include "topology/nccl/routing.h"
+
+#include <algorithm>
+
+namespace gdr::topology::nccl {
+
+Routing::Routing(const Machine& machine, const std::vector<PortRef>& devices, const Graph& graph,
+                 const Rules& rules, const Settings& settings)
+    : machine_(machine),
+      graph_(graph),
+      rules_(rules),
+      settings_(settings),
+      ways_(graph, rules, settings.nvb_disable),
+      choice_(machine, graph, ways_, rules, settings.net_devices),
+      gpu_direct_(machine, devices, graph, ways_, choice_, rules, settings),
+      failure_(ways_.failure()),
+      before_(machine.gpus.size() * devices.size()) {
+  divert_gpus();
+  if (rules.p2c != P2c::kNone) mark_p2c();
+  route_to_devices();
+}
+
+void Routing::fail(const std::string& why) {
+  if (failure_.empty()) failure_ = why;
+}
+
+size_t Routing::pair(int gpu, int device) const {
+  const auto index = static_cast<size_t>(graph_.nodes[static_cast<size_t>(gpu)].index);
+  return index * graph_.nets.size() +
+         static_cast<size_t>(graph_.nodes[static_cast<size_t>(device)].index);
+}
+
+// How far GPUs reach each other's memory.
+PathClass Routing::p2p_level() const {
+  const std::optional<PathClass> set = rules_.level(settings_.p2p_level);
+  if (set.has_value()) return *set;
+  const Cpu& cpu = machine_.cpu;
+  const bool x86 = cpu.arch == "x86_64";
+  if (rules_.p2p_over_any_cpu) {
+    const bool amd_or_unknown = cpu.vendor != "GenuineIntel" && cpu.vendor != "CentaurHauls" &&
+                                cpu.vendor != "  Shanghai  ";
+    return cpu.arch == "arm64" || (x86 && !amd_or_unknown) ? PathClass::kPxb : PathClass::kSys;
+  }
+  const size_t gpus = rules_.splits_gpus ? static_cast<size_t>(graph_.dies) : graph_.gpus.size();
+  const bool amd = x86 && cpu.vendor == "AuthenticAMD";
+  return amd && gpus <= 2 ? PathClass::kSys : PathClass::kPxb;
+}
+
+bool Routing::reaches_directly(int from, int to, PathClass level) const {
+  const Way& way = ways_.between(from, to);
+  return way.exists && rules_.rank(way.path) <= rules_.rank(level);
+}
+
+void Routing::divert_gpus() {
+  const PathClass level = p2p_level();
+  for (int to : graph_.gpus) {
+    for (int from : graph_.gpus) {
+      if (!reaches_directly(from, to, level)) ways_.divert(from, choice_.cpu_of(to), to);
+    }
+  }
+}
+
+void Routing::mark_p2c(int gpu, int device) {
+  const int cpu = choice_.cpu_of(gpu);
+  const Way& here = ways_.between(gpu, cpu);
+  const Way& there = ways_.between(device, cpu);
+  const bool c2c = here.exists && here.path == PathClass::kC2c;
+  if (rules_.p2c == P2c::kPhbPairs) {
+    if (!c2c || ways_.between(gpu, device).path != PathClass::kPhb) return;
+  } else if (!c2c || !there.exists || there.path != PathClass::kPhb) {
+    return;
+  }
+  for (auto [from, to] : {std::pair(gpu, device), std::pair(device, gpu)}) {
+    const Way& way = ways_.between(from, to);
+    const bool nearer = way.exists && way.path < PathClass::kP2c;
+    if (!nearer) ways_.set_path(from, to, PathClass::kP2c);
+  }
+  choice_.forget(gpu, device);
+}
+
+void Routing::mark_p2c() {
+  if (rules_.p2c == P2c::kLocal) {
+    for (int gpu : graph_.gpus) {
+      for (int device : choice_.nearest_devices(gpu)) mark_p2c(gpu, device);
+    }
+    return;
+  }
+  for (int device : graph_.nets) {
+    for (int gpu : graph_.gpus) mark_p2c(gpu, device);
+  }
+}
+
+bool Routing::relay_is_near(int relay, int device) const {
+  const Way& way = ways_.between(relay, device);
+  if (!way.exists) return false;
+  const bool over_c2c =
+      rules_.pxn_over_c2c_known && settings_.pxn_c2c.value_or(rules_.pxn_over_c2c);
+  if (over_c2c && way.path == PathClass::kP2c) return true;
+  return rules_.rank(way.path) <= rules_.rank(PathClass::kPxb);
+}
+
+// PXN goes only over the GPU that NCCL counts as the device's own.
+void Routing::try_pxn(int gpu, int device) {
+  const int relay = choice_.gpu_of(device);
+  if (relay < 0 || relay == gpu || !relay_is_near(relay, device)) return;
+  if (rules_.pxn_needs_gpudirect && !gpu_direct_.check(relay, device, Direction::kSend).direct) {
+    return;
+  }
+  const Way& back = ways_.between(relay, gpu);
+  if (!back.exists || back.path > PathClass::kNvl) return;
+  const Way& own = ways_.between(gpu, device);
+  const bool faster = ways_.between(relay, device).gb_per_s > own.gb_per_s;
+  if (!faster && ways_.rank(own) <= rules_.rank(rules_.pxn_beyond)) return;
+  ways_.divert(gpu, relay, device);
+  choice_.forget(gpu, device);
+  if (gpu_direct_.relay(gpu, device) < 0) {
+    fail("Could not find intermediate GPU between GPU" +
+         std::to_string(graph_.nodes[static_cast<size_t>(gpu)].index) + " and network device " +
+         std::to_string(graph_.nodes[static_cast<size_t>(device)].index));
+  }
+}
+
+void Routing::divert_without_gpudirect(int gpu, int device) {
+  const Way& own = ways_.between(gpu, device);
+  const bool near = ways_.rank(own) < rules_.rank(PathClass::kPhb);
+  const GdrCheck check = gpu_direct_.check(gpu, device, Direction::kReceive);
+  before_[pair(gpu, device)] = check;
+  if ((rules_.diverts_near_only && !near) || check.direct) return;
+  const int cpu = choice_.cpu_of(gpu);
+  ways_.divert(device, cpu, gpu);
+  ways_.divert(gpu, cpu, device);
+  choice_.forget(gpu, device);
+}
+
+void Routing::route_to_devices() {
+  for (int device : graph_.nets) {
+    for (int gpu : graph_.gpus) {
+      if (!settings_.pxn_disable) try_pxn(gpu, device);
+      divert_without_gpudirect(gpu, device);
+    }
+  }
+}
+
+GdrCheck Routing::check(int gpu, int device, Direction direction) const {
+  const GdrCheck check = gpu_direct_.check(gpu, device, direction);
+  const GdrCheck& before = before_[pair(gpu, device)];
+  const bool too_far = check.why == GdrCheck::Why::kDistance && !check.direct;
+  return too_far && !before.direct ? before : check;
+}
+
+}  // namespace gdr::topology::nccl
