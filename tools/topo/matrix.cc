@@ -199,8 +199,12 @@ std::string nccl_text(const RailDecision& decision) {
   if (!prediction.failure().empty()) {
     text += "It fails on this machine: " + clean_text(prediction.failure()) + "\n";
   }
-  return text + list("Where NCCL does not follow the rails", differences(decision)) +
-         list("Assumptions", prediction.assumptions());
+  const std::vector<std::string> different = differences(decision);
+  text += list("Where NCCL does not follow the rails", different);
+  if (!different.empty()) {
+    text += "\n`nccl-gdr topo --env` prints the settings that change that, where there are any.\n";
+  }
+  return text + list("Assumptions", prediction.assumptions());
 }
 
 // Names the host where the source describes several.

@@ -142,6 +142,19 @@ TEST(Matrix, NcclDoesNotFollowTheRails_SaysWhatItUses) {
   EXPECT_THAT(text, HasSubstr("in place of mlx5_3:1"));
 }
 
+TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
+  Machine machine = two_sockets_with_switches();
+  machine.gpu_links_known = true;
+  machine.hcas[0].ports[0].speed_mbps = 100000;
+  topology::RailOptions options;
+  options.map = topology::RailMap::parse("GPU0=mlx5_0;GPU2=mlx5_1").value();
+  std::string text = matrix_text(scene_of(machine, {}, options));
+  EXPECT_THAT(text,
+              HasSubstr("GPU0: NCCL uses mlx5_1:1 in place of mlx5_0:1: it has more bandwidth"));
+  EXPECT_THAT(text, HasSubstr("; GPUDirect is not possible, and is with the rail\n"));
+  EXPECT_THAT(text, HasSubstr("nccl-gdr topo --env"));
+}
+
 TEST(Matrix, SeveralHosts_SaysWhichThisIs) {
   Machine machine = flat(1, 1);
   EXPECT_TRUE(matrix_text(scene_of(machine)).starts_with("      GPU0"));
