@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/topo/modes.h"
+#include "tools/topo/nodes.h"
 
 namespace gdr::tools {
 namespace {
@@ -37,6 +39,9 @@ struct TopoCommand {
     if (!diff.empty()) given.push_back("--diff");
     if (!expect.empty()) given.push_back("--expect");
     return given;
+  }
+  bool shows_several() const {
+    return request.sources.size() > 1 || request.options.host == topo::kAllHosts;
   }
   bool compares_or_checks() const { return check || !diff.empty() || !expect.empty(); }
 };
@@ -70,7 +75,7 @@ void check_conflicts(const TopoCommand& command) {
     stop(kExitUsage, a + " and " + b + " exclude each other: give one of them");
   };
   if (modes.size() > 1) conflict(modes[0], modes[1]);
-  const bool several = command.request.sources.size() > 1;
+  const bool several = command.shows_several();
   if (command.request.json && !modes.empty() && !command.compares_or_checks()) {
     conflict("--json", modes[0]);
   }
@@ -82,10 +87,15 @@ void check_conflicts(const TopoCommand& command) {
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
   if (several && !command.svg.empty()) {
-    stop(kExitUsage, "--svg shows one machine: give --from one source");
+    stop(kExitUsage, "--svg shows one machine: give --from one source, and --host one host");
   }
   if (several && !modes.empty() && !command.compares_or_checks()) {
-    stop(kExitUsage, modes[0] + " shows one machine: give --from one source");
+    stop(kExitUsage, modes[0] + " shows one machine: give --from one source, and --host one host");
+  }
+  const std::vector<std::string>& sources = command.request.sources;
+  if (command.request.options.host.has_value() &&
+      std::find(sources.begin(), sources.end(), "live") != sources.end()) {
+    stop(kExitUsage, "--host chooses from the hosts of a file: name the file by --from");
   }
   if (!command.diff.empty() && command.request.sources != std::vector<std::string>{"live"}) {
     stop(kExitUsage, "--diff names both machines itself: leave --from out");
@@ -118,7 +128,7 @@ Outcome outcome_of(const TopoCommand& command) {
   if (!command.expect.empty()) {
     return topo::expect_mode(request, command.expect, aspects_of(command.also));
   }
-  if (request.sources.size() > 1) return topo::fleet_mode(request, view_of(command));
+  if (command.shows_several()) return topo::fleet_mode(request, view_of(command));
   return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
 }
 
@@ -142,6 +152,10 @@ void add_input(CLI::App* sub, TopoCommand* command) {
                   "hwloc-gather-topology --io gathered, of any machine. Several make a table, "
                   "one line each")
       ->capture_default_str()
+      ->group("Input");
+  sub->add_option("--host", command->request.options.host,
+                  "The host of a file that describes several: a number from 0, its name or hash; "
+                  "all: each of them")
       ->group("Input");
 }
 

@@ -30,12 +30,17 @@ int numa_index(Machine* machine, int id) {
   return static_cast<int>(found - all.begin());
 }
 
+// The nearest switch is the second bridge above the function, so the number of bridges decides
+// whether the first of the list counts.
+std::optional<size_t> topmost_switch(const PciPosition& position) {
+  size_t count = position.bridges.size();
+  return count < 2 ? std::nullopt : std::optional<size_t>(count % 2);
+}
+
 Attachment attach(Machine* machine, const PciPosition& position) {
   Attachment at{-1, numa_index(machine, position.numa),
                 host_bridge_index(machine, position.host_bridge)};
-  // The nearest switch is the second bridge above the function, so the number of bridges decides
-  // whether the first of the list counts.
-  for (size_t i = position.bridges.size() % 2; i + 1 < position.bridges.size(); i += 2) {
+  for (size_t i = topmost_switch(position).value_or(0); i + 1 < position.bridges.size(); i += 2) {
     const Bridge& bridge = position.bridges[i];
     int known = find_switch(*machine, bridge.bdf);
     if (known < 0) {

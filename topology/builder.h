@@ -21,7 +21,9 @@ struct Bridge {
 struct PciPosition {
   std::vector<Bridge> bridges;  // above the function, the root port first
   std::optional<HostBridge> host_bridge;
-  int numa = -1;  // the operating system's number of the NUMA node; -1: unknown
+  // The operating system's number of the NUMA node; -1: unknown. Of a function below switches it is
+  // the node of the topmost one, as NCCL has it.
+  int numa = -1;
 };
 
 // Returns the index in Machine::numa_nodes of the node with the operating system's number `id`.
@@ -39,5 +41,9 @@ int numa_index(Machine* machine, int id);
 //   root port 16:01.0 - upstream 17:00.0 - downstream 18:00.0 - GPU 19:00.0   switch 17:00.0
 //   root port 3a:02.0 - GPU 3b:00.0                                           no switch
 Attachment attach(Machine* machine, const PciPosition& position);
+
+// Returns the index in position.bridges of the topmost bridge that attach() counts as a switch;
+// nothing where there is none.
+std::optional<size_t> topmost_switch(const PciPosition& position);
 
 }  // namespace gdr::topology

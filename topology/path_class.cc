@@ -1,6 +1,9 @@
 #include "topology/path_class.h"
 
 #include <algorithm>
+#include <set>
+
+#include "topology/broadcom.h"
 
 namespace gdr::topology {
 namespace {
@@ -8,30 +11,53 @@ namespace {
 constexpr const char* kNames[kPathClasses] = {"LOC", "NVL", "NVB", "C2C", "PIX",
                                               "PXB", "P2C", "PXN", "PHB", "SYS"};
 
-// Returns the PCIe generation (4 or 5) of a Broadcom switch whose inner switches count as parts of
-// it, or 0 for any other switch. NCCL recognises these by their ids (ncclTopoFlattenBcmSwitches in
-// src/graph/topo.cc). `inner`: whether the ids are those of the switch below.
-int broadcom_generation(const PciIds& ids, bool inner) {
-  if (ids.vendor != 0x1000 || ids.subsystem_vendor != 0x1000) return 0;
-  int variant = ids.subsystem_device >> 12;
-  if (ids.device == 0xc010 && variant == 0xa) return 4;
-  if (ids.device == 0xc030 && variant == (inner ? 1 : 0)) return 5;
-  return 0;
-}
-
 // Returns whether the switch counts as a part of the one above it.
 bool is_part(const Machine& machine, int index) {
   int above = machine.switches[index].at.parent;
   if (above < 0 || is_part(machine, above)) return false;
-  int generation = broadcom_generation(machine.switches[above].ids, false);
-  return generation != 0 && broadcom_generation(machine.switches[index].ids, true) == generation;
+  int generation = broadcom_generation(machine.switches[above].ids, BroadcomLevel::kOuter);
+  return generation != 0 &&
+         broadcom_generation(machine.switches[index].ids, BroadcomLevel::kInner) == generation;
 }
 
-bool is_above(const Machine& machine, int ancestor, int at) {
-  for (; at >= 0; at = machine.switches[at].at.parent) {
-    if (at == ancestor) return true;
+int topmost(const Machine& machine, int at) {
+  while (machine.switches[at].at.parent >= 0) at = machine.switches[at].at.parent;
+  return at;
+}
+
+// Returns the switch with this address, or -1.
+int switch_at(const Machine& machine, const Bdf& bdf) {
+  for (size_t i = 0; i < machine.switches.size(); ++i) {
+    if (machine.switches[i].bdf == bdf) return static_cast<int>(i);
   }
-  return false;
+  return -1;
+}
+
+// Returns the topmost switches that are linked to `top` by switches alone, itself included.
+std::set<int> linked_tops(const Machine& machine, int top) {
+  std::set<int> tops{top};
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (size_t i = 0; i < machine.switches.size(); ++i) {
+      for (const Bdf& peer : machine.switches[i].peers) {
+        const int other = switch_at(machine, peer);
+        if (other < 0) continue;
+        const int a = topmost(machine, static_cast<int>(i)), b = topmost(machine, other);
+        if (tops.count(a) == tops.count(b)) continue;
+        tops.insert({a, b});
+        grown = true;
+      }
+    }
+  }
+  return tops;
+}
+
+bool linked_by_switches(const Machine& machine, int a, int b) {
+  const int from = topmost(machine, a), to = topmost(machine, b);
+  if (from == to) return true;
+  const bool has_peers = std::any_of(machine.switches.begin(), machine.switches.end(),
+                                     [](const Switch& one) { return !one.peers.empty(); });
+  return has_peers && linked_tops(machine, from).count(to) > 0;
 }
 
 bool has_link(const Gpu& gpu, NvLink::To to) {
@@ -52,19 +78,15 @@ bool nvlink(const Gpu& a, const Gpu& b) {
 }
 
 PathClass between_gpus(const Machine& machine, size_t a, size_t b) {
-  if (a == b) return PathClass::kLoc;
   const std::vector<Gpu>& gpus = machine.gpus;
+  if (a == b || gpus[a].bdf == gpus[b].bdf) return PathClass::kLoc;
   if (nvlink(gpus[a], gpus[b])) return PathClass::kNvl;
   for (const Gpu& between : gpus) {
     if (nvlink(gpus[a], between) && nvlink(between, gpus[b])) return PathClass::kNvb;
   }
-  return pci_path(machine, gpus[a].at, gpus[b].at);
-}
-
-PathClass between_gpu_and_hca(const Machine& machine, const Gpu& gpu, const Hca& hca) {
-  PathClass path = pci_path(machine, gpu.at, hca.at);
-  bool over_c2c = gpu.c2c_links > 0 && path == PathClass::kPhb;
-  return over_c2c ? PathClass::kP2c : path;
+  const bool over_c2c =
+      gpus[a].c2c_links > 0 && gpus[b].c2c_links > 0 && gpus[a].at.numa == gpus[b].at.numa;
+  return over_c2c ? PathClass::kC2c : pci_path(machine, gpus[a].at, gpus[b].at);
 }
 
 }  // namespace
@@ -79,9 +101,7 @@ int counted_switch(const Machine& machine, const Attachment& at) {
 PathClass pci_path(const Machine& machine, const Attachment& a, const Attachment& b) {
   int from = counted_switch(machine, a), to = counted_switch(machine, b);
   if (from >= 0 && from == to) return PathClass::kPix;
-  for (int at = from; at >= 0; at = machine.switches[at].at.parent) {
-    if (is_above(machine, at, to)) return PathClass::kPxb;
-  }
+  if (from >= 0 && to >= 0 && linked_by_switches(machine, from, to)) return PathClass::kPxb;
   return a.numa == b.numa ? PathClass::kPhb : PathClass::kSys;
 }
 
@@ -95,7 +115,7 @@ PathTable::PathTable(const Machine& machine)
   for (size_t a = 0; a < gpus_; ++a) {
     for (size_t b = 0; b < gpus_; ++b) gpu_gpu_.push_back(between_gpus(machine, a, b));
     for (const Hca& hca : machine.hcas) {
-      gpu_hca_.push_back(between_gpu_and_hca(machine, machine.gpus[a], hca));
+      gpu_hca_.push_back(pci_path(machine, machine.gpus[a].at, hca.at));
     }
   }
   for (size_t a = 0; a < hcas_; ++a) {
@@ -104,18 +124,6 @@ PathTable::PathTable(const Machine& machine)
                                 : pci_path(machine, machine.hcas[a].at, machine.hcas[b].at));
     }
   }
-}
-
-PathClass PathTable::gpu_hca_with_pxn(size_t gpu, size_t hca, size_t* through) const {
-  *through = gpu;
-  PathClass own = gpu_hca(gpu, hca);
-  if (own < PathClass::kPxn) return own;
-  for (size_t other = 0; other < gpus_; ++other) {
-    if (other == gpu || gpu_gpu(gpu, other) != PathClass::kNvl) continue;
-    if (gpu_hca(other, hca) > PathClass::kP2c) continue;
-    if (*through == gpu || gpu_hca(other, hca) < gpu_hca(*through, hca)) *through = other;
-  }
-  return *through == gpu ? own : PathClass::kPxn;
 }
 
 }  // namespace gdr::topology

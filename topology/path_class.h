@@ -33,8 +33,9 @@ const char* to_string(PathClass path);
 int counted_switch(const Machine& machine, const Attachment& at);
 
 // Returns the class of the path over PCIe alone: kPix, kPxb, kPhb or kSys. Two functions under the
-// same switch, or of the same card, are kPix. A Broadcom switch that shows itself as several counts
-// as one, as NCCL flattens it (ncclTopoFlattenBcmSwitches in src/graph/topo.cc).
+// same switch, or of the same card, are kPix; switches that are cabled to each other make kPxb. A
+// Broadcom switch that shows itself as several counts as one, as NCCL flattens it
+// (ncclTopoFlattenBcmSwitches in src/graph/topo.cc).
 PathClass pci_path(const Machine& machine, const Attachment& a, const Attachment& b);
 
 // Returns the class as `nvidia-smi topo -m` prints it: like to_string(), but "NODE" where two host
@@ -43,19 +44,17 @@ const char* display_name(PathClass path, const Attachment& a, const Attachment& 
 
 // The class of every pair of devices of a machine, computed once. Indexes are those of
 // Machine::gpus and Machine::hcas.
+//
+// This is the distance in hardware. What a release of NCCL makes of it, such as kP2c and kPxn, is
+// in nccl/prediction.h.
 class PathTable {
  public:
   explicit PathTable(const Machine& machine);
 
   PathClass gpu_gpu(size_t a, size_t b) const { return gpu_gpu_[a * gpus_ + b]; }
-  // Never kPxn: see gpu_hca_with_pxn().
+  // kPix, kPxb, kPhb or kSys.
   PathClass gpu_hca(size_t gpu, size_t hca) const { return gpu_hca_[gpu * hcas_ + hca]; }
   PathClass hca_hca(size_t a, size_t b) const { return hca_hca_[a * hcas_ + b]; }
-
-  // Returns kPxn where NCCL would go over NVLink to a GPU that has a nearer path to the HCA, as it
-  // does while NCCL_PXN_DISABLE is unset, and sets *through to that GPU. Otherwise returns
-  // gpu_hca() and sets *through to `gpu`. All GPUs of the machine are taken to be in the job.
-  PathClass gpu_hca_with_pxn(size_t gpu, size_t hca, size_t* through) const;
 
  private:
   size_t gpus_;

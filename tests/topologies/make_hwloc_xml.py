@@ -121,6 +121,47 @@ class Machine:
             ET.SubElement(matrix, "u64values", length=str(len(text))).text = text
 
 
+    def add_hbm(self):
+        """A node of high-bandwidth memory beside each package's DRAM, with the same CPUs."""
+        nodes = len(self.packages)
+        for number, package in enumerate(self.packages):
+            node = ET.Element("object", type="NUMANode", os_index=str(nodes + number),
+                              **sets_of(self.cpus[number], nodes + number), local_memory=str(2**36))
+            self.last_index += 1
+            node.set("gp_index", str(self.last_index))
+            package.insert(len(self.vendor_infos) + 1, node)
+            for name in ("nodeset", "complete_nodeset"):
+                package.set(name, mask([number, nodes + number]))
+        for name in ("nodeset", "complete_nodeset", "allowed_nodeset"):
+            self.root.set(name, mask(range(2 * nodes)))
+
+    def add_latencies(self, rows):
+        """The matrix of latencies between nodes 0, 1, ... as the firmware states them."""
+        matrix = ET.SubElement(self.top, "distances2", type="NUMANode", nbobjs=str(len(rows)),
+                               kind="5", name="NUMALatency", indexing="os")
+        for kind, numbers in [("indexes", range(len(rows))), *(("u64values", row) for row in rows)]:
+            text = "".join(f"{number} " for number in numbers)
+            ET.SubElement(matrix, kind, length=str(len(text))).text = text
+
+    def text_of_hwloc_1(self):
+        """As hwloc 1 wrote it: NUMA nodes hold packages, which are called sockets."""
+        del self.top.attrib["version"]
+        for item in self.top.iter("object"):
+            del item.attrib["gp_index"]
+            if "cpuset" in item.attrib:
+                for name in ("online_cpuset", "allowed_cpuset"):
+                    item.set(name, item.get("cpuset"))
+                item.set("allowed_nodeset", item.get("nodeset"))
+        for package in self.packages:
+            node = package.find("object[@type='NUMANode']")
+            package.remove(node)
+            package.set("type", "Socket")
+            self.root.insert(list(self.root).index(package), node)
+            self.root.remove(package)
+            node.append(package)
+        return self.text().replace("hwloc2.dtd", "hwloc.dtd")
+
+
 def mask(bits):
     """The set as hwloc prints it: a group of 32 bits that is empty is "", or "0x0" at the end."""
     value = sum(1 << bit for bit in bits)
@@ -382,6 +423,40 @@ def one_gpu():
     return machine.text()
 
 
+def xeon_max_flat():
+    """A GPU and a NIC per socket; the HBM of each socket is a NUMA node with the socket's CPUs."""
+    machine = Machine("x86_64", INTEL, [0, 1])
+    machine.add_hbm()
+    machine.add_latencies([[10, 21, 13, 23], [21, 10, 23, 13], [13, 23, 10, 23], [23, 13, 23, 10]])
+    for package, root in ((0, 0x30), (1, 0xb0)):
+        top = machine.host_bridge(package, root, root + 2)
+        for i in range(2):
+            port = machine.bridge(top, f"0000:{root:02x}:0{1 + 2 * i}.0", root + 1 + i, root + 1 + i,
+                                  "8086:352a")
+            if i == 0:
+                machine.gpu(port, f"0000:{root + 1:02x}:00.0", "NVIDIA H100 PCIe", "10de:2331",
+                            nvml=False)
+            else:
+                machine.hca(port, f"0000:{root + 2:02x}:00.0")
+    return machine.text()
+
+
+def version_1():
+    """4 GPUs without a matrix of NVLinks, each on the switch of its NIC; a file of hwloc 1."""
+    machine = Machine("x86_64", INTEL, [0, 1])
+    for i in range(4):
+        root = 0x10 + 0x40 * i
+        top = machine.host_bridge(i // 2, root, root + 4)
+        port = machine.bridge(top, f"0000:{root:02x}:01.0", root + 1, root + 4, "8086:352a")
+        up = machine.bridge(port, f"0000:{root + 1:02x}:00.0", root + 2, root + 4)
+        down = [machine.bridge(up, f"0000:{root + 2:02x}:0{j}.0", root + 3 + j, root + 3 + j)
+                for j in range(2)]
+        machine.gpu(down[0], f"0000:{root + 3:02x}:00.0", "NVIDIA A100-SXM4-40GB", "10de:20b0",
+                    nvml=False)
+        machine.hca(down[1], f"0000:{root + 4:02x}:00.0")
+    return machine.text_of_hwloc_1()
+
+
 FILES = {
     "hwloc-cloud-far-nic.xml": cloud_far_nic,
     "hwloc-dgx-h100.xml": dgx_h100,
@@ -393,6 +468,8 @@ FILES = {
     "hwloc-power9.xml": power9,
     "hwloc-shared-nic.xml": shared_nic,
     "hwloc-two-socket-plain.xml": two_socket_plain,
+    "hwloc-version-1.xml": version_1,
+    "hwloc-xeon-max-flat.xml": xeon_max_flat,
 }
 
 if __name__ == "__main__":

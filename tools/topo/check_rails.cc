@@ -1,9 +1,8 @@
 // Rails: whether each GPU has one, reaches it by GPUDirect RDMA, and NCCL uses it.
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "tools/topo/checks.h"
+#include "tools/topo/nccl_choice.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -72,6 +71,15 @@ bool is_worse(const RailDecision& decision, size_t gpu, size_t device, size_t ow
   return theirs > path_between(decision, gpu, static_cast<size_t>(devices[own].hca));
 }
 
+// Returns what differences() has on the GPU: "GPU4: NCCL uses mlx5_8:1 in place of ...".
+std::string sentence_on(const RailDecision& decision, size_t gpu) {
+  const std::string start = "GPU" + std::to_string(gpu) + ":";
+  for (const std::string& text : differences(decision)) {
+    if (text.starts_with(start)) return text;
+  }
+  return start + " NCCL uses other ports than its rails";
+}
+
 }  // namespace
 
 std::vector<NcclChoice> nccl_choices(const RailDecision& decision) {
@@ -128,10 +136,7 @@ void check_rails(const CheckInput& input, CheckReport* report) {
   std::vector<std::string> as_good;
   for (const NcclChoice& choice : nccl_choices(decision)) {
     if (choice.is_worse) {
-      add_fault(report, Check::kNcclChoice, gpu_name(decision.machine, choice.gpu),
-                fmt::format("NCCL uses {}, and its rail is {}",
-                            ports_of_devices(decision, choice.devices),
-                            ports_of_rails(decision, choice.gpu)),
+      add_fault(report, Check::kNcclChoice, "", sentence_on(decision, choice.gpu),
                 "nccl-gdr topo --env prints the setting that helps, where there is one");
     } else if (choice.differs) {
       as_good.push_back("GPU" + std::to_string(choice.gpu) + " " +

@@ -136,8 +136,8 @@ std::string value_text(const std::optional<std::string>& value) {
 
 }  // namespace
 
-std::vector<Difference> differences(const Profile& first, const Profile& second,
-                                    const std::set<Aspect>& aspects) {
+std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
+                                         const std::set<Aspect>& aspects) {
   std::vector<Difference> list;
   const std::vector<Match> gpus = match_devices(first.gpus, second.gpus);
   const std::vector<Match> hcas = match_devices(first.hcas, second.hcas);

@@ -21,8 +21,8 @@ struct Difference {
 
 // Compares what belongs to one of `aspects`. Devices of the two machines belong together where
 // their addresses are equal, else where their names are, else by their order.
-std::vector<Difference> differences(const Profile& first, const Profile& second,
-                                    const std::set<Aspect>& aspects);
+std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
+                                         const std::set<Aspect>& aspects);
 
 // Removes the differences of values that are unknown in the second machine.
 void drop_unknown_in_second(std::vector<Difference>* list);

@@ -1,6 +1,7 @@
 #include "tools/topo/inspect.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -68,11 +69,40 @@ void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
       machine, [&](const std::string& hca, int port) { return filter.accepts(hca, port); });
 }
 
-Result<Machine> read_file(const std::string& file, const topology::Selection& selection) {
+// Returns the position of a host; -1: the text is not a number.
+int host_number(const std::string& text) {
+  int number = -1;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : -1;
+}
+
+// Returns the machine of the host with this name.
+Result<Machine> find_host(std::vector<Machine> machines, const std::string& name) {
+  std::string names;
+  for (Machine& one : machines) {
+    if (one.host == name) return std::move(one);
+    names += (names.empty() ? "" : ", ") + (one.host.empty() ? "one without a name" : one.host);
+  }
+  return fail(Code::kInvalidUsage,
+              to_string({Severity::kError, "--host", config::quoted(name) + " is not in the file",
+                         "choose from its hosts: " + names + "; or a number from 0 to " +
+                             std::to_string(machines.size() - 1)}));
+}
+
+Result<Machine> read_file(const std::string& file, topology::Selection selection,
+                          const std::optional<std::string>& host) {
   Result<FileFormat> format = file_format_of(file);
   if (!format) return forward_error(format);
-  return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
-                                       : topology::nccl_xml(file, selection);
+  const int number = host.has_value() ? host_number(*host) : 0;
+  if (*format == FileFormat::kHwloc) {
+    if (number == 0) return topology::hwloc_xml(file, selection);
+    return fail(Code::kInvalidUsage, "--host: " + file + " describes one host");
+  }
+  selection.host = number;
+  if (number >= 0) return topology::nccl_xml(file, selection);
+  Result<std::vector<Machine>> machines = topology::nccl_xml_hosts(file, selection);
+  if (!machines) return forward_error(machines);
+  return find_host(std::move(*machines), *host);
 }
 
 std::string names_of_hcas(const Machine& machine) {
@@ -204,9 +234,15 @@ Result<Inspection> inspect(const InspectOptions& options) {
   topology::Selection selection = config::gpu_selection(*settings);
   std::error_code unreadable;
   const bool is_folder = std::filesystem::is_directory(options.from, unreadable);
-  Result<Machine> machine =
-      is_folder ? read_gathered(options.from, selection) : read_file(options.from, selection);
+  Result<Machine> machine = is_folder ? read_gathered(options.from, selection)
+                                      : read_file(options.from, selection, options.host);
   if (!machine) return forward_error(machine);
+  if (machine->hosts > 1 && !options.host.has_value()) {
+    findings.push_back({Severity::kInfo, "",
+                        "the file describes " + std::to_string(machine->hosts) +
+                            " hosts, and this is the first; --host shows another or all of them",
+                        ""});
+  }
   const std::string existing_hcas = names_of_hcas(*machine);
   keep_accepted(&*machine, settings->hcas);
   Status accepted = check_hca_list(options, existing_hcas, *machine);

@@ -17,6 +17,9 @@ struct InspectOptions {
   std::string from = "live";
   // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
   std::optional<std::string> gdr_level, hca, rail_map;
+  // Which host of a file that describes several: its position from 0, or its name (the host_hash of
+  // NCCL's files); nothing: the first.
+  std::optional<std::string> host;
   // The release of NCCL whose rules count, in the grammar of nccl::Release; nothing: the newest
   // whose rules are known.
   std::optional<std::string> nccl_version;

@@ -158,7 +158,7 @@ Outcome diff_mode(const Request& request, const std::string& first, const std::s
   if (!one) add_error("", one.error(), &outcome);
   if (!other) add_error("", other.error(), &outcome);
   if (!one || !other) return outcome;
-  const std::vector<Difference> found = differences(
+  const std::vector<Difference> found = compare_profiles(
       *one, *other,
       {Aspect::kShape, Aspect::kNames, Aspect::kAddresses, Aspect::kGuids, Aspect::kRelease});
   const std::string a = clean_text(first), b = clean_text(second);
@@ -183,7 +183,7 @@ Outcome expect_mode(const Request& request, const std::string& golden,
       add_error(node.name, node.profile.error(), &outcome);
       continue;
     }
-    std::vector<Difference> found = differences(*node.profile, *expected, aspects);
+    std::vector<Difference> found = compare_profiles(*node.profile, *expected, aspects);
     drop_unknown_in_second(&found);
     if (!found.empty()) add_exit_code(kExitFailed, &outcome);
     if (request.json) documents.push_back(expect_json(node.name, found));

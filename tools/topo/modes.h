@@ -29,7 +29,8 @@ struct Outcome {
 // Shows one machine; with_picture: fills Outcome::picture, too.
 Outcome view_mode(const Request& request, View view, bool with_picture);
 
-// Shows several machines: a table, or JSON Lines (View::kJson).
+// Shows several machines, also where a source has several hosts: a table, or JSON Lines
+// (View::kJson).
 Outcome fleet_mode(const Request& request, View view);
 
 // Checks each machine. kExitFailed where one has a fault.

@@ -72,6 +72,22 @@ Result<std::vector<Profile>> profiles_in(const std::string& file) {
                         {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
 }
 
+// Inspects the host that the options choose, or all of them.
+std::vector<Result<Inspection>> inspect_hosts(InspectOptions options, const std::string& source) {
+  options.from = source;
+  const bool all = options.host == kAllHosts;
+  if (all) options.host = "0";
+  std::vector<Result<Inspection>> inspections;
+  inspections.push_back(inspect(options));
+  if (!all || !inspections[0]) return inspections;
+  const int hosts = inspections[0]->decision.machine.hosts;
+  for (int host = 1; host < hosts; ++host) {
+    options.host = std::to_string(host);
+    inspections.push_back(inspect(options));
+  }
+  return inspections;
+}
+
 Result<Profile> profile_of_inspection(Result<Inspection>& inspection) {
   if (!inspection) return forward_error(inspection);
   return profile_of(
@@ -83,14 +99,15 @@ Result<Profile> profile_of_inspection(Result<Inspection>& inspection) {
 std::vector<Node> read_nodes(const InspectOptions& options,
                              const std::vector<std::string>& sources) {
   std::vector<Node> nodes;
+  std::vector<std::string> sources_of_nodes;
   for (const std::string& source : sources) {
-    InspectOptions one = options;
-    one.from = source;
-    Result<Inspection> inspection = inspect(one);
-    const std::string host = inspection ? clean_text(inspection->decision.machine.host) : "";
-    nodes.push_back({host.empty() ? name_of_source(source) : host, std::move(inspection)});
+    for (Result<Inspection>& inspection : inspect_hosts(options, source)) {
+      const std::string host = inspection ? clean_text(inspection->decision.machine.host) : "";
+      nodes.push_back({host.empty() ? name_of_source(source) : host, std::move(inspection)});
+      sources_of_nodes.push_back(source);
+    }
   }
-  make_names_unique(sources, &nodes);
+  make_names_unique(sources_of_nodes, &nodes);
   return nodes;
 }
 

@@ -15,6 +15,9 @@ struct Node {
   Result<Inspection> inspection;
 };
 
+// As options.host: every host of a file.
+inline constexpr char kAllHosts[] = "all";
+
 // Inspects the machines of `sources`, each as InspectOptions::from; options.from does not count.
 std::vector<Node> read_nodes(const InspectOptions& options,
                              const std::vector<std::string>& sources);

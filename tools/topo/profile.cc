@@ -107,9 +107,10 @@ std::optional<std::string> nccl_rails(const Document& nccl, size_t gpu) {
     if (number_at(one, "gpu") != static_cast<int>(gpu)) continue;
     Document rails = Document::array();
     for (const Document& device : value_at(one, "devices")) {
+      const int index = device.is_number_integer() ? device.get<int>() : -1;
       const bool exists =
-          device.is_number_unsigned() && devices.is_array() && device < devices.size();
-      rails.push_back(exists ? devices[device.get<size_t>()] : Document());
+          index >= 0 && devices.is_array() && static_cast<size_t>(index) < devices.size();
+      rails.push_back(exists ? devices[static_cast<size_t>(index)] : Document());
     }
     return list_of(rails, "rail");
   }

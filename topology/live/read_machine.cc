@@ -49,23 +49,57 @@ Attachment attach(Machine* machine, const std::filesystem::path& link) {
   return attach(machine, pci_position(std::filesystem::canonical(link, ignored)));
 }
 
+// Takes from `live` what the file lacks about a function, as NCCL does.
+template <class Device>
+void complete(Device* device, const Device& live) {
+  if (device->class_code == 0) device->class_code = live.class_code;
+  if (device->ids == PciIds{}) device->ids = live.ids;
+  if (device->link.gt_per_s == 0) device->link.gt_per_s = live.link.gt_per_s;
+  if (device->link.width == 0) device->link.width = live.link.width;
+}
+
+const Gpu* gpu_at(const Machine& machine, const Bdf& bdf) {
+  for (const Gpu& gpu : machine.gpus) {
+    if (gpu.bdf == bdf) return &gpu;
+  }
+  return nullptr;
+}
+
 // NCCL adds the GPUs that its topology file lacks and drops those of the file that are not present
 // (ncclTopoGetSystem). Where sysfs shows no GPU at all, the file is taken as it is.
-void reconcile_gpus(Machine* machine, const ReadOptions& options) {
-  Result<Machine> sysfs = sysfs_machine(options.sysfs_root, options.selection);
-  if (!sysfs || sysfs->gpus.empty()) return;
-  const Machine& live = *sysfs;
-  auto has = [](const Machine& one, const Bdf& bdf) {
-    return std::any_of(one.gpus.begin(), one.gpus.end(),
-                       [&](const Gpu& gpu) { return gpu.bdf == bdf; });
-  };
-  std::erase_if(machine->gpus, [&](const Gpu& gpu) { return !has(live, gpu.bdf); });
+void reconcile_gpus(Machine* machine, const Machine& live, const ReadOptions& options) {
+  if (live.gpus.empty()) return;
+  std::erase_if(machine->gpus, [&](const Gpu& gpu) { return gpu_at(live, gpu.bdf) == nullptr; });
+  for (Gpu& gpu : machine->gpus) complete(&gpu, *gpu_at(live, gpu.bdf));
   for (Gpu gpu : live.gpus) {
-    if (has(*machine, gpu.bdf)) continue;
+    if (gpu_at(*machine, gpu.bdf) != nullptr) continue;
     gpu.at = attach(machine, options.sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
     machine->gpus.push_back(std::move(gpu));
     machine->gpu_links_known = false;  // the NVLinks of the added GPU are unknown
   }
+}
+
+// Returns the machine of the file, with the devices that sysfs shows found by their addresses.
+Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
+  Machine live = sysfs_machine(options.sysfs_root, options.selection).value_or(Machine{});
+  Selection selection = options.selection;
+  for (const Gpu& gpu : live.gpus) selection.known_gpus.push_back(gpu.bdf);
+  for (const Hca& hca : live.hcas) {
+    if (hca.bdf) selection.known_nics.push_back(*hca.bdf);
+  }
+  Result<Machine> machine = nccl_xml(file, selection);
+  if (!machine) return machine;
+  reconcile_gpus(&*machine, live, options);
+  sort(&*machine);
+  return machine;
+}
+
+void add_findings(const Machine& machine, const std::string& file, Findings* findings) {
+  if (machine.hosts == 1) return;
+  findings->push_back({Severity::kWarning, "",
+                       "rails are those of the first of " + std::to_string(machine.hosts) +
+                           " hosts that " + file + " describes",
+                       "give NCCL_TOPO_FILE a file of this host alone"});
 }
 
 }  // namespace
@@ -75,7 +109,7 @@ Machine read_machine(const ReadOptions& options, Findings* findings) {
   bool by_default = options.topology_file.empty();
   std::string file = by_default ? options.default_topology_file : options.topology_file;
   if (by_default && !std::filesystem::exists(file, ignored)) return read_live(options, findings);
-  Result<Machine> machine = nccl_xml(file, options.selection);
+  Result<Machine> machine = read_file(file, options);
   if (!machine) {
     findings->push_back(
         {Severity::kWarning, "",
@@ -83,8 +117,7 @@ Machine read_machine(const ReadOptions& options, Findings* findings) {
          "correct the file or unset NCCL_TOPO_FILE"});
     return read_live(options, findings);
   }
-  reconcile_gpus(&*machine, options);
-  sort(&*machine);
+  add_findings(*machine, file, findings);
   return std::move(*machine);
 }
 

@@ -19,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kMaxDistance = 0xffff;  // firmware has numbers of one byte
 constexpr unsigned kOtherBridge = 0x0680;  // PCI class of an NVSwitch
 
 std::string info(hwloc_obj_t object, const char* name) {
@@ -119,6 +120,7 @@ class HwlocReader {
     });
     add_cpu();
     add_nodes();
+    add_distances();
     add_gpus();
     if (sysfs_) {
       add_rdma_devices(&machine_, *sysfs_,
@@ -126,17 +128,20 @@ class HwlocReader {
     } else {
       add_hcas();
     }
-    add_nvlinks();
+    add_gpu_links();
     return std::move(machine_);
   }
 
  private:
   void add_cpu();
   void add_nodes();
+  void add_distances();
   void add_gpus();
   void add_hcas();
-  void add_nvlinks();
-  void add_nvlinks(const hwloc_distances_s& matrix);
+  void add_gpu_links();
+  bool add_gpu_links(const char* matrix_name);
+  void add_gpu_links(const hwloc_distances_s& matrix);
+  bool all_are_on_nvswitches() const;
   std::string cpu_mask(hwloc_const_bitmap_t cpus) const;
   int numa_of(hwloc_obj_t object) const;
   fs::path sysfs_folder(const Bdf& bdf) const {
@@ -187,21 +192,53 @@ std::string HwlocReader::cpu_mask(hwloc_const_bitmap_t cpus) const {
   return mask;
 }
 
-// Adds the NUMA nodes with CPUs. Nodes of HBM, CXL or GPU memory have none; NCCL ignores them.
+// Adds the NUMA nodes with CPUs. Nodes of HBM, CXL or GPU memory have none, and NCCL ignores them;
+// hwloc lets them have the CPUs of the node of DRAM beside them, which comes first.
 void HwlocReader::add_nodes() {
   for (hwloc_obj_t package : packages_) {
     machine_.packages.push_back(Package{static_cast<int>(package->os_index)});
   }
   for (hwloc_obj_t node : nodes_) {
     if (node->cpuset == nullptr || hwloc_.bitmap_first(node->cpuset) < 0) continue;
+    std::string cpus = cpu_mask(node->cpuset);
+    bool has_cpus_of_its_own = std::none_of(machine_.numa_nodes.begin(), machine_.numa_nodes.end(),
+                                            [&](const NumaNode& one) { return one.cpus == cpus; });
+    if (!has_cpus_of_its_own) continue;
     NumaNode& added = machine_.numa_nodes[numa_index(&machine_, static_cast<int>(node->os_index))];
-    added.cpus = cpu_mask(node->cpuset);
+    added.cpus = std::move(cpus);
     hwloc_obj_t above = node->parent;
     while (above != nullptr && above->type != HWLOC_OBJ_PACKAGE) above = above->parent;
     auto package = std::find(packages_.begin(), packages_.end(), above);
     if (package != packages_.end()) added.package = static_cast<int>(package - packages_.begin());
     if (packages_.size() == 1) added.package = 0;
   }
+}
+
+// Sets the distances between the nodes from hwloc's matrix of latencies, where it has one.
+void HwlocReader::add_distances() {
+  unsigned count = 1;
+  hwloc_distances_s* matrix = nullptr;
+  if (hwloc_.distances_get_by_type(topology_, HWLOC_OBJ_NUMANODE, &count, &matrix,
+                                   HWLOC_DISTANCES_KIND_MEANS_LATENCY, 0) != 0 ||
+      count == 0 || matrix == nullptr) {
+    return;
+  }
+  auto index_of = [&](unsigned i) {
+    auto& all = machine_.numa_nodes;
+    auto found = std::find_if(all.begin(), all.end(), [&](const NumaNode& node) {
+      return matrix->objs[i] != nullptr && node.id == static_cast<int>(matrix->objs[i]->os_index);
+    });
+    return found == all.end() ? nullptr : &*found;
+  };
+  for (unsigned from = 0; from < matrix->nbobjs; ++from) {
+    for (unsigned to = 0; to < matrix->nbobjs; ++to) {
+      uint64_t value = matrix->values[from * matrix->nbobjs + to];
+      NumaNode *a = index_of(from), *b = index_of(to);
+      if (a == nullptr || b == nullptr || value > kMaxDistance) continue;
+      a->distances[b->id] = static_cast<int>(value);
+    }
+  }
+  hwloc_.distances_release(topology_, matrix);
 }
 
 // Returns the number of the NUMA node that the object is on; -1 where there are several.
@@ -238,8 +275,14 @@ PciPosition HwlocReader::position(hwloc_obj_t function) const {
     }
   }
   std::reverse(position.bridges.begin(), position.bridges.end());
-  // NCCL reads the numa_node file, so that file decides where it exists.
-  position.numa = sysfs_ ? numa_node(sysfs_folder(bdf_of(function))) : numa_of(function);
+  if (!sysfs_) {
+    position.numa = numa_of(function);
+    return position;
+  }
+  // NCCL reads a numa_node file, so that file decides where it exists.
+  fs::path own = sysfs_folder(bdf_of(function));
+  auto top = topmost_switch(position);
+  position.numa = numa_node_of_tree(top ? sysfs_folder(position.bridges[*top].bdf) : own, own);
   return position;
 }
 
@@ -307,9 +350,9 @@ bool is_nvswitch(hwloc_obj_t object) {
          pci_attributes(object).vendor_id == kNvidia;
 }
 
-// Adds the links of hwloc's matrix "NVLinkBandwidth", which has bandwidths between GPUs (as OS
-// devices of NVML), NVSwitches and the CPUs of POWER. The number of links is unknown.
-void HwlocReader::add_nvlinks(const hwloc_distances_s& matrix) {
+// Adds the links of hwloc's matrix of NVLinks or xGMI links, which has bandwidths between GPUs (as
+// OS devices of NVML), NVSwitches and the CPUs of POWER. The number of links is unknown.
+void HwlocReader::add_gpu_links(const hwloc_distances_s& matrix) {
   for (unsigned from = 0; from < matrix.nbobjs; ++from) {
     Gpu* gpu = gpu_of(matrix.objs[from]);
     for (unsigned to = 0; gpu != nullptr && to < matrix.nbobjs; ++to) {
@@ -327,13 +370,37 @@ void HwlocReader::add_nvlinks(const hwloc_distances_s& matrix) {
   }
 }
 
-void HwlocReader::add_nvlinks() {
+// Returns whether hwloc has the matrix, and adds its links.
+bool HwlocReader::add_gpu_links(const char* matrix_name) {
   unsigned count = 1;
   hwloc_distances_s* matrix = nullptr;
-  if (hwloc_.distances_get_by_name(topology_, "NVLinkBandwidth", &count, &matrix, 0) != 0) return;
-  if (count == 0 || matrix == nullptr) return;
-  add_nvlinks(*matrix);
+  if (hwloc_.distances_get_by_name(topology_, matrix_name, &count, &matrix, 0) != 0) return false;
+  if (count == 0 || matrix == nullptr) return false;
+  add_gpu_links(*matrix);
   hwloc_.distances_release(topology_, matrix);
+  return true;
+}
+
+// A machine with NVSwitches has them to connect its GPUs. Only GPUs of one kind are certainly all
+// connected: a server of such GPUs may have a PCIe card of another kind as well.
+bool HwlocReader::all_are_on_nvswitches() const {
+  bool nvswitch = std::any_of(functions_.begin(), functions_.end(),
+                              [](const auto& one) { return is_nvswitch(one.second); });
+  return nvswitch && std::all_of(machine_.gpus.begin(), machine_.gpus.end(), [&](const Gpu& gpu) {
+           return gpu.ids.vendor == kNvidia && gpu.ids.device == machine_.gpus[0].ids.device;
+         });
+}
+
+// Without a matrix, NVML answers on the live machine, but a file leaves the links unknown.
+void HwlocReader::add_gpu_links() {
+  bool nvlinks = add_gpu_links("NVLinkBandwidth");
+  bool known = add_gpu_links("XGMIBandwidth") || nvlinks;
+  if (!known && !sysfs_ && all_are_on_nvswitches()) {
+    for (Gpu& gpu : machine_.gpus) add_nvlink(&gpu, NvLink{NvLink::To::kSwitch, std::nullopt, 0});
+    known = true;
+  }
+  // hwloc never has NVLink-C2C, which only CPUs of Arm have.
+  machine_.gpu_links_known = known && machine_.cpu.arch != "arm64";
 }
 
 // Returns the XML without comments. hwloc's built-in reader silently ends an element at a comment,

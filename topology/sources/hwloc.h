@@ -16,7 +16,7 @@ namespace gdr::topology {
 // CUDA_VISIBLE_DEVICES allow this process. HCAs are the RDMA devices in sysfs.
 Result<Machine> hwloc_live(const Selection& selection = {});
 
-// Reads a file that `lstopo --of xml FILE` of hwloc 2 wrote on any machine. HCAs are its
+// Reads a file that `lstopo --of xml FILE` of hwloc 1 or 2 wrote on any machine. HCAs are its
 // OpenFabrics devices. Such files lack the speed of links and ports. Fails with InvalidArgument;
 // the text names the file and the line.
 Result<Machine> hwloc_xml(const std::string& file, const Selection& selection = {});

@@ -37,6 +37,7 @@ Status resolve_all(void* lib, HwlocLibrary& api) {
       resolve(lib, "hwloc_bitmap_last", api.bitmap_last),
       resolve(lib, "hwloc_bitmap_isset", api.bitmap_isset),
       resolve(lib, "hwloc_distances_get_by_name", api.distances_get_by_name),
+      resolve(lib, "hwloc_distances_get_by_type", api.distances_get_by_type),
       resolve(lib, "hwloc_distances_release", api.distances_release),
   };
   for (const Status& result : results) {
@@ -125,8 +126,8 @@ Result<HwlocTopology> load_xml(const HwlocLibrary& library, const std::string& x
     return fail(
         Code::kInvalidArgument,
         name +
-            ": hwloc rejects the file. Expected a file that `lstopo --of xml FILE` of hwloc 2 "
-            "wrote; HWLOC_XML_VERBOSE=1 in the environment shows the reason");
+            ": hwloc rejects the file. Expected a file that `lstopo --of xml FILE` of hwloc 1 "
+            "or 2 wrote; HWLOC_XML_VERBOSE=1 in the environment shows the reason");
   }
   return topology;
 }

@@ -26,6 +26,7 @@ struct HwlocLibrary {
   decltype(&hwloc_bitmap_last) bitmap_last = nullptr;
   decltype(&hwloc_bitmap_isset) bitmap_isset = nullptr;
   decltype(&hwloc_distances_get_by_name) distances_get_by_name = nullptr;
+  decltype(&hwloc_distances_get_by_type) distances_get_by_type = nullptr;
   decltype(&hwloc_distances_release) distances_release = nullptr;
 
   // Loads libhwloc.so.15 (hwloc 2.3 or later) once per process and never unloads it. Fails with

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstring>
 #include <string_view>
+
+#include "topology/bdf.h"
 
 namespace gdr::topology {
 namespace {
@@ -43,7 +46,57 @@ bool has_proper_kind(const std::string& type, const pugi::xml_node& object) {
   return type != "OSDev" || (device.size() == 1 && device[0] >= '0' && device[0] <= '7');
 }
 
-Status check_object(const XmlFile& xml, const pugi::xml_node& object) {
+// Returns whether the attribute has the address of a PCI function as hwloc writes it. hwloc takes
+// any other text for 0000:00:00.0, so that bridges of several would be one.
+bool has_address(const pugi::xml_node& object) {
+  std::string_view text = object.attribute("pci_busid").value();
+  return std::count(text.begin(), text.end(), ':') == 2 && Bdf::parse(std::string(text));
+}
+
+// Returns whether a bridge states its domain and buses: "0000:[16-1b]".
+bool has_buses(const pugi::xml_node& bridge) {
+  unsigned domain = 0, first = 0, last = 0;
+  int end = 0;
+  const char* text = bridge.attribute("bridge_pci").value();
+  int read = std::sscanf(text, "%8x:[%2x-%2x]%n", &domain, &first, &last, &end);
+  return read == 3 && end > 0 && text[end] == '\0';
+}
+
+Status check_pci(const XmlFile& xml, const pugi::xml_node& object, const std::string& type) {
+  bool bridge = type == "Bridge";
+  bool function = type == "PCIDev" || (bridge && object.attribute("bridge_type").value()[0] == '1');
+  if (function && !has_address(object)) {
+    return xml.error_at(object, "<object> of type " + type + " has pci_busid \"" +
+                                    object.attribute("pci_busid").value() +
+                                    "\", which is not a PCI address");
+  }
+  if (bridge && !has_buses(object)) {
+    return xml.error_at(object, "<object> of type Bridge has bridge_pci \"" +
+                                    std::string(object.attribute("bridge_pci").value()) +
+                                    "\", which is not a range of PCI buses");
+  }
+  return {};
+}
+
+bool is_named_numa_node(const pugi::xml_node& node) {
+  return std::strcmp(node.attribute("type").value(), "NUMANode") == 0;
+}
+
+// Checks the sets of CPUs and nodes.
+Status check_sets(const XmlFile& xml, const pugi::xml_node& object, bool needs_nodesets) {
+  for (std::string_view set : {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
+    const pugi::xml_attribute attribute = object.attribute(set.data());
+    if (!attribute && !needs_nodesets && set.ends_with("nodeset")) continue;
+    if (!is_bitmap(attribute.value())) {
+      return xml.error_at(object, std::string("<object> of type ") +
+                                      object.attribute("type").value() + " has no valid " +
+                                      set.data());
+    }
+  }
+  return {};
+}
+
+Status check_object(const XmlFile& xml, const pugi::xml_node& object, bool needs_nodesets) {
   std::string type = object.attribute("type").value();
   if (type.empty()) return xml.error_at(object, "<object> has no type");
   if (!has_plain_attributes(object)) {
@@ -54,36 +107,40 @@ Status check_object(const XmlFile& xml, const pugi::xml_node& object) {
     return xml.error_at(object,
                         "<object> of type " + type + " is of a kind that hwloc 2 does not know");
   }
-  if (is_io(type)) return {};
-  for (const char* set : {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
-    if (!is_bitmap(object.attribute(set).value())) {
-      return xml.error_at(object, "<object> of type " + type + " has no valid " + set);
-    }
+  return is_io(type) ? check_pci(xml, object, type) : check_sets(xml, object, needs_nodesets);
+}
+
+Status check_below(const XmlFile& xml, const pugi::xml_node& node, bool needs_nodesets) {
+  for (const pugi::xml_node& object : node.children("object")) {
+    if (Status status = check_object(xml, object, needs_nodesets); !status) return status;
+    if (Status status = check_below(xml, object, needs_nodesets); !status) return status;
   }
   return {};
 }
 
-Status check_below(const XmlFile& xml, const pugi::xml_node& node, int* nodes) {
-  for (const pugi::xml_node& object : node.children("object")) {
-    if (Status status = check_object(xml, object); !status) return status;
-    if (std::strcmp(object.attribute("type").value(), "NUMANode") == 0) ++*nodes;
-    if (Status status = check_below(xml, object, nodes); !status) return status;
-  }
-  return {};
+// Returns the major version of hwloc that wrote the file, which hwloc 1 left out.
+Result<int> version_of(const XmlFile& xml, const pugi::xml_node& topology) {
+  std::string version = topology.attribute("version").value();
+  if (version.empty() || version.starts_with("1.")) return 1;
+  if (version.starts_with("2.")) return 2;
+  std::string fix = version.starts_with("3.")
+                        ? ": write it again with `lstopo --export-xml-flags v2 NEW.xml` of hwloc 3"
+                        : ": expected a file that lstopo of hwloc 1 or 2 wrote";
+  return xml.error_at(
+      topology, "is of hwloc version \"" + version + "\", which libhwloc 2 cannot read" + fix);
 }
 
 }  // namespace
 
 Status check_hwloc_xml(const XmlFile& xml, const pugi::xml_node& topology) {
-  std::string version = topology.attribute("version").value();
-  if (version.compare(0, 2, "2.") != 0) {
-    return xml.error_at(topology, "is of hwloc version \"" + version +
-                                      "\", but 2 is needed: convert it " +
-                                      "with lstopo of hwloc 2 (`lstopo -i OLD NEW.xml`)");
+  Result<int> version = version_of(xml, topology);
+  if (!version) return forward_error(version);
+  bool has_nodes = static_cast<bool>(topology.find_node(is_named_numa_node));
+  // hwloc 1 wrote no NUMA nodes and no sets of them for a machine that has one node only.
+  if (Status status = check_below(xml, topology, has_nodes || *version >= 2); !status) {
+    return status;
   }
-  int nodes = 0;
-  if (Status status = check_below(xml, topology, &nodes); !status) return status;
-  if (nodes == 0) return xml.error_at(topology, "there is no NUMA node");
+  if (!has_nodes && *version >= 2) return xml.error_at(topology, "there is no NUMA node");
   return {};
 }
 

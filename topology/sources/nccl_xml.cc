@@ -30,6 +30,10 @@ std::vector<uint64_t> hosts_of(const pugi::xml_node& system) {
   return hosts;
 }
 
+bool contains(const std::vector<Bdf>& all, const Bdf& bdf) {
+  return std::find(all.begin(), all.end(), bdf) != all.end();
+}
+
 bool is_class(uint32_t class_code, uint32_t base) { return class_code >> 16 == base; }
 
 // Copies one host of a file into a Machine. Its functions fail with an error that names the line.
@@ -49,7 +53,8 @@ class NcclXmlReader {
   Status read_net(const pugi::xml_node& net, Hca hca);
   void add_nic(const pugi::xml_node& pci, const Attachment& at);
   void drop_merged_nics();
-  bool is_gpu(const pugi::xml_node& pci, uint32_t class_code) const;
+  bool is_gpu(const pugi::xml_node& pci, const Bdf& bdf, uint32_t class_code) const;
+  bool is_nic(const pugi::xml_node& pci, const Bdf& bdf, uint32_t class_code) const;
   bool is_switch(const pugi::xml_node& pci, uint32_t class_code) const;
   Attachment add_switch(const pugi::xml_node& pci, const Bdf& bdf, const Attachment& at);
   // Returns `at` for the next device of the file; see Attachment::order.
@@ -69,12 +74,18 @@ class NcclXmlReader {
   Machine machine_;
 };
 
-bool NcclXmlReader::is_gpu(const pugi::xml_node& pci, uint32_t class_code) const {
+bool NcclXmlReader::is_gpu(const pugi::xml_node& pci, const Bdf& bdf, uint32_t class_code) const {
+  if (contains(selection_.known_gpus, bdf)) return true;
   if (has_gpus_) return static_cast<bool>(pci.child("gpu"));
   bool gpu_class = is_class(class_code, 0x03) || is_class(class_code, 0x12);
   uint16_t vendor = ids_of(pci).vendor;
   // The files of some clouds have no vendor attribute.
   return gpu_class && (vendor == 0 || selection_.is_gpu(class_code, vendor));
+}
+
+bool NcclXmlReader::is_nic(const pugi::xml_node& pci, const Bdf& bdf, uint32_t class_code) const {
+  if (contains(selection_.known_nics, bdf)) return true;
+  return has_nets_ ? static_cast<bool>(pci.child("nic").child("net")) : is_class(class_code, 0x02);
 }
 
 // A function that is neither GPU nor NIC in this file, such as a NIC that NCCL did not use, has no
@@ -181,15 +192,15 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
   if (!bdf)
     return xml_.error_at(pci, "<pci> has busid \"" + busid + "\", which is not a PCI address");
   uint32_t class_code = class_of(pci);
-  bool gpu = is_gpu(pci, class_code);
-  bool nic = has_nets_ ? pci.child("nic").child("net") : is_class(class_code, 0x02);
+  bool gpu = is_gpu(pci, *bdf, class_code);
+  bool nic = is_nic(pci, *bdf, class_code);
   if ((gpu || nic) && !seen_.insert(*bdf).second) {
     return xml_.error_at(pci, "there is a second <pci> with busid " + busid);
   }
   if (gpu) {
     if (Status status = read_gpus(pci, at); !status) return status;
   }
-  if (nic && !has_nets_) add_nic(pci, at);
+  if (nic && !pci.child("nic").child("net")) add_nic(pci, at);
   bool passes_on = !gpu && !nic && is_switch(pci, class_code);
   return read_children(pci, passes_on ? add_switch(pci, *bdf, at) : at);
 }

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "topology/bdf.h"
+
 namespace gdr::topology {
 
 inline constexpr uint16_t kNvidia = 0x10de;
@@ -15,6 +17,10 @@ struct Selection {
   // and neither are AMD's VGA controllers (class 0300): its accelerators have other classes.
   std::vector<uint16_t> gpu_vendors = {kNvidia, kAmd};
 
+  // Functions that are GPUs or NICs whatever their class, which NCCL's topology files may lack:
+  // NCCL finds the devices that its process sees by their addresses.
+  std::vector<Bdf> known_gpus = {};
+  std::vector<Bdf> known_nics = {};
   // Which host of a file that describes several (NCCL's of an NVLink domain), counted from 0 in the
   // order of the file.
   int host = 0;

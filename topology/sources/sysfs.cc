@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include "topology/builder.h"
 #include "topology/cpu_mask.h"
@@ -75,6 +76,25 @@ void add_nodes(Machine* machine, const fs::path& sysfs) {
   }
 }
 
+// Sets the distances between the nodes. The file of each has those to all nodes, in their order.
+void add_distances(Machine* machine, const fs::path& sysfs) {
+  const std::map<int, fs::path> nodes = numbered(sysfs / "devices" / "system" / "node", "node");
+  auto is_kept = [&](int id) {
+    return std::any_of(machine->numa_nodes.begin(), machine->numa_nodes.end(),
+                       [&](const NumaNode& node) { return node.id == id; });
+  };
+  for (NumaNode& node : machine->numa_nodes) {
+    auto folder = nodes.find(node.id);
+    if (folder == nodes.end()) continue;
+    std::istringstream line(first_line(folder->second / "distance"));
+    for (const auto& [id, unused] : nodes) {
+      int distance = 0;
+      if (!(line >> distance)) break;
+      if (is_kept(id)) node.distances[id] = distance;
+    }
+  }
+}
+
 // Reads the lines about the first processor in /proc/cpuinfo, which is found beside /sys.
 Cpu read_cpu(const fs::path& cpuinfo) {
   Cpu cpu;
@@ -120,6 +140,7 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   machine.source = sysfs_root.string();
   machine.cpu = read_cpu(root.parent_path() / "proc" / "cpuinfo");
   add_nodes(&machine, root);
+  add_distances(&machine, root);
   for (const fs::path& folder : pci_folders(root)) {
     auto function = pci_function(folder);
     // The virtual functions of a GPU are meant for virtual machines.

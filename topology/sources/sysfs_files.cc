@@ -101,21 +101,30 @@ std::vector<fs::path> pci_folders(const fs::path& sysfs_root) {
 
 PciPosition pci_position(const fs::path& folder) {
   PciPosition position;
-  position.numa = numa_node(folder);
+  std::vector<fs::path> bridges;
   fs::path above;
   for (const fs::path& part : folder.parent_path()) {
     above /= part;
     if (auto root = parse_host_bridge(part.string())) {
       // Behind Intel VMD a second host bridge lies below the first, with a tree of its own.
       position.host_bridge = root;
-      position.bridges.clear();
+      bridges.clear();
     } else if (position.host_bridge && is_pci_function(above)) {
-      auto bridge = pci_function(above);
-      position.bridges.push_back(
-          Bridge{bridge->bdf, bridge->class_code, bridge->ids, bridge->link});
+      bridges.push_back(above);
     }
   }
+  for (const fs::path& one : bridges) {
+    auto bridge = pci_function(one);
+    position.bridges.push_back(Bridge{bridge->bdf, bridge->class_code, bridge->ids, bridge->link});
+  }
+  auto top = topmost_switch(position);
+  position.numa = numa_node_of_tree(top ? bridges[*top] : folder, folder);
   return position;
+}
+
+int numa_node_of_tree(const fs::path& top, const fs::path& function) {
+  std::error_code error;
+  return numa_node(fs::exists(top / "numa_node", error) ? top : function);
 }
 
 double gt_per_s(const std::string& text) {

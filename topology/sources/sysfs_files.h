@@ -42,6 +42,10 @@ std::vector<std::filesystem::path> pci_folders(const std::filesystem::path& sysf
 // 0000:3a:00.0.
 PciPosition pci_position(const std::filesystem::path& folder);
 
+// Returns the NUMA node that NCCL puts a function on: that of `top`, the folder of the topmost
+// switch above it (see topmost_switch()), or its own where that is unknown.
+int numa_node_of_tree(const std::filesystem::path& top, const std::filesystem::path& function);
+
 // Parses the speed of a link: "16.0 GT/s PCIe" gives 16. Returns 0 where there is no number.
 double gt_per_s(const std::string& text);
 

@@ -137,6 +137,34 @@ TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   }
 }
 
+TEST_F(TopoCommand, HostsOfOneFile_AreChosenByNumberOrHashOrAll) {
+  const std::string from = "--from " + known("cases/nvl72b.xml");
+  auto host_of = [&](const std::string& arguments) {
+    return Document::parse(run("--json " + from + arguments).out)["host"];
+  };
+  EXPECT_EQ(host_of(""), "0xabc0");
+  EXPECT_EQ(host_of(" --host 1"), "0xabc1");
+  EXPECT_EQ(host_of(" --host 0xabc1"), "0xabc1");
+  const Printed all = run(from + " --host all");
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_THAT(all.out, HasSubstr("\n0xabc0 "));
+  EXPECT_THAT(all.out, HasSubstr("\n0xabc1 "));
+  EXPECT_THAT(run(from).err, HasSubstr("describes 2 hosts, and this is the first"));
+  EXPECT_THAT(all.err, Not(HasSubstr("describes")));
+}
+
+TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
+  const std::string from = " --from " + known("cases/nvl72b.xml");
+  for (const char* host : {"2", "node17", "0xabc2"}) {
+    const Printed result = run("--host " + std::string(host) + from);
+    EXPECT_EQ(result.code, 2) << host;
+    EXPECT_THAT(result.err, HasSubstr("0xabc0, ")) << host;
+  }
+  EXPECT_EQ(run("--host 1 --from " + known("hwloc-dgx-h100.xml")).code, 2);
+  EXPECT_EQ(run("--host 0").code, 2);
+  EXPECT_EQ(run("--host all --env" + from).code, 2);
+}
+
 TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
   const std::string slow = copy("node2.xml", kMachine, kSpeed, "speed=\"200000\"");
   const Printed result = run("--from " + copy("node1.xml", kMachine) + " " + slow);

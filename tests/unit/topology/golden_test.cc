@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(
                {"mlx5_0 PXB", "mlx5_1 PXB", "mlx5_2 PXB", "mlx5_3 PXB", "mlx5_6 PXB", "mlx5_7 PXB",
                 "mlx5_8 PXB", "mlx5_9 PXB"},
                {"mlx5_4", "mlx5_10"}},
-        Golden{"nccl-gb200-tray.xml", {"mlx5_0 P2C", "mlx5_1 P2C", "mlx5_2 P2C", "mlx5_3 P2C"}},
+        Golden{"nccl-gb200-tray.xml", {"mlx5_0 PHB", "mlx5_1 PHB", "mlx5_2 PHB", "mlx5_3 PHB"}},
         Golden{"nccl-hgx-4nic.xml",
                {"mlx5_0 PIX", "mlx5_0 PIX", "mlx5_1 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_2 PIX",
                 "mlx5_3 PIX", "mlx5_3 PIX"}},
@@ -140,6 +140,14 @@ INSTANTIATE_TEST_SUITE_P(
                {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX", "mlx5_4 PIX", "mlx5_5 PIX",
                 "mlx5_6 PIX", "mlx5_7 PIX"},
                {"mlx5_8"}}),
+    test_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    HwlocOfOtherVersions, KnownMachine,
+    ::testing::Values(Golden{"hwloc-version-1.xml",
+                             {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX"}},
+                      // One rail on each GPU's socket, whatever its memory.
+                      Golden{"hwloc-xeon-max-flat.xml", {"mlx5_0 PHB", "mlx5_1 PHB"}}),
     test_name);
 
 }  // namespace

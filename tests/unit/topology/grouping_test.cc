@@ -7,13 +7,40 @@
 namespace gdr::topology {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::vector<std::string> switches_of(const Machine& machine) {
+  std::vector<std::string> addresses;
+  for (const Switch& one : machine.switches) addresses.push_back(one.bdf.to_string());
+  return addresses;
+}
+
+RailDecision with_map(Machine machine, const std::string& map) {
+  RailOptions options;
+  options.map = RailMap::parse_entries(map).value();
+  return scene_of(std::move(machine), {}, options);
+}
+
+// Two GPUs and two HCAs on one switch, which has no ids.
+Machine one_switch() {
+  Machine machine = two_sockets();
+  const int parent = add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1});
+  machine.switches[0].ids = {};
+  for (int i = 0; i < 2; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{parent, 0, -1}));
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{parent, 0, -1}));
+  }
+  return machine;
+}
+
 TEST(GroupUnderSwitches, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
   RailDecision scene = scene_of(flat(4, 4));
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   PathTable paths(grouped);
-  ASSERT_EQ(grouped.switches.size(), 4u);
-  EXPECT_EQ(grouped.switches[0].bdf.to_string(), "ffff:ff:01.0");
-  EXPECT_EQ(grouped.switches[3].bdf.to_string(), "ffff:ff:04.0");
+  EXPECT_THAT(switches_of(grouped),
+              ElementsAre("ffff:ff:01.0", "ffff:ff:02.0", "ffff:ff:03.0", "ffff:ff:04.0"));
   for (size_t gpu = 0; gpu < 4; ++gpu) {
     int own = scene.plan.first_rail_of(gpu)->port.hca;
     for (size_t hca = 0; hca < 4; ++hca) {
@@ -27,44 +54,113 @@ TEST(GroupUnderSwitches, GpusOfOneRail_ShareASwitch) {
   RailDecision scene = scene_of(flat(4, 2));
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.switches.size(), 2u);
-  for (const Gpu& gpu : grouped.gpus) EXPECT_GE(gpu.at.parent, 0);
+  EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
+  EXPECT_EQ(grouped.gpus[2].at, grouped.gpus[3].at);
 }
 
-TEST(GroupUnderSwitches, FormerSwitches_StayOnlyWithDevices) {
-  Machine machine = two_sockets_with_switches();
-  machine.hcas.back().at = machine.hcas[0].at;  // the storage HCA stays behind on the first switch
+TEST(GroupUnderSwitches, RailsNearestAlready_ChangeNothing) {
+  for (const Machine& machine : {two_sockets_with_switches(), lopsided(), flat(8, 1)}) {
+    RailDecision scene = scene_of(machine);
+    EXPECT_EQ(group_under_switches(scene.machine, scene.plan).gpus, scene.machine.gpus);
+    EXPECT_EQ(group_under_switches(scene.machine, scene.plan).hcas, scene.machine.hcas);
+  }
+}
+
+TEST(GroupUnderSwitches, GpusOfOneSwitch_StayBelowIt) {
+  RailDecision scene = scene_of(one_switch());
+  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  EXPECT_THAT(switches_of(grouped), ElementsAre("0000:01:00.0", "ffff:ff:01.0", "ffff:ff:02.0"));
+  EXPECT_EQ(grouped.switches[1].at.parent, 0);
+  EXPECT_EQ(grouped.switches[2].at.parent, 0);
+  PathTable paths(grouped);
+  EXPECT_EQ(paths.gpu_gpu(0, 1), PathClass::kPxb);
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPix);
+  EXPECT_EQ(paths.gpu_hca(1, 0), PathClass::kPxb);
+}
+
+TEST(GroupUnderSwitches, SwitchWithTheGroupsGpusOnly_GetsItsHcas) {
+  RailDecision scene = with_map(two_sockets_with_switches(),
+                                "0=mlx5_3;1=mlx5_3;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;"
+                                "6=mlx5_0;7=mlx5_0");
+  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  EXPECT_THAT(switches_of(grouped), ElementsAre("0000:11:00.0", "0000:31:00.0", "0000:51:00.0",
+                                                "0000:71:00.0"));
+  EXPECT_EQ(grouped.hcas[3].at, grouped.gpus[0].at);
+  EXPECT_EQ(grouped.hcas[0].at, grouped.gpus[7].at);
+  EXPECT_EQ(grouped.gpus, scene.machine.gpus);
+}
+
+TEST(GroupUnderSwitches, SwitchThatLosesItsDevices_IsDropped) {
+  Machine machine = flat(2, 2);
+  const int parent = add_switch(&machine, bdf_of(0x3f), Attachment{-1, 0, -1});
+  machine.hcas[1].at.parent = parent;
+  RailDecision scene = scene_of(machine);
+  EXPECT_THAT(switches_of(group_under_switches(scene.machine, scene.plan)),
+              ElementsAre("ffff:ff:01.0", "ffff:ff:02.0"));
+}
+
+TEST(GroupUnderSwitches, ExcludedPort_StaysWhereItIs) {
+  Machine machine = one_switch();
+  machine.hcas.push_back(make_hca("mlx5_2", bdf_of(0x30), machine.gpus[0].at));
+  machine.hcas.back().ports[0].speed_mbps = 25000;
   RailDecision scene = scene_of(machine);
   Machine grouped = group_under_switches(scene.machine, scene.plan);
-  std::vector<std::string> addresses;
-  for (const Switch& one : grouped.switches) addresses.push_back(one.bdf.to_string());
-  EXPECT_THAT(addresses, ::testing::ElementsAre("0000:11:00.0", "ffff:ff:01.0", "ffff:ff:02.0",
-                                                "ffff:ff:03.0", "ffff:ff:04.0"));
-  EXPECT_EQ(grouped.switches[grouped.hcas.back().at.parent].bdf.to_string(), "0000:11:00.0");
+  EXPECT_EQ(grouped.switches[grouped.hcas.back().at.parent].bdf.to_string(), "0000:01:00.0");
 }
 
 TEST(GroupUnderSwitches, HcaOnAnotherNode_MovesToTheGpu) {
-  RailOptions options;
-  options.map = RailMap::parse_entries("0=mlx5_3").value();
-  RailDecision scene = scene_of(two_sockets_with_switches(), {}, options);
+  RailDecision scene = with_map(two_sockets_with_switches(), "0=mlx5_3");
   Machine grouped = group_under_switches(scene.machine, scene.plan);
-  EXPECT_EQ(grouped.gpus[0].at, grouped.hcas[3].at);
+  EXPECT_EQ(grouped.gpus[0].at.parent, grouped.hcas[3].at.parent);
   EXPECT_EQ(grouped.numa_nodes[grouped.hcas[3].at.numa].id, 0);
 }
 
 TEST(GroupUnderSwitches, HcaOfTwoGroups_GoesToThatOfAGpusFirstRail) {
-  RailOptions options;
-  options.map = RailMap::parse_entries("0=mlx5_0,mlx5_1;1=mlx5_1").value();
-  RailDecision scene = scene_of(flat(2, 2), {}, options);
+  RailDecision scene = with_map(flat(2, 2), "0=mlx5_0,mlx5_1;1=mlx5_1");
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.hcas[0].at, grouped.gpus[0].at);
   EXPECT_EQ(grouped.hcas[1].at, grouped.gpus[1].at);
 }
 
-TEST(GroupUnderSwitches, GroupOverTwoNodes_IsOnTheFirstGpusNode) {
-  RailDecision scene = scene_of(lopsided());
+TEST(GroupUnderSwitches, GroupOverTwoNodes_ServesTheNodeWithMoreGpus) {
+  Machine machine = two_sockets();
+  for (int i = 0; i < 3; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{-1, i == 0 ? 0 : 1, -1}));
+  }
+  for (int i = 0; i < 2; ++i) {
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{-1, 1, -1}));
+  }
+  RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_0;2=mlx5_0");
+  scene.plan.rails.push_back(Rail{1, {1, 0}, true, ""});  // a rail that no GPU uses
   Machine grouped = group_under_switches(scene.machine, scene.plan);
-  ASSERT_EQ(grouped.switches.size(), 1u);
-  EXPECT_EQ(grouped.numa_nodes[grouped.gpus[1].at.numa].id, 0);
+  EXPECT_EQ(grouped.gpus[0].at, scene.machine.gpus[0].at);
+  EXPECT_EQ(grouped.gpus[1].at, grouped.gpus[2].at);
+  EXPECT_EQ(PathTable(grouped).gpu_hca(1, 0), PathClass::kPix);
+  EXPECT_EQ(PathTable(grouped).gpu_hca(0, 0), PathClass::kSys);
+}
+
+TEST(GroupUnderSwitches, HcasOfOneFunction_MoveTogether) {
+  Machine machine = flat(2, 2);
+  machine.hcas[1].bdf = machine.hcas[0].bdf;
+  machine.hcas.push_back(make_hca("mlx5_2", bdf_of(0x50), machine.hcas[0].at));
+  RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_1;");
+  scene.plan.rails.push_back(Rail{2, {2, 0}, true, ""});
+  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  EXPECT_EQ(grouped.hcas[0].at, grouped.hcas[1].at);
+  EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
+}
+
+TEST(GroupUnderSwitches, PartitionsOfAGpu_StayTogether) {
+  Machine machine = flat(2, 3);
+  machine.gpus[1].bdf = machine.gpus[0].bdf;
+  for (int i = 0; i < 2; ++i) machine.gpus[i].partition = i;
+  machine.gpus.push_back(make_gpu(bdf_of(0x18), machine.gpus[0].at));
+  RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_1;2=mlx5_2");
+  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
+  EXPECT_EQ(grouped.hcas[1].at.parent, grouped.gpus[0].at.parent);
+  EXPECT_NE(grouped.gpus[2].at, grouped.gpus[0].at);
 }
 
 TEST(GroupUnderSwitches, GpuWithoutRail_IsNotMoved) {

@@ -37,8 +37,6 @@ size_t add_hca(Machine* machine, const char* bdf, const PciPosition& position) {
 }
 
 NvLink to_gpu(const char* bdf) { return NvLink{NvLink::To::kGpu, at(bdf), 4}; }
-NvLink to_switch() { return NvLink{NvLink::To::kSwitch, std::nullopt, 18}; }
-
 const std::vector<const char*> kSwitchA1 = {"00:01.0", "01:00.0", "02:00.0"};
 const std::vector<const char*> kSwitchA2 = {"00:01.0", "01:00.0", "02:01.0"};
 
@@ -146,14 +144,14 @@ TEST(PathClass, UnknownNumaNode_IsANodeOfItsOwn) {
   EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
 }
 
-TEST(PathClass, C2cToTheCpuOfTheHca_IsP2c) {
+TEST(PathClass, C2cToTheCpuOfTheHca_IsPhb) {
   Machine machine;
   size_t gpu = add_gpu(&machine, "0009:01:00.0", below({"0009:00:00.0"}, 0));
   machine.gpus[gpu].c2c_links = 10;
   add_hca(&machine, "0000:01:00.0", below({"0000:00:00.0"}, 0, 0x10));
   add_hca(&machine, "0010:01:00.0", below({"0010:00:00.0"}, 1, 0x20));
   PathTable paths(machine);
-  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kP2c);
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPhb);
   EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
 }
 
@@ -180,21 +178,38 @@ TEST(PathClass, NvLinks_AreNearerThanPcie) {
   EXPECT_EQ(paths.gpu_gpu(0, 3), PathClass::kPhb);
 }
 
-TEST(PathClass, HcaNearAnNvLinkedGpu_IsPxnThroughIt) {
+TEST(PathClass, GpusWithC2cToOneCpu_AreC2c) {
   Machine machine;
-  add_gpu(&machine, "03:00.0", below(kSwitchA1));
-  add_gpu(&machine, "81:00.0", below({"80:01.0"}, 1, 0x80));
-  add_gpu(&machine, "82:00.0", below({"80:02.0"}, 1, 0x80));
-  add_hca(&machine, "04:00.0", below(kSwitchA2));
-  machine.gpus[0].nvlinks = {to_switch()};
-  machine.gpus[1].nvlinks = {to_switch()};
+  add_gpu(&machine, "0008:01:00.0", below({"0008:00:00.0"}, 0));
+  add_gpu(&machine, "0009:01:00.0", below({"0009:00:00.0"}, 0));
+  add_gpu(&machine, "0018:01:00.0", below({"0018:00:00.0"}, 1));
+  for (Gpu& gpu : machine.gpus) gpu.c2c_links = 10;
+  EXPECT_EQ(PathTable(machine).gpu_gpu(0, 1), PathClass::kC2c);
+  EXPECT_EQ(PathTable(machine).gpu_gpu(0, 2), PathClass::kSys);
+  machine.gpus[1].c2c_links = 0;
+  EXPECT_EQ(PathTable(machine).gpu_gpu(0, 1), PathClass::kPhb);
+}
+
+TEST(PathClass, SwitchesCabledToEachOther_ArePxb) {
+  Machine machine;
+  for (int i = 0; i < 3; ++i) {
+    Switch one;
+    one.bdf = *Bdf::parse("0000:" + std::to_string(i + 1) + "0:00.0");
+    one.at.numa = numa_index(&machine, i);
+    machine.switches.push_back(one);
+  }
+  machine.switches[0].peers = {machine.switches[1].bdf};
+  Gpu gpu;
+  gpu.at = Attachment{0, 0, -1, -1};
+  machine.gpus.push_back(gpu);
+  for (int parent : {1, 2}) {
+    Hca hca;
+    hca.at = Attachment{parent, parent, -1, -1};
+    machine.hcas.push_back(hca);
+  }
   PathTable paths(machine);
-  size_t through = 9;
-  EXPECT_EQ(paths.gpu_hca_with_pxn(1, 0, &through), PathClass::kPxn);
-  EXPECT_EQ(through, 0u);
-  EXPECT_EQ(paths.gpu_hca_with_pxn(0, 0, &through), PathClass::kPix);
-  EXPECT_EQ(through, 0u);
-  EXPECT_EQ(paths.gpu_hca_with_pxn(2, 0, &through), PathClass::kSys);  // no NVLink
+  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPxb);
+  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
 }
 
 TEST(PathClass, Names_AreNcclsInItsOrder) {

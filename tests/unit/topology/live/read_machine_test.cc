@@ -94,6 +94,39 @@ TEST_F(ReadMachine, GpuThatTheFileLacks_IsAddedAsItIs) {
   EXPECT_EQ(machine.switches[machine.gpus[1].at.parent].bdf.to_string(), "0000:01:00.0");
 }
 
+// As in the files of some clouds: NCCL finds the GPU by its address, and takes the file's node.
+TEST_F(ReadMachine, GpuWithoutClassInTheFile_IsWhereTheFileHasIt) {
+  gpu("0000:00:06.0", false);
+  write(
+      "topology.xml",
+      "<system><cpu numaid=\"0\"/><cpu numaid=\"1\"><pci busid=\"0000:00:06.0\"/></cpu></system>");
+  Machine machine = read(absolute("topology.xml"));
+  ASSERT_EQ(machine.gpus.size(), 1u);
+  EXPECT_EQ(machine.numa_nodes.at(static_cast<size_t>(machine.gpus[0].at.numa)).id, 1);
+  EXPECT_EQ(machine.gpus[0].class_code, 0x030200u);
+  EXPECT_EQ(machine.gpus[0].ids.vendor, 0x10de);
+}
+
+TEST_F(ReadMachine, NicWithoutClassInTheFile_IsWhereTheFileHasIt) {
+  std::filesystem::path function = device("pci0000:00/0000:00:09.0", "pci");
+  write(function / "class", "0x020000\n");
+  hca("mlx5_0", function);
+  write(
+      "topology.xml",
+      "<system><cpu numaid=\"0\"/><cpu numaid=\"1\"><pci busid=\"0000:00:09.0\"/></cpu></system>");
+  Machine machine = read(absolute("topology.xml"));
+  ASSERT_EQ(machine.hcas.size(), 1u);
+  EXPECT_EQ(machine.numa_nodes.at(static_cast<size_t>(machine.hcas[0].at.numa)).id, 1);
+}
+
+TEST_F(ReadMachine, FileOfSeveralHosts_IsWarnedAbout) {
+  write("topology.xml",
+        "<system><cpu numaid=\"0\" host_hash=\"0x1\"/><cpu numaid=\"0\" "
+        "host_hash=\"0x2\"/></system>");
+  EXPECT_EQ(read(absolute("topology.xml")).host, "0x1");
+  EXPECT_THAT(warnings(), ElementsAre(HasSubstr("the first of 2 hosts")));
+}
+
 TEST_F(ReadMachine, NoGpuInSysfs_TheFileIsTakenAsItIs) {
   EXPECT_EQ(read(file(pci("0000:00:06.0"))).gpus.size(), 1u);
 }

@@ -173,6 +173,51 @@ TEST(Hwloc, Xml_OneGpu_IsOfDisplayClass) {
   EXPECT_EQ(machine.hcas[0].guid, machine.hcas[1].guid);
 }
 
+TEST(Hwloc, Xml_XeonMaxFlat_HasOnlyTheNodesOfDram) {
+  Machine machine = read(kTopologies + "/hwloc-xeon-max-flat.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 2}));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(numa_id(machine, machine.gpus[i].at), i);
+    EXPECT_EQ(numa_id(machine, machine.hcas[i].at), i);
+  }
+  EXPECT_EQ(machine.numa_nodes[0].distances, (std::map<int, int>{{0, 10}, {1, 21}}));
+  EXPECT_EQ(machine.numa_nodes[1].distances, (std::map<int, int>{{0, 21}, {1, 10}}));
+}
+
+TEST(Hwloc, Xml_FileOfHwloc1_IsRead) {
+  Machine machine = read(kTopologies + "/hwloc-version-1.xml");
+  EXPECT_EQ(counts_of(machine), (Counts{4, 4, 4, 2}));
+  EXPECT_EQ(machine.packages.size(), 2u);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_GE(machine.gpus[i].at.parent, 0);
+    EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
+    EXPECT_EQ(numa_id(machine, machine.gpus[i].at), i / 2);
+  }
+}
+
+// hwloc has NVLinks only where its NVML component took part.
+TEST_F(HwlocText, Xml_NvLinks_AreKnownByTheMatrixOrByNvSwitches) {
+  EXPECT_TRUE(read(kTopologies + "/hwloc-dgx-h100.xml").gpu_links_known);
+  EXPECT_FALSE(read(kTopologies + "/hwloc-version-1.xml").gpu_links_known);
+  EXPECT_FALSE(read(kTopologies + "/hwloc-flat-vm.xml").gpu_links_known);
+  std::string text = read_whole(kTopologies + "/hwloc-dgx-h100.xml");
+  size_t from = text.find("<distances2hetero"), end = text.find("</topology>");
+  text.erase(from, end - from);
+  auto machine = parse(text);
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_TRUE(machine->gpu_links_known);
+  for (const Gpu& gpu : machine->gpus) {
+    EXPECT_EQ(gpu.nvlinks, (std::vector<NvLink>{{NvLink::To::kSwitch, std::nullopt, 0}}));
+  }
+  // Which GPU is not on the NVSwitches is unknown where one is of another kind.
+  size_t id = text.find("10de:2330");
+  text.replace(id, 9, "10de:2331");
+  machine = parse(text);
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_FALSE(machine->gpu_links_known);
+  EXPECT_TRUE(machine->gpus[0].nvlinks.empty());
+}
+
 TEST_F(HwlocText, Xml_Comments_HideNoDevices) {
   std::string text = read_whole(kTopologies + "/hwloc-dgx-h100.xml");
   for (size_t at = text.find("<object type=\"Bridge\""); at != std::string::npos;
@@ -193,6 +238,10 @@ TEST_F(HwlocText, Xml_FilesOfOtherKinds_AreErrors) {
   EXPECT_NE(error_of(hwloc_xml(kTopologies + "/nccl-hgx-4nic.xml")).find("is a NCCL topology file"),
             std::string::npos);
   EXPECT_NE(error_of(parse("<topology version=\"3.0\"/>")).find(":1: is of hwloc version \"3.0\""),
+            std::string::npos);
+  EXPECT_NE(error_of(parse("<topology version=\"3.0\"/>")).find("lstopo --export-xml-flags v2"),
+            std::string::npos);
+  EXPECT_NE(error_of(parse("<topology version=\"x\"/>")).find("lstopo of hwloc 1 or 2"),
             std::string::npos);
   EXPECT_NE(error_of(parse("<topology version=\"2.0\"></topology>")).find(file_),
             std::string::npos);
@@ -215,6 +264,9 @@ TEST_F(HwlocText, Xml_FilesThatHwlocCrashesOn_AreErrors) {
            Change{"osdev_type=\"3\"", "osdev_type=\"33\"", "of a kind that hwloc 2 does not know"},
            Change{" nodeset=", " Nodeset=", "has an attribute that hwloc does not know"},
            Change{"nodeset=\"0x00000001\"", "nodeset=\"-1\"", "has no valid nodeset"},
+           Change{"bridge_pci=\"0000:[", "bridge_pci=\"0000:", "which is not a range of PCI buses"},
+           Change{"pci_busid=\"0000:00:05.0\"", "pci_busid=\"0000:00:0x.0\"",
+                  "has pci_busid \"0000:00:0x.0\", which is not a PCI address"},
        }) {
     std::string changed = text;
     changed.replace(changed.find(change.from), std::string(change.from).size(), change.to);
@@ -223,13 +275,38 @@ TEST_F(HwlocText, Xml_FilesThatHwlocCrashesOn_AreErrors) {
   }
 }
 
+// Without these, libhwloc 2.9.0 crashes while it imports a file of hwloc 1.
+TEST_F(HwlocText, Xml_FilesOfHwloc1ThatHwlocCrashesOn_AreErrors) {
+  const std::string text = read_whole(kTopologies + "/hwloc-version-1.xml");
+  for (const char* set : {"cpuset", "complete_cpuset", "nodeset", "complete_nodeset"}) {
+    std::string changed = text, attribute = std::string(" ") + set + "=";
+    changed.replace(changed.find(attribute, changed.find("\"NUMANode\"")), attribute.size(),
+                    " subtype=");
+    EXPECT_NE(error_of(parse(changed)).find(std::string("NUMANode has no valid ") + set),
+              std::string::npos)
+        << error_of(parse(changed));
+  }
+}
+
+// hwloc 1 wrote neither nodes nor their sets for a machine with one node.
+TEST_F(HwlocText, Xml_FileOfHwloc1WithoutNodes_HasOneNode) {
+  const std::string sets =
+      " cpuset='0x3' complete_cpuset='0x3' online_cpuset='0x3' allowed_cpuset='0x3'";
+  auto machine = parse("<topology><object type='Machine' os_index='0'" + sets +
+                       "><object type='PU' os_index='0' cpuset='0x1' complete_cpuset='0x1'/>"
+                       "<object type='PU' os_index='1' cpuset='0x2' complete_cpuset='0x2'/>"
+                       "</object></topology>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->numa_nodes.size(), 1u);
+}
+
 TEST_F(HwlocText, Xml_DamagedFiles_GiveAnErrorOrAMachine) {
 #ifdef __SANITIZE_ADDRESS__
   // libhwloc 2.9.0 leaks what it has read of a file that it then rejects.
   __lsan::ScopedDisabler no_leaks;
 #endif
   std::mt19937 random(5);
-  for (const char* name : {"/hwloc-flat-vm.xml", "/hwloc-dgx-h100.xml"}) {
+  for (const char* name : {"/hwloc-flat-vm.xml", "/hwloc-dgx-h100.xml", "/hwloc-version-1.xml"}) {
     std::string text = read_whole(kTopologies + name);
     ASSERT_FALSE(text.empty());
     for (int i = 0; i < 150; ++i) {

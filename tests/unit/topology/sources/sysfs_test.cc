@@ -92,6 +92,30 @@ TEST_F(Sysfs, Read_Gpu_HasTheValuesOfItsFiles) {
   EXPECT_EQ(numa_id(machine, gpu.at), 1);
 }
 
+// NCCL puts a tree of switches on the node that its topmost switch states.
+TEST_F(Sysfs, Read_GpuBelowASwitch_IsOnTheNodeOfTheSwitch) {
+  std::string path = "pci0000:15";
+  for (const char* bridge : {"0000:15:01.0", "0000:16:00.0", "0000:17:00.0"}) {
+    path += std::string("/") + bridge;
+    function(path, kBridge, "0x1000", bridge[6] == '6' ? "1" : "2");
+  }
+  function(path + "/0000:18:00.0", kGpu, "0x10de", "3");
+  Machine machine = read();
+  EXPECT_EQ(numa_id(machine, machine.gpus.at(0).at), 1);
+  EXPECT_EQ(numa_id(machine, machine.switches.at(0).at), 1);
+}
+
+TEST_F(Sysfs, Read_DistancesOfNodes_AreThoseBetweenNodesWithCpus) {
+  node(0, "3");
+  node(1, "0");  // of memory only
+  node(2, "c");
+  write("devices/system/node/node0/distance", "10 13 21\n");
+  write("devices/system/node/node2/distance", "21 x\n");
+  Machine machine = read();
+  EXPECT_EQ(machine.numa_nodes.at(0).distances, (std::map<int, int>{{0, 10}, {2, 21}}));
+  EXPECT_EQ(machine.numa_nodes.at(1).distances, (std::map<int, int>{{0, 21}}));
+}
+
 TEST_F(Sysfs, Read_UnknownLink_IsZero) {
   fs::path folder = function("pci0000:00/0000:00:05.0", kGpu, "0x10de", "-1");
   write(folder / "max_link_speed", "Unknown\n");
@@ -249,6 +273,8 @@ class HwlocOfSysfs : public Sysfs {
     for (int i = 0; i < 2; ++i) {
       node(i, i == 0 ? "00000003" : "0000000c");
       write("devices/system/node/node" + std::to_string(i) + "/meminfo", "MemTotal: 1024 kB\n");
+      write("devices/system/node/node" + std::to_string(i) + "/distance",
+            i == 0 ? "10 21\n" : "21 10\n");
     }
     write("../proc/cpuinfo", cpuinfo);
     write("../proc/hwloc-nofile-info", "OSName: Linux\nArchitecture: x86_64\n");
@@ -294,6 +320,7 @@ TEST_F(HwlocOfSysfs, Live_Switch_EqualsSysfs) {
   EXPECT_EQ(live->cpu, sysfs.cpu);
   EXPECT_EQ(live->packages, sysfs.packages);
   EXPECT_EQ(live->numa_nodes, sysfs.numa_nodes);
+  EXPECT_EQ(live->numa_nodes.at(0).distances, (std::map<int, int>{{0, 10}, {1, 21}}));
   EXPECT_EQ(live->host_bridges, sysfs.host_bridges);
   EXPECT_EQ(live->switches, sysfs.switches);
   EXPECT_EQ(live->gpus, sysfs.gpus);

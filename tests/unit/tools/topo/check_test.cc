@@ -1,0 +1,345 @@
+#include "tools/topo/check.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "tests/unit/topology/machines.h"
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using topology::flat;
+using topology::lopsided;
+using topology::scene_of;
+using topology::two_sockets_with_switches;
+using topology::with_nvlink;
+
+// Eight GPUs with NVLinks, and four HCAs that register GPU memory.
+Machine good_machine() {
+  Machine machine = with_nvlink();
+  machine.gpu_links_known = true;
+  for (Hca& hca : machine.hcas) hca.gpudirect = true;
+  return machine;
+}
+
+CheckReport report_on(Machine machine, const PciStates& states = {},
+                      const topology::nccl::Settings& settings = {}) {
+  const Inspection inspection{scene_of(std::move(machine), settings), {}, 0, "/sys"};
+  return check_machine(inspection, states);
+}
+
+// The faults as the tool prints them.
+std::vector<std::string> faults_of(const CheckReport& report) {
+  std::vector<std::string> texts;
+  for (const Fault& fault : report.faults) {
+    texts.push_back(std::string(name_of(fault.check)) + ": " + to_string(fault.finding));
+  }
+  return texts;
+}
+
+std::vector<std::string> faults_with(const std::function<void(Machine*)>& change) {
+  Machine machine = good_machine();
+  change(&machine);
+  return faults_of(report_on(std::move(machine)));
+}
+
+// The state of every function of a good machine, as a privileged process reads it.
+PciStates good_states(const Machine& machine) {
+  PciStates states;
+  const PciState gpu{{32, 16}, 512, uint64_t{1} << 37, "identity"};
+  const PciState hca{{32, 16}, 4096, uint64_t{1} << 25, "identity"};
+  for (const Gpu& one : machine.gpus) states[one.bdf] = gpu;
+  for (const Hca& one : machine.hcas) states[*one.bdf] = hca;
+  for (const Switch& one : machine.switches) states[one.bdf] = {{16, 16}, 128, 0, "identity"};
+  return states;
+}
+
+std::vector<std::string> faults_with_state(
+    const std::function<void(const Machine&, PciStates*)>& change) {
+  const Machine machine = good_machine();
+  PciStates states = good_states(machine);
+  change(machine, &states);
+  return faults_of(report_on(machine, states));
+}
+
+TEST(Check, GoodMachine_HasNoFault) {
+  EXPECT_THAT(faults_of(report_on(good_machine())), IsEmpty());
+  EXPECT_THAT(faults_with_state([](const Machine&, PciStates*) {}), IsEmpty());
+}
+
+TEST(Check, EmptyMachine_HasNoFault) { EXPECT_THAT(faults_of(report_on(Machine{})), IsEmpty()); }
+
+TEST(Check, GpuLinkNarrowerThanThatOfItsPeers_IsNamed) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus[3].link.width = 8; }),
+              ElementsAre(AllOf(HasSubstr("link-width: GPU3 (0000:35:00.0): the PCIe link has x8"),
+                                HasSubstr("GPU0 (0000:13:00.0)"), HasSubstr("x16"))));
+}
+
+TEST(Check, HcaLinkSlowerThanThatOfItsPeers_IsNamed) {
+  EXPECT_THAT(
+      faults_with([](Machine* machine) { machine->hcas[2].link.gt_per_s = 16; }),
+      ElementsAre(HasSubstr("link-speed: mlx5_2 (0000:54:00.0): the PCIe link has 16 GT/s")));
+}
+
+TEST(Check, SwitchLinkNarrowerThanThatOfItsPeers_IsNamed) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->switches[1].link.width = 4; }),
+              ElementsAre(HasSubstr("link-width: PCIe switch 0000:31:00.0: the PCIe link has x4")));
+}
+
+TEST(Check, LinkOfAnotherModelOrRole_IsNotCompared) {
+  EXPECT_THAT(faults_with([](Machine* machine) {
+                machine->hcas[2].link.width = 8;
+                machine->hcas[2].ids.device = 0x101b;
+                machine->hcas[4].link.width = 4;  // the storage network's
+              }),
+              IsEmpty());
+}
+
+TEST(Check, UnknownLinks_AreANoteOnly) {
+  Machine machine = good_machine();
+  machine.gpus[3].link = {};
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), IsEmpty());
+  EXPECT_THAT(report.notes, Contains("the PCIe links of 1 of 17 devices are unknown"));
+}
+
+TEST(Check, LinkThatRunsBelowWhatItSupports_IsNamed) {
+  EXPECT_THAT(faults_with_state([](const Machine& machine, PciStates* states) {
+                (*states)[*machine.hcas[1].bdf].current = {8, 16};
+                (*states)[machine.gpus[2].bdf].current = {32, 4};
+              }),
+              ElementsAre(AllOf(HasSubstr("link-width: GPU2"), HasSubstr("runs at x4"),
+                                HasSubstr("x16 is possible")),
+                          AllOf(HasSubstr("link-speed: mlx5_1"), HasSubstr("runs at 8 GT/s"),
+                                HasSubstr("32 GT/s is possible"))));
+}
+
+// Idle GPUs, and with them the switches above, lower the speed of their links.
+TEST(Check, SlowLinkOfAnIdleGpu_IsNoFault) {
+  EXPECT_THAT(faults_with_state([](const Machine& machine, PciStates* states) {
+                (*states)[machine.gpus[2].bdf].current = {2.5, 16};
+                (*states)[machine.switches[1].bdf].current = {2.5, 16};
+              }),
+              IsEmpty());
+}
+
+TEST(Check, GpuWithFewerNvlinks_IsNamed) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus[5].nvlinks[0].count = 16; }),
+              ElementsAre(AllOf(HasSubstr("nvlink: GPU5 (0000:55:00.0): 16 NVLinks to NVSwitches"),
+                                HasSubstr("GPU0, GPU1, GPU2 and 4 more have 18"))));
+}
+
+TEST(Check, GpuWithoutNvlinks_IsNamedOnlyWhereTheyAreKnown) {
+  auto remove_links = [](Machine* machine) { machine->gpus[5].nvlinks.clear(); };
+  EXPECT_THAT(faults_with(remove_links), ElementsAre(HasSubstr("nvlink: GPU5 (0000:55:00.0): no")));
+  EXPECT_THAT(faults_with([&](Machine* machine) {
+                remove_links(machine);
+                machine->gpu_links_known = false;
+              }),
+              IsEmpty());
+}
+
+// A mesh in which each GPU has two links to its neighbours.
+void make_ring(Machine* machine) {
+  const size_t gpus = machine->gpus.size();
+  for (size_t i = 0; i < gpus; ++i) {
+    machine->gpus[i].nvlinks = {
+        NvLink{NvLink::To::kGpu, machine->gpus[(i + 1) % gpus].bdf, 2},
+        NvLink{NvLink::To::kGpu, machine->gpus[(i + gpus - 1) % gpus].bdf, 2}};
+  }
+}
+
+TEST(Check, NvlinkThatTheOtherGpuDoesNotHave_IsNamed) {
+  EXPECT_THAT(faults_with(make_ring), IsEmpty());
+  // GPU4's link goes to GPU7 instead of GPU5: the counts are equal, the targets are not.
+  const std::vector<std::string> faults = faults_with([](Machine* machine) {
+    make_ring(machine);
+    machine->gpus[4].nvlinks[0].gpu = machine->gpus[7].bdf;
+  });
+  EXPECT_THAT(faults, ElementsAre(HasSubstr("nvlink: GPU7 (0000:75:00.0): no NVLinks to GPU4"),
+                                  HasSubstr("nvlink: GPU4 (0000:53:00.0): no NVLinks to GPU5")));
+}
+
+TEST(Check, C2cMissingOnOneGpu_IsNamed) {
+  auto with_c2c = [](Machine* machine) {
+    for (Gpu& gpu : machine->gpus) gpu.c2c_links = 10;
+  };
+  EXPECT_THAT(faults_with(with_c2c), IsEmpty());
+  EXPECT_THAT(faults_with([&](Machine* machine) {
+                with_c2c(machine);
+                machine->gpus[6].c2c_links = 0;
+              }),
+              ElementsAre(AllOf(HasSubstr("c2c: GPU6 (0000:73:00.0): no NVLink-C2C links"),
+                                HasSubstr("have 10"))));
+}
+
+TEST(Check, RailThatIsDown_IsNamedAndOtherPortsAreNot) {
+  EXPECT_THAT(
+      faults_with([](Machine* machine) { machine->hcas[1].ports[0].state = Port::State::kDown; }),
+      Contains(HasSubstr("port-down: mlx5_1:1: the port is down, and rail 1 with it")));
+  // Port 2 of the storage network is down in each of these machines.
+  EXPECT_THAT(faults_of(report_on(good_machine())), IsEmpty());
+}
+
+TEST(Check, PortSlowerThanItsPeers_IsNamed) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas[1].ports[0].speed_mbps = 200000; }),
+              ElementsAre(HasSubstr("port-speed: mlx5_1:1: the port runs at 200 Gb/s, its peers "
+                                    "mlx5_0:1, mlx5_2:1, mlx5_3:1 at up to 400 Gb/s")));
+}
+
+TEST(Check, PortOfAnotherModel_MayBeSlower) {
+  EXPECT_THAT(faults_with([](Machine* machine) {
+                machine->hcas[1].ports[0].speed_mbps = 200000;
+                machine->hcas[1].ids.device = 0x101b;
+              }),
+              IsEmpty());
+}
+
+TEST(Check, RailsOfTwoLinkLayers_NameTheFew) {
+  EXPECT_THAT(faults_with([](Machine* machine) {
+                machine->hcas[3].ports[0].link_layer = Port::LinkLayer::kEthernet;
+              }),
+              ElementsAre(HasSubstr("link-layer: mlx5_3:1: link layer Ethernet, that of the other "
+                                    "rails is InfiniBand")));
+  EXPECT_THAT(faults_with([](Machine* machine) {
+                for (Hca& hca : machine->hcas) {
+                  hca.ports[0].link_layer = Port::LinkLayer::kEthernet;
+                }
+              }),
+              IsEmpty());
+}
+
+TEST(Check, HcaThatCannotRegisterGpuMemory_IsNamed) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas[0].gpudirect = false; }),
+              ElementsAre(HasSubstr("no-gpudirect: mlx5_0: cannot register GPU memory")));
+}
+
+TEST(Check, UnknownRegistration_IsANoteOnly) {
+  Machine machine = good_machine();
+  machine.hcas[0].gpudirect.reset();
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), IsEmpty());
+  EXPECT_THAT(report.notes, Contains("whether HCAs can register GPU memory is unknown: mlx5_0:1"));
+}
+
+TEST(Check, NoHca_LeavesGpusWithoutRail) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas.clear(); }),
+              ElementsAre(HasSubstr("no-rail: GPU0, GPU1, GPU2 and 5 more: no rail: the machine "
+                                    "shows no HCA")));
+}
+
+TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
+  Machine machine = flat(2, 2);
+  machine.cpu.arch = "x86_64";
+  EXPECT_THAT(faults_of(report_on(machine)),
+              ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, GPU1: no GPUDirect RDMA"),
+                                HasSubstr("PHB is beyond"))));
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kSys;
+  EXPECT_THAT(faults_of(report_on(machine, {}, settings)), IsEmpty());
+}
+
+TEST(Check, DeviceOfUnknownNumaNode_IsNamedWhereThereAreSeveralNodes) {
+  auto lose_node = [](Machine* machine) {
+    machine->numa_nodes.push_back({-1, -1, ""});
+    machine->hcas[3].at.numa = static_cast<int>(machine->numa_nodes.size()) - 1;
+  };
+  EXPECT_THAT(faults_with(lose_node),
+              Contains(HasSubstr("numa-node: mlx5_3 (0000:74:00.0): the NUMA node is unknown")));
+  Machine one_node = flat(1, 1);
+  one_node.numa_nodes[0].id = -1;
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kSys;
+  EXPECT_THAT(faults_of(report_on(one_node, {}, settings)), IsEmpty());
+}
+
+TEST(Check, IommuThatTranslates_IsNamedOnX86) {
+  auto translate = [](const Machine& machine, PciStates* states) {
+    (*states)[*machine.hcas[0].bdf].iommu_domain = "DMA-FQ";
+    (*states)[*machine.hcas[4].bdf].iommu_domain = "DMA-FQ";  // the storage network's
+  };
+  EXPECT_THAT(faults_with_state(translate),
+              ElementsAre(HasSubstr("iommu: mlx5_0: the IOMMU translates")));
+  Machine arm = good_machine();
+  arm.cpu.arch = "arm64";
+  PciStates states = good_states(arm);
+  translate(arm, &states);
+  EXPECT_THAT(faults_of(report_on(arm, states)), IsEmpty());
+}
+
+TEST(Check, SmallBar_IsNamedByPeersOrByTheModelsName) {
+  auto shrink = [](const Machine& machine, PciStates* states) {
+    (*states)[machine.gpus[1].bdf].largest_bar = uint64_t{1} << 28;
+  };
+  EXPECT_THAT(faults_with_state(shrink),
+              ElementsAre(AllOf(HasSubstr("bar: GPU1 (0000:15:00.0): its largest BAR shows 0.25"),
+                                HasSubstr("its peers show"))));
+  Machine single = good_machine();
+  single.gpus.resize(1);
+  PciStates states = good_states(single);
+  states[single.gpus[0].bdf].largest_bar = uint64_t{1} << 28;
+  EXPECT_THAT(faults_of(report_on(single, states)), IsEmpty());
+  single.gpus[0].model = "NVIDIA H100 80GB HBM3";
+  EXPECT_THAT(faults_of(report_on(single, states)),
+              ElementsAre(HasSubstr("0.25 GiB of the 80 GB of its memory")));
+  states[single.gpus[0].bdf].largest_bar = uint64_t{1} << 37;
+  EXPECT_THAT(faults_of(report_on(single, states)), IsEmpty());
+}
+
+TEST(Check, ReadRequestSmallerThanThatOfPeers_IsNamed) {
+  EXPECT_THAT(faults_with_state([](const Machine& machine, PciStates* states) {
+                (*states)[*machine.hcas[2].bdf].max_read_request = 512;
+              }),
+              ElementsAre(HasSubstr("read-request: mlx5_2 (0000:54:00.0): Max_Read_Request_Size "
+                                    "is 512 bytes, that of its peers 4096")));
+}
+
+TEST(Check, ReadRequestsThatAreAllModerate_AreANote) {
+  const Machine machine = good_machine();
+  PciStates states = good_states(machine);
+  for (auto& [bdf, state] : states) state.max_read_request = 512;
+  const CheckReport report = report_on(machine, states);
+  EXPECT_THAT(faults_of(report), IsEmpty());
+  EXPECT_THAT(report.notes, Contains(HasSubstr("below the 4096 bytes")));
+  for (auto& [bdf, state] : states) state.max_read_request = 256;
+  EXPECT_THAT(faults_of(report_on(machine, states)), ::testing::SizeIs(4));
+}
+
+TEST(Check, FindingsOfTheDecision_AreFaultsOrNotes) {
+  Inspection inspection{scene_of(good_machine()), {}, 1, "/sys"};
+  inspection.decision.findings = {{Severity::kInfo, "", "an info", ""},
+                                  {Severity::kWarning, "NCCL_IB_X", "is wrong", ""},
+                                  {Severity::kWarning, "GPU0 and mlx5_0", "ACS redirects", ""}};
+  const CheckReport report = check_machine(inspection, {});
+  EXPECT_THAT(faults_of(report), ElementsAre("acs: GPU0 and mlx5_0: ACS redirects",
+                                             "diagnostic: NCCL_IB_X: is wrong"));
+  EXPECT_THAT(report.notes, Contains("an info"));
+}
+
+TEST(Check, SeveralFaults_AreSortedByWeight) {
+  const std::vector<std::string> faults = faults_with([](Machine* machine) {
+    machine->hcas[1].ports[0].speed_mbps = 200000;
+    machine->gpus[3].link.width = 8;
+    machine->gpus[5].nvlinks[0].count = 16;
+    machine->hcas[0].gpudirect = false;
+  });
+  EXPECT_THAT(faults, ElementsAre(HasSubstr("no-gpudirect: "), HasSubstr("nvlink: "),
+                                  HasSubstr("link-width: "), HasSubstr("port-speed: ")));
+}
+
+TEST(ShortList, MoreThanFour_AreCounted) {
+  EXPECT_EQ(short_list({}), "");
+  EXPECT_EQ(short_list({"a", "b", "c", "d"}), "a, b, c, d");
+  EXPECT_EQ(short_list({"a", "b", "c", "d", "e"}), "a, b, c and 2 more");
+}
+
+}  // namespace
+}  // namespace gdr::tools::topo

@@ -1,0 +1,207 @@
+#include "tools/topo/diff.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/topology/machines.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/render.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using topology::scene_of;
+using topology::with_nvlink;
+using Document = nlohmann::ordered_json;
+
+const std::set<Aspect> kAll = {Aspect::kShape, Aspect::kNames, Aspect::kAddresses, Aspect::kGuids,
+                               Aspect::kRelease};
+
+Machine good() {
+  Machine machine = with_nvlink();
+  machine.gpu_links_known = true;
+  return machine;
+}
+
+Document document_of(const Machine& machine, const topology::nccl::Settings& settings = {}) {
+  return Document::parse(json_text(scene_of(machine, settings)));
+}
+
+// How the changed machine deviates from the good one.
+std::vector<std::string> deviations(const std::function<void(Machine*)>& change,
+                                    const std::set<Aspect>& aspects = kAll) {
+  Machine changed = good();
+  change(&changed);
+  std::vector<std::string> texts;
+  for (const Difference& one : compare_profiles(profile_of(document_of(changed)).value(),
+                                                profile_of(document_of(good())).value(), aspects)) {
+    texts.push_back(expecting_text(one));
+  }
+  return texts;
+}
+
+TEST(Diff, SameMachine_HasNoDifference) {
+  EXPECT_THAT(deviations([](Machine*) {}), IsEmpty());
+}
+
+TEST(Diff, OrderOfKeysAndUnknownKeys_DoNotMatter) {
+  const Document document = document_of(good());
+  nlohmann::json sorted = nlohmann::json::parse(document.dump());
+  sorted["new_key"] = 1;
+  EXPECT_THAT(compare_profiles(profile_of(Document::parse(sorted.dump())).value(),
+                               profile_of(document).value(), kAll),
+              IsEmpty());
+}
+
+TEST(Diff, EachPropertyThatChanges_IsNamed) {
+  const auto cases = std::vector<std::pair<std::function<void(Machine*)>, std::string>>{
+      {[](Machine* m) { m->cpu.model = 85; }, "CPU is x86_64 GenuineIntel 6 85, expected "},
+      {[](Machine* m) { m->gpus[2].model = "B200"; }, "GPU2: model is B200, expected "},
+      {[](Machine* m) { m->gpus[2].ids.device = 0x2901; }, "GPU2: PCI device is 0x10de:0x2901, "},
+      {[](Machine* m) { m->gpus[2].link.width = 8; }, "GPU2: PCIe link is 32 GT/s x8, expected "},
+      {[](Machine* m) { m->gpus[2].nvlinks[0].count = 9; },
+       "GPU2: NVLinks is 9 to switches, expected 18 to switches"},
+      {[](Machine* m) { m->gpus[2].c2c_links = 3; }, "GPU2: NVLink-C2C links is 3, expected 0"},
+      {[](Machine* m) { m->hcas[1].name = "ib7"; }, "ib7: name is ib7, expected mlx5_1"},
+      {[](Machine* m) { m->hcas[1].guid = 5; }, "mlx5_1: GUID is 0x0000000000000005, expected "},
+      {[](Machine* m) { m->hcas[1].bdf = topology::bdf_of(0x36); },
+       "mlx5_1: address is 0000:36:00.0, expected 0000:34:00.0"},
+      {[](Machine* m) { m->hcas[1].gpudirect = false; },
+       "mlx5_1: GPUDirect support is no, expected unknown"},
+      {[](Machine* m) { m->hcas[1].ports[0].speed_mbps = 200000; },
+       "mlx5_1: port 1 speed is 200 Gb/s, expected 400 Gb/s"},
+      {[](Machine* m) { m->hcas[1].ports[0].state = Port::State::kDown; },
+       "mlx5_1: port 1 state is down, expected active"},
+      {[](Machine* m) { m->hcas[1].ports[0].link_layer = Port::LinkLayer::kEthernet; },
+       "mlx5_1: port 1 link layer is Ethernet, expected InfiniBand"}};
+  for (const auto& [change, text] : cases) {
+    EXPECT_THAT(deviations(change), Contains(HasSubstr(text))) << text;
+  }
+}
+
+TEST(Diff, DeviceThatMoves_ChangesItsPathsAndRails) {
+  const std::vector<std::string> texts =
+      deviations([](Machine* machine) { machine->hcas[1].at = machine->hcas[2].at; });
+  EXPECT_THAT(texts, Contains(HasSubstr("mlx5_1: NUMA node is 1, expected 0")));
+  EXPECT_THAT(texts, Contains(HasSubstr("mlx5_1: path to GPU0, GPU1, GPU2, GPU3, ")));
+  EXPECT_THAT(texts, Contains(HasSubstr("GPU2: path to its rail is ")));
+}
+
+TEST(Diff, RemovedAndAddedDevices_AreNamedAndTheOthersStillCompared) {
+  const std::vector<std::string> removed = deviations([](Machine* machine) {
+    machine->gpus.erase(machine->gpus.begin() + 2);
+    machine->gpus[6].model = "B200";
+  });
+  EXPECT_THAT(removed, Contains("GPU2 (0000:33:00.0) is missing"));
+  EXPECT_THAT(removed, Contains(HasSubstr("GPU6: model is B200")));
+  EXPECT_THAT(removed, ::testing::Not(Contains(HasSubstr("address"))));
+  const std::vector<std::string> added = deviations([](Machine* machine) {
+    machine->hcas.push_back(topology::make_hca("mlx5_9", topology::bdf_of(0xf0), {-1, 0, 0}));
+  });
+  EXPECT_THAT(added, Contains("mlx5_9 (0000:f0:00.0) is unexpected"));
+}
+
+TEST(Diff, AspectsLeftOut_AreNotCompared) {
+  auto rename = [](Machine* machine) {
+    for (Hca& hca : machine->hcas) hca.name = "ib" + hca.name;
+    for (Hca& hca : machine->hcas) hca.guid += 7;
+    for (Hca& hca : machine->hcas) hca.bdf->domain = 1;
+    for (Gpu& gpu : machine->gpus) gpu.bdf.domain = 1;
+  };
+  EXPECT_THAT(deviations(rename, {Aspect::kShape}), IsEmpty());
+  EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kNames}), ::testing::SizeIs(5));
+  EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kGuids}), ::testing::SizeIs(5));
+  EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kAddresses}), ::testing::SizeIs(13));
+}
+
+TEST(Diff, Release_IsAnAspectOfItsOwnAndSettingsBelongToTheShape) {
+  topology::nccl::Settings settings;
+  settings.release = {2, 28, 9};
+  const Profile old = profile_of(document_of(good(), settings)).value();
+  const Profile current = profile_of(document_of(good())).value();
+  EXPECT_THAT(compare_profiles(old, current, {Aspect::kShape}), IsEmpty());
+  const auto found = compare_profiles(old, current, kAll);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(comparing_text(found[0], "A", "B"), "NCCL's release: 2.28.9 in A, 2.30.7 in B");
+  settings = {};
+  settings.gdr_level = PathClass::kLoc;
+  const Profile limited = profile_of(document_of(good(), settings)).value();
+  const auto level = compare_profiles(limited, current, {Aspect::kShape});
+  ASSERT_FALSE(level.empty());
+  EXPECT_EQ(expecting_text(level[0]), "NCCL's gdr_level is LOC, expected unset");
+}
+
+TEST(Diff, NcclsChoice_IsCompared) {
+  Document document = document_of(good());
+  Document changed = document;
+  changed["nccl"]["gpus"][2]["devices"] = Document::array({3});
+  const auto found =
+      compare_profiles(profile_of(changed).value(), profile_of(document).value(), {Aspect::kShape});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(expecting_text(found[0]), HasSubstr("GPU2: rails that NCCL uses is 3, expected "));
+}
+
+TEST(Diff, ValueUnknownInTheSecond_IsDroppedOnRequest) {
+  Machine vague = good();
+  vague.hcas[1].ports[0].speed_mbps = 0;
+  const Profile unknown = profile_of(document_of(vague)).value();
+  const Profile known = profile_of(document_of(good())).value();
+  auto found = compare_profiles(known, unknown, {Aspect::kShape});
+  EXPECT_EQ(found.size(), 1u);
+  drop_unknown_in_second(&found);
+  EXPECT_THAT(found, IsEmpty());
+  found = compare_profiles(unknown, known, {Aspect::kShape});
+  drop_unknown_in_second(&found);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(expecting_text(found[0]), "mlx5_1: port 1 speed is unknown, expected 400 Gb/s");
+}
+
+TEST(Diff, LikeDifferencesOfSeveralDevices_BecomeOne) {
+  const auto kind = Difference::Kind::kValue;
+  const std::vector<Difference> list = {{kind, "GPU0", "model", "A", "B"},
+                                        {kind, "GPU1", "model", "A", "B"},
+                                        {kind, "GPU2", "model", "A", "C"}};
+  std::vector<std::string> texts;
+  for (const Difference& one : grouped(list)) texts.push_back(expecting_text(one));
+  EXPECT_THAT(texts,
+              ElementsAre("GPU0, GPU1: model is A, expected B", "GPU2: model is A, expected C"));
+}
+
+TEST(Profile, DocumentsOfAnotherKind_AreErrors) {
+  for (const char* text : {"{}", "[]", "1", "null", "{\"schema_version\": 1, \"gpus\": []}",
+                           "{\"schema_version\": \"1\", \"gpus\": [], \"hcas\": []}"}) {
+    EXPECT_FALSE(profile_of(Document::parse(text))) << text;
+  }
+}
+
+TEST(Profile, ValuesOfOtherTypes_AreUnknownOrTexts) {
+  Document document = document_of(good());
+  document["gpus"][0]["nvlinks"] = "many";
+  document["gpus"][1] = 5;
+  document["hcas"][0]["ports"] = 7;
+  document["paths"] = nullptr;
+  document["nccl"]["gpus"] = {{"a", 1}};
+  document["rails"] = Document::array({1, nullptr, "x"});
+  const Result<Profile> profile = profile_of(document);
+  ASSERT_TRUE(profile);
+  EXPECT_EQ(profile->gpus.size(), 8u);
+  EXPECT_TRUE(profile->gpu_hca.empty());
+}
+
+TEST(Profile, SeveralDocumentsInOneText_AreParsedOneAfterTheOther) {
+  const std::string one = document_of(good()).dump();
+  EXPECT_EQ(parse_profiles("f", one + "\n" + one + "\n").value().size(), 2u);
+  const Result<std::vector<Profile>> bad = parse_profiles("f", one + "\n{");
+  ASSERT_FALSE(bad);
+  EXPECT_THAT(bad.error().text, HasSubstr("f: "));
+  EXPECT_FALSE(parse_profiles("f", " \n"));
+}
+
+}  // namespace
+}  // namespace gdr::tools::topo

@@ -1,0 +1,114 @@
+#include "tools/topo/env_lines.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+using topology::flat;
+using topology::lopsided;
+using topology::Machine;
+using topology::PathClass;
+using topology::scene_of;
+using topology::two_sockets_with_switches;
+
+std::string lines_on(Machine machine, const topology::nccl::Settings& settings = {},
+                     const InspectOptions& options = {}) {
+  return env_lines(Inspection{scene_of(std::move(machine), settings), {}, 0, ""}, options);
+}
+
+// The lines that a shell executes.
+std::string commands_in(const std::string& text) {
+  std::istringstream lines(text);
+  std::string commands;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("#")) commands += line + "\n";
+  }
+  return commands;
+}
+
+// One GPU and one HCA below one switch.
+Machine near() {
+  Machine machine = two_sockets_with_switches();
+  machine.gpus.resize(1);
+  machine.hcas.resize(1);
+  return machine;
+}
+
+TEST(EnvLines, RightDefaults_NeedNoSetting) {
+  const std::string text = lines_on(near());
+  EXPECT_THAT(commands_in(text), IsEmpty());
+  EXPECT_THAT(text, StartsWith("# Nothing has to be set: the defaults of NCCL 2.30.7 are right"));
+}
+
+TEST(EnvLines, ExcludedPorts_AreKeptOffByAListOfTheRails) {
+  const std::string text = lines_on(two_sockets_with_switches());
+  EXPECT_EQ(commands_in(text), "export NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1'\n");
+  EXPECT_THAT(text,
+              HasSubstr("# The rails in their order. This keeps NCCL off mlx5_4:1, mlx5_4:2"));
+}
+
+TEST(EnvLines, NumbersOfRailsThatTheUserGave_AreInTheList) {
+  topology::RailOptions named;
+  named.named = {{"mlx5_0", 1, 3}, {"mlx5_1", 1, 0}};
+  InspectOptions options;
+  options.hca = "mlx5_0:1:3,mlx5_1:1:0";
+  Machine machine = flat(2, 2);
+  const std::string text = env_lines(Inspection{scene_of(machine, {}, named), {}, 0, ""}, options);
+  EXPECT_THAT(text, HasSubstr("export NCCL_IB_HCA='=mlx5_1:1:0,mlx5_0:1:3'\n"));
+}
+
+TEST(EnvLines, RailsJustBeyondTheLevel_GetALevel) {
+  EXPECT_EQ(commands_in(lines_on(flat(1, 1))), "export NCCL_NET_GDR_LEVEL='PHB'\n");
+}
+
+TEST(EnvLines, RailOnAnotherSocket_GetsNoLevel) {
+  Machine machine = lopsided();
+  machine.gpus.erase(machine.gpus.begin());
+  const std::string text = lines_on(machine);
+  EXPECT_THAT(commands_in(text), IsEmpty());
+  EXPECT_THAT(text, HasSubstr("# No setting is advised for GPU0"));
+}
+
+TEST(EnvLines, LevelThatTheUserSetTooLow_IsUnset) {
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kLoc;
+  EXPECT_EQ(commands_in(lines_on(near(), settings)), "unset NCCL_NET_GDR_LEVEL\n");
+}
+
+TEST(EnvLines, OptionsGiven_AreExported) {
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kSys;
+  InspectOptions options;
+  options.gdr_level = "SYS";
+  options.rail_map = "GPU0=it's";
+  EXPECT_EQ(commands_in(lines_on(near(), settings, options)),
+            "export NCCL_NET_GDR_LEVEL='SYS'\n"
+            "export GDR_NCCL_RAIL_MAP='GPU0=it'\\''s'\n");
+}
+
+TEST(EnvLines, NameWithALineBreak_StaysInItsQuotes) {
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[0].name = "a\nrm -rf b";
+  machine.hcas[4].name = "c\nexport D=1";
+  std::istringstream lines(lines_on(machine));
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_THAT(line, AnyOf(StartsWith("#"), StartsWith("export NCCL_IB_HCA='=")));
+  }
+}
+
+TEST(EnvLines, NoRail_HasOnlyAComment) {
+  EXPECT_THAT(commands_in(lines_on(flat(1, 0))), IsEmpty());
+}
+
+}  // namespace
+}  // namespace gdr::tools::topo

@@ -1,0 +1,88 @@
+#include "topology/nccl/choice.h"
+
+#include "tests/unit/topology/nccl/machines.h"
+
+namespace gdr::topology::nccl {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Choice, Bandwidth_GoesBeforeClass) {
+  const Machine machine = committed("cases/slowmany.xml");
+  Prediction nccl = predict_all(machine, Settings{});
+  const size_t fast = device_named(machine, "mlx5_8");
+  EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(device_named(machine, "mlx5_0")));
+  EXPECT_THAT(nccl.devices_of_gpu(4), ElementsAre(fast));
+  EXPECT_EQ(nccl.device_to_gpu(fast, 4).path, PathClass::kPhb);
+  EXPECT_FALSE(nccl.verdict(4, fast, Direction::kReceive).direct);
+  EXPECT_FLOAT_EQ(static_cast<float>(nccl.gpu_to_device(4, fast).gb_per_s), 24.0F);
+}
+
+// All links are PCIe 3.0 x16, 12 GB/s, which hides that one port is twice as fast.
+TEST(Choice, DevicesBehindEquallySlowLinks_AreShared) {
+  Prediction nccl = predict_all(committed("cases/flatslow.xml"), Settings{});
+  EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(0, 1));
+  EXPECT_THAT(nccl.devices_of_gpu(1), ElementsAre(1, 2));
+  EXPECT_THAT(nccl.devices_of_gpu(3), ElementsAre(3, 4));
+}
+
+TEST(Choice, PowerOfTwo_IsSpreadByMirroredBits) {
+  MadeMachine made;
+  for (int i = 0; i < 4; ++i) made.add_gpu(-1, 0);
+  for (int i = 0; i < 4; ++i) made.add_hca(-1, 0);
+  Prediction nccl = predict_all(made.machine, Settings{});
+  EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(0));
+  EXPECT_THAT(nccl.devices_of_gpu(1), ElementsAre(2));
+  EXPECT_THAT(nccl.devices_of_gpu(2), ElementsAre(1));
+  EXPECT_THAT(nccl.devices_of_gpu(3), ElementsAre(3));
+}
+
+TEST(Choice, GpuNumber_CountsFromTheLocalGpusOnlyFrom2307) {
+  MadeMachine made;
+  for (int numa : {0, 0, 1, 1}) made.add_gpu(-1, numa);
+  for (int numa : {0, 0, 0, 1, 1, 1}) made.add_hca(-1, numa, 200);
+  EXPECT_THAT(predict_all(made.machine, Settings{}).devices_of_gpu(2), ElementsAre(3, 4));
+  EXPECT_THAT(predict_all(made.machine, of_release("2.30.4")).devices_of_gpu(2), ElementsAre(5, 3));
+}
+
+TEST(Choice, GpuWithANumberOfItsOwn_UsesThat) {
+  MadeMachine made;
+  for (int i = 0; i < 2; ++i) made.add_gpu(-1, 0).dev = 1 - i;
+  for (int i = 0; i < 2; ++i) made.add_hca(-1, 0);
+  Prediction nccl = predict_all(made.machine, Settings{});
+  EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(1));
+  EXPECT_THAT(nccl.devices_of_gpu(1), ElementsAre(0));
+}
+
+TEST(Choice, DevicesPolicy_CountsFrom228) {
+  MadeMachine made;
+  for (int i = 0; i < 2; ++i) made.add_gpu(-1, 0);
+  for (int i = 0; i < 4; ++i) made.add_hca(-1, 0);
+  Settings settings = of_release("2.28.9");
+  EXPECT_THAT(predict_all(made.machine, settings).devices_of_gpu(1), ElementsAre(2, 3));
+  settings.net_devices = {NetDevicesPolicy::Kind::kAll, 0};
+  EXPECT_THAT(predict_all(made.machine, settings).devices_of_gpu(1), ElementsAre(2, 3, 0, 1));
+  settings.net_devices = {NetDevicesPolicy::Kind::kMax, 1};
+  EXPECT_THAT(predict_all(made.machine, settings).devices_of_gpu(1), ElementsAre(2));
+  settings.release = Release{2, 27, 7};
+  EXPECT_THAT(predict_all(made.machine, settings).devices_of_gpu(1), ElementsAre(2, 3));
+}
+
+TEST(Choice, UnknownSpeeds_AreAssumedAndSaid) {
+  MadeMachine made;
+  made.add_gpu(-1, 0);
+  made.add_hca(-1, 0, 200);
+  made.add_hca(-1, 0, 0);
+  made.machine.gpus[0].link = {};
+  Prediction nccl = predict_all(made.machine, Settings{});
+  EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(0, 1));
+  EXPECT_EQ(nccl.assumptions().size(), 2u);
+  made.machine.nccl_file = true;
+  Prediction of_file = predict_all(made.machine, Settings{});
+  EXPECT_TRUE(of_file.assumptions().empty());
+  EXPECT_FLOAT_EQ(static_cast<float>(of_file.gpu_to_device(0, 0).gb_per_s), 12.0F);
+  EXPECT_FLOAT_EQ(static_cast<float>(of_file.gpu_to_device(0, 1).gb_per_s), 1.25F);
+}
+
+}  // namespace
+}  // namespace gdr::topology::nccl
