@@ -155,6 +155,17 @@ TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
   EXPECT_THAT(text, HasSubstr("nccl-gdr topo --env"));
 }
 
+TEST(Matrix, MachineOnWhichNcclFails_SaysSoInNcclsWords) {
+  Machine machine = two_sockets_with_switches();
+  machine.gpu_links_known = true;
+  EXPECT_THAT(matrix_text(scene_of(machine)), Not(HasSubstr("fails on this machine")));
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[4].bdf, 2}};  // and not back
+  RailDecision scene = scene_of(machine);
+  ASSERT_NE(scene.prediction.failure(), "");
+  EXPECT_THAT(matrix_text(scene),
+              HasSubstr("It fails on this machine: " + scene.prediction.failure() + "\n"));
+}
+
 TEST(Matrix, SeveralHosts_SaysWhichThisIs) {
   Machine machine = flat(1, 1);
   EXPECT_TRUE(matrix_text(scene_of(machine)).starts_with("      GPU0"));
