@@ -142,29 +142,6 @@ def amd_8gpu():
     return file.text()
 
 
-def cross_wired():
-    """The NIC that belongs to the first switch is cabled to a switch of the other socket."""
-    file = File("four switches of two GPUs, linked by bridges; the NIC of the first switch is cabled to "
-                "the third, on the other socket")
-    switch, h100 = ids("0x15b3", "0x1979"), ids("0x10de", "0x2321", "0x10de", "0x1839")
-    card = ids("0x15b3", "0x1021", "0x15b3", "0x0041")
-    for number, (bus, nics) in enumerate(((0x10, 0), (0x30, 1), (0x90, 2), (0xb0, 1))):
-        if number % 2 == 0:
-            cpu = file.cpu(number // 2, vendor="GenuineIntel", familyid="6", modelid="143",
-                           affinity=("00000000,ffffffff", "ffffffff,00000000")[number // 2])
-        top = file.pci(cpu, bus, "0x060400", switch)
-        for below in range(2):
-            file.gpu(top, bus + 2 + below, "0x030200", h100, sm="90")
-        for below in range(nics):
-            file.hca(top, bus + 6 + below, card, [400000])
-    for number, (_, gpu) in enumerate(file.gpus):
-        peer = file.gpus[number ^ 1][0]
-        ET.SubElement(gpu, "nvlink", target=peer, count="12", tclass="0x030200")
-    for device in file.system.iter("pci"):
-        device.set("link_speed", "32.0 GT/s PCIe")
-    return file.text()
-
-
 def cascade_4nic():
     """Per socket a switch above two others, each with a NIC and two GPUs on boards of their own."""
     file = File("8 GPUs behind switches of their boards: per socket, a switch above two others, each "
@@ -193,6 +170,29 @@ def nps4_2nic():
         file.gpu(cpu, bus, "0x038000", mi200, sm="90")
         if node in (0, 6):
             file.hca(cpu, bus + 2, ids("0x15b3", "0x101b", "0x15b3", "0x0007"), [200000])
+    return file.text()
+
+
+def cross_wired():
+    """The NIC that belongs to the first switch is cabled to a switch of the other socket."""
+    file = File("four switches of two GPUs, linked by bridges; the NIC of the first switch is cabled to "
+                "the third, on the other socket")
+    switch, h100 = ids("0x15b3", "0x1979"), ids("0x10de", "0x2321", "0x10de", "0x1839")
+    card = ids("0x15b3", "0x1021", "0x15b3", "0x0041")
+    for number, (bus, nics) in enumerate(((0x10, 0), (0x30, 1), (0x90, 2), (0xb0, 1))):
+        if number % 2 == 0:
+            cpu = file.cpu(number // 2, vendor="GenuineIntel", familyid="6", modelid="143",
+                           affinity=("00000000,ffffffff", "ffffffff,00000000")[number // 2])
+        top = file.pci(cpu, bus, "0x060400", switch)
+        for below in range(2):
+            file.gpu(top, bus + 2 + below, "0x030200", h100, sm="90")
+        for below in range(nics):
+            file.hca(top, bus + 6 + below, card, [400000])
+    for number, (_, gpu) in enumerate(file.gpus):
+        peer = file.gpus[number ^ 1][0]
+        ET.SubElement(gpu, "nvlink", target=peer, count="12", tclass="0x030200")
+    for device in file.system.iter("pci"):
+        device.set("link_speed", "32.0 GT/s PCIe")
     return file.text()
 
 
