@@ -211,7 +211,7 @@ std::string nccl_text(const RailDecision& decision) {
 std::string host_text(const Machine& machine) {
   if (machine.hosts <= 1) return "";
   const std::string name = machine.host.empty() ? "one" : clean_text(machine.host) + ", one";
-  return fmt::format("Host {} of {} in {}\n\n", name, machine.hosts, clean_text(machine.source));
+  return fmt::format("Host {} of {} in the source\n\n", name, machine.hosts);
 }
 
 }  // namespace

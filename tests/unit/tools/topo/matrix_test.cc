@@ -172,7 +172,7 @@ TEST(Matrix, SeveralHosts_SaysWhichThisIs) {
   machine.host = "0x12";
   machine.hosts = 18;
   EXPECT_TRUE(matrix_text(scene_of(machine))
-                  .starts_with("Host 0x12, one of 18 in a virtual machine\n\n      GPU0"));
+                  .starts_with("Host 0x12, one of 18 in the source\n\n      GPU0"));
 }
 
 TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
