@@ -55,6 +55,7 @@ Json direction_json(const Route& route, const Verdict& verdict) {
     json["hops"] = number_or_null(route.hops);
     json["through_gpu"] = index_or_null(route.through_gpu);
   }
+  json["distance"] = route.exists ? Json(to_string(verdict.distance)) : Json(nullptr);
   json["direct"] = verdict.direct;
   json["over_pcie"] = verdict.over_pcie;
   json["too_far"] = verdict.too_far;

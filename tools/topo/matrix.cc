@@ -199,15 +199,19 @@ std::string nccl_text(const RailDecision& decision) {
   if (!prediction.failure().empty()) {
     text += "It fails on this machine: " + clean_text(prediction.failure()) + "\n";
   }
-  return text + list("Where NCCL does not follow the rails", differences(decision)) +
-         list("Assumptions", prediction.assumptions());
+  const std::vector<std::string> different = differences(decision);
+  text += list("Where NCCL does not follow the rails", different);
+  if (!different.empty()) {
+    text += "\n`nccl-gdr topo --env` prints the settings that change that, where there are any.\n";
+  }
+  return text + list("Assumptions", prediction.assumptions());
 }
 
 // Names the host where the source describes several.
 std::string host_text(const Machine& machine) {
   if (machine.hosts <= 1) return "";
   const std::string name = machine.host.empty() ? "one" : clean_text(machine.host) + ", one";
-  return fmt::format("Host {} of {} in {}\n\n", name, machine.hosts, clean_text(machine.source));
+  return fmt::format("Host {} of {} in the source\n\n", name, machine.hosts);
 }
 
 }  // namespace

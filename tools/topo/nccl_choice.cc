@@ -7,6 +7,7 @@
 namespace gdr::tools::topo {
 namespace {
 
+using topology::nccl::Direction;
 using topology::nccl::NetDevicesPolicy;
 using topology::nccl::Prediction;
 using topology::nccl::Route;
@@ -72,9 +73,13 @@ std::string difference(const RailDecision& decision, size_t gpu) {
   const size_t instead_of = unused.empty() ? rails.front() : unused.front();
   text += (unused.empty() ? " beside " : " in place of ") +
           names_of(decision, unused.empty() ? rails : unused);
-  return text + ": " +
-         reason(prediction.gpu_to_device(gpu, other.front()),
-                prediction.gpu_to_device(gpu, instead_of));
+  text += ": " + reason(prediction.gpu_to_device(gpu, other.front()),
+                        prediction.gpu_to_device(gpu, instead_of));
+  const bool direct = prediction.verdict(gpu, other.front(), Direction::kReceive).direct;
+  const bool rail_direct = prediction.verdict(gpu, instead_of, Direction::kReceive).direct;
+  if (direct == rail_direct) return text;
+  return text + (direct ? "; GPUDirect is possible, and not with the rail"
+                        : "; GPUDirect is not possible, and is with the rail");
 }
 
 }  // namespace

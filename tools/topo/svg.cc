@@ -20,7 +20,7 @@ constexpr double kTop = 78;           // y of the boxes, below the header
 constexpr double kSide = 14;          // x of the boxes
 constexpr double kMinWidth = 1010;    // of the picture, for the table below it
 constexpr size_t kMaxCardChars = 24;  // in a line on a card
-constexpr size_t kMaxStripChars = 23;
+constexpr size_t kMaxStripChars = 25;
 constexpr size_t kMaxNameChars = 13;
 
 constexpr char kStyle[] =

@@ -81,6 +81,11 @@ double draw_notes(pugi::xml_node legend, const RailDecision& decision, double wi
       "Each line begins at its path class and the narrowest PCIe link on the path, by the best "
       "speed "
       "and width that links support."};
+  const topology::nccl::Prediction& prediction = decision.prediction;
+  if (!prediction.failure().empty()) {
+    notes.push_back(release_text(prediction.settings()) +
+                    " fails on this machine: " + prediction.failure());
+  }
   const std::vector<std::string> different = differences(decision);
   const size_t shown = std::min(different.size(), kMaxDifferences);
   notes.insert(notes.end(), different.begin(), different.begin() + static_cast<long>(shown));

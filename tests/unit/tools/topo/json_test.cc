@@ -141,6 +141,7 @@ TEST(TopologyJson, Nccl_HasDevicesAndWhatEachGpuDoesWithThem) {
   Json pair = nccl["gpus"][7]["to_devices"][3];
   EXPECT_EQ(pair["device"], 3);
   EXPECT_EQ(pair["receive"]["path"], "PIX");
+  EXPECT_EQ(pair["receive"]["distance"], "PIX");
   EXPECT_EQ(pair["receive"]["direct"], true);
   EXPECT_EQ(pair["send"]["direct"], false);
   EXPECT_EQ(pair["send"]["too_far"], false);

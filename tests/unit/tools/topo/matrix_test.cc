@@ -142,13 +142,37 @@ TEST(Matrix, NcclDoesNotFollowTheRails_SaysWhatItUses) {
   EXPECT_THAT(text, HasSubstr("in place of mlx5_3:1"));
 }
 
+TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
+  Machine machine = two_sockets_with_switches();
+  machine.gpu_links_known = true;
+  machine.hcas[0].ports[0].speed_mbps = 100000;
+  topology::RailOptions options;
+  options.map = topology::RailMap::parse("GPU0=mlx5_0;GPU2=mlx5_1").value();
+  std::string text = matrix_text(scene_of(machine, {}, options));
+  EXPECT_THAT(text,
+              HasSubstr("GPU0: NCCL uses mlx5_1:1 in place of mlx5_0:1: it has more bandwidth"));
+  EXPECT_THAT(text, HasSubstr("; GPUDirect is not possible, and is with the rail\n"));
+  EXPECT_THAT(text, HasSubstr("nccl-gdr topo --env"));
+}
+
+TEST(Matrix, MachineOnWhichNcclFails_SaysSoInNcclsWords) {
+  Machine machine = two_sockets_with_switches();
+  machine.gpu_links_known = true;
+  EXPECT_THAT(matrix_text(scene_of(machine)), Not(HasSubstr("fails on this machine")));
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[4].bdf, 2}};  // and not back
+  RailDecision scene = scene_of(machine);
+  ASSERT_NE(scene.prediction.failure(), "");
+  EXPECT_THAT(matrix_text(scene),
+              HasSubstr("It fails on this machine: " + scene.prediction.failure() + "\n"));
+}
+
 TEST(Matrix, SeveralHosts_SaysWhichThisIs) {
   Machine machine = flat(1, 1);
   EXPECT_TRUE(matrix_text(scene_of(machine)).starts_with("      GPU0"));
   machine.host = "0x12";
   machine.hosts = 18;
   EXPECT_TRUE(matrix_text(scene_of(machine))
-                  .starts_with("Host 0x12, one of 18 in a virtual machine\n\n      GPU0"));
+                  .starts_with("Host 0x12, one of 18 in the source\n\n      GPU0"));
 }
 
 TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {

@@ -202,6 +202,13 @@ TEST(Svg, Line_BeginsAtClassAndSpeed) {
   EXPECT_EQ(document.select_nodes("//text[.='PIX, 32 GT/s x16']").size(), 8u);
 }
 
+TEST(Svg, MachineOnWhichNcclFails_SaysSo) {
+  Machine machine = two_sockets_with_switches();
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[4].bdf, 2}};  // and not back
+  EXPECT_THAT(texts_of(group(parsed(scene_of(machine)), "legend")),
+              HasSubstr(" fails on this machine: "));
+}
+
 TEST(Svg, Header_HasTheDate) {
   EXPECT_THAT(svg_text(scene_of(flat(1, 1)), "2026-11-22"), HasSubstr("2026-11-22</text>"));
 }
