@@ -22,7 +22,9 @@ class DocumentBuilder {
   void add_device(int number, PortRef port) {
     const Hca& hca = hca_of(machine_, port);
     if (hca.bdf.has_value()) return add(Kind::kNic, hca.bdf->to_string(), hca.at, number, true);
-    add(Kind::kNicWithoutPci, "", hca.at, number, false);
+    const int above =
+        hca.at.parent >= 0 ? switch_item(hca.at.parent, false) : cpu_item(hca.at.numa);
+    insert({Kind::kNicWithoutPci, 0, "", hca.at.order, {number}, {}}, above, false);
   }
 
   Document finish(const std::vector<PortRef>& devices) {

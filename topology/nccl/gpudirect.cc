@@ -141,7 +141,7 @@ std::string level_text(const Rules& rules, const Settings& settings) {
 }
 
 // Why a GPU with C2C is not served over it.
-std::string c2c_remark(const GdrCheck& check, const Rules& rules, const Settings& settings) {
+std::string c2c_note(const GdrCheck& check, const Rules& rules, const Settings& settings) {
   if (!check.c2c_gpu || check.direct || check.as_c2c) return "";
   const std::string nccl = "NCCL " + rules.release.to_string();
   if (check.distance == PathClass::kPhb && rules.p2c == P2c::kLocal) {
@@ -167,7 +167,7 @@ std::string distance_text(const GdrCheck& check, const Rules& rules, const Setti
     words += ", which NCCL " + rules.release.to_string() + " counts as C2C over NVLink-C2C,";
   }
   return words + (check.direct ? " is within " : " is beyond ") + level_text(rules, settings) +
-         c2c_remark(check, rules, settings);
+         c2c_note(check, rules, settings);
 }
 
 }  // namespace

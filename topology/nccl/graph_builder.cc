@@ -133,10 +133,10 @@ class GraphBuilder {
     }
   }
 
-  // Devices on no PCI function share one NIC of their CPU; before 2.24, of the first such CPU.
+  // Devices on no PCI function share one NIC, at the first CPU that has any: NCCL drops the number
+  // of the NUMA node from the NIC's id.
   void add_nic_without_pci(const DocumentItem& item, int cpu) {
-    const std::string key = rules_.nic_per_function ? std::to_string(cpu) : "";
-    auto [nic, added] = nics_.emplace(key, -1);
+    auto [nic, added] = nics_.emplace("", -1);
     if (added) {
       nic->second = graph_.add(NodeKind::kNic, -1);
       graph_.connect_both(cpu, nic->second, LinkKind::kPci, kLocalBandwidth);
