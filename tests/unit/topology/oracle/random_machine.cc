@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tests/unit/topology/oracle/dice.h"
 
@@ -314,13 +315,14 @@ class Maker {
     for (int pair = 0; pair < count; ++pair) {
       const auto a = dice_.one_of(switches_);
       const auto b = dice_.one_of(switches_);
-      // Linked switches stand side by side, on one level. Where Broadcom's two levels are linked
-      // across, NCCL loses links when it merges them, and crashes or fails.
+      // Linked switches stand side by side, on one level, in pairs. Where Broadcom's two levels are
+      // linked across, NCCL loses links when it merges them, and crashes or fails.
       if (is_above(a.first, b.first) || is_above(b.first, a.first)) continue;
       if (branches_[static_cast<size_t>(a.first)].lower !=
           branches_[static_cast<size_t>(b.first)].lower) {
         continue;
       }
+      if (!linked_.insert(a.first).second || !linked_.insert(b.first).second) continue;
       const auto link_to = [this](int from, const std::string& target) {
         const std::string text = fmt::format(R"(<pcilink target="{}"/>)", target);
         std::string& open = branches_[static_cast<size_t>(from)].open;
@@ -365,6 +367,7 @@ class Maker {
   std::vector<Branch> branches_;
   std::vector<int> places_;
   std::vector<std::pair<int, std::string>> switches_;
+  std::set<int> linked_;
   int last_place_ = -1;
   int last_hca_parent_ = -1;
   int last_function_ = -1;
