@@ -117,6 +117,7 @@ struct Port {
   LinkLayer link_layer = LinkLayer::kUnknown;
   int dev =
       -1;  // NCCL's number for the device in the file that the machine was read from; -1: none
+  int order = -1;  // position in that file; see Attachment::order
   bool operator==(const Port&) const = default;
 };
 

@@ -24,7 +24,8 @@ class DocumentBuilder {
     if (hca.bdf.has_value()) return add(Kind::kNic, hca.bdf->to_string(), hca.at, number, true);
     const int above =
         hca.at.parent >= 0 ? switch_item(hca.at.parent, false) : cpu_item(hca.at.numa);
-    insert({Kind::kNicWithoutPci, 0, "", hca.at.order, {number}, {}}, above, false);
+    const int order = port_of(machine_, port).order;
+    insert({Kind::kNicWithoutPci, 0, "", order, {number}, {}}, above, false);
   }
 
   Document finish(const std::vector<PortRef>& devices) {
@@ -97,10 +98,7 @@ class DocumentBuilder {
   }
 
   // Devices of a file are in the order of its <net> entries, others in that of their numbers.
-  std::pair<int, int> place(PortRef port) const {
-    const int order = hca_of(machine_, port).at.order;
-    return {position(order), order < 0 ? 0 : port.port};
-  }
+  int place(PortRef port) const { return position(port_of(machine_, port).order); }
 
   const Machine& machine_;
   Document document_;

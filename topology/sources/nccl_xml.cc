@@ -119,6 +119,7 @@ Status NcclXmlReader::read_gpus(const pugi::xml_node& pci, const Attachment& at)
 Status NcclXmlReader::read_net(const pugi::xml_node& net, Hca hca) {
   Port port = port_of(net);
   hca.at = next(hca.at);
+  port.order = hca.at.order;
   hca.name = net.attribute("name").value();
   if (hca.name.empty()) hca.name = "net" + std::to_string(machine_.hcas.size());
   hca.guid = xml_number(net.attribute("guid").value()).value_or(0);
