@@ -83,6 +83,7 @@ bool sort_below(Graph* graph, int node, int above, size_t depth) {
   std::vector<Link>& links = graph->nodes[static_cast<size_t>(node)].links;
   auto up = std::find_if(links.begin(), links.end(),
                          [above](const Link& link) { return link.to == above; });
+  if (above >= 0 && up == links.end()) return false;
   if (up != links.end()) std::rotate(up, up + 1, links.end());
   for (size_t i = 0; i < links.size(); ++i) {
     if (links[i].kind != LinkKind::kPci || links[i].to == above) continue;

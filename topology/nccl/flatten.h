@@ -12,7 +12,7 @@ namespace gdr::topology::nccl {
 bool flatten_broadcom(const Machine& machine, Graph* graph);
 
 // Moves the link to the device above to the end of the links of each PCIe device. Returns false
-// where that would not end, because PCIe links form a ring.
+// where NCCL does not end or crashes: PCIe links form a ring, or a device has no link upward.
 bool put_uplinks_last(Graph* graph);
 
 }  // namespace gdr::topology::nccl

@@ -31,7 +31,7 @@ class GraphBuilder {
       fail("NCCL finds a Broadcom switch twice while it flattens its parts");
     }
     connect_cpus();
-    if (!put_uplinks_last(&graph_)) fail("NCCL follows PCIe links without end");
+    if (!put_uplinks_last(&graph_)) fail("NCCL does not find its way up and down the PCIe links");
     notes_->assumptions = bandwidths_.assumptions();
     return std::move(graph_);
   }

@@ -113,11 +113,12 @@ void Routing::try_pxn(int gpu, int device) {
   if (!faster && ways_.rank(own) <= rules_.rank(rules_.pxn_beyond)) return;
   ways_.divert(gpu, relay, device);
   choice_.forget(gpu, device);
-  if (gpu_direct_.relay(gpu, device) < 0) {
-    fail("Could not find intermediate GPU between GPU" +
-         std::to_string(graph_.nodes[static_cast<size_t>(gpu)].index) + " and network device " +
-         std::to_string(graph_.nodes[static_cast<size_t>(device)].index));
-  }
+}
+
+void Routing::fail_without_relay(int gpu, int device) {
+  fail("Could not find intermediate GPU between GPU" +
+       std::to_string(graph_.nodes[static_cast<size_t>(gpu)].index) + " and network device " +
+       std::to_string(graph_.nodes[static_cast<size_t>(device)].index));
 }
 
 void Routing::divert_without_gpudirect(int gpu, int device) {
@@ -125,6 +126,8 @@ void Routing::divert_without_gpudirect(int gpu, int device) {
   const bool near = ways_.rank(own) < rules_.rank(PathClass::kPhb);
   const GdrCheck check = gpu_direct_.check(gpu, device, Direction::kReceive);
   before_[pair(gpu, device)] = check;
+  const bool over_gpu = own.exists && own.path == PathClass::kPxn;
+  if (over_gpu && check.why == GdrCheck::Why::kNoRoute) fail_without_relay(gpu, device);
   if ((rules_.diverts_near_only && !near) || check.direct) return;
   const int cpu = choice_.cpu_of(gpu);
   ways_.divert(device, cpu, gpu);
@@ -137,6 +140,14 @@ void Routing::route_to_devices() {
     for (int gpu : graph_.gpus) {
       if (!settings_.pxn_disable) try_pxn(gpu, device);
       divert_without_gpudirect(gpu, device);
+    }
+  }
+  // NCCL looks for the relay of a route that is in use, and of no other.
+  for (int device : graph_.nets) {
+    for (int gpu : graph_.gpus) {
+      const Way& way = ways_.between(gpu, device);
+      const bool over_gpu = way.exists && way.path == PathClass::kPxn;
+      if (over_gpu && gpu_direct_.relay(gpu, device) < 0) fail_without_relay(gpu, device);
     }
   }
 }

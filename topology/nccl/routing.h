@@ -38,6 +38,7 @@ class Routing {
   bool reaches_directly(int from, int to, PathClass level) const;
   PathClass p2p_level() const;
   size_t pair(int gpu, int device) const;
+  void fail_without_relay(int gpu, int device);
   void fail(const std::string& why);
 
   const Machine& machine_;
