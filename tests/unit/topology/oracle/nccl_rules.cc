@@ -109,7 +109,8 @@ class Choices {
     const std::vector<Path>& paths = graph_.at(from).paths[static_cast<size_t>(kind)];
     for (size_t index = 0; index < paths.size(); ++index) {
       const Path& path = paths[index];
-      if (path.gb_per_s > bandwidth || (path.gb_per_s == bandwidth && path.type < type)) {
+      if (path.gb_per_s > bandwidth ||
+          (path.gb_per_s == bandwidth && rank(path.type) < rank(type))) {
         bandwidth = path.gb_per_s;
         type = path.type;
         best.clear();
@@ -118,6 +119,8 @@ class Choices {
     }
     return best;
   }
+
+  int rank(int type) const { return rank_of(type, rules_); }
 
   size_t local_cpu(size_t gpu) {
     std::vector<size_t> candidates;
@@ -163,14 +166,28 @@ class Choices {
   void avoid_p2p() {
     for (size_t to = 0; to < gpus_; ++to) {
       for (size_t from = 0; from < gpus_; ++from) {
-        if (route(&graph_, gpu_ref(from), gpu_ref(to)).type <= p2p_level()) continue;
+        if (rank(route(&graph_, gpu_ref(from), gpu_ref(to)).type) <= rank(p2p_level())) continue;
         divert(&graph_, gpu_ref(from), cpu_ref(local_cpu(to)), gpu_ref(to), rules_);
+      }
+    }
+  }
+
+  void name_p2c_where_phb() {
+    for (size_t net = 0; net < nets_; ++net) {
+      for (size_t gpu = 0; gpu < gpus_; ++gpu) {
+        Path& path = route(&graph_, gpu_ref(gpu), net_ref(net));
+        const Path& to_cpu = route(&graph_, gpu_ref(gpu), cpu_ref(local_cpu(gpu)));
+        if (path.type != number(PathClass::kPhb) || to_cpu.type != number(PathClass::kC2c))
+          continue;
+        path.type = number(PathClass::kP2c);
+        route(&graph_, net_ref(net), gpu_ref(gpu)).type = number(PathClass::kP2c);
       }
     }
   }
 
   void name_p2c() {
     if (rules_.p2c == ReleaseRules::P2c::kNone) return;
+    if (rules_.p2c == ReleaseRules::P2c::kPhb) return name_p2c_where_phb();
     for (size_t gpu = 0; gpu < gpus_; ++gpu) {
       const Ref cpu = cpu_ref(local_cpu(gpu));
       std::vector<size_t> nets = locals(gpu_ref(gpu), Kind::kNet);
@@ -199,14 +216,13 @@ class Choices {
     if (rules_.pxn_needs_gdr && mode(relay, net, true) == 0) return;
     const bool over_c2c = rules_.p2c != ReleaseRules::P2c::kNone &&
                           settings_.pxn_c2c.value_or(rules_.pxn_c2c_default);
-    const int farthest = number(over_c2c ? PathClass::kP2c : PathClass::kPxb);
-    const int worse_than =
-        number(rules_.p2c == ReleaseRules::P2c::kNone ? PathClass::kPxb : PathClass::kPxn);
+    const int worse_than = number(rules_.pxn_only_beyond_pxn ? PathClass::kPxn : PathClass::kPxb);
     const Path& own = route(&graph_, gpu_ref(gpu), net_ref(net));
     const Path& other = route(&graph_, gpu_ref(relay), net_ref(net));
-    if (other.type > farthest) return;
+    const bool near = other.type <= number(PathClass::kPxb);
+    if (!near && !(over_c2c && other.type == number(PathClass::kP2c))) return;
     if (route(&graph_, gpu_ref(relay), gpu_ref(gpu)).type > number(PathClass::kNvl)) return;
-    if (other.gb_per_s <= own.gb_per_s && own.type <= worse_than) return;
+    if (other.gb_per_s <= own.gb_per_s && rank(own.type) <= rank(worse_than)) return;
     divert(&graph_, gpu_ref(gpu), gpu_ref(relay), net_ref(net), rules_);
   }
 
@@ -312,7 +328,7 @@ class Choices {
                          : distance == number(PathClass::kP2c);
     const bool by_c2c = rules_.p2c == ReleaseRules::P2c::kNearest ? p2c : p2c && c2c;
     if (by_c2c && rules_.p2c != ReleaseRules::P2c::kNearest) distance = number(PathClass::kC2c);
-    if (distance > level) return 0;
+    if (rank(distance) > rank(level)) return 0;
     const bool default_path = by_c2c || (rules_.p2c != ReleaseRules::P2c::kNearest &&
                                          distance == number(PathClass::kC2c));
     return over_c2c && !default_path ? 2 : 1;

@@ -12,7 +12,7 @@ ReleaseRules::ReleaseRules(nccl::Release release) {
   device_nodes = from(30);
   partitions = from(30, 5);
   c2c_links = from(26);
-  nvlink_sm100 = from(27) ? 40.1F : from(25) ? 40.0F : 20.6F;
+  nvlink_sm100 = from(27, 5) ? 40.1F : from(25) ? 40.0F : 20.6F;
   newer_intel = from(26);
   cpu_search_skips_devices = from(22);
   cpu_search_turns_back = !from(26);
@@ -24,7 +24,10 @@ ReleaseRules::ReleaseRules(nccl::Release release) {
   strict_p2p = from(23);
   keeps_far_routes = from(21);
 
-  p2c = from(29) ? P2c::kNearest : from(27) ? P2c::kAll : P2c::kNone;
+  p2c = from(29) ? P2c::kNearest : from(27, 5) ? P2c::kAll : from(27) ? P2c::kPhb : P2c::kNone;
+  pxn_before_p2c = p2c == P2c::kPhb;
+  joins_to_p2c = from(27, 5);
+  pxn_only_beyond_pxn = from(27, 5);
   knows_c2c_level = from(26);
   knows_p2c_level = from(27);
   has_gdr_c2c = from(26);

@@ -30,14 +30,18 @@ struct ReleaseRules {
   bool keeps_far_routes;      // from 2.21: only routes below PHB are diverted to the CPU
 
   // NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_C2C, PXN.
-  enum class P2c { kNone, kAll, kNearest } p2c;  // which routes over C2C and PCIe get class P2C
-  bool knows_c2c_level;                          // from 2.26: "C2C" as a level
-  bool knows_p2c_level;                          // from 2.27: "P2C" as a level
-  bool has_gdr_c2c;                              // from 2.26: NCCL_NET_GDR_C2C
-  bool gdr_c2c_default;                          // from 2.27: 1
-  bool p2c_is_c2c;                               // 2.27 and 2.28: P2C counts as C2C
-  bool pxn_c2c_default;                          // from 2.28: 1
-  bool pxn_needs_gdr;  // from 2.30.3: the relaying GPU must read by GPUDirect
+  // Which routes over C2C and PCIe get class P2C: in 2.27.3 those that are PHB.
+  enum class P2c { kNone, kPhb, kAll, kNearest } p2c;
+  bool pxn_before_p2c;       // 2.27.3: P2C is beyond PXN
+  bool joins_to_p2c;         // from 2.27.5: C2C and PHB in a row are P2C
+  bool pxn_only_beyond_pxn;  // from 2.27.5; before, beyond PXB
+  bool knows_c2c_level;      // from 2.26: "C2C" as a level
+  bool knows_p2c_level;      // from 2.27: "P2C" as a level
+  bool has_gdr_c2c;          // from 2.26: NCCL_NET_GDR_C2C
+  bool gdr_c2c_default;      // from 2.27: 1
+  bool p2c_is_c2c;           // 2.27 and 2.28: P2C counts as C2C
+  bool pxn_c2c_default;      // from 2.28: 1
+  bool pxn_needs_gdr;        // from 2.30.3: the relaying GPU must read by GPUDirect
 
   // Devices of a GPU.
   int channels;          // MAXCHANNELS

@@ -121,10 +121,16 @@ void find_routes_to(NodeGraph* graph, Ref base, const ReleaseRules& rules, bool 
   Search(graph, base, rules, nvb_disable).run();
 }
 
+int rank_of(int type, const ReleaseRules& rules) {
+  constexpr int kPair = number(PathClass::kP2c) + number(PathClass::kPxn);
+  const bool of_the_pair = type == number(PathClass::kP2c) || type == number(PathClass::kPxn);
+  return rules.pxn_before_p2c && of_the_pair ? kPair - type : type;
+}
+
 int joined_class(int a, int b, const ReleaseRules& rules) {
-  const int far = std::max(a, b);
+  const int far = rank_of(a, rules) < rank_of(b, rules) ? b : a;
   const bool c2c = std::min(a, b) == number(PathClass::kC2c) && far == number(PathClass::kPhb);
-  return c2c && rules.p2c != ReleaseRules::P2c::kNone ? number(PathClass::kP2c) : far;
+  return c2c && rules.joins_to_p2c ? number(PathClass::kP2c) : far;
 }
 
 void divert(NodeGraph* graph, Ref from, Ref over, Ref to, const ReleaseRules& rules) {

@@ -12,6 +12,9 @@ void find_routes_to(NodeGraph* graph, Ref base, const ReleaseRules& rules, bool 
 // Leads the route from `from` to `to` over `over`.
 void divert(NodeGraph* graph, Ref from, Ref over, Ref to, const ReleaseRules& rules);
 
+// Returns the place of a class in the order of the release: smaller is nearer.
+int rank_of(int type, const ReleaseRules& rules);
+
 // Returns the class of two routes in a row.
 int joined_class(int a, int b, const ReleaseRules& rules);
 
