@@ -19,6 +19,7 @@
 #include "topology/live/acs_findings.h"
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
+#include "topology/live/rail_log.h"
 #include "topology/sources/nccl_xml_writer.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/device/socket_interface.h"

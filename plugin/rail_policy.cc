@@ -9,6 +9,13 @@
 namespace gdr::plugin {
 namespace {
 
+// Whether the map has an entry for the GPU.
+bool is_in(const topology::RailMap& map, const topology::Machine& machine, size_t gpu) {
+  return std::any_of(map.entries().begin(), map.entries().end(), [&](const auto& entry) {
+    return entry.bdf ? machine.gpus[gpu].bdf == *entry.bdf : entry.index == static_cast<int>(gpu);
+  });
+}
+
 bool may_have_c2c(const topology::Machine& machine) {
   if (machine.cpu.arch == "arm64") return true;
   return std::any_of(machine.gpus.begin(), machine.gpus.end(),
@@ -81,6 +88,7 @@ std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
   if (!options.rail_map.has_value()) return std::nullopt;
   std::string gpus;
   for (const topology::Disagreement& one : topology::disagreements(decision)) {
+    if (!is_in(*options.rail_map, decision.machine, one.gpu)) continue;
     gpus += (gpus.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
   }
   if (gpus.empty()) return std::nullopt;

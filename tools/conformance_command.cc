@@ -8,6 +8,7 @@
 #include "tools/common/exit_codes.h"
 #include "tools/common/json_file.h"
 #include "tools/conformance/runner.h"
+#include "tools/net/nccl_version.h"
 
 namespace gdr::tools {
 namespace {
@@ -162,7 +163,11 @@ Result<std::vector<int>> find_tables(const ConformanceCommand& command) {
   return fail(Code::kInvalidUsage, outcome.report.empty() ? describe(outcome) : outcome.report);
 }
 
+// The release that the suite's profiler is of: phandles of 2.27 have a layout of their own.
+constexpr int kProfilerRelease = 22605;
+
 void run(const ConformanceCommand& command) {
+  report_nccl_version(kProfilerRelease);
   if (auto group = group_of(kMachines, command.options.root, command.options.rank); !group) {
     fmt::print(stderr, "nccl-gdr: {}\n", group.error().text);
     throw CLI::RuntimeError(kExitUsage);

@@ -2,13 +2,6 @@
 
 #include <fmt/format.h>
 
-// The tool is NCCL's library for a plugin, which may ask the library of the profiler's callback for
-// its release: phandles of 2.27 have a layout of their own. Returns 2.26.5.
-extern "C" __attribute__((visibility("default"))) int ncclGetVersion(int* version) {
-  *version = 22605;
-  return 0;
-}
-
 namespace gdr::tools {
 namespace {
 // Later types of NCCL 2.27: an update of an event, and an update that also stops it.

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tools/topo/checks.h"
-#include "tools/topo/nccl_choice.h"
+#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -71,13 +71,12 @@ bool is_worse(const RailDecision& decision, size_t gpu, size_t device, size_t ow
   return theirs > path_between(decision, gpu, static_cast<size_t>(devices[own].hca));
 }
 
-// Returns what differences() has on the GPU: "GPU4: NCCL uses mlx5_8:1 in place of ...".
+// Returns "GPU4: NCCL uses mlx5_8:1 where the rail is ...".
 std::string sentence_on(const RailDecision& decision, size_t gpu) {
-  const std::string start = "GPU" + std::to_string(gpu) + ":";
-  for (const std::string& text : differences(decision)) {
-    if (text.starts_with(start)) return text;
+  for (const topology::Disagreement& one : topology::disagreements(decision)) {
+    if (one.gpu == gpu) return to_string(decision.machine, one);
   }
-  return start + " NCCL uses other ports than its rails";
+  return "GPU" + std::to_string(gpu) + ": NCCL uses other ports than its rails";
 }
 
 }  // namespace

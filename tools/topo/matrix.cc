@@ -7,6 +7,7 @@
 #include "tools/topo/labels.h"
 #include "tools/topo/nccl_choice.h"
 #include "tools/topo/render.h"
+#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -199,7 +200,10 @@ std::string nccl_text(const RailDecision& decision) {
   if (!prediction.failure().empty()) {
     text += "It fails on this machine: " + clean_text(prediction.failure()) + "\n";
   }
-  const std::vector<std::string> different = differences(decision);
+  std::vector<std::string> different;
+  for (const topology::Disagreement& one : topology::disagreements(decision)) {
+    different.push_back(to_string(decision.machine, one));
+  }
   text += list("Where NCCL does not follow the rails", different);
   if (!different.empty()) {
     text += "\n`nccl-gdr topo --env` prints the settings that change that, where there are any.\n";

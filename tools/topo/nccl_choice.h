@@ -1,5 +1,5 @@
-// What NCCL core will do, in words: the devices that it uses for a GPU, and where they are not the
-// GPU's rails.
+// What NCCL core will do, in words: the devices that it uses for a GPU, and by which rules.
+// topology/live/rail_agreement.h has where they are not the GPU's rails.
 #pragma once
 
 #include <string>
@@ -12,11 +12,6 @@ namespace gdr::tools::topo {
 // Returns the devices that NCCL uses for a GPU, in the order of its channels, and the GPU over
 // which it reaches one by PXN: "mlx5_0:1, mlx5_1:1 over GPU4"; "none".
 std::string choice_text(const RailDecision& decision, size_t gpu);
-
-// Returns a sentence without a full stop for each GPU for which NCCL uses other devices than the
-// rails: "GPU4: NCCL uses mlx5_8:1 in place of rail 4 (mlx5_4:1): it has more bandwidth (48 to
-// 12.5 GB/s)".
-std::vector<std::string> differences(const RailDecision& decision);
 
 // Returns the release and the settings that differ from its defaults: "NCCL 2.30.7,
 // NCCL_NET_GDR_LEVEL=PXB".

@@ -5,6 +5,7 @@
 #include "tools/topo/nccl_choice.h"
 #include "tools/topo/svg_canvas.h"
 #include "tools/topo/svg_parts.h"
+#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -86,9 +87,9 @@ double draw_notes(pugi::xml_node legend, const RailDecision& decision, double wi
     notes.push_back(release_text(prediction.settings()) +
                     " fails on this machine: " + prediction.failure());
   }
-  const std::vector<std::string> different = differences(decision);
+  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
   const size_t shown = std::min(different.size(), kMaxDifferences);
-  notes.insert(notes.end(), different.begin(), different.begin() + static_cast<long>(shown));
+  for (size_t i = 0; i < shown; ++i) notes.push_back(to_string(decision.machine, different[i]));
   if (shown < different.size()) {
     notes.push_back(fmt::format("and {} more GPUs", different.size() - shown));
   }

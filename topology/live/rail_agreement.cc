@@ -72,12 +72,22 @@ std::string preference(const RailDecision& decision, size_t gpu, size_t chosen, 
          "the HCAs";
 }
 
+// What becomes of GPUDirect where NCCL takes `chosen` in place of `rail`.
+std::string consequence(const RailDecision& decision, size_t gpu, size_t chosen, size_t rail) {
+  const nccl::Direction direction = nccl::Direction::kReceive;
+  const bool direct = decision.prediction.verdict(gpu, chosen, direction).direct;
+  if (direct == decision.prediction.verdict(gpu, rail, direction).direct) return "";
+  return direct ? "; GPUDirect is possible, and not with the rail"
+                : "; GPUDirect is not possible, and is with the rail";
+}
+
 std::string reason_of(const RailDecision& decision, size_t gpu, const std::vector<size_t>& rails) {
   const std::vector<size_t>& chosen = decision.prediction.devices_of_gpu(gpu);
   const std::vector<size_t> extra = without(chosen, rails), missing = without(rails, chosen);
   if (extra.empty() && chosen.empty()) return "NCCL finds no device for it";
   if (!missing.empty() && !extra.empty()) {
-    return preference(decision, gpu, extra[0], missing[0]);
+    return preference(decision, gpu, extra[0], missing[0]) +
+           consequence(decision, gpu, extra[0], missing[0]);
   }
   if (!missing.empty()) {
     const nccl::Route& to_chosen = decision.prediction.gpu_to_device(gpu, chosen[0]);
@@ -150,8 +160,7 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
 
 std::string to_string(const Machine& machine, const Disagreement& one) {
   return "GPU" + std::to_string(one.gpu) + ": NCCL uses " + names(machine, one.chosen) +
-         " where the rail is " + names(machine, one.rails) + ", as " + one.reason +
-         (one.fix.empty() ? "" : ". Fix: " + one.fix);
+         " where the rail is " + names(machine, one.rails) + ", as " + one.reason;
 }
 
 }  // namespace gdr::topology

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "topology/live/rail_agreement.h"
-
 namespace gdr::topology {
 namespace {
 
@@ -28,27 +26,6 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
        "correct the map; `nccl-gdr topo --rail-map MAP` checks one"});
   options.map.reset();
   return *plan_rails(machine, paths, options);  // only a map can make it fail
-}
-
-std::string verdict_text(const RailDecision& decision, size_t gpu, size_t hca) {
-  auto [send, receive] = verdicts_between(decision, gpu, hca);
-  if (receive.direct == send.direct) return "GPUDirect " + to_string(receive);
-  return "GPUDirect receive " + to_string(receive) + "; send " + to_string(send);
-}
-
-std::string gpu_line(const RailDecision& decision, size_t index) {
-  const Gpu& gpu = decision.machine.gpus[index];
-  const Rail* first = decision.plan.first_rail_of(index);
-  std::string line = "map GPU" + std::to_string(index) + " " + gpu.bdf.to_string();
-  if (first == nullptr) return line + " no rail: no HCA port is usable";
-  std::string numbers, ports;
-  for (const Rail* rail : decision.plan.rails_of(index)) {
-    numbers += (numbers.empty() ? "" : ",") + std::to_string(rail->id);
-    ports += (ports.empty() ? "" : ",") + port_label(decision.machine, rail->port);
-  }
-  return line + " rail " + numbers + " " + ports + " path " +
-         to_string(decision.plan.gpus[index].path) + " " +
-         verdict_text(decision, index, static_cast<size_t>(first->port.hca));
 }
 
 }  // namespace
@@ -85,36 +62,6 @@ nccl::Verdicts verdicts_between(const RailDecision& decision, size_t gpu, size_t
   const nccl::Verdict none{false, false, false,
                            decision.machine.hcas[hca].name + " is not offered to NCCL"};
   return {none, none};
-}
-
-std::vector<std::string> describe(const RailDecision& decision) {
-  std::vector<std::string> lines;
-  std::set<int> served;
-  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    lines.push_back(gpu_line(decision, gpu));
-    served.insert(decision.plan.gpus[gpu].rails.begin(), decision.plan.gpus[gpu].rails.end());
-  }
-  if (decision.machine.gpus.empty())
-    lines.push_back("map no GPU: rails are numbered by PCI address");
-  for (size_t i = 0; i < decision.plan.rails.size() && !decision.machine.gpus.empty(); ++i) {
-    const Rail& rail = decision.plan.rails[i];
-    if (served.count(static_cast<int>(i)) > 0) continue;
-    lines.push_back("map rail " + std::to_string(rail.id) + " " +
-                    port_label(decision.machine, rail.port) +
-                    (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
-  }
-  for (const Disagreement& one : disagreements(decision)) {
-    lines.push_back("map " + to_string(decision.machine, one));
-  }
-  const nccl::Prediction& nccl = decision.prediction;
-  if (!nccl.failure().empty()) {
-    lines.push_back("map NCCL " + nccl.settings().release.to_string() +
-                    " fails on this machine: " + nccl.failure());
-  }
-  for (const ExcludedPort& one : decision.plan.excluded) {
-    lines.push_back("map " + port_label(decision.machine, one.port) + " excluded: " + one.reason);
-  }
-  return lines;
 }
 
 bool is_flat(const RailDecision& decision) {

@@ -1,5 +1,5 @@
-// What was decided about the rails of a machine, and why: the plugin logs it at init and
-// `nccl-gdr topo` shows it.
+// What was decided about the rails of a machine, and why: the plugin logs it at init (rail_log.h)
+// and `nccl-gdr topo` shows it.
 #pragma once
 
 #include <string>
@@ -43,13 +43,6 @@ PathClass path_between(const RailDecision& decision, size_t gpu, size_t hca);
 // Returns NCCL's verdicts on a GPU and an HCA. NCCL does not see an HCA that carries no usable
 // rail, so both are "no" for it.
 nccl::Verdicts verdicts_between(const RailDecision& decision, size_t gpu, size_t hca);
-
-// Returns the decision as log lines: one for each GPU with its rails, path class and GPUDirect
-// verdict, then one for each rail that no GPU uses, one for each GPU for which NCCL will use other
-// HCAs (see rail_agreement.h), and one for each excluded port. Example:
-//   map GPU1 0000:43:00.0 rail 1 mlx5_3:1 path PIX GPUDirect yes: PIX is within P2C
-//   map mlx5_1:1 excluded: no GPU is nearest to it
-std::vector<std::string> describe(const RailDecision& decision);
 
 // Whether every GPU is equally far from every rail and no nearer than PHB, as in virtual machines
 // whose PCI tree shows no switches: distance then says nothing about which HCA is near which GPU.

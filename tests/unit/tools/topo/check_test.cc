@@ -97,7 +97,7 @@ TEST(Check, HcaThatNcclUsesInPlaceOfTheRail_IsNamedWithTheReason) {
   slow.hcas[1].ports[0].speed_mbps = 200000;
   EXPECT_THAT(consequences_of(slow),
               ElementsAre(AllOf(HasSubstr("nccl-choice: GPU2: NCCL uses mlx5_"),
-                                HasSubstr("in place of mlx5_1:1: it has more bandwidth")),
+                                HasSubstr("where the rail is mlx5_1:1, as NCCL prefers bandwidth")),
                           HasSubstr("nccl-choice: GPU3: ")));
 }
 

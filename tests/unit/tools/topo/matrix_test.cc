@@ -139,7 +139,7 @@ TEST(Matrix, NcclDoesNotFollowTheRails_SaysWhatItUses) {
   options.map = topology::RailMap::parse("GPU0=mlx5_3;GPU7=mlx5_0").value();
   std::string text = matrix_text(scene_of(two_sockets_with_switches(), {}, options));
   EXPECT_THAT(text, HasSubstr("\nWhere NCCL does not follow the rails\n"));
-  EXPECT_THAT(text, HasSubstr("in place of mlx5_3:1"));
+  EXPECT_THAT(text, HasSubstr("where the rail is mlx5_3:1"));
 }
 
 TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
@@ -149,8 +149,9 @@ TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
   topology::RailOptions options;
   options.map = topology::RailMap::parse("GPU0=mlx5_0;GPU2=mlx5_1").value();
   std::string text = matrix_text(scene_of(machine, {}, options));
-  EXPECT_THAT(text,
-              HasSubstr("GPU0: NCCL uses mlx5_1:1 in place of mlx5_0:1: it has more bandwidth"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("GPU0: NCCL uses mlx5_1:1 where the rail is mlx5_0:1, as NCCL prefers bandwidth"));
   EXPECT_THAT(text, HasSubstr("; GPUDirect is not possible, and is with the rail\n"));
   EXPECT_THAT(text, HasSubstr("nccl-gdr topo --env"));
 }

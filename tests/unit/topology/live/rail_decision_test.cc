@@ -4,6 +4,7 @@
 
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
+#include "topology/live/rail_log.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 

@@ -68,7 +68,7 @@ TEST(Choice, DevicesPolicy_CountsFrom228) {
   EXPECT_THAT(predict_all(made.machine, settings).devices_of_gpu(1), ElementsAre(2, 3));
 }
 
-TEST(Choice, UnknownSpeeds_AreAssumedAndSaid) {
+TEST(Choice, UnknownSpeeds_AreAssumedAndStated) {
   MadeMachine made;
   made.add_gpu(-1, 0);
   made.add_hca(-1, 0, 200);
