@@ -63,6 +63,7 @@ class Maker {
     speed_ = dice_.one_of<int>({100000, 200000, 200000, 400000, 400000, 800000});
     even_speeds_ = dice_.chance(65);
     fully_known_ = dice_.chance(80);
+    without_pci_ = dice_.one_of<int>({0, 0, 0, 2, 30});
     buses_.resize(200);
     for (size_t bus = 0; bus < buses_.size(); ++bus) buses_[bus] = static_cast<int>(bus) + 1;
     if (dice_.chance(60)) dice_.shuffle(&buses_);
@@ -281,8 +282,7 @@ class Maker {
 
   // Adds an HCA; some share a card with the one before, some have no PCI function.
   void add_hca(const std::string& nic) {
-    if (!without_pci_ && dice_.chance(2)) {
-      without_pci_ = true;
+    if (dice_.chance(without_pci_)) {
       add(nic, "", dice_.roll(cpus_));
       return;
     }
@@ -309,27 +309,31 @@ class Maker {
     return lower == upper;
   }
 
+  // Linked parts of Broadcom stand side by side, on one level, in pairs. Where <pcilink> joins what
+  // NCCL merges, or leads to several, NCCL keeps a position in an array while it removes elements
+  // before it, gives links to the wrong switch, and crashes or fails: no machine has that.
+  bool may_link_broadcom(int a, int b) {
+    if (is_above(a, b) || is_above(b, a)) return false;
+    if (branches_[static_cast<size_t>(a)].lower != branches_[static_cast<size_t>(b)].lower) {
+      return false;
+    }
+    return linked_.insert(a).second && linked_.insert(b).second;
+  }
+
   void add_pci_links() {
     if (switches_.size() < 2) return;
     const int count = 1 + dice_.roll(3);
     for (int pair = 0; pair < count; ++pair) {
       const auto a = dice_.one_of(switches_);
       const auto b = dice_.one_of(switches_);
-      // Linked switches stand side by side, on one level, in pairs. Where Broadcom's two levels are
-      // linked across, NCCL loses links when it merges them, and crashes or fails.
-      if (is_above(a.first, b.first) || is_above(b.first, a.first)) continue;
-      if (branches_[static_cast<size_t>(a.first)].lower !=
-          branches_[static_cast<size_t>(b.first)].lower) {
-        continue;
-      }
-      if (!linked_.insert(a.first).second || !linked_.insert(b.first).second) continue;
+      if (a.first == b.first || (broadcom_ && !may_link_broadcom(a.first, b.first))) continue;
       const auto link_to = [this](int from, const std::string& target) {
         const std::string text = fmt::format(R"(<pcilink target="{}"/>)", target);
         std::string& open = branches_[static_cast<size_t>(from)].open;
         if (open.find(text) == std::string::npos) open += text;
       };
       link_to(a.first, b.second);
-      link_to(b.first, a.second);
+      if (broadcom_ || !dice_.chance(15)) link_to(b.first, a.second);
     }
   }
 
@@ -359,9 +363,7 @@ class Maker {
   bool even_speeds_ = true;
   bool fully_known_ = true;
   bool partitions_ = false;
-  // NCCL makes one NIC of all that are on no PCI function, even under different CPUs, and files
-  // with several are not known in the field: one at most.
-  bool without_pci_ = false;
+  int without_pci_ = 0;  // percentage of HCAs that are on no PCI function
   std::string main_link_;
   std::vector<int> buses_;
   std::vector<Branch> branches_;
