@@ -33,8 +33,10 @@ def nets_of(path):
 
 
 def is_comparable(nets):
-    """Whether the file names all ports, one host's and no merged ones: the tool reads all files, and
-    the oracle sees only what is listed."""
+    """Whether the file names each port once, and none that NCCL has merged.
+
+    The tool takes all files, and the oracle sees only the ports that are listed.
+    """
     return nets and len(set(nets)) == len(nets) and not any("+" in net for net in nets)
 
 
