@@ -10,12 +10,13 @@ namespace {
 
 std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
 
-// Returns the speed of a port in Mb/s, or 0 where it is unknown.
+// Returns the speed that a port counts with in Mb/s, or 0 where it is unknown.
 int speed_of(const Machine& machine, const std::vector<RailCandidate>& ports, PortRef ref) {
   const Port& port = port_of(machine, ref);
-  if (port.state != Port::State::kDown) return port.speed_mbps;
+  const bool down = port.state == Port::State::kDown;
+  if (!down && port.speed_mbps == 0) return 0;
   const PciIds& ids = machine.hcas[ref.hca].ids;
-  int speed = 0;
+  int speed = down ? 0 : port.speed_mbps;
   for (const RailCandidate& other : ports) {
     const Port& up = port_of(machine, other.ref);
     const bool same_model = ids.vendor != 0 && machine.hcas[other.ref.hca].ids == ids;
