@@ -47,6 +47,11 @@ class SlowPorts {
       if (!ports_[port].excluded.empty() || kept_[port]) continue;
       ports_[port].excluded = reason(port, after);
     }
+    for (size_t port = 0; port < ports_.size(); ++port) {
+      if (!is_foreign(port)) continue;
+      kept_[port] = false;
+      ports_[port].excluded = "down, and of a model of which no port is up";
+    }
   }
 
  private:
@@ -59,6 +64,26 @@ class SlowPorts {
       return std::binary_search(of_gpu[gpu].begin(), of_gpu[gpu].end(), port);
     }
   };
+
+  // Returns whether a port is down, its model's speed is unknown, and each of its GPUs has a port
+  // as near that is up.
+  bool is_foreign(size_t port) const {
+    const bool candidate = kept_[port] && ports_[port].named == nullptr && before_.users[port] > 0;
+    if (!candidate || !is_down(port) || speeds_[port] != 0) return false;
+    for (size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      if (!before_.has(gpu, port)) continue;
+      const std::vector<size_t>& own = before_.of_gpu[gpu];
+      if (std::none_of(own.begin(), own.end(),
+                       [&](size_t other) { return kept_[other] && !is_down(other); })) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool is_down(size_t port) const {
+    return port_of(machine_, ports_[port].ref).state == Port::State::kDown;
+  }
 
   PathClass path(size_t gpu, size_t port) const {
     return paths_.gpu_hca(gpus_[gpu], static_cast<size_t>(ports_[port].ref.hca));

@@ -31,7 +31,9 @@ namespace gdr::topology {
 // A port counts with the speed of the fastest port that is up on a card of the same model: neither
 // one that is down nor one whose link came up at a lower speed than its peers loses its number, so
 // that the rails of a machine with such a fault are those of its peers. A port of unknown speed is
-// not excluded and counts as no bandwidth. Ports that are named or excluded already, and those that
+// not excluded and counts as no bandwidth, unless it is down, no port of its model is up, and each
+// GPU that it is nearest to has a port as near that is up: it is then taken for one of another
+// network. Ports that are named or excluded already, and those that
 // are nearest to no GPU, are left as they are. A split GPU counts as one.
 void exclude_slow_ports(const Machine& machine, const PathTable& paths,
                         std::vector<RailCandidate>* ports);
