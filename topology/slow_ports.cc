@@ -10,12 +10,13 @@ namespace {
 
 std::string gbps(int mbps) { return std::to_string(mbps / 1000) + " Gb/s"; }
 
-// Returns the speed of a port in Mb/s, or 0 where it is unknown.
+// Returns the speed that a port counts with in Mb/s, or 0 where it is unknown.
 int speed_of(const Machine& machine, const std::vector<RailCandidate>& ports, PortRef ref) {
   const Port& port = port_of(machine, ref);
-  if (port.state != Port::State::kDown) return port.speed_mbps;
+  const bool down = port.state == Port::State::kDown;
+  if (!down && port.speed_mbps == 0) return 0;
   const PciIds& ids = machine.hcas[ref.hca].ids;
-  int speed = 0;
+  int speed = down ? 0 : port.speed_mbps;
   for (const RailCandidate& other : ports) {
     const Port& up = port_of(machine, other.ref);
     const bool same_model = ids.vendor != 0 && machine.hcas[other.ref.hca].ids == ids;
@@ -46,6 +47,11 @@ class SlowPorts {
       if (!ports_[port].excluded.empty() || kept_[port]) continue;
       ports_[port].excluded = reason(port, after);
     }
+    for (size_t port = 0; port < ports_.size(); ++port) {
+      if (!is_foreign(port)) continue;
+      kept_[port] = false;
+      ports_[port].excluded = "down, and of a model of which no port is up";
+    }
   }
 
  private:
@@ -58,6 +64,26 @@ class SlowPorts {
       return std::binary_search(of_gpu[gpu].begin(), of_gpu[gpu].end(), port);
     }
   };
+
+  // Returns whether a port is down, its model's speed is unknown, and each of its GPUs has a port
+  // as near that is up.
+  bool is_foreign(size_t port) const {
+    const bool candidate = kept_[port] && ports_[port].named == nullptr && before_.users[port] > 0;
+    if (!candidate || !is_down(port) || speeds_[port] != 0) return false;
+    for (size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      if (!before_.has(gpu, port)) continue;
+      const std::vector<size_t>& own = before_.of_gpu[gpu];
+      if (std::none_of(own.begin(), own.end(),
+                       [&](size_t other) { return kept_[other] && !is_down(other); })) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool is_down(size_t port) const {
+    return port_of(machine_, ports_[port].ref).state == Port::State::kDown;
+  }
 
   PathClass path(size_t gpu, size_t port) const {
     return paths_.gpu_hca(gpus_[gpu], static_cast<size_t>(ports_[port].ref.hca));

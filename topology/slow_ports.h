@@ -28,10 +28,13 @@ namespace gdr::topology {
 //   8 GPUs with 100 each, 400 on a root port            all are kept: that would leave 50 for each
 //   4 GPUs; 4 ports of 100 and one of 200, equally far  all are kept: 200 is less than 400
 //
-// A port of unknown speed is not excluded and counts as no bandwidth. What a port reports while it
-// is down means nothing, so it counts with the speed of a port that is up on a card of the same
-// model. Ports that are named or excluded already, and those that are nearest to no GPU, are left
-// as they are. A split GPU counts as one.
+// A port counts with the speed of the fastest port that is up on a card of the same model: neither
+// one that is down nor one whose link came up at a lower speed than its peers loses its number, so
+// that the rails of a machine with such a fault are those of its peers. A port of unknown speed is
+// not excluded and counts as no bandwidth, unless it is down, no port of its model is up, and each
+// GPU that it is nearest to has a port as near that is up: it is then taken for one of another
+// network. Ports that are named or excluded already, and those that
+// are nearest to no GPU, are left as they are. A split GPU counts as one.
 void exclude_slow_ports(const Machine& machine, const PathTable& paths,
                         std::vector<RailCandidate>* ports);
 

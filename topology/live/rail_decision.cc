@@ -28,12 +28,38 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
   return *plan_rails(machine, paths, options);  // only a map can make it fail
 }
 
+// Returns the speed of the fastest rail on a card of the same model in Mb/s.
+int model_speed(const Machine& machine, const RailPlan& plan, const Rail& rail) {
+  const PciIds& ids = hca_of(machine, rail.port).ids;
+  int speed = 0;
+  for (const Rail& other : plan.rails) {
+    if (!other.usable || ids.vendor == 0 || hca_of(machine, other.port).ids != ids) continue;
+    speed = std::max(speed, port_of(machine, other.port).speed_mbps);
+  }
+  return speed;
+}
+
+// Adds a warning for each rail that is slower than the others of its model.
+void warn_of_slow_links(const Machine& machine, const RailPlan& plan, Findings* findings) {
+  for (const Rail& rail : plan.rails) {
+    const int speed = port_of(machine, rail.port).speed_mbps;
+    const int others = model_speed(machine, plan, rail);
+    if (!rail.usable || speed == 0 || speed >= others) continue;
+    findings->push_back({Severity::kWarning, port_label(machine, rail.port),
+                         "the link runs at " + std::to_string(speed / 1000) +
+                             " Gb/s, where rails on cards of the same model have " +
+                             std::to_string(others / 1000) + " Gb/s",
+                         "look at the cable, the switch's port and the link's error counters"});
+  }
+}
+
 }  // namespace
 
 RailDecision decide(Machine machine, DecisionOptions options, Findings findings) {
   const nccl::Settings settings = make_settings(options, &findings);
   PathTable paths(machine);
   RailPlan plan = make_plan(machine, paths, std::move(options.rails), &findings);
+  warn_of_slow_links(machine, plan, &findings);
   nccl::Prediction prediction = predict(machine, plan, settings);
   return RailDecision{std::move(machine), std::move(paths), std::move(plan), std::move(prediction),
                       std::move(findings)};

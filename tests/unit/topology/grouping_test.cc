@@ -102,6 +102,7 @@ TEST(GroupUnderSwitches, ExcludedPort_StaysWhereItIs) {
   Machine machine = one_switch();
   machine.hcas.push_back(make_hca("mlx5_2", bdf_of(0x30), machine.gpus[0].at));
   machine.hcas.back().ports[0].speed_mbps = 25000;
+  machine.hcas.back().ids.device = 0x1015;  // of another model
   RailDecision scene = scene_of(machine);
   Machine grouped = group_under_switches(scene.machine, scene.plan);
   EXPECT_EQ(grouped.switches[grouped.hcas.back().at.parent].bdf.to_string(), "0000:01:00.0");

@@ -52,6 +52,27 @@ TEST_F(SlowPorts, PortThatIsDown_HasTheSpeedOfItsModel) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_3"));
 }
 
+TEST_F(SlowPorts, LinkThatCameUpSlowly_IsARail) {
+  gpu(0), gpu(0);
+  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  machine_.hcas[0].ports[0].speed_mbps = 100000;
+  plan();
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
+}
+
+// A management port takes no part, whether its link is up or down.
+TEST_F(SlowPorts, OnlyPortOfItsModelIsDown_IsExcludedBesideOthers) {
+  gpu(0), gpu(0);
+  hca(0, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
+  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  plan();
+  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
+  machine_.hcas[0].ports[0].state = Port::State::kDown;
+  plan();
+  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("down, and of a model of which no port is up"));
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1", "mlx5_2"));
+}
+
 TEST_F(SlowPorts, FastPortThatIsDown_StillMakesOthersSlow) {
   gpu(1), gpu(2);
   hca(1, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};

@@ -94,6 +94,19 @@ TEST(RailDecision, MapThatDoesNotFit_IsWarnedAboutAndDistanceCounts) {
   EXPECT_EQ(decision.plan.rails.size(), 8u);
 }
 
+TEST(RailDecision, LinkThatCameUpSlowly_KeepsItsRailAndIsWarnedAbout) {
+  Machine machine = machine_of("nccl-gb200-tray.xml");
+  EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
+  machine.hcas[0].ports[0].speed_mbps /= 2;
+  const RailDecision decision = decide(machine, {}, {});
+  ASSERT_EQ(decision.plan.rails.size(), 4u);
+  EXPECT_EQ(port_label(decision.machine, decision.plan.rails[0].port), "mlx5_0:1");
+  ASSERT_EQ(decision.findings.size(), 1u);
+  EXPECT_EQ(decision.findings[0].severity, Severity::kWarning);
+  EXPECT_EQ(decision.findings[0].subject, "mlx5_0:1");
+  EXPECT_THAT(decision.findings[0].text, HasSubstr("200 Gb/s, where rails on cards of the same"));
+}
+
 TEST(RailDecision, NoGpu_IsDescribed) {
   Machine machine;
   EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU: ")));

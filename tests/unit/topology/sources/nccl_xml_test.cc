@@ -60,8 +60,8 @@ TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
   const Hca& nic = hca_named(machine, "mlx5_2");
   EXPECT_EQ(nic.guid, 0x4b00000000000002u);
   ASSERT_EQ(nic.ports.size(), 1u);
-  EXPECT_EQ(nic.ports[0],
-            (Port{1, Port::State::kUnknown, 200000, Port::LinkLayer::kUnknown, nic.ports[0].dev}));
+  EXPECT_EQ(nic.ports[0], (Port{1, Port::State::kUnknown, 200000, Port::LinkLayer::kUnknown,
+                                nic.ports[0].dev, nic.ports[0].order}));
 }
 
 TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
