@@ -65,11 +65,11 @@ class SlowPorts {
     }
   };
 
-  // Returns whether a port is down, its model's speed is unknown, and each of its GPUs has a port
-  // as near that is up.
+  // Returns whether a port is down, no port of its model is up, and each of its GPUs has a port as
+  // near that is up.
   bool is_foreign(size_t port) const {
     const bool candidate = kept_[port] && ports_[port].named == nullptr && before_.users[port] > 0;
-    if (!candidate || !is_down(port) || speeds_[port] != 0) return false;
+    if (!candidate || !is_down(port) || speeds_[port] != 0 || !is_alone(port)) return false;
     for (size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
       if (!before_.has(gpu, port)) continue;
       const std::vector<size_t>& own = before_.of_gpu[gpu];
@@ -79,6 +79,15 @@ class SlowPorts {
       }
     }
     return true;
+  }
+
+  // Returns whether the model of the port's card is known, and no port of that model is up.
+  bool is_alone(size_t port) const {
+    const PciIds& ids = hca_of(machine_, ports_[port].ref).ids;
+    for (size_t other = 0; other < ports_.size(); ++other) {
+      if (!is_down(other) && hca_of(machine_, ports_[other].ref).ids == ids) return false;
+    }
+    return ids.vendor != 0;
   }
 
   bool is_down(size_t port) const {
