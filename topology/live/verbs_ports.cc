@@ -64,16 +64,15 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
   return hca;
 }
 
-// Returns the speed that the machine's source has for the port, from sysfs for instance; 0:
-// unknown.
-int listed_speed(const std::vector<Hca>& listed, const VerbsPort& verbs) {
+// Returns what the machine's source, such as sysfs, has for the port.
+Port listed_port(const std::vector<Hca>& listed, const VerbsPort& verbs) {
   for (const Hca& hca : listed) {
     if (hca.name != verbs.hca) continue;
     for (const Port& port : hca.ports) {
-      if (port.number == verbs.number) return port.speed_mbps;
+      if (port.number == verbs.number) return port;
     }
   }
-  return 0;
+  return Port{};
 }
 
 }  // namespace
@@ -88,9 +87,11 @@ void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
       known = machine->hcas.insert(known, make_hca(machine, listed, port));
     }
     known->ports.push_back(make_port(port));
+    const Port source = listed_port(listed, port);
+    Port& added = known->ports.back();
+    added.order = source.order;
     // Verbs libraries before XDR have no code for its speed, but sysfs has.
-    int& speed = known->ports.back().speed_mbps;
-    if (speed == 0 && port.active) speed = listed_speed(listed, port);
+    if (added.speed_mbps == 0 && port.active) added.speed_mbps = source.speed_mbps;
   }
   sort(machine);
 }

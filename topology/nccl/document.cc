@@ -24,8 +24,7 @@ class DocumentBuilder {
     if (hca.bdf.has_value()) return add(Kind::kNic, hca.bdf->to_string(), hca.at, number, true);
     const int above =
         hca.at.parent >= 0 ? switch_item(hca.at.parent, false) : cpu_item(hca.at.numa);
-    const int order = port_of(machine_, port).order;
-    insert({Kind::kNicWithoutPci, 0, "", order, {number}, {}}, above, false);
+    insert({Kind::kNicWithoutPci, 0, "", order_of(port), {number}, {}}, above, false);
   }
 
   Document finish(const std::vector<PortRef>& devices) {
@@ -98,7 +97,13 @@ class DocumentBuilder {
   }
 
   // Devices of a file are in the order of its <net> entries, others in that of their numbers.
-  int place(PortRef port) const { return position(port_of(machine_, port).order); }
+  int place(PortRef port) const { return position(order_of(port)); }
+
+  // A port that the file does not list has the position of its HCA there.
+  int order_of(PortRef port) const {
+    const int order = port_of(machine_, port).order;
+    return order < 0 ? hca_of(machine_, port).at.order : order;
+  }
 
   const Machine& machine_;
   Document document_;

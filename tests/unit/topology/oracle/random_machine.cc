@@ -108,7 +108,8 @@ class Maker {
     };
     if (broadcom_ && dice_.chance(85)) {
       if (broadcom_4_) return ids(0x1000, 0xc010, 0x1000, 0xa000 + dice_.roll(0x1000));
-      // A part of the lower level is never above one of the upper level.
+      // A part of the lower level is never above one of the upper level: NCCL would merge upward,
+      // with the array position that may_link_broadcom() tells of.
       const int level = below_lower ? 1 + dice_.roll(2) : dice_.roll(3);
       lower_ = level > 0;
       return ids(0x1000, 0xc030, 0x1000, level * 0x1000 + dice_.roll(0x1000));
