@@ -138,6 +138,7 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   }
   Machine machine;
   machine.source = sysfs_root.string();
+  machine.sysfs = true;
   machine.cpu = read_cpu(root.parent_path() / "proc" / "cpuinfo");
   add_nodes(&machine, root);
   add_distances(&machine, root);

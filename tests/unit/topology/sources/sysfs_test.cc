@@ -125,6 +125,36 @@ TEST_F(Sysfs, Read_UnknownLink_IsZero) {
   EXPECT_EQ(numa_id(machine, machine.gpus[0].at), -1);
 }
 
+TEST_F(Sysfs, Read_Link_IsTheLesserOfFunctionAndSlot) {
+  fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
+  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu);
+  write(slot / "max_link_speed", "16.0 GT/s PCIe\n");
+  write(folder / "max_link_width", "8\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{16, 8}));
+  write(slot / "max_link_speed", "64.0 GT/s PCIe\n");
+  write(slot / "max_link_width", "4\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 4}));
+}
+
+// As NCCL reads the two files: a speed that is missing is no limit, a width that is missing is 0.
+TEST_F(Sysfs, Read_LinkOfWhichOneEndIsUnknown_HasTheSpeedOfTheOther) {
+  fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
+  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu);
+  write(folder / "max_link_speed", "Unknown\n");
+  write(slot / "max_link_width", "0\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 0}));
+  write(slot / "max_link_speed", "Unknown\n");
+  write(slot / "max_link_width", "4\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{0, 4}));
+}
+
+TEST_F(Sysfs, Read_LinkOnTheRootBus_HasNoWidth) {
+  function("pci0000:00/0000:00:05.0", kGpu);
+  Machine machine = read();
+  EXPECT_EQ(machine.gpus.at(0).link, (PciLink{32, 0}));
+  EXPECT_TRUE(machine.sysfs);
+}
+
 TEST_F(Sysfs, Read_NodesAndPackages_AreThoseOfTheCpus) {
   for (int i = 0; i < 4; ++i) cpu(i, i / 2 + 4);
   node(0, "00000000,00000003");
@@ -317,6 +347,7 @@ TEST_F(HwlocOfSysfs, Live_Switch_EqualsSysfs) {
   ASSERT_TRUE(live.has_value()) << live.error().text;
   expect_consistent(*live);
   EXPECT_EQ(counts_of(*live), (Counts{3, 2, 1, 2}));
+  EXPECT_TRUE(live->sysfs);
   EXPECT_EQ(live->cpu, sysfs.cpu);
   EXPECT_EQ(live->packages, sysfs.packages);
   EXPECT_EQ(live->numa_nodes, sysfs.numa_nodes);
