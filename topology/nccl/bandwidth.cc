@@ -106,8 +106,11 @@ float Bandwidths::between_cpus() {
       return cpu.family == 7 && cpu.model == 0x5b ? 9.0F : 6.0F;
     }
   }
-  if (!machine_.nccl_file) {
-    assume("The kind of CPU is unknown; the links between CPUs are taken to be no limit.");
+  if (cpu.arch.empty() || (cpu.arch == "x86_64" && cpu.vendor.empty())) {
+    assume(
+        "The kind of CPU is unknown, which NCCL asks the processor for where its file lacks it; "
+        "the "
+        "links between CPUs are taken to be no limit.");
   }
   return kLocalBandwidth;
 }
