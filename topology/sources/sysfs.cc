@@ -151,6 +151,7 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   }
   add_rdma_devices(&machine, root,
                    [](const PciLocation& location) { return pci_position(location.sysfs_path); });
+  add_switch_peers(&machine, root);
   sort(&machine);
   return machine;
 }

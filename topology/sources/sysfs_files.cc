@@ -11,6 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint16_t kBroadcomVendor = 0x1000;
+
 // Reads "0x15b3"; returns 0 where the file has no such number.
 uint32_t hex_file(const fs::path& file) {
   std::string text = first_line(file);
@@ -129,6 +131,23 @@ PciPosition pci_position(const fs::path& folder) {
 int numa_node_of_tree(const fs::path& top, const fs::path& function) {
   std::error_code error;
   return numa_node(fs::exists(top / "numa_node", error) ? top : function);
+}
+
+void add_switch_peers(Machine* machine, const fs::path& sysfs_root) {
+  const fs::path links = sysfs_root / "kernel" / "pci_switch_link" / "virtual_switch_links";
+  for (Switch& one : machine->switches) {
+    if (one.ids.vendor != kBroadcomVendor) continue;
+    std::error_code error, missing;
+    fs::directory_iterator it(links / one.bdf.to_string(), error);
+    for (fs::directory_iterator end; !error && it != end; it.increment(error)) {
+      auto peer = Bdf::parse(it->path().filename().string());
+      if (!peer) continue;
+      if (!fs::exists(sysfs_root / "bus" / "pci" / "devices" / peer->to_string(), missing))
+        continue;
+      one.peers.push_back(*peer);
+    }
+    std::sort(one.peers.begin(), one.peers.end());
+  }
 }
 
 double gt_per_s(const std::string& text) {

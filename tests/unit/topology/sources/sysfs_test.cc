@@ -78,6 +78,16 @@ TEST_F(Sysfs, Read_Switch_IsItsUpstreamPort) {
   EXPECT_EQ(machine.switches[0].class_code, 0x060400u);
 }
 
+TEST_F(Sysfs, Read_SwitchCabledToAnother_HasItAsPeer) {
+  make_switch();
+  function("pci0000:25/0000:26:00.0", kBridge, "0x1000");
+  const std::string links = "kernel/pci_switch_link/virtual_switch_links/0000:16:00.0/";
+  for (const char* name : {"0000:26:00.0", "0000:99:00.0", "uevent"}) write(links + name, "");
+  EXPECT_EQ(read().switches.at(0).peers, (std::vector<Bdf>{Bdf::parse("0000:26:00.0").value()}));
+  write("devices/pci0000:15/0000:15:01.0/0000:16:00.0/vendor", "0x11f8\n");
+  EXPECT_TRUE(read().switches.at(0).peers.empty());
+}
+
 TEST_F(Sysfs, Read_Gpu_HasTheValuesOfItsFiles) {
   function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
   function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu, "0x10de", "1");
