@@ -23,10 +23,10 @@ struct PciIds {
   bool operator==(const PciIds&) const = default;
 };
 
-// The best that a PCIe link supports, not what it runs at now; 0: unknown.
+// The best that a PCIe link supports, not what it runs at now; 0: unknown, each by itself.
 struct PciLink {
   double gt_per_s = 0;  // gigatransfers per second of one lane: 16 for PCIe 4.0
-  int width = 0;        // lanes
+  int width = 0;        // lanes; 255, which NCCL takes for a number, where the kernel knows none
   bool operator==(const PciLink&) const = default;
 };
 
@@ -152,6 +152,9 @@ struct Machine {
   // Whether it was read from a NCCL topology file. NCCL then looks devices up there by address, so
   // the addresses that the plugin reports have to be those of the file.
   bool nccl_file = false;
+  // Whether it was read from sysfs, where NCCL reads it, too: NCCL has the same values, and takes
+  // its defaults for what sysfs does not state. False for files of other programs.
+  bool sysfs = false;
   Cpu cpu;
   std::vector<Package> packages;
   std::vector<NumaNode> numa_nodes;

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -136,10 +137,11 @@ void GpuLinks::read_c2c_links(Gpu* gpu) {
   if (capability_ < 90) return;
   unsigned links = field(nvml::kFieldC2cLinkCount, 0).value_or(0);
   for (unsigned link = 0; link < links; ++link) {
-    if (field(nvml::kFieldC2cLinkStatus, link) == 1u &&
-        field(nvml::kFieldC2cLinkMaxBandwidth, link)) {
-      ++gpu->c2c_links;
-    }
+    if (field(nvml::kFieldC2cLinkStatus, link) != 1u) continue;
+    const auto mb_per_s = field(nvml::kFieldC2cLinkMaxBandwidth, link);
+    if (!mb_per_s) continue;
+    ++gpu->c2c_links;
+    gpu->c2c_mb_per_s = static_cast<int>(std::min<unsigned>(*mb_per_s, INT_MAX));
   }
 }
 
@@ -150,6 +152,7 @@ bool GpuLinks::read(Gpu* gpu) {
     return false;
   }
   capability_ = major * 10 + minor;
+  if (gpu->compute_capability == 0) gpu->compute_capability = capability_;
   complete_ = true;
   if (gpu->nvlinks.empty()) read_nvlinks(gpu);
   if (gpu->c2c_links == 0) read_c2c_links(gpu);

@@ -58,6 +58,16 @@ void complete(Device* device, const Device& live) {
   if (device->link.width == 0) device->link.width = live.link.width;
 }
 
+// Takes from `live` what the file lacks about the CPU, as NCCL does: family and model together.
+void complete(Cpu* cpu, const Cpu& live) {
+  if (cpu->arch.empty()) cpu->arch = live.arch;
+  if (cpu->arch != live.arch) return;
+  if (cpu->vendor.empty()) cpu->vendor = live.vendor;
+  if (cpu->family != 0) return;
+  cpu->family = live.family;
+  cpu->model = live.model;
+}
+
 const Gpu* gpu_at(const Machine& machine, const Bdf& bdf) {
   for (const Gpu& gpu : machine.gpus) {
     if (gpu.bdf == bdf) return &gpu;
@@ -89,6 +99,7 @@ Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
   }
   Result<Machine> machine = nccl_xml(file, selection);
   if (!machine) return machine;
+  complete(&machine->cpu, live.cpu);
   reconcile_gpus(&*machine, live, options);
   sort(&*machine);
   return machine;

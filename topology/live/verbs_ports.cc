@@ -92,6 +92,8 @@ void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
     added.order = source.order;
     // Verbs libraries before XDR have no code for its speed, but sysfs has.
     if (added.speed_mbps == 0 && port.active) added.speed_mbps = source.speed_mbps;
+    // NCCL keeps the speed that its topology file states (xmlInitAttrInt in src/graph/topo.cc).
+    if (machine->nccl_file && source.speed_mbps > 0) added.speed_mbps = source.speed_mbps;
   }
   sort(machine);
 }

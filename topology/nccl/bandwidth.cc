@@ -9,7 +9,7 @@ namespace {
 // PCIe to C2C.
 constexpr float kUnknownPcie = 200.0F;
 constexpr int kUnknownC2cMbPerS = 44712;   // what the driver reports on Grace Hopper
-constexpr int kUnknownDeviceMbps = 10000;  // NCCL's, for a <net> without a speed
+constexpr int kUnknownDeviceMbps = 10000;  // NCCL's for a <net> without a speed, and the plugin's
 constexpr int kDefaultGeneration = 60;     // NCCL's, for a speed that it does not know
 constexpr int kDefaultWidth = 16;
 
@@ -52,8 +52,10 @@ void Bandwidths::assume(const std::string& sentence) {
   assumptions_.push_back(sentence);
 }
 
+bool Bandwidths::nccl_has_this_source() const { return machine_.nccl_file || machine_.sysfs; }
+
 float Bandwidths::pcie(const PciLink& link) {
-  if (link.gt_per_s <= 0 && !machine_.nccl_file) {
+  if (link.gt_per_s <= 0 && !nccl_has_this_source()) {
     assume("The speed of some PCIe links is unknown; they are taken to be no limit.");
     return kUnknownPcie;
   }
@@ -89,8 +91,8 @@ float Bandwidths::device_where_unknown() {
 float Bandwidths::device(PortRef port) {
   const int mbps = port_of(machine_, port).speed_mbps;
   if (mbps > 0) return static_cast<float>(mbps / 8000.0);
-  return machine_.nccl_file ? static_cast<float>(kUnknownDeviceMbps / 8000.0)
-                            : device_where_unknown();
+  return nccl_has_this_source() ? static_cast<float>(kUnknownDeviceMbps / 8000.0)
+                                : device_where_unknown();
 }
 
 float Bandwidths::between_cpus() {
@@ -104,8 +106,11 @@ float Bandwidths::between_cpus() {
       return cpu.family == 7 && cpu.model == 0x5b ? 9.0F : 6.0F;
     }
   }
-  if (!machine_.nccl_file) {
-    assume("The kind of CPU is unknown; the links between CPUs are taken to be no limit.");
+  if (cpu.arch.empty() || (cpu.arch == "x86_64" && cpu.vendor.empty())) {
+    assume(
+        "The kind of CPU is unknown, which NCCL asks the processor for where its file lacks it; "
+        "the "
+        "links between CPUs are taken to be no limit.");
   }
   return kLocalBandwidth;
 }

@@ -1,6 +1,6 @@
 // The bandwidths that NCCL assumes of links, in 10^9 bytes per second (src/graph/topo.h and topo.cc
 // of NCCL). Where the machine's source does not state a speed, it is assumed, and a sentence says
-// so; a machine from a NCCL topology file gets what NCCL takes for a missing attribute.
+// so; a machine from a NCCL topology file or from sysfs gets what NCCL takes for a missing value.
 #pragma once
 
 #include <string>
@@ -29,6 +29,8 @@ class Bandwidths {
   const std::vector<std::string>& assumptions() const { return assumptions_; }
 
  private:
+  // Whether NCCL has the same values, and its defaults in place of those that are missing.
+  bool nccl_has_this_source() const;
   float device_where_unknown();
   void assume(const std::string& sentence);
 

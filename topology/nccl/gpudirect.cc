@@ -179,7 +179,8 @@ std::string reason_for(const GdrCheck& check, const std::string& device, bool fr
       return device + " registers no GPU memory: neither dma-buf nor peermem" +
              (from_file ? ", or gdr=\"0\" in NCCL's topology file" : "");
     case GdrCheck::Why::kGpu:
-      return "the driver offers no GPUDirect RDMA on this GPU";
+      return std::string("the driver offers no GPUDirect RDMA on this GPU") +
+             (from_file ? ", or gdr=\"0\" in NCCL's topology file" : "");
     case GdrCheck::Why::kPartition:
       return "NCCL " + rules.release.to_string() +
              " uses GPUDirect on a partition of a GPU (MLOPart) only with NCCL_NET_GDR_MLOPART=1";

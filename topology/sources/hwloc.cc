@@ -434,6 +434,8 @@ Result<Machine> hwloc_live(const Selection& selection) {
   fs::path sysfs = fs::path(root != nullptr && *root != '\0' ? root : "/") / "sys";
   auto machine = convert(**library, *topology, selection, sysfs);
   if (machine) {
+    machine->sysfs = true;
+    add_switch_peers(&*machine, sysfs);
     hwloc_obj_t object = (*library)->get_obj_by_depth(topology->get(), 0, 0);
     machine->source = "hwloc " + info(object, "hwlocVersion");
     if (root != nullptr && *root != '\0') machine->source += std::string(" of ") + root;

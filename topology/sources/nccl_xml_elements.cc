@@ -109,7 +109,7 @@ PciLink link_of(const pugi::xml_node& pci) {
   double speed = gt_per_s(pci.attribute("link_speed").value());
   int width = xml_int(pci, "link_width");
   // NCCL assumes what is missing of the two, so what is there counts.
-  return PciLink{speed > 0 ? speed : 0, width > 0 && width <= 64 ? width : 0};
+  return PciLink{speed > 0 ? speed : 0, width > 0 && width <= 255 ? width : 0};
 }
 
 Result<std::vector<Gpu>> gpus_of(const XmlFile& xml, const pugi::xml_node& pci) {

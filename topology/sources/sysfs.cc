@@ -138,6 +138,7 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   }
   Machine machine;
   machine.source = sysfs_root.string();
+  machine.sysfs = true;
   machine.cpu = read_cpu(root.parent_path() / "proc" / "cpuinfo");
   add_nodes(&machine, root);
   add_distances(&machine, root);
@@ -150,6 +151,7 @@ Result<Machine> sysfs_machine(const fs::path& sysfs_root, const Selection& selec
   }
   add_rdma_devices(&machine, root,
                    [](const PciLocation& location) { return pci_position(location.sysfs_path); });
+  add_switch_peers(&machine, root);
   sort(&machine);
   return machine;
 }

@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kUnknownWidth = 255;  // what the kernel shows for a link that is not PCIe
+constexpr uint16_t kBroadcomVendor = 0x1000;
 
 // Reads "0x15b3"; returns 0 where the file has no such number.
 uint32_t hex_file(const fs::path& file) {
@@ -29,18 +29,24 @@ PciIds pci_ids(const fs::path& folder) {
   return PciIds{id("vendor"), id("device"), id("subsystem_vendor"), id("subsystem_device")};
 }
 
-PciLink own_link(const fs::path& folder) {
-  int width = std::atoi(first_line(folder / "max_link_width").c_str());
-  double speed = gt_per_s(first_line(folder / "max_link_speed"));
-  if (speed == 0 || width <= 0 || width == kUnknownWidth) return {};
-  return PciLink{speed, width};
+double speed_of(const fs::path& folder) { return gt_per_s(first_line(folder / "max_link_speed")); }
+
+int width_of(const fs::path& folder) {
+  return std::atoi(first_line(folder / "max_link_width").c_str());
 }
 
-// Returns the lesser of what the function and its slot support.
-PciLink pci_link(const fs::path& folder) {
-  PciLink link = own_link(folder), slot = own_link(folder.parent_path());
-  if (link.width == 0 || slot.width == 0) return link;
-  return PciLink{std::min(link.gt_per_s, slot.gt_per_s), std::min(link.width, slot.width)};
+// Returns the lesser of what the function and its slot support, as NCCL has it
+// (ncclTopoGetXmlFromSys in src/graph/xml.cc): a speed that one of them does not state is no limit,
+// but a width is, so that it is unknown for a function on a root bus, which has no slot.
+PciLink pci_link(const fs::path& function) {
+  std::error_code broken;
+  fs::path folder = fs::canonical(function, broken);  // the slot is beside the target of a link
+  if (broken) folder = function;
+  const double speed = speed_of(folder), slot_speed = speed_of(folder.parent_path());
+  const int width = std::min(width_of(folder), width_of(folder.parent_path()));
+  const bool both = speed > 0 && slot_speed > 0;
+  return PciLink{both ? std::min(speed, slot_speed) : std::max(speed, slot_speed),
+                 std::max(width, 0)};
 }
 
 // Parses "pci0000:3a", the folder of a host bridge, named by its root bus.
@@ -125,6 +131,23 @@ PciPosition pci_position(const fs::path& folder) {
 int numa_node_of_tree(const fs::path& top, const fs::path& function) {
   std::error_code error;
   return numa_node(fs::exists(top / "numa_node", error) ? top : function);
+}
+
+void add_switch_peers(Machine* machine, const fs::path& sysfs_root) {
+  const fs::path links = sysfs_root / "kernel" / "pci_switch_link" / "virtual_switch_links";
+  for (Switch& one : machine->switches) {
+    if (one.ids.vendor != kBroadcomVendor) continue;
+    std::error_code error, missing;
+    fs::directory_iterator it(links / one.bdf.to_string(), error);
+    for (fs::directory_iterator end; !error && it != end; it.increment(error)) {
+      auto peer = Bdf::parse(it->path().filename().string());
+      if (!peer) continue;
+      if (!fs::exists(sysfs_root / "bus" / "pci" / "devices" / peer->to_string(), missing))
+        continue;
+      one.peers.push_back(*peer);
+    }
+    std::sort(one.peers.begin(), one.peers.end());
+  }
 }
 
 double gt_per_s(const std::string& text) {

@@ -192,6 +192,8 @@ TEST_F(GpuLinks, C2cLinks_AreCountedWhereUp) {
   show(0, 90, {}).c2c_links = {{}, {.up = false}, {}, {.has_bandwidth = false}, {}};
   EXPECT_TRUE(add(&machine));
   EXPECT_EQ(machine.gpus[0].c2c_links, 3);
+  EXPECT_EQ(machine.gpus[0].c2c_mb_per_s, 44712);
+  EXPECT_EQ(machine.gpus[0].compute_capability, 90);
 }
 
 TEST_F(GpuLinks, LinksThatAreKnown_StayAsTheyAre) {

@@ -119,6 +119,20 @@ TEST_F(ReadMachine, NicWithoutClassInTheFile_IsWhereTheFileHasIt) {
   EXPECT_EQ(machine.numa_nodes.at(static_cast<size_t>(machine.hcas[0].at.numa)).id, 1);
 }
 
+// NCCL asks the processor for what the file lacks.
+TEST_F(ReadMachine, CpuThatTheFileDoesNotName_IsThatOfTheMachine) {
+  gpu("0000:00:06.0", false);
+  write("../proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n");
+  EXPECT_EQ(read(file(pci("0000:00:06.0"))).cpu, (Cpu{"x86_64", "GenuineIntel", 6, 143}));
+  write("topology.xml",
+        "<system><cpu numaid='0' arch='x86_64' vendor='AuthenticAMD' "
+        "familyid='25' modelid='1'/></system>");
+  EXPECT_EQ(read(absolute("topology.xml")).cpu, (Cpu{"x86_64", "AuthenticAMD", 25, 1}));
+  write("topology.xml", "<system><cpu numaid='0' arch='arm64'/></system>");
+  EXPECT_EQ(read(absolute("topology.xml")).cpu, (Cpu{"arm64", "", 0, 0}));
+}
+
 TEST_F(ReadMachine, FileOfSeveralHosts_IsWarnedAbout) {
   write("topology.xml",
         "<system><cpu numaid=\"0\" host_hash=\"0x1\"/><cpu numaid=\"0\" "

@@ -80,6 +80,17 @@ TEST(ReplaceHcas, ActivePortOfUnknownSpeed_KeepsTheSpeedOfTheSource) {
   EXPECT_EQ(other.hcas.at(0).ports.at(0).speed_mbps, 0);
 }
 
+TEST(ReplaceHcas, SpeedInNcclsTopologyFile_GoesBeforeThatOfThePort) {
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[0].ports[0].speed_mbps = 400000;
+  Machine file = machine;
+  file.nccl_file = true;
+  replace_hcas(&machine, {verbs_port("mlx5_0", 1)});
+  EXPECT_EQ(machine.hcas.at(0).ports.at(0).speed_mbps, 100000);
+  replace_hcas(&file, {verbs_port("mlx5_0", 1)});
+  EXPECT_EQ(file.hcas.at(0).ports.at(0).speed_mbps, 400000);
+}
+
 TEST(ReplaceHcas, EmptyMachine_GetsANumaNodeForThem) {
   Machine machine;
   replace_hcas(&machine, {verbs_port("rxe0", 1)});

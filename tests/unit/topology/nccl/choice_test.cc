@@ -84,5 +84,26 @@ TEST(Choice, UnknownSpeeds_AreAssumedAndStated) {
   EXPECT_FLOAT_EQ(static_cast<float>(of_file.gpu_to_device(0, 1).gb_per_s), 1.25F);
 }
 
+// Speed and width fall back to PCIe 3.0 and x16 separately.
+TEST(Choice, LinkThatSysfsDoesNotState_IsWhatNcclAssumes) {
+  MadeMachine made;
+  made.add_gpu(-1, 0);
+  made.add_hca(-1, 0, 0);
+  made.machine.sysfs = true;
+  auto bandwidth = [&](PciLink link) {
+    made.machine.gpus[0].link = link;
+    made.machine.hcas[0].ports[0].speed_mbps = 800000;
+    Prediction nccl = predict_all(made.machine, Settings{});
+    EXPECT_TRUE(nccl.assumptions().empty());
+    return static_cast<float>(nccl.gpu_to_device(0, 0).gb_per_s);
+  };
+  EXPECT_FLOAT_EQ(bandwidth({}), 12.0F);
+  EXPECT_FLOAT_EQ(bandwidth({0, 8}), 6.0F);
+  EXPECT_FLOAT_EQ(bandwidth({16, 0}), 24.0F);
+  made.machine.hcas[0].ports[0].speed_mbps = 0;
+  Prediction nccl = predict_all(made.machine, Settings{});
+  EXPECT_FLOAT_EQ(static_cast<float>(nccl.gpu_to_device(0, 0).gb_per_s), 1.25F);
+}
+
 }  // namespace
 }  // namespace gdr::topology::nccl

@@ -78,6 +78,16 @@ TEST_F(Sysfs, Read_Switch_IsItsUpstreamPort) {
   EXPECT_EQ(machine.switches[0].class_code, 0x060400u);
 }
 
+TEST_F(Sysfs, Read_SwitchCabledToAnother_HasItAsPeer) {
+  make_switch();
+  function("pci0000:25/0000:26:00.0", kBridge, "0x1000");
+  const std::string links = "kernel/pci_switch_link/virtual_switch_links/0000:16:00.0/";
+  for (const char* name : {"0000:26:00.0", "0000:99:00.0", "uevent"}) write(links + name, "");
+  EXPECT_EQ(read().switches.at(0).peers, (std::vector<Bdf>{Bdf::parse("0000:26:00.0").value()}));
+  write("devices/pci0000:15/0000:15:01.0/0000:16:00.0/vendor", "0x11f8\n");
+  EXPECT_TRUE(read().switches.at(0).peers.empty());
+}
+
 TEST_F(Sysfs, Read_Gpu_HasTheValuesOfItsFiles) {
   function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
   function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu, "0x10de", "1");
@@ -123,6 +133,36 @@ TEST_F(Sysfs, Read_UnknownLink_IsZero) {
   Machine machine = read();
   EXPECT_EQ(machine.gpus.at(0).link, PciLink{});
   EXPECT_EQ(numa_id(machine, machine.gpus[0].at), -1);
+}
+
+TEST_F(Sysfs, Read_Link_IsTheLesserOfFunctionAndSlot) {
+  fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
+  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu);
+  write(slot / "max_link_speed", "16.0 GT/s PCIe\n");
+  write(folder / "max_link_width", "8\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{16, 8}));
+  write(slot / "max_link_speed", "64.0 GT/s PCIe\n");
+  write(slot / "max_link_width", "4\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 4}));
+}
+
+// As NCCL reads the two files: a speed that is missing is no limit, a width that is missing is 0.
+TEST_F(Sysfs, Read_LinkOfWhichOneEndIsUnknown_HasTheSpeedOfTheOther) {
+  fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
+  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu);
+  write(folder / "max_link_speed", "Unknown\n");
+  write(slot / "max_link_width", "0\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 0}));
+  write(slot / "max_link_speed", "Unknown\n");
+  write(slot / "max_link_width", "4\n");
+  EXPECT_EQ(read().gpus.at(0).link, (PciLink{0, 4}));
+}
+
+TEST_F(Sysfs, Read_LinkOnTheRootBus_HasNoWidth) {
+  function("pci0000:00/0000:00:05.0", kGpu);
+  Machine machine = read();
+  EXPECT_EQ(machine.gpus.at(0).link, (PciLink{32, 0}));
+  EXPECT_TRUE(machine.sysfs);
 }
 
 TEST_F(Sysfs, Read_NodesAndPackages_AreThoseOfTheCpus) {
@@ -317,6 +357,7 @@ TEST_F(HwlocOfSysfs, Live_Switch_EqualsSysfs) {
   ASSERT_TRUE(live.has_value()) << live.error().text;
   expect_consistent(*live);
   EXPECT_EQ(counts_of(*live), (Counts{3, 2, 1, 2}));
+  EXPECT_TRUE(live->sysfs);
   EXPECT_EQ(live->cpu, sysfs.cpu);
   EXPECT_EQ(live->packages, sysfs.packages);
   EXPECT_EQ(live->numa_nodes, sysfs.numa_nodes);
