@@ -4,12 +4,14 @@
 
 #include <algorithm>
 
+#include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 #include "topology/grouping.h"
 
 namespace gdr::tools::topo {
 namespace {
 
+constexpr char kNoSetting[] = "No setting";  // begins the comments on what settings cannot change
 constexpr size_t kMaxNcclEntries = 32;  // MAX_IF_LIST of NCCL's NCCL_IB_HCA
 
 std::string quoted_for_shell(const std::string& text) {
@@ -100,7 +102,7 @@ std::string level_lines(const RailDecision& decision, const InspectOptions& opti
         export_line("NCCL_NET_GDR_LEVEL", topology::to_string(level));
   }
   if (!left.empty()) {
-    lines += comment("No setting is advised for " + short_list(left) +
+    lines += comment(std::string(kNoSetting) + " is advised for " + short_list(left) +
                      ": the rail is on another NUMA node, and GPUDirect RDMA across them is slow.");
   }
   return lines;
@@ -135,7 +137,7 @@ std::string file_lines(const RailDecision& decision, bool has_map) {
   if (bad.empty()) return "";
   const std::string why = "NCCL would use " + short_list(bad) + ".";
   if (!badly_served(with_generated_file(decision), has_map).empty()) {
-    return comment(why) + comment("No setting makes NCCL follow all rails.");
+    return comment(why) + comment(std::string(kNoSetting) + " makes NCCL follow all rails.");
   }
   return comment(why) +
          comment(
@@ -144,6 +146,20 @@ std::string file_lines(const RailDecision& decision, bool has_map) {
          export_line("GDR_NCCL_GENERATE_TOPO_FILE", "1") +
          comment("The same without this plugin, once on each kind of node:") +
          comment("  nccl-gdr topo --nccl-xml --grouped > FILE; export NCCL_TOPO_FILE=FILE");
+}
+
+// Says what is left to do after `lines`; "" where they say all.
+std::string closing_line(const Inspection& inspection, const std::string& lines) {
+  if (lines.find(kNoSetting) != std::string::npos) {
+    if (check_machine(inspection, {}).faults.empty()) return "";
+    return comment("First look for the fault: `nccl-gdr topo --check` names what it finds.");
+  }
+  if (lines.find("export ") != std::string::npos || lines.find("unset ") != std::string::npos) {
+    return "";
+  }
+  return comment("Nothing has to be set: the defaults of NCCL " +
+                 inspection.decision.prediction.settings().release.to_string() +
+                 " are right for this machine.");
 }
 
 }  // namespace
@@ -160,12 +176,7 @@ std::string env_lines(const Inspection& inspection, const InspectOptions& option
         comment("As given by --rail-map.") + export_line("GDR_NCCL_RAIL_MAP", *options.rail_map);
   }
   lines += file_lines(decision, has_map);
-  if (lines.find("export ") == std::string::npos && lines.find("unset ") == std::string::npos) {
-    lines += comment("Nothing has to be set: the defaults of NCCL " +
-                     decision.prediction.settings().release.to_string() +
-                     " are right for this machine.");
-  }
-  return lines;
+  return lines + closing_line(inspection, lines);
 }
 
 }  // namespace gdr::tools::topo

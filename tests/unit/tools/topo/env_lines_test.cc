@@ -77,6 +77,7 @@ TEST(EnvLines, RailOnAnotherSocket_GetsNoLevel) {
   const std::string text = lines_on(machine);
   EXPECT_THAT(commands_in(text), IsEmpty());
   EXPECT_THAT(text, HasSubstr("# No setting is advised for GPU0"));
+  EXPECT_THAT(text, Not(HasSubstr("Nothing has to be set")));
 }
 
 TEST(EnvLines, LevelThatTheUserSetTooLow_IsUnset) {
@@ -119,6 +120,16 @@ TEST(EnvLines, NameWithALineBreak_StaysInItsQuotes) {
   for (std::string line; std::getline(lines, line);) {
     EXPECT_THAT(line, AnyOf(StartsWith("#"), StartsWith("export NCCL_IB_HCA='=")));
   }
+}
+
+// NCCL then prefers the HCAs of other switches, and no setting changes that.
+TEST(EnvLines, FaultThatNoSettingMends_IsLeftToTheCheck) {
+  Machine machine = topology::with_nvlink();
+  machine.hcas[2].ports[0].speed_mbps = 200000;
+  const std::string text = lines_on(machine);
+  EXPECT_THAT(text, HasSubstr("# No setting makes NCCL follow all rails.\n"
+                              "# First look for the fault: `nccl-gdr topo --check`"));
+  EXPECT_THAT(text, Not(HasSubstr("Nothing has to be set")));
 }
 
 TEST(EnvLines, NoRail_HasOnlyAComment) {
