@@ -294,6 +294,17 @@ TEST(Check, DeviceOfUnknownNumaNode_IsNamedWhereThereAreSeveralNodes) {
   EXPECT_THAT(faults_of(report_on(one_node, {}, settings)), IsEmpty());
 }
 
+// NCCL's files have a CPU for the devices of each node, also for those whose node is unknown.
+TEST(Check, CpuOfUnknownNodeBesideAnother_IsNamedInAFileOfNccl) {
+  Machine machine = good_machine();
+  machine.nccl_file = true;
+  machine.numa_nodes[1].id = -1;
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), ElementsAre(HasSubstr("numa-node: GPU4")));
+  machine.nccl_file = false;
+  EXPECT_THAT(faults_of(report_on(machine)), IsEmpty());
+}
+
 TEST(Check, IommuThatTranslates_IsNamedOnX86) {
   auto translate = [](const Machine& machine, PciStates* states) {
     (*states)[*machine.hcas[0].bdf].iommu_domain = "DMA-FQ";
