@@ -10,17 +10,21 @@ namespace {
 void check_usable(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   if (machine.gpus.empty()) {
-    report->notes.push_back("the machine has no GPU, so that rails are not checked");
-    return;
+    add_fault(report, Check::kNoGpu, "", "the machine shows no GPU, so that rails are not checked",
+              "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices");
   }
+  if (machine.hcas.empty()) {
+    add_fault(report, Check::kNoHca, "", "the machine shows no HCA, so that no GPU has a rail",
+              "look at lspci and ibstat: the HCA's driver, or the container's devices");
+  }
+  if (machine.gpus.empty() || machine.hcas.empty()) return;
   std::vector<std::string> without;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     if (decision.plan.first_rail_of(gpu) == nullptr) without.push_back("GPU" + std::to_string(gpu));
   }
   if (without.empty()) return;
   add_fault(report, Check::kNoRail, short_list(without),
-            machine.hcas.empty() ? "no rail: the machine shows no HCA"
-                                 : "no rail: no port of an HCA is usable",
+            "no rail: no port of an HCA is usable",
             "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA");
 }
 

@@ -6,6 +6,10 @@ const char* name_of(Check check) {
   switch (check) {
     case Check::kNcclFails:
       return "nccl-fails";
+    case Check::kNoGpu:
+      return "no-gpu";
+    case Check::kNoHca:
+      return "no-hca";
     case Check::kNoRail:
       return "no-rail";
     case Check::kPortDown:

@@ -11,6 +11,8 @@ namespace gdr::tools::topo {
 // What can be wrong, the worst first. docs/topo.md describes each.
 enum class Check {
   kNcclFails,    // NCCL of this release fails on the machine
+  kNoGpu,        // the machine shows no GPU
+  kNoHca,        // the machine shows no HCA
   kNoRail,       // a GPU without a usable rail
   kPortDown,     // a rail whose port is down
   kNoGpuDirect,  // an HCA or GPU that cannot do GPUDirect RDMA at all

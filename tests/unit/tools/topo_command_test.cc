@@ -324,6 +324,15 @@ TEST_F(TopoCommand, ExpectOfJsonLines_IsOneLineForEachDocument) {
   EXPECT_THAT(second, HasSubstr(": 1 difference: "));
 }
 
+TEST_F(TopoCommand, GoldenFileOfAMachineWithoutGpus_IsRefused) {
+  Document document = Document::parse(run("--json --from " + known(kMachine)).out);
+  document["gpus"] = Document::array();
+  const Printed result =
+      run("--expect " + write("empty.json", document.dump()) + " --from " + known(kMachine));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("describes a machine without GPUs"));
+}
+
 TEST_F(TopoCommand, ExpectWithAnotherSchemaVersion_IsAnErrorThatNamesBoth) {
   Document document = Document::parse(run("--json --from " + known(kMachine)).out);
   document["schema_version"] = topo::kJsonSchemaVersion + 1;

@@ -108,7 +108,11 @@ TEST(Check, MachineOnWhichNcclFails_IsNamed) {
               Contains(HasSubstr("nccl-fails: NCCL 2.30.7 fails on this machine: ")));
 }
 
-TEST(Check, EmptyMachine_HasNoFault) { EXPECT_THAT(faults_of(report_on(Machine{})), IsEmpty()); }
+TEST(Check, EmptyMachine_LacksBothKindsOfDevices) {
+  EXPECT_THAT(faults_of(report_on(Machine{})),
+              ElementsAre(HasSubstr("no-gpu: the machine shows no GPU"),
+                          HasSubstr("no-hca: the machine shows no HCA")));
+}
 
 TEST(Check, GpuLinkNarrowerThanThatOfItsPeers_IsNamed) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus[3].link.width = 8; }),
@@ -263,10 +267,15 @@ TEST(Check, UnknownRegistration_IsANoteOnly) {
   EXPECT_THAT(report.notes, Contains("whether HCAs can register GPU memory is unknown: mlx5_0:1"));
 }
 
-TEST(Check, NoHca_LeavesGpusWithoutRail) {
+TEST(Check, NoHca_IsOneFault) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas.clear(); }),
-              ElementsAre(HasSubstr("no-rail: GPU0, GPU1, GPU2 and 5 more: no rail: the machine "
-                                    "shows no HCA")));
+              ElementsAre(HasSubstr("no-hca: the machine shows no HCA, so that no GPU has a rail. "
+                                    "Fix: look at lspci and ibstat")));
+}
+
+TEST(Check, NoGpu_IsOneFault) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus.clear(); }),
+              ElementsAre(HasSubstr("no-gpu: the machine shows no GPU")));
 }
 
 TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
