@@ -150,16 +150,21 @@ std::string file_lines(const RailDecision& decision, bool has_map) {
 
 // Says what is left to do after `lines`; "" where they say all.
 std::string closing_line(const Inspection& inspection, const std::string& lines) {
+  const bool has_fault = !check_machine(inspection, {}).faults.empty();
   if (lines.find(kNoSetting) != std::string::npos) {
-    if (check_machine(inspection, {}).faults.empty()) return "";
+    if (!has_fault) return "";
     return comment("First look for the fault: `nccl-gdr topo --check` names what it finds.");
   }
   if (lines.find("export ") != std::string::npos || lines.find("unset ") != std::string::npos) {
     return "";
   }
-  return comment("Nothing has to be set: the defaults of NCCL " +
-                 inspection.decision.prediction.settings().release.to_string() +
-                 " are right for this machine.");
+  const std::string nccl =
+      "NCCL " + inspection.decision.prediction.settings().release.to_string();
+  if (has_fault) {
+    return comment("Nothing has to be set for " + nccl +
+                   ": what `nccl-gdr topo --check` finds wrong here is no matter of settings.");
+  }
+  return comment("Nothing has to be set: the defaults of " + nccl + " are right for this machine.");
 }
 
 }  // namespace
