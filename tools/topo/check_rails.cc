@@ -7,13 +7,14 @@
 namespace gdr::tools::topo {
 namespace {
 
-void check_usable(const RailDecision& decision, CheckReport* report) {
+void check_usable(const CheckInput& input, CheckReport* report) {
+  const RailDecision& decision = input.decision();
   const Machine& machine = decision.machine;
   if (machine.gpus.empty()) {
     add_fault(report, Check::kNoGpu, "", "the machine shows no GPU, so that rails are not checked",
               "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices");
   }
-  if (machine.hcas.empty()) {
+  if (machine.hcas.empty() && !input.inspection.unrestricted.has_value()) {
     add_fault(report, Check::kNoHca, "", "the machine shows no HCA, so that no GPU has a rail",
               "look at lspci and ibstat: the HCA's driver, or the container's devices");
   }
@@ -23,8 +24,7 @@ void check_usable(const RailDecision& decision, CheckReport* report) {
     if (decision.plan.first_rail_of(gpu) == nullptr) without.push_back("GPU" + std::to_string(gpu));
   }
   if (without.empty()) return;
-  add_fault(report, Check::kNoRail, short_list(without),
-            "no rail: no port of an HCA is usable",
+  add_fault(report, Check::kNoRail, short_list(without), "no rail: no port of an HCA is usable",
             "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA");
 }
 
@@ -134,7 +134,8 @@ void check_rails(const CheckInput& input, CheckReport* report) {
                   " fails on this machine: " + decision.prediction.failure(),
               "use another release, or give NCCL_TOPO_FILE the name of a corrected file");
   }
-  check_usable(decision, report);
+  check_usable(input, report);
+  check_shares(input, report);
   check_reach(decision, report);
   std::vector<std::string> as_good;
   for (const NcclChoice& choice : nccl_choices(decision)) {

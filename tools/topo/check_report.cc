@@ -12,6 +12,10 @@ const char* name_of(Check check) {
       return "no-hca";
     case Check::kNoRail:
       return "no-rail";
+    case Check::kSetting:
+      return "setting";
+    case Check::kRailShare:
+      return "rail-share";
     case Check::kPortDown:
       return "port-down";
     case Check::kNoGpuDirect:

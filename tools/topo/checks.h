@@ -28,6 +28,7 @@ void check_links(const CheckInput& input, CheckReport* report);        // PCIe
 void check_gpu_links(const CheckInput& input, CheckReport* report);    // NVLink, C2C
 void check_ports(const CheckInput& input, CheckReport* report);        // state, speed, link layer
 void check_rails(const CheckInput& input, CheckReport* report);        // rails, GPUDirect, NCCL
+void check_shares(const CheckInput& input, CheckReport* report);       // of rails among GPUs
 void check_settings(const CheckInput& input, CheckReport* report);     // NUMA, IOMMU, BAR, ...
 void check_diagnostics(const CheckInput& input, CheckReport* report);  // findings of the decision
 

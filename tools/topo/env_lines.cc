@@ -6,13 +6,14 @@
 
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
+#include "tools/topo/restriction.h"
 #include "topology/grouping.h"
 
 namespace gdr::tools::topo {
 namespace {
 
 constexpr char kNoSetting[] = "No setting";  // begins the comments on what settings cannot change
-constexpr size_t kMaxNcclEntries = 32;  // MAX_IF_LIST of NCCL's NCCL_IB_HCA
+constexpr size_t kMaxNcclEntries = 32;       // MAX_IF_LIST of NCCL's NCCL_IB_HCA
 
 std::string quoted_for_shell(const std::string& text) {
   std::string quoted = "'";
@@ -27,10 +28,25 @@ std::string export_line(const char* name, const std::string& value) {
   return std::string("export ") + name + "=" + quoted_for_shell(value) + "\n";
 }
 
-std::string hca_lines(const Inspection& inspection, const InspectOptions& options) {
-  const RailDecision& decision = inspection.decision;
+// Takes back what keeps GPUs off their ports.
+std::string unset_lines(const Inspection& inspection, const InspectOptions& options) {
+  const Restriction lost = restriction_of(inspection.decision, *inspection.unrestricted);
+  std::vector<std::string> gpus;
+  for (size_t gpu : lost.gpus) gpus.push_back("GPU" + std::to_string(gpu));
+  std::string lines = comment("NCCL_IB_HCA or the rail map gives " + short_list(gpus) +
+                              " rails that are farther away, or shared by more GPUs, than those" +
+                              " of the machine.");
+  if (!lost.ports.empty()) lines += comment("Left out: " + short_list(lost.ports) + ".");
+  if (!inspection.not_offered.empty()) lines += "unset NCCL_IB_HCA\n";
+  const bool has_map = options.rail_map.has_value() && !options.rail_map->empty();
+  if (has_map || inspection.not_offered.empty()) lines += "unset GDR_NCCL_RAIL_MAP\n";
+  return lines + comment("What follows is for the machine without them.");
+}
+
+std::string hca_lines(const RailDecision& decision, const std::vector<std::string>& not_offered,
+                      const InspectOptions& options) {
   const RailPlan& plan = decision.plan;
-  const bool has_others = !plan.excluded.empty() || !inspection.not_offered.empty();
+  const bool has_others = !plan.excluded.empty() || !not_offered.empty();
   if (plan.rails.empty() || (!has_others && !options.hca.has_value())) return "";
   if (plan.rails.size() > kMaxNcclEntries) {
     return comment(fmt::format("NCCL_IB_HCA cannot name {} rails: it takes {} entries.",
@@ -49,7 +65,7 @@ std::string hca_lines(const Inspection& inspection, const InspectOptions& option
   for (const ExcludedPort& one : plan.excluded) {
     excluded.push_back(port_label(decision.machine, one.port));
   }
-  const std::string others = excluded.empty() ? "ports that cannot be used" : short_list(excluded);
+  const std::string others = excluded.empty() ? "other ports" : short_list(excluded);
   return comment("The rails in their order. This keeps NCCL off " + others +
                  ", also without this plugin.") +
          export_line("NCCL_IB_HCA", list);
@@ -158,8 +174,7 @@ std::string closing_line(const Inspection& inspection, const std::string& lines)
   if (lines.find("export ") != std::string::npos || lines.find("unset ") != std::string::npos) {
     return "";
   }
-  const std::string nccl =
-      "NCCL " + inspection.decision.prediction.settings().release.to_string();
+  const std::string nccl = "NCCL " + inspection.decision.prediction.settings().release.to_string();
   if (has_fault) {
     return comment("Nothing has to be set for " + nccl +
                    ": what `nccl-gdr topo --check` finds wrong here is no matter of settings.");
@@ -170,12 +185,16 @@ std::string closing_line(const Inspection& inspection, const std::string& lines)
 }  // namespace
 
 std::string env_lines(const Inspection& inspection, const InspectOptions& options) {
-  const RailDecision& decision = inspection.decision;
+  const bool restricted = inspection.unrestricted.has_value();
+  const RailDecision& decision = restricted ? *inspection.unrestricted : inspection.decision;
   if (decision.plan.rails.empty()) {
     return comment("The machine has no rail, so that no setting helps.");
   }
-  std::string lines = hca_lines(inspection, options) + level_lines(decision, options);
-  const bool has_map = options.rail_map.has_value() && !options.rail_map->empty();
+  std::string lines = restricted ? unset_lines(inspection, options) : "";
+  lines += restricted ? hca_lines(decision, {}, {})
+                      : hca_lines(decision, inspection.not_offered, options);
+  lines += level_lines(decision, options);
+  const bool has_map = !restricted && options.rail_map.has_value() && !options.rail_map->empty();
   if (has_map) {
     lines +=
         comment("As given by --rail-map.") + export_line("GDR_NCCL_RAIL_MAP", *options.rail_map);

@@ -264,6 +264,17 @@ TEST_F(TopoCommand, DiffOfAMachineWithItself_IsEmptyAndSuccess) {
   EXPECT_THAT(result.out, IsEmpty());
 }
 
+TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_IsAFaultAndIsTakenBack) {
+  const std::string source = "--hca mlx5_0,mlx5_1 --from " + known(kMachine);
+  EXPECT_THAT(run(source).out, HasSubstr("\n  mlx5_2:1 is excluded by NCCL_IB_HCA\n"));
+  const Printed check = run("--check " + source);
+  EXPECT_EQ(check.code, 1);
+  EXPECT_THAT(check.out, HasSubstr("leaves out mlx5_2:1, mlx5_3:1"));
+  const std::string env = run("--env " + source).out;
+  EXPECT_THAT(env, HasSubstr("unset NCCL_IB_HCA\n"));
+  EXPECT_THAT(env, Not(HasSubstr("export NCCL_IB_HCA")));
+}
+
 TEST_F(TopoCommand, Diff_NamesBothMachines) {
   const std::string good = copy("a.xml", kMachine);
   const std::string bad = copy("b.xml", kMachine, kLinks, kFewerLinks);

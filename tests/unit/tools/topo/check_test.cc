@@ -278,6 +278,31 @@ TEST(Check, NoGpu_IsOneFault) {
               ElementsAre(HasSubstr("no-gpu: the machine shows no GPU")));
 }
 
+TEST(Check, HcaThatIsMissingOnOneSwitch_LeavesGpusWithASmallerShare) {
+  const std::vector<std::string> faults =
+      faults_with([](Machine* machine) { machine->hcas.erase(machine->hcas.begin() + 3); });
+  EXPECT_THAT(faults,
+              Contains(HasSubstr("rail-share: GPU4, GPU5, GPU6, GPU7: 1/4 of a rail for each, "
+                                 "where GPU0, GPU1, GPU2, GPU3 have 1/2 of a rail. Fix: ")));
+  EXPECT_THAT(faults, Contains(HasSubstr("rail-share: GPU6, GPU7: no HCA is below the same PCIe "
+                                         "switch, where GPU0, GPU1, GPU2 and 3 more have one")));
+}
+
+TEST(Check, GpuThatIsMissing_ShowsInTheShares) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus.pop_back(); }),
+              Contains(HasSubstr("1/2 of a rail for each, where GPU6 has 1 rail")));
+}
+
+TEST(Check, PortsLeftOutByTheUser_AreTheFaultInPlaceOfWhatFollows) {
+  Machine machine = good_machine();
+  machine.hcas.resize(3);
+  const Inspection inspection{scene_of(machine), {}, 0, "", scene_of(good_machine())};
+  const std::vector<std::string> faults = faults_of(check_machine(inspection, {}));
+  EXPECT_THAT(faults, Contains(HasSubstr("setting: GPU4, GPU5, GPU6, GPU7: NCCL_IB_HCA or the rail "
+                                         "map leaves out mlx5_3:1, so that rails are farther")));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("rail-share"))));
+}
+
 TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
   Machine machine = flat(2, 2);
   machine.cpu.arch = "x86_64";
