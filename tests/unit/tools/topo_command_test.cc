@@ -296,8 +296,15 @@ TEST_F(TopoCommand, Expect_IsOneLineForEachNodeOfAFleet) {
       copy("node3.xml", kMachine, "guid=\"0x1400000000000002\"", "guid=\"1\"");
   const Printed result = run("--expect " + golden(kMachine) + " --from " + fleet);
   EXPECT_EQ(result.code, 1) << result.err;
-  EXPECT_THAT(result.out, StartsWith("node1: ok\nnode2: 1 difference: GPU0: NVLinks is 17 to "
-                                     "switches, expected 18 to switches\nnode3: ok\n"));
+  EXPECT_THAT(result.out, StartsWith("node1: ok\nnode2: 1 difference: GPU0: NVLinks: 17, expected "
+                                     "18 (to NVSwitches)\nnode3: ok\n"));
+}
+
+TEST_F(TopoCommand, ExpectOfHcasThatTheUserExcludes_NamesTheSetting) {
+  const Printed result = run("--expect " + golden(kMachine) + " --hca mlx5_0,mlx5_1 --from " +
+                             copy("n.xml", kMachine));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr(" is excluded by NCCL_IB_HCA"), Not(HasSubstr(" is missing"))));
 }
 
 TEST_F(TopoCommand, ExpectAlso_ComparesWhatMayDifferOtherwise) {
@@ -307,7 +314,7 @@ TEST_F(TopoCommand, ExpectAlso_ComparesWhatMayDifferOtherwise) {
   EXPECT_EQ(run(expect + " --expect-also names,addresses").code, 0);
   const Printed result = run(expect + " --expect-also names,guids");
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("mlx5_0: GUID is "));
+  EXPECT_THAT(result.out, HasSubstr("mlx5_0: GUID: "));
 }
 
 TEST_F(TopoCommand, ExpectWithNullInTheGoldenFile_AcceptsAnyValue) {
