@@ -136,7 +136,7 @@ void compare_paths(const PathComparison& paths, const std::vector<DeviceProfile>
 int rank_of(const Difference& one) {
   if (one.kind != Difference::Kind::kValue) return 0;
   const std::string& name = one.property;
-  if (name.find("NCCL") != std::string::npos) return 5;
+  if (name == "NCCL's failure" || name == "rails that NCCL uses") return 5;
   if (name == "GPUDirect receive" || name == "GPUDirect send") return 4;
   if (name == "rails" || name == "path to its rail" || name.ends_with(" role")) return 3;
   return name.starts_with("path to ") ? 2 : 1;
