@@ -6,8 +6,16 @@ const char* name_of(Check check) {
   switch (check) {
     case Check::kNcclFails:
       return "nccl-fails";
+    case Check::kNoGpu:
+      return "no-gpu";
+    case Check::kNoHca:
+      return "no-hca";
     case Check::kNoRail:
       return "no-rail";
+    case Check::kSetting:
+      return "setting";
+    case Check::kRailShare:
+      return "rail-share";
     case Check::kPortDown:
       return "port-down";
     case Check::kNoGpuDirect:

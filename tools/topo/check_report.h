@@ -11,7 +11,11 @@ namespace gdr::tools::topo {
 // What can be wrong, the worst first. docs/topo.md describes each.
 enum class Check {
   kNcclFails,    // NCCL of this release fails on the machine
+  kNoGpu,        // the machine shows no GPU
+  kNoHca,        // the machine shows no HCA
   kNoRail,       // a GPU without a usable rail
+  kSetting,      // NCCL_IB_HCA or a rail map keeps GPUs off nearer or less shared ports
+  kRailShare,    // GPUs with a smaller share of rails, or a rail farther away, than their peers
   kPortDown,     // a rail whose port is down
   kNoGpuDirect,  // an HCA or GPU that cannot do GPUDirect RDMA at all
   kNvlink,       // a GPU with other NVLinks than its peers

@@ -17,11 +17,12 @@ bool has_unknown_node(const Machine& machine, const Attachment& at) {
   return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
 }
 
-// On a machine of one node every device is near it, whatever the firmware states.
+// On a machine of one node every device is near it, whatever the firmware states. In a file of
+// NCCL, devices of unknown node are on a CPU of their own beside that node.
 void check_numa(const Machine& machine, CheckReport* report) {
   const auto nodes = std::count_if(machine.numa_nodes.begin(), machine.numa_nodes.end(),
                                    [](const NumaNode& node) { return node.id >= 0; });
-  if (nodes < 2) return;
+  if (nodes < (machine.nccl_file ? 1 : 2)) return;
   std::vector<std::string> names;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     if (has_unknown_node(machine, machine.gpus[i].at)) names.push_back(gpu_name(machine, i));

@@ -28,6 +28,7 @@ void check_links(const CheckInput& input, CheckReport* report);        // PCIe
 void check_gpu_links(const CheckInput& input, CheckReport* report);    // NVLink, C2C
 void check_ports(const CheckInput& input, CheckReport* report);        // state, speed, link layer
 void check_rails(const CheckInput& input, CheckReport* report);        // rails, GPUDirect, NCCL
+void check_shares(const CheckInput& input, CheckReport* report);       // of rails among GPUs
 void check_settings(const CheckInput& input, CheckReport* report);     // NUMA, IOMMU, BAR, ...
 void check_diagnostics(const CheckInput& input, CheckReport* report);  // findings of the decision
 
@@ -39,20 +40,5 @@ std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:0
 
 // Returns the positions in RailPlan::rails by HCA; HCAs without a rail are left out.
 std::map<int, std::vector<int>> rails_by_hca(const RailPlan& plan);
-
-// What NCCL uses for a GPU beside its rails.
-struct NcclChoice {
-  size_t gpu = 0;
-  std::vector<size_t> devices;  // of Prediction, those that NCCL uses
-  bool differs = false;         // one of them is another port than the GPU's rails
-  // NCCL's choice costs bandwidth: it is farther away, loses GPUDirect RDMA, or is shared by more
-  // GPUs than the GPU's own rail is.
-  bool is_worse = false;
-};
-std::vector<NcclChoice> nccl_choices(const RailDecision& decision);
-
-// Returns "mlx5_0:1, mlx5_3:1".
-std::string ports_of_devices(const RailDecision& decision, const std::vector<size_t>& devices);
-std::string ports_of_rails(const RailDecision& decision, size_t gpu);
 
 }  // namespace gdr::tools::topo

@@ -77,14 +77,16 @@ void compare_properties(const std::string& subject, const std::vector<Property>&
 
 void compare_devices(const std::vector<DeviceProfile>& first,
                      const std::vector<DeviceProfile>& second, const std::vector<Match>& matches,
-                     const std::set<Aspect>& aspects, std::vector<Difference>* list) {
+                     const std::set<Aspect>& aspects, const std::set<std::string>& excluded,
+                     std::vector<Difference>* list) {
   for (const Match& match : matches) {
     if (match.second < 0) {
       const std::string name = full_name(first[static_cast<size_t>(match.first)]);
       list->push_back({Difference::Kind::kOnlyInFirst, name, "", {}, {}});
     } else if (match.first < 0) {
-      const std::string name = full_name(second[static_cast<size_t>(match.second)]);
-      list->push_back({Difference::Kind::kOnlyInSecond, name, "", {}, {}});
+      const DeviceProfile& other = second[static_cast<size_t>(match.second)];
+      const char* why = excluded.count(other.label) > 0 ? "excluded by NCCL_IB_HCA" : "";
+      list->push_back({Difference::Kind::kOnlyInSecond, full_name(other), why, {}, {}});
     } else {
       const DeviceProfile& one = first[static_cast<size_t>(match.first)];
       const DeviceProfile& other = second[static_cast<size_t>(match.second)];
@@ -130,6 +132,27 @@ void compare_paths(const PathComparison& paths, const std::vector<DeviceProfile>
   }
 }
 
+// The lower, the nearer to the cause.
+int rank_of(const Difference& one) {
+  if (one.kind != Difference::Kind::kValue) return 0;
+  const std::string& name = one.property;
+  if (name == "NCCL's failure" || name == "rails that NCCL uses") return 5;
+  if (name == "GPUDirect receive" || name == "GPUDirect send") return 4;
+  if (name == "rails" || name == "path to its rail" || name.ends_with(" role")) return 3;
+  return name.starts_with("path to ") ? 2 : 1;
+}
+
+// Takes " to NVSwitches" off both values where they end in the same target, and returns it.
+std::string common_target(std::string* first, std::string* second) {
+  const size_t a = first->find(" to "), b = second->find(" to ");
+  if (a == std::string::npos || b == std::string::npos) return "";
+  const std::string target = first->substr(a + 1);
+  if (target != second->substr(b + 1) || target.find(',') != std::string::npos) return "";
+  first->resize(a);
+  second->resize(b);
+  return " (" + target + ")";
+}
+
 std::string value_text(const std::optional<std::string>& value) {
   return value.value_or("unknown");
 }
@@ -142,11 +165,15 @@ std::vector<Difference> compare_profiles(const Profile& first, const Profile& se
   const std::vector<Match> gpus = match_devices(first.gpus, second.gpus);
   const std::vector<Match> hcas = match_devices(first.hcas, second.hcas);
   compare_properties("", first.properties, second.properties, aspects, &list);
-  compare_devices(first.gpus, second.gpus, gpus, aspects, &list);
-  compare_devices(first.hcas, second.hcas, hcas, aspects, &list);
-  if (aspects.count(Aspect::kShape) == 0) return list;
-  compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
-  compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
+  compare_devices(first.gpus, second.gpus, gpus, aspects, {}, &list);
+  compare_devices(first.hcas, second.hcas, hcas, aspects, first.excluded_hcas, &list);
+  if (aspects.count(Aspect::kShape) > 0) {
+    compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
+    compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Difference& a, const Difference& b) {
+    return rank_of(a) < rank_of(b);
+  });
   return list;
 }
 
@@ -191,10 +218,14 @@ std::string comparing_text(const Difference& difference, const std::string& firs
 std::string expecting_text(const Difference& difference) {
   if (difference.kind == Difference::Kind::kOnlyInFirst)
     return difference.subject + " is unexpected";
-  if (difference.kind == Difference::Kind::kOnlyInSecond) return difference.subject + " is missing";
+  if (difference.kind == Difference::Kind::kOnlyInSecond) {
+    return difference.subject + " is " +
+           (difference.property.empty() ? "missing" : difference.property);
+  }
   const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";
-  return subject + difference.property + " is " + value_text(difference.first) + ", expected " +
-         value_text(difference.second);
+  std::string found = value_text(difference.first), expected = value_text(difference.second);
+  const std::string target = common_target(&found, &expected);
+  return subject + difference.property + ": " + found + ", expected " + expected + target;
 }
 
 }  // namespace gdr::tools::topo

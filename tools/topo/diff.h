@@ -14,13 +14,14 @@ struct Difference {
   enum class Kind { kValue, kOnlyInFirst, kOnlyInSecond };
   Kind kind = Kind::kValue;
   std::string subject;   // "GPU3", "mlx5_3", "mlx5_3 (0000:b1:00.0)"; "" for the whole machine
-  std::string property;  // only for kValue
+  std::string property;  // for kValue; for kOnlyInSecond, why the first has none, or ""
   std::optional<std::string> first;  // only for kValue; nothing: unknown
   std::optional<std::string> second;
 };
 
-// Compares what belongs to one of `aspects`. Devices of the two machines belong together where
-// their addresses are equal, else where their names are, else by their order.
+// Compares what belongs to one of `aspects`. Devices come first, then their properties, then paths,
+// rails and NCCL's decisions, since those follow from the former. Devices of the two machines
+// belong together where their addresses are equal, else where their names are, else by their order.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
                                          const std::set<Aspect>& aspects);
 
@@ -37,7 +38,7 @@ std::string comparing_text(const Difference& difference, const std::string& firs
                            const std::string& second);
 
 // Returns the difference as the first machine's deviation from the second:
-// "mlx5_3: port 1 state is down, expected active".
+// "mlx5_3: port 1 state: down, expected active".
 std::string expecting_text(const Difference& difference);
 
 }  // namespace gdr::tools::topo

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <utility>
 
 #include "plugin/config/load.h"
@@ -12,6 +13,7 @@
 #include "plugin/config/values.h"
 #include "plugin/config/variables.h"
 #include "tools/topo/file_format.h"
+#include "tools/topo/restriction.h"
 #include "topology/live/acs_findings.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/read_machine.h"
@@ -64,6 +66,41 @@ Result<config::Options> options_of(const InspectOptions& options, Findings* find
   // A bad value in the environment is only reported; a bad value on the command line is an error.
   if (Status usable = check_flags(options); !usable) return forward_error(usable);
   return config::load(environment, findings);
+}
+
+constexpr char kExcluded[] = " is excluded by NCCL_IB_HCA";  // as in transport/device/hca.cc
+
+std::vector<std::string> labels_of(const Machine& machine,
+                                   const std::function<bool(const std::string&, int)>& matches) {
+  std::vector<std::string> labels;
+  for (const topology::Hca& hca : machine.hcas) {
+    for (const topology::Port& port : hca.ports) {
+      if (matches(hca.name, port.number)) {
+        labels.push_back(hca.name + ":" + std::to_string(port.number));
+      }
+    }
+  }
+  return labels;
+}
+
+std::vector<std::string> excluded_by(const Machine& machine, const transport::HcaFilter& filter) {
+  std::vector<std::string> excluded = labels_of(
+      machine, [&](const std::string& hca, int port) { return !filter.accepts(hca, port); });
+  for (std::string& one : excluded) one += kExcluded;
+  return excluded;
+}
+
+// Fills Inspection::unrestricted; `all` is the machine with all of its ports.
+void decide_unrestricted(Machine all, const config::Options& settings, Inspection* inspection) {
+  const auto& reasons = inspection->not_offered;
+  const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), [](const auto& reason) {
+    return reason.ends_with(kExcluded);
+  });
+  if (!has_excluded && !settings.rail_map.has_value()) return;
+  topology::RailDecision free =
+      topology::decide(std::move(all), {inspection->decision.prediction.settings(), {}, {}}, {});
+  if (restriction_of(inspection->decision, free).gpus.empty()) return;
+  inspection->unrestricted = std::move(free);
 }
 
 void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
@@ -164,8 +201,19 @@ std::vector<std::string> not_offered(transport::Discovery discovery) {
   return std::move(discovery.skipped);
 }
 
+// Removes the ports that are not offered for another reason than NCCL_IB_HCA.
+void keep_usable(const std::vector<std::string>& not_offered, Machine* machine) {
+  topology::keep_accepted(machine, [&](const std::string& hca, int port) {
+    const std::string start = hca + ":" + std::to_string(port) + " ";
+    return std::none_of(not_offered.begin(), not_offered.end(), [&](const std::string& reason) {
+      return reason.starts_with(start) && !reason.ends_with(kExcluded);
+    });
+  });
+}
+
 struct LiveMachine {
   Machine machine;
+  Machine all;  // with the ports that NCCL_IB_HCA excludes, too
   std::vector<std::string> not_offered;
   std::string existing_hcas;  // of sysfs, whether accepted or not: "mlx5_0, mlx5_1"
 };
@@ -182,12 +230,16 @@ LiveMachine read_live(const config::Options& options, Findings* findings) {
   if (!found) {
     findings->push_back(
         {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
+    Machine all = machine;
     keep_accepted(&machine, options.hcas);
-    return {std::move(machine), {}, std::move(existing)};
+    return {std::move(machine), all, excluded_by(all, options.hcas), std::move(existing)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
+  Machine all = machine;
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
-  return {std::move(machine), not_offered(std::move(*found)), std::move(existing)};
+  std::vector<std::string> reasons = not_offered(std::move(*found));
+  keep_usable(reasons, &all);
+  return {std::move(machine), std::move(all), std::move(reasons), std::move(existing)};
 }
 
 // Decides as the plugin does, but fails on a map given on the command line that does not fit.
@@ -234,7 +286,9 @@ Result<Inspection> inspect_live(const InspectOptions& options, const config::Opt
   const size_t before = decision->findings.size();
   topology::add_acs_findings(&*decision);
   const size_t about_acs = decision->findings.size() - before;
-  return Inspection{std::move(*decision), std::move(live.not_offered), about_acs, "/sys"};
+  Inspection made{std::move(*decision), std::move(live.not_offered), about_acs, "/sys"};
+  decide_unrestricted(std::move(live.all), settings, &made);
+  return made;
 }
 
 }  // namespace
@@ -257,16 +311,17 @@ Result<Inspection> inspect(const InspectOptions& options) {
                         ""});
   }
   const std::string existing_hcas = names_of_hcas(*machine);
+  Machine all = *machine;
   keep_accepted(&*machine, settings->hcas);
   Status accepted = check_hca_list(options, existing_hcas, *machine);
   if (!accepted) return forward_error(accepted);
   auto decision = decide(std::move(*machine), options, *settings, std::move(findings));
   if (!decision) return forward_error(decision);
-  return Inspection{
-      std::move(*decision),
-      {},
-      0,
+  Inspection made{
+      std::move(*decision), excluded_by(all, settings->hcas), 0,
       is_folder ? std::filesystem::path(options.from) / "sys" : std::filesystem::path()};
+  decide_unrestricted(std::move(all), *settings, &made);
+  return made;
 }
 
 }  // namespace gdr::tools::topo

@@ -200,13 +200,14 @@ std::string nccl_text(const RailDecision& decision) {
   if (!prediction.failure().empty()) {
     text += "It fails on this machine: " + clean_text(prediction.failure()) + "\n";
   }
-  std::vector<std::string> different;
-  for (const topology::Disagreement& one : topology::disagreements(decision)) {
-    different.push_back(to_string(decision.machine, one));
-  }
-  text += list("Where NCCL does not follow the rails", different);
-  if (!different.empty()) {
-    text += "\n`nccl-gdr topo --env` prints the settings that change that, where there are any.\n";
+  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
+  text += list("Where NCCL does not follow the rails", sentences(decision.machine, different));
+  const auto worse = std::find_if(different.begin(), different.end(),
+                                  [](const topology::Disagreement& one) { return !one.as_good; });
+  if (worse != different.end()) {
+    text += worse->fix.empty()
+                ? "\nNo setting changes that; `nccl-gdr topo --check` looks for a fault.\n"
+                : "\n`nccl-gdr topo --env` prints the setting that changes that.\n";
   }
   return text + list("Assumptions", prediction.assumptions());
 }

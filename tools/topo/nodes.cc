@@ -1,5 +1,6 @@
 #include "tools/topo/nodes.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -158,7 +159,14 @@ Result<Profile> read_golden(const std::string& file) {
                                             std::to_string(profiles->size()) +
                                             " documents, and a golden file has one");
   }
-  return std::move((*profiles)[0]);
+  Profile& golden = (*profiles)[0];
+  if (golden.gpus.empty() || golden.hcas.empty()) {
+    return fail(Code::kInvalidArgument,
+                fmt::format("{} describes a machine without {}, which is not one to compare others "
+                            "with: write it on a node that works",
+                            clean_text(file), golden.gpus.empty() ? "GPUs" : "HCAs"));
+  }
+  return std::move(golden);
 }
 
 }  // namespace gdr::tools::topo

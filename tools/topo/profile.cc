@@ -70,7 +70,7 @@ std::vector<Property> pci_properties(const Document& device) {
           {"GPUDirect support", text_at(device, "gpudirect")}};
 }
 
-// "6 to GPUs, 12 to switches"; nothing where a count is unknown.
+// "6 to GPUs, 12 to NVSwitches"; nothing where a count is unknown.
 std::optional<std::string> nvlinks_text(const Document& links) {
   if (!links.is_array()) return std::nullopt;
   int gpus = 0, switches = 0, cpus = 0;
@@ -85,7 +85,7 @@ std::optional<std::string> nvlinks_text(const Document& links) {
     if (count > 0) text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", count, to);
   };
   add(gpus, "GPUs");
-  add(switches, "switches");
+  add(switches, "NVSwitches");
   add(cpus, "the CPU");
   return text.empty() ? "none" : text;
 }
@@ -224,6 +224,13 @@ Result<Profile> profile_of(const Document& root) {
   }
   for (const Document& hca : root["hcas"]) {
     profile.hcas.push_back(hca_profile(root, hca, profile.hcas.size()));
+  }
+  for (const Document& reason : value_at(root, "not_offered")) {
+    const std::string text = text_of(reason).value_or("");
+    const size_t colon = text.rfind(':');
+    if (text.ends_with("is excluded by NCCL_IB_HCA") && colon != std::string::npos) {
+      profile.excluded_hcas.insert(text.substr(0, colon));
+    }
   }
   profile.gpu_gpu = matrix_of(value_at(root, "paths"), "gpu_gpu");
   profile.gpu_hca = matrix_of(value_at(root, "paths"), "gpu_hca");

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct Profile {
   std::vector<Property> properties;  // of the machine as a whole
   std::vector<DeviceProfile> gpus;
   std::vector<DeviceProfile> hcas;
-  PathMatrix gpu_gpu;  // path classes; cells that are missing are unknown
+  std::set<std::string> excluded_hcas;  // names of HCAs that NCCL_IB_HCA excludes a port of
+  PathMatrix gpu_gpu;                   // path classes; cells that are missing are unknown
   PathMatrix gpu_hca;
 };
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/topo/checks.h"
+#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -148,9 +149,10 @@ Summary summary_of(const std::string& node, const Inspection& inspection,
   const auto usable =
       static_cast<size_t>(std::count_if(decision.plan.rails.begin(), decision.plan.rails.end(),
                                         [](const Rail& rail) { return rail.usable; }));
-  const std::vector<NcclChoice> choices = nccl_choices(decision);
-  const bool follows = std::none_of(choices.begin(), choices.end(),
-                                    [](const NcclChoice& choice) { return choice.is_worse; });
+  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
+  const bool follows =
+      std::all_of(different.begin(), different.end(), [](const auto& one) { return one.as_good; });
+  const bool predicted = gpus > 0 && !decision.prediction.devices().empty();
   return {node,
           std::to_string(gpus),
           std::to_string(decision.machine.hcas.size()),
@@ -158,7 +160,7 @@ Summary summary_of(const std::string& node, const Inspection& inspection,
           rail_speeds(decision),
           farthest_path(decision),
           gpus == 0 ? "-" : part_text(direct_gpus(decision), gpus),
-          choices.empty() ? "-" : (follows ? "rails" : "others"),
+          !predicted ? "-" : (follows ? "rails" : "others"),
           report.faults.empty() ? "ok" : count_text(report.faults.size(), "fault", "faults")};
 }
 

@@ -87,9 +87,10 @@ double draw_notes(pugi::xml_node legend, const RailDecision& decision, double wi
     notes.push_back(release_text(prediction.settings()) +
                     " fails on this machine: " + prediction.failure());
   }
-  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
+  const std::vector<std::string> different =
+      topology::sentences(decision.machine, topology::disagreements(decision));
   const size_t shown = std::min(different.size(), kMaxDifferences);
-  for (size_t i = 0; i < shown; ++i) notes.push_back(to_string(decision.machine, different[i]));
+  for (size_t i = 0; i < shown; ++i) notes.push_back(different[i]);
   if (shown < different.size()) {
     notes.push_back(fmt::format("and {} more GPUs", different.size() - shown));
   }

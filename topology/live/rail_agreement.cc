@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <functional>
 
 #include "topology/grouping.h"
 
@@ -101,32 +100,53 @@ std::string reason_of(const RailDecision& decision, size_t gpu, const std::vecto
          std::to_string(chosen.size());
 }
 
-// A setting to try, and what NCCL would do with it.
-struct Remedy {
-  std::string text;
-  Prediction prediction;
-};
+bool is_direct(const RailDecision& decision, size_t gpu, size_t device) {
+  const nccl::Verdicts verdicts = decision.prediction.verdicts(gpu, device);
+  return verdicts.receive.direct && verdicts.send.direct;
+}
 
-std::vector<Remedy> remedies(const RailDecision& decision) {
-  std::vector<Remedy> list;
-  const std::vector<PortRef>& devices = decision.prediction.devices();
-  auto with = [&](const std::string& text, const std::function<void(nccl::Settings*)>& change) {
-    nccl::Settings settings = decision.prediction.settings();
-    change(&settings);
-    list.push_back({text, Prediction(decision.machine, devices, settings)});
+// How many GPUs use the device.
+size_t users_of(const Prediction& prediction, size_t gpus, size_t device) {
+  size_t users = 0;
+  for (size_t gpu = 0; gpu < gpus; ++gpu) {
+    const std::vector<size_t>& used = prediction.devices_of_gpu(gpu);
+    if (std::find(used.begin(), used.end(), device) != used.end()) ++users;
+  }
+  return users;
+}
+
+// Whether NCCL's devices serve the GPU as well as its rails, the first of which is `rails[0]`.
+bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size_t>& rails) {
+  const Prediction& nccl = decision.prediction;
+  const size_t gpus = decision.machine.gpus.size(), own = rails[0];
+  auto path = [&](size_t device) {
+    return path_between(decision, gpu, static_cast<size_t>(nccl.devices()[device].hca));
   };
-  with("set NCCL_NETDEVS_POLICY=ALL", [](nccl::Settings* settings) {
-    settings->net_devices = {NetDevicesPolicy::Kind::kAll, 0};
-  });
-  with("set NCCL_NETDEVS_POLICY=MAX:1", [](nccl::Settings* settings) {
-    settings->net_devices = {NetDevicesPolicy::Kind::kMax, 1};
-  });
-  const Machine grouped = group_under_switches(decision.machine, decision.plan);
-  list.push_back(
-      {"set GDR_NCCL_GENERATE_TOPO_FILE=1, or NCCL_TOPO_FILE to what `nccl-gdr topo "
-       "--nccl-xml --grouped` prints",
-       Prediction(grouped, devices, decision.prediction.settings())});
-  return list;
+  if (nccl.devices_of_gpu(gpu).empty()) return false;
+  for (size_t device : without(nccl.devices_of_gpu(gpu), rails)) {
+    if (!is_direct(decision, gpu, device) && is_direct(decision, gpu, own)) return false;
+    if (path(device) > path(own)) return false;
+    if (users_of(nccl, gpus, device) > 1 && users_of(nccl, gpus, own) == 0) return false;
+  }
+  return true;
+}
+
+// Whether NCCL serves every GPU as well as its rails would.
+bool serves_all(const RailDecision& decision) {
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const std::vector<size_t> rails = rail_devices(decision, gpu);
+    if (!rails.empty() && !is_as_good(decision, gpu, rails)) return false;
+  }
+  return true;
+}
+
+std::string fix_of(const std::vector<Remedy>& tried, const Disagreement& one,
+                   const std::vector<size_t>& rails) {
+  for (const Remedy& remedy : tried) {
+    if (one.as_good && !follows(remedy.decision.prediction, one.gpu, rails)) continue;
+    if (serves_all(remedy.decision)) return remedy.text;
+  }
+  return "";
 }
 
 std::string names(const Machine& machine, const std::vector<PortRef>& ports) {
@@ -137,6 +157,30 @@ std::string names(const Machine& machine, const std::vector<PortRef>& ports) {
 
 }  // namespace
 
+std::vector<Remedy> remedies(const RailDecision& decision) {
+  std::vector<Remedy> list;
+  const std::vector<PortRef>& devices = decision.prediction.devices();
+  const nccl::Settings& settings = decision.prediction.settings();
+  auto add = [&](const char* value, NetDevicesPolicy policy) {
+    nccl::Settings changed = settings;
+    changed.net_devices = policy;
+    RailDecision with = decision;
+    with.prediction = Prediction(decision.machine, devices, changed);
+    list.push_back({"NCCL_NETDEVS_POLICY", value, std::string("set NCCL_NETDEVS_POLICY=") + value,
+                    std::move(with)});
+  };
+  add("ALL", {NetDevicesPolicy::Kind::kAll, 0});
+  add("MAX:1", {NetDevicesPolicy::Kind::kMax, 1});
+  RailDecision with = decision;
+  with.prediction =
+      Prediction(group_under_switches(decision.machine, decision.plan), devices, settings);
+  list.push_back({"GDR_NCCL_GENERATE_TOPO_FILE", "1",
+                  "set GDR_NCCL_GENERATE_TOPO_FILE=1, or NCCL_TOPO_FILE to what `nccl-gdr topo "
+                  "--nccl-xml --grouped` prints",
+                  std::move(with)});
+  return list;
+}
+
 std::vector<Disagreement> disagreements(const RailDecision& decision) {
   std::vector<Disagreement> found;
   std::vector<Remedy> tried;
@@ -144,15 +188,14 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::vector<size_t> rails = rail_devices(decision, gpu);
     if (rails.empty() || follows(decision.prediction, gpu, rails)) continue;
-    Disagreement one{gpu, {}, {}, reason_of(decision, gpu, rails), ""};
+    Disagreement one{gpu, {}, {}, reason_of(decision, gpu, rails), false, ""};
+    one.as_good = is_as_good(decision, gpu, rails);
     for (size_t device : rails) one.rails.push_back(ports[device]);
     for (size_t device : decision.prediction.devices_of_gpu(gpu)) {
       one.chosen.push_back(ports[device]);
     }
     if (tried.empty()) tried = remedies(decision);
-    for (const Remedy& remedy : tried) {
-      if (one.fix.empty() && follows(remedy.prediction, gpu, rails)) one.fix = remedy.text;
-    }
+    one.fix = fix_of(tried, one, rails);
     found.push_back(std::move(one));
   }
   return found;
@@ -161,6 +204,23 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
 std::string to_string(const Machine& machine, const Disagreement& one) {
   return "GPU" + std::to_string(one.gpu) + ": NCCL uses " + names(machine, one.chosen) +
          " where the rail is " + names(machine, one.rails) + ", as " + one.reason;
+}
+
+std::vector<std::string> sentences(const Machine& machine, const std::vector<Disagreement>& list) {
+  std::vector<std::string> texts;
+  std::string as_good;
+  for (const Disagreement& one : list) {
+    if (one.as_good) {
+      as_good += (as_good.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
+    } else {
+      texts.push_back(to_string(machine, one));
+    }
+  }
+  if (!as_good.empty()) {
+    texts.push_back(as_good +
+                    ": NCCL uses other HCAs than the rails, which are as near and as fast");
+  }
+  return texts;
 }
 
 }  // namespace gdr::topology

@@ -15,14 +15,31 @@ struct Disagreement {
   // "NCCL prefers bandwidth to distance: ..."; a part of a sentence. It says where GPUDirect is
   // lost or won.
   std::string reason;
-  // A setting with which NCCL would use exactly the GPU's rails, by the same prediction; "": none
-  // is known. "set NCCL_NETDEVS_POLICY=ALL"
+  // NCCL's choice is as near as the rail, has GPUDirect RDMA where the rail has, and is no more
+  // crowded while the rail is idle. Nothing has to be done then.
+  bool as_good = false;
+  // The first of remedies() with which NCCL serves every GPU well and, where `as_good`, uses
+  // exactly this GPU's rails; "": none is known. "set NCCL_NETDEVS_POLICY=ALL"
   std::string fix;
 };
+
+// A setting that may make NCCL follow the rails, and what it would then do.
+struct Remedy {
+  std::string name, value;  // of the environment variable
+  std::string text;         // "set NCCL_NETDEVS_POLICY=ALL"
+  RailDecision decision;    // but for the prediction, that of the machine as it is
+};
+
+// Returns the settings to try, the simplest first.
+std::vector<Remedy> remedies(const RailDecision& decision);
 
 // Returns the GPUs for which NCCL uses other HCAs than the rails, or not all of them. GPUs without
 // a usable rail are left out.
 std::vector<Disagreement> disagreements(const RailDecision& decision);
+
+// Returns a sentence for each GPU that NCCL serves worse, and one for all others: "GPU0, GPU2: NCCL
+// uses other HCAs than the rails, which are as near and as fast".
+std::vector<std::string> sentences(const Machine& machine, const std::vector<Disagreement>& list);
 
 // Returns "GPU4: NCCL uses mlx5_8:1 where the rail is mlx5_4:1, as NCCL prefers ...", without fix.
 std::string to_string(const Machine& machine, const Disagreement& one);

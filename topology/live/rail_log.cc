@@ -1,5 +1,6 @@
 #include "topology/live/rail_log.h"
 
+#include <algorithm>
 #include <set>
 
 #include "topology/live/rail_agreement.h"
@@ -46,9 +47,14 @@ std::vector<std::string> describe(const RailDecision& decision) {
                     port_label(decision.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
   }
-  for (const Disagreement& one : disagreements(decision)) {
-    lines.push_back("map " + to_string(decision.machine, one) +
-                    (one.fix.empty() ? "" : ". Fix: " + one.fix));
+  const std::vector<Disagreement> different = disagreements(decision);
+  for (const std::string& sentence : sentences(decision.machine, different)) {
+    lines.push_back("map " + sentence);
+  }
+  const auto worse = std::find_if(different.begin(), different.end(),
+                                  [](const Disagreement& one) { return !one.as_good; });
+  if (worse != different.end() && !worse->fix.empty()) {
+    lines.push_back("map to make NCCL follow the rails: " + worse->fix);
   }
   const nccl::Prediction& nccl = decision.prediction;
   if (!nccl.failure().empty()) {

@@ -230,7 +230,11 @@ Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name) 
       matrix ? SmiMachine(*matrix).make() : Result<Machine>(forward_error(matrix));
   if (!machine) return fail(machine.error().code, name + ": " + machine.error().text);
   machine->source = "nvidia-smi topo -m in " + name +
-                    " (addresses are made up; speeds and states of ports are unknown)";
+                    " (addresses are made up; speeds and states of ports are unknown";
+  const bool coherent = std::any_of(machine->gpus.begin(), machine->gpus.end(),
+                                    [](const Gpu& gpu) { return gpu.c2c_links > 0; });
+  if (coherent) machine->source += "; NVLink-C2C and an Arm CPU are inferred from GPU NUMA ID";
+  machine->source += ")";
   return machine;
 }
 

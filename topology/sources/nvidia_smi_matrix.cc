@@ -61,6 +61,16 @@ Words words_of(std::string_view line) {
   return words;
 }
 
+// Takes the name of a node off the front, which parallel shells put before each line
+// ("node17: GPU0 ..."), and returns it; "" where there is none.
+std::string_view take_node(Words* words) {
+  if (words->empty() || !(*words)[0].ends_with(":")) return "";
+  const std::string_view name = (*words)[0].substr(0, (*words)[0].size() - 1);
+  if (number_after("NIC", name)) return "";  // of the legend
+  words->erase(words->begin());
+  return name;
+}
+
 std::optional<SmiCell> cell_of(std::string_view word) {
   for (const auto& [name, path] : kPaths) {
     if (word == name) return SmiCell{path, 0};
@@ -91,7 +101,7 @@ class Parser {
   Status read_row(const Words& words);
   Status read_cell(size_t row, size_t column, std::string_view word);
   void read_affinity(SmiDevice* device, const Words& words);
-  void read_legend(const Words& words);
+  Status read_legend(const Words& words);
   Status check_complete() const;
   std::optional<size_t> index_of(std::string_view column) const;
   tl::unexpected<Error> error(const std::string& what) const {
@@ -100,6 +110,7 @@ class Parser {
 
   const std::string text_;
   int line_ = 0;
+  std::string_view node_;      // of the header; lines of other nodes do not count
   bool has_numa_ = false;      // whether there is a column "NUMA Affinity"
   bool has_gpu_numa_ = false;  // whether there is a column "GPU NUMA ID"
   SmiMatrix matrix_;
@@ -177,10 +188,15 @@ Status Parser::read_row(const Words& words) {
 }
 
 // Reads "NIC0: mlx5_0".
-void Parser::read_legend(const Words& words) {
-  if (words.size() != 2 || !words[0].ends_with(":")) return;
-  auto device = index_of(words[0].substr(0, words[0].size() - 1));
+Status Parser::read_legend(const Words& words) {
+  if (words.size() != 2 || !words[0].ends_with(":")) return {};
+  const std::string_view column = words[0].substr(0, words[0].size() - 1);
+  auto device = index_of(column);
   if (device && !matrix_.devices[*device].gpu) matrix_.devices[*device].name = words[1];
+  if (device || !number_after("NIC", column)) return {};
+  return error(
+      "the legend names " + std::string(column) +
+      ", which the matrix has no column for: paste it without line breaks of the terminal");
 }
 
 Status Parser::check_complete() const {
@@ -201,13 +217,16 @@ Result<SmiMatrix> Parser::parse() {
     Words words = words_of(std::string_view(text_).substr(at, end - at));
     at = end + 1;
     ++line_;
+    const std::string_view node = take_node(&words);
     if (matrix_.devices.empty()) {
       if (!is_header(words)) continue;
+      node_ = node;
       if (Status status = read_header(words); !status) return forward_error(status);
       continue;
     }
+    if (node != node_) continue;
     if (Status status = read_row(words); !status) return forward_error(status);
-    read_legend(words);
+    if (Status status = read_legend(words); !status) return forward_error(status);
   }
   if (matrix_.devices.empty()) {
     return fail(Code::kInvalidArgument, "no line names the columns GPU0, GPU1 and so on");
@@ -229,7 +248,9 @@ bool has_smi_matrix(std::string_view text) {
   const std::string plain = without_escapes(text);
   for (size_t at = 0; at < plain.size();) {
     size_t end = std::min(plain.find('\n', at), plain.size());
-    if (is_header(words_of(std::string_view(plain).substr(at, end - at)))) return true;
+    Words words = words_of(std::string_view(plain).substr(at, end - at));
+    take_node(&words);
+    if (is_header(words)) return true;
     at = end + 1;
   }
   return false;

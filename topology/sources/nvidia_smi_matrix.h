@@ -47,8 +47,9 @@ struct SmiMatrix {
 bool has_smi_matrix(std::string_view text);
 
 // Parses the text, which may be indented, quoted by '>', underlined (ANSI codes) and surrounded by
-// other lines. Fails with InvalidArgument where a row or a cell is missing or cannot be right; the
-// text names the line.
+// other lines, each behind the name of a node ("node17: "), the first of which counts. Fails with
+// InvalidArgument where a row or a cell is missing or cannot be right, or the legend names a NIC
+// without a column; the text names the line.
 Result<SmiMatrix> parse_smi_matrix(std::string_view text);
 
 }  // namespace gdr::topology

@@ -264,6 +264,17 @@ TEST_F(TopoCommand, DiffOfAMachineWithItself_IsEmptyAndSuccess) {
   EXPECT_THAT(result.out, IsEmpty());
 }
 
+TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_IsAFaultAndIsTakenBack) {
+  const std::string source = "--hca mlx5_0,mlx5_1 --from " + known(kMachine);
+  EXPECT_THAT(run(source).out, HasSubstr("\n  mlx5_2:1 is excluded by NCCL_IB_HCA\n"));
+  const Printed check = run("--check " + source);
+  EXPECT_EQ(check.code, 1);
+  EXPECT_THAT(check.out, HasSubstr("leaves out mlx5_2:1, mlx5_3:1"));
+  const std::string env = run("--env " + source).out;
+  EXPECT_THAT(env, HasSubstr("unset NCCL_IB_HCA\n"));
+  EXPECT_THAT(env, Not(HasSubstr("export NCCL_IB_HCA")));
+}
+
 TEST_F(TopoCommand, Diff_NamesBothMachines) {
   const std::string good = copy("a.xml", kMachine);
   const std::string bad = copy("b.xml", kMachine, kLinks, kFewerLinks);
@@ -285,8 +296,15 @@ TEST_F(TopoCommand, Expect_IsOneLineForEachNodeOfAFleet) {
       copy("node3.xml", kMachine, "guid=\"0x1400000000000002\"", "guid=\"1\"");
   const Printed result = run("--expect " + golden(kMachine) + " --from " + fleet);
   EXPECT_EQ(result.code, 1) << result.err;
-  EXPECT_THAT(result.out, StartsWith("node1: ok\nnode2: 1 difference: GPU0: NVLinks is 17 to "
-                                     "switches, expected 18 to switches\nnode3: ok\n"));
+  EXPECT_THAT(result.out, StartsWith("node1: ok\nnode2: 1 difference: GPU0: NVLinks: 17, expected "
+                                     "18 (to NVSwitches)\nnode3: ok\n"));
+}
+
+TEST_F(TopoCommand, ExpectOfHcasThatTheUserExcludes_NamesTheSetting) {
+  const Printed result = run("--expect " + golden(kMachine) + " --hca mlx5_0,mlx5_1 --from " +
+                             copy("n.xml", kMachine));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr(" is excluded by NCCL_IB_HCA"), Not(HasSubstr(" is missing"))));
 }
 
 TEST_F(TopoCommand, ExpectAlso_ComparesWhatMayDifferOtherwise) {
@@ -296,7 +314,7 @@ TEST_F(TopoCommand, ExpectAlso_ComparesWhatMayDifferOtherwise) {
   EXPECT_EQ(run(expect + " --expect-also names,addresses").code, 0);
   const Printed result = run(expect + " --expect-also names,guids");
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("mlx5_0: GUID is "));
+  EXPECT_THAT(result.out, HasSubstr("mlx5_0: GUID: "));
 }
 
 TEST_F(TopoCommand, ExpectWithNullInTheGoldenFile_AcceptsAnyValue) {
@@ -322,6 +340,15 @@ TEST_F(TopoCommand, ExpectOfJsonLines_IsOneLineForEachDocument) {
   std::getline(lines, second);
   EXPECT_THAT(first, HasSubstr(": ok"));
   EXPECT_THAT(second, HasSubstr(": 1 difference: "));
+}
+
+TEST_F(TopoCommand, GoldenFileOfAMachineWithoutGpus_IsRefused) {
+  Document document = Document::parse(run("--json --from " + known(kMachine)).out);
+  document["gpus"] = Document::array();
+  const Printed result =
+      run("--expect " + write("empty.json", document.dump()) + " --from " + known(kMachine));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("describes a machine without GPUs"));
 }
 
 TEST_F(TopoCommand, ExpectWithAnotherSchemaVersion_IsAnErrorThatNamesBoth) {

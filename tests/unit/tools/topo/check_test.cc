@@ -108,7 +108,11 @@ TEST(Check, MachineOnWhichNcclFails_IsNamed) {
               Contains(HasSubstr("nccl-fails: NCCL 2.30.7 fails on this machine: ")));
 }
 
-TEST(Check, EmptyMachine_HasNoFault) { EXPECT_THAT(faults_of(report_on(Machine{})), IsEmpty()); }
+TEST(Check, EmptyMachine_LacksBothKindsOfDevices) {
+  EXPECT_THAT(faults_of(report_on(Machine{})),
+              ElementsAre(HasSubstr("no-gpu: the machine shows no GPU"),
+                          HasSubstr("no-hca: the machine shows no HCA")));
+}
 
 TEST(Check, GpuLinkNarrowerThanThatOfItsPeers_IsNamed) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus[3].link.width = 8; }),
@@ -263,10 +267,40 @@ TEST(Check, UnknownRegistration_IsANoteOnly) {
   EXPECT_THAT(report.notes, Contains("whether HCAs can register GPU memory is unknown: mlx5_0:1"));
 }
 
-TEST(Check, NoHca_LeavesGpusWithoutRail) {
+TEST(Check, NoHca_IsOneFault) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas.clear(); }),
-              ElementsAre(HasSubstr("no-rail: GPU0, GPU1, GPU2 and 5 more: no rail: the machine "
-                                    "shows no HCA")));
+              ElementsAre(HasSubstr("no-hca: the machine shows no HCA, so that no GPU has a rail. "
+                                    "Fix: look at lspci and ibstat")));
+}
+
+TEST(Check, NoGpu_IsOneFault) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus.clear(); }),
+              ElementsAre(HasSubstr("no-gpu: the machine shows no GPU")));
+}
+
+TEST(Check, HcaThatIsMissingOnOneSwitch_LeavesGpusWithASmallerShare) {
+  const std::vector<std::string> faults =
+      faults_with([](Machine* machine) { machine->hcas.erase(machine->hcas.begin() + 3); });
+  EXPECT_THAT(faults,
+              Contains(HasSubstr("rail-share: GPU4, GPU5, GPU6, GPU7: 1/4 of a rail for each, "
+                                 "where GPU0, GPU1, GPU2, GPU3 have 1/2 of a rail. Fix: ")));
+  EXPECT_THAT(faults, Contains(HasSubstr("rail-share: GPU6, GPU7: no HCA is below the same PCIe "
+                                         "switch, where GPU0, GPU1, GPU2 and 3 more have one")));
+}
+
+TEST(Check, GpuThatIsMissing_ShowsInTheShares) {
+  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus.pop_back(); }),
+              Contains(HasSubstr("1/2 of a rail for each, where GPU6 has 1 rail")));
+}
+
+TEST(Check, PortsLeftOutByTheUser_AreTheFaultInPlaceOfWhatFollows) {
+  Machine machine = good_machine();
+  machine.hcas.resize(3);
+  const Inspection inspection{scene_of(machine), {}, 0, "", scene_of(good_machine())};
+  const std::vector<std::string> faults = faults_of(check_machine(inspection, {}));
+  EXPECT_THAT(faults, Contains(HasSubstr("setting: GPU4, GPU5, GPU6, GPU7: NCCL_IB_HCA or the rail "
+                                         "map leaves out mlx5_3:1, so that rails are farther")));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("rail-share"))));
 }
 
 TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
@@ -292,6 +326,17 @@ TEST(Check, DeviceOfUnknownNumaNode_IsNamedWhereThereAreSeveralNodes) {
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kSys;
   EXPECT_THAT(faults_of(report_on(one_node, {}, settings)), IsEmpty());
+}
+
+// NCCL's files have a CPU for the devices of each node, also for those whose node is unknown.
+TEST(Check, CpuOfUnknownNodeBesideAnother_IsNamedInAFileOfNccl) {
+  Machine machine = good_machine();
+  machine.nccl_file = true;
+  machine.numa_nodes[1].id = -1;
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), ElementsAre(HasSubstr("numa-node: GPU4")));
+  machine.nccl_file = false;
+  EXPECT_THAT(faults_of(report_on(machine)), IsEmpty());
 }
 
 TEST(Check, IommuThatTranslates_IsNamedOnX86) {

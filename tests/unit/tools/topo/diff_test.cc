@@ -46,6 +46,29 @@ std::vector<std::string> deviations(const std::function<void(Machine*)>& change,
   return texts;
 }
 
+TEST(Diff, CausesComeBeforeWhatFollows) {
+  std::vector<std::string> texts = deviations([](Machine* machine) {
+    machine->hcas.erase(machine->hcas.begin() + 1);
+    machine->gpus[0].nvlinks = {NvLink{NvLink::To::kSwitch, {}, 15}};
+  });
+  ASSERT_GE(texts.size(), 3u);
+  EXPECT_THAT(texts[0], HasSubstr(" is missing"));
+  EXPECT_THAT(texts[1], HasSubstr("GPU0: NVLinks: "));
+  EXPECT_THAT(texts.back(), HasSubstr("NCCL"));
+}
+
+TEST(Diff, LinksToOneKindOfTarget_NameItOnce) {
+  EXPECT_EQ(expecting_text({Difference::Kind::kValue, "GPU3", "NVLinks", "15 to NVSwitches",
+                            "18 to NVSwitches"}),
+            "GPU3: NVLinks: 15, expected 18 (to NVSwitches)");
+}
+
+TEST(Diff, HcaThatTheUserExcludes_IsNotMissing) {
+  EXPECT_EQ(expecting_text(
+                {Difference::Kind::kOnlyInSecond, "mlx5_3", "excluded by NCCL_IB_HCA", {}, {}}),
+            "mlx5_3 is excluded by NCCL_IB_HCA");
+}
+
 TEST(Diff, SameMachine_HasNoDifference) {
   EXPECT_THAT(deviations([](Machine*) {}), IsEmpty());
 }
@@ -61,27 +84,27 @@ TEST(Diff, OrderOfKeysAndUnknownKeys_DoNotMatter) {
 
 TEST(Diff, EachPropertyThatChanges_IsNamed) {
   const auto cases = std::vector<std::pair<std::function<void(Machine*)>, std::string>>{
-      {[](Machine* m) { m->cpu.model = 85; }, "CPU is x86_64 GenuineIntel 6 85, expected "},
-      {[](Machine* m) { m->gpus[2].model = "B200"; }, "GPU2: model is B200, expected "},
+      {[](Machine* m) { m->cpu.model = 85; }, "CPU: x86_64 GenuineIntel 6 85, expected "},
+      {[](Machine* m) { m->gpus[2].model = "B200"; }, "GPU2: model: B200, expected "},
       {[](Machine* m) { m->gpus[2].compute_capability = 80; },
-       "GPU2: compute capability is 80, expected 90"},
-      {[](Machine* m) { m->gpus[2].ids.device = 0x2901; }, "GPU2: PCI device is 0x10de:0x2901, "},
-      {[](Machine* m) { m->gpus[2].link.width = 8; }, "GPU2: PCIe link is 32 GT/s x8, expected "},
+       "GPU2: compute capability: 80, expected 90"},
+      {[](Machine* m) { m->gpus[2].ids.device = 0x2901; }, "GPU2: PCI device: 0x10de:0x2901, "},
+      {[](Machine* m) { m->gpus[2].link.width = 8; }, "GPU2: PCIe link: 32 GT/s x8, expected "},
       {[](Machine* m) { m->gpus[2].nvlinks[0].count = 9; },
-       "GPU2: NVLinks is 9 to switches, expected 18 to switches"},
-      {[](Machine* m) { m->gpus[2].c2c_links = 3; }, "GPU2: NVLink-C2C links is 3, expected 0"},
-      {[](Machine* m) { m->hcas[1].name = "ib7"; }, "ib7: name is ib7, expected mlx5_1"},
-      {[](Machine* m) { m->hcas[1].guid = 5; }, "mlx5_1: GUID is 0x0000000000000005, expected "},
+       "GPU2: NVLinks: 9, expected 18 (to NVSwitches)"},
+      {[](Machine* m) { m->gpus[2].c2c_links = 3; }, "GPU2: NVLink-C2C links: 3, expected 0"},
+      {[](Machine* m) { m->hcas[1].name = "ib7"; }, "ib7: name: ib7, expected mlx5_1"},
+      {[](Machine* m) { m->hcas[1].guid = 5; }, "mlx5_1: GUID: 0x0000000000000005, expected "},
       {[](Machine* m) { m->hcas[1].bdf = topology::bdf_of(0x36); },
-       "mlx5_1: address is 0000:36:00.0, expected 0000:34:00.0"},
+       "mlx5_1: address: 0000:36:00.0, expected 0000:34:00.0"},
       {[](Machine* m) { m->hcas[1].gpudirect = false; },
-       "mlx5_1: GPUDirect support is no, expected unknown"},
+       "mlx5_1: GPUDirect support: no, expected unknown"},
       {[](Machine* m) { m->hcas[1].ports[0].speed_mbps = 200000; },
-       "mlx5_1: port 1 speed is 200 Gb/s, expected 400 Gb/s"},
+       "mlx5_1: port 1 speed: 200 Gb/s, expected 400 Gb/s"},
       {[](Machine* m) { m->hcas[1].ports[0].state = Port::State::kDown; },
-       "mlx5_1: port 1 state is down, expected active"},
+       "mlx5_1: port 1 state: down, expected active"},
       {[](Machine* m) { m->hcas[1].ports[0].link_layer = Port::LinkLayer::kEthernet; },
-       "mlx5_1: port 1 link layer is Ethernet, expected InfiniBand"}};
+       "mlx5_1: port 1 link layer: Ethernet, expected InfiniBand"}};
   for (const auto& [change, text] : cases) {
     EXPECT_THAT(deviations(change), Contains(HasSubstr(text))) << text;
   }
@@ -90,9 +113,9 @@ TEST(Diff, EachPropertyThatChanges_IsNamed) {
 TEST(Diff, DeviceThatMoves_ChangesItsPathsAndRails) {
   const std::vector<std::string> texts =
       deviations([](Machine* machine) { machine->hcas[1].at = machine->hcas[2].at; });
-  EXPECT_THAT(texts, Contains(HasSubstr("mlx5_1: NUMA node is 1, expected 0")));
+  EXPECT_THAT(texts, Contains(HasSubstr("mlx5_1: NUMA node: 1, expected 0")));
   EXPECT_THAT(texts, Contains(HasSubstr("mlx5_1: path to GPU0, GPU1, GPU2, GPU3, ")));
-  EXPECT_THAT(texts, Contains(HasSubstr("GPU2: path to its rail is ")));
+  EXPECT_THAT(texts, Contains(HasSubstr("GPU2: path to its rail: ")));
 }
 
 TEST(Diff, RemovedAndAddedDevices_AreNamedAndTheOthersStillCompared) {
@@ -101,7 +124,7 @@ TEST(Diff, RemovedAndAddedDevices_AreNamedAndTheOthersStillCompared) {
     machine->gpus[6].model = "B200";
   });
   EXPECT_THAT(removed, Contains("GPU2 (0000:33:00.0) is missing"));
-  EXPECT_THAT(removed, Contains(HasSubstr("GPU6: model is B200")));
+  EXPECT_THAT(removed, Contains(HasSubstr("GPU6: model: B200")));
   EXPECT_THAT(removed, ::testing::Not(Contains(HasSubstr("address"))));
   const std::vector<std::string> added = deviations([](Machine* machine) {
     machine->hcas.push_back(topology::make_hca("mlx5_9", topology::bdf_of(0xf0), {-1, 0, 0}));
@@ -136,7 +159,7 @@ TEST(Diff, Release_IsAnAspectOfItsOwnAndSettingsBelongToTheShape) {
   const Profile limited = profile_of(document_of(good(), settings)).value();
   const auto level = compare_profiles(limited, current, {Aspect::kShape});
   ASSERT_FALSE(level.empty());
-  EXPECT_EQ(expecting_text(level[0]), "NCCL's gdr_level is LOC, expected unset");
+  EXPECT_EQ(expecting_text(level[0]), "NCCL's gdr_level: LOC, expected unset");
 }
 
 TEST(Diff, NcclsChoice_IsCompared) {
@@ -146,7 +169,7 @@ TEST(Diff, NcclsChoice_IsCompared) {
   const auto found =
       compare_profiles(profile_of(changed).value(), profile_of(document).value(), {Aspect::kShape});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_THAT(expecting_text(found[0]), HasSubstr("GPU2: rails that NCCL uses is 3, expected "));
+  EXPECT_THAT(expecting_text(found[0]), HasSubstr("GPU2: rails that NCCL uses: 3, expected "));
 }
 
 TEST(Diff, ValueUnknownInTheSecond_IsDroppedOnRequest) {
@@ -161,7 +184,7 @@ TEST(Diff, ValueUnknownInTheSecond_IsDroppedOnRequest) {
   found = compare_profiles(unknown, known, {Aspect::kShape});
   drop_unknown_in_second(&found);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(expecting_text(found[0]), "mlx5_1: port 1 speed is unknown, expected 400 Gb/s");
+  EXPECT_EQ(expecting_text(found[0]), "mlx5_1: port 1 speed: unknown, expected 400 Gb/s");
 }
 
 TEST(Diff, LikeDifferencesOfSeveralDevices_BecomeOne) {
@@ -171,8 +194,7 @@ TEST(Diff, LikeDifferencesOfSeveralDevices_BecomeOne) {
                                         {kind, "GPU2", "model", "A", "C"}};
   std::vector<std::string> texts;
   for (const Difference& one : grouped(list)) texts.push_back(expecting_text(one));
-  EXPECT_THAT(texts,
-              ElementsAre("GPU0, GPU1: model is A, expected B", "GPU2: model is A, expected C"));
+  EXPECT_THAT(texts, ElementsAre("GPU0, GPU1: model: A, expected B", "GPU2: model: A, expected C"));
 }
 
 TEST(Profile, DocumentsOfAnotherKind_AreErrors) {

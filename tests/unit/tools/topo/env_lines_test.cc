@@ -77,6 +77,7 @@ TEST(EnvLines, RailOnAnotherSocket_GetsNoLevel) {
   const std::string text = lines_on(machine);
   EXPECT_THAT(commands_in(text), IsEmpty());
   EXPECT_THAT(text, HasSubstr("# No setting is advised for GPU0"));
+  EXPECT_THAT(text, Not(HasSubstr("Nothing has to be set")));
 }
 
 TEST(EnvLines, LevelThatTheUserSetTooLow_IsUnset) {
@@ -119,6 +120,49 @@ TEST(EnvLines, NameWithALineBreak_StaysInItsQuotes) {
   for (std::string line; std::getline(lines, line);) {
     EXPECT_THAT(line, AnyOf(StartsWith("#"), StartsWith("export NCCL_IB_HCA='=")));
   }
+}
+
+// NCCL then prefers the HCAs of other switches, and no setting changes that.
+TEST(EnvLines, FaultThatNoSettingMends_IsLeftToTheCheck) {
+  Machine machine = topology::with_nvlink();
+  machine.hcas[2].ports[0].speed_mbps = 200000;
+  const std::string text = lines_on(machine);
+  EXPECT_THAT(text, HasSubstr("# No setting makes NCCL follow all rails.\n"
+                              "# First look for the fault: `nccl-gdr topo --check`"));
+  EXPECT_THAT(text, Not(HasSubstr("Nothing has to be set")));
+}
+
+TEST(EnvLines, Level_NamesOnlyGpusThatGain) {
+  Machine machine = lopsided();
+  machine.gpus.push_back(
+      topology::make_gpu(topology::bdf_of(0x20), topology::Attachment{-1, 0, -1}));
+  const std::string text = lines_on(machine);
+  EXPECT_THAT(text, HasSubstr("just too far away: GPU1.\n"));
+  EXPECT_THAT(text, HasSubstr("# No setting is advised for GPU2"));
+}
+
+// The switches of GPUs on C2C show no HCA, as on a GB200 tray.
+TEST(EnvLines, ReleaseThatDoesNotUseC2cByItself_GetsTheSetting) {
+  Machine machine = flat(1, 1);
+  machine.cpu.arch = "arm64";
+  machine.gpus[0].c2c_links = 10;
+  machine.gpus[0].c2c_mb_per_s = 44712;
+  topology::nccl::Settings settings;
+  settings.release = topology::nccl::Release::parse("2.26.5").value();
+  EXPECT_EQ(commands_in(lines_on(machine, settings)), "export NCCL_NET_GDR_C2C='1'\n");
+}
+
+TEST(EnvLines, WorseRailsByTheUsersList_AreTakenBack) {
+  Machine machine = topology::with_nvlink();
+  machine.hcas.resize(2);
+  const Inspection inspection{scene_of(machine),
+                              {"mlx5_2:1 is excluded by NCCL_IB_HCA"},
+                              0,
+                              "",
+                              scene_of(topology::with_nvlink())};
+  const std::string text = env_lines(inspection, {});
+  EXPECT_THAT(text, HasSubstr("unset NCCL_IB_HCA\n"));
+  EXPECT_THAT(text, HasSubstr("# Left out: mlx5_2:1, mlx5_3:1."));
 }
 
 TEST(EnvLines, NoRail_HasOnlyAComment) {

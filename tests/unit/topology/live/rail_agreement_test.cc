@@ -7,6 +7,7 @@
 namespace gdr::topology {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -35,6 +36,10 @@ TEST(Disagreements, TieThatNcclBreaksOtherwise_HasReasonAndAFixThatWorks) {
   EXPECT_EQ(found[0].gpu, 0u);
   EXPECT_THAT(found[0].reason, HasSubstr("equally near and fast"));
   EXPECT_THAT(found[0].fix, HasSubstr("GDR_NCCL_GENERATE_TOPO_FILE=1"));
+  EXPECT_TRUE(found[0].as_good);
+  EXPECT_THAT(sentences(decision.machine, found),
+              ElementsAre("GPU0, GPU1: NCCL uses other HCAs than the rails, which are as near and "
+                          "as fast"));
   EXPECT_THAT(to_string(decision.machine, found[0]),
               HasSubstr("GPU0: NCCL uses mlx5_0:1 where the rail is mlx5_1:1"));
 }
@@ -55,6 +60,9 @@ TEST(Disagreements, FasterHcaFartherAway_IsNamedWithBandwidths) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_THAT(found[0].reason,
               HasSubstr("NCCL prefers bandwidth to distance: 48.0 GB/s to mlx5_1"));
+  EXPECT_FALSE(found[0].as_good);  // both GPUs are on one HCA, and the other is idle
+  EXPECT_THAT(sentences(decision.machine, found),
+              ElementsAre(to_string(decision.machine, found[0])));
 }
 
 }  // namespace

@@ -60,6 +60,22 @@ std::string row_of(const Machine& machine, size_t gpu) {
   return row;
 }
 
+// Terminals wrap long lines, and pasting keeps the breaks: columns are then on lines of their own.
+TEST(NvidiaSmi, LegendOfNicsWithoutColumns_IsAnError) {
+  EXPECT_THAT(error_of("GPU0 NIC0\n NIC1 CPU Affinity\nGPU0 X PIX\n SYS 0-13\nNIC0 PIX X\n SYS\n"
+                       "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"),
+              HasSubstr("the legend names NIC1, which the matrix has no column for"));
+}
+
+TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
+  const std::string line = "node17: ", text = kTwoSockets;
+  std::string prefixed = line;
+  for (char c : text) prefixed += c == '\n' ? "\n" + line : std::string(1, c);
+  EXPECT_EQ(read(prefixed).hcas.size(), read(kTwoSockets).hcas.size());
+  EXPECT_EQ(read(prefixed).hcas[2].name, "mlx5_bond_0");
+  EXPECT_TRUE(has_smi_matrix(prefixed));
+}
+
 TEST(NvidiaSmi, Read_Matrix_GivesItsDistances) {
   Machine machine = read(kTwoSockets);
   EXPECT_EQ(counts_of(machine), (Counts{4, 3, 4, 2}));

@@ -1,0 +1,27 @@
+// What the user's choice of ports and rails costs: NCCL_IB_HCA and GDR_NCCL_RAIL_MAP, or --hca and
+// --rail-map.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "topology/live/rail_decision.h"
+
+namespace gdr::tools::topo {
+
+struct Restriction {
+  std::vector<std::string> ports;  // what would be rails without the choice: "mlx5_2:1"
+  std::vector<size_t> gpus;        // those that lose by it
+};
+
+// Returns the part of a rail that is the GPU's: a half where two GPUs use one rail, 2 for two rails
+// of its own.
+double share_of(const topology::RailPlan& plan, size_t gpu);
+
+// Compares the decision with the one without the user's choice. A GPU loses where its own rail is
+// farther away, or its share of rails is smaller. GPUs are the same in both.
+Restriction restriction_of(const topology::RailDecision& chosen,
+                           const topology::RailDecision& free);
+
+}  // namespace gdr::tools::topo
