@@ -19,8 +19,9 @@ struct Difference {
   std::optional<std::string> second;
 };
 
-// Compares what belongs to one of `aspects`. Devices of the two machines belong together where
-// their addresses are equal, else where their names are, else by their order.
+// Compares what belongs to one of `aspects`. Devices of the two machines belong together by
+// address, by name or by order, whichever leaves the fewest differences of the shape; in doubt by
+// address. What one of them leaves without a counterpart goes by the next.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
                                          const std::set<Aspect>& aspects);
 

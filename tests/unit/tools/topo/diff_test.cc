@@ -13,6 +13,7 @@ namespace gdr::tools::topo {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -120,6 +121,43 @@ TEST(Diff, AspectsLeftOut_AreNotCompared) {
   EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kNames}), ::testing::SizeIs(5));
   EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kGuids}), ::testing::SizeIs(5));
   EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kAddresses}), ::testing::SizeIs(13));
+}
+
+// Moves each device to the address of one below another switch.
+void shift_buses(Machine* machine) {
+  for (Gpu& gpu : machine->gpus) gpu.bdf.bus = static_cast<uint8_t>(gpu.bdf.bus + 0x20);
+  for (Hca& hca : machine->hcas) hca.bdf->bus = static_cast<uint8_t>(hca.bdf->bus + 0x20);
+}
+
+TEST(Diff, OtherBusNumbers_AreOtherAddressesOnly) {
+  EXPECT_THAT(deviations(shift_buses, {Aspect::kShape}), IsEmpty());
+  const size_t devices = good().gpus.size() + good().hcas.size();
+  EXPECT_THAT(deviations(shift_buses), ::testing::SizeIs(devices));
+  EXPECT_THAT(deviations(shift_buses), Each(HasSubstr(": address is ")));
+}
+
+TEST(Diff, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer) {
+  auto name = [](Machine* machine, int first) {
+    for (size_t i = 0; i < machine->hcas.size(); ++i) {
+      machine->hcas[i].name = "ibp" + std::to_string(first + static_cast<int>(i)) + "s0";
+    }
+  };
+  Machine golden = good(), shifted = good();
+  name(&golden, 15);
+  name(&shifted, 16);
+  shift_buses(&shifted);
+  EXPECT_THAT(compare_profiles(profile_of(document_of(shifted)).value(),
+                               profile_of(document_of(golden)).value(), {Aspect::kShape}),
+              IsEmpty());
+}
+
+TEST(Diff, FaultOnAMachineWithOtherBusNumbers_IsTheOnlyDifference) {
+  auto change = [](Machine* machine) {
+    shift_buses(machine);
+    machine->gpus[2].model = "B200";
+  };
+  EXPECT_THAT(deviations(change, {Aspect::kShape}),
+              ElementsAre(HasSubstr("GPU2: model is B200, expected ")));
 }
 
 TEST(Diff, Release_IsAnAspectOfItsOwnAndSettingsBelongToTheShape) {
