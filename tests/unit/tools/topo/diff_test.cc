@@ -138,6 +138,7 @@ TEST(Diff, OtherBusNumbers_AreOtherAddressesOnly) {
 
 TEST(Diff, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer) {
   auto name = [](Machine* machine, int first) {
+    machine->hcas.resize(4);  // the fifth has the last bus numbers
     for (size_t i = 0; i < machine->hcas.size(); ++i) {
       machine->hcas[i].name = "ibp" + std::to_string(first + static_cast<int>(i)) + "s0";
     }
@@ -146,9 +147,13 @@ TEST(Diff, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer)
   name(&golden, 15);
   name(&shifted, 16);
   shift_buses(&shifted);
-  EXPECT_THAT(compare_profiles(profile_of(document_of(shifted)).value(),
-                               profile_of(document_of(golden)).value(), {Aspect::kShape}),
-              IsEmpty());
+  std::vector<std::string> texts;
+  for (const Difference& one :
+       compare_profiles(profile_of(document_of(shifted)).value(),
+                        profile_of(document_of(golden)).value(), {Aspect::kShape})) {
+    texts.push_back(expecting_text(one));
+  }
+  EXPECT_THAT(texts, IsEmpty());
 }
 
 TEST(Diff, FaultOnAMachineWithOtherBusNumbers_IsTheOnlyDifference) {
