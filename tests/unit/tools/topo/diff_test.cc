@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -237,6 +238,35 @@ TEST(Profile, ValuesOfOtherTypes_AreUnknownOrTexts) {
   ASSERT_TRUE(profile);
   EXPECT_EQ(profile->gpus.size(), 8u);
   EXPECT_TRUE(profile->gpu_hca.empty());
+}
+
+TEST(Profile, NumbersThatAnIntCannotHold_AreUnknown) {
+  Document document = document_of(good());
+  for (const Document& number : {Document(1e300), Document(-1e300), Document(UINT64_MAX)}) {
+    Document changed = document;
+    changed["schema_version"] = number;
+    EXPECT_FALSE(profile_of(changed)) << number;
+    changed = document;
+    changed["hcas"][0]["ports"][0]["speed_mbps"] = number;
+    const std::vector<Property> properties = profile_of(changed).value().hcas[0].properties;
+    const auto speed = std::find_if(properties.begin(), properties.end(),
+                                    [](const auto& one) { return one.name == "port 1 speed"; });
+    ASSERT_NE(speed, properties.end());
+    EXPECT_EQ(speed->value, std::nullopt) << number;
+  }
+}
+
+TEST(Profile, ValuesNestedDeeply_AreAnErrorAndBracketsInTextsAreNot) {
+  auto text_with = [](const std::string& value) {
+    std::string text = document_of(good()).dump();
+    return text.insert(1, "\"new_key\": " + value + ",");
+  };
+  const std::string brackets(200000, '['), closing(200000, ']');
+  const Result<std::vector<Profile>> deep = parse_profiles("f", text_with(brackets + closing));
+  ASSERT_FALSE(deep);
+  EXPECT_THAT(deep.error().text, HasSubstr("f: its values are nested in more than 64 levels"));
+  EXPECT_TRUE(parse_profiles("f", text_with("\"\\\"" + brackets + "\"")));
+  EXPECT_TRUE(parse_profiles("f", text_with(std::string(60, '[') + std::string(60, ']'))));
 }
 
 TEST(Profile, SeveralDocumentsInOneText_AreParsedOneAfterTheOther) {
