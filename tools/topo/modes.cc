@@ -177,6 +177,7 @@ Outcome check_mode(const Request& request) {
     const std::string prefix = nodes.size() > 1 ? node.name : "";
     if (!node.inspection) {
       add_error(prefix, node.inspection.error(), &outcome);
+      documents.push_back(error_json(node.name, node.inspection.error()));
       continue;
     }
     const CheckReport report = check_of(*node.inspection);
@@ -230,6 +231,7 @@ Outcome expect_mode(const Request& request, const std::string& golden,
   for (const ProfiledNode& node : read_profiles(request.options, request.sources)) {
     if (!node.profile) {
       add_error(node.name, node.profile.error(), &outcome);
+      documents.push_back(error_json(node.name, node.profile.error()));
       continue;
     }
     std::vector<Difference> found = compare_profiles(*node.profile, *expected, aspects);

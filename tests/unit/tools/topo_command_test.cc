@@ -302,6 +302,22 @@ TEST_F(TopoCommand, Diff_NamesBothMachines) {
                                               {"second", "17 to switches"}}));
 }
 
+TEST_F(TopoCommand, NodeThatCannotBeRead_IsADocumentWithTheError) {
+  const std::string from = " --json --from " + write("bad.xml", "<x/>") + " " + known(kMachine);
+  for (const std::string& mode : {std::string("--check"), "--expect " + golden(kMachine)}) {
+    const Printed result = run(mode + from);
+    EXPECT_EQ(result.code, 2) << mode;
+    std::istringstream lines(result.out);
+    std::string first, second;
+    ASSERT_TRUE(std::getline(lines, first) && std::getline(lines, second)) << result.out;
+    const Document error = Document::parse(first);
+    EXPECT_EQ(error["node"], "bad");
+    EXPECT_EQ(error["ok"], false);
+    EXPECT_THAT(error["error"].get<std::string>(), HasSubstr("bad.xml: "));
+    EXPECT_FALSE(Document::parse(second).contains("error"));
+  }
+}
+
 TEST_F(TopoCommand, DiffOfTwoHostsOfOneFile_NamesBothHosts) {
   const std::string file =
       copy("d.xml", "cases/nvl72b.xml", "speed=\"400000\"", "speed=\"200000\"");
