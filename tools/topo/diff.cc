@@ -169,7 +169,7 @@ std::string value_text(const std::optional<std::string>& value) {
 }  // namespace
 
 // One more card moves the bus numbers of all that follow, so that an address may be another
-// device's on the other machine. The way that leaves the shapes most alike tells them apart.
+// device's on the other machine. The way that leaves the shapes most alike is taken.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
                                          const std::set<Aspect>& aspects) {
   const std::vector<Matches> ways_of_gpus = ways_to_match(first.gpus, second.gpus);
