@@ -68,6 +68,19 @@ Status write_file(const std::string& name, const std::string& text) {
   return write_all(file.get(), name, text);
 }
 
+void check_diff(const TopoCommand& command) {
+  if (command.request.sources != std::vector<std::string>{"live"}) {
+    stop(kExitUsage, "--diff names both machines itself: leave --from out");
+  }
+  if (!command.request.options.host.has_value()) return;
+  if (std::find(command.diff.begin(), command.diff.end(), "live") != command.diff.end()) {
+    stop(kExitUsage, "--host chooses from the hosts of a file, and live is none");
+  }
+  if (*command.request.options.host == topo::kAllHosts) {
+    stop(kExitUsage, "--diff compares two hosts: give --host A,B in place of all");
+  }
+}
+
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
   const std::vector<std::string> modes = command.modes();
@@ -93,13 +106,11 @@ void check_conflicts(const TopoCommand& command) {
     stop(kExitUsage, modes[0] + " shows one machine: give --from one source, and --host one host");
   }
   const std::vector<std::string>& sources = command.request.sources;
-  if (command.request.options.host.has_value() &&
+  if (command.request.options.host.has_value() && command.diff.empty() &&
       std::find(sources.begin(), sources.end(), "live") != sources.end()) {
     stop(kExitUsage, "--host chooses from the hosts of a file: name the file by --from");
   }
-  if (!command.diff.empty() && command.request.sources != std::vector<std::string>{"live"}) {
-    stop(kExitUsage, "--diff names both machines itself: leave --from out");
-  }
+  if (!command.diff.empty()) check_diff(command);
 }
 
 std::set<Aspect> aspects_of(const std::vector<std::string>& names) {
@@ -155,7 +166,7 @@ void add_input(CLI::App* sub, TopoCommand* command) {
       ->group("Input");
   sub->add_option("--host", command->request.options.host,
                   "The host of a file that describes several: a number from 0, its name or hash; "
-                  "all: each of them")
+                  "all: each of them; A,B: those that --diff compares")
       ->group("Input");
 }
 

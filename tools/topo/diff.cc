@@ -1,6 +1,7 @@
 #include "tools/topo/diff.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <tuple>
 
@@ -16,9 +17,22 @@ struct Match {
 };
 
 using AreSame = std::function<bool(const DeviceProfile&, const DeviceProfile&)>;
+using Matches = std::vector<Match>;
+
+bool are_any(const DeviceProfile&, const DeviceProfile&) { return true; }
+
+bool have_same_label(const DeviceProfile& a, const DeviceProfile& b) { return a.label == b.label; }
+
+bool have_same_address(const DeviceProfile& a, const DeviceProfile& b) {
+  return !a.address.empty() && a.address == b.address;
+}
+
+bool have_same_label_and_address(const DeviceProfile& a, const DeviceProfile& b) {
+  return a.address == b.address && a.label == b.label;
+}
 
 void pair_up(const std::vector<DeviceProfile>& first, const std::vector<DeviceProfile>& second,
-             const AreSame& are_same, std::vector<Match>* matches, std::vector<bool>* taken) {
+             const AreSame& are_same, Matches* matches, std::vector<bool>* taken) {
   for (size_t i = 0; i < first.size(); ++i) {
     if ((*matches)[i].second >= 0) continue;
     for (size_t j = 0; j < second.size(); ++j) {
@@ -30,21 +44,26 @@ void pair_up(const std::vector<DeviceProfile>& first, const std::vector<DevicePr
   }
 }
 
-std::vector<Match> match_devices(const std::vector<DeviceProfile>& first,
-                                 const std::vector<DeviceProfile>& second) {
-  std::vector<Match> matches(first.size());
+// Each rule pairs up what the rules before it left.
+Matches match_devices(const std::vector<DeviceProfile>& first,
+                      const std::vector<DeviceProfile>& second, const std::vector<AreSame>& rules) {
+  Matches matches(first.size());
   for (size_t i = 0; i < first.size(); ++i) matches[i].first = static_cast<int>(i);
   std::vector<bool> taken(second.size(), false);
-  const AreSame passes[] = {
-      [](const auto& a, const auto& b) { return a.address == b.address && a.label == b.label; },
-      [](const auto& a, const auto& b) { return !a.address.empty() && a.address == b.address; },
-      [](const auto& a, const auto& b) { return a.label == b.label; },
-      [](const auto&, const auto&) { return true; }};
-  for (const AreSame& are_same : passes) pair_up(first, second, are_same, &matches, &taken);
+  for (const AreSame& are_same : rules) pair_up(first, second, are_same, &matches, &taken);
   for (size_t j = 0; j < second.size(); ++j) {
     if (!taken[j]) matches.push_back({-1, static_cast<int>(j)});
   }
   return matches;
+}
+
+// The ways in which devices may belong together: by address, by name, by order.
+std::vector<Matches> ways_to_match(const std::vector<DeviceProfile>& first,
+                                   const std::vector<DeviceProfile>& second) {
+  return {match_devices(first, second,
+                        {have_same_label_and_address, have_same_address, have_same_label, are_any}),
+          match_devices(first, second, {have_same_label, are_any}),
+          match_devices(first, second, {are_any})};
 }
 
 std::string full_name(const DeviceProfile& device) {
@@ -76,7 +95,7 @@ void compare_properties(const std::string& subject, const std::vector<Property>&
 }
 
 void compare_devices(const std::vector<DeviceProfile>& first,
-                     const std::vector<DeviceProfile>& second, const std::vector<Match>& matches,
+                     const std::vector<DeviceProfile>& second, const Matches& matches,
                      const std::set<Aspect>& aspects, const std::set<std::string>& excluded,
                      std::vector<Difference>* list) {
   for (const Match& match : matches) {
@@ -105,8 +124,8 @@ std::optional<std::string> cell(const PathMatrix& matrix, int row, int column) {
 struct PathComparison {
   const PathMatrix& first;
   const PathMatrix& second;
-  const std::vector<Match>& gpus;
-  const std::vector<Match>& columns;
+  const Matches& gpus;
+  const Matches& columns;
   bool later_only;
 };
 
@@ -142,6 +161,23 @@ int rank_of(const Difference& one) {
   return name.starts_with("path to ") ? 2 : 1;
 }
 
+std::vector<Difference> compare_matched(const Profile& first, const Profile& second,
+                                        const Matches& gpus, const Matches& hcas,
+                                        const std::set<Aspect>& aspects) {
+  std::vector<Difference> list;
+  compare_properties("", first.properties, second.properties, aspects, &list);
+  compare_devices(first.gpus, second.gpus, gpus, aspects, {}, &list);
+  compare_devices(first.hcas, second.hcas, hcas, aspects, first.excluded_hcas, &list);
+  if (aspects.count(Aspect::kShape) > 0) {
+    compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
+    compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
+  }
+  std::stable_sort(list.begin(), list.end(), [](const Difference& a, const Difference& b) {
+    return rank_of(a) < rank_of(b);
+  });
+  return list;
+}
+
 // Takes " to NVSwitches" off both values where they end in the same target, and returns it.
 std::string common_target(std::string* first, std::string* second) {
   const size_t a = first->find(" to "), b = second->find(" to ");
@@ -159,22 +195,26 @@ std::string value_text(const std::optional<std::string>& value) {
 
 }  // namespace
 
+// One more card moves the bus numbers of all that follow, so that an address may be another
+// device's on the other machine. The way that leaves the shapes most alike is taken.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
                                          const std::set<Aspect>& aspects) {
-  std::vector<Difference> list;
-  const std::vector<Match> gpus = match_devices(first.gpus, second.gpus);
-  const std::vector<Match> hcas = match_devices(first.hcas, second.hcas);
-  compare_properties("", first.properties, second.properties, aspects, &list);
-  compare_devices(first.gpus, second.gpus, gpus, aspects, {}, &list);
-  compare_devices(first.hcas, second.hcas, hcas, aspects, first.excluded_hcas, &list);
-  if (aspects.count(Aspect::kShape) > 0) {
-    compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
-    compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
+  const std::vector<Matches> ways_of_gpus = ways_to_match(first.gpus, second.gpus);
+  const std::vector<Matches> ways_of_hcas = ways_to_match(first.hcas, second.hcas);
+  const Matches* gpus = nullptr;
+  const Matches* hcas = nullptr;
+  size_t fewest = SIZE_MAX;
+  for (const Matches& some_gpus : ways_of_gpus) {
+    for (const Matches& some_hcas : ways_of_hcas) {
+      const size_t differences =
+          compare_matched(first, second, some_gpus, some_hcas, {Aspect::kShape}).size();
+      if (differences >= fewest) continue;
+      fewest = differences;
+      gpus = &some_gpus;
+      hcas = &some_hcas;
+    }
   }
-  std::stable_sort(list.begin(), list.end(), [](const Difference& a, const Difference& b) {
-    return rank_of(a) < rank_of(b);
-  });
-  return list;
+  return compare_matched(first, second, *gpus, *hcas, aspects);
 }
 
 void drop_unknown_in_second(std::vector<Difference>* list) {

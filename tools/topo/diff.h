@@ -21,7 +21,8 @@ struct Difference {
 
 // Compares what belongs to one of `aspects`. Devices come first, then their properties, then paths,
 // rails and NCCL's decisions, since those follow from the former. Devices of the two machines
-// belong together where their addresses are equal, else where their names are, else by their order.
+// belong together by address, by name or by order, whichever leaves the fewest differences of the
+// shape; in doubt by address. What one of them leaves without a counterpart goes by the next.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
                                          const std::set<Aspect>& aspects);
 

@@ -51,6 +51,11 @@ Result<FileFormat> file_format(std::string_view text) {
   if (root == "topology") return FileFormat::kHwloc;
   if (root == "system") return FileFormat::kNccl;
   if (root.empty() && topology::has_smi_matrix(text)) return FileFormat::kNvidiaSmi;
+  const size_t start = text.find_first_not_of(kBlanks);
+  if (start != std::string_view::npos && text[start] == '{') {
+    return fail(Code::kInvalidUsage,
+                "this is JSON, which can only be compared: use --expect GOLDEN.json, or --diff");
+  }
   return fail(
       Code::kInvalidUsage,
       "this is neither an hwloc XML file (which `lstopo file.xml` writes) nor a NCCL topology file "

@@ -16,7 +16,7 @@ enum class FileFormat {
 
 // Returns the format by the name of the root element, or by the line of text that names the
 // columns, which the text or file has within its first MiB. The error is InvalidUsage; it names all
-// formats and the programs that write them.
+// formats and the programs that write them, or for JSON the options that take it.
 Result<FileFormat> file_format(std::string_view text);
 Result<FileFormat> file_format_of(const std::string& file);
 

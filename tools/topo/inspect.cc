@@ -258,6 +258,29 @@ Result<topology::RailDecision> decide(Machine machine, const InspectOptions& ask
   return decision;
 }
 
+// Sets a variable of the environment for its lifetime.
+class VariableFor {
+ public:
+  VariableFor(const char* name, const std::string& value) : name_(name) {
+    const char* before = std::getenv(name);
+    if (before != nullptr) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~VariableFor() {
+    if (before_.has_value()) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  VariableFor(const VariableFor&) = delete;
+  VariableFor& operator=(const VariableFor&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 // Reads a folder with the /sys and /proc of another machine, as hwloc-gather-topology packs them.
 Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {
   std::error_code unreadable;
@@ -268,7 +291,7 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
                     " is a folder without sys/devices: expected one that hwloc-gather-topology "
                     "packed, unpacked");
   }
-  setenv("HWLOC_FSROOT", folder.c_str(), 1);
+  const VariableFor root("HWLOC_FSROOT", folder);
   Result<Machine> machine = topology::hwloc_live(selection);
   if (!machine) {
     machine = topology::sysfs_machine(std::filesystem::path(folder) / "sys", selection);

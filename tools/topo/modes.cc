@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tools/common/exit_codes.h"
 #include "tools/topo/check.h"
 #include "tools/topo/diff.h"
 #include "tools/topo/env_lines.h"
+#include "tools/topo/file_format.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/nodes.h"
 #include "tools/topo/picture_header.h"
@@ -95,12 +97,43 @@ CheckReport check_of(const Inspection& inspection) {
   return check_machine(inspection, states);
 }
 
+// NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
+Status check_addresses(const std::string& source, View view) {
+  if (source == "live" || (view != View::kNcclXml && view != View::kGroupedNcclXml)) return {};
+  const Result<FileFormat> format = file_format_of(source);
+  if (!format || *format != FileFormat::kNvidiaSmi) return {};
+  return fail(
+      Code::kInvalidUsage,
+      "--nccl-xml: the text of nvidia-smi has no PCI addresses, by which NCCL finds devices "
+      "in its file: run this on the machine, or give --from a file of lstopo or NCCL");
+}
+
+// Returns the options for both machines of --diff: "--host A,B" is the host of each.
+std::pair<InspectOptions, InspectOptions> options_of_both(const InspectOptions& options) {
+  InspectOptions first = options, second = options;
+  const size_t comma = options.host.value_or("").find(',');
+  if (comma != std::string::npos) {
+    first.host = options.host->substr(0, comma);
+    second.host = options.host->substr(comma + 1);
+  }
+  return {first, second};
+}
+
+std::string name_with_host(const std::string& source, const InspectOptions& options) {
+  const std::string host = options.host.has_value() ? " host " + *options.host : "";
+  return clean_text(source + host);
+}
+
 }  // namespace
 
 Outcome view_mode(const Request& request, View view, bool with_picture) {
   Outcome outcome;
   InspectOptions options = request.options;
   options.from = request.sources.front();
+  if (Status usable = check_addresses(options.from, view); !usable) {
+    add_error("", usable.error(), &outcome);
+    return outcome;
+  }
   Result<Inspection> inspection = inspect(options);
   if (!inspection) {
     add_error("", inspection.error(), &outcome);
@@ -144,6 +177,7 @@ Outcome check_mode(const Request& request) {
     const std::string prefix = nodes.size() > 1 ? node.name : "";
     if (!node.inspection) {
       add_error(prefix, node.inspection.error(), &outcome);
+      documents.push_back(error_json(node.name, node.inspection.error()));
       continue;
     }
     const CheckReport report = check_of(*node.inspection);
@@ -168,15 +202,16 @@ Outcome check_mode(const Request& request) {
 
 Outcome diff_mode(const Request& request, const std::string& first, const std::string& second) {
   Outcome outcome;
-  Result<Profile> one = read_profile(request.options, first);
-  Result<Profile> other = read_profile(request.options, second);
+  const auto [of_first, of_second] = options_of_both(request.options);
+  Result<Profile> one = read_profile(of_first, first);
+  Result<Profile> other = read_profile(of_second, second);
   if (!one) add_error("", one.error(), &outcome);
   if (!other) add_error("", other.error(), &outcome);
   if (!one || !other) return outcome;
   const std::vector<Difference> found = compare_profiles(
       *one, *other,
       {Aspect::kShape, Aspect::kNames, Aspect::kAddresses, Aspect::kGuids, Aspect::kRelease});
-  const std::string a = clean_text(first), b = clean_text(second);
+  const std::string a = name_with_host(first, of_first), b = name_with_host(second, of_second);
   outcome.results = request.json ? json_lines({diff_json(found, a, b)}) : diff_text(found, a, b);
   if (!found.empty()) add_exit_code(kExitFailed, &outcome);
   return outcome;
@@ -196,6 +231,7 @@ Outcome expect_mode(const Request& request, const std::string& golden,
   for (const ProfiledNode& node : read_profiles(request.options, request.sources)) {
     if (!node.profile) {
       add_error(node.name, node.profile.error(), &outcome);
+      documents.push_back(error_json(node.name, node.profile.error()));
       continue;
     }
     std::vector<Difference> found = compare_profiles(*node.profile, *expected, aspects);

@@ -36,7 +36,8 @@ Outcome fleet_mode(const Request& request, View view);
 // Checks each machine. kExitFailed where one has a fault.
 Outcome check_mode(const Request& request);
 
-// Compares two sources, all aspects of them. kExitFailed where they differ.
+// Compares two sources, all aspects of them; options.host is the host of both, or "A,B" that of
+// each. kExitFailed where they differ.
 Outcome diff_mode(const Request& request, const std::string& first, const std::string& second);
 
 // Compares each machine with the one of a golden file: its shape and `also`. kExitFailed where one

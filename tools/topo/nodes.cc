@@ -95,6 +95,19 @@ Result<Profile> profile_of_inspection(Result<Inspection>& inspection) {
       nlohmann::ordered_json::parse(json_text(inspection->decision, inspection->not_offered)));
 }
 
+// Returns the machine of a file of JSON whose position or host this is.
+Result<Profile> find_host(std::vector<ProfiledNode>* nodes, const std::string& source,
+                          const std::string& host) {
+  for (size_t i = 0; i < nodes->size(); ++i) {
+    Result<Profile>& profile = (*nodes)[i].profile;
+    if (!profile) return forward_error(profile);
+    if (std::to_string(i) == host || profile->host == host) return std::move(profile);
+  }
+  return fail(Code::kInvalidUsage, "--host: " + clean_text(host) + " is not among the " +
+                                       std::to_string(nodes->size()) + " machines in " +
+                                       clean_text(source));
+}
+
 }  // namespace
 
 std::vector<Node> read_nodes(const InspectOptions& options,
@@ -143,10 +156,11 @@ std::vector<ProfiledNode> read_profiles(const InspectOptions& options,
 
 Result<Profile> read_profile(const InspectOptions& options, const std::string& source) {
   std::vector<ProfiledNode> nodes = read_profiles(options, {source});
+  if (options.host.has_value() && is_json(source)) return find_host(&nodes, source, *options.host);
   if (nodes.size() != 1) {
     return fail(Code::kInvalidArgument, clean_text(source) + " has " +
                                             std::to_string(nodes.size()) +
-                                            " machines: split it into files of one document each");
+                                            " machines: choose one of each side by --host A,B");
   }
   return std::move(nodes[0].profile);
 }

@@ -32,7 +32,7 @@ struct ProfiledNode {
 std::vector<ProfiledNode> read_profiles(const InspectOptions& options,
                                         const std::vector<std::string>& sources);
 
-// Returns the one machine of a source. Fails where it has several.
+// Returns the one machine of a source, or that of options.host. Fails where it has several.
 Result<Profile> read_profile(const InspectOptions& options, const std::string& source);
 
 // Returns the one document of a file of `nccl-gdr topo --json`.

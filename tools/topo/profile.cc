@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -12,6 +14,8 @@ namespace gdr::tools::topo {
 namespace {
 
 using Document = nlohmann::ordered_json;
+
+constexpr int kMaxNesting = 64;  // what this program writes has less than 10 levels
 
 // Returns the value of a key; null where it is missing.
 const Document& value_at(const Document& json, const char* key) {
@@ -31,9 +35,14 @@ std::optional<std::string> text_at(const Document& json, const char* key) {
   return text_of(value_at(json, key));
 }
 
+// Numbers that an int cannot hold are unknown.
 std::optional<int> number_at(const Document& json, const char* key) {
   const Document& value = value_at(json, key);
-  return value.is_number() ? std::optional<int>(value.get<int>()) : std::nullopt;
+  if (!value.is_number()) return std::nullopt;
+  const auto number = value.get<double>();
+  const bool fits =
+      number >= std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max();
+  return fits ? std::optional(static_cast<int>(number)) : std::nullopt;
 }
 
 // Returns the texts of several keys, joined; nothing where the first is unknown.
@@ -73,7 +82,7 @@ std::vector<Property> pci_properties(const Document& device) {
 // "6 to GPUs, 12 to NVSwitches"; nothing where a count is unknown.
 std::optional<std::string> nvlinks_text(const Document& links) {
   if (!links.is_array()) return std::nullopt;
-  int gpus = 0, switches = 0, cpus = 0;
+  int64_t gpus = 0, switches = 0, cpus = 0;
   for (const Document& link : links) {
     const std::optional<int> count = number_at(link, "count");
     if (!count.has_value()) return std::nullopt;
@@ -81,7 +90,7 @@ std::optional<std::string> nvlinks_text(const Document& links) {
     (to == "gpu" ? gpus : to == "switch" ? switches : cpus) += *count;
   }
   std::string text;
-  auto add = [&](int count, const char* to) {
+  auto add = [&](int64_t count, const char* to) {
     if (count > 0) text += fmt::format("{}{} to {}", text.empty() ? "" : ", ", count, to);
   };
   add(gpus, "GPUs");
@@ -107,7 +116,7 @@ std::optional<std::string> nccl_rails(const Document& nccl, size_t gpu) {
     if (number_at(one, "gpu") != static_cast<int>(gpu)) continue;
     Document rails = Document::array();
     for (const Document& device : value_at(one, "devices")) {
-      const int index = device.is_number_integer() ? device.get<int>() : -1;
+      const int64_t index = device.is_number_integer() ? device.get<int64_t>() : -1;
       const bool exists =
           index >= 0 && devices.is_array() && static_cast<size_t>(index) < devices.size();
       rails.push_back(exists ? devices[static_cast<size_t>(index)] : Document());
@@ -192,6 +201,23 @@ std::vector<Property> machine_properties(const Document& root) {
   return properties;
 }
 
+// Whether arrays and objects contain each other too deeply. Without a limit, code that recurses
+// into values could exhaust the stack.
+bool is_nested_too_deeply(const std::string& text) {
+  int depth = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (in_string) continue;
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > kMaxNesting) return true;
+  }
+  return false;
+}
+
 PathMatrix matrix_of(const Document& paths, const char* key) {
   PathMatrix matrix;
   for (const Document& row : value_at(value_at(paths, key), "class")) {
@@ -238,6 +264,12 @@ Result<Profile> profile_of(const Document& root) {
 }
 
 Result<std::vector<Profile>> parse_profiles(const std::string& name, const std::string& text) {
+  if (is_nested_too_deeply(text)) {
+    return fail(Code::kInvalidArgument,
+                fmt::format("{}: its values are nested in more than {} levels, and output of "
+                            "`nccl-gdr topo --json` is not",
+                            name, kMaxNesting));
+  }
   std::istringstream stream(text);
   std::vector<Profile> profiles;
   while (stream >> std::ws && !stream.eof()) {

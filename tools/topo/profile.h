@@ -52,7 +52,7 @@ struct Profile {
 Result<Profile> profile_of(const nlohmann::ordered_json& document);
 
 // Parses a file with one or more documents, one after the other, and returns them with the same
-// errors; `name` is that of the file.
+// errors, also where values are nested in more than 64 levels; `name` is that of the file.
 Result<std::vector<Profile>> parse_profiles(const std::string& name, const std::string& text);
 
 }  // namespace gdr::tools::topo

@@ -112,6 +112,10 @@ Document check_json(const std::string& node, const CheckReport& report) {
       {"node", node}, {"ok", report.faults.empty()}, {"faults", faults}, {"notes", report.notes}};
 }
 
+Document error_json(const std::string& node, const Error& error) {
+  return {{"node", node}, {"ok", false}, {"error", error.text}};
+}
+
 std::string diff_text(const std::vector<Difference>& differences, const std::string& first,
                       const std::string& second) {
   std::string text;

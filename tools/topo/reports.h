@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "tools/topo/check_report.h"
 #include "tools/topo/diff.h"
 #include "tools/topo/inspect.h"
@@ -16,6 +17,9 @@ namespace gdr::tools::topo {
 std::string check_text(const std::string& node, const Inspection& inspection,
                        const CheckReport& report);
 nlohmann::ordered_json check_json(const std::string& node, const CheckReport& report);
+
+// In place of the others, for a machine that cannot be read.
+nlohmann::ordered_json error_json(const std::string& node, const Error& error);
 
 // One line for each difference of the machines called `first` and `second`.
 std::string diff_text(const std::vector<Difference>& differences, const std::string& first,

@@ -142,6 +142,29 @@ TEST_F(TopoCommand, TextOfNvidiaSmi_IsRead) {
   EXPECT_EQ(Document::parse(result.out)["hcas"][0]["name"], "mlx5_7");
 }
 
+TEST_F(TopoCommand, TextOfNvidiaSmi_MakesNoTopologyFile) {
+  const std::string text =
+      "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n";
+  const std::string from = " --from " + write("smi.txt", text);
+  for (const char* options : {"--nccl-xml", "--nccl-xml --grouped"}) {
+    const Printed result = run(options + from);
+    EXPECT_EQ(result.code, 2) << options;
+    EXPECT_THAT(result.out, IsEmpty()) << options;
+    EXPECT_THAT(result.err, HasSubstr("--nccl-xml: the text of nvidia-smi has no PCI addresses"));
+  }
+}
+
+TEST_F(TopoCommand, GatheredFolder_LeavesTheEnvironmentAsItIs) {
+  fs::create_directories(folder_ / "sys" / "devices");
+  unsetenv("HWLOC_FSROOT");
+  (void)run("--from " + folder_.string());
+  EXPECT_EQ(std::getenv("HWLOC_FSROOT"), nullptr);
+  setenv("HWLOC_FSROOT", "/another", 1);
+  (void)run("--from " + folder_.string());
+  EXPECT_STREQ(std::getenv("HWLOC_FSROOT"), "/another");
+  unsetenv("HWLOC_FSROOT");
+}
+
 TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
   setenv("NCCL_CONF_FILE", write("nccl.conf", "NCCL_IB_HCA==mlx5_2\n").c_str(), 1);
   const Printed result = run("--json --from " + known(kMachine));
@@ -288,6 +311,40 @@ TEST_F(TopoCommand, Diff_NamesBothMachines) {
                                               {"property", "NVLinks"},
                                               {"first", "18 to switches"},
                                               {"second", "17 to switches"}}));
+}
+
+TEST_F(TopoCommand, NodeThatCannotBeRead_IsADocumentWithTheError) {
+  const std::string from = " --json --from " + write("bad.xml", "<x/>") + " " + known(kMachine);
+  for (const std::string& mode : {std::string("--check"), "--expect " + golden(kMachine)}) {
+    const Printed result = run(mode + from);
+    EXPECT_EQ(result.code, 2) << mode;
+    std::istringstream lines(result.out);
+    std::string first, second;
+    ASSERT_TRUE(std::getline(lines, first) && std::getline(lines, second)) << result.out;
+    const Document error = Document::parse(first);
+    EXPECT_EQ(error["node"], "bad");
+    EXPECT_EQ(error["ok"], false);
+    EXPECT_THAT(error["error"].get<std::string>(), HasSubstr("bad.xml: "));
+    EXPECT_FALSE(Document::parse(second).contains("error"));
+  }
+}
+
+TEST_F(TopoCommand, DiffOfTwoHostsOfOneFile_NamesBothHosts) {
+  const std::string file =
+      copy("d.xml", "cases/nvl72b.xml", "speed=\"400000\"", "speed=\"200000\"");
+  const std::string jsonl = write("d.json", run("--json --host all --from " + file).out);
+  for (const std::string& name : {file, jsonl}) {
+    const std::string diff = "--diff " + name + " " + name;
+    const Printed result = run(diff + " --host 0,0xabc1");
+    EXPECT_EQ(result.code, 1) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("200 Gb/s in " + name + " host 0, 400 Gb/s in " + name +
+                                      " host 0xabc1\n"));
+    EXPECT_EQ(run(diff + " --host 1").code, 0);
+    EXPECT_EQ(run(diff + " --host 0,7").code, 2);
+    EXPECT_EQ(run(diff + " --host all").code, 2);
+  }
+  EXPECT_THAT(run("--diff " + jsonl + " " + jsonl).err, HasSubstr("--host A,B"));
+  EXPECT_THAT(run("--diff live " + file + " --host 1").err, HasSubstr("live is none"));
 }
 
 TEST_F(TopoCommand, Expect_IsOneLineForEachNodeOfAFleet) {

@@ -419,5 +419,34 @@ TEST(ShortList, MoreThanFour_AreCounted) {
   EXPECT_EQ(short_list({"a", "b", "c", "d", "e"}), "a, b, c and 2 more");
 }
 
+TEST(Check, VirtualFunction_IsNoPeerOfPhysicalOnes) {
+  auto change = [](Machine* machine) {
+    machine->hcas[1].physical_function = machine->hcas[0].bdf;
+    machine->hcas[1].ports[0].speed_mbps = 100000;
+  };
+  EXPECT_THAT(faults_with(change), Not(Contains(HasSubstr("port-speed"))));
+}
+
+TEST(Check, UnknownNodeOnAMachineOfOneNode_IsNoFault) {
+  Machine machine = flat(2, 1);
+  machine.numa_nodes.resize(1);
+  for (Gpu& gpu : machine.gpus) gpu.at.numa = -1;
+  ASSERT_GE(machine.numa_nodes[0].id, 0);
+  EXPECT_THAT(faults_of(report_on(machine)), Not(Contains(HasSubstr("numa-node"))));
+  machine.numa_nodes.push_back(machine.numa_nodes[0]);
+  machine.numa_nodes[1].id = 1;
+  EXPECT_THAT(faults_of(report_on(machine)), Contains(HasSubstr("numa-node")));
+}
+
+TEST(Check, SmallBarOfAGpuWithC2c_IsNoFault) {
+  Machine machine = good_machine();
+  machine.gpus[1].model = "NVIDIA GH200 96GB";
+  PciStates states = good_states(machine);
+  states[machine.gpus[1].bdf].largest_bar = uint64_t{1} << 28;
+  EXPECT_THAT(faults_of(report_on(machine, states)), Contains(HasSubstr("bar: GPU1 ")));
+  machine.gpus[1].c2c_links = 10;
+  EXPECT_THAT(faults_of(report_on(machine, states)), Not(Contains(HasSubstr("bar: GPU1 "))));
+}
+
 }  // namespace
 }  // namespace gdr::tools::topo

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,7 @@ namespace gdr::tools::topo {
 namespace {
 
 using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -145,6 +147,48 @@ TEST(Diff, AspectsLeftOut_AreNotCompared) {
   EXPECT_THAT(deviations(rename, {Aspect::kShape, Aspect::kAddresses}), ::testing::SizeIs(13));
 }
 
+// Moves each device to the address of one below another switch.
+void shift_buses(Machine* machine) {
+  for (Gpu& gpu : machine->gpus) gpu.bdf.bus = static_cast<uint8_t>(gpu.bdf.bus + 0x20);
+  for (Hca& hca : machine->hcas) hca.bdf->bus = static_cast<uint8_t>(hca.bdf->bus + 0x20);
+}
+
+TEST(Diff, OtherBusNumbers_AreOtherAddressesOnly) {
+  EXPECT_THAT(deviations(shift_buses, {Aspect::kShape}), IsEmpty());
+  const size_t devices = good().gpus.size() + good().hcas.size();
+  EXPECT_THAT(deviations(shift_buses), ::testing::SizeIs(devices));
+  EXPECT_THAT(deviations(shift_buses), Each(HasSubstr(": address is ")));
+}
+
+TEST(Diff, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer) {
+  auto name = [](Machine* machine, int first) {
+    machine->hcas.resize(4);  // the fifth has the last bus numbers
+    for (size_t i = 0; i < machine->hcas.size(); ++i) {
+      machine->hcas[i].name = "ibp" + std::to_string(first + static_cast<int>(i)) + "s0";
+    }
+  };
+  Machine golden = good(), shifted = good();
+  name(&golden, 15);
+  name(&shifted, 16);
+  shift_buses(&shifted);
+  std::vector<std::string> texts;
+  for (const Difference& one :
+       compare_profiles(profile_of(document_of(shifted)).value(),
+                        profile_of(document_of(golden)).value(), {Aspect::kShape})) {
+    texts.push_back(expecting_text(one));
+  }
+  EXPECT_THAT(texts, IsEmpty());
+}
+
+TEST(Diff, FaultOnAMachineWithOtherBusNumbers_IsTheOnlyDifference) {
+  auto change = [](Machine* machine) {
+    shift_buses(machine);
+    machine->gpus[2].model = "B200";
+  };
+  EXPECT_THAT(deviations(change, {Aspect::kShape}),
+              ElementsAre(HasSubstr("GPU2: model: B200, expected ")));
+}
+
 TEST(Diff, Release_IsAnAspectOfItsOwnAndSettingsBelongToTheShape) {
   topology::nccl::Settings settings;
   settings.release = {2, 28, 9};
@@ -216,6 +260,35 @@ TEST(Profile, ValuesOfOtherTypes_AreUnknownOrTexts) {
   ASSERT_TRUE(profile);
   EXPECT_EQ(profile->gpus.size(), 8u);
   EXPECT_TRUE(profile->gpu_hca.empty());
+}
+
+TEST(Profile, NumbersThatAnIntCannotHold_AreUnknown) {
+  Document document = document_of(good());
+  for (const Document& number : {Document(1e300), Document(-1e300), Document(UINT64_MAX)}) {
+    Document changed = document;
+    changed["schema_version"] = number;
+    EXPECT_FALSE(profile_of(changed)) << number;
+    changed = document;
+    changed["hcas"][0]["ports"][0]["speed_mbps"] = number;
+    const std::vector<Property> properties = profile_of(changed).value().hcas[0].properties;
+    const auto speed = std::find_if(properties.begin(), properties.end(),
+                                    [](const auto& one) { return one.name == "port 1 speed"; });
+    ASSERT_NE(speed, properties.end());
+    EXPECT_EQ(speed->value, std::nullopt) << number;
+  }
+}
+
+TEST(Profile, ValuesNestedDeeply_AreAnErrorAndBracketsInTextsAreNot) {
+  auto text_with = [](const std::string& value) {
+    std::string text = document_of(good()).dump();
+    return text.insert(1, "\"new_key\": " + value + ",");
+  };
+  const std::string brackets(200000, '['), closing(200000, ']');
+  const Result<std::vector<Profile>> deep = parse_profiles("f", text_with(brackets + closing));
+  ASSERT_FALSE(deep);
+  EXPECT_THAT(deep.error().text, HasSubstr("f: its values are nested in more than 64 levels"));
+  EXPECT_TRUE(parse_profiles("f", text_with("\"\\\"" + brackets + "\"")));
+  EXPECT_TRUE(parse_profiles("f", text_with(std::string(60, '[') + std::string(60, ']'))));
 }
 
 TEST(Profile, SeveralDocumentsInOneText_AreParsedOneAfterTheOther) {

@@ -169,5 +169,14 @@ TEST(EnvLines, NoRail_HasOnlyAComment) {
   EXPECT_THAT(commands_in(lines_on(flat(1, 0))), IsEmpty());
 }
 
+TEST(EnvLines, MoreRailsThanNcclsListTakes_GetAComment) {
+  InspectOptions options;
+  options.hca = "mlx5";
+  EXPECT_THAT(lines_on(flat(1, 32), {}, options), HasSubstr("export NCCL_IB_HCA='="));
+  const std::string text = lines_on(flat(1, 33), {}, options);
+  EXPECT_THAT(text, HasSubstr("# NCCL_IB_HCA cannot name 33 rails: it takes 32 entries."));
+  EXPECT_THAT(text, Not(HasSubstr("export NCCL_IB_HCA")));
+}
+
 }  // namespace
 }  // namespace gdr::tools::topo

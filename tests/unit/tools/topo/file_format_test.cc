@@ -23,13 +23,21 @@ TEST(FileFormat, MatrixOfNvidiaSmi_IsRecognisedAmongOtherLines) {
 }
 
 TEST(FileFormat, AnythingElse_FailsAndNamesTheProgramsThatWriteSuchFiles) {
-  for (const char* text :
-       {"", "<", "<html>", "{}", "<topologyx>", "<!--", "<?xml", "<!DOCTYPE ["}) {
+  for (const char* text : {"", "<", "<html>", "<topologyx>", "<!--", "<?xml", "<!DOCTYPE ["}) {
     Result<FileFormat> format = file_format(text);
     ASSERT_FALSE(format.has_value()) << text;
     EXPECT_THAT(format.error().text, ::testing::HasSubstr("lstopo file.xml"));
     EXPECT_THAT(format.error().text, ::testing::HasSubstr("NCCL_TOPO_DUMP_FILE"));
     EXPECT_THAT(format.error().text, ::testing::HasSubstr("nvidia-smi topo -m"));
+  }
+}
+
+TEST(FileFormat, Json_FailsAndNamesTheOptionsThatTakeIt) {
+  for (const char* text : {"{}", "\n {\"schema_version\": 1}"}) {
+    Result<FileFormat> format = file_format(text);
+    ASSERT_FALSE(format.has_value()) << text;
+    EXPECT_THAT(format.error().text, ::testing::HasSubstr("--diff"));
+    EXPECT_THAT(format.error().text, ::testing::HasSubstr("--expect"));
   }
 }
 
