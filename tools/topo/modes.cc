@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "tools/topo/reports.h"
+#include "tools/topo/short_list.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
 #include "topology/sources/nccl_xml_writer.h"
@@ -172,6 +174,7 @@ Outcome fleet_mode(const Request& request, View view) {
 Outcome check_mode(const Request& request) {
   Outcome outcome;
   std::vector<Document> documents;
+  std::map<std::string, std::vector<std::string>> nodes_of_note;
   const std::vector<Node> nodes = read_nodes(request.options, request.sources);
   for (const Node& node : nodes) {
     const std::string prefix = nodes.size() > 1 ? node.name : "";
@@ -187,10 +190,12 @@ Outcome check_mode(const Request& request) {
       continue;
     }
     outcome.results += check_text(prefix, *node.inspection, report);
-    for (const std::string& note : report.notes) {
-      outcome.diagnostics +=
-          fmt::format("note: {}{}\n", prefix.empty() ? "" : prefix + ": ", clean_text(note));
-    }
+    for (const std::string& note : report.notes) nodes_of_note[clean_text(note)].push_back(prefix);
+  }
+  for (const auto& [note, names] : nodes_of_note) {
+    const bool is_of_all = names.size() == nodes.size();
+    outcome.diagnostics +=
+        fmt::format("note: {}{}\n", is_of_all ? "" : short_list(names) + ": ", note);
   }
   if (request.json) outcome.results = json_lines(documents);
   if (!request.json && !request.options.nccl_version.has_value()) {

@@ -117,6 +117,13 @@ TEST_F(TopoCommand, UnknownNewerRelease_IsNoted) {
               Not(HasSubstr("not known")));
 }
 
+TEST_F(TopoCommand, NcclVersionAsOfATagOrAPackage_IsAccepted) {
+  const std::string from = " --from " + known(kMachine);
+  EXPECT_THAT(run("--nccl-version v2.28.9" + from).out, HasSubstr("NCCL 2.28.9"));
+  EXPECT_THAT(run("--nccl-version 2.28.9+cuda12.9" + from).out, HasSubstr("NCCL 2.28.9"));
+  EXPECT_THAT(run("--nccl-version 2.30.8" + from).err, HasSubstr("NCCL 2.30.8 are not known"));
+}
+
 TEST_F(TopoCommand, HcaListThatAcceptsNothing_IsAnErrorThatListsTheHcas) {
   const Printed result = run("--hca mlx5_9 --from " + known(kMachine));
   EXPECT_EQ(result.code, 2);
@@ -268,6 +275,15 @@ TEST_F(TopoCommand, CheckOfABadMachine_NamesTheFaultAndFails) {
               HasSubstr("\nnode7: nvlink: GPU0 (0000:12:00.0): 17 NVLinks to NVSwitches"));
 }
 
+TEST_F(TopoCommand, CheckOfSeveral_PrintsANoteOnceForAll) {
+  const Printed result =
+      run("--check --from " + copy("node1.xml", kMachine) + " " + copy("node2.xml", kMachine));
+  const std::string note = "ACS, IOMMU, BARs";
+  const size_t first = result.err.find("note: " + note);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(result.err.find(note, first + 10), std::string::npos);
+}
+
 TEST_F(TopoCommand, CheckAsJson_HasTheFaults) {
   const std::string bad = copy("node7.xml", kMachine, kLinks, kFewerLinks);
   const Printed result = run("--check --json --from " + bad);
@@ -303,14 +319,14 @@ TEST_F(TopoCommand, Diff_NamesBothMachines) {
   const std::string bad = copy("b.xml", kMachine, kLinks, kFewerLinks);
   const Printed result = run("--diff " + good + " " + bad);
   EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("GPU0: NVLinks: 18 to switches in " + good +
-                                    ", 17 to switches in " + bad + "\n"));
+  EXPECT_THAT(result.out, HasSubstr("GPU0: NVLinks: 18 to NVSwitches in " + good +
+                                    ", 17 to NVSwitches in " + bad + "\n"));
   const Document json = Document::parse(run("--json --diff " + good + " " + bad).out);
   EXPECT_EQ(json["same"], false);
   EXPECT_EQ(json["differences"][0], Document({{"subject", "GPU0"},
                                               {"property", "NVLinks"},
-                                              {"first", "18 to switches"},
-                                              {"second", "17 to switches"}}));
+                                              {"first", "18 to NVSwitches"},
+                                              {"second", "17 to NVSwitches"}}));
 }
 
 TEST_F(TopoCommand, NodeThatCannotBeRead_IsADocumentWithTheError) {
