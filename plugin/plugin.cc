@@ -1,5 +1,6 @@
 #include "plugin/plugin.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -59,8 +60,19 @@ struct LiveDecision {
 // The release of NCCL, whose rules decide what the rails are worth.
 topology::nccl::Release loaded_release(Findings* findings) {
   const int version = version_of_nccl();
-  if (version != 0) return topology::nccl::Release::of_code(version);
   const topology::nccl::Release assumed = topology::nccl::kNewestRelease;
+  if (version != 0) {
+    const auto release = topology::nccl::Release::of_code(version);
+    const auto known = std::clamp(release, topology::nccl::kOldestRelease, assumed);
+    if (known != release) {
+      findings->push_back({Severity::kInfo, "",
+                           "the rules of NCCL " + release.to_string() +
+                               " are not known; what it will do is predicted by those of " +
+                               known.to_string(),
+                           ""});
+    }
+    return release;
+  }
   findings->push_back({Severity::kInfo, "",
                        "the release of NCCL is unknown; what it will do is predicted for " +
                            assumed.to_string() + ", which is assumed",

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace gdr::config {
 namespace {
 
-constexpr size_t kMaxLine = 4095;  // characters; NCCL takes what follows for another line
-constexpr size_t kMaxPart = 1023;  // characters of a name or a value; NCCL cuts off the rest
+constexpr size_t kMaxLine = 4095;      // characters; NCCL takes what follows for another line
+constexpr size_t kMaxFile = 16 << 20;  // bytes that are read, to the end of a line
+constexpr size_t kMaxPart = 1023;      // characters of a name or a value; NCCL cuts off the rest
 
 void add_line(std::string line, Environment* environment) {
   if (!line.empty() && line.back() == '\r') line.pop_back();
@@ -34,8 +37,12 @@ std::vector<std::string> nccl_conf_files(const Environment& environment, const s
 }
 
 void add_nccl_conf(const std::string& file, Environment* environment) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return;
   std::ifstream stream(file);
-  for (std::string line; std::getline(stream, line);) {
+  size_t size = 0;
+  for (std::string line; size < kMaxFile && std::getline(stream, line);) {
+    size += line.size() + 1;
     for (size_t at = 0; at < line.size(); at += kMaxLine) {
       add_line(line.substr(at, kMaxLine), environment);
     }

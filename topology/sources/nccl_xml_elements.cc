@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
@@ -63,7 +64,8 @@ Status read_gpu(const XmlFile& xml, const pugi::xml_node& element, Gpu* gpu) {
   if (element.attribute("gdr")) gpu->gpudirect = xml_int(element, "gdr") != 0;
   for (const pugi::xml_node& child : element.children()) {
     if (is_named(child, "c2c")) {
-      gpu->c2c_links += std::max(1, xml_int(child, "count"));
+      const int links = std::max(1, xml_int(child, "count"));
+      gpu->c2c_links = links > INT_MAX - gpu->c2c_links ? INT_MAX : gpu->c2c_links + links;
       gpu->c2c_mb_per_s = xml_int(child, "bw");
     }
     if (!is_named(child, "nvlink") && !is_named(child, "xgmi")) continue;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <climits>
+
 #include "topology/model.h"
 
 namespace gdr::topology {
@@ -9,7 +11,7 @@ namespace gdr::topology {
 inline void add_nvlink(Gpu* gpu, const NvLink& link) {
   for (NvLink& known : gpu->nvlinks) {
     if (known.to == link.to && known.gpu == link.gpu) {
-      known.count += link.count;
+      known.count = link.count > INT_MAX - known.count ? INT_MAX : known.count + link.count;
       return;
     }
   }

@@ -56,5 +56,11 @@ TEST(NcclConf, MissingFile_AddsNothing) {
   EXPECT_TRUE(environment.empty());
 }
 
+TEST(NcclConf, Device_AddsNothing) {
+  Environment environment;
+  add_nccl_conf("/dev/zero", &environment);
+  EXPECT_TRUE(environment.empty());
+}
+
 }  // namespace
 }  // namespace gdr::config

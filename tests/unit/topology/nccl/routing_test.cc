@@ -81,6 +81,20 @@ TEST(Routing, HcaBesideAnotherGpuOfTheTray_IsPxn) {
   EXPECT_EQ(nccl.device_to_gpu(slow, 0).path, PathClass::kPhb);
 }
 
+// The relay has C2C, which 2.27 uses only where NCCL_PXN_C2C asks for it.
+TEST(Routing, PxnC2c_DecidesOverARelayWithC2c) {
+  const Machine machine = committed("cases/gb200slow.xml");
+  const size_t other = device_named(machine, "mlx5_2");
+  Settings settings;
+  EXPECT_EQ(predict_all(machine, settings).gpu_to_device(0, other).path, PathClass::kPxn);
+  settings.pxn_c2c = false;
+  EXPECT_NE(predict_all(machine, settings).gpu_to_device(0, other).path, PathClass::kPxn);
+  settings = of_release("2.27.7");
+  EXPECT_NE(predict_all(machine, settings).gpu_to_device(0, other).path, PathClass::kPxn);
+  settings.pxn_c2c = true;
+  EXPECT_EQ(predict_all(machine, settings).gpu_to_device(0, other).path, PathClass::kPxn);
+}
+
 TEST(Routing, SwitchesCabledToEachOther_ArePxbFrom222) {
   const Machine machine = committed("cases/pcilink.xml");
   EXPECT_EQ(predict_all(machine, Settings{}).device_to_gpu(0, 0).path, PathClass::kPxb);

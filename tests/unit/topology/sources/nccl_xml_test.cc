@@ -409,5 +409,16 @@ TEST(NcclXml, Read_DamagedFiles_GiveAnErrorOrAMachine) {
   }
 }
 
+TEST(NcclXml, Read_CountsBeyondAnInt_AreTheGreatestInt) {
+  auto machine = nccl_xml_text(
+      "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'><gpu sm='90'>"
+      "<c2c count='2147483647'/><c2c count='2'/>"
+      "<nvlink target='x' tclass='0x068000' count='2147483647'/>"
+      "<nvlink target='y' tclass='0x068000' count='2'/></gpu></pci></cpu></system>");
+  ASSERT_TRUE(machine.has_value()) << machine.error().text;
+  EXPECT_EQ(machine->gpus.at(0).c2c_links, 2147483647);
+  EXPECT_EQ(machine->gpus.at(0).nvlinks.at(0).count, 2147483647);
+}
+
 }  // namespace
 }  // namespace gdr::topology
