@@ -89,6 +89,7 @@ inline Machine two_sockets_with_switches() {
     machine.gpus.push_back(make_gpu(bdf_of(bus + 5), at));
   }
   Hca storage = make_hca("mlx5_4", bdf_of(0xe1), Attachment{-1, 0, 0}, 2);
+  storage.ids.device = 0x1015;  // of another model than the others
   storage.ports[0].speed_mbps = 25000;
   storage.ports[1].speed_mbps = 25000;
   storage.ports[1].state = Port::State::kDown;

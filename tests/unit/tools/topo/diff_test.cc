@@ -157,7 +157,7 @@ TEST(Diff, OtherBusNumbers_AreOtherAddressesOnly) {
   EXPECT_THAT(deviations(shift_buses, {Aspect::kShape}), IsEmpty());
   const size_t devices = good().gpus.size() + good().hcas.size();
   EXPECT_THAT(deviations(shift_buses), ::testing::SizeIs(devices));
-  EXPECT_THAT(deviations(shift_buses), Each(HasSubstr(": address is ")));
+  EXPECT_THAT(deviations(shift_buses), Each(HasSubstr(": address: ")));
 }
 
 TEST(Diff, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer) {

@@ -123,7 +123,7 @@ TEST(EnvLines, NameWithALineBreak_StaysInItsQuotes) {
 }
 
 // NCCL then prefers the HCAs of other switches, and no setting changes that.
-TEST(EnvLines, FaultThatNoSettingMends_IsLeftToTheCheck) {
+TEST(EnvLines, FaultThatNoSettingFixes_IsLeftToTheCheck) {
   Machine machine = topology::with_nvlink();
   machine.hcas[2].ports[0].speed_mbps = 200000;
   const std::string text = lines_on(machine);
