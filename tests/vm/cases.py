@@ -271,7 +271,7 @@ class GpuServer(Case):
         output = self.machines[0].run(
             f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}'\n" +
             perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
-        self.assertIn("NCCL WARN NET/GDR : NCCL chooses by distance and will not follow", output)
+        self.assertIn("NCCL WARN NET/GDR : NCCL chooses by bandwidth and distance and will not follow", output)
         self.assertIn("GPU0, GPU1, GPU2, GPU3. Fix: set GDR_NCCL_GENERATE_TOPO_FILE=1", output)
 
     def test_generated_topology_has_gpus_next_to_their_rails(self):
