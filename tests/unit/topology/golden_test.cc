@@ -103,7 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{"nccl-cascade-4nic.xml",
                {"mlx5_0 PXB", "mlx5_0 PXB", "mlx5_1 PXB", "mlx5_1 PXB", "mlx5_2 PXB", "mlx5_2 PXB",
                 "mlx5_3 PXB", "mlx5_3 PXB"}},
-        // The NIC of the first switch is on the third, so the first two GPUs have none of their own.
+        // The NIC of the first switch is on the third, so the first two GPUs have none of their
+        // own.
         Golden{"nccl-cross-wired.xml",
                {"mlx5_0 PHB", "mlx5_0 PHB", "mlx5_0 PIX", "mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX",
                 "mlx5_3 PIX", "mlx5_3 PIX"}},

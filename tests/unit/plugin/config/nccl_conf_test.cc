@@ -12,8 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(NcclConf, Files_AreThoseOfNcclInItsOrder) {
-  EXPECT_THAT(nccl_conf_files({}, "home"),
-              ElementsAre("home/.nccl.conf", "/etc/nccl.conf"));
+  EXPECT_THAT(nccl_conf_files({}, "home"), ElementsAre("home/.nccl.conf", "/etc/nccl.conf"));
   EXPECT_THAT(nccl_conf_files({{"NCCL_CONF_FILE", "a"}}, "home"),
               ElementsAre("a", "/etc/nccl.conf"));
   EXPECT_THAT(nccl_conf_files({{"NCCL_CONF_FILE", ""}}, ""), ElementsAre("/etc/nccl.conf"));
