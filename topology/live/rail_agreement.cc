@@ -140,11 +140,12 @@ bool serves_all(const RailDecision& decision) {
   return true;
 }
 
-std::string fix_of(const std::vector<Remedy>& tried, const Disagreement& one,
+// The first of `helpful`, remedies with which NCCL serves every GPU well, that is one for `one`.
+std::string fix_of(const std::vector<Remedy>& helpful, const Disagreement& one,
                    const std::vector<size_t>& rails) {
-  for (const Remedy& remedy : tried) {
+  for (const Remedy& remedy : helpful) {
     if (one.as_good && !follows(remedy.decision.prediction, one.gpu, rails)) continue;
-    if (serves_all(remedy.decision)) return remedy.text;
+    return remedy.text;
   }
   return "";
 }
@@ -183,7 +184,7 @@ std::vector<Remedy> remedies(const RailDecision& decision) {
 
 std::vector<Disagreement> disagreements(const RailDecision& decision) {
   std::vector<Disagreement> found;
-  std::vector<Remedy> tried;
+  std::vector<Remedy> helpful;
   const std::vector<PortRef>& ports = decision.prediction.devices();
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::vector<size_t> rails = rail_devices(decision, gpu);
@@ -194,8 +195,11 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
     for (size_t device : decision.prediction.devices_of_gpu(gpu)) {
       one.chosen.push_back(ports[device]);
     }
-    if (tried.empty()) tried = remedies(decision);
-    one.fix = fix_of(tried, one, rails);
+    if (found.empty()) {
+      helpful = remedies(decision);
+      std::erase_if(helpful, [](const Remedy& remedy) { return !serves_all(remedy.decision); });
+    }
+    one.fix = fix_of(helpful, one, rails);
     found.push_back(std::move(one));
   }
   return found;
