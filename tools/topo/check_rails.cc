@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tools/topo/checks.h"
+#include "tools/topo/nccl_choice.h"
 #include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
@@ -32,12 +33,8 @@ void check_usable(const CheckInput& input, CheckReport* report) {
 void check_reach(const RailDecision& decision, CheckReport* report) {
   std::map<std::string, std::vector<std::string>> gpus_by_reason;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    const Rail* rail = decision.plan.first_rail_of(gpu);
-    if (rail == nullptr) continue;
-    const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
-    const Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
-    if (verdict.direct || !verdict.too_far) continue;
-    gpus_by_reason[verdict.reason].push_back("GPU" + std::to_string(gpu));
+    const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
+    if (verdict) gpus_by_reason[verdict->reason].push_back("GPU" + std::to_string(gpu));
   }
   for (const auto& [reason, gpus] : gpus_by_reason) {
     add_fault(report, Check::kGdrReach, short_list(gpus),

@@ -6,6 +6,7 @@
 
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
+#include "tools/topo/nccl_choice.h"
 #include "tools/topo/restriction.h"
 #include "topology/live/rail_agreement.h"
 
@@ -85,14 +86,10 @@ RailDecision with_level(const RailDecision& decision, std::optional<PathClass> l
 }
 
 // Returns the GPUs whose own rail is beyond the level.
-std::vector<std::string> out_of_reach(const RailDecision& decision) {
+std::vector<std::string> gpus_out_of_reach(const RailDecision& decision) {
   std::vector<std::string> gpus;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    const Rail* rail = decision.plan.first_rail_of(gpu);
-    if (rail == nullptr) continue;
-    const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
-    const Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
-    if (!verdict.direct && verdict.too_far) gpus.push_back("GPU" + std::to_string(gpu));
+    if (out_of_reach(decision, gpu)) gpus.push_back("GPU" + std::to_string(gpu));
   }
   return gpus;
 }
@@ -110,10 +107,10 @@ std::vector<std::string> without(const std::vector<std::string>& all,
 // default. Changes `decision` to what the lines make of it, like the functions below.
 std::string c2c_lines(RailDecision* decision) {
   topology::nccl::Settings settings = decision->prediction.settings();
-  const std::vector<std::string> far = out_of_reach(*decision);
+  const std::vector<std::string> far = gpus_out_of_reach(*decision);
   settings.gdr_c2c = true;
   RailDecision changed = with_settings(*decision, settings);
-  const std::vector<std::string> gain = without(far, out_of_reach(changed));
+  const std::vector<std::string> gain = without(far, gpus_out_of_reach(changed));
   if (gain.empty()) return "";
   *decision = std::move(changed);
   return comment("Allows GPUDirect RDMA over NVLink-C2C to " + short_list(gain) + ".") +
@@ -123,10 +120,10 @@ std::string c2c_lines(RailDecision* decision) {
 // Takes back a level that keeps GPUs from GPUDirect RDMA.
 std::string unset_level_lines(RailDecision* decision) {
   if (!decision->prediction.settings().gdr_level.has_value()) return "";
-  const std::vector<std::string> far = out_of_reach(*decision);
+  const std::vector<std::string> far = gpus_out_of_reach(*decision);
   RailDecision changed = with_level(*decision, std::nullopt);
-  const std::vector<std::string> gain = without(far, out_of_reach(changed));
-  if (gain.empty() || !out_of_reach(changed).empty()) return "";
+  const std::vector<std::string> gain = without(far, gpus_out_of_reach(changed));
+  if (gain.empty() || !gpus_out_of_reach(changed).empty()) return "";
   *decision = std::move(changed);
   return comment("This level keeps " + short_list(gain) +
                  " from GPUDirect RDMA; the default does not.") +
@@ -134,12 +131,12 @@ std::string unset_level_lines(RailDecision* decision) {
 }
 
 std::string raised_level_lines(RailDecision* decision) {
-  const std::vector<std::string> far = out_of_reach(*decision);
+  const std::vector<std::string> far = gpus_out_of_reach(*decision);
   std::vector<std::string> left = far;
   RailDecision best = *decision;
   for (PathClass level : {PathClass::kPix, PathClass::kPxb, PathClass::kPhb}) {
     RailDecision changed = with_level(*decision, level);
-    const std::vector<std::string> remaining = out_of_reach(changed);
+    const std::vector<std::string> remaining = gpus_out_of_reach(changed);
     if (remaining.size() >= left.size()) continue;
     left = remaining;
     best = std::move(changed);
@@ -170,7 +167,7 @@ std::string level_lines(RailDecision* decision, const InspectOptions& options) {
   }
   std::string lines = c2c_lines(decision);
   lines += unset_level_lines(decision);
-  if (!out_of_reach(*decision).empty()) lines += raised_level_lines(decision);
+  if (!gpus_out_of_reach(*decision).empty()) lines += raised_level_lines(decision);
   return lines;
 }
 

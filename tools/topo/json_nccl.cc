@@ -1,27 +1,15 @@
 #include "tools/topo/json_values.h"
+#include "tools/topo/nccl_choice.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-using topology::nccl::NetDevicesPolicy;
 using topology::nccl::Prediction;
 using topology::nccl::Route;
 using topology::nccl::Settings;
 
 Json path_or_null(const std::optional<PathClass>& path) {
   return path ? Json(to_string(*path)) : Json(nullptr);
-}
-
-std::string policy_text(const NetDevicesPolicy& policy) {
-  switch (policy.kind) {
-    case NetDevicesPolicy::Kind::kAuto:
-      return "AUTO";
-    case NetDevicesPolicy::Kind::kAll:
-      return "ALL";
-    case NetDevicesPolicy::Kind::kMax:
-      return fmt::format("MAX:{}", policy.max);
-  }
-  return "AUTO";
 }
 
 Json settings_json(const Settings& settings) {

@@ -28,6 +28,27 @@ std::string choice_text(const RailDecision& decision, size_t gpu) {
   return text.empty() ? "none" : text;
 }
 
+std::optional<Verdict> out_of_reach(const RailDecision& decision, size_t gpu) {
+  const Rail* rail = decision.plan.first_rail_of(gpu);
+  if (rail == nullptr) return std::nullopt;
+  const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+  const Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
+  if (verdict.direct || !verdict.too_far) return std::nullopt;
+  return verdict;
+}
+
+std::string policy_text(const NetDevicesPolicy& policy) {
+  switch (policy.kind) {
+    case NetDevicesPolicy::Kind::kAuto:
+      return "AUTO";
+    case NetDevicesPolicy::Kind::kAll:
+      return "ALL";
+    case NetDevicesPolicy::Kind::kMax:
+      return fmt::format("MAX:{}", policy.max);
+  }
+  return "AUTO";
+}
+
 std::string release_text(const Settings& settings) {
   std::string text = "NCCL " + settings.release.to_string();
   auto add = [&](const char* name, const std::string& value) {
@@ -41,9 +62,8 @@ std::string release_text(const Settings& settings) {
   if (settings.pxn_c2c) add("NCCL_PXN_C2C", *settings.pxn_c2c ? "1" : "0");
   if (settings.p2p_level) add("NCCL_P2P_LEVEL", to_string(*settings.p2p_level));
   if (settings.nvb_disable) add("NCCL_NVB_DISABLE", "1");
-  if (settings.net_devices.kind == NetDevicesPolicy::Kind::kAll) add("NCCL_NETDEVS_POLICY", "ALL");
-  if (settings.net_devices.kind == NetDevicesPolicy::Kind::kMax) {
-    add("NCCL_NETDEVS_POLICY", fmt::format("MAX:{}", settings.net_devices.max));
+  if (settings.net_devices.kind != NetDevicesPolicy::Kind::kAuto) {
+    add("NCCL_NETDEVS_POLICY", policy_text(settings.net_devices));
   }
   return text;
 }

@@ -16,16 +16,6 @@ std::string first_characters(const std::string& text, size_t count) {
   return text.substr(0, end);
 }
 
-void add_path(pugi::xml_node parent, const std::string& path, const char* colour, double width,
-              bool dashed) {
-  pugi::xml_node node = parent.append_child("path");
-  set(node, "d", path);
-  set(node, "fill", "none");
-  set(node, "stroke", colour);
-  set(node, "stroke-width", width);
-  if (dashed) set(node, "stroke-dasharray", "7 5");
-}
-
 }  // namespace
 
 std::string number_text(double number) { return fmt::format("{:.1f}", number); }
@@ -64,10 +54,23 @@ pugi::xml_node add_text(pugi::xml_node parent, double x, double y, const std::st
   return node;
 }
 
+pugi::xml_node add_path(pugi::xml_node parent, const std::string& path, const std::string& colour,
+                        double width) {
+  pugi::xml_node node = parent.append_child("path");
+  set(node, "d", path);
+  set(node, "fill", "none");
+  set(node, "stroke", colour);
+  set(node, "stroke-width", width);
+  return node;
+}
+
 void add_line(pugi::xml_node parent, const std::string& path, const std::string& colour,
               bool dashed) {
-  add_path(parent, path, "#303030", 4.5, dashed);
-  add_path(parent, path, colour.c_str(), 3, dashed);
+  pugi::xml_node edge = add_path(parent, path, "#303030", 4.5);
+  pugi::xml_node line = add_path(parent, path, colour, 3);
+  if (!dashed) return;
+  set(edge, "stroke-dasharray", "7 5");
+  set(line, "stroke-dasharray", "7 5");
 }
 
 }  // namespace gdr::tools::topo

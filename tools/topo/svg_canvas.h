@@ -19,8 +19,11 @@ pugi::xml_node add_rect(pugi::xml_node parent, const Rect& rect, const std::stri
 pugi::xml_node add_text(pugi::xml_node parent, double x, double y, const std::string& text,
                         const char* style_class, size_t max_chars = 1000);
 
-// Adds a line in a rail's colour, with a dark edge so that light colours show on white. `path` is
-// the value of a <path>'s d attribute: "M 0 0 h 40".
+// Adds a line of one colour. `path` is the value of a <path>'s d attribute: "M 0 0 h 40".
+pugi::xml_node add_path(pugi::xml_node parent, const std::string& path, const std::string& colour,
+                        double width);
+
+// Adds a line in a rail's colour, with a dark edge so that light colours show on white.
 void add_line(pugi::xml_node parent, const std::string& path, const std::string& colour,
               bool dashed);
 

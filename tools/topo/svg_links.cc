@@ -27,16 +27,6 @@ bool has(const std::vector<GpuLink>& links, To to) {
   return std::any_of(links.begin(), links.end(), [to](const GpuLink& one) { return one.to == to; });
 }
 
-pugi::xml_node add_wire(pugi::xml_node parent, const std::string& path, const char* colour,
-                        double width) {
-  pugi::xml_node wire = parent.append_child("path");
-  set(wire, "d", path);
-  set(wire, "fill", "none");
-  set(wire, "stroke", colour);
-  set(wire, "stroke-width", width);
-  return wire;
-}
-
 class LinksPanel {
  public:
   explicit LinksPanel(const RailDecision& decision)
@@ -110,7 +100,7 @@ class LinksPanel {
     if (!has_switch_) return y + kChipHeight;
     y += kChipHeight + kStub;
     if (last_stub > 0) {
-      add_wire(parent_,
+      add_path(parent_,
                fmt::format("M {:.1f} {:.1f} H {:.1f}", kMargin + kSwitchWidth, y, last_stub),
                kNvlinkColour, 3);
     }
@@ -130,7 +120,7 @@ class LinksPanel {
   void draw_stub(const GpuLink& link, double x, double y, const char* colour,
                  const std::string& words) {
     const double width = 1.5 + 0.15 * std::min(link.count, 18);
-    add_wire(parent_, fmt::format("M {:.1f} {:.1f} v {:.1f}", x, y, kStub), colour, width);
+    add_path(parent_, fmt::format("M {:.1f} {:.1f} v {:.1f}", x, y, kStub), colour, width);
     add_text(parent_, x + 5, y + 16, words, "count", 6);
   }
 
@@ -189,7 +179,7 @@ class LinksPanel {
       const double to = centre_x(column[static_cast<size_t>(link.target)]);
       const double depth = 6 + kArcStep * std::abs(to - from) / kStep;
       deepest = std::max(deepest, depth);
-      add_wire(parent_,
+      add_path(parent_,
                fmt::format("M {:.1f} {:.1f} Q {:.1f} {:.1f} {:.1f} {:.1f}", from, y,
                            (from + to) / 2, y + 2 * depth, to, y),
                kNvlinkColour, 1 + 0.4 * std::min(link.count, 6));
