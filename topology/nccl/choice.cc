@@ -19,11 +19,11 @@ size_t mirrored(size_t value, size_t power_of_two) {
 
 }  // namespace
 
-Choice::Choice(const Machine& machine, const Graph& graph, const Ways& ways, const Rules& rules,
+Choice::Choice(const Machine& machine, const Graph& graph, const Paths& paths, const Rules& rules,
                const NetDevicesPolicy& policy)
     : machine_(machine),
       graph_(graph),
-      ways_(ways),
+      paths_(paths),
       rules_(rules),
       policy_(rules.has_devices_policy ? policy : NetDevicesPolicy{}),
       used_(graph.nodes.size()) {}
@@ -34,9 +34,9 @@ std::vector<int> Choice::nearest(int from, const std::vector<int>& candidates) c
   float fastest = 0;
   int least = INT_MAX;
   for (int candidate : candidates) {
-    const Way& way = ways_.between(from, candidate);
-    const int rank = ways_.rank(way);
-    const float gb_per_s = way.gb_per_s;
+    const Path& path = paths_.between(from, candidate);
+    const int rank = paths_.rank(path);
+    const float gb_per_s = path.gb_per_s;
     if (gb_per_s > fastest || (gb_per_s == fastest && rank < least)) {
       fastest = gb_per_s;
       least = rank;
@@ -50,7 +50,7 @@ std::vector<int> Choice::nearest(int from, const std::vector<int>& candidates) c
 int Choice::cpu_of(int gpu) const {
   const std::vector<int> candidates = rules_.fastest_cpu ? nearest(gpu, graph_.cpus) : graph_.cpus;
   return *std::min_element(candidates.begin(), candidates.end(), [&](int a, int b) {
-    return ways_.between(gpu, a).hops < ways_.between(gpu, b).hops;
+    return paths_.between(gpu, a).hops < paths_.between(gpu, b).hops;
   });
 }
 

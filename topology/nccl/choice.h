@@ -4,20 +4,20 @@
 
 #include <vector>
 
+#include "topology/nccl/paths.h"
 #include "topology/nccl/settings.h"
-#include "topology/nccl/ways.h"
 
 namespace gdr::topology::nccl {
 
 class Choice {
  public:
-  // `ways` may change afterwards; forget() has to be called for each that does.
-  Choice(const Machine& machine, const Graph& graph, const Ways& ways, const Rules& rules,
+  // `paths` may change afterwards; forget() has to be called for each that does.
+  Choice(const Machine& machine, const Graph& graph, const Paths& paths, const Rules& rules,
          const NetDevicesPolicy& policy);
 
   // The CPU (a node) that NCCL takes for the GPU's own.
   int cpu_of(int gpu) const;
-  // The devices (nodes) to which the GPU's way is fastest, and of these nearest.
+  // The devices (nodes) to which the GPU's path is fastest, and of these nearest.
   std::vector<int> nearest_devices(int gpu) const;
   // The devices (nodes) that the GPU uses: channel c uses element c modulo the size.
   const std::vector<int>& devices_of(int gpu);
@@ -27,7 +27,7 @@ class Choice {
   // NVML's number of the GPU.
   int gpu_number(int gpu) const;
 
-  // Drops what was computed from the ways between the two.
+  // Drops what was computed from the paths between the two.
   void forget(int gpu, int device);
 
  private:
@@ -44,7 +44,7 @@ class Choice {
 
   const Machine& machine_;
   const Graph& graph_;
-  const Ways& ways_;
+  const Paths& paths_;
   const Rules& rules_;
   const NetDevicesPolicy policy_;
   std::vector<Used> used_;  // by node

@@ -29,13 +29,13 @@ struct GdrCheck {
 class GpuDirect {
  public:
   GpuDirect(const Machine& machine, const std::vector<PortRef>& devices, const Graph& graph,
-            const Ways& ways, const Choice& choice, const Rules& rules, const Settings& settings);
+            const Paths& paths, const Choice& choice, const Rules& rules, const Settings& settings);
 
   // `gpu` and `device` are nodes of the graph.
   GdrCheck check(int gpu, int device, Direction direction) const;
 
-  // Returns the GPU (a node) over which the PXN way from `gpu` to `device` leads; -1: NCCL does not
-  // find it, and fails.
+  // Returns the GPU (a node) over which the PXN path from `gpu` to `device` leads; -1: NCCL does
+  // not find it, and fails.
   int relay(int gpu, int device) const;
 
  private:
@@ -47,7 +47,7 @@ class GpuDirect {
   const Machine& machine_;
   const std::vector<PortRef>& devices_;
   const Graph& graph_;
-  const Ways& ways_;
+  const Paths& paths_;
   const Choice& choice_;
   const Rules& rules_;
   const Settings& settings_;

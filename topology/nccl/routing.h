@@ -1,4 +1,4 @@
-// Turns the ways through the machine into NCCL's routes: over the CPU where GPUs do not reach each
+// Turns the paths through the machine into NCCL's routes: over the CPU where GPUs do not reach each
 // other directly or GPUDirect is not used, over NVLink-C2C, and over another GPU (PXN). See
 // ncclTopoComputePaths in NCCL's src/graph/paths.cc.
 #pragma once
@@ -18,12 +18,12 @@ class Routing {
   Routing(const Routing&) = delete;
   Routing& operator=(const Routing&) = delete;
 
-  const Ways& ways() const { return ways_; }
+  const Paths& paths() const { return paths_; }
   Choice& choice() { return choice_; }
   // Returns NCCL's decision with the final routes. Where that is "too far", the distance is that
-  // from before the way was diverted over the CPU for this reason.
+  // from before the path was diverted over the CPU for this reason.
   GdrCheck check(int gpu, int device, Direction direction) const;
-  // The GPU (a node) over which a PXN way leads; -1: unknown, and NCCL fails.
+  // The GPU (a node) over which a PXN path leads; -1: unknown, and NCCL fails.
   int relay(int gpu, int device) const { return gpu_direct_.relay(gpu, device); }
   const std::string& failure() const { return failure_; }
 
@@ -45,7 +45,7 @@ class Routing {
   const Graph& graph_;
   const Rules& rules_;
   const Settings& settings_;
-  Ways ways_;
+  Paths paths_;
   Choice choice_;
   GpuDirect gpu_direct_;
   std::string failure_;

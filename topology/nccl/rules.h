@@ -9,7 +9,7 @@
 
 namespace gdr::topology::nccl {
 
-// For which GPUs and HCAs the way over NVLink-C2C, the CPU and PCIe is a class of its own.
+// For which GPUs and HCAs the path over NVLink-C2C, the CPU and PCIe is a class of its own.
 enum class P2c {
   kNone,      // before 2.27: it is PHB
   kPhbPairs,  // 2.27.3: pairs that are PHB

@@ -30,7 +30,7 @@ TEST(Routing, HcaOfAnNvLinkedGpu_IsReachedByPxnOverIt) {
   }
 }
 
-TEST(Routing, PxnDisabled_LeavesTheFarWay) {
+TEST(Routing, PxnDisabled_LeavesTheFarPath) {
   Settings settings;
   settings.pxn_disable = true;
   Prediction nccl = predict_all(with_a_far_gpu().machine, settings);
@@ -102,7 +102,7 @@ TEST(Routing, SwitchesCabledToEachOther_ArePxbFrom222) {
   EXPECT_EQ(predict_all(machine, of_release("2.21.5")).device_to_gpu(0, 0).path, PathClass::kPhb);
 }
 
-// The way over C2C is faster than that over a slow switch, which is nearer.
+// The path over C2C is faster than that over a slow switch, which is nearer.
 TEST(Routing, SlowSwitchBesideC2c_IsPreferredFrom2307) {
   MadeMachine made;
   made.machine.cpu = Cpu{"arm64", "", 0, 0};
@@ -151,7 +151,7 @@ TEST(Routing, NvLinkOfOneDirection_MakesNcclFail) {
   EXPECT_THAT(predict_all(made.machine, Settings{}).failure(), HasSubstr("reverse path"));
 }
 
-// With C2C taken for NVLink, the way between two GPUs leads over their CPU.
+// With C2C taken for NVLink, the path between two GPUs leads over their CPU.
 TEST(Routing, RelayBehindACpu_MakesNccl225Fail) {
   MadeMachine made;
   made.machine.cpu = Cpu{"arm64", "", 0, 0};
