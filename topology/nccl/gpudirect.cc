@@ -22,13 +22,13 @@ PathClass level_of(const Rules& rules, const Settings& settings) {
 }  // namespace
 
 GpuDirect::GpuDirect(const Machine& machine, const std::vector<PortRef>& devices,
-                     const Graph& graph, const Paths& paths, const Choice& choice,
+                     const Graph& graph, const Paths& paths, const LocalDevices& local_devices,
                      const Rules& rules, const Settings& settings)
     : machine_(machine),
       devices_(devices),
       graph_(graph),
       paths_(paths),
-      choice_(choice),
+      local_devices_(local_devices),
       rules_(rules),
       settings_(settings) {}
 
@@ -73,12 +73,12 @@ int GpuDirect::relay(int gpu, int device) const {
   if (!rules_.splits_gpus) return stop;
   // NCCL looks the rank up by NVML's number.
   return *std::find_if(graph_.gpus.begin(), graph_.gpus.end(), [&](int other) {
-    return choice_.gpu_number(other) == choice_.gpu_number(stop);
+    return local_devices_.gpu_number(other) == local_devices_.gpu_number(stop);
   });
 }
 
 void GpuDirect::compare(int gpu, GdrCheck* check) const {
-  const Path& to_cpu = paths_.between(gpu, choice_.cpu_of(gpu));
+  const Path& to_cpu = paths_.between(gpu, local_devices_.local_cpu(gpu));
   check->c2c_gpu = to_cpu.exists && to_cpu.path_class == PathClass::kC2c;
   if (!rules_.knows_c2c) check->c2c_gpu = gpu_at(gpu).c2c_links > 0;
   PathClass compared = check->distance;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/nccl/choice.h"
+#include "topology/nccl/local_devices.h"
 
 namespace gdr::topology::nccl {
 
@@ -29,7 +29,8 @@ struct GdrCheck {
 class GpuDirect {
  public:
   GpuDirect(const Machine& machine, const std::vector<PortRef>& devices, const Graph& graph,
-            const Paths& paths, const Choice& choice, const Rules& rules, const Settings& settings);
+            const Paths& paths, const LocalDevices& local_devices, const Rules& rules,
+            const Settings& settings);
 
   // `gpu` and `device` are nodes of the graph.
   GdrCheck check(int gpu, int device, Direction direction) const;
@@ -48,7 +49,7 @@ class GpuDirect {
   const std::vector<PortRef>& devices_;
   const Graph& graph_;
   const Paths& paths_;
-  const Choice& choice_;
+  const LocalDevices& local_devices_;
   const Rules& rules_;
   const Settings& settings_;
 };

@@ -56,14 +56,14 @@ void Prediction::take_gpu(const Graph& graph, int gpu, Routing* routing) {
         to_route(routing->paths().between(gpu, other));
   }
   if (graph.nets.empty()) return;
-  for (int device : routing->choice().devices_of(gpu)) {
+  for (int device : routing->local_devices().devices_of_gpu(gpu)) {
     used_[from].push_back(position(graph, device));
   }
 }
 
 void Prediction::take_device(const Graph& graph, int device, Routing* routing) {
   const size_t number = position(graph, device);
-  const int local = routing->choice().gpu_of(device);
+  const int local = routing->local_devices().local_gpu(device);
   if (local >= 0) local_gpus_[number] = index_of(graph, local);
   for (int gpu : graph.gpus) {
     const size_t pair = position(graph, gpu) * devices_.size() + number;

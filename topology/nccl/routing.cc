@@ -11,8 +11,8 @@ Routing::Routing(const Machine& machine, const std::vector<PortRef>& devices, co
       rules_(rules),
       settings_(settings),
       paths_(graph, rules, settings.nvb_disable),
-      choice_(machine, graph, paths_, rules, settings.net_devices),
-      gpu_direct_(machine, devices, graph, paths_, choice_, rules, settings),
+      local_devices_(machine, graph, paths_, rules, settings.net_devices),
+      gpu_direct_(machine, devices, graph, paths_, local_devices_, rules, settings),
       failure_(paths_.failure()),
       before_(machine.gpus.size() * devices.size()) {
   divert_gpus();
@@ -55,13 +55,13 @@ void Routing::divert_gpus() {
   const PathClass level = p2p_level();
   for (int to : graph_.gpus) {
     for (int from : graph_.gpus) {
-      if (!reaches_directly(from, to, level)) paths_.divert(from, choice_.cpu_of(to), to);
+      if (!reaches_directly(from, to, level)) paths_.divert(from, local_devices_.local_cpu(to), to);
     }
   }
 }
 
 void Routing::mark_p2c(int gpu, int device) {
-  const int cpu = choice_.cpu_of(gpu);
+  const int cpu = local_devices_.local_cpu(gpu);
   const Path& here = paths_.between(gpu, cpu);
   const Path& there = paths_.between(device, cpu);
   const bool c2c = here.exists && here.path_class == PathClass::kC2c;
@@ -75,13 +75,13 @@ void Routing::mark_p2c(int gpu, int device) {
     const bool nearer = path.exists && path.path_class < PathClass::kP2c;
     if (!nearer) paths_.set_class(from, to, PathClass::kP2c);
   }
-  choice_.forget(gpu, device);
+  local_devices_.invalidate(gpu, device);
 }
 
 void Routing::mark_p2c() {
   if (rules_.p2c == P2c::kLocal) {
     for (int gpu : graph_.gpus) {
-      for (int device : choice_.nearest_devices(gpu)) mark_p2c(gpu, device);
+      for (int device : local_devices_.fastest_devices(gpu)) mark_p2c(gpu, device);
     }
     return;
   }
@@ -101,7 +101,7 @@ bool Routing::relay_is_near(int relay, int device) const {
 
 // PXN goes only over the GPU that NCCL counts as the device's own.
 void Routing::try_pxn(int gpu, int device) {
-  const int relay = choice_.gpu_of(device);
+  const int relay = local_devices_.local_gpu(device);
   if (relay < 0 || relay == gpu || !relay_is_near(relay, device)) return;
   if (rules_.pxn_needs_gpudirect && !gpu_direct_.check(relay, device, Direction::kSend).direct) {
     return;
@@ -112,7 +112,7 @@ void Routing::try_pxn(int gpu, int device) {
   const bool faster = paths_.between(relay, device).gb_per_s > own.gb_per_s;
   if (!faster && paths_.rank(own) <= rules_.rank(rules_.pxn_beyond)) return;
   paths_.divert(gpu, relay, device);
-  choice_.forget(gpu, device);
+  local_devices_.invalidate(gpu, device);
 }
 
 void Routing::fail_without_relay(int gpu, int device) {
@@ -129,10 +129,10 @@ void Routing::divert_without_gpudirect(int gpu, int device) {
   const bool over_gpu = own.exists && own.path_class == PathClass::kPxn;
   if (over_gpu && check.why == GdrCheck::Why::kNoRoute) fail_without_relay(gpu, device);
   if ((rules_.diverts_near_only && !near) || check.direct) return;
-  const int cpu = choice_.cpu_of(gpu);
+  const int cpu = local_devices_.local_cpu(gpu);
   paths_.divert(device, cpu, gpu);
   paths_.divert(gpu, cpu, device);
-  choice_.forget(gpu, device);
+  local_devices_.invalidate(gpu, device);
 }
 
 void Routing::route_to_devices() {

@@ -19,7 +19,7 @@ class Routing {
   Routing& operator=(const Routing&) = delete;
 
   const Paths& paths() const { return paths_; }
-  Choice& choice() { return choice_; }
+  LocalDevices& local_devices() { return local_devices_; }
   // Returns NCCL's decision with the final routes. Where that is "too far", the distance is that
   // from before the path was diverted over the CPU for this reason.
   GdrCheck check(int gpu, int device, Direction direction) const;
@@ -46,7 +46,7 @@ class Routing {
   const Rules& rules_;
   const Settings& settings_;
   Paths paths_;
-  Choice choice_;
+  LocalDevices local_devices_;
   GpuDirect gpu_direct_;
   std::string failure_;
   std::vector<GdrCheck> before_;  // by pair: whether it receives directly before it is diverted

@@ -37,7 +37,7 @@ void set_route_facts(Rules* rules) {
   rules->diverts_near_only = is >= Release{2, 21, 0};
 }
 
-void set_choice_facts(Rules* rules) {
+void set_device_facts(Rules* rules) {
   const Release& is = rules->release;
   if (is < Release{2, 25, 0}) rules->max_channels = 32;
   rules->has_devices_policy = is >= Release{2, 28, 0};
@@ -54,7 +54,7 @@ Rules Rules::of(Release release) {
   rules.release = std::clamp(release, kOldestRelease, kNewestRelease);
   set_graph_facts(&rules);
   set_route_facts(&rules);
-  set_choice_facts(&rules);
+  set_device_facts(&rules);
   return rules;
 }
 

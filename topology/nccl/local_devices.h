@@ -9,45 +9,46 @@
 
 namespace gdr::topology::nccl {
 
-class Choice {
+class LocalDevices {
  public:
-  // `paths` may change afterwards; forget() has to be called for each that does.
-  Choice(const Machine& machine, const Graph& graph, const Paths& paths, const Rules& rules,
-         const NetDevicesPolicy& policy);
+  // `paths` may change afterwards; invalidate() has to be called for each that does.
+  LocalDevices(const Machine& machine, const Graph& graph, const Paths& paths, const Rules& rules,
+               const NetDevicesPolicy& policy);
 
   // The CPU (a node) that NCCL takes for the GPU's own.
-  int cpu_of(int gpu) const;
-  // The devices (nodes) to which the GPU's path is fastest, and of these nearest.
-  std::vector<int> nearest_devices(int gpu) const;
+  int local_cpu(int gpu) const;
+  // The devices (nodes) to which the GPU's path is fastest, and of these the nearest. NCCL calls
+  // them the GPU's local nets.
+  std::vector<int> fastest_devices(int gpu) const;
   // The devices (nodes) that the GPU uses: channel c uses element c modulo the size.
-  const std::vector<int>& devices_of(int gpu);
+  const std::vector<int>& devices_of_gpu(int gpu);
   // The GPU (a node) that the device belongs to; -1: none.
-  int gpu_of(int device);
+  int local_gpu(int device);
 
   // NVML's number of the GPU.
   int gpu_number(int gpu) const;
 
   // Drops what was computed from the paths between the two.
-  void forget(int gpu, int device);
+  void invalidate(int gpu, int device);
 
  private:
-  struct Used {
+  struct GpuDevices {
     bool known = false;
-    int nearest = -1;  // the first of the nearest devices, whose GPUs were counted
-    std::vector<int> devices;
+    int nearest = -1;          // the first of the nearest devices, whose GPUs were counted
+    std::vector<int> devices;  // by channel, modulo their number
   };
 
   std::vector<int> nearest(int from, const std::vector<int>& candidates) const;
-  std::vector<int> compute_devices(int gpu, Used* used) const;
+  std::vector<int> compute_devices(int gpu, GpuDevices* used) const;
   size_t first_device(int gpu, size_t devices, size_t gpus) const;
-  Used& used(int gpu) { return used_[static_cast<size_t>(gpu)]; }
+  GpuDevices& used(int gpu) { return used_[static_cast<size_t>(gpu)]; }
 
   const Machine& machine_;
   const Graph& graph_;
   const Paths& paths_;
   const Rules& rules_;
   const NetDevicesPolicy policy_;
-  std::vector<Used> used_;  // by node
+  std::vector<GpuDevices> used_;  // by node
 };
 
 }  // namespace gdr::topology::nccl
