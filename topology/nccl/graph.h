@@ -2,7 +2,7 @@
 // ncclTopoSystem in NCCL's src/graph/topo.h).
 //
 // Ties between routes and between devices are broken by the order of nodes and of links, so both
-// are those that NCCL arrives at. Nodes follow the order of NCCL's XML tree; see document.h.
+// are those that NCCL arrives at. Nodes follow the order of NCCL's XML tree; see xml_tree.h.
 #pragma once
 
 #include <string>
