@@ -54,23 +54,23 @@ bool GpuDirect::may_read(int gpu, GdrCheck* check) const {
   return nvlink;
 }
 
-int GpuDirect::first_rank_of(int die) const {
-  for (const Link& link : graph_.nodes[static_cast<size_t>(die)].links) {
+int GpuDirect::first_rank_of(int dev) const {
+  for (const Link& link : graph_.nodes[static_cast<size_t>(dev)].links) {
     if (graph_.nodes[static_cast<size_t>(link.to)].kind == NodeKind::kGpu) return link.to;
   }
   return -1;
 }
 
-int GpuDirect::relay(int gpu, int device) const {
+int GpuDirect::intermediate_gpu(int gpu, int device) const {
   const Path& path = paths_.between(gpu, device);
   const auto kind = [&](int node) { return graph_.nodes[static_cast<size_t>(node)].kind; };
   int stop = path.beyond;
-  if (!rules_.splits_gpus && path.next >= 0 && kind(path.next) != NodeKind::kNvSwitch) {
+  if (!rules_.has_dev_nodes && path.next >= 0 && kind(path.next) != NodeKind::kNvSwitch) {
     stop = path.next;
   }
-  if (stop >= 0 && kind(stop) == NodeKind::kDie) stop = first_rank_of(stop);
+  if (stop >= 0 && kind(stop) == NodeKind::kDev) stop = first_rank_of(stop);
   if (stop < 0 || kind(stop) != NodeKind::kGpu) return -1;
-  if (!rules_.splits_gpus) return stop;
+  if (!rules_.has_dev_nodes) return stop;
   // NCCL looks the rank up by NVML's number.
   return *std::find_if(graph_.gpus.begin(), graph_.gpus.end(), [&](int other) {
     return local_devices_.gpu_number(other) == local_devices_.gpu_number(stop);
@@ -112,7 +112,7 @@ GdrCheck GpuDirect::check(int gpu, int device, Direction direction) const {
     check.why = GdrCheck::Why::kPartition;
   } else if (direction == Direction::kReceive || may_read(gpu, &check)) {
     if (path.path_class == PathClass::kPxn) {
-      const int over = relay(gpu, device);
+      const int over = intermediate_gpu(gpu, device);
       if (over < 0) {
         check.why = GdrCheck::Why::kNoRoute;
         return check;

@@ -37,11 +37,11 @@ class GpuDirect {
 
   // Returns the GPU (a node) over which the PXN path from `gpu` to `device` leads; -1: NCCL does
   // not find it, and fails.
-  int relay(int gpu, int device) const;
+  int intermediate_gpu(int gpu, int device) const;
 
  private:
   const Gpu& gpu_at(int node) const;
-  int first_rank_of(int die) const;
+  int first_rank_of(int dev) const;
   bool may_read(int gpu, GdrCheck* check) const;
   void compare(int gpu, GdrCheck* check) const;
 

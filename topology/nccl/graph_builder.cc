@@ -64,7 +64,7 @@ class GraphBuilder {
         return graph_.connect_both(node, above, LinkKind::kPci, bandwidths_.pcie(one.link));
       }
       case Kind::kGpu:
-        return rules_.splits_gpus ? add_split_gpus(element, above) : add_gpu(element, above);
+        return rules_.has_dev_nodes ? add_dev_nodes(element, above) : add_gpu(element, above);
       case Kind::kNic:
         return add_nic(element, above);
       case Kind::kNicWithoutPci:
@@ -88,25 +88,25 @@ class GraphBuilder {
     }
   }
 
-  void add_split_gpus(const XmlElement& element, int above) {
-    std::map<int, int> dies;  // by partition
+  void add_dev_nodes(const XmlElement& element, int above) {
+    std::map<int, int> devs;  // by partition
     for (int member : element.members) {
       const Gpu& one = gpu(member);
       const int partition = rules_.knows_partitions ? one.partition : -1;
       if (partition > 1) fail("NCCL knows partitions 0 and 1 of a GPU, not more");
-      auto [die, added] = dies.emplace(partition, -1);
+      auto [dev, added] = devs.emplace(partition, -1);
       if (added) {
-        die->second = graph_.add(NodeKind::kDie, member);
-        graph_.connect_both(die->second, above, LinkKind::kPci, bandwidths_.pcie(one.link));
-        for (const auto& [other, sibling] : dies) {
+        dev->second = graph_.add(NodeKind::kDev, member);
+        graph_.connect_both(dev->second, above, LinkKind::kPci, bandwidths_.pcie(one.link));
+        for (const auto& [other, sibling] : devs) {
           if (other == partition) continue;
-          graph_.connect_both(die->second, sibling, LinkKind::kLocal, kPartitionBandwidth);
+          graph_.connect_both(dev->second, sibling, LinkKind::kLocal, kPartitionBandwidth);
         }
-        add_source(die->second, one);
+        add_source(dev->second, one);
       }
       const int node = graph_.add(NodeKind::kGpu, member);
-      graph_.nodes[static_cast<size_t>(node)].up = die->second;
-      graph_.connect_both(die->second, node, LinkKind::kLocal, kLocalBandwidth);
+      graph_.nodes[static_cast<size_t>(node)].dev = dev->second;
+      graph_.connect_both(dev->second, node, LinkKind::kLocal, kLocalBandwidth);
     }
   }
 
@@ -180,7 +180,7 @@ class GraphBuilder {
     }
     auto [bridge, added] = bridges_.emplace(source.gpu->bdf, -1);
     if (added) {
-      bridge->second = graph_.add(NodeKind::kBridge, -1);
+      bridge->second = graph_.add(NodeKind::kC2cBridge, -1);
       graph_.connect_both(bridge->second, cpu, kind, gb_per_s);
     }
     graph_.connect_both(source.node, bridge->second, kind, gb_per_s);

@@ -59,16 +59,16 @@ bool Paths::is_barred(int base, int from, const Link& link, int hops) const {
   const Node& here = graph_.nodes[node(from)];
   const Node& end = graph_.nodes[node(base)];
   const Node& there = graph_.nodes[node(link.to)];
-  const NodeKind device = rules_.splits_gpus ? NodeKind::kDie : NodeKind::kGpu;
+  const NodeKind device = rules_.has_dev_nodes ? NodeKind::kDev : NodeKind::kGpu;
   const bool to_rank = link.kind == LinkKind::kLocal && there.kind == NodeKind::kGpu;
-  const int own = rules_.splits_gpus && end.kind == NodeKind::kGpu ? end.up : base;
-  if (from == own || here.kind != device || (rules_.splits_gpus && to_rank)) return false;
+  const int own = rules_.has_dev_nodes && end.kind == NodeKind::kGpu ? end.dev : base;
+  if (from == own || here.kind != device || (rules_.has_dev_nodes && to_rank)) return false;
   return nvb_disabled_ || link.kind != LinkKind::kNvLink || there.kind != device ||
          hops > hops_to_neighbour(end);
 }
 
 int Paths::hops_to_neighbour(const Node& end) const {
-  return rules_.splits_gpus && end.kind == NodeKind::kGpu ? 2 : 1;
+  return rules_.has_dev_nodes && end.kind == NodeKind::kGpu ? 2 : 1;
 }
 
 PathClass Paths::class_over(int from, const Link& link, const Path& so_far, const Node& end) const {
@@ -78,7 +78,7 @@ PathClass Paths::class_over(int from, const Link& link, const Path& so_far, cons
   if (here == NodeKind::kSwitch && there == NodeKind::kSwitch) path_class = PathClass::kPxb;
   const bool at_cpu = here == NodeKind::kCpu || there == NodeKind::kCpu;
   if (link.kind == LinkKind::kPci && at_cpu) path_class = PathClass::kPhb;
-  const NodeKind device = rules_.splits_gpus ? NodeKind::kDie : NodeKind::kGpu;
+  const NodeKind device = rules_.has_dev_nodes ? NodeKind::kDev : NodeKind::kGpu;
   const bool far_enough = rules_.class_first ? so_far.hops == hops_to_neighbour(end)
                                              : so_far.hops >= hops_to_neighbour(end);
   if (here == device && so_far.path_class == PathClass::kNvl && path_class == PathClass::kNvl &&

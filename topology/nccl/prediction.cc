@@ -73,8 +73,9 @@ void Prediction::take_device(const Graph& graph, int device, Routing* routing) {
     from_device_[pair] = to_route(routing->paths().between(device, gpu));
     to_device_[pair] = to_route(routing->paths().between(gpu, device));
     if (to_device_[pair].path != PathClass::kPxn) continue;
-    const int relay = routing->relay(gpu, device);
-    to_device_[pair].through_gpu = relay >= 0 ? index_of(graph, relay) : local_gpus_[number];
+    const int intermediate = routing->intermediate_gpu(gpu, device);
+    to_device_[pair].through_gpu =
+        intermediate >= 0 ? index_of(graph, intermediate) : local_gpus_[number];
   }
 }
 

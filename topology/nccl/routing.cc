@@ -41,7 +41,7 @@ PathClass Routing::p2p_level() const {
                                 cpu.vendor != "  Shanghai  ";
     return cpu.arch == "arm64" || (x86 && !amd_or_unknown) ? PathClass::kPxb : PathClass::kSys;
   }
-  const size_t gpus = rules_.splits_gpus ? static_cast<size_t>(graph_.dies) : graph_.gpus.size();
+  const size_t gpus = rules_.has_dev_nodes ? static_cast<size_t>(graph_.devs) : graph_.gpus.size();
   const bool amd = x86 && cpu.vendor == "AuthenticAMD";
   return amd && gpus <= 2 ? PathClass::kSys : PathClass::kPxb;
 }
@@ -90,8 +90,8 @@ void Routing::mark_p2c() {
   }
 }
 
-bool Routing::relay_is_near(int relay, int device) const {
-  const Path& path = paths_.between(relay, device);
+bool Routing::intermediate_is_near(int intermediate, int device) const {
+  const Path& path = paths_.between(intermediate, device);
   if (!path.exists) return false;
   const bool over_c2c =
       rules_.pxn_over_c2c_known && settings_.pxn_c2c.value_or(rules_.pxn_over_c2c);
@@ -101,21 +101,23 @@ bool Routing::relay_is_near(int relay, int device) const {
 
 // PXN goes only over the GPU that NCCL counts as the device's own.
 void Routing::try_pxn(int gpu, int device) {
-  const int relay = local_devices_.local_gpu(device);
-  if (relay < 0 || relay == gpu || !relay_is_near(relay, device)) return;
-  if (rules_.pxn_needs_gpudirect && !gpu_direct_.check(relay, device, Direction::kSend).direct) {
+  const int intermediate = local_devices_.local_gpu(device);
+  if (intermediate < 0 || intermediate == gpu || !intermediate_is_near(intermediate, device))
+    return;
+  if (rules_.pxn_needs_gpudirect &&
+      !gpu_direct_.check(intermediate, device, Direction::kSend).direct) {
     return;
   }
-  const Path& back = paths_.between(relay, gpu);
+  const Path& back = paths_.between(intermediate, gpu);
   if (!back.exists || back.path_class > PathClass::kNvl) return;
   const Path& own = paths_.between(gpu, device);
-  const bool faster = paths_.between(relay, device).gb_per_s > own.gb_per_s;
+  const bool faster = paths_.between(intermediate, device).gb_per_s > own.gb_per_s;
   if (!faster && paths_.rank(own) <= rules_.rank(rules_.pxn_beyond)) return;
-  paths_.divert(gpu, relay, device);
+  paths_.divert(gpu, intermediate, device);
   local_devices_.invalidate(gpu, device);
 }
 
-void Routing::fail_without_relay(int gpu, int device) {
+void Routing::fail_without_intermediate(int gpu, int device) {
   fail("Could not find intermediate GPU between GPU" +
        std::to_string(graph_.nodes[static_cast<size_t>(gpu)].index) + " and network device " +
        std::to_string(graph_.nodes[static_cast<size_t>(device)].index));
@@ -127,7 +129,7 @@ void Routing::divert_without_gpudirect(int gpu, int device) {
   const GdrCheck check = gpu_direct_.check(gpu, device, Direction::kReceive);
   before_[pair(gpu, device)] = check;
   const bool over_gpu = own.exists && own.path_class == PathClass::kPxn;
-  if (over_gpu && check.why == GdrCheck::Why::kNoRoute) fail_without_relay(gpu, device);
+  if (over_gpu && check.why == GdrCheck::Why::kNoRoute) fail_without_intermediate(gpu, device);
   if ((rules_.diverts_near_only && !near) || check.direct) return;
   const int cpu = local_devices_.local_cpu(gpu);
   paths_.divert(device, cpu, gpu);
@@ -142,12 +144,13 @@ void Routing::route_to_devices() {
       divert_without_gpudirect(gpu, device);
     }
   }
-  // NCCL looks for the relay of a route that is in use, and of no other.
+  // NCCL looks for the intermediate GPU of a route that is in use, and of no other.
   for (int device : graph_.nets) {
     for (int gpu : graph_.gpus) {
       const Path& path = paths_.between(gpu, device);
       const bool over_gpu = path.exists && path.path_class == PathClass::kPxn;
-      if (over_gpu && gpu_direct_.relay(gpu, device) < 0) fail_without_relay(gpu, device);
+      if (over_gpu && gpu_direct_.intermediate_gpu(gpu, device) < 0)
+        fail_without_intermediate(gpu, device);
     }
   }
 }

@@ -24,7 +24,9 @@ class Routing {
   // from before the path was diverted over the CPU for this reason.
   GdrCheck check(int gpu, int device, Direction direction) const;
   // The GPU (a node) over which a PXN path leads; -1: unknown, and NCCL fails.
-  int relay(int gpu, int device) const { return gpu_direct_.relay(gpu, device); }
+  int intermediate_gpu(int gpu, int device) const {
+    return gpu_direct_.intermediate_gpu(gpu, device);
+  }
   const std::string& failure() const { return failure_; }
 
  private:
@@ -33,12 +35,12 @@ class Routing {
   void mark_p2c(int gpu, int device);
   void route_to_devices();
   void try_pxn(int gpu, int device);
-  bool relay_is_near(int relay, int device) const;
+  bool intermediate_is_near(int intermediate, int device) const;
   void divert_without_gpudirect(int gpu, int device);
   bool reaches_directly(int from, int to, PathClass level) const;
   PathClass p2p_level() const;
   size_t pair(int gpu, int device) const;
-  void fail_without_relay(int gpu, int device);
+  void fail_without_intermediate(int gpu, int device);
   void fail(const std::string& why);
 
   const Machine& machine_;

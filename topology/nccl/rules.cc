@@ -9,7 +9,7 @@ void set_graph_facts(Rules* rules) {
   const Release& is = rules->release;
   rules->knows_c2c = is >= Release{2, 26, 0};
   rules->knows_pci_peers = is >= Release{2, 22, 0};
-  rules->splits_gpus = is >= Release{2, 30, 0};
+  rules->has_dev_nodes = is >= Release{2, 30, 0};
   rules->knows_partitions = is >= Release{2, 30, 7};
   rules->nic_per_function = is >= Release{2, 24, 0};
   rules->fuses_ranks = is >= Release{2, 21, 0};

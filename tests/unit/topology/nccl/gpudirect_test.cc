@@ -95,7 +95,7 @@ TEST(GpuDirect, PartitionOfAGpu_NeedsItsOwnSetting) {
   EXPECT_THAT(predict_all(machine, of_release("2.29.7")).failure(), HasSubstr("sees only one"));
 }
 
-TEST(GpuDirect, PxnPair_HasTheDistanceOfTheRelay) {
+TEST(GpuDirect, PxnPair_HasTheDistanceOfTheIntermediateGpu) {
   MadeMachine made;
   made.add_gpu(-1, 1);
   const int near = made.add_switch(-1, 0);
