@@ -1,5 +1,6 @@
 // The machine as NCCL sees it: a graph of devices, with the bandwidth of each link (struct
-// ncclTopoSystem in NCCL's src/graph/topo.h).
+// ncclTopoSystem in NCCL's src/graph/topo.h). NCCL's struct ncclTopoGraph is something else: the
+// rings and trees that it finds in this one.
 //
 // Ties between routes and between devices are broken by the order of nodes and of links, so both
 // are those that NCCL arrives at. Nodes follow the order of NCCL's XML tree; see xml_tree.h.
