@@ -72,8 +72,10 @@ TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
   const std::string line = "node17: ", text = kTwoSockets;
   std::string prefixed = line;
   for (char c : text) prefixed += c == '\n' ? "\n" + line : std::string(1, c);
-  EXPECT_EQ(read(prefixed).hcas.size(), read(kTwoSockets).hcas.size());
-  EXPECT_EQ(read(prefixed).hcas[2].name, "mlx5_bond_0");
+  const Machine machine = read(prefixed);
+  ASSERT_EQ(machine.hcas.size(), 3u);
+  EXPECT_EQ(machine.hcas[2].name, "mlx5_bond_0");
+  EXPECT_EQ(row_of(machine, 0), row_of(read(kTwoSockets), 0));
   EXPECT_TRUE(has_smi_matrix(prefixed));
 }
 
