@@ -63,14 +63,8 @@ topology::nccl::Release loaded_release(Findings* findings) {
   const topology::nccl::Release assumed = topology::nccl::kNewestRelease;
   if (version != 0) {
     const auto release = topology::nccl::Release::of_code(version);
-    const auto known = std::clamp(release, topology::nccl::kOldestRelease, assumed);
-    if (known != release) {
-      findings->push_back({Severity::kInfo, "",
-                           "the rules of NCCL " + release.to_string() +
-                               " are not known; what it will do is predicted by those of " +
-                               known.to_string(),
-                           ""});
-    }
+    const std::string note = topology::nccl::note_on_rules(release);
+    if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
     return release;
   }
   findings->push_back({Severity::kInfo, "",

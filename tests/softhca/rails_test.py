@@ -91,6 +91,23 @@ class Rails(unittest.TestCase):
         self.assertIn("\nExcluded ports\n  efa_0:1 is a device of an unknown transport", output)
         self.assertIn("\n  roce0:1 is excluded by NCCL_IB_HCA\n", output)
 
+    def faults_of_check(self, **settings):
+        checked = subprocess.run([TOOL, "topo", "--check", "--json"],
+                                 env=self.environment(devices(), **settings), text=True,
+                                 stdout=subprocess.PIPE, timeout=TIMEOUT_S)
+        return [one for one in json.loads(checked.stdout)["faults"] if one["check"] == "setting"]
+
+    # The ports that NCCL_IB_HCA excludes are not among those of the decision.
+    def test_check_names_gpus_that_lose_by_settings(self):
+        self.assertEqual(self.faults_of_check(), [])
+        self.assertEqual(self.faults_of_check(NCCL_IB_HCA="mlx5"), [])
+        (excluded,) = self.faults_of_check(NCCL_IB_HCA="^mlx5_1")
+        self.assertEqual(excluded["subject"], "GPU0, GPU1, GPU2, GPU3")
+        self.assertIn("leaves out mlx5_1:1, so that rails are farther away", excluded["text"])
+        (mapped,) = self.faults_of_check(GDR_NCCL_RAIL_MAP="GPU0=mlx5_3")
+        self.assertIn("GPU0", mapped["subject"])
+        self.assertIn("rail map", mapped["text"])
+
     def test_topo_lists_a_port_that_is_down_once(self):
         down = {"kind": "port_down", "device": "mlx5_1", "at_s": 0}
         output = self.run_topo(devices(), faults=[down])

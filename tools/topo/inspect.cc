@@ -181,18 +181,8 @@ Result<topology::nccl::Release> release_of(const InspectOptions& options, Findin
                                " cannot be used: it is not a release of NCCL 2",
                            "use one such as 2.28.9 or 2.28; the newest known is " + newest}));
   }
-  const Release& known = topology::nccl::kNewestRelease;
-  const bool is_last_known =
-      release->minor == known.minor && release->patch == topology::nccl::kLastPatch;
-  const bool newer = *release > known && !is_last_known;
-  if (newer || *release < topology::nccl::kOldestRelease) {
-    const Release& nearest =
-        newer ? topology::nccl::kNewestRelease : topology::nccl::kOldestRelease;
-    findings->push_back({Severity::kInfo, "--nccl-version",
-                         "the rules of NCCL " + release->to_string() + " are not known; those of " +
-                             nearest.to_string() + " are used",
-                         ""});
-  }
+  const std::string note = topology::nccl::note_on_rules(*release);
+  if (!note.empty()) findings->push_back({Severity::kInfo, "--nccl-version", note, ""});
   return release;
 }
 

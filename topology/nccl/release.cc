@@ -1,5 +1,6 @@
 #include "topology/nccl/release.h"
 
+#include <algorithm>
 #include <charconv>
 #include <vector>
 
@@ -42,6 +43,15 @@ Release Release::of_code(int code) {
 std::string Release::to_string() const {
   std::string text = std::to_string(major) + "." + std::to_string(minor);
   return patch == kLastPatch ? text : text + "." + std::to_string(patch);
+}
+
+std::string note_on_rules(const Release& release) {
+  const bool is_last_known =
+      release == Release{kNewestRelease.major, kNewestRelease.minor, kLastPatch};
+  const Release known = std::clamp(release, kOldestRelease, kNewestRelease);
+  if (is_last_known || known == release) return "";
+  return "the rules of NCCL " + release.to_string() +
+         " are not known; what it will do is predicted by those of " + known.to_string();
 }
 
 }  // namespace gdr::topology::nccl

@@ -34,4 +34,9 @@ inline constexpr int kLastPatch = 99;
 inline constexpr Release kOldestRelease{2, 20, 0};
 inline constexpr Release kNewestRelease{2, 30, 7};
 
+// Returns "the rules of NCCL 2.31.0 are not known; what it will do is predicted by those
+// of 2.30.7";
+// "" for a release whose rules are known. "2.30" is the newest one.
+std::string note_on_rules(const Release& release);
+
 }  // namespace gdr::topology::nccl

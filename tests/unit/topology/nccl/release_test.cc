@@ -26,5 +26,18 @@ TEST(Release, OtherText_IsRefused) {
   }
 }
 
+TEST(Release, BeyondTheKnownOnes_IsNotedWithTheNearest) {
+  EXPECT_EQ(note_on_rules(Release{2, 31, 0}),
+            "the rules of NCCL 2.31.0 are not known; what it will do is predicted by those of "
+            "2.30.7");
+  EXPECT_EQ(note_on_rules(Release{2, 19, 3}),
+            "the rules of NCCL 2.19.3 are not known; what it will do is predicted by those of "
+            "2.20.0");
+  EXPECT_NE(note_on_rules(Release{2, 30, 8}), "");
+  for (const char* known : {"2.20.0", "2.20", "2.25.1", "2.30.7", "2.30"}) {
+    EXPECT_EQ(note_on_rules(Release::parse(known).value()), "") << known;
+  }
+}
+
 }  // namespace
 }  // namespace gdr::topology::nccl

@@ -173,7 +173,7 @@ TEST(NvidiaSmi, Read_TextThatCannotBeRight_IsAnErrorThatSaysWhere) {
 TEST(NvidiaSmi, HasMatrix_OtherText_IsNone) {
   EXPECT_TRUE(has_smi_matrix(kTwoSockets));
   EXPECT_TRUE(has_smi_matrix(kOldAndQuoted));
-  for (const char* text : {"", "GPU", "GPU0 is broken", "GPU0 X SYS", "<system/>"}) {
+  for (const char* text : {"", "GPU", "GPU0 is broken", "GPU0 X SYS", "GPU1 NV18 X", "<system/>"}) {
     EXPECT_FALSE(has_smi_matrix(text)) << text;
   }
 }
