@@ -67,12 +67,18 @@ TEST(NvidiaSmi, LegendOfNicsWithoutColumns_IsAnError) {
               HasSubstr("the legend names NIC1, which the matrix has no column for"));
 }
 
+TEST(NvidiaSmi, NicWithoutALegend_HasNoNameThatVerbsKnows) {
+  EXPECT_FALSE(read("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-13\nNIC0 PIX X\n").hcas[0].named);
+  EXPECT_TRUE(read(kOldAndQuoted).hcas[0].named);
+}
+
 TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
   const std::string line = "node17: ", text = kTwoSockets;
   std::string prefixed = line;
   for (char c : text) prefixed += c == '\n' ? "\n" + line : std::string(1, c);
   EXPECT_EQ(read(prefixed).hcas.size(), read(kTwoSockets).hcas.size());
   EXPECT_EQ(read(prefixed).hcas[2].name, "mlx5_bond_0");
+  EXPECT_TRUE(read(prefixed).hcas[2].named);
   EXPECT_TRUE(has_smi_matrix(prefixed));
 }
 
