@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
@@ -260,21 +261,29 @@ std::string map_lines(const Inspection& inspection, const UserSetting& map) {
          export_line(kRailMap, map.value);
 }
 
+const char* kind_of_name(const Hca& hca) {
+  if (hca.bdf && hca.name == hca.bdf->to_string()) return "PCI addresses";
+  return hca.name.find('+') != std::string::npos ? "several merged into one" : "made-up names";
+}
+
 // NCCL_IB_HCA and rail maps name HCAs as verbs does.
 Status check_names(const Machine& machine) {
-  std::vector<std::string> names;
+  std::map<std::string, std::vector<std::string>> names_by_kind;
   for (const Hca& hca : machine.hcas) {
     if (hca.named) return {};
-    names.push_back(hca.name);
+    names_by_kind[kind_of_name(hca)].push_back(hca.name);
   }
-  if (names.empty()) return {};
+  if (names_by_kind.empty()) return {};
+  std::string shown;
+  for (const auto& [kind, names] : names_by_kind) {
+    shown += (shown.empty() ? "" : "; ") + kind + ": " + clean_text(short_list(names));
+  }
   return fail(Code::kInvalidUsage,
               fmt::format("--env: {} does not have the names of HCAs, by which NCCL_IB_HCA chooses "
-                          "them: {} are made up, addresses, or several merged into one. Fix: run "
-                          "this on the machine, or give --from a file with names: of lstopo, of "
-                          "NCCL (NCCL_TOPO_DUMP_FILE), or the text of nvidia-smi with its NIC "
-                          "legend",
-                          clean_text(machine.source), clean_text(short_list(names))));
+                          "them ({}). Fix: run this on the machine, or give --from a file with "
+                          "names: of lstopo, of NCCL (NCCL_TOPO_DUMP_FILE), or the text of "
+                          "nvidia-smi with its NIC legend",
+                          clean_text(machine.source), shown));
 }
 
 // Says what is left to do after `lines`; "" where they say all.

@@ -516,13 +516,13 @@ TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {
   const Printed made_up = run("--env --from " + write("smi.txt", matrix));
   EXPECT_EQ(made_up.code, 2);
   EXPECT_THAT(made_up.out, IsEmpty());
-  EXPECT_THAT(made_up.err, HasSubstr("NIC0 are made up"));
+  EXPECT_THAT(made_up.err, HasSubstr("(made-up names: NIC0)"));
   EXPECT_EQ(run("--env --from " + write("s.txt", matrix + "NIC Legend:\n  NIC0: mlx5_0\n")).code,
             0);
   const Printed addresses = run("--env --from " + known("nccl-azure-ndv5.xml"));
   EXPECT_EQ(addresses.code, 2);
   EXPECT_THAT(addresses.out, IsEmpty());
-  EXPECT_THAT(addresses.err, HasSubstr("0201:00:00.0, 0202:00:00.0"));
+  EXPECT_THAT(addresses.err, HasSubstr("(PCI addresses: 0201:00:00.0, 0202:00:00.0"));
 }
 
 TEST_F(TopoCommand, Env_IsTextForAShell) {
