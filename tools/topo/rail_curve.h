@@ -25,7 +25,8 @@ struct Curve {
 };
 
 // Returns the curve from the side of the tag to that of the port's strip. Where neither card is
-// left of the other, it runs along their left sides.
+// left of the other, it runs along their left sides. It is bent around other cards and tags where
+// that makes it touch fewer of them.
 Curve rail_curve(const RailDecision& decision, const Layout& layout, const Layout::Tag& tag);
 
 }  // namespace gdr::tools::topo
