@@ -123,7 +123,10 @@ struct Port {
 
 // An RDMA device. The functions of one card are devices of their own.
 struct Hca {
-  std::string name;        // "mlx5_0", as verbs calls it
+  std::string name;  // "mlx5_0", as verbs calls it
+  // Whether verbs knows the name. If not, the source has none, and it is made up or the PCI
+  // address; or NCCL merged several devices to this one.
+  bool named = true;
   std::optional<Bdf> bdf;  // nothing: on no PCI function, see attach_without_pci()
   Attachment at;
   uint32_t class_code = 0x020700;

@@ -13,12 +13,14 @@ constexpr size_t kMaxLine = 4095;      // characters; NCCL takes what follows fo
 constexpr size_t kMaxFile = 16 << 20;  // bytes that are read, to the end of a line
 constexpr size_t kMaxPart = 1023;      // characters of a name or a value; NCCL cuts off the rest
 
-void add_line(std::string line, Environment* environment) {
+void add_line(std::string line, const ConfPlace& place, Environment* environment,
+              ConfPlaces* places) {
   if (!line.empty() && line.back() == '\r') line.pop_back();
   size_t equals = line.find('=');
   if (line.starts_with('#') || equals == std::string::npos) return;
   std::string name = line.substr(0, std::min(equals, kMaxPart));
   if (!name.starts_with("NCCL_") && !name.starts_with("GDR_NCCL_")) return;
+  if (places != nullptr) places->emplace(name, place);
   environment->emplace(std::move(name), line.substr(equals + 1, kMaxPart));
 }
 
@@ -36,24 +38,26 @@ std::vector<std::string> nccl_conf_files(const Environment& environment, const s
   return files;
 }
 
-void add_nccl_conf(const std::string& file, Environment* environment) {
+void add_nccl_conf(const std::string& file, Environment* environment, ConfPlaces* places) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(file, error)) return;
   std::ifstream stream(file);
   size_t size = 0;
+  ConfPlace place{file, 0};
   for (std::string line; size < kMaxFile && std::getline(stream, line);) {
     size += line.size() + 1;
+    ++place.line;
     for (size_t at = 0; at < line.size(); at += kMaxLine) {
-      add_line(line.substr(at, kMaxLine), environment);
+      add_line(line.substr(at, kMaxLine), place, environment, places);
     }
   }
 }
 
-Environment process_environment_with_nccl_conf() {
+Environment process_environment_with_nccl_conf(ConfPlaces* places) {
   Environment environment = process_environment();
   const char* home = std::getenv("HOME");
   for (const std::string& file : nccl_conf_files(environment, home != nullptr ? home : "")) {
-    add_nccl_conf(file, &environment);
+    add_nccl_conf(file, &environment, places);
   }
   return environment;
 }

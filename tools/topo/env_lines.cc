@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
@@ -14,6 +15,9 @@ namespace gdr::tools::topo {
 namespace {
 
 constexpr char kNoSetting[] = "No setting";  // begins the comments on what settings cannot change
+constexpr char kHcas[] = "NCCL_IB_HCA";
+constexpr char kLevel[] = "NCCL_NET_GDR_LEVEL";
+constexpr char kRailMap[] = "GDR_NCCL_RAIL_MAP";
 constexpr char kGenerate[] = "GDR_NCCL_GENERATE_TOPO_FILE";
 constexpr size_t kMaxNcclEntries = 32;  // MAX_IF_LIST of NCCL's NCCL_IB_HCA
 
@@ -30,8 +34,48 @@ std::string export_line(const char* name, const std::string& value) {
   return std::string("export ") + name + "=" + quoted_for_shell(value) + "\n";
 }
 
+const UserSetting* setting_of(const Inspection& inspection, const char* name) {
+  const auto found = inspection.settings.find(name);
+  return found == inspection.settings.end() ? nullptr : &found->second;
+}
+
+bool is_option(const UserSetting* setting) {
+  return setting != nullptr && setting->from == UserSetting::From::kOption;
+}
+
+// NCCL takes a variable from its file only where the environment does not have it (setenv in its
+// src/os/linux.cc), and one that is empty for unset.
+std::string take_back(const Inspection& inspection, const char* name) {
+  const UserSetting* setting = setting_of(inspection, name);
+  if (setting == nullptr || setting->file.empty()) return std::string("unset ") + name + "\n";
+  return comment(fmt::format("Line {} of {} sets {}: remove it there. Until then, an empty value "
+                             "in the environment overrides it.",
+                             setting->line, setting->file, name)) +
+         export_line(name, "");
+}
+
+// Returns the HCAs of rails that the source has no name of.
+std::vector<std::string> nameless_rails(const RailDecision& decision) {
+  std::vector<std::string> names;
+  for (const Rail& rail : decision.plan.rails) {
+    const Hca& hca = hca_of(decision.machine, rail.port);
+    if (!hca.named) names.push_back(hca.name);
+  }
+  return names;
+}
+
+// Says that a variable cannot be set; "" where all rails have names.
+std::string nameless_line(const RailDecision& decision, const char* name) {
+  const std::vector<std::string> nameless = nameless_rails(decision);
+  if (nameless.empty()) return "";
+  return comment(
+      fmt::format("{} cannot be set: the source has no names of {}. Run this on the "
+                  "machine.",
+                  name, short_list(nameless)));
+}
+
 // Takes back what keeps GPUs off their ports.
-std::string unset_lines(const Inspection& inspection, const InspectOptions& options) {
+std::string unset_lines(const Inspection& inspection) {
   const Restriction lost = restriction_of(inspection.decision, *inspection.unrestricted);
   std::vector<std::string> gpus;
   for (size_t gpu : lost.gpus) gpus.push_back("GPU" + std::to_string(gpu));
@@ -39,17 +83,18 @@ std::string unset_lines(const Inspection& inspection, const InspectOptions& opti
                               " rails that are farther away, or shared by more GPUs, than those" +
                               " of the machine.");
   if (!lost.ports.empty()) lines += comment("Left out: " + short_list(lost.ports) + ".");
-  if (!inspection.not_offered.empty()) lines += "unset NCCL_IB_HCA\n";
-  const bool has_map = options.rail_map.has_value() && !options.rail_map->empty();
-  if (has_map || inspection.not_offered.empty()) lines += "unset GDR_NCCL_RAIL_MAP\n";
+  if (!inspection.not_offered.empty()) lines += take_back(inspection, kHcas);
+  if (setting_of(inspection, kRailMap) != nullptr || inspection.not_offered.empty()) {
+    lines += take_back(inspection, kRailMap);
+  }
   return lines + comment("What follows is for the machine without them.");
 }
 
-std::string hca_lines(const RailDecision& decision, const std::vector<std::string>& not_offered,
-                      const InspectOptions& options) {
+// `has_others`: there are excluded ports, or the user's list is to be repeated.
+std::string hca_lines(const RailDecision& decision, bool has_others) {
   const RailPlan& plan = decision.plan;
-  const bool has_others = !plan.excluded.empty() || !not_offered.empty();
-  if (plan.rails.empty() || (!has_others && !options.hca.has_value())) return "";
+  if (plan.rails.empty() || !has_others) return "";
+  if (std::string nameless = nameless_line(decision, kHcas); !nameless.empty()) return nameless;
   if (plan.rails.size() > kMaxNcclEntries) {
     return comment(fmt::format("NCCL_IB_HCA cannot name {} rails: it takes {} entries.",
                                plan.rails.size(), kMaxNcclEntries));
@@ -70,7 +115,7 @@ std::string hca_lines(const RailDecision& decision, const std::vector<std::strin
   const std::string others = excluded.empty() ? "other ports" : short_list(excluded);
   return comment("The rails in their order. This keeps NCCL off " + others +
                  ", also without this plugin.") +
-         export_line("NCCL_IB_HCA", list);
+         export_line(kHcas, list);
 }
 
 RailDecision with_settings(const RailDecision& decision, const topology::nccl::Settings& settings) {
@@ -118,7 +163,7 @@ std::string c2c_lines(RailDecision* decision) {
 }
 
 // Takes back a level that keeps GPUs from GPUDirect RDMA.
-std::string unset_level_lines(RailDecision* decision) {
+std::string unset_level_lines(const Inspection& inspection, RailDecision* decision) {
   if (!decision->prediction.settings().gdr_level.has_value()) return "";
   const std::vector<std::string> far = gpus_out_of_reach(*decision);
   RailDecision changed = with_level(*decision, std::nullopt);
@@ -127,7 +172,7 @@ std::string unset_level_lines(RailDecision* decision) {
   *decision = std::move(changed);
   return comment("This level keeps " + short_list(gain) +
                  " from GPUDirect RDMA; the default does not.") +
-         "unset NCCL_NET_GDR_LEVEL\n";
+         take_back(inspection, kLevel);
 }
 
 std::string raised_level_lines(RailDecision* decision) {
@@ -149,8 +194,7 @@ std::string raised_level_lines(RailDecision* decision) {
         comment("Allows GPUDirect RDMA to GPUs whose rail is just too far away: " +
                 short_list(gain) + ".") +
         comment("Measure both: across host bridges, some CPUs are slower than host memory is.") +
-        export_line("NCCL_NET_GDR_LEVEL",
-                    topology::to_string(*decision->prediction.settings().gdr_level));
+        export_line(kLevel, topology::to_string(*decision->prediction.settings().gdr_level));
   }
   if (!left.empty()) {
     lines += comment(std::string(kNoSetting) + " is advised for " + short_list(left) +
@@ -159,14 +203,13 @@ std::string raised_level_lines(RailDecision* decision) {
   return lines;
 }
 
-std::string level_lines(RailDecision* decision, const InspectOptions& options) {
+std::string level_lines(const Inspection& inspection, RailDecision* decision) {
   const std::optional<PathClass> set = decision->prediction.settings().gdr_level;
-  if (options.gdr_level.has_value() && set.has_value()) {
-    return comment("As given by --gdr-level.") +
-           export_line("NCCL_NET_GDR_LEVEL", topology::to_string(*set));
+  if (is_option(setting_of(inspection, kLevel)) && set.has_value()) {
+    return comment("As given by --gdr-level.") + export_line(kLevel, topology::to_string(*set));
   }
   std::string lines = c2c_lines(decision);
-  lines += unset_level_lines(decision);
+  lines += unset_level_lines(inspection, decision);
   if (!gpus_out_of_reach(*decision).empty()) lines += raised_level_lines(decision);
   return lines;
 }
@@ -210,6 +253,39 @@ std::string remedy_lines(const RailDecision& decision, bool has_map) {
   return why + comment(std::string(kNoSetting) + " makes NCCL follow all rails.");
 }
 
+std::string map_lines(const Inspection& inspection, const UserSetting& map) {
+  if (std::string nameless = nameless_line(inspection.decision, kRailMap); !nameless.empty()) {
+    return nameless;
+  }
+  return comment("As given by " + origin_text(inspection.settings, kRailMap) + ".") +
+         export_line(kRailMap, map.value);
+}
+
+const char* kind_of_name(const Hca& hca) {
+  if (hca.bdf && hca.name == hca.bdf->to_string()) return "PCI addresses";
+  return hca.name.find('+') != std::string::npos ? "several merged into one" : "made-up names";
+}
+
+// NCCL_IB_HCA and rail maps name HCAs as verbs does.
+Status check_names(const Machine& machine) {
+  std::map<std::string, std::vector<std::string>> names_by_kind;
+  for (const Hca& hca : machine.hcas) {
+    if (hca.named) return {};
+    names_by_kind[kind_of_name(hca)].push_back(hca.name);
+  }
+  if (names_by_kind.empty()) return {};
+  std::string shown;
+  for (const auto& [kind, names] : names_by_kind) {
+    shown += (shown.empty() ? "" : "; ") + kind + ": " + clean_text(short_list(names));
+  }
+  return fail(Code::kInvalidUsage,
+              fmt::format("--env: {} does not have the names of HCAs, by which NCCL_IB_HCA chooses "
+                          "them ({}). Fix: run this on the machine, or give --from a file with "
+                          "names: of lstopo, of NCCL (NCCL_TOPO_DUMP_FILE), or the text of "
+                          "nvidia-smi with its NIC legend",
+                          clean_text(machine.source), shown));
+}
+
 // Says what is left to do after `lines`; "" where they say all.
 std::string closing_line(const Inspection& inspection, const std::string& lines) {
   const bool has_fault = !check_machine(inspection, {}).faults.empty();
@@ -230,22 +306,20 @@ std::string closing_line(const Inspection& inspection, const std::string& lines)
 
 }  // namespace
 
-std::string env_lines(const Inspection& inspection, const InspectOptions& options) {
+Result<std::string> env_lines(const Inspection& inspection) {
   const bool restricted = inspection.unrestricted.has_value();
   RailDecision decision = restricted ? *inspection.unrestricted : inspection.decision;
+  if (Status usable = check_names(decision.machine); !usable) return forward_error(usable);
   if (decision.plan.rails.empty()) {
     return comment("The machine has no rail, so that no setting helps.");
   }
-  std::string lines = restricted ? unset_lines(inspection, options) : "";
-  lines += restricted ? hca_lines(decision, {}, {})
-                      : hca_lines(decision, inspection.not_offered, options);
-  lines += level_lines(&decision, options);
-  const bool has_map = !restricted && options.rail_map.has_value() && !options.rail_map->empty();
-  if (has_map) {
-    lines +=
-        comment("As given by --rail-map.") + export_line("GDR_NCCL_RAIL_MAP", *options.rail_map);
-  }
-  lines += remedy_lines(decision, has_map);
+  std::string lines = restricted ? unset_lines(inspection) : "";
+  const bool has_list = !inspection.not_offered.empty() || is_option(setting_of(inspection, kHcas));
+  lines += hca_lines(decision, !decision.plan.excluded.empty() || (!restricted && has_list));
+  lines += level_lines(inspection, &decision);
+  const UserSetting* map = restricted ? nullptr : setting_of(inspection, kRailMap);
+  if (map != nullptr) lines += map_lines(inspection, *map);
+  lines += remedy_lines(decision, map != nullptr);
   return lines + closing_line(inspection, lines);
 }
 

@@ -11,12 +11,14 @@ namespace gdr::tools::topo {
 //   NCCL_IB_HCA                  the rails, where the machine has other ports, too
 //   NCCL_NET_GDR_LEVEL           where rails are beyond the level, but not across sockets
 //   NCCL_NET_GDR_C2C             where the release does not use NVLink-C2C by itself
-//   GDR_NCCL_RAIL_MAP            the map of options.rail_map
+//   GDR_NCCL_RAIL_MAP            the user's map
 //   NCCL_NETDEVS_POLICY, GDR_NCCL_GENERATE_TOPO_FILE
 //                                where NCCL would use worse HCAs than the rails, and follows them
 //                                with the setting (see topology/live/rail_agreement.h)
-// Each is judged with those before it. What keeps GPUs off their ports is unset.
-// Where no setting helps, there are only comments. Values are quoted for a POSIX shell.
-std::string env_lines(const Inspection& inspection, const InspectOptions& options);
+// Each is judged with those before it. What keeps GPUs off their ports is unset, or set to nothing
+// where NCCL's configuration file has it. Where no setting helps, there are only comments, and so
+// for what would have to name an HCA that the source has no name of. Values are quoted for a POSIX
+// shell. Fails with kInvalidUsage where no HCA has a name.
+Result<std::string> env_lines(const Inspection& inspection);
 
 }  // namespace gdr::tools::topo

@@ -46,6 +46,18 @@ std::string_view root_element(std::string_view text) {
 
 }  // namespace
 
+const char* name_of(FileFormat format) {
+  switch (format) {
+    case FileFormat::kHwloc:
+      return "an hwloc XML file";
+    case FileFormat::kNccl:
+      return "a NCCL topology file";
+    case FileFormat::kNvidiaSmi:
+      break;
+  }
+  return "the text of `nvidia-smi topo -m`";
+}
+
 Result<FileFormat> file_format(std::string_view text) {
   std::string_view root = root_element(text);
   if (root == "topology") return FileFormat::kHwloc;

@@ -27,6 +27,8 @@ namespace {
 
 using topology::Machine;
 
+constexpr char kRailMap[] = "GDR_NCCL_RAIL_MAP";
+
 void override(const char* name, const std::optional<std::string>& value,
               config::Environment* environment) {
   if (value.has_value()) (*environment)[name] = *value;
@@ -54,15 +56,44 @@ Status check_flag(const char* flag, const std::string& name,
 Status check_flags(const InspectOptions& options) {
   Status status = check_flag("--gdr-level", "NCCL_NET_GDR_LEVEL", options.gdr_level);
   if (status) status = check_flag("--hca", "NCCL_IB_HCA", options.hca);
-  if (status) status = check_flag("--rail-map", "GDR_NCCL_RAIL_MAP", options.rail_map);
+  if (status) status = check_flag("--rail-map", kRailMap, options.rail_map);
   return status;
+}
+
+// Returns what is set, whether or not it can be used.
+UserSettings user_settings(const InspectOptions& options) {
+  const config::Environment set = config::process_environment();
+  config::ConfPlaces places;
+  const config::Environment all = config::process_environment_with_nccl_conf(&places);
+  UserSettings settings;
+  auto add = [&](const char* name, const std::optional<std::string>& option) {
+    const auto place = places.find(name);
+    const auto variable = all.find(name);
+    UserSetting setting;
+    if (place != places.end()) {
+      setting.file = place->second.file;
+      setting.line = place->second.line;
+    }
+    if (option.has_value()) {
+      setting.from = UserSetting::From::kOption;
+    } else if (set.count(name) == 0) {
+      setting.from = UserSetting::From::kFile;
+    }
+    if (variable != all.end()) setting.value = variable->second;
+    setting.value = option.value_or(setting.value);
+    if (!setting.value.empty()) settings.emplace(name, std::move(setting));
+  };
+  add("NCCL_NET_GDR_LEVEL", options.gdr_level);
+  add("NCCL_IB_HCA", options.hca);
+  add(kRailMap, options.rail_map);
+  return settings;
 }
 
 Result<config::Options> options_of(const InspectOptions& options, Findings* findings) {
   config::Environment environment = config::process_environment_with_nccl_conf();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
-  override("GDR_NCCL_RAIL_MAP", options.rail_map, &environment);
+  override(kRailMap, options.rail_map, &environment);
   // A bad value in the environment is only reported; a bad value on the command line is an error.
   if (Status usable = check_flags(options); !usable) return forward_error(usable);
   return config::load(environment, findings);
@@ -240,19 +271,24 @@ LiveMachine read_live(const config::Options& options, Findings* findings) {
 }
 
 // Decides as the plugin does, but fails on a map given on the command line that does not fit.
-Result<topology::RailDecision> decide(Machine machine, const InspectOptions& asked,
-                                      const config::Options& settings, Findings findings) {
+// Inspection::settings is filled.
+Result<Inspection> decide(Machine machine, const InspectOptions& asked,
+                          const config::Options& settings, Findings findings) {
   topology::DecisionOptions options = config::decision_options(settings, machine);
   Result<topology::nccl::Release> release = release_of(asked, &findings);
   if (!release) return forward_error(release);
   options.nccl.release = *release;
   topology::RailDecision decision =
       topology::decide(std::move(machine), std::move(options), std::move(findings));
-  if (!asked.rail_map.has_value()) return decision;
-  Result<topology::RailPlan> plan =
-      topology::plan_rails(decision.machine, decision.paths, {{}, settings.rail_map});
-  if (!plan) return forward_error(plan);
-  return decision;
+  UserSettings set = user_settings(asked);
+  if (!settings.rail_map.has_value()) set.erase(kRailMap);
+  if (settings.rail_map.has_value()) {
+    Result<topology::RailPlan> plan =
+        topology::plan_rails(decision.machine, decision.paths, {{}, settings.rail_map});
+    if (!plan && asked.rail_map.has_value()) return forward_error(plan);
+    if (!plan) set.erase(kRailMap);
+  }
+  return Inspection{std::move(decision), {}, 0, {}, {}, std::move(set)};
 }
 
 // Sets a variable of the environment for its lifetime.
@@ -301,13 +337,14 @@ Result<Inspection> inspect_live(const InspectOptions& options, const config::Opt
   LiveMachine live = read_live(settings, &findings);
   Status accepted = check_hca_list(options, live.existing_hcas, live.machine);
   if (!accepted) return forward_error(accepted);
-  auto decision = decide(std::move(live.machine), options, settings, std::move(findings));
-  if (!decision) return forward_error(decision);
-  const size_t before = decision->findings.size();
-  topology::add_acs_findings(&*decision);
-  const size_t about_acs = decision->findings.size() - before;
-  Inspection made{std::move(*decision), std::move(live.not_offered), about_acs, "/sys"};
-  decide_unrestricted(std::move(live.all), settings, &made);
+  auto made = decide(std::move(live.machine), options, settings, std::move(findings));
+  if (!made) return made;
+  const size_t before = made->decision.findings.size();
+  topology::add_acs_findings(&made->decision);
+  made->acs_findings = made->decision.findings.size() - before;
+  made->not_offered = std::move(live.not_offered);
+  made->sysfs_root = "/sys";
+  decide_unrestricted(std::move(live.all), settings, &*made);
   return made;
 }
 
@@ -335,12 +372,11 @@ Result<Inspection> inspect(const InspectOptions& options) {
   keep_accepted(&*machine, settings->hcas);
   Status accepted = check_hca_list(options, existing_hcas, *machine);
   if (!accepted) return forward_error(accepted);
-  auto decision = decide(std::move(*machine), options, *settings, std::move(findings));
-  if (!decision) return forward_error(decision);
-  Inspection made{
-      std::move(*decision), excluded_by(all, settings->hcas), 0,
-      is_folder ? std::filesystem::path(options.from) / "sys" : std::filesystem::path()};
-  decide_unrestricted(std::move(all), *settings, &made);
+  auto made = decide(std::move(*machine), options, *settings, std::move(findings));
+  if (!made) return made;
+  made->not_offered = excluded_by(all, settings->hcas);
+  if (is_folder) made->sysfs_root = std::filesystem::path(options.from) / "sys";
+  decide_unrestricted(std::move(all), *settings, &*made);
   return made;
 }
 

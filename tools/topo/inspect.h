@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tools/topo/user_settings.h"
 #include "topology/live/rail_decision.h"
 
 namespace gdr::tools::topo {
@@ -37,6 +38,7 @@ struct Inspection {
   // The decision without NCCL_IB_HCA and without a rail map, where some GPU loses by these (see
   // restriction.h); else nothing.
   std::optional<topology::RailDecision> unrestricted = {};
+  UserSettings settings = {};  // without a rail map that does not fit the machine
 };
 
 // Returns the decision, and what it does not cover. The HCAs of a live machine are those that the

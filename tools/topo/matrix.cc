@@ -7,46 +7,16 @@
 #include "tools/topo/labels.h"
 #include "tools/topo/nccl_choice.h"
 #include "tools/topo/render.h"
+#include "tools/topo/text_table.h"
 #include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-constexpr size_t kColumnGap = 2;  // blanks between two columns
-
-// Counts characters: the bytes that do not continue a UTF-8 character.
-size_t width_of(const std::string& text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
-}
-
-using TextRow = std::vector<std::string>;
-
-// One line for each row, cells aligned on the left by blanks, since tabs break when people paste
-// them. Rows may have fewer cells than others.
-std::string aligned(const std::vector<TextRow>& rows, const std::string& indent) {
-  std::vector<TextRow> clean;
-  std::vector<size_t> widths;
-  for (const TextRow& row : rows) {
-    clean.emplace_back();
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) {
-      clean.back().push_back(clean_text(row[i]));
-      widths[i] = std::max(widths[i], width_of(clean.back()[i]));
-    }
-  }
-  std::string text;
-  for (const TextRow& row : clean) {
-    std::string line = indent;
-    for (size_t i = 0; i < row.size(); ++i) {
-      line += row[i] + std::string(widths[i] - width_of(row[i]) + kColumnGap, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 constexpr char kIndent[] = "  ";
+constexpr char kNothing[] =
+    "The machine shows neither a GPU nor an HCA. On the machine itself, lspci, nvidia-smi -L and\n"
+    "ibstat show whether the hardware or a driver is missing, or devices of the container.\n";
 
 struct Meaning {
   const char* name;
@@ -130,7 +100,8 @@ std::string joined_gpus(const RailPlan& plan, size_t rail) {
   return text.empty() ? "none" : text;
 }
 
-std::string rails_text(const RailDecision& decision) {
+// `origin` is that of the user's map; "" where rails are by distance.
+std::string rails_text(const RailDecision& decision, const std::string& origin) {
   if (decision.plan.rails.empty()) return "\nRails: none\n";
   std::vector<TextRow> rows{{"rail", "port", "PCI address", "NUMA", "speed", "state", "GPUs"}};
   for (size_t i = 0; i < decision.plan.rails.size(); ++i) {
@@ -143,7 +114,9 @@ std::string rails_text(const RailDecision& decision) {
                     address_text(hca), numa_text(decision.machine, hca.at),
                     speed_text(port.speed_mbps), state_text(port.state), gpus});
   }
-  return "\nRails\n" + aligned(rows, kIndent);
+  const std::string by = origin.empty() ? "" : ", by " + clean_text(origin);
+  const size_t gpus = rows[0].size() - 1;
+  return "\nRails" + by + "\n" + aligned_lists(rows, kIndent, {gpus});
 }
 
 std::string excluded_text(const RailDecision& decision,
@@ -158,31 +131,59 @@ std::string excluded_text(const RailDecision& decision,
   return text;
 }
 
-TextRow gpu_row(const RailDecision& decision, size_t gpu) {
+// The reasons that verdicts of a table refer to by number.
+class Reasons {
+ public:
+  // Returns "yes [1]" or "no [2]"; GPUs with one reason have one number.
+  std::string cell(bool direct, const std::string& reason) {
+    auto found = std::find(reasons_.begin(), reasons_.end(), reason);
+    const auto number = found - reasons_.begin() + 1;
+    if (found == reasons_.end()) reasons_.push_back(reason);
+    return fmt::format("{} [{}]", direct ? "yes" : "no", number);
+  }
+
+  std::string text() const {
+    std::string text;
+    for (size_t i = 0; i < reasons_.size(); ++i) {
+      text += paragraph(fmt::format("{}[{}] ", kIndent, i + 1), reasons_[i]);
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::string> reasons_;
+};
+
+TextRow gpu_row(const RailDecision& decision, size_t gpu, Reasons* reasons) {
   const Gpu& device = decision.machine.gpus[gpu];
   const Rail* first = decision.plan.first_rail_of(gpu);
   TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(decision.machine, device.at)};
   if (first == nullptr) {
-    const char* no_rail = "no: the GPU has no rail";
+    const std::string no_rail = reasons->cell(false, "the GPU has no rail");
     row.insert(row.end(), {"none", "-", choice_text(decision, gpu), no_rail, no_rail});
     return row;
   }
-  std::string path = gpu_hca_text(decision, gpu, first->port.hca);
-  Verdicts verdicts = verdicts_between(decision, gpu, first->port.hca);
-  std::string receive = to_string(verdicts.receive);
-  std::string send = to_string(verdicts.send);
-  if (send == receive) send = verdicts.send.direct ? "yes: same reason" : "no: same reason";
+  const Verdicts verdicts = verdicts_between(decision, gpu, first->port.hca);
+  const std::string receive = reasons->cell(verdicts.receive.direct, verdicts.receive.reason);
+  const std::string send = reasons->cell(verdicts.send.direct, verdicts.send.reason);
   row.insert(row.end(),
-             {rail_numbers(decision.plan, gpu), path, choice_text(decision, gpu), receive, send});
+             {rail_numbers(decision.plan, gpu), gpu_hca_text(decision, gpu, first->port.hca),
+              choice_text(decision, gpu), receive, send});
   return row;
 }
 
 std::string gpus_text(const RailDecision& decision) {
   if (decision.machine.gpus.empty()) return "\nGPUs: none\n";
-  std::vector<TextRow> rows{{"GPU", "PCI address", "NUMA", "rails", "path", "NCCL uses",
-                             "GPUDirect receive", "GPUDirect send"}};
-  for (size_t i = 0; i < decision.machine.gpus.size(); ++i) rows.push_back(gpu_row(decision, i));
-  return "\nGPUs\n" + aligned(rows, kIndent);
+  std::vector<TextRow> rows{
+      {"GPU", "PCI address", "NUMA", "rails", "path", "NCCL uses", "receive", "send"}};
+  constexpr size_t kRails = 3, kNcclUses = 5;
+  Reasons reasons;
+  for (size_t i = 0; i < decision.machine.gpus.size(); ++i) {
+    rows.push_back(gpu_row(decision, i, &reasons));
+  }
+  return "\nGPUs\n" + aligned_lists(rows, kIndent, {kNcclUses, kRails}) +
+         "\nReceive, send: whether NCCL uses GPUDirect RDMA with the GPU's own rail\n" +
+         reasons.text();
 }
 
 std::string list(const std::string& title, const std::vector<std::string>& items) {
@@ -221,11 +222,16 @@ std::string host_text(const Machine& machine) {
 
 }  // namespace
 
-std::string matrix_text(const RailDecision& decision, const std::vector<std::string>& not_offered) {
-  std::vector<TextRow> rows = matrix_rows(decision);
-  return host_text(decision.machine) + aligned(rows, "") + legend(rows) +
-         nic_legend(decision.machine) + rails_text(decision) +
-         excluded_text(decision, not_offered) + gpus_text(decision) + nccl_text(decision);
+std::string matrix_text(const RailDecision& decision, const std::vector<std::string>& not_offered,
+                        const std::string& map_origin) {
+  const std::string host = host_text(decision.machine);
+  if (decision.machine.gpus.empty() && decision.machine.hcas.empty()) {
+    return host + kNothing + excluded_text(decision, not_offered);
+  }
+  const std::vector<TextRow> rows = matrix_rows(decision);
+  return host + aligned(rows, "") + legend(rows) + nic_legend(decision.machine) +
+         rails_text(decision, map_origin) + excluded_text(decision, not_offered) +
+         gpus_text(decision) + nccl_text(decision);
 }
 
 }  // namespace gdr::tools::topo

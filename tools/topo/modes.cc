@@ -37,8 +37,16 @@ void add_exit_code(int code, Outcome* outcome) {
   outcome->exit_code = std::max(outcome->exit_code, code);
 }
 
+// Whether the node's name, "node17 (a/node17.xml)", has the source that the error begins with.
+bool names_source(const std::string& node, const std::string& error) {
+  const size_t source = node.find(" (");
+  return source != std::string::npos && node.ends_with(")") &&
+         error.starts_with(node.substr(source + 2, node.size() - source - 3));
+}
+
 // `node` is "" where there is only one.
-void add_error(const std::string& node, const Error& error, Outcome* outcome) {
+void add_error(std::string node, const Error& error, Outcome* outcome) {
+  if (names_source(node, error.text)) node.clear();
   outcome->diagnostics +=
       fmt::format("nccl-gdr: {}{}\n", node.empty() ? "" : node + ": ", error.text);
   add_exit_code(exit_code_of(error), outcome);
@@ -62,7 +70,7 @@ std::string json_lines(const std::vector<Document>& documents) {
   return text;
 }
 
-std::string view_text(const Inspection& inspection, const InspectOptions& options, View view) {
+Result<std::string> view_text(const Inspection& inspection, View view) {
   const RailDecision& decision = inspection.decision;
   switch (view) {
     case View::kJson:
@@ -77,11 +85,12 @@ std::string view_text(const Inspection& inspection, const InspectOptions& option
     case View::kSvg:
       return svg_text(decision, picture_date());
     case View::kEnv:
-      return env_lines(inspection, options);
+      return env_lines(inspection);
     case View::kMatrix:
       break;
   }
-  return matrix_text(decision, inspection.not_offered);
+  return matrix_text(decision, inspection.not_offered,
+                     origin_text(inspection.settings, "GDR_NCCL_RAIL_MAP"));
 }
 
 // Returns what the user of a file with grouped rails should know.
@@ -141,11 +150,16 @@ Outcome view_mode(const Request& request, View view, bool with_picture) {
     add_error("", inspection.error(), &outcome);
     return outcome;
   }
+  Result<std::string> text = view_text(*inspection, view);
+  if (!text) {
+    add_error("", text.error(), &outcome);
+    return outcome;
+  }
   add_findings("", inspection->decision.findings, &outcome);
   if (view == View::kGroupedNcclXml) {
     add_findings("", findings_of_grouping(inspection->decision), &outcome);
   }
-  outcome.results = view_text(*inspection, options, view);
+  outcome.results = std::move(*text);
   if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
   return outcome;
 }

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "tools/topo/file_format.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/render.h"
 
@@ -62,8 +63,10 @@ bool is_json(const std::string& file) {
 Result<std::vector<Profile>> profiles_in(const std::string& file) {
   std::error_code unreadable;
   std::ifstream stream(file, std::ios::binary);
-  if (!stream || fs::is_directory(file, unreadable)) {
-    return fail_errno(Code::kInvalidArgument, file + ": cannot be read", errno);
+  const bool is_folder = fs::is_directory(file, unreadable);
+  if (!stream || is_folder) {
+    return fail_errno(Code::kInvalidArgument, file + ": cannot be read",
+                      is_folder ? EISDIR : errno);
   }
   const uintmax_t size = fs::file_size(file, unreadable);
   if (!unreadable && size > kMaxJsonBytes) {
@@ -106,6 +109,15 @@ Result<Profile> find_host(std::vector<ProfiledNode>* nodes, const std::string& s
   return fail(Code::kInvalidUsage, "--host: " + clean_text(host) + " is not among the " +
                                        std::to_string(nodes->size()) + " machines in " +
                                        clean_text(source));
+}
+
+// Says what to do with the file of a machine that is given in place of a golden file.
+std::string not_golden(const std::string& file, FileFormat format) {
+  const std::string name = clean_text(file);
+  return fmt::format(
+      "--expect: {} is {}, and a golden file is output of --json. Fix: make one by `nccl-gdr topo "
+      "--from FILE --json > golden.json`, or compare two machines by --diff",
+      name, name_of(format));
 }
 
 }  // namespace
@@ -166,6 +178,9 @@ Result<Profile> read_profile(const InspectOptions& options, const std::string& s
 }
 
 Result<Profile> read_golden(const std::string& file) {
+  if (Result<FileFormat> format = file_format_of(file); format) {
+    return fail(Code::kInvalidUsage, not_golden(file, *format));
+  }
   Result<std::vector<Profile>> profiles = profiles_in(file);
   if (!profiles) return forward_error(profiles);
   if (profiles->size() != 1) {

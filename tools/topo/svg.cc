@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <pugixml.hpp>
 #include <sstream>
 
@@ -9,6 +8,7 @@
 #include "tools/topo/layout.h"
 #include "tools/topo/links.h"
 #include "tools/topo/picture_header.h"
+#include "tools/topo/rail_curve.h"
 #include "tools/topo/render.h"
 #include "tools/topo/svg_canvas.h"
 #include "tools/topo/svg_parts.h"
@@ -16,10 +16,11 @@
 namespace gdr::tools::topo {
 namespace {
 
-constexpr double kTop = 78;           // y of the boxes, below the header
-constexpr double kSide = 14;          // x of the boxes
-constexpr double kMinWidth = 1010;    // of the picture, for the table below it
-constexpr size_t kMaxCardChars = 24;  // in a line on a card
+constexpr double kTop = 78;                // y of the boxes, below the header
+constexpr double kSide = 14;               // x of the boxes
+constexpr double kMinWidth = 1010;         // of the picture, for the table below it
+constexpr double kCaptionCharWidth = 6.8;  // of a frame's caption, at most
+constexpr size_t kMaxCardChars = 24;       // in a line on a card
 constexpr size_t kMaxStripChars = 25;
 constexpr size_t kMaxNameChars = 13;
 
@@ -90,11 +91,17 @@ class Picture {
     pugi::xml_node boxes = add_group(svg, "boxes");
     pugi::xml_node lines = add_group(svg, "lines");
     words_ = add_group(svg, "words");
+    for (const Layout::Tag& tag : layout_.tags) {
+      curves_.push_back(rail_curve(decision_, layout_, tag));
+    }
     for (const Layout::Frame& frame : layout_.frames) draw_frame(boxes, frame);
     for (size_t i = 0; i < layout_.gpus.size(); ++i) draw_gpu(boxes, i);
     for (size_t i = 0; i < layout_.hcas.size(); ++i) draw_hca(boxes, i);
     for (const Layout::Tag& tag : layout_.tags) draw_tag(boxes, tag);
-    for (const Layout::Tag& tag : layout_.tags) draw_pair(lines, tag);
+    for (size_t i = 0; i < curves_.size(); ++i) {
+      const RailPair& pair = layout_.tags[i].pair;
+      add_line(lines, curves_[i].path(), rail_colour(pair.rail), !pair.direct);
+    }
   }
 
   void start(pugi::xml_node svg, double width) {
@@ -127,8 +134,22 @@ class Picture {
     pugi::xml_node rect = add_rect(parent, frame.rect, look.fill);
     set(rect, "rx", look.radius);
     set(rect, "stroke", look.stroke);
-    size_t fitting = static_cast<size_t>(frame.rect.width / 6.6);
-    add_text(words_, frame.rect.x + 10, frame.rect.y + 14, frame.label, "frame", fitting);
+    size_t fitting = static_cast<size_t>(frame.rect.width / kCaptionCharWidth);
+    add_text(words_, caption_x(frame), frame.rect.y + 14, frame.label, "frame", fitting);
+  }
+
+  // Returns where the caption of a frame begins: at its left end or, where lines pass, as near to
+  // that as they let it.
+  double caption_x(const Layout::Frame& frame) const {
+    const double width = kCaptionCharWidth * static_cast<double>(frame.label.size());
+    const double first = frame.rect.x + 10;
+    for (double x = first; x + width < frame.rect.x + frame.rect.width; x += 6) {
+      const Rect caption{x, frame.rect.y + 4, width, 13};
+      const bool is_free = std::none_of(curves_.begin(), curves_.end(),
+                                        [&](const Curve& curve) { return curve.touches(caption); });
+      if (is_free) return x;
+    }
+    return first;
   }
 
   // The group of the words on a card.
@@ -218,34 +239,9 @@ class Picture {
              kMaxStripChars);
   }
 
-  // Draws a line from the side of the tag to the port's. Where neither card is left of the other,
-  // the line runs along their left sides.
-  void draw_pair(pugi::xml_node parent, const Layout::Tag& tag) {
-    PortRef port = decision_.plan.rails[tag.pair.rail].port;
-    const Rect& hca = layout_.hcas[port.hca];
-    Rect strip = port_rect(hca, port.port);
-    bool is_right = hca.x > tag.rect.x + tag.rect.width;
-    bool is_left = hca.x + hca.width < tag.rect.x;
-    // So that the lines of one GPU do not cover each other, a later rail swings out less.
-    const std::vector<int>& rails = decision_.plan.gpus[tag.pair.gpu].rails;
-    double rank = static_cast<double>(
-        std::find(rails.begin(), rails.end(), static_cast<int>(tag.pair.rail)) - rails.begin());
-    double count = static_cast<double>(rails.size());
-    double from_x = is_right ? tag.rect.x + tag.rect.width : tag.rect.x;
-    double from_y = tag.rect.y + tag.rect.height / 2;
-    double to_x = is_left ? strip.x + strip.width : strip.x;
-    double to_y = strip.y + strip.height / 2;
-    double beside = std::max(20.0, std::abs(to_x - from_x) / 2);
-    double out = is_right ? beside : is_left ? -beside : -14 - 14 * (count - rank) / count;
-    double in = is_right || is_left ? -out : out;
-    std::string path =
-        fmt::format("M {:.1f} {:.1f} C {:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", from_x, from_y,
-                    from_x + out, from_y, to_x + in, to_y, to_x, to_y);
-    add_line(parent, path, rail_colour(tag.pair.rail), !tag.pair.direct);
-  }
-
   const RailDecision& decision_;
   Layout layout_;
+  std::vector<Curve> curves_;  // parallel to Layout::tags
   std::string date_;
   pugi::xml_node words_;  // the group of all words on boxes
 };

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "tools/topo/links.h"
@@ -17,7 +16,8 @@ constexpr double kChipWidth = 52;
 constexpr double kChipHeight = 20;
 constexpr double kStep = 64;         // from one chip to the next
 constexpr double kStub = 24;         // length of a line to a switch or a CPU
-constexpr double kArcStep = 16;      // how much deeper the arc to the next but one chip hangs
+constexpr double kEndsWidth = 42;    // of a chip, for the ends of brackets
+constexpr double kLaneHeight = 14;   // from one bracket to the next
 constexpr double kSwitchWidth = 92;  // of the box of the NVSwitches
 constexpr double kRowGap = 14;
 constexpr char kNvlinkColour[] = "#4d7c0f";
@@ -33,7 +33,7 @@ class LinksPanel {
       : decision_(decision),
         links_(gpu_links(decision.machine)),
         has_switch_(has(links_, To::kSwitch)),
-        has_arcs_(has(links_, To::kGpu)),
+        has_peers_(has(links_, To::kGpu)),
         has_cpu_(has(links_, To::kCpu) || has(links_, To::kC2c)),
         order_(decision.machine.gpus.size()) {
     std::iota(order_.begin(), order_.end(), 0);
@@ -46,7 +46,7 @@ class LinksPanel {
   bool empty() const { return links_.empty(); }
 
   double width() const {
-    const double chips = has_arcs_ ? static_cast<double>(order_.size()) : 1;
+    const double chips = has_peers_ ? static_cast<double>(order_.size()) : 1;
     return left() + chips * kStep + kMargin;
   }
 
@@ -54,7 +54,7 @@ class LinksPanel {
   double draw(pugi::xml_node parent, double width, double y) {
     parent_ = parent;
     const auto fitting = static_cast<size_t>(std::max(1.0, (width - left() - kMargin) / kStep));
-    const size_t per_row = has_arcs_ ? order_.size() : fitting;
+    const size_t per_row = has_peers_ ? order_.size() : fitting;
     const double top = y + (has_cpu_ ? kChipHeight + kStub : 0);
     double bus = top;
     for (size_t first = 0; first < order_.size(); first += per_row) {
@@ -62,7 +62,7 @@ class LinksPanel {
       y += kRowGap;
     }
     if (has_switch_) draw_switch(top, bus);
-    if (has_arcs_) y = draw_arcs(bus);
+    if (has_peers_) y = draw_brackets(bus);
     return y;
   }
 
@@ -167,32 +167,86 @@ class LinksPanel {
     set(text, "text-anchor", "middle");
   }
 
-  // Draws the links between GPUs as arcs below the row, which ends at y, with the number of links
-  // at the lowest point. No two arcs have that in common.
-  double draw_arcs(double y) {
+  // A link between two GPUs, drawn as a bracket below them.
+  struct Bracket {
+    const GpuLink* link;
+    size_t left, right;  // columns of the GPUs
+    size_t lane = 0;     // how far down
+    double left_x = 0, right_x = 0;
+  };
+
+  // Returns the brackets, the shortest first. Two of one lane have no column in common, or only one
+  // at their ends.
+  std::vector<Bracket> brackets() const {
     std::vector<size_t> column(order_.size());
     for (size_t i = 0; i < order_.size(); ++i) column[static_cast<size_t>(order_[i])] = i;
-    double deepest = 0;
+    std::vector<Bracket> all;
     for (const GpuLink& link : links_) {
       if (link.to != To::kGpu) continue;
-      const double from = centre_x(column[static_cast<size_t>(link.gpu)]);
-      const double to = centre_x(column[static_cast<size_t>(link.target)]);
-      const double depth = 6 + kArcStep * std::abs(to - from) / kStep;
-      deepest = std::max(deepest, depth);
+      const size_t a = column[static_cast<size_t>(link.gpu)];
+      const size_t b = column[static_cast<size_t>(link.target)];
+      all.push_back({&link, std::min(a, b), std::max(a, b)});
+    }
+    std::stable_sort(all.begin(), all.end(), [](const Bracket& a, const Bracket& b) {
+      return a.right - a.left < b.right - b.left;
+    });
+    for (size_t i = 0; i < all.size(); ++i) {
+      auto is_taken = [&](size_t lane) {
+        return std::any_of(
+            all.begin(), all.begin() + static_cast<ptrdiff_t>(i), [&](const Bracket& one) {
+              return one.lane == lane && one.left < all[i].right && all[i].left < one.right;
+            });
+      };
+      while (is_taken(all[i].lane)) ++all[i].lane;
+    }
+    return all;
+  }
+
+  // Gives each end of a bracket a place below its GPU: from the left those that go left, the
+  // shortest first, then those that go right, the longest first. Brackets of one GPU then do not
+  // cross each other there.
+  void place_ends(std::vector<Bracket>* brackets) const {
+    for (size_t column = 0; column < order_.size(); ++column) {
+      std::vector<double*> ends;
+      for (Bracket& one : *brackets) {
+        if (one.right == column) ends.push_back(&one.right_x);
+      }
+      for (auto one = brackets->rbegin(); one != brackets->rend(); ++one) {
+        if (one->left == column) ends.push_back(&one->left_x);
+      }
+      const double step = kEndsWidth / static_cast<double>(ends.size() + 1);
+      for (size_t i = 0; i < ends.size(); ++i) {
+        *ends[i] = centre_x(column) - kEndsWidth / 2 + step * static_cast<double>(i + 1);
+      }
+    }
+  }
+
+  // Draws the links between GPUs below the row, which ends at y, with the number of links in the
+  // gap behind the left GPU, where no other line is.
+  double draw_brackets(double y) {
+    std::vector<Bracket> all = brackets();
+    place_ends(&all);
+    size_t lanes = 0;
+    for (const Bracket& one : all) {
+      lanes = std::max(lanes, one.lane + 1);
+      const double lane_y = y + kLaneHeight * static_cast<double>(one.lane + 1);
       add_path(parent_,
-               fmt::format("M {:.1f} {:.1f} Q {:.1f} {:.1f} {:.1f} {:.1f}", from, y,
-                           (from + to) / 2, y + 2 * depth, to, y),
-               kNvlinkColour, 1 + 0.4 * std::min(link.count, 6));
-      pugi::xml_node text =
-          add_text(parent_, (from + to) / 2, y + depth + 4, count_text(link), "count", 4);
+               fmt::format("M {:.1f} {:.1f} V {:.1f} H {:.1f} V {:.1f}", one.left_x, y, lane_y,
+                           one.right_x, y),
+               kNvlinkColour, 1 + 0.2 * std::min(one.link->count, 6));
+    }
+    for (const Bracket& one : all) {
+      const double lane_y = y + kLaneHeight * static_cast<double>(one.lane + 1);
+      pugi::xml_node text = add_text(parent_, centre_x(one.left) + kStep / 2, lane_y + 4,
+                                     count_text(*one.link), "count", 4);
       set(text, "text-anchor", "middle");
     }
-    return y + deepest + kRowGap;
+    return y + kLaneHeight * static_cast<double>(lanes) + kRowGap;
   }
 
   const RailDecision& decision_;
   std::vector<GpuLink> links_;
-  bool has_switch_, has_arcs_, has_cpu_;
+  bool has_switch_, has_peers_, has_cpu_;
   std::vector<int> order_;  // of the GPUs in the rows
   pugi::xml_node parent_;
 };

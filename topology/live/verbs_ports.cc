@@ -59,6 +59,7 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
   hca.gpudirect =
       port.gpudirect && hca.gpudirect.value_or(true);  // NCCL's topology file may deny it (gdr="0")
   hca.name = port.hca;
+  hca.named = true;
   hca.guid = port.guid;
   hca.ports.clear();
   return hca;

@@ -121,13 +121,17 @@ Status NcclXmlReader::read_net(const pugi::xml_node& net, Hca hca) {
   hca.at = next(hca.at);
   port.order = hca.at.order;
   hca.name = net.attribute("name").value();
-  if (hca.name.empty()) hca.name = "net" + std::to_string(machine_.hcas.size());
+  hca.named = !hca.name.empty();
+  if (!hca.named) hca.name = "net" + std::to_string(machine_.hcas.size());
   hca.guid = xml_number(net.attribute("guid").value()).value_or(0);
   if (net.attribute("gdr")) hca.gpudirect = xml_int(net, "gdr") != 0;
   auto known = std::find_if(machine_.hcas.begin(), machine_.hcas.end(),
                             [&](const Hca& one) { return one.name == hca.name; });
   if (known == machine_.hcas.end()) {
-    if (auto parts = merged_ports(net); !parts.empty()) merged_[hca.name] = std::move(parts);
+    if (auto parts = merged_ports(net); !parts.empty()) {
+      merged_[hca.name] = std::move(parts);
+      hca.named = false;
+    }
     hca.ports = {port};
     machine_.hcas.push_back(std::move(hca));
     return {};
@@ -167,6 +171,7 @@ Status NcclXmlReader::read_nets(const pugi::xml_node& nic, const Attachment& at)
 void NcclXmlReader::add_nic(const pugi::xml_node& pci, const Attachment& at) {
   Hca hca = hca_at(pci, next(at));
   hca.name = hca.bdf->to_string();
+  hca.named = false;
   hca.ports.emplace_back();
   machine_.hcas.push_back(std::move(hca));
 }

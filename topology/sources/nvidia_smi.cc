@@ -38,6 +38,13 @@ class Sets {
   std::vector<size_t> above_;
 };
 
+// Whether the NIC has only its column's name, such as "NIC0": the text has no legend for it.
+bool is_made_up(const SmiDevice& nic) {
+  constexpr std::string_view kPrefix = "NIC";
+  return nic.name == nic.column && nic.column.starts_with(kPrefix) &&
+         nic.column.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+}
+
 // Puts the devices of a matrix into a machine.
 class SmiMachine {
  public:
@@ -170,6 +177,7 @@ void SmiMachine::add_device(size_t index) {
   }
   Hca hca;
   hca.name = device.name;
+  hca.named = !is_made_up(device);
   hca.bdf = addresses_[index];
   hca.at = attach(index);
   hca.ports.emplace_back();

@@ -448,6 +448,85 @@ TEST_F(TopoCommand, ExpectWithAFileOfAnotherKind_IsAnError) {
   EXPECT_EQ(run("--expect /nonexistent.json --from " + known(kMachine)).code, 2);
 }
 
+TEST_F(TopoCommand, ExpectWithAFileOfAMachine_SaysWhatItIsAndWhatIsExpected) {
+  for (const char* file : {kMachine, "hwloc-one-gpu.xml"}) {
+    const Printed result = run("--expect " + known(file) + " --from " + known(kMachine));
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr(file == kMachine ? "a NCCL topology file" : "hwloc XML"));
+    EXPECT_THAT(result.err, HasSubstr("--json > golden.json"));
+    EXPECT_THAT(result.err, HasSubstr("--diff"));
+    EXPECT_THAT(result.err, Not(HasSubstr("parse")));
+  }
+}
+
+TEST_F(TopoCommand, ErrorsAboutFilesOfOneName_HaveEachPathOnce) {
+  fs::create_directory(folder_ / "a");
+  const std::string first = write("n.xml", "<x"), second = write("a/n.xml", "<x");
+  const std::string errors = run("--from " + first + " " + second).err;
+  for (const std::string& path : {first, second}) {
+    EXPECT_EQ(errors.find(path), errors.rfind(path)) << errors;
+    EXPECT_NE(errors.find(path), std::string::npos) << errors;
+  }
+}
+
+TEST_F(TopoCommand, ExpectWithAFolder_SaysThatItIsOne) {
+  EXPECT_THAT(run("--expect " + known("") + " --from " + known(kMachine)).err,
+              HasSubstr("Is a directory"));
+}
+
+TEST_F(TopoCommand, RailMapOfTheEnvironment_CountsLikeTheOption) {
+  const std::string source = " --from " + known(kMachine);
+  const std::string map = "GPU0=mlx5_3;GPU7=mlx5_0";
+  auto by_environment = [&](const std::string& mode) {
+    setenv("GDR_NCCL_RAIL_MAP", map.c_str(), 1);
+    const Printed result = run(mode + source);
+    unsetenv("GDR_NCCL_RAIL_MAP");
+    return result;
+  };
+  auto by_option = [&](const std::string& mode) {
+    return run(mode + " --rail-map '" + map + "'" + source);
+  };
+  EXPECT_EQ(by_environment("--check").out, by_option("--check").out);
+  EXPECT_THAT(by_environment("--check").out, HasSubstr("the rail map leaves out"));
+  EXPECT_EQ(by_environment("--env").out, by_option("--env").out);
+  EXPECT_THAT(by_environment("--env").out, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
+  EXPECT_THAT(by_environment("").out,
+              HasSubstr("\nRails, by GDR_NCCL_RAIL_MAP in the environment\n"));
+  EXPECT_THAT(by_option("").out, HasSubstr("\nRails, by --rail-map\n"));
+}
+
+TEST_F(TopoCommand, RailMapThatDoesNotFit_IsNotTheRailsOrigin) {
+  setenv("GDR_NCCL_RAIL_MAP", "GPU0=mlx5_99", 1);
+  const Printed result = run("--from " + known(kMachine));
+  unsetenv("GDR_NCCL_RAIL_MAP");
+  EXPECT_THAT(result.out, HasSubstr("\nRails\n"));
+}
+
+TEST_F(TopoCommand, LevelOfNcclsConfigurationFile_IsTakenBackByItsLine) {
+  const std::string file = write("nccl.conf", "# site\nNCCL_NET_GDR_LEVEL=LOC\n");
+  setenv("NCCL_CONF_FILE", file.c_str(), 1);
+  const Printed result = run("--env --from " + known(kMachine));
+  unsetenv("NCCL_CONF_FILE");
+  EXPECT_THAT(result.out, HasSubstr("# Line 2 of " + file + " sets NCCL_NET_GDR_LEVEL: "));
+  EXPECT_THAT(result.out, HasSubstr("\nexport NCCL_NET_GDR_LEVEL=''\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("unset")));
+}
+
+TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {
+  const std::string matrix =
+      "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n";
+  const Printed made_up = run("--env --from " + write("smi.txt", matrix));
+  EXPECT_EQ(made_up.code, 2);
+  EXPECT_THAT(made_up.out, IsEmpty());
+  EXPECT_THAT(made_up.err, HasSubstr("(made-up names: NIC0)"));
+  EXPECT_EQ(run("--env --from " + write("s.txt", matrix + "NIC Legend:\n  NIC0: mlx5_0\n")).code,
+            0);
+  const Printed addresses = run("--env --from " + known("nccl-azure-ndv5.xml"));
+  EXPECT_EQ(addresses.code, 2);
+  EXPECT_THAT(addresses.out, IsEmpty());
+  EXPECT_THAT(addresses.err, HasSubstr("(PCI addresses: 0201:00:00.0, 0202:00:00.0"));
+}
+
 TEST_F(TopoCommand, Env_IsTextForAShell) {
   const Printed result = run("--env --from " + known("nccl-dgx-a100.xml"));
   EXPECT_EQ(result.code, 0);

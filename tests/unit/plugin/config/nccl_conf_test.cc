@@ -46,6 +46,15 @@ TEST_F(NcclConfFile, VariableOfTheEnvironment_IsKept) {
   EXPECT_EQ(read("NCCL_IB_HCA=file\n", {{"NCCL_IB_HCA", ""}}), (Environment{{"NCCL_IB_HCA", ""}}));
 }
 
+TEST_F(NcclConfFile, Places_AreTheFirstLinesAlsoOfVariablesThatTheEnvironmentHas) {
+  std::ofstream(file_, std::ios::binary) << "#\n\nNCCL_B=1\nNCCL_A=2\nNCCL_B=3\n";
+  Environment environment = {{"NCCL_B", "0"}};
+  ConfPlaces places;
+  add_nccl_conf(file_, &environment, &places);
+  EXPECT_EQ(places, (ConfPlaces{{"NCCL_A", {file_, 4}}, {"NCCL_B", {file_, 3}}}));
+  EXPECT_EQ(environment.at("NCCL_B"), "0");
+}
+
 TEST_F(NcclConfFile, LongLine_IsCutAsNcclCutsIt) {
   Environment found = read("NCCL_A=" + std::string(5000, 'x') + "\n");
   EXPECT_EQ(found.at("NCCL_A").size(), 1023u);

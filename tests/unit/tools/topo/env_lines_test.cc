@@ -18,13 +18,25 @@ using topology::flat;
 using topology::lopsided;
 using topology::Machine;
 using topology::PathClass;
+using topology::RailDecision;
 using topology::scene_of;
 using topology::two_sockets_with_switches;
 
-std::string lines_on(Machine machine, const topology::nccl::Settings& settings = {},
-                     const InspectOptions& options = {}) {
-  return env_lines(Inspection{scene_of(std::move(machine), settings), {}, 0, ""}, options);
+Inspection inspection_of(RailDecision decision, UserSettings set = {}) {
+  return Inspection{std::move(decision), {}, 0, "", {}, std::move(set)};
 }
+
+std::string lines_of(const Inspection& inspection) {
+  Result<std::string> lines = env_lines(inspection);
+  return lines ? *lines : "error: " + lines.error().text;
+}
+
+std::string lines_on(Machine machine, const topology::nccl::Settings& settings = {},
+                     UserSettings set = {}) {
+  return lines_of(inspection_of(scene_of(std::move(machine), settings), std::move(set)));
+}
+
+UserSetting by_option(const std::string& value) { return {UserSetting::From::kOption, value}; }
 
 // The lines that a shell executes.
 std::string commands_in(const std::string& text) {
@@ -60,10 +72,8 @@ TEST(EnvLines, ExcludedPorts_AreKeptOffByAListOfTheRails) {
 TEST(EnvLines, NumbersOfRailsThatTheUserGave_AreInTheList) {
   topology::RailOptions named;
   named.named = {{"mlx5_0", 1, 3}, {"mlx5_1", 1, 0}};
-  InspectOptions options;
-  options.hca = "mlx5_0:1:3,mlx5_1:1:0";
-  Machine machine = flat(2, 2);
-  const std::string text = env_lines(Inspection{scene_of(machine, {}, named), {}, 0, ""}, options);
+  const UserSettings set = {{"NCCL_IB_HCA", by_option("mlx5_0:1:3,mlx5_1:1:0")}};
+  const std::string text = lines_of(inspection_of(scene_of(flat(2, 2), {}, named), set));
   EXPECT_THAT(text, HasSubstr("export NCCL_IB_HCA='=mlx5_1:1:0,mlx5_0:1:3'\n"));
 }
 
@@ -86,30 +96,46 @@ TEST(EnvLines, LevelThatTheUserSetTooLow_IsUnset) {
   EXPECT_EQ(commands_in(lines_on(near(), settings)), "unset NCCL_NET_GDR_LEVEL\n");
 }
 
+TEST(EnvLines, LevelOfNcclsFile_IsOverriddenSinceUnsetDoesNothing) {
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kLoc;
+  const UserSettings set = {
+      {"NCCL_NET_GDR_LEVEL", {UserSetting::From::kFile, "LOC", "/etc/nccl.conf", 3}}};
+  const std::string text = lines_on(near(), settings, set);
+  EXPECT_EQ(commands_in(text), "export NCCL_NET_GDR_LEVEL=''\n");
+  EXPECT_THAT(text, HasSubstr("# Line 3 of /etc/nccl.conf sets NCCL_NET_GDR_LEVEL: remove it"));
+}
+
 TEST(EnvLines, OptionsGiven_AreExported) {
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kSys;
-  InspectOptions options;
-  options.gdr_level = "SYS";
-  options.rail_map = "GPU0=it's";
-  EXPECT_EQ(commands_in(lines_on(near(), settings, options)),
+  const UserSettings set = {{"NCCL_NET_GDR_LEVEL", by_option("SYS")},
+                            {"GDR_NCCL_RAIL_MAP", by_option("GPU0=it's")}};
+  EXPECT_EQ(commands_in(lines_on(near(), settings, set)),
             "export NCCL_NET_GDR_LEVEL='SYS'\n"
             "export GDR_NCCL_RAIL_MAP='GPU0=it'\\''s'\n");
 }
 
+// A map counts the same, wherever it comes from.
 TEST(EnvLines, MapThatNcclWouldNotFollow_GetsAGeneratedFile) {
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kPhb;
   const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
   topology::RailOptions rails;
   rails.map = topology::RailMap::parse(map).value();
-  InspectOptions options;
-  options.rail_map = map;
-  const Inspection inspection{scene_of(flat(2, 2), settings, rails), {}, 0, ""};
-  const std::string text = env_lines(inspection, options);
-  EXPECT_EQ(commands_in(text), "export GDR_NCCL_RAIL_MAP='" + map + "'\n" +
-                                   "export GDR_NCCL_GENERATE_TOPO_FILE='1'\n");
-  EXPECT_THAT(text, HasSubstr("# NCCL would use GPU0 mlx5_"));
+  using From = UserSetting::From;
+  const std::pair<UserSetting, std::string> origins[] = {
+      {{From::kOption, map}, "--rail-map"},
+      {{From::kEnvironment, map}, "GDR_NCCL_RAIL_MAP in the environment"},
+      {{From::kFile, map, "nccl.conf", 7}, "GDR_NCCL_RAIL_MAP in line 7 of nccl.conf"}};
+  for (const auto& [setting, origin] : origins) {
+    const std::string text = lines_of(
+        inspection_of(scene_of(flat(2, 2), settings, rails), {{"GDR_NCCL_RAIL_MAP", setting}}));
+    EXPECT_EQ(commands_in(text), "export GDR_NCCL_RAIL_MAP='" + map + "'\n" +
+                                     "export GDR_NCCL_GENERATE_TOPO_FILE='1'\n");
+    EXPECT_THAT(text, HasSubstr("# As given by " + origin + ".\n"));
+    EXPECT_THAT(text, HasSubstr("# NCCL would use GPU0 mlx5_"));
+  }
 }
 
 TEST(EnvLines, NameWithALineBreak_StaysInItsQuotes) {
@@ -160,9 +186,53 @@ TEST(EnvLines, WorseRailsByTheUsersList_AreTakenBack) {
                               0,
                               "",
                               scene_of(topology::with_nvlink())};
-  const std::string text = env_lines(inspection, {});
+  const std::string text = lines_of(inspection);
   EXPECT_THAT(text, HasSubstr("unset NCCL_IB_HCA\n"));
+  EXPECT_THAT(text, Not(HasSubstr("GDR_NCCL_RAIL_MAP\n")));
   EXPECT_THAT(text, HasSubstr("# Left out: mlx5_2:1, mlx5_3:1."));
+}
+
+TEST(EnvLines, WorseRailsByAMapOfTheEnvironmentAndAListOfAFile_AreTakenBackEach) {
+  Machine machine = topology::with_nvlink();
+  machine.hcas.resize(2);
+  const UserSettings set = {
+      {"GDR_NCCL_RAIL_MAP", {UserSetting::From::kEnvironment, "GPU0=mlx5_1"}},
+      {"NCCL_IB_HCA", {UserSetting::From::kFile, "mlx5_0,mlx5_1", "nccl.conf", 1}}};
+  const Inspection inspection{scene_of(machine),
+                              {"mlx5_2:1 is excluded by NCCL_IB_HCA"},
+                              0,
+                              "",
+                              scene_of(topology::with_nvlink()),
+                              set};
+  const std::string text = lines_of(inspection);
+  EXPECT_THAT(text, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
+  EXPECT_THAT(text, HasSubstr("export NCCL_IB_HCA=''\n"));
+  EXPECT_THAT(text, HasSubstr("# Line 1 of nccl.conf sets NCCL_IB_HCA"));
+}
+
+TEST(EnvLines, NoHcaWithAName_IsAnErrorWithAdvice) {
+  Machine machine = two_sockets_with_switches();
+  for (topology::Hca& hca : machine.hcas) hca.named = false;
+  const Result<std::string> lines = env_lines(inspection_of(scene_of(machine)));
+  ASSERT_FALSE(lines.has_value());
+  EXPECT_EQ(lines.error().code, Code::kInvalidUsage);
+  EXPECT_THAT(lines.error().text, HasSubstr("mlx5_0, mlx5_1, mlx5_2 and 2 more"));
+  EXPECT_THAT(lines.error().text, HasSubstr("Fix: run this on the machine"));
+}
+
+TEST(EnvLines, SomeRailsWithoutANameInTheSource_AreACommentAndTheRestIsPrinted) {
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[4].named = false;  // excluded: no line has its name
+  EXPECT_THAT(lines_on(machine), HasSubstr("export NCCL_IB_HCA='=mlx5_0:1,"));
+  machine.hcas[1].named = false;
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kLoc;
+  const UserSettings set = {{"GDR_NCCL_RAIL_MAP", by_option("GPU0=mlx5_1")}};
+  const std::string text = lines_on(machine, settings, set);
+  EXPECT_THAT(text, HasSubstr("# NCCL_IB_HCA cannot be set: the source has no names of mlx5_1."));
+  EXPECT_THAT(text, HasSubstr("# GDR_NCCL_RAIL_MAP cannot be set: "));
+  EXPECT_THAT(commands_in(text), StartsWith("unset NCCL_NET_GDR_LEVEL\n"));
+  EXPECT_THAT(commands_in(text), Not(HasSubstr("mlx5")));
 }
 
 TEST(EnvLines, NoRail_HasOnlyAComment) {
@@ -170,10 +240,9 @@ TEST(EnvLines, NoRail_HasOnlyAComment) {
 }
 
 TEST(EnvLines, MoreRailsThanNcclsListTakes_GetAComment) {
-  InspectOptions options;
-  options.hca = "mlx5";
-  EXPECT_THAT(lines_on(flat(1, 32), {}, options), HasSubstr("export NCCL_IB_HCA='="));
-  const std::string text = lines_on(flat(1, 33), {}, options);
+  const UserSettings set = {{"NCCL_IB_HCA", by_option("mlx5")}};
+  EXPECT_THAT(lines_on(flat(1, 32), {}, set), HasSubstr("export NCCL_IB_HCA='="));
+  const std::string text = lines_on(flat(1, 33), {}, set);
   EXPECT_THAT(text, HasSubstr("# NCCL_IB_HCA cannot name 33 rails: it takes 32 entries."));
   EXPECT_THAT(text, Not(HasSubstr("export NCCL_IB_HCA")));
 }

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 using topology::flat;
 using topology::lopsided;
 using topology::scene_of;
@@ -124,9 +125,8 @@ TEST(Matrix, Gpus_HaveVerdictAndNcclsChoice) {
   std::string section = text.substr(text.find("\nGPUs\n"));
   EXPECT_THAT(section, HasSubstr("PXB   mlx5_0:1"));
   EXPECT_THAT(section, HasSubstr("SYS   mlx5_0:1"));
-  EXPECT_THAT(section, HasSubstr("no: SYS is beyond NCCL_NET_GDR_LEVEL=PIX"));
-  EXPECT_THAT(section, HasSubstr("no: same reason"));
-  EXPECT_THAT(section, Not(HasSubstr("yes: same reason")));
+  EXPECT_EQ(words_of(section, "GPU1"), words("GPU1 0000:81:00.0 1 0 SYS mlx5_0:1 no [2] no [2]"));
+  EXPECT_THAT(section, HasSubstr("\n  [2] SYS is beyond NCCL_NET_GDR_LEVEL=PIX\n"));
   EXPECT_THAT(section, HasSubstr("NCCL uses\" are those of NCCL " +
                                  topology::nccl::kNewestRelease.to_string() +
                                  ", NCCL_NET_GDR_LEVEL=PIX.\n"));
@@ -181,14 +181,16 @@ TEST(Matrix, SendAndReceiveDiffer_BothReasonsShow) {
   topology::nccl::Settings settings;
   settings.gdr_read = 0;
   std::string text = matrix_text(scene_of(two_sockets_with_switches(), settings));
-  EXPECT_THAT(text, HasSubstr("yes: PIX"));
-  EXPECT_THAT(text, HasSubstr("no: NCCL_NET_GDR_READ=0"));
+  EXPECT_THAT(text, HasSubstr("yes [1]  no [2]\n"));
+  EXPECT_THAT(text, HasSubstr("\n  [1] PIX is within "));
+  EXPECT_THAT(text, HasSubstr("\n  [2] NCCL_NET_GDR_READ=0"));
 }
 
 TEST(Matrix, GpuWithoutRail_HasTheReason) {
   std::string text = matrix_text(scene_of(flat(1, 0)));
   EXPECT_THAT(text, HasSubstr("Rails: none"));
-  EXPECT_THAT(text, HasSubstr("no: the GPU has no rail"));
+  EXPECT_THAT(text, HasSubstr("no [1]   no [1]\n"));
+  EXPECT_THAT(text, HasSubstr("\n  [1] the GPU has no rail\n"));
 }
 
 TEST(Matrix, PortsThatAreNotOffered_AreListedWithTheReasonAlsoWithoutRails) {
@@ -200,8 +202,37 @@ TEST(Matrix, PortsThatAreNotOffered_AreListedWithTheReasonAlsoWithoutRails) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
-TEST(Matrix, EmptyMachine_IsText) {
-  EXPECT_THAT(matrix_text(scene_of(Machine{})), HasSubstr("GPUs: none"));
+TEST(Matrix, EmptyMachine_IsASentenceInPlaceOfTables) {
+  const std::string text = matrix_text(scene_of(Machine{}), {"efa_0:1 is an EFA"});
+  EXPECT_THAT(text, StartsWith("The machine shows neither a GPU nor an HCA."));
+  EXPECT_THAT(text, Not(HasSubstr("Affinity")));
+  EXPECT_THAT(text, HasSubstr("\n  efa_0:1 is an EFA\n"));
+}
+
+TEST(Matrix, RailsByAMap_SayWhereItComesFrom) {
+  EXPECT_THAT(matrix_text(scene_of(flat(1, 1))), HasSubstr("\nRails\n"));
+  EXPECT_THAT(matrix_text(scene_of(flat(1, 1)), {}, "--rail-map"),
+              HasSubstr("\nRails, by --rail-map\n"));
+}
+
+// NCCL then uses every device for every GPU, in any number of lines.
+TEST(Matrix, AnyMachine_TablesOfRailsAndGpusFitATerminal) {
+  topology::nccl::Settings all;
+  all.net_devices.kind = topology::nccl::NetDevicesPolicy::Kind::kAll;
+  for (int gpus : {1, 2, 8, 16, 72}) {
+    for (int hcas : {1, 2, 8, 16}) {
+      Machine machine = flat(gpus, hcas);
+      for (Hca& hca : machine.hcas) hca.name = "roce_of_rack_1_" + hca.name;
+      const std::string text = matrix_text(scene_of(machine, all));
+      std::string devices;
+      const size_t start = text.find("\nRails"), end = text.find("\nVerdicts and");
+      for (const std::string& line : lines_of(text.substr(start, end - start))) {
+        EXPECT_LE(line.size(), 100u) << line;
+        devices += line;
+      }
+      for (const Hca& hca : machine.hcas) EXPECT_THAT(devices, HasSubstr(hca.name + ":1"));
+    }
+  }
 }
 
 TEST(Matrix, NameWithControlCharacters_CannotSteerTheTerminal) {

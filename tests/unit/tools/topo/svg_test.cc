@@ -1,5 +1,8 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdio>
 #include <pugixml.hpp>
 #include <set>
 
@@ -7,6 +10,8 @@
 #include "tests/unit/topology/machines.h"
 #include "tools/topo/layout.h"
 #include "tools/topo/render.h"
+#include "topology/sources/hwloc.h"
+#include "topology/sources/nccl_xml.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -157,6 +162,99 @@ TEST(Svg, LargeMachines_TextsLieInThePictureAndApart) {
   expect_texts_apart(parsed(scene_of(tray.make(72, 72, 1))));
 }
 
+bool overlap(const Rect& a, const Rect& b) {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+// The three parts of a bracket "M x y V y H x V y".
+std::vector<Rect> parts_of(const std::string& bracket) {
+  double left = 0, top = 0, lane = 0, right = 0;
+  if (std::sscanf(bracket.c_str(), "M %lf %lf V %lf H %lf", &left, &top, &lane, &right) != 4) {
+    ADD_FAILURE() << bracket;
+  }
+  const double half = 1;
+  return {Rect{left - half, top, 2 * half, lane - top},
+          Rect{right - half, top, 2 * half, lane - top},
+          Rect{left, lane - half, right - left, 2 * half}};
+}
+
+// Expects each number to lie on one line, its own, and its lines not on top of each other.
+void expect_numbers_on_own_links(const pugi::xml_document& document) {
+  const pugi::xml_node links = group(document, "links");
+  std::vector<std::vector<Rect>> brackets;
+  for (pugi::xml_node path : links.children("path")) {
+    brackets.push_back(parts_of(path.attribute("d").value()));
+  }
+  size_t numbers = 0;
+  for (const pugi::xpath_node& text : links.select_nodes("text[@class='count']")) {
+    ++numbers;
+    int crossed = 0;
+    for (const std::vector<Rect>& parts : brackets) {
+      for (const Rect& part : parts) crossed += overlap(space_of(text.node()), part) ? 1 : 0;
+    }
+    EXPECT_EQ(crossed, 1) << text.node().last_child().value();
+  }
+  EXPECT_EQ(numbers, brackets.size());
+}
+
+TEST(Svg, MeshesOfLinks_HaveNoNumberOnTheLineOfAnother) {
+  for (int gpus : {2, 3, 4, 8, 16}) {
+    SCOPED_TRACE(gpus);
+    Machine machine = flat(gpus, 1);
+    machine.gpu_links_known = true;
+    for (Gpu& gpu : machine.gpus) {
+      for (const Gpu& other : machine.gpus) {
+        if (&gpu != &other) gpu.nvlinks.push_back({NvLink::To::kGpu, other.bdf, 12});
+      }
+    }
+    pugi::xml_document document = parsed(scene_of(machine));
+    expect_numbers_on_own_links(document);
+    expect_texts_apart(document);
+  }
+}
+
+// A point on a path "M x y C x y x y x y".
+Rect point_on(const std::string& path, double t) {
+  std::array<double, 8> n{};
+  if (std::sscanf(path.c_str(), "M %lf %lf C %lf %lf %lf %lf %lf %lf", &n[0], &n[1], &n[2], &n[3],
+                  &n[4], &n[5], &n[6], &n[7]) != 8) {
+    ADD_FAILURE() << path;
+  }
+  const double u = 1 - t;
+  auto mix = [&](size_t i) {
+    return u * u * u * n[i] + 3 * u * u * t * n[i + 2] + 3 * u * t * t * n[i + 4] +
+           t * t * t * n[i + 6];
+  };
+  return Rect{mix(0) - 1, mix(1) - 1, 2, 2};
+}
+
+// Some GPUs of these have their HCA in another box, or behind other GPUs.
+TEST(Svg, LinesOfRails_TouchNoWordsBetweenTheirEnds) {
+  for (const char* file : {"nccl-cross-wired.xml", "nccl-cascade-4nic.xml", "nccl-dgx-a100.xml",
+                           "nccl-dgx-a100-cascade.xml", "hwloc-dgx-h100.xml"}) {
+    SCOPED_TRACE(file);
+    const std::string path = std::string(GDR_TOPOLOGIES) + "/" + file;
+    auto machine = std::string(file).starts_with("nccl") ? topology::nccl_xml(path, {})
+                                                         : topology::hwloc_xml(path, {});
+    ASSERT_TRUE(machine.has_value()) << machine.error().text;
+    pugi::xml_document document = parsed(scene_of(*machine));
+    const auto lines = document.select_nodes("//g[@id='lines']/path");
+    EXPECT_GE(lines.size(), 8u);
+    std::vector<Rect> points;
+    for (const pugi::xpath_node& line : lines) {
+      for (int i = 3; i <= 97; ++i) {
+        points.push_back(point_on(line.node().attribute("d").value(), i / 100.0));
+      }
+    }
+    for (const pugi::xpath_node& text : document.select_nodes("//text")) {
+      const Rect space = space_of(text.node());
+      EXPECT_TRUE(std::none_of(points.begin(), points.end(), [&](const Rect& point) {
+        return overlap(space, point);
+      })) << text.node().last_child().value();
+    }
+  }
+}
+
 std::string texts_of(const pugi::xml_node& node) {
   std::string all;
   for (const pugi::xpath_node& one : node.select_nodes(".//text")) {
@@ -173,7 +271,7 @@ TEST(Svg, Nvswitch_IsABoxWithTheNumberOfLinks) {
   EXPECT_THAT(texts_of(words(document, "gpu0")), HasSubstr("NVLink x18"));
 }
 
-TEST(Svg, LinksBetweenGpus_AreArcsWithTheirNumber) {
+TEST(Svg, LinksBetweenGpus_AreBracketsWithTheirNumber) {
   Machine machine = flat(3, 1);
   machine.gpu_links_known = true;
   machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}};

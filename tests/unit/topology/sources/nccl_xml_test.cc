@@ -86,6 +86,7 @@ TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
   Machine machine = read(kTopologies + "/nccl-azure-ndv5.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 8, 2}));
   EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
+  EXPECT_FALSE(machine.hcas[0].named);
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i].at)) << i;
     EXPECT_EQ(machine.gpus[i].at.parent, static_cast<int>(i));
@@ -284,10 +285,12 @@ TEST(NcclXml, Read_VirtualNic_CountsOnlyWithoutItsPorts) {
   Machine alone = read(kTopologies + "/cases/vnic.xml");
   ASSERT_EQ(alone.hcas.size(), 1u);
   EXPECT_EQ(alone.hcas[0].name, "mlx5_0+mlx5_1");
+  EXPECT_FALSE(alone.hcas[0].named);
   auto beside = in_cpu("<nic><net name='a+b'/><net name='a'/><net name='b'/></nic>");
   ASSERT_TRUE(beside.has_value()) << beside.error().text;
   ASSERT_EQ(beside->hcas.size(), 2u);
   EXPECT_EQ(beside->hcas[0].name, "a");
+  EXPECT_TRUE(beside->hcas[0].named);
   // NCCL marks ports that it merged by net="0".
   auto merged = in_cpu("<nic><net name='a+b'/><net name='a' net='0'/></nic>");
   ASSERT_TRUE(merged.has_value()) << merged.error().text;

@@ -68,6 +68,11 @@ TEST(NvidiaSmi, LegendOfNicsWithoutColumns_IsAnError) {
               HasSubstr("the legend names NIC1, which the matrix has no column for"));
 }
 
+TEST(NvidiaSmi, NicWithoutALegend_HasNoNameThatVerbsKnows) {
+  EXPECT_FALSE(read("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-13\nNIC0 PIX X\n").hcas[0].named);
+  EXPECT_TRUE(read(kOldAndQuoted).hcas[0].named);
+}
+
 TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
   const std::string line = "node17: ", text = kTwoSockets;
   std::string prefixed = line;
@@ -75,6 +80,7 @@ TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
   const Machine machine = read(prefixed);
   ASSERT_EQ(machine.hcas.size(), 3u);
   EXPECT_EQ(machine.hcas[2].name, "mlx5_bond_0");
+  EXPECT_TRUE(machine.hcas[2].named);
   EXPECT_EQ(row_of(machine, 0), row_of(read(kTwoSockets), 0));
   EXPECT_TRUE(has_smi_matrix(prefixed));
 }

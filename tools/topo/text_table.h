@@ -1,0 +1,28 @@
+// Tables and paragraphs of plain text, for terminals.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace gdr::tools::topo {
+
+inline constexpr size_t kTextWidth = 100;  // characters of a line, where what it holds allows that
+
+using TextRow = std::vector<std::string>;
+
+// Returns one line for each row, cells aligned on the left by blanks, since tabs break when people
+// paste them. Rows may have fewer cells than others. Cells are cleaned by clean_text().
+std::string aligned(const std::vector<TextRow>& rows, const std::string& indent);
+
+// The same, no wider than kTextWidth: lists with ", " between their items, which are the cells of
+// the columns `lists`, go on in the lines below where the row is too long. Only an item that is
+// longer than what the other columns leave makes a line longer.
+std::string aligned_lists(const std::vector<TextRow>& rows, const std::string& indent,
+                          const std::vector<size_t>& lists);
+
+// Returns the text behind `head`, broken at blanks into lines of kTextWidth; those after the first
+// are indented by as many blanks as `head` has characters.
+std::string paragraph(const std::string& head, const std::string& text);
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,28 @@
+// Where the settings that decide about rails come from: an option, the environment, or a file of
+// NCCL.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace gdr::tools::topo {
+
+// A setting of the user that is in force.
+struct UserSetting {
+  enum class From { kOption, kEnvironment, kFile };
+  From from = From::kEnvironment;
+  std::string value;
+  // The line of NCCL's configuration that sets the variable, which counts where the environment
+  // does not have it; "" and 0 where no line does.
+  std::string file = {};
+  int line = 0;
+};
+
+// By the names of variables: NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP.
+using UserSettings = std::map<std::string, UserSetting>;
+
+// Returns where a setting comes from: "--rail-map", "GDR_NCCL_RAIL_MAP in the environment" or
+// "GDR_NCCL_RAIL_MAP in line 3 of /etc/nccl.conf"; "" where it is not in force.
+std::string origin_text(const UserSettings& settings, const std::string& name);
+
+}  // namespace gdr::tools::topo
