@@ -90,17 +90,71 @@ std::vector<std::string> excluded_by(const Machine& machine, const transport::Hc
   return excluded;
 }
 
-// Fills Inspection::unrestricted; `all` is the machine with all of its ports.
-void decide_unrestricted(Machine all, const config::Options& settings, Inspection* inspection) {
+bool loses_by(const topology::RailDecision& chosen, const topology::RailDecision& free) {
+  return !restriction_of(chosen, free).gpus.empty();
+}
+
+// A setting with its value, as the user gave it: as an option or in the environment.
+std::string setting_text(const char* flag, const std::optional<std::string>& given,
+                         const char* variable) {
+  if (given.has_value()) return std::string(flag) + " " + *given;
+  const config::Environment environment = config::process_environment_with_nccl_conf();
+  const auto found = environment.find(variable);
+  return std::string(variable) + "=" + (found == environment.end() ? "" : found->second);
+}
+
+// Returns which of NCCL_IB_HCA and the rail map makes GPUs lose; both where neither does alone.
+// `all` is the machine with all of its ports.
+std::string blamed_settings(const Machine& all, const config::Options& settings,
+                            const InspectOptions& asked, bool has_excluded,
+                            const Inspection& inspection) {
+  bool by_list = has_excluded, by_map = settings.rail_map.has_value();
+  if (by_list && by_map) {
+    const topology::nccl::Settings& nccl = inspection.decision.prediction.settings();
+    const topology::RailDecision& free = *inspection.unrestricted;
+    by_list = loses_by(topology::decide(inspection.decision.machine, {nccl, {}, {}}, {}), free);
+    by_map = loses_by(topology::decide(all, {nccl, {}, {{}, settings.rail_map}}, {}), free);
+    if (!by_list && !by_map) by_list = by_map = true;
+  }
+  std::string text;
+  if (by_list) text = setting_text("--hca", asked.hca, "NCCL_IB_HCA");
+  if (by_map) {
+    text += (text.empty() ? "" : " and ") +
+            setting_text("--rail-map", asked.rail_map, "GDR_NCCL_RAIL_MAP");
+  }
+  return text;
+}
+
+// Fills Inspection::unrestricted and restricted_by; `all` is the machine with all of its ports.
+void decide_unrestricted(Machine all, const config::Options& settings, const InspectOptions& asked,
+                         Inspection* inspection) {
   const auto& reasons = inspection->not_offered;
   const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), [](const auto& reason) {
     return reason.ends_with(kExcluded);
   });
   if (!has_excluded && !settings.rail_map.has_value()) return;
   topology::RailDecision free =
-      topology::decide(std::move(all), {inspection->decision.prediction.settings(), {}, {}}, {});
-  if (restriction_of(inspection->decision, free).gpus.empty()) return;
+      topology::decide(all, {inspection->decision.prediction.settings(), {}, {}}, {});
+  if (!loses_by(inspection->decision, free)) return;
   inspection->unrestricted = std::move(free);
+  inspection->restricted_by = blamed_settings(all, settings, asked, has_excluded, *inspection);
+}
+
+// Adds a finding for each entry of NCCL_IB_HCA that matches no port of the machine: a warning, or a
+// note in a list of exclusions, which often names what only some machines have.
+void add_unmatched(const Machine& all, const config::Options& settings, const InspectOptions& asked,
+                   Findings* findings) {
+  std::vector<std::pair<std::string, int>> ports;
+  for (const topology::Hca& hca : all.hcas) {
+    for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
+  }
+  if (ports.empty()) return;
+  const std::string subject = setting_text("--hca", asked.hca, "NCCL_IB_HCA");
+  for (const std::string& entry : settings.hcas.entries_without_port(ports)) {
+    findings->push_back({settings.hcas.excludes() ? Severity::kInfo : Severity::kWarning, subject,
+                         config::quoted(entry) + " matches no port of this machine",
+                         settings.hcas.excludes() ? "" : "correct the name, or take it out"});
+  }
 }
 
 void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
@@ -225,9 +279,11 @@ struct LiveMachine {
   std::string existing_hcas;  // of sysfs, whether accepted or not: "mlx5_0, mlx5_1"
 };
 
-LiveMachine read_live(const config::Options& options, Findings* findings) {
+LiveMachine read_live(const config::Options& options, const InspectOptions& asked,
+                      Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
+  add_unmatched(machine, options, asked, findings);
   std::string existing = names_of_hcas(machine);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
@@ -308,7 +364,7 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
 
 Result<Inspection> inspect_live(const InspectOptions& options, const config::Options& settings,
                                 Findings findings) {
-  LiveMachine live = read_live(settings, &findings);
+  LiveMachine live = read_live(settings, options, &findings);
   Status accepted = check_hca_list(options, live.existing_hcas, live.machine);
   if (!accepted) return forward_error(accepted);
   auto decision = decide(std::move(live.machine), options, settings, std::move(findings));
@@ -317,7 +373,7 @@ Result<Inspection> inspect_live(const InspectOptions& options, const config::Opt
   topology::add_acs_findings(&*decision);
   const size_t about_acs = decision->findings.size() - before;
   Inspection made{std::move(*decision), std::move(live.not_offered), about_acs, "/sys"};
-  decide_unrestricted(std::move(live.all), settings, &made);
+  decide_unrestricted(std::move(live.all), settings, options, &made);
   return made;
 }
 
@@ -340,6 +396,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
                             " hosts, and this is the first; --host shows another or all of them",
                         ""});
   }
+  add_unmatched(*machine, *settings, options, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);
   Machine all = *machine;
   keep_accepted(&*machine, settings->hcas);
@@ -350,7 +407,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
   Inspection made{
       std::move(*decision), excluded_by(all, settings->hcas), 0,
       is_folder ? std::filesystem::path(options.from) / "sys" : std::filesystem::path()};
-  decide_unrestricted(std::move(all), *settings, &made);
+  decide_unrestricted(std::move(all), *settings, options, &made);
   return made;
 }
 

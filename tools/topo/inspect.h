@@ -37,6 +37,9 @@ struct Inspection {
   // The decision without NCCL_IB_HCA and without a rail map, where some GPU loses by these (see
   // restriction.h); else nothing.
   std::optional<topology::RailDecision> unrestricted = {};
+  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two
+  // joined by " and "; "" where `unrestricted` is nothing.
+  std::string restricted_by = {};
 };
 
 // Returns the decision, and what it does not cover. The HCAs of a live machine are those that the
