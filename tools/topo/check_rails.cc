@@ -45,11 +45,12 @@ const char* meeting_text(PathClass path) {
 std::string fix_of_reach(const RailDecision& decision, PathClass path,
                          const std::vector<size_t>& gpus) {
   const ReachRemedy remedy = reach_remedy(decision, gpus);
+  if (remedy.line.empty()) return "no setting is known that helps";
   std::string fix = remedy.line;
-  if (!remedy.line.empty() && !remedy.advised) {
+  if (!remedy.advised) {
     fix = "an HCA on the GPU's NUMA node; " + remedy.line +
           " allows it as it is, mostly slower than host memory";
-  } else if (path == PathClass::kPhb && !remedy.line.empty()) {
+  } else if (path == PathClass::kPhb) {
     fix += ", and measure both: across some CPUs, host memory is faster";
   }
   if (decision.machine.switches.empty()) {
