@@ -47,6 +47,7 @@ std::string fix_of_reach(const RailDecision& decision, PathClass path,
   const ReachRemedy remedy = reach_remedy(decision, gpus);
   if (remedy.line.empty()) return "no setting is known that helps";
   std::string fix = remedy.line;
+  if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
   if (!remedy.advised) {
     fix = "an HCA on the GPU's NUMA node; " + remedy.line +
           " allows it as it is, mostly slower than host memory";

@@ -14,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -507,7 +508,14 @@ TEST(Check, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
   settings.gdr_level = PathClass::kLoc;
   EXPECT_THAT(faults_of(report_on(good_machine(), {}, settings)),
               ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, "),
-                                HasSubstr("Fix: unset NCCL_NET_GDR_LEVEL"))));
+                                EndsWith("Fix: unset NCCL_NET_GDR_LEVEL"))));
+  Machine with_c2c = flat(2, 2);
+  for (Gpu& gpu : with_c2c.gpus) gpu.c2c_links = 10;
+  settings = {};
+  settings.gdr_c2c = false;
+  EXPECT_THAT(faults_of(report_on(with_c2c, {}, settings)),
+              ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, GPU1: "),
+                                EndsWith("Fix: export NCCL_NET_GDR_C2C=1"))));
 }
 
 TEST(Check, DeviceOfUnknownNumaNode_IsNamedWhereThereAreSeveralNodes) {
