@@ -71,13 +71,24 @@ std::string preference(const RailDecision& decision, size_t gpu, size_t chosen, 
          "the HCAs";
 }
 
-// What becomes of GPUDirect where NCCL takes `chosen` in place of `rail`.
+// What becomes of receives where NCCL takes `chosen` in place of `rail`, which it does by the path
+// of sends.
 std::string consequence(const RailDecision& decision, size_t gpu, size_t chosen, size_t rail) {
+  const Prediction& nccl = decision.prediction;
   const nccl::Direction direction = nccl::Direction::kReceive;
-  const bool direct = decision.prediction.verdict(gpu, chosen, direction).direct;
-  if (direct == decision.prediction.verdict(gpu, rail, direction).direct) return "";
-  return direct ? "; GPUDirect is possible, and not with the rail"
-                : "; GPUDirect is not possible, and is with the rail";
+  const bool direct = nccl.verdict(gpu, chosen, direction).direct;
+  const double here = nccl.device_to_gpu(chosen, gpu).gb_per_s;
+  const double there = nccl.device_to_gpu(rail, gpu).gb_per_s;
+  std::string text;
+  if (direct != nccl.verdict(gpu, rail, direction).direct) {
+    text = direct ? "; GPUDirect is possible, and not with the rail"
+                  : "; GPUDirect is not possible, and is with the rail";
+  }
+  if (here < there) {
+    text +=
+        "; it receives with " + gb_per_s(here) + ", and with " + gb_per_s(there) + " from the rail";
+  }
+  return text;
 }
 
 std::string reason_of(const RailDecision& decision, size_t gpu, const std::vector<size_t>& rails) {
@@ -115,6 +126,12 @@ size_t users_of(const Prediction& prediction, size_t gpus, size_t device) {
   return users;
 }
 
+// The bandwidth between the GPU and the device in the slower direction, in 10^9 bytes per second.
+double bandwidth_of(const Prediction& prediction, size_t gpu, size_t device) {
+  return std::min(prediction.gpu_to_device(gpu, device).gb_per_s,
+                  prediction.device_to_gpu(device, gpu).gb_per_s);
+}
+
 // Whether NCCL's devices serve the GPU as well as its rails, the first of which is `rails[0]`.
 bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size_t>& rails) {
   const Prediction& nccl = decision.prediction;
@@ -129,6 +146,7 @@ bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size
     const bool direct = is_direct(decision, gpu, device) || is_direct(decision, gpu, own);
     const PathClass nearest = direct ? PathClass::kLoc : PathClass::kPhb;
     if (std::max(path(device), nearest) > std::max(path(own), nearest)) return false;
+    if (bandwidth_of(nccl, gpu, device) < bandwidth_of(nccl, gpu, own)) return false;
     if (users_of(nccl, gpus, device) > 1 && users_of(nccl, gpus, own) == 0) return false;
   }
   return true;

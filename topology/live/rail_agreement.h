@@ -15,9 +15,9 @@ struct Disagreement {
   // "NCCL prefers bandwidth to distance: ..."; a part of a sentence. It says where GPUDirect is
   // lost or won.
   std::string reason;
-  // NCCL's choice is as near as the rail (without GPUDirect RDMA: below the same CPU), has
-  // GPUDirect RDMA where the rail has, and is no more crowded while the rail is idle. Nothing has
-  // to be done then.
+  // NCCL's choice is as near as the rail (without GPUDirect RDMA: below the same CPU) and as fast
+  // in both directions, has GPUDirect RDMA where the rail has, and is no more crowded while the
+  // rail is idle. Nothing has to be done then.
   bool as_good = false;
   // The first of remedies() with which NCCL serves every GPU well and, where `as_good`, uses
   // exactly this GPU's rails; "": none is known. "set NCCL_NETDEVS_POLICY=ALL"

@@ -22,13 +22,13 @@ PathClass level_of(const Rules& rules, const Settings& settings) {
 }  // namespace
 
 GpuDirect::GpuDirect(const Machine& machine, const std::vector<PortRef>& devices,
-                     const Graph& graph, const Ways& ways, const Choice& choice, const Rules& rules,
-                     const Settings& settings)
+                     const Graph& graph, const Paths& paths, const LocalDevices& local_devices,
+                     const Rules& rules, const Settings& settings)
     : machine_(machine),
       devices_(devices),
       graph_(graph),
-      ways_(ways),
-      choice_(choice),
+      paths_(paths),
+      local_devices_(local_devices),
       rules_(rules),
       settings_(settings) {}
 
@@ -47,39 +47,39 @@ bool GpuDirect::may_read(int gpu, GdrCheck* check) const {
   const bool slow = capability != 0 && capability < kFirstThatReadsWell;
   if (settings_.gdr_read > 0 || !slow || graph_.gpus.size() == 1) return true;
   const bool nvlink = std::any_of(graph_.gpus.begin(), graph_.gpus.end(), [&](int other) {
-    const Way& way = ways_.between(gpu, other);
-    return other != gpu && way.exists && way.path == PathClass::kNvl;
+    const Path& path = paths_.between(gpu, other);
+    return other != gpu && path.exists && path.path_class == PathClass::kNvl;
   });
   if (!nvlink) check->why = GdrCheck::Why::kOldGpu;
   return nvlink;
 }
 
-int GpuDirect::first_rank_of(int die) const {
-  for (const Link& link : graph_.nodes[static_cast<size_t>(die)].links) {
+int GpuDirect::first_rank_of(int dev) const {
+  for (const Link& link : graph_.nodes[static_cast<size_t>(dev)].links) {
     if (graph_.nodes[static_cast<size_t>(link.to)].kind == NodeKind::kGpu) return link.to;
   }
   return -1;
 }
 
-int GpuDirect::relay(int gpu, int device) const {
-  const Way& way = ways_.between(gpu, device);
+int GpuDirect::intermediate_gpu(int gpu, int device) const {
+  const Path& path = paths_.between(gpu, device);
   const auto kind = [&](int node) { return graph_.nodes[static_cast<size_t>(node)].kind; };
-  int stop = way.beyond;
-  if (!rules_.splits_gpus && way.next >= 0 && kind(way.next) != NodeKind::kNvSwitch) {
-    stop = way.next;
+  int stop = path.beyond;
+  if (!rules_.has_dev_nodes && path.next >= 0 && kind(path.next) != NodeKind::kNvSwitch) {
+    stop = path.next;
   }
-  if (stop >= 0 && kind(stop) == NodeKind::kDie) stop = first_rank_of(stop);
+  if (stop >= 0 && kind(stop) == NodeKind::kDev) stop = first_rank_of(stop);
   if (stop < 0 || kind(stop) != NodeKind::kGpu) return -1;
-  if (!rules_.splits_gpus) return stop;
+  if (!rules_.has_dev_nodes) return stop;
   // NCCL looks the rank up by NVML's number.
   return *std::find_if(graph_.gpus.begin(), graph_.gpus.end(), [&](int other) {
-    return choice_.gpu_number(other) == choice_.gpu_number(stop);
+    return local_devices_.gpu_number(other) == local_devices_.gpu_number(stop);
   });
 }
 
 void GpuDirect::compare(int gpu, GdrCheck* check) const {
-  const Way& to_cpu = ways_.between(gpu, choice_.cpu_of(gpu));
-  check->c2c_gpu = to_cpu.exists && to_cpu.path == PathClass::kC2c;
+  const Path& to_cpu = paths_.between(gpu, local_devices_.local_cpu(gpu));
+  check->c2c_gpu = to_cpu.exists && to_cpu.path_class == PathClass::kC2c;
   if (!rules_.knows_c2c) check->c2c_gpu = gpu_at(gpu).c2c_links > 0;
   PathClass compared = check->distance;
   if (rules_.gdr_over_c2c == GdrOverC2c::kAsC2c && uses_c2c(rules_, settings_)) {
@@ -100,9 +100,9 @@ GdrCheck GpuDirect::check(int gpu, int device, Direction direction) const {
   const int number = graph_.nodes[static_cast<size_t>(device)].index;
   const Hca& hca = hca_of(machine_, devices_[static_cast<size_t>(number)]);
   const Gpu& one = gpu_at(gpu);
-  const Way& way = ways_.between(gpu, device);
-  check.distance = way.path;
-  if (!way.exists) {
+  const Path& path = paths_.between(gpu, device);
+  check.distance = path.path_class;
+  if (!path.exists) {
     check.why = GdrCheck::Why::kNoRoute;
   } else if (!hca.gpudirect.value_or(true)) {
     check.why = GdrCheck::Why::kDevice;
@@ -111,14 +111,14 @@ GdrCheck GpuDirect::check(int gpu, int device, Direction direction) const {
   } else if (rules_.knows_partitions && one.partition >= 0 && !settings_.gdr_mlopart) {
     check.why = GdrCheck::Why::kPartition;
   } else if (direction == Direction::kReceive || may_read(gpu, &check)) {
-    if (way.path == PathClass::kPxn) {
-      const int over = relay(gpu, device);
+    if (path.path_class == PathClass::kPxn) {
+      const int over = intermediate_gpu(gpu, device);
       if (over < 0) {
         check.why = GdrCheck::Why::kNoRoute;
         return check;
       }
       check.through_gpu = graph_.nodes[static_cast<size_t>(over)].index;
-      check.distance = ways_.between(over, device).path;
+      check.distance = paths_.between(over, device).path_class;
       gpu = over;
     }
     compare(gpu, &check);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/nccl/choice.h"
+#include "topology/nccl/local_devices.h"
 
 namespace gdr::topology::nccl {
 
@@ -29,26 +29,27 @@ struct GdrCheck {
 class GpuDirect {
  public:
   GpuDirect(const Machine& machine, const std::vector<PortRef>& devices, const Graph& graph,
-            const Ways& ways, const Choice& choice, const Rules& rules, const Settings& settings);
+            const Paths& paths, const LocalDevices& local_devices, const Rules& rules,
+            const Settings& settings);
 
   // `gpu` and `device` are nodes of the graph.
   GdrCheck check(int gpu, int device, Direction direction) const;
 
-  // Returns the GPU (a node) over which the PXN way from `gpu` to `device` leads; -1: NCCL does not
-  // find it, and fails.
-  int relay(int gpu, int device) const;
+  // Returns the GPU (a node) over which the PXN path from `gpu` to `device` leads; -1: NCCL does
+  // not find it, and fails.
+  int intermediate_gpu(int gpu, int device) const;
 
  private:
   const Gpu& gpu_at(int node) const;
-  int first_rank_of(int die) const;
+  int first_rank_of(int dev) const;
   bool may_read(int gpu, GdrCheck* check) const;
   void compare(int gpu, GdrCheck* check) const;
 
   const Machine& machine_;
   const std::vector<PortRef>& devices_;
   const Graph& graph_;
-  const Ways& ways_;
-  const Choice& choice_;
+  const Paths& paths_;
+  const LocalDevices& local_devices_;
   const Rules& rules_;
   const Settings& settings_;
 };

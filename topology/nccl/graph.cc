@@ -10,7 +10,7 @@ int Graph::add(NodeKind kind, int index) {
   if (kind == NodeKind::kGpu) gpus.push_back(id);
   if (kind == NodeKind::kNet) nets.push_back(id);
   if (kind == NodeKind::kCpu) cpus.push_back(id);
-  if (kind == NodeKind::kDie) ++dies;
+  if (kind == NodeKind::kDev) ++devs;
   return id;
 }
 

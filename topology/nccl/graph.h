@@ -1,8 +1,9 @@
 // The machine as NCCL sees it: a graph of devices, with the bandwidth of each link (struct
-// ncclTopoSystem in NCCL's src/graph/topo.h).
+// ncclTopoSystem in NCCL's src/graph/topo.h). NCCL's struct ncclTopoGraph is something else: the
+// rings and trees that it finds in this one.
 //
 // Ties between routes and between devices are broken by the order of nodes and of links, so both
-// are those that NCCL arrives at. Nodes follow the order of NCCL's XML tree; see document.h.
+// are those that NCCL arrives at. Nodes follow the order of NCCL's XML tree; see xml_tree.h.
 #pragma once
 
 #include <string>
@@ -14,14 +15,14 @@
 namespace gdr::topology::nccl {
 
 enum class NodeKind {
-  kGpu,       // a rank; `index` is the one in Machine::gpus
-  kDie,       // the GPU that a rank runs on, in releases that keep them apart
-  kSwitch,    // a PCIe switch; `index` is the one in Machine::switches
-  kNvSwitch,  // all NVSwitches
-  kCpu,       // a NUMA node; `index` is the one in Machine::numa_nodes
-  kNic,       // a PCIe function with network devices
-  kNet,       // a network device; `index` is its number
-  kBridge,    // shares one NVLink-C2C between the partitions of a GPU
+  kGpu,        // a rank; `index` is the one in Machine::gpus
+  kDev,        // the GPU that a rank runs on, or its partition; in releases that have DEV nodes
+  kSwitch,     // a PCIe switch; `index` is the one in Machine::switches
+  kNvSwitch,   // all NVSwitches
+  kCpu,        // a NUMA node; `index` is the one in Machine::numa_nodes
+  kNic,        // a PCIe function with network devices
+  kNet,        // a network device; `index` is its number
+  kC2cBridge,  // CXB in NCCL: shares one NVLink-C2C between the partitions of a GPU
 };
 
 enum class LinkKind { kLocal, kNvLink, kC2c, kPci, kSys, kNet };
@@ -36,7 +37,7 @@ struct Link {
 struct Node {
   NodeKind kind = NodeKind::kCpu;
   int index = -1;
-  int up = -1;  // kGpu: its kDie, where the release has these
+  int dev = -1;  // kGpu: its kDev, where the release has these
   std::vector<Link> links;
 };
 
@@ -44,7 +45,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int> gpus, nets, cpus;  // indexes in `nodes`, in NCCL's order
   int nv_switch = -1;
-  int dies = 0;
+  int devs = 0;  // nodes of kDev
 
   int add(NodeKind kind, int index);
   // Adds a link in one direction, or adds to the bandwidth of the link of this kind that is there.

@@ -1,14 +1,14 @@
 #include <map>
 
 #include "topology/nccl/bandwidth.h"
-#include "topology/nccl/document.h"
 #include "topology/nccl/flatten.h"
 #include "topology/nccl/graph.h"
+#include "topology/nccl/xml_tree.h"
 
 namespace gdr::topology::nccl {
 namespace {
 
-using Kind = DocumentItem::Kind;
+using Kind = XmlElement::Kind;
 
 class GraphBuilder {
  public:
@@ -19,10 +19,10 @@ class GraphBuilder {
         rules_(rules),
         notes_(notes),
         bandwidths_(machine, devices, rules),
-        document_(make_document(machine, devices, rules.fuses_ranks)) {}
+        tree_(make_xml_tree(machine, devices, rules.fuses_ranks)) {}
 
   Graph build() {
-    for (int cpu : document_.cpus) add_item(item(cpu), -1);
+    for (int cpu : tree_.cpus) add_element(element(cpu), -1);
     if (graph_.cpus.empty()) graph_.add(NodeKind::kCpu, -1);
     for (const LinkSource& source : sources_) add_nvlinks(source);
     for (const LinkSource& source : sources_) add_c2c(source);
@@ -43,69 +43,70 @@ class GraphBuilder {
     const Gpu* gpu;
   };
 
-  const DocumentItem& item(int id) const { return document_.items[static_cast<size_t>(id)]; }
+  const XmlElement& element(int id) const { return tree_.elements[static_cast<size_t>(id)]; }
   const Gpu& gpu(int index) const { return machine_.gpus[static_cast<size_t>(index)]; }
 
   void fail(const std::string& why) {
     if (notes_->failure.empty()) notes_->failure = why;
   }
 
-  void add_item(const DocumentItem& item, int above) {
-    switch (item.kind) {
+  void add_element(const XmlElement& element, int above) {
+    switch (element.kind) {
       case Kind::kCpu: {
-        const int cpu = graph_.add(NodeKind::kCpu, item.index);
-        return add_children(item, cpu);
+        const int cpu = graph_.add(NodeKind::kCpu, element.index);
+        return add_children(element, cpu);
       }
       case Kind::kSwitch: {
-        const Switch& one = machine_.switches[static_cast<size_t>(item.index)];
-        const int node = graph_.add(NodeKind::kSwitch, item.index);
+        const Switch& one = machine_.switches[static_cast<size_t>(element.index)];
+        const int node = graph_.add(NodeKind::kSwitch, element.index);
         switches_[one.bdf] = node;
-        add_children(item, node);
+        add_children(element, node);
         return graph_.connect_both(node, above, LinkKind::kPci, bandwidths_.pcie(one.link));
       }
       case Kind::kGpu:
-        return rules_.splits_gpus ? add_split_gpus(item, above) : add_gpu(item, above);
+        return rules_.has_dev_nodes ? add_dev_nodes(element, above) : add_gpu(element, above);
       case Kind::kNic:
-        return add_nic(item, above);
+        return add_nic(element, above);
       case Kind::kNicWithoutPci:
-        return add_nic_without_pci(item, above);
+        return add_nic_without_pci(element, above);
     }
   }
 
-  void add_children(const DocumentItem& parent, int node) {
-    for (int child : parent.children) add_item(item(child), node);
+  void add_children(const XmlElement& parent, int node) {
+    for (int child : parent.children) add_element(element(child), node);
   }
 
   // Releases before 2.30.3 see one GPU on a PCI function.
-  void add_gpu(const DocumentItem& item, int above) {
-    const int node = graph_.add(NodeKind::kGpu, item.members[0]);
-    const Gpu& first = gpu(item.members[0]);
+  void add_gpu(const XmlElement& element, int above) {
+    const int node = graph_.add(NodeKind::kGpu, element.members[0]);
+    const Gpu& first = gpu(element.members[0]);
     graph_.connect_both(node, above, LinkKind::kPci, bandwidths_.pcie(first.link));
     add_source(node, first);
-    if (item.members.size() > 1) {
-      fail("NCCL " + rules_.release.to_string() + " sees only one of the GPUs at " + item.address);
+    if (element.members.size() > 1) {
+      fail("NCCL " + rules_.release.to_string() + " sees only one of the GPUs at " +
+           element.address);
     }
   }
 
-  void add_split_gpus(const DocumentItem& item, int above) {
-    std::map<int, int> dies;  // by partition
-    for (int member : item.members) {
+  void add_dev_nodes(const XmlElement& element, int above) {
+    std::map<int, int> devs;  // by partition
+    for (int member : element.members) {
       const Gpu& one = gpu(member);
       const int partition = rules_.knows_partitions ? one.partition : -1;
       if (partition > 1) fail("NCCL knows partitions 0 and 1 of a GPU, not more");
-      auto [die, added] = dies.emplace(partition, -1);
+      auto [dev, added] = devs.emplace(partition, -1);
       if (added) {
-        die->second = graph_.add(NodeKind::kDie, member);
-        graph_.connect_both(die->second, above, LinkKind::kPci, bandwidths_.pcie(one.link));
-        for (const auto& [other, sibling] : dies) {
+        dev->second = graph_.add(NodeKind::kDev, member);
+        graph_.connect_both(dev->second, above, LinkKind::kPci, bandwidths_.pcie(one.link));
+        for (const auto& [other, sibling] : devs) {
           if (other == partition) continue;
-          graph_.connect_both(die->second, sibling, LinkKind::kLocal, kPartitionBandwidth);
+          graph_.connect_both(dev->second, sibling, LinkKind::kLocal, kPartitionBandwidth);
         }
-        add_source(die->second, one);
+        add_source(dev->second, one);
       }
       const int node = graph_.add(NodeKind::kGpu, member);
-      graph_.nodes[static_cast<size_t>(node)].up = die->second;
-      graph_.connect_both(die->second, node, LinkKind::kLocal, kLocalBandwidth);
+      graph_.nodes[static_cast<size_t>(node)].dev = dev->second;
+      graph_.connect_both(dev->second, node, LinkKind::kLocal, kLocalBandwidth);
     }
   }
 
@@ -121,13 +122,13 @@ class GraphBuilder {
   }
 
   // Before 2.24, NCCL drops the number of the function, so that ports of one card are one NIC.
-  void add_nic(const DocumentItem& item, int above) {
-    std::string key = item.address;
+  void add_nic(const XmlElement& element, int above) {
+    std::string key = element.address;
     if (!rules_.nic_per_function) key.pop_back();
     auto [nic, added] = nics_.emplace(key, -1);
     if (added) nic->second = graph_.add(NodeKind::kNic, -1);
-    for (int number : item.members) add_net(number, nic->second);
-    const Hca& hca = hca_of(machine_, devices_[static_cast<size_t>(item.members[0])]);
+    for (int number : element.members) add_net(number, nic->second);
+    const Hca& hca = hca_of(machine_, devices_[static_cast<size_t>(element.members[0])]);
     if (added) {
       graph_.connect_both(nic->second, above, LinkKind::kPci, bandwidths_.pcie(hca.link));
     }
@@ -135,13 +136,13 @@ class GraphBuilder {
 
   // Devices on no PCI function share one NIC, at the first CPU that has any: NCCL drops the number
   // of the NUMA node from the NIC's id.
-  void add_nic_without_pci(const DocumentItem& item, int cpu) {
+  void add_nic_without_pci(const XmlElement& element, int cpu) {
     auto [nic, added] = nics_.emplace("", -1);
     if (added) {
       nic->second = graph_.add(NodeKind::kNic, -1);
       graph_.connect_both(cpu, nic->second, LinkKind::kPci, kLocalBandwidth);
     }
-    for (int number : item.members) add_net(number, nic->second);
+    for (int number : element.members) add_net(number, nic->second);
   }
 
   void add_nvlinks(const LinkSource& source) {
@@ -179,7 +180,7 @@ class GraphBuilder {
     }
     auto [bridge, added] = bridges_.emplace(source.gpu->bdf, -1);
     if (added) {
-      bridge->second = graph_.add(NodeKind::kBridge, -1);
+      bridge->second = graph_.add(NodeKind::kC2cBridge, -1);
       graph_.connect_both(bridge->second, cpu, kind, gb_per_s);
     }
     graph_.connect_both(source.node, bridge->second, kind, gb_per_s);
@@ -241,7 +242,7 @@ class GraphBuilder {
   const Rules& rules_;
   GraphNotes* notes_;
   Bandwidths bandwidths_;
-  Document document_;
+  XmlTree tree_;
   Graph graph_;
   std::vector<LinkSource> sources_;
   std::map<Bdf, std::vector<int>> at_;  // nodes of the GPUs at an address

@@ -6,7 +6,9 @@
 namespace gdr::topology::nccl {
 namespace {
 
-Route to_route(const Way& way) { return {way.path, way.exists, way.gb_per_s, way.hops, -1}; }
+Route to_route(const Path& path) {
+  return {path.path_class, path.exists, path.gb_per_s, path.hops, -1};
+}
 
 int index_of(const Graph& graph, int node) { return graph.nodes[static_cast<size_t>(node)].index; }
 
@@ -50,28 +52,30 @@ void Prediction::take_routes(const Graph& graph, Routing* routing) {
 void Prediction::take_gpu(const Graph& graph, int gpu, Routing* routing) {
   const size_t from = position(graph, gpu);
   for (int other : graph.gpus) {
-    gpu_gpu_[from * gpus_ + position(graph, other)] = to_route(routing->ways().between(gpu, other));
+    gpu_gpu_[from * gpus_ + position(graph, other)] =
+        to_route(routing->paths().between(gpu, other));
   }
   if (graph.nets.empty()) return;
-  for (int device : routing->choice().devices_of(gpu)) {
+  for (int device : routing->local_devices().devices_of_gpu(gpu)) {
     used_[from].push_back(position(graph, device));
   }
 }
 
 void Prediction::take_device(const Graph& graph, int device, Routing* routing) {
   const size_t number = position(graph, device);
-  const int local = routing->choice().gpu_of(device);
+  const int local = routing->local_devices().local_gpu(device);
   if (local >= 0) local_gpus_[number] = index_of(graph, local);
   for (int gpu : graph.gpus) {
     const size_t pair = position(graph, gpu) * devices_.size() + number;
     const GdrCheck send = routing->check(gpu, device, Direction::kSend);
     const GdrCheck receive = routing->check(gpu, device, Direction::kReceive);
     checks_[pair] = Checks{send, receive};
-    from_device_[pair] = to_route(routing->ways().between(device, gpu));
-    to_device_[pair] = to_route(routing->ways().between(gpu, device));
+    from_device_[pair] = to_route(routing->paths().between(device, gpu));
+    to_device_[pair] = to_route(routing->paths().between(gpu, device));
     if (to_device_[pair].path != PathClass::kPxn) continue;
-    const int relay = routing->relay(gpu, device);
-    to_device_[pair].through_gpu = relay >= 0 ? index_of(graph, relay) : local_gpus_[number];
+    const int intermediate = routing->intermediate_gpu(gpu, device);
+    to_device_[pair].through_gpu =
+        intermediate >= 0 ? index_of(graph, intermediate) : local_gpus_[number];
   }
 }
 

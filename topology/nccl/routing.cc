@@ -10,10 +10,10 @@ Routing::Routing(const Machine& machine, const std::vector<PortRef>& devices, co
       graph_(graph),
       rules_(rules),
       settings_(settings),
-      ways_(graph, rules, settings.nvb_disable),
-      choice_(machine, graph, ways_, rules, settings.net_devices),
-      gpu_direct_(machine, devices, graph, ways_, choice_, rules, settings),
-      failure_(ways_.failure()),
+      paths_(graph, rules, settings.nvb_disable),
+      local_devices_(machine, graph, paths_, rules, settings.net_devices),
+      gpu_direct_(machine, devices, graph, paths_, local_devices_, rules, settings),
+      failure_(paths_.failure()),
       before_(machine.gpus.size() * devices.size()) {
   divert_gpus();
   if (rules.p2c != P2c::kNone) mark_p2c();
@@ -41,47 +41,47 @@ PathClass Routing::p2p_level() const {
                                 cpu.vendor != "  Shanghai  ";
     return cpu.arch == "arm64" || (x86 && !amd_or_unknown) ? PathClass::kPxb : PathClass::kSys;
   }
-  const size_t gpus = rules_.splits_gpus ? static_cast<size_t>(graph_.dies) : graph_.gpus.size();
+  const size_t gpus = rules_.has_dev_nodes ? static_cast<size_t>(graph_.devs) : graph_.gpus.size();
   const bool amd = x86 && cpu.vendor == "AuthenticAMD";
   return amd && gpus <= 2 ? PathClass::kSys : PathClass::kPxb;
 }
 
 bool Routing::reaches_directly(int from, int to, PathClass level) const {
-  const Way& way = ways_.between(from, to);
-  return way.exists && rules_.rank(way.path) <= rules_.rank(level);
+  const Path& path = paths_.between(from, to);
+  return path.exists && rules_.rank(path.path_class) <= rules_.rank(level);
 }
 
 void Routing::divert_gpus() {
   const PathClass level = p2p_level();
   for (int to : graph_.gpus) {
     for (int from : graph_.gpus) {
-      if (!reaches_directly(from, to, level)) ways_.divert(from, choice_.cpu_of(to), to);
+      if (!reaches_directly(from, to, level)) paths_.divert(from, local_devices_.local_cpu(to), to);
     }
   }
 }
 
 void Routing::mark_p2c(int gpu, int device) {
-  const int cpu = choice_.cpu_of(gpu);
-  const Way& here = ways_.between(gpu, cpu);
-  const Way& there = ways_.between(device, cpu);
-  const bool c2c = here.exists && here.path == PathClass::kC2c;
+  const int cpu = local_devices_.local_cpu(gpu);
+  const Path& here = paths_.between(gpu, cpu);
+  const Path& there = paths_.between(device, cpu);
+  const bool c2c = here.exists && here.path_class == PathClass::kC2c;
   if (rules_.p2c == P2c::kPhbPairs) {
-    if (!c2c || ways_.between(gpu, device).path != PathClass::kPhb) return;
-  } else if (!c2c || !there.exists || there.path != PathClass::kPhb) {
+    if (!c2c || paths_.between(gpu, device).path_class != PathClass::kPhb) return;
+  } else if (!c2c || !there.exists || there.path_class != PathClass::kPhb) {
     return;
   }
   for (auto [from, to] : {std::pair(gpu, device), std::pair(device, gpu)}) {
-    const Way& way = ways_.between(from, to);
-    const bool nearer = way.exists && way.path < PathClass::kP2c;
-    if (!nearer) ways_.set_path(from, to, PathClass::kP2c);
+    const Path& path = paths_.between(from, to);
+    const bool nearer = path.exists && path.path_class < PathClass::kP2c;
+    if (!nearer) paths_.set_class(from, to, PathClass::kP2c);
   }
-  choice_.forget(gpu, device);
+  local_devices_.invalidate(gpu, device);
 }
 
 void Routing::mark_p2c() {
   if (rules_.p2c == P2c::kLocal) {
     for (int gpu : graph_.gpus) {
-      for (int device : choice_.nearest_devices(gpu)) mark_p2c(gpu, device);
+      for (int device : local_devices_.fastest_devices(gpu)) mark_p2c(gpu, device);
     }
     return;
   }
@@ -90,49 +90,51 @@ void Routing::mark_p2c() {
   }
 }
 
-bool Routing::relay_is_near(int relay, int device) const {
-  const Way& way = ways_.between(relay, device);
-  if (!way.exists) return false;
+bool Routing::intermediate_is_near(int intermediate, int device) const {
+  const Path& path = paths_.between(intermediate, device);
+  if (!path.exists) return false;
   const bool over_c2c =
       rules_.pxn_over_c2c_known && settings_.pxn_c2c.value_or(rules_.pxn_over_c2c);
-  if (over_c2c && way.path == PathClass::kP2c) return true;
-  return rules_.rank(way.path) <= rules_.rank(PathClass::kPxb);
+  if (over_c2c && path.path_class == PathClass::kP2c) return true;
+  return rules_.rank(path.path_class) <= rules_.rank(PathClass::kPxb);
 }
 
 // PXN goes only over the GPU that NCCL counts as the device's own.
 void Routing::try_pxn(int gpu, int device) {
-  const int relay = choice_.gpu_of(device);
-  if (relay < 0 || relay == gpu || !relay_is_near(relay, device)) return;
-  if (rules_.pxn_needs_gpudirect && !gpu_direct_.check(relay, device, Direction::kSend).direct) {
+  const int intermediate = local_devices_.local_gpu(device);
+  if (intermediate < 0 || intermediate == gpu || !intermediate_is_near(intermediate, device))
+    return;
+  if (rules_.pxn_needs_gpudirect &&
+      !gpu_direct_.check(intermediate, device, Direction::kSend).direct) {
     return;
   }
-  const Way& back = ways_.between(relay, gpu);
-  if (!back.exists || back.path > PathClass::kNvl) return;
-  const Way& own = ways_.between(gpu, device);
-  const bool faster = ways_.between(relay, device).gb_per_s > own.gb_per_s;
-  if (!faster && ways_.rank(own) <= rules_.rank(rules_.pxn_beyond)) return;
-  ways_.divert(gpu, relay, device);
-  choice_.forget(gpu, device);
+  const Path& back = paths_.between(intermediate, gpu);
+  if (!back.exists || back.path_class > PathClass::kNvl) return;
+  const Path& own = paths_.between(gpu, device);
+  const bool faster = paths_.between(intermediate, device).gb_per_s > own.gb_per_s;
+  if (!faster && paths_.rank(own) <= rules_.rank(rules_.pxn_beyond)) return;
+  paths_.divert(gpu, intermediate, device);
+  local_devices_.invalidate(gpu, device);
 }
 
-void Routing::fail_without_relay(int gpu, int device) {
+void Routing::fail_without_intermediate(int gpu, int device) {
   fail("Could not find intermediate GPU between GPU" +
        std::to_string(graph_.nodes[static_cast<size_t>(gpu)].index) + " and network device " +
        std::to_string(graph_.nodes[static_cast<size_t>(device)].index));
 }
 
 void Routing::divert_without_gpudirect(int gpu, int device) {
-  const Way& own = ways_.between(gpu, device);
-  const bool near = ways_.rank(own) < rules_.rank(PathClass::kPhb);
+  const Path& own = paths_.between(gpu, device);
+  const bool near = paths_.rank(own) < rules_.rank(PathClass::kPhb);
   const GdrCheck check = gpu_direct_.check(gpu, device, Direction::kReceive);
   before_[pair(gpu, device)] = check;
-  const bool over_gpu = own.exists && own.path == PathClass::kPxn;
-  if (over_gpu && check.why == GdrCheck::Why::kNoRoute) fail_without_relay(gpu, device);
+  const bool over_gpu = own.exists && own.path_class == PathClass::kPxn;
+  if (over_gpu && check.why == GdrCheck::Why::kNoRoute) fail_without_intermediate(gpu, device);
   if ((rules_.diverts_near_only && !near) || check.direct) return;
-  const int cpu = choice_.cpu_of(gpu);
-  ways_.divert(device, cpu, gpu);
-  ways_.divert(gpu, cpu, device);
-  choice_.forget(gpu, device);
+  const int cpu = local_devices_.local_cpu(gpu);
+  paths_.divert(device, cpu, gpu);
+  paths_.divert(gpu, cpu, device);
+  local_devices_.invalidate(gpu, device);
 }
 
 void Routing::route_to_devices() {
@@ -142,12 +144,13 @@ void Routing::route_to_devices() {
       divert_without_gpudirect(gpu, device);
     }
   }
-  // NCCL looks for the relay of a route that is in use, and of no other.
+  // NCCL looks for the intermediate GPU of a route that is in use, and of no other.
   for (int device : graph_.nets) {
     for (int gpu : graph_.gpus) {
-      const Way& way = ways_.between(gpu, device);
-      const bool over_gpu = way.exists && way.path == PathClass::kPxn;
-      if (over_gpu && gpu_direct_.relay(gpu, device) < 0) fail_without_relay(gpu, device);
+      const Path& path = paths_.between(gpu, device);
+      const bool over_gpu = path.exists && path.path_class == PathClass::kPxn;
+      if (over_gpu && gpu_direct_.intermediate_gpu(gpu, device) < 0)
+        fail_without_intermediate(gpu, device);
     }
   }
 }

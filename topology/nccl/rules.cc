@@ -9,7 +9,7 @@ void set_graph_facts(Rules* rules) {
   const Release& is = rules->release;
   rules->knows_c2c = is >= Release{2, 26, 0};
   rules->knows_pci_peers = is >= Release{2, 22, 0};
-  rules->splits_gpus = is >= Release{2, 30, 0};
+  rules->has_dev_nodes = is >= Release{2, 30, 0};
   rules->knows_partitions = is >= Release{2, 30, 7};
   rules->nic_per_function = is >= Release{2, 24, 0};
   rules->fuses_ranks = is >= Release{2, 21, 0};
@@ -37,7 +37,7 @@ void set_route_facts(Rules* rules) {
   rules->diverts_near_only = is >= Release{2, 21, 0};
 }
 
-void set_choice_facts(Rules* rules) {
+void set_device_facts(Rules* rules) {
   const Release& is = rules->release;
   if (is < Release{2, 25, 0}) rules->max_channels = 32;
   rules->has_devices_policy = is >= Release{2, 28, 0};
@@ -54,7 +54,7 @@ Rules Rules::of(Release release) {
   rules.release = std::clamp(release, kOldestRelease, kNewestRelease);
   set_graph_facts(&rules);
   set_route_facts(&rules);
-  set_choice_facts(&rules);
+  set_device_facts(&rules);
   return rules;
 }
 

@@ -9,7 +9,7 @@
 
 namespace gdr::topology::nccl {
 
-// For which GPUs and HCAs the way over NVLink-C2C, the CPU and PCIe is a class of its own.
+// For which GPUs and HCAs the path over NVLink-C2C, the CPU and PCIe is a class of its own.
 enum class P2c {
   kNone,      // before 2.27: it is PHB
   kPhbPairs,  // 2.27.3: pairs that are PHB
@@ -38,7 +38,7 @@ struct Rules {
   // The machine as a graph.
   bool knows_c2c = true;          // C2C is a class; before 2.26 these links count as NVLink
   bool knows_pci_peers = true;    // <pcilink>; from 2.22
-  bool splits_gpus = true;        // a node for the GPU and one for each of its ranks; from 2.30.3
+  bool has_dev_nodes = true;      // a node for the GPU and one for each of its ranks; from 2.30.3
   bool knows_partitions = true;   // MLOPart; from 2.30.7
   bool nic_per_function = true;   // from 2.24; before, functions of one card are one NIC
   bool fuses_ranks = true;        // each rank finds its own GPU, and trees are fused; from 2.21

@@ -102,9 +102,11 @@ Status SmiMachine::check() const {
 // A set of devices is on the node that one of its GPUs names, or else on a number that is free.
 void SmiMachine::number_nodes() {
   std::set<int> taken;
+  std::map<size_t, std::string> cpus_of;  // by set, from its first GPU
   for (size_t i = 0; i < count(); ++i) {
     size_t set = sets_[kLevels - 1].find(i);
     int numa = matrix_.devices[i].numa;
+    if (!matrix_.devices[i].cpus.empty()) cpus_of.emplace(set, matrix_.devices[i].cpus);
     if (numa < 0 || node_of_.count(set) != 0 || !taken.insert(numa).second) continue;
     node_of_[set] = numa;
   }
@@ -116,7 +118,7 @@ void SmiMachine::number_nodes() {
     node_of_[set] = free;
   }
   for (auto& [set, numa] : node_of_) {
-    machine_.numa_nodes.push_back(NumaNode{numa, -1, ""});
+    machine_.numa_nodes.push_back(NumaNode{numa, -1, cpus_of[set]});
     numa = static_cast<int>(machine_.numa_nodes.size()) - 1;
   }
 }

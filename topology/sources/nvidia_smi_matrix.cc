@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "topology/cpu_mask.h"
+
 namespace gdr::topology {
 namespace {
 
@@ -111,6 +113,7 @@ class Parser {
   const std::string text_;
   int line_ = 0;
   std::string_view node_;      // of the header; lines of other nodes do not count
+  bool has_cpus_ = false;      // whether there is a column "CPU Affinity"
   bool has_numa_ = false;      // whether there is a column "NUMA Affinity"
   bool has_gpu_numa_ = false;  // whether there is a column "GPU NUMA ID"
   SmiMatrix matrix_;
@@ -138,6 +141,7 @@ Status Parser::read_header(const Words& words) {
     matrix_.devices.push_back(std::move(device));
   }
   for (; i + 1 < words.size(); ++i) {
+    has_cpus_ |= words[i] == "CPU" && words[i + 1] == "Affinity";
     has_numa_ |= words[i] == "NUMA" && words[i + 1] == "Affinity";
     has_gpu_numa_ |= words[i] == "NUMA" && words[i + 1] == "ID";
   }
@@ -167,6 +171,10 @@ Status Parser::read_cell(size_t row, size_t column, std::string_view word) {
 // `words` are those behind the cells. A cell with nothing in it is not seen, so the affinity counts
 // only where all columns before it have something.
 void Parser::read_affinity(SmiDevice* device, const Words& words) {
+  const bool has_node = !has_numa_ || (words.size() >= 2 && number_in(words[1]));
+  if (has_cpus_ && has_node && !words.empty()) {
+    device->cpus = mask_of_list(words[0]).value_or("");
+  }
   if (has_numa_ && words.size() >= 2) device->numa = number_in(words[1]).value_or(-1);
   if (has_gpu_numa_ && words.size() >= 3) device->coherent = number_in(words[2]).has_value();
 }

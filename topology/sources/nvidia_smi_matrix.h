@@ -28,8 +28,10 @@ struct SmiDevice {
   std::string column;  // "GPU0", "NIC0"
   std::string name;    // "mlx5_0", from the legend where there is one; else as `column`
   bool gpu = false;
-  int number = 0;         // of a GPU
-  int numa = -1;          // of a GPU, from "NUMA Affinity"; -1: unknown or several
+  int number = 0;  // of a GPU
+  int numa = -1;   // of a GPU, from "NUMA Affinity"; -1: unknown or several
+  // Of a GPU on one node, from "CPU Affinity": the CPUs of that node, as in NumaNode::cpus.
+  std::string cpus;
   bool coherent = false;  // a GPU whose memory is a NUMA node of its own ("GPU NUMA ID")
 };
 

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 namespace gdr::config {
 namespace {
@@ -55,9 +57,16 @@ TEST(NcclConf, MissingFile_AddsNothing) {
   EXPECT_TRUE(environment.empty());
 }
 
-TEST(NcclConf, Device_AddsNothing) {
+// A pipe, whose text ends as that of a file does.
+TEST(NcclConf, FileThatIsNotRegular_AddsNothing) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const std::string line = "NCCL_NET_GDR_LEVEL=PIX\n";
+  ASSERT_EQ(write(ends[1], line.data(), line.size()), static_cast<ssize_t>(line.size()));
+  close(ends[1]);
   Environment environment;
-  add_nccl_conf("/dev/zero", &environment);
+  add_nccl_conf("/proc/self/fd/" + std::to_string(ends[0]), &environment);
+  close(ends[0]);
   EXPECT_TRUE(environment.empty());
 }
 

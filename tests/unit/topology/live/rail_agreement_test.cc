@@ -65,7 +65,7 @@ TEST(Disagreements, FasterHcaFartherAway_IsNamedWithBandwidths) {
               ElementsAre(to_string(decision.machine, found[0])));
 }
 
-// Two GPUs below one switch, with an HCA on another switch of the same host bridge for each.
+// Two switches of one host bridge, each with a GPU and an HCA.
 TEST(Disagreements, HcaBelowTheSameCpu_IsAsGoodThroughHostMemory) {
   Machine machine;
   machine.numa_nodes = {NumaNode{0, -1, ""}};
@@ -88,6 +88,81 @@ TEST(Disagreements, HcaBelowTheSameCpu_IsAsGoodThroughHostMemory) {
     const std::vector<Disagreement> found = disagreements(decision);
     ASSERT_THAT(found, SizeIs(2)) << direct;
     EXPECT_EQ(found[0].as_good, !direct);
+  }
+}
+
+// GPU0 and GPU2 are on the CPU beside mlx5_0; GPU1 and mlx5_1 are below a switch whose own link is
+// slow. GPU0 sends by PXN over GPU1 to mlx5_1, faster than to its rail, and receives through the
+// slow link.
+TEST(Disagreements, FasterSendsWithSlowerReceives_AreNotAsGood) {
+  Machine machine;
+  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
+  machine.numa_nodes = {NumaNode{0, -1, ""}};
+  Switch slow;
+  slow.bdf = bdf_of(8);
+  slow.at = Attachment{-1, 0, -1, -1};
+  slow.link = PciLink{8, 8};
+  machine.switches.push_back(slow);
+  for (int i = 0; i < 3; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{i == 1 ? 0 : -1, 0, -1, -1}));
+    machine.gpus[static_cast<size_t>(i)].link = PciLink{32, 16};
+  }
+  for (int i = 0; i < 2; ++i) {
+    machine.hcas.push_back(make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i),
+                                    Attachment{i == 1 ? 0 : -1, 0, -1, -1}));
+    machine.hcas[static_cast<size_t>(i)].link = PciLink{i == 1 ? 32.0 : 16.0, 16};
+  }
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 4}};
+  machine.gpus[1].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[0].bdf, 4}};
+  const RailDecision decision =
+      scene_of(machine, {}, {{}, RailMap::parse("GPU0=mlx5_0;GPU1=mlx5_1;GPU2=mlx5_0").value()});
+  const std::vector<Disagreement> found = disagreements(decision);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].gpu, 0u);
+  EXPECT_FALSE(found[0].as_good);
+  EXPECT_THAT(found[0].reason,
+              HasSubstr("; it receives with 6.0 GB/s, and with 24.0 GB/s from the rail"));
+}
+
+// Two GPUs share each HCA, and NCCL takes them the other way round.
+TEST(Disagreements, HcaSharedAsMuchAsTheRail_IsAsGood) {
+  Machine machine;
+  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
+  machine.numa_nodes = {NumaNode{0, -1, ""}};
+  for (int i = 0; i < 4; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
+  }
+  for (int i = 0; i < 2; ++i) {
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i), Attachment{-1, 0, -1, -1}));
+  }
+  const std::vector<Disagreement> found = disagreements(
+      scene_of(machine, {},
+               {{}, RailMap::parse("GPU0=mlx5_1;GPU1=mlx5_0;GPU2=mlx5_1;GPU3=mlx5_0").value()}));
+  ASSERT_THAT(found, SizeIs(4));
+  for (const Disagreement& one : found) EXPECT_TRUE(one.as_good) << one.reason;
+}
+
+// Each GPU has an HCA to itself, and rails that are idle.
+TEST(Disagreements, HcaOfItsOwnInPlaceOfAnIdleRail_IsAsGood) {
+  Machine machine;
+  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
+  machine.numa_nodes = {NumaNode{0, -1, ""}};
+  for (int i = 0; i < 2; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
+  }
+  for (int i = 0; i < 4; ++i) {
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i), Attachment{-1, 0, -1, -1}));
+  }
+  nccl::Settings settings;
+  settings.net_devices = {nccl::NetDevicesPolicy::Kind::kMax, 1};
+  const std::vector<Disagreement> found = disagreements(scene_of(
+      machine, settings, {{}, RailMap::parse("GPU0=mlx5_1,mlx5_2;GPU1=mlx5_3,mlx5_0").value()}));
+  ASSERT_THAT(found, SizeIs(2));
+  for (const Disagreement& one : found) {
+    EXPECT_THAT(one.chosen, SizeIs(1));
+    EXPECT_TRUE(one.as_good) << one.reason;
   }
 }
 

@@ -47,6 +47,41 @@ TEST(GpuDirect, C2cSetting_IsTakenFrom226) {
               HasSubstr("NCCL_NET_GDR_C2C=0 excludes NVLink-C2C"));
 }
 
+// The sentences that explain a "no" or a "yes" of a GPU with C2C, whole.
+TEST(GpuDirect, ReasonOfAGpuWithC2c_SaysWhatTheReleaseDoes) {
+  EXPECT_EQ(verdict(grace(), of_release("2.25.1")).reason,
+            "PHB is beyond PXB, the level where NCCL_NET_GDR_LEVEL is unset; NCCL 2.25.1 has no "
+            "GPUDirect over NVLink-C2C");
+  EXPECT_EQ(verdict(grace(), of_release("2.26.6")).reason,
+            "PHB is beyond PXB, the level where NCCL_NET_GDR_LEVEL is unset; NCCL 2.26.6 uses "
+            "GPUDirect over NVLink-C2C only with NCCL_NET_GDR_C2C=1");
+  EXPECT_EQ(verdict(grace(), of_release("2.28.9")).reason,
+            "P2C, which NCCL 2.28.9 counts as C2C over NVLink-C2C, is within PXB, the level where "
+            "NCCL_NET_GDR_LEVEL is unset");
+  EXPECT_EQ(verdict(grace(), Settings{}).reason,
+            "P2C is within P2C, the level where NCCL_NET_GDR_LEVEL is unset");
+  Settings settings;
+  settings.gdr_c2c = false;
+  EXPECT_EQ(verdict(grace(), settings).reason,
+            "P2C is beyond PXB, the level where NCCL_NET_GDR_LEVEL is unset; NCCL_NET_GDR_C2C=0 "
+            "excludes NVLink-C2C");
+}
+
+// From 2.29 on the slower HCAs of a CPU are PHB, which is beyond P2C.
+TEST(GpuDirect, ReasonOfASlowHcaBesideC2c_NamesTheFastestHcas) {
+  MadeMachine made;
+  made.machine.cpu = Cpu{"arm64", "", 0, 0};
+  made.add_gpu(-1, 0);
+  made.machine.gpus[0].c2c_links = 14;
+  made.machine.gpus[0].c2c_mb_per_s = 40000;
+  made.add_hca(-1, 0, 200);
+  made.add_hca(-1, 0, 100);
+  const Prediction nccl = predict_all(made.machine, Settings{});
+  EXPECT_EQ(nccl.verdict(0, 1, Direction::kReceive).reason,
+            "PHB is beyond P2C, the level where NCCL_NET_GDR_LEVEL is unset; NCCL 2.30.7 goes "
+            "over NVLink-C2C only to the GPU's fastest HCAs");
+}
+
 TEST(GpuDirect, LevelBelowP2c_AllowsC2cUntil228) {
   Settings settings = of_release("2.28.9");
   settings.gdr_level = PathClass::kPix;
@@ -95,7 +130,7 @@ TEST(GpuDirect, PartitionOfAGpu_NeedsItsOwnSetting) {
   EXPECT_THAT(predict_all(machine, of_release("2.29.7")).failure(), HasSubstr("sees only one"));
 }
 
-TEST(GpuDirect, PxnPair_HasTheDistanceOfTheRelay) {
+TEST(GpuDirect, PxnPair_HasTheDistanceOfTheIntermediateGpu) {
   MadeMachine made;
   made.add_gpu(-1, 1);
   const int near = made.add_switch(-1, 0);

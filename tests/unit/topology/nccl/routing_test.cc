@@ -30,7 +30,7 @@ TEST(Routing, HcaOfAnNvLinkedGpu_IsReachedByPxnOverIt) {
   }
 }
 
-TEST(Routing, PxnDisabled_LeavesTheFarWay) {
+TEST(Routing, PxnDisabled_LeavesTheFarPath) {
   Settings settings;
   settings.pxn_disable = true;
   Prediction nccl = predict_all(with_a_far_gpu().machine, settings);
@@ -38,7 +38,7 @@ TEST(Routing, PxnDisabled_LeavesTheFarWay) {
   EXPECT_FALSE(nccl.verdict(1, 0, Direction::kSend).direct);
 }
 
-TEST(Routing, RelayThatCannotSendDirectly_IsNotUsedFromRelease2303) {
+TEST(Routing, IntermediateGpuThatCannotSendDirectly_IsNotUsedFromRelease2303) {
   Settings settings = of_release("2.29.7");
   settings.gdr_read = 0;
   const Machine machine = with_a_far_gpu().machine;
@@ -47,7 +47,7 @@ TEST(Routing, RelayThatCannotSendDirectly_IsNotUsedFromRelease2303) {
   EXPECT_EQ(predict_all(machine, settings).gpu_to_device(1, 0).path, PathClass::kSys);
 }
 
-TEST(Routing, NeighbourThatTheHcaDoesNotBelongTo_IsNoRelay) {
+TEST(Routing, NeighbourThatTheHcaDoesNotBelongTo_IsNoIntermediateGpu) {
   const Machine machine = committed("cases/dgx1v.xml");
   Prediction nccl = predict_all(machine, Settings{});
   const size_t hca = device_named(machine, "mlx5_0");
@@ -81,8 +81,8 @@ TEST(Routing, HcaBesideAnotherGpuOfTheTray_IsPxn) {
   EXPECT_EQ(nccl.device_to_gpu(slow, 0).path, PathClass::kPhb);
 }
 
-// The relay has C2C, which 2.27 uses only where NCCL_PXN_C2C asks for it.
-TEST(Routing, PxnC2c_DecidesOverARelayWithC2c) {
+// The intermediate GPU has C2C, which 2.27 uses only where NCCL_PXN_C2C asks for it.
+TEST(Routing, PxnC2c_DecidesOverAGpuWithC2c) {
   const Machine machine = committed("cases/gb200slow.xml");
   const size_t other = device_named(machine, "mlx5_2");
   Settings settings;
@@ -102,7 +102,7 @@ TEST(Routing, SwitchesCabledToEachOther_ArePxbFrom222) {
   EXPECT_EQ(predict_all(machine, of_release("2.21.5")).device_to_gpu(0, 0).path, PathClass::kPhb);
 }
 
-// The way over C2C is faster than that over a slow switch, which is nearer.
+// The path over C2C is faster than that over a slow switch, which is nearer.
 TEST(Routing, SlowSwitchBesideC2c_IsPreferredFrom2307) {
   MadeMachine made;
   made.machine.cpu = Cpu{"arm64", "", 0, 0};
@@ -151,8 +151,8 @@ TEST(Routing, NvLinkOfOneDirection_MakesNcclFail) {
   EXPECT_THAT(predict_all(made.machine, Settings{}).failure(), HasSubstr("reverse path"));
 }
 
-// With C2C taken for NVLink, the way between two GPUs leads over their CPU.
-TEST(Routing, RelayBehindACpu_MakesNccl225Fail) {
+// With C2C taken for NVLink, the path between two GPUs leads over their CPU.
+TEST(Routing, IntermediateGpuBehindACpu_MakesNccl225Fail) {
   MadeMachine made;
   made.machine.cpu = Cpu{"arm64", "", 0, 0};
   for (int numa : {0, 0}) made.add_gpu(-1, numa).c2c_links = 10;

@@ -4,6 +4,7 @@
 
 #include "tests/unit/topology/machine_checks.h"
 #include "topology/path_class.h"
+#include "topology/sources/nccl_xml_writer.h"
 #include "topology/sources/nvidia_smi_matrix.h"
 
 namespace gdr::topology {
@@ -71,8 +72,10 @@ TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
   const std::string line = "node17: ", text = kTwoSockets;
   std::string prefixed = line;
   for (char c : text) prefixed += c == '\n' ? "\n" + line : std::string(1, c);
-  EXPECT_EQ(read(prefixed).hcas.size(), read(kTwoSockets).hcas.size());
-  EXPECT_EQ(read(prefixed).hcas[2].name, "mlx5_bond_0");
+  const Machine machine = read(prefixed);
+  ASSERT_EQ(machine.hcas.size(), 3u);
+  EXPECT_EQ(machine.hcas[2].name, "mlx5_bond_0");
+  EXPECT_EQ(row_of(machine, 0), row_of(read(kTwoSockets), 0));
   EXPECT_TRUE(has_smi_matrix(prefixed));
 }
 
@@ -114,6 +117,24 @@ TEST(NvidiaSmi, Read_OldDriversText_HasTheNamesOfTheColumns) {
   EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
   EXPECT_EQ(row_of(machine, 0), "PIX SYS");
   EXPECT_EQ(row_of(machine, 1), "PHB SYS");
+}
+
+TEST(NvidiaSmi, Read_CpuAffinity_IsThatOfTheNode) {
+  const Machine machine = read(kTwoSockets);
+  EXPECT_EQ(machine.numa_nodes.at(0).cpus, "0000ffff,ffffffff");
+  EXPECT_EQ(machine.numa_nodes.at(1).cpus, "ffffffff,ffff0000,00000000");
+  EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("affinity=\"ffffffff,ffff0000,00000000\""));
+  EXPECT_EQ(read(kOldAndQuoted).numa_nodes.at(0).cpus, "00003fff");
+}
+
+// CPUs that belong to more than one node, or that the driver does not know.
+TEST(NvidiaSmi, Read_CpuAffinityOfNoSingleNode_IsUnknown) {
+  const std::string header = "GPU0 NIC0 CPU Affinity NUMA Affinity\nGPU0 X PIX ";
+  const std::string nic = "\nNIC0 PIX X\n";
+  EXPECT_EQ(read(header + "0-7 0" + nic).numa_nodes.at(0).cpus, "000000ff");
+  for (const char* affinity : {"0-7 0-1", "N/A 0", "N/A N/A", "0-99999 0"}) {
+    EXPECT_EQ(read(header + affinity + nic).numa_nodes.at(0).cpus, "") << affinity;
+  }
 }
 
 // Grace Hopper: the memory of a GPU is a NUMA node only where NVLink-C2C connects it.

@@ -1,4 +1,4 @@
-#include "topology/nccl/choice.h"
+#include "topology/nccl/local_devices.h"
 
 #include "tests/unit/topology/nccl/machines.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(Choice, Bandwidth_GoesBeforeClass) {
+TEST(LocalDevices, Bandwidth_GoesBeforeClass) {
   const Machine machine = committed("cases/slowmany.xml");
   Prediction nccl = predict_all(machine, Settings{});
   const size_t fast = device_named(machine, "mlx5_8");
@@ -19,14 +19,14 @@ TEST(Choice, Bandwidth_GoesBeforeClass) {
 }
 
 // All links are PCIe 3.0 x16, 12 GB/s, which hides that one port is twice as fast.
-TEST(Choice, DevicesBehindEquallySlowLinks_AreShared) {
+TEST(LocalDevices, DevicesBehindEquallySlowLinks_AreShared) {
   Prediction nccl = predict_all(committed("cases/flatslow.xml"), Settings{});
   EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(0, 1));
   EXPECT_THAT(nccl.devices_of_gpu(1), ElementsAre(1, 2));
   EXPECT_THAT(nccl.devices_of_gpu(3), ElementsAre(3, 4));
 }
 
-TEST(Choice, PowerOfTwo_IsSpreadByMirroredBits) {
+TEST(LocalDevices, PowerOfTwo_IsSpreadByMirroredBits) {
   MadeMachine made;
   for (int i = 0; i < 4; ++i) made.add_gpu(-1, 0);
   for (int i = 0; i < 4; ++i) made.add_hca(-1, 0);
@@ -37,7 +37,7 @@ TEST(Choice, PowerOfTwo_IsSpreadByMirroredBits) {
   EXPECT_THAT(nccl.devices_of_gpu(3), ElementsAre(3));
 }
 
-TEST(Choice, GpuNumber_CountsFromTheLocalGpusOnlyFrom2307) {
+TEST(LocalDevices, GpuNumber_CountsFromTheLocalGpusOnlyFrom2307) {
   MadeMachine made;
   for (int numa : {0, 0, 1, 1}) made.add_gpu(-1, numa);
   for (int numa : {0, 0, 0, 1, 1, 1}) made.add_hca(-1, numa, 200);
@@ -45,7 +45,7 @@ TEST(Choice, GpuNumber_CountsFromTheLocalGpusOnlyFrom2307) {
   EXPECT_THAT(predict_all(made.machine, of_release("2.30.4")).devices_of_gpu(2), ElementsAre(5, 3));
 }
 
-TEST(Choice, GpuWithANumberOfItsOwn_UsesThat) {
+TEST(LocalDevices, GpuWithANumberOfItsOwn_UsesThat) {
   MadeMachine made;
   for (int i = 0; i < 2; ++i) made.add_gpu(-1, 0).dev = 1 - i;
   for (int i = 0; i < 2; ++i) made.add_hca(-1, 0);
@@ -54,7 +54,7 @@ TEST(Choice, GpuWithANumberOfItsOwn_UsesThat) {
   EXPECT_THAT(nccl.devices_of_gpu(1), ElementsAre(0));
 }
 
-TEST(Choice, DevicesPolicy_CountsFrom228) {
+TEST(LocalDevices, DevicesPolicy_CountsFrom228) {
   MadeMachine made;
   for (int i = 0; i < 2; ++i) made.add_gpu(-1, 0);
   for (int i = 0; i < 4; ++i) made.add_hca(-1, 0);
@@ -68,7 +68,7 @@ TEST(Choice, DevicesPolicy_CountsFrom228) {
   EXPECT_THAT(predict_all(made.machine, settings).devices_of_gpu(1), ElementsAre(2, 3));
 }
 
-TEST(Choice, UnknownSpeeds_AreAssumedAndStated) {
+TEST(LocalDevices, UnknownSpeeds_AreAssumedAndStated) {
   MadeMachine made;
   made.add_gpu(-1, 0);
   made.add_hca(-1, 0, 200);
@@ -85,7 +85,7 @@ TEST(Choice, UnknownSpeeds_AreAssumedAndStated) {
 }
 
 // Speed and width fall back to PCIe 3.0 and x16 separately.
-TEST(Choice, LinkThatSysfsDoesNotState_IsWhatNcclAssumes) {
+TEST(LocalDevices, LinkThatSysfsDoesNotState_IsWhatNcclAssumes) {
   MadeMachine made;
   made.add_gpu(-1, 0);
   made.add_hca(-1, 0, 0);

@@ -1,4 +1,4 @@
-#include "topology/nccl/choice.h"
+#include "topology/nccl/local_devices.h"
 
 #include <algorithm>
 #include <bit>
@@ -19,24 +19,24 @@ size_t mirrored(size_t value, size_t power_of_two) {
 
 }  // namespace
 
-Choice::Choice(const Machine& machine, const Graph& graph, const Ways& ways, const Rules& rules,
-               const NetDevicesPolicy& policy)
+LocalDevices::LocalDevices(const Machine& machine, const Graph& graph, const Paths& paths,
+                           const Rules& rules, const NetDevicesPolicy& policy)
     : machine_(machine),
       graph_(graph),
-      ways_(ways),
+      paths_(paths),
       rules_(rules),
       policy_(rules.has_devices_policy ? policy : NetDevicesPolicy{}),
       used_(graph.nodes.size()) {}
 
 // Of equal bandwidth, the nearest; and of these, all.
-std::vector<int> Choice::nearest(int from, const std::vector<int>& candidates) const {
+std::vector<int> LocalDevices::nearest(int from, const std::vector<int>& candidates) const {
   std::vector<int> found;
   float fastest = 0;
   int least = INT_MAX;
   for (int candidate : candidates) {
-    const Way& way = ways_.between(from, candidate);
-    const int rank = ways_.rank(way);
-    const float gb_per_s = way.gb_per_s;
+    const Path& path = paths_.between(from, candidate);
+    const int rank = paths_.rank(path);
+    const float gb_per_s = path.gb_per_s;
     if (gb_per_s > fastest || (gb_per_s == fastest && rank < least)) {
       fastest = gb_per_s;
       least = rank;
@@ -47,23 +47,23 @@ std::vector<int> Choice::nearest(int from, const std::vector<int>& candidates) c
   return found;
 }
 
-int Choice::cpu_of(int gpu) const {
+int LocalDevices::local_cpu(int gpu) const {
   const std::vector<int> candidates = rules_.fastest_cpu ? nearest(gpu, graph_.cpus) : graph_.cpus;
   return *std::min_element(candidates.begin(), candidates.end(), [&](int a, int b) {
-    return ways_.between(gpu, a).hops < ways_.between(gpu, b).hops;
+    return paths_.between(gpu, a).hops < paths_.between(gpu, b).hops;
   });
 }
 
-std::vector<int> Choice::nearest_devices(int gpu) const { return nearest(gpu, graph_.nets); }
+std::vector<int> LocalDevices::fastest_devices(int gpu) const { return nearest(gpu, graph_.nets); }
 
-size_t Choice::first_device(int gpu, size_t devices, size_t gpus) const {
+size_t LocalDevices::first_device(int gpu, size_t devices, size_t gpus) const {
   auto number = static_cast<size_t>(gpu_number(gpu));
   if (rules_.counts_from_zero) number %= gpus;
   return std::has_single_bit(devices) ? mirrored(number, devices) : number;
 }
 
-std::vector<int> Choice::compute_devices(int gpu, Used* used) const {
-  const std::vector<int> devices = nearest_devices(gpu);
+std::vector<int> LocalDevices::compute_devices(int gpu, GpuDevices* used) const {
+  const std::vector<int> devices = fastest_devices(gpu);
   if (devices.empty()) return {};
   used->nearest = devices[0];
   const size_t gpus = std::max<size_t>(nearest(devices[0], graph_.gpus).size(), 1);
@@ -78,20 +78,20 @@ std::vector<int> Choice::compute_devices(int gpu, Used* used) const {
   return chosen;
 }
 
-const std::vector<int>& Choice::devices_of(int gpu) {
-  Used& one = used(gpu);
+const std::vector<int>& LocalDevices::devices_of_gpu(int gpu) {
+  GpuDevices& one = used(gpu);
   if (!one.known) one.devices = compute_devices(gpu, &one);
   one.known = true;
   return one.devices;
 }
 
 // The first of the device's nearest GPUs that uses it, in the order of channels.
-int Choice::gpu_of(int device) {
+int LocalDevices::local_gpu(int device) {
   const std::vector<int> gpus = nearest(device, graph_.gpus);
   int found = -1;
   auto first_channel = static_cast<size_t>(rules_.max_channels);
   for (int gpu : gpus) {
-    const std::vector<int>& devices = devices_of(gpu);
+    const std::vector<int>& devices = devices_of_gpu(gpu);
     const auto at =
         static_cast<size_t>(std::find(devices.begin(), devices.end(), device) - devices.begin());
     if (at == devices.size() || at >= first_channel) continue;
@@ -101,7 +101,7 @@ int Choice::gpu_of(int device) {
   return found;
 }
 
-void Choice::forget(int gpu, int device) {
+void LocalDevices::invalidate(int gpu, int device) {
   used(gpu).known = false;
   for (int other : graph_.gpus) {
     if (used(other).nearest == device) used(other).known = false;
@@ -109,7 +109,7 @@ void Choice::forget(int gpu, int device) {
 }
 
 // NVML's number of the GPU; where it is unknown, its position among the PCI addresses.
-int Choice::gpu_number(int gpu) const {
+int LocalDevices::gpu_number(int gpu) const {
   const auto index = static_cast<size_t>(graph_.nodes[static_cast<size_t>(gpu)].index);
   if (machine_.gpus[index].dev >= 0) return machine_.gpus[index].dev;
   int number = 0;

@@ -1,4 +1,4 @@
-#include "topology/nccl/document.h"
+#include "topology/nccl/xml_tree.h"
 
 #include <functional>
 
@@ -9,16 +9,16 @@ namespace {
 
 // GPUs and devices in the order of the tree: "G1 N0 G0".
 std::string order_of(const Machine& machine, bool fuses_ranks) {
-  const Document document = make_document(machine, all_ports(machine), fuses_ranks);
+  const XmlTree tree = make_xml_tree(machine, all_ports(machine), fuses_ranks);
   std::string text;
   std::function<void(int)> visit = [&](int id) {
-    const DocumentItem& item = document.items[static_cast<size_t>(id)];
-    for (int member : item.members) {
-      text += (item.kind == DocumentItem::Kind::kGpu ? " G" : " N") + std::to_string(member);
+    const XmlElement& element = tree.elements[static_cast<size_t>(id)];
+    for (int member : element.members) {
+      text += (element.kind == XmlElement::Kind::kGpu ? " G" : " N") + std::to_string(member);
     }
-    for (int child : item.children) visit(child);
+    for (int child : element.children) visit(child);
   };
-  for (int cpu : document.cpus) visit(cpu);
+  for (int cpu : tree.cpus) visit(cpu);
   return text;
 }
 
@@ -34,15 +34,15 @@ Machine mixed() {
   return made.machine;
 }
 
-TEST(Document, LiveMachine_HasTheFirstGpuAndAllDevicesBeforeOtherGpus) {
+TEST(XmlTree, LiveMachine_HasTheFirstGpuAndAllDevicesBeforeOtherGpus) {
   EXPECT_EQ(order_of(mixed(), true), " G0 N0 G1 N1 G2");
 }
 
-TEST(Document, BeforeFusion_IsSortedByAddress) {
+TEST(XmlTree, BeforeFusion_IsSortedByAddress) {
   EXPECT_EQ(order_of(mixed(), false), " G0 G1 N0 N1 G2");
 }
 
-TEST(Document, CpuOfTheFirstGpu_ComesFirst) {
+TEST(XmlTree, CpuOfTheFirstGpu_ComesFirst) {
   MadeMachine made;
   made.add_gpu(-1, 1);
   made.add_hca(-1, 0);
@@ -50,7 +50,7 @@ TEST(Document, CpuOfTheFirstGpu_ComesFirst) {
   EXPECT_EQ(order_of(made.machine, true), " G0 N0 G1");
 }
 
-TEST(Document, File_HasItsOwnOrder) {
+TEST(XmlTree, File_HasItsOwnOrder) {
   Machine machine = mixed();
   machine.switches[0].at.order = 1;
   machine.hcas[0].at.order = 2;

@@ -15,24 +15,24 @@
 
 namespace gdr::topology::nccl {
 
-struct DocumentItem {
+struct XmlElement {
   enum class Kind { kCpu, kSwitch, kGpu, kNic, kNicWithoutPci };
   Kind kind = Kind::kCpu;
   int index = 0;              // kCpu, kSwitch: the one in the Machine
   std::string address;        // PCI address; "" for a CPU and for kNicWithoutPci
   int order = -1;             // position in the file; -1: none
   std::vector<int> members;   // kGpu: indexes in Machine::gpus; NICs: numbers of devices
-  std::vector<int> children;  // indexes in Document::items
+  std::vector<int> children;  // indexes in XmlTree::elements
 };
 
-struct Document {
-  std::vector<DocumentItem> items;
-  std::vector<int> cpus;  // indexes in `items`
+struct XmlTree {
+  std::vector<XmlElement> elements;
+  std::vector<int> cpus;  // indexes in `elements`
 };
 
 // Returns the tree of the GPUs and network devices, with the switches and CPUs above them. GPUs
-// that share a PCI function are one item, and so are ports that do.
-Document make_document(const Machine& machine, const std::vector<PortRef>& devices,
-                       bool fuses_ranks);
+// that share a PCI function are one element, and so are ports that do.
+XmlTree make_xml_tree(const Machine& machine, const std::vector<PortRef>& devices,
+                      bool fuses_ranks);
 
 }  // namespace gdr::topology::nccl

@@ -1,4 +1,4 @@
-#include "topology/nccl/document.h"
+#include "topology/nccl/xml_tree.h"
 
 #include <algorithm>
 #include <climits>
@@ -8,11 +8,11 @@
 namespace gdr::topology::nccl {
 namespace {
 
-using Kind = DocumentItem::Kind;
+using Kind = XmlElement::Kind;
 
-class DocumentBuilder {
+class XmlTreeBuilder {
  public:
-  explicit DocumentBuilder(const Machine& machine) : machine_(machine) {}
+  explicit XmlTreeBuilder(const Machine& machine) : machine_(machine) {}
 
   void add_gpu(int index, bool sorted) {
     const Gpu& gpu = machine_.gpus[static_cast<size_t>(index)];
@@ -23,76 +23,76 @@ class DocumentBuilder {
     const Hca& hca = hca_of(machine_, port);
     if (hca.bdf.has_value()) return add(Kind::kNic, hca.bdf->to_string(), hca.at, number, true);
     const int above =
-        hca.at.parent >= 0 ? switch_item(hca.at.parent, false) : cpu_item(hca.at.numa);
+        hca.at.parent >= 0 ? switch_element(hca.at.parent, false) : cpu_element(hca.at.numa);
     insert({Kind::kNicWithoutPci, 0, "", order_of(port), {number}, {}}, above, false);
   }
 
-  Document finish(const std::vector<PortRef>& devices) {
-    sort_by_order(&document_.cpus);
-    for (DocumentItem& item : document_.items) {
-      sort_by_order(&item.children);
-      if (item.kind != Kind::kNic && item.kind != Kind::kNicWithoutPci) continue;
-      std::stable_sort(item.members.begin(), item.members.end(), [&](int a, int b) {
+  XmlTree finish(const std::vector<PortRef>& devices) {
+    sort_by_order(&tree_.cpus);
+    for (XmlElement& element : tree_.elements) {
+      sort_by_order(&element.children);
+      if (element.kind != Kind::kNic && element.kind != Kind::kNicWithoutPci) continue;
+      std::stable_sort(element.members.begin(), element.members.end(), [&](int a, int b) {
         return place(devices[static_cast<size_t>(a)]) < place(devices[static_cast<size_t>(b)]);
       });
     }
-    return std::move(document_);
+    return std::move(tree_);
   }
 
  private:
   void add(Kind kind, const std::string& address, const Attachment& at, int member, bool sorted) {
-    const int above = at.parent >= 0 ? switch_item(at.parent, sorted) : cpu_item(at.numa);
+    const int above = at.parent >= 0 ? switch_element(at.parent, sorted) : cpu_element(at.numa);
     auto key = std::make_tuple(kind, address, above);
     auto known = functions_.find(key);
     if (known == functions_.end()) {
       known = functions_.emplace(key, insert({kind, 0, address, at.order, {}, {}}, above, sorted))
                   .first;
     }
-    document_.items[static_cast<size_t>(known->second)].members.push_back(member);
+    tree_.elements[static_cast<size_t>(known->second)].members.push_back(member);
   }
 
-  int cpu_item(int numa) {
-    auto [known, added] = cpus_.emplace(numa, static_cast<int>(document_.items.size()));
+  int cpu_element(int numa) {
+    auto [known, added] = cpus_.emplace(numa, static_cast<int>(tree_.elements.size()));
     if (!added) return known->second;
     const int order = numa < 0 ? -1 : machine_.numa_nodes[static_cast<size_t>(numa)].order;
-    document_.items.push_back({Kind::kCpu, numa, "", order, {}, {}});
-    document_.cpus.push_back(known->second);
+    tree_.elements.push_back({Kind::kCpu, numa, "", order, {}, {}});
+    tree_.cpus.push_back(known->second);
     return known->second;
   }
 
-  int switch_item(int index, bool sorted) {
+  int switch_element(int index, bool sorted) {
     auto known = switches_.find(index);
     if (known != switches_.end()) return known->second;
     const Switch& one = machine_.switches[static_cast<size_t>(index)];
     const int above =
-        one.at.parent >= 0 ? switch_item(one.at.parent, sorted) : cpu_item(one.at.numa);
-    const int item =
+        one.at.parent >= 0 ? switch_element(one.at.parent, sorted) : cpu_element(one.at.numa);
+    const int element =
         insert({Kind::kSwitch, index, one.bdf.to_string(), one.at.order, {}, {}}, above, sorted);
-    switches_.emplace(index, item);
-    return item;
+    switches_.emplace(index, element);
+    return element;
   }
 
-  // Adds the item below `above`: before the first sibling with a greater address, or last.
-  int insert(DocumentItem item, int above, bool sorted) {
-    const int id = static_cast<int>(document_.items.size());
-    std::vector<int>& siblings = document_.items[static_cast<size_t>(above)].children;
+  // Adds the element below `above`: before the first sibling with a greater address, or last.
+  int insert(XmlElement element, int above, bool sorted) {
+    const int id = static_cast<int>(tree_.elements.size());
+    std::vector<int>& siblings = tree_.elements[static_cast<size_t>(above)].children;
     auto at = siblings.end();
     if (sorted) {
       at = std::find_if(siblings.begin(), siblings.end(), [&](int sibling) {
-        return item.address < document_.items[static_cast<size_t>(sibling)].address;
+        return element.address < tree_.elements[static_cast<size_t>(sibling)].address;
       });
     }
     siblings.insert(at, id);
-    document_.items.push_back(std::move(item));
+    tree_.elements.push_back(std::move(element));
     return id;
   }
 
   static int position(int order) { return order < 0 ? INT_MAX : order; }
 
-  void sort_by_order(std::vector<int>* items) {
-    std::stable_sort(items->begin(), items->end(), [&](int a, int b) {
-      return position(document_.items[static_cast<size_t>(a)].order) <
-             position(document_.items[static_cast<size_t>(b)].order);
+  void sort_by_order(std::vector<int>* elements) {
+    std::stable_sort(elements->begin(), elements->end(), [&](int a, int b) {
+      return position(tree_.elements[static_cast<size_t>(a)].order) <
+             position(tree_.elements[static_cast<size_t>(b)].order);
     });
   }
 
@@ -106,7 +106,7 @@ class DocumentBuilder {
   }
 
   const Machine& machine_;
-  Document document_;
+  XmlTree tree_;
   std::map<int, int> cpus_;      // by index in Machine::numa_nodes
   std::map<int, int> switches_;  // by index in Machine::switches
   std::map<std::tuple<Kind, std::string, int>, int> functions_;
@@ -114,9 +114,9 @@ class DocumentBuilder {
 
 }  // namespace
 
-Document make_document(const Machine& machine, const std::vector<PortRef>& devices,
-                       bool fuses_ranks) {
-  DocumentBuilder builder(machine);
+XmlTree make_xml_tree(const Machine& machine, const std::vector<PortRef>& devices,
+                      bool fuses_ranks) {
+  XmlTreeBuilder builder(machine);
   const int gpus = static_cast<int>(machine.gpus.size());
   const int first = fuses_ranks ? std::min(gpus, 1) : gpus;
   for (int gpu = 0; gpu < first; ++gpu) builder.add_gpu(gpu, true);
