@@ -100,7 +100,9 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
 void publish_rails(const config::Options& options, LiveDecision* live, Plugin* plugin) {
   Findings* findings = &live->rails.findings;
   if (!should_generate_topology(live->rails, options)) {
-    if (auto finding = unfollowed_map(live->rails, options)) findings->push_back(*finding);
+    plugin->different = topology::disagreements(live->rails);
+    auto finding = unfollowed_map(live->rails, plugin->different, options);
+    if (finding) findings->push_back(*finding);
     return;
   }
   topology::RailDecision grouped = grouped_decision(live->rails);
@@ -108,11 +110,13 @@ void publish_rails(const config::Options& options, LiveDecision* live, Plugin* p
   if (!name) {
     findings->push_back(
         {Severity::kWarning, "", "NCCL_TOPO_FILE could not be made: " + name.error().text, ""});
+    plugin->different = topology::disagreements(live->rails);
     return;
   }
   plugin->generated_file = *name;
   live->listed.merge(listed_in_file(grouped.machine));
   live->rails = std::move(grouped);
+  plugin->different = topology::disagreements(live->rails);
 }
 
 DeviceFacts facts_of(const transport::Device& device, const config::Options& options,
@@ -239,7 +243,7 @@ void log_choice(const Plugin& plugin) {
     GDR_INFO(kInitLines, "NCCL_TOPO_FILE set to %s, with every GPU beside its rails",
              plugin.generated_file.c_str());
   }
-  for (const std::string& line : topology::describe(plugin.decision)) {
+  for (const std::string& line : topology::describe(plugin.decision, plugin.different)) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }
   for (const std::string& reason : plugin.skipped) {

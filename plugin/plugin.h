@@ -11,6 +11,7 @@
 #include "plugin/communicator.h"
 #include "plugin/device_table.h"
 #include "plugin/rail_warnings.h"
+#include "topology/live/rail_agreement.h"
 #include "topology/live/rail_decision.h"
 #include "transport/transport.h"
 
@@ -24,6 +25,7 @@ struct Plugin {
   std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null if NCCL_IB_DISABLE=1
   topology::RailDecision decision;
+  std::vector<topology::Disagreement> different;  // topology::disagreements(decision)
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
   std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   DeviceTable table;

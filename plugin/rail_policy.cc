@@ -84,18 +84,27 @@ topology::RailDecision grouped_decision(const topology::RailDecision& decision) 
 }
 
 std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
+                                      const std::vector<topology::Disagreement>& different,
                                       const config::Options& options) {
   if (!options.rail_map.has_value()) return std::nullopt;
-  std::string gpus;
-  for (const topology::Disagreement& one : topology::disagreements(decision)) {
+  std::string names;
+  std::vector<size_t> gpus;
+  for (const topology::Disagreement& one : different) {
     if (!is_in(*options.rail_map, decision.machine, one.gpu)) continue;
-    gpus += (gpus.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
+    names += (names.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
+    gpus.push_back(one.gpu);
   }
   if (gpus.empty()) return std::nullopt;
+  std::string fix = topology::fix_to_follow(decision, gpus);
+  if (fix.empty()) {
+    fix = "take these GPUs out of the map: no setting is known with which NCCL follows it for all";
+  } else if (!options.topology_file.empty() && fix.find("TOPO_FILE") != std::string::npos) {
+    fix += ", in place of the present NCCL_TOPO_FILE";
+  }
   return Finding{
       Severity::kWarning, "",
-      "NCCL chooses by bandwidth and distance and will not follow GDR_NCCL_RAIL_MAP for " + gpus,
-      "set GDR_NCCL_GENERATE_TOPO_FILE=1 and unset NCCL_TOPO_FILE"};
+      "NCCL chooses by bandwidth and distance and will not follow GDR_NCCL_RAIL_MAP for " + names,
+      fix};
 }
 
 }  // namespace gdr::plugin

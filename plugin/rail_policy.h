@@ -11,6 +11,7 @@
 
 #include "base/finding.h"
 #include "plugin/config/options.h"
+#include "topology/live/rail_agreement.h"
 #include "topology/live/rail_decision.h"
 #include "topology/live/verbs_ports.h"
 
@@ -48,9 +49,11 @@ bool should_generate_topology(const topology::RailDecision& decision,
 // HCA under one switch with its GPUs.
 topology::RailDecision grouped_decision(const topology::RailDecision& decision);
 
-// Returns a warning that names the GPUs for which NCCL will not follow the user's rail map (see
+// Returns a warning that names the GPUs for which NCCL will not follow the user's rail map, and the
+// setting with which it does, by the prediction. `different` are disagreements(decision) (see
 // topology/live/rail_agreement.h). Nothing without a map.
 std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
+                                      const std::vector<topology::Disagreement>& different,
                                       const config::Options& options);
 
 }  // namespace gdr::plugin

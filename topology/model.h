@@ -118,6 +118,9 @@ struct Port {
   int dev =
       -1;  // NCCL's number for the device in the file that the machine was read from; -1: none
   int order = -1;  // position in that file; see Attachment::order
+  // What the link runs at, where `speed_mbps` is what NCCL's topology file states; 0: the same, or
+  // unknown.
+  int link_mbps = 0;
   bool operator==(const Port&) const = default;
 };
 

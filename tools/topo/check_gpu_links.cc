@@ -27,7 +27,7 @@ bool are_peer_gpus(const Gpu& a, const Gpu& b) {
 
 std::string numbered(size_t gpu) { return "GPU" + std::to_string(gpu); }
 
-// Returns the peers of `gpu` for which count(peer) equals `value`, as a list of names.
+// Returns the peers of `gpu` for which count(peer) equals `value`: "GPU0 has", "GPU0, GPU1 have".
 template <class Count>
 std::string peers_with(const Machine& machine, size_t gpu, int value, Count&& count) {
   std::vector<std::string> names;
@@ -35,7 +35,7 @@ std::string peers_with(const Machine& machine, size_t gpu, int value, Count&& co
     if (!are_peer_gpus(machine.gpus[gpu], machine.gpus[other])) continue;
     if (count(machine.gpus[other]) == value) names.push_back(numbered(other));
   }
-  return short_list(names);
+  return short_list(names) + (names.size() == 1 ? " has" : " have");
 }
 
 template <class Count>
@@ -47,16 +47,63 @@ int most_of_peers(const Machine& machine, size_t gpu, Count&& count) {
   return most;
 }
 
-void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report) {
+constexpr char kLookAtLinks[] =
+    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU";
+
+// The number of NVLinks that a GPU has to another one.
+int links_between(const Gpu& from, const Gpu& to) {
+  int count = 0;
+  for (const NvLink& link : from.nvlinks) {
+    if (link.to == NvLink::To::kGpu && link.gpu == to.bdf) count += link.count;
+  }
+  return count;
+}
+
+// Whether more than half of all pairs of the GPU's peers have as many NVLinks as any pair has. A
+// mesh like that is even by design.
+bool has_even_mesh(const Machine& machine, size_t gpu) {
+  std::map<int, size_t> pairs_by_count;
+  size_t pairs = 0;
+  for (size_t one = 0; one < machine.gpus.size(); ++one) {
+    if (!are_peer_gpus(machine.gpus[gpu], machine.gpus[one])) continue;
+    for (size_t two = one + 1; two < machine.gpus.size(); ++two) {
+      if (!are_peer_gpus(machine.gpus[gpu], machine.gpus[two])) continue;
+      ++pairs_by_count[links_between(machine.gpus[one], machine.gpus[two])];
+      ++pairs;
+    }
+  }
+  return pairs > 0 && 2 * pairs_by_count.rbegin()->second > pairs;
+}
+
+// Whether few GPUs have as few links as this one, so that the design cannot be the cause. An
+// NVSwitch and a CPU have as many links to each GPU; a mesh of GPUs may give half of them more.
+template <class Count>
+bool is_out_of_line(const Machine& machine, size_t gpu, size_t kind, Count&& count) {
+  if (kind != static_cast<size_t>(NvLink::To::kGpu)) return true;
+  size_t peers = 0, with_as_few = 0;
+  for (const Gpu& other : machine.gpus) {
+    if (!are_peer_gpus(machine.gpus[gpu], other)) continue;
+    ++peers;
+    if (count(other) <= count(machine.gpus[gpu])) ++with_as_few;
+  }
+  return peers == 2 || 2 * with_as_few < peers || has_even_mesh(machine, gpu);
+}
+
+// Adds GPUs with fewer links than their peers, which are faults, or to `by_design`.
+void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report,
+                         std::vector<std::string>* by_design) {
   for (size_t kind = 0; kind < kTargets.size(); ++kind) {
     auto count = [kind](const Gpu& one) { return link_counts(one)[kind]; };
     const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
     if (own < 0 || own >= most) continue;
-    add_fault(
-        report, Check::kNvlink, gpu_name(machine, gpu),
-        fmt::format("{} NVLinks to {}, where {} {} {}", own == 0 ? "no" : std::to_string(own),
-                    kTargets[kind], peers_with(machine, gpu, most, count), "have", most),
-        "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU");
+    if (!is_out_of_line(machine, gpu, kind, count)) {
+      by_design->push_back(numbered(gpu));
+      continue;
+    }
+    add_fault(report, Check::kNvlink, gpu_name(machine, gpu),
+              fmt::format("{} NVLinks to {}, where {} {}", own == 0 ? "no" : std::to_string(own),
+                          kTargets[kind], peers_with(machine, gpu, most, count), most),
+              kLookAtLinks);
   }
 }
 
@@ -78,7 +125,7 @@ void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* repor
           report, Check::kNvlink, gpu_name(machine, other),
           fmt::format("{} NVLinks to {}, which has {} to it",
                       returned == 0 ? "no" : std::to_string(returned), numbered(gpu), link.count),
-          "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU");
+          kLookAtLinks);
     }
   }
 }
@@ -88,7 +135,7 @@ void check_c2c(const Machine& machine, size_t gpu, CheckReport* report) {
   const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
   if (own >= most) return;
   add_fault(report, Check::kC2c, gpu_name(machine, gpu),
-            fmt::format("{} NVLink-C2C links to its CPU, where {} have {}",
+            fmt::format("{} NVLink-C2C links to its CPU, where {} {}",
                         own == 0 ? "no" : std::to_string(own),
                         peers_with(machine, gpu, most, count), most),
             "look at nvidia-smi c2c -s, then power-cycle the node or replace the module");
@@ -105,12 +152,18 @@ void check_gpu_links(const CheckInput& input, CheckReport* report) {
     report->notes.push_back(any ? "not all NVLinks are known: those of GPUs without any are unknown"
                                 : "NVLinks are unknown");
   }
+  std::vector<std::string> by_design;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     const Gpu& one = machine.gpus[gpu];
     if (!machine.gpu_links_known && one.nvlinks.empty() && one.c2c_links == 0) continue;
-    check_nvlink_counts(machine, gpu, report);
+    check_nvlink_counts(machine, gpu, report, &by_design);
     check_nvlink_targets(machine, gpu, report);
     check_c2c(machine, gpu, report);
+  }
+  if (!by_design.empty()) {
+    report->notes.push_back(short_list(by_design) +
+                            ": fewer NVLinks than other GPUs of the model; half of the GPUs or "
+                            "more are like that, as by design");
   }
 }
 

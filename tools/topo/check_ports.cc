@@ -1,9 +1,11 @@
 // Ports of HCAs: their state, speed and link layer, and whether HCAs can register GPU memory.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "tools/topo/checks.h"
+#include "topology/sources/selection.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -34,33 +36,49 @@ std::vector<PortRef> compared_ports(const RailDecision& decision) {
   return ports;
 }
 
+// What the link runs at, where known; else the speed that NCCL takes.
+int port_link_speed(const Machine& machine, PortRef ref) {
+  const Port& port = port_of(machine, ref);
+  return port.link_mbps > 0 ? port.link_mbps : port.speed_mbps;
+}
+
 bool is_same_model(const Hca& a, const Hca& b) {
   return a.ids.vendor != 0 && a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device;
 }
 
 void check_down(const RailDecision& decision, CheckReport* report) {
+  std::vector<std::string> unused;
   for (const Rail& rail : decision.plan.rails) {
     const std::string label = port_label(decision.machine, rail.port);
     if (port_of(decision.machine, rail.port).state != Port::State::kDown) continue;
+    if (is_unused_second_port(decision.machine, rail.port)) {
+      unused.push_back(label);
+      continue;
+    }
     add_fault(report, Check::kPortDown, label,
               fmt::format("the port is down, and rail {} with it", rail.id),
               "look at the cable, the switch's port and ibstat; exclude a port that is not in use: "
               "NCCL_IB_HCA=^=" +
                   label);
   }
+  if (unused.empty()) return;
+  report->notes.push_back(
+      fmt::format("the second ports of all cards of a model are down, as if not in use: {}; "
+                  "NCCL_IB_HCA=^={} excludes them",
+                  short_list(unused), fmt::join(unused, ",")));
 }
 
 void check_speeds(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   const std::vector<PortRef> ports = compared_ports(decision);
   for (const PortRef& port : ports) {
-    const int own = port_of(machine, port).speed_mbps;
+    const int own = port_link_speed(machine, port);
     int best = own;
     std::vector<std::string> faster;
     for (const PortRef& other : ports) {
       if (!is_same_model(hca_of(machine, port), hca_of(machine, other))) continue;
-      best = std::max(best, port_of(machine, other).speed_mbps);
-      if (port_of(machine, other).speed_mbps > own) faster.push_back(port_label(machine, other));
+      best = std::max(best, port_link_speed(machine, other));
+      if (port_link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
     }
     if (best == own) continue;
     add_fault(report, Check::kPortSpeed, port_label(machine, port),
@@ -93,27 +111,60 @@ void check_layers(const RailDecision& decision, CheckReport* report) {
             "set LINK_TYPE by mlxconfig, or exclude the ports by NCCL_IB_HCA");
 }
 
-// HCAs of rails, and GPUs, that are known to lack GPUDirect RDMA.
-void check_registration(const RailDecision& decision, CheckReport* report) {
+bool has_nvidia_gpus(const Machine& machine) {
+  return !machine.gpus.empty() && machine.gpus[0].ids.vendor == topology::kNvidia;
+}
+
+// How a GPU of another vendor gets GPUDirect RDMA.
+constexpr char kOtherDriver[] =
+    "use a kernel and a GPU driver with dma-buf and peer-to-peer DMA, or the driver's module for "
+    "peer memory";
+
+// HCAs of rails that are known to lack GPUDirect RDMA. Network interfaces without an RDMA device
+// are no HCAs; returns whether all rails are such.
+bool check_hca_registration(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
-  std::vector<std::string> hcas, gpus;
+  std::vector<std::string> hcas, interfaces;
+  bool any = false;
   for (const auto& [hca, unused] : rails_by_hca(decision.plan)) {
     const Hca& one = machine.hcas[static_cast<size_t>(hca)];
+    if (!is_rdma_device(machine, one)) {
+      interfaces.push_back(one.name);
+      continue;
+    }
+    any = true;
     if (!one.gpudirect.value_or(true)) hcas.push_back(one.name);
   }
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back("GPU" + std::to_string(gpu));
+  if (!interfaces.empty()) {
+    report->notes.push_back(short_list(interfaces) +
+                            ": no RDMA device, as far as the file shows (no GUID, no GPUDirect "
+                            "RDMA); NCCL uses network interfaces by sockets, through host memory");
   }
   if (!hcas.empty() && !machine.gpus.empty()) {
     add_fault(report, Check::kNoGpuDirect, short_list(hcas),
               "cannot register GPU memory: neither dma-buf nor nvidia-peermem",
-              "load the kernel module nvidia-peermem, or use a kernel and a driver with dma-buf");
+              has_nvidia_gpus(machine)
+                  ? "load the kernel module nvidia-peermem, or use a kernel and a driver with "
+                    "dma-buf"
+                  : kOtherDriver);
   }
-  if (!gpus.empty()) {
-    add_fault(report, Check::kNoGpuDirect, short_list(gpus),
-              "the driver offers no GPUDirect RDMA on the GPU",
-              "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver");
+  return !any && !interfaces.empty();
+}
+
+// HCAs of rails, and GPUs, that are known to lack GPUDirect RDMA.
+void check_registration(const RailDecision& decision, CheckReport* report) {
+  const Machine& machine = decision.machine;
+  if (check_hca_registration(decision, report)) return;
+  std::vector<std::string> gpus;
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back("GPU" + std::to_string(gpu));
   }
+  if (gpus.empty()) return;
+  add_fault(report, Check::kNoGpuDirect, short_list(gpus),
+            "the driver offers no GPUDirect RDMA on the GPU",
+            has_nvidia_gpus(machine)
+                ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"
+                : kOtherDriver);
 }
 
 template <class IsUnknown>

@@ -3,6 +3,7 @@
 
 #include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
+#include "tools/topo/reach_remedy.h"
 #include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
@@ -29,27 +30,69 @@ void check_usable(const CheckInput& input, CheckReport* report) {
             "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA");
 }
 
-// GPUs with one reason are one fault.
-void check_reach(const RailDecision& decision, CheckReport* report) {
-  std::map<std::string, std::vector<std::string>> gpus_by_reason;
-  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
-    if (verdict) gpus_by_reason[verdict->reason].push_back("GPU" + std::to_string(gpu));
-  }
-  for (const auto& [reason, gpus] : gpus_by_reason) {
-    add_fault(report, Check::kGdrReach, short_list(gpus),
-              "no GPUDirect RDMA with the own rail, through host memory: " + reason,
-              "nccl-gdr topo --env prints the setting that helps, where there is one");
+// Where a GPU and its rail meet, in words.
+const char* meeting_text(PathClass path) {
+  switch (path) {
+    case PathClass::kPhb:
+      return "GPU and HCA meet only at the CPU (PHB)";
+    case PathClass::kSys:
+      return "GPU and HCA are on different NUMA nodes (SYS)";
+    default:
+      return "GPU and HCA are too far apart";
   }
 }
 
-// GPUs that NCCL serves worse are faults each; the others are one note.
+std::string fix_of_reach(const RailDecision& decision, PathClass path,
+                         const std::vector<size_t>& gpus) {
+  const ReachRemedy remedy = reach_remedy(decision, gpus);
+  if (remedy.line.empty()) return "no setting is known that helps";
+  std::string fix = remedy.line;
+  if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
+  if (!remedy.advised) {
+    fix = "an HCA on the GPU's NUMA node; " + remedy.line +
+          " allows it as it is, mostly slower than host memory";
+  } else if (path == PathClass::kPhb) {
+    fix += ", and measure both: across some CPUs, host memory is faster";
+  }
+  if (decision.machine.switches.empty()) {
+    fix += "; in a virtual machine, NCCL_TOPO_FILE with the file of its provider";
+  }
+  return fix;
+}
+
+// GPUs with one reason are one fault. It is one on every machine, since NCCL says nothing when it
+// does without GPUDirect RDMA.
+void check_reach(const RailDecision& decision, CheckReport* report) {
+  std::map<std::string, std::vector<size_t>> gpus_by_reason;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
+    if (verdict) gpus_by_reason[verdict->reason].push_back(gpu);
+  }
+  for (const auto& [reason, gpus] : gpus_by_reason) {
+    std::vector<std::string> names;
+    for (size_t gpu : gpus) names.push_back("GPU" + std::to_string(gpu));
+    const PathClass path = decision.plan.gpus[gpus[0]].path;
+    add_fault(
+        report, Check::kGdrReach, short_list(names),
+        "no GPUDirect RDMA with the own rail, so that all data is copied through host memory: " +
+            std::string(meeting_text(path)) + ", and " + reason,
+        fix_of_reach(decision, path, gpus));
+  }
+}
+
+bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
+  return std::any_of(one.rails.begin(), one.rails.end(),
+                     [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
+}
+
+// GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA; of
+// the others that are served as well there is one note.
 void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
   const std::vector<topology::Disagreement> different = topology::disagreements(decision);
   const char* no_fix = report->faults.empty() ? "no setting is known that helps"
                                               : "no setting; first the fault above";
   for (const topology::Disagreement& one : different) {
-    if (one.as_good) continue;
+    if (one.as_good || !has_rdma_rail(decision.machine, one)) continue;
     add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one),
               one.fix.empty() ? no_fix : one.fix);
   }

@@ -1,9 +1,37 @@
 #include "tools/topo/checks.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace gdr::tools::topo {
 namespace {
 
 const PciState kUnknownState;
+constexpr int kManufacturerShift = 40;  // a GUID begins with 24 bits of its manufacturer
+
+// Where a port is on its card: the PCI function, which most cards have one of for each port, and
+// the number.
+using Position = std::pair<int, int>;
+
+Position position_of(const Hca& hca, const Port& port) {
+  return {hca.bdf.has_value() ? hca.bdf->function : 0, port.number};
+}
+
+bool is_same_card(const Hca& a, const Hca& b) {
+  if (&a == &b) return true;
+  if (!a.bdf.has_value() || !b.bdf.has_value() || a.ids != b.ids) return false;
+  return a.bdf->domain == b.bdf->domain && a.bdf->bus == b.bdf->bus &&
+         a.bdf->device == b.bdf->device;
+}
+
+// Whether matches(hca, port) is true for some port of the machine.
+template <class Matches>
+bool any_port(const Machine& machine, Matches&& matches) {
+  return std::any_of(machine.hcas.begin(), machine.hcas.end(), [&](const Hca& hca) {
+    return std::any_of(hca.ports.begin(), hca.ports.end(),
+                       [&](const Port& port) { return matches(hca, port); });
+  });
+}
 
 }  // namespace
 
@@ -25,6 +53,27 @@ std::string gpu_name(const Machine& machine, size_t gpu) {
 std::string hca_name(const Machine& machine, size_t hca) {
   const Hca& one = machine.hcas[hca];
   return one.bdf.has_value() ? one.name + " (" + one.bdf->to_string() + ")" : one.name;
+}
+
+bool is_rdma_device(const Machine& machine, const Hca& hca) {
+  const bool has_guid = hca.guid >> kManufacturerShift != 0;
+  return !machine.nccl_file || has_guid || hca.gpudirect.value_or(true);
+}
+
+bool is_unused_second_port(const Machine& machine, PortRef port) {
+  const Hca& own_hca = hca_of(machine, port);
+  const Port& own = port_of(machine, port);
+  const Position at = position_of(own_hca, own);
+  if (own.state != Port::State::kDown || own_hca.physical_function.has_value()) return false;
+  const bool first_is_up = any_port(machine, [&](const Hca& hca, const Port& other) {
+    return other.state == Port::State::kActive && is_same_card(hca, own_hca) &&
+           position_of(hca, other) < at;
+  });
+  const bool peer_is_up = any_port(machine, [&](const Hca& hca, const Port& other) {
+    return other.state != Port::State::kDown && hca.ids == own_hca.ids &&
+           position_of(hca, other) == at;
+  });
+  return first_is_up && !peer_is_up;
 }
 
 std::map<int, std::vector<int>> rails_by_hca(const RailPlan& plan) {

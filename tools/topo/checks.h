@@ -38,6 +38,14 @@ void add_fault(CheckReport* report, Check check, std::string subject, std::strin
 std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
 std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"
 
+// Whether the HCA is an RDMA device. NCCL's files also list the network interfaces that it uses by
+// sockets, which have no GUID of a manufacturer (they count from 0) and no GPUDirect RDMA.
+bool is_rdma_device(const Machine& machine, const Hca& hca);
+
+// Whether the port is down as one that is not in use: the first port of its card is up, and the
+// second port of every card of the model is down. Such ports are mostly not cabled.
+bool is_unused_second_port(const Machine& machine, PortRef port);
+
 // Returns the positions in RailPlan::rails by HCA; HCAs without a rail are left out.
 std::map<int, std::vector<int>> rails_by_hca(const RailPlan& plan);
 

@@ -27,7 +27,7 @@ namespace {
 
 using topology::Machine;
 
-constexpr char kRailMap[] = "GDR_NCCL_RAIL_MAP";
+constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
 
 void override(const char* name, const std::optional<std::string>& value,
               config::Environment* environment) {
@@ -56,7 +56,7 @@ Status check_flag(const char* flag, const std::string& name,
 Status check_flags(const InspectOptions& options) {
   Status status = check_flag("--gdr-level", "NCCL_NET_GDR_LEVEL", options.gdr_level);
   if (status) status = check_flag("--hca", "NCCL_IB_HCA", options.hca);
-  if (status) status = check_flag("--rail-map", kRailMap, options.rail_map);
+  if (status) status = check_flag("--rail-map", kRailMapVariable, options.rail_map);
   return status;
 }
 
@@ -85,7 +85,7 @@ UserSettings user_settings(const InspectOptions& options) {
   };
   add("NCCL_NET_GDR_LEVEL", options.gdr_level);
   add("NCCL_IB_HCA", options.hca);
-  add(kRailMap, options.rail_map);
+  add(kRailMapVariable, options.rail_map);
   return settings;
 }
 
@@ -93,7 +93,7 @@ Result<config::Options> options_of(const InspectOptions& options, Findings* find
   config::Environment environment = config::process_environment_with_nccl_conf();
   override("NCCL_NET_GDR_LEVEL", options.gdr_level, &environment);
   override("NCCL_IB_HCA", options.hca, &environment);
-  override(kRailMap, options.rail_map, &environment);
+  override(kRailMapVariable, options.rail_map, &environment);
   // A bad value in the environment is only reported; a bad value on the command line is an error.
   if (Status usable = check_flags(options); !usable) return forward_error(usable);
   return config::load(environment, findings);
@@ -121,17 +121,71 @@ std::vector<std::string> excluded_by(const Machine& machine, const transport::Hc
   return excluded;
 }
 
-// Fills Inspection::unrestricted; `all` is the machine with all of its ports.
-void decide_unrestricted(Machine all, const config::Options& settings, Inspection* inspection) {
+bool loses_by(const topology::RailDecision& chosen, const topology::RailDecision& free) {
+  return !restriction_of(chosen, free).gpus.empty();
+}
+
+// A setting with its value, as the user gave it: as an option or in the environment.
+std::string setting_text(const char* flag, const std::optional<std::string>& given,
+                         const char* variable) {
+  if (given.has_value()) return std::string(flag) + " " + *given;
+  const config::Environment environment = config::process_environment_with_nccl_conf();
+  const auto found = environment.find(variable);
+  return std::string(variable) + "=" + (found == environment.end() ? "" : found->second);
+}
+
+// Returns which of NCCL_IB_HCA and the rail map makes GPUs lose; both where neither does alone.
+// `all` is the machine with all of its ports.
+std::string blamed_settings(const Machine& all, const config::Options& settings,
+                            const InspectOptions& asked, bool has_excluded,
+                            const Inspection& inspection) {
+  bool by_list = has_excluded, by_map = settings.rail_map.has_value();
+  if (by_list && by_map) {
+    const topology::nccl::Settings& nccl = inspection.decision.prediction.settings();
+    const topology::RailDecision& free = *inspection.unrestricted;
+    by_list = loses_by(topology::decide(inspection.decision.machine, {nccl, {}, {}}, {}), free);
+    by_map = loses_by(topology::decide(all, {nccl, {}, {{}, settings.rail_map}}, {}), free);
+    if (!by_list && !by_map) by_list = by_map = true;
+  }
+  std::string text;
+  if (by_list) text = setting_text("--hca", asked.hca, "NCCL_IB_HCA");
+  if (by_map) {
+    text += (text.empty() ? "" : " and ") +
+            setting_text("--rail-map", asked.rail_map, "GDR_NCCL_RAIL_MAP");
+  }
+  return text;
+}
+
+// Fills Inspection::unrestricted and restricted_by; `all` is the machine with all of its ports.
+void decide_unrestricted(Machine all, const config::Options& settings, const InspectOptions& asked,
+                         Inspection* inspection) {
   const auto& reasons = inspection->not_offered;
   const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), [](const auto& reason) {
     return reason.ends_with(kExcluded);
   });
   if (!has_excluded && !settings.rail_map.has_value()) return;
   topology::RailDecision free =
-      topology::decide(std::move(all), {inspection->decision.prediction.settings(), {}, {}}, {});
-  if (restriction_of(inspection->decision, free).gpus.empty()) return;
+      topology::decide(all, {inspection->decision.prediction.settings(), {}, {}}, {});
+  if (!loses_by(inspection->decision, free)) return;
   inspection->unrestricted = std::move(free);
+  inspection->restricted_by = blamed_settings(all, settings, asked, has_excluded, *inspection);
+}
+
+// Adds a finding for each entry of NCCL_IB_HCA that matches no port of the machine: a warning, or a
+// note in a list of exclusions, which often names what only some machines have.
+void add_unmatched(const Machine& all, const config::Options& settings, const InspectOptions& asked,
+                   Findings* findings) {
+  std::vector<std::pair<std::string, int>> ports;
+  for (const topology::Hca& hca : all.hcas) {
+    for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
+  }
+  if (ports.empty()) return;
+  const std::string subject = setting_text("--hca", asked.hca, "NCCL_IB_HCA");
+  for (const std::string& entry : settings.hcas.entries_without_port(ports)) {
+    findings->push_back({settings.hcas.excludes() ? Severity::kInfo : Severity::kWarning, subject,
+                         config::quoted(entry) + " matches no port of this machine",
+                         settings.hcas.excludes() ? "" : "correct the name, or take it out"});
+  }
 }
 
 void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
@@ -246,9 +300,11 @@ struct LiveMachine {
   std::string existing_hcas;  // of sysfs, whether accepted or not: "mlx5_0, mlx5_1"
 };
 
-LiveMachine read_live(const config::Options& options, Findings* findings) {
+LiveMachine read_live(const config::Options& options, const InspectOptions& asked,
+                      Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
+  add_unmatched(machine, options, asked, findings);
   std::string existing = names_of_hcas(machine);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
@@ -281,14 +337,14 @@ Result<Inspection> decide(Machine machine, const InspectOptions& asked,
   topology::RailDecision decision =
       topology::decide(std::move(machine), std::move(options), std::move(findings));
   UserSettings set = user_settings(asked);
-  if (!settings.rail_map.has_value()) set.erase(kRailMap);
+  if (!settings.rail_map.has_value()) set.erase(kRailMapVariable);
   if (settings.rail_map.has_value()) {
     Result<topology::RailPlan> plan =
         topology::plan_rails(decision.machine, decision.paths, {{}, settings.rail_map});
     if (!plan && asked.rail_map.has_value()) return forward_error(plan);
-    if (!plan) set.erase(kRailMap);
+    if (!plan) set.erase(kRailMapVariable);
   }
-  return Inspection{std::move(decision), {}, 0, {}, {}, std::move(set)};
+  return Inspection{.decision = std::move(decision), .settings = std::move(set)};
 }
 
 // Sets a variable of the environment for its lifetime.
@@ -334,7 +390,7 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
 
 Result<Inspection> inspect_live(const InspectOptions& options, const config::Options& settings,
                                 Findings findings) {
-  LiveMachine live = read_live(settings, &findings);
+  LiveMachine live = read_live(settings, options, &findings);
   Status accepted = check_hca_list(options, live.existing_hcas, live.machine);
   if (!accepted) return forward_error(accepted);
   auto made = decide(std::move(live.machine), options, settings, std::move(findings));
@@ -344,7 +400,7 @@ Result<Inspection> inspect_live(const InspectOptions& options, const config::Opt
   made->acs_findings = made->decision.findings.size() - before;
   made->not_offered = std::move(live.not_offered);
   made->sysfs_root = "/sys";
-  decide_unrestricted(std::move(live.all), settings, &*made);
+  decide_unrestricted(std::move(live.all), settings, options, &*made);
   return made;
 }
 
@@ -367,6 +423,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
                             " hosts, and this is the first; --host shows another or all of them",
                         ""});
   }
+  add_unmatched(*machine, *settings, options, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);
   Machine all = *machine;
   keep_accepted(&*machine, settings->hcas);
@@ -376,7 +433,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
   if (!made) return made;
   made->not_offered = excluded_by(all, settings->hcas);
   if (is_folder) made->sysfs_root = std::filesystem::path(options.from) / "sys";
-  decide_unrestricted(std::move(all), *settings, &*made);
+  decide_unrestricted(std::move(all), *settings, options, &*made);
   return made;
 }
 

@@ -31,14 +31,17 @@ struct Inspection {
   // The ports that the verbs library or the file lists and that are not in `decision`, with the
   // reason: "efa_0:1 is an Elastic Fabric Adapter (EFA), ...", "mlx5_1:1 is excluded by
   // NCCL_IB_HCA".
-  std::vector<std::string> not_offered;
+  std::vector<std::string> not_offered = {};
   size_t acs_findings = 0;  // how many of the last of decision.findings are about ACS
   // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
-  std::filesystem::path sysfs_root;
+  std::filesystem::path sysfs_root = {};
   // The decision without NCCL_IB_HCA and without a rail map, where some GPU loses by these (see
   // restriction.h); else nothing.
   std::optional<topology::RailDecision> unrestricted = {};
   UserSettings settings = {};  // without a rail map that does not fit the machine
+  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two
+  // joined by " and "; "" where `unrestricted` is nothing.
+  std::string restricted_by = {};
 };
 
 // Returns the decision, and what it does not cover. The HCAs of a live machine are those that the

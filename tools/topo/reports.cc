@@ -78,6 +78,20 @@ size_t direct_gpus(const RailDecision& decision) {
   return direct;
 }
 
+// Returns "ok", or the kinds of faults, the worst first, with their numbers: "port-down, nvlink
+// x2".
+std::string faults_text(const std::vector<Fault>& faults) {
+  std::vector<std::string> kinds;
+  for (size_t i = 0; i < faults.size();) {
+    size_t end = i;
+    while (end < faults.size() && faults[end].check == faults[i].check) ++end;
+    const std::string kind = name_of(faults[i].check);
+    kinds.push_back(end - i == 1 ? kind : fmt::format("{} x{}", kind, end - i));
+    i = end;
+  }
+  return kinds.empty() ? "ok" : short_list(kinds);
+}
+
 std::string part_text(size_t part, size_t whole) {
   return part == whole ? std::to_string(whole) : fmt::format("{} of {}", part, whole);
 }
@@ -165,7 +179,7 @@ Summary summary_of(const std::string& node, const Inspection& inspection,
           farthest_path(decision),
           gpus == 0 ? "-" : part_text(direct_gpus(decision), gpus),
           !predicted ? "-" : (follows ? "rails" : "others"),
-          report.faults.empty() ? "ok" : count_text(report.faults.size(), "fault", "faults")};
+          faults_text(report.faults)};
 }
 
 std::string summary_table(const std::vector<Summary>& summaries) {

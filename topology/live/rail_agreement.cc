@@ -142,7 +142,10 @@ bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size
   if (nccl.devices_of_gpu(gpu).empty()) return false;
   for (size_t device : without(nccl.devices_of_gpu(gpu), rails)) {
     if (!is_direct(decision, gpu, device) && is_direct(decision, gpu, own)) return false;
-    if (path(device) > path(own)) return false;
+    // Through host memory, what is below the same CPU is equally near.
+    const bool direct = is_direct(decision, gpu, device) || is_direct(decision, gpu, own);
+    const PathClass nearest = direct ? PathClass::kLoc : PathClass::kPhb;
+    if (std::max(path(device), nearest) > std::max(path(own), nearest)) return false;
     if (bandwidth_of(nccl, gpu, device) < bandwidth_of(nccl, gpu, own)) return false;
     if (users_of(nccl, gpus, device) > 1 && users_of(nccl, gpus, own) == 0) return false;
   }
@@ -221,6 +224,16 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
     found.push_back(std::move(one));
   }
   return found;
+}
+
+std::string fix_to_follow(const RailDecision& decision, const std::vector<size_t>& gpus) {
+  for (const Remedy& remedy : remedies(decision)) {
+    const bool all = std::all_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
+      return follows(remedy.decision.prediction, gpu, rail_devices(decision, gpu));
+    });
+    if (all) return remedy.text;
+  }
+  return "";
 }
 
 std::string to_string(const Machine& machine, const Disagreement& one) {

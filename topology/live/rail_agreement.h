@@ -15,8 +15,9 @@ struct Disagreement {
   // "NCCL prefers bandwidth to distance: ..."; a part of a sentence. It says where GPUDirect is
   // lost or won.
   std::string reason;
-  // NCCL's choice is as near as the rail and as fast in both directions, has GPUDirect RDMA where
-  // the rail has, and is no more crowded while the rail is idle. Nothing has to be done then.
+  // NCCL's choice is as near as the rail (without GPUDirect RDMA: below the same CPU) and as fast
+  // in both directions, has GPUDirect RDMA where the rail has, and is no more crowded while the
+  // rail is idle. Nothing has to be done then.
   bool as_good = false;
   // The first of remedies() with which NCCL serves every GPU well and, where `as_good`, uses
   // exactly this GPU's rails; "": none is known. "set NCCL_NETDEVS_POLICY=ALL"
@@ -36,6 +37,10 @@ std::vector<Remedy> remedies(const RailDecision& decision);
 // Returns the GPUs for which NCCL uses other HCAs than the rails, or not all of them. GPUs without
 // a usable rail are left out.
 std::vector<Disagreement> disagreements(const RailDecision& decision);
+
+// Returns the first of remedies() with which NCCL uses exactly the rails of all these GPUs (indexes
+// in Machine::gpus); "": none is known. "set NCCL_NETDEVS_POLICY=MAX:1"
+std::string fix_to_follow(const RailDecision& decision, const std::vector<size_t>& gpus);
 
 // Returns a sentence for each GPU that NCCL serves worse, and one for all others: "GPU0, GPU2: NCCL
 // uses other HCAs than the rails, which are as near and as fast".

@@ -28,13 +28,19 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
   return *plan_rails(machine, paths, options);  // only a map can make it fail
 }
 
+// What a port's link runs at in Mb/s.
+int link_speed(const Machine& machine, PortRef ref) {
+  const Port& port = port_of(machine, ref);
+  return port.link_mbps > 0 ? port.link_mbps : port.speed_mbps;
+}
+
 // Returns the speed of the fastest rail on a card of the same model in Mb/s.
 int model_speed(const Machine& machine, const RailPlan& plan, const Rail& rail) {
   const PciIds& ids = hca_of(machine, rail.port).ids;
   int speed = 0;
   for (const Rail& other : plan.rails) {
     if (!other.usable || ids.vendor == 0 || hca_of(machine, other.port).ids != ids) continue;
-    speed = std::max(speed, port_of(machine, other.port).speed_mbps);
+    speed = std::max(speed, link_speed(machine, other.port));
   }
   return speed;
 }
@@ -42,7 +48,7 @@ int model_speed(const Machine& machine, const RailPlan& plan, const Rail& rail) 
 // Adds a warning for each rail that is slower than the others of its model.
 void warn_of_slow_links(const Machine& machine, const RailPlan& plan, Findings* findings) {
   for (const Rail& rail : plan.rails) {
-    const int speed = port_of(machine, rail.port).speed_mbps;
+    const int speed = link_speed(machine, rail.port);
     const int others = model_speed(machine, plan, rail);
     if (!rail.usable || speed == 0 || speed >= others) continue;
     findings->push_back({Severity::kWarning, port_label(machine, rail.port),

@@ -31,7 +31,8 @@ std::string gpu_line(const RailDecision& decision, size_t index) {
 
 }  // namespace
 
-std::vector<std::string> describe(const RailDecision& decision) {
+std::vector<std::string> describe(const RailDecision& decision,
+                                  const std::vector<Disagreement>& different) {
   std::vector<std::string> lines;
   std::set<int> served;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
@@ -47,7 +48,6 @@ std::vector<std::string> describe(const RailDecision& decision) {
                     port_label(decision.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
   }
-  const std::vector<Disagreement> different = disagreements(decision);
   for (const std::string& sentence : sentences(decision.machine, different)) {
     lines.push_back("map " + sentence);
   }

@@ -89,6 +89,22 @@ void reconcile_gpus(Machine* machine, const Machine& live, const ReadOptions& op
   }
 }
 
+// Adds what the links of the file's ports run at.
+void add_link_speeds(Machine* machine, const Machine& live) {
+  auto speed_of = [&](const std::string& name, int number) {
+    for (const Hca& hca : live.hcas) {
+      if (hca.name != name) continue;
+      for (const Port& port : hca.ports) {
+        if (port.number == number && port.state == Port::State::kActive) return port.speed_mbps;
+      }
+    }
+    return 0;
+  };
+  for (Hca& hca : machine->hcas) {
+    for (Port& port : hca.ports) port.link_mbps = speed_of(hca.name, port.number);
+  }
+}
+
 // Returns the machine of the file, with the devices that sysfs shows found by their addresses.
 Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
   Machine live = sysfs_machine(options.sysfs_root, options.selection).value_or(Machine{});
@@ -101,6 +117,7 @@ Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
   if (!machine) return machine;
   complete(&machine->cpu, live.cpu);
   reconcile_gpus(&*machine, live, options);
+  add_link_speeds(&*machine, live);
   sort(&*machine);
   return machine;
 }

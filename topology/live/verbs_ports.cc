@@ -42,6 +42,15 @@ std::optional<PciLocation> location_of(const VerbsPort& port) {
   return pci_location(port.sysfs_path);
 }
 
+// Takes back what the file states about the function: NCCL keeps it, and reads from sysfs only what
+// the file lacks (ncclTopoGetXmlFromSys in src/graph/xml.cc).
+void keep_stated(const Hca& stated, Hca* hca) {
+  if (stated.class_code != 0) hca->class_code = stated.class_code;
+  if (stated.ids != PciIds{}) hca->ids = stated.ids;
+  if (stated.link.gt_per_s != 0) hca->link.gt_per_s = stated.link.gt_per_s;
+  if (stated.link.width != 0) hca->link.width = stated.link.width;
+}
+
 Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& port) {
   Hca hca;
   if (auto location = location_of(port)) {
@@ -52,6 +61,7 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
       hca.at = attach(machine, pci_position(location->sysfs_path));
     }
     fill_function(&hca, *location);
+    if (machine->nccl_file && known != nullptr) keep_stated(*known, &hca);
   } else {
     if (machine->numa_nodes.empty()) numa_index(machine, -1);
     hca.at = attach_without_pci(*machine);
@@ -92,9 +102,14 @@ void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
     Port& added = known->ports.back();
     added.order = source.order;
     // Verbs libraries before XDR have no code for its speed, but sysfs has.
-    if (added.speed_mbps == 0 && port.active) added.speed_mbps = source.speed_mbps;
+    if (added.speed_mbps == 0 && port.active && !machine->nccl_file) {
+      added.speed_mbps = source.speed_mbps;
+    }
     // NCCL keeps the speed that its topology file states (xmlInitAttrInt in src/graph/topo.cc).
-    if (machine->nccl_file && source.speed_mbps > 0) added.speed_mbps = source.speed_mbps;
+    if (machine->nccl_file && source.speed_mbps > 0) {
+      added.link_mbps = added.speed_mbps > 0 ? added.speed_mbps : source.link_mbps;
+      added.speed_mbps = source.speed_mbps;
+    }
   }
   sort(machine);
 }

@@ -1,5 +1,6 @@
 #include "transport/device/hca_filter.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace gdr::transport {
@@ -62,12 +63,30 @@ Result<HcaFilter> HcaFilter::parse(std::string_view text) {
   return filter;
 }
 
+bool HcaFilter::matches(size_t entry, std::string_view device, int port) const {
+  if (!list_.names(list_.entries[entry], device)) return false;
+  return entries_[entry].port == -1 || entries_[entry].port == port;
+}
+
 const HcaFilter::Entry* HcaFilter::match(std::string_view device, int port) const {
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (!list_.names(list_.entries[i], device)) continue;
-    if (entries_[i].port == -1 || entries_[i].port == port) return &entries_[i];
+    if (matches(i, device, port)) return &entries_[i];
   }
   return nullptr;
+}
+
+std::vector<std::string> HcaFilter::entries_without_port(
+    const std::vector<std::pair<std::string, int>>& ports) const {
+  std::vector<std::string> unmatched;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const bool any = std::any_of(ports.begin(), ports.end(), [&](const auto& port) {
+      return matches(i, port.first, port.second);
+    });
+    if (any) continue;
+    const NameList::Entry& entry = list_.entries[i];
+    unmatched.push_back(entry.fields.empty() ? entry.name : entry.name + ":" + entry.fields);
+  }
+  return unmatched;
 }
 
 bool HcaFilter::accepts(std::string_view device, int port) const {

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -40,12 +41,19 @@ class HcaFilter {
   const Entry* entry_for(std::string_view device, int port) const;
   // Whether an entry accepts this port by the HCA's whole name, not only by a prefix of it.
   bool names_in_full(std::string_view device, int port) const;
+  // Whether the list is one of exclusions.
+  bool excludes() const { return list_.exclude; }
+  // Returns the entries that match none of these ports, each an HCA's name and a port's number, as
+  // texts: "mlx5_9", "mlx5_0:2".
+  std::vector<std::string> entries_without_port(
+      const std::vector<std::pair<std::string, int>>& ports) const;
   // What parse() ignored, as texts for the user.
   const std::vector<std::string>& notes() const { return list_.notes; }
   // The filter in the grammar above.
   std::string to_string() const { return list_.to_string(); }
 
  private:
+  bool matches(size_t entry, std::string_view device, int port) const;
   const Entry* match(std::string_view device, int port) const;
 
   NameList list_;

@@ -128,20 +128,47 @@ TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {
 TEST(UnfollowedMap, MapAgainstDistance_NamesItsGpus) {
   const std::string map = "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0";
   auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
-  auto finding = unfollowed_map(decision, options_with_map(map));
+  auto finding = unfollowed_map(decision, topology::disagreements(decision), options_with_map(map));
   ASSERT_TRUE(finding.has_value());
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_THAT(finding->text, HasSubstr("GDR_NCCL_RAIL_MAP for GPU0, GPU6"));
 }
 
+std::string fix_of_map(const topology::Machine& machine, const std::string& map) {
+  auto decision = decision_with_map(machine, map);
+  auto finding = unfollowed_map(decision, topology::disagreements(decision), options_with_map(map));
+  return finding ? finding->fix : "none needed";
+}
+
+TEST(UnfollowedMap, Fix_IsWhatMakesNcclFollowByThePrediction) {
+  const std::string crossed = "GPU0=mlx5_1;GPU1=mlx5_0";
+  EXPECT_THAT(fix_of_map(topology::flat(2, 2), crossed),
+              HasSubstr("set GDR_NCCL_GENERATE_TOPO_FILE=1"));
+  auto grouped = grouped_decision(decision_with_map(topology::flat(2, 2), crossed));
+  EXPECT_THAT(topology::disagreements(grouped), IsEmpty());
+  // Both GPUs have both HCAs: no grouped file can give each GPU all, and the policy can.
+  EXPECT_EQ(fix_of_map(topology::flat(2, 2), "GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1"),
+            "set NCCL_NETDEVS_POLICY=ALL");
+}
+
+TEST(UnfollowedMap, MapThatNothingMakesNcclFollow_RecommendsNoFile) {
+  const std::string map = "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0";
+  const topology::Machine machine = topology::two_sockets_with_switches();
+  auto grouped = grouped_decision(decision_with_map(machine, map));
+  ASSERT_FALSE(topology::disagreements(grouped).empty());
+  EXPECT_THAT(fix_of_map(machine, map), testing::AllOf(HasSubstr("take these GPUs out of the map"),
+                                                       testing::Not(HasSubstr("TOPO_FILE"))));
+}
+
 TEST(UnfollowedMap, MapAlongDistanceOrNone_IsNothing) {
   auto decision = topology::scene_of(topology::two_sockets_with_switches());
-  EXPECT_FALSE(unfollowed_map(decision, {}).has_value());
+  EXPECT_FALSE(unfollowed_map(decision, {}, {}).has_value());
   const std::string map =
       "GPU0=mlx5_0;GPU1=mlx5_0;GPU2=mlx5_1;GPU3=mlx5_1;"
       "GPU4=mlx5_2;GPU5=mlx5_2;GPU6=mlx5_3;GPU7=mlx5_3";
   auto mapped = decision_with_map(topology::two_sockets_with_switches(), map);
-  EXPECT_FALSE(unfollowed_map(mapped, options_with_map(map)).has_value());
+  const auto different = topology::disagreements(mapped);
+  EXPECT_FALSE(unfollowed_map(mapped, different, options_with_map(map)).has_value());
 }
 
 }  // namespace

@@ -233,7 +233,7 @@ TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
   EXPECT_THAT(result.out, HasSubstr("\nnode1 "));
   EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails      ok\n"));
   EXPECT_THAT(result.out, HasSubstr("\nnode2 "));
-  EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails      1 fault\n"));
+  EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails      nvlink\n"));
 }
 
 TEST_F(TopoCommand, SeveralSourcesAsJson_AreJsonLines) {
@@ -310,10 +310,60 @@ TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_IsAFaultAndIsTakenBack) {
   EXPECT_THAT(run(source).out, HasSubstr("\n  mlx5_2:1 is excluded by NCCL_IB_HCA\n"));
   const Printed check = run("--check " + source);
   EXPECT_EQ(check.code, 1);
-  EXPECT_THAT(check.out, HasSubstr("leaves out mlx5_2:1, mlx5_3:1"));
+  EXPECT_THAT(check.out, HasSubstr("--hca mlx5_0,mlx5_1 leaves out mlx5_2:1, mlx5_3:1"));
   const std::string env = run("--env " + source).out;
   EXPECT_THAT(env, HasSubstr("unset NCCL_IB_HCA\n"));
   EXPECT_THAT(env, Not(HasSubstr("export NCCL_IB_HCA")));
+}
+
+// The kinds of faults of a machine, each once: "rail-share gdr-reach".
+std::string kinds_of(const std::string& check) {
+  std::istringstream lines(check);
+  std::string kinds, last;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string kind = line.substr(0, line.find(':'));
+    if (kind != last) kinds += (kinds.empty() ? "" : " ") + kind;
+    last = kind;
+  }
+  return kinds;
+}
+
+TEST_F(TopoCommand, FaultsOfKnownMachines_AreThose) {
+  const std::pair<const char*, const char*> machines[] = {
+      {"nccl-dgx-a100.xml", "ok"},       {"nccl-amd-8gpu.xml", "ok"},
+      {"nccl-gb200-tray.xml", "ok"},     {"hwloc-dual-port-cards.xml", "ok"},
+      {"cases/gb10b.xml", "ok"},         {"nccl-cross-wired.xml", "rail-share gdr-reach"},
+      {"cases/nogpu.xml", "no-gpu"},     {"hwloc-two-socket-plain.xml", "gdr-reach"},
+      {"hwloc-flat-vm.xml", "gdr-reach"}};
+  for (const auto& [file, kinds] : machines) {
+    EXPECT_EQ(kinds_of(run("--check --from " + known(file)).out), kinds) << file;
+  }
+}
+
+TEST_F(TopoCommand, LineThatCheckNames_IsThatOfEnv) {
+  for (const char* file : {"hwloc-two-socket-plain.xml", "hwloc-flat-vm.xml", "hwloc-power9.xml"}) {
+    EXPECT_THAT(run("--check --from " + known(file)).out,
+                HasSubstr("Fix: export NCCL_NET_GDR_LEVEL=PHB, and measure both"));
+    EXPECT_THAT(run("--env --from " + known(file)).out,
+                HasSubstr("\nexport NCCL_NET_GDR_LEVEL='PHB'\n"));
+  }
+}
+
+TEST_F(TopoCommand, NameInAnHcaListThatMatchesNothing_IsWarnedAbout) {
+  const std::string from = " --from " + known(kMachine);
+  EXPECT_THAT(run("--hca mlx5_0,mlx5_77" + from).err,
+              HasSubstr("warning: --hca mlx5_0,mlx5_77: \"mlx5_77\" matches no port"));
+  EXPECT_THAT(run("--hca =mlx5_0,mlx5_" + from).err, HasSubstr("\"mlx5_\" matches no port"));
+  EXPECT_THAT(run("--hca mlx5_0:7,mlx5_1" + from).err, HasSubstr("\"mlx5_0:7\" matches no port"));
+  EXPECT_THAT(run("--hca mlx5_0,mlx5_" + from).err, Not(HasSubstr("matches no port")));
+  EXPECT_THAT(run("--hca ^mlx5_77" + from).err, HasSubstr("note: --hca ^mlx5_77: \"mlx5_77\""));
+}
+
+TEST_F(TopoCommand, SettingThatLeavesGpusWorseOff_IsNamedWithItsValue) {
+  const std::string map = "GPU0=mlx5_3";
+  const std::string of_map = run("--check --rail-map " + map + " --from " + known(kMachine)).out;
+  EXPECT_THAT(of_map, HasSubstr("--rail-map GPU0=mlx5_3 leaves out mlx5_0:1, "));
+  EXPECT_THAT(of_map, Not(HasSubstr("--hca")));
 }
 
 TEST_F(TopoCommand, Diff_NamesBothMachines) {
@@ -486,8 +536,10 @@ TEST_F(TopoCommand, RailMapOfTheEnvironment_CountsLikeTheOption) {
   auto by_option = [&](const std::string& mode) {
     return run(mode + " --rail-map '" + map + "'" + source);
   };
-  EXPECT_EQ(by_environment("--check").out, by_option("--check").out);
-  EXPECT_THAT(by_environment("--check").out, HasSubstr("the rail map leaves out"));
+  EXPECT_THAT(by_environment("--check").out,
+              HasSubstr("GDR_NCCL_RAIL_MAP=GPU0=mlx5_3;GPU7=mlx5_0 leaves out mlx5_1:1"));
+  EXPECT_THAT(by_option("--check").out,
+              HasSubstr("--rail-map GPU0=mlx5_3;GPU7=mlx5_0 leaves out mlx5_1:1"));
   EXPECT_EQ(by_environment("--env").out, by_option("--env").out);
   EXPECT_THAT(by_environment("--env").out, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
   EXPECT_THAT(by_environment("").out,

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <initializer_list>
 
 #include "tests/unit/topology/machines.h"
 #include "tools/topo/checks.h"
@@ -13,6 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -205,6 +207,61 @@ TEST(Check, NvlinkThatTheOtherGpuDoesNotHave_IsNamed) {
                                   HasSubstr("nvlink: GPU4 (0000:53:00.0): no NVLinks to GPU5")));
 }
 
+// Pairs of GPUs with four links; only one GPU of each pair has another link to the next pair.
+void make_uneven_mesh(Machine* machine) {
+  const size_t gpus = machine->gpus.size();
+  for (size_t i = 0; i < gpus; ++i) {
+    machine->gpus[i].nvlinks = {NvLink{NvLink::To::kGpu, machine->gpus[i ^ 1].bdf, 4}};
+    if (i % 2 == 0) {
+      machine->gpus[i].nvlinks.push_back(NvLink{NvLink::To::kGpu, machine->gpus[i ^ 2].bdf, 1});
+    }
+  }
+}
+
+TEST(Check, MeshThatGivesHalfOfTheGpusFewerLinks_IsANote) {
+  Machine machine = good_machine();
+  make_uneven_mesh(&machine);
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), IsEmpty());
+  EXPECT_THAT(report.notes, Contains(HasSubstr("GPU1, GPU3, GPU5, GPU7: fewer NVLinks")));
+  machine.gpus[1].nvlinks[0].count = machine.gpus[0].nvlinks[0].count = 3;
+  EXPECT_THAT(faults_of(report_on(machine)),
+              ElementsAre(HasSubstr("nvlink: GPU1 (0000:15:00.0): 3 NVLinks to GPUs, where GPU2, "
+                                    "GPU4, GPU6 have 5")));
+}
+
+// Four GPUs with four links between each two, one of which both of its ends have lost.
+TEST(Check, LinkThatAFullMeshLacks_IsNamedAtBothEnds) {
+  Machine machine = good_machine();
+  machine.gpus.resize(4);
+  for (Gpu& gpu : machine.gpus) {
+    gpu.nvlinks.clear();
+    for (const Gpu& other : machine.gpus) {
+      if (other.bdf == gpu.bdf) continue;
+      gpu.nvlinks.push_back(NvLink{NvLink::To::kGpu, other.bdf, 4});
+    }
+  }
+  machine.gpus[0].nvlinks[0].count = machine.gpus[1].nvlinks[0].count = 3;
+  const std::vector<std::string> faults = faults_of(report_on(machine));
+  EXPECT_THAT(faults, Contains(HasSubstr("nvlink: GPU0 (0000:13:00.0): 11 NVLinks to GPUs")));
+  EXPECT_THAT(faults, Contains(HasSubstr("nvlink: GPU1 (0000:15:00.0): 11 NVLinks to GPUs")));
+}
+
+TEST(Check, OneOfTwoGpusWithFewerNvlinks_IsNamed) {
+  for (NvLink::To to : {NvLink::To::kSwitch, NvLink::To::kGpu}) {
+    Machine machine = good_machine();
+    machine.gpus.resize(2);
+    for (size_t i = 0; i < 2; ++i) {
+      machine.gpus[i].nvlinks = {NvLink{to, {}, 4}};
+      if (to == NvLink::To::kGpu) machine.gpus[i].nvlinks[0].gpu = machine.gpus[1 - i].bdf;
+    }
+    EXPECT_THAT(faults_of(report_on(machine)), Not(Contains(HasSubstr("nvlink: "))));
+    machine.gpus[1].nvlinks[0].count = 3;
+    EXPECT_THAT(faults_of(report_on(machine)),
+                Contains(HasSubstr("nvlink: GPU1 (0000:15:00.0): 3 NVLinks to")));
+  }
+}
+
 TEST(Check, C2cMissingOnOneGpu_IsNamed) {
   auto with_c2c = [](Machine* machine) {
     for (Gpu& gpu : machine->gpus) gpu.c2c_links = 10;
@@ -224,6 +281,59 @@ TEST(Check, RailThatIsDown_IsNamedAndOtherPortsAreNot) {
       Contains(HasSubstr("port-down: mlx5_1:1: the port is down, and rail 1 with it")));
   // Port 2 of the storage network is down in each of these machines.
   EXPECT_THAT(faults_of(report_on(good_machine())), IsEmpty());
+}
+
+// Cards of two ports, as ports of one function or as functions of one port.
+Machine with_second_ports(bool as_functions) {
+  Machine machine = good_machine();
+  for (size_t i = 0; i < 4; ++i) {
+    Port second = machine.hcas[i].ports[0];
+    second.state = Port::State::kDown;
+    if (as_functions) {
+      Hca other = machine.hcas[i];
+      other.name += "_second";
+      other.bdf->function = 1;
+      other.ports = {second};
+      machine.hcas.push_back(std::move(other));
+    } else {
+      second.number = 2;
+      machine.hcas[i].ports.push_back(second);
+    }
+  }
+  return machine;
+}
+
+TEST(Check, SecondPortsThatNoCardOfTheModelHasUp_AreANote) {
+  for (bool as_functions : {false, true}) {
+    const CheckReport report = report_on(with_second_ports(as_functions));
+    EXPECT_THAT(faults_of(report), IsEmpty());
+    EXPECT_THAT(report.notes,
+                Contains(HasSubstr(as_functions ? "as if not in use: mlx5_0_second:1, "
+                                                : "as if not in use: mlx5_0:2, mlx5_1:2")));
+  }
+}
+
+TEST(Check, SecondPortThatIsDownWhereThoseOfPeersAreUp_IsNamed) {
+  Machine machine = with_second_ports(false);
+  machine.hcas[2].ports[1].state = Port::State::kActive;
+  EXPECT_THAT(faults_of(report_on(machine)),
+              ElementsAre(HasSubstr("port-down: mlx5_0:2: "), HasSubstr("port-down: mlx5_1:2: "),
+                          HasSubstr("port-down: mlx5_3:2: ")));
+}
+
+TEST(Check, FirstPortThatIsDown_IsNamedThoughAllAre) {
+  Machine machine = good_machine();
+  for (size_t i = 0; i < 4; ++i) machine.hcas[i].ports[0].state = Port::State::kDown;
+  EXPECT_THAT(faults_of(report_on(machine)), Contains(HasSubstr("port-down: mlx5_0:1: ")));
+}
+
+TEST(Check, LinkSlowerThanTheFileStates_IsNamed) {
+  EXPECT_THAT(faults_with([](Machine* machine) {
+                for (size_t i = 0; i < 4; ++i) machine->hcas[i].ports[0].link_mbps = 400000;
+                machine->hcas[1].ports[0].link_mbps = 100000;
+              }),
+              ElementsAre(HasSubstr("port-speed: mlx5_1:1: the port runs at 100 Gb/s, its peers "
+                                    "mlx5_0:1, mlx5_2:1, mlx5_3:1 at up to 400 Gb/s")));
 }
 
 TEST(Check, PortSlowerThanItsPeers_IsNamed) {
@@ -259,6 +369,34 @@ TEST(Check, HcaThatCannotRegisterGpuMemory_IsNamed) {
               ElementsAre(HasSubstr("no-gpudirect: mlx5_0: cannot register GPU memory")));
 }
 
+// NCCL's files list network interfaces that it uses by sockets like HCAs.
+TEST(Check, NetworkInterfaceInAFileOfNccl_IsANote) {
+  Machine machine = good_machine();
+  for (Hca& hca : machine.hcas) hca.gpudirect = false;
+  machine.hcas[1].guid = 1;  // NCCL numbers them
+  for (Gpu& gpu : machine.gpus) gpu.gpudirect = false;
+  machine.nccl_file = true;
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), Not(Contains(HasSubstr("no-gpudirect"))));
+  EXPECT_THAT(report.notes,
+              Contains(HasSubstr("mlx5_0, mlx5_1, mlx5_2, mlx5_3: no RDMA device, as far as")));
+  machine.hcas[2].guid = 0x946dae0300112233;
+  const std::vector<std::string> faults = faults_of(report_on(machine));
+  EXPECT_THAT(faults, Contains(HasSubstr("no-gpudirect: mlx5_2: cannot register GPU memory")));
+  EXPECT_THAT(faults, Contains(HasSubstr("no-gpudirect: GPU0, ")));
+}
+
+TEST(Check, GpuOfAnotherVendorWithoutGpuDirect_HasAFixForIt) {
+  EXPECT_THAT(faults_with([](Machine* machine) {
+                for (Gpu& gpu : machine->gpus) {
+                  gpu.ids.vendor = 0x1002;
+                  gpu.gpudirect = false;
+                }
+              }),
+              ElementsAre(AllOf(HasSubstr("no-gpudirect: GPU0, "), HasSubstr("peer-to-peer DMA"),
+                                Not(HasSubstr("NVIDIA")))));
+}
+
 TEST(Check, UnknownRegistration_IsANoteOnly) {
   Machine machine = good_machine();
   machine.hcas[0].gpudirect.reset();
@@ -278,14 +416,47 @@ TEST(Check, NoGpu_IsOneFault) {
               ElementsAre(HasSubstr("no-gpu: the machine shows no GPU")));
 }
 
-TEST(Check, HcaThatIsMissingOnOneSwitch_LeavesGpusWithASmallerShare) {
-  const std::vector<std::string> faults =
-      faults_with([](Machine* machine) { machine->hcas.erase(machine->hcas.begin() + 3); });
-  EXPECT_THAT(faults,
-              Contains(HasSubstr("rail-share: GPU4, GPU5, GPU6, GPU7: 1/4 of a rail for each, "
-                                 "where GPU0, GPU1, GPU2, GPU3 have 1/2 of a rail. Fix: ")));
-  EXPECT_THAT(faults, Contains(HasSubstr("rail-share: GPU6, GPU7: no HCA is below the same PCIe "
-                                         "switch, where GPU0, GPU1, GPU2 and 3 more have one")));
+TEST(Check, HcaThatIsMissingOnOneSwitch_LeavesItsGpusFarAway) {
+  Machine machine = good_machine();
+  machine.hcas.erase(machine.hcas.begin() + 3);
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report),
+              Contains(HasSubstr("rail-share: GPU6, GPU7: no HCA is below the same PCIe "
+                                 "switch, where GPU0, GPU1, GPU2 and 3 more have one")));
+  EXPECT_THAT(report.notes, Contains(HasSubstr(
+                                "GPU4, GPU5, GPU6, GPU7: 1/4 of a rail for each, where GPU0, GPU1, "
+                                "GPU2, GPU3 have 1/2 of a rail, since 3 rails for 8 GPUs")));
+}
+
+// One more HCA on each switch of `switches`.
+Machine with_more_hcas(std::initializer_list<int> switches) {
+  Machine machine = good_machine();
+  for (int one : switches) {
+    Hca more = machine.hcas[static_cast<size_t>(one)];
+    more.name = "mlx5_1" + std::to_string(one);
+    more.bdf->device = 1;
+    machine.hcas.push_back(std::move(more));
+  }
+  return machine;
+}
+
+TEST(Check, SharesOfNumbersThatDoNotComeOutEven_AreANote) {
+  const CheckReport report = report_on(with_more_hcas({0, 2}));  // 6 rails for 8 GPUs
+  EXPECT_THAT(faults_of(report), IsEmpty());
+  EXPECT_THAT(report.notes, Contains(HasSubstr("1/2 of a rail for each, where GPU0, GPU1, GPU4, "
+                                               "GPU5 have 1 rail, since 6 rails for 8 GPUs")));
+}
+
+TEST(Check, HcaThatIsMissingBesideAnother_ShowsInTheShares) {
+  EXPECT_THAT(faults_of(report_on(with_more_hcas({0, 1, 2, 3}))), IsEmpty());
+  EXPECT_THAT(faults_of(report_on(with_more_hcas({0, 1, 2}))),
+              ElementsAre(HasSubstr("rail-share: GPU6, GPU7: 1/2 of a rail for each, where ")));
+}
+
+TEST(Check, SharesThatCouldBeEven_AreAFault) {
+  Machine machine = with_more_hcas({0});
+  machine.hcas.erase(machine.hcas.begin() + 3);  // 4 rails: 2, 1, 1 and 0 on the switches
+  EXPECT_THAT(faults_of(report_on(machine)), Contains(HasSubstr("rail-share: GPU2, GPU3")));
 }
 
 TEST(Check, GpuThatIsMissing_ShowsInTheShares) {
@@ -293,13 +464,27 @@ TEST(Check, GpuThatIsMissing_ShowsInTheShares) {
               Contains(HasSubstr("1/2 of a rail for each, where GPU6 has 1 rail")));
 }
 
+// One HCA for two switches, each with GPUs.
+TEST(Check, FewerHcasThanSwitches_LeaveGpusFarAwayByDesign) {
+  Machine machine = good_machine();
+  machine.gpus.erase(machine.gpus.begin() + 4, machine.gpus.end());
+  machine.hcas = {machine.hcas[0]};
+  for (Gpu& gpu : machine.gpus) gpu.nvlinks.clear();
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), ElementsAre(HasSubstr("gdr-reach: GPU2, GPU3: ")));
+  EXPECT_THAT(report.notes,
+              Contains(HasSubstr("GPU2, GPU3: no HCA is below the same PCIe switch")));
+}
+
 TEST(Check, PortsLeftOutByTheUser_AreTheFaultInPlaceOfWhatFollows) {
   Machine machine = good_machine();
   machine.hcas.resize(3);
-  const Inspection inspection{scene_of(machine), {}, 0, "", scene_of(good_machine())};
+  const Inspection inspection{.decision = scene_of(machine),
+                              .unrestricted = scene_of(good_machine()),
+                              .restricted_by = "NCCL_IB_HCA=^mlx5_3"};
   const std::vector<std::string> faults = faults_of(check_machine(inspection, {}));
-  EXPECT_THAT(faults, Contains(HasSubstr("setting: GPU4, GPU5, GPU6, GPU7: NCCL_IB_HCA or the rail "
-                                         "map leaves out mlx5_3:1, so that rails are farther")));
+  EXPECT_THAT(faults, Contains(HasSubstr("setting: GPU4, GPU5, GPU6, GPU7: NCCL_IB_HCA=^mlx5_3 "
+                                         "leaves out mlx5_3:1, so that rails are farther")));
   EXPECT_THAT(faults, Not(Contains(HasSubstr("rail-share"))));
 }
 
@@ -308,10 +493,30 @@ TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
   machine.cpu.arch = "x86_64";
   EXPECT_THAT(faults_of(report_on(machine)),
               ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, GPU1: no GPUDirect RDMA"),
-                                HasSubstr("PHB is beyond"))));
+                                HasSubstr("copied through host memory"), HasSubstr("PHB is beyond"),
+                                HasSubstr("Fix: export NCCL_NET_GDR_LEVEL=PHB, and measure both"),
+                                HasSubstr("in a virtual machine, NCCL_TOPO_FILE"))));
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kSys;
   EXPECT_THAT(faults_of(report_on(machine, {}, settings)), IsEmpty());
+}
+
+TEST(Check, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
+  topology::nccl::Settings settings;
+  EXPECT_THAT(faults_of(report_on(lopsided(), {}, settings)),
+              Contains(AllOf(HasSubstr("gdr-reach: GPU1: "), HasSubstr("different NUMA nodes"),
+                             HasSubstr("export NCCL_NET_GDR_LEVEL=SYS allows it"))));
+  settings.gdr_level = PathClass::kLoc;
+  EXPECT_THAT(faults_of(report_on(good_machine(), {}, settings)),
+              ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, "),
+                                EndsWith("Fix: unset NCCL_NET_GDR_LEVEL"))));
+  Machine with_c2c = flat(2, 2);
+  for (Gpu& gpu : with_c2c.gpus) gpu.c2c_links = 10;
+  settings = {};
+  settings.gdr_c2c = false;
+  EXPECT_THAT(faults_of(report_on(with_c2c, {}, settings)),
+              ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, GPU1: "),
+                                EndsWith("Fix: export NCCL_NET_GDR_C2C=1"))));
 }
 
 TEST(Check, DeviceOfUnknownNumaNode_IsNamedWhereThereAreSeveralNodes) {

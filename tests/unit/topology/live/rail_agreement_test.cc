@@ -65,6 +65,32 @@ TEST(Disagreements, FasterHcaFartherAway_IsNamedWithBandwidths) {
               ElementsAre(to_string(decision.machine, found[0])));
 }
 
+// Two switches of one host bridge, each with a GPU and an HCA.
+TEST(Disagreements, HcaBelowTheSameCpu_IsAsGoodThroughHostMemory) {
+  Machine machine;
+  machine.numa_nodes = {NumaNode{0, -1, ""}};
+  machine.host_bridges = {HostBridge{0, 0x10}};
+  const Attachment root{-1, 0, 0};
+  Attachment left = root, right = root;
+  left.parent = add_switch(&machine, bdf_of(0x11), root);
+  right.parent = add_switch(&machine, bdf_of(0x21), root);
+  machine.gpus = {make_gpu(bdf_of(0x12), left), make_gpu(bdf_of(0x22), right)};
+  machine.hcas = {make_hca("mlx5_0", bdf_of(0x13), left), make_hca("mlx5_1", bdf_of(0x23), right)};
+  machine.hcas[0].ports[0].speed_mbps = machine.hcas[1].ports[0].speed_mbps = 100000;
+  RailDecision decision = scene_of(machine);
+  ASSERT_THAT(disagreements(decision), IsEmpty());
+  // NCCL is made to see the HCAs exchanged, and chooses accordingly.
+  Machine exchanged = decision.machine;
+  std::swap(exchanged.hcas[0].at, exchanged.hcas[1].at);
+  for (bool direct : {true, false}) {
+    for (Gpu& gpu : exchanged.gpus) gpu.gpudirect = direct;
+    decision.prediction = predict(exchanged, decision.plan, {});
+    const std::vector<Disagreement> found = disagreements(decision);
+    ASSERT_THAT(found, SizeIs(2)) << direct;
+    EXPECT_EQ(found[0].as_good, !direct);
+  }
+}
+
 // GPU0 and GPU2 are on the CPU beside mlx5_0; GPU1 and mlx5_1 are below a switch whose own link is
 // slow. GPU0 sends by PXN over GPU1 to mlx5_1, faster than to its rail, and receives through the
 // slow link.

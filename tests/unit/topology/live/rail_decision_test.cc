@@ -24,6 +24,10 @@ config::Options options_of(const config::Environment& environment) {
   return options;
 }
 
+std::vector<std::string> described(const RailDecision& decision) {
+  return describe(decision, disagreements(decision));
+}
+
 Machine machine_of(const std::string& file) {
   std::string path = std::string(GDR_TOPOLOGIES) + "/" + file;
   Result<Machine> machine = file.rfind("nccl-", 0) == 0 ? nccl_xml(path) : hwloc_xml(path);
@@ -41,7 +45,7 @@ RailDecision decision_of(const std::string& file, const config::Environment& env
 }
 
 TEST(RailDecision, Description_HasALineForEachGpuAndEachOddPort) {
-  std::vector<std::string> lines = describe(decision_of("hwloc-dgx-h100.xml"));
+  std::vector<std::string> lines = described(decision_of("hwloc-dgx-h100.xml"));
   ASSERT_EQ(lines.size(), 12u);  // 8 GPUs, 4 storage ports
   EXPECT_THAT(lines[1], HasSubstr("map GPU1 0000:43:00.0 rail 1 mlx5_3:1 path PIX GPUDirect yes: "
                                   "PIX is within P2C"));
@@ -50,15 +54,15 @@ TEST(RailDecision, Description_HasALineForEachGpuAndEachOddPort) {
 
 TEST(RailDecision, DifferentDirections_HaveAVerdictEach) {
   std::vector<std::string> lines =
-      describe(decision_of("hwloc-dgx-h100.xml", {{"NCCL_NET_GDR_READ", "0"}}));
+      described(decision_of("hwloc-dgx-h100.xml", {{"NCCL_NET_GDR_READ", "0"}}));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect receive yes: PIX is within P2C"));
   EXPECT_THAT(lines[0], HasSubstr("; send no: NCCL_NET_GDR_READ=0"));
 }
 
 TEST(RailDecision, Level_DecidesTheVerdict) {
-  std::vector<std::string> lines = describe(decision_of("hwloc-two-socket-plain.xml"));
+  std::vector<std::string> lines = described(decision_of("hwloc-two-socket-plain.xml"));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect no: PHB is beyond P2C"));
-  lines = describe(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
+  lines = described(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect yes: PHB is within NCCL_NET_GDR_LEVEL=PHB"));
 }
 
@@ -107,9 +111,23 @@ TEST(RailDecision, LinkThatCameUpSlowly_KeepsItsRailAndIsWarnedAbout) {
   EXPECT_THAT(decision.findings[0].text, HasSubstr("200 Gb/s, where rails on cards of the same"));
 }
 
+// NCCL keeps the speeds that its file states, and the link is slow all the same.
+TEST(RailDecision, SlowLinkOfAPortWhoseSpeedTheFileStates_IsWarnedAbout) {
+  Machine machine = machine_of("nccl-gb200-tray.xml");
+  const int stated = machine.hcas[0].ports[0].speed_mbps;
+  for (Hca& hca : machine.hcas) hca.ports[0].link_mbps = stated;
+  EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
+  machine.hcas[0].ports[0].link_mbps = stated / 4;
+  const RailDecision decision = decide(machine, {}, {});
+  ASSERT_EQ(decision.findings.size(), 1u);
+  EXPECT_EQ(decision.findings[0].subject, "mlx5_0:1");
+  EXPECT_THAT(decision.findings[0].text, HasSubstr("100 Gb/s, where rails on cards of the same"));
+  EXPECT_EQ(decision.machine.hcas[0].ports[0].speed_mbps, stated);
+}
+
 TEST(RailDecision, NoGpu_IsDescribed) {
   Machine machine;
-  EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU: ")));
+  EXPECT_THAT(described(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU: ")));
 }
 
 TEST(RailDecision, IsFlat_TreeWithoutDistances_IsTrue) {

@@ -119,6 +119,21 @@ TEST_F(ReadMachine, NicWithoutClassInTheFile_IsWhereTheFileHasIt) {
   EXPECT_EQ(machine.numa_nodes.at(static_cast<size_t>(machine.hcas[0].at.numa)).id, 1);
 }
 
+TEST_F(ReadMachine, SpeedThatTheFileStates_IsKeptBesideThatOfTheLink) {
+  std::filesystem::path function = device("pci0000:00/0000:00:09.0", "pci");
+  write(function / "class", "0x020700\n");
+  hca("mlx5_0", function);
+  write("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+  write("class/infiniband/mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)\n");
+  write("topology.xml",
+        "<system><cpu numaid='0'><pci busid='0000:00:09.0' class='0x020700'><nic>"
+        "<net name='mlx5_0' speed='400000' port='1'/></nic></pci></cpu></system>");
+  Machine machine = read(absolute("topology.xml"));
+  ASSERT_EQ(machine.hcas.size(), 1u);
+  EXPECT_EQ(machine.hcas[0].ports.at(0).speed_mbps, 400000);
+  EXPECT_EQ(machine.hcas[0].ports.at(0).link_mbps, 100000);
+}
+
 // NCCL asks the processor for what the file lacks.
 TEST_F(ReadMachine, CpuThatTheFileDoesNotName_IsThatOfTheMachine) {
   gpu("0000:00:06.0", false);

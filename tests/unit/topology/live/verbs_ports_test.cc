@@ -89,6 +89,7 @@ TEST(ReplaceHcas, SpeedInNcclsTopologyFile_GoesBeforeThatOfThePort) {
   EXPECT_EQ(machine.hcas.at(0).ports.at(0).speed_mbps, 100000);
   replace_hcas(&file, {verbs_port("mlx5_0", 1)});
   EXPECT_EQ(file.hcas.at(0).ports.at(0).speed_mbps, 400000);
+  EXPECT_EQ(file.hcas.at(0).ports.at(0).link_mbps, 100000);
 }
 
 TEST(ReplaceHcas, EmptyMachine_GetsANumaNodeForThem) {
@@ -152,6 +153,23 @@ TEST_F(ReplaceHcasOnPci, GpuDirectDeniedByTheTopologyFile_StaysDenied) {
   port.gpudirect = true;
   replace_hcas(&machine, {port});
   EXPECT_EQ(machine.hcas[0].gpudirect, false);
+}
+
+// NCCL takes from its file what that states, and from sysfs the rest.
+TEST_F(ReplaceHcasOnPci, LinkThatTheTopologyFileStates_Counts) {
+  const std::string folder = rdma_device("mlx5_0", "0000:14:00.0");
+  write("devices/pci0000:00/0000:14:00.0/max_link_speed", "8.0 GT/s PCIe\n");
+  Machine live = two_sockets_with_switches();  // states 32 GT/s x16
+  Machine file = live, partly = live;
+  file.nccl_file = partly.nccl_file = true;
+  partly.hcas[0].link.gt_per_s = 0;
+  for (Machine* machine : {&live, &file, &partly}) {
+    replace_hcas(machine, {verbs_port("mlx5_0", 1, folder)});
+  }
+  EXPECT_EQ(live.hcas.at(0).link.gt_per_s, 8);
+  EXPECT_EQ(file.hcas.at(0).link, (PciLink{32, 16}));
+  EXPECT_EQ(file.hcas.at(0).ids.device, 0x1021);
+  EXPECT_EQ(partly.hcas.at(0).link, (PciLink{8, 16}));
 }
 
 }  // namespace

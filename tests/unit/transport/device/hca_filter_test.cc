@@ -146,5 +146,19 @@ TEST(HcaFilter, RandomText_IsRejectedOrRoundTrips) {
   }
 }
 
+TEST(HcaFilter, EntriesWithoutPort_AreThoseThatMatchNone) {
+  const std::vector<std::pair<std::string, int>> ports = {{"mlx5_0", 1}, {"mlx5_10", 1}};
+  auto unmatched = [&](const char* text) {
+    return HcaFilter::parse(text).value().entries_without_port(ports);
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(unmatched(""), Names{});
+  EXPECT_EQ(unmatched("mlx5"), Names{});
+  EXPECT_EQ(unmatched("mlx5_1,mlx5_9"), Names{"mlx5_9"});
+  EXPECT_EQ(unmatched("=mlx5_1,mlx5_0:1"), Names{"mlx5_1"});
+  EXPECT_EQ(unmatched("mlx5_0:2:5,mlx5_0:1"), Names{"mlx5_0:2:5"});
+  EXPECT_EQ(unmatched("^=mlx5_2,mlx5_0"), Names{"mlx5_2"});
+}
+
 }  // namespace
 }  // namespace gdr::transport
