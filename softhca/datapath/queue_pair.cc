@@ -31,6 +31,10 @@ LinkEnds QueuePair::link_ends(bool fetches) const {
 void QueuePair::connect() {
   peer_ = process_.peer(qpn_slot(shared_.dest_qpn));
   remote_ = peer_ == nullptr ? nullptr : &peer_->arena().qp(qpn_index(shared_.dest_qpn));
+  watch_ = process_.arena().header().triggers.watch.load();
+  if (peer_ == nullptr) return;
+  Watch theirs = peer_->arena().header().triggers.watch.load();
+  if (theirs == Watch::kEvents) watch_ = theirs;
 }
 
 void QueuePair::disconnect() {
@@ -74,6 +78,16 @@ void QueuePair::fail() {
   if (state() == IBV_QPS_ERR) return;
   enter_error();
   post_event(process_, process_.self(), shared_.async_queue, {IBV_EVENT_QP_FATAL, config_.index});
+}
+
+void QueuePair::fail_remote(int event) {
+  uint32_t state = remote_->state.load();
+  if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
+  remote_->state.store(IBV_QPS_ERR);
+  flush_receives(process_, *peer_, *remote_);
+  if (event < 0) return;
+  post_event(process_, *peer_, remote_->async_queue,
+             {static_cast<uint32_t>(event), qpn_index(remote_->qpn)});
 }
 
 void QueuePair::wait_for_inbound() {

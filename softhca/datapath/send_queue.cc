@@ -8,6 +8,7 @@
 
 #include "softhca/datapath/async_transfer.h"
 #include "softhca/datapath/completions.h"
+#include "softhca/datapath/fault_events.h"
 #include "softhca/datapath/transfer.h"
 #include "softhca/model/clock.h"
 
@@ -59,6 +60,9 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
       return false;
   }
 }
+
+// How often a request that was delivered asks for its acknowledgement again.
+constexpr uint64_t kResendNs = 1'000'000;
 
 // A request that has failed, but is not retired: nothing may start after it.
 bool failed(const Wqe& wqe) { return wqe.completed && wqe.outcome != IBV_WC_SUCCESS; }
@@ -178,16 +182,43 @@ uint64_t SendQueue::retire() {
   }
   while (head_ != next_ && at(head_).completed) {
     Wqe& wqe = at(head_);
-    if (wqe.started) complete_transfer(qp_, *wqe.transfer, delivered(wqe));
-    wqe.started = false;
+    if (wqe.started && !settle(wqe)) break;
     bool stopped = qp_.state() == IBV_QPS_ERR;
-    if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) return wqe.ack_at;
+    if (!stopped && wqe.resent && acknowledged_late(wqe)) wqe.outcome = IBV_WC_SUCCESS;
+    if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) {
+      return wqe.resent ? std::min(wqe.ack_at, now_ns() + kResendNs) : wqe.ack_at;
+    }
     // A request after an error is flushed, although its bytes have arrived.
     bool flushed = stopped && delivered(wqe);
     ++head_;
     finish(wqe, flushed ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
   }
   return 0;
+}
+
+bool SendQueue::settle(Wqe& wqe) {
+  wqe.started = false;
+  if (qp_.watch() != Watch::kEvents || !delivered(wqe)) {
+    complete_transfer(qp_, *wqe.transfer, delivered(wqe));
+    return true;
+  }
+  TransferResult result = finish_in_steps(qp_, wqe, *wqe.transfer);
+  faults_.serve_events();
+  switch (result.kind) {
+    case TransferResult::kNoAnswer:
+      // It is the only one in progress.
+      wqe.completed = false;
+      wqe.ack_at = wqe.ack_delay = 0;
+      next_ = head_;
+      return false;
+    case TransferResult::kUnacknowledged:
+      lose_ack(wqe);
+      return true;
+    default:
+      if (result.status != IBV_WC_SUCCESS) wqe.outcome = result.status;
+      if (result.status != IBV_WC_SUCCESS) wqe.ack_at = 0;
+      return true;
+  }
 }
 
 // Returns true for a completed request whose bytes have arrived, acknowledged or not.
@@ -198,7 +229,7 @@ bool SendQueue::delivered(const Wqe& wqe) {
 // Asks for the fate of the acknowledgement of a request that is about to be delivered. A fetched
 // answer is the acknowledgement itself.
 void SendQueue::choose_ack(Wqe& wqe) {
-  if (!qp_.reliable() || wqe.fetches()) return;
+  if (qp_.watch() == Watch::kNothing || !qp_.reliable() || wqe.fetches()) return;
   wqe.ack_delay = faults_.ack_delay_ns(qp_.shared().device, qp_.shared().port);
 }
 
@@ -209,6 +240,20 @@ void SendQueue::await_ack(Wqe& wqe) {
   uint64_t wait = std::min(wqe.ack_delay, qp_.patience_ns());
   if (wait != wqe.ack_delay || wait == UINT64_MAX) wqe.outcome = IBV_WC_RETRY_EXC_ERR;
   wqe.ack_at = wait == UINT64_MAX ? UINT64_MAX : now_ns() + wait;
+}
+
+void SendQueue::lose_ack(Wqe& wqe) {
+  wqe.ack_delay = UINT64_MAX;
+  wqe.resent = true;
+  await_ack(wqe);
+}
+
+bool SendQueue::acknowledged_late(Wqe& wqe) {
+  if (qp_.port().state.load() != IBV_PORT_ACTIVE || !qp_.peer_alive()) return false;
+  SharedLock lock(qp_.remote().mutex);
+  if (!qp_.remote_answers()) return false;
+  wqe.ack_at = 0;
+  return true;
 }
 
 Pending SendQueue::progress() {
@@ -250,8 +295,13 @@ Pending SendQueue::progress() {
 
 SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
   bool alone = head_ == next_;
+  if (qp_.watch() == Watch::kEvents) {
+    if (!alone) return wait_for_earlier(wqe);
+    if (std::optional<ibv_wc_status> status = begin(wqe)) return finish_next(wqe, *status);
+  }
   Transfer& transfer = wqe.transfer != nullptr ? *wqe.transfer : *scratch_;
   TransferResult result = start_transfer(qp_, wqe, transfer, alone);
+  if (qp_.watch() == Watch::kEvents) faults_.serve_events();
   switch (result.kind) {
     case TransferResult::kInProgress:
       if (wqe.transfer == nullptr) {
@@ -271,6 +321,12 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
     case TransferResult::kReceiverNotReady:
       if (!alone) return wait_for_earlier(wqe);
       return receiver_not_ready(wqe, now == 0 ? now_ns() : now);
+    case TransferResult::kUnacknowledged:
+      if (!qp_.reliable()) break;
+      count_moved(transfer);
+      finish_after_earlier(wqe, IBV_WC_SUCCESS);
+      lose_ack(wqe);
+      return Step::kNext;
     case TransferResult::kFinished:
       break;
   }
@@ -287,6 +343,17 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
   return Step::kNext;
 }
 
+std::optional<ibv_wc_status> SendQueue::begin(Wqe& wqe) {
+  constexpr uint32_t kBegun = 1u << static_cast<uint32_t>(Moment::kBegun);
+  if ((wqe.reached & kBegun) != 0 || wqe.local()) return {};
+  Interruption cut = reach(qp_, wqe, Moment::kBegun, false);
+  faults_.serve_events();
+  wqe.receive_fault = cut.receive_status;
+  if (cut.status != IBV_WC_SUCCESS) return cut.status;
+  if (qp_.state() == IBV_QPS_ERR) return IBV_WC_WR_FLUSH_ERR;
+  return {};
+}
+
 SendQueue::Step SendQueue::wait_for_earlier(Wqe& wqe) {
   wqe.exclusive = true;
   return Step::kWait;
@@ -301,6 +368,7 @@ SendQueue::Step SendQueue::finish_after_earlier(Wqe& wqe, ibv_wc_status status) 
 }
 
 void SendQueue::count_moved(const Transfer& transfer) {
+  if (qp_.watch() == Watch::kNothing) return;
   faults_.moved(qp_.shared().device, qp_.shared().port, transfer.local.bytes);
 }
 
@@ -334,7 +402,15 @@ SendQueue::Step SendQueue::finish_next(Wqe& wqe, ibv_wc_status status) {
 
 void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   bool wanted = qp_.config().signal_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
-  if (!wanted && status == IBV_WC_SUCCESS) return;
+  if (wanted || status != IBV_WC_SUCCESS) report(wqe, status);
+  if (qp_.watch() != Watch::kEvents || status != IBV_WC_SUCCESS || wqe.local()) return;
+  reach(qp_, wqe, Moment::kAcknowledged, false);
+  faults_.serve_events();
+}
+
+void SendQueue::report(const Wqe& wqe, ibv_wc_status status) {
+  // The device has failed: nothing completes any more.
+  if (status != IBV_WC_SUCCESS && qp_.shared().silent.load() != 0) return;
   Cqe entry = {};
   entry.wr_id = wqe.wr_id;
   entry.release = head_;
@@ -346,7 +422,7 @@ void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   const Process& process = qp_.process();
   if (!push_completion(process, process.self(), qp_.config().send_cq, entry, false)) qp_.fail();
   // The receives are flushed after the completion that reports the error.
-  if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) qp_.enter_error();
+  if (status != IBV_WC_SUCCESS) qp_.enter_error();
 }
 
 }  // namespace softhca

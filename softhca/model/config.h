@@ -50,6 +50,8 @@ struct DeviceConfig {
   uint64_t guid = 0;
   double rate_gbps = 0;   // 10^9 bits per second each way; 0: no limit
   double latency_us = 0;  // added to every transfer
+  // Shortens how long requests wait for an acknowledgement.
+  double ack_timeout_factor = 1;
   // Added to every registration, and for every MiB of it: pinning takes longer for more memory.
   double registration_us = 0;
   double registration_us_per_mib = 0;

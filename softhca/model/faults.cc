@@ -6,22 +6,82 @@
 
 namespace softhca {
 
-Faults::Faults(const Config& config, FaultTarget& target) : target_(target) {
+namespace {
+
+uint32_t device_index(const Config& config, const std::string& name) {
+  return static_cast<uint32_t>(std::ranges::find(config.devices, name, &DeviceConfig::name) -
+                               config.devices.begin());
+}
+
+// What the thread that meets the event does at once. The rest is for FaultTarget.
+Cut cut_of(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kPortDown:
+    case FaultKind::kPortFlap:
+    case FaultKind::kDeviceFatal:
+    case FaultKind::kDeviceRemoved:
+      return Cut::kPortDown;
+    case FaultKind::kQpError:
+      return Cut::kQpError;
+    case FaultKind::kCompletionError:
+      return Cut::kStatus;
+    default:
+      return Cut::kNothing;
+  }
+}
+
+bool of_device(FaultKind kind) {
+  return kind == FaultKind::kDeviceFatal || kind == FaultKind::kDeviceRemoved;
+}
+
+uint64_t ns(double ms) { return static_cast<uint64_t>(ms * 1e6); }
+
+}  // namespace
+
+Faults::Faults(const Config& config, FaultTarget& target, TriggerTable& triggers)
+    : target_(target), triggers_(triggers) {
   for (const DeviceConfig& device : config.devices) {
     auto& ports = links_.emplace_back();
     for (uint32_t port = 0; port < device.ports; ++port) {
       ports.push_back(std::make_unique<LinkModel>(device.rate_gbps, device.latency_us));
     }
   }
-  for (const FaultConfig& fault : config.faults) {
-    auto& entry = faults_.emplace_back(std::make_unique<Fault>());
-    entry->config = fault;
-    entry->device =
-        static_cast<uint32_t>(std::ranges::find(config.devices, fault.device, &DeviceConfig::name) -
-                              config.devices.begin());
-    count_moved_ = count_moved_ || fault.after_bytes != 0 || fault.after_ops != 0;
-    delays_acks_ = delays_acks_ || fault.kind == FaultKind::kAckLost;
+  for (const FaultConfig& fault : config.faults) add(config, fault);
+  if (triggers_.count.load() != 0) {
+    triggers_.watch.store(Watch::kEvents);
+  } else if (count_moved_ || delays_acks_) {
+    triggers_.watch.store(Watch::kCounts);
   }
+}
+
+void Faults::add(const Config& config, const FaultConfig& fault) {
+  auto& entry = faults_.emplace_back(std::make_unique<Fault>());
+  entry->config = fault;
+  entry->device = device_index(config, fault.device);
+  entry->device_rate_gbps = config.devices[entry->device].rate_gbps;
+  if (fault.at_request) entry->trigger = add_trigger(config, fault, entry->device);
+  count_moved_ = count_moved_ || fault.after_bytes != 0 || fault.after_ops != 0;
+  delays_acks_ = delays_acks_ || fault.kind == FaultKind::kAckLost;
+}
+
+EventTrigger* Faults::add_trigger(const Config& config, const FaultConfig& fault, uint32_t device) {
+  const EventConfig& event = *fault.at_request;
+  EventTrigger& trigger = triggers_.entries[triggers_.count.load()];
+  trigger.device = device_index(config, event.device);
+  trigger.port = event.port;
+  trigger.opcodes = event.opcodes;
+  trigger.moment = event.moment;
+  trigger.end = event.end;
+  trigger.nth = event.nth;
+  trigger.cut = cut_of(fault.kind);
+  trigger.status = fault.status;
+  trigger.cut_device = device;
+  trigger.cut_port = of_device(fault.kind) ? 0 : fault.port;
+  if (trigger.cut == Cut::kStatus && event.end == End::kResponder) {
+    trigger.opcodes &= kReceivedOpcodes;
+  }
+  triggers_.count.fetch_add(1);
+  return &trigger;
 }
 
 bool Faults::begin() {
@@ -45,6 +105,7 @@ void Faults::moved(uint32_t device, uint32_t port, uint64_t bytes) {
 
 bool Faults::begun(const Fault& fault, uint64_t begun_ns) {
   const FaultConfig& config = fault.config;
+  if (fault.trigger != nullptr) return fault.triggered.load();
   if (config.after_bytes != 0) return fault.bytes.load() >= config.after_bytes;
   if (config.after_ops != 0) return fault.ops.load() >= config.after_ops;
   return now_ns() >= due_ns(fault, begun_ns);
@@ -88,9 +149,11 @@ uint64_t Faults::serve() {
   uint64_t next = UINT64_MAX;
   uint64_t begun = begun_ns_.load();
   if (begun == 0) return next;
+  serve_events();
   for (auto& fault : faults_) {
     const FaultConfig& config = fault->config;
-    bool by_time = config.after_bytes == 0 && config.after_ops == 0;
+    bool by_time = config.after_bytes == 0 && config.after_ops == 0 && fault->trigger == nullptr;
+    next = std::min(next, step_flap(*fault));
     if (fault->triggered.load() || !by_time) continue;
     uint64_t at = due_ns(*fault, begun);
     if (now_ns() >= at) {
@@ -100,6 +163,32 @@ uint64_t Faults::serve() {
     }
   }
   return next;
+}
+
+void Faults::serve_events() {
+  for (auto& fault : faults_) {
+    if (fault->trigger != nullptr && fault->trigger->fired.load() != 0) trigger(*fault);
+  }
+}
+
+// The port goes down now, and up again `count` times; in between it stays as long as configured.
+void Faults::start_flap(Fault& fault) {
+  target_.set_port_state(fault.device, fault.config.port, IBV_PORT_DOWN);
+  fault.steps_left = 2 * fault.config.count - 1;
+  fault.next_step_ns.store(now_ns() + ns(fault.config.down_ms));
+  target_.wake();
+}
+
+uint64_t Faults::step_flap(Fault& fault) {
+  uint64_t at = fault.next_step_ns.load();
+  if (at == 0) return UINT64_MAX;
+  if (now_ns() < at) return at;
+  const FaultConfig& config = fault.config;
+  bool up = fault.steps_left % 2 == 1;
+  target_.set_port_state(fault.device, config.port, up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN);
+  at = --fault.steps_left == 0 ? 0 : at + ns(up ? config.up_ms : config.down_ms);
+  fault.next_step_ns.store(at);
+  return at == 0 ? UINT64_MAX : at;
 }
 
 void Faults::trigger(Fault& fault) {
@@ -113,7 +202,15 @@ void Faults::trigger(Fault& fault) {
       target_.set_port_state(fault.device, config.port, IBV_PORT_ACTIVE);
       break;
     case FaultKind::kRate:
-      link(fault.device, config.port).set_rate(config.rate_gbps);
+      link(fault.device, config.port)
+          .set_rate(config.share != 0 ? config.share * fault.device_rate_gbps : config.rate_gbps);
+      break;
+    case FaultKind::kPortFlap:
+      start_flap(fault);
+      break;
+    case FaultKind::kDeviceFatal:
+    case FaultKind::kDeviceRemoved:
+      target_.fail_device(fault.device, config.kind == FaultKind::kDeviceRemoved, config.silent);
       break;
     case FaultKind::kQpError:
       target_.fail_qps(fault.device, config.port);
@@ -130,6 +227,7 @@ void Faults::trigger(Fault& fault) {
     case FaultKind::kRegMrRefused:
     case FaultKind::kModifyQpRefused:
     case FaultKind::kAckLost:
+    case FaultKind::kCompletionError:
       break;  // those whom they concern ask whether they have begun
   }
 }

@@ -25,6 +25,10 @@ class FaultTarget {
   virtual void set_gid(uint32_t device, uint32_t port, uint32_t index, const GidEntry& entry) = 0;
   virtual void set_lid(uint32_t device, uint32_t port, uint16_t lid) = 0;
   virtual void report(uint32_t device, uint32_t port, ibv_event_type event) = 0;
+  // Ends the device for the rest of the process's life. `silent`: no request completes any more.
+  virtual void fail_device(uint32_t device, bool removed, bool silent) = 0;
+  // Makes the engine call Faults::serve() soon.
+  virtual void wake() = 0;
 
  protected:
   ~FaultTarget() = default;
@@ -33,8 +37,9 @@ class FaultTarget {
 // Devices are indices into Config::devices, ports count from 1.
 class Faults {
  public:
-  // `target` is not called before begin().
-  Faults(const Config& config, FaultTarget& target);
+  // `target` is not called before begin(). `triggers` becomes the table of the faults with
+  // "at_request".
+  Faults(const Config& config, FaultTarget& target, TriggerTable& triggers);
 
   // Starts the clock of the faults with "at_s", and triggers those of 0 s before it returns.
   // Returns true at the first call if there are faults: serve() has to be called from then on.
@@ -52,6 +57,9 @@ class Faults {
   // Returns 0, or by how many ns the acknowledgement of a request that the port delivers
   // is late: UINT64_MAX when it is lost. Counts the request.
   uint64_t ack_delay_ns(uint32_t device, uint32_t port);
+  // Triggers the faults of this process whose event has been met. To be called without a lock of a
+  // QP.
+  void serve_events();
 
   // Triggers what is due. Returns the time of the next fault (CLOCK_MONOTONIC ns), UINT64_MAX when
   // none is left.
@@ -61,13 +69,23 @@ class Faults {
   struct Fault {
     FaultConfig config;
     uint32_t device;
+    double device_rate_gbps = 0;
+    EventTrigger* trigger = nullptr;  // with "at_request"
     std::atomic<uint64_t> bytes{0};
     std::atomic<uint64_t> ops{0};
     std::atomic<uint32_t> met{0};  // by calls or requests, up to `count`
     std::atomic<bool> triggered{false};
+    // Of a flap: when the port changes its state next, 0 for no more, and how often it still does.
+    std::atomic<uint64_t> next_step_ns{0};
+    uint32_t steps_left = 0;
   };
+  void add(const Config& config, const FaultConfig& fault);
+  EventTrigger* add_trigger(const Config& config, const FaultConfig& fault, uint32_t device);
   // Does nothing after the first call for a fault.
   void trigger(Fault& fault);
+  void start_flap(Fault& fault);
+  // Makes the step that is due. Returns the time of the next one, UINT64_MAX for none.
+  uint64_t step_flap(Fault& fault);
   // Returns true once the fault's time has come.
   static bool begun(const Fault& fault, uint64_t begun_ns);
   // Takes one of the calls or requests that a fault is limited to. False when none is left.
@@ -78,6 +96,7 @@ class Faults {
   }
 
   FaultTarget& target_;
+  TriggerTable& triggers_;
   std::atomic<uint64_t> begun_ns_{0};
   bool count_moved_ = false;
   bool delays_acks_ = false;
