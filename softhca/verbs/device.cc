@@ -136,6 +136,7 @@ void query_device(const Device& device, ibv_device_attr* attr) {
 
 int query_port(const Device& device, uint32_t number, ibv_port_attr* attr, size_t bytes) {
   const DeviceConfig& config = *device.config;
+  if (int error = device.error(); error != 0) return error;
   if (number == 0 || number > config.ports) return EINVAL;
   const SharedPort& port = device.process->port(device.index, number);
   ibv_port_attr full = describe_port(config.port(number));
