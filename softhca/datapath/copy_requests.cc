@@ -79,6 +79,15 @@ void withdraw_request(Peer& owner, CopyRequest& request) {
   request.state.store(CopyState::kFree);
 }
 
+bool copies_for(const Process& process, uint64_t instance) {
+  for (const CopyRequest& request : process.arena().header().copy_requests) {
+    CopyState state = request.state.load(std::memory_order_acquire);
+    bool open = state == CopyState::kReady || state == CopyState::kRunning;
+    if (open && request.requester_instance == instance) return true;
+  }
+  return false;
+}
+
 bool CopyServer::serve() {
   ArenaHeader& header = process_.arena().header();
   if (running_ == 0 && header.copy_requests_ready.load(std::memory_order_acquire) == 0) {

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "softhca/datapath/copy_requests.h"
 #include "softhca/datapath/receive_ring.h"
 #include "softhca/fabric/event_queue.h"
 #include "softhca/fabric/route.h"
@@ -90,14 +91,18 @@ void QueuePair::fail_remote(int event) {
              {static_cast<uint32_t>(event), qpn_index(remote_->qpn)});
 }
 
-void QueuePair::wait_for_inbound() {
+void QueuePair::wait_for_inbound(Peer* peer) {
   while (shared_.inbound.load(std::memory_order_acquire) != 0) {
-    if (!peer_alive()) {
+    if (peer != nullptr && !peer->alive()) {
+      // What it has asked this process to copy is still carried out here.
+      while (copies_for(process_, peer->instance())) std::this_thread::yield();
       shared_.inbound.store(0);
-      return;
+      break;
     }
     std::this_thread::yield();
   }
+  SharedLock lock(shared_.mutex);
+  if (state() == IBV_QPS_ERR) flush_receives(process_, process_.self(), shared_);
 }
 
 }  // namespace softhca

@@ -112,9 +112,11 @@ class QueuePair {
   // Moves the remote QP to ERROR, as a responder that sends a NAK does. `event` is that which its
   // owner gets, or -1. remote().mutex is held.
   void fail_remote(int event);
-  // Waits until no transfer of a peer uses this QP's memory any more. A peer that has died is not
-  // waited for.
-  void wait_for_inbound();
+  // Waits until no transfer of `peer`, the process at the other end, uses memory through this QP
+  // any more, and completes the flush of a QP in ERROR. A peer that has died is not waited for.
+  void wait_for_inbound(Peer* peer);
+  // The process at the other end, which stays when the QP is disconnected. Null without one.
+  std::shared_ptr<Peer> share_peer() const { return peer_; }
 
  private:
   static constexpr uint32_t kNoHint = UINT32_MAX;

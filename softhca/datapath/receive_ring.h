@@ -25,7 +25,8 @@ inline void put_receive_back(SharedQp& qp) {
 }
 
 // Completes all posted receives of a QP of `owner` with IBV_WC_WR_FLUSH_ERR. Does nothing for a QP
-// whose device has failed silently.
+// whose device has failed silently, and while transfers into the QP are in progress: whoever ends
+// the last of them calls this again, so that the completions are in order. qp.mutex is held.
 void flush_receives(const Process& process, const Peer& owner, SharedQp& qp);
 
 }  // namespace softhca

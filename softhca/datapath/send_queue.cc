@@ -64,8 +64,11 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
 // How often a request that was delivered asks for its acknowledgement again.
 constexpr uint64_t kResendNs = 1'000'000;
 
-// A request that has failed, but is not retired: nothing may start after it.
-bool failed(const Wqe& wqe) { return wqe.completed && wqe.outcome != IBV_WC_SUCCESS; }
+// A request that has failed, but is not retired: nothing may start after it. One that only lacks
+// its acknowledgement does not hold up those behind it.
+bool failed(const Wqe& wqe) {
+  return wqe.completed && wqe.outcome != IBV_WC_SUCCESS && wqe.ack_at == 0;
+}
 
 void copy_operands(const ibv_send_wr& wr, Wqe* wqe) {
   wqe->wr_id = wr.wr_id;
@@ -166,13 +169,13 @@ void SendQueue::clear() {
     if (wqe.started) abort_transfer(qp_, *wqe.transfer);
     wqe.reset();
   }
-  next_ = head_;
+  next_ = settled_ = head_;
   claimed_ = 0;
   qp_.set_sends_polled(head_);
 }
 
 uint64_t SendQueue::retire() {
-  for (uint64_t position = head_; position != next_; ++position) {
+  for (uint64_t position = settled_; position != next_; ++position) {
     Wqe& wqe = at(position);
     if (wqe.completed) continue;
     TransferResult result = advance_transfer(qp_, *wqe.transfer);
@@ -180,9 +183,12 @@ uint64_t SendQueue::retire() {
     wqe.outcome = result.status;
     if (wqe.completed && result.status == IBV_WC_SUCCESS) await_ack(wqe);
   }
-  while (head_ != next_ && at(head_).completed) {
+  while (settled_ != next_ && at(settled_).completed) {
+    if (at(settled_).started && !settle(at(settled_))) break;
+    ++settled_;
+  }
+  while (head_ != settled_) {
     Wqe& wqe = at(head_);
-    if (wqe.started && !settle(wqe)) break;
     bool stopped = qp_.state() == IBV_QPS_ERR;
     if (!stopped && wqe.resent && acknowledged_late(wqe)) wqe.outcome = IBV_WC_SUCCESS;
     if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) {
@@ -199,7 +205,9 @@ uint64_t SendQueue::retire() {
 bool SendQueue::settle(Wqe& wqe) {
   wqe.started = false;
   if (qp_.watch() != Watch::kEvents || !delivered(wqe)) {
-    complete_transfer(qp_, *wqe.transfer, delivered(wqe));
+    if (complete_transfer(qp_, *wqe.transfer, delivered(wqe)) || !delivered(wqe)) return true;
+    wqe.ack_delay = UINT64_MAX;  // the remote QP has stopped, and answers nothing
+    await_ack(wqe);
     return true;
   }
   TransferResult result = finish_in_steps(qp_, wqe, *wqe.transfer);
@@ -209,7 +217,7 @@ bool SendQueue::settle(Wqe& wqe) {
       // It is the only one in progress.
       wqe.completed = false;
       wqe.ack_at = wqe.ack_delay = 0;
-      next_ = head_;
+      next_ = settled_;
       return false;
     case TransferResult::kUnacknowledged:
       lose_ack(wqe);
@@ -262,14 +270,14 @@ Pending SendQueue::progress() {
   while (next_ != tail_) {
     Wqe& wqe = at(next_);
     ibv_qp_state state = qp_.state(std::memory_order_acquire);
-    bool alone = head_ == next_;
+    bool alone = settled_ == next_;
     if (state == IBV_QPS_ERR) {
-      if (!alone) break;
+      if (head_ != next_) break;
       finish_next(wqe, IBV_WC_WR_FLUSH_ERR);
       continue;
     }
     if (state == IBV_QPS_SQD || (wqe.exclusive && !alone)) break;
-    if (!alone && failed(at(next_ - 1))) break;
+    if (head_ != next_ && failed(at(next_ - 1))) break;
     // The clock is read only where something depends on it.
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
@@ -287,14 +295,15 @@ Pending SendQueue::progress() {
     }
   }
   pending.any = head_ != tail_;
-  // Those behind one that waits for its acknowledgement are still to be advanced.
-  pending.in_progress = next_ - head_ > (ack_at == 0 ? 0 : 1);
-  if (ack_at != 0) pending.wake_at = ack_at;
+  pending.in_progress = settled_ != next_;
+  if (ack_at != 0) {
+    pending.wake_at = pending.wake_at == 0 ? ack_at : std::min(pending.wake_at, ack_at);
+  }
   return pending;
 }
 
 SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
-  bool alone = head_ == next_;
+  bool alone = settled_ == next_;
   if (qp_.watch() == Watch::kEvents) {
     if (!alone) return wait_for_earlier(wqe);
     if (std::optional<ibv_wc_status> status = begin(wqe)) return finish_next(wqe, *status);
@@ -363,6 +372,7 @@ SendQueue::Step SendQueue::wait_for_earlier(Wqe& wqe) {
 SendQueue::Step SendQueue::finish_after_earlier(Wqe& wqe, ibv_wc_status status) {
   wqe.completed = true;
   wqe.outcome = status;
+  if (settled_ == next_) ++settled_;
   ++next_;
   return Step::kNext;
 }
@@ -395,7 +405,8 @@ SendQueue::Step SendQueue::receiver_not_ready(Wqe& wqe, uint64_t now) {
 
 // Finishes the request that would be started next, while nothing is in progress.
 SendQueue::Step SendQueue::finish_next(Wqe& wqe, ibv_wc_status status) {
-  head_ = ++next_;
+  if (head_ != next_) return finish_after_earlier(wqe, status);
+  head_ = settled_ = ++next_;
   finish(wqe, status);
   return Step::kNext;
 }

@@ -89,9 +89,11 @@ class SendQueue {
   std::vector<ibv_sge> sges_;
   std::vector<uint8_t> inline_;
   std::unique_ptr<Transfer> scratch_ = std::make_unique<Transfer>();
-  // Positions, ever growing: qp_.sends_polled() <= head (oldest unfinished) <= next (to start) <=
-  // tail.
+  // Positions, ever growing: qp_.sends_polled() <= head (oldest unfinished) <= settled (oldest
+  // whose transfer is in progress; those before it wait for their acknowledgement) <= next (to
+  // start) <= tail.
   uint64_t head_ = 0;
+  uint64_t settled_ = 0;
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
   uint32_t claimed_ = 0;

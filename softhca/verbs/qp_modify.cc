@@ -172,14 +172,16 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* attr, int mask) {
   if (qp.runtime.orphaned()) return EIO;
   int rc = 0;
   bool stopped = false;
+  std::shared_ptr<Peer> peer;
   {
     std::lock_guard lock(qp.send_queue.mutex());
+    peer = qp.pair.share_peer();
     rc = modify(qp, *attr, mask);
     if (rc != 0 && rc != EIO) return rc;
     stopped = qp.pair.state() == IBV_QPS_ERR || qp.pair.state() == IBV_QPS_RESET;
   }
   // Without the lock: the engine may need it to complete what is in progress.
-  if (stopped) qp.pair.wait_for_inbound();
+  if (stopped) qp.pair.wait_for_inbound(peer.get());
   return rc;
 }
 

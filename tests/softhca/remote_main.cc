@@ -42,6 +42,10 @@ class Commands {
       Request request(name == "read" ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, memory_->sge());
       in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
       out << request.post(endpoint_->qp());
+    } else if (name == "reset") {
+      out << endpoint_->to_state(IBV_QPS_RESET);
+    } else if (name == "flood") {
+      flood(in, out);
     } else if (name == "state") {
       out << endpoint_->state();
     } else {
@@ -51,6 +55,21 @@ class Commands {
   }
 
  private:
+  // Answers, and then writes one byte value after the other into all of the peer's memory, until
+  // the QP fails.
+  void flood(std::istream& in, std::ostream& out) {
+    Request request(IBV_WR_RDMA_WRITE, memory_->sge());
+    in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
+    std::cout << "ok" << std::endl;
+    ibv_wc_status status = IBV_WC_SUCCESS;
+    for (uint8_t seed = 0; status == IBV_WC_SUCCESS; ++seed) {
+      memory_->fill(seed);
+      for (int i = 0; i < 2; ++i) request.post(endpoint_->qp());
+      for (int i = 0; i < 2; ++i) status = std::max(status, endpoint_->wait().status);
+    }
+    out << status;
+  }
+
   static uint8_t number(std::istream& in) {
     unsigned value = 0;
     in >> value;

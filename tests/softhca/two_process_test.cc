@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 #include <tuple>
+#include <vector>
 
 #include "tests/softhca/remote_process.h"
 #include "tests/unit/softhca/memory.h"
@@ -111,6 +114,23 @@ TEST_P(AcrossProcesses, PeerKilledDuringWrites_RetryExceeded) {
   for (int i = 0; i < 11 && status == IBV_WC_SUCCESS; ++i) status = own_.wait().status;
   EXPECT_EQ(status, IBV_WC_RETRY_EXC_ERR);
   peer_.reap();
+}
+
+// Recovery relies on it: once the QP is in ERROR, no late packet changes memory.
+TEST_P(AcrossProcesses, QpMovedToErrorDuringWrites_NoByteArrivesAfterwards) {
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_EQ(peer_.ask("flood " + std::to_string(memory_.address()) + " " +
+                        std::to_string(memory_.rkey())),
+              "ok");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + 3 * round));
+    ASSERT_EQ(own_.to_state(IBV_QPS_ERR), 0);
+    std::vector<uint8_t> before = memory_.bytes();
+    EXPECT_EQ(peer_.answer(), std::to_string(IBV_WC_RETRY_EXC_ERR));
+    EXPECT_TRUE(memory_.bytes() == before) << "a byte changed after the QP was in ERROR";
+    ASSERT_EQ(own_.to_state(IBV_QPS_RESET), 0);
+    ASSERT_EQ(peer_.ask("reset"), "0");
+    peer_.connect(own_);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(HostAndGpu, AcrossProcesses,
