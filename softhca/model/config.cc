@@ -193,6 +193,9 @@ gdr::Result<Config> read(const Json& json, const std::string& fabric) {
   JsonFields fields(json, "");
   fields.string("fabric", is_name, kName, &config.fabric);
   fields.boolean("process_vm", &config.process_vm);
+  fields.string(
+      "faults_file", [](const std::string& path) { return path.starts_with('/'); },
+      "an absolute path", &config.faults_file);
   fields.integer("staging_bytes", 512 << 10, 256 << 20, &config.staging_bytes);
   if (fields.find("devices") == nullptr) {
     for (int i = 0; i < 2; ++i) fields.note(read_device(Json::object(), "devices", &config));
@@ -223,6 +226,16 @@ std::vector<GidEntry> DeviceConfig::gid_table(uint32_t port) const {
   bool ethernet = config.ethernet();
   uint64_t prefix = ethernet ? PortConfig().subnet_prefix : config.subnet_prefix;
   return make_gid_table({guid + port - 1, prefix, config.flid, config.gids, ethernet});
+}
+
+gdr::Result<FaultConfig> Config::parse_fault(const std::string& text) const {
+  Json json = Json::parse(text, nullptr, false, true);
+  if (json.is_discarded()) return gdr::fail(gdr::Code::kInvalidUsage, "a fault is not valid JSON");
+  Config with_it;
+  with_it.devices = devices;
+  gdr::Status status = read_fault(json, "", &with_it);
+  if (!status) return gdr::forward_error(status);
+  return std::move(with_it.faults.back());
 }
 
 gdr::Result<Config> Config::load(const char* text, const char* fabric) {

@@ -1,12 +1,19 @@
 #include "softhca/model/faults.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <string>
 
 #include "softhca/model/clock.h"
 
 namespace softhca {
 
 namespace {
+
+// Faults that a file may add, and how often it is looked at.
+constexpr size_t kMaxAddedFaults = 1000;
+constexpr uint64_t kFileNs = 1'000'000;
 
 uint32_t device_index(const Config& config, const std::string& name) {
   return static_cast<uint32_t>(std::ranges::find(config.devices, name, &DeviceConfig::name) -
@@ -39,35 +46,42 @@ uint64_t ns(double ms) { return static_cast<uint64_t>(ms * 1e6); }
 }  // namespace
 
 Faults::Faults(const Config& config, FaultTarget& target, TriggerTable& triggers)
-    : target_(target), triggers_(triggers) {
+    : config_(config), target_(target), triggers_(triggers) {
   for (const DeviceConfig& device : config.devices) {
     auto& ports = links_.emplace_back();
     for (uint32_t port = 0; port < device.ports; ++port) {
       ports.push_back(std::make_unique<LinkModel>(device.rate_gbps, device.latency_us));
     }
   }
-  for (const FaultConfig& fault : config.faults) add(config, fault);
-  if (triggers_.count.load() != 0) {
+  const bool more = !config.faults_file.empty();
+  faults_.reserve(config.faults.size() + (more ? kMaxAddedFaults : 0));
+  for (const FaultConfig& fault : config.faults) add(fault, 0);
+  if (triggers_.count.load() != 0 || more) {
     triggers_.watch.store(Watch::kEvents);
   } else if (count_moved_ || delays_acks_) {
     triggers_.watch.store(Watch::kCounts);
   }
 }
 
-void Faults::add(const Config& config, const FaultConfig& fault) {
-  auto& entry = faults_.emplace_back(std::make_unique<Fault>());
-  entry->config = fault;
-  entry->device = device_index(config, fault.device);
-  entry->device_rate_gbps = config.devices[entry->device].rate_gbps;
-  if (fault.at_request) entry->trigger = add_trigger(config, fault, entry->device);
-  count_moved_ = count_moved_ || fault.after_bytes != 0 || fault.after_ops != 0;
-  delays_acks_ = delays_acks_ || fault.kind == FaultKind::kAckLost;
+bool Faults::add(const FaultConfig& config, uint64_t since_ns) {
+  const bool room = !config.at_request || triggers_.count.load() < kMaxTriggers;
+  if (faults_.size() == faults_.capacity() || !room) return false;
+  auto& fault = faults_.emplace_back(std::make_unique<Fault>());
+  fault->config = config;
+  fault->device = device_index(config_, config.device);
+  fault->device_rate_gbps = config_.devices[fault->device].rate_gbps;
+  fault->since_ns = since_ns;
+  if (config.at_request) fault->trigger = add_trigger(config, fault->device);
+  if (config.after_bytes != 0 || config.after_ops != 0) count_moved_.store(true);
+  if (config.kind == FaultKind::kAckLost) delays_acks_.store(true);
+  fault_count_.store(faults_.size(), std::memory_order_release);
+  return true;
 }
 
-EventTrigger* Faults::add_trigger(const Config& config, const FaultConfig& fault, uint32_t device) {
+EventTrigger* Faults::add_trigger(const FaultConfig& fault, uint32_t device) {
   const EventConfig& event = *fault.at_request;
   EventTrigger& trigger = triggers_.entries[triggers_.count.load()];
-  trigger.device = device_index(config, event.device);
+  trigger.device = device_index(config_, event.device);
   trigger.port = event.port;
   trigger.opcodes = event.opcodes;
   trigger.moment = event.moment;
@@ -84,16 +98,33 @@ EventTrigger* Faults::add_trigger(const Config& config, const FaultConfig& fault
   return &trigger;
 }
 
+void Faults::read_file() {
+  std::ifstream file(config_.faults_file);
+  if (!file || !file.seekg(static_cast<std::streamoff>(file_read_))) return;
+  std::string line;
+  // A line without its end is still being written.
+  while (std::getline(file, line) && !file.eof()) {
+    file_read_ += line.size() + 1;
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    gdr::Result<FaultConfig> fault = config_.parse_fault(line);
+    std::string problem = !fault ? fault.error().text : !add(*fault, now_ns()) ? "no room" : "";
+    if (problem.empty()) continue;
+    fprintf(stderr, "softhca: %s: %s: %s\n", config_.faults_file.c_str(), line.c_str(),
+            problem.c_str());
+  }
+}
+
 bool Faults::begin() {
   uint64_t none = 0;
-  if (faults_.empty() || !begun_ns_.compare_exchange_strong(none, now_ns())) return false;
+  const bool any = fault_count_.load() != 0 || !config_.faults_file.empty();
+  if (!any || !begun_ns_.compare_exchange_strong(none, now_ns())) return false;
   (void)serve();  // faults of 0 s have happened before the application can look at the device
   return true;
 }
 
 void Faults::moved(uint32_t device, uint32_t port, uint64_t bytes) {
   if (!count_moved_) return;
-  for (auto& fault : faults_) {
+  for (auto& fault : all()) {
     const FaultConfig& config = fault->config;
     if (fault->device != device || config.port != port) continue;
     uint64_t all_bytes = fault->bytes.fetch_add(bytes) + bytes;
@@ -117,7 +148,7 @@ bool Faults::take(Fault& fault) {
 }
 
 int Faults::registration_error(uint32_t device) const {
-  for (const auto& fault : faults_) {
+  for (const auto& fault : all()) {
     if (fault->config.kind != FaultKind::kRegMrRefused || fault->device != device) continue;
     if (begun(*fault, begun_ns_.load())) return fault->config.error;
   }
@@ -125,7 +156,7 @@ int Faults::registration_error(uint32_t device) const {
 }
 
 int Faults::modify_error(uint32_t device, uint32_t port, ibv_qp_state to) {
-  for (auto& fault : faults_) {
+  for (auto& fault : all()) {
     const FaultConfig& config = fault->config;
     if (config.kind != FaultKind::kModifyQpRefused || fault->device != device) continue;
     if (config.port != port || config.to != to) continue;
@@ -136,7 +167,7 @@ int Faults::modify_error(uint32_t device, uint32_t port, ibv_qp_state to) {
 
 uint64_t Faults::ack_delay_ns(uint32_t device, uint32_t port) {
   if (!delays_acks_) return 0;
-  for (auto& fault : faults_) {
+  for (auto& fault : all()) {
     const FaultConfig& config = fault->config;
     if (config.kind != FaultKind::kAckLost || fault->device != device) continue;
     if (config.port != port || !begun(*fault, begun_ns_.load()) || !take(*fault)) continue;
@@ -149,8 +180,12 @@ uint64_t Faults::serve() {
   uint64_t next = UINT64_MAX;
   uint64_t begun = begun_ns_.load();
   if (begun == 0) return next;
+  if (!config_.faults_file.empty()) {
+    read_file();
+    next = now_ns() + kFileNs;
+  }
   serve_events();
-  for (auto& fault : faults_) {
+  for (auto& fault : all()) {
     const FaultConfig& config = fault->config;
     bool by_time = config.after_bytes == 0 && config.after_ops == 0 && fault->trigger == nullptr;
     next = std::min(next, step_flap(*fault));
@@ -166,7 +201,7 @@ uint64_t Faults::serve() {
 }
 
 void Faults::serve_events() {
-  for (auto& fault : faults_) {
+  for (auto& fault : all()) {
     if (fault->trigger != nullptr && fault->trigger->fired.load() != 0) trigger(*fault);
   }
 }

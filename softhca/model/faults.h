@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "softhca/model/config.h"
@@ -38,7 +39,7 @@ class FaultTarget {
 class Faults {
  public:
   // `target` is not called before begin(). `triggers` becomes the table of the faults with
-  // "at_request".
+  // "at_request". `config` has to stay.
   Faults(const Config& config, FaultTarget& target, TriggerTable& triggers);
 
   // Starts the clock of the faults with "at_s", and triggers those of 0 s before it returns.
@@ -70,6 +71,7 @@ class Faults {
     FaultConfig config;
     uint32_t device;
     double device_rate_gbps = 0;
+    uint64_t since_ns = 0;            // "at_s" counts from here; 0: from begin()
     EventTrigger* trigger = nullptr;  // with "at_request"
     std::atomic<uint64_t> bytes{0};
     std::atomic<uint64_t> ops{0};
@@ -79,8 +81,14 @@ class Faults {
     std::atomic<uint64_t> next_step_ns{0};
     uint32_t steps_left = 0;
   };
-  void add(const Config& config, const FaultConfig& fault);
-  EventTrigger* add_trigger(const Config& config, const FaultConfig& fault, uint32_t device);
+  // Returns false when there is no room for it.
+  bool add(const FaultConfig& config, uint64_t since_ns);
+  EventTrigger* add_trigger(const FaultConfig& fault, uint32_t device);
+  std::span<const std::unique_ptr<Fault>> all() const {
+    return {faults_.data(), fault_count_.load(std::memory_order_acquire)};
+  }
+  // Adds the faults that were appended to the file since the last call.
+  void read_file();
   // Does nothing after the first call for a fault.
   void trigger(Fault& fault);
   void start_flap(Fault& fault);
@@ -92,15 +100,20 @@ class Faults {
   static bool take(Fault& fault);
   // When a fault with "at_s" is due, for a clock that was started at `begun_ns`.
   static uint64_t due_ns(const Fault& fault, uint64_t begun_ns) {
-    return begun_ns + static_cast<uint64_t>(fault.config.at_s * 1e9);
+    uint64_t since = fault.since_ns != 0 ? fault.since_ns : begun_ns;
+    return since + static_cast<uint64_t>(fault.config.at_s * 1e9);
   }
 
+  const Config& config_;
   FaultTarget& target_;
   TriggerTable& triggers_;
   std::atomic<uint64_t> begun_ns_{0};
-  bool count_moved_ = false;
-  bool delays_acks_ = false;
+  std::atomic<bool> count_moved_{false};
+  std::atomic<bool> delays_acks_{false};
+  // Never reallocated: threads read the first fault_count_ while the engine adds one.
   std::vector<std::unique_ptr<Fault>> faults_;
+  std::atomic<size_t> fault_count_{0};
+  uint64_t file_read_ = 0;                                      // bytes of the file
   std::vector<std::vector<std::unique_ptr<LinkModel>>> links_;  // by device and port
 };
 

@@ -296,6 +296,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{R"({"faults": [{"kind": "port_up", "device": "softhca0", )"
               R"("at_request": {"count": 2}}]})",
               R"(unknown field "faults[0].at_request.count")"},
+        Wrong{R"({"faults_file": "faults"})", R"("faults_file": accepted is an absolute path)"},
         Wrong{R"({"devices": [{"ack_timeout_factor": 2}]})",
               R"("devices[0].ack_timeout_factor": accepted is a number from 1e-06 to 1)"},
         Wrong{R"({"devices": [{"transport": "RoCE"}]})", R"("InfiniBand", "iWARP" or)"},
