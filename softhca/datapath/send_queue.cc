@@ -310,7 +310,11 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
   }
   Transfer& transfer = wqe.transfer != nullptr ? *wqe.transfer : *scratch_;
   TransferResult result = start_transfer(qp_, wqe, transfer, alone);
-  if (qp_.watch() == Watch::kEvents) faults_.serve_events();
+  if (qp_.watch() == Watch::kNothing) {
+    if (alone && result.succeeded()) return finish_next(wqe, IBV_WC_SUCCESS);
+  } else {
+    faults_.serve_events();
+  }
   switch (result.kind) {
     case TransferResult::kInProgress:
       if (wqe.transfer == nullptr) {

@@ -193,7 +193,7 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
       qp.remote().rq_head.load() == qp.remote().rq_tail.load(std::memory_order_acquire)) {
     return {TransferResult::kReceiverNotReady};
   }
-  if (wqe.receive_fault != IBV_WC_SUCCESS) {
+  if (qp.watch() == Watch::kEvents && wqe.receive_fault != IBV_WC_SUCCESS) {
     return fail_receive_as_configured(qp, wqe, transfer, wqe.receive_fault);
   }
   transfer.remote.clear();

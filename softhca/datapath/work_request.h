@@ -72,10 +72,10 @@ struct Wqe {
 
   bool started;                 // `transfer` is in progress or completed, but not yet retired
   bool completed;               // with `outcome`; waits for earlier requests to be retired
-  ibv_wc_status outcome;        // once completed
   bool exclusive;               // starts only when everything before it is finished
-  uint32_t reached;             // bit 1 << Moment for each that was counted for the faults
   bool resent;                  // delivered; acknowledged when both ends reach each other again
+  ibv_wc_status outcome;        // once completed
+  uint32_t reached;             // bit 1 << Moment for each that was counted for the faults
   ibv_wc_status receive_fault;  // with which a fault completes its receive
   uint32_t rnr_left;            // retries left while the receiver is not ready
   uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next three; 0 where there is nothing to wait for

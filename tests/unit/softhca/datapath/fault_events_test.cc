@@ -2,6 +2,7 @@
 #include "softhca/datapath/fault_events.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/memory.h"
@@ -220,7 +221,9 @@ TEST_F(FaultEvent, OtherOpcodes_DoNotCount) {
 
 TEST_F(FaultEvent, ReadWhoseDataHasArrived_IsRepeatedAfterThePortReturns) {
   use(R"({"faults": [{"device": "softhca0", "kind": "port_flap", "down_ms": 20,
-      "at_request": {"opcode": "read", "moment": "arrived"}}]})");
+      "at_request": {"opcode": "read", "moment": "arrived"}},
+      {"device": "softhca0", "kind": "client_reregister",
+       "at_request": {"opcode": "read", "moment": "arrived", "nth": 2}}]})");
   Pair pair({.timeout = 18}, {.device = 1});
   Buffer into(pair.a, 64);
   Buffer from(pair.b, 64);
@@ -231,6 +234,11 @@ TEST_F(FaultEvent, ReadWhoseDataHasArrived_IsRepeatedAfterThePortReturns) {
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(into.bytes, from.bytes);
+  pollfd events = {pair.a.context()->async_fd, POLLIN, 0};
+  EXPECT_EQ(poll(&events, 1, 0), 0) << "a request that is sent again counts once";
+  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
+            0);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CLIENT_REREGISTER);
 }
 
 TEST_F(FaultEvent, EventOfAnotherPort_TakesDownTheFaultsPort) {
