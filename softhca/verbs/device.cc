@@ -143,7 +143,7 @@ int query_port(const Device& device, uint32_t number, ibv_port_attr* attr, size_
   full.state = static_cast<ibv_port_state>(port.state.load());
   full.gid_tbl_len = static_cast<int>(port.gid_count);
   full.lid = port.lid.load();
-  full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 3;
+  full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 2;  // LinkUp, Polling
   // A caller that was built against a newer rdma-core has fields that are unknown here: they read
   // zero.
   memset(attr, 0, bytes);

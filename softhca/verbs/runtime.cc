@@ -93,6 +93,8 @@ void Runtime::remove_context(Context* context) {
 
 void Runtime::set_port_state(uint32_t device, uint32_t number, ibv_port_state state) {
   process_.port(device, number).state.store(state);
+  write_state_files(process_.folder() + "/sys", config().devices[device], number,
+                    state == IBV_PORT_ACTIVE);
   report(device, number, state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
@@ -136,6 +138,7 @@ void Runtime::fail_qps(uint32_t device, uint32_t number) {
 // The event comes last: whoever reads it finds that every call fails.
 void Runtime::fail_device(uint32_t device, bool removed, bool silent) {
   devices_[device]->health.store(removed ? DeviceHealth::kRemoved : DeviceHealth::kFatal);
+  if (removed) remove_sysfs_tree(process_.folder() + "/sys", config().devices[device]);
   for (uint32_t number = 1; number <= config().devices[device].ports; ++number) {
     process_.port(device, number).state.store(IBV_PORT_DOWN);
     if (silent) silence_qps(device, number);

@@ -15,6 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// The root of the created sysfs tree, as a program finds it.
+std::filesystem::path sysfs_of(Endpoint& endpoint) {
+  return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
+}
+
 TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   use(R"({"faults": [
       {"kind": "port_down", "device": "softhca0", "after_bytes": 1000}]})");
@@ -30,6 +35,10 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   ibv_port_attr port = {};
   ASSERT_EQ(ibv_query_port(pair.a.context(), 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  EXPECT_EQ(port.phys_state, 2) << "Polling";
+  std::string state;
+  std::getline(std::ifstream(sysfs_of(pair.a) / "class/infiniband/softhca0/ports/1/state"), state);
+  EXPECT_EQ(state, "1: DOWN");
   if (pair.a.state() != IBV_QPS_ERR) {
     ASSERT_EQ(request.post(pair.a.qp()), 0);
     EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
@@ -203,11 +212,6 @@ TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
   ASSERT_EQ(request.post(pair.a.qp()), 0);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
-}
-
-// The root of the created sysfs tree, as a program finds it.
-std::filesystem::path sysfs_of(Endpoint& endpoint) {
-  return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
 }
 
 TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {

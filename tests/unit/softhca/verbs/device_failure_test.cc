@@ -1,5 +1,6 @@
 // A device in the fatal state, and one that was removed.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -100,6 +101,7 @@ TEST_F(DeviceFailure, Removed_NotListedAndNothingCanBeDestroyed) {
   fail();
   expect_dead();
   EXPECT_EQ(listed(), 1);
+  EXPECT_NE(access(pair_->a.context()->device->ibdev_path, F_OK), 0);
   EXPECT_EQ(pair_->a.to_state(IBV_QPS_ERR), EIO);
   EXPECT_EQ(ibv_destroy_qp(pair_->a.qp()), EIO);
   EXPECT_EQ(ibv_destroy_cq(pair_->a.cq()), EIO);
