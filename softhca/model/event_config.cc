@@ -4,7 +4,7 @@ namespace softhca {
 
 namespace {
 
-constexpr uint32_t bit(ibv_wr_opcode opcode) { return 1u << opcode; }
+constexpr uint32_t bit_of(ibv_wr_opcode opcode) { return 1u << opcode; }
 
 }  // namespace
 
@@ -13,11 +13,11 @@ gdr::Status read_event(const Json& json, const std::string& path, EventConfig* e
   fields.choice<uint32_t>(
       "opcode",
       {{"any", UINT32_MAX},
-       {"write", bit(IBV_WR_RDMA_WRITE)},
-       {"write_with_imm", bit(IBV_WR_RDMA_WRITE_WITH_IMM)},
-       {"send", bit(IBV_WR_SEND) | bit(IBV_WR_SEND_WITH_IMM) | bit(IBV_WR_SEND_WITH_INV)},
-       {"read", bit(IBV_WR_RDMA_READ)},
-       {"atomic", bit(IBV_WR_ATOMIC_CMP_AND_SWP) | bit(IBV_WR_ATOMIC_FETCH_AND_ADD)}},
+       {"write", bit_of(IBV_WR_RDMA_WRITE)},
+       {"write_with_imm", bit_of(IBV_WR_RDMA_WRITE_WITH_IMM)},
+       {"send", bit_of(IBV_WR_SEND) | bit_of(IBV_WR_SEND_WITH_IMM) | bit_of(IBV_WR_SEND_WITH_INV)},
+       {"read", bit_of(IBV_WR_RDMA_READ)},
+       {"atomic", bit_of(IBV_WR_ATOMIC_CMP_AND_SWP) | bit_of(IBV_WR_ATOMIC_FETCH_AND_ADD)}},
       "\"any\", \"write\", \"write_with_imm\", \"send\", \"read\" or \"atomic\"", &event->opcodes);
   fields.integer("nth", 1, 1ull << 60, &event->nth);
   fields.choice<Moment>("moment",

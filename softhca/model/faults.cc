@@ -41,7 +41,7 @@ bool of_device(FaultKind kind) {
   return kind == FaultKind::kDeviceFatal || kind == FaultKind::kDeviceRemoved;
 }
 
-uint64_t ns(double ms) { return static_cast<uint64_t>(ms * 1e6); }
+uint64_t ns_of(double ms) { return static_cast<uint64_t>(ms * 1e6); }
 
 }  // namespace
 
@@ -210,7 +210,7 @@ void Faults::serve_events() {
 void Faults::start_flap(Fault& fault) {
   target_.set_port_state(fault.device, fault.config.port, IBV_PORT_DOWN);
   fault.steps_left = 2 * fault.config.count - 1;
-  fault.next_step_ns.store(now_ns() + ns(fault.config.down_ms));
+  fault.next_step_ns.store(now_ns() + ns_of(fault.config.down_ms));
   target_.wake();
 }
 
@@ -221,7 +221,7 @@ uint64_t Faults::step_flap(Fault& fault) {
   const FaultConfig& config = fault.config;
   bool up = fault.steps_left % 2 == 1;
   target_.set_port_state(fault.device, config.port, up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN);
-  at = --fault.steps_left == 0 ? 0 : at + ns(up ? config.up_ms : config.down_ms);
+  at = --fault.steps_left == 0 ? 0 : at + ns_of(up ? config.up_ms : config.down_ms);
   fault.next_step_ns.store(at);
   return at == 0 ? UINT64_MAX : at;
 }
