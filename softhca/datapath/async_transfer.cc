@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "softhca/datapath/completions.h"
+#include "softhca/datapath/receive_ring.h"
 #include "softhca/gpu/copier.h"
 #include "softhca/model/clock.h"
 
@@ -109,20 +110,25 @@ TransferResult advance_transfer(QueuePair& qp, Transfer& transfer) {
   return transfer.staged ? poll_staged(qp, transfer) : poll_lane_copies(transfer);
 }
 
-void complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
+bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
   SharedQp& remote = qp.remote();
+  SharedLock lock(remote.mutex);
+  const uint32_t state = remote.state.load();
+  const bool exists = remote.live.load() != 0 && state != IBV_QPS_RESET;
   if (transfer.has_receive) {
-    transfer.has_receive = false;
-    SharedLock lock(remote.mutex);
+    success = success && exists && state != IBV_QPS_ERR;
     if (!success) transfer.receive.status = IBV_WC_WR_FLUSH_ERR;
-    uint32_t state = remote.state.load();
-    if (remote.live.load() != 0 && state != IBV_QPS_RESET) {
+    if (exists) {
       push_completion(qp.process(), qp.peer(), remote.recv_cq, transfer.receive,
                       transfer.solicited);
     }
+    transfer.has_receive = false;
   }
   transfer.release_all();
   remote.inbound.fetch_sub(1, std::memory_order_release);
+  // Those that were posted behind it have waited for it.
+  if (exists && state == IBV_QPS_ERR) flush_receives(qp.process(), qp.peer(), remote);
+  return success;
 }
 
 void abort_transfer(QueuePair& qp, Transfer& transfer) {

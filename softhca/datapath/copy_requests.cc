@@ -1,11 +1,8 @@
 #include "softhca/datapath/copy_requests.h"
 
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <thread>
 
+#include "softhca/datapath/engine_wake.h"
 #include "softhca/datapath/host_copy.h"
 #include "softhca/fabric/staging_area.h"
 #include "softhca/gpu/copier.h"
@@ -64,10 +61,7 @@ CopyRequest* place_request(Process& process, const Peer& owner, const CopyOrder&
   request->hint = order.hint;
   request->state.store(CopyState::kReady, std::memory_order_release);
   header.copy_requests_ready.fetch_add(1);
-  header.engine_wake.fetch_add(1);
-  if (header.engine_sleeps.load() != 0) {
-    syscall(SYS_futex, &header.engine_wake, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  }
+  wake_engine(header);
   return request;
 }
 
@@ -83,6 +77,15 @@ void withdraw_request(Peer& owner, CopyRequest& request) {
     std::this_thread::yield();
   }
   request.state.store(CopyState::kFree);
+}
+
+bool copies_for(const Process& process, uint64_t instance) {
+  for (const CopyRequest& request : process.arena().header().copy_requests) {
+    CopyState state = request.state.load(std::memory_order_acquire);
+    bool open = state == CopyState::kReady || state == CopyState::kRunning;
+    if (open && request.requester_instance == instance) return true;
+  }
+  return false;
 }
 
 bool CopyServer::serve() {

@@ -28,6 +28,9 @@ CopyRequest* place_request(Process& process, const Peer& owner, const CopyOrder&
 // ended.
 void withdraw_request(Peer& owner, CopyRequest& request);
 
+// Returns true while this process has a request to carry out that the process `instance` placed.
+bool copies_for(const Process& process, uint64_t instance);
+
 // The owner's side, which runs in its engine.
 class CopyServer {
  public:

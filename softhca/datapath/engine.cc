@@ -8,6 +8,7 @@
 #include <csignal>
 #include <thread>
 
+#include "softhca/datapath/engine_wake.h"
 #include "softhca/gpu/copier.h"
 #include "softhca/model/clock.h"
 
@@ -37,13 +38,7 @@ void Engine::start() {
   });
 }
 
-void Engine::wake() {
-  ArenaHeader& header = process_.arena().header();
-  header.engine_wake.fetch_add(1);
-  if (header.engine_sleeps.load() != 0) {
-    syscall(SYS_futex, &header.engine_wake, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  }
-}
+void Engine::wake() { wake_engine(process_.arena().header()); }
 
 void Engine::progress(SendQueue& queue) {
   Pending pending = queue.progress();

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "softhca/datapath/copy_requests.h"
 #include "softhca/datapath/receive_ring.h"
 #include "softhca/fabric/event_queue.h"
 #include "softhca/fabric/route.h"
@@ -31,6 +32,10 @@ LinkEnds QueuePair::link_ends(bool fetches) const {
 void QueuePair::connect() {
   peer_ = process_.peer(qpn_slot(shared_.dest_qpn));
   remote_ = peer_ == nullptr ? nullptr : &peer_->arena().qp(qpn_index(shared_.dest_qpn));
+  watch_ = process_.arena().header().triggers.watch.load();
+  if (peer_ == nullptr) return;
+  Watch theirs = peer_->arena().header().triggers.watch.load();
+  if (theirs == Watch::kEvents) watch_ = theirs;
 }
 
 void QueuePair::disconnect() {
@@ -76,14 +81,28 @@ void QueuePair::fail() {
   post_event(process_, process_.self(), shared_.async_queue, {IBV_EVENT_QP_FATAL, config_.index});
 }
 
-void QueuePair::wait_for_inbound() {
+void QueuePair::fail_remote(int event) {
+  uint32_t state = remote_->state.load();
+  if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
+  remote_->state.store(IBV_QPS_ERR);
+  flush_receives(process_, *peer_, *remote_);
+  if (event < 0) return;
+  post_event(process_, *peer_, remote_->async_queue,
+             {static_cast<uint32_t>(event), qpn_index(remote_->qpn)});
+}
+
+void QueuePair::wait_for_inbound(Peer* peer) {
   while (shared_.inbound.load(std::memory_order_acquire) != 0) {
-    if (!peer_alive()) {
+    if (peer != nullptr && !peer->alive()) {
+      // What it has asked this process to copy is still carried out here.
+      while (copies_for(process_, peer->instance())) std::this_thread::yield();
       shared_.inbound.store(0);
-      return;
+      break;
     }
     std::this_thread::yield();
   }
+  SharedLock lock(shared_.mutex);
+  if (state() == IBV_QPS_ERR) flush_receives(process_, process_.self(), shared_);
 }
 
 }  // namespace softhca

@@ -19,8 +19,9 @@ struct QueuePairConfig {
   uint32_t send_cq;
   ibv_qp_type type;
   ibv_qp_cap cap;
-  bool signal_all;  // sq_sig_all of ibv_qp_init_attr
-  ibv_qp* handle;   // the application's
+  bool signal_all;                // sq_sig_all of ibv_qp_init_attr
+  ibv_qp* handle;                 // the application's
+  double ack_timeout_factor = 1;  // DeviceConfig::ack_timeout_factor
 };
 
 class QueuePair {
@@ -62,6 +63,8 @@ class QueuePair {
   SharedQp& remote() const { return *remote_; }
   // Returns false when the connected process has ended.
   bool peer_alive() const { return peer_ == nullptr || peer_->alive(); }
+  // What the faults of this process and of the peer watch of each request; known once connected.
+  Watch watch() const { return watch_; }
   // Returns true when the remote QP accepts packets of this one: it is in a state to receive, its
   // port is up, both address each other, and both use the same ECE options. remote().mutex is held.
   bool remote_answers();
@@ -76,10 +79,13 @@ class QueuePair {
     return lane_hint_;
   }
   // How long a peer may be silent before a request fails, in ns: 4.096 us x 2^timeout for each of
-  // retry_cnt + 1 tries (IBTA 9.7.6.1.3). A timeout of 0 means for ever: UINT64_MAX.
+  // retry_cnt + 1 tries (IBTA 9.7.6.1.3), times the factor of the configuration. A timeout of 0
+  // means for ever: UINT64_MAX.
   uint64_t patience_ns() const {
     if (attributes_.timeout == 0) return UINT64_MAX;
-    return (4096ull << attributes_.timeout) * (attributes_.retry_cnt + 1u);
+    uint64_t all_tries = (4096ull << attributes_.timeout) * (attributes_.retry_cnt + 1u);
+    if (config_.ack_timeout_factor == 1) return all_tries;
+    return static_cast<uint64_t>(static_cast<double>(all_tries) * config_.ack_timeout_factor);
   }
 
   // Positions up to which polled completions have freed the slots of the two queues.
@@ -103,9 +109,14 @@ class QueuePair {
   void enter_error();
   // enter_error() with IBV_EVENT_QP_FATAL.
   void fail();
-  // Waits until no transfer of a peer uses this QP's memory any more. A peer that has died is not
-  // waited for.
-  void wait_for_inbound();
+  // Moves the remote QP to ERROR, as a responder that sends a NAK does. `event` is that which its
+  // owner gets, or -1. remote().mutex is held.
+  void fail_remote(int event);
+  // Waits until no transfer of `peer`, the process at the other end, uses memory through this QP
+  // any more, and completes the flush of a QP in ERROR. A peer that has died is not waited for.
+  void wait_for_inbound(Peer* peer);
+  // The process at the other end, which stays when the QP is disconnected. Null without one.
+  std::shared_ptr<Peer> share_peer() const { return peer_; }
 
  private:
   static constexpr uint32_t kNoHint = UINT32_MAX;
@@ -123,6 +134,7 @@ class QueuePair {
   uint32_t verified_epoch_ = 0;
   uint32_t verified_own_epoch_ = 0;
 
+  Watch watch_ = Watch::kNothing;
   int64_t async_kind_ = 0;
   uint32_t lane_hint_ = kNoHint;
   std::atomic<uint64_t> sends_polled_{0};

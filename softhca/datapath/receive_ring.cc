@@ -5,6 +5,7 @@
 namespace softhca {
 
 void flush_receives(const Process& process, const Peer& owner, SharedQp& qp) {
+  if (qp.silent.load() != 0 || qp.inbound.load() != 0) return;
   uint64_t head = qp.rq_head.load();
   for (; head != qp.rq_tail.load(); ++head) {
     Cqe entry = {};

@@ -19,7 +19,14 @@ inline void pop_receive(SharedQp& qp) {
   qp.rq_head.store(qp.rq_head.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// Completes all posted receives of a QP of `owner` with IBV_WC_WR_FLUSH_ERR.
+// Undoes pop_receive() for the receive that was consumed last.
+inline void put_receive_back(SharedQp& qp) {
+  qp.rq_head.store(qp.rq_head.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+}
+
+// Completes all posted receives of a QP of `owner` with IBV_WC_WR_FLUSH_ERR. Does nothing for a QP
+// whose device has failed silently, and while transfers into the QP are in progress: whoever ends
+// the last of them calls this again, so that the completions are in order. qp.mutex is held.
 void flush_receives(const Process& process, const Peer& owner, SharedQp& qp);
 
 }  // namespace softhca

@@ -8,6 +8,7 @@
 
 #include "softhca/datapath/async_transfer.h"
 #include "softhca/datapath/completions.h"
+#include "softhca/datapath/fault_events.h"
 #include "softhca/datapath/transfer.h"
 #include "softhca/model/clock.h"
 
@@ -60,8 +61,14 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
   }
 }
 
-// A request that has failed, but is not retired: nothing may start after it.
-bool failed(const Wqe& wqe) { return wqe.completed && wqe.outcome != IBV_WC_SUCCESS; }
+// How often a request that was delivered asks for its acknowledgement again.
+constexpr uint64_t kResendNs = 1'000'000;
+
+// A request that has failed, but is not retired: nothing may start after it. One that only lacks
+// its acknowledgement does not hold up those behind it.
+bool failed(const Wqe& wqe) {
+  return wqe.completed && wqe.outcome != IBV_WC_SUCCESS && wqe.ack_at == 0;
+}
 
 void copy_operands(const ibv_send_wr& wr, Wqe* wqe) {
   wqe->wr_id = wr.wr_id;
@@ -162,13 +169,13 @@ void SendQueue::clear() {
     if (wqe.started) abort_transfer(qp_, *wqe.transfer);
     wqe.reset();
   }
-  next_ = head_;
+  next_ = settled_ = head_;
   claimed_ = 0;
   qp_.set_sends_polled(head_);
 }
 
 uint64_t SendQueue::retire() {
-  for (uint64_t position = head_; position != next_; ++position) {
+  for (uint64_t position = settled_; position != next_; ++position) {
     Wqe& wqe = at(position);
     if (wqe.completed) continue;
     TransferResult result = advance_transfer(qp_, *wqe.transfer);
@@ -176,18 +183,50 @@ uint64_t SendQueue::retire() {
     wqe.outcome = result.status;
     if (wqe.completed && result.status == IBV_WC_SUCCESS) await_ack(wqe);
   }
-  while (head_ != next_ && at(head_).completed) {
+  while (settled_ != next_ && at(settled_).completed) {
+    if (at(settled_).started && !settle(at(settled_))) break;
+    ++settled_;
+  }
+  while (head_ != settled_) {
     Wqe& wqe = at(head_);
-    if (wqe.started) complete_transfer(qp_, *wqe.transfer, delivered(wqe));
-    wqe.started = false;
     bool stopped = qp_.state() == IBV_QPS_ERR;
-    if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) return wqe.ack_at;
+    if (!stopped && wqe.resent && acknowledged_late(wqe)) wqe.outcome = IBV_WC_SUCCESS;
+    if (!stopped && wqe.ack_at != 0 && now_ns() < wqe.ack_at) {
+      return wqe.resent ? std::min(wqe.ack_at, now_ns() + kResendNs) : wqe.ack_at;
+    }
     // A request after an error is flushed, although its bytes have arrived.
     bool flushed = stopped && delivered(wqe);
     ++head_;
     finish(wqe, flushed ? IBV_WC_WR_FLUSH_ERR : wqe.outcome);
   }
   return 0;
+}
+
+bool SendQueue::settle(Wqe& wqe) {
+  wqe.started = false;
+  if (qp_.watch() != Watch::kEvents || !delivered(wqe)) {
+    if (complete_transfer(qp_, *wqe.transfer, delivered(wqe)) || !delivered(wqe)) return true;
+    wqe.ack_delay = UINT64_MAX;  // the remote QP has stopped, and answers nothing
+    await_ack(wqe);
+    return true;
+  }
+  TransferResult result = finish_in_steps(qp_, wqe, *wqe.transfer);
+  faults_.serve_events();
+  switch (result.kind) {
+    case TransferResult::kNoAnswer:
+      // It is the only one in progress.
+      wqe.completed = false;
+      wqe.ack_at = wqe.ack_delay = 0;
+      next_ = settled_;
+      return false;
+    case TransferResult::kUnacknowledged:
+      lose_ack(wqe);
+      return true;
+    default:
+      if (result.status != IBV_WC_SUCCESS) wqe.outcome = result.status;
+      if (result.status != IBV_WC_SUCCESS) wqe.ack_at = 0;
+      return true;
+  }
 }
 
 // Returns true for a completed request whose bytes have arrived, acknowledged or not.
@@ -198,7 +237,7 @@ bool SendQueue::delivered(const Wqe& wqe) {
 // Asks for the fate of the acknowledgement of a request that is about to be delivered. A fetched
 // answer is the acknowledgement itself.
 void SendQueue::choose_ack(Wqe& wqe) {
-  if (!qp_.reliable() || wqe.fetches()) return;
+  if (qp_.watch() == Watch::kNothing || !qp_.reliable() || wqe.fetches()) return;
   wqe.ack_delay = faults_.ack_delay_ns(qp_.shared().device, qp_.shared().port);
 }
 
@@ -211,20 +250,34 @@ void SendQueue::await_ack(Wqe& wqe) {
   wqe.ack_at = wait == UINT64_MAX ? UINT64_MAX : now_ns() + wait;
 }
 
+void SendQueue::lose_ack(Wqe& wqe) {
+  wqe.ack_delay = UINT64_MAX;
+  wqe.resent = true;
+  await_ack(wqe);
+}
+
+bool SendQueue::acknowledged_late(Wqe& wqe) {
+  if (qp_.port().state.load() != IBV_PORT_ACTIVE || !qp_.peer_alive()) return false;
+  SharedLock lock(qp_.remote().mutex);
+  if (!qp_.remote_answers()) return false;
+  wqe.ack_at = 0;
+  return true;
+}
+
 Pending SendQueue::progress() {
   Pending pending;
   uint64_t ack_at = retire();
   while (next_ != tail_) {
     Wqe& wqe = at(next_);
     ibv_qp_state state = qp_.state(std::memory_order_acquire);
-    bool alone = head_ == next_;
+    bool alone = settled_ == next_;
     if (state == IBV_QPS_ERR) {
-      if (!alone) break;
+      if (head_ != next_) break;
       finish_next(wqe, IBV_WC_WR_FLUSH_ERR);
       continue;
     }
     if (state == IBV_QPS_SQD || (wqe.exclusive && !alone)) break;
-    if (!alone && failed(at(next_ - 1))) break;
+    if (head_ != next_ && failed(at(next_ - 1))) break;
     // The clock is read only where something depends on it.
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
@@ -242,16 +295,26 @@ Pending SendQueue::progress() {
     }
   }
   pending.any = head_ != tail_;
-  // Those behind one that waits for its acknowledgement are still to be advanced.
-  pending.in_progress = next_ - head_ > (ack_at == 0 ? 0 : 1);
-  if (ack_at != 0) pending.wake_at = ack_at;
+  pending.in_progress = settled_ != next_;
+  if (ack_at != 0) {
+    pending.wake_at = pending.wake_at == 0 ? ack_at : std::min(pending.wake_at, ack_at);
+  }
   return pending;
 }
 
 SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
-  bool alone = head_ == next_;
+  bool alone = settled_ == next_;
+  if (qp_.watch() == Watch::kEvents) {
+    if (!alone) return wait_for_earlier(wqe);
+    if (std::optional<ibv_wc_status> status = begin(wqe)) return finish_next(wqe, *status);
+  }
   Transfer& transfer = wqe.transfer != nullptr ? *wqe.transfer : *scratch_;
   TransferResult result = start_transfer(qp_, wqe, transfer, alone);
+  if (qp_.watch() == Watch::kNothing) {
+    if (alone && result.succeeded()) return finish_next(wqe, IBV_WC_SUCCESS);
+  } else {
+    faults_.serve_events();
+  }
   switch (result.kind) {
     case TransferResult::kInProgress:
       if (wqe.transfer == nullptr) {
@@ -271,6 +334,12 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
     case TransferResult::kReceiverNotReady:
       if (!alone) return wait_for_earlier(wqe);
       return receiver_not_ready(wqe, now == 0 ? now_ns() : now);
+    case TransferResult::kUnacknowledged:
+      if (!qp_.reliable()) break;
+      count_moved(transfer);
+      finish_after_earlier(wqe, IBV_WC_SUCCESS);
+      lose_ack(wqe);
+      return Step::kNext;
     case TransferResult::kFinished:
       break;
   }
@@ -287,6 +356,17 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
   return Step::kNext;
 }
 
+std::optional<ibv_wc_status> SendQueue::begin(Wqe& wqe) {
+  constexpr uint32_t kBegun = 1u << static_cast<uint32_t>(Moment::kBegun);
+  if ((wqe.reached & kBegun) != 0 || wqe.local()) return {};
+  Interruption cut = reach(qp_, wqe, Moment::kBegun, false);
+  faults_.serve_events();
+  wqe.receive_fault = cut.receive_status;
+  if (cut.status != IBV_WC_SUCCESS) return cut.status;
+  if (qp_.state() == IBV_QPS_ERR) return IBV_WC_WR_FLUSH_ERR;
+  return {};
+}
+
 SendQueue::Step SendQueue::wait_for_earlier(Wqe& wqe) {
   wqe.exclusive = true;
   return Step::kWait;
@@ -296,11 +376,13 @@ SendQueue::Step SendQueue::wait_for_earlier(Wqe& wqe) {
 SendQueue::Step SendQueue::finish_after_earlier(Wqe& wqe, ibv_wc_status status) {
   wqe.completed = true;
   wqe.outcome = status;
+  if (settled_ == next_) ++settled_;
   ++next_;
   return Step::kNext;
 }
 
 void SendQueue::count_moved(const Transfer& transfer) {
+  if (qp_.watch() == Watch::kNothing) return;
   faults_.moved(qp_.shared().device, qp_.shared().port, transfer.local.bytes);
 }
 
@@ -327,14 +409,23 @@ SendQueue::Step SendQueue::receiver_not_ready(Wqe& wqe, uint64_t now) {
 
 // Finishes the request that would be started next, while nothing is in progress.
 SendQueue::Step SendQueue::finish_next(Wqe& wqe, ibv_wc_status status) {
-  head_ = ++next_;
+  if (head_ != next_) return finish_after_earlier(wqe, status);
+  head_ = settled_ = ++next_;
   finish(wqe, status);
   return Step::kNext;
 }
 
 void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   bool wanted = qp_.config().signal_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
-  if (!wanted && status == IBV_WC_SUCCESS) return;
+  if (wanted || status != IBV_WC_SUCCESS) report(wqe, status);
+  if (qp_.watch() != Watch::kEvents || status != IBV_WC_SUCCESS || wqe.local()) return;
+  reach(qp_, wqe, Moment::kAcknowledged, false);
+  faults_.serve_events();
+}
+
+void SendQueue::report(const Wqe& wqe, ibv_wc_status status) {
+  // The device has failed: nothing completes any more.
+  if (status != IBV_WC_SUCCESS && qp_.shared().silent.load() != 0) return;
   Cqe entry = {};
   entry.wr_id = wqe.wr_id;
   entry.release = head_;
@@ -346,7 +437,7 @@ void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   const Process& process = qp_.process();
   if (!push_completion(process, process.self(), qp_.config().send_cq, entry, false)) qp_.fail();
   // The receives are flushed after the completion that reports the error.
-  if (status != IBV_WC_SUCCESS && status != IBV_WC_WR_FLUSH_ERR) qp_.enter_error();
+  if (status != IBV_WC_SUCCESS) qp_.enter_error();
 }
 
 }  // namespace softhca

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "softhca/datapath/queue_pair.h"
@@ -57,11 +58,20 @@ class SendQueue {
   // Advances requests in progress, and finishes in order those that are completed. Returns when to
   // go on (CLOCK_MONOTONIC ns) if the oldest one waits for its acknowledgement, else 0.
   uint64_t retire();
+  // Completes an asynchronous transfer at the receiver. False when it has to be started again.
+  bool settle(Wqe& wqe);
   void choose_ack(Wqe& wqe);
   void await_ack(Wqe& wqe);
+  // Lets a request that was delivered wait until both ends reach each other again.
+  void lose_ack(Wqe& wqe);
+  // Returns true when a request that was delivered is acknowledged after all.
+  bool acknowledged_late(Wqe& wqe);
   static bool delivered(const Wqe& wqe);
   enum class Step { kNext, kWait };
   Step start(Wqe& wqe, uint64_t now);
+  // Counts the start of a request for the faults at events. Returns the status with which one of
+  // them ends it, none when it goes on.
+  std::optional<ibv_wc_status> begin(Wqe& wqe);
   void count_moved(const Transfer& transfer);
   Step no_answer(Wqe& wqe, uint64_t now);
   Step receiver_not_ready(Wqe& wqe, uint64_t now);
@@ -69,6 +79,7 @@ class SendQueue {
   Step finish_after_earlier(Wqe& wqe, ibv_wc_status status);
   Step finish_next(Wqe& wqe, ibv_wc_status status);
   void finish(Wqe& wqe, ibv_wc_status status);
+  void report(const Wqe& wqe, ibv_wc_status status);
 
   QueuePair& qp_;
   Faults& faults_;
@@ -78,9 +89,11 @@ class SendQueue {
   std::vector<ibv_sge> sges_;
   std::vector<uint8_t> inline_;
   std::unique_ptr<Transfer> scratch_ = std::make_unique<Transfer>();
-  // Positions, ever growing: qp_.sends_polled() <= head (oldest unfinished) <= next (to start) <=
-  // tail.
+  // Positions, ever growing: qp_.sends_polled() <= head (oldest unfinished) <= settled (oldest
+  // whose transfer is in progress; those before it wait for their acknowledgement) <= next (to
+  // start) <= tail.
   uint64_t head_ = 0;
+  uint64_t settled_ = 0;
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
   uint32_t claimed_ = 0;

@@ -2,9 +2,9 @@
 
 #include "softhca/datapath/async_transfer.h"
 #include "softhca/datapath/completions.h"
+#include "softhca/datapath/fault_events.h"
 #include "softhca/datapath/host_copy.h"
 #include "softhca/datapath/receive_ring.h"
-#include "softhca/fabric/event_queue.h"
 
 namespace softhca {
 
@@ -31,17 +31,6 @@ bool gather_local(const QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
   return true;
 }
 
-// Moves the remote QP to ERROR, as a responder that sends a NAK does. Its mutex is held.
-void fail_remote(QueuePair& qp, int event) {
-  SharedQp& remote = qp.remote();
-  remote.state.store(IBV_QPS_ERR);
-  flush_receives(qp.process(), qp.peer(), remote);
-  if (event >= 0) {
-    post_event(qp.process(), qp.peer(), remote.async_queue,
-               {static_cast<uint32_t>(event), qpn_index(remote.qpn)});
-  }
-}
-
 Cqe receive_completion(const QueuePair& qp, const Wqe& wqe, const Transfer& transfer) {
   Cqe entry = {};
   entry.wr_id = oldest_receive(qp.peer(), qp.remote()).wr_id;
@@ -65,7 +54,7 @@ TransferResult fail_receive(QueuePair& qp, const Wqe& wqe, const Transfer& trans
   entry.byte_len = 0;
   pop_receive(qp.remote());
   push_completion(qp.process(), qp.peer(), qp.remote().recv_cq, entry, true);
-  fail_remote(qp, -1);
+  qp.fail_remote(-1);
   return finished(ours);
 }
 
@@ -104,7 +93,7 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
   bool misaligned = wqe.atomic() && wqe.remote_address % 8 != 0;
   if ((qp.remote().access & access) == 0 || misaligned) {
     if (!alone) return kNeedsExclusive;
-    fail_remote(qp, IBV_EVENT_QP_REQ_ERR);
+    qp.fail_remote(IBV_EVENT_QP_REQ_ERR);
     return finished(IBV_WC_REM_INV_REQ_ERR);
   }
   if (transfer.local.bytes == 0) return {};
@@ -113,7 +102,7 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
   SharedMr* mr = qp.peer().acquire(range, {qp.remote().pd, access, qp.remote().qpn}, &address);
   if (mr == nullptr) {
     if (!alone) return kNeedsExclusive;
-    fail_remote(qp, IBV_EVENT_QP_ACCESS_ERR);
+    qp.fail_remote(IBV_EVENT_QP_ACCESS_ERR);
     return finished(IBV_WC_REM_ACCESS_ERR);
   }
   transfer.hold(mr);
@@ -161,8 +150,39 @@ TransferResult complete_receive(QueuePair& qp, const Wqe& wqe, const Transfer& t
   pop_receive(qp.remote());
   bool solicited = (wqe.flags & IBV_SEND_SOLICITED) != 0;
   if (push_completion(qp.process(), qp.peer(), qp.remote().recv_cq, entry, solicited)) return {};
-  fail_remote(qp, IBV_EVENT_QP_FATAL);
+  qp.fail_remote(IBV_EVENT_QP_FATAL);
   return finished(IBV_WC_REM_OP_ERR);
+}
+
+// Completes the receive with an error that a fault configures. Where the responder sends no NAK,
+// its QP has stopped and answers nothing.
+TransferResult fail_receive_as_configured(QueuePair& qp, const Wqe& wqe, const Transfer& transfer,
+                                          ibv_wc_status theirs) {
+  ibv_wc_status ours = answer_to_failed_receive(theirs);
+  TransferResult result = fail_receive(qp, wqe, transfer, theirs, ours);
+  return ours == IBV_WC_SUCCESS ? TransferResult{TransferResult::kNoAnswer} : result;
+}
+
+// Goes on with a request whose bytes have been copied, through the moments at which faults happen.
+// The remote QP's mutex is held.
+TransferResult complete_in_steps(QueuePair& qp, Wqe& wqe, const Transfer& transfer) {
+  Interruption arrived = reach(qp, wqe, Moment::kArrived, true);
+  if (arrived.receive_status != IBV_WC_SUCCESS) {
+    return fail_receive_as_configured(qp, wqe, transfer, arrived.receive_status);
+  }
+  // A responder answers a repeated atomic from memory, and does not carry it out again
+  // (IBTA 9.4.5).
+  if (arrived.cut && arrived.status == IBV_WC_SUCCESS) {
+    return {wqe.atomic() ? TransferResult::kUnacknowledged : TransferResult::kNoAnswer};
+  }
+  if (arrived.cut) return finished(arrived.status);
+  TransferResult result =
+      wqe.consumes_receive() ? complete_receive(qp, wqe, transfer) : TransferResult{};
+  if (!result.succeeded()) return result;
+  Interruption received = reach(qp, wqe, Moment::kReceived, true);
+  if (!received.cut) return result;
+  if (received.status != IBV_WC_SUCCESS) return finished(received.status);
+  return {TransferResult::kUnacknowledged};
 }
 
 TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) {
@@ -172,6 +192,9 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
   if (wqe.consumes_receive() &&
       qp.remote().rq_head.load() == qp.remote().rq_tail.load(std::memory_order_acquire)) {
     return {TransferResult::kReceiverNotReady};
+  }
+  if (qp.watch() == Watch::kEvents && wqe.receive_fault != IBV_WC_SUCCESS) {
+    return fail_receive_as_configured(qp, wqe, transfer, wqe.receive_fault);
   }
   transfer.remote.clear();
   TransferResult gathered = wqe.sends() ? gather_receive(qp, wqe, transfer, alone)
@@ -192,6 +215,7 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
   if (!alone) return kNeedsExclusive;
   switch (copy_now(qp, wqe, transfer)) {
     case CopyResult::kDone:
+      if (qp.watch() == Watch::kEvents) return complete_in_steps(qp, wqe, transfer);
       return wqe.consumes_receive() ? complete_receive(qp, wqe, transfer) : TransferResult{};
     case CopyResult::kGone:
       return {TransferResult::kNoAnswer};
@@ -213,6 +237,22 @@ TransferResult change_window(QueuePair& qp, const Wqe& wqe, bool alone) {
 }
 
 }  // namespace
+
+TransferResult finish_in_steps(QueuePair& qp, Wqe& wqe, Transfer& transfer) {
+  TransferResult result = {TransferResult::kNoAnswer};
+  SharedLock lock(qp.remote().mutex);
+  uint32_t state = qp.remote().state.load();
+  if (qp.remote().live.load() != 0 && state != IBV_QPS_ERR && state != IBV_QPS_RESET) {
+    if (transfer.has_receive) {
+      transfer.has_receive = false;
+      put_receive_back(qp.remote());
+    }
+    result = complete_in_steps(qp, wqe, transfer);
+  }
+  lock.unlock();
+  complete_transfer(qp, transfer, false);
+  return result;
+}
 
 TransferResult start_transfer(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) {
   TransferResult result = {TransferResult::kNoAnswer};

@@ -12,5 +12,8 @@ namespace softhca {
 // nothing earlier of this queue is in progress. Unless the result is kInProgress, `transfer` holds
 // no resources when this returns.
 TransferResult start_transfer(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone);
+// complete_transfer() for an asynchronous transfer whose bytes have been copied, while faults watch
+// the moments of each request. With kNoAnswer the request has to be started again.
+TransferResult finish_in_steps(QueuePair& qp, Wqe& wqe, Transfer& transfer);
 
 }  // namespace softhca

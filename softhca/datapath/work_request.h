@@ -47,6 +47,7 @@ struct TransferResult {
     kNeedsExclusive,  // must not overtake what is in progress: start it when nothing is
     kNoAnswer,        // the remote end is gone, its port is down, or it is not connected to this QP
     kReceiverNotReady,  // no receive is posted at the remote end
+    kUnacknowledged,    // delivered, but the acknowledgement is lost
   };
   Kind kind = kFinished;
   ibv_wc_status status = IBV_WC_SUCCESS;
@@ -69,11 +70,14 @@ struct Wqe {
   uint8_t* inline_data;
   WindowBinding binding;  // of IBV_WR_BIND_MW
 
-  bool started;           // `transfer` is in progress or completed, but not yet retired
-  bool completed;         // with `outcome`; waits for earlier requests to be retired
-  ibv_wc_status outcome;  // once completed
-  bool exclusive;         // starts only when everything before it is finished
-  uint32_t rnr_left;      // retries left while the receiver is not ready
+  bool started;                 // `transfer` is in progress or completed, but not yet retired
+  bool completed;               // with `outcome`; waits for earlier requests to be retired
+  bool exclusive;               // starts only when everything before it is finished
+  bool resent;                  // delivered; acknowledged when both ends reach each other again
+  ibv_wc_status outcome;        // once completed
+  uint32_t reached;             // bit 1 << Moment for each that was counted for the faults
+  ibv_wc_status receive_fault;  // with which a fault completes its receive
+  uint32_t rnr_left;            // retries left while the receiver is not ready
   uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next three; 0 where there is nothing to wait for
   uint64_t deadline;
   uint64_t due;
@@ -83,7 +87,9 @@ struct Wqe {
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
-    started = completed = exclusive = false;
+    started = completed = exclusive = resent = false;
+    reached = 0;
+    receive_fault = IBV_WC_SUCCESS;
     retry_at = deadline = due = ack_delay = ack_at = 0;
   }
   uint64_t bytes() const {

@@ -14,12 +14,13 @@
 
 #include "softhca/fabric/shared_mutex.h"
 #include "softhca/model/addresses.h"
+#include "softhca/model/event_trigger.h"
 #include "softhca/model/limits.h"
 
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 3;
+constexpr uint32_t kLayoutVersion = 4;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -138,6 +139,7 @@ struct SharedQp {
   std::atomic<uint32_t> live;
   std::atomic<uint32_t> state;    // ibv_qp_state
   std::atomic<uint32_t> inbound;  // transfers in progress into or out of the owner's memory
+  std::atomic<uint32_t> silent;   // its device has failed: nothing completes any more
   std::atomic<uint32_t> epoch;    // incremented by every change of the address or the destination
   uint32_t qpn;
   uint32_t dest_qpn;
@@ -195,6 +197,7 @@ struct ArenaHeader {
   std::atomic<uint32_t> engine_sleeps;
   std::atomic<uint32_t> copy_requests_ready;
   SharedPort ports[kMaxDevices][kMaxPorts];
+  TriggerTable triggers;
   CopyRequest copy_requests[kCopyRequests];
 };
 

@@ -133,6 +133,19 @@ void write_lid_file(const std::string& root, const DeviceConfig& device, uint32_
   write_file(port_folder(root, device, port) / "lid", lid_text(lid));
 }
 
+// A port without a link looks for one: it is in the state Polling (IBTA 14.2.5.6).
+void write_state_files(const std::string& root, const DeviceConfig& device, uint32_t port,
+                       bool active) {
+  const fs::path folder = port_folder(root, device, port);
+  write_file(folder / "state", active ? "4: ACTIVE" : "1: DOWN");
+  write_file(folder / "phys_state", active ? "5: LinkUp" : "2: Polling");
+}
+
+void remove_sysfs_tree(const std::string& root, const DeviceConfig& device) {
+  std::error_code ignored;
+  fs::remove_all(fs::path(root) / "class/infiniband" / device.name, ignored);
+}
+
 void make_module_tree(const std::string& root, PeermemModule peermem) {
   std::error_code ignored;
   auto make_version = [&](const fs::path& folder) {

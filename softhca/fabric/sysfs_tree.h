@@ -14,11 +14,17 @@ namespace softhca {
 // under <root>/devices.
 void make_sysfs_tree(const std::string& root, const DeviceConfig& device);
 
-// Rewrites the files of one GID, or that of a LID, after a change. `port` counts from 1.
+// Rewrites the files of one GID, that of a LID, or those of the state, after a change. `port`
+// counts from 1.
 void write_gid_files(const std::string& root, const DeviceConfig& device, uint32_t port,
                      uint32_t index, const GidEntry& entry);
 void write_lid_file(const std::string& root, const DeviceConfig& device, uint32_t port,
                     uint16_t lid);
+void write_state_files(const std::string& root, const DeviceConfig& device, uint32_t port,
+                       bool active);
+
+// Removes what make_sysfs_tree() created in <root>/class/infiniband.
+void remove_sysfs_tree(const std::string& root, const DeviceConfig& device);
 
 // Creates <root>/module, and the `version` file by which programs recognise the configured peermem
 // module: <root>/module/nvidia_peermem or <root>/kernel/mm/memory_peers/nv_mem.

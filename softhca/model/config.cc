@@ -97,6 +97,7 @@ void read_ports(JsonFields* fields, DeviceConfig* device) {
 void read_timing_and_limits(JsonFields* fields, DeviceConfig* device) {
   fields->number("rate_gbps", 0, 1e5, &device->rate_gbps);
   fields->number("latency_us", 0, 1e7, &device->latency_us);
+  fields->number("ack_timeout_factor", 1e-6, 1, &device->ack_timeout_factor);
   fields->number("registration_us", 0, 1e7, &device->registration_us);
   fields->number("registration_us_per_mib", 0, 1e6, &device->registration_us_per_mib);
   fields->integer("max_inline", 0, 4096, &device->max_inline);
@@ -136,6 +137,15 @@ gdr::Status read_gpu(const Json& json, GpuConfig* gpu) {
   return fields.result();
 }
 
+// Fills in the port whose requests the event counts. Returns false for one that does not exist.
+bool resolve_event(const Config& config, FaultConfig* fault) {
+  EventConfig& event = *fault->at_request;
+  if (event.device.empty()) event.device = fault->device;
+  if (event.port == 0) event.port = event.device == fault->device ? fault->port : 1;
+  auto device = std::ranges::find(config.devices, event.device, &DeviceConfig::name);
+  return device != config.devices.end() && event.port <= device->ports;
+}
+
 gdr::Status read_fault(const Json& json, const std::string& path, Config* config) {
   JsonFields fields(json, path);
   FaultConfig fault;
@@ -148,7 +158,13 @@ gdr::Status read_fault(const Json& json, const std::string& path, Config* config
     fields.integer("port", 1, device->ports, &fault.port);
     ethernet = device->port(fault.port).ethernet();
   }
-  read_fault_fields(&fields, ethernet, &fault);
+  read_fault_fields(&fields, path, ethernet, &fault);
+  if (device != config->devices.end() && fault.share != 0 && device->rate_gbps == 0) {
+    fields.reject("share", "a share only of a device that has a rate_gbps");
+  }
+  if (fault.at_request && !resolve_event(*config, &fault)) {
+    fields.reject("at_request", "a device and a port of this configuration");
+  }
   config->faults.push_back(std::move(fault));
   return fields.result();
 }
@@ -177,6 +193,9 @@ gdr::Result<Config> read(const Json& json, const std::string& fabric) {
   JsonFields fields(json, "");
   fields.string("fabric", is_name, kName, &config.fabric);
   fields.boolean("process_vm", &config.process_vm);
+  fields.string(
+      "faults_file", [](const std::string& path) { return path.starts_with('/'); },
+      "an absolute path", &config.faults_file);
   fields.integer("staging_bytes", 512 << 10, 256 << 20, &config.staging_bytes);
   if (fields.find("devices") == nullptr) {
     for (int i = 0; i < 2; ++i) fields.note(read_device(Json::object(), "devices", &config));
@@ -190,6 +209,10 @@ gdr::Result<Config> read(const Json& json, const std::string& fabric) {
   fields.objects("faults", [&](const Json& fault, const std::string& path) {
     return read_fault(fault, path, &config);
   });
+  auto at_request = [](const FaultConfig& fault) { return fault.at_request.has_value(); };
+  if (std::ranges::count_if(config.faults, at_request) > kMaxTriggers) {
+    fields.reject("faults", "at most 64 faults with at_request");
+  }
   gdr::Status status = fields.result();
   if (!status) return gdr::forward_error(status);
   fill_lids(&config);
@@ -203,6 +226,16 @@ std::vector<GidEntry> DeviceConfig::gid_table(uint32_t port) const {
   bool ethernet = config.ethernet();
   uint64_t prefix = ethernet ? PortConfig().subnet_prefix : config.subnet_prefix;
   return make_gid_table({guid + port - 1, prefix, config.flid, config.gids, ethernet});
+}
+
+gdr::Result<FaultConfig> Config::parse_fault(const std::string& text) const {
+  Json json = Json::parse(text, nullptr, false, true);
+  if (json.is_discarded()) return gdr::fail(gdr::Code::kInvalidUsage, "a fault is not valid JSON");
+  Config with_it;
+  with_it.devices = devices;
+  gdr::Status status = read_fault(json, "", &with_it);
+  if (!status) return gdr::forward_error(status);
+  return std::move(with_it.faults.back());
 }
 
 gdr::Result<Config> Config::load(const char* text, const char* fabric) {

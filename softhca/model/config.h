@@ -50,6 +50,8 @@ struct DeviceConfig {
   uint64_t guid = 0;
   double rate_gbps = 0;   // 10^9 bits per second each way; 0: no limit
   double latency_us = 0;  // added to every transfer
+  // Shortens how long requests wait for an acknowledgement.
+  double ack_timeout_factor = 1;
   // Added to every registration, and for every MiB of it: pinning takes longer for more memory.
   double registration_us = 0;
   double registration_us_per_mib = 0;
@@ -84,11 +86,14 @@ struct Config {
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;
   std::vector<FaultConfig> faults;
+  std::string faults_file;  // of faults that are added while the process runs; empty: none
 
   // `text` is the value of SOFTHCA_CONFIG, or null. `fabric` is that of SOFTHCA_FABRIC, or null:
   // the fabric of a configuration that names none. Fails with kInvalidUsage; the error names the
   // field and what is accepted.
   static gdr::Result<Config> load(const char* text, const char* fabric = nullptr);
+  // Reads the JSON object of one more fault. Fails as load().
+  gdr::Result<FaultConfig> parse_fault(const std::string& text) const;
 };
 
 }  // namespace softhca

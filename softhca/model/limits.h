@@ -8,9 +8,11 @@
 namespace softhca {
 
 constexpr uint32_t kMaxDevices = 32;
-constexpr uint32_t kMaxPorts = 4;   // of a device
-constexpr uint32_t kMaxGids = 16;   // of a port
-constexpr uint32_t kMaxSge = 16;    // of a work request
+constexpr uint32_t kMaxPorts = 4;  // of a device
+constexpr uint32_t kMaxGids = 16;  // of a port
+constexpr uint32_t kMaxSge = 16;   // of a work request
+// Faults of a process with "at_request", those of its control file included.
+constexpr uint32_t kMaxTriggers = 64;
 constexpr uint32_t kMaxReads = 16;  // RDMA reads and atomics in progress, of a QP at either end
 // LIDs above it are multicast LIDs (IBTA 4.1.3).
 constexpr uint16_t kMaxUnicastLid = 0xbfff;

@@ -82,6 +82,8 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   Context& context = Context::of(handle);
   Runtime& runtime = *context.runtime;
   Process& process = runtime.process();
+  errno = context.device->error();
+  if (errno != 0) return nullptr;
   if (attr.cqe == 0 || attr.cqe > kMaxCqe ||
       attr.comp_vector >= static_cast<uint32_t>(handle->num_comp_vectors)) {
     errno = EINVAL;
@@ -134,7 +136,7 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
 
 int resize_cq(ibv_cq* handle, int count) {
   Cq& cq = Cq::of(handle);
-  if (cq.runtime->orphaned()) return EIO;
+  if (cq.runtime->orphaned() || Context::of(handle->context).device->error() != 0) return EIO;
   if (count <= 0 || static_cast<uint32_t>(count) > kMaxCqe) return EINVAL;
   const auto limit = static_cast<uint32_t>(count);
   const uint32_t entries = std::bit_ceil(limit);
@@ -165,6 +167,7 @@ int destroy_cq(ibv_cq* handle) {
   Runtime& runtime = *cq.runtime;
   Context& context = Context::of(cq.ex.context);
   if (runtime.orphaned()) return 0;
+  if (context.device->removed()) return EIO;
   if (cq.qps.load() != 0) return EBUSY;
   runtime.cqs().withdraw(cq.index);
   cq.shared->live.store(0);

@@ -136,13 +136,14 @@ void query_device(const Device& device, ibv_device_attr* attr) {
 
 int query_port(const Device& device, uint32_t number, ibv_port_attr* attr, size_t bytes) {
   const DeviceConfig& config = *device.config;
+  if (int error = device.error(); error != 0) return error;
   if (number == 0 || number > config.ports) return EINVAL;
   const SharedPort& port = device.process->port(device.index, number);
   ibv_port_attr full = describe_port(config.port(number));
   full.state = static_cast<ibv_port_state>(port.state.load());
   full.gid_tbl_len = static_cast<int>(port.gid_count);
   full.lid = port.lid.load();
-  full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 3;
+  full.phys_state = full.state == IBV_PORT_ACTIVE ? 5 : 2;  // LinkUp, Polling
   // A caller that was built against a newer rdma-core has fields that are unknown here: they read
   // zero.
   memset(attr, 0, bytes);

@@ -3,6 +3,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -14,6 +16,12 @@ namespace softhca {
 class Process;
 class Runtime;
 
+enum class DeviceHealth {
+  kWorking,
+  kFatal,    // as after IBV_EVENT_DEVICE_FATAL: objects can only be stopped and destroyed
+  kRemoved,  // as after the kernel took the device away: every call fails
+};
+
 struct Device {
   ibv_device verbs;
   // A driver that checks whether a device is its own (mlx5dv_is_supported) takes the ibv_device for
@@ -23,6 +31,11 @@ struct Device {
   const DeviceConfig* config;
   Process* process;
   Runtime* runtime;
+  std::atomic<DeviceHealth> health;
+
+  // Returns 0, or the errno with which the calls of a device that has failed fail.
+  int error() const { return health.load() == DeviceHealth::kWorking ? 0 : EIO; }
+  bool removed() const { return health.load() == DeviceHealth::kRemoved; }
 
   static Device& of(ibv_device* device) { return *reinterpret_cast<Device*>(device); }
 };

@@ -34,6 +34,7 @@ int query_port_op(ibv_context* handle, uint8_t number, ibv_port_attr* attr, size
 
 int query_device_ex_op(ibv_context* handle, const ibv_query_device_ex_input*,
                        ibv_device_attr_ex* attr, size_t bytes) {
+  if (int error = Context::of(handle).device->error(); error != 0) return error;
   ibv_device_attr_ex full = {};
   query_device(*Context::of(handle).device, &full.orig_attr);
   full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
@@ -109,10 +110,14 @@ extern "C" {
 
 ibv_device** ibv_get_device_list(int* count) {
   softhca::Runtime* runtime = softhca::Runtime::get();
-  size_t found = runtime == nullptr ? 0 : runtime->devices().size();
-  auto** list = static_cast<ibv_device**>(calloc(found + 1, sizeof(ibv_device*)));
+  size_t most = runtime == nullptr ? 0 : runtime->devices().size();
+  auto** list = static_cast<ibv_device**>(calloc(most + 1, sizeof(ibv_device*)));
   if (list == nullptr) return nullptr;
-  for (size_t i = 0; i < found; ++i) list[i] = &runtime->devices()[i]->verbs;
+  size_t found = 0;
+  for (size_t i = 0; i < most; ++i) {
+    softhca::Device& device = *runtime->devices()[i];
+    if (!device.removed()) list[found++] = &device.verbs;
+  }
   if (count != nullptr) *count = static_cast<int>(found);
   return list;
 }
@@ -133,6 +138,10 @@ ibv_context* ibv_open_device(ibv_device* handle) {
   softhca::Device& device = softhca::Device::of(handle);
   if (device.runtime->orphaned()) {
     errno = EIO;  // a device of the parent process: the child has to list its own
+    return nullptr;
+  }
+  if (device.error() != 0) {
+    errno = device.removed() ? ENODEV : EIO;
     return nullptr;
   }
   int fd = softhca::open_command_fd(device);
@@ -173,6 +182,7 @@ int ibv_close_device(ibv_context* handle) {
 }
 
 int ibv_query_device(ibv_context* handle, ibv_device_attr* attr) {
+  if (int error = softhca::Context::of(handle).device->error(); error != 0) return error;
   softhca::query_device(*softhca::Context::of(handle).device, attr);
   return 0;
 }
@@ -196,6 +206,10 @@ int ibv_query_port_speed(ibv_context* handle, uint32_t port, uint64_t* speed) {
 }
 
 int ibv_query_pkey(ibv_context* handle, uint8_t port, int index, __be16* pkey) {
+  if (softhca::Context::of(handle).device->error() != 0) {
+    errno = EIO;
+    return -1;
+  }
   if (port == 0 || port > softhca::Context::of(handle).device->config->ports || index != 0) {
     errno = EINVAL;
     return -1;

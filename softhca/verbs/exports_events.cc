@@ -14,6 +14,7 @@ namespace softhca {
 
 namespace {
 
+// Events of a port, and of the device, which has no object.
 bool of_port(ibv_event_type type) {
   switch (type) {
     case IBV_EVENT_PORT_ACTIVE:
@@ -21,6 +22,7 @@ bool of_port(ibv_event_type type) {
     case IBV_EVENT_LID_CHANGE:
     case IBV_EVENT_CLIENT_REREGISTER:
     case IBV_EVENT_GID_CHANGE:
+    case IBV_EVENT_DEVICE_FATAL:
       return true;
     default:
       return false;
@@ -93,6 +95,8 @@ void ibv_ack_async_event(ibv_async_event* event) {
 
 ibv_comp_channel* ibv_create_comp_channel(ibv_context* handle) {
   softhca::Context& context = softhca::Context::of(handle);
+  errno = context.device->error();
+  if (errno != 0) return nullptr;
   auto* channel = new softhca::Channel{};
   channel->events = std::make_unique<softhca::EventQueue>(context.runtime->process());
   if (!channel->events->valid()) {

@@ -16,6 +16,7 @@ namespace {
 // Returns 0, EINVAL for a port or index that does not exist, or ENODATA for an entry without a GID.
 int find_gid(ibv_context* handle, uint32_t port, uint32_t index, GidEntry* found) {
   const Device& device = *Context::of(handle).device;
+  if (int error = device.error(); error != 0) return error;
   if (port == 0 || port > device.config->ports) return EINVAL;
   std::optional<GidEntry> entry = read_gid(device.process->port(device.index, port), index);
   if (!entry) return EINVAL;
@@ -42,8 +43,8 @@ extern "C" {
 int ibv_query_gid(ibv_context* handle, uint8_t port, int index, ibv_gid* gid) {
   softhca::GidEntry entry;
   int rc = softhca::find_gid(handle, port, static_cast<uint32_t>(index), &entry);
-  if (rc == EINVAL) {
-    errno = EINVAL;
+  if (rc != 0 && rc != ENODATA) {
+    errno = rc;
     return -1;
   }
   *gid = entry.gid;
@@ -64,6 +65,7 @@ ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t
                              uint32_t flags, size_t bytes) {
   if (flags != 0 || bytes < sizeof(ibv_gid_entry)) return -EINVAL;
   const softhca::Device& device = *softhca::Context::of(handle).device;
+  if (int error = device.error(); error != 0) return -error;
   auto* out = reinterpret_cast<uint8_t*>(entries);
   size_t written = 0;
   for (uint32_t port = 1; port <= device.config->ports; ++port) {
@@ -81,8 +83,8 @@ ssize_t _ibv_query_gid_table(ibv_context* handle, ibv_gid_entry* entries, size_t
 // Declared in rdma-core's driver.h (enum ibv_gid_type_sysfs): 0 is "IB/RoCE v1", 1 is "RoCE v2".
 int ibv_query_gid_type(ibv_context* handle, uint8_t port, unsigned index, int* type) {
   softhca::GidEntry entry;
-  if (softhca::find_gid(handle, port, index, &entry) == EINVAL) {
-    errno = EINVAL;
+  if (int rc = softhca::find_gid(handle, port, index, &entry); rc != 0 && rc != ENODATA) {
+    errno = rc;
     return -1;
   }
   *type = entry.type == IBV_GID_TYPE_ROCE_V2 ? 1 : 0;

@@ -95,7 +95,7 @@ ibv_mr* enter(ibv_pd* pd, const Region& region, PinnedMemory pinned) {
 // Returns 0, or the errno with which every registration with this access fails now.
 int check_registration(ibv_pd* pd, unsigned access) {
   Context& context = Context::of(pd->context);
-  if (context.runtime->orphaned()) return EIO;
+  if (context.runtime->orphaned() || context.device->error() != 0) return EIO;
   if (!access_valid(access)) return EINVAL;
   if (!access_supported(access)) return EOPNOTSUPP;
   return context.runtime->faults().registration_error(context.device->index);
@@ -207,6 +207,7 @@ int dereg_mr(ibv_mr* handle) {
   Mr& mr = Mr::of(handle);
   Runtime& runtime = runtime_of(handle->pd);
   if (runtime.orphaned()) return 0;
+  if (Context::of(handle->context).device->removed()) return EIO;
   Registration& registration = *mr.registration;
   if (!withdraw_region(runtime.process().self(), shared_of(runtime, registration))) return EBUSY;
   runtime.registrations().remove(registration.index);

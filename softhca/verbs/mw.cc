@@ -27,9 +27,11 @@ uint32_t next_key(uint32_t key) {
 }  // namespace
 
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
-  Runtime& runtime = *Context::of(pd->context).runtime;
+  Context& context = Context::of(pd->context);
+  Runtime& runtime = *context.runtime;
   int index = -1;
   errno = runtime.orphaned()                               ? EIO
+          : context.device->error() != 0                   ? EIO
           : type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2 ? EINVAL
           : (index = runtime.take_registration()) < 0      ? ENOMEM
                                                            : 0;
@@ -46,6 +48,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) {
 int dealloc_mw(ibv_mw* handle) {
   Runtime& runtime = *Context::of(handle->context).runtime;
   if (runtime.orphaned()) return 0;
+  if (Context::of(handle->context).device->removed()) return EIO;
   unbind_window(runtime.process().self(), handle->handle);
   runtime.give_registration(handle->handle);
   delete reinterpret_cast<Mw*>(handle);

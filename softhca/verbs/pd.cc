@@ -48,6 +48,8 @@ void DomainUse::end() {
 
 ibv_pd* alloc_pd(ibv_context* handle) {
   Context& context = Context::of(handle);
+  errno = context.device->error();
+  if (errno != 0) return nullptr;
   return make_handle(context, context.runtime->domains().add([&](uint32_t number) {
     return std::make_shared<Domain>(number, context.device->index);
   }));
@@ -85,6 +87,7 @@ int dealloc_td(ibv_td* handle) {
 
 int dealloc_pd(ibv_pd* handle) {
   Pd& pd = Pd::of(handle);
+  if (Context::of(handle->context).device->removed()) return EIO;
   if (pd.domain->in_use()) return EBUSY;
   if (!pd.domain->parent()) {
     Context::of(handle->context).runtime->domains().remove(pd.domain->number());

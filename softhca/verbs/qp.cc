@@ -76,6 +76,7 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   const QueuePairConfig& config = qp.pair.config();
   shared.mutex.init();
   shared.inbound.store(0);
+  shared.silent.store(0);
   shared.epoch.fetch_add(1);
   shared.qpn = qpn_of(qp.pair.process().slot(), config.index);
   shared.dest_qpn = 0;
@@ -155,7 +156,8 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
     errno = EIO;
     return nullptr;
   }
-  errno = check_init(context, *attr);
+  errno = context.device->error();
+  if (errno == 0) errno = check_init(context, *attr);
   if (errno != 0) return nullptr;
   uint64_t ring = 0;
   int index = allocate(runtime, attr->cap, &ring);
@@ -173,8 +175,13 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   Cq& send_cq = Cq::of(attr->send_cq);
   Cq& recv_cq = Cq::of(attr->recv_cq);
   Pd& pd = Pd::of(attr->pd);
-  QueuePairConfig config = {static_cast<uint32_t>(index), send_cq.index, attr->qp_type, attr->cap,
-                            attr->sq_sig_all != 0,        nullptr};
+  QueuePairConfig config = {static_cast<uint32_t>(index),
+                            send_cq.index,
+                            attr->qp_type,
+                            attr->cap,
+                            attr->sq_sig_all != 0,
+                            nullptr,
+                            context.device->config->ack_timeout_factor};
   Qp* qp = new Qp(runtime, pd, send_cq, recv_cq, config,
                   runtime.faults().link(context.device->index, 1));
   qp->ece.reported = context.device->config->ece.options;
@@ -189,6 +196,7 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
 int query_qp(ibv_qp* handle, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
   Qp& qp = Qp::of(handle);
   if (qp.runtime.orphaned()) return EIO;
+  if (int error = Context::of(handle->context).device->error(); error != 0) return error;
   const QueuePairConfig& config = qp.pair.config();
   std::lock_guard lock(qp.send_queue.mutex());
   *attr = qp.pair.attributes();
@@ -209,6 +217,7 @@ int destroy_qp(ibv_qp* handle) {
   Qp& qp = Qp::of(handle);
   Runtime& runtime = qp.runtime;
   if (runtime.orphaned()) return 0;
+  if (Context::of(handle->context).device->removed()) return EIO;
   runtime.engine().forget(qp.send_queue);
   SharedQp& shared = qp.pair.shared();
   {
@@ -221,7 +230,7 @@ int destroy_qp(ibv_qp* handle) {
     std::lock_guard lock(qp.send_queue.mutex());
     qp.send_queue.clear();
   }
-  qp.pair.wait_for_inbound();
+  qp.pair.wait_for_inbound(qp.pair.share_peer().get());
   const uint32_t index = qp.pair.config().index;
   runtime.qps().withdraw(index);
   qp.send_cq.forget_qp(shared.qpn);

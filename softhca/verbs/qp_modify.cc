@@ -134,11 +134,20 @@ int check_change(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from, i
   return qp.runtime.faults().modify_error(device.index, port, to);
 }
 
+// A device in the fatal state can still stop QPs (mlx5_internal_err_ret_value() of Linux), one that
+// was removed can do nothing.
+int check_device(const Qp& qp, ibv_qp_state to) {
+  const Device& device = *Context::of(qp.ex.qp_base.context).device;
+  bool stops = to == IBV_QPS_ERR || to == IBV_QPS_RESET;
+  return stops && !device.removed() ? 0 : device.error();
+}
+
 // The send queue's mutex is held.
 int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   ibv_qp_state from = qp.pair.state();
   if ((mask & IBV_QP_CUR_STATE) != 0 && attr.cur_qp_state != from) return EINVAL;
   ibv_qp_state to = (mask & IBV_QP_STATE) != 0 ? attr.qp_state : from;
+  if (int rc = check_device(qp, to); rc != 0) return rc;
   if (!transition_allowed(qp.handle()->qp_type, from, to, mask)) return EINVAL;
   if (int rc = check_values(qp, attr, mask); rc != 0) return rc;
   if (int rc = check_change(qp, attr, mask, from, to); rc != 0) return rc;
@@ -161,13 +170,19 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
 int modify_qp(ibv_qp* handle, ibv_qp_attr* attr, int mask) {
   Qp& qp = Qp::of(handle);
   if (qp.runtime.orphaned()) return EIO;
+  int rc = 0;
+  bool stopped = false;
+  std::shared_ptr<Peer> peer;
   {
     std::lock_guard lock(qp.send_queue.mutex());
-    if (int rc = modify(qp, *attr, mask); rc != 0) return rc;
+    peer = qp.pair.share_peer();
+    rc = modify(qp, *attr, mask);
+    if (rc != 0 && rc != EIO) return rc;
+    stopped = qp.pair.state() == IBV_QPS_ERR || qp.pair.state() == IBV_QPS_RESET;
   }
   // Without the lock: the engine may need it to complete what is in progress.
-  if (handle->state == IBV_QPS_ERR || handle->state == IBV_QPS_RESET) qp.pair.wait_for_inbound();
-  return 0;
+  if (stopped) qp.pair.wait_for_inbound(peer.get());
+  return rc;
 }
 
 }  // namespace softhca

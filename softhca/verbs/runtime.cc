@@ -26,7 +26,7 @@ std::mutex g_join_mutex;
 Runtime::Runtime(Process& process)
     : process_(process),
       gpu_(process),
-      faults_(process.config(), *this),
+      faults_(process.config(), *this, process.arena().header().triggers),
       engine_(process, faults_, gpu_),
       devices_(make_devices(process, *this)) {}
 
@@ -93,6 +93,8 @@ void Runtime::remove_context(Context* context) {
 
 void Runtime::set_port_state(uint32_t device, uint32_t number, ibv_port_state state) {
   process_.port(device, number).state.store(state);
+  write_state_files(process_.folder() + "/sys", config().devices[device], number,
+                    state == IBV_PORT_ACTIVE);
   report(device, number, state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
@@ -127,7 +129,34 @@ void Runtime::set_lid(uint32_t device, uint32_t number, uint16_t lid) {
   report(device, number, IBV_EVENT_LID_CHANGE);
 }
 
+void Runtime::wake() { engine_.wake(); }
+
 void Runtime::fail_qps(uint32_t device, uint32_t number) {
+  stop_qps(device, number, IBV_EVENT_QP_FATAL);
+}
+
+// The event comes last: whoever reads it finds that every call fails.
+void Runtime::fail_device(uint32_t device, bool removed, bool silent) {
+  devices_[device]->health.store(removed ? DeviceHealth::kRemoved : DeviceHealth::kFatal);
+  if (removed) remove_sysfs_tree(process_.folder() + "/sys", config().devices[device]);
+  for (uint32_t number = 1; number <= config().devices[device].ports; ++number) {
+    process_.port(device, number).state.store(IBV_PORT_DOWN);
+    if (silent) silence_qps(device, number);
+    stop_qps(device, number, -1);
+  }
+  report(device, 0, IBV_EVENT_DEVICE_FATAL);
+}
+
+void Runtime::silence_qps(uint32_t device, uint32_t number) {
+  for (uint32_t index = 0; index < kMaxQps; ++index) {
+    SharedQp& shared = process_.arena().qp(index);
+    if (qps_.find(index) == nullptr || shared.device != device || shared.port != number) continue;
+    shared.silent.store(1);
+  }
+}
+
+// `event` is that which each QP gets, or -1.
+void Runtime::stop_qps(uint32_t device, uint32_t number, int event) {
   for (uint32_t index = 0; index < kMaxQps; ++index) {
     SharedQp& shared = process_.arena().qp(index);
     if (qps_.find(index) == nullptr || shared.device != device || shared.port != number) continue;
@@ -136,7 +165,9 @@ void Runtime::fail_qps(uint32_t device, uint32_t number) {
     if (shared.live.load() == 0 || state == IBV_QPS_ERR || state == IBV_QPS_RESET) continue;
     shared.state.store(IBV_QPS_ERR);
     flush_receives(process_, process_.self(), shared);
-    post_event(process_, process_.self(), shared.async_queue, {IBV_EVENT_QP_FATAL, index});
+    if (event < 0) continue;
+    post_event(process_, process_.self(), shared.async_queue,
+               {static_cast<uint32_t>(event), index});
   }
   engine_.wake();  // queued requests have to be flushed
 }

@@ -70,6 +70,10 @@ class Runtime final : private FaultTarget {
   void set_gid(uint32_t device, uint32_t number, uint32_t index, const GidEntry& entry) override;
   void set_lid(uint32_t device, uint32_t number, uint16_t lid) override;
   void report(uint32_t device, uint32_t number, ibv_event_type event) override;
+  void fail_device(uint32_t device, bool removed, bool silent) override;
+  void wake() override;
+  void silence_qps(uint32_t device, uint32_t number);
+  void stop_qps(uint32_t device, uint32_t number, int event);
 
   Process& process_;
   GpuMemory gpu_;

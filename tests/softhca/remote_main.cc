@@ -38,10 +38,21 @@ class Commands {
       out << endpoint_->recv(1, memory_->sge());
     } else if (name == "wait") {
       out << endpoint_->wait().status;
-    } else if (name == "write" || name == "read") {
-      Request request(name == "read" ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, memory_->sge());
+    } else if (name == "write" || name == "read" || name == "write_imm") {
+      Request request(name == "read"    ? IBV_WR_RDMA_READ
+                      : name == "write" ? IBV_WR_RDMA_WRITE
+                                        : IBV_WR_RDMA_WRITE_WITH_IMM,
+                      memory_->sge());
       in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
       out << request.post(endpoint_->qp());
+    } else if (name == "reset") {
+      out << endpoint_->to_state(IBV_QPS_RESET);
+    } else if (name == "to_error") {
+      out << endpoint_->to_state(IBV_QPS_ERR);
+    } else if (name == "event") {
+      out << endpoint_->wait_event();
+    } else if (name == "flood") {
+      flood(in, out);
     } else if (name == "state") {
       out << endpoint_->state();
     } else {
@@ -51,6 +62,21 @@ class Commands {
   }
 
  private:
+  // Answers, and then writes one byte value after the other into all of the peer's memory, until
+  // the QP fails.
+  void flood(std::istream& in, std::ostream& out) {
+    Request request(IBV_WR_RDMA_WRITE, memory_->sge());
+    in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
+    std::cout << "ok" << std::endl;
+    ibv_wc_status status = IBV_WC_SUCCESS;
+    for (uint8_t seed = 0; status == IBV_WC_SUCCESS; ++seed) {
+      memory_->fill(seed);
+      for (int i = 0; i < 2; ++i) request.post(endpoint_->qp());
+      for (int i = 0; i < 2; ++i) status = std::max(status, endpoint_->wait().status);
+    }
+    out << status;
+  }
+
   static uint8_t number(std::istream& in) {
     unsigned value = 0;
     in >> value;

@@ -35,10 +35,14 @@ RemoteProcess::~RemoteProcess() {
 std::string RemoteProcess::ask(const std::string& command) {
   std::string line = command + "\n";
   if (write(to_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return "";
-  std::string answer;
+  return answer();
+}
+
+std::string RemoteProcess::answer() {
+  std::string line;
   char c = 0;
-  while (read(from_, &c, 1) == 1 && c != '\n') answer += c;
-  return answer;
+  while (read(from_, &c, 1) == 1 && c != '\n') line += c;
+  return line;
 }
 
 void RemoteProcess::connect(Endpoint& own) {

@@ -20,6 +20,8 @@ class RemoteProcess {
   // Sends a command line; returns the answer.
   std::string ask(const std::string& command);
   int ask_number(const std::string& command) { return std::stoi(ask(command)); }
+  // Reads the next answer of a command that has several.
+  std::string answer();
   // Connects its endpoint with ours, both ways.
   void connect(Endpoint& own);
 

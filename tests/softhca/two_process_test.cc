@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
 #include <tuple>
+#include <vector>
 
 #include "tests/softhca/remote_process.h"
 #include "tests/unit/softhca/memory.h"
@@ -113,6 +118,23 @@ TEST_P(AcrossProcesses, PeerKilledDuringWrites_RetryExceeded) {
   peer_.reap();
 }
 
+// Recovery relies on it: once the QP is in ERROR, no late packet changes memory.
+TEST_P(AcrossProcesses, QpMovedToErrorDuringWrites_NoByteArrivesAfterwards) {
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_EQ(peer_.ask("flood " + std::to_string(memory_.address()) + " " +
+                        std::to_string(memory_.rkey())),
+              "ok");
+    std::this_thread::sleep_for(std::chrono::milliseconds(5 + 3 * round));
+    ASSERT_EQ(own_.to_state(IBV_QPS_ERR), 0);
+    std::vector<uint8_t> before = memory_.bytes();
+    EXPECT_EQ(peer_.answer(), std::to_string(IBV_WC_RETRY_EXC_ERR));
+    EXPECT_TRUE(memory_.bytes() == before) << "a byte changed after the QP was in ERROR";
+    ASSERT_EQ(own_.to_state(IBV_QPS_RESET), 0);
+    ASSERT_EQ(peer_.ask("reset"), "0");
+    peer_.connect(own_);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(HostAndGpu, AcrossProcesses,
                          testing::Values(std::tuple(-1, -1), std::tuple(-1, 0), std::tuple(0, -1),
                                          std::tuple(0, 1)),
@@ -121,6 +143,89 @@ INSTANTIATE_TEST_SUITE_P(HostAndGpu, AcrossProcesses,
                            return std::string(name(std::get<0>(ends.param))) + "To" +
                                   name(std::get<1>(ends.param));
                          });
+
+// The other process gets a configuration with a fault of its first device at the second write with
+// immediate; this one has none.
+class PeerWithFault : public testing::Test {
+ protected:
+  void start(const std::string& kind, const std::string& end, const std::string& moment) {
+    const std::string config = std::getenv("SOFTHCA_CONFIG");
+    const std::string with_fault =
+        config.substr(0, config.size() - 1) + R"(, "faults": [{"device": "softhca0", "kind": ")" +
+        kind + R"(", "at_request": {"opcode": "write_with_imm", "nth": 2, "end": ")" + end +
+        R"(", "moment": ")" + moment + R"("}}]})";
+    setenv("SOFTHCA_CONFIG", with_fault.c_str(), 1);
+    peer_ = std::make_unique<RemoteProcess>(-1, kPart);
+    setenv("SOFTHCA_CONFIG", config.c_str(), 1);
+    peer_->connect(own_);
+  }
+  // A write with immediate to the peer.
+  void post(uint8_t seed) {
+    memory_.fill(seed);
+    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, memory_.sge(), peer_->memory(), peer_->rkey());
+    ASSERT_EQ(request.post(own_.qp()), 0);
+  }
+
+  static constexpr size_t kPart = 300001;
+  Endpoint own_;
+  Memory memory_{own_, -1, kPart};
+  std::unique_ptr<RemoteProcess> peer_;
+};
+
+TEST_F(PeerWithFault, ItsPortGoesDownWhenItHasReceived_NoAcknowledgement) {
+  start("port_down", "responder", "received");
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(peer_->ask("recv"), "0");
+  post(1);
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  post(2);
+  EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_SUCCESS);
+  EXPECT_EQ(peer_->ask("mismatch 2"), std::to_string(kPart));
+  EXPECT_EQ(peer_->ask_number("event"), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(peer_->ask_number("state"), IBV_QPS_RTS);
+  EXPECT_EQ(own_.query_port().state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(PeerWithFault, ItsPortGoesDownWhenTheDataHasArrived_NoImmediate) {
+  start("port_down", "responder", "arrived");
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(peer_->ask("recv"), "0");
+  post(1);
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_SUCCESS);
+  post(2);
+  EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(peer_->ask("mismatch 2"), std::to_string(kPart));
+  EXPECT_EQ(peer_->ask_number("to_error"), 0);
+  EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_WR_FLUSH_ERR) << "the receive was still posted";
+}
+
+TEST_F(PeerWithFault, ItsDeviceFailsWhenTheDataHasArrived_EventAndFlush) {
+  start("device_fatal", "responder", "arrived");
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(peer_->ask("recv"), "0");
+  for (uint8_t seed : {1, 2}) post(seed);
+  EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(peer_->ask_number("event"), IBV_EVENT_DEVICE_FATAL);
+  EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_SUCCESS);
+  EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(PeerWithFault, ItsAcknowledgementIsLost_ReceivedHereAndQpUntouched) {
+  start("port_down", "requester", "received");
+  for (uint64_t id : {1, 2}) ASSERT_EQ(own_.recv_empty(id), 0);
+  const std::string target =
+      std::to_string(memory_.address()) + " " + std::to_string(memory_.rkey());
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(peer_->ask("write_imm " + target), "0");
+  EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_SUCCESS);
+  EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_RETRY_EXC_ERR);
+  for (uint64_t id : {1, 2}) {
+    ibv_wc wc = own_.wait();
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, id);
+  }
+  EXPECT_EQ(own_.state(), IBV_QPS_RTS);
+  EXPECT_EQ(peer_->ask_number("event"), IBV_EVENT_PORT_ERR);
+}
 
 TEST(Gone, PeerEnded_ZeroByteWriteHasNoAnswer) {
   Endpoint own;

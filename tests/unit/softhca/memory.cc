@@ -38,6 +38,12 @@ void Memory::fill(uint8_t seed) {
   for (size_t i = 0; i < bytes_; ++i) bytes[i] = byte_at(seed, i);
 }
 
+std::vector<uint8_t> Memory::bytes() const {
+  std::vector<uint8_t> copy(bytes_);
+  for (size_t i = 0; i < bytes_; ++i) copy[i] = view()[i];
+  return copy;
+}
+
 size_t Memory::mismatch(uint8_t seed) const {
   const uint8_t* bytes = view();
   for (size_t i = 0; i < bytes_; ++i) {

@@ -28,6 +28,8 @@ class Memory {
   __attribute__((no_sanitize("thread"))) void fill(uint8_t seed);
   // Returns the index of the first byte that differs from fill(seed), or the size.
   __attribute__((no_sanitize("thread"))) size_t mismatch(uint8_t seed) const;
+  // A copy of what it holds.
+  __attribute__((no_sanitize("thread"))) std::vector<uint8_t> bytes() const;
   bool holds(uint8_t seed) const { return mismatch(seed) == bytes_; }
 
  private:

@@ -173,6 +173,29 @@ TEST(Gpu, TargetMovedToErrorWhileCopying_WaitsForTheCopy) {
   pair.a.wait();
 }
 
+// When ibv_modify_qp returns, what was received and what was not is settled, in order.
+TEST(Gpu, TargetMovedToErrorWhileCopying_ReceivesAreFlushedInOrder) {
+  Pair pair;
+  Memory from(pair.a, 0, 1 << 20);
+  Memory to(pair.b, 1, 1 << 20);
+  for (uint64_t id : {1, 2, 3}) ASSERT_EQ(pair.b.recv_empty(id), 0);
+  hooks().set_copy_delay_us(20000);
+  for (int i = 0; i < 2; ++i) {
+    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+  }
+  ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
+  ibv_wc wc[4] = {};
+  ASSERT_EQ(ibv_poll_cq(pair.b.cq(), 4, wc), 3);
+  for (uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(wc[i].wr_id, i + 1);
+    EXPECT_EQ(wc[i].status, IBV_WC_WR_FLUSH_ERR);
+  }
+  hooks().set_copy_delay_us(0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR) << "what is flushed is not acknowledged";
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST(Gpu, QpDestroyedWhileCopying_NothingBreaks) {
   Pair pair;
   Memory from(pair.a, 0, 1 << 20);

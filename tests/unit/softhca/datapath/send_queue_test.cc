@@ -44,6 +44,40 @@ TEST_F(Acknowledgement, Lost_DataArrivesAndRequestFails) {
   EXPECT_EQ(other.a.wait().status, IBV_WC_SUCCESS);
 }
 
+TEST_F(Acknowledgement, Lost_RequestsBehindAreDeliveredAndFlushed) {
+  use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0", "count": 1}]})");
+  Pair pair({.timeout = 14}, {.device = 1});
+  for (uint64_t id : {1, 2, 3}) {
+    ASSERT_EQ(pair.b.recv_empty(id), 0);
+    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE_WITH_IMM, {}).post(pair.a.qp()), 0);
+  }
+  for (uint64_t id : {1, 2, 3}) {
+    ibv_wc wc = pair.b.wait();
+    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
+    EXPECT_EQ(wc.wr_id, id);
+  }
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+// A receiver that recovers must not wait for a requester that waits for its acknowledgement.
+TEST_F(Acknowledgement, LostForGpuMemory_ReceiverStopsAtOnceAndHasAllImmediates) {
+  use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
+  Pair pair({.timeout = 0}, {.device = 1});
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 0, 4096);
+  for (uint64_t id : {1, 2, 3}) {
+    ASSERT_EQ(pair.b.recv_empty(id), 0);
+    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+  }
+  for (uint64_t id : {1, 2, 3}) EXPECT_EQ(pair.b.wait().wr_id, id);
+  ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST_F(Acknowledgement, LostForGpuMemory_DataArrivesAndRequestFails) {
   use(kLost);
   Pair pair({}, {.device = 1});

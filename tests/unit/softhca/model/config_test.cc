@@ -161,6 +161,32 @@ TEST(Config, FaultFields_AreRead) {
   EXPECT_EQ(config->faults[5].count, 0u);
 }
 
+TEST(Config, FaultAtARequest_IsRead) {
+  auto config = Config::load(R"({"devices": [{"name": "a", "ports": 2}, {"name": "b"}], "faults": [
+      {"kind": "port_flap", "device": "a", "port": 2, "down_ms": 1.5, "up_ms": 2, "count": 3,
+       "at_request": {"opcode": "write_with_imm", "nth": 17, "end": "responder",
+                      "moment": "received"}},
+      {"kind": "completion_error", "device": "a", "status": "RNR_RETRY_EXC_ERR",
+       "at_request": {"device": "b"}}]})");
+  ASSERT_TRUE(config) << config.error().text;
+  const FaultConfig& flap = config->faults[0];
+  EXPECT_EQ(flap.down_ms, 1.5);
+  EXPECT_EQ(flap.up_ms, 2);
+  EXPECT_EQ(flap.count, 3u);
+  ASSERT_TRUE(flap.at_request);
+  EXPECT_EQ(flap.at_request->opcodes, 1u << IBV_WR_RDMA_WRITE_WITH_IMM);
+  EXPECT_EQ(flap.at_request->nth, 17u);
+  EXPECT_EQ(flap.at_request->end, End::kResponder);
+  EXPECT_EQ(flap.at_request->moment, Moment::kReceived);
+  EXPECT_EQ(flap.at_request->device, "a");
+  EXPECT_EQ(flap.at_request->port, 2u);
+  const FaultConfig& error = config->faults[1];
+  EXPECT_EQ(error.status, IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(error.at_request->device, "b");
+  EXPECT_EQ(error.at_request->port, 1u);
+  EXPECT_EQ(error.at_request->moment, Moment::kBegun);
+}
+
 struct Wrong {
   const char* text;
   const char* expected;  // the field, and what is accepted
@@ -214,8 +240,9 @@ INSTANTIATE_TEST_SUITE_P(
               R"("faults[0].lid": accepted is a LID; it is required)"},
         Wrong{R"({"faults": [{"kind": "modify_qp_refused", "device": "softhca0", "to": "ERR"}]})",
               R"("faults[0].to": accepted is "INIT", "RTR" or "RTS")"},
-        Wrong{R"({"faults": [{"kind": "port_down", "device": "softhca0", "late_us": 5}]})",
-              R"(unknown field "faults[0].late_us"; known here are: after_bytes, after_ops, at_s)"},
+        Wrong{
+            R"({"faults": [{"kind": "port_down", "device": "softhca0", "late_us": 5}]})",
+            R"(unknown field "faults[0].late_us"; known here are: after_bytes, after_ops, at_request, at_s)"},
         Wrong{R"({"faults": [{"kind": "ack_lost", "device": "softhca0", "errno": 5}]})",
               R"(unknown field "faults[0].errno")"},
         Wrong{R"({"faults": [{"kind": "rate", "device": "softhca0", "count": 5}]})",
@@ -236,6 +263,42 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{R"({"devices": [{"name": "a", "link_layer": "Ethernet"}], )"
               R"("faults": [{"kind": "lid_change", "device": "a", "lid": 5}]})",
               R"("faults[0].kind": accepted is lid_change only on InfiniBand)"},
+        Wrong{R"({"faults": [{"kind": "rate", "device": "softhca0", "share": 0.1}]})",
+              R"("faults[0].share": accepted is a share only of a device that has a rate_gbps)"},
+        Wrong{R"({"faults": [{"kind": "rate", "device": "softhca0", "share": 1, "rate_gbps": 1}]})",
+              R"("faults[0].share": accepted is either this or rate_gbps)"},
+        Wrong{R"({"faults": [{"kind": "port_flap", "device": "softhca0", "down_ms": 0}]})",
+              R"("faults[0].down_ms": accepted is a number from 0.1 to 1e+06)"},
+        Wrong{R"({"faults": [{"kind": "port_down", "device": "softhca0", "silent": true}]})",
+              R"(unknown field "faults[0].silent")"},
+        Wrong{R"({"faults": [{"kind": "completion_error", "device": "softhca0"}]})",
+              R"("faults[0].at_request": accepted is the request that fails; it is required)"},
+        Wrong{R"({"faults": [{"kind": "completion_error", "device": "softhca0", )"
+              R"("status": "REM_OP_ERR", "at_request": {"moment": "received"}}]})",
+              R"("faults[0].at_request": accepted is "begun" or "arrived")"},
+        Wrong{R"({"faults": [{"kind": "completion_error", "device": "softhca0", )"
+              R"("at_request": {"moment": "acknowledged"}}]})",
+              R"("faults[0].at_request": accepted is a moment before "acknowledged")"},
+        Wrong{R"({"faults": [{"kind": "completion_error", "device": "softhca0", )"
+              R"("at_request": {"opcode": "write", "end": "responder"}}]})",
+              R"("faults[0].at_request": accepted is requests that consume a receive)"},
+        Wrong{R"({"faults": [{"kind": "ack_lost", "device": "softhca0", )"
+              R"("at_request": {"end": "responder"}}]})",
+              R"("faults[0].at_request": accepted is the end "requester")"},
+        Wrong{R"({"faults": [{"kind": "port_up", "device": "softhca0", "at_request": 5}]})",
+              R"("faults[0].at_request": accepted is an object)"},
+        Wrong{R"({"faults": [{"kind": "port_up", "device": "softhca0", )"
+              R"("at_request": {"opcode": "recv"}}]})",
+              R"("faults[0].at_request.opcode": accepted is "any", "write")"},
+        Wrong{R"({"faults": [{"kind": "port_up", "device": "softhca0", )"
+              R"("at_request": {"device": "softhca0", "port": 2}}]})",
+              R"("faults[0].at_request": accepted is a device and a port of this configuration)"},
+        Wrong{R"({"faults": [{"kind": "port_up", "device": "softhca0", )"
+              R"("at_request": {"count": 2}}]})",
+              R"(unknown field "faults[0].at_request.count")"},
+        Wrong{R"({"faults_file": "faults"})", R"("faults_file": accepted is an absolute path)"},
+        Wrong{R"({"devices": [{"ack_timeout_factor": 2}]})",
+              R"("devices[0].ack_timeout_factor": accepted is a number from 1e-06 to 1)"},
         Wrong{R"({"devices": [{"transport": "RoCE"}]})", R"("InfiniBand", "iWARP" or)"},
         Wrong{R"({"devices": [{"link_speed": "1000"}]})", "XDR or a code from 0 to 65535"},
         Wrong{R"({"devices": [{"link_width": 256}]})", R"("12x" or a code from 0 to 255)"},

@@ -15,6 +15,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// The root of the created sysfs tree, as a program finds it.
+std::filesystem::path sysfs_of(Endpoint& endpoint) {
+  return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
+}
+
 TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   use(R"({"faults": [
       {"kind": "port_down", "device": "softhca0", "after_bytes": 1000}]})");
@@ -30,6 +35,10 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   ibv_port_attr port = {};
   ASSERT_EQ(ibv_query_port(pair.a.context(), 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
+  EXPECT_EQ(port.phys_state, 2) << "Polling";
+  std::string state;
+  std::getline(std::ifstream(sysfs_of(pair.a) / "class/infiniband/softhca0/ports/1/state"), state);
+  EXPECT_EQ(state, "1: DOWN");
   if (pair.a.state() != IBV_QPS_ERR) {
     ASSERT_EQ(request.post(pair.a.qp()), 0);
     EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
@@ -48,6 +57,91 @@ TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
   ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Configured, PortReturns_QpsTakenThroughResetWorkAgain) {
+  use(R"({"faults": [{"kind": "port_flap", "device": "softhca0", "down_ms": 30,
+      "at_request": {"opcode": "write", "moment": "begun"}}]})");
+  Pair pair({}, {.device = 1});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
+  for (Endpoint* end : {&pair.a, &pair.b}) {
+    ASSERT_EQ(end->to_state(IBV_QPS_ERR), 0);
+    ASSERT_EQ(end->to_state(IBV_QPS_RESET), 0);
+  }
+  pair.a.connect(pair.b.address());
+  pair.b.connect(pair.a.address());
+  ASSERT_EQ(pair.b.recv_empty(1), 0);
+  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
+  Pair fresh({}, {.device = 1});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(fresh.a.qp()), 0);
+  EXPECT_EQ(fresh.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(Configured, PortFlap_EveryContextGetsEachChange) {
+  use(R"({"faults": [{"kind": "port_flap", "device": "softhca0", "down_ms": 5, "up_ms": 5,
+      "count": 3, "at_request": {}}]})");
+  Pair pair;
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  for (Endpoint* end : {&pair.a, &pair.b}) {
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_EQ(end->wait_event(), IBV_EVENT_PORT_ERR);
+      EXPECT_EQ(end->wait_event(), IBV_EVENT_PORT_ACTIVE);
+    }
+  }
+  EXPECT_EQ(pair.a.query_port().state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(Configured, RateShare_SlowsFromTheEventOn) {
+  use(R"({"devices": [{"rate_gbps": 10}], "faults": [
+      {"kind": "rate", "device": "softhca0", "share": 0.1, "at_request": {"nth": 2}}]})");
+  Pair pair;
+  Buffer from(pair.a, 1 << 20);
+  Buffer to(pair.b, 1 << 20);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  }
+  auto start = Clock::now();
+  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  // 1 MiB at a tenth of 10^10 bit/s.
+  EXPECT_GE(Clock::now() - start, std::chrono::microseconds(8388));
+}
+
+TEST_F(Configured, AckTimeoutFactor_ShortensTheRetries) {
+  use(R"({"devices": [{"ack_timeout_factor": 0.0001}], "faults": [
+      {"kind": "port_down", "device": "softhca0"}]})");
+  // 4.096 us x 2^24 x 8 are nine minutes.
+  Pair pair({.timeout = 24}, {});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(Configured, FaultsFile_LinesAreFaultsAsTheyAreAppended) {
+  const std::string path = testing::TempDir() + "softhca_faults_" + std::to_string(getpid());
+  use(R"({"faults_file": ")" + path + R"("})");
+  std::ofstream file(path);
+  Pair pair({}, {.device = 1});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  // A wrong line is reported and skipped.
+  file << R"({"kind": "port_dwon", "device": "softhca0"})" << '\n'
+       << R"({"kind": "client_reregister", "device": "softhca0"})" << std::endl;
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CLIENT_REREGISTER);
+  file << R"({"kind": "port_down", "device": "softhca0",)"
+       << R"( "at_request": {"opcode": "write", "nth": 1}})" << '\n'
+       << R"({"kind": "client_reregister", "device": "softhca0"})" << std::endl;
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CLIENT_REREGISTER);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
+  std::filesystem::remove(path);
 }
 
 TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
@@ -118,11 +212,6 @@ TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
   ASSERT_EQ(request.post(pair.a.qp()), 0);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
-}
-
-// The root of the created sysfs tree, as a program finds it.
-std::filesystem::path sysfs_of(Endpoint& endpoint) {
-  return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
 }
 
 TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {

@@ -1,0 +1,269 @@
+// Faults at an event of the protocol ("at_request"), seen by the verbs of both ends.
+#include "softhca/datapath/fault_events.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include "tests/unit/softhca/configured.h"
+#include "tests/unit/softhca/memory.h"
+
+namespace softhca_test {
+namespace {
+
+constexpr auto kNone = static_cast<ibv_wc_status>(-1);
+
+// One fault at a moment of the second write with immediate, which a pair of endpoints then makes.
+class FaultEvent : public Configured {
+ protected:
+  struct Outcome {
+    bool arrived = false;           // the second write's data
+    ibv_wc_status receive = kNone;  // of its immediate; kNone: none came
+    ibv_wc_status request = kNone;  // of the write
+    ibv_qp_state requester = IBV_QPS_UNKNOWN;
+    ibv_qp_state responder = IBV_QPS_UNKNOWN;
+  };
+
+  // `fields` are those of the fault besides "at_request"; `end` and `moment` are of that.
+  void configure(const std::string& fields, const std::string& end, const std::string& moment) {
+    std::string device = end == "requester" ? "softhca0" : "softhca1";
+    use(R"({"faults": [{"device": ")" + device + R"(", )" + fields +
+        R"(, "at_request": {"opcode": "write_with_imm", "nth": 2, "end": ")" + end +
+        R"(", "moment": ")" + moment + R"("}}]})");
+  }
+
+  Outcome run(int gpu = -1) {
+    pair_ = std::make_unique<Pair>(Options{}, Options{.device = 1});
+    from_ = std::make_unique<Memory>(pair_->a, -1, 4096);
+    to_ = std::make_unique<Memory>(pair_->b, gpu, 4096);
+    for (uint64_t id : {1, 2, 3}) EXPECT_EQ(pair_->b.recv_empty(id), 0);
+    post(1);
+    EXPECT_EQ(pair_->a.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair_->b.wait().wr_id, 1u);
+    EXPECT_TRUE(to_->holds(1));
+    post(2);
+    Outcome outcome;
+    outcome.request = pair_->a.wait().status;
+    outcome.arrived = to_->holds(2);
+    ibv_wc wc = {};
+    if (ibv_poll_cq(pair_->b.cq(), 1, &wc) == 1) outcome.receive = wc.status;
+    outcome.requester = pair_->a.state();
+    outcome.responder = pair_->b.state();
+    return outcome;
+  }
+
+  void post(uint8_t seed) {
+    from_->fill(seed);
+    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from_->sge(), to_->address(), to_->rkey());
+    ASSERT_EQ(request.post(pair_->a.qp()), 0);
+  }
+
+  std::unique_ptr<Pair> pair_;
+  std::unique_ptr<Memory> from_;
+  std::unique_ptr<Memory> to_;
+};
+
+TEST_F(FaultEvent, PortDownWhenBegun_NothingArrives) {
+  configure(R"("kind": "port_down")", "requester", "begun");
+  Outcome outcome = run();
+  EXPECT_FALSE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, kNone);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
+  EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(pair_->a.query_port().state, IBV_PORT_DOWN);
+  EXPECT_EQ(pair_->b.query_port().state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(FaultEvent, PortDownWhenArrived_DataWithoutImmediate) {
+  configure(R"("kind": "port_down")", "requester", "arrived");
+  Outcome outcome = run();
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, kNone);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_PORT_ERR);
+}
+
+TEST_F(FaultEvent, PortDownWhenReceived_ImmediateWithoutAcknowledgement) {
+  configure(R"("kind": "port_down")", "requester", "received");
+  Outcome outcome = run();
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
+}
+
+TEST_F(FaultEvent, PortDownWhenAcknowledged_RequestCompletesAndTheNextOneFails) {
+  configure(R"("kind": "port_down")", "requester", "acknowledged");
+  Outcome outcome = run();
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_SUCCESS);
+  post(3);
+  EXPECT_EQ(pair_->a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_TRUE(to_->holds(2));
+}
+
+TEST_F(FaultEvent, RespondersPortDownWhenReceived_ItsContextGetsTheEvent) {
+  configure(R"("kind": "port_down")", "responder", "received");
+  Outcome outcome = run();
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair_->b.wait_event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(pair_->a.query_port().state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(FaultEvent, PortDownWhenReceivedOnGpuMemory_ImmediateWithoutAcknowledgement) {
+  configure(R"("kind": "port_down")", "requester", "received");
+  Outcome outcome = run(0);
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(FaultEvent, PortDownWhenArrivedOnGpuMemory_TheReceiveStaysPosted) {
+  configure(R"("kind": "port_down")", "requester", "arrived");
+  Outcome outcome = run(0);
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, kNone);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  ASSERT_EQ(pair_->b.to_state(IBV_QPS_ERR), 0);
+  for (uint64_t id : {2, 3}) {
+    ibv_wc wc = pair_->b.wait();
+    EXPECT_EQ(wc.status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(wc.wr_id, id);
+  }
+}
+
+TEST_F(FaultEvent, QpErrorOfTheRequesterWhenReceived_FlushedAlthoughReceived) {
+  configure(R"("kind": "qp_error")", "requester", "received");
+  Outcome outcome = run();
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
+  EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_QP_FATAL);
+}
+
+TEST_F(FaultEvent, QpErrorOfTheResponderWhenArrived_ItFlushesAndIsSilent) {
+  configure(R"("kind": "qp_error")", "responder", "arrived");
+  Outcome outcome = run();
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_ERR);
+  EXPECT_EQ(pair_->b.wait_event(), IBV_EVENT_QP_FATAL);
+}
+
+TEST_F(FaultEvent, RequesterStatus_ResponderStaysSilentlyConnected) {
+  configure(R"("kind": "completion_error", "status": "RETRY_EXC_ERR")", "requester", "received");
+  Outcome outcome = run();
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
+  EXPECT_EQ(pair_->a.query_port().state, IBV_PORT_ACTIVE);
+}
+
+TEST_F(FaultEvent, StatusOfANak_ResponderStopsWithItsEvent) {
+  configure(R"("kind": "completion_error", "status": "REM_ACCESS_ERR")", "requester", "begun");
+  Outcome outcome = run();
+  EXPECT_FALSE(outcome.arrived);
+  EXPECT_EQ(outcome.request, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(outcome.receive, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_ERR);
+  EXPECT_EQ(pair_->b.wait_event(), IBV_EVENT_QP_ACCESS_ERR);
+}
+
+TEST_F(FaultEvent, FlushStatus_QpIsInError) {
+  configure(R"("kind": "completion_error", "status": "WR_FLUSH_ERR")", "requester", "arrived");
+  Outcome outcome = run();
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, kNone);
+  EXPECT_EQ(outcome.request, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
+}
+
+TEST_F(FaultEvent, ReceiveStatus_BothEndsFail) {
+  configure(R"("kind": "completion_error", "status": "LOC_PROT_ERR")", "responder", "begun");
+  Outcome outcome = run();
+  EXPECT_FALSE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(outcome.request, IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
+  EXPECT_EQ(outcome.responder, IBV_QPS_ERR);
+}
+
+TEST_F(FaultEvent, ReceiveFlushed_RequesterGetsNoAnswer) {
+  configure(R"("kind": "completion_error", "status": "WR_FLUSH_ERR")", "responder", "arrived");
+  Outcome outcome = run();
+  EXPECT_TRUE(outcome.arrived);
+  EXPECT_EQ(outcome.receive, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(FaultEvent, AckLost_OfTheRequestThatMeetsTheEvent) {
+  configure(R"("kind": "ack_lost", "count": 1)", "requester", "begun");
+  Outcome outcome = run();
+  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
+  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(FaultEvent, OtherOpcodes_DoNotCount) {
+  use(R"({"faults": [{"device": "softhca0", "kind": "port_down", "at_request": {"opcode": "send"}}]})");
+  Pair pair({}, {.device = 1});
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  }
+  ASSERT_EQ(pair.b.recv_empty(1), 0);
+  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_F(FaultEvent, ReadWhoseDataHasArrived_IsRepeatedAfterThePortReturns) {
+  use(R"({"faults": [{"device": "softhca0", "kind": "port_flap", "down_ms": 20,
+      "at_request": {"opcode": "read", "moment": "arrived"}},
+      {"device": "softhca0", "kind": "client_reregister",
+       "at_request": {"opcode": "read", "moment": "arrived", "nth": 2}}]})");
+  Pair pair({.timeout = 18}, {.device = 1});
+  Buffer into(pair.a, 64);
+  Buffer from(pair.b, 64);
+  from.fill(1);
+  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
+            0);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(into.bytes, from.bytes);
+  pollfd events = {pair.a.context()->async_fd, POLLIN, 0};
+  EXPECT_EQ(poll(&events, 1, 0), 0) << "a request that is sent again counts once";
+  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
+            0);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CLIENT_REREGISTER);
+}
+
+TEST_F(FaultEvent, EventOfAnotherPort_TakesDownTheFaultsPort) {
+  use(R"({"faults": [{"device": "softhca1", "kind": "port_down",
+      "at_request": {"device": "softhca0", "moment": "acknowledged"}}]})");
+  Pair pair;
+  Endpoint other({.device = 1});
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(other.wait_event(), IBV_EVENT_PORT_ERR);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+TEST_F(FaultEvent, PortReturnsBeforeTheLastRetry_ReceivedOnce) {
+  use(R"({"faults": [{"device": "softhca0", "kind": "port_flap", "down_ms": 20,
+      "at_request": {"opcode": "write_with_imm", "moment": "received"}}]})");
+  Pair pair({.timeout = 18}, {.device = 1});
+  for (uint64_t id : {1, 2}) ASSERT_EQ(pair.b.recv_empty(id), 0);
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE_WITH_IMM, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.query_port().state, IBV_PORT_ACTIVE);
+  EXPECT_EQ(pair.b.wait().wr_id, 1u);
+  EXPECT_TRUE(pair.b.quiet());
+}
+
+}  // namespace
+}  // namespace softhca_test
