@@ -279,7 +279,7 @@ struct LiveMachine {
 };
 
 // Discovers the ports of this machine once more, without NCCL_IB_HCA. A topology file without names
-// of HCAs does not tell which ports the list leaves out.
+// of HCAs does not show which ports the list leaves out.
 Machine with_all_ports(Machine machine, const std::shared_ptr<const verbs::Api>& verbs,
                        config::Options options) {
   options.hcas = {};
