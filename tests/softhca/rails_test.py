@@ -10,6 +10,7 @@ import re
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
 
 TIMEOUT_S = 60
@@ -106,7 +107,17 @@ class Rails(unittest.TestCase):
         self.assertIn("leaves out mlx5_1:1, so that rails are farther away", excluded["text"])
         (mapped,) = self.faults_of_check(GDR_NCCL_RAIL_MAP="GPU0=mlx5_3")
         self.assertIn("GPU0", mapped["subject"])
-        self.assertIn("rail map", mapped["text"])
+        self.assertIn("GDR_NCCL_RAIL_MAP=GPU0=mlx5_3 leaves out", mapped["text"])
+
+    # A file such as this plugin generates has no names of HCAs.
+    def test_check_names_the_ports_that_a_list_leaves_out_by_the_names_of_verbs(self):
+        with open(f"{TOPOLOGIES}/nccl-hgx-4nic.xml", encoding="utf-8") as file:
+            text = re.sub(r"<net [^>]*/>", "", file.read())
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as nameless:
+            nameless.write(text)
+            nameless.flush()
+            (excluded,) = self.faults_of_check(NCCL_IB_HCA="^mlx5_1", NCCL_TOPO_FILE=nameless.name)
+        self.assertIn("leaves out mlx5_1:1, so that", excluded["text"])
 
     def test_topo_lists_a_port_that_is_down_once(self):
         down = {"kind": "port_down", "device": "mlx5_1", "at_s": 0}

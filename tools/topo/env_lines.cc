@@ -79,15 +79,14 @@ std::string unset_lines(const Inspection& inspection) {
   const Restriction lost = restriction_of(inspection.decision, *inspection.unrestricted);
   std::vector<std::string> gpus;
   for (size_t gpu : lost.gpus) gpus.push_back("GPU" + std::to_string(gpu));
-  std::string lines = comment("NCCL_IB_HCA or the rail map gives " + short_list(gpus) +
+  std::string lines = comment(inspection.restricted_by + ": this gives " + short_list(gpus) +
                               " rails that are farther away, or shared by more GPUs, than those" +
                               " of the machine.");
   if (!lost.ports.empty()) lines += comment("Left out: " + short_list(lost.ports) + ".");
-  if (!inspection.not_offered.empty()) lines += take_back(inspection, kHcas);
-  if (setting_of(inspection, kRailMap) != nullptr || inspection.not_offered.empty()) {
-    lines += take_back(inspection, kRailMap);
+  for (const char* name : {kHcas, kRailMap}) {
+    if (setting_of(inspection, name) != nullptr) lines += take_back(inspection, name);
   }
-  return lines + comment("What follows is for the machine without them.");
+  return lines + comment("What follows is for the machine without it.");
 }
 
 // `has_others`: there are excluded ports, or the user's list is to be repeated.

@@ -125,21 +125,11 @@ bool loses_by(const topology::RailDecision& chosen, const topology::RailDecision
   return !restriction_of(chosen, free).gpus.empty();
 }
 
-// A setting with its value, as the user gave it: as an option or in the environment.
-std::string setting_text(const char* flag, const std::optional<std::string>& given,
-                         const char* variable) {
-  if (given.has_value()) return std::string(flag) + " " + *given;
-  const config::Environment environment = config::process_environment_with_nccl_conf();
-  const auto found = environment.find(variable);
-  return std::string(variable) + "=" + (found == environment.end() ? "" : found->second);
-}
-
 // Returns which of NCCL_IB_HCA and the rail map makes GPUs lose; both where neither does alone.
 // `all` is the machine with all of its ports.
-std::string blamed_settings(const Machine& all, const config::Options& settings,
-                            const InspectOptions& asked, bool has_excluded,
+std::string blamed_settings(const Machine& all, const config::Options& settings, bool has_excluded,
                             const Inspection& inspection) {
-  bool by_list = has_excluded, by_map = settings.rail_map.has_value();
+  bool by_list = has_excluded, by_map = inspection.settings.contains(kRailMapVariable);
   if (by_list && by_map) {
     const topology::nccl::Settings& nccl = inspection.decision.prediction.settings();
     const topology::RailDecision& free = *inspection.unrestricted;
@@ -148,27 +138,24 @@ std::string blamed_settings(const Machine& all, const config::Options& settings,
     if (!by_list && !by_map) by_list = by_map = true;
   }
   std::string text;
-  if (by_list) text = setting_text("--hca", asked.hca, "NCCL_IB_HCA");
-  if (by_map) {
-    text += (text.empty() ? "" : " and ") +
-            setting_text("--rail-map", asked.rail_map, "GDR_NCCL_RAIL_MAP");
-  }
+  if (by_list) text = setting_text(inspection.settings, "NCCL_IB_HCA");
+  if (by_map)
+    text += (text.empty() ? "" : " and ") + setting_text(inspection.settings, kRailMapVariable);
   return text;
 }
 
 // Fills Inspection::unrestricted and restricted_by; `all` is the machine with all of its ports.
-void decide_unrestricted(Machine all, const config::Options& settings, const InspectOptions& asked,
-                         Inspection* inspection) {
+void decide_unrestricted(Machine all, const config::Options& settings, Inspection* inspection) {
   const auto& reasons = inspection->not_offered;
   const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), [](const auto& reason) {
     return reason.ends_with(kExcluded);
   });
-  if (!has_excluded && !settings.rail_map.has_value()) return;
+  if (!has_excluded && !inspection->settings.contains(kRailMapVariable)) return;
   topology::RailDecision free =
       topology::decide(all, {inspection->decision.prediction.settings(), {}, {}}, {});
   if (!loses_by(inspection->decision, free)) return;
   inspection->unrestricted = std::move(free);
-  inspection->restricted_by = blamed_settings(all, settings, asked, has_excluded, *inspection);
+  inspection->restricted_by = blamed_settings(all, settings, has_excluded, *inspection);
 }
 
 // Adds a finding for each entry of NCCL_IB_HCA that matches no port of the machine: a warning, or a
@@ -177,10 +164,11 @@ void add_unmatched(const Machine& all, const config::Options& settings, const In
                    Findings* findings) {
   std::vector<std::pair<std::string, int>> ports;
   for (const topology::Hca& hca : all.hcas) {
+    if (!hca.named) return;
     for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
   }
   if (ports.empty()) return;
-  const std::string subject = setting_text("--hca", asked.hca, "NCCL_IB_HCA");
+  const std::string subject = setting_text(user_settings(asked), "NCCL_IB_HCA");
   for (const std::string& entry : settings.hcas.entries_without_port(ports)) {
     findings->push_back({settings.hcas.excludes() ? Severity::kInfo : Severity::kWarning, subject,
                          config::quoted(entry) + " matches no port of this machine",
@@ -283,22 +271,25 @@ std::vector<std::string> not_offered(transport::Discovery discovery) {
   return std::move(discovery.skipped);
 }
 
-// Removes the ports that are not offered for another reason than NCCL_IB_HCA.
-void keep_usable(const std::vector<std::string>& not_offered, Machine* machine) {
-  topology::keep_accepted(machine, [&](const std::string& hca, int port) {
-    const std::string start = hca + ":" + std::to_string(port) + " ";
-    return std::none_of(not_offered.begin(), not_offered.end(), [&](const std::string& reason) {
-      return reason.starts_with(start) && !reason.ends_with(kExcluded);
-    });
-  });
-}
-
 struct LiveMachine {
   Machine machine;
-  Machine all;  // with the ports that NCCL_IB_HCA excludes, too
+  Machine all;  // with the ports that NCCL_IB_HCA excludes, too, by the names of verbs
   std::vector<std::string> not_offered;
   std::string existing_hcas;  // of sysfs, whether accepted or not: "mlx5_0, mlx5_1"
 };
+
+// Discovers the ports of this machine once more, without NCCL_IB_HCA. A topology file without names
+// of HCAs does not show which ports the list leaves out.
+Machine with_all_ports(Machine machine, const std::shared_ptr<const verbs::Api>& verbs,
+                       config::Options options) {
+  options.hcas = {};
+  Result<transport::Discovery> found =
+      transport::discover_devices(verbs, config::discovery_options(options, true));
+  if (found) {
+    topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
+  }
+  return machine;
+}
 
 LiveMachine read_live(const config::Options& options, const InspectOptions& asked,
                       Findings* findings) {
@@ -319,10 +310,10 @@ LiveMachine read_live(const config::Options& options, const InspectOptions& aske
     return {std::move(machine), all, excluded_by(all, options.hcas), std::move(existing)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
-  Machine all = machine;
+  Machine all = with_all_ports(machine, *verbs, options);
+  if (!all.hcas.empty()) existing = names_of_hcas(all);
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
   std::vector<std::string> reasons = not_offered(std::move(*found));
-  keep_usable(reasons, &all);
   return {std::move(machine), std::move(all), std::move(reasons), std::move(existing)};
 }
 
@@ -400,7 +391,7 @@ Result<Inspection> inspect_live(const InspectOptions& options, const config::Opt
   made->acs_findings = made->decision.findings.size() - before;
   made->not_offered = std::move(live.not_offered);
   made->sysfs_root = "/sys";
-  decide_unrestricted(std::move(live.all), settings, options, &*made);
+  decide_unrestricted(std::move(live.all), settings, &*made);
   return made;
 }
 
@@ -433,7 +424,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
   if (!made) return made;
   made->not_offered = excluded_by(all, settings->hcas);
   if (is_folder) made->sysfs_root = std::filesystem::path(options.from) / "sys";
-  decide_unrestricted(std::move(all), *settings, options, &*made);
+  decide_unrestricted(std::move(all), *settings, &*made);
   return made;
 }
 

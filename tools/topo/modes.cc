@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "tools/common/exit_codes.h"
@@ -204,7 +205,9 @@ Outcome check_mode(const Request& request) {
       continue;
     }
     outcome.results += check_text(prefix, *node.inspection, report);
-    for (const std::string& note : report.notes) nodes_of_note[clean_text(note)].push_back(prefix);
+    std::set<std::string> notes;  // one node may give a note twice
+    for (const std::string& note : report.notes) notes.insert(clean_text(note));
+    for (const std::string& note : notes) nodes_of_note[note].push_back(prefix);
   }
   for (const auto& [note, names] : nodes_of_note) {
     const bool is_of_all = names.size() == nodes.size();

@@ -22,6 +22,16 @@ std::string flag_of(const std::string& name) {
 
 }  // namespace
 
+std::string setting_text(const UserSettings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return name;
+  const UserSetting& setting = found->second;
+  if (setting.from == UserSetting::From::kOption) return flag_of(name) + " " + setting.value;
+  const std::string text = name + "=" + setting.value;
+  if (setting.from == UserSetting::From::kEnvironment) return text;
+  return fmt::format("{} in line {} of {}", text, setting.line, setting.file);
+}
+
 std::string origin_text(const UserSettings& settings, const std::string& name) {
   const auto found = settings.find(name);
   if (found == settings.end()) return "";

@@ -21,6 +21,10 @@ struct UserSetting {
 // By the names of variables: NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP.
 using UserSettings = std::map<std::string, UserSetting>;
 
+// Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
+// "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
+std::string setting_text(const UserSettings& settings, const std::string& name);
+
 // Returns where a setting comes from: "--rail-map", "GDR_NCCL_RAIL_MAP in the environment" or
 // "GDR_NCCL_RAIL_MAP in line 3 of /etc/nccl.conf"; "" where it is not in force.
 std::string origin_text(const UserSettings& settings, const std::string& name);

@@ -34,12 +34,19 @@ int link_speed(const Machine& machine, PortRef ref) {
   return port.link_mbps > 0 ? port.link_mbps : port.speed_mbps;
 }
 
+// Whether the ports are of one model and link layer. One port of a card can be on InfiniBand and
+// another on Ethernet, which need not have one speed.
+bool are_alike(const Machine& machine, PortRef a, PortRef b) {
+  return hca_of(machine, a).ids == hca_of(machine, b).ids &&
+         port_of(machine, a).link_layer == port_of(machine, b).link_layer;
+}
+
 // Returns the speed of the fastest rail on a card of the same model in Mb/s.
 int model_speed(const Machine& machine, const RailPlan& plan, const Rail& rail) {
-  const PciIds& ids = hca_of(machine, rail.port).ids;
+  if (hca_of(machine, rail.port).ids.vendor == 0) return 0;
   int speed = 0;
   for (const Rail& other : plan.rails) {
-    if (!other.usable || ids.vendor == 0 || hca_of(machine, other.port).ids != ids) continue;
+    if (!other.usable || !are_alike(machine, rail.port, other.port)) continue;
     speed = std::max(speed, link_speed(machine, other.port));
   }
   return speed;

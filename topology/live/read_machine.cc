@@ -50,8 +50,8 @@ Attachment attach(Machine* machine, const std::filesystem::path& link) {
 }
 
 // Takes from `live` what the file lacks about a function, as NCCL does.
-template <class Device>
-void complete(Device* device, const Device& live) {
+template <class Device, class Function>
+void complete(Device* device, const Function& live) {
   if (device->class_code == 0) device->class_code = live.class_code;
   if (device->ids == PciIds{}) device->ids = live.ids;
   if (device->link.gt_per_s == 0) device->link.gt_per_s = live.link.gt_per_s;
@@ -89,6 +89,43 @@ void reconcile_gpus(Machine* machine, const Machine& live, const ReadOptions& op
   }
 }
 
+void mark_switches_above(const Machine& machine, const Attachment& at, std::vector<bool>* marked) {
+  for (int one = at.parent; one >= 0; one = machine.switches[static_cast<size_t>(one)].at.parent) {
+    (*marked)[static_cast<size_t>(one)] = true;
+  }
+}
+
+// Returns whether NCCL reads each switch from sysfs, too: those above the GPUs that are present,
+// and above the NICs that have no <net> in the file (ncclTopoFillGpu, ncclTopoFillNet and
+// ncclTopoGetXmlFromSys in its src/graph/xml.cc).
+std::vector<bool> switches_in_sysfs(const Machine& machine, const Machine& live) {
+  std::vector<bool> marked(machine.switches.size());
+  for (const Gpu& gpu : machine.gpus) {
+    if (gpu_at(live, gpu.bdf) != nullptr) mark_switches_above(machine, gpu.at, &marked);
+  }
+  for (const Hca& hca : machine.hcas) {
+    const bool present = std::any_of(live.hcas.begin(), live.hcas.end(), [&](const Hca& other) {
+      return hca.bdf.has_value() && other.bdf == hca.bdf;
+    });
+    if (present && !hca.named) mark_switches_above(machine, hca.at, &marked);
+  }
+  return marked;
+}
+
+// Adds what the file lacks about its switches, with the links between those of Broadcom.
+void complete_switches(Machine* machine, const Machine& live,
+                       const std::filesystem::path& sysfs_root) {
+  const std::vector<bool> in_sysfs = switches_in_sysfs(*machine, live);
+  for (size_t i = 0; i < machine->switches.size(); ++i) {
+    Switch& one = machine->switches[i];
+    if (!in_sysfs[i]) continue;
+    const auto function =
+        pci_function(sysfs_root / "bus" / "pci" / "devices" / one.bdf.to_string());
+    if (function) complete(&one, *function);
+    add_peers(&one, sysfs_root);
+  }
+}
+
 // Adds what the links of the file's ports run at.
 void add_link_speeds(Machine* machine, const Machine& live) {
   auto speed_of = [&](const std::string& name, int number) {
@@ -117,6 +154,7 @@ Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
   if (!machine) return machine;
   complete(&machine->cpu, live.cpu);
   reconcile_gpus(&*machine, live, options);
+  complete_switches(&*machine, live, options.sysfs_root);
   add_link_speeds(&*machine, live);
   sort(&*machine);
   return machine;

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 namespace gdr::topology {
@@ -133,21 +134,23 @@ int numa_node_of_tree(const fs::path& top, const fs::path& function) {
   return numa_node(fs::exists(top / "numa_node", error) ? top : function);
 }
 
-void add_switch_peers(Machine* machine, const fs::path& sysfs_root) {
+void add_peers(Switch* one, const fs::path& sysfs_root) {
+  if (one->ids.vendor != kBroadcomVendor) return;
   const fs::path links = sysfs_root / "kernel" / "pci_switch_link" / "virtual_switch_links";
-  for (Switch& one : machine->switches) {
-    if (one.ids.vendor != kBroadcomVendor) continue;
-    std::error_code error, missing;
-    fs::directory_iterator it(links / one.bdf.to_string(), error);
-    for (fs::directory_iterator end; !error && it != end; it.increment(error)) {
-      auto peer = Bdf::parse(it->path().filename().string());
-      if (!peer) continue;
-      if (!fs::exists(sysfs_root / "bus" / "pci" / "devices" / peer->to_string(), missing))
-        continue;
-      one.peers.push_back(*peer);
-    }
-    std::sort(one.peers.begin(), one.peers.end());
+  const fs::path functions = sysfs_root / "bus" / "pci" / "devices";
+  std::set<Bdf> peers;
+  std::error_code error, missing;
+  fs::directory_iterator it(links / one->bdf.to_string(), error);
+  for (fs::directory_iterator end; !error && it != end; it.increment(error)) {
+    auto peer = Bdf::parse(it->path().filename().string());
+    if (peer && fs::exists(functions / peer->to_string(), missing)) peers.insert(*peer);
   }
+  for (const Bdf& known : one->peers) peers.erase(known);
+  one->peers.insert(one->peers.end(), peers.begin(), peers.end());
+}
+
+void add_switch_peers(Machine* machine, const fs::path& sysfs_root) {
+  for (Switch& one : machine->switches) add_peers(&one, sysfs_root);
 }
 
 double gt_per_s(const std::string& text) {

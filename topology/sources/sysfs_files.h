@@ -46,8 +46,11 @@ PciPosition pci_position(const std::filesystem::path& folder);
 // switch above it (see topmost_switch()), or its own where that is unknown.
 int numa_node_of_tree(const std::filesystem::path& top, const std::filesystem::path& function);
 
-// Sets the peers of Broadcom switches (Switch::peers), from the folder that Broadcom's kernel
-// module makes and NCCL reads (ncclOsGetBcmLinks in its src/os/linux.cc).
+// Adds the peers of a switch of Broadcom (Switch::peers) that it does not have yet, from the folder
+// that Broadcom's kernel module makes and NCCL reads (ncclOsGetBcmLinks in its src/os/linux.cc).
+void add_peers(Switch* one, const std::filesystem::path& sysfs_root);
+
+// Adds the peers of all switches.
 void add_switch_peers(Machine* machine, const std::filesystem::path& sysfs_root);
 
 // Parses the speed of a link: "16.0 GT/s PCIe" gives 16. Returns 0 where there is no number.

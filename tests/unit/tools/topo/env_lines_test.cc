@@ -185,11 +185,27 @@ TEST(EnvLines, WorseRailsByTheUsersList_AreTakenBack) {
                               {"mlx5_2:1 is excluded by NCCL_IB_HCA"},
                               0,
                               "",
-                              scene_of(topology::with_nvlink())};
+                              scene_of(topology::with_nvlink()),
+                              {{"NCCL_IB_HCA", {UserSetting::From::kEnvironment, "mlx5_0,mlx5_1"}}},
+                              "NCCL_IB_HCA=mlx5_0,mlx5_1"};
   const std::string text = lines_of(inspection);
   EXPECT_THAT(text, HasSubstr("unset NCCL_IB_HCA\n"));
   EXPECT_THAT(text, Not(HasSubstr("GDR_NCCL_RAIL_MAP\n")));
   EXPECT_THAT(text, HasSubstr("# Left out: mlx5_2:1, mlx5_3:1."));
+}
+
+TEST(EnvLines, PortUnusableForAnotherReason_IsNotTakenForAList) {
+  Machine machine = topology::with_nvlink();
+  machine.hcas.resize(2);
+  const std::string text = lines_of(Inspection{
+      .decision = scene_of(machine),
+      .not_offered = {"efa_0:1 is an Elastic Fabric Adapter"},
+      .unrestricted = scene_of(topology::with_nvlink()),
+      .settings = {{"GDR_NCCL_RAIL_MAP", {UserSetting::From::kEnvironment, "GPU0=mlx5_1"}}},
+      .restricted_by = "GDR_NCCL_RAIL_MAP=GPU0=mlx5_1"});
+  EXPECT_THAT(text, StartsWith("# GDR_NCCL_RAIL_MAP=GPU0=mlx5_1: this gives GPU"));
+  EXPECT_THAT(text, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
+  EXPECT_THAT(text, Not(HasSubstr("NCCL_IB_HCA\n")));
 }
 
 TEST(EnvLines, WorseRailsByAMapOfTheEnvironmentAndAListOfAFile_AreTakenBackEach) {

@@ -111,6 +111,18 @@ TEST(RailDecision, LinkThatCameUpSlowly_KeepsItsRailAndIsWarnedAbout) {
   EXPECT_THAT(decision.findings[0].text, HasSubstr("200 Gb/s, where rails on cards of the same"));
 }
 
+TEST(RailDecision, SlowerPortsOnEthernet_AreNotComparedWithThoseOnInfiniBand) {
+  Machine machine = machine_of("nccl-gb200-tray.xml");
+  for (size_t i = 0; i < machine.hcas.size(); ++i) {
+    Port& port = machine.hcas[i].ports[0];
+    port.link_layer = i % 2 == 0 ? Port::LinkLayer::kInfiniBand : Port::LinkLayer::kEthernet;
+    port.link_mbps = i % 2 == 0 ? 200000 : 100000;
+  }
+  EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
+  machine.hcas[1].ports[0].link_mbps = 50000;
+  EXPECT_EQ(decide(machine, {}, {}).findings.size(), 1u);
+}
+
 // NCCL keeps the speeds that its file states, and the link is slow all the same.
 TEST(RailDecision, SlowLinkOfAPortWhoseSpeedTheFileStates_IsWarnedAbout) {
   Machine machine = machine_of("nccl-gb200-tray.xml");

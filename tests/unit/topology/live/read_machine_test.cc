@@ -134,6 +134,48 @@ TEST_F(ReadMachine, SpeedThatTheFileStates_IsKeptBesideThatOfTheLink) {
   EXPECT_EQ(machine.hcas[0].ports.at(0).link_mbps, 100000);
 }
 
+// NCCL reads the links between Broadcom's switches from sysfs also where it has a file.
+TEST_F(ReadMachine, SwitchOfTheFile_HasWhatSysfsKnowsOfIt) {
+  gpu("0000:03:00.0", true);
+  const std::string folder = "devices/pci0000:00/0000:00:01.0/0000:01:00.0";
+  write(folder + "/vendor", "0x1000\n");
+  write(folder + "/max_link_speed", "32.0 GT/s PCIe\n");
+  write(folder + "/max_link_width", "16\n");
+  write("devices/pci0000:00/0000:00:01.0/max_link_width", "16\n");
+  link("bus/pci/devices/0000:01:00.0", folder);
+  for (const char* peer : {"0000:81:00.0", "0000:91:00.0"}) {
+    link(std::string("bus/pci/devices/") + peer, device(std::string("pci0000:80/") + peer, "pci"));
+    write(std::string("kernel/pci_switch_link/virtual_switch_links/0000:01:00.0/") + peer, "");
+  }
+  const std::string gpu_and_link = pci("0000:03:00.0") + "<pcilink target='0000:91:00.0'/>";
+  write("topology.xml", "<system><cpu numaid='0'><pci busid='0000:01:00.0' class='0x060400'>" +
+                            gpu_and_link + "</pci></cpu></system>");
+  const Machine machine = read(absolute("topology.xml"));
+  ASSERT_EQ(machine.switches.size(), 1u);
+  const Switch& one = machine.switches[0];
+  EXPECT_THAT(one.peers,
+              ElementsAre(Bdf::parse("0000:91:00.0").value(), Bdf::parse("0000:81:00.0").value()));
+  EXPECT_EQ(one.ids.vendor, 0x1000);
+  EXPECT_EQ(one.link, (PciLink{32, 16}));
+}
+
+// It reads nothing of a switch that has only NICs below which the file describes.
+TEST_F(ReadMachine, SwitchAboveANicOfTheFileAlone_IsTakenAsItIs) {
+  std::filesystem::path function = device("pci0000:00/0000:01:00.0/0000:02:00.0", "pci");
+  write(function / "class", "0x020700\n");
+  hca("mlx5_0", function);
+  write("devices/pci0000:00/0000:01:00.0/vendor", "0x1000\n");
+  link("bus/pci/devices/0000:01:00.0", "devices/pci0000:00/0000:01:00.0");
+  write("kernel/pci_switch_link/virtual_switch_links/0000:01:00.0/0000:01:00.0", "");
+  write("topology.xml",
+        "<system><cpu numaid='0'><pci busid='0000:01:00.0' class='0x060400' vendor='0x1000'>"
+        "<pci busid='0000:02:00.0' class='0x020700'><nic><net name='mlx5_0' port='1'/></nic></pci>"
+        "</pci></cpu></system>");
+  const Machine machine = read(absolute("topology.xml"));
+  ASSERT_EQ(machine.switches.size(), 1u);
+  EXPECT_THAT(machine.switches[0].peers, IsEmpty());
+}
+
 // NCCL asks the processor for what the file lacks.
 TEST_F(ReadMachine, CpuThatTheFileDoesNotName_IsThatOfTheMachine) {
   gpu("0000:00:06.0", false);
