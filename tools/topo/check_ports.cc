@@ -85,8 +85,8 @@ void check_down(const CheckInput& input, CheckReport* report) {
                              ? ""
                              : "sysfs shows neither a link nor an address of them; ";
   report->notes.push_back(fmt::format(
-      "no card of the model has its second port up: {} are not cabled, or the whole second plane "
-      "is down, which --expect finds; {}NCCL_IB_HCA=^={} excludes ports that are not in use",
+      "no card of the model has its second port up ({}): they have no cable, or the whole second "
+      "plane is down, which --expect finds; {}NCCL_IB_HCA=^={} excludes ports that are not in use",
       short_list(unused), not_seen, fmt::join(unused, ",")));
 }
 
