@@ -48,7 +48,7 @@ std::vector<std::string> deviations(const std::function<void(Machine*)>& change,
   return texts;
 }
 
-// What --check cannot tell from ports without a cable.
+// To --check, these look like ports without a cable.
 TEST(Diff, SecondPortsThatAreAllDown_DifferFromTheGoldenMachine) {
   auto with_second_ports = [](Port::State state) {
     Machine machine = good();
