@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -152,15 +153,16 @@ void check_equal_distances(const RailDecision& decision, CheckReport* report) {
 }
 
 // Returns the decision as it would be with all ports up that should be: what a port that is down
-// does to the shares is no fault of its own. Rails of a map stay as they are.
-RailDecision with_ports_up(const CheckInput& input) {
+// does to the shares is no fault of its own. Returns nothing where a map gives the rails.
+std::optional<RailDecision> with_ports_up(const CheckInput& input) {
   RailDecision decision = input.decision();
   bool any = false;
   for (Rail& rail : decision.plan.rails) {
     if (rail.usable || is_unused_second_port(decision.machine, rail.port)) continue;
     rail.usable = any = true;
   }
-  if (!any || input.inspection.settings.count("GDR_NCCL_RAIL_MAP") > 0) return decision;
+  if (!any) return decision;
+  if (input.inspection.settings.count("GDR_NCCL_RAIL_MAP") > 0) return std::nullopt;
   for (GpuRails& one : decision.plan.gpus) one.rails.clear();
   topology::assign_rails(decision.machine, decision.paths, &decision.plan);
   topology::set_own_paths(decision.paths, &decision.plan);
@@ -183,7 +185,9 @@ void check_shares(const CheckInput& input, CheckReport* report) {
               "unset or correct it");
     return;  // what follows from it is no fault of the machine
   }
-  const RailDecision decision = with_ports_up(input);
+  const std::optional<RailDecision> up = with_ports_up(input);
+  if (!up.has_value()) return;
+  const RailDecision& decision = *up;
   const auto& gpus = decision.plan.gpus;
   // Another check names GPUs without a rail.
   if (std::any_of(gpus.begin(), gpus.end(),

@@ -656,6 +656,9 @@ TEST(Check, RailThatIsDown_HidesNoHcaThatIsMissing) {
   EXPECT_THAT(faults_of(report_on(machine)),
               ElementsAre(HasSubstr("rail-share: GPU6, GPU7: 1/2 of a rail for each, where "),
                           HasSubstr("port-down: ")));
+  const Inspection by_map{.decision = scene_of(machine),
+                          .settings = {{"GDR_NCCL_RAIL_MAP", UserSetting{}}}};
+  EXPECT_THAT(faults_of(check_machine(by_map, {})), ElementsAre(HasSubstr("port-down: ")));
   machine = with_more_hcas({0, 1, 2, 3});
   machine.hcas[0].ports[0].state = Port::State::kDown;
   EXPECT_THAT(faults_of(report_on(machine)), ElementsAre(HasSubstr("port-down: ")));
