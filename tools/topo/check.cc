@@ -9,8 +9,8 @@ namespace gdr::tools::topo {
 CheckReport check_machine(const Inspection& inspection, const PciStates& states) {
   const CheckInput input{inspection, states};
   CheckReport report;
-  for (auto check : {check_links, check_gpu_links, check_ports, check_rails, check_settings,
-                     check_diagnostics}) {
+  for (auto check : {check_links, check_gpu_links, check_ports, check_rails, check_missing_gpus,
+                     check_settings, check_diagnostics}) {
     check(input, &report);
   }
   std::stable_sort(report.faults.begin(), report.faults.end(),

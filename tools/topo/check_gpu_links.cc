@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <optional>
+#include <set>
 
 #include "tools/topo/checks.h"
 
@@ -50,6 +53,9 @@ int most_of_peers(const Machine& machine, size_t gpu, Count&& count) {
 constexpr char kLookAtLinks[] =
     "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU";
 
+constexpr char kLookAtBridge[] =
+    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reseat or replace the bridge";
+
 // The number of NVLinks that a GPU has to another one.
 int links_between(const Gpu& from, const Gpu& to) {
   int count = 0;
@@ -75,8 +81,22 @@ bool has_even_mesh(const Machine& machine, size_t gpu) {
   return pairs > 0 && 2 * pairs_by_count.rbegin()->second > pairs;
 }
 
+// Whether each of the GPU's peers has links to one GPU at most: bridges that join pairs. Those of a
+// machine are alike.
+bool has_bridged_pairs(const Machine& machine, size_t gpu) {
+  return std::all_of(machine.gpus.begin(), machine.gpus.end(), [&](const Gpu& other) {
+    if (!are_peer_gpus(machine.gpus[gpu], other)) return true;
+    std::set<std::optional<Bdf>> targets;
+    for (const NvLink& link : other.nvlinks) {
+      if (link.to == NvLink::To::kGpu) targets.insert(link.gpu);
+    }
+    return targets.size() <= 1;
+  });
+}
+
 // Whether few GPUs have as few links as this one, so that the design cannot be the cause. An
-// NVSwitch and a CPU have as many links to each GPU; a mesh of GPUs may give half of them more.
+// NVSwitch and a CPU have as many links to each GPU, and so have bridges of pairs; a mesh of GPUs
+// may give half of them more.
 template <class Count>
 bool is_out_of_line(const Machine& machine, size_t gpu, size_t kind, Count&& count) {
   if (kind != static_cast<size_t>(NvLink::To::kGpu)) return true;
@@ -86,7 +106,8 @@ bool is_out_of_line(const Machine& machine, size_t gpu, size_t kind, Count&& cou
     ++peers;
     if (count(other) <= count(machine.gpus[gpu])) ++with_as_few;
   }
-  return peers == 2 || 2 * with_as_few < peers || has_even_mesh(machine, gpu);
+  return peers == 2 || 2 * with_as_few < peers || has_even_mesh(machine, gpu) ||
+         has_bridged_pairs(machine, gpu);
 }
 
 // Adds GPUs with fewer links than their peers, which are faults, or to `by_design`.
@@ -100,10 +121,12 @@ void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report
       by_design->push_back(numbered(gpu));
       continue;
     }
+    const bool is_bridged = kind == static_cast<size_t>(NvLink::To::kGpu) &&
+                            machine.gpus.size() > 2 && has_bridged_pairs(machine, gpu);
     add_fault(report, Check::kNvlink, gpu_name(machine, gpu),
               fmt::format("{} NVLinks to {}, where {} {}", own == 0 ? "no" : std::to_string(own),
                           kTargets[kind], peers_with(machine, gpu, most, count), most),
-              kLookAtLinks);
+              is_bridged ? kLookAtBridge : kLookAtLinks);
   }
 }
 
@@ -127,6 +150,29 @@ void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* repor
                       returned == 0 ? "no" : std::to_string(returned), numbered(gpu), link.count),
           kLookAtLinks);
     }
+  }
+}
+
+// GPUs that others have NVLinks to, and that the machine does not show. A file of several hosts may
+// show those of one.
+void check_missing_targets(const Machine& machine, CheckReport* report) {
+  if (machine.hosts > 1) return;
+  std::map<Bdf, std::vector<std::string>> linked;
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    for (const NvLink& link : machine.gpus[gpu].nvlinks) {
+      if (link.to != NvLink::To::kGpu || !link.gpu.has_value()) continue;
+      const bool shown = std::any_of(machine.gpus.begin(), machine.gpus.end(),
+                                     [&](const Gpu& other) { return other.bdf == *link.gpu; });
+      if (!shown) linked[*link.gpu].push_back(numbered(gpu));
+    }
+  }
+  for (const auto& [target, gpus] : linked) {
+    add_fault(
+        report, Check::kNvlink, target.to_string(),
+        fmt::format("the machine shows no GPU there, to which {} {} NVLinks", short_list(gpus),
+                    gpus.size() == 1 ? "has" : "have"),
+        "look at lspci, nvidia-smi -L and the kernel's log (Xid 79) for a GPU that is lost; a "
+        "file that NCCL wrote in a job lists the job's GPUs only");
   }
 }
 
@@ -160,6 +206,7 @@ void check_gpu_links(const CheckInput& input, CheckReport* report) {
     check_nvlink_targets(machine, gpu, report);
     check_c2c(machine, gpu, report);
   }
+  check_missing_targets(machine, report);
   if (!by_design.empty()) {
     report->notes.push_back(short_list(by_design) +
                             ": fewer NVLinks than other GPUs of the model; half of the GPUs or "

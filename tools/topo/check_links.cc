@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <tuple>
+#include <utility>
 
 #include "tools/topo/checks.h"
 
@@ -17,6 +19,8 @@ struct Linked {
   std::string name;
   std::optional<Bdf> bdf;
   topology::PciIds ids;
+  uint32_t class_code;
+  std::string model;
   int role;  // links of like devices in different roles may differ, as those of a storage network
   PciLink link;
 };
@@ -36,26 +40,33 @@ std::vector<Linked> linked_devices(const RailDecision& decision) {
   std::vector<Linked> devices;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     const Gpu& gpu = machine.gpus[i];
-    devices.push_back({LinkedKind::kGpu, gpu_name(machine, i), gpu.bdf, gpu.ids, 0, gpu.link});
+    devices.push_back({LinkedKind::kGpu, gpu_name(machine, i), gpu.bdf, gpu.ids, gpu.class_code,
+                       gpu.model, 0, gpu.link});
   }
   const auto rails = rails_by_hca(decision.plan);
   for (size_t i = 0; i < machine.hcas.size(); ++i) {
     const Hca& hca = machine.hcas[i];
     if (hca.physical_function.has_value() || !hca.bdf.has_value()) continue;
     const int role = rails.count(static_cast<int>(i)) > 0 ? 1 : 0;
-    devices.push_back({LinkedKind::kHca, hca_name(machine, i), hca.bdf, hca.ids, role, hca.link});
+    devices.push_back({LinkedKind::kHca, hca_name(machine, i), hca.bdf, hca.ids, hca.class_code, "",
+                       role, hca.link});
   }
   for (size_t i = 0; i < machine.switches.size(); ++i) {
     const Switch& one = machine.switches[i];
     const int role =
         (one.at.parent < 0 ? 0 : 1) + (carries_gpu(machine, static_cast<int>(i)) ? 2 : 0);
     devices.push_back({LinkedKind::kSwitch, "PCIe switch " + one.bdf.to_string(), one.bdf, one.ids,
-                       role, one.link});
+                       one.class_code, "", role, one.link});
   }
   return devices;
 }
 
+// GPUs of one class are peers also in a file without PCI IDs: a server has one model of them.
 bool are_peers(const Linked& a, const Linked& b) {
+  if (a.kind == LinkedKind::kGpu && b.kind == LinkedKind::kGpu && a.ids.vendor == 0) {
+    return std::tie(b.ids.vendor, a.class_code, a.model) ==
+           std::tie(a.ids.vendor, b.class_code, b.model);
+  }
   return a.ids.vendor != 0 && std::tie(a.kind, a.ids.vendor, a.ids.device, a.role) ==
                                   std::tie(b.kind, b.ids.vendor, b.ids.device, b.role);
 }
@@ -116,6 +127,24 @@ void compare_with_current(const Linked& device, const PciLink& current, bool may
   }
 }
 
+// Names the kinds of devices of which no link is compared, as their models are unknown.
+std::string kinds_without_model(const std::vector<Linked>& devices) {
+  constexpr std::pair<LinkedKind, const char*> kKinds[] = {{LinkedKind::kGpu, "GPUs"},
+                                                           {LinkedKind::kHca, "HCAs"},
+                                                           {LinkedKind::kSwitch, "PCIe switches"}};
+  std::vector<std::string> names;
+  for (const auto& [kind, name] : kKinds) {
+    bool any = false, comparable = false;
+    for (const Linked& device : devices) {
+      if (device.kind != kind || device.link.width == 0) continue;
+      any = true;
+      comparable = comparable || are_peers(device, device);
+    }
+    if (any && !comparable) names.emplace_back(name);
+  }
+  return short_list(names);
+}
+
 }  // namespace
 
 void check_links(const CheckInput& input, CheckReport* report) {
@@ -134,7 +163,15 @@ void check_links(const CheckInput& input, CheckReport* report) {
     report->notes.push_back(
         fmt::format("the PCIe links of {} of {} devices are unknown", unknown, devices.size()));
   }
-  if (!runs && unknown < devices.size()) {
+  const std::string without = kinds_without_model(devices);
+  if (!without.empty()) {
+    report->notes.push_back("PCIe links of " + without +
+                            " are not compared: the source has no model of them");
+  }
+  const bool compared = std::any_of(devices.begin(), devices.end(), [](const Linked& device) {
+    return device.link.width > 0 && are_peers(device, device);
+  });
+  if (!runs && compared) {
     report->notes.push_back(
         "what the PCIe links run at is unknown: only what they support is compared");
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/topo/checks.h"
+#include "tools/topo/port_use.h"
 #include "topology/sources/selection.h"
 
 namespace gdr::tools::topo {
@@ -19,6 +20,21 @@ bool is_beside_gpu(const RailDecision& decision, int hca) {
   return false;
 }
 
+bool is_same_model(const Hca& a, const Hca& b) {
+  return a.ids.vendor != 0 && a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device;
+}
+
+// Whether the port is near no GPU and others of its model are: it is of another network, and a rail
+// only where nearer HCAs are missing.
+bool is_substitute(const RailDecision& decision, PortRef port) {
+  if (is_beside_gpu(decision, port.hca)) return false;
+  const Machine& machine = decision.machine;
+  return std::any_of(decision.plan.rails.begin(), decision.plan.rails.end(), [&](const Rail& rail) {
+    return is_same_model(hca_of(machine, port), hca_of(machine, rail.port)) &&
+           is_beside_gpu(decision, rail.port.hca);
+  });
+}
+
 // Returns the ports whose speeds are compared: rails, and excluded ports beside a GPU, since a port
 // that came up slowly may be excluded for just that.
 std::vector<PortRef> compared_ports(const RailDecision& decision) {
@@ -31,7 +47,7 @@ std::vector<PortRef> compared_ports(const RailDecision& decision) {
   std::erase_if(ports, [&](const PortRef& port) {
     const Port& one = port_of(machine, port);
     return one.state == Port::State::kDown || one.speed_mbps == 0 ||
-           hca_of(machine, port).physical_function.has_value();
+           is_substitute(decision, port) || hca_of(machine, port).physical_function.has_value();
   });
   return ports;
 }
@@ -42,30 +58,44 @@ int port_link_speed(const Machine& machine, PortRef ref) {
   return port.link_mbps > 0 ? port.link_mbps : port.speed_mbps;
 }
 
-bool is_same_model(const Hca& a, const Hca& b) {
-  return a.ids.vendor != 0 && a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device;
-}
-
-void check_down(const RailDecision& decision, CheckReport* report) {
+void check_down(const CheckInput& input, CheckReport* report) {
+  const RailDecision& decision = input.decision();
   std::vector<std::string> unused;
   for (const Rail& rail : decision.plan.rails) {
     const std::string label = port_label(decision.machine, rail.port);
     if (port_of(decision.machine, rail.port).state != Port::State::kDown) continue;
+    std::string sign;
     if (is_unused_second_port(decision.machine, rail.port)) {
-      unused.push_back(label);
-      continue;
+      sign = sign_of_use(input.inspection.sysfs_root, hca_of(decision.machine, rail.port).name,
+                         port_of(decision.machine, rail.port).number);
+      if (sign.empty()) {
+        unused.push_back(label);
+        continue;
+      }
     }
     add_fault(report, Check::kPortDown, label,
-              fmt::format("the port is down, and rail {} with it", rail.id),
+              fmt::format("the port is down, and rail {} with it{}", rail.id,
+                          sign.empty() ? "" : "; it is in use: " + sign),
               "look at the cable, the switch's port and ibstat; exclude a port that is not in use: "
               "NCCL_IB_HCA=^=" +
                   label);
   }
   if (unused.empty()) return;
-  report->notes.push_back(
-      fmt::format("the second ports of all cards of a model are down, as if not in use: {}; "
-                  "NCCL_IB_HCA=^={} excludes them",
-                  short_list(unused), fmt::join(unused, ",")));
+  const char* not_seen = input.inspection.sysfs_root.empty()
+                             ? ""
+                             : "sysfs shows neither a link nor an address of them; ";
+  report->notes.push_back(fmt::format(
+      "no card of the model has its second port up ({}): they have no cable, or the whole second "
+      "plane is down, which --expect finds; {}NCCL_IB_HCA=^={} excludes ports that are not in use",
+      short_list(unused), not_seen, fmt::join(unused, ",")));
+}
+
+// Whether the ports should run at one speed. Ports of one model may be on both link layers.
+bool are_peer_ports(const Machine& machine, PortRef a, PortRef b) {
+  const Port::LinkLayer layer = port_of(machine, a).link_layer;
+  const Port::LinkLayer other = port_of(machine, b).link_layer;
+  const bool any_unknown = layer == Port::LinkLayer::kUnknown || other == Port::LinkLayer::kUnknown;
+  return is_same_model(hca_of(machine, a), hca_of(machine, b)) && (any_unknown || layer == other);
 }
 
 void check_speeds(const RailDecision& decision, CheckReport* report) {
@@ -76,7 +106,7 @@ void check_speeds(const RailDecision& decision, CheckReport* report) {
     int best = own;
     std::vector<std::string> faster;
     for (const PortRef& other : ports) {
-      if (!is_same_model(hca_of(machine, port), hca_of(machine, other))) continue;
+      if (!are_peer_ports(machine, port, other)) continue;
       best = std::max(best, port_link_speed(machine, other));
       if (port_link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
     }
@@ -184,7 +214,7 @@ void note_unknown(const RailDecision& decision, const char* what, IsUnknown&& is
 void check_ports(const CheckInput& input, CheckReport* report) {
   const RailDecision& decision = input.decision();
   if (!decision.machine.gpus.empty()) {  // else storage networks are rails, too
-    check_down(decision, report);
+    check_down(input, report);
     check_speeds(decision, report);
     check_layers(decision, report);
   }

@@ -3,10 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "tools/topo/checks.h"
+#include "tools/topo/gpu_groups.h"
 #include "tools/topo/restriction.h"
+#include "topology/rail_assignment.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -29,32 +33,9 @@ bool is_peer(const Machine& machine, size_t a, size_t b) {
          machine.gpus[a].model == machine.gpus[b].model;
 }
 
-// Names of the GPUs for which matches(gpu) is true.
-template <class Matches>
-std::vector<std::string> gpus_that(const Machine& machine, Matches&& matches) {
-  std::vector<std::string> names;
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (matches(gpu)) names.push_back(gpu_label(gpu));
-  }
-  return names;
-}
-
 constexpr char kCompare[] =
     "look for an HCA or a GPU that is missing or in the wrong slot (lspci -tv); nccl-gdr topo "
     "--expect compares with a machine that works";
-
-// Whether numbers of rails and GPUs come out even: as many rails for each GPU, or the reverse.
-bool is_even(size_t gpus, size_t rails) {
-  return gpus > 0 && rails > 0 && (rails % gpus == 0 || gpus % rails == 0);
-}
-
-// Whether uneven shares are a fault: an even division is possible, or it would be with one more
-// HCA, so that each GPU has one, or with one more GPU than an odd number. Else it is the design.
-bool should_be_even(size_t gpus, size_t rails) {
-  const bool lacks_hca = (rails + 1) % gpus == 0;
-  const bool lacks_gpu = gpus % 2 == 1 && is_even(gpus + 1, rails);
-  return is_even(gpus, rails) || lacks_hca || lacks_gpu;
-}
 
 std::vector<size_t> peers_of(const Machine& machine, size_t gpu) {
   std::vector<size_t> peers;
@@ -102,6 +83,7 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
 
 void check_equal_shares(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
+  const std::set<size_t> lacking = gpus_of_lacking_groups(decision);
   for (const SmallShare& small : small_shares(decision)) {
     const std::vector<size_t> all = peers_of(machine, small.gpus[0]);
     std::vector<std::string> names, peers;
@@ -113,7 +95,9 @@ void check_equal_shares(const RailDecision& decision, CheckReport* report) {
     const std::string text = fmt::format(
         "{} for each, where {} {} {}", share_text(share_of(decision.plan, small.gpus[0])),
         short_list(peers), peers.size() == 1 ? "has" : "have", share_text(small.best));
-    if (should_be_even(all.size(), rails)) {
+    const bool lacks = std::any_of(small.gpus.begin(), small.gpus.end(),
+                                   [&](size_t gpu) { return lacking.count(gpu) > 0; });
+    if (lacks || should_be_even(all.size(), rails)) {
       add_fault(report, Check::kRailShare, short_list(names), text, kCompare);
     } else {
       report->notes.push_back(fmt::format("{}: {}, since {} rails for {} GPUs do not come out even",
@@ -122,62 +106,74 @@ void check_equal_shares(const RailDecision& decision, CheckReport* report) {
   }
 }
 
-// Returns the uppermost switch above the GPU, an index in Machine::switches; -1: there is none.
-int top_switch(const Machine& machine, const Gpu& gpu) {
-  int top = gpu.at.parent;
-  while (top >= 0 && machine.switches[static_cast<size_t>(top)].at.parent >= 0) {
-    top = machine.switches[static_cast<size_t>(top)].at.parent;
-  }
-  return top;
+// The socket of a device, or its NUMA node where the socket is unknown.
+std::pair<int, int> socket_of(const Machine& machine, const Attachment& at) {
+  if (at.numa < 0) return {-1, -1};
+  const int package = machine.numa_nodes[static_cast<size_t>(at.numa)].package;
+  return package >= 0 ? std::pair{package, -1} : std::pair{-1, at.numa};
 }
 
-// The number of groups of GPUs that share PCIe switches; a GPU below none is one.
-size_t groups_of_gpus(const Machine& machine) {
-  std::set<int> switches;
-  size_t groups = 0;
-  for (const Gpu& gpu : machine.gpus) {
-    const int top = top_switch(machine, gpu);
-    if (top < 0 || switches.insert(top).second) ++groups;
+// Whether the GPUs are on sockets that have no rail at all.
+bool are_on_sockets_without_rails(const RailDecision& decision, const std::vector<size_t>& gpus) {
+  const Machine& machine = decision.machine;
+  std::set<std::pair<int, int>> with_rails;
+  for (const Rail& rail : decision.plan.rails) {
+    with_rails.insert(socket_of(machine, hca_of(machine, rail.port).at));
   }
-  return groups;
+  return std::none_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
+    return with_rails.count(socket_of(machine, machine.gpus[gpu].at)) > 0;
+  });
 }
 
-// GPUs that have to go through a CPU to their rail, where peers need not. With fewer rails than
-// places for them, that half of the GPUs or more are far is the design.
+// GPUs that have to go through a CPU to their rail, where peers need not. That half of the GPUs or
+// more are far is the design with fewer rails than places for them, or with all HCAs on one socket.
 void check_equal_distances(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   auto is_near = [&](size_t gpu) { return decision.plan.gpus[gpu].path <= PathClass::kPxb; };
-  const auto far = gpus_that(machine, [&](size_t gpu) {
-    if (is_near(gpu)) return false;
-    for (size_t other = 0; other < machine.gpus.size(); ++other) {
-      if (is_peer(machine, gpu, other) && is_near(other)) return true;
-    }
-    return false;
-  });
+  std::vector<size_t> far;
+  std::vector<std::string> near_names, far_names;
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    const std::vector<size_t> peers = peers_of(machine, gpu);
+    if (is_near(gpu)) near_names.push_back(gpu_label(gpu));
+    if (is_near(gpu) || std::none_of(peers.begin(), peers.end(), is_near)) continue;
+    far.push_back(gpu);
+    far_names.push_back(gpu_label(gpu));
+  }
   if (far.empty()) return;
-  const std::string text = "no HCA is below the same PCIe switch, where " +
-                           short_list(gpus_that(machine, is_near)) + " have one";
+  const std::string text =
+      fmt::format("no HCA is below the same PCIe switch, where {} {} one", short_list(near_names),
+                  near_names.size() == 1 ? "has" : "have");
   const bool is_few = 2 * far.size() < machine.gpus.size();
-  if (is_few || decision.plan.rails.size() >= groups_of_gpus(machine)) {
-    add_fault(report, Check::kRailShare, short_list(far), text, kCompare);
+  const bool has_rails_for_all = decision.plan.rails.size() >= gpu_groups(decision).size();
+  if (is_few || (has_rails_for_all && !are_on_sockets_without_rails(decision, far))) {
+    add_fault(report, Check::kRailShare, short_list(far_names), text, kCompare);
   } else {
-    report->notes.push_back(short_list(far) + ": " + text);
+    report->notes.push_back(short_list(far_names) + ": " + text);
   }
 }
 
-// Whether rails are down that should not be. Another check names these.
-bool any_rail_down(const RailDecision& decision) {
-  return std::any_of(decision.plan.rails.begin(), decision.plan.rails.end(), [&](const Rail& rail) {
-    return !rail.usable && !is_unused_second_port(decision.machine, rail.port);
-  });
+// Returns the decision as it would be with all ports up that should be: what a port that is down
+// does to the shares is no fault of its own. Returns nothing where a map gives the rails.
+std::optional<RailDecision> with_ports_up(const CheckInput& input) {
+  RailDecision decision = input.decision();
+  bool any = false;
+  for (Rail& rail : decision.plan.rails) {
+    if (rail.usable || is_unused_second_port(decision.machine, rail.port)) continue;
+    rail.usable = any = true;
+  }
+  if (!any) return decision;
+  if (input.inspection.settings.count("GDR_NCCL_RAIL_MAP") > 0) return std::nullopt;
+  for (GpuRails& one : decision.plan.gpus) one.rails.clear();
+  topology::assign_rails(decision.machine, decision.paths, &decision.plan);
+  topology::set_own_paths(decision.paths, &decision.plan);
+  return decision;
 }
 
 }  // namespace
 
 void check_shares(const CheckInput& input, CheckReport* report) {
-  const RailDecision& decision = input.decision();
   if (input.inspection.unrestricted.has_value()) {
-    const Restriction lost = restriction_of(decision, *input.inspection.unrestricted);
+    const Restriction lost = restriction_of(input.decision(), *input.inspection.unrestricted);
     std::vector<std::string> names;
     for (size_t gpu : lost.gpus) names.push_back(gpu_label(gpu));
     const std::string& setting = input.inspection.restricted_by;
@@ -189,11 +185,15 @@ void check_shares(const CheckInput& input, CheckReport* report) {
               "unset or correct it");
     return;  // what follows from it is no fault of the machine
   }
+  const std::optional<RailDecision> up = with_ports_up(input);
+  if (!up.has_value()) return;
+  const RailDecision& decision = *up;
   const auto& gpus = decision.plan.gpus;
-  // Other checks name GPUs without a rail, and rails that are down.
-  const bool any_without =
-      std::any_of(gpus.begin(), gpus.end(), [](const GpuRails& one) { return one.rails.empty(); });
-  if (any_without || any_rail_down(decision)) return;
+  // Another check names GPUs without a rail.
+  if (std::any_of(gpus.begin(), gpus.end(),
+                  [](const GpuRails& one) { return one.rails.empty(); })) {
+    return;
+  }
   // Where no GPU is near any HCA in particular, rails are dealt out, and need not come out even.
   if (!topology::is_flat(decision)) check_equal_shares(decision, report);
   check_equal_distances(decision, report);

@@ -1,6 +1,7 @@
 #include "tools/topo/checks.h"
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace gdr::tools::topo {
@@ -33,6 +34,19 @@ bool any_port(const Machine& machine, Matches&& matches) {
   });
 }
 
+// "mlx5_" of "mlx5_0".
+std::string_view without_number(std::string_view name) {
+  return name.substr(0, name.find_last_not_of("0123456789") + 1);
+}
+
+// Whether another HCA of the model and the driver registers GPU memory.
+bool has_peer_with_gpudirect(const Machine& machine, const Hca& hca) {
+  return std::any_of(machine.hcas.begin(), machine.hcas.end(), [&](const Hca& other) {
+    return other.gpudirect.value_or(false) && other.ids == hca.ids &&
+           without_number(other.name) == without_number(hca.name);
+  });
+}
+
 }  // namespace
 
 const PciState& CheckInput::state_of(const std::optional<Bdf>& bdf) const {
@@ -57,7 +71,8 @@ std::string hca_name(const Machine& machine, size_t hca) {
 
 bool is_rdma_device(const Machine& machine, const Hca& hca) {
   const bool has_guid = hca.guid >> kManufacturerShift != 0;
-  return !machine.nccl_file || has_guid || hca.gpudirect.value_or(true);
+  return !machine.nccl_file || has_guid || hca.gpudirect.value_or(true) ||
+         has_peer_with_gpudirect(machine, hca);
 }
 
 bool is_unused_second_port(const Machine& machine, PortRef port) {

@@ -24,13 +24,14 @@ struct CheckInput {
   const PciState& state_of(const std::optional<Bdf>& bdf) const;
 };
 
-void check_links(const CheckInput& input, CheckReport* report);        // PCIe
-void check_gpu_links(const CheckInput& input, CheckReport* report);    // NVLink, C2C
-void check_ports(const CheckInput& input, CheckReport* report);        // state, speed, link layer
-void check_rails(const CheckInput& input, CheckReport* report);        // rails, GPUDirect, NCCL
-void check_shares(const CheckInput& input, CheckReport* report);       // of rails among GPUs
-void check_settings(const CheckInput& input, CheckReport* report);     // NUMA, IOMMU, BAR, ...
-void check_diagnostics(const CheckInput& input, CheckReport* report);  // findings of the decision
+void check_links(const CheckInput& input, CheckReport* report);         // PCIe
+void check_gpu_links(const CheckInput& input, CheckReport* report);     // NVLink, C2C
+void check_ports(const CheckInput& input, CheckReport* report);         // state, speed, link layer
+void check_rails(const CheckInput& input, CheckReport* report);         // rails, GPUDirect, NCCL
+void check_shares(const CheckInput& input, CheckReport* report);        // of rails among GPUs
+void check_missing_gpus(const CheckInput& input, CheckReport* report);  // HCAs without a GPU
+void check_settings(const CheckInput& input, CheckReport* report);      // NUMA, IOMMU, BAR, ...
+void check_diagnostics(const CheckInput& input, CheckReport* report);   // findings of the decision
 
 void add_fault(CheckReport* report, Check check, std::string subject, std::string text,
                std::string fix);
@@ -39,7 +40,8 @@ std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.
 std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"
 
 // Whether the HCA is an RDMA device. NCCL's files also list the network interfaces that it uses by
-// sockets, which have no GUID of a manufacturer (they count from 0) and no GPUDirect RDMA.
+// sockets, which have no GUID of a manufacturer (they count from 0) and no GPUDirect RDMA. Beside a
+// peer of the model and the driver that has it, a device is one, too.
 bool is_rdma_device(const Machine& machine, const Hca& hca);
 
 // Whether the port is down as one that is not in use: the first port of its card is up, and the

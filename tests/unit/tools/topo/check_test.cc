@@ -1,7 +1,10 @@
 #include "tools/topo/check.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <initializer_list>
 
@@ -150,6 +153,18 @@ TEST(Check, UnknownLinks_AreANoteOnly) {
   EXPECT_THAT(report.notes, Contains("the PCIe links of 1 of 17 devices are unknown"));
 }
 
+TEST(Check, GpusWithoutPciIds_ArePeersAndOthersANote) {
+  Machine machine = good_machine();
+  for (Gpu& gpu : machine.gpus) gpu.ids = {};
+  for (Hca& hca : machine.hcas) hca.ids = {};
+  EXPECT_THAT(report_on(machine).notes,
+              Contains("PCIe links of HCAs are not compared: the source has no model of them"));
+  machine.gpus[3].link.width = 8;
+  EXPECT_THAT(faults_of(report_on(machine)),
+              ElementsAre(HasSubstr("link-width: GPU3 (0000:35:00.0): the PCIe link has x8")));
+  EXPECT_THAT(report_on(good_machine()).notes, Not(Contains(HasSubstr("not compared"))));
+}
+
 TEST(Check, LinkThatRunsBelowWhatItSupports_IsNamed) {
   EXPECT_THAT(faults_with_state([](const Machine& machine, PciStates* states) {
                 (*states)[*machine.hcas[1].bdf].current = {8, 16};
@@ -262,6 +277,46 @@ TEST(Check, OneOfTwoGpusWithFewerNvlinks_IsNamed) {
   }
 }
 
+// Bridges join the GPUs in pairs, so that half of them without links are no design.
+TEST(Check, LostBridgeOfAPair_IsNamedAtBothEnds) {
+  auto make_pairs = [](Machine* machine) {
+    for (size_t i = 0; i < machine->gpus.size(); ++i) {
+      machine->gpus[i].nvlinks = {NvLink{NvLink::To::kGpu, machine->gpus[i ^ 1].bdf, 12}};
+    }
+  };
+  EXPECT_THAT(faults_with(make_pairs), IsEmpty());
+  for (int left : {0, 4, 8}) {
+    for (size_t lost : {2, 4}) {
+      const std::vector<std::string> faults = faults_with([&](Machine* machine) {
+        make_pairs(machine);
+        for (size_t i = 0; i < lost; ++i) {
+          machine->gpus[i].nvlinks[0].count = left;
+          if (left == 0) machine->gpus[i].nvlinks.clear();
+        }
+      });
+      EXPECT_EQ(faults.size(), lost);
+      EXPECT_THAT(faults, Contains(AllOf(HasSubstr("nvlink: GPU1 (0000:15:00.0): "),
+                                         HasSubstr("NVLinks to GPUs, where GPU"),
+                                         EndsWith("replace the bridge"))));
+    }
+  }
+}
+
+TEST(Check, NvlinksToAGpuThatIsNotThere_NameIt) {
+  auto lose = [](Machine* machine) {
+    make_ring(machine);
+    machine->gpus.pop_back();
+  };
+  EXPECT_THAT(faults_with(lose),
+              Contains(HasSubstr("nvlink: 0000:75:00.0: the machine shows no GPU there, to which "
+                                 "GPU0, GPU6 have NVLinks")));
+  EXPECT_THAT(faults_with([&](Machine* machine) {
+                lose(machine);
+                machine->hosts = 2;
+              }),
+              Not(Contains(HasSubstr("the machine shows no GPU there"))));
+}
+
 TEST(Check, C2cMissingOnOneGpu_IsNamed) {
   auto with_c2c = [](Machine* machine) {
     for (Gpu& gpu : machine->gpus) gpu.c2c_links = 10;
@@ -307,10 +362,25 @@ TEST(Check, SecondPortsThatNoCardOfTheModelHasUp_AreANote) {
   for (bool as_functions : {false, true}) {
     const CheckReport report = report_on(with_second_ports(as_functions));
     EXPECT_THAT(faults_of(report), IsEmpty());
-    EXPECT_THAT(report.notes,
-                Contains(HasSubstr(as_functions ? "as if not in use: mlx5_0_second:1, "
-                                                : "as if not in use: mlx5_0:2, mlx5_1:2")));
+    EXPECT_THAT(report.notes, Contains(HasSubstr(as_functions ? "up (mlx5_0_second:1, "
+                                                              : "up (mlx5_0:2, mlx5_1:2")));
   }
+}
+
+TEST(Check, SecondPortsThatNoCardOfTheModelHasUp_AreAFaultWhereSysfsShowsTheirUse) {
+  namespace fs = std::filesystem;
+  const fs::path root =
+      fs::path(::testing::TempDir()) / ("second_ports." + std::to_string(getpid()));
+  const fs::path port = root / "class/infiniband/mlx5_1/ports/2";
+  fs::create_directories(port);
+  std::ofstream(port / "phys_state") << "5: LinkUp\n";
+  const Inspection inspection{.decision = scene_of(with_second_ports(false)), .sysfs_root = root};
+  const CheckReport report = check_machine(inspection, {});
+  EXPECT_THAT(faults_of(report),
+              ElementsAre(AllOf(HasSubstr("port-down: mlx5_1:2: "),
+                                HasSubstr("in use: its link is up physically, and not active"))));
+  EXPECT_THAT(report.notes, Contains(HasSubstr("up (mlx5_0:2, mlx5_2:2, mlx5_3:2): ")));
+  fs::remove_all(root);
 }
 
 TEST(Check, SecondPortThatIsDownWhereThoseOfPeersAreUp_IsNamed) {
@@ -350,6 +420,27 @@ TEST(Check, PortOfAnotherModel_MayBeSlower) {
               IsEmpty());
 }
 
+TEST(Check, PortsOfTwoLinkLayers_NeedNotHaveOneSpeed) {
+  auto slow = [](Machine* machine, Port::LinkLayer layer) {
+    machine->hcas[1].ports[0].speed_mbps = 200000;
+    machine->hcas[1].ports[0].link_layer = layer;
+  };
+  EXPECT_THAT(faults_with([&](Machine* machine) { slow(machine, Port::LinkLayer::kEthernet); }),
+              ElementsAre(HasSubstr("link-layer: mlx5_1:1: ")));
+  EXPECT_THAT(faults_with([&](Machine* machine) { slow(machine, Port::LinkLayer::kInfiniBand); }),
+              ElementsAre(HasSubstr("port-speed: mlx5_1:1: ")));
+}
+
+// HCAs on the CPU become rails where those below the switches are missing.
+TEST(Check, SlowPortThatReplacesAMissingHca_GetsNoAdviceOnItsCable) {
+  const std::vector<std::string> faults = faults_with([](Machine* machine) {
+    machine->hcas[3].at.parent = machine->hcas[2].at.parent = -1;
+    machine->hcas[3].ports[0].speed_mbps = 100000;
+  });
+  EXPECT_THAT(faults, Contains(HasSubstr("no HCA is below the same PCIe switch")));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("cable"))));
+}
+
 TEST(Check, RailsOfTwoLinkLayers_NameTheFew) {
   EXPECT_THAT(faults_with([](Machine* machine) {
                 machine->hcas[3].ports[0].link_layer = Port::LinkLayer::kEthernet;
@@ -384,6 +475,18 @@ TEST(Check, NetworkInterfaceInAFileOfNccl_IsANote) {
   const std::vector<std::string> faults = faults_of(report_on(machine));
   EXPECT_THAT(faults, Contains(HasSubstr("no-gpudirect: mlx5_2: cannot register GPU memory")));
   EXPECT_THAT(faults, Contains(HasSubstr("no-gpudirect: GPU0, ")));
+}
+
+// In a file without GUIDs, peers with GPUDirect RDMA show that a device is none of the interfaces.
+TEST(Check, HcaWithoutGpuDirectBesidePeersWithIt_IsNamedInAFileOfNccl) {
+  Machine machine = good_machine();
+  machine.nccl_file = true;
+  for (Hca& hca : machine.hcas) hca.guid = 0;
+  machine.hcas[1].gpudirect = false;
+  EXPECT_THAT(faults_of(report_on(machine)),
+              ElementsAre(HasSubstr("no-gpudirect: mlx5_1: cannot register GPU memory")));
+  machine.hcas[1].name = "eth0";
+  EXPECT_THAT(faults_of(report_on(machine)), IsEmpty());
 }
 
 TEST(Check, GpuOfAnotherVendorWithoutGpuDirect_HasAFixForIt) {
@@ -440,11 +543,38 @@ Machine with_more_hcas(std::initializer_list<int> switches) {
   return machine;
 }
 
-TEST(Check, SharesOfNumbersThatDoNotComeOutEven_AreANote) {
-  const CheckReport report = report_on(with_more_hcas({0, 2}));  // 6 rails for 8 GPUs
-  EXPECT_THAT(faults_of(report), IsEmpty());
-  EXPECT_THAT(report.notes, Contains(HasSubstr("1/2 of a rail for each, where GPU0, GPU1, GPU4, "
-                                               "GPU5 have 1 rail, since 6 rails for 8 GPUs")));
+// Six HCAs for eight GPUs. On the CPU itself they may be where they are by design.
+TEST(Check, SharesOfNumbersThatDoNotComeOutEven_AreANoteWhereHcasAreOnTheCpu) {
+  Machine machine = with_more_hcas({0, 2});
+  for (Hca& hca : machine.hcas) hca.at.parent = -1;
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), Not(Contains(HasSubstr("rail-share"))));
+  EXPECT_THAT(report.notes, Contains(HasSubstr("since 6 rails for 8 GPUs do not come out even")));
+}
+
+TEST(Check, FewerHcasBelowALikeSwitch_AreAFault) {
+  EXPECT_THAT(faults_of(report_on(with_more_hcas({0, 2}))),
+              ElementsAre(HasSubstr("rail-share: GPU2, GPU3, GPU6, GPU7: 1/2 of a rail for each, "
+                                    "where GPU0, GPU1, GPU4, GPU5 have 1 rail")));
+  Machine other = with_more_hcas({0, 2});
+  other.switches[1].ids.device = other.switches[3].ids.device = 0x1234;
+  EXPECT_THAT(faults_of(report_on(other)), IsEmpty());
+}
+
+// Two switches, each with three GPUs and two HCAs, as where each has lost one of four GPUs.
+TEST(Check, OddGpusBelowEachSwitch_AreAFault) {
+  Machine machine = with_more_hcas({0, 2});
+  for (size_t i = 0; i < machine.gpus.size(); ++i) machine.gpus[i].at = machine.gpus[i / 4 * 4].at;
+  for (Hca& hca : machine.hcas) {
+    if (hca.at.parent == machine.gpus[2].at.parent) continue;
+    if (hca.at.numa == machine.gpus[0].at.numa) hca.at = machine.gpus[0].at;
+    if (hca.at.numa == machine.gpus[4].at.numa) hca.at = machine.gpus[4].at;
+  }
+  machine.hcas = {machine.hcas[0], machine.hcas[1], machine.hcas[2], machine.hcas[3]};
+  EXPECT_THAT(faults_of(report_on(machine)), Not(Contains(HasSubstr("rail-share"))));
+  machine.gpus.erase(machine.gpus.begin() + 7);
+  machine.gpus.erase(machine.gpus.begin() + 3);
+  EXPECT_THAT(faults_of(report_on(machine)), Contains(HasSubstr("rail-share: ")));
 }
 
 TEST(Check, HcaThatIsMissingBesideAnother_ShowsInTheShares) {
@@ -474,6 +604,64 @@ TEST(Check, FewerHcasThanSwitches_LeaveGpusFarAwayByDesign) {
   EXPECT_THAT(faults_of(report), ElementsAre(HasSubstr("gdr-reach: GPU2, GPU3: ")));
   EXPECT_THAT(report.notes,
               Contains(HasSubstr("GPU2, GPU3: no HCA is below the same PCIe switch")));
+}
+
+// Two switches with GPUs on two sockets, and both HCAs on one of them.
+TEST(Check, HcasOnOneSocketOnly_AreTheDesign) {
+  Machine machine = good_machine();
+  machine.gpus = {machine.gpus[0], machine.gpus[1], machine.gpus[4], machine.gpus[5]};
+  machine.hcas.resize(2);
+  machine.hcas[1].at = machine.hcas[0].at;
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), Not(Contains(HasSubstr("rail-share"))));
+  EXPECT_THAT(report.notes,
+              Contains(HasSubstr("GPU2, GPU3: no HCA is below the same PCIe switch")));
+}
+
+// Each GPU has an HCA of its own below its switch.
+Machine one_to_one_machine() {
+  Machine machine = good_machine();
+  machine.gpus = {machine.gpus[0], machine.gpus[2], machine.gpus[4], machine.gpus[6]};
+  return machine;
+}
+
+TEST(Check, HcaWhoseGpuIsMissing_IsNamed) {
+  EXPECT_THAT(faults_of(report_on(one_to_one_machine())), IsEmpty());
+  for (size_t gpu = 0; gpu < 4; ++gpu) {
+    Machine machine = one_to_one_machine();
+    machine.gpus.erase(machine.gpus.begin() + static_cast<ptrdiff_t>(gpu));
+    EXPECT_THAT(faults_of(report_on(machine)),
+                ElementsAre(HasSubstr("rail-share: mlx5_" + std::to_string(gpu) +
+                                      ":1: like the rails, and near no GPU, where each of the 3 "
+                                      "GPUs has a rail of its own: a GPU may be missing")));
+    machine.hcas[gpu].ids.device = 0x101b;  // as that of a storage network
+    EXPECT_THAT(faults_of(report_on(machine)), IsEmpty());
+  }
+}
+
+// A switch that is lost with its GPU and its HCA leaves nothing uneven.
+TEST(Check, NumberOfGpusThatIsNoPowerOfTwo_IsANote) {
+  Machine machine = one_to_one_machine();
+  machine.gpus.pop_back();
+  machine.hcas.erase(machine.hcas.begin() + 3);
+  const CheckReport report = report_on(machine);
+  EXPECT_THAT(faults_of(report), IsEmpty());
+  EXPECT_THAT(report.notes, Contains(HasSubstr("3 GPUs are an unusual number: ")));
+  EXPECT_THAT(report_on(one_to_one_machine()).notes, Not(Contains(HasSubstr("unusual"))));
+}
+
+TEST(Check, RailThatIsDown_HidesNoHcaThatIsMissing) {
+  Machine machine = with_more_hcas({0, 1, 2});
+  machine.hcas[0].ports[0].state = Port::State::kDown;
+  EXPECT_THAT(faults_of(report_on(machine)),
+              ElementsAre(HasSubstr("rail-share: GPU6, GPU7: 1/2 of a rail for each, where "),
+                          HasSubstr("port-down: ")));
+  const Inspection by_map{.decision = scene_of(machine),
+                          .settings = {{"GDR_NCCL_RAIL_MAP", UserSetting{}}}};
+  EXPECT_THAT(faults_of(check_machine(by_map, {})), ElementsAre(HasSubstr("port-down: ")));
+  machine = with_more_hcas({0, 1, 2, 3});
+  machine.hcas[0].ports[0].state = Port::State::kDown;
+  EXPECT_THAT(faults_of(report_on(machine)), ElementsAre(HasSubstr("port-down: ")));
 }
 
 TEST(Check, PortsLeftOutByTheUser_AreTheFaultInPlaceOfWhatFollows) {
@@ -605,6 +793,13 @@ TEST(Check, FindingsOfTheDecision_AreFaultsOrNotes) {
   EXPECT_THAT(faults_of(report), ElementsAre("acs: GPU0 and mlx5_0: ACS redirects",
                                              "diagnostic: NCCL_IB_X: is wrong"));
   EXPECT_THAT(report.notes, Contains("an info"));
+}
+
+TEST(Check, SlowLinkThatTheDecisionWarnsOf_IsOneFault) {
+  Inspection inspection{scene_of(good_machine()), {}, 0, "/sys"};
+  inspection.decision.findings = {
+      {Severity::kWarning, "mlx5_1:1", "the link runs at 100 Gb/s, where rails on others", ""}};
+  EXPECT_THAT(faults_of(check_machine(inspection, {})), IsEmpty());
 }
 
 TEST(Check, SeveralFaults_AreSortedByWeight) {

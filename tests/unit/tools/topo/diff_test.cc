@@ -48,6 +48,28 @@ std::vector<std::string> deviations(const std::function<void(Machine*)>& change,
   return texts;
 }
 
+// To --check, these look like ports without a cable.
+TEST(Diff, SecondPortsThatAreAllDown_DifferFromTheGoldenMachine) {
+  auto with_second_ports = [](Port::State state) {
+    Machine machine = good();
+    for (size_t i = 0; i < 4; ++i) {
+      Port second = machine.hcas[i].ports[0];
+      second.number = 2;
+      second.state = state;
+      machine.hcas[i].ports.push_back(second);
+    }
+    return profile_of(document_of(machine)).value();
+  };
+  std::vector<std::string> texts;
+  for (const Difference& one :
+       grouped(compare_profiles(with_second_ports(Port::State::kDown),
+                                with_second_ports(Port::State::kActive), {Aspect::kShape}))) {
+    texts.push_back(expecting_text(one));
+  }
+  EXPECT_THAT(texts,
+              Contains("mlx5_0, mlx5_1, mlx5_2, mlx5_3: port 2 state: down, expected active"));
+}
+
 TEST(Diff, CausesComeBeforeWhatFollows) {
   std::vector<std::string> texts = deviations([](Machine* machine) {
     machine->hcas.erase(machine->hcas.begin() + 1);
