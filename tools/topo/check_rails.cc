@@ -1,5 +1,6 @@
 // Rails: whether each GPU has one, reaches it by GPUDirect RDMA, and NCCL uses it.
 #include <algorithm>
+#include <utility>
 
 #include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
@@ -85,10 +86,10 @@ bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
                      [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
 }
 
-// GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA; of
-// the others that are served as well there is one note.
+// GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA;
+// those that are served as well are in notes.
 void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
-  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
+  std::vector<topology::Disagreement> different = topology::disagreements(decision);
   const char* no_fix = report->faults.empty() ? "no setting is known that helps"
                                               : "no setting; first the fault above";
   for (const topology::Disagreement& one : different) {
@@ -96,10 +97,9 @@ void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
     add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one),
               one.fix.empty() ? no_fix : one.fix);
   }
-  const std::vector<std::string> texts = sentences(decision.machine, different);
-  if (!different.empty() && std::any_of(different.begin(), different.end(),
-                                        [](const auto& one) { return one.as_good; })) {
-    report->notes.push_back(texts.back());
+  std::erase_if(different, [](const topology::Disagreement& one) { return !one.as_good; });
+  for (std::string& note : sentences(decision.machine, different)) {
+    report->notes.push_back(std::move(note));
   }
 }
 
