@@ -1,5 +1,6 @@
 // Rails: whether each GPU has one, reaches it by GPUDirect RDMA, and NCCL uses it.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "tools/topo/checks.h"
@@ -61,23 +62,38 @@ std::string fix_of_reach(const RailDecision& decision, PathClass path,
   return fix;
 }
 
-// GPUs with one reason are one fault. It is one on every machine, since NCCL says nothing when it
-// does without GPUDirect RDMA.
+// What becomes of the data of a GPU that is beyond the level to its own rail, which NCCL need not
+// use.
+const char* consequence_of_reach(const RailDecision& decision, size_t gpu) {
+  const std::vector<size_t>& devices = decision.prediction.devices_of_gpu(gpu);
+  size_t direct = 0;
+  for (size_t device : devices) {
+    const topology::nccl::Verdicts verdicts = decision.prediction.verdicts(gpu, device);
+    direct += (verdicts.send.direct ? 1 : 0) + (verdicts.receive.direct ? 1 : 0);
+  }
+  if (direct == 0) return "so that all data is copied through host memory";
+  if (direct == 2 * devices.size()) return "but with the HCAs that NCCL uses in its place";
+  return "so that a part of the data is copied through host memory";
+}
+
+// GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
+// nothing when it does without GPUDirect RDMA.
 void check_reach(const RailDecision& decision, CheckReport* report) {
-  std::map<std::string, std::vector<size_t>> gpus_by_reason;
+  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
-    if (verdict) gpus_by_reason[verdict->reason].push_back(gpu);
+    if (!verdict) continue;
+    gpus_by_reason[{verdict->reason, consequence_of_reach(decision, gpu)}].push_back(gpu);
   }
-  for (const auto& [reason, gpus] : gpus_by_reason) {
+  for (const auto& [text, gpus] : gpus_by_reason) {
+    const auto& [reason, consequence] = text;
     std::vector<std::string> names;
     for (size_t gpu : gpus) names.push_back("GPU" + std::to_string(gpu));
     const PathClass path = decision.plan.gpus[gpus[0]].path;
-    add_fault(
-        report, Check::kGdrReach, short_list(names),
-        "no GPUDirect RDMA with the own rail, so that all data is copied through host memory: " +
-            std::string(meeting_text(path)) + ", and " + reason,
-        fix_of_reach(decision, path, gpus));
+    add_fault(report, Check::kGdrReach, short_list(names),
+              "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
+                  ", and " + reason,
+              fix_of_reach(decision, path, gpus));
   }
 }
 
