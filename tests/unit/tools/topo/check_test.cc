@@ -502,7 +502,7 @@ TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
 }
 
 // GPU4 and its rail are on different sockets, and NCCL reaches the HCAs of others over NVLink.
-TEST(Check, RailBeyondTheLevelThatNcclDoesNotUse_IsNotSaidToCostCopies) {
+TEST(Check, RailBeyondTheLevelThatNcclDoesNotUse_IsNotBlamedForCopies) {
   Machine machine = good_machine();
   machine.gpus.resize(5);
   for (Gpu& gpu : machine.gpus) gpu.nvlinks.clear();
