@@ -1,5 +1,7 @@
 // Rails: whether each GPU has one, reaches it by GPUDirect RDMA, and NCCL uses it.
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
@@ -60,23 +62,38 @@ std::string fix_of_reach(const RailDecision& decision, PathClass path,
   return fix;
 }
 
-// GPUs with one reason are one fault. It is one on every machine, since NCCL says nothing when it
-// does without GPUDirect RDMA.
+// What becomes of the data of a GPU that is beyond the level to its own rail, which NCCL need not
+// use.
+const char* consequence_of_reach(const RailDecision& decision, size_t gpu) {
+  const std::vector<size_t>& devices = decision.prediction.devices_of_gpu(gpu);
+  size_t direct = 0;
+  for (size_t device : devices) {
+    const topology::nccl::Verdicts verdicts = decision.prediction.verdicts(gpu, device);
+    direct += (verdicts.send.direct ? 1 : 0) + (verdicts.receive.direct ? 1 : 0);
+  }
+  if (direct == 0) return "so that all data is copied through host memory";
+  if (direct == 2 * devices.size()) return "but with the HCAs that NCCL uses in its place";
+  return "so that a part of the data is copied through host memory";
+}
+
+// GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
+// nothing when it does without GPUDirect RDMA.
 void check_reach(const RailDecision& decision, CheckReport* report) {
-  std::map<std::string, std::vector<size_t>> gpus_by_reason;
+  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
-    if (verdict) gpus_by_reason[verdict->reason].push_back(gpu);
+    if (!verdict) continue;
+    gpus_by_reason[{verdict->reason, consequence_of_reach(decision, gpu)}].push_back(gpu);
   }
-  for (const auto& [reason, gpus] : gpus_by_reason) {
+  for (const auto& [text, gpus] : gpus_by_reason) {
+    const auto& [reason, consequence] = text;
     std::vector<std::string> names;
     for (size_t gpu : gpus) names.push_back("GPU" + std::to_string(gpu));
     const PathClass path = decision.plan.gpus[gpus[0]].path;
-    add_fault(
-        report, Check::kGdrReach, short_list(names),
-        "no GPUDirect RDMA with the own rail, so that all data is copied through host memory: " +
-            std::string(meeting_text(path)) + ", and " + reason,
-        fix_of_reach(decision, path, gpus));
+    add_fault(report, Check::kGdrReach, short_list(names),
+              "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
+                  ", and " + reason,
+              fix_of_reach(decision, path, gpus));
   }
 }
 
@@ -85,10 +102,10 @@ bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
                      [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
 }
 
-// GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA; of
-// the others that are served as well there is one note.
+// GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA;
+// those that are served as well are in notes.
 void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
-  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
+  std::vector<topology::Disagreement> different = topology::disagreements(decision);
   const char* no_fix = report->faults.empty() ? "no setting is known that helps"
                                               : "no setting; first the fault above";
   for (const topology::Disagreement& one : different) {
@@ -96,10 +113,9 @@ void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
     add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one),
               one.fix.empty() ? no_fix : one.fix);
   }
-  const std::vector<std::string> texts = sentences(decision.machine, different);
-  if (!different.empty() && std::any_of(different.begin(), different.end(),
-                                        [](const auto& one) { return one.as_good; })) {
-    report->notes.push_back(texts.back());
+  std::erase_if(different, [](const topology::Disagreement& one) { return !one.as_good; });
+  for (std::string& note : sentences(decision.machine, different)) {
+    report->notes.push_back(std::move(note));
   }
 }
 

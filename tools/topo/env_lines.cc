@@ -39,6 +39,11 @@ const UserSetting* setting_of(const Inspection& inspection, const char* name) {
   return found == inspection.settings.end() ? nullptr : &found->second;
 }
 
+bool is_restricting(const Inspection& inspection, const char* name) {
+  const auto& names = inspection.restricting;
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 bool is_option(const UserSetting* setting) {
   return setting != nullptr && setting->from == UserSetting::From::kOption;
 }
@@ -83,8 +88,8 @@ std::string unset_lines(const Inspection& inspection) {
                               " rails that are farther away, or shared by more GPUs, than those" +
                               " of the machine.");
   if (!lost.ports.empty()) lines += comment("Left out: " + short_list(lost.ports) + ".");
-  for (const char* name : {kHcas, kRailMap}) {
-    if (setting_of(inspection, name) != nullptr) lines += take_back(inspection, name);
+  for (const std::string& name : inspection.restricting) {
+    lines += take_back(inspection, name.c_str());
   }
   return lines + comment("What follows is for the machine without it.");
 }
@@ -300,6 +305,10 @@ std::string closing_line(const Inspection& inspection, const std::string& lines)
     return comment("Nothing has to be set for " + nccl +
                    ": what `nccl-gdr topo --check` finds wrong here is no matter of settings.");
   }
+  const std::string in_force = release_text(inspection.decision.prediction.settings());
+  if (in_force != nccl) {
+    return comment("Nothing has to be changed: " + in_force + " is right for this machine.");
+  }
   return comment("Nothing has to be set: the defaults of " + nccl + " are right for this machine.");
 }
 
@@ -314,9 +323,11 @@ Result<std::string> env_lines(const Inspection& inspection) {
   }
   std::string lines = restricted ? unset_lines(inspection) : "";
   const bool has_list = !inspection.not_offered.empty() || is_option(setting_of(inspection, kHcas));
-  lines += hca_lines(decision, !decision.plan.excluded.empty() || (!restricted && has_list));
+  lines += hca_lines(decision, !decision.plan.excluded.empty() ||
+                                   (!is_restricting(inspection, kHcas) && has_list));
   lines += level_lines(inspection, &decision);
-  const UserSetting* map = restricted ? nullptr : setting_of(inspection, kRailMap);
+  const UserSetting* map =
+      is_restricting(inspection, kRailMap) ? nullptr : setting_of(inspection, kRailMap);
   if (map != nullptr) lines += map_lines(inspection, *map);
   lines += remedy_lines(decision, map != nullptr);
   return lines + closing_line(inspection, lines);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <utility>
 
 #include "plugin/config/load.h"
@@ -14,6 +15,7 @@
 #include "plugin/config/variables.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/restriction.h"
+#include "tools/topo/short_list.h"
 #include "topology/live/acs_findings.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/read_machine.h"
@@ -114,9 +116,35 @@ std::vector<std::string> labels_of(const Machine& machine,
   return labels;
 }
 
-std::vector<std::string> excluded_by(const Machine& machine, const transport::HcaFilter& filter) {
-  std::vector<std::string> excluded = labels_of(
-      machine, [&](const std::string& hca, int port) { return !filter.accepts(hca, port); });
+// Whether the list of the user accepts a port, by the HCA's name and the port's number.
+using Accepts = std::function<bool(const std::string&, int)>;
+
+// Returns what NCCL_IB_HCA accepts of a machine in a file or in sysfs. It names HCAs as verbs does:
+// those without such a name are accepted, with a note. But --hca names them as they are shown.
+Accepts accepted_by(const Machine& machine, const config::Options& settings,
+                    const InspectOptions& asked, Findings* findings) {
+  const transport::HcaFilter& filter = settings.hcas;
+  std::set<std::string> nameless;
+  for (const topology::Hca& hca : machine.hcas) {
+    const bool all = std::all_of(hca.ports.begin(), hca.ports.end(), [&](const auto& port) {
+      return filter.accepts(hca.name, port.number);
+    });
+    if (!hca.named && !all && !asked.hca.has_value()) nameless.insert(hca.name);
+  }
+  if (!nameless.empty()) {
+    findings->push_back({Severity::kInfo, setting_text(user_settings(asked), "NCCL_IB_HCA"),
+                         "does not apply to " + short_list({nameless.begin(), nameless.end()}) +
+                             ": the source does not have the names of these HCAs",
+                         ""});
+  }
+  return [filter, nameless](const std::string& hca, int port) {
+    return nameless.contains(hca) || filter.accepts(hca, port);
+  };
+}
+
+std::vector<std::string> excluded_by(const Machine& machine, const Accepts& accepts) {
+  std::vector<std::string> excluded =
+      labels_of(machine, [&](const std::string& hca, int port) { return !accepts(hca, port); });
   for (std::string& one : excluded) one += kExcluded;
   return excluded;
 }
@@ -125,37 +153,63 @@ bool loses_by(const topology::RailDecision& chosen, const topology::RailDecision
   return !restriction_of(chosen, free).gpus.empty();
 }
 
-// Returns which of NCCL_IB_HCA and the rail map makes GPUs lose; both where neither does alone.
-// `all` is the machine with all of its ports.
-std::string blamed_settings(const Machine& all, const config::Options& settings, bool has_excluded,
-                            const Inspection& inspection) {
-  bool by_list = has_excluded, by_map = inspection.settings.contains(kRailMapVariable);
-  if (by_list && by_map) {
-    const topology::nccl::Settings& nccl = inspection.decision.prediction.settings();
-    const topology::RailDecision& free = *inspection.unrestricted;
-    by_list = loses_by(topology::decide(inspection.decision.machine, {nccl, {}, {}}, {}), free);
-    by_map = loses_by(topology::decide(all, {nccl, {}, {{}, settings.rail_map}}, {}), free);
-    if (!by_list && !by_map) by_list = by_map = true;
+// The two settings by which a user chooses ports and rails.
+struct Choices {
+  bool list = false;  // NCCL_IB_HCA
+  bool map = false;
+};
+
+// Returns the decision without these settings of the user; `all` is the machine with all of its
+// ports.
+topology::RailDecision decide_without(const Choices& dropped, const Machine& all,
+                                      const config::Options& settings,
+                                      const Inspection& inspection) {
+  topology::DecisionOptions options{inspection.decision.prediction.settings(), {}, {}};
+  const Machine& machine = dropped.list ? all : inspection.decision.machine;
+  if (!dropped.list) {
+    options.rails.named = config::decision_options(settings, machine).rails.named;
   }
-  std::string text;
-  if (by_list) text = setting_text(inspection.settings, "NCCL_IB_HCA");
-  if (by_map)
-    text += (text.empty() ? "" : " and ") + setting_text(inspection.settings, kRailMapVariable);
-  return text;
+  if (!dropped.map && inspection.settings.contains(kRailMapVariable)) {
+    options.rails.map = settings.rail_map;
+  }
+  return topology::decide(machine, std::move(options), {});
 }
 
-// Fills Inspection::unrestricted and restricted_by; `all` is the machine with all of its ports.
-void decide_unrestricted(Machine all, const config::Options& settings, Inspection* inspection) {
+// Returns which of the two makes GPUs lose; both where neither does alone. `free` is the decision
+// without either.
+Choices restricting_of(const Choices& in_force, const topology::RailDecision& free,
+                       const Machine& all, const config::Options& settings,
+                       const Inspection& inspection) {
+  if (!in_force.list || !in_force.map) return in_force;
+  const Choices list{true, false}, map{false, true};
+  const Choices found{loses_by(decide_without(map, all, settings, inspection), free),
+                      loses_by(decide_without(list, all, settings, inspection), free)};
+  const bool one_only = found.list != found.map;
+  return one_only && loses_by(inspection.decision, decide_without(found, all, settings, inspection))
+             ? found
+             : in_force;
+}
+
+// Fills Inspection::unrestricted, restricted_by and restricting; `all` is the machine with all of
+// its ports.
+void decide_unrestricted(const Machine& all, const config::Options& settings,
+                         Inspection* inspection) {
   const auto& reasons = inspection->not_offered;
   const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), [](const auto& reason) {
     return reason.ends_with(kExcluded);
   });
-  if (!has_excluded && !inspection->settings.contains(kRailMapVariable)) return;
-  topology::RailDecision free =
-      topology::decide(all, {inspection->decision.prediction.settings(), {}, {}}, {});
+  const Choices in_force{has_excluded, inspection->settings.contains(kRailMapVariable)};
+  if (!in_force.list && !in_force.map) return;
+  const topology::RailDecision free = decide_without(in_force, all, settings, *inspection);
   if (!loses_by(inspection->decision, free)) return;
-  inspection->unrestricted = std::move(free);
-  inspection->restricted_by = blamed_settings(all, settings, has_excluded, *inspection);
+  const Choices found = restricting_of(in_force, free, all, settings, *inspection);
+  inspection->unrestricted = decide_without(found, all, settings, *inspection);
+  if (found.list) inspection->restricting.push_back("NCCL_IB_HCA");
+  if (found.map) inspection->restricting.push_back(kRailMapVariable);
+  for (const std::string& name : inspection->restricting) {
+    std::string& text = inspection->restricted_by;
+    text += (text.empty() ? "" : " and ") + setting_text(inspection->settings, name);
+  }
 }
 
 // Adds a finding for each entry of NCCL_IB_HCA that matches no port of the machine: a warning, or a
@@ -174,11 +228,6 @@ void add_unmatched(const Machine& all, const config::Options& settings, const In
                          config::quoted(entry) + " matches no port of this machine",
                          settings.hcas.excludes() ? "" : "correct the name, or take it out"});
   }
-}
-
-void keep_accepted(Machine* machine, const transport::HcaFilter& filter) {
-  topology::keep_accepted(
-      machine, [&](const std::string& hca, int port) { return filter.accepts(hca, port); });
 }
 
 // Returns the position of a host; -1: the text is not a number.
@@ -306,8 +355,9 @@ LiveMachine read_live(const config::Options& options, const InspectOptions& aske
     findings->push_back(
         {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
     Machine all = machine;
-    keep_accepted(&machine, options.hcas);
-    return {std::move(machine), all, excluded_by(all, options.hcas), std::move(existing)};
+    const Accepts accepts = accepted_by(all, options, asked, findings);
+    topology::keep_accepted(&machine, accepts);
+    return {std::move(machine), all, excluded_by(all, accepts), std::move(existing)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
   Machine all = with_all_ports(machine, *verbs, options);
@@ -391,7 +441,7 @@ Result<Inspection> inspect_live(const InspectOptions& options, const config::Opt
   made->acs_findings = made->decision.findings.size() - before;
   made->not_offered = std::move(live.not_offered);
   made->sysfs_root = "/sys";
-  decide_unrestricted(std::move(live.all), settings, &*made);
+  decide_unrestricted(live.all, settings, &*made);
   return made;
 }
 
@@ -416,15 +466,16 @@ Result<Inspection> inspect(const InspectOptions& options) {
   }
   add_unmatched(*machine, *settings, options, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);
-  Machine all = *machine;
-  keep_accepted(&*machine, settings->hcas);
+  const Machine all = *machine;
+  const Accepts accepts = accepted_by(all, *settings, options, &findings);
+  topology::keep_accepted(&*machine, accepts);
   Status accepted = check_hca_list(options, existing_hcas, *machine);
   if (!accepted) return forward_error(accepted);
   auto made = decide(std::move(*machine), options, *settings, std::move(findings));
   if (!made) return made;
-  made->not_offered = excluded_by(all, settings->hcas);
+  made->not_offered = excluded_by(all, accepts);
   if (is_folder) made->sysfs_root = std::filesystem::path(options.from) / "sys";
-  decide_unrestricted(std::move(all), *settings, &*made);
+  decide_unrestricted(all, *settings, &*made);
   return made;
 }
 

@@ -35,13 +35,15 @@ struct Inspection {
   size_t acs_findings = 0;  // how many of the last of decision.findings are about ACS
   // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
   std::filesystem::path sysfs_root = {};
-  // The decision without NCCL_IB_HCA and without a rail map, where some GPU loses by these (see
+  // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see
   // restriction.h); else nothing.
   std::optional<topology::RailDecision> unrestricted = {};
   UserSettings settings = {};  // without a rail map that does not fit the machine
   // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two
   // joined by " and "; "" where `unrestricted` is nothing.
   std::string restricted_by = {};
+  // The names of these variables: NCCL_IB_HCA, GDR_NCCL_RAIL_MAP, or both.
+  std::vector<std::string> restricting = {};
 };
 
 // Returns the decision, and what it does not cover. The HCAs of a live machine are those that the

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "topology/grouping.h"
+#include "topology/live/rail_bandwidth.h"
 
 namespace gdr::topology {
 namespace {
@@ -13,17 +14,6 @@ using nccl::Prediction;
 
 std::vector<size_t> sorted(std::vector<size_t> devices) {
   std::sort(devices.begin(), devices.end());
-  return devices;
-}
-
-// The devices of the GPU's usable rails.
-std::vector<size_t> rail_devices(const RailDecision& decision, size_t gpu) {
-  std::vector<size_t> devices;
-  const std::vector<PortRef>& ports = decision.prediction.devices();
-  for (const Rail* rail : decision.plan.rails_of(gpu)) {
-    const auto at = std::find(ports.begin(), ports.end(), rail->port);
-    if (at != ports.end()) devices.push_back(static_cast<size_t>(at - ports.begin()));
-  }
   return devices;
 }
 
@@ -111,31 +101,23 @@ std::string reason_of(const RailDecision& decision, size_t gpu, const std::vecto
          std::to_string(chosen.size());
 }
 
+// What the GPU loses in all; "" where it loses nothing.
+std::string loss_text(const RailDecision& decision, size_t gpu) {
+  if (!loses_bandwidth(decision, gpu)) return "";
+  const GpuBandwidth one = gpu_bandwidths(decision)[gpu];
+  return "; it gets " + gb_per_s(one.by_nccl) + " in all, and " + gb_per_s(one.by_rails) +
+         " by its rails";
+}
+
 bool is_direct(const RailDecision& decision, size_t gpu, size_t device) {
   const nccl::Verdicts verdicts = decision.prediction.verdicts(gpu, device);
   return verdicts.receive.direct && verdicts.send.direct;
 }
 
-// How many GPUs use the device.
-size_t users_of(const Prediction& prediction, size_t gpus, size_t device) {
-  size_t users = 0;
-  for (size_t gpu = 0; gpu < gpus; ++gpu) {
-    const std::vector<size_t>& used = prediction.devices_of_gpu(gpu);
-    if (std::find(used.begin(), used.end(), device) != used.end()) ++users;
-  }
-  return users;
-}
-
-// The bandwidth between the GPU and the device in the slower direction, in 10^9 bytes per second.
-double bandwidth_of(const Prediction& prediction, size_t gpu, size_t device) {
-  return std::min(prediction.gpu_to_device(gpu, device).gb_per_s,
-                  prediction.device_to_gpu(device, gpu).gb_per_s);
-}
-
 // Whether NCCL's devices serve the GPU as well as its rails, the first of which is `rails[0]`.
 bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size_t>& rails) {
   const Prediction& nccl = decision.prediction;
-  const size_t gpus = decision.machine.gpus.size(), own = rails[0];
+  const size_t own = rails[0];
   auto path = [&](size_t device) {
     return path_between(decision, gpu, static_cast<size_t>(nccl.devices()[device].hca));
   };
@@ -147,9 +129,9 @@ bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size
     const PathClass nearest = direct ? PathClass::kLoc : PathClass::kPhb;
     if (std::max(path(device), nearest) > std::max(path(own), nearest)) return false;
     if (bandwidth_of(nccl, gpu, device) < bandwidth_of(nccl, gpu, own)) return false;
-    if (users_of(nccl, gpus, device) > 1 && users_of(nccl, gpus, own) == 0) return false;
+    if (users_of(decision, device) > 1 && has_idle_rail(decision, gpu)) return false;
   }
-  return true;
+  return !loses_bandwidth(decision, gpu);
 }
 
 // Whether NCCL serves every GPU as well as its rails would.
@@ -171,10 +153,34 @@ std::string fix_of(const std::vector<Remedy>& helpful, const Disagreement& one,
   return "";
 }
 
+// Whether NCCL would use GPUDirect RDMA with a rail that is beyond the level on the real machine.
+// Where no switch is visible, as in virtual machines, PHB says nothing about the distance.
+bool adds_far_gpudirect(const RailDecision& decision, const Prediction& grouped) {
+  const bool is_hidden = decision.machine.switches.empty();
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    for (size_t device : rail_devices(decision, gpu)) {
+      const auto hca = static_cast<size_t>(decision.prediction.devices()[device].hca);
+      if (is_hidden && path_between(decision, gpu, hca) == PathClass::kPhb) continue;
+      for (nccl::Direction direction : {nccl::Direction::kSend, nccl::Direction::kReceive}) {
+        const bool too_far = decision.prediction.verdict(gpu, device, direction).too_far;
+        if (too_far && grouped.verdict(gpu, device, direction).direct) return true;
+      }
+    }
+  }
+  return false;
+}
+
 std::string names(const Machine& machine, const std::vector<PortRef>& ports) {
   std::string text;
   for (PortRef port : ports) text += (text.empty() ? "" : ",") + port_label(machine, port);
   return text.empty() ? "none" : text;
+}
+
+// Whether NCCL uses none but the GPU's rails, and not all of them.
+bool uses_only_rails(const Disagreement& one) {
+  return std::all_of(one.chosen.begin(), one.chosen.end(), [&](PortRef port) {
+    return std::find(one.rails.begin(), one.rails.end(), port) != one.rails.end();
+  });
 }
 
 }  // namespace
@@ -183,23 +189,29 @@ std::vector<Remedy> remedies(const RailDecision& decision) {
   std::vector<Remedy> list;
   const std::vector<PortRef>& devices = decision.prediction.devices();
   const nccl::Settings& settings = decision.prediction.settings();
-  auto add = [&](const char* value, NetDevicesPolicy policy) {
+  auto add = [&](const char* value, NetDevicesPolicy policy, const char* suffix = "") {
     nccl::Settings changed = settings;
     changed.net_devices = policy;
     RailDecision with = decision;
     with.prediction = Prediction(decision.machine, devices, changed);
-    list.push_back({"NCCL_NETDEVS_POLICY", value, std::string("set NCCL_NETDEVS_POLICY=") + value,
-                    std::move(with)});
+    list.push_back({"NCCL_NETDEVS_POLICY", value,
+                    std::string("set NCCL_NETDEVS_POLICY=") + value + suffix, std::move(with)});
   };
+  if (settings.net_devices.kind != NetDevicesPolicy::Kind::kAuto) {
+    add("AUTO", {NetDevicesPolicy::Kind::kAuto, 0}, ", or unset it");
+  }
   add("ALL", {NetDevicesPolicy::Kind::kAll, 0});
   add("MAX:1", {NetDevicesPolicy::Kind::kMax, 1});
   RailDecision with = decision;
   with.prediction =
       Prediction(group_under_switches(decision.machine, decision.plan), devices, settings);
-  list.push_back({"GDR_NCCL_GENERATE_TOPO_FILE", "1",
-                  "set GDR_NCCL_GENERATE_TOPO_FILE=1, or NCCL_TOPO_FILE to what `nccl-gdr topo "
-                  "--nccl-xml --grouped` prints",
-                  std::move(with)});
+  if (!adds_far_gpudirect(decision, with.prediction)) {
+    list.push_back({"GDR_NCCL_GENERATE_TOPO_FILE", "1",
+                    "set GDR_NCCL_GENERATE_TOPO_FILE=1, or NCCL_TOPO_FILE to what `nccl-gdr topo "
+                    "--nccl-xml --grouped` prints",
+                    std::move(with)});
+  }
+  std::erase_if(list, [&](const Remedy& one) { return !keeps_bandwidth(decision, one.decision); });
   return list;
 }
 
@@ -210,7 +222,8 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::vector<size_t> rails = rail_devices(decision, gpu);
     if (rails.empty() || follows(decision.prediction, gpu, rails)) continue;
-    Disagreement one{gpu, {}, {}, reason_of(decision, gpu, rails), false, ""};
+    const std::string reason = reason_of(decision, gpu, rails) + loss_text(decision, gpu);
+    Disagreement one{gpu, {}, {}, reason, false, ""};
     one.as_good = is_as_good(decision, gpu, rails);
     for (size_t device : rails) one.rails.push_back(ports[device]);
     for (size_t device : decision.prediction.devices_of_gpu(gpu)) {
@@ -243,16 +256,20 @@ std::string to_string(const Machine& machine, const Disagreement& one) {
 
 std::vector<std::string> sentences(const Machine& machine, const std::vector<Disagreement>& list) {
   std::vector<std::string> texts;
-  std::string as_good;
+  std::string fewer, others;
   for (const Disagreement& one : list) {
-    if (one.as_good) {
-      as_good += (as_good.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
-    } else {
+    if (!one.as_good) {
       texts.push_back(to_string(machine, one));
+      continue;
     }
+    std::string& gpus = uses_only_rails(one) ? fewer : others;
+    gpus += (gpus.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
   }
-  if (!as_good.empty()) {
-    texts.push_back(as_good +
+  if (!fewer.empty()) {
+    texts.push_back(fewer + ": NCCL uses fewer HCAs than there are rails, which give as much");
+  }
+  if (!others.empty()) {
+    texts.push_back(others +
                     ": NCCL uses other HCAs than the rails, which are as near and as fast");
   }
   return texts;

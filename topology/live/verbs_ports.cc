@@ -75,15 +75,21 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
   return hca;
 }
 
-// Returns what the machine's source, such as sysfs, has for the port.
-Port listed_port(const std::vector<Hca>& listed, const VerbsPort& verbs) {
+Port port_of_name(const std::vector<Hca>& listed, const std::string& name, int number) {
   for (const Hca& hca : listed) {
-    if (hca.name != verbs.hca) continue;
+    if (hca.name != name) continue;
     for (const Port& port : hca.ports) {
-      if (port.number == verbs.number) return port;
+      if (port.number == number) return port;
     }
   }
   return Port{};
+}
+
+// Returns what the machine's source has for the port: a file of NCCL by the name in net_ib, others,
+// such as sysfs, by that of verbs.
+Port listed_port(const Machine& machine, const std::vector<Hca>& listed, const VerbsPort& verbs) {
+  const std::string name = machine.nccl_file ? reported_name(verbs) : verbs.hca;
+  return port_of_name(listed, name, verbs.number);
 }
 
 }  // namespace
@@ -98,7 +104,7 @@ void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
       known = machine->hcas.insert(known, make_hca(machine, listed, port));
     }
     known->ports.push_back(make_port(port));
-    const Port source = listed_port(listed, port);
+    const Port source = listed_port(*machine, listed, port);
     Port& added = known->ports.back();
     added.order = source.order;
     // Verbs libraries before XDR have no code for its speed, but sysfs has.

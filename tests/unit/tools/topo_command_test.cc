@@ -286,6 +286,14 @@ TEST_F(TopoCommand, CheckOfSeveral_PrintsANoteOnceForAll) {
   EXPECT_EQ(result.err.find(note, first + 10), std::string::npos);
 }
 
+// The list names one HCA twice, which only node2 has.
+TEST_F(TopoCommand, NoteThatOneNodeGivesTwice_IsNotTakenForANoteOfAll) {
+  const std::string nodes =
+      copy("node1.xml", kMachine) + " " + copy("node2.xml", kMachine, "mlx5_3", "mlx5_77");
+  const Printed result = run("--check --hca ^mlx5_77:1,mlx5_77:1 --from " + nodes);
+  EXPECT_THAT(result.err, HasSubstr("note: node1: --hca ^mlx5_77:1,mlx5_77:1: "));
+}
+
 TEST_F(TopoCommand, CheckAsJson_HasTheFaults) {
   const std::string bad = copy("node7.xml", kMachine, kLinks, kFewerLinks);
   const Printed result = run("--check --json --from " + bad);
@@ -364,6 +372,29 @@ TEST_F(TopoCommand, SettingThatLeavesGpusWorseOff_IsNamedWithItsValue) {
   const std::string of_map = run("--check --rail-map " + map + " --from " + known(kMachine)).out;
   EXPECT_THAT(of_map, HasSubstr("--rail-map GPU0=mlx5_3 leaves out mlx5_0:1, "));
   EXPECT_THAT(of_map, Not(HasSubstr("--hca")));
+}
+
+TEST_F(TopoCommand, ListThatRestrictsNothing_IsKeptWhereTheMapIsTakenBack) {
+  const std::string env = run("--env --hca mlx5_0,mlx5_1,mlx5_2,mlx5_3 --rail-map GPU0=mlx5_3 "
+                              "--from " +
+                              known(kMachine))
+                              .out;
+  EXPECT_THAT(env, StartsWith("# --rail-map GPU0=mlx5_3: this gives GPU"));
+  EXPECT_THAT(env, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
+  EXPECT_THAT(env, Not(HasSubstr("unset NCCL_IB_HCA\n")));
+  const std::string fewer =
+      run("--env --hca ^mlx5_3 --rail-map GPU0=mlx5_0 --from " + known(kMachine)).out;
+  EXPECT_THAT(fewer, HasSubstr("unset NCCL_IB_HCA\n"));
+}
+
+TEST_F(TopoCommand, ListOfTheEnvironment_DoesNotApplyToHcasThatTheFileHasNoNamesOf) {
+  const std::string file = known("nccl-azure-ndv5.xml");
+  setenv("NCCL_IB_HCA", "mlx5_ib", 1);
+  const Printed result = run("--check --from " + file);
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_THAT(result.out, Not(HasSubstr("setting: ")));
+  EXPECT_THAT(result.err, HasSubstr("NCCL_IB_HCA=mlx5_ib: does not apply to "));
+  EXPECT_EQ(run("--check --hca mlx5_ib --from " + file).code, 2);
 }
 
 TEST_F(TopoCommand, Diff_NamesBothMachines) {

@@ -689,6 +689,22 @@ TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
   EXPECT_THAT(faults_of(report_on(machine, {}, settings)), IsEmpty());
 }
 
+// GPU4 and its rail are on different sockets, and NCCL reaches the HCAs of others over NVLink.
+TEST(Check, RailBeyondTheLevelThatNcclDoesNotUse_IsNotBlamedForCopies) {
+  Machine machine = good_machine();
+  machine.gpus.resize(5);
+  for (Gpu& gpu : machine.gpus) gpu.nvlinks.clear();
+  for (Gpu& gpu : machine.gpus) gpu.nvlinks = {NvLink{NvLink::To::kSwitch, {}, 12}};
+  machine.hcas.resize(3);
+  machine.hcas[2].at = Attachment{-1, 0, -1};
+  machine.gpus[4].at = Attachment{-1, 1, -1};
+  for (Hca& hca : machine.hcas) hca.link = PciLink{16, 16};
+  const std::vector<std::string> faults = faults_of(report_on(machine));
+  EXPECT_THAT(faults, Contains(AllOf(HasSubstr("gdr-reach: GPU4: no GPUDirect RDMA"),
+                                     HasSubstr("but with the HCAs that NCCL uses in its place"))));
+  EXPECT_THAT(faults, Not(Contains(HasSubstr("copied through host memory"))));
+}
+
 TEST(Check, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
   topology::nccl::Settings settings;
   EXPECT_THAT(faults_of(report_on(lopsided(), {}, settings)),

@@ -62,6 +62,26 @@ TEST(EnvLines, RightDefaults_NeedNoSetting) {
   EXPECT_THAT(text, StartsWith("# Nothing has to be set: the defaults of NCCL 2.30.7 are right"));
 }
 
+TEST(EnvLines, PolicyInForceThatDoesNoHarm_IsNotCalledTheDefault) {
+  topology::nccl::Settings settings;
+  settings.net_devices = {topology::nccl::NetDevicesPolicy::Kind::kAll, 0};
+  EXPECT_THAT(lines_on(near(), settings),
+              StartsWith("# Nothing has to be changed: NCCL 2.30.7, NCCL_NETDEVS_POLICY=ALL is"));
+}
+
+TEST(EnvLines, PolicyMax1ThatLeavesRailsIdle_GetsTheDefaultAndIsNeverAdvised) {
+  Machine machine = near();
+  for (int i = 1; i < 4; ++i) {
+    machine.hcas.push_back(machine.hcas[0]);
+    machine.hcas.back().name = "mlx5_" + std::to_string(i);
+    machine.hcas.back().bdf = topology::bdf_of(0x60 + i);
+  }
+  EXPECT_THAT(commands_in(lines_on(machine)), IsEmpty());
+  topology::nccl::Settings settings;
+  settings.net_devices = {topology::nccl::NetDevicesPolicy::Kind::kMax, 1};
+  EXPECT_EQ(commands_in(lines_on(machine, settings)), "export NCCL_NETDEVS_POLICY='AUTO'\n");
+}
+
 TEST(EnvLines, ExcludedPorts_AreKeptOffByAListOfTheRails) {
   const std::string text = lines_on(two_sockets_with_switches());
   EXPECT_EQ(commands_in(text), "export NCCL_IB_HCA='=mlx5_0:1,mlx5_1:1,mlx5_2:1,mlx5_3:1'\n");
@@ -187,7 +207,8 @@ TEST(EnvLines, WorseRailsByTheUsersList_AreTakenBack) {
                               "",
                               scene_of(topology::with_nvlink()),
                               {{"NCCL_IB_HCA", {UserSetting::From::kEnvironment, "mlx5_0,mlx5_1"}}},
-                              "NCCL_IB_HCA=mlx5_0,mlx5_1"};
+                              "NCCL_IB_HCA=mlx5_0,mlx5_1",
+                              {"NCCL_IB_HCA"}};
   const std::string text = lines_of(inspection);
   EXPECT_THAT(text, HasSubstr("unset NCCL_IB_HCA\n"));
   EXPECT_THAT(text, Not(HasSubstr("GDR_NCCL_RAIL_MAP\n")));
@@ -202,7 +223,8 @@ TEST(EnvLines, PortUnusableForAnotherReason_IsNotTakenForAList) {
       .not_offered = {"efa_0:1 is an Elastic Fabric Adapter"},
       .unrestricted = scene_of(topology::with_nvlink()),
       .settings = {{"GDR_NCCL_RAIL_MAP", {UserSetting::From::kEnvironment, "GPU0=mlx5_1"}}},
-      .restricted_by = "GDR_NCCL_RAIL_MAP=GPU0=mlx5_1"});
+      .restricted_by = "GDR_NCCL_RAIL_MAP=GPU0=mlx5_1",
+      .restricting = {"GDR_NCCL_RAIL_MAP"}});
   EXPECT_THAT(text, StartsWith("# GDR_NCCL_RAIL_MAP=GPU0=mlx5_1: this gives GPU"));
   EXPECT_THAT(text, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
   EXPECT_THAT(text, Not(HasSubstr("NCCL_IB_HCA\n")));
@@ -219,7 +241,9 @@ TEST(EnvLines, WorseRailsByAMapOfTheEnvironmentAndAListOfAFile_AreTakenBackEach)
                               0,
                               "",
                               scene_of(topology::with_nvlink()),
-                              set};
+                              set,
+                              "",
+                              {"NCCL_IB_HCA", "GDR_NCCL_RAIL_MAP"}};
   const std::string text = lines_of(inspection);
   EXPECT_THAT(text, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
   EXPECT_THAT(text, HasSubstr("export NCCL_IB_HCA=''\n"));

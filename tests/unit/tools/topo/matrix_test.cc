@@ -153,7 +153,7 @@ TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
   EXPECT_THAT(
       text,
       HasSubstr("GPU0: NCCL uses mlx5_1:1 where the rail is mlx5_0:1, as NCCL prefers bandwidth"));
-  EXPECT_THAT(text, HasSubstr("; GPUDirect is not possible, and is with the rail\n"));
+  EXPECT_THAT(text, HasSubstr("; GPUDirect is not possible, and is with the rail;"));
   EXPECT_THAT(text, HasSubstr("\nNo setting changes that; `nccl-gdr topo --check`"));
 }
 

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/unit/topology/machines.h"
 
 namespace gdr::topology {
@@ -143,27 +145,107 @@ TEST(Disagreements, HcaSharedAsMuchAsTheRail_IsAsGood) {
   for (const Disagreement& one : found) EXPECT_TRUE(one.as_good) << one.reason;
 }
 
-// Each GPU has an HCA to itself, and rails that are idle.
-TEST(Disagreements, HcaOfItsOwnInPlaceOfAnIdleRail_IsAsGood) {
+// GPUs and HCAs on one NUMA node without switches, all alike.
+Machine alike(int gpus, int hcas) {
   Machine machine;
   machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
   machine.numa_nodes = {NumaNode{0, -1, ""}};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < gpus; ++i) {
     machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
   }
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < hcas; ++i) {
     machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i), Attachment{-1, 0, -1, -1}));
+        make_hca("mlx5_" + std::to_string(i), bdf_of(32 + i), Attachment{-1, 0, -1, -1}));
   }
+  return machine;
+}
+
+nccl::Settings at_most_one_device() {
   nccl::Settings settings;
   settings.net_devices = {nccl::NetDevicesPolicy::Kind::kMax, 1};
-  const std::vector<Disagreement> found = disagreements(scene_of(
-      machine, settings, {{}, RailMap::parse("GPU0=mlx5_1,mlx5_2;GPU1=mlx5_3,mlx5_0").value()}));
+  return settings;
+}
+
+// Each GPU has an HCA to itself, and two rails.
+TEST(Disagreements, OneHcaByPolicyMax1InPlaceOfTwoRails_IsNotAsGood) {
+  const std::vector<Disagreement> found = disagreements(
+      scene_of(alike(2, 4), at_most_one_device(),
+               {{}, RailMap::parse("GPU0=mlx5_1,mlx5_2;GPU1=mlx5_3,mlx5_0").value()}));
   ASSERT_THAT(found, SizeIs(2));
   for (const Disagreement& one : found) {
     EXPECT_THAT(one.chosen, SizeIs(1));
-    EXPECT_TRUE(one.as_good) << one.reason;
+    EXPECT_FALSE(one.as_good) << one.reason;
   }
+}
+
+TEST(Disagreements, OneOfFourRailsByPolicyMax1_IsNotAsGoodAndTheDefaultIsTheFix) {
+  const RailDecision decision = scene_of(alike(1, 4), at_most_one_device());
+  const std::vector<Disagreement> found = disagreements(decision);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].rails, SizeIs(4));
+  EXPECT_THAT(found[0].chosen, SizeIs(1));
+  EXPECT_FALSE(found[0].as_good);
+  EXPECT_THAT(found[0].reason,
+              HasSubstr("; it gets 48.0 GB/s in all, and 192.0 GB/s by its rails"));
+  EXPECT_EQ(found[0].fix, "set NCCL_NETDEVS_POLICY=AUTO, or unset it");
+}
+
+// With MAX:1 the GPU on socket 1 would use one of its four rails.
+TEST(Disagreements, PolicyMax1ThatTakesRailsFromAnotherGpu_IsNoFix) {
+  Machine machine = alike(3, 8);
+  machine.numa_nodes.push_back(NumaNode{1, -1, ""});
+  machine.gpus[2].at.numa = 1;
+  for (size_t i = 4; i < 8; ++i) machine.hcas[i].at.numa = 1;
+  machine.hcas[2].ports[0].speed_mbps /= 2;
+  const std::vector<Disagreement> found = disagreements(scene_of(machine));
+  ASSERT_FALSE(found.empty());
+  EXPECT_FALSE(found[0].as_good);
+  for (const Disagreement& one : found) EXPECT_EQ(one.fix, "") << one.reason;
+}
+
+TEST(Remedies, PolicyMax1WhereGpusHaveSeveralRails_IsLeftOut) {
+  for (int gpus : {1, 2, 3}) {
+    for (const Remedy& remedy : remedies(scene_of(alike(gpus, 4)))) {
+      EXPECT_NE(remedy.value, "MAX:1") << gpus;
+    }
+  }
+}
+
+// NCCL gives two HCAs to each of three GPUs, so that each HCA is used.
+TEST(Disagreements, HcasThatDoNotComeOutEven_AreAsGood) {
+  for (const Disagreement& one : disagreements(scene_of(alike(3, 4)))) {
+    EXPECT_TRUE(one.as_good) << one.gpu << one.reason;
+  }
+}
+
+TEST(Sentences, PartOfTheRailsThatGivesAsMuch_IsNotCalledOtherHcas) {
+  const RailDecision decision =
+      scene_of(alike(2, 2), at_most_one_device(),
+               {{}, RailMap::parse("GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1").value()});
+  EXPECT_THAT(
+      sentences(decision.machine, disagreements(decision)),
+      ElementsAre("GPU0, GPU1: NCCL uses fewer HCAs than there are rails, which give as much"));
+}
+
+// The rail of GPU1 is on another socket, where NCCL does without GPUDirect RDMA. A file that shows
+// it beside the GPU would change that.
+TEST(Remedies, FileThatWouldAllowGpuDirectBeyondTheLevel_IsLeftOut) {
+  Machine machine = alike(2, 4);
+  machine.numa_nodes.push_back(NumaNode{1, -1, ""});
+  machine.gpus[1].at.numa = 1;
+  const auto has_file = [](const RailDecision& decision) {
+    const std::vector<Remedy> list = remedies(decision);
+    return std::any_of(list.begin(), list.end(),
+                       [](const Remedy& one) { return one.name == "GDR_NCCL_GENERATE_TOPO_FILE"; });
+  };
+  EXPECT_FALSE(has_file(scene_of(machine)));
+  nccl::Settings all_levels;
+  all_levels.gdr_level = PathClass::kSys;
+  EXPECT_TRUE(has_file(scene_of(machine, all_levels)));
+  EXPECT_TRUE(has_file(scene_of(alike(2, 4))));  // no switch is visible: PHB may be near
+  machine = alike(2, 4);
+  add_switch(&machine, bdf_of(64), Attachment{-1, 0, -1, -1});
+  EXPECT_FALSE(has_file(scene_of(machine)));
 }
 
 }  // namespace

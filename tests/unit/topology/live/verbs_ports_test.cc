@@ -92,6 +92,21 @@ TEST(ReplaceHcas, SpeedInNcclsTopologyFile_GoesBeforeThatOfThePort) {
   EXPECT_EQ(file.hcas.at(0).ports.at(0).link_mbps, 100000);
 }
 
+// NCCL's net_ib, and so its topology file, has Data Direct of mlx5_0 as mlx5_0_dma.
+TEST(ReplaceHcas, SpeedAndOrderOfADataDirectPort_AreFoundByItsNameInNcclsFile) {
+  Machine file = two_sockets_with_switches();
+  file.nccl_file = true;
+  file.hcas[0].name = "mlx5_0_dma";
+  file.hcas[0].ports[0].speed_mbps = 400000;
+  file.hcas[0].ports[0].order = 3;
+  VerbsPort direct = verbs_port("mlx5_0", 1);
+  direct.data_path = "/none";
+  replace_hcas(&file, {direct});
+  EXPECT_EQ(file.hcas.at(0).name, "mlx5_0");
+  EXPECT_EQ(file.hcas.at(0).ports.at(0).speed_mbps, 400000);
+  EXPECT_EQ(file.hcas.at(0).ports.at(0).order, 3);
+}
+
 TEST(ReplaceHcas, EmptyMachine_GetsANumaNodeForThem) {
   Machine machine;
   replace_hcas(&machine, {verbs_port("rxe0", 1)});
