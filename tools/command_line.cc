@@ -20,6 +20,12 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   return fmt::format("unknown subcommand: {}; the subcommands are {}", word, names);
 }
 
+// Returns the command that prints the help for what was called: "nccl-gdr topo --help".
+std::string help_of(const CLI::App& app) {
+  const auto called = app.get_subcommands();
+  return "nccl-gdr " + (called.empty() ? "" : called[0]->get_name() + " ") + "--help";
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -38,7 +44,9 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::RuntimeError& ended) {
     return ended.get_exit_code();
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitOk : kExitUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help
+    fmt::print(stderr, "nccl-gdr: {}. Fix: {} lists the options\n", error.what(), help_of(app));
+    return kExitUsage;
   }
   return kExitOk;
 }

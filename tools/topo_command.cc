@@ -8,6 +8,8 @@
 #include "tools/common/exit_codes.h"
 #include "tools/topo/modes.h"
 #include "tools/topo/nodes.h"
+#include "tools/topo/standard_input.h"
+#include "topology/nccl/release.h"
 
 namespace gdr::tools {
 namespace {
@@ -15,6 +17,8 @@ namespace {
 using topo::Aspect;
 using topo::Outcome;
 using topo::View;
+using topology::nccl::kNewestRelease;
+using topology::nccl::kOldestRelease;
 
 struct TopoCommand {
   topo::Request request;
@@ -143,8 +147,24 @@ Outcome outcome_of(const TopoCommand& command) {
   return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
 }
 
-void run(const TopoCommand& command) {
+// Gives "-" its name as a file, and makes standard input readable where something names it.
+void take_standard_input(TopoCommand* command) {
+  bool is_used = false;
+  auto take = [&](std::string* source) {
+    if (*source == "-") *source = topo::kStandardInput;
+    is_used = is_used || *source == topo::kStandardInput;
+  };
+  for (std::string& source : command->request.sources) take(&source);
+  for (std::string& source : command->diff) take(&source);
+  take(&command->expect);
+  if (!is_used) return;
+  Status readable = topo::make_standard_input_rereadable();
+  if (!readable) stop(kExitUsage, readable.error().text);
+}
+
+void run(TopoCommand command) {
   check_conflicts(command);
+  take_standard_input(&command);
   const Outcome outcome = outcome_of(command);
   fmt::print(stderr, "{}", outcome.diagnostics);
   if (!outcome.picture.empty()) {
@@ -158,10 +178,11 @@ void run(const TopoCommand& command) {
 }
 
 void add_input(CLI::App* sub, TopoCommand* command) {
-  sub->add_option("--from", command->request.sources,
-                  "live: this machine; otherwise a file (XML of hwloc or NCCL), or a folder that "
-                  "hwloc-gather-topology --io gathered, of any machine. Several make a table, "
-                  "one line each")
+  sub->add_option(
+         "--from", command->request.sources,
+         "live: this machine; otherwise a file of any machine (XML of hwloc or NCCL, or the text "
+         "of `nvidia-smi topo -m`; -: from standard input), or a folder that "
+         "hwloc-gather-topology --io gathered. Several make a table, one line each")
       ->capture_default_str()
       ->group("Input");
   sub->add_option("--host", command->request.options.host,
@@ -227,7 +248,9 @@ void add_topo_command(CLI::App& app) {
   add_output(sub, command.get());
   add_checks(sub, command.get());
   add_what_if(sub, "--nccl-version", &o.nccl_version,
-              "The release whose rules count: 2.28.9; default: the newest known");
+              fmt::format("The release whose rules count, from {}.{} to {}: 2.28.9, 2.28; default: "
+                          "the newest known",
+                          kOldestRelease.major, kOldestRelease.minor, kNewestRelease.to_string()));
   add_what_if(sub, "--gdr-level", &o.gdr_level, "In place of NCCL_NET_GDR_LEVEL: PIX, PXB, ...");
   add_what_if(sub, "--hca", &o.hca, "In place of NCCL_IB_HCA, in its grammar");
   add_what_if(sub, "--rail-map", &o.rail_map,

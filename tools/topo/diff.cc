@@ -66,8 +66,10 @@ std::vector<Matches> ways_to_match(const std::vector<DeviceProfile>& first,
           match_devices(first, second, {are_any})};
 }
 
+// A switch has no other name than its address.
 std::string full_name(const DeviceProfile& device) {
-  return device.address.empty() ? device.label : device.label + " (" + device.address + ")";
+  return device.label.ends_with(device.address) ? device.label
+                                                : device.label + " (" + device.address + ")";
 }
 
 const Property* find_property(const std::vector<Property>& properties, const std::string& name) {
@@ -94,24 +96,52 @@ void compare_properties(const std::string& subject, const std::vector<Property>&
   }
 }
 
-void compare_devices(const std::vector<DeviceProfile>& first,
-                     const std::vector<DeviceProfile>& second, const Matches& matches,
-                     const std::set<Aspect>& aspects, const std::set<std::string>& excluded,
-                     std::vector<Difference>* list) {
-  for (const Match& match : matches) {
+// The devices of one kind, and which belong together.
+struct DeviceComparison {
+  Difference::Device kind;
+  const std::vector<DeviceProfile>& first;
+  const std::vector<DeviceProfile>& second;
+  const Matches& matches;
+};
+
+void compare_devices(const DeviceComparison& devices, const std::set<Aspect>& aspects,
+                     const std::set<std::string>& excluded, std::vector<Difference>* list) {
+  const size_t before = list->size();
+  for (const Match& match : devices.matches) {
     if (match.second < 0) {
-      const std::string name = full_name(first[static_cast<size_t>(match.first)]);
+      const std::string name = full_name(devices.first[static_cast<size_t>(match.first)]);
       list->push_back({Difference::Kind::kOnlyInFirst, name, "", {}, {}});
     } else if (match.first < 0) {
-      const DeviceProfile& other = second[static_cast<size_t>(match.second)];
+      const DeviceProfile& other = devices.second[static_cast<size_t>(match.second)];
       const char* why = excluded.count(other.label) > 0 ? "excluded by NCCL_IB_HCA" : "";
       list->push_back({Difference::Kind::kOnlyInSecond, full_name(other), why, {}, {}});
     } else {
-      const DeviceProfile& one = first[static_cast<size_t>(match.first)];
-      const DeviceProfile& other = second[static_cast<size_t>(match.second)];
+      const DeviceProfile& one = devices.first[static_cast<size_t>(match.first)];
+      const DeviceProfile& other = devices.second[static_cast<size_t>(match.second)];
       compare_properties(one.label, one.properties, other.properties, aspects, list);
     }
   }
+  for (size_t i = before; i < list->size(); ++i) (*list)[i].device = devices.kind;
+}
+
+// Compares switches by their addresses or, where that leaves fewer differences of the shape, by
+// their order. Nothing is compared where one of the machines does not state them.
+void compare_switches(const Profile& first, const Profile& second, const std::set<Aspect>& aspects,
+                      std::vector<Difference>* list) {
+  if (!first.switches_known || !second.switches_known) return;
+  const std::vector<Matches> ways = {
+      match_devices(first.switches, second.switches, {have_same_address, are_any}),
+      match_devices(first.switches, second.switches, {are_any})};
+  auto compare = [&](const Matches& matches, const std::set<Aspect>& compared) {
+    std::vector<Difference> found;
+    compare_devices({Difference::Device::kSwitch, first.switches, second.switches, matches},
+                    compared, {}, &found);
+    return found;
+  };
+  const bool by_order =
+      compare(ways[1], {Aspect::kShape}).size() < compare(ways[0], {Aspect::kShape}).size();
+  const std::vector<Difference> found = compare(ways[by_order ? 1 : 0], aspects);
+  list->insert(list->end(), found.begin(), found.end());
 }
 
 std::optional<std::string> cell(const PathMatrix& matrix, int row, int column) {
@@ -147,7 +177,8 @@ void compare_paths(const PathComparison& paths, const std::vector<DeviceProfile>
     }
     if (names.empty()) continue;
     list->push_back({Difference::Kind::kValue, devices[static_cast<size_t>(column.first)].label,
-                     "path to " + names, in_first, in_second});
+                     "path to " + names, in_first, in_second,
+                     paths.later_only ? Difference::Device::kGpu : Difference::Device::kHca});
   }
 }
 
@@ -166,8 +197,11 @@ std::vector<Difference> compare_matched(const Profile& first, const Profile& sec
                                         const std::set<Aspect>& aspects) {
   std::vector<Difference> list;
   compare_properties("", first.properties, second.properties, aspects, &list);
-  compare_devices(first.gpus, second.gpus, gpus, aspects, {}, &list);
-  compare_devices(first.hcas, second.hcas, hcas, aspects, first.excluded_hcas, &list);
+  using Device = Difference::Device;
+  compare_devices({Device::kGpu, first.gpus, second.gpus, gpus}, aspects, {}, &list);
+  compare_devices({Device::kHca, first.hcas, second.hcas, hcas}, aspects, first.excluded_hcas,
+                  &list);
+  compare_switches(first, second, aspects, &list);
   if (aspects.count(Aspect::kShape) > 0) {
     compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
     compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
@@ -188,6 +222,8 @@ std::string common_target(std::string* first, std::string* second) {
   second->resize(b);
   return " (" + target + ")";
 }
+
+const char* verb_of(const Difference& difference) { return difference.several ? " are " : " is "; }
 
 std::string value_text(const std::optional<std::string>& value) {
   return value.value_or("unknown");
@@ -228,8 +264,8 @@ std::vector<Difference> grouped(const std::vector<Difference>& list) {
   std::vector<std::vector<std::string>> subjects;
   for (const Difference& one : list) {
     auto is_like = [&](const Difference& other) {
-      return std::tie(one.kind, one.property, one.first, one.second) ==
-             std::tie(other.kind, other.property, other.first, other.second);
+      return std::tie(one.kind, one.device, one.property, one.first, one.second) ==
+             std::tie(other.kind, other.device, other.property, other.first, other.second);
     };
     const auto group =
         one.subject.empty() ? groups.end() : std::find_if(groups.begin(), groups.end(), is_like);
@@ -240,7 +276,10 @@ std::vector<Difference> grouped(const std::vector<Difference>& list) {
     }
     subjects[position].push_back(one.subject);
   }
-  for (size_t i = 0; i < groups.size(); ++i) groups[i].subject = short_list(subjects[i]);
+  for (size_t i = 0; i < groups.size(); ++i) {
+    groups[i].subject = short_list(subjects[i]);
+    groups[i].several = subjects[i].size() > 1;
+  }
   return groups;
 }
 
@@ -248,7 +287,7 @@ std::string comparing_text(const Difference& difference, const std::string& firs
                            const std::string& second) {
   if (difference.kind != Difference::Kind::kValue) {
     const bool only_first = difference.kind == Difference::Kind::kOnlyInFirst;
-    return difference.subject + " is only in " + (only_first ? first : second);
+    return difference.subject + verb_of(difference) + "only in " + (only_first ? first : second);
   }
   const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";
   return subject + difference.property + ": " + value_text(difference.first) + " in " + first +
@@ -257,9 +296,9 @@ std::string comparing_text(const Difference& difference, const std::string& firs
 
 std::string expecting_text(const Difference& difference) {
   if (difference.kind == Difference::Kind::kOnlyInFirst)
-    return difference.subject + " is unexpected";
+    return difference.subject + verb_of(difference) + "unexpected";
   if (difference.kind == Difference::Kind::kOnlyInSecond) {
-    return difference.subject + " is " +
+    return difference.subject + verb_of(difference) +
            (difference.property.empty() ? "missing" : difference.property);
   }
   const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";

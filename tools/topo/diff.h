@@ -12,11 +12,15 @@ namespace gdr::tools::topo {
 
 struct Difference {
   enum class Kind { kValue, kOnlyInFirst, kOnlyInSecond };
+  enum class Device { kNone, kGpu, kHca, kSwitch };
   Kind kind = Kind::kValue;
-  std::string subject;   // "GPU3", "mlx5_3", "mlx5_3 (0000:b1:00.0)"; "" for the whole machine
-  std::string property;  // for kValue; for kOnlyInSecond, why the first has none, or ""
+  // "GPU3", "mlx5_3", "mlx5_3 (0000:b1:00.0)", "PCIe switch 0000:15:00.0"; "" for the machine
+  std::string subject;
+  std::string property;              // for kValue; for kOnlyInSecond, why the first has none, or ""
   std::optional<std::string> first;  // only for kValue; nothing: unknown
   std::optional<std::string> second;
+  Device device = Device::kNone;  // what the subject is
+  bool several = false;           // whether the subject names several devices
 };
 
 // Compares what belongs to one of `aspects`. Devices come first, then their properties, then paths,
@@ -29,8 +33,8 @@ std::vector<Difference> compare_profiles(const Profile& first, const Profile& se
 // Removes the differences of values that are unknown in the second machine.
 void drop_unknown_in_second(std::vector<Difference>* list);
 
-// Returns the list with the differences that are the same for several devices as one, which names
-// the first of them: "GPU0, GPU1, GPU2 and 5 more".
+// Returns the list with the differences that are the same for several devices of one kind as one,
+// which names the first of them: "GPU0, GPU1, GPU2 and 5 more".
 std::vector<Difference> grouped(const std::vector<Difference>& list);
 
 // Returns the difference in a sentence that names both machines:

@@ -63,6 +63,12 @@ Result<FileFormat> file_format(std::string_view text) {
   if (root == "topology") return FileFormat::kHwloc;
   if (root == "system") return FileFormat::kNccl;
   if (root.empty() && topology::has_smi_matrix(text)) return FileFormat::kNvidiaSmi;
+  if (root == "graphs") {
+    return fail(
+        Code::kInvalidUsage,
+        "this is a graph of NCCL (NCCL_GRAPH_DUMP_FILE), which has no machine: give the file "
+        "that NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml");
+  }
   const size_t start = text.find_first_not_of(kBlanks);
   if (start != std::string_view::npos && text[start] == '{') {
     return fail(Code::kInvalidUsage,

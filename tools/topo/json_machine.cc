@@ -106,6 +106,10 @@ Json hca_json(const Machine& machine, size_t index) {
   return json;
 }
 
+// `values` is null where it is empty: every machine has sockets and host bridges, so that a source
+// without them does not state them.
+Json array_or_null(Json values) { return values.empty() ? Json(nullptr) : values; }
+
 }  // namespace
 
 void add_machine(const Machine& machine, Json* root) {
@@ -114,15 +118,15 @@ void add_machine(const Machine& machine, Json* root) {
   json["host"] = text_or_null(machine.host);
   json["hosts"] = machine.hosts;
   json["cpu"] = cpu_json(machine.cpu);
-  json["packages"] = array_of(machine.packages.size(), [&](size_t i) {
+  json["packages"] = array_or_null(array_of(machine.packages.size(), [&](size_t i) {
     return Json{{"id", machine.packages[i].id}};
-  });
+  }));
   json["numa_nodes"] = array_of(machine.numa_nodes.size(), [&](size_t i) {
     return numa_json(machine, machine.numa_nodes[i]);
   });
-  json["host_bridges"] = array_of(machine.host_bridges.size(), [&](size_t i) {
+  json["host_bridges"] = array_or_null(array_of(machine.host_bridges.size(), [&](size_t i) {
     return Json(host_bridge_text(machine, static_cast<int>(i)));
-  });
+  }));
   json["switches"] = array_of(machine.switches.size(),
                               [&](size_t i) { return switch_json(machine, machine.switches[i]); });
   json["gpus"] = array_of(machine.gpus.size(), [&](size_t i) { return gpu_json(machine, i); });

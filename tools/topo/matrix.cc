@@ -33,7 +33,7 @@ constexpr std::array<Meaning, 13> kMeanings = {{
     {"P2C", "NVLink-C2C to the CPU, then PCIe"},
     {"PXN", "NVLink to a GPU near the NIC, then PCIe"},
     {"PHB", "the host bridge of one NUMA node"},
-    {"NODE", "two host bridges of one NUMA node"},
+    {"NODE", "two host bridges of one NUMA node; NCCL counts it as PHB"},
     {"SYS", "from one NUMA node to another"},
     {"?", "unknown: the source does not state whether NVLinks connect the GPUs"},
 }};
@@ -189,8 +189,27 @@ std::string gpus_text(const RailDecision& decision) {
 std::string list(const std::string& title, const std::vector<std::string>& items) {
   if (items.empty()) return "";
   std::string text = "\n" + title + "\n";
-  for (const std::string& item : items) text += kIndent + clean_text(item) + "\n";
+  for (const std::string& item : items) text += paragraph(kIndent, clean_text(item));
   return text;
+}
+
+// Merges sentences of several GPUs, "GPU0: ..." and "GPU1: ...", that are the same but for the GPU.
+std::vector<std::string> merged_by_gpu(const std::vector<std::string>& sentences) {
+  std::vector<std::pair<std::string, std::string>> groups;  // GPUs, and what follows ": "
+  for (const std::string& one : sentences) {
+    const size_t colon = std::min(one.find(": "), one.size());
+    const std::string rest = one.substr(colon);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& other) { return other.second == rest; });
+    if (group == groups.end()) {
+      groups.emplace_back(one.substr(0, colon), rest);
+    } else {
+      group->first += ", " + one.substr(0, colon);
+    }
+  }
+  std::vector<std::string> merged;
+  for (const auto& [gpus, rest] : groups) merged.push_back(gpus + rest);
+  return merged;
 }
 
 std::string nccl_text(const RailDecision& decision) {
@@ -202,7 +221,8 @@ std::string nccl_text(const RailDecision& decision) {
     text += "It fails on this machine: " + clean_text(prediction.failure()) + "\n";
   }
   const std::vector<topology::Disagreement> different = topology::disagreements(decision);
-  text += list("Where NCCL does not follow the rails", sentences(decision.machine, different));
+  text += list("Where NCCL does not follow the rails",
+               merged_by_gpu(sentences(decision.machine, different)));
   const auto worse = std::find_if(different.begin(), different.end(),
                                   [](const topology::Disagreement& one) { return !one.as_good; });
   if (worse != different.end()) {

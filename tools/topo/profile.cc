@@ -126,6 +126,16 @@ std::optional<std::string> nccl_rails(const Document& nccl, size_t gpu) {
   return std::nullopt;
 }
 
+DeviceProfile switch_profile(const Document& one) {
+  const std::string address = text_at(one, "address").value_or("");
+  return {"PCIe switch " + address,
+          address,
+          {{"PCI device", joined(one, {"vendor", "device"}, ":")},
+           {"NUMA node", text_at(one, "numa_node")},
+           {"PCIe link", link_text(one)},
+           {"address", text_at(one, "address"), Aspect::kAddresses}}};
+}
+
 DeviceProfile gpu_profile(const Document& gpu, const Document& nccl, size_t index) {
   DeviceProfile profile{"GPU" + std::to_string(index), text_at(gpu, "address").value_or(""), {}};
   profile.properties = pci_properties(gpu);
@@ -190,7 +200,6 @@ std::vector<Property> machine_properties(const Document& root) {
       {"CPU", joined(value_at(root, "cpu"), {"arch", "vendor", "family", "model"}, " ")},
       {"number of packages", count_of(value_at(root, "packages"))},
       {"number of NUMA nodes", count_of(value_at(root, "numa_nodes"))},
-      {"number of PCIe switches", count_of(value_at(root, "switches"))},
       {"NCCL's release", text_at(nccl, "release"), Aspect::kRelease},
       {"NCCL's failure", text_at(nccl, "failure").value_or("none")}};
   const Document& settings = value_at(nccl, "settings");
@@ -251,6 +260,9 @@ Result<Profile> profile_of(const Document& root) {
   for (const Document& hca : root["hcas"]) {
     profile.hcas.push_back(hca_profile(root, hca, profile.hcas.size()));
   }
+  const Document& switches = value_at(root, "switches");
+  profile.switches_known = switches.is_array();
+  for (const Document& one : switches) profile.switches.push_back(switch_profile(one));
   for (const Document& reason : value_at(root, "not_offered")) {
     const std::string text = text_of(reason).value_or("");
     const size_t colon = text.rfind(':');

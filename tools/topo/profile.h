@@ -41,6 +41,8 @@ struct Profile {
   std::vector<Property> properties;  // of the machine as a whole
   std::vector<DeviceProfile> gpus;
   std::vector<DeviceProfile> hcas;
+  std::vector<DeviceProfile> switches;  // "PCIe switch 0000:15:00.0"
+  bool switches_known = false;
   std::set<std::string> excluded_hcas;  // names of HCAs that NCCL_IB_HCA excludes a port of
   PathMatrix gpu_gpu;                   // path classes; cells that are missing are unknown
   PathMatrix gpu_hca;

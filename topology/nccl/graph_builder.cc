@@ -146,7 +146,7 @@ class GraphBuilder {
   }
 
   void add_nvlinks(const LinkSource& source) {
-    // NCCL 2.30.7 shares the NVLinks of a GPU between its partitions, at both ends.
+    // NCCL 2.30.5 and later share the NVLinks of a GPU between its partitions, at both ends.
     const auto here = static_cast<float>(at_[source.gpu->bdf].size());
     for (const NvLink& link : source.gpu->nvlinks) {
       const float all = bandwidths_.nvlink(*source.gpu, link);

@@ -10,7 +10,7 @@ void set_graph_facts(Rules* rules) {
   rules->knows_c2c = is >= Release{2, 26, 0};
   rules->knows_pci_peers = is >= Release{2, 22, 0};
   rules->has_dev_nodes = is >= Release{2, 30, 0};
-  rules->knows_partitions = is >= Release{2, 30, 7};
+  rules->knows_partitions = is >= Release{2, 30, 5};
   rules->nic_per_function = is >= Release{2, 24, 0};
   rules->fuses_ranks = is >= Release{2, 21, 0};
   rules->knows_recent_cpus = is >= Release{2, 26, 0};
@@ -22,8 +22,8 @@ void set_graph_facts(Rules* rules) {
 
 void set_route_facts(Rules* rules) {
   const Release& is = rules->release;
-  rules->class_first = is >= Release{2, 30, 7};
-  rules->fastest_cpu = is >= Release{2, 30, 7};
+  rules->class_first = is >= Release{2, 30, 5};
+  rules->fastest_cpu = is >= Release{2, 30, 5};
   rules->p2p_over_any_cpu = is < Release{2, 23, 0};
   rules->joins_c2c_and_phb = is >= Release{2, 27, 5};
   if (is < Release{2, 29, 0}) rules->p2c = P2c::kAllPairs;
@@ -41,7 +41,7 @@ void set_device_facts(Rules* rules) {
   const Release& is = rules->release;
   if (is < Release{2, 25, 0}) rules->max_channels = 32;
   rules->has_devices_policy = is >= Release{2, 28, 0};
-  rules->counts_from_zero = is >= Release{2, 30, 7};
+  rules->counts_from_zero = is >= Release{2, 30, 5};
   rules->gdr_c2c_default = is >= Release{2, 27, 0};
   if (is < Release{2, 29, 0}) rules->gdr_over_c2c = GdrOverC2c::kAsC2c;
   if (is < Release{2, 26, 0}) rules->gdr_over_c2c = GdrOverC2c::kNever;

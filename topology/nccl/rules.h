@@ -33,24 +33,29 @@ enum class CpuSearch {
 };
 
 struct Rules {
-  Release release;
+  Release release = kNewestRelease;
 
   // The machine as a graph.
-  bool knows_c2c = true;          // C2C is a class; before 2.26 these links count as NVLink
-  bool knows_pci_peers = true;    // <pcilink>; from 2.22
-  bool has_dev_nodes = true;      // a node for the GPU and one for each of its ranks; from 2.30.3
-  bool knows_partitions = true;   // MLOPart; from 2.30.7
-  bool nic_per_function = true;   // from 2.24; before, functions of one card are one NIC
-  bool fuses_ranks = true;        // each rank finds its own GPU, and trees are fused; from 2.21
+  bool knows_c2c = true;         // C2C is a class; before 2.26 these links count as NVLink
+  bool knows_pci_peers = true;   // <pcilink>; from 2.22
+  bool has_dev_nodes = true;     // a node for the GPU and one for each of its ranks; from 2.30
+  bool knows_partitions = true;  // MLOPart; from 2.30.5
+  bool nic_per_function = true;  // from 2.24; before, functions of one card are one NIC
+  // Each rank describes its own GPU, and NCCL appends what the description of another rank adds to
+  // that of the first (ncclTopoFuseXml), which orders the devices; from 2.21. Before, one rank
+  // describes all GPUs.
+  bool fuses_ranks = true;
   bool knows_recent_cpus = true;  // Intel's Sapphire and Emerald Rapids; from 2.26
   float sm100_nvlink = 40.1F;     // GB/s of one NVLink of compute capability 10.0 and above
   CpuSearch cpu_search = CpuSearch::kForward;
 
   // Routes.
-  bool class_first = true;        // the search prefers the nearer class; from 2.30.7
-  bool fastest_cpu = true;        // the GPU's CPU is the fastest, then the nearest; from 2.30.7
+  bool class_first = true;        // the search prefers the nearer class; from 2.30.5
+  bool fastest_cpu = true;        // the GPU's CPU is the fastest, then the nearest; from 2.30.5
   bool p2p_over_any_cpu = false;  // GPUs reach each other over AMD and POWER CPUs; before 2.23
-  bool joins_c2c_and_phb = true;  // a route over C2C, then PHB, is P2C; from 2.27.5
+  // Where NCCL joins a route of class C2C and one of class PHB at a CPU, the whole is P2C; from
+  // 2.27.5. Before, it is the farther of the two: PHB.
+  bool joins_c2c_and_phb = true;
   P2c p2c = P2c::kLocal;
   bool p2c_is_after_pxn = false;  // the order of classes in 2.27.3
 
@@ -58,13 +63,18 @@ struct Rules {
   bool pxn_over_c2c_known = true;          // NCCL_PXN_C2C; from 2.27
   bool pxn_over_c2c = true;                // its default; on from 2.28
   PathClass pxn_beyond = PathClass::kPxn;  // own routes beyond this class go over another GPU
-  bool pxn_needs_gpudirect = true;         // the other GPU must send directly; from 2.30.3
-  bool diverts_near_only = true;           // routes of PHB and beyond are not diverted; from 2.21
+  bool pxn_needs_gpudirect = true;         // the other GPU must send directly; from 2.30
+  // Without GPUDirect, NCCL diverts a route between a GPU and an HCA to the GPU's CPU only where
+  // the route is nearer than PHB; from 2.21. Before, it diverts all such routes.
+  bool diverts_near_only = true;
 
   // The choice of devices.
   int max_channels = 64;           // 32 before 2.25
   bool has_devices_policy = true;  // NCCL_NETDEVS_POLICY; from 2.28
-  bool counts_from_zero = true;    // a GPU's number is taken modulo the local GPUs; from 2.30.7
+  // A GPU begins in the list of its nearest HCAs at its NVML number modulo the number of GPUs that
+  // share these HCAs, so that the GPUs of each group count from 0; from 2.30.5. Before, it is the
+  // NVML number itself.
+  bool counts_from_zero = true;
 
   // GPUDirect.
   GdrOverC2c gdr_over_c2c = GdrOverC2c::kByLevel;

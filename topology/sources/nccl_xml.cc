@@ -222,6 +222,9 @@ Status NcclXmlReader::read_children(const pugi::xml_node& node, const Attachment
 }
 
 Status NcclXmlReader::read_cpu(const pugi::xml_node& cpu) {
+  if (!cpu.attribute("numaid")) {
+    return xml_.error_at(cpu, "<cpu> has no numaid, without which NCCL refuses the file, too");
+  }
   std::string text = cpu.attribute("numaid").value();
   auto id = text == "-1" ? std::optional<uint64_t>(0) : xml_number(text);
   if (!id || *id > 0xffff) {

@@ -134,6 +134,47 @@ TEST(Diff, EachPropertyThatChanges_IsNamed) {
   }
 }
 
+TEST(Diff, LinkOfASwitch_IsCompared) {
+  auto slow = [](Machine* machine) { machine->switches[1].link = {8, 16}; };
+  EXPECT_THAT(deviations(slow, {Aspect::kShape}),
+              Contains(::testing::StartsWith("PCIe switch " + good().switches[1].bdf.to_string() +
+                                             ": PCIe link: 8 GT/s x16, expected ")));
+  auto moved = [](Machine* machine) {
+    for (Switch& one : machine->switches) one.bdf.domain = 1;
+  };
+  EXPECT_THAT(deviations(moved, {Aspect::kShape}), IsEmpty());
+  EXPECT_THAT(deviations(moved), Each(HasSubstr(": address: 0001:")));
+}
+
+TEST(Diff, MissingSwitch_IsNamedUnlessTheGoldenFileLeavesSwitchesOpen) {
+  const Document golden = document_of(good());
+  Document changed = golden, open = golden;
+  const std::string address = changed["switches"][0]["address"];
+  changed["switches"].erase(0);
+  open["switches"] = nullptr;
+  const Profile without = profile_of(changed).value();
+  const auto found = compare_profiles(without, profile_of(golden).value(), {Aspect::kShape});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(expecting_text(found[0]), "PCIe switch " + address + " is missing");
+  EXPECT_THAT(compare_profiles(without, profile_of(open).value(), {Aspect::kShape}), IsEmpty());
+}
+
+TEST(Diff, SourceWithoutPackages_LeavesThemUnknown) {
+  auto forget = [](Machine* machine) {
+    machine->packages.clear();
+    for (auto& node : machine->numa_nodes) node.package = -1;
+  };
+  EXPECT_THAT(deviations(forget, {Aspect::kShape}),
+              ElementsAre("number of packages: unknown, expected 2"));
+  Machine vague = good();
+  forget(&vague);
+  EXPECT_TRUE(document_of(vague)["packages"].is_null());
+  auto found = compare_profiles(profile_of(document_of(good())).value(),
+                                profile_of(document_of(vague)).value(), {Aspect::kShape});
+  drop_unknown_in_second(&found);
+  EXPECT_THAT(found, IsEmpty());
+}
+
 TEST(Diff, DeviceThatMoves_ChangesItsPathsAndRails) {
   const std::vector<std::string> texts =
       deviations([](Machine* machine) { machine->hcas[1].at = machine->hcas[2].at; });
@@ -261,6 +302,17 @@ TEST(Diff, LikeDifferencesOfSeveralDevices_BecomeOne) {
   std::vector<std::string> texts;
   for (const Difference& one : grouped(list)) texts.push_back(expecting_text(one));
   EXPECT_THAT(texts, ElementsAre("GPU0, GPU1: model: A, expected B", "GPU2: model: A, expected C"));
+}
+
+TEST(Diff, GroupsOfMissingDevices_AreOfOneKindAndPlural) {
+  using Device = Difference::Device;
+  const auto missing = Difference::Kind::kOnlyInSecond;
+  const std::vector<Difference> list = {{missing, "GPU0", "", {}, {}, Device::kGpu},
+                                        {missing, "GPU1", "", {}, {}, Device::kGpu},
+                                        {missing, "mlx5_0", "", {}, {}, Device::kHca}};
+  std::vector<std::string> texts;
+  for (const Difference& one : grouped(list)) texts.push_back(expecting_text(one));
+  EXPECT_THAT(texts, ElementsAre("GPU0, GPU1 are missing", "mlx5_0 is missing"));
 }
 
 TEST(Profile, DocumentsOfAnotherKind_AreErrors) {

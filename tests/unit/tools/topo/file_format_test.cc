@@ -41,6 +41,13 @@ TEST(FileFormat, Json_FailsAndNamesTheOptionsThatTakeIt) {
   }
 }
 
+TEST(FileFormat, GraphOfNccl_FailsAndNamesTheOtherDump) {
+  const Result<FileFormat> format = file_format("<graphs version=\"1\">");
+  ASSERT_FALSE(format.has_value());
+  EXPECT_THAT(format.error().text, ::testing::HasSubstr("is a graph of NCCL"));
+  EXPECT_THAT(format.error().text, ::testing::HasSubstr("NCCL_TOPO_DUMP_FILE"));
+}
+
 TEST(FileFormat, FileThatCannotBeRead_IsNamed) {
   for (const char* file : {"/nonexistent.xml", "/"}) {
     Result<FileFormat> format = file_format_of(file);

@@ -159,12 +159,13 @@ TEST(TopologyJson, Findings_HaveTheirParts) {
   EXPECT_EQ(finding["fix"], nullptr);
 }
 
-TEST(TopologyJson, NoDevices_IsEmptyArrays) {
+TEST(TopologyJson, NoDevices_IsEmptyArraysAndUnknownSockets) {
   Json root = parsed(scene_of(Machine{}));
-  for (const char* key : {"packages", "numa_nodes", "host_bridges", "switches", "gpus", "hcas",
-                          "rails", "excluded_ports", "not_offered"}) {
+  for (const char* key :
+       {"numa_nodes", "switches", "gpus", "hcas", "rails", "excluded_ports", "not_offered"}) {
     EXPECT_EQ(root.at(key), Json::array()) << key;
   }
+  for (const char* key : {"packages", "host_bridges"}) EXPECT_TRUE(root.at(key).is_null()) << key;
   EXPECT_EQ(root["paths"]["gpu_hca"]["class"], Json::array());
 }
 

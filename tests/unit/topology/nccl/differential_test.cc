@@ -39,6 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Releases, DifferentialTest,
                          testing::Values(nccl::Release{2, 22, 3}, nccl::Release{2, 26, 6},
                                          nccl::Release{2, 27, 3}, nccl::Release{2, 27, 7},
                                          nccl::Release{2, 28, 9}, nccl::Release{2, 29, 7},
+                                         nccl::Release{2, 30, 4}, nccl::Release{2, 30, 5},
                                          nccl::Release{2, 30, 7}),
                          [](const auto& release) {
                            return fmt::format("Nccl_{}_{}_{}", release.param.major,

@@ -11,7 +11,7 @@ namespace gdr::topology::oracle {
 
 struct RandomMachine {
   std::string xml;          // a topology file as NCCL writes them
-  bool partitions = false;  // it has a GPU that is split (MLOPart), which only NCCL 2.30.7 knows
+  bool partitions = false;  // it has a GPU that is split (MLOPart), which NCCL knows from 2.30.5
 };
 
 // Returns the same machine for the same seed, on every platform. Machines have 1 to 16 GPUs, up to

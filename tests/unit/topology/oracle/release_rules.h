@@ -13,7 +13,7 @@ struct ReleaseRules {
   bool functions_are_one_nic;     // until 2.23: NIC functions that differ in the last digit only
   bool pci_links;                 // from 2.22: <pcilink> is a link
   bool skips_first_switch;        // until 2.26: the search for Broadcom switches, when it restarts
-  bool device_nodes;              // from 2.30.3: a GPU hangs on a node of its own, its device
+  bool device_nodes;              // from 2.30: a GPU hangs on a node of its own, its device
   bool partitions;                // from 2.30.5: MLOPart splits the device
   bool c2c_links;                 // from 2.26: C2C is a kind of link; before, it is NVLink
   float nvlink_sm100;             // gigabytes per second of one NVLink of compute capability 10.0
@@ -41,7 +41,7 @@ struct ReleaseRules {
   bool gdr_c2c_default;      // from 2.27: 1
   bool p2c_is_c2c;           // 2.27 and 2.28: P2C counts as C2C
   bool pxn_c2c_default;      // from 2.28: 1
-  bool pxn_needs_gdr;        // from 2.30.3: the relaying GPU must read by GPUDirect
+  bool pxn_needs_gdr;        // from 2.30: the relaying GPU must read by GPUDirect
 
   // Devices of a GPU.
   int channels;          // MAXCHANNELS
