@@ -50,13 +50,23 @@ bool is_option(const UserSetting* setting) {
 
 // NCCL takes a variable from its file only where the environment does not have it (setenv in its
 // src/os/linux.cc), and one that is empty for unset.
-std::string take_back(const Inspection& inspection, const char* name) {
-  const UserSetting* setting = setting_of(inspection, name);
-  if (setting == nullptr || setting->file.empty()) return std::string("unset ") + name + "\n";
+std::string take_back(const UserSetting* setting, const std::string& name) {
+  if (setting == nullptr || setting->file.empty()) return "unset " + name + "\n";
   return comment(fmt::format("Line {} of {} sets {}: remove it there. Until then, an empty value "
                              "in the environment overrides it.",
                              setting->line, setting->file, name)) +
-         export_line(name, "");
+         export_line(name.c_str(), "");
+}
+
+// Takes back what is set and cannot be used.
+std::string unusable_lines(const Inspection& inspection) {
+  std::string lines;
+  for (const auto& [name, setting] : inspection.unusable) {
+    lines += comment(setting_text(inspection.unusable, name) +
+                     " cannot be used: the warning says why. The default counts.") +
+             take_back(&setting, name);
+  }
+  return lines;
 }
 
 // Returns the HCAs of rails that the source has no name of.
@@ -89,7 +99,7 @@ std::string unset_lines(const Inspection& inspection) {
                               " of the machine.");
   if (!lost.ports.empty()) lines += comment("Left out: " + short_list(lost.ports) + ".");
   for (const std::string& name : inspection.restricting) {
-    lines += take_back(inspection, name.c_str());
+    lines += take_back(setting_of(inspection, name.c_str()), name);
   }
   return lines + comment("What follows is for the machine without it.");
 }
@@ -176,7 +186,7 @@ std::string unset_level_lines(const Inspection& inspection, RailDecision* decisi
   *decision = std::move(changed);
   return comment("This level keeps " + short_list(gain) +
                  " from GPUDirect RDMA; the default does not.") +
-         take_back(inspection, kLevel);
+         take_back(setting_of(inspection, kLevel), kLevel);
 }
 
 std::string raised_level_lines(RailDecision* decision) {
@@ -318,10 +328,11 @@ Result<std::string> env_lines(const Inspection& inspection) {
   const bool restricted = inspection.unrestricted.has_value();
   RailDecision decision = restricted ? *inspection.unrestricted : inspection.decision;
   if (Status usable = check_names(decision.machine); !usable) return forward_error(usable);
+  std::string lines = unusable_lines(inspection);
   if (decision.plan.rails.empty()) {
-    return comment("The machine has no rail, so that no setting helps.");
+    return lines + comment("The machine has no rail, so that no setting helps.");
   }
-  std::string lines = restricted ? unset_lines(inspection) : "";
+  if (restricted) lines += unset_lines(inspection);
   const bool has_list = !inspection.not_offered.empty() || is_option(setting_of(inspection, kHcas));
   lines += hca_lines(decision, !decision.plan.excluded.empty() ||
                                    (!is_restricting(inspection, kHcas) && has_list));

@@ -64,30 +64,26 @@ Status check_flags(const InspectOptions& options) {
 
 // Returns what is set, whether or not it can be used.
 UserSettings user_settings(const InspectOptions& options) {
-  const config::Environment set = config::process_environment();
-  config::ConfPlaces places;
-  const config::Environment all = config::process_environment_with_nccl_conf(&places);
+  const std::pair<const char*, const std::optional<std::string>&> known[] = {
+      {"NCCL_NET_GDR_LEVEL", options.gdr_level},
+      {"NCCL_IB_HCA", options.hca},
+      {kRailMapVariable, options.rail_map}};
   UserSettings settings;
-  auto add = [&](const char* name, const std::optional<std::string>& option) {
-    const auto place = places.find(name);
-    const auto variable = all.find(name);
-    UserSetting setting;
-    if (place != places.end()) {
-      setting.file = place->second.file;
-      setting.line = place->second.line;
+  for (const auto& [name, option] : known) {
+    if (auto setting = read_setting(name, option)) settings.emplace(name, *setting);
+  }
+  return settings;
+}
+
+// Returns the variables with a value that cannot be used, which are the subjects of errors.
+UserSettings unusable_settings(const Findings& findings) {
+  UserSettings settings;
+  for (const Finding& finding : findings) {
+    if (finding.severity != Severity::kError) continue;
+    if (auto setting = read_setting(finding.subject, {})) {
+      settings.emplace(finding.subject, *setting);
     }
-    if (option.has_value()) {
-      setting.from = UserSetting::From::kOption;
-    } else if (set.count(name) == 0) {
-      setting.from = UserSetting::From::kFile;
-    }
-    if (variable != all.end()) setting.value = variable->second;
-    setting.value = option.value_or(setting.value);
-    if (!setting.value.empty()) settings.emplace(name, std::move(setting));
-  };
-  add("NCCL_NET_GDR_LEVEL", options.gdr_level);
-  add("NCCL_IB_HCA", options.hca);
-  add(kRailMapVariable, options.rail_map);
+  }
   return settings;
 }
 
@@ -375,6 +371,7 @@ Result<Inspection> decide(Machine machine, const InspectOptions& asked,
   Result<topology::nccl::Release> release = release_of(asked, &findings);
   if (!release) return forward_error(release);
   options.nccl.release = *release;
+  UserSettings unusable = unusable_settings(findings);
   topology::RailDecision decision =
       topology::decide(std::move(machine), std::move(options), std::move(findings));
   UserSettings set = user_settings(asked);
@@ -383,9 +380,10 @@ Result<Inspection> decide(Machine machine, const InspectOptions& asked,
     Result<topology::RailPlan> plan =
         topology::plan_rails(decision.machine, decision.paths, {{}, settings.rail_map});
     if (!plan && asked.rail_map.has_value()) return forward_error(plan);
-    if (!plan) set.erase(kRailMapVariable);
+    if (!plan) unusable.insert(set.extract(kRailMapVariable));
   }
-  return Inspection{.decision = std::move(decision), .settings = std::move(set)};
+  return Inspection{
+      .decision = std::move(decision), .settings = std::move(set), .unusable = std::move(unusable)};
 }
 
 // Sets a variable of the environment for its lifetime.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace gdr::tools::topo {
@@ -18,8 +19,12 @@ struct UserSetting {
   int line = 0;
 };
 
-// By the names of variables: NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP.
-using UserSettings = std::map<std::string, UserSetting>;
+using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
+
+// Returns what sets a variable: the option, where one is given, else the environment or a file of
+// NCCL; nothing where it is not set, or set to nothing.
+std::optional<UserSetting> read_setting(const std::string& name,
+                                        const std::optional<std::string>& option);
 
 // Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.

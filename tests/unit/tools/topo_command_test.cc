@@ -628,6 +628,22 @@ TEST_F(TopoCommand, LevelOfNcclsConfigurationFile_IsTakenBackByItsLine) {
   EXPECT_THAT(result.out, Not(HasSubstr("unset")));
 }
 
+TEST_F(TopoCommand, SettingsThatCannotBeUsed_AreTakenBack) {
+  const std::string file = write("nccl.conf", "NCCL_IB_TC=800\n");
+  const std::pair<const char*, const char*> set[] = {{"NCCL_CONF_FILE", file.c_str()},
+                                                     {"NCCL_NET_GDR_LEVEL", "FOO"},
+                                                     {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_99"}};
+  for (const auto& [name, value] : set) setenv(name, value, 1);
+  const std::string env = run("--env --from " + known(kMachine)).out;
+  for (const auto& [name, value] : set) unsetenv(name);
+  EXPECT_THAT(env, HasSubstr("# NCCL_NET_GDR_LEVEL=FOO cannot be used: the warning says why. The "
+                             "default counts.\nunset NCCL_NET_GDR_LEVEL\n"));
+  EXPECT_THAT(env, HasSubstr("\nunset GDR_NCCL_RAIL_MAP\n"));
+  EXPECT_THAT(env, HasSubstr("# Line 1 of " + file + " sets NCCL_IB_TC: remove it there."));
+  EXPECT_THAT(env, HasSubstr("\nexport NCCL_IB_TC=''\n"));
+  EXPECT_THAT(env, Not(HasSubstr("--check")));
+}
+
 TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {
   const std::string matrix =
       "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n";
