@@ -44,10 +44,12 @@ const char* meeting_text(PathClass path) {
   }
 }
 
-std::string fix_of_reach(const RailDecision& decision, PathClass path,
+std::string fix_of_reach(const Inspection& inspection, PathClass path,
                          const std::vector<size_t>& gpus) {
+  const RailDecision& decision = inspection.decision;
   const ReachRemedy remedy = reach_remedy(decision, gpus);
   if (remedy.line.empty()) return "no setting is known that helps";
+  if (remedy.line == kUnsetLevel) return removal_text(inspection.settings, "NCCL_NET_GDR_LEVEL");
   std::string fix = remedy.line;
   if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
   if (!remedy.advised) {
@@ -78,7 +80,8 @@ const char* consequence_of_reach(const RailDecision& decision, size_t gpu) {
 
 // GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
 // nothing when it does without GPUDirect RDMA.
-void check_reach(const RailDecision& decision, CheckReport* report) {
+void check_reach(const Inspection& inspection, CheckReport* report) {
+  const RailDecision& decision = inspection.decision;
   std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
@@ -93,7 +96,7 @@ void check_reach(const RailDecision& decision, CheckReport* report) {
     add_fault(report, Check::kGdrReach, short_list(names),
               "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
                   ", and " + reason,
-              fix_of_reach(decision, path, gpus));
+              fix_of_reach(inspection, path, gpus));
   }
 }
 
@@ -131,7 +134,7 @@ void check_rails(const CheckInput& input, CheckReport* report) {
   }
   check_usable(input, report);
   check_shares(input, report);
-  check_reach(decision, report);
+  check_reach(input.inspection, report);
   check_nccl_choices(decision, report);
   for (const std::string& assumption : decision.prediction.assumptions()) {
     report->notes.push_back(assumption);

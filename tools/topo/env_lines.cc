@@ -184,9 +184,26 @@ std::string unset_level_lines(const Inspection& inspection, RailDecision* decisi
   const std::vector<std::string> gain = without(far, gpus_out_of_reach(changed));
   if (gain.empty() || !gpus_out_of_reach(changed).empty()) return "";
   *decision = std::move(changed);
-  return comment("This level keeps " + short_list(gain) +
+  return comment(setting_text(inspection.settings, kLevel) + " keeps " + short_list(gain) +
                  " from GPUDirect RDMA; the default does not.") +
          take_back(setting_of(inspection, kLevel), kLevel);
+}
+
+// Exports the level that an option gives, unless the default serves more GPUs: then it is left out.
+std::string level_option_lines(const Inspection& inspection, RailDecision* decision) {
+  RailDecision changed = with_level(*decision, std::nullopt);
+  const std::vector<std::string> gain =
+      without(gpus_out_of_reach(*decision), gpus_out_of_reach(changed));
+  if (gain.empty()) {
+    return comment("As given by --gdr-level.") +
+           export_line(kLevel, topology::to_string(*decision->prediction.settings().gdr_level));
+  }
+  *decision = std::move(changed);
+  const UserSetting& setting = *setting_of(inspection, kLevel);
+  const bool is_set = setting.also_in_environment || !setting.file.empty();
+  return comment(setting_text(inspection.settings, kLevel) + " keeps " + short_list(gain) +
+                 " from GPUDirect RDMA; the default does not. Leave it out.") +
+         (is_set ? take_back(&setting, kLevel) : "");
 }
 
 std::string raised_level_lines(RailDecision* decision) {
@@ -218,11 +235,13 @@ std::string raised_level_lines(RailDecision* decision) {
 }
 
 std::string level_lines(const Inspection& inspection, RailDecision* decision) {
-  const std::optional<PathClass> set = decision->prediction.settings().gdr_level;
-  if (is_option(setting_of(inspection, kLevel)) && set.has_value()) {
-    return comment("As given by --gdr-level.") + export_line(kLevel, topology::to_string(*set));
+  std::string lines;
+  if (is_option(setting_of(inspection, kLevel)) &&
+      decision->prediction.settings().gdr_level.has_value()) {
+    lines = level_option_lines(inspection, decision);
+    if (decision->prediction.settings().gdr_level.has_value()) return lines;
   }
-  std::string lines = c2c_lines(decision);
+  lines += c2c_lines(decision);
   lines += unset_level_lines(inspection, decision);
   if (!gpus_out_of_reach(*decision).empty()) lines += raised_level_lines(decision);
   return lines;

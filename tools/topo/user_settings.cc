@@ -36,6 +36,7 @@ std::optional<UserSetting> read_setting(const std::string& name,
   }
   if (option.has_value()) {
     setting.from = UserSetting::From::kOption;
+    setting.also_in_environment = set.count(name) > 0;
   } else if (set.count(name) == 0) {
     setting.from = UserSetting::From::kFile;
   }
@@ -68,6 +69,21 @@ std::string origin_text(const UserSettings& settings, const std::string& name) {
       return fmt::format("{} in line {} of {}", name, setting.line, clean_text(setting.file));
   }
   return name + " in the environment";
+}
+
+std::string removal_text(const UserSettings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return "unset " + name;
+  switch (found->second.from) {
+    case UserSetting::From::kOption:
+      return "leave out " + setting_text(settings, name);
+    case UserSetting::From::kEnvironment:
+      break;
+    case UserSetting::From::kFile:
+      return fmt::format("remove {} from line {} of {}", name, found->second.line,
+                         clean_text(found->second.file));
+  }
+  return "unset " + name;
 }
 
 }  // namespace gdr::tools::topo

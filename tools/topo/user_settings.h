@@ -17,6 +17,8 @@ struct UserSetting {
   // does not have it; "" and 0 where no line does.
   std::string file = {};
   int line = 0;
+  // Whether the environment has the variable, too, where `from` is kOption.
+  bool also_in_environment = false;
 };
 
 using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
@@ -33,5 +35,9 @@ std::string setting_text(const UserSettings& settings, const std::string& name);
 // Returns where a setting comes from: "--rail-map", "GDR_NCCL_RAIL_MAP in the environment" or
 // "GDR_NCCL_RAIL_MAP in line 3 of /etc/nccl.conf"; "" where it is not in force.
 std::string origin_text(const UserSettings& settings, const std::string& name);
+
+// Returns how to do without a setting that is in force: "leave out --gdr-level LOC", "unset
+// NCCL_NET_GDR_LEVEL" or "remove NCCL_NET_GDR_LEVEL from line 3 of /etc/nccl.conf".
+std::string removal_text(const UserSettings& settings, const std::string& name);
 
 }  // namespace gdr::tools::topo

@@ -644,6 +644,30 @@ TEST_F(TopoCommand, SettingsThatCannotBeUsed_AreTakenBack) {
   EXPECT_THAT(env, Not(HasSubstr("--check")));
 }
 
+TEST_F(TopoCommand, LevelOptionThatKeepsGpusFromGpuDirect_IsNamedAndNotExported) {
+  const std::string source = " --gdr-level LOC --from " + known(kMachine);
+  const std::string env = run("--env" + source).out;
+  EXPECT_THAT(env, StartsWith("# --gdr-level LOC keeps GPU0, GPU1, GPU2 and 5 more from"));
+  EXPECT_THAT(env, Not(HasSubstr("NCCL_NET_GDR_LEVEL")));
+  const std::string check = run("--check" + source).out;
+  EXPECT_THAT(check, HasSubstr("Fix: leave out --gdr-level LOC\n"));
+  EXPECT_THAT(check, Not(HasSubstr("unset")));
+  setenv("NCCL_NET_GDR_LEVEL", "LOC", 1);
+  const std::string env_of_both = run("--env" + source).out;
+  const std::string check_of_variable = run("--check --from " + known(kMachine)).out;
+  unsetenv("NCCL_NET_GDR_LEVEL");
+  EXPECT_THAT(env_of_both, HasSubstr("\nunset NCCL_NET_GDR_LEVEL\n"));
+  EXPECT_THAT(check_of_variable, HasSubstr("Fix: unset NCCL_NET_GDR_LEVEL\n"));
+}
+
+TEST_F(TopoCommand, LevelOfNcclsFileThatKeepsGpusFromGpuDirect_IsAFaultWithItsLine) {
+  const std::string file = write("nccl.conf", "NCCL_NET_GDR_LEVEL=LOC\n");
+  setenv("NCCL_CONF_FILE", file.c_str(), 1);
+  const std::string check = run("--check --from " + known(kMachine)).out;
+  unsetenv("NCCL_CONF_FILE");
+  EXPECT_THAT(check, HasSubstr("Fix: remove NCCL_NET_GDR_LEVEL from line 1 of " + file + "\n"));
+}
+
 TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {
   const std::string matrix =
       "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n";
