@@ -48,7 +48,10 @@ std::string fix_of_reach(const Inspection& inspection, PathClass path,
                          const std::vector<size_t>& gpus) {
   const RailDecision& decision = inspection.decision;
   const ReachRemedy remedy = reach_remedy(decision, gpus);
-  if (remedy.line.empty()) return "no setting is known that helps";
+  if (remedy.line.empty()) {
+    return "no setting is known that helps: move an HCA below the GPU's PCIe switch, or to a slot "
+           "of its NUMA node";
+  }
   if (remedy.line == kUnsetLevel) return removal_text(inspection.settings, "NCCL_NET_GDR_LEVEL");
   std::string fix = remedy.line;
   if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
@@ -105,16 +108,25 @@ bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
                      [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
 }
 
+// What to do where no setting makes NCCL use the GPU's own rail.
+std::string fix_of_choice(const Machine& machine, const topology::Disagreement& one) {
+  return "no setting is known that helps: look at the slot and the port of " +
+         port_label(machine, one.rails[0]) + ", or move its card to a slot nearer GPU" +
+         std::to_string(one.gpu) + " (lspci -tv)";
+}
+
 // GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA;
 // those that are served as well are in notes.
 void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
   std::vector<topology::Disagreement> different = topology::disagreements(decision);
-  const char* no_fix = report->faults.empty() ? "no setting is known that helps"
-                                              : "no setting; first the fault above";
+  const bool has_cause = !report->faults.empty();
   for (const topology::Disagreement& one : different) {
     if (one.as_good || !has_rdma_rail(decision.machine, one)) continue;
-    add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one),
-              one.fix.empty() ? no_fix : one.fix);
+    std::string fix = one.fix;
+    if (fix.empty()) {
+      fix = has_cause ? "no setting; first the fault above" : fix_of_choice(decision.machine, one);
+    }
+    add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one), std::move(fix));
   }
   std::erase_if(different, [](const topology::Disagreement& one) { return !one.as_good; });
   for (std::string& note : sentences(decision.machine, different)) {
