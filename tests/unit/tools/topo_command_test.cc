@@ -668,6 +668,13 @@ TEST_F(TopoCommand, LevelOfNcclsFileThatKeepsGpusFromGpuDirect_IsAFaultWithItsLi
   EXPECT_THAT(check, HasSubstr("Fix: remove NCCL_NET_GDR_LEVEL from line 1 of " + file + "\n"));
 }
 
+TEST_F(TopoCommand, FaultsThatNoSettingFixes_AreCountedBelowTheSettings) {
+  const std::string env = run("--env --from " + known("nccl-cross-wired.xml")).out;
+  EXPECT_THAT(env, HasSubstr("\nexport NCCL_NET_GDR_LEVEL='PHB'\n"
+                             "# `nccl-gdr topo --check` finds 3 faults that no advised setting "
+                             "fixes: run it.\n"));
+}
+
 TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {
   const std::string matrix =
       "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n";
