@@ -281,16 +281,10 @@ Status check_hca_list(const InspectOptions& options, const std::string& existing
                          "choose from its HCAs: " + existing}));
 }
 
-// Takes off what tags and packages put around a release: "v2.28.9", "2.28.9+cuda12.9".
-std::string bare_release(const std::string& text) {
-  const size_t start = text.starts_with("v") ? 1 : 0;
-  return text.substr(start, text.find('+') - start);
-}
-
 Result<topology::nccl::Release> release_of(const InspectOptions& options, Findings* findings) {
   using topology::nccl::Release;
   if (!options.nccl_version.has_value()) return topology::nccl::kNewestRelease;
-  Result<Release> release = Release::parse(bare_release(*options.nccl_version));
+  Result<Release> release = Release::parse(*options.nccl_version);
   const std::string newest = topology::nccl::kNewestRelease.to_string();
   if (!release || release->major != topology::nccl::kNewestRelease.major) {
     return fail(Code::kInvalidUsage,
