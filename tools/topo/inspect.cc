@@ -1,7 +1,6 @@
 #include "tools/topo/inspect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -13,15 +12,13 @@
 #include "plugin/config/topology_options.h"
 #include "plugin/config/values.h"
 #include "plugin/config/variables.h"
-#include "tools/topo/file_format.h"
+#include "tools/topo/read_file.h"
 #include "tools/topo/restriction.h"
 #include "tools/topo/short_list.h"
 #include "topology/live/acs_findings.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/read_machine.h"
 #include "topology/sources/hwloc.h"
-#include "topology/sources/nccl_xml.h"
-#include "topology/sources/nvidia_smi.h"
 #include "topology/sources/sysfs.h"
 
 namespace gdr::tools::topo {
@@ -224,45 +221,6 @@ void add_unmatched(const Machine& all, const config::Options& settings, const In
                          config::quoted(entry) + " matches no port of this machine",
                          settings.hcas.excludes() ? "" : "correct the name, or take it out"});
   }
-}
-
-// Returns the position of a host; -1: the text is not a number.
-int host_number(const std::string& text) {
-  int number = -1;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : -1;
-}
-
-// Returns the machine of the host with this name.
-Result<Machine> find_host(std::vector<Machine> machines, const std::string& name) {
-  std::string names;
-  for (Machine& one : machines) {
-    if (one.host == name) return std::move(one);
-    names += (names.empty() ? "" : ", ") + (one.host.empty() ? "one without a name" : one.host);
-  }
-  return fail(Code::kInvalidUsage,
-              to_string({Severity::kError, "--host", config::quoted(name) + " is not in the file",
-                         "choose from its hosts: " + names + "; or a number from 0 to " +
-                             std::to_string(machines.size() - 1)}));
-}
-
-Result<Machine> read_file(const std::string& file, topology::Selection selection,
-                          const std::optional<std::string>& host) {
-  Result<FileFormat> format = file_format_of(file);
-  if (!format) return forward_error(format);
-  const int number = host.has_value() ? host_number(*host) : 0;
-  if (*format != FileFormat::kNccl) {
-    if (number == 0) {
-      return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
-                                           : topology::nvidia_smi(file);
-    }
-    return fail(Code::kInvalidUsage, "--host: " + file + " describes one host");
-  }
-  selection.host = number;
-  if (number >= 0) return topology::nccl_xml(file, selection);
-  Result<std::vector<Machine>> machines = topology::nccl_xml_hosts(file, selection);
-  if (!machines) return forward_error(machines);
-  return find_host(std::move(*machines), *host);
 }
 
 std::string names_of_hcas(const Machine& machine) {

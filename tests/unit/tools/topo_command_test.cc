@@ -251,9 +251,12 @@ TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
   for (const char* host : {"2", "node17", "0xabc2"}) {
     const Printed result = run("--host " + std::string(host) + from);
     EXPECT_EQ(result.code, 2) << host;
-    EXPECT_THAT(result.err, HasSubstr("0xabc0, ")) << host;
+    EXPECT_THAT(result.err, HasSubstr("--host: \"" + std::string(host) + "\" is not in "));
+    EXPECT_THAT(result.err, HasSubstr("hosts: 0xabc0, 0xabc1; or a number from 0 to 1")) << host;
   }
-  EXPECT_EQ(run("--host 1 --from " + known("hwloc-dgx-h100.xml")).code, 2);
+  const Printed single = run("--host 1 --from " + known("hwloc-dgx-h100.xml"));
+  EXPECT_EQ(single.code, 2);
+  EXPECT_THAT(single.err, HasSubstr("Fix: leave it out: the file describes one host"));
   EXPECT_EQ(run("--host 0").code, 2);
   EXPECT_EQ(run("--host all --env" + from).code, 2);
 }
@@ -472,7 +475,10 @@ TEST_F(TopoCommand, DiffOfTwoHostsOfOneFile_NamesBothHosts) {
     EXPECT_THAT(result.out, HasSubstr("200 Gb/s in " + name + " host 0, 400 Gb/s in " + name +
                                       " host 0xabc1\n"));
     EXPECT_EQ(run(diff + " --host 1").code, 0);
-    EXPECT_EQ(run(diff + " --host 0,7").code, 2);
+    const Printed wrong = run(diff + " --host 0,7");
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_THAT(wrong.err, HasSubstr("--host: \"7\" is not in "));
+    EXPECT_THAT(wrong.err, HasSubstr("hosts: 0xabc0, 0xabc1; or a number from 0 to 1"));
     EXPECT_EQ(run(diff + " --host all").code, 2);
   }
   EXPECT_THAT(run("--diff " + jsonl + " " + jsonl).err, HasSubstr("--host A,B"));
