@@ -387,12 +387,20 @@ std::string closing_line(const Inspection& advised, const std::string& lines) {
   return comment("Nothing has to be set: the defaults of " + nccl + " are right for this machine.");
 }
 
-// Whether the finding is about one of the settings, or about a map that does not fit.
-bool is_about(const UserSettings& settings, const Finding& finding) {
-  return std::any_of(settings.begin(), settings.end(), [&](const auto& setting) {
-    return finding.subject == setting.first ||
-           (finding.subject.empty() && finding.text.starts_with(setting.first + " "));
-  });
+// Whether the finding is about a setting that is taken back: its value, an entry of a list, or a
+// map that does not fit.
+bool is_about_taken_back(const Inspection& inspection, const Finding& finding) {
+  const UserSettings& unusable = inspection.unusable;
+  const auto& names = inspection.restricting;
+  return std::any_of(
+             unusable.begin(), unusable.end(),
+             [&](const auto& setting) {
+               return finding.subject == setting.first ||
+                      (finding.subject.empty() && finding.text.starts_with(setting.first + " "));
+             }) ||
+         std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return finding.subject == setting_text(inspection.settings, name);
+         });
 }
 
 // Returns the machine without the settings that are taken back before the others are judged.
@@ -401,7 +409,7 @@ Inspection without_bad_settings(const Inspection& inspection) {
   Findings findings = inspection.decision.findings;
   if (inspection.unrestricted.has_value()) advised.decision = *inspection.unrestricted;
   std::erase_if(findings,
-                [&](const Finding& finding) { return is_about(inspection.unusable, finding); });
+                [&](const Finding& finding) { return is_about_taken_back(inspection, finding); });
   advised.decision.findings = std::move(findings);
   advised.unrestricted.reset();
   for (const std::string& name : inspection.restricting) advised.settings.erase(name);

@@ -681,6 +681,14 @@ TEST_F(TopoCommand, FaultsThatNoSettingFixes_AreCountedBelowTheSettings) {
                              "fixes: run it.\n"));
 }
 
+TEST_F(TopoCommand, WarningAboutAListThatIsTakenBack_IsNotCountedAsLeft) {
+  setenv("NCCL_IB_HCA", "mlx5_0,mlx5_99", 1);
+  const std::string env = run("--env --from " + known(kMachine)).out;
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_THAT(env, HasSubstr("\nunset NCCL_IB_HCA\n"));
+  EXPECT_THAT(env, Not(HasSubstr("--check")));
+}
+
 TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {
   const std::string matrix =
       "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n";
