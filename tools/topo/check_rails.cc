@@ -44,10 +44,15 @@ const char* meeting_text(PathClass path) {
   }
 }
 
-std::string fix_of_reach(const RailDecision& decision, PathClass path,
+std::string fix_of_reach(const Inspection& inspection, PathClass path,
                          const std::vector<size_t>& gpus) {
+  const RailDecision& decision = inspection.decision;
   const ReachRemedy remedy = reach_remedy(decision, gpus);
-  if (remedy.line.empty()) return "no setting is known that helps";
+  if (remedy.line.empty()) {
+    return "no setting is known that helps: move an HCA below the GPU's PCIe switch, or to a slot "
+           "of its NUMA node";
+  }
+  if (remedy.line == kUnsetLevel) return removal_text(inspection.settings, "NCCL_NET_GDR_LEVEL");
   std::string fix = remedy.line;
   if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
   if (!remedy.advised) {
@@ -78,7 +83,8 @@ const char* consequence_of_reach(const RailDecision& decision, size_t gpu) {
 
 // GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
 // nothing when it does without GPUDirect RDMA.
-void check_reach(const RailDecision& decision, CheckReport* report) {
+void check_reach(const Inspection& inspection, CheckReport* report) {
+  const RailDecision& decision = inspection.decision;
   std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
@@ -93,7 +99,7 @@ void check_reach(const RailDecision& decision, CheckReport* report) {
     add_fault(report, Check::kGdrReach, short_list(names),
               "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
                   ", and " + reason,
-              fix_of_reach(decision, path, gpus));
+              fix_of_reach(inspection, path, gpus));
   }
 }
 
@@ -102,16 +108,25 @@ bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
                      [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
 }
 
+// What to do where no setting makes NCCL use the GPU's own rail.
+std::string fix_of_choice(const Machine& machine, const topology::Disagreement& one) {
+  return "no setting is known that helps: look at the slot and the port of " +
+         port_label(machine, one.rails[0]) + ", or move its card to a slot nearer GPU" +
+         std::to_string(one.gpu) + " (lspci -tv)";
+}
+
 // GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA;
 // those that are served as well are in notes.
 void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
   std::vector<topology::Disagreement> different = topology::disagreements(decision);
-  const char* no_fix = report->faults.empty() ? "no setting is known that helps"
-                                              : "no setting; first the fault above";
+  const bool has_cause = !report->faults.empty();
   for (const topology::Disagreement& one : different) {
     if (one.as_good || !has_rdma_rail(decision.machine, one)) continue;
-    add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one),
-              one.fix.empty() ? no_fix : one.fix);
+    std::string fix = one.fix;
+    if (fix.empty()) {
+      fix = has_cause ? "no setting; first the fault above" : fix_of_choice(decision.machine, one);
+    }
+    add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one), std::move(fix));
   }
   std::erase_if(different, [](const topology::Disagreement& one) { return !one.as_good; });
   for (std::string& note : sentences(decision.machine, different)) {
@@ -131,7 +146,7 @@ void check_rails(const CheckInput& input, CheckReport* report) {
   }
   check_usable(input, report);
   check_shares(input, report);
-  check_reach(decision, report);
+  check_reach(input.inspection, report);
   check_nccl_choices(decision, report);
   for (const std::string& assumption : decision.prediction.assumptions()) {
     report->notes.push_back(assumption);

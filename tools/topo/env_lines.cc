@@ -8,13 +8,13 @@
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
+#include "tools/topo/pci_state.h"
 #include "tools/topo/restriction.h"
 #include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-constexpr char kNoSetting[] = "No setting";  // begins the comments on what settings cannot change
 constexpr char kHcas[] = "NCCL_IB_HCA";
 constexpr char kLevel[] = "NCCL_NET_GDR_LEVEL";
 constexpr char kRailMap[] = "GDR_NCCL_RAIL_MAP";
@@ -50,13 +50,23 @@ bool is_option(const UserSetting* setting) {
 
 // NCCL takes a variable from its file only where the environment does not have it (setenv in its
 // src/os/linux.cc), and one that is empty for unset.
-std::string take_back(const Inspection& inspection, const char* name) {
-  const UserSetting* setting = setting_of(inspection, name);
-  if (setting == nullptr || setting->file.empty()) return std::string("unset ") + name + "\n";
+std::string take_back(const UserSetting* setting, const std::string& name) {
+  if (setting == nullptr || setting->file.empty()) return "unset " + name + "\n";
   return comment(fmt::format("Line {} of {} sets {}: remove it there. Until then, an empty value "
                              "in the environment overrides it.",
                              setting->line, setting->file, name)) +
-         export_line(name, "");
+         export_line(name.c_str(), "");
+}
+
+// Takes back what is set and cannot be used.
+std::string unusable_lines(const Inspection& inspection) {
+  std::string lines;
+  for (const auto& [name, setting] : inspection.unusable) {
+    lines += comment(setting_text(inspection.unusable, name) +
+                     " cannot be used: the warning says why. The default counts.") +
+             take_back(&setting, name);
+  }
+  return lines;
 }
 
 // Returns the HCAs of rails that the source has no name of.
@@ -64,7 +74,7 @@ std::vector<std::string> nameless_rails(const RailDecision& decision) {
   std::vector<std::string> names;
   for (const Rail& rail : decision.plan.rails) {
     const Hca& hca = hca_of(decision.machine, rail.port);
-    if (!hca.named) names.push_back(hca.name);
+    if (!hca.named && is_rdma_device(decision.machine, hca)) names.push_back(hca.name);
   }
   return names;
 }
@@ -89,37 +99,55 @@ std::string unset_lines(const Inspection& inspection) {
                               " of the machine.");
   if (!lost.ports.empty()) lines += comment("Left out: " + short_list(lost.ports) + ".");
   for (const std::string& name : inspection.restricting) {
-    lines += take_back(inspection, name.c_str());
+    lines += take_back(setting_of(inspection, name.c_str()), name);
   }
   return lines + comment("What follows is for the machine without it.");
 }
 
-// `has_others`: there are excluded ports, or the user's list is to be repeated.
-std::string hca_lines(const RailDecision& decision, bool has_others) {
-  const RailPlan& plan = decision.plan;
-  if (plan.rails.empty() || !has_others) return "";
-  if (std::string nameless = nameless_line(decision, kHcas); !nameless.empty()) return nameless;
-  if (plan.rails.size() > kMaxNcclEntries) {
-    return comment(fmt::format("NCCL_IB_HCA cannot name {} rails: it takes {} entries.",
-                               plan.rails.size(), kMaxNcclEntries));
-  }
-  std::string list = "=";
+// Whether the port is one of an HCA, not of a network interface that NCCL uses by sockets.
+bool has_rdma(const Machine& machine, PortRef port) {
+  return is_rdma_device(machine, hca_of(machine, port));
+}
+
+// The rails that NCCL_IB_HCA can name.
+std::vector<Rail> rdma_rails(const RailDecision& decision) {
+  std::vector<Rail> rails = decision.plan.rails;
+  std::erase_if(rails, [&](const Rail& rail) { return !has_rdma(decision.machine, rail.port); });
+  return rails;
+}
+
+// Returns a list for NCCL_IB_HCA, with the numbers of rails where the user gave them others than
+// their positions.
+std::string hca_list(const RailDecision& decision) {
+  const std::vector<Rail>& all = decision.plan.rails;
   bool in_order = true;
-  for (size_t i = 0; i < plan.rails.size(); ++i) {
-    in_order = in_order && plan.rails[i].id == static_cast<int>(i);
+  for (size_t i = 0; i < all.size(); ++i) in_order = in_order && all[i].id == static_cast<int>(i);
+  std::string list;
+  for (const Rail& rail : rdma_rails(decision)) {
+    list += (list.empty() ? "=" : ",") + port_label(decision.machine, rail.port);
+    if (!in_order) list += ":" + std::to_string(rail.id);
   }
-  for (size_t i = 0; i < plan.rails.size(); ++i) {
-    list += (i == 0 ? "" : ",") + port_label(decision.machine, plan.rails[i].port);
-    if (!in_order) list += ":" + std::to_string(plan.rails[i].id);
-  }
+  return list;
+}
+
+// `has_list`: the user's list is to be repeated.
+std::string hca_lines(const RailDecision& decision, bool has_list) {
   std::vector<std::string> excluded;
-  for (const ExcludedPort& one : plan.excluded) {
+  for (const ExcludedPort& one : decision.plan.excluded) {
+    if (!has_rdma(decision.machine, one.port)) continue;
     excluded.push_back(port_label(decision.machine, one.port));
+  }
+  const std::vector<Rail> rails = rdma_rails(decision);
+  if (rails.empty() || (excluded.empty() && !has_list)) return "";
+  if (std::string nameless = nameless_line(decision, kHcas); !nameless.empty()) return nameless;
+  if (rails.size() > kMaxNcclEntries) {
+    return comment(fmt::format("NCCL_IB_HCA cannot name {} rails: it takes {} entries.",
+                               rails.size(), kMaxNcclEntries));
   }
   const std::string others = excluded.empty() ? "other ports" : short_list(excluded);
   return comment("The rails in their order. This keeps NCCL off " + others +
                  ", also without this plugin.") +
-         export_line(kHcas, list);
+         export_line(kHcas, hca_list(decision));
 }
 
 RailDecision with_settings(const RailDecision& decision, const topology::nccl::Settings& settings) {
@@ -174,9 +202,26 @@ std::string unset_level_lines(const Inspection& inspection, RailDecision* decisi
   const std::vector<std::string> gain = without(far, gpus_out_of_reach(changed));
   if (gain.empty() || !gpus_out_of_reach(changed).empty()) return "";
   *decision = std::move(changed);
-  return comment("This level keeps " + short_list(gain) +
+  return comment(setting_text(inspection.settings, kLevel) + " keeps " + short_list(gain) +
                  " from GPUDirect RDMA; the default does not.") +
-         take_back(inspection, kLevel);
+         take_back(setting_of(inspection, kLevel), kLevel);
+}
+
+// Exports the level that an option gives, unless the default serves more GPUs: then it is left out.
+std::string level_option_lines(const Inspection& inspection, RailDecision* decision) {
+  RailDecision changed = with_level(*decision, std::nullopt);
+  const std::vector<std::string> gain =
+      without(gpus_out_of_reach(*decision), gpus_out_of_reach(changed));
+  if (gain.empty()) {
+    return comment("As given by --gdr-level.") +
+           export_line(kLevel, topology::to_string(*decision->prediction.settings().gdr_level));
+  }
+  *decision = std::move(changed);
+  const UserSetting& setting = *setting_of(inspection, kLevel);
+  const bool is_set = setting.also_in_environment || !setting.file.empty();
+  return comment(setting_text(inspection.settings, kLevel) + " keeps " + short_list(gain) +
+                 " from GPUDirect RDMA; the default does not. Leave it out.") +
+         (is_set ? take_back(&setting, kLevel) : "");
 }
 
 std::string raised_level_lines(RailDecision* decision) {
@@ -201,18 +246,20 @@ std::string raised_level_lines(RailDecision* decision) {
         export_line(kLevel, topology::to_string(*decision->prediction.settings().gdr_level));
   }
   if (!left.empty()) {
-    lines += comment(std::string(kNoSetting) + " is advised for " + short_list(left) +
+    lines += comment("No setting is advised for " + short_list(left) +
                      ": the rail is on another NUMA node, and GPUDirect RDMA across them is slow.");
   }
   return lines;
 }
 
 std::string level_lines(const Inspection& inspection, RailDecision* decision) {
-  const std::optional<PathClass> set = decision->prediction.settings().gdr_level;
-  if (is_option(setting_of(inspection, kLevel)) && set.has_value()) {
-    return comment("As given by --gdr-level.") + export_line(kLevel, topology::to_string(*set));
+  std::string lines;
+  if (is_option(setting_of(inspection, kLevel)) &&
+      decision->prediction.settings().gdr_level.has_value()) {
+    lines = level_option_lines(inspection, decision);
+    if (decision->prediction.settings().gdr_level.has_value()) return lines;
   }
-  std::string lines = c2c_lines(decision);
+  lines += c2c_lines(decision);
   lines += unset_level_lines(inspection, decision);
   if (!gpus_out_of_reach(*decision).empty()) lines += raised_level_lines(decision);
   return lines;
@@ -229,19 +276,23 @@ std::string joined(const Machine& machine, const std::vector<PortRef>& ports) {
 std::vector<std::string> badly_served(const RailDecision& decision, bool has_map) {
   std::vector<std::string> gpus;
   for (const topology::Disagreement& one : topology::disagreements(decision)) {
-    if (one.as_good && !has_map) continue;
+    const bool any_rdma = std::any_of(one.rails.begin(), one.rails.end(), [&](PortRef port) {
+      return has_rdma(decision.machine, port);
+    });
+    if ((one.as_good && !has_map) || !any_rdma) continue;
     gpus.push_back("GPU" + std::to_string(one.gpu) + " " + joined(decision.machine, one.chosen) +
                    " instead of " + joined(decision.machine, one.rails));
   }
   return gpus;
 }
 
-std::string remedy_lines(const RailDecision& decision, bool has_map) {
-  const std::vector<std::string> bad = badly_served(decision, has_map);
+std::string remedy_lines(bool has_map, RailDecision* decision) {
+  const std::vector<std::string> bad = badly_served(*decision, has_map);
   if (bad.empty()) return "";
   const std::string why = comment("NCCL would use " + short_list(bad) + ".");
-  for (const topology::Remedy& remedy : topology::remedies(decision)) {
+  for (const topology::Remedy& remedy : topology::remedies(*decision)) {
     if (!badly_served(remedy.decision, has_map).empty()) continue;
+    *decision = remedy.decision;
     if (remedy.name != kGenerate) {
       return why + comment("With this it follows the rails, or serves GPUs as well.") +
              export_line(remedy.name.c_str(), remedy.value);
@@ -254,10 +305,27 @@ std::string remedy_lines(const RailDecision& decision, bool has_map) {
            comment("The same without this plugin, once on each kind of node:") +
            comment("  nccl-gdr topo --nccl-xml --grouped > FILE; export NCCL_TOPO_FILE=FILE");
   }
-  return why + comment(std::string(kNoSetting) + " makes NCCL follow all rails.");
+  return why + comment("No setting makes NCCL follow all rails.");
+}
+
+// Returns the network interfaces that the map gives to GPUs by their names.
+std::vector<std::string> interfaces_in_map(const RailDecision& decision, const std::string& map) {
+  std::vector<std::string> interfaces;
+  for (const Rail& rail : decision.plan.rails) {
+    const std::string& name = hca_of(decision.machine, rail.port).name;
+    if (!has_rdma(decision.machine, rail.port) && map.find(name) != std::string::npos) {
+      interfaces.push_back(name);
+    }
+  }
+  return interfaces;
 }
 
 std::string map_lines(const Inspection& inspection, const UserSetting& map) {
+  const auto interfaces = interfaces_in_map(inspection.decision, map.value);
+  if (!interfaces.empty()) {
+    return comment(std::string(kRailMap) + " cannot be set: " + short_list(interfaces) +
+                   " is no RDMA device, and NCCL uses it by sockets.");
+  }
   if (std::string nameless = nameless_line(inspection.decision, kRailMap); !nameless.empty()) {
     return nameless;
   }
@@ -290,47 +358,88 @@ Status check_names(const Machine& machine) {
                           clean_text(machine.source), shown));
 }
 
-// Says what is left to do after `lines`; "" where they say all.
-std::string closing_line(const Inspection& inspection, const std::string& lines) {
-  const bool has_fault = !check_machine(inspection, {}).faults.empty();
-  if (lines.find(kNoSetting) != std::string::npos) {
-    if (!has_fault) return "";
-    return comment("First look for the fault: `nccl-gdr topo --check` names what it finds.");
+// Returns the number of faults on the machine as it is with the settings that are advised.
+size_t count_faults(const Inspection& inspection) {
+  PciStates states;
+  if (!inspection.sysfs_root.empty()) {
+    states = read_pci_states(inspection.decision.machine, inspection.sysfs_root);
   }
-  if (lines.find("export ") != std::string::npos || lines.find("unset ") != std::string::npos) {
-    return "";
+  return check_machine(inspection, states).faults.size();
+}
+
+// Says what is left to do after `lines`, which make the machine what `advised` is; "" where they
+// say all.
+std::string closing_line(const Inspection& advised, const std::string& lines) {
+  const size_t faults = count_faults(advised);
+  if (faults > 0) {
+    return comment(
+        fmt::format("`nccl-gdr topo --check` finds {} fault{} that no advised setting "
+                    "fixes: run it.",
+                    faults, faults == 1 ? "" : "s"));
   }
-  const std::string nccl = "NCCL " + inspection.decision.prediction.settings().release.to_string();
-  if (has_fault) {
-    return comment("Nothing has to be set for " + nccl +
-                   ": what `nccl-gdr topo --check` finds wrong here is no matter of settings.");
-  }
-  const std::string in_force = release_text(inspection.decision.prediction.settings());
+  if (!lines.empty()) return "";
+  const topology::nccl::Settings& settings = advised.decision.prediction.settings();
+  const std::string nccl = "NCCL " + settings.release.to_string();
+  const std::string in_force = release_text(settings);
   if (in_force != nccl) {
     return comment("Nothing has to be changed: " + in_force + " is right for this machine.");
   }
   return comment("Nothing has to be set: the defaults of " + nccl + " are right for this machine.");
 }
 
+// Whether the finding is about a setting that is taken back: its value, an entry of a list, or a
+// map that does not fit.
+bool is_about_taken_back(const Inspection& inspection, const Finding& finding) {
+  const UserSettings& unusable = inspection.unusable;
+  const auto& names = inspection.restricting;
+  return std::any_of(
+             unusable.begin(), unusable.end(),
+             [&](const auto& setting) {
+               return finding.subject == setting.first ||
+                      (finding.subject.empty() && finding.text.starts_with(setting.first + " "));
+             }) ||
+         std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return finding.subject == setting_text(inspection.settings, name);
+         });
+}
+
+// Returns the machine without the settings that are taken back before the others are judged.
+Inspection without_bad_settings(const Inspection& inspection) {
+  Inspection advised = inspection;
+  Findings findings = inspection.decision.findings;
+  if (inspection.unrestricted.has_value()) advised.decision = *inspection.unrestricted;
+  std::erase_if(findings,
+                [&](const Finding& finding) { return is_about_taken_back(inspection, finding); });
+  advised.decision.findings = std::move(findings);
+  advised.unrestricted.reset();
+  for (const std::string& name : inspection.restricting) advised.settings.erase(name);
+  return advised;
+}
+
 }  // namespace
 
 Result<std::string> env_lines(const Inspection& inspection) {
-  const bool restricted = inspection.unrestricted.has_value();
-  RailDecision decision = restricted ? *inspection.unrestricted : inspection.decision;
+  Inspection advised = without_bad_settings(inspection);
+  RailDecision& decision = advised.decision;
   if (Status usable = check_names(decision.machine); !usable) return forward_error(usable);
+  std::string lines = unusable_lines(inspection);
   if (decision.plan.rails.empty()) {
-    return comment("The machine has no rail, so that no setting helps.");
+    lines += comment("The machine has no rail, so that no setting helps.");
+    return lines + closing_line(advised, lines);
   }
-  std::string lines = restricted ? unset_lines(inspection) : "";
+  if (inspection.unrestricted.has_value()) lines += unset_lines(inspection);
+  const UserSetting* map = setting_of(advised, kRailMap);
+  if (rdma_rails(decision).empty()) {
+    if (map != nullptr) lines += map_lines(inspection, *map);
+    lines += comment("No rail is an RDMA device, so that no setting helps.");
+    return lines + closing_line(advised, lines);
+  }
   const bool has_list = !inspection.not_offered.empty() || is_option(setting_of(inspection, kHcas));
-  lines += hca_lines(decision, !decision.plan.excluded.empty() ||
-                                   (!is_restricting(inspection, kHcas) && has_list));
+  lines += hca_lines(decision, !is_restricting(inspection, kHcas) && has_list);
   lines += level_lines(inspection, &decision);
-  const UserSetting* map =
-      is_restricting(inspection, kRailMap) ? nullptr : setting_of(inspection, kRailMap);
   if (map != nullptr) lines += map_lines(inspection, *map);
-  lines += remedy_lines(decision, map != nullptr);
-  return lines + closing_line(inspection, lines);
+  lines += remedy_lines(map != nullptr, &decision);
+  return lines + closing_line(advised, lines);
 }
 
 }  // namespace gdr::tools::topo

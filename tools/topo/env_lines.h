@@ -15,10 +15,12 @@ namespace gdr::tools::topo {
 //   NCCL_NETDEVS_POLICY, GDR_NCCL_GENERATE_TOPO_FILE
 //                                where NCCL would use worse HCAs than the rails, and follows them
 //                                with the setting (see topology/live/rail_agreement.h)
-// Each is judged with those before it. What keeps GPUs off their ports is unset, or set to nothing
-// where NCCL's configuration file has it. Where no setting helps, there are only comments, and so
-// for what would have to name an HCA that the source has no name of. Values are quoted for a POSIX
-// shell. Fails with kInvalidUsage where no HCA has a name.
+// Each is judged with those before it. Settings that cannot be used are unset. What keeps GPUs off
+// their ports is unset, or set to nothing where NCCL's configuration file has it. Where no setting
+// helps, there are only comments, and so for what would have to name an HCA that the source has no
+// name of, or a network interface without RDMA. The last comment counts the faults of check.h that
+// these settings do not fix. Values are quoted for a POSIX shell. Fails with kInvalidUsage where no
+// HCA has a name.
 Result<std::string> env_lines(const Inspection& inspection);
 
 }  // namespace gdr::tools::topo

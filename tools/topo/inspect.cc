@@ -1,7 +1,6 @@
 #include "tools/topo/inspect.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -13,15 +12,13 @@
 #include "plugin/config/topology_options.h"
 #include "plugin/config/values.h"
 #include "plugin/config/variables.h"
-#include "tools/topo/file_format.h"
+#include "tools/topo/read_file.h"
 #include "tools/topo/restriction.h"
 #include "tools/topo/short_list.h"
 #include "topology/live/acs_findings.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/read_machine.h"
 #include "topology/sources/hwloc.h"
-#include "topology/sources/nccl_xml.h"
-#include "topology/sources/nvidia_smi.h"
 #include "topology/sources/sysfs.h"
 
 namespace gdr::tools::topo {
@@ -64,30 +61,26 @@ Status check_flags(const InspectOptions& options) {
 
 // Returns what is set, whether or not it can be used.
 UserSettings user_settings(const InspectOptions& options) {
-  const config::Environment set = config::process_environment();
-  config::ConfPlaces places;
-  const config::Environment all = config::process_environment_with_nccl_conf(&places);
+  const std::pair<const char*, const std::optional<std::string>&> known[] = {
+      {"NCCL_NET_GDR_LEVEL", options.gdr_level},
+      {"NCCL_IB_HCA", options.hca},
+      {kRailMapVariable, options.rail_map}};
   UserSettings settings;
-  auto add = [&](const char* name, const std::optional<std::string>& option) {
-    const auto place = places.find(name);
-    const auto variable = all.find(name);
-    UserSetting setting;
-    if (place != places.end()) {
-      setting.file = place->second.file;
-      setting.line = place->second.line;
+  for (const auto& [name, option] : known) {
+    if (auto setting = read_setting(name, option)) settings.emplace(name, *setting);
+  }
+  return settings;
+}
+
+// Returns the variables with a value that cannot be used, which are the subjects of errors.
+UserSettings unusable_settings(const Findings& findings) {
+  UserSettings settings;
+  for (const Finding& finding : findings) {
+    if (finding.severity != Severity::kError) continue;
+    if (auto setting = read_setting(finding.subject, {})) {
+      settings.emplace(finding.subject, *setting);
     }
-    if (option.has_value()) {
-      setting.from = UserSetting::From::kOption;
-    } else if (set.count(name) == 0) {
-      setting.from = UserSetting::From::kFile;
-    }
-    if (variable != all.end()) setting.value = variable->second;
-    setting.value = option.value_or(setting.value);
-    if (!setting.value.empty()) settings.emplace(name, std::move(setting));
-  };
-  add("NCCL_NET_GDR_LEVEL", options.gdr_level);
-  add("NCCL_IB_HCA", options.hca);
-  add(kRailMapVariable, options.rail_map);
+  }
   return settings;
 }
 
@@ -230,45 +223,6 @@ void add_unmatched(const Machine& all, const config::Options& settings, const In
   }
 }
 
-// Returns the position of a host; -1: the text is not a number.
-int host_number(const std::string& text) {
-  int number = -1;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : -1;
-}
-
-// Returns the machine of the host with this name.
-Result<Machine> find_host(std::vector<Machine> machines, const std::string& name) {
-  std::string names;
-  for (Machine& one : machines) {
-    if (one.host == name) return std::move(one);
-    names += (names.empty() ? "" : ", ") + (one.host.empty() ? "one without a name" : one.host);
-  }
-  return fail(Code::kInvalidUsage,
-              to_string({Severity::kError, "--host", config::quoted(name) + " is not in the file",
-                         "choose from its hosts: " + names + "; or a number from 0 to " +
-                             std::to_string(machines.size() - 1)}));
-}
-
-Result<Machine> read_file(const std::string& file, topology::Selection selection,
-                          const std::optional<std::string>& host) {
-  Result<FileFormat> format = file_format_of(file);
-  if (!format) return forward_error(format);
-  const int number = host.has_value() ? host_number(*host) : 0;
-  if (*format != FileFormat::kNccl) {
-    if (number == 0) {
-      return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
-                                           : topology::nvidia_smi(file);
-    }
-    return fail(Code::kInvalidUsage, "--host: " + file + " describes one host");
-  }
-  selection.host = number;
-  if (number >= 0) return topology::nccl_xml(file, selection);
-  Result<std::vector<Machine>> machines = topology::nccl_xml_hosts(file, selection);
-  if (!machines) return forward_error(machines);
-  return find_host(std::move(*machines), *host);
-}
-
 std::string names_of_hcas(const Machine& machine) {
   std::string names;
   for (const topology::Hca& hca : machine.hcas) names += (names.empty() ? "" : ", ") + hca.name;
@@ -285,16 +239,10 @@ Status check_hca_list(const InspectOptions& options, const std::string& existing
                          "choose from its HCAs: " + existing}));
 }
 
-// Takes off what tags and packages put around a release: "v2.28.9", "2.28.9+cuda12.9".
-std::string bare_release(const std::string& text) {
-  const size_t start = text.starts_with("v") ? 1 : 0;
-  return text.substr(start, text.find('+') - start);
-}
-
 Result<topology::nccl::Release> release_of(const InspectOptions& options, Findings* findings) {
   using topology::nccl::Release;
   if (!options.nccl_version.has_value()) return topology::nccl::kNewestRelease;
-  Result<Release> release = Release::parse(bare_release(*options.nccl_version));
+  Result<Release> release = Release::parse(*options.nccl_version);
   const std::string newest = topology::nccl::kNewestRelease.to_string();
   if (!release || release->major != topology::nccl::kNewestRelease.major) {
     return fail(Code::kInvalidUsage,
@@ -375,6 +323,7 @@ Result<Inspection> decide(Machine machine, const InspectOptions& asked,
   Result<topology::nccl::Release> release = release_of(asked, &findings);
   if (!release) return forward_error(release);
   options.nccl.release = *release;
+  UserSettings unusable = unusable_settings(findings);
   topology::RailDecision decision =
       topology::decide(std::move(machine), std::move(options), std::move(findings));
   UserSettings set = user_settings(asked);
@@ -383,9 +332,10 @@ Result<Inspection> decide(Machine machine, const InspectOptions& asked,
     Result<topology::RailPlan> plan =
         topology::plan_rails(decision.machine, decision.paths, {{}, settings.rail_map});
     if (!plan && asked.rail_map.has_value()) return forward_error(plan);
-    if (!plan) set.erase(kRailMapVariable);
+    if (!plan) unusable.insert(set.extract(kRailMapVariable));
   }
-  return Inspection{.decision = std::move(decision), .settings = std::move(set)};
+  return Inspection{
+      .decision = std::move(decision), .settings = std::move(set), .unusable = std::move(unusable)};
 }
 
 // Sets a variable of the environment for its lifetime.

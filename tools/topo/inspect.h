@@ -38,12 +38,16 @@ struct Inspection {
   // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see
   // restriction.h); else nothing.
   std::optional<topology::RailDecision> unrestricted = {};
-  UserSettings settings = {};  // without a rail map that does not fit the machine
+  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
+  UserSettings settings = {};
   // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two
   // joined by " and "; "" where `unrestricted` is nothing.
   std::string restricted_by = {};
   // The names of these variables: NCCL_IB_HCA, GDR_NCCL_RAIL_MAP, or both.
   std::vector<std::string> restricting = {};
+  // Variables, of the plugin or of NCCL, whose values cannot be used, so that the defaults count:
+  // with an error in decision.findings, or a rail map that does not fit the machine.
+  UserSettings unusable = {};
 };
 
 // Returns the decision, and what it does not cover. The HCAs of a live machine are those that the

@@ -14,6 +14,7 @@
 
 #include "tools/topo/file_format.h"
 #include "tools/topo/labels.h"
+#include "tools/topo/read_file.h"
 #include "tools/topo/render.h"
 
 namespace gdr::tools::topo {
@@ -101,14 +102,14 @@ Result<Profile> profile_of_inspection(Result<Inspection>& inspection) {
 // Returns the machine of a file of JSON whose position or host this is.
 Result<Profile> find_host(std::vector<ProfiledNode>* nodes, const std::string& source,
                           const std::string& host) {
+  std::vector<std::string> names;
   for (size_t i = 0; i < nodes->size(); ++i) {
     Result<Profile>& profile = (*nodes)[i].profile;
     if (!profile) return forward_error(profile);
     if (std::to_string(i) == host || profile->host == host) return std::move(profile);
+    names.push_back(profile->host);
   }
-  return fail(Code::kInvalidUsage, "--host: " + clean_text(host) + " is not among the " +
-                                       std::to_string(nodes->size()) + " machines in " +
-                                       clean_text(source));
+  return fail(Code::kInvalidUsage, wrong_host_text(source, host, names));
 }
 
 // Says what to do with the file of a machine that is given in place of a golden file.

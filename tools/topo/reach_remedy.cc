@@ -30,7 +30,7 @@ ReachRemedy reach_remedy(const RailDecision& decision, const std::vector<size_t>
   changed = current;
   changed.gdr_level.reset();
   if (current.gdr_level && reaches_all(decision, changed, gpus)) {
-    return {"unset NCCL_NET_GDR_LEVEL", true};
+    return {kUnsetLevel, true};
   }
   PathClass farthest = PathClass::kLoc;
   for (size_t gpu : gpus) farthest = std::max(farthest, decision.plan.gpus[gpu].path);

@@ -8,8 +8,12 @@
 
 namespace gdr::tools::topo {
 
+inline constexpr char kUnsetLevel[] = "unset NCCL_NET_GDR_LEVEL";
+
 struct ReachRemedy {
-  std::string line;  // for a shell: "export NCCL_NET_GDR_LEVEL=PHB"; "": no setting helps
+  // For a shell: "export NCCL_NET_GDR_LEVEL=PHB"; "": no setting helps. kUnsetLevel also where an
+  // option or a file sets the level.
+  std::string line;
   // Whether it is worth a try. Across NUMA nodes GPUDirect RDMA is mostly slower than host memory.
   bool advised = false;
 };

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "plugin/config/environment.h"
+#include "plugin/config/nccl_conf.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
@@ -21,6 +23,28 @@ std::string flag_of(const std::string& name) {
 }
 
 }  // namespace
+
+std::optional<UserSetting> read_setting(const std::string& name,
+                                        const std::optional<std::string>& option) {
+  const config::Environment set = config::process_environment();
+  config::ConfPlaces places;
+  const config::Environment all = config::process_environment_with_nccl_conf(&places);
+  UserSetting setting;
+  if (const auto place = places.find(name); place != places.end()) {
+    setting.file = place->second.file;
+    setting.line = place->second.line;
+  }
+  if (option.has_value()) {
+    setting.from = UserSetting::From::kOption;
+    setting.also_in_environment = set.count(name) > 0;
+  } else if (set.count(name) == 0) {
+    setting.from = UserSetting::From::kFile;
+  }
+  const auto variable = all.find(name);
+  setting.value = option.value_or(variable == all.end() ? "" : variable->second);
+  if (setting.value.empty()) return std::nullopt;
+  return setting;
+}
 
 std::string setting_text(const UserSettings& settings, const std::string& name) {
   const auto found = settings.find(name);
@@ -45,6 +69,21 @@ std::string origin_text(const UserSettings& settings, const std::string& name) {
       return fmt::format("{} in line {} of {}", name, setting.line, clean_text(setting.file));
   }
   return name + " in the environment";
+}
+
+std::string removal_text(const UserSettings& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return "unset " + name;
+  switch (found->second.from) {
+    case UserSetting::From::kOption:
+      return "leave out " + setting_text(settings, name);
+    case UserSetting::From::kEnvironment:
+      break;
+    case UserSetting::From::kFile:
+      return fmt::format("remove {} from line {} of {}", name, found->second.line,
+                         clean_text(found->second.file));
+  }
+  return "unset " + name;
 }
 
 }  // namespace gdr::tools::topo

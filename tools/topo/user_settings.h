@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace gdr::tools::topo {
@@ -16,10 +17,16 @@ struct UserSetting {
   // does not have it; "" and 0 where no line does.
   std::string file = {};
   int line = 0;
+  // Whether the environment has the variable, too, where `from` is kOption.
+  bool also_in_environment = false;
 };
 
-// By the names of variables: NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP.
-using UserSettings = std::map<std::string, UserSetting>;
+using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
+
+// Returns what sets a variable: the option, where one is given, else the environment or a file of
+// NCCL; nothing where it is not set, or set to nothing.
+std::optional<UserSetting> read_setting(const std::string& name,
+                                        const std::optional<std::string>& option);
 
 // Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
@@ -28,5 +35,9 @@ std::string setting_text(const UserSettings& settings, const std::string& name);
 // Returns where a setting comes from: "--rail-map", "GDR_NCCL_RAIL_MAP in the environment" or
 // "GDR_NCCL_RAIL_MAP in line 3 of /etc/nccl.conf"; "" where it is not in force.
 std::string origin_text(const UserSettings& settings, const std::string& name);
+
+// Returns how to do without a setting that is in force: "leave out --gdr-level LOC", "unset
+// NCCL_NET_GDR_LEVEL" or "remove NCCL_NET_GDR_LEVEL from line 3 of /etc/nccl.conf".
+std::string removal_text(const UserSettings& settings, const std::string& name);
 
 }  // namespace gdr::tools::topo

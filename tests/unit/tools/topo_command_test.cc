@@ -251,9 +251,12 @@ TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
   for (const char* host : {"2", "node17", "0xabc2"}) {
     const Printed result = run("--host " + std::string(host) + from);
     EXPECT_EQ(result.code, 2) << host;
-    EXPECT_THAT(result.err, HasSubstr("0xabc0, ")) << host;
+    EXPECT_THAT(result.err, HasSubstr("--host: \"" + std::string(host) + "\" is not in "));
+    EXPECT_THAT(result.err, HasSubstr("hosts: 0xabc0, 0xabc1; or a number from 0 to 1")) << host;
   }
-  EXPECT_EQ(run("--host 1 --from " + known("hwloc-dgx-h100.xml")).code, 2);
+  const Printed single = run("--host 1 --from " + known("hwloc-dgx-h100.xml"));
+  EXPECT_EQ(single.code, 2);
+  EXPECT_THAT(single.err, HasSubstr("Fix: leave it out: the file describes one host"));
   EXPECT_EQ(run("--host 0").code, 2);
   EXPECT_EQ(run("--host all --env" + from).code, 2);
 }
@@ -472,7 +475,10 @@ TEST_F(TopoCommand, DiffOfTwoHostsOfOneFile_NamesBothHosts) {
     EXPECT_THAT(result.out, HasSubstr("200 Gb/s in " + name + " host 0, 400 Gb/s in " + name +
                                       " host 0xabc1\n"));
     EXPECT_EQ(run(diff + " --host 1").code, 0);
-    EXPECT_EQ(run(diff + " --host 0,7").code, 2);
+    const Printed wrong = run(diff + " --host 0,7");
+    EXPECT_EQ(wrong.code, 2);
+    EXPECT_THAT(wrong.err, HasSubstr("--host: \"7\" is not in "));
+    EXPECT_THAT(wrong.err, HasSubstr("hosts: 0xabc0, 0xabc1; or a number from 0 to 1"));
     EXPECT_EQ(run(diff + " --host all").code, 2);
   }
   EXPECT_THAT(run("--diff " + jsonl + " " + jsonl).err, HasSubstr("--host A,B"));
@@ -626,6 +632,61 @@ TEST_F(TopoCommand, LevelOfNcclsConfigurationFile_IsTakenBackByItsLine) {
   EXPECT_THAT(result.out, HasSubstr("# Line 2 of " + file + " sets NCCL_NET_GDR_LEVEL: "));
   EXPECT_THAT(result.out, HasSubstr("\nexport NCCL_NET_GDR_LEVEL=''\n"));
   EXPECT_THAT(result.out, Not(HasSubstr("unset")));
+}
+
+TEST_F(TopoCommand, SettingsThatCannotBeUsed_AreTakenBack) {
+  const std::string file = write("nccl.conf", "NCCL_IB_TC=800\n");
+  const std::pair<const char*, const char*> set[] = {{"NCCL_CONF_FILE", file.c_str()},
+                                                     {"NCCL_NET_GDR_LEVEL", "FOO"},
+                                                     {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_99"}};
+  for (const auto& [name, value] : set) setenv(name, value, 1);
+  const std::string env = run("--env --from " + known(kMachine)).out;
+  for (const auto& [name, value] : set) unsetenv(name);
+  EXPECT_THAT(env, HasSubstr("# NCCL_NET_GDR_LEVEL=FOO cannot be used: the warning says why. The "
+                             "default counts.\nunset NCCL_NET_GDR_LEVEL\n"));
+  EXPECT_THAT(env, HasSubstr("\nunset GDR_NCCL_RAIL_MAP\n"));
+  EXPECT_THAT(env, HasSubstr("# Line 1 of " + file + " sets NCCL_IB_TC: remove it there."));
+  EXPECT_THAT(env, HasSubstr("\nexport NCCL_IB_TC=''\n"));
+  EXPECT_THAT(env, Not(HasSubstr("--check")));
+}
+
+TEST_F(TopoCommand, LevelOptionThatKeepsGpusFromGpuDirect_IsNamedAndNotExported) {
+  const std::string source = " --gdr-level LOC --from " + known(kMachine);
+  const std::string env = run("--env" + source).out;
+  EXPECT_THAT(env, StartsWith("# --gdr-level LOC keeps GPU0, GPU1, GPU2 and 5 more from"));
+  EXPECT_THAT(env, Not(HasSubstr("NCCL_NET_GDR_LEVEL")));
+  const std::string check = run("--check" + source).out;
+  EXPECT_THAT(check, HasSubstr("Fix: leave out --gdr-level LOC\n"));
+  EXPECT_THAT(check, Not(HasSubstr("unset")));
+  setenv("NCCL_NET_GDR_LEVEL", "LOC", 1);
+  const std::string env_of_both = run("--env" + source).out;
+  const std::string check_of_variable = run("--check --from " + known(kMachine)).out;
+  unsetenv("NCCL_NET_GDR_LEVEL");
+  EXPECT_THAT(env_of_both, HasSubstr("\nunset NCCL_NET_GDR_LEVEL\n"));
+  EXPECT_THAT(check_of_variable, HasSubstr("Fix: unset NCCL_NET_GDR_LEVEL\n"));
+}
+
+TEST_F(TopoCommand, LevelOfNcclsFileThatKeepsGpusFromGpuDirect_IsAFaultWithItsLine) {
+  const std::string file = write("nccl.conf", "NCCL_NET_GDR_LEVEL=LOC\n");
+  setenv("NCCL_CONF_FILE", file.c_str(), 1);
+  const std::string check = run("--check --from " + known(kMachine)).out;
+  unsetenv("NCCL_CONF_FILE");
+  EXPECT_THAT(check, HasSubstr("Fix: remove NCCL_NET_GDR_LEVEL from line 1 of " + file + "\n"));
+}
+
+TEST_F(TopoCommand, FaultsThatNoSettingFixes_AreCountedBelowTheSettings) {
+  const std::string env = run("--env --from " + known("nccl-cross-wired.xml")).out;
+  EXPECT_THAT(env, HasSubstr("\nexport NCCL_NET_GDR_LEVEL='PHB'\n"
+                             "# `nccl-gdr topo --check` finds 3 faults that no advised setting "
+                             "fixes: run it.\n"));
+}
+
+TEST_F(TopoCommand, WarningAboutAListThatIsTakenBack_IsNotCountedAsLeft) {
+  setenv("NCCL_IB_HCA", "mlx5_0,mlx5_99", 1);
+  const std::string env = run("--env --from " + known(kMachine)).out;
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_THAT(env, HasSubstr("\nunset NCCL_IB_HCA\n"));
+  EXPECT_THAT(env, Not(HasSubstr("--check")));
 }
 
 TEST_F(TopoCommand, EnvOfASourceWithoutNames_IsAnErrorWithAdvice) {

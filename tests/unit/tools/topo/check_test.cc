@@ -864,5 +864,18 @@ TEST(Check, SmallBarOfAGpuWithC2c_IsNoFault) {
   EXPECT_THAT(faults_of(report_on(machine, states)), Not(Contains(HasSubstr("bar: GPU1 "))));
 }
 
+// The HCAs are of two models, so that neither is called slow.
+TEST(CheckMachine, ChoiceThatNoSettingChanges_NamesWhatToLookAt) {
+  Machine machine = good_machine();
+  machine.hcas[2].ids.device += 1;
+  machine.hcas[2].ports[0].speed_mbps = 200000;
+  const CheckReport report = report_on(machine);
+  ASSERT_FALSE(report.faults.empty());
+  EXPECT_EQ(report.faults[0].check, Check::kNcclChoice);
+  EXPECT_THAT(
+      report.faults[0].finding.fix,
+      AllOf(HasSubstr("look at the slot and the port of mlx5_2:1"), HasSubstr("move its card")));
+}
+
 }  // namespace
 }  // namespace gdr::tools::topo

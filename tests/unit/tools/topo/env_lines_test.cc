@@ -174,8 +174,49 @@ TEST(EnvLines, FaultThatNoSettingFixes_IsLeftToTheCheck) {
   machine.hcas[2].ports[0].speed_mbps = 200000;
   const std::string text = lines_on(machine);
   EXPECT_THAT(text, HasSubstr("# No setting makes NCCL follow all rails.\n"
-                              "# First look for the fault: `nccl-gdr topo --check`"));
+                              "# `nccl-gdr topo --check` finds 3 faults that no advised "
+                              "setting fixes: run it.\n"));
   EXPECT_THAT(text, Not(HasSubstr("Nothing has to be set")));
+}
+
+TEST(EnvLines, PortDown_IsLeftToTheCheck) {
+  Machine machine = two_sockets_with_switches();
+  machine.hcas[0].ports[0].state = topology::Port::State::kDown;
+  EXPECT_THAT(lines_on(machine), HasSubstr("\n# `nccl-gdr topo --check` finds 1 fault that"));
+}
+
+// A network interface of NCCL's file that it uses by sockets.
+void make_interface(const char* name, topology::Hca* hca) {
+  hca->name = name;
+  hca->guid = 1;
+  hca->gpudirect = false;
+}
+
+TEST(EnvLines, NetworkInterfaceWithoutRdma_IsNotInTheList) {
+  Machine machine = two_sockets_with_switches();
+  machine.nccl_file = true;
+  make_interface("veth0", &machine.hcas[0]);
+  const std::string text = lines_on(machine);
+  EXPECT_THAT(text, HasSubstr("export NCCL_IB_HCA='=mlx5_1:1,mlx5_2:1,mlx5_3:1'\n"));
+  EXPECT_THAT(text, HasSubstr("This keeps NCCL off mlx5_4:1, mlx5_4:2"));
+  const std::string map = "GPU0=veth0";
+  topology::RailOptions rails;
+  rails.map = topology::RailMap::parse(map).value();
+  const std::string with_map = lines_of(
+      inspection_of(scene_of(machine, {}, rails), {{"GDR_NCCL_RAIL_MAP", by_option(map)}}));
+  EXPECT_THAT(with_map, HasSubstr("# GDR_NCCL_RAIL_MAP cannot be set: veth0 is no RDMA device"));
+  EXPECT_THAT(with_map, Not(HasSubstr("export GDR_NCCL_RAIL_MAP")));
+}
+
+TEST(EnvLines, NoRailIsAnRdmaDevice_HasOnlyAComment) {
+  Machine machine = two_sockets_with_switches();
+  machine.nccl_file = true;
+  for (topology::Hca& hca : machine.hcas) {
+    make_interface(("veth" + hca.name.substr(5)).c_str(), &hca);
+  }
+  const std::string text = lines_on(machine);
+  EXPECT_THAT(commands_in(text), IsEmpty());
+  EXPECT_THAT(text, HasSubstr("# No rail is an RDMA device, so that no setting helps"));
 }
 
 TEST(EnvLines, Level_NamesOnlyGpusThatGain) {
