@@ -17,7 +17,8 @@ std::vector<int> switches_above(const Machine& machine, Attachment at) {
   return above;
 }
 
-// Returns the number of switches on the path. The switch at which the two paths up meet counts once.
+// Returns the number of switches on the path. The switch at which the two paths up meet counts
+// once.
 int switches_between(const Machine& machine, const Attachment& a, const Attachment& b) {
   const std::vector<int> from = switches_above(machine, a), to = switches_above(machine, b);
   for (size_t i = 0; i < from.size(); ++i) {
