@@ -4,6 +4,7 @@
 
 #include "softhca/datapath/engine_wake.h"
 #include "softhca/datapath/host_copy.h"
+#include "softhca/fabric/process_order.h"
 #include "softhca/fabric/staging_area.h"
 #include "softhca/gpu/copier.h"
 
@@ -115,6 +116,7 @@ void CopyServer::start(CopyRequest& request, uint32_t index) {
     return;
   }
   copy.requester = nullptr;
+  order_copy_before_polls(process_.arena().header());
   request.state.store(result, std::memory_order_release);
 }
 
@@ -149,6 +151,7 @@ void CopyServer::advance(CopyRequest& request, uint32_t index) {
   }
   --running_;
   copy.requester = nullptr;
+  order_copy_before_polls(process_.arena().header());
   request.state.store(result, std::memory_order_release);
 }
 

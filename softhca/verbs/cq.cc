@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <new>
 
+#include "softhca/fabric/process_order.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/runtime.h"
 
@@ -36,6 +37,7 @@ bool Cq::pop(Cqe* entry) {
     if (head == shared->tail.load(std::memory_order_acquire)) return false;
     *entry = ring[head & (shared->entries - 1)];
     shared->head.store(head + 1, std::memory_order_release);
+    order_poll_after_copies(runtime->process().arena().header());
     if (entry->qp_num == 0) continue;
     if (QueuePair* qp = runtime->qps().find(qpn_index(entry->qp_num))) qp->polled(*entry);
     return true;
