@@ -11,7 +11,10 @@
 
 namespace gdr::tools::topo {
 
-// Checks a machine. `states` is empty where sysfs does not show the machine.
+// Checks a machine, with the states that its sysfs shows where the inspection has one.
+CheckReport check_machine(const Inspection& inspection);
+
+// The same with these states.
 CheckReport check_machine(const Inspection& inspection, const PciStates& states);
 
 }  // namespace gdr::tools::topo

@@ -8,7 +8,6 @@
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
-#include "tools/topo/pci_state.h"
 #include "tools/topo/restriction.h"
 #include "topology/live/rail_agreement.h"
 
@@ -358,19 +357,10 @@ Status check_names(const Machine& machine) {
                           clean_text(machine.source), shown));
 }
 
-// Returns the number of faults on the machine as it is with the settings that are advised.
-size_t count_faults(const Inspection& inspection) {
-  PciStates states;
-  if (!inspection.sysfs_root.empty()) {
-    states = read_pci_states(inspection.decision.machine, inspection.sysfs_root);
-  }
-  return check_machine(inspection, states).faults.size();
-}
-
 // Says what is left to do after `lines`, which make the machine what `advised` is; "" where they
 // say all.
 std::string closing_line(const Inspection& advised, const std::string& lines) {
-  const size_t faults = count_faults(advised);
+  const size_t faults = check_machine(advised).faults.size();
   if (faults > 0) {
     return comment(
         fmt::format("`nccl-gdr topo --check` finds {} fault{} that no advised setting "

@@ -101,14 +101,6 @@ Findings findings_of_grouping(const RailDecision& decision) {
                                      decision.prediction.settings());
 }
 
-CheckReport check_of(const Inspection& inspection) {
-  PciStates states;
-  if (!inspection.sysfs_root.empty()) {
-    states = read_pci_states(inspection.decision.machine, inspection.sysfs_root);
-  }
-  return check_machine(inspection, states);
-}
-
 // NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
 Status check_addresses(const std::string& source, View view) {
   if (source == "live" || (view != View::kNcclXml && view != View::kGroupedNcclXml)) return {};
@@ -179,7 +171,7 @@ Outcome fleet_mode(const Request& request, View view) {
       const std::string text = json_text(decision, node.inspection->not_offered);
       outcome.results += Document::parse(text).dump() + "\n";
     } else {
-      summaries.push_back(summary_of(node.name, *node.inspection, check_of(*node.inspection)));
+      summaries.push_back(summary_of(node.name, *node.inspection, check_machine(*node.inspection)));
     }
   }
   if (view != View::kJson && !summaries.empty()) outcome.results = summary_table(summaries);
@@ -198,7 +190,7 @@ Outcome check_mode(const Request& request) {
       documents.push_back(error_json(node.name, node.inspection.error()));
       continue;
     }
-    const CheckReport report = check_of(*node.inspection);
+    const CheckReport report = check_machine(*node.inspection);
     if (!report.faults.empty()) add_exit_code(kExitFailed, &outcome);
     if (request.json) {
       documents.push_back(check_json(node.name, report));
