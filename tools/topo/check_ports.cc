@@ -6,6 +6,7 @@
 
 #include "tools/topo/checks.h"
 #include "tools/topo/port_use.h"
+#include "tools/topo/rdma_devices.h"
 #include "topology/sources/selection.h"
 
 namespace gdr::tools::topo {

@@ -5,6 +5,7 @@
 
 #include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
+#include "tools/topo/rdma_devices.h"
 #include "tools/topo/reach_remedy.h"
 #include "topology/live/rail_agreement.h"
 
@@ -101,11 +102,6 @@ void check_reach(const Inspection& inspection, CheckReport* report) {
                   ", and " + reason,
               fix_of_reach(inspection, path, gpus));
   }
-}
-
-bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
-  return std::any_of(one.rails.begin(), one.rails.end(),
-                     [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
 }
 
 // What to do where no setting makes NCCL use the GPU's own rail.

@@ -6,9 +6,10 @@
 #include <map>
 
 #include "tools/topo/check.h"
-#include "tools/topo/checks.h"
 #include "tools/topo/nccl_choice.h"
+#include "tools/topo/rdma_devices.h"
 #include "tools/topo/restriction.h"
+#include "tools/topo/short_list.h"
 #include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
@@ -103,15 +104,11 @@ std::string unset_lines(const Inspection& inspection) {
   return lines + comment("What follows is for the machine without it.");
 }
 
-// Whether the port is one of an HCA, not of a network interface that NCCL uses by sockets.
-bool has_rdma(const Machine& machine, PortRef port) {
-  return is_rdma_device(machine, hca_of(machine, port));
-}
-
 // The rails that NCCL_IB_HCA can name.
 std::vector<Rail> rdma_rails(const RailDecision& decision) {
   std::vector<Rail> rails = decision.plan.rails;
-  std::erase_if(rails, [&](const Rail& rail) { return !has_rdma(decision.machine, rail.port); });
+  std::erase_if(rails,
+                [&](const Rail& rail) { return !is_rdma_port(decision.machine, rail.port); });
   return rails;
 }
 
@@ -133,7 +130,7 @@ std::string hca_list(const RailDecision& decision) {
 std::string hca_lines(const RailDecision& decision, bool has_list) {
   std::vector<std::string> excluded;
   for (const ExcludedPort& one : decision.plan.excluded) {
-    if (!has_rdma(decision.machine, one.port)) continue;
+    if (!is_rdma_port(decision.machine, one.port)) continue;
     excluded.push_back(port_label(decision.machine, one.port));
   }
   const std::vector<Rail> rails = rdma_rails(decision);
@@ -275,10 +272,7 @@ std::string joined(const Machine& machine, const std::vector<PortRef>& ports) {
 std::vector<std::string> badly_served(const RailDecision& decision, bool has_map) {
   std::vector<std::string> gpus;
   for (const topology::Disagreement& one : topology::disagreements(decision)) {
-    const bool any_rdma = std::any_of(one.rails.begin(), one.rails.end(), [&](PortRef port) {
-      return has_rdma(decision.machine, port);
-    });
-    if ((one.as_good && !has_map) || !any_rdma) continue;
+    if ((one.as_good && !has_map) || !has_rdma_rail(decision.machine, one)) continue;
     gpus.push_back("GPU" + std::to_string(one.gpu) + " " + joined(decision.machine, one.chosen) +
                    " instead of " + joined(decision.machine, one.rails));
   }
@@ -312,7 +306,7 @@ std::vector<std::string> interfaces_in_map(const RailDecision& decision, const s
   std::vector<std::string> interfaces;
   for (const Rail& rail : decision.plan.rails) {
     const std::string& name = hca_of(decision.machine, rail.port).name;
-    if (!has_rdma(decision.machine, rail.port) && map.find(name) != std::string::npos) {
+    if (!is_rdma_port(decision.machine, rail.port) && map.find(name) != std::string::npos) {
       interfaces.push_back(name);
     }
   }
