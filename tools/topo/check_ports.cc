@@ -186,12 +186,12 @@ bool check_hca_registration(const RailDecision& decision, CheckReport* report) {
 void check_registration(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   if (check_hca_registration(decision, report)) return;
-  std::vector<std::string> gpus;
+  std::vector<size_t> gpus;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back("GPU" + std::to_string(gpu));
+    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back(gpu);
   }
   if (gpus.empty()) return;
-  add_fault(report, Check::kNoGpuDirect, short_list(gpus),
+  add_fault(report, Check::kNoGpuDirect, short_list(gpu_labels(gpus)),
             "the driver offers no GPUDirect RDMA on the GPU",
             has_nvidia_gpus(machine)
                 ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"

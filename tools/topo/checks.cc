@@ -46,7 +46,7 @@ void add_fault(CheckReport* report, Check check, std::string subject, std::strin
 }
 
 std::string gpu_name(const Machine& machine, size_t gpu) {
-  return "GPU" + std::to_string(gpu) + " (" + machine.gpus[gpu].bdf.to_string() + ")";
+  return gpu_label(gpu) + " (" + machine.gpus[gpu].bdf.to_string() + ")";
 }
 
 std::string hca_name(const Machine& machine, size_t hca) {
