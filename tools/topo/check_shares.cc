@@ -154,7 +154,7 @@ std::optional<RailDecision> with_ports_up(const CheckInput& input) {
     rail.usable = any = true;
   }
   if (!any) return decision;
-  if (input.inspection.settings.count("GDR_NCCL_RAIL_MAP") > 0) return std::nullopt;
+  if (input.inspection.settings.count(kRailMapVariable) > 0) return std::nullopt;
   for (GpuRails& one : decision.plan.gpus) one.rails.clear();
   topology::assign_rails(decision.machine, decision.paths, &decision.plan);
   topology::set_own_paths(decision.paths, &decision.plan);

@@ -91,7 +91,7 @@ Result<std::string> view_text(const Inspection& inspection, View view) {
       break;
   }
   return matrix_text(decision, inspection.not_offered,
-                     origin_text(inspection.settings, "GDR_NCCL_RAIL_MAP"));
+                     origin_text(inspection.settings, kRailMapVariable));
 }
 
 // Returns what the user of a file with grouped rails should know.

@@ -11,9 +11,8 @@
 namespace gdr::tools::topo {
 namespace {
 
-constexpr std::pair<const char*, const char*> kFlags[] = {{"NCCL_IB_HCA", "--hca"},
-                                                          {"NCCL_NET_GDR_LEVEL", "--gdr-level"},
-                                                          {"GDR_NCCL_RAIL_MAP", "--rail-map"}};
+constexpr std::pair<const char*, const char*> kFlags[] = {
+    {kHcaVariable, "--hca"}, {kLevelVariable, "--gdr-level"}, {kRailMapVariable, "--rail-map"}};
 
 std::string flag_of(const std::string& name) {
   for (const auto& [variable, flag] : kFlags) {
@@ -46,10 +45,19 @@ std::optional<UserSetting> read_setting(const std::string& name,
   return setting;
 }
 
-std::string setting_text(const UserSettings& settings, const std::string& name) {
+const UserSetting* find_setting(const UserSettings& settings, const std::string& name) {
   const auto found = settings.find(name);
-  if (found == settings.end()) return name;
-  const UserSetting& setting = found->second;
+  return found == settings.end() ? nullptr : &found->second;
+}
+
+bool is_option(const UserSetting* setting) {
+  return setting != nullptr && setting->from == UserSetting::From::kOption;
+}
+
+std::string setting_text(const UserSettings& settings, const std::string& name) {
+  const UserSetting* found = find_setting(settings, name);
+  if (found == nullptr) return name;
+  const UserSetting& setting = *found;
   if (setting.from == UserSetting::From::kOption) return flag_of(name) + " " + setting.value;
   const std::string text = name + "=" + setting.value;
   if (setting.from == UserSetting::From::kEnvironment) return text;
@@ -57,9 +65,9 @@ std::string setting_text(const UserSettings& settings, const std::string& name) 
 }
 
 std::string origin_text(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  if (found == settings.end()) return "";
-  const UserSetting& setting = found->second;
+  const UserSetting* found = find_setting(settings, name);
+  if (found == nullptr) return "";
+  const UserSetting& setting = *found;
   switch (setting.from) {
     case UserSetting::From::kOption:
       return flag_of(name);
@@ -72,16 +80,16 @@ std::string origin_text(const UserSettings& settings, const std::string& name) {
 }
 
 std::string removal_text(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  if (found == settings.end()) return "unset " + name;
-  switch (found->second.from) {
+  const UserSetting* found = find_setting(settings, name);
+  if (found == nullptr) return "unset " + name;
+  switch (found->from) {
     case UserSetting::From::kOption:
       return "leave out " + setting_text(settings, name);
     case UserSetting::From::kEnvironment:
       break;
     case UserSetting::From::kFile:
-      return fmt::format("remove {} from line {} of {}", name, found->second.line,
-                         clean_text(found->second.file));
+      return fmt::format("remove {} from line {} of {}", name, found->line,
+                         clean_text(found->file));
   }
   return "unset " + name;
 }

@@ -8,6 +8,11 @@
 
 namespace gdr::tools::topo {
 
+// The variables that decide about rails.
+inline constexpr char kHcaVariable[] = "NCCL_IB_HCA";
+inline constexpr char kLevelVariable[] = "NCCL_NET_GDR_LEVEL";
+inline constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
+
 // A setting of the user that is in force.
 struct UserSetting {
   enum class From { kOption, kEnvironment, kFile };
@@ -27,6 +32,11 @@ using UserSettings = std::map<std::string, UserSetting>;  // by the names of var
 // NCCL; nothing where it is not set, or set to nothing.
 std::optional<UserSetting> read_setting(const std::string& name,
                                         const std::optional<std::string>& option);
+
+// Returns null where the variable is not in force.
+const UserSetting* find_setting(const UserSettings& settings, const std::string& name);
+
+bool is_option(const UserSetting* setting);  // which may be null
 
 // Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
