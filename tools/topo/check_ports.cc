@@ -7,6 +7,7 @@
 #include "tools/topo/checks.h"
 #include "tools/topo/port_use.h"
 #include "tools/topo/rdma_devices.h"
+#include "topology/live/slow_links.h"
 #include "topology/sources/selection.h"
 
 namespace gdr::tools::topo {
@@ -53,12 +54,6 @@ std::vector<PortRef> compared_ports(const RailDecision& decision) {
   return ports;
 }
 
-// What the link runs at, where known; else the speed that NCCL takes.
-int port_link_speed(const Machine& machine, PortRef ref) {
-  const Port& port = port_of(machine, ref);
-  return port.link_mbps > 0 ? port.link_mbps : port.speed_mbps;
-}
-
 void check_down(const CheckInput& input, CheckReport* report) {
   const RailDecision& decision = input.decision();
   std::vector<std::string> unused;
@@ -103,13 +98,13 @@ void check_speeds(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   const std::vector<PortRef> ports = compared_ports(decision);
   for (const PortRef& port : ports) {
-    const int own = port_link_speed(machine, port);
+    const int own = topology::link_speed(machine, port);
     int best = own;
     std::vector<std::string> faster;
     for (const PortRef& other : ports) {
       if (!are_peer_ports(machine, port, other)) continue;
-      best = std::max(best, port_link_speed(machine, other));
-      if (port_link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
+      best = std::max(best, topology::link_speed(machine, other));
+      if (topology::link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
     }
     if (best == own) continue;
     add_fault(report, Check::kPortSpeed, port_label(machine, port),
