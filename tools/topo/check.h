@@ -6,7 +6,7 @@
 #pragma once
 
 #include "tools/topo/check_report.h"
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/pci_state.h"
 
 namespace gdr::tools::topo {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/topo/check_report.h"
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/pci_state.h"
 #include "tools/topo/short_list.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 
 namespace gdr::tools::topo {
 

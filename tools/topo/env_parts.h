@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {

@@ -13,6 +13,7 @@
 #include "tools/topo/diff.h"
 #include "tools/topo/env_lines.h"
 #include "tools/topo/file_format.h"
+#include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/nodes.h"
 #include "tools/topo/picture_header.h"

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "plugin/config/environment.h"
-#include "plugin/config/nccl_conf.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
@@ -23,24 +21,28 @@ std::string flag_of(const std::string& name) {
 
 }  // namespace
 
-std::optional<UserSetting> read_setting(const std::string& name,
-                                        const std::optional<std::string>& option) {
-  const config::Environment set = config::process_environment();
-  config::ConfPlaces places;
-  const config::Environment all = config::process_environment_with_nccl_conf(&places);
+SettingSources read_sources() {
+  SettingSources sources;
+  sources.process = config::process_environment();
+  sources.all = config::process_environment_with_nccl_conf(&sources.places);
+  return sources;
+}
+
+std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name,
+                                       const std::optional<std::string>& option) {
   UserSetting setting;
-  if (const auto place = places.find(name); place != places.end()) {
+  if (const auto place = sources.places.find(name); place != sources.places.end()) {
     setting.file = place->second.file;
     setting.line = place->second.line;
   }
   if (option.has_value()) {
     setting.from = UserSetting::From::kOption;
-    setting.also_in_environment = set.count(name) > 0;
-  } else if (set.count(name) == 0) {
+    setting.also_in_environment = sources.process.count(name) > 0;
+  } else if (sources.process.count(name) == 0) {
     setting.from = UserSetting::From::kFile;
   }
-  const auto variable = all.find(name);
-  setting.value = option.value_or(variable == all.end() ? "" : variable->second);
+  const auto variable = sources.all.find(name);
+  setting.value = option.value_or(variable == sources.all.end() ? "" : variable->second);
   if (setting.value.empty()) return std::nullopt;
   return setting;
 }

@@ -6,6 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "plugin/config/environment.h"
+#include "plugin/config/nccl_conf.h"
+
 namespace gdr::tools::topo {
 
 // The variables that decide about rails.
@@ -28,10 +31,19 @@ struct UserSetting {
 
 using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
 
+// What sets variables.
+struct SettingSources {
+  config::Environment process;  // the process environment
+  config::Environment all;      // with what NCCL's files add
+  config::ConfPlaces places;    // the lines of these files
+};
+
+SettingSources read_sources();
+
 // Returns what sets a variable: the option, where one is given, else the environment or a file of
 // NCCL; nothing where it is not set, or set to nothing.
-std::optional<UserSetting> read_setting(const std::string& name,
-                                        const std::optional<std::string>& option);
+std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name,
+                                       const std::optional<std::string>& option);
 
 // Returns null where the variable is not in force.
 const UserSetting* find_setting(const UserSettings& settings, const std::string& name);
