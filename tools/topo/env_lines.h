@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/result.h"
 #include "tools/topo/inspection.h"
 
 namespace gdr::tools::topo {

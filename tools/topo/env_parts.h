@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "tools/topo/inspection.h"
 #include "tools/topo/labels.h"
 
