@@ -6,6 +6,14 @@
 
 namespace gdr::tools::topo {
 
+CheckReport check_machine(const Inspection& inspection) {
+  PciStates states;
+  if (!inspection.sysfs_root.empty()) {
+    states = read_pci_states(inspection.decision.machine, inspection.sysfs_root);
+  }
+  return check_machine(inspection, states);
+}
+
 CheckReport check_machine(const Inspection& inspection, const PciStates& states) {
   const CheckInput input{inspection, states};
   CheckReport report;

@@ -6,12 +6,15 @@
 #pragma once
 
 #include "tools/topo/check_report.h"
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/pci_state.h"
 
 namespace gdr::tools::topo {
 
-// Checks a machine. `states` is empty where sysfs does not show the machine.
+// Checks a machine, with the states that its sysfs shows where the inspection has one.
+CheckReport check_machine(const Inspection& inspection);
+
+// The same with these states.
 CheckReport check_machine(const Inspection& inspection, const PciStates& states);
 
 }  // namespace gdr::tools::topo

@@ -24,11 +24,10 @@ std::array<int, 3> link_counts(const Gpu& gpu) {
   return counts;
 }
 
+// Whether the GPUs should have the same links: those of one chip, whoever made their boards.
 bool are_peer_gpus(const Gpu& a, const Gpu& b) {
   return a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device && a.model == b.model;
 }
-
-std::string numbered(size_t gpu) { return "GPU" + std::to_string(gpu); }
 
 // Returns the peers of `gpu` for which count(peer) equals `value`: "GPU0 has", "GPU0, GPU1 have".
 template <class Count>
@@ -36,7 +35,7 @@ std::string peers_with(const Machine& machine, size_t gpu, int value, Count&& co
   std::vector<std::string> names;
   for (size_t other = 0; other < machine.gpus.size(); ++other) {
     if (!are_peer_gpus(machine.gpus[gpu], machine.gpus[other])) continue;
-    if (count(machine.gpus[other]) == value) names.push_back(numbered(other));
+    if (count(machine.gpus[other]) == value) names.push_back(gpu_label(other));
   }
   return short_list(names) + (names.size() == 1 ? " has" : " have");
 }
@@ -118,7 +117,7 @@ void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report
     const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
     if (own < 0 || own >= most) continue;
     if (!is_out_of_line(machine, gpu, kind, count)) {
-      by_design->push_back(numbered(gpu));
+      by_design->push_back(gpu_label(gpu));
       continue;
     }
     const bool is_bridged = kind == static_cast<size_t>(NvLink::To::kGpu) &&
@@ -147,7 +146,7 @@ void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* repor
       add_fault(
           report, Check::kNvlink, gpu_name(machine, other),
           fmt::format("{} NVLinks to {}, which has {} to it",
-                      returned == 0 ? "no" : std::to_string(returned), numbered(gpu), link.count),
+                      returned == 0 ? "no" : std::to_string(returned), gpu_label(gpu), link.count),
           kLookAtLinks);
     }
   }
@@ -163,7 +162,7 @@ void check_missing_targets(const Machine& machine, CheckReport* report) {
       if (link.to != NvLink::To::kGpu || !link.gpu.has_value()) continue;
       const bool shown = std::any_of(machine.gpus.begin(), machine.gpus.end(),
                                      [&](const Gpu& other) { return other.bdf == *link.gpu; });
-      if (!shown) linked[*link.gpu].push_back(numbered(gpu));
+      if (!shown) linked[*link.gpu].push_back(gpu_label(gpu));
     }
   }
   for (const auto& [target, gpus] : linked) {

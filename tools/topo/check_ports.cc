@@ -6,6 +6,8 @@
 
 #include "tools/topo/checks.h"
 #include "tools/topo/port_use.h"
+#include "tools/topo/rdma_devices.h"
+#include "topology/live/slow_links.h"
 #include "topology/sources/selection.h"
 
 namespace gdr::tools::topo {
@@ -52,12 +54,6 @@ std::vector<PortRef> compared_ports(const RailDecision& decision) {
   return ports;
 }
 
-// What the link runs at, where known; else the speed that NCCL takes.
-int port_link_speed(const Machine& machine, PortRef ref) {
-  const Port& port = port_of(machine, ref);
-  return port.link_mbps > 0 ? port.link_mbps : port.speed_mbps;
-}
-
 void check_down(const CheckInput& input, CheckReport* report) {
   const RailDecision& decision = input.decision();
   std::vector<std::string> unused;
@@ -102,13 +98,13 @@ void check_speeds(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   const std::vector<PortRef> ports = compared_ports(decision);
   for (const PortRef& port : ports) {
-    const int own = port_link_speed(machine, port);
+    const int own = topology::link_speed(machine, port);
     int best = own;
     std::vector<std::string> faster;
     for (const PortRef& other : ports) {
       if (!are_peer_ports(machine, port, other)) continue;
-      best = std::max(best, port_link_speed(machine, other));
-      if (port_link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
+      best = std::max(best, topology::link_speed(machine, other));
+      if (topology::link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
     }
     if (best == own) continue;
     add_fault(report, Check::kPortSpeed, port_label(machine, port),
@@ -185,12 +181,12 @@ bool check_hca_registration(const RailDecision& decision, CheckReport* report) {
 void check_registration(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   if (check_hca_registration(decision, report)) return;
-  std::vector<std::string> gpus;
+  std::vector<size_t> gpus;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back("GPU" + std::to_string(gpu));
+    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back(gpu);
   }
   if (gpus.empty()) return;
-  add_fault(report, Check::kNoGpuDirect, short_list(gpus),
+  add_fault(report, Check::kNoGpuDirect, short_list(gpu_labels(gpus)),
             "the driver offers no GPUDirect RDMA on the GPU",
             has_nvidia_gpus(machine)
                 ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"

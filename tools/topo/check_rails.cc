@@ -4,7 +4,8 @@
 #include <utility>
 
 #include "tools/topo/checks.h"
-#include "tools/topo/nccl_choice.h"
+#include "tools/topo/rdma_devices.h"
+#include "tools/topo/reach.h"
 #include "tools/topo/reach_remedy.h"
 #include "topology/live/rail_agreement.h"
 
@@ -23,12 +24,13 @@ void check_usable(const CheckInput& input, CheckReport* report) {
               "look at lspci and ibstat: the HCA's driver, or the container's devices");
   }
   if (machine.gpus.empty() || machine.hcas.empty()) return;
-  std::vector<std::string> without;
+  std::vector<size_t> without;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (decision.plan.first_rail_of(gpu) == nullptr) without.push_back("GPU" + std::to_string(gpu));
+    if (decision.plan.first_rail_of(gpu) == nullptr) without.push_back(gpu);
   }
   if (without.empty()) return;
-  add_fault(report, Check::kNoRail, short_list(without), "no rail: no port of an HCA is usable",
+  add_fault(report, Check::kNoRail, short_list(gpu_labels(without)),
+            "no rail: no port of an HCA is usable",
             "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA");
 }
 
@@ -52,7 +54,7 @@ std::string fix_of_reach(const Inspection& inspection, PathClass path,
     return "no setting is known that helps: move an HCA below the GPU's PCIe switch, or to a slot "
            "of its NUMA node";
   }
-  if (remedy.line == kUnsetLevel) return removal_text(inspection.settings, "NCCL_NET_GDR_LEVEL");
+  if (remedy.line == kUnsetLevel) return removal_text(inspection.settings, kLevelVariable);
   std::string fix = remedy.line;
   if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
   if (!remedy.advised) {
@@ -93,26 +95,19 @@ void check_reach(const Inspection& inspection, CheckReport* report) {
   }
   for (const auto& [text, gpus] : gpus_by_reason) {
     const auto& [reason, consequence] = text;
-    std::vector<std::string> names;
-    for (size_t gpu : gpus) names.push_back("GPU" + std::to_string(gpu));
     const PathClass path = decision.plan.gpus[gpus[0]].path;
-    add_fault(report, Check::kGdrReach, short_list(names),
+    add_fault(report, Check::kGdrReach, short_list(gpu_labels(gpus)),
               "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
                   ", and " + reason,
               fix_of_reach(inspection, path, gpus));
   }
 }
 
-bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one) {
-  return std::any_of(one.rails.begin(), one.rails.end(),
-                     [&](PortRef port) { return is_rdma_device(machine, hca_of(machine, port)); });
-}
-
 // What to do where no setting makes NCCL use the GPU's own rail.
 std::string fix_of_choice(const Machine& machine, const topology::Disagreement& one) {
   return "no setting is known that helps: look at the slot and the port of " +
-         port_label(machine, one.rails[0]) + ", or move its card to a slot nearer GPU" +
-         std::to_string(one.gpu) + " (lspci -tv)";
+         port_label(machine, one.rails[0]) + ", or move its card to a slot nearer " +
+         gpu_label(one.gpu) + " (lspci -tv)";
 }
 
 // GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA;

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "tools/topo/checks.h"
+#include "topology/live/slow_links.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -122,11 +123,6 @@ void check_read_requests(const CheckInput& input, CheckReport* report) {
   }
 }
 
-// Whether the finding is decide()'s about a slow link, which check_ports() judges with more care.
-bool is_about_speed(const Finding& finding) {
-  return finding.text.starts_with("the link runs at ");
-}
-
 }  // namespace
 
 void check_settings(const CheckInput& input, CheckReport* report) {
@@ -143,7 +139,8 @@ void check_settings(const CheckInput& input, CheckReport* report) {
 void check_diagnostics(const CheckInput& input, CheckReport* report) {
   const Findings& findings = input.decision().findings;
   for (size_t i = 0; i < findings.size(); ++i) {
-    if (!input.machine().gpus.empty() && is_about_speed(findings[i])) continue;
+    // check_ports() judges slow links with more care.
+    if (!input.machine().gpus.empty() && topology::is_about_slow_link(findings[i])) continue;
     const bool is_acs = i + input.inspection.acs_findings >= findings.size();
     if (findings[i].severity != Severity::kInfo) {
       report->faults.push_back({is_acs ? Check::kAcs : Check::kDiagnostic, findings[i]});

@@ -17,8 +17,6 @@ namespace {
 
 constexpr double kRounding = 1e-6;  // shares are sums of fractions
 
-std::string gpu_label(size_t gpu) { return "GPU" + std::to_string(gpu); }
-
 // Returns "1/4 of a rail", "1 rail", "1.5 rails".
 std::string share_text(double share) {
   const double parts = share > 0 ? 1 / share : 0;
@@ -28,11 +26,6 @@ std::string share_text(double share) {
   return fmt::format("{:.3g} {}", share, std::abs(share - 1) < kRounding ? "rail" : "rails");
 }
 
-bool is_peer(const Machine& machine, size_t a, size_t b) {
-  return machine.gpus[a].ids == machine.gpus[b].ids &&
-         machine.gpus[a].model == machine.gpus[b].model;
-}
-
 constexpr char kCompare[] =
     "look for an HCA or a GPU that is missing or in the wrong slot (lspci -tv); nccl-gdr topo "
     "--expect compares with a machine that works";
@@ -40,7 +33,7 @@ constexpr char kCompare[] =
 std::vector<size_t> peers_of(const Machine& machine, size_t gpu) {
   std::vector<size_t> peers;
   for (size_t other = 0; other < machine.gpus.size(); ++other) {
-    if (is_peer(machine, gpu, other)) peers.push_back(other);
+    if (is_same_gpu_model(machine.gpus[gpu], machine.gpus[other])) peers.push_back(other);
   }
   return peers;
 }
@@ -72,7 +65,7 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
     }
     if (own >= best - kRounding) continue;
     auto same = std::find_if(found.begin(), found.end(), [&](const SmallShare& one) {
-      return is_peer(machine, one.gpus[0], gpu) &&
+      return is_same_gpu_model(machine.gpus[one.gpus[0]], machine.gpus[gpu]) &&
              std::abs(share_of(decision.plan, one.gpus[0]) - own) < kRounding;
     });
     if (same == found.end()) same = found.insert(found.end(), SmallShare{{}, best});
@@ -86,22 +79,22 @@ void check_equal_shares(const RailDecision& decision, CheckReport* report) {
   const std::set<size_t> lacking = gpus_of_lacking_groups(decision);
   for (const SmallShare& small : small_shares(decision)) {
     const std::vector<size_t> all = peers_of(machine, small.gpus[0]);
-    std::vector<std::string> names, peers;
-    for (size_t gpu : small.gpus) names.push_back(gpu_label(gpu));
+    std::vector<size_t> peers;
     for (size_t gpu : all) {
-      if (share_of(decision.plan, gpu) > small.best - kRounding) peers.push_back(gpu_label(gpu));
+      if (share_of(decision.plan, gpu) > small.best - kRounding) peers.push_back(gpu);
     }
+    const std::string names = short_list(gpu_labels(small.gpus));
     const size_t rails = rails_of(decision, all);
     const std::string text = fmt::format(
         "{} for each, where {} {} {}", share_text(share_of(decision.plan, small.gpus[0])),
-        short_list(peers), peers.size() == 1 ? "has" : "have", share_text(small.best));
+        short_list(gpu_labels(peers)), peers.size() == 1 ? "has" : "have", share_text(small.best));
     const bool lacks = std::any_of(small.gpus.begin(), small.gpus.end(),
                                    [&](size_t gpu) { return lacking.count(gpu) > 0; });
     if (lacks || should_be_even(all.size(), rails)) {
-      add_fault(report, Check::kRailShare, short_list(names), text, kCompare);
+      add_fault(report, Check::kRailShare, names, text, kCompare);
     } else {
       report->notes.push_back(fmt::format("{}: {}, since {} rails for {} GPUs do not come out even",
-                                          short_list(names), text, rails, all.size()));
+                                          names, text, rails, all.size()));
     }
   }
 }
@@ -130,25 +123,24 @@ bool are_on_sockets_without_rails(const RailDecision& decision, const std::vecto
 void check_equal_distances(const RailDecision& decision, CheckReport* report) {
   const Machine& machine = decision.machine;
   auto is_near = [&](size_t gpu) { return decision.plan.gpus[gpu].path <= PathClass::kPxb; };
-  std::vector<size_t> far;
-  std::vector<std::string> near_names, far_names;
+  std::vector<size_t> near, far;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     const std::vector<size_t> peers = peers_of(machine, gpu);
-    if (is_near(gpu)) near_names.push_back(gpu_label(gpu));
+    if (is_near(gpu)) near.push_back(gpu);
     if (is_near(gpu) || std::none_of(peers.begin(), peers.end(), is_near)) continue;
     far.push_back(gpu);
-    far_names.push_back(gpu_label(gpu));
   }
   if (far.empty()) return;
   const std::string text =
-      fmt::format("no HCA is below the same PCIe switch, where {} {} one", short_list(near_names),
-                  near_names.size() == 1 ? "has" : "have");
+      fmt::format("no HCA is below the same PCIe switch, where {} {} one",
+                  short_list(gpu_labels(near)), near.size() == 1 ? "has" : "have");
+  const std::string names = short_list(gpu_labels(far));
   const bool is_few = 2 * far.size() < machine.gpus.size();
   const bool has_rails_for_all = decision.plan.rails.size() >= gpu_groups(decision).size();
   if (is_few || (has_rails_for_all && !are_on_sockets_without_rails(decision, far))) {
-    add_fault(report, Check::kRailShare, short_list(far_names), text, kCompare);
+    add_fault(report, Check::kRailShare, names, text, kCompare);
   } else {
-    report->notes.push_back(short_list(far_names) + ": " + text);
+    report->notes.push_back(names + ": " + text);
   }
 }
 
@@ -162,7 +154,7 @@ std::optional<RailDecision> with_ports_up(const CheckInput& input) {
     rail.usable = any = true;
   }
   if (!any) return decision;
-  if (input.inspection.settings.count("GDR_NCCL_RAIL_MAP") > 0) return std::nullopt;
+  if (input.inspection.settings.count(kRailMapVariable) > 0) return std::nullopt;
   for (GpuRails& one : decision.plan.gpus) one.rails.clear();
   topology::assign_rails(decision.machine, decision.paths, &decision.plan);
   topology::set_own_paths(decision.paths, &decision.plan);
@@ -174,10 +166,8 @@ std::optional<RailDecision> with_ports_up(const CheckInput& input) {
 void check_shares(const CheckInput& input, CheckReport* report) {
   if (input.inspection.unrestricted.has_value()) {
     const Restriction lost = restriction_of(input.decision(), *input.inspection.unrestricted);
-    std::vector<std::string> names;
-    for (size_t gpu : lost.gpus) names.push_back(gpu_label(gpu));
     const std::string& setting = input.inspection.restricted_by;
-    add_fault(report, Check::kSetting, short_list(names),
+    add_fault(report, Check::kSetting, short_list(gpu_labels(lost.gpus)),
               lost.ports.empty()
                   ? setting + " gives rails that are farther away, or shared by more GPUs"
                   : setting + " leaves out " + short_list(lost.ports) +

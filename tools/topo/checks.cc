@@ -1,14 +1,12 @@
 #include "tools/topo/checks.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace gdr::tools::topo {
 namespace {
 
 const PciState kUnknownState;
-constexpr int kManufacturerShift = 40;  // a GUID begins with 24 bits of its manufacturer
 
 // Where a port is on its card: the PCI function, which most cards have one of for each port, and
 // the number.
@@ -34,19 +32,6 @@ bool any_port(const Machine& machine, Matches&& matches) {
   });
 }
 
-// "mlx5_" of "mlx5_0".
-std::string_view without_number(std::string_view name) {
-  return name.substr(0, name.find_last_not_of("0123456789") + 1);
-}
-
-// Whether another HCA of the model and the driver registers GPU memory.
-bool has_peer_with_gpudirect(const Machine& machine, const Hca& hca) {
-  return std::any_of(machine.hcas.begin(), machine.hcas.end(), [&](const Hca& other) {
-    return other.gpudirect.value_or(false) && other.ids == hca.ids &&
-           without_number(other.name) == without_number(hca.name);
-  });
-}
-
 }  // namespace
 
 const PciState& CheckInput::state_of(const std::optional<Bdf>& bdf) const {
@@ -61,18 +46,12 @@ void add_fault(CheckReport* report, Check check, std::string subject, std::strin
 }
 
 std::string gpu_name(const Machine& machine, size_t gpu) {
-  return "GPU" + std::to_string(gpu) + " (" + machine.gpus[gpu].bdf.to_string() + ")";
+  return gpu_label(gpu) + " (" + machine.gpus[gpu].bdf.to_string() + ")";
 }
 
 std::string hca_name(const Machine& machine, size_t hca) {
   const Hca& one = machine.hcas[hca];
   return one.bdf.has_value() ? one.name + " (" + one.bdf->to_string() + ")" : one.name;
-}
-
-bool is_rdma_device(const Machine& machine, const Hca& hca) {
-  const bool has_guid = hca.guid >> kManufacturerShift != 0;
-  return !machine.nccl_file || has_guid || hca.gpudirect.value_or(true) ||
-         has_peer_with_gpudirect(machine, hca);
 }
 
 bool is_unused_second_port(const Machine& machine, PortRef port) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/topo/check_report.h"
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/pci_state.h"
 #include "tools/topo/short_list.h"
@@ -38,11 +38,6 @@ void add_fault(CheckReport* report, Check check, std::string subject, std::strin
 
 std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
 std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"
-
-// Whether the HCA is an RDMA device. NCCL's files also list the network interfaces that it uses by
-// sockets, which have no GUID of a manufacturer (they count from 0) and no GPUDirect RDMA. Beside a
-// peer of the model and the driver that has it, a device is one, too.
-bool is_rdma_device(const Machine& machine, const Hca& hca);
 
 // Whether the port is down as one that is not in use: the first port of its card is up, and the
 // second port of every card of the model is down. Such ports are mostly not cabled.

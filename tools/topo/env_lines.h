@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "tools/topo/inspect.h"
+#include "base/result.h"
+#include "tools/topo/inspection.h"
 
 namespace gdr::tools::topo {
 

@@ -41,9 +41,8 @@ bool are_like(const Machine& machine, const GpuGroup& a, const GpuGroup& b) {
   const auto& top_b = machine.switches[static_cast<size_t>(b.top)].ids;
   if (top_a.vendor != top_b.vendor || top_a.device != top_b.device) return false;
   const topology::Gpu& first = machine.gpus[a.gpus[0]];
-  return std::all_of(b.gpus.begin(), b.gpus.end(), [&](size_t gpu) {
-    return machine.gpus[gpu].ids == first.ids && machine.gpus[gpu].model == first.model;
-  });
+  return std::all_of(b.gpus.begin(), b.gpus.end(),
+                     [&](size_t gpu) { return is_same_gpu_model(machine.gpus[gpu], first); });
 }
 
 bool has_fewer_hcas(const RailDecision& decision, const GpuGroup& group, const GpuGroup& other) {
@@ -80,6 +79,10 @@ std::vector<GpuGroup> gpu_groups(const RailDecision& decision) {
     }
   }
   return groups;
+}
+
+bool is_same_gpu_model(const topology::Gpu& a, const topology::Gpu& b) {
+  return a.ids == b.ids && a.model == b.model;
 }
 
 bool should_be_even(size_t gpus, size_t rails) {

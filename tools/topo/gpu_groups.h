@@ -20,6 +20,9 @@ struct GpuGroup {
 // group without rails.
 std::vector<GpuGroup> gpu_groups(const topology::RailDecision& decision);
 
+// Whether the GPUs are of one model, and on boards of one maker.
+bool is_same_gpu_model(const topology::Gpu& a, const topology::Gpu& b);
+
 // Whether uneven shares of `rails` among `gpus` are a fault: an even division is possible, or it
 // would be with one more HCA, so that each GPU has one, or with one more GPU than an odd number.
 // Else it is the design.

@@ -111,6 +111,14 @@ std::string clean_text(std::string_view text) {
   return clean;
 }
 
+std::string gpu_label(size_t gpu) { return "GPU" + std::to_string(gpu); }
+
+std::vector<std::string> gpu_labels(const std::vector<size_t>& gpus) {
+  std::vector<std::string> labels;
+  for (size_t gpu : gpus) labels.push_back(gpu_label(gpu));
+  return labels;
+}
+
 std::string speed_text(int mbps) {
   return mbps > 0 ? fmt::format("{:g} Gb/s", mbps / 1000.0) : "unknown";
 }

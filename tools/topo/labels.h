@@ -39,6 +39,10 @@ using topology::nccl::Verdicts;
 // written.
 std::string clean_text(std::string_view text);
 
+// Returns the names of GPUs by their indexes in Machine::gpus: "GPU3".
+std::string gpu_label(size_t gpu);
+std::vector<std::string> gpu_labels(const std::vector<size_t>& gpus);
+
 std::string speed_text(int mbps);                // "400 Gb/s"; "unknown" for 0
 const char* state_text(Port::State state);       // "active", "down", "unknown"
 std::string pci_link_text(const PciLink& link);  // "32 GT/s x16"; "" where it is unknown

@@ -38,18 +38,17 @@ constexpr std::array<Meaning, 13> kMeanings = {{
     {"?", "unknown: the source does not state whether NVLinks connect the GPUs"},
 }};
 
-std::string gpu_name(size_t gpu) { return fmt::format("GPU{}", gpu); }
 std::string nic_name(size_t hca) { return fmt::format("NIC{}", hca); }
 
 std::vector<TextRow> matrix_rows(const RailDecision& decision) {
   const Machine& machine = decision.machine;
   size_t gpus = machine.gpus.size(), hcas = machine.hcas.size();
   std::vector<TextRow> rows(1, TextRow{""});
-  for (size_t i = 0; i < gpus; ++i) rows[0].push_back(gpu_name(i));
+  for (size_t i = 0; i < gpus; ++i) rows[0].push_back(gpu_label(i));
   for (size_t i = 0; i < hcas; ++i) rows[0].push_back(nic_name(i));
   rows[0].insert(rows[0].end(), {"CPU Affinity", "NUMA Affinity"});
   for (size_t i = 0; i < gpus; ++i) {
-    TextRow row{gpu_name(i)};
+    TextRow row{gpu_label(i)};
     for (size_t j = 0; j < gpus; ++j) row.push_back(gpu_gpu_text(decision, i, j));
     for (size_t j = 0; j < hcas; ++j) row.push_back(gpu_hca_text(decision, i, j));
     const Attachment& at = machine.gpus[i].at;
@@ -96,7 +95,7 @@ std::string nic_legend(const Machine& machine) {
 
 std::string joined_gpus(const RailPlan& plan, size_t rail) {
   std::string text;
-  for (size_t gpu : gpus_of_rail(plan, rail)) text += (text.empty() ? "" : ", ") + gpu_name(gpu);
+  for (size_t gpu : gpus_of_rail(plan, rail)) text += (text.empty() ? "" : ", ") + gpu_label(gpu);
   return text.empty() ? "none" : text;
 }
 
@@ -157,7 +156,7 @@ class Reasons {
 TextRow gpu_row(const RailDecision& decision, size_t gpu, Reasons* reasons) {
   const Gpu& device = decision.machine.gpus[gpu];
   const Rail* first = decision.plan.first_rail_of(gpu);
-  TextRow row{gpu_name(gpu), device.bdf.to_string(), numa_text(decision.machine, device.at)};
+  TextRow row{gpu_label(gpu), device.bdf.to_string(), numa_text(decision.machine, device.at)};
   if (first == nullptr) {
     const std::string no_rail = reasons->cell(false, "the GPU has no rail");
     row.insert(row.end(), {"none", "-", choice_text(decision, gpu), no_rail, no_rail});

@@ -13,6 +13,7 @@
 #include "tools/topo/diff.h"
 #include "tools/topo/env_lines.h"
 #include "tools/topo/file_format.h"
+#include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/nodes.h"
 #include "tools/topo/picture_header.h"
@@ -91,7 +92,7 @@ Result<std::string> view_text(const Inspection& inspection, View view) {
       break;
   }
   return matrix_text(decision, inspection.not_offered,
-                     origin_text(inspection.settings, "GDR_NCCL_RAIL_MAP"));
+                     origin_text(inspection.settings, kRailMapVariable));
 }
 
 // Returns what the user of a file with grouped rails should know.
@@ -99,14 +100,6 @@ Findings findings_of_grouping(const RailDecision& decision) {
   const Machine grouped = topology::group_under_switches(decision.machine, decision.plan);
   return topology::grouping_findings(decision.machine, grouped, decision.plan,
                                      decision.prediction.settings());
-}
-
-CheckReport check_of(const Inspection& inspection) {
-  PciStates states;
-  if (!inspection.sysfs_root.empty()) {
-    states = read_pci_states(inspection.decision.machine, inspection.sysfs_root);
-  }
-  return check_machine(inspection, states);
 }
 
 // NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
@@ -179,7 +172,7 @@ Outcome fleet_mode(const Request& request, View view) {
       const std::string text = json_text(decision, node.inspection->not_offered);
       outcome.results += Document::parse(text).dump() + "\n";
     } else {
-      summaries.push_back(summary_of(node.name, *node.inspection, check_of(*node.inspection)));
+      summaries.push_back(summary_of(node.name, *node.inspection, check_machine(*node.inspection)));
     }
   }
   if (view != View::kJson && !summaries.empty()) outcome.results = summary_table(summaries);
@@ -198,7 +191,7 @@ Outcome check_mode(const Request& request) {
       documents.push_back(error_json(node.name, node.inspection.error()));
       continue;
     }
-    const CheckReport report = check_of(*node.inspection);
+    const CheckReport report = check_machine(*node.inspection);
     if (!report.faults.empty()) add_exit_code(kExitFailed, &outcome);
     if (request.json) {
       documents.push_back(check_json(node.name, report));

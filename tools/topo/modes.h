@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/profile.h"
 
 namespace gdr::tools::topo {

@@ -28,15 +28,6 @@ std::string choice_text(const RailDecision& decision, size_t gpu) {
   return text.empty() ? "none" : text;
 }
 
-std::optional<Verdict> out_of_reach(const RailDecision& decision, size_t gpu) {
-  const Rail* rail = decision.plan.first_rail_of(gpu);
-  if (rail == nullptr) return std::nullopt;
-  const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
-  const Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
-  if (verdict.direct || !verdict.too_far) return std::nullopt;
-  return verdict;
-}
-
 std::string policy_text(const NetDevicesPolicy& policy) {
   switch (policy.kind) {
     case NetDevicesPolicy::Kind::kAuto:

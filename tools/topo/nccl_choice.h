@@ -2,9 +2,7 @@
 // topology/live/rail_agreement.h has where they are not the GPU's rails.
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "tools/topo/labels.h"
 
@@ -13,10 +11,6 @@ namespace gdr::tools::topo {
 // Returns the devices that NCCL uses for a GPU, in the order of its channels, and the GPU over
 // which it reaches one by PXN: "mlx5_0:1, mlx5_1:1 over GPU4"; "none".
 std::string choice_text(const RailDecision& decision, size_t gpu);
-
-// Returns the verdict that keeps a GPU and its own rail from GPUDirect RDMA because they are too
-// far apart; nothing where they are not, or where the GPU has no rail.
-std::optional<Verdict> out_of_reach(const RailDecision& decision, size_t gpu);
 
 // Returns a value of NCCL_NETDEVS_POLICY: "AUTO", "ALL" or "MAX:2".
 std::string policy_text(const topology::nccl::NetDevicesPolicy& policy);

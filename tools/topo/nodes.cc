@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "tools/topo/file_format.h"
+#include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/read_file.h"
 #include "tools/topo/render.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 #include "tools/topo/profile.h"
 
 namespace gdr::tools::topo {

@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "tools/topo/check_report.h"
 #include "tools/topo/diff.h"
-#include "tools/topo/inspect.h"
+#include "tools/topo/inspection.h"
 
 namespace gdr::tools::topo {
 

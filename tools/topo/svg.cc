@@ -195,7 +195,7 @@ class Picture {
     const Gpu& gpu = decision_.machine.gpus[index];
     Card card = draw_card(parent, layout_.gpus[index], gpu_colour(decision_.plan, index),
                           !decision_.plan.gpus[index].rails.empty(), fmt::format("gpu{}", index));
-    write_header(card, fmt::format("GPU{}", index), gpu_rails_text(decision_.plan, index));
+    write_header(card, gpu_label(index), gpu_rails_text(decision_.plan, index));
     write_lines(card, {gpu.bdf.to_string(), gpu.model, pci_link_text(gpu.link),
                        gpu_links_text(decision_.machine, index)});
   }

@@ -110,8 +110,7 @@ class LinksPanel {
   void draw_chip(int gpu, double x, double y) {
     const std::string colour = gpu_colour(decision_.plan, static_cast<size_t>(gpu));
     set(add_rect(parent_, Rect{x, y, kChipWidth, kChipHeight}, colour), "rx", 4.0);
-    pugi::xml_node text =
-        add_text(parent_, x + kChipWidth / 2, y + 14, fmt::format("GPU{}", gpu), "strip", 7);
+    pugi::xml_node text = add_text(parent_, x + kChipWidth / 2, y + 14, gpu_label(gpu), "strip", 7);
     set(text, "text-anchor", "middle");
     set(text, "style", fmt::format("fill:{}", text_colour_on(colour)));
   }

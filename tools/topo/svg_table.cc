@@ -40,7 +40,7 @@ std::vector<Row> rows_of(const RailDecision& decision) {
     row.port = port_label(decision.machine, rail.port);
     if (pair == pairs.end() || pair->rail != i) rows.push_back(row);
     for (; pair != pairs.end() && pair->rail == i; ++pair) {
-      row.gpu = fmt::format("GPU{}", pair->gpu);
+      row.gpu = gpu_label(pair->gpu);
       row.path = pair->path;
       row.dashed = !pair->direct;
       row.verdict = pair->verdict;

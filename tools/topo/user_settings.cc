@@ -4,16 +4,13 @@
 
 #include <utility>
 
-#include "plugin/config/environment.h"
-#include "plugin/config/nccl_conf.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-constexpr std::pair<const char*, const char*> kFlags[] = {{"NCCL_IB_HCA", "--hca"},
-                                                          {"NCCL_NET_GDR_LEVEL", "--gdr-level"},
-                                                          {"GDR_NCCL_RAIL_MAP", "--rail-map"}};
+constexpr std::pair<const char*, const char*> kFlags[] = {
+    {kHcaVariable, "--hca"}, {kLevelVariable, "--gdr-level"}, {kRailMapVariable, "--rail-map"}};
 
 std::string flag_of(const std::string& name) {
   for (const auto& [variable, flag] : kFlags) {
@@ -24,32 +21,45 @@ std::string flag_of(const std::string& name) {
 
 }  // namespace
 
-std::optional<UserSetting> read_setting(const std::string& name,
-                                        const std::optional<std::string>& option) {
-  const config::Environment set = config::process_environment();
-  config::ConfPlaces places;
-  const config::Environment all = config::process_environment_with_nccl_conf(&places);
+SettingSources read_sources() {
+  SettingSources sources;
+  sources.process = config::process_environment();
+  sources.all = config::process_environment_with_nccl_conf(&sources.places);
+  return sources;
+}
+
+std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name,
+                                       const std::optional<std::string>& option) {
   UserSetting setting;
-  if (const auto place = places.find(name); place != places.end()) {
+  if (const auto place = sources.places.find(name); place != sources.places.end()) {
     setting.file = place->second.file;
     setting.line = place->second.line;
   }
   if (option.has_value()) {
     setting.from = UserSetting::From::kOption;
-    setting.also_in_environment = set.count(name) > 0;
-  } else if (set.count(name) == 0) {
+    setting.also_in_environment = sources.process.count(name) > 0;
+  } else if (sources.process.count(name) == 0) {
     setting.from = UserSetting::From::kFile;
   }
-  const auto variable = all.find(name);
-  setting.value = option.value_or(variable == all.end() ? "" : variable->second);
+  const auto variable = sources.all.find(name);
+  setting.value = option.value_or(variable == sources.all.end() ? "" : variable->second);
   if (setting.value.empty()) return std::nullopt;
   return setting;
 }
 
-std::string setting_text(const UserSettings& settings, const std::string& name) {
+const UserSetting* find_setting(const UserSettings& settings, const std::string& name) {
   const auto found = settings.find(name);
-  if (found == settings.end()) return name;
-  const UserSetting& setting = found->second;
+  return found == settings.end() ? nullptr : &found->second;
+}
+
+bool is_option(const UserSetting* setting) {
+  return setting != nullptr && setting->from == UserSetting::From::kOption;
+}
+
+std::string setting_text(const UserSettings& settings, const std::string& name) {
+  const UserSetting* found = find_setting(settings, name);
+  if (found == nullptr) return name;
+  const UserSetting& setting = *found;
   if (setting.from == UserSetting::From::kOption) return flag_of(name) + " " + setting.value;
   const std::string text = name + "=" + setting.value;
   if (setting.from == UserSetting::From::kEnvironment) return text;
@@ -57,9 +67,9 @@ std::string setting_text(const UserSettings& settings, const std::string& name) 
 }
 
 std::string origin_text(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  if (found == settings.end()) return "";
-  const UserSetting& setting = found->second;
+  const UserSetting* found = find_setting(settings, name);
+  if (found == nullptr) return "";
+  const UserSetting& setting = *found;
   switch (setting.from) {
     case UserSetting::From::kOption:
       return flag_of(name);
@@ -72,16 +82,16 @@ std::string origin_text(const UserSettings& settings, const std::string& name) {
 }
 
 std::string removal_text(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  if (found == settings.end()) return "unset " + name;
-  switch (found->second.from) {
+  const UserSetting* found = find_setting(settings, name);
+  if (found == nullptr) return "unset " + name;
+  switch (found->from) {
     case UserSetting::From::kOption:
       return "leave out " + setting_text(settings, name);
     case UserSetting::From::kEnvironment:
       break;
     case UserSetting::From::kFile:
-      return fmt::format("remove {} from line {} of {}", name, found->second.line,
-                         clean_text(found->second.file));
+      return fmt::format("remove {} from line {} of {}", name, found->line,
+                         clean_text(found->file));
   }
   return "unset " + name;
 }

@@ -6,7 +6,15 @@
 #include <optional>
 #include <string>
 
+#include "plugin/config/environment.h"
+#include "plugin/config/nccl_conf.h"
+
 namespace gdr::tools::topo {
+
+// The variables that decide about rails.
+inline constexpr char kHcaVariable[] = "NCCL_IB_HCA";
+inline constexpr char kLevelVariable[] = "NCCL_NET_GDR_LEVEL";
+inline constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
 
 // A setting of the user that is in force.
 struct UserSetting {
@@ -23,10 +31,24 @@ struct UserSetting {
 
 using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
 
+// What sets variables.
+struct SettingSources {
+  config::Environment process;  // the process environment
+  config::Environment all;      // with what NCCL's files add
+  config::ConfPlaces places;    // the lines of these files
+};
+
+SettingSources read_sources();
+
 // Returns what sets a variable: the option, where one is given, else the environment or a file of
 // NCCL; nothing where it is not set, or set to nothing.
-std::optional<UserSetting> read_setting(const std::string& name,
-                                        const std::optional<std::string>& option);
+std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name,
+                                       const std::optional<std::string>& option);
+
+// Returns null where the variable is not in force.
+const UserSetting* find_setting(const UserSettings& settings, const std::string& name);
+
+bool is_option(const UserSetting* setting);  // which may be null
 
 // Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.

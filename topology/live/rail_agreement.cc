@@ -102,9 +102,9 @@ std::string reason_of(const RailDecision& decision, size_t gpu, const std::vecto
 }
 
 // What the GPU loses in all; "" where it loses nothing.
-std::string loss_text(const RailDecision& decision, size_t gpu) {
-  if (!loses_bandwidth(decision, gpu)) return "";
-  const GpuBandwidth one = gpu_bandwidths(decision)[gpu];
+std::string loss_text(const RailBandwidths& bandwidths, size_t gpu) {
+  if (!bandwidths.loses(gpu)) return "";
+  const GpuBandwidth& one = bandwidths.of(gpu);
   return "; it gets " + gb_per_s(one.by_nccl) + " in all, and " + gb_per_s(one.by_rails) +
          " by its rails";
 }
@@ -114,9 +114,10 @@ bool is_direct(const RailDecision& decision, size_t gpu, size_t device) {
   return verdicts.receive.direct && verdicts.send.direct;
 }
 
-// Whether NCCL's devices serve the GPU as well as its rails, the first of which is `rails[0]`.
-bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size_t>& rails) {
+// Whether NCCL's devices serve the GPU as well as its rails, of which it has some.
+bool is_as_good(const RailDecision& decision, const RailBandwidths& bandwidths, size_t gpu) {
   const Prediction& nccl = decision.prediction;
+  const std::vector<size_t>& rails = bandwidths.rails(gpu);
   const size_t own = rails[0];
   auto path = [&](size_t device) {
     return path_between(decision, gpu, static_cast<size_t>(nccl.devices()[device].hca));
@@ -129,16 +130,16 @@ bool is_as_good(const RailDecision& decision, size_t gpu, const std::vector<size
     const PathClass nearest = direct ? PathClass::kLoc : PathClass::kPhb;
     if (std::max(path(device), nearest) > std::max(path(own), nearest)) return false;
     if (bandwidth_of(nccl, gpu, device) < bandwidth_of(nccl, gpu, own)) return false;
-    if (users_of(decision, device) > 1 && has_idle_rail(decision, gpu)) return false;
+    if (bandwidths.users_of(device) > 1 && bandwidths.has_idle_rail(gpu)) return false;
   }
-  return !loses_bandwidth(decision, gpu);
+  return !bandwidths.loses(gpu);
 }
 
 // Whether NCCL serves every GPU as well as its rails would.
 bool serves_all(const RailDecision& decision) {
+  const RailBandwidths bandwidths(decision);
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    const std::vector<size_t> rails = rail_devices(decision, gpu);
-    if (!rails.empty() && !is_as_good(decision, gpu, rails)) return false;
+    if (!bandwidths.rails(gpu).empty() && !is_as_good(decision, bandwidths, gpu)) return false;
   }
   return true;
 }
@@ -211,7 +212,10 @@ std::vector<Remedy> remedies(const RailDecision& decision) {
                     "--nccl-xml --grouped` prints",
                     std::move(with)});
   }
-  std::erase_if(list, [&](const Remedy& one) { return !keeps_bandwidth(decision, one.decision); });
+  const RailBandwidths before(decision);
+  std::erase_if(list, [&](const Remedy& one) {
+    return !keeps_bandwidth(before, RailBandwidths(one.decision));
+  });
   return list;
 }
 
@@ -219,12 +223,13 @@ std::vector<Disagreement> disagreements(const RailDecision& decision) {
   std::vector<Disagreement> found;
   std::vector<Remedy> helpful;
   const std::vector<PortRef>& ports = decision.prediction.devices();
+  const RailBandwidths bandwidths(decision);
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    const std::vector<size_t> rails = rail_devices(decision, gpu);
+    const std::vector<size_t>& rails = bandwidths.rails(gpu);
     if (rails.empty() || follows(decision.prediction, gpu, rails)) continue;
-    const std::string reason = reason_of(decision, gpu, rails) + loss_text(decision, gpu);
+    const std::string reason = reason_of(decision, gpu, rails) + loss_text(bandwidths, gpu);
     Disagreement one{gpu, {}, {}, reason, false, ""};
-    one.as_good = is_as_good(decision, gpu, rails);
+    one.as_good = is_as_good(decision, bandwidths, gpu);
     for (size_t device : rails) one.rails.push_back(ports[device]);
     for (size_t device : decision.prediction.devices_of_gpu(gpu)) {
       one.chosen.push_back(ports[device]);

@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "topology/builder.h"
+#include "topology/live/stated_facts.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/sysfs.h"
@@ -49,15 +50,6 @@ Attachment attach(Machine* machine, const std::filesystem::path& link) {
   return attach(machine, pci_position(std::filesystem::canonical(link, ignored)));
 }
 
-// Takes from `live` what the file lacks about a function, as NCCL does.
-template <class Device, class Function>
-void complete(Device* device, const Function& live) {
-  if (device->class_code == 0) device->class_code = live.class_code;
-  if (device->ids == PciIds{}) device->ids = live.ids;
-  if (device->link.gt_per_s == 0) device->link.gt_per_s = live.link.gt_per_s;
-  if (device->link.width == 0) device->link.width = live.link.width;
-}
-
 // Takes from `live` what the file lacks about the CPU, as NCCL does: family and model together.
 void complete(Cpu* cpu, const Cpu& live) {
   if (cpu->arch.empty()) cpu->arch = live.arch;
@@ -80,7 +72,7 @@ const Gpu* gpu_at(const Machine& machine, const Bdf& bdf) {
 void reconcile_gpus(Machine* machine, const Machine& live, const ReadOptions& options) {
   if (live.gpus.empty()) return;
   std::erase_if(machine->gpus, [&](const Gpu& gpu) { return gpu_at(live, gpu.bdf) == nullptr; });
-  for (Gpu& gpu : machine->gpus) complete(&gpu, *gpu_at(live, gpu.bdf));
+  for (Gpu& gpu : machine->gpus) complete_function(&gpu, *gpu_at(live, gpu.bdf));
   for (Gpu gpu : live.gpus) {
     if (gpu_at(*machine, gpu.bdf) != nullptr) continue;
     gpu.at = attach(machine, options.sysfs_root / "bus" / "pci" / "devices" / gpu.bdf.to_string());
@@ -121,24 +113,19 @@ void complete_switches(Machine* machine, const Machine& live,
     if (!in_sysfs[i]) continue;
     const auto function =
         pci_function(sysfs_root / "bus" / "pci" / "devices" / one.bdf.to_string());
-    if (function) complete(&one, *function);
+    if (function) complete_function(&one, *function);
     add_peers(&one, sysfs_root);
   }
 }
 
 // Adds what the links of the file's ports run at.
 void add_link_speeds(Machine* machine, const Machine& live) {
-  auto speed_of = [&](const std::string& name, int number) {
-    for (const Hca& hca : live.hcas) {
-      if (hca.name != name) continue;
-      for (const Port& port : hca.ports) {
-        if (port.number == number && port.state == Port::State::kActive) return port.speed_mbps;
-      }
-    }
-    return 0;
-  };
   for (Hca& hca : machine->hcas) {
-    for (Port& port : hca.ports) port.link_mbps = speed_of(hca.name, port.number);
+    for (Port& port : hca.ports) {
+      const Port* shown = find_port(live.hcas, hca.name, port.number);
+      const bool is_active = shown != nullptr && shown->state == Port::State::kActive;
+      port.link_mbps = is_active ? shown->speed_mbps : 0;
+    }
   }
 }
 

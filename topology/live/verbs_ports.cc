@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "topology/builder.h"
+#include "topology/live/stated_facts.h"
 #include "topology/sources/sysfs_files.h"
 #include "topology/sources/sysfs_rdma.h"
 
@@ -42,13 +43,12 @@ std::optional<PciLocation> location_of(const VerbsPort& port) {
   return pci_location(port.sysfs_path);
 }
 
-// Takes back what the file states about the function: NCCL keeps it, and reads from sysfs only what
-// the file lacks (ncclTopoGetXmlFromSys in src/graph/xml.cc).
-void keep_stated(const Hca& stated, Hca* hca) {
-  if (stated.class_code != 0) hca->class_code = stated.class_code;
-  if (stated.ids != PciIds{}) hca->ids = stated.ids;
-  if (stated.link.gt_per_s != 0) hca->link.gt_per_s = stated.link.gt_per_s;
-  if (stated.link.width != 0) hca->link.width = stated.link.width;
+// Takes back what the file states about the function.
+void keep_stated(Hca stated, Hca* hca) {
+  complete_function(&stated, *hca);
+  hca->class_code = stated.class_code;
+  hca->ids = stated.ids;
+  hca->link = stated.link;
 }
 
 Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& port) {
@@ -75,21 +75,12 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
   return hca;
 }
 
-Port port_of_name(const std::vector<Hca>& listed, const std::string& name, int number) {
-  for (const Hca& hca : listed) {
-    if (hca.name != name) continue;
-    for (const Port& port : hca.ports) {
-      if (port.number == number) return port;
-    }
-  }
-  return Port{};
-}
-
 // Returns what the machine's source has for the port: a file of NCCL by the name in net_ib, others,
 // such as sysfs, by that of verbs.
 Port listed_port(const Machine& machine, const std::vector<Hca>& listed, const VerbsPort& verbs) {
   const std::string name = machine.nccl_file ? reported_name(verbs) : verbs.hca;
-  return port_of_name(listed, name, verbs.number);
+  const Port* port = find_port(listed, name, verbs.number);
+  return port != nullptr ? *port : Port{};
 }
 
 }  // namespace

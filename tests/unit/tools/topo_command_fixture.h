@@ -1,0 +1,105 @@
+// The subcommand topo from the command line to its output and exit code.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+
+#include "tools/commands.h"
+
+namespace gdr::tools {
+
+namespace fs = std::filesystem;
+
+struct Printed {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class TopoCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "gdr-topo-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  static Printed run(const std::string& arguments) {
+    CLI::App app;
+    add_topo_command(app);
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    Printed result;
+    try {
+      app.parse("topo " + arguments);
+    } catch (const CLI::ParseError& error) {
+      result.code = error.get_exit_code();
+      result.err = error.what();
+    }
+    std::fflush(stdout);
+    std::fflush(stderr);
+    result.out = testing::internal::GetCapturedStdout();
+    result.err += testing::internal::GetCapturedStderr();
+    return result;
+  }
+
+  // Runs with a pipe on standard input that has this text.
+  static Printed run_with_input(const std::string& text, const std::string& arguments) {
+    int ends[2];
+    if (pipe(ends) != 0) return {};
+    const int before = dup(STDIN_FILENO);
+    dup2(ends[0], STDIN_FILENO);
+    close(ends[0]);
+    std::thread writer([&] {
+      EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+      close(ends[1]);
+    });
+    Printed result = run(arguments);
+    writer.join();
+    dup2(before, STDIN_FILENO);
+    close(before);
+    return result;
+  }
+
+  static std::string known(const std::string& file) {
+    return (fs::path(GDR_TOPOLOGIES) / file).string();
+  }
+
+  // Writes a file of the tests and returns its name.
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+
+  // Copies a known machine, with the first `from` replaced.
+  std::string copy(const std::string& name, const std::string& file, const std::string& from = "",
+                   const std::string& to = "") const {
+    std::ifstream stream(known(file));
+    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    if (!from.empty() && at != std::string::npos) text.replace(at, from.size(), to);
+    return write(name, text);
+  }
+
+  // Writes the output of --json for a known machine.
+  std::string golden(const std::string& file) const {
+    return write("golden.json", run("--json --from " + known(file)).out);
+  }
+
+  fs::path folder_;
+};
+
+inline constexpr char kMachine[] = "nccl-hgx-4nic.xml";
+inline constexpr char kLinks[] = "count=\"5\"";  // NVLinks of GPU0 to one of four switches
+inline constexpr char kFewerLinks[] = "count=\"4\"";
+
+}  // namespace gdr::tools

@@ -1,0 +1,92 @@
+#include "tools/topo/hca_list.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "plugin/config/values.h"
+#include "tools/topo/short_list.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using topology::Machine;
+
+constexpr char kExcluded[] = " is excluded by NCCL_IB_HCA";  // as in transport/device/hca.cc
+
+std::vector<std::string> labels_of(const Machine& machine,
+                                   const std::function<bool(const std::string&, int)>& matches) {
+  std::vector<std::string> labels;
+  for (const topology::Hca& hca : machine.hcas) {
+    for (const topology::Port& port : hca.ports) {
+      if (matches(hca.name, port.number)) {
+        labels.push_back(hca.name + ":" + std::to_string(port.number));
+      }
+    }
+  }
+  return labels;
+}
+
+}  // namespace
+
+Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Findings* findings) {
+  const transport::HcaFilter& filter = settings.options.hcas;
+  std::set<std::string> nameless;
+  for (const topology::Hca& hca : machine.hcas) {
+    const bool all = std::all_of(hca.ports.begin(), hca.ports.end(), [&](const auto& port) {
+      return filter.accepts(hca.name, port.number);
+    });
+    if (!hca.named && !all && !settings.asked.hca.has_value()) nameless.insert(hca.name);
+  }
+  if (!nameless.empty()) {
+    findings->push_back({Severity::kInfo, setting_text(settings.set, kHcaVariable),
+                         "does not apply to " + short_list({nameless.begin(), nameless.end()}) +
+                             ": the source does not have the names of these HCAs",
+                         ""});
+  }
+  return [filter, nameless](const std::string& hca, int port) {
+    return nameless.contains(hca) || filter.accepts(hca, port);
+  };
+}
+
+std::vector<std::string> excluded_by(const Machine& machine, const Accepts& accepts) {
+  std::vector<std::string> excluded =
+      labels_of(machine, [&](const std::string& hca, int port) { return !accepts(hca, port); });
+  for (std::string& one : excluded) one += kExcluded;
+  return excluded;
+}
+
+bool is_excluded_by_list(const std::string& reason) { return reason.ends_with(kExcluded); }
+
+void add_unmatched(const Machine& all, const InspectSettings& settings, Findings* findings) {
+  const transport::HcaFilter& filter = settings.options.hcas;
+  std::vector<std::pair<std::string, int>> ports;
+  for (const topology::Hca& hca : all.hcas) {
+    if (!hca.named) return;
+    for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
+  }
+  if (ports.empty()) return;
+  const std::string subject = setting_text(settings.set, kHcaVariable);
+  for (const std::string& entry : filter.entries_without_port(ports)) {
+    findings->push_back({filter.excludes() ? Severity::kInfo : Severity::kWarning, subject,
+                         config::quoted(entry) + " matches no port of this machine",
+                         filter.excludes() ? "" : "correct the name, or take it out"});
+  }
+}
+
+std::string names_of_hcas(const Machine& machine) {
+  std::string names;
+  for (const topology::Hca& hca : machine.hcas) names += (names.empty() ? "" : ", ") + hca.name;
+  return names;
+}
+
+Status check_hca_list(const InspectOptions& asked, const std::string& existing,
+                      const Machine& machine) {
+  if (!asked.hca.has_value() || existing.empty() || !machine.hcas.empty()) return {};
+  return fail(Code::kInvalidUsage,
+              to_string({Severity::kError, "--hca",
+                         config::quoted(*asked.hca) + " accepts no port of this machine",
+                         "choose from its HCAs: " + existing}));
+}
+
+}  // namespace gdr::tools::topo

@@ -1,0 +1,52 @@
+// What to inspect, and what is known about it then.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/topo/user_settings.h"
+#include "topology/live/rail_decision.h"
+
+namespace gdr::tools::topo {
+
+struct InspectOptions {
+  // "live" for this machine; else the name of a file (XML of hwloc or NCCL), or of a folder
+  // gathered by hwloc-gather-topology.
+  std::string from = "live";
+  // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
+  std::optional<std::string> gdr_level, hca, rail_map;
+  // Which host of a file that describes several: its position from 0, or its name (the host_hash of
+  // NCCL's files); nothing: the first.
+  std::optional<std::string> host;
+  // The release of NCCL whose rules count, in the grammar of nccl::Release; nothing: the newest
+  // whose rules are known.
+  std::optional<std::string> nccl_version;
+};
+
+struct Inspection {
+  topology::RailDecision decision;  // with all findings
+  // The ports that the verbs library or the file lists and that are not in `decision`, with the
+  // reason: "efa_0:1 is an Elastic Fabric Adapter (EFA), ...", "mlx5_1:1 is excluded by
+  // NCCL_IB_HCA".
+  std::vector<std::string> not_offered = {};
+  size_t acs_findings = 0;  // how many of the last of decision.findings are about ACS
+  // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
+  std::filesystem::path sysfs_root = {};
+  // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see
+  // restriction.h); else nothing.
+  std::optional<topology::RailDecision> unrestricted = {};
+  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
+  UserSettings settings = {};
+  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two
+  // joined by " and "; "" where `unrestricted` is nothing.
+  std::string restricted_by = {};
+  // The names of these variables: NCCL_IB_HCA, GDR_NCCL_RAIL_MAP, or both.
+  std::vector<std::string> restricting = {};
+  // Variables, of the plugin or of NCCL, whose values cannot be used, so that the defaults count:
+  // with an error in decision.findings, or a rail map that does not fit the machine.
+  UserSettings unusable = {};
+};
+
+}  // namespace gdr::tools::topo

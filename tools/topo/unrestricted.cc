@@ -1,0 +1,76 @@
+#include "tools/topo/unrestricted.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plugin/config/topology_options.h"
+#include "tools/topo/hca_list.h"
+#include "tools/topo/restriction.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using topology::Machine;
+
+bool loses_by(const topology::RailDecision& chosen, const topology::RailDecision& free) {
+  return !restriction_of(chosen, free).gpus.empty();
+}
+
+// The two settings by which a user chooses ports and rails.
+struct Choices {
+  bool list = false;  // NCCL_IB_HCA
+  bool map = false;
+};
+
+// Returns the decision without these settings of the user; `all` is the machine with all of its
+// ports.
+topology::RailDecision decide_without(const Choices& dropped, const Machine& all,
+                                      const config::Options& settings,
+                                      const Inspection& inspection) {
+  topology::DecisionOptions options{inspection.decision.prediction.settings(), {}, {}};
+  const Machine& machine = dropped.list ? all : inspection.decision.machine;
+  if (!dropped.list) {
+    options.rails.named = config::decision_options(settings, machine).rails.named;
+  }
+  if (!dropped.map && inspection.settings.contains(kRailMapVariable)) {
+    options.rails.map = settings.rail_map;
+  }
+  return topology::decide(machine, std::move(options), {});
+}
+
+// Returns which of the two makes GPUs lose; both where neither does alone. `free` is the decision
+// without either.
+Choices restricting_of(const Choices& in_force, const topology::RailDecision& free,
+                       const Machine& all, const config::Options& settings,
+                       const Inspection& inspection) {
+  if (!in_force.list || !in_force.map) return in_force;
+  const Choices list{true, false}, map{false, true};
+  const Choices found{loses_by(decide_without(map, all, settings, inspection), free),
+                      loses_by(decide_without(list, all, settings, inspection), free)};
+  const bool one_only = found.list != found.map;
+  return one_only && loses_by(inspection.decision, decide_without(found, all, settings, inspection))
+             ? found
+             : in_force;
+}
+
+}  // namespace
+
+void decide_unrestricted(const Machine& all, const config::Options& settings,
+                         Inspection* inspection) {
+  const auto& reasons = inspection->not_offered;
+  const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), is_excluded_by_list);
+  const Choices in_force{has_excluded, inspection->settings.contains(kRailMapVariable)};
+  if (!in_force.list && !in_force.map) return;
+  const topology::RailDecision free = decide_without(in_force, all, settings, *inspection);
+  if (!loses_by(inspection->decision, free)) return;
+  const Choices found = restricting_of(in_force, free, all, settings, *inspection);
+  inspection->unrestricted = decide_without(found, all, settings, *inspection);
+  if (found.list) inspection->restricting.push_back(kHcaVariable);
+  if (found.map) inspection->restricting.push_back(kRailMapVariable);
+  for (const std::string& name : inspection->restricting) {
+    std::string& text = inspection->restricted_by;
+    text += (text.empty() ? "" : " and ") + setting_text(inspection->settings, name);
+  }
+}
+
+}  // namespace gdr::tools::topo
