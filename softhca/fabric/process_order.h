@@ -1,6 +1,6 @@
-// What ThreadSanitizer has to be told about the order of threads. It sees one process, and does not
-// see that one thread's copy comes before another's poll where that order passes through another
-// process: the engine copies for a remote requester, and the requester adds the completion.
+// The order of threads that ThreadSanitizer cannot see, since it sees one process only: a thread's
+// copy comes before another one's poll by way of another process. The engine copies for a remote
+// requester, and the requester adds the completion.
 #pragma once
 
 #include "softhca/fabric/shared_layout.h"
