@@ -115,6 +115,10 @@ void CopyServer::start(CopyRequest& request, uint32_t index) {
     ++running_;
     return;
   }
+  finish(request, copy, result);
+}
+
+void CopyServer::finish(CopyRequest& request, Running& copy, CopyState result) {
   copy.requester = nullptr;
   order_copy_before_polls(process_.arena().header());
   request.state.store(result, std::memory_order_release);
@@ -150,9 +154,7 @@ void CopyServer::advance(CopyRequest& request, uint32_t index) {
     result = CopyState::kFailed;
   }
   --running_;
-  copy.requester = nullptr;
-  order_copy_before_polls(process_.arena().header());
-  request.state.store(result, std::memory_order_release);
+  finish(request, copy, result);
 }
 
 }  // namespace softhca

@@ -48,6 +48,8 @@ class CopyServer {
   void start(CopyRequest& request, uint32_t index);
   CopyState copy_now(const CopyRequest& request, Running& copy);
   void advance(CopyRequest& request, uint32_t index);
+  // Gives the result to the requester.
+  void finish(CopyRequest& request, Running& copy, CopyState result);
 
   Process& process_;
   uint32_t running_ = 0;
