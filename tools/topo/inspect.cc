@@ -29,8 +29,9 @@ Result<Inspection> decide(Machine machine, const InspectSettings& settings, Find
   topology::RailDecision decision =
       topology::decide(std::move(machine), std::move(options), std::move(findings));
   UserSettings set = settings.set, unusable = settings.unusable;
-  if (!map.has_value()) set.erase(kRailMapVariable);
-  if (map.has_value()) {
+  if (!map.has_value()) {
+    set.erase(kRailMapVariable);
+  } else {
     Result<topology::RailPlan> plan =
         topology::plan_rails(decision.machine, decision.paths, {{}, map});
     if (!plan && settings.asked.rail_map.has_value()) return forward_error(plan);
