@@ -12,7 +12,8 @@ struct StatusText {
 constexpr StatusText kStatusTexts[] = {
     {IBV_WC_SUCCESS, "SUCCESS", ""},
     {IBV_WC_LOC_LEN_ERR, "LOC_LEN_ERR", "The message is larger than the port's maximum"},
-    {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR", "The local HCA rejected the work request"},
+    {IBV_WC_LOC_QP_OP_ERR, "LOC_QP_OP_ERR",
+     "The local HCA rejected the work request; on Soft-RoCE, there is no route to the peer"},
     {IBV_WC_LOC_PROT_ERR, "LOC_PROT_ERR",
      "A local buffer is not covered by its registration; for GPU memory, was it freed or remapped "
      "while in use? PCIe ACS or a translating IOMMU between GPU and HCA can cause this, too"},
