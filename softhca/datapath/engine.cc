@@ -1,13 +1,14 @@
 #include "softhca/datapath/engine.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <thread>
 
+#include "base/blocked_signals.h"
 #include "softhca/datapath/engine_wake.h"
 #include "softhca/gpu/copier.h"
 #include "softhca/model/clock.h"
@@ -28,13 +29,10 @@ void futex_wait(std::atomic<uint32_t>* word, uint32_t seen, uint64_t ns) {
 void Engine::start() {
   std::call_once(started_, [this] {
     // Signals are the application's: its handlers must not run in this thread.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const gdr::BlockedSignals blocked;
     std::thread thread([this] { run(); });
     pthread_setname_np(thread.native_handle(), "softhca");
     thread.detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   });
 }
 

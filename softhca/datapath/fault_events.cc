@@ -72,6 +72,7 @@ class Event {
       case Cut::kNothing:
         break;
     }
+    trigger.request = {wqe_.wr_id, wqe_.opcode, moment_};
     trigger.fired.store(1);
     wake_engine(owner.arena().header());
   }

@@ -238,7 +238,8 @@ bool SendQueue::delivered(const Wqe& wqe) {
 // answer is the acknowledgement itself.
 void SendQueue::choose_ack(Wqe& wqe) {
   if (qp_.watch() == Watch::kNothing || !qp_.reliable() || wqe.fetches()) return;
-  wqe.ack_delay = faults_.ack_delay_ns(qp_.shared().device, qp_.shared().port);
+  wqe.ack_delay = faults_.ack_delay_ns(qp_.shared().device, qp_.shared().port,
+                                       {wqe.wr_id, wqe.opcode, Moment::kReceived});
 }
 
 // Lets a request that was delivered wait for its acknowledgement. One that comes after the

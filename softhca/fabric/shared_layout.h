@@ -20,7 +20,7 @@
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 4;
+constexpr uint32_t kLayoutVersion = 5;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).

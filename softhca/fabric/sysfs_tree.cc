@@ -2,6 +2,7 @@
 
 #include <endian.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -17,6 +18,12 @@ void write_file(const fs::path& path, const std::string& text) {
   std::ofstream(next) << text << '\n';
   std::error_code ignored;
   fs::rename(next, path, ignored);
+}
+
+std::string first_line(const fs::path& path) {
+  std::string line;
+  std::getline(std::ifstream(path), line);
+  return line;
 }
 
 std::string hex(uint64_t value, int digits) {
@@ -71,6 +78,8 @@ void make_port(const fs::path& folder, const DeviceConfig& device, uint32_t port
   fs::create_directories(folder / "gids", ignored);
   fs::create_directories(folder / "gid_attrs" / "types", ignored);
   fs::create_directories(folder / "pkeys", ignored);
+  fs::create_directories(folder / "counters", ignored);
+  write_file(folder / "counters" / "link_downed", "0");
   const PortConfig& config = device.port(port);
   write_file(folder / "state", "4: ACTIVE");
   write_file(folder / "phys_state", "5: LinkUp");
@@ -137,6 +146,11 @@ void write_lid_file(const std::string& root, const DeviceConfig& device, uint32_
 void write_state_files(const std::string& root, const DeviceConfig& device, uint32_t port,
                        bool active) {
   const fs::path folder = port_folder(root, device, port);
+  const bool was_active = first_line(folder / "state").starts_with("4");
+  if (was_active && !active) {
+    const fs::path count = folder / "counters" / "link_downed";
+    write_file(count, std::to_string(std::strtoul(first_line(count).c_str(), nullptr, 10) + 1));
+  }
   write_file(folder / "state", active ? "4: ACTIVE" : "1: DOWN");
   write_file(folder / "phys_state", active ? "5: LinkUp" : "2: Polling");
 }

@@ -15,7 +15,8 @@ namespace softhca {
 void make_sysfs_tree(const std::string& root, const DeviceConfig& device);
 
 // Rewrites the files of one GID, that of a LID, or those of the state, after a change. `port`
-// counts from 1.
+// counts from 1. An active port that goes down counts in counters/link_downed, the only counter
+// that there is.
 void write_gid_files(const std::string& root, const DeviceConfig& device, uint32_t port,
                      uint32_t index, const GidEntry& entry);
 void write_lid_file(const std::string& root, const DeviceConfig& device, uint32_t port,

@@ -86,7 +86,8 @@ struct Config {
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;
   std::vector<FaultConfig> faults;
-  std::string faults_file;  // of faults that are added while the process runs; empty: none
+  std::string faults_file;     // of faults that are added while the process runs; empty: none
+  bool report_faults = false;  // a line on stderr for each fault that happens (fault_report.h)
 
   // `text` is the value of SOFTHCA_CONFIG, or null. `fabric` is that of SOFTHCA_FABRIC, or null:
   // the fabric of a configuration that names none. Fails with kInvalidUsage; the error names the

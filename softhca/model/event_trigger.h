@@ -26,6 +26,13 @@ enum class End : uint32_t { kRequester, kResponder };
 constexpr uint32_t kReceivedOpcodes = 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND |
                                       1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV;
 
+// One request at one of its moments.
+struct RequestMoment {
+  uint64_t wr_id;
+  ibv_wr_opcode opcode;
+  Moment moment;
+};
+
 // What the thread that meets the event does at once. The owner of the port learns of it from
 // `fired` and does the rest.
 enum class Cut : uint32_t {
@@ -48,6 +55,7 @@ struct EventTrigger {
   uint32_t cut_device;  // index; the fault's own, with `cut_port`
   uint32_t cut_port;    // 0: all ports of the device
   std::atomic<uint64_t> met;
+  RequestMoment request;  // the n-th; valid once `fired` is set
   std::atomic<uint32_t> fired;
 };
 

@@ -41,6 +41,8 @@ void read_kind(JsonFields* fields, FaultConfig* fault) {
                              {"ack_lost", FaultKind::kAckLost}},
                             kinds, &fault->kind);
   require(fields, "kind", kinds);
+  const Json* name = fields->find("kind");
+  if (name != nullptr && name->is_string()) fault->kind_name = *name;
 }
 
 void read_moment(JsonFields* fields, const std::string& path, FaultConfig* fault) {

@@ -32,6 +32,7 @@ enum class FaultKind {
 
 struct FaultConfig {
   FaultKind kind = FaultKind::kPortDown;
+  std::string kind_name;  // as configured
   std::string device;
   uint32_t port = 1;
   // When: seconds after this process opened its first device, or instead, unless they are 0, what

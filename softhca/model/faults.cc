@@ -6,6 +6,7 @@
 #include <string>
 
 #include "softhca/model/clock.h"
+#include "softhca/model/fault_report.h"
 
 namespace softhca {
 
@@ -35,6 +36,12 @@ Cut cut_of(FaultKind kind) {
     default:
       return Cut::kNothing;
   }
+}
+
+// Such a fault happens when what it concerns meets it, which may be later than its trigger.
+bool waits_for_its_call(FaultKind kind) {
+  return kind == FaultKind::kRegMrRefused || kind == FaultKind::kModifyQpRefused ||
+         kind == FaultKind::kAckLost;
 }
 
 bool of_device(FaultKind kind) {
@@ -147,10 +154,12 @@ bool Faults::take(Fault& fault) {
   return limit == 0 || fault.met.fetch_add(1) < limit;
 }
 
-int Faults::registration_error(uint32_t device) const {
-  for (const auto& fault : all()) {
+int Faults::registration_error(uint32_t device) {
+  for (auto& fault : all()) {
     if (fault->config.kind != FaultKind::kRegMrRefused || fault->device != device) continue;
-    if (begun(*fault, begun_ns_.load())) return fault->config.error;
+    if (!begun(*fault, begun_ns_.load())) continue;
+    report(*fault, nullptr);
+    return fault->config.error;
   }
   return 0;
 }
@@ -160,17 +169,20 @@ int Faults::modify_error(uint32_t device, uint32_t port, ibv_qp_state to) {
     const FaultConfig& config = fault->config;
     if (config.kind != FaultKind::kModifyQpRefused || fault->device != device) continue;
     if (config.port != port || config.to != to) continue;
-    if (begun(*fault, begun_ns_.load()) && take(*fault)) return config.error;
+    if (!begun(*fault, begun_ns_.load()) || !take(*fault)) continue;
+    report(*fault, nullptr);
+    return config.error;
   }
   return 0;
 }
 
-uint64_t Faults::ack_delay_ns(uint32_t device, uint32_t port) {
+uint64_t Faults::ack_delay_ns(uint32_t device, uint32_t port, const RequestMoment& request) {
   if (!delays_acks_) return 0;
   for (auto& fault : all()) {
     const FaultConfig& config = fault->config;
     if (config.kind != FaultKind::kAckLost || fault->device != device) continue;
     if (config.port != port || !begun(*fault, begun_ns_.load()) || !take(*fault)) continue;
+    report(*fault, &request);
     return config.late_us == 0 ? UINT64_MAX : static_cast<uint64_t>(config.late_us * 1e3);
   }
   return 0;
@@ -226,9 +238,17 @@ uint64_t Faults::step_flap(Fault& fault) {
   return at == 0 ? UINT64_MAX : at;
 }
 
+void Faults::report(Fault& fault, const RequestMoment* request) {
+  if (!config_.report_faults || fault.reported.exchange(true)) return;
+  print_fault(fault.config, request);
+}
+
 void Faults::trigger(Fault& fault) {
   if (fault.triggered.exchange(true)) return;
   const FaultConfig& config = fault.config;
+  if (!waits_for_its_call(config.kind)) {
+    report(fault, fault.trigger == nullptr ? nullptr : &fault.trigger->request);
+  }
   switch (config.kind) {
     case FaultKind::kPortDown:
       target_.set_port_state(fault.device, config.port, IBV_PORT_DOWN);

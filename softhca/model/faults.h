@@ -51,13 +51,13 @@ class Faults {
   // "after_bytes" and "after_ops".
   void moved(uint32_t device, uint32_t port, uint64_t bytes);
   // Returns 0, or the errno with which a registration on the device has to fail now.
-  int registration_error(uint32_t device) const;
+  int registration_error(uint32_t device);
   // Returns 0, or the errno with which a valid ibv_modify_qp of a QP of the port to the state `to`
   // has to fail, and counts that failure.
   int modify_error(uint32_t device, uint32_t port, ibv_qp_state to);
   // Returns 0, or by how many ns the acknowledgement of a request that the port delivers
   // is late: UINT64_MAX when it is lost. Counts the request.
-  uint64_t ack_delay_ns(uint32_t device, uint32_t port);
+  uint64_t ack_delay_ns(uint32_t device, uint32_t port, const RequestMoment& request);
   // Triggers the faults of this process whose event has been met. To be called without a lock of a
   // QP.
   void serve_events();
@@ -77,6 +77,7 @@ class Faults {
     std::atomic<uint64_t> ops{0};
     std::atomic<uint32_t> met{0};  // by calls or requests, up to `count`
     std::atomic<bool> triggered{false};
+    std::atomic<bool> reported{false};
     // Of a flap: when the port changes its state next, 0 for no more, and how often it still does.
     std::atomic<uint64_t> next_step_ns{0};
     uint32_t steps_left = 0;
@@ -91,6 +92,9 @@ class Faults {
   void read_file();
   // Does nothing after the first call for a fault.
   void trigger(Fault& fault);
+  // Prints that a fault happens, once, where the configuration asks for it. `request`: at which
+  // one, or null.
+  void report(Fault& fault, const RequestMoment* request);
   void start_flap(Fault& fault);
   // Makes the step that is due. Returns the time of the next one, UINT64_MAX for none.
   uint64_t step_flap(Fault& fault);

@@ -15,6 +15,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How often the port of the first device has gone down, by its counter.
+std::string link_downed(Endpoint& endpoint) {
+  std::string count;
+  const std::string file = "/ports/1/counters/link_downed";
+  std::getline(std::ifstream(endpoint.context()->device->ibdev_path + file), count);
+  return count;
+}
+
 // The root of the created sysfs tree, as a program finds it.
 std::filesystem::path sysfs_of(Endpoint& endpoint) {
   return std::filesystem::path(endpoint.context()->device->ibdev_path) / "../../..";
@@ -24,6 +32,7 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   use(R"({"faults": [
       {"kind": "port_down", "device": "softhca0", "after_bytes": 1000}]})");
   Pair pair({}, {.device = 1});
+  EXPECT_EQ(link_downed(pair.a), "0");
   Buffer from(pair.a, 600);
   Buffer to(pair.b, 600);
   Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
@@ -31,6 +40,7 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   ASSERT_EQ(request.post(pair.a.qp()), 0);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(link_downed(pair.a), "1");
   pair.a.wait();
   ibv_port_attr port = {};
   ASSERT_EQ(ibv_query_port(pair.a.context(), 1, &port), 0);
@@ -57,6 +67,7 @@ TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
   ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(link_downed(pair.a), "1");
 }
 
 TEST_F(Configured, PortReturns_QpsTakenThroughResetWorkAgain) {
