@@ -13,7 +13,7 @@ Connector::Connector(std::shared_ptr<const TransportOptions> options, HandshakeR
         comm_.reset();
       }) {}
 
-Result<std::unique_ptr<Connector>> Connector::create(const Device& device,
+Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
                                                      const wire::Handle& handle,
                                                      HandshakeOptions options, Watcher* watcher,
                                                      HandshakeRegistry& handshakes) {
@@ -24,7 +24,8 @@ Result<std::unique_ptr<Connector>> Connector::create(const Device& device,
   connector->to_ = *to;
   connector->secret_ = handle.secret;
   Result<std::unique_ptr<SendComm>> comm =
-      SendComm::create(device, std::move(options.connection), watcher);
+      SendComm::create(rails, std::move(options.connection), watcher,
+                       ListenerRails{handle.active_rails, handle.standby_rails});
   if (!comm) return forward_error(comm);
   connector->comm_ = std::move(*comm);
   if (Status begun = connector->begin_connect(); !begun) {
@@ -59,7 +60,7 @@ Result<std::unique_ptr<SendComm>> Connector::step() {
     }
   }
   handshake_.on_complete();
-  comm_->connection().keep_link(std::move(channel_), "sender");
+  comm_->keep_link(std::move(channel_));
   return std::move(comm_);
 }
 

@@ -18,9 +18,10 @@ namespace gdr::transport {
 // same hello: the listener drops pending peers where many connect.
 class Connector {
  public:
-  // Creates the comm's end of the connection on `device` and begins to connect to the address that
-  // the handle names.
-  static Result<std::unique_ptr<Connector>> create(const Device& device, const wire::Handle& handle,
+  // Creates the comm's end of the connection on these rails and begins to connect to the address
+  // that the handle names.
+  static Result<std::unique_ptr<Connector>> create(const EndRails& rails,
+                                                   const wire::Handle& handle,
                                                    HandshakeOptions options, Watcher* watcher,
                                                    HandshakeRegistry& handshakes);
 

@@ -1,6 +1,7 @@
 #include "transport/listener.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -29,6 +30,19 @@ bool is_same_sender(const wire::EndPoint& a, const wire::EndPoint& b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
+// The GIDs of a sender's RoCE rails that do not stand by.
+std::vector<wire::Gid> active_gids(const wire::EndPoint& sender) {
+  std::array<bool, wire::kMaxRails> active{};
+  for (int i = 0; i < sender.qps; ++i) {
+    if ((sender.qp[i].flags & wire::kQpStandby) == 0) active[sender.qp[i].rail] = true;
+  }
+  std::vector<wire::Gid> gids;
+  for (int r = 0; r < sender.rails; ++r) {
+    if (active[r] && sender.rail[r].ethernet != 0) gids.push_back(sender.rail[r].gid);
+  }
+  return gids;
+}
+
 std::string name_of(const wire::EndPoint& sender) {
   return std::string(sender.host) + " (process " + std::to_string(sender.pid) + ")";
 }
@@ -49,14 +63,14 @@ Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
       }) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
-                                                   size_t device, HandshakeOptions options,
+                                                   RailChoice rails, HandshakeOptions options,
                                                    Watcher* watcher,
                                                    HandshakeRegistry& handshakes) {
   Result<ListeningSocket> socket = listen_tcp(options.transport->bind_address);
   if (!socket) return forward_error(socket);
   std::unique_ptr<Listener> listener(
       new Listener(devices, std::move(*socket), make_secret(), handshakes));
-  listener->device_ = device;
+  listener->rails_ = std::move(rails);
   listener->options_ = std::move(options.transport);
   listener->connection_ = std::move(options.connection);
   listener->watcher_ = watcher;
@@ -69,8 +83,13 @@ void Listener::write_handle(wire::Handle* handle) const {
   handle->version = wire::kWireVersion;
   handle->secret = secret_;
   write_address(socket_.address, handle);
+  if (connection_->failover && rails_.active.size() + rails_.standby.size() > 1) {
+    handle->flags |= wire::kHandleSpreads;
+    handle->active_rails = static_cast<uint8_t>(rails_.active.size());
+    handle->standby_rails = static_cast<uint8_t>(rails_.standby.size());
+  }
   if (!options_->subnet_aware_routing) return;
-  for (const wire::Gid& gid : subnet_gids(devices_[device_], options_->connection)) {
+  for (const wire::Gid& gid : subnet_gids(devices_[rails_.active.front()], options_->connection)) {
     handle->gids[handle->gid_count++] = gid;
   }
 }
@@ -146,13 +165,9 @@ Status Listener::answer_next() {
 }
 
 Status Listener::answer(const wire::EndPoint& sender) {
-  std::vector<wire::Gid> gids;
-  for (int r = 0; r < sender.rails; ++r) {
-    if (sender.rail[r].ethernet != 0) gids.push_back(sender.rail[r].gid);
-  }
-  const size_t chosen = choose_device(devices_, device_, gids, *options_);
   Result<std::unique_ptr<ReceiveComm>> comm =
-      ReceiveComm::create(devices_[chosen], connection_, watcher_, sender.qps);
+      ReceiveComm::create(choose_rails(devices_, rails_, active_gids(sender), *options_),
+                          connection_, watcher_, sender);
   if (!comm) return forward_error(comm);
   Result<bool> connected = (*comm)->connect(sender);
   if (!connected) return forward_error(connected);

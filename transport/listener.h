@@ -23,11 +23,10 @@ namespace gdr::transport {
 class Listener {
  public:
   // Draws the secret and listens on the address of the handshake's interface, on a free port, for
-  // connections to the device of that index. The devices, the watcher and the handshakes outlive
-  // the listener.
-  static Result<std::unique_ptr<Listener>> create(const std::vector<Device>& devices, size_t device,
-                                                  HandshakeOptions options, Watcher* watcher,
-                                                  HandshakeRegistry& handshakes);
+  // connections to these rails. The devices, the watcher and the handshakes outlive the listener.
+  static Result<std::unique_ptr<Listener>> create(const std::vector<Device>& devices,
+                                                  RailChoice rails, HandshakeOptions options,
+                                                  Watcher* watcher, HandshakeRegistry& handshakes);
 
   // Fills the handle that NCCL carries to the sender: address, port, secret and, with
   // NCCL_IB_SUBNET_AWARE_ROUTING, the device's GID.
@@ -62,7 +61,7 @@ class Listener {
   std::string text_of_stall(long long seconds) const;
 
   const std::vector<Device>& devices_;
-  size_t device_ = 0;  // of devices_
+  RailChoice rails_;
   std::shared_ptr<const TransportOptions> options_;
   std::shared_ptr<const ConnectionOptions> connection_;  // of the communicator
   Watcher* watcher_ = nullptr;

@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/data/connection_options.h"
 #include "transport/memory/memory_options.h"
@@ -37,6 +39,13 @@ struct TransportOptions {
 
   // NCCL_IB_RETURN_ASYNC_EVENTS: fatal events of an HCA fail the connections that they concern.
   bool async_events_fail = true;
+};
+
+// The devices of one end of a connection, by index into Transport::devices(). The data goes over
+// the active ones; the standby ones take over where those are lost, if both ends recover.
+struct RailChoice {
+  std::vector<size_t> active;  // not empty
+  std::vector<size_t> standby;
 };
 
 // What one handshake needs of them.

@@ -51,4 +51,18 @@ size_t choose_device(const std::vector<Device>& devices, size_t given,
   return given;
 }
 
+EndRails choose_rails(const std::vector<Device>& devices, const RailChoice& given,
+                      std::span<const wire::Gid> peer, const TransportOptions& options) {
+  EndRails rails;
+  for (size_t device : given.active) rails.active.push_back(devices[device]);
+  for (size_t device : given.standby) rails.standby.push_back(devices[device]);
+  if (rails.active.size() > 1) return rails;
+  const size_t chosen = choose_device(devices, given.active.front(), peer, options);
+  rails.active.front() = devices[chosen];
+  const auto stands_by = std::ranges::find(given.standby, chosen);
+  if (stands_by != given.standby.end())
+    rails.standby.erase(rails.standby.begin() + (stands_by - given.standby.begin()));
+  return rails;
+}
+
 }  // namespace gdr::transport

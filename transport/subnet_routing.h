@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/data/pair_plan.h"
 #include "transport/device/hca.h"
 #include "transport/options.h"
 #include "transport/wire/wire.h"
@@ -25,5 +26,10 @@ std::vector<wire::Gid> subnet_gids(const Device& device, const ConnectionOptions
 // no subnet with the peer and another device does: then the first such.
 size_t choose_device(const std::vector<Device>& devices, size_t given,
                      std::span<const wire::Gid> peer, const TransportOptions& options);
+
+// Returns the devices of a choice; where it is one device, that which choose_device() returns. The
+// devices of several rails stay as they were chosen.
+EndRails choose_rails(const std::vector<Device>& devices, const RailChoice& given,
+                      std::span<const wire::Gid> peer, const TransportOptions& options);
 
 }  // namespace gdr::transport

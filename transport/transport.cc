@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <set>
 #include <span>
 
 #include "base/log.h"
@@ -13,10 +14,13 @@
 namespace gdr::transport {
 namespace {
 
-Status check_device_index(int device, size_t count) {
-  if (device >= 0 && static_cast<size_t>(device) < count) return {};
-  return fail(Code::kInvalidArgument, "there is no device " + std::to_string(device) +
-                                          "; there are " + std::to_string(count));
+// A negative number becomes one that no device has.
+RailChoice one_rail(int device) { return {{static_cast<size_t>(device)}, {}}; }
+
+bool has_possible_rails(const wire::Handle& handle) {
+  const int all = handle.active_rails + handle.standby_rails;
+  if ((handle.flags & wire::kHandleSpreads) == 0) return all == 0;
+  return handle.active_rails > 0 && all > 1 && all <= wire::kMaxRails;
 }
 
 Status check_handle(const wire::Handle& handle) {
@@ -25,7 +29,8 @@ Status check_handle(const wire::Handle& handle) {
   }
   if (Status status = check_version(handle.version); !status) return status;
   auto is_zero = [](uint8_t byte) { return byte == 0; };
-  if (handle.gid_count > wire::kHandleGids || !std::ranges::all_of(handle.reserved0, is_zero) ||
+  if (handle.gid_count > wire::kHandleGids || (handle.flags & ~wire::kHandleFlags) != 0 ||
+      !has_possible_rails(handle) || !std::ranges::all_of(handle.reserved0, is_zero) ||
       !std::ranges::all_of(handle.reserved1, is_zero)) {
     return fail(Code::kInternal, "the peer's handle has fields set that wire version " +
                                      std::to_string(wire::kWireVersion) +
@@ -59,20 +64,48 @@ Transport::SharedConnectionOptions Transport::or_own(SharedConnectionOptions con
                                : SharedConnectionOptions(options_, &options_->connection);
 }
 
+Status Transport::check(const RailChoice& rails) const {
+  std::set<size_t> all;
+  for (const std::vector<size_t>* some : {&rails.active, &rails.standby}) {
+    for (size_t device : *some) {
+      if (device >= devices_.size()) {
+        return fail(Code::kInvalidArgument, "there is no device " +
+                                                std::to_string(static_cast<ptrdiff_t>(device)) +
+                                                "; there are " + std::to_string(devices_.size()));
+      }
+      if (!all.insert(device).second) {
+        return fail(Code::kInvalidArgument,
+                    "a connection cannot have " + to_string(devices_[device]) + " twice");
+      }
+    }
+  }
+  if (!rails.active.empty() && all.size() <= wire::kMaxRails) return {};
+  return fail(Code::kInvalidArgument, "a connection has 1 to " + std::to_string(wire::kMaxRails) +
+                                          " rails, not " + std::to_string(all.size()));
+}
+
 Result<std::unique_ptr<Listener>> Transport::listen(int device,
                                                     SharedConnectionOptions connection) {
-  if (Status status = check_device_index(device, devices_.size()); !status) {
-    return forward_error(status);
-  }
+  return listen(one_rail(device), std::move(connection));
+}
+
+Result<std::unique_ptr<Listener>> Transport::listen(const RailChoice& rails,
+                                                    SharedConnectionOptions connection) {
+  if (Status status = check(rails); !status) return forward_error(status);
   handshakes_->expire_abandoned();
-  return Listener::create(devices_, static_cast<size_t>(device),
+  return Listener::create(devices_, rails,
                           HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(),
                           *handshakes_);
 }
 
 Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle,
                                                      SharedConnectionOptions connection) {
-  Result<Connector*> connector = find_or_start(device, handle, std::move(connection));
+  return connect(one_rail(device), handle, std::move(connection));
+}
+
+Result<std::unique_ptr<SendComm>> Transport::connect(const RailChoice& rails, wire::Handle* handle,
+                                                     SharedConnectionOptions connection) {
+  Result<Connector*> connector = find_or_start(rails, handle, std::move(connection));
   if (!connector) return forward_error(connector);
   Result<std::unique_ptr<SendComm>> comm = (*connector)->step();
   if (comm && *comm == nullptr) return comm;
@@ -82,23 +115,20 @@ Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* h
   return comm;
 }
 
-Result<Connector*> Transport::find_or_start(int device, wire::Handle* handle,
+Result<Connector*> Transport::find_or_start(const RailChoice& rails, wire::Handle* handle,
                                             SharedConnectionOptions connection) {
   {
     std::lock_guard lock(mutex_);
     auto it = connectors_.find(handle->connect_ticket);
     if (it != connectors_.end()) return it->second.get();
   }
-  if (Status status = check_device_index(device, devices_.size()); !status) {
-    return forward_error(status);
-  }
+  if (Status status = check(rails); !status) return forward_error(status);
   if (Status status = check_handle(*handle); !status) return forward_error(status);
   handshakes_->expire_abandoned();
   const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
-  const size_t chosen = choose_device(devices_, static_cast<size_t>(device), gids, *options_);
   Result<std::unique_ptr<Connector>> started = Connector::create(
-      devices_[chosen], *handle, HandshakeOptions{options_, or_own(std::move(connection))},
-      watcher_.get(), *handshakes_);
+      choose_rails(devices_, rails, gids, *options_), *handle,
+      HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(), *handshakes_);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::lock_guard lock(mutex_);

@@ -31,8 +31,10 @@ class Transport {
   // The options of a connection's owner. Null: options().connection.
   using SharedConnectionOptions = std::shared_ptr<const ConnectionOptions>;
 
-  // Listens for one or more senders on a device.
+  // Listens for one or more senders, on one device or several.
   Result<std::unique_ptr<Listener>> listen(int device,
+                                           SharedConnectionOptions connection = nullptr);
+  Result<std::unique_ptr<Listener>> listen(const RailChoice& rails,
                                            SharedConnectionOptions connection = nullptr);
   // Connects to the listener that filled the handle, without waiting. Returns null when it is not
   // done: call again with the same buffer, in which handle->connect_ticket names the connection.
@@ -40,14 +42,17 @@ class Transport {
   // first call's `connection` counts.
   Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle,
                                             SharedConnectionOptions connection = nullptr);
+  Result<std::unique_ptr<SendComm>> connect(const RailChoice& rails, wire::Handle* handle,
+                                            SharedConnectionOptions connection = nullptr);
 
   // Registers memory for the comms of all devices.
   Registrar& registrar() { return *registrar_; }
 
  private:
   Transport() = default;
-  Result<Connector*> find_or_start(int device, wire::Handle* handle,
+  Result<Connector*> find_or_start(const RailChoice& rails, wire::Handle* handle,
                                    SharedConnectionOptions connection);
+  Status check(const RailChoice& rails) const;
   SharedConnectionOptions or_own(SharedConnectionOptions connection) const;
 
   std::shared_ptr<const TransportOptions> options_;

@@ -4,29 +4,81 @@
 #include <utility>
 
 namespace gdr::transport {
+namespace {
 
+// Returns the number after the last buffer in the ring's order that begins with that buffer.
+uint64_t end_of_ring(uint64_t first) { return first - wire::slot_of(first) + wire::kSlots; }
+
+}  // namespace
+
+// What could not be written on a pair that is lost counts as announced: it is announced again.
 bool ClearToSendWriter::write_waiting() {
-  const uint64_t wrap = announced_ - wire::slot_of(announced_) + wire::kSlots;
-  if (!write_slots(announced_, std::min(end_, wrap))) return false;
-  if (wrap < end_ && !write_slots(wrap, end_)) return false;
+  const uint64_t wrap = end_of_ring(announced_);
+  if (!write_slots<false>(announced_, std::min(end_, wrap))) return false;
+  if (wrap < end_ && !write_wrapped(wrap)) return false;
   announced_ = end_;
   open_ += std::exchange(waiting_, 0);
   return true;
 }
 
-// Writes the slots of buffers that follow each other in the ring.
-bool ClearToSendWriter::write_slots(uint64_t first, uint64_t end) {
+// Out of line, so that write_waiting() saves no registers for a second write.
+bool ClearToSendWriter::write_wrapped(uint64_t first) { return write_slots<false>(first, end_); }
+
+// All writes go over one pair, so that the completion of the last one confirms the others.
+bool ClearToSendWriter::write_again(uint64_t first) {
+  const uint64_t wrap = end_of_ring(first);
+  if (wrap >= announced_) return write_slots<true>(first, announced_);
+  return write_slots<false>(first, wrap) && write_slots<true>(wrap, announced_);
+}
+
+// Writes the slots of buffers that follow each other in the ring. kConfirmed: the completion is
+// that of write_again().
+template <bool kConfirmed>
+inline bool ClearToSendWriter::write_slots(uint64_t first, uint64_t end) {
   const QueuePair& pair = connection_.rails().clear_to_send_pair();
   const wire::ClearToSend* slots = &tables_->ring[wire::slot_of(first)];
   WriteRequest request(pair, tables_.copy_to_peer(slots, end - first, connection_.peer(), pair));
   ibv_send_wr& wr = request.wr();
-  wr.wr_id = kSignalEvery;  // the number of writes that its completion confirms
-  if (++unconfirmed_ % kSignalEvery == 0) wr.send_flags |= IBV_SEND_SIGNALED;
-  if (int err = post(pair, &wr); err != 0) [[unlikely]] {
+  wr.wr_id = wr_id_;
+  if constexpr (kConfirmed) {
+    wr.wr_id |= kAgain;
+    wr.send_flags |= IBV_SEND_SIGNALED;
+  } else if (++unconfirmed_ % kSignalEvery == 0) {
+    wr.send_flags |= IBV_SEND_SIGNALED;
+  }
+  if (int err = post(pair, &wr); err != 0) [[unlikely]]
+    return on_failed_post(err);
+  return true;
+}
+
+bool ClearToSendWriter::on_failed_post(int err) {
+  if (connection_.recovery() == nullptr) {
     connection_.fail_verbs("posting a clear-to-send", err);
     return false;
   }
-  return true;
+  return connection_.on_failed_post(connection_.rails().clear_to_send_pair(),
+                                    decode_work_id(wr_id_).epoch, "a clear-to-send", err);
+}
+
+// Where there is no room for another reason than the queue, unconfirmed_ is larger by kQueueDepth:
+// has_room(), which is asked for every receive, then has one number to look at.
+void ClearToSendWriter::block(bool blocked) {
+  if (blocked == std::exchange(is_blocked_, blocked)) return;
+  unconfirmed_ += blocked ? kQueueDepth : -kQueueDepth;
+}
+
+void ClearToSendWriter::pause() {
+  if (std::exchange(is_paused_, true)) return;
+  unconfirmed_ += kQueueDepth;
+  paused_ = std::exchange(waiting_, 0);
+}
+
+int ClearToSendWriter::continue_with(uint64_t wr_id, int unconfirmed) {
+  if (std::exchange(is_paused_, false)) unconfirmed_ -= kQueueDepth;
+  wr_id_ = wr_id;
+  waiting_ += std::exchange(paused_, 0);
+  const int blocked = is_blocked_ ? kQueueDepth : 0;
+  return std::exchange(unconfirmed_, unconfirmed + blocked) - blocked;
 }
 
 }  // namespace gdr::transport

@@ -33,7 +33,7 @@ class ClearToSendWriter {
 
   // Whether the send queue has room for the writes of one more receive.
   bool has_room() const {
-    return unconfirmed_ < kQueueDepth - Connection::kProbes - kWritesPerAnnouncement;
+    return unconfirmed_ < kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement;
   }
   // Announces a receive whose slots are filled, now or with those that follow. end: the number
   // after its last buffer; sizes: the bytes of its buffers, combined by bitwise or. Returns false
@@ -46,22 +46,44 @@ class ClearToSendWriter {
   // Notes that a receive is complete, which may be the time to announce those that wait.
   bool on_received() {
     --open_;
-    return waiting_ == 0 || may_wait() || write_waiting();
+    return announce_waiting();
   }
   // Takes the completion of a clear-to-send write.
-  void on_written(const ibv_wc& wc) { unconfirmed_ -= static_cast<int>(wc.wr_id); }
+  void on_written() { unconfirmed_ -= kSignalEvery; }
 
- private:
+  // ---- SpreadReceives only
   // A send queue's entries are free again only once a completion at or after them has been polled,
   // so that writes of which none is signalled would fill the queue for good. One in kSignalEvery is
   // enough, since RC completes in order; signalling all of them would cost a completion and its
   // polling each (NCCL's net_ib, p2p.cc, signals its FIFO writes once per round of the ring).
   static constexpr int kSignalEvery = 16;
+  static constexpr uint32_t kAgain = 1;  // the WorkId's ordinal of write_again()
+  // From here on the connection's clear_to_send_pair() carries the writes, with this wr_id; so many
+  // of them are unconfirmed there. Ends a pause. Returns how many are unconfirmed on the pair
+  // before.
+  int continue_with(uint64_t wr_id, int unconfirmed);
+  // Announces what waits, if it is time to.
+  bool announce_waiting() { return waiting_ == 0 || may_wait() || write_waiting(); }
+  bool announce_all() { return waiting_ == 0 || write_waiting(); }
+  // Nothing is written until continue_with(); there is no room then.
+  void pause();
+  // There is no room as long as that is true.
+  void block(bool blocked);
+  // The buffers before it are announced.
+  uint64_t announced() const { return announced_; }
+  // Writes the slots from that buffer to announced() again, and has that confirmed (kAgain).
+  // Returns false where the connection has failed.
+  [[gnu::cold]] bool write_again(uint64_t first);
+
+ private:
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
   bool write_waiting();
+  [[gnu::noinline]] bool write_wrapped(uint64_t first);
+  template <bool kConfirmed>
   bool write_slots(uint64_t first, uint64_t end);
+  [[gnu::cold]] bool on_failed_post(int err);
 
   Connection& connection_;
   const RailTables& tables_;
@@ -71,6 +93,10 @@ class ClearToSendWriter {
   int open_ = 0;            // receives that are announced and not complete
   int waiting_ = 0;         // receives that are posted and not announced
   int unconfirmed_ = 0;     // writes that no completion has confirmed
+  uint64_t wr_id_ = 0;
+  int paused_ = 0;  // receives that were waiting_ when the pause began
+  bool is_paused_ = false;
+  bool is_blocked_ = false;
 };
 
 }  // namespace gdr::transport

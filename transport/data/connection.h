@@ -6,12 +6,17 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/process_fds.h"
 #include "transport/data/ece_agreement.h"
+#include "transport/data/pair_plan.h"
 #include "transport/data/peer_link.h"
 #include "transport/data/rail_set.h"
+#include "transport/data/rail_tables.h"
+#include "transport/data/recovery.h"
+#include "transport/data/spread_path.h"
 #include "transport/data/watcher.h"
 #include "transport/memory/copy_stream.h"
 #include "transport/memory/registration_agreement.h"
@@ -35,6 +40,17 @@ class Connection {
 
   // Creates this end of a rail. Its QPs have yet to be moved to INIT.
   Status add_rail(const Device& device, const RailSpec& spec);
+  // Creates this end of the pairs that `plan` plans for `rails`, each as `each` says; its `qps`
+  // does not count; and the tables. Rails without a pair are left out. A connection that offers
+  // recovery also goes without rails that cannot be created, unless none is left.
+  using Planner = std::function<PairPlan(const EndRails& rails)>;
+  Result<RailTables> add_rails(EndRails rails, const Planner& plan, RailSpec each);
+
+  // This end recovers pairs. Called before add_rails().
+  void offer_recovery() { offers_recovery_ = true; }
+  bool offers_recovery() const { return offers_recovery_; }
+  // Whether pairs are recovered: both ends do. Once accept_peer() has been called.
+  bool recovers() const { return offers_recovery_ && (peer_.flags & wire::kEndRecovers) != 0; }
 
   // Fills what this end sends in kHello or kReply: secret, host, rails and QPs.
   void describe(const wire::Secret& secret, wire::EndPoint* end) const;
@@ -46,7 +62,7 @@ class Connection {
   // Sender, with all QPs in INIT: asks the HCAs for the ECE options that describe() then offers.
   void query_ece_offers();
   // Receiver, with all QPs in RTS: asks for those of the sender's options that have been accepted,
-  // which describe() then names.
+  // which describe() then names. A pair that is excluded has none.
   Status query_accepted_ece();
   // The changes of state that this end's QPs have yet to make: to INIT, those of
   // begin_connecting(), and what the owner adds.
@@ -54,6 +70,24 @@ class Connection {
   // Makes them as far as that is possible without waiting. Returns whether all are made; false:
   // call again.
   Result<bool> change_states();
+  // Goes on without a pair, or reports its error where it is the last one or cannot be spared.
+  Status exclude(uint32_t pair, Error error);
+  // Whether something may go over a rail: where nothing is recovered, not over one that stands by.
+  // Once accept_peer() has been called.
+  bool uses(uint32_t rail) const { return recovers() || !stands_by(rail); }
+  // Destroys the pairs that stand by where nothing is recovered, and the rails that only they are
+  // on. Once all QPs are connected and before make_recovery().
+  void drop_unused();
+  // Goes on without a rail for good, on which something could not be created. Before keep_link();
+  // errors as exclude().
+  Status give_up_rail(uint32_t rail, const Error& error);
+  // Makes the Recovery, for an end that will have a SpreadPath. Once all QPs are connected and
+  // before keep_link(). receives: posted per QP.
+  void make_recovery(const RailTables& tables, int receives);
+  // Null on the direct path.
+  Recovery* recovery() { return recovery_.get(); }
+  // From here on poll() calls it. After keep_link(), with a Recovery; null ends that.
+  void use_spread_path(SpreadPath* path);
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
   // own_queue_pairs: further QPs, in no rail, whose fatal errors fail the connection.
@@ -68,11 +102,14 @@ class Connection {
   // The most bytes of one RDMA write on any rail of this end, a multiple of wire::kSplitAlignment:
   // the ports' largest message. An RC write's requester is what limits it.
   size_t max_write_bytes() const;
+  // Logs once for each host that its connections do not go on over another rail. Of an end that has
+  // a second one.
+  void note_peer_without_recovery(const std::string& host);
   // Returns what Registrar needs to register memory for this connection.
   RegistrationScope registration_scope() const;
 
   // "hostA mlx5_0:1 lid 1 qp 0x11 <-> hostB mlx5_3:1 lid 2 qp 0x12". Each rail is named with its
-  // first QP.
+  // first QP; "mlx5_1:1 lid 3 qp 0x13 (standby)".
   std::string text() const;
   // ", ECE vendor 0x15b3 options 0x30 on 4 QP(s)", or "" where none were agreed on.
   std::string ece_text() const { return ece_->text(); }
@@ -85,6 +122,18 @@ class Connection {
   template <class OnCompletion, class IsSpecial>
   [[gnu::always_inline]] bool poll(OnCompletion on_completion, IsSpecial is_special);
 
+  // poll() for a SpreadPath: hands each success of the data path's work requests to
+  // on_success(const WorkId&, const ibv_wc&), which returns false where the connection has failed,
+  // and failed flushes to on_failed_flush(const ibv_wc&). All else that fails goes to the Recovery,
+  // and what concerns it. A batch of each rail is read; all that waits, where there are news or the
+  // connection has failed. Returns false once it has failed.
+  template <class OnSuccess, class OnFailedFlush>
+  [[gnu::always_inline]] bool poll_spread(OnSuccess on_success, OnFailedFlush on_failed_flush);
+  // A work request of a SpreadPath could not be posted on the pair; an errno value. what: "a send".
+  // Returns whether the connection goes on.
+  [[gnu::cold]] bool on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what,
+                                    int err);
+
   // Whether what this end does without the peer, flushes and copies of staging, may still complete
   // after the connection failed: the failure came from the peer, and not long ago.
   [[gnu::cold]] bool may_finish_local_work();
@@ -93,6 +142,7 @@ class Connection {
   // so that the hot path saves no registers for them.
   [[gnu::cold]] void fail(Code code, const std::string& what);
   [[gnu::cold]] void fail_completion(const ibv_wc& wc);
+  std::string no_failover_text(ibv_wc_status status) const;
   // Reports the errno value with which a verbs call failed. call: "posting a send".
   [[gnu::cold]] void fail_verbs(const char* call, int err);
   // Returns false.
@@ -108,15 +158,35 @@ class Connection {
   // the orderly close to the peer and destroys the QPs of all rails. Idempotent.
   void close();
 
- private:
-  static constexpr int kPollBatch = 8;
+  static constexpr int kPollBatch = 8;  // completions of a rail that poll() reads at a time
 
+ private:
+  Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
+                               size_t* failed);
+  // The two ports of a pair: this end's, and the peer's.
+  std::pair<const wire::RailAddress&, const wire::RailAddress&> ports_of(uint32_t pair) const;
+  bool is_known_unreachable(uint32_t pair) const;
+  void note_reached_ports() const;
+  bool has_rail_use() const;
+  void log_rail_use();
+  [[gnu::cold]] void log_moved_counters() const;
+  void log_excluded(uint32_t pair, const Error& why) const;
+  bool stands_by(uint32_t rail) const;
+  bool drop_standby(uint32_t rail, const Error& why) const;
+  Status exclude_failed_pairs();
+  void exclude_displaced_pairs();
+  bool is_excluded(size_t pair) const;
+  [[gnu::cold]] void on_failed_work(const ibv_wc& wc);
+  [[gnu::cold]] void on_failed_poll(uint32_t rail);
+  [[gnu::cold]] void attend_spread();
   void warn_of_missing_flids() const;
-  // What is done to QP `index` before it goes to RTR.
-  std::function<Status()> ece_setter(size_t index) const;
+  // What is done to QP `index` before it goes to RTR. again: after the handshake.
+  std::function<Status()> ece_setter(size_t index, bool again) const;
   // A deaf link's probe: a write of no bytes. At most one is outstanding. While it is, the link
   // needs attention, so that poll() goes by drain(), which recognises the probe's completion.
   [[gnu::cold]] void attend();
+  template <class OnCompletion>
+  [[gnu::cold, gnu::noinline]] bool poll_with_attention(OnCompletion on_completion);
   [[gnu::cold]] void end_probe();
   uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }
 
@@ -133,11 +203,19 @@ class Connection {
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
   bool sends_;  // this is the sending end
+  bool offers_recovery_ = false;
+  bool peer_declines_recovery_ = false;  // which this end could have used
+  SpreadPath* spread_path_ = nullptr;
   RailSet rails_;
   uint32_t first_psn_;
+  ServiceClass service_;  // of what this end writes
   StateChanges changes_;
   std::unique_ptr<EceAgreement> ece_ = std::make_unique<EceAgreement>();
   wire::EndPoint peer_{};
+  std::vector<uint32_t> displaced_;     // pairs whose rail could not be created
+  std::vector<uint32_t> excluded_;      // pairs that could not be connected
+  std::vector<uint32_t> given_up_;      // rails
+  std::shared_ptr<Recovery> recovery_;  // shared with the watcher
   std::shared_ptr<PeerLink> link_;
   std::shared_ptr<RegistrationAgreement> agreement_;  // shared with the link
   std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();
@@ -172,10 +250,8 @@ class Comm {
 
 template <class OnCompletion, class IsSpecial>
 inline bool Connection::poll(OnCompletion on_completion, IsSpecial is_special) {
-  if (link_->needs_attention()) [[unlikely]] {
-    attend();
-    return drain(nullptr, 0, on_completion);
-  }
+  if (link_->needs_attention()) [[unlikely]]
+    return poll_with_attention(on_completion);
   auto rail = rails_.begin();  // of one rail at least
   do {
     ibv_wc completions[kPollBatch];
@@ -190,6 +266,44 @@ inline bool Connection::poll(OnCompletion on_completion, IsSpecial is_special) {
       return fail_polling();
   } while (++rail != rails_.end());
   return true;
+}
+
+template <class OnCompletion>
+bool Connection::poll_with_attention(OnCompletion on_completion) {
+  if (spread_path_ != nullptr) return spread_path_->progress();
+  attend();
+  return drain(nullptr, 0, on_completion);
+}
+
+template <class OnSuccess, class OnFailedFlush>
+inline bool Connection::poll_spread(OnSuccess on_success, OnFailedFlush on_failed_flush) {
+  const bool all = link_->needs_care() || recovery_->has_news();
+  for (uint32_t rail = 0; rail < rails_.size(); ++rail) {
+    int n;
+    do {
+      const uint32_t awaited = recovery_->awaited_empty_queue();  // before the poll
+      ibv_wc completions[kPollBatch];
+      n = ibv_poll_cq(rails_[rail].cq(), kPollBatch, completions);
+      for (int i = 0; i < n; ++i) {
+        const ibv_wc& wc = completions[i];
+        const WorkId id = decode_work_id(wc.wr_id);
+        if (wc.status == IBV_WC_SUCCESS && id.kind <= WorkKind::kFlush) [[likely]] {
+          (void)on_success(id, wc);  // if it fails, so has the connection
+        } else if (id.kind == WorkKind::kFlush) {
+          on_failed_flush(wc);
+        } else {
+          on_failed_work(wc);
+        }
+      }
+      if (n < 0) [[unlikely]]
+        on_failed_poll(rail);
+      if (n == 0 && awaited != 0) [[unlikely]]
+        recovery_->on_empty_queue(rail, awaited);
+    } while (all && n > 0);
+  }
+  if (link_->needs_care()) [[unlikely]]
+    attend_spread();
+  return !failed();
 }
 
 template <class OnCompletion>

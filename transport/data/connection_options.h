@@ -49,6 +49,9 @@ struct ConnectionOptions {
   // once it knows of several (docs/adr/0005). 1: each by its own.
   int announce_batch = 3;
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
+  // GDR_NCCL_FAILOVER: connections keep standby rails where there are some, and go on when a rail
+  // is lost, if the other end does so, too.
+  bool failover = true;
   // The clock of the set-up. Only tests choose another.
   Now now = Clock::now;
   // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's

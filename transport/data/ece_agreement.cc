@@ -25,6 +25,17 @@ int set(const verbs::Api& api, ibv_qp* qp, const wire::Ece& from) {
   return api.set_ece(qp, &ece);
 }
 
+// The other end uses these options.
+Status set_failed(const ibv_ece& ece, const ibv_qp* qp, int err) {
+  return fail_errno(Code::kSystem,
+                    "setting the ECE options that the receiver has accepted (" + text_of(ece) +
+                        ") on QP " + hex(qp->qp_num) + " on " + qp->context->device->name +
+                        " failed. Fix: NCCL_IB_ECE_ENABLE=0 on all nodes does without",
+                    err);
+}
+
+wire::Ece to_wire(const ibv_ece& ece) { return {ece.vendor_id, ece.options, ece.comp_mask}; }
+
 ibv_ece from_wire(const wire::Ece& ece) { return {ece.vendor_id, ece.options, ece.comp_mask}; }
 
 }  // namespace
@@ -64,6 +75,14 @@ Status EceAgreement::query_accepted(size_t index, const verbs::Api& api, ibv_qp*
                     err);
 }
 
+Status EceAgreement::set_again(size_t index, const verbs::Api& api, ibv_qp* qp) {
+  const std::optional<ibv_ece>& agreed = at(index);
+  if (!agreed) return {};
+  const int err = set(api, qp, to_wire(*agreed));
+  if (err == 0) return {};
+  return set_failed(*agreed, qp, err);
+}
+
 Status EceAgreement::set_accepted(size_t index, const verbs::Api& api, ibv_qp* qp,
                                   const wire::QpAddress& receiver) {
   std::optional<ibv_ece>& offer = at(index);
@@ -80,18 +99,13 @@ Status EceAgreement::set_accepted(size_t index, const verbs::Api& api, ibv_qp* q
     offer.reset();
     return {};
   }
-  // The receiver uses these options by now.
-  return fail_errno(Code::kSystem,
-                    "setting the ECE options that the receiver has accepted (" + text_of(*offer) +
-                        ") on QP " + hex(qp->qp_num) + " on " + qp->context->device->name +
-                        " failed. Fix: NCCL_IB_ECE_ENABLE=0 on all nodes does without",
-                    err);
+  return set_failed(*offer, qp, err);
 }
 
 void EceAgreement::describe(wire::EndPoint* end) const {
   for (size_t i = 0; i < by_pair_.size(); ++i) {
     if (!by_pair_[i]) continue;
-    end->qp[i].ece = {by_pair_[i]->vendor_id, by_pair_[i]->options, by_pair_[i]->comp_mask};
+    end->qp[i].ece = to_wire(*by_pair_[i]);
     end->qp[i].ece_supported = 1;
   }
 }

@@ -5,7 +5,8 @@
 // The order is that of NCCL's net_ib (connect.cc): the sender queries what its HCA offers, and
 // sends it in kHello. The receiver sets that before its QP goes to RTR, queries after RTS what its
 // HCA has accepted of it, and sends that in kReply. The sender sets it before its own QP goes to
-// RTR.
+// RTR. From then on both ends know what the reply names, and use that whenever they connect the
+// queue pair again.
 #pragma once
 
 #include <optional>
@@ -28,6 +29,12 @@ class EceAgreement {
   void set_offer(size_t index, const verbs::Api& api, ibv_qp* qp, const wire::QpAddress& sender);
   // Receiver: queries what has been accepted for its queue pair, which is in RTS.
   Status query_accepted(size_t index, const verbs::Api& api, ibv_qp* qp);
+  // Receiver: forgets the options of a queue pair that is not connected yet, which the reply then
+  // does not name.
+  void forget(size_t index) { at(index).reset(); }
+  // Receiver: sets what the reply has named, if anything, on its queue pair, which is connected
+  // later or again and is in INIT.
+  Status set_again(size_t index, const verbs::Api& api, ibv_qp* qp);
   // Sender: sets what the receiver has accepted on its queue pair in INIT.
   Status set_accepted(size_t index, const verbs::Api& api, ibv_qp* qp,
                       const wire::QpAddress& receiver);

@@ -1,5 +1,8 @@
 #include "transport/data/failure_log.h"
 
+#include <algorithm>
+#include <cstdio>
+
 #include "base/log.h"
 
 namespace gdr::transport {
@@ -21,10 +24,23 @@ std::string reason_of(const PeerLink& link, const std::string& text) {
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
 }
 
+// Puts a detail behind the first sentence of the reason, before likely causes and fixes.
+void add_to_reason(const PeerLink& link, std::string* text, const std::string& detail) {
+  const size_t begin = text->size() - reason_of(link, *text).size();
+  text->insert(std::min(text->find(". ", begin), text->size()), detail);
+}
+
 }  // namespace
 
 std::string counted(size_t count, const std::string& what, const char* plural) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : plural);
+}
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  const double seconds = static_cast<double>(time.count()) / 1000;
+  char text[32];
+  std::snprintf(text, sizeof(text), seconds < 10 ? "%.2g s" : "%.0f s", seconds);
+  return text;
 }
 
 bool FailureLog::begins(const std::string& cause, Clock::time_point now) {
@@ -42,7 +58,9 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
   const std::string process = to_string(link.peer());
   const bool first = begins("failed: " + process, now);
   std::string text = error.text;
-  if (first) add_detail(&text, "; " + process + " (" + counted(connections, "connection") + ")");
+  if (first) {
+    add_to_reason(link, &text, "; " + process + " (" + counted(connections, "connection") + ")");
+  }
   write_line(first, text);
 }
 
@@ -73,14 +91,40 @@ void FailureLog::warn_once(const std::string& cause, const std::string& text) {
   write_line(first, text);
 }
 
+void FailureLog::note_once(const std::string& cause, const std::string& text) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!noted_.insert(cause).second) return;
+  }
+  GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());  // NCCL_DEBUG=INFO alone shows the first
+}
+
+void FailureLog::last_port_down(const std::string& text, size_t connections,
+                                std::chrono::milliseconds retries,
+                                std::chrono::milliseconds waits) {
+  GDR_WARN(
+      "%s; it is the last usable rail of %s, which %s: the HCA retries what is sent for %s "
+      "(NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for %s after that a connection waits for a rail to "
+      "return, and then it fails. Likely cause: a cable, a transceiver or a switch port has "
+      "failed. "
+      "Fix: look at `dmesg` and the switch's log",
+      text.c_str(), counted(connections, "connection").c_str(), connections == 1 ? "waits" : "wait",
+      seconds_text(retries).c_str(), seconds_text(waits).c_str());
+}
+
 // One fault raises an event for each of an HCA's QPs and CQs.
-void FailureLog::fatal_event(const std::string& text, bool fails, Clock::time_point now) {
+void FailureLog::fatal_event(const std::string& text, size_t connections, bool fails,
+                             Clock::time_point now) {
   if (!begins("event: " + text, now)) {
     GDR_INFO(log::kNet, "%s", text.c_str());
     return;
   }
+  const std::string concerned = counted(connections, "connection");
+  const std::string effect = fails ? concerned + (connections == 1 ? " fails" : " fail")
+                                   : "NCCL_IB_RETURN_ASYNC_EVENTS=0: " + concerned +
+                                         (connections == 1 ? " goes on" : " go on");
   GDR_WARN("%s; %s. Fix: look in dmesg for what the HCA's driver reports", text.c_str(),
-           fails ? "its connections fail" : "NCCL_IB_RETURN_ASYNC_EVENTS=0: its connections go on");
+           effect.c_str());
 }
 
 }  // namespace gdr::transport

@@ -16,12 +16,29 @@ Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
 }
 
 void Flush::connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
-                    StateChanges* changes) const {
+                    bool optional, StateChanges* changes) const {
   ibv_qp* qp = pair_.qp.get();
   const QueuePairPath to_itself{&end.address(), &end.address(), qp->qp_num, 0, 0, service};
-  changes->add(to_init(end.device(), qp, options));
-  changes->add(to_ready_to_receive(end.device(), qp, to_itself));
-  changes->add(to_ready_to_send(end.device(), qp, to_itself, options));
+  for (StateChange change :
+       {to_init(end.device(), qp, options), to_ready_to_receive(end.device(), qp, to_itself),
+        to_ready_to_send(end.device(), qp, to_itself, options)}) {
+    change.optional = optional;
+    change.rail = static_cast<int>(pair_.rail);
+    changes->add(std::move(change));
+  }
+}
+
+bool Flush::reconnect(const RailEnd& end, ServiceClass service,
+                      const ConnectionOptions& options) const {
+  ConnectionOptions at_once = options;
+  at_once.modify_retries = 0;
+  ibv_qp_attr reset{};
+  reset.qp_state = IBV_QPS_RESET;
+  if (end.device().hca->api().modify_qp(pair_.qp.get(), &reset, IBV_QP_STATE) != 0) return false;
+  StateChanges changes;
+  connect(end, service, options, /*optional=*/false, &changes);
+  const Result<bool> connected = changes.step(at_once);
+  return connected && *connected;
 }
 
 int Flush::post(const void* address, const MemoryHandle& memory, uint64_t wr_id) {

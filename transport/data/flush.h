@@ -20,9 +20,15 @@ class Flush {
   // `rail` is its index within the connection.
   static Result<Flush> create(const RailEnd& end, uint32_t rail, int depth);
 
-  // Adds the changes of state that connect the QP to itself. `end` is the rail of create().
+  // Adds the changes of state that connect the QP to itself. `end` is the rail of create();
+  // optional: StateChange's.
   void connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
-               StateChanges* changes) const;
+               bool optional, StateChanges* changes) const;
+
+  // Connects a QP in any state again, at once. `end` is the rail of create(). Returns whether that
+  // succeeded.
+  bool reconnect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options) const;
+  uint32_t rail() const { return pair_.rail; }
 
   // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
   int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);

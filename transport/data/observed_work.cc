@@ -33,6 +33,10 @@ void ObservedWork::completed(size_t owner, uint32_t qp_number) {
   }
 }
 
+void ObservedWork::completed(size_t owner) {
+  for (Work& work : work_of(owner)) finish(&work);
+}
+
 void ObservedWork::complete_all() {
   if (open_ == 0) return;
   for (size_t owner = 0; owner < owners_.size(); ++owner) {

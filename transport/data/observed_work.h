@@ -32,6 +32,8 @@ class ObservedWork {
   bool posted(size_t owner, void* parent, const ObservedWorkRequest& work);
   // Work of the owner has completed on that QP: the oldest one there, as QPs keep the order.
   void completed(size_t owner, uint32_t qp_number);
+  // The same where an owner has one piece of work at a time, on whichever QP.
+  void completed(size_t owner);
   // Nothing that is open will complete any more; reports that as completions.
   void complete_all();
 

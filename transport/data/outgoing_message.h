@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "transport/data/request.h"
+#include "transport/memory/memory_handle.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
@@ -42,6 +44,32 @@ constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
 }
 
+// Cuts a message for a connection of several rails: small enough that a slow rail can carry its
+// part of the message, large enough that chunks cost little. Messages of less than 128 KiB stay
+// whole. Larger ones are two chunks for each path, of 64 to 512 KiB: over two paths, 128 KiB are
+// two chunks and 512 KiB are four of 128 KiB, and 8 MiB are sixteen. More than kMostOfRails there
+// are only where those are larger than max_write_bytes, up to what the immediate can count. Where
+// not even those suffice, a chunk is several writes, few of which are then ends of chunks.
+// least: chunks that are wanted in any case (NCCL_IB_SPLIT_DATA_ON_QPS).
+constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least,
+                                    size_t max_write_bytes) {
+  constexpr size_t kLeastBytes = size_t{64} << 10;
+  constexpr size_t kMostBytes = size_t{512} << 10;
+  constexpr uint32_t kMostOfRails = 32;
+  constexpr size_t kWritesOfLargest = 16;
+  size_t each = bytes;
+  if (paths > 1 && bytes >= 2 * kLeastBytes) {
+    each = std::clamp(chunks_for_pairs(bytes, 2 * paths).bytes, kLeastBytes, kMostBytes);
+    each = std::max(each, chunks_for_pairs(bytes, kMostOfRails).bytes);
+  }
+  const bool largest = bytes > wire::kMaxQps * max_write_bytes;
+  const size_t most = largest ? kWritesOfLargest * max_write_bytes : max_write_bytes;
+  each = std::min({each, chunks_for_pairs(bytes, least).bytes, most});
+  each = std::max(each, chunks_for_pairs(bytes, wire::kMaxQps).bytes);
+  if (bytes <= each) return {bytes, 1};
+  return {each, static_cast<uint32_t>(divide_up(bytes, each))};
+}
+
 // Returns the most bytes of one RDMA write on a port whose largest message that is: a multiple of
 // wire::kSplitAlignment.
 constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
@@ -55,6 +83,27 @@ constexpr size_t largest_message(uint32_t max_message_bytes) {
   return wire::kMaxQps * max_write_bytes(max_message_bytes);
 }
 
+// Sends in flight: NCCL has up to 32 grouped receives under way, each of up to 8 messages.
+inline constexpr int kSendRequests = 32 * wire::kMaxGroup;
+using SendRequests = RequestPool<kSendRequests>;
+
+// What isend was called with and found.
+struct Send {
+  size_t bytes;
+  const void* data;
+  uint64_t buffer;  // number of the receiver's buffer
+  const MemoryHandle& memory;
+  void* parent;
+
+  bool is_copied() const {  // through a bounce buffer of this end
+    return memory.staging != nullptr && bytes > memory.direct_at_most;
+  }
+  const void* source() const { return is_copied() ? memory.staging->host(data) : data; }
+};
+
+// Why a message is refused that takes more writes than `most`.
+std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most);
+
 struct OutgoingMessage {
   Request* request;
   uint64_t buffer;  // number of the receiver's buffer: selects its clear-to-send slot
@@ -65,10 +114,11 @@ struct OutgoingMessage {
   bool separate_end;  // each chunk ends in a write of its own (adaptive routing)
   void* parent;       // what is reported to the observer as its origin; null: nothing is
 
-  // Every chunk carries the same immediate data: the receiver counts them.
-  uint32_t immediate() const {
+  // Every chunk carries the same immediate data, but for the epoch of its pair: the receiver counts
+  // them.
+  uint32_t immediate(uint32_t epoch = 0) const {
     return wire::encode(
-        {wire::slot_of(buffer), chunks.count, wire::stamp_of(buffer), separate_end});
+        {wire::slot_of(buffer), chunks.count, wire::stamp_of(buffer, epoch), separate_end});
   }
   // Every chunk's completion counts the request's pending chunks down.
   uint64_t wr_id() const { return reinterpret_cast<uint64_t>(request); }

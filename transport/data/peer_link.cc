@@ -58,6 +58,12 @@ void PeerLink::send_memory(uint32_t flags) {
   flush();
 }
 
+void PeerLink::send_statement(const wire::PairStatement& statement) {
+  std::lock_guard lock(mutex_);
+  channel_.queue(wire::FrameKind::kPair, &statement, sizeof(statement));
+  flush();
+}
+
 void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
   channel_.queue_text(kind, text);
@@ -110,6 +116,9 @@ void PeerLink::on_frame(const Frame& frame) {
     case wire::FrameKind::kMemory:
       on_memory(frame);
       break;
+    case wire::FrameKind::kPair:
+      on_pair(frame);
+      break;
     default:
       fail_unexpected();
       break;
@@ -140,6 +149,12 @@ void PeerLink::on_memory(const Frame& frame) {
   const std::optional<wire::Memory> memory = frame.memory();
   if (!memory) return fail_unexpected();
   if (options_.agreement != nullptr) options_.agreement->on_frame(memory->flags);
+}
+
+void PeerLink::on_pair(const Frame& frame) {
+  const std::optional<wire::PairStatement> statement = frame.pair_statement();
+  if (!statement || options_.on_statement == nullptr) return fail_unexpected();
+  options_.on_statement(*statement);
 }
 
 void PeerLink::fail_unexpected() {
@@ -208,6 +223,7 @@ std::string PeerLink::state_text() const {
   return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
          (owner.empty() ? "" : " for " + owner) + (deaf_ ? " without handshake socket" : "") +
+         (options_.pairs_text ? options_.pairs_text() : "") +
          (failed() ? " failed: " + failure().text : "") + copies_.likely_cause();
 }
 

@@ -36,6 +36,10 @@ struct PeerLinkOptions {
   // Takes the peer's kMemory frames; null: they are ignored.
   std::shared_ptr<RegistrationAgreement> agreement = nullptr;
   std::function<std::string()> owner_text = nullptr;  // ConnectionOptions::owner_text
+  // Takes the peer's kPair frames; null: they are unexpected. Watcher thread.
+  std::function<void(const wire::PairStatement&)> on_statement = nullptr;
+  // What state_text() says about the rails, and about pairs that are lost; null: nothing.
+  std::function<std::string()> pairs_text = nullptr;
 };
 
 // One connection's link to its peer. The connection and the watcher share it.
@@ -61,13 +65,25 @@ class PeerLink {
   // ---- data path (the comm's thread)
   // Whether the link has failed or wants a probe: one load, for the hot path.
   bool needs_attention() const { return attention_.load(std::memory_order_acquire) != 0; }
+  // Whether the link has failed or wants a probe, for a connection with a SpreadPath.
+  bool needs_care() const {
+    return (attention_.load(std::memory_order_acquire) & (kFailed | kProbe)) != 0;
+  }
+  // From here on the link always needs attention, so that poll() leaves the direct path.
+  void set_spread(bool spread) {
+    if (spread) {
+      attention_.fetch_or(kSpread, std::memory_order_acq_rel);
+    } else {
+      attention_.fetch_and(~kSpread, std::memory_order_acq_rel);
+    }
+  }
   bool failed() const { return (attention_.load(std::memory_order_acquire) & kFailed) != 0; }
   bool probe_wanted() const { return (attention_.load(std::memory_order_acquire) & kProbe) != 0; }
   // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
   void end_probe() { attention_.fetch_and(~kProbe, std::memory_order_acq_rel); }
   // Count requests, for the watchdog to see progress.
   void count_posted() { bump(posted_); }
-  void count_completed() { bump(completed_); }
+  void count_completed() { bump(completed_); }  // of receives: once their arrivals are counted
   bool has_posted() const { return posted_.load(std::memory_order_relaxed) > 0; }
   bool has_outstanding() const {
     return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
@@ -85,6 +101,16 @@ class PeerLink {
   void send_bye();
   // Whether the peer's process is gone: the link has failed, or will after the grace period.
   bool peer_gone() const { return peer_gone_.load(std::memory_order_relaxed); }
+  // Sends a statement about a pair (kPair).
+  void send_statement(const wire::PairStatement& statement);
+  // Whether all requests that were posted are complete. Everything that had completed them has then
+  // been done, if the data path counts a request before it announces it.
+  bool is_idle() const {
+    const uint64_t completed = completed_.load(std::memory_order_acquire);
+    return posted_.load(std::memory_order_acquire) == completed;
+  }
+  // The socket has ended and the link goes on without it.
+  bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
   // Sends how this end registers GPU memory (wire::Memory::flags).
   void send_memory(uint32_t flags);
 
@@ -100,8 +126,6 @@ class PeerLink {
   void on_tick(Clock::time_point now);
   // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
   Clock::time_point deadline() const { return grace_end_; }
-  // The socket has ended and the link goes on without it.
-  bool deaf() const { return deaf_; }
   // Why the socket has ended.
   const std::string& end_text() const { return end_text_; }
   // Since when requests have been outstanding and none completed, as of the last tick; nothing
@@ -116,14 +140,16 @@ class PeerLink {
  private:
   static constexpr uint32_t kFailed = 1;
   static constexpr uint32_t kProbe = 2;
+  static constexpr uint32_t kSpread = 4;
 
-  // Only one thread writes each counter, so that a plain increment is enough; the watcher, which
-  // reads them, needs no order either.
+  // Only one thread writes each counter, so that a plain increment is enough. See is_idle() for the
+  // order.
   static void bump(std::atomic<uint64_t>& counter) {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   void on_frame(const Frame& frame);
   void on_memory(const Frame& frame);
+  void on_pair(const Frame& frame);
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
   void flush();  // with mutex_
@@ -144,6 +170,7 @@ class PeerLink {
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
   std::atomic<bool> peer_gone_{false};
+  std::atomic<bool> deaf_{false};
   CopyMonitor copies_;
 
   mutable std::mutex mutex_;  // guards channel_'s sending side, send_error_ and failure_
@@ -153,8 +180,7 @@ class PeerLink {
 
   // Watcher thread only.
   bool peer_closed_ = false;  // kBye arrived
-  bool deaf_ = false;
-  bool queried_ = false;  // no answer yet
+  bool queried_ = false;      // no answer yet
   Clock::time_point answer_due_ = Clock::time_point::max();
   Clock::time_point ticked_at_{};
   std::string end_text_;

@@ -124,7 +124,9 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
                           std::to_string(device.hca->max_work_requests()) + ")",
                       errno);
   }
-  return QueuePair{.qp = verbs::UniqueQp(raw, {&api}), .inline_bytes = attr.cap.max_inline_data};
+  return QueuePair{.qp = verbs::UniqueQp(raw, {&api}),
+                   .number = raw->qp_num,
+                   .inline_bytes = attr.cap.max_inline_data};
 }
 
 }  // namespace gdr::transport

@@ -19,10 +19,14 @@ struct QueueDepths {
 };
 
 struct QueuePair {
-  verbs::UniqueQp qp;
+  verbs::UniqueQp qp;   // null once Recovery has destroyed it
+  uint32_t number = 0;  // of the QP
   // Sends of at most this many bytes may be copied into the work request ("inline"), which spares
   // the HCA the DMA read of the data. Granted by the HCA.
   uint32_t inline_bytes = 0;
+  // Which pair of the connection it is an end of, and whether that stands by (PairPlan).
+  uint32_t index = 0;
+  bool standby = false;
   // Index of the QP's rail within the connection: the index of every local key that is used with
   // this QP, as a registration is valid on one HCA only.
   uint32_t rail = 0;

@@ -45,8 +45,36 @@ Status RailSet::add(const Device& device, const RailSpec& spec, const Connection
       if (q < each.qps().size()) pairs_.push_back(&each.qps()[q]);
     }
   }
-  next_ = pairs_.begin();
+  number_pairs();
   return {};
+}
+
+void RailSet::arrange(const PairPlan& plan) {
+  std::vector<size_t> used(rails_.size());
+  pairs_.clear();
+  for (const PairPlace& place : plan) {
+    QueuePair& pair = rails_[place.rail].qps()[used[place.rail]++];
+    pair.standby = place.standby;
+    pairs_.push_back(&pair);
+  }
+  number_pairs();
+}
+
+void RailSet::number_pairs() {
+  for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i]->index = static_cast<uint32_t>(i);
+  next_ = pairs_.begin();
+  active_end_ = std::ranges::find_if(pairs_, [](const QueuePair* pair) { return pair->standby; });
+  clear_to_send_ = pairs_.front();
+}
+
+void RailSet::drop_standby() {
+  pairs_.erase(active_end_, pairs_.end());
+  for (RailEnd& rail : rails_) {
+    std::vector<QueuePair>& qps = rail.qps();
+    while (!qps.empty() && qps.back().standby) qps.pop_back();
+  }
+  while (rails_.back().qps().empty()) rails_.pop_back();
+  number_pairs();
 }
 
 void RailSet::destroy_queue_pairs() {
@@ -54,15 +82,16 @@ void RailSet::destroy_queue_pairs() {
   for (RailEnd& rail : rails_) rail.qps().clear();
 }
 
-bool RailSet::post_receives(size_t index, int count) {
+int RailSet::post_receives(size_t index, int count, uint64_t wr_id) const {
   ibv_recv_wr requests[kReceiveBatch] = {};
   count = std::min(count, kReceiveBatch);
   for (int i = 0; i < count; ++i) {
-    requests[i].wr_id = index;
+    requests[i].wr_id = wr_id;
     requests[i].next = i + 1 < count ? &requests[i + 1] : nullptr;
   }
   ibv_recv_wr* bad = nullptr;
-  return ibv_post_recv(pairs_[index]->qp.get(), requests, &bad) == 0;
+  if (ibv_post_recv(pairs_[index]->qp.get(), requests, &bad) == 0) return count;
+  return bad == nullptr ? 0 : static_cast<int>(bad - requests);
 }
 
 void RailSet::describe(wire::EndPoint* end) const {
@@ -72,20 +101,18 @@ void RailSet::describe(wire::EndPoint* end) const {
   for (size_t i = 0; i < pairs_.size(); ++i) {
     end->qp[i].number = pairs_[i]->qp->qp_num;
     end->qp[i].rail = static_cast<uint8_t>(pairs_[i]->rail);
+    if (pairs_[i]->standby) end->qp[i].flags |= wire::kQpStandby;
   }
 }
 
 Status RailSet::check_peer(const wire::EndPoint& peer) const {
-  if (peer.qps != pairs_.size()) {
-    return fail(Code::kInternal, "the peer's number of QPs, " + std::to_string(peer.qps) +
-                                     ", differs from this end's, " + std::to_string(pairs_.size()));
-  }
-  for (size_t i = 0; i < pairs_.size(); ++i) {
-    const wire::RailAddress& local = rails_[pairs_[i]->rail].address();
-    const wire::RailAddress& remote = peer.rail[peer.qp[i].rail];
-    if (Status status = check_rail_pair(local, remote); !status) return status;
-  }
-  return {};
+  if (peer.qps == pairs_.size()) return {};
+  return fail(Code::kInternal, "the peer's number of QPs, " + std::to_string(peer.qps) +
+                                   ", differs from this end's, " + std::to_string(pairs_.size()));
+}
+
+Status RailSet::check_pair(size_t index, const wire::EndPoint& peer) const {
+  return check_rail_pair(rails_[pairs_[index]->rail].address(), peer.rail[peer.qp[index].rail]);
 }
 
 void RailSet::set_peer_rails(const wire::EndPoint& peer) {

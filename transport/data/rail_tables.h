@@ -16,8 +16,9 @@ namespace gdr::transport {
 class RailTables {
  public:
   // Allocates zeroed tables and registers them on each rail, without relaxed ordering: a slot's
-  // last word must not become visible before the words in front of it.
-  static Result<RailTables> create(const RailSet& rails);
+  // last word must not become visible before the words in front of it. failed_rail: where one
+  // cannot register them, its index.
+  static Result<RailTables> create(const RailSet& rails, size_t* failed_rail = nullptr);
 
   wire::Tables* operator->() const { return memory_.get(); }
 

@@ -5,16 +5,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/data/spread_pairs.h"
+
 namespace gdr::transport {
 namespace {
 
-// Each arriving chunk consumes one receive of its QP. At most kReceives groups of kMaxGroup
-// messages are under way, and a QP carries at most one chunk of each; the two batches on top let
-// refills be posted a batch at a time. A chunk that is cut into several writes because it is larger
-// than a port's largest message still consumes one. Large staged messages send more chunks over one
-// QP: should they ever exceed this, the sender's HCA waits (RNR NAK) and tries again.
+// Each arriving chunk consumes one receive of its QP, also one that is cut into several writes
+// because it is larger than a port's largest message. A sender on the direct path has at most one
+// chunk on a QP for each of the messages of kReceives groups of kMaxGroup; large staged messages
+// send more over one QP, and should they ever exceed the depth, the sender's HCA waits (RNR NAK)
+// and tries again. A sender that spreads its chunks has kMostChunks on a QP at most, of whichever
+// messages. The two batches on top let refills be posted a batch at a time.
 constexpr int kRefill = RailSet::kReceiveBatch;
+constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
+static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
 
 // The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
 // there.
@@ -35,23 +40,39 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
     int qps) {
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
+  return create(std::move(comm), EndRails{{device}, {}},
+                [qps](const EndRails&) { return plan_sender_pairs(1, 0, qps, /*peer=*/{}); });
+}
+
+Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
+    const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+    const wire::EndPoint& sender) {
+  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
+  const bool recovers =
+      comm->connection_.options().failover && (sender.flags & wire::kEndRecovers) != 0;
+  if (recovers) comm->connection_.offer_recovery();
+  if (!recovers && comm->connection_.options().failover && rails.size() > 1) {
+    comm->connection_.note_peer_without_recovery(sender.host);
+  }
+  return create(std::move(comm), rails, [recovers, &sender](const EndRails& some) {
+    return plan_receiver_pairs(some.active.size(), recovers ? some.standby.size() : 0, sender);
+  });
+}
+
+Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<ReceiveComm> comm,
+                                                         const EndRails& rails,
+                                                         const Connection::Planner& plan) {
   RailSpec spec;
-  spec.qps = qps;
   spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth,
                             ClearToSendWriter::inline_bytes(comm->connection_.options())};
   spec.extra_completions = kFlushes;
-  if (Status status = comm->connection_.add_rail(device, spec); !status) {
-    return forward_error(status);
-  }
-  Result<RailTables> tables = RailTables::create(comm->connection_.rails());
+  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   comm->observed_ = ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1);
   Result<bool> prepared = comm->connection_.change_states();
   if (!prepared) return forward_error(prepared);
-  if (*prepared) {
-    if (Status status = comm->post_all_receives(); !status) return forward_error(status);
-  }
+  if (*prepared) comm->post_all_receives();
   return comm;
 }
 
@@ -60,26 +81,45 @@ Status ReceiveComm::create_flushes() {
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    if (!may_register_gpu_memory(*rails[rail].device().hca)) continue;
+    if (!connection_.uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca)) continue;
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
+    if (!flush && connection_.recovers()) {
+      Status status = connection_.give_up_rail(rail, flush.error());
+      if (!status) return status;
+      continue;
+    }
     if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], of_sender_, options, &connection_.state_changes());
+    flush->connect(rails[rail], of_sender_, options, connection_.recovers(),
+                   &connection_.state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
 }
 
-Status ReceiveComm::post_all_receives() {
+void ReceiveComm::post_all_receives() {
   receives_posted_ = true;
   RailSet& rails = connection_.rails();
-  for (size_t pair = 0; pair < rails.pair_count(); ++pair) {
-    for (int posted = 0; posted < kReceiveDepth; posted += kRefill) {
-      if (!rails.post_receives(pair, kRefill)) {
-        return gdr::fail(Code::kSystem, "posting receives on a new QP failed");
-      }
+  for (uint32_t pair = 0; pair < rails.pair_count(); ++pair) {
+    int posted = 0;
+    for (int taken = kRefill; posted < kReceiveDepth && taken == kRefill; posted += taken) {
+      taken = rails.post_receives(pair, kRefill, receive_id(pair, 0));
     }
+    if (posted < kReceiveDepth) short_queues_.push_back({pair, posted});
+  }
+}
+
+// A QP that did not come to INIT takes none, and an HCA that fails may take some.
+Status ReceiveComm::exclude_pairs_without_receives() {
+  for (const ShortQueue& queue : short_queues_) {
+    Error error{Code::kSystem, "posting receives on a new QP failed"};
+    if (Status status = connection_.exclude(queue.pair, std::move(error)); !status) return status;
   }
   return {};
+}
+
+// Only the WorkId of a connection that recovers says more than the pair.
+uint64_t ReceiveComm::receive_id(uint32_t pair, uint32_t epoch) const {
+  return connection_.offers_recovery() ? encode(WorkId{WorkKind::kReceive, pair, epoch, 0}) : pair;
 }
 
 // NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection
@@ -111,19 +151,48 @@ Result<bool> ReceiveComm::connect_step() {
   Result<bool> connected = connection_.change_states();
   if (!connected || !*connected) return connected;
   if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
-  if (receives_posted_) return true;
-  if (Status status = post_all_receives(); !status) return forward_error(status);
+  if (!receives_posted_) post_all_receives();
+  if (Status status = exclude_pairs_without_receives(); !status) return forward_error(status);
   return true;
 }
 
+// The receives of a connection that recovers.
+class ReceiveComm::Spread final : public SpreadReceives {
+ public:
+  explicit Spread(ReceiveComm& comm)
+      : SpreadReceives(comm.connection_, comm.announcements_, std::exchange(comm.flush_, {}),
+                       comm.of_sender_),
+        comm_(comm) {}
+
+  bool progress() override;
+
+ private:
+  uint64_t oldest_incomplete(uint64_t end, int* receives) const override {
+    return comm_.oldest_incomplete(end, receives);
+  }
+
+  ReceiveComm& comm_;
+};
+
 void ReceiveComm::keep_link(FrameChannel channel) {
+  connection_.drop_unused();
   std::vector<const void*> flushes;
   for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
+  if (connection_.recovers()) {
+    connection_.make_recovery(tables_, kReceiveDepth);
+    for (const ShortQueue& queue : short_queues_) {
+      connection_.recovery()->count_receives(queue.pair, queue.posted - kReceiveDepth);
+    }
+  }
   connection_.keep_link(std::move(channel), "receiver", flushes);
+  if (!connection_.recovers()) return;
+  spread_ = std::make_unique<Spread>(*this);
+  connection_.use_spread_path(spread_.get());
 }
 
 ReceiveComm::~ReceiveComm() {
   connection_.close();
+  if (spread_ != nullptr) spread_->flushes().destroy_queue_pairs();
   for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
@@ -145,8 +214,9 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
     sizes |= buffers[i].bytes;
   }
   head_ += count;
-  if (!announcements_.on_posted(head_, sizes)) return false;
+  // Before the sender can know of it: PeerLink::is_idle.
   connection_.link().count_posted();
+  if (!announcements_.on_posted(head_, sizes)) return false;
   *request = taken;
   return true;
 }
@@ -162,7 +232,7 @@ bool ReceiveComm::irecv_observed(const ReceiveBuffer* buffers, int count, void* 
     if (parents[i] == nullptr) continue;
     const uint64_t number = (*request)->first + i;
     const ObservedWorkRequest work{static_cast<int>(pair.rail), number, IBV_WC_RECV_RDMA_WITH_IMM,
-                                   pair.qp->qp_num, buffers[i].bytes};
+                                   pair.number, buffers[i].bytes};
     if (observed_->posted(wire::slot_of(number), parents[i], work)) {
       (*request)->special |= static_cast<uint8_t>(1u << i);
     }
@@ -213,14 +283,9 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   while (last >= 0 && !needs_flush(buffers[last])) --last;
   if (last < 0) return true;
   if (flush_.empty()) [[unlikely]]
-    return fail_without_flush();
+    return flush_spread(buffers[last], request);
   Request* taken = flushes_.take();
-  if (taken == nullptr) {
-    // A null request would mean that there is nothing to wait for.
-    connection_.fail(Code::kInvalidUsage,
-                     "more than " + std::to_string(kFlushes) + " flushes are outstanding");
-    return false;
-  }
+  if (taken == nullptr) return fail_too_many_flushes();
   taken->comm = this;
   taken->kind = RequestKind::kFlush;
   taken->buffers = 1;
@@ -235,6 +300,29 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
     }
   }
   connection_.link().count_posted();
+  *request = taken;
+  return true;
+}
+
+// A null request would mean that there is nothing to wait for.
+bool ReceiveComm::fail_too_many_flushes() {
+  connection_.fail(Code::kInvalidUsage,
+                   "more than " + std::to_string(kFlushes) + " flushes are outstanding");
+  return false;
+}
+
+bool ReceiveComm::flush_spread(const ReceiveBuffer& buffer, Request** request) {
+  if (spread_ == nullptr || spread_->flushes().empty()) return fail_without_flush();
+  Request* taken = flushes_.take();
+  if (taken == nullptr) return fail_too_many_flushes();
+  taken->comm = this;
+  taken->kind = RequestKind::kFlush;
+  taken->buffers = 1;
+  taken->bytes[0] = 0;
+  connection_.link().count_posted();
+  if (!spread_->flushes().post(taken, flushes_.index_of(*taken), buffer.data, *buffer.memory)) {
+    return false;
+  }
   *request = taken;
   return true;
 }
@@ -269,7 +357,7 @@ inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
     case IBV_WC_RECV_RDMA_WITH_IMM:
       return on_arrival(wc);
     case IBV_WC_RDMA_WRITE:
-      announcements_.on_written(wc);
+      announcements_.on_written();
       return true;
     case IBV_WC_RDMA_READ:
       if (--reinterpret_cast<Request*>(wc.wr_id)->pending == 0) {
@@ -284,11 +372,18 @@ inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
 // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the whole
 // message, of which this is any.
 inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
+  return take_chunk(wc, 0, [&] { return refill(wc.wr_id); });
+}
+
+// epoch: of the pair over which it came. Returns what then() does.
+template <class Then>
+inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch, Then then) {
   const wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail_protocol(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
-  if (wire::stamp_of(request->first + buffer) != imm.stamp) return fail_protocol(kUnexpectedData);
+  if (wire::stamp_of(request->first + buffer, epoch) != imm.stamp)
+    return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
   bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
   if (bytes > request->capacity[buffer]) {
@@ -301,7 +396,44 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   } else if (complete && !finish_buffer(request)) {
     return false;
   }
-  return refill(wc.wr_id);
+  return then();
+}
+
+// The bytes that a chunk has brought. Where the size of a message is in the table, its chunks have
+// equal parts, but for the last one, which may be shorter.
+inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
+  const wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
+  return imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) / imm.chunks : wc.byte_len;
+}
+
+bool ReceiveComm::Spread::progress() {
+  const bool news = recovery_.has_news();
+  auto on_data = [this](const ibv_wc& wc, uint32_t epoch) {
+    return comm_.take_chunk(wc, epoch, [] { return true; });
+  };
+  connection_.poll_spread(
+      [&](const WorkId& id, const ibv_wc& wc) {
+        if (id.kind != WorkKind::kReceive) return on_other(id);
+        return on_arrival(id, comm_.chunk_bytes(wc), wc, on_data);
+      },
+      [this](const ibv_wc& wc) { on_failed_flush(wc); });
+  if (news) [[unlikely]]
+    take_news();
+  return !connection_.failed();
+}
+
+uint64_t ReceiveComm::oldest_incomplete(uint64_t end, int* receives) const {
+  const uint64_t first = end - std::min<uint64_t>(end, wire::kSlots);
+  uint64_t oldest = end;
+  const Request* counted = nullptr;
+  for (uint64_t buffer = first; buffer < end; ++buffer) {
+    const Request* request = slots_[wire::slot_of(buffer)];
+    // A later use of the slot is not announced yet.
+    if (request == nullptr || request->first > buffer) continue;
+    oldest = std::min(oldest, buffer);
+    if (request != std::exchange(counted, request)) ++*receives;
+  }
+  return oldest;
 }
 
 // Takes a chunk of a buffer that is staged, observed or both: `bytes` of it have arrived.
@@ -311,7 +443,7 @@ bool ReceiveComm::on_special_arrival(Request* request, uint32_t buffer, uint64_t
   if (complete) {
     request->special &= static_cast<uint8_t>(~(1u << buffer));
     if (observed_ != nullptr) {
-      observed_->completed(slot, connection_.rails().clear_to_send_pair().qp->qp_num);
+      observed_->completed(slot);
     }
   }
   if (staged_.is_busy(slot)) return staged_.on_arrival(slot, bytes, complete);
@@ -324,7 +456,7 @@ inline bool ReceiveComm::refill(size_t index) {
   QueuePair& pair = connection_.rails().pair(index);
   if (++pair.consumed_receives < kRefill) return true;
   pair.consumed_receives = 0;
-  return connection_.rails().post_receives(index, kRefill) ||
+  return connection_.rails().post_receives(index, kRefill, index) == kRefill ||
          fail_protocol("refilling the receive queue failed");
 }
 

@@ -12,6 +12,7 @@
 #include "transport/data/observed_work.h"
 #include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
+#include "transport/data/spread_receives.h"
 #include "transport/data/staged_receives.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
@@ -31,14 +32,18 @@ struct ReceiveBuffer {
 // but what goes through bounce buffers.
 class ReceiveComm : public Comm {
  public:
-  static constexpr int kReceives = 32;  // grouped receives in flight
-  static constexpr int kFlushes = 32;   // flushes in flight
+  static constexpr int kReceives = 32;                       // grouped receives in flight
+  static constexpr int kFlushes = SpreadFlushes::kRequests;  // flushes in flight
 
   // Creates this end, on one rail. qps: as many QPs as the sender's kHello names over all of its
   // rails.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       int qps);
+  // The same with several rails, for the pairs of the sender's kHello.
+  static Result<std::unique_ptr<ReceiveComm>> create(
+      const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+      const wire::EndPoint& sender);
   // Closes the connection before anything that the peer may write to is deregistered.
   ~ReceiveComm();
 
@@ -69,12 +74,18 @@ class ReceiveComm : public Comm {
   void release(Request* request);
 
  private:
+  class Spread;
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   // Of what this end writes: the sender's service level and, unless the user has chosen one for
   // clear-to-send, its traffic class.
   ServiceClass service_class() const;
+  static Result<std::unique_ptr<ReceiveComm>> create(std::unique_ptr<ReceiveComm> comm,
+                                                     const EndRails& rails,
+                                                     const Connection::Planner& plan);
   Status create_flushes();
-  Status post_all_receives();
+  void post_all_receives();
+  Status exclude_pairs_without_receives();
+  uint64_t receive_id(uint32_t pair, uint32_t epoch) const;
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
   bool on_completion(const ibv_wc& wc);
@@ -86,8 +97,19 @@ class ReceiveComm : public Comm {
                                         bool complete);
   [[gnu::cold]] bool finish_copied_buffers();
   [[gnu::cold]] bool fail_without_flush();
+  [[gnu::cold]] bool fail_too_many_flushes();
+  [[gnu::noinline]] bool flush_spread(const ReceiveBuffer& buffer, Request** request);
+  template <class Then>
+  [[gnu::always_inline]] bool take_chunk(const ibv_wc& wc, uint32_t epoch, Then then);
+  uint64_t chunk_bytes(const ibv_wc& wc) const;
+  uint64_t oldest_incomplete(uint64_t end, int* receives) const;
   [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
+
+  struct ShortQueue {
+    uint32_t pair;
+    int posted;  // receives
+  };
 
   RailTables tables_;
   ServiceClass of_sender_;  // which the data and the flush have
@@ -95,10 +117,12 @@ class ReceiveComm : public Comm {
   StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
   bool receives_posted_ = false;                // on all QPs
+  std::vector<ShortQueue> short_queues_;        // pairs whose QP did not take all receives
   uint64_t head_ = 0;                           // first buffer of the next irecv
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kReceives> receives_;
   RequestPool<kFlushes> flushes_;
+  std::unique_ptr<SpreadReceives> spread_;  // null: the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are slots; null: nobody observes
 };
 

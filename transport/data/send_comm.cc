@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "transport/data/chunk_write.h"
 
 namespace gdr::transport {
 namespace {
@@ -14,27 +15,45 @@ constexpr int kInlineBytes = 60;
 // A message that needs more writes than this is refused: they would never all have room.
 constexpr int kMaxExtraWrites = SendComm::kRequests - 1;
 
+// Entries of a send queue. separate_ends: a chunk may end in a write of its own.
+constexpr int send_depth(bool separate_ends) {
+  return separate_ends ? 2 * SendComm::kRequests : SendComm::kRequests;
+}
+
 }  // namespace
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_bits()) {}
+    : Comm(std::move(options), watcher, /*sends=*/true),
+      sequence_base_(random_bits()),
+      direct_base_(sequence_base_) {}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,
                                                    Watcher* watcher) {
+  return create(EndRails{{device}, {}}, std::move(options), watcher, {});
+}
+
+Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
+                                                   std::shared_ptr<const ConnectionOptions> options,
+                                                   Watcher* watcher, ListenerRails peer) {
   std::unique_ptr<SendComm> comm(new SendComm(options, watcher));
-  const bool separate_ends = options->adaptive_routing.value_or(!device.state.ethernet);
-  RailSpec spec;
-  spec.qps = options->qps_per_connection;
-  spec.depths = QueueDepths{separate_ends ? 2 * kRequests : kRequests, 1, kInlineBytes};
-  if (Status status = comm->connection_.add_rail(device, spec); !status) {
-    return forward_error(status);
+  if (!options->failover) peer = {};
+  if (options->failover && (rails.size() > 1 || peer.has_spare())) {
+    comm->connection_.offer_recovery();
   }
-  Result<RailTables> tables = RailTables::create(comm->connection_.rails());
+  const bool separate_ends =
+      options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
+  RailSpec spec;
+  spec.depths = QueueDepths{send_depth(separate_ends), 1, kInlineBytes};
+  const auto plan = [&](const EndRails& some) {
+    return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
+                             options->qps_per_connection, peer);
+  };
+  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   if (options->split_data_on_qps) {
-    comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().pair_count());
+    comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().active_count());
   }
   comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
@@ -73,31 +92,70 @@ Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   return connect_step();
 }
 
+// A connection takes the direct path unless it has several rails or recovers pairs.
+bool SendComm::spreads() const {
+  const RailSet& rails = connection_.rails();
+  bool one_path = !connection_.recovers();
+  for (size_t i = 0; i < rails.pair_count(); ++i) {
+    one_path = one_path && rails.pair(i).rail == rails.pair(0).rail &&
+               rails.pair(i).peer_rail == rails.pair(0).peer_rail;
+  }
+  return !one_path;
+}
+
+void SendComm::keep_link(FrameChannel channel) {
+  connection_.drop_unused();
+  const bool spread = spreads();
+  if (spread) connection_.make_recovery(tables_, /*receives=*/0);
+  connection_.keep_link(std::move(channel), "sender");
+  if (spread) start_spreading();
+}
+
+void SendComm::start_spreading() {
+  const SpreadOwner owner{
+      .comm = this,
+      .tables = &tables_,
+      .requests = &requests_,
+      .observed = observed_.get(),
+      .max_write_bytes = max_write_bytes_,
+      .separate_end_above = separate_end_above_,
+      .split_data_on_qps = connection_.options().split_data_on_qps,
+  };
+  const uint32_t depth = send_depth(has_separate_ends()) - Recovery::kReservedSends;
+  spread_ = std::make_unique<SpreadSends>(owner, SpreadPairs(connection_.rails(), depth));
+  connection_.use_spread_path(spread_.get());
+  direct_base_ = sequence_base_ ^ uint64_t { 1 } << 63;  // far from those of all slots
+}
+
 std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   if (max_chunks_ > 1) text += ", messages split over them";
   text += connection_.ece_text();
-  if (separate_end_above_ == std::numeric_limits<size_t>::max()) return text;
+  if (!has_separate_ends()) return text;
   return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
 }
 
-bool SendComm::has_arrived(uint64_t buffer) const {
-  return load_hca_written(slot(buffer).sequence) == sequence_base_ + buffer;
+template <uint64_t SendComm::*kBase>
+inline bool SendComm::has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const {
+  return load_hca_written(slot.sequence) == this->*kBase + buffer;
 }
 
-// Returns the buffer of the group at the head that has the tag and is still to be served; none
-// while its clear-to-send has not arrived.
-inline std::optional<uint64_t> SendComm::match(int tag) {
-  if (!has_arrived(head_)) return {};
-  int count = slot(head_).group;
+// Returns the buffer of the group at the head, of which `first` is the first slot and has arrived,
+// that has the tag and is still to be served; none while its clear-to-send has not arrived.
+template <uint64_t SendComm::*kBase>
+inline std::optional<uint64_t> SendComm::match(const wire::ClearToSend& first, int tag) {
+  const int count = first.group;
   if (count < 1 || count > wire::kMaxGroup) {
     connection_.fail(Code::kInternal, "the peer's clear-to-send names a group of impossible size");
     return {};
   }
   for (int i = 0; i < count; ++i) {
-    uint64_t buffer = head_ + i;
-    if ((served_ >> i & 1) == 0 && has_arrived(buffer) && slot(buffer).tag == tag) return buffer;
+    const uint64_t buffer = head_ + i;
+    const wire::ClearToSend& candidate = slot(buffer);
+    if ((served_ >> i & 1) == 0 && has_arrived<kBase>(candidate, buffer) && candidate.tag == tag) {
+      return buffer;
+    }
   }
   return {};
 }
@@ -126,18 +184,55 @@ inline Request* SendComm::take_request(size_t bytes, const Chunking& chunks) {
 
 bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                      Request** request) {
-  return send(data, bytes, tag, memory, nullptr, request);
+  const wire::ClearToSend& first = slot(head_);
+  if (!has_arrived<&SendComm::direct_base_>(first, head_)) {
+    return isend_without_slot(data, bytes, tag, memory, request);
+  }
+  return send(first, data, bytes, tag, memory, nullptr, request);
 }
 
 bool SendComm::isend_observed(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                               void* parent, Request** request) {
-  return send(data, bytes, tag, memory, parent, request);
+  const wire::ClearToSend& first = slot(head_);
+  if (!has_arrived<&SendComm::direct_base_>(first, head_)) {
+    return send_attended({bytes, data, 0, memory, parent}, tag, request);
+  }
+  return send(first, data, bytes, tag, memory, parent, request);
 }
 
-inline bool SendComm::send(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
-                           void* parent, Request** request) {
+// Takes the same arguments as isend, so that they stay in their registers.
+bool SendComm::isend_without_slot(const void* data, size_t bytes, int tag,
+                                  const MemoryHandle& memory, Request** request) {
   *request = nullptr;
-  std::optional<uint64_t> buffer = match(tag);
+  if (!connection_.needs_attention()) [[likely]]
+    return true;
+  return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
+}
+
+// Here begins the path of a comm that spreads. The direct path looks for sequences that its slots
+// never have (direct_base_), and so has nothing to decide.
+bool SendComm::send_attended(Send send, int tag, Request** request) {
+  *request = nullptr;
+  if (spread_ == nullptr) return !connection_.needs_attention() || progress();
+  const wire::ClearToSend& first = slot(head_);
+  if (!has_arrived<&SendComm::sequence_base_>(first, head_)) return progress();
+  const std::optional<uint64_t> buffer = match<&SendComm::sequence_base_>(first, tag);
+  if (!buffer) return progress();
+  send.buffer = *buffer;
+  if (send.bytes > slot(*buffer).bytes) {
+    fail_oversized(send.bytes, slot(*buffer));
+    return false;
+  }
+  if (!spread_->send(send, request)) return end_observation();
+  if (*request == nullptr) return progress();
+  advance(*buffer);
+  return true;
+}
+
+inline bool SendComm::send(const wire::ClearToSend& first, const void* data, size_t bytes, int tag,
+                           const MemoryHandle& memory, void* parent, Request** request) {
+  *request = nullptr;
+  std::optional<uint64_t> buffer = match<&SendComm::direct_base_>(first, tag);
   if (!buffer) return !connection_.needs_attention() || progress();
   if (bytes > slot(*buffer).bytes) [[unlikely]] {
     fail_oversized(bytes, slot(*buffer));
@@ -196,18 +291,9 @@ inline void SendComm::observe(const OutgoingMessage& message, size_t bytes, cons
     report(message, bytes, pair);
 }
 
-// The write of the `bytes` bytes at offset `from`, no more than max_write_bytes_.
 inline RdmaWrite SendComm::write_of(const OutgoingMessage& message, size_t from, size_t bytes,
                                     const QueuePair& pair, const MemoryHandle::Keys& keys) const {
-  const wire::ClearToSend& to = slot(message.buffer);
-  return RdmaWrite{
-      .source = message.source + from,
-      .bytes = static_cast<uint32_t>(bytes),
-      .lkey = keys[pair.rail].lkey,
-      .target = to.address + from,
-      .rkey = to.rkey[pair.peer_rail],
-      .cpu_readable = message.cpu_readable,
-  };
+  return transport::write_of(message, slot(message.buffer), from, bytes, pair, keys);
 }
 
 // Posts the chunk of `bytes` bytes at offset `from`.
@@ -223,21 +309,10 @@ inline bool SendComm::post_chunk(const OutgoingMessage& message, size_t from, si
   return false;
 }
 
-// Where the fabric routes adaptively, the packets of a plain write can take several paths, as the
-// HCA may place them in any order. A write with immediate does not profit: it consumes a receive
-// and completes at the receiver, in order. So the data goes first as a plain write, and its end
-// follows on the same QP as a write with immediate of 8 bytes. RC executes requests in order, so
-// that the receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a
-// message the same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data;
-// the 8 bytes are the message's size, written to the slot's entry of the receiver's size table.
 inline int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data,
                                             const QueuePair& pair) {
-  uint64_t* size = &tables_->sizes[wire::slot_of(message.buffer)];
-  *size = message.bytes;
-  WriteRequest data_only(pair, data);
-  data_only.wr().wr_id = message.wr_id();
-  return write_with_immediate(pair, tables_.copy_to_peer(size, 1, connection_.peer(), pair),
-                              message.immediate(), message.wr_id(), &data_only);
+  return transport::post_with_separate_end(
+      message, data, pair, {message.immediate(), message.wr_id()}, tables_, connection_.peer());
 }
 
 // Sends a message that cannot go as one write per chunk. A null *request with true: there is no
@@ -330,11 +405,10 @@ bool SendComm::send_staged(const Send& send, Request** request) {
   Request* taken;
   if (!take_with_extra(send.bytes, chunks, chunks.count - 1, &taken)) return false;
   if (taken == nullptr) return true;
-  const void* source = copied_here ? send.memory.staging->host(send.data) : send.data;
   const OutgoingMessage message{
       .request = taken,
       .buffer = send.buffer,
-      .source = reinterpret_cast<uint64_t>(source),
+      .source = reinterpret_cast<uint64_t>(send.source()),
       .bytes = send.bytes,
       .chunks = chunks,
       .cpu_readable = copied_here || send.memory.host,
@@ -415,11 +489,7 @@ void SendComm::report(const OutgoingMessage& message, size_t bytes, const QueueP
 }
 
 bool SendComm::fail_too_large(size_t bytes, size_t most) {
-  connection_.fail(Code::kInvalidUsage,
-                   "a send of " + std::to_string(bytes) + " bytes takes too many writes of " +
-                       std::to_string(max_write_bytes_) +
-                       " bytes, the port's largest message; the limit is " + std::to_string(most) +
-                       " writes. Fix: set NCCL_BUFFSIZE lower, or use another HCA");
+  connection_.fail(Code::kInvalidUsage, too_large_text(bytes, max_write_bytes_, most));
   return false;
 }
 

@@ -12,6 +12,7 @@
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
+#include "transport/data/spread_sends.h"
 #include "transport/data/staged_sends.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
@@ -24,8 +25,7 @@ namespace gdr::transport {
 // names.
 class SendComm : public Comm {
  public:
-  // Sends in flight: NCCL has up to 32 grouped receives under way, each of up to 8 messages.
-  static constexpr int kRequests = 32 * wire::kMaxGroup;
+  static constexpr int kRequests = kSendRequests;  // in flight
   // The chunks of a message that are reported to an observer: its first ones. NCCL's net_ib starts
   // as many events for a request (MAX_QPS_PER_REQ), and profilers need not have room for more:
   // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
@@ -35,6 +35,10 @@ class SendComm : public Comm {
   static Result<std::unique_ptr<SendComm>> create(const Device& device,
                                                   std::shared_ptr<const ConnectionOptions> options,
                                                   Watcher* watcher);
+  // The same with several rails. peer: of the receiver's handle.
+  static Result<std::unique_ptr<SendComm>> create(const EndRails& rails,
+                                                  std::shared_ptr<const ConnectionOptions> options,
+                                                  Watcher* watcher, ListenerRails peer);
   // Closes the connection before anything that the peer may write to is deregistered.
   ~SendComm() { connection_.close(); }
 
@@ -46,6 +50,8 @@ class SendComm : public Comm {
   // clear-to-send may be written here; false: call connect_step() until it returns true.
   Result<bool> connect(const wire::EndPoint& receiver);
   Result<bool> connect_step() { return connection_.change_states(); }
+  // Connection::keep_link, after Connection::drop_unused.
+  void keep_link(FrameChannel channel);
 
   // The connection and how messages are spread over its QPs, for the log.
   std::string text() const;
@@ -73,28 +79,18 @@ class SendComm : public Comm {
   // others are not kept waiting.
   static constexpr int kExtraWrites = 64;
 
-  // What isend was called with and found.
-  struct Send {
-    size_t bytes;
-    const void* data;
-    uint64_t buffer;
-    const MemoryHandle& memory;
-    void* parent;
-
-    bool is_copied() const {  // through a bounce buffer of this end
-      return memory.staging != nullptr && bytes > memory.direct_at_most;
-    }
-  };
-
   SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];
   }
-  bool has_arrived(uint64_t buffer) const;
+  template <uint64_t SendComm::*kBase>
+  bool has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const;
   // The direct path is inlined into isend as a whole, and into isend_observed.
-  [[gnu::always_inline]] bool send(const void* data, size_t bytes, int tag,
-                                   const MemoryHandle& memory, void* parent, Request** request);
-  [[gnu::always_inline]] std::optional<uint64_t> match(int tag);
+  [[gnu::always_inline]] bool send(const wire::ClearToSend& first, const void* data, size_t bytes,
+                                   int tag, const MemoryHandle& memory, void* parent,
+                                   Request** request);
+  template <uint64_t SendComm::*kBase>
+  [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
   [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
   [[gnu::always_inline]] RdmaWrite write_of(const OutgoingMessage& message, size_t from,
@@ -110,6 +106,14 @@ class SendComm : public Comm {
                                      bool one_pair);
   [[gnu::always_inline]] void observe(const OutgoingMessage& message, size_t bytes,
                                       const QueuePair& pair);
+  bool has_separate_ends() const {
+    return separate_end_above_ != std::numeric_limits<size_t>::max();
+  }
+  bool spreads() const;
+  void start_spreading();
+  [[gnu::noinline]] bool isend_without_slot(const void* data, size_t bytes, int tag,
+                                            const MemoryHandle& memory, Request** request);
+  [[gnu::cold, gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
   [[gnu::cold]] bool send_special(const Send& send, Request** request);
   [[gnu::cold]] bool send_staged(const Send& send, Request** request);
   [[gnu::cold]] bool start_copies(const OutgoingMessage& message, const Send& send);
@@ -128,6 +132,8 @@ class SendComm : public Comm {
   RailTables tables_;
   bool prepared_ = false;
   uint64_t sequence_base_ = 0;
+  // The base of the sequences for which the direct path looks. With spread_ no slot has such a one.
+  uint64_t direct_base_ = 0;
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
   int served_count_ = 0;
@@ -135,8 +141,9 @@ class SendComm : public Comm {
   size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
-  RequestPool<kRequests> requests_;
+  SendRequests requests_;
   StagedSends staged_{connection_};
+  std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes
 };
 

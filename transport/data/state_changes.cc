@@ -1,5 +1,6 @@
 #include "transport/data/state_changes.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 
@@ -30,71 +31,119 @@ bool is_worth_retrying(int err, const ConnectionOptions& options) {
   return options.modify_retry_all || err == ETIMEDOUT;
 }
 
-}  // namespace
+// A QP without which the connection can do is not waited for as long as the last one.
+constexpr int kOptionalRetries = 3;
 
-Result<bool> StateChanges::step(const ConnectionOptions& options) {
-  while (!pending_.empty()) {
-    StateChange& change = pending_.front();
-    const Clock::time_point now = options.now();
-    if (attempts_ > 0 && now < retry_at_) return false;
-    if (attempts_ == 0) began_ = now;
-    if (attempts_ == 0 && change.before) {
-      if (Status status = change.before(); !status) return forward_error(status);
-    }
-    ibv_qp_attr attr = change.attr;
-    // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
-    const int err = std::abs(change.api->modify_qp(change.qp, &attr, change.mask));
-    ++attempts_;
-    if (err != 0) {
-      if (!is_worth_retrying(err, options) || attempts_ > options.modify_retries) {
-        Status failed = failure(change, err, options);
-        return forward_error(failed);
-      }
-      if (attempts_ == 1) log_first_retry(change, err, options);
-      retry_at_ = options.now() + attempts_ * options.modify_retry_pause;
-      return false;
-    }
-    if (attempts_ > 1) {
-      GDR_INFO(log::kNet, "%s succeeded at attempt %d", text_of(change).c_str(), attempts_);
-    }
-    attempts_ = 0;
-    pending_.pop_front();
-  }
-  return true;
-}
-
-Status StateChanges::failure(const StateChange& change, int err,
-                             const ConnectionOptions& options) const {
+Error failure(const StateChange& change, int err, int attempts, std::chrono::milliseconds spent) {
   std::string text = text_of(change) + " failed";
-  if (attempts_ > 1) {
-    const auto spent =
-        std::chrono::duration_cast<std::chrono::milliseconds>(options.now() - began_);
-    text += " " + std::to_string(attempts_) + " times in " + std::to_string(spent.count()) + " ms";
+  if (attempts > 1) {
+    text += " " + std::to_string(attempts) + " times in " + std::to_string(spent.count()) + " ms";
   }
-  auto failed = fail_errno(Code::kSystem, std::move(text), err);
-  std::string& why = failed.value().text;
+  Error failed = fail_errno(Code::kSystem, std::move(text), err).value();
   if (err == ETIMEDOUT && !change.resolves.empty()) {
-    why += ": the peer's address " + change.resolves +
-           " could not be resolved by ARP or neighbour discovery. Fix: make sure that the network "
-           "interface of " +
-           change.port +
-           " reaches that address (ping), that its switch ports are up and in one VLAN, and that "
-           "a router answers for other subnets; raise NCCL_IB_MQP_RETRY_CNT or "
-           "NCCL_IB_MQP_RETRY_SLEEP_MSEC where that only takes longer";
+    failed.text += ": the peer's address " + change.resolves +
+                   " could not be resolved by ARP or neighbour discovery. Fix: make sure that the "
+                   "network interface of " +
+                   change.port +
+                   " reaches that address (ping), that its switch ports are up and in one VLAN, "
+                   "and that a router answers for other subnets; raise NCCL_IB_MQP_RETRY_CNT or "
+                   "NCCL_IB_MQP_RETRY_SLEEP_MSEC where that only takes longer";
   } else if (!change.hint.empty()) {
-    why += "; " + change.hint;
+    failed.text += "; " + change.hint;
   }
   return failed;
 }
 
-void StateChanges::log_first_retry(const StateChange& change, int err,
-                                   const ConnectionOptions& options) const {
+void log_first_retry(const StateChange& change, int err, int retries) {
   const std::string why =
       err == ETIMEDOUT && !change.resolves.empty()
           ? ", as the peer's address " + change.resolves + " is not resolved yet"
           : "";
   GDR_INFO(log::kNet, "%s failed with errno %d%s; trying up to %d more times",
-           text_of(change).c_str(), err, why.c_str(), options.modify_retries);
+           text_of(change).c_str(), err, why.c_str(), retries);
+}
+
+}  // namespace
+
+void StateChanges::add(StateChange change) {
+  auto sequence = std::ranges::find(sequences_, change.qp, &Sequence::qp);
+  if (sequence == sequences_.end()) {
+    sequences_.push_back({.qp = change.qp, .pending = {}});
+    sequence = sequences_.end() - 1;
+  }
+  sequence->pending.push_back(std::move(change));
+}
+
+Result<bool> StateChanges::step(const ConnectionOptions& options) {
+  Result<bool> others = step_all(/*standby=*/false, options);
+  if (!others || !*others) return others;
+  return step_all(/*standby=*/true, options);
+}
+
+Result<bool> StateChanges::step_all(bool standby, const ConnectionOptions& options) {
+  bool all = true;
+  for (Sequence& sequence : sequences_) {
+    Result<bool> made = step(sequence, standby, options);
+    if (!made) return made;
+    all = all && *made;
+  }
+  return all;
+}
+
+Result<bool> StateChanges::step(Sequence& sequence, bool standby,
+                                const ConnectionOptions& options) {
+  while (!sequence.pending.empty() && (standby || !sequence.pending.front().standby)) {
+    const bool optional = sequence.pending.front().optional;
+    const bool connects = sequence.pending.front().attr.qp_state == IBV_QPS_RTS;
+    const int rail = sequence.pending.front().rail;
+    Result<bool> made = attempt(sequence, options);
+    if (!made && optional) {
+      failed_.push_back({sequence.qp, rail, std::move(made.error())});
+      sequence.pending.clear();
+      sequence.attempts = 0;
+      return true;
+    }
+    if (!made || !*made) return made;
+    if (connects && optional && rail < 0) optional_connected_ = true;
+  }
+  return true;
+}
+
+int StateChanges::most_retries(const StateChange& change, const ConnectionOptions& options) const {
+  if (!change.optional || !optional_connected_) return options.modify_retries;
+  return change.standby ? 0 : std::min(kOptionalRetries, options.modify_retries);
+}
+
+Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& options) {
+  StateChange& change = sequence.pending.front();
+  int& attempts = sequence.attempts;
+  const Clock::time_point now = options.now();
+  if (attempts > 0 && now < sequence.retry_at) return false;
+  if (attempts == 0) sequence.began = now;
+  if (attempts == 0 && change.before) {
+    if (Status status = change.before(); !status) return forward_error(status);
+  }
+  ibv_qp_attr attr = change.attr;
+  // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
+  const int err = std::abs(change.api->modify_qp(change.qp, &attr, change.mask));
+  ++attempts;
+  if (err != 0) {
+    const int most = most_retries(change, options);
+    if (!is_worth_retrying(err, options) || attempts > most) {
+      const auto spent =
+          std::chrono::duration_cast<std::chrono::milliseconds>(options.now() - sequence.began);
+      return tl::unexpected<Error>(failure(change, err, attempts, spent));
+    }
+    if (attempts == 1) log_first_retry(change, err, most);
+    sequence.retry_at = options.now() + attempts * options.modify_retry_pause;
+    return false;
+  }
+  if (attempts > 1) {
+    GDR_INFO(log::kNet, "%s succeeded at attempt %d", text_of(change).c_str(), attempts);
+  }
+  attempts = 0;
+  sequence.pending.pop_front();
+  return true;
 }
 
 }  // namespace gdr::transport

@@ -1,10 +1,12 @@
-// The changes of state that bring queue pairs from RESET to RTS, one after the other and without
-// waiting between the attempts of one.
+// The changes of state that bring queue pairs from RESET to RTS, without waiting between the
+// attempts of one.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -24,9 +26,25 @@ struct StateChange {
   std::string resolves = {};  // the address that the kernel has to resolve for it; "": none
   // Called once, before the first attempt; if it fails, so does the change. May be empty.
   std::function<Status()> before = nullptr;
+  // The connection can do without this QP. If the change fails, the others of the QP are dropped
+  // and those of other QPs go on; and it fails early once another such QP is connected.
+  bool optional = false;
+  // Optional, and of a pair that stands by: it is made after the changes of all others, and tried
+  // only once where one of those is connected, so that nothing waits for it.
+  bool standby = false;
+  // Of an optional QP that serves a whole rail: the rail's index in its connection; -1: of another.
+  int rail = -1;
 };
 
-// Makes changes in the order in which they were added.
+// An optional QP whose change of state has failed.
+struct FailedQueuePair {
+  ibv_qp* qp;
+  int rail;  // StateChange::rail
+  Error error;
+};
+
+// Makes the changes of each QP in the order in which they were added; those of one QP do not wait
+// for another's.
 //
 // On RoCE the kernel resolves the peer's address during the change to RTR, and ibv_modify_qp
 // returns ETIMEDOUT when ARP or neighbour discovery takes too long, as it does when many ranks
@@ -34,20 +52,34 @@ struct StateChange {
 // wrap_ibv_modify_qp); here the pause passes between the calls of step().
 class StateChanges {
  public:
-  void add(StateChange change) { pending_.push_back(std::move(change)); }
+  void add(StateChange change);
 
   // Makes what can be made without waiting. Returns whether all changes are made; false: call
   // again. An error is final; it names the QP, its port, the state and the number of attempts.
   Result<bool> step(const ConnectionOptions& options);
 
- private:
-  Status failure(const StateChange& change, int err, const ConnectionOptions& options) const;
-  void log_first_retry(const StateChange& change, int err, const ConnectionOptions& options) const;
+  // Returns the optional QPs that have failed since the last call.
+  std::vector<FailedQueuePair> take_failed() { return std::exchange(failed_, {}); }
 
-  std::deque<StateChange> pending_;
-  int attempts_ = 0;  // of pending_.front()
-  Clock::time_point began_{};
-  Clock::time_point retry_at_{};
+ private:
+  // The changes of one QP that are still to be made.
+  struct Sequence {
+    ibv_qp* qp;
+    std::deque<StateChange> pending;
+    int attempts = 0;  // of pending.front()
+    Clock::time_point began{};
+    Clock::time_point retry_at{};
+  };
+
+  Result<bool> step_all(bool standby, const ConnectionOptions& options);
+  Result<bool> step(Sequence& sequence, bool standby, const ConnectionOptions& options);
+  // Makes or tries the first change. Returns whether to go on with the next.
+  Result<bool> attempt(Sequence& sequence, const ConnectionOptions& options);
+  int most_retries(const StateChange& change, const ConnectionOptions& options) const;
+
+  std::vector<Sequence> sequences_;
+  std::vector<FailedQueuePair> failed_;
+  bool optional_connected_ = false;  // the changes of some optional QP of a pair are all made
 };
 
 }  // namespace gdr::transport

@@ -2,14 +2,15 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <new>
 
+#include "base/blocked_signals.h"
 #include "base/log.h"
 
 namespace gdr::transport {
@@ -68,22 +69,6 @@ bool add_to_epoll(int epoll, int fd) {
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// Blocks all signals of the calling thread for its lifetime, also where std::thread throws.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
@@ -132,20 +117,42 @@ void Watcher::watch_fd(int fd) {
   polled_.insert(fd);
 }
 
-void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects) {
+void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects,
+                  std::shared_ptr<Recovery> recovery) {
   {
     std::lock_guard lock(mutex_);
-    links_[link->fd()] = Watched{link, std::move(objects)};
+    links_[link->fd()] = Watched{link, std::move(objects), std::move(recovery)};
   }
   watch_fd(link->fd());
   wake_up();  // without links the thread sleeps with no time-out
 }
 
 void Watcher::remove(const PeerLink* link) {
-  std::lock_guard lock(mutex_);
-  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
-  polled_.erase(link->fd());
-  links_.erase(link->fd());
+  bool was_last = false;
+  {
+    std::lock_guard lock(mutex_);
+    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
+    polled_.erase(link->fd());
+    links_.erase(link->fd());
+    was_last = links_.empty();
+  }
+  if (was_last) log_what_is_left();
+}
+
+// There are no ticks until another link comes. Without memory the lines are left out: a connection
+// is being closed.
+void Watcher::log_what_is_left() {
+  try {
+    rails_.flush();
+    log_moved_counters(MovedCounters::kPatience);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void Watcher::log_moved_counters(std::chrono::milliseconds patience) {
+  for (const std::string& text : moved_counters_.take_found(patience)) {
+    GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
+  }
 }
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
@@ -194,7 +201,12 @@ bool Watcher::run_once() {
     if (stopping_) return false;
   }
   const Clock::time_point now = Clock::now();
+  const bool changed = recoveries_changed_.exchange(false, std::memory_order_acq_rel);
+  if (changed || now >= next_recovery_) tick_recoveries(now, false);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
+  if (now >= rails_.deadline()) rails_.on_tick(now);
+  // Behind the warning of the loss, which waits for those of other connections.
+  if (rails_.deadline() == Clock::time_point::max()) log_moved_counters({});
   return true;
 }
 
@@ -204,7 +216,8 @@ int Watcher::wait_milliseconds() {
     if (links_.empty()) return -1;
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                        std::min(next_tick_, next_deadline_) - Clock::now()) +
+                        std::min({next_tick_, next_deadline_, next_recovery_, rails_.deadline()}) -
+                        Clock::now()) +
                     std::chrono::milliseconds(1);
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
 }
@@ -245,42 +258,122 @@ void Watcher::on_hca_event(HcaContext& hca) {
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
   text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";
   if (is_fatal(event.event_type)) {
-    failures_.fatal_event(text, events_fail_, Clock::now());
-    if (events_fail_) fail_links_of(object_of(event, hca), text);
-  } else if (event.event_type == IBV_EVENT_PORT_ERR) {
-    on_port_error(hca, text);
+    on_fatal_event(hca, event, text);
+  } else if (concerns_port(event.event_type)) {
+    on_port_event(hca, event, text);
   } else {
     GDR_INFO(log::kNet, "%s", text.c_str());
   }
 }
 
-void Watcher::on_port_error(const HcaContext& hca, const std::string& text) {
-  const size_t connections = links_of(hca.context()).size();
-  if (connections == 0) {
-    GDR_INFO(log::kNet, "%s; no connection uses this HCA", text.c_str());
+// Connections that recover report what they lose themselves.
+void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event,
+                             const std::string& text) {
+  std::vector<std::shared_ptr<PeerLink>> concerned;
+  size_t recovering = 0;
+  for (const Watched& watched : watched_with(object_of(event, hca))) {
+    if (watched.recovery != nullptr && watched.recovery->on_event(hca, event)) {
+      ++recovering;
+    } else {
+      concerned.push_back(watched.link);
+    }
+  }
+  if (concerned.empty() && recovering > 0) {
+    GDR_INFO(log::kNet, "%s", text.c_str());
     return;
   }
-  GDR_WARN(
-      "%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail (connections "
-      "of this HCA: %zu). Fix: look at the port's cable and switch, and at dmesg",
-      text.c_str(), connections);
+  failures_.fatal_event(text, concerned.size(), events_fail_, Clock::now());
+  if (!events_fail_) return;
+  for (const auto& link : concerned) {
+    link->fail_link(Error{Code::kSystem, link->description() + ": " + text}, true);
+  }
 }
 
-std::vector<std::shared_ptr<PeerLink>> Watcher::links_of(const void* object) {
+void Watcher::on_port_event(const HcaContext& hca, const ibv_async_event& event,
+                            const std::string& text) {
+  size_t connections = 0;  // that do not recover
+  std::vector<std::shared_ptr<Recovery>> recovering, waiting;
+  for (const Watched& watched : watched_with(hca.context())) {
+    if (watched.recovery == nullptr || !watched.recovery->on_event(hca, event)) {
+      ++connections;
+      continue;
+    }
+    recovering.push_back(watched.recovery);
+    const bool waits = watched.recovery->waits_for_port(hca, event.element.port_num);
+    if (waits) waiting.push_back(watched.recovery);
+  }
+  // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.
+  const bool used = connections + recovering.size() > 0;
+  const unsigned long subsystems = used ? log::kInit | log::kNet : log::kNet;
+  if (event.event_type != IBV_EVENT_PORT_ERR) {
+    GDR_INFO(subsystems, "%s", text.c_str());
+    return;
+  }
+  if (connections > 0) {
+    GDR_WARN(
+        "%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail (connections "
+        "of this HCA: %zu). Fix: look at the port's cable and switch, and at dmesg",
+        text.c_str(), connections);
+  }
+  if (!waiting.empty()) return log_last_port(text, waiting);
+  if (connections > 0) return;
+  GDR_INFO(subsystems, "%s%s", text.c_str(), used ? "" : "; no connection uses this HCA");
+}
+
+// The port is not lost to its connections: the HCA's retries may outlast the interruption.
+void Watcher::log_last_port(const std::string& text,
+                            const std::vector<std::shared_ptr<Recovery>>& waiting) {
+  std::chrono::milliseconds retries{0}, waits{0};
+  for (const auto& recovery : waiting) {
+    retries = std::max(retries, time_of_retries(recovery->options()));
+    waits = std::max(waits, time_without_pairs(recovery->options()));
+  }
+  rails_.flush();
+  failures_.last_port_down(text, waiting.size(), retries, waits);
+}
+
+std::vector<Watcher::Watched> Watcher::watched_with(const void* object) {
   std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<PeerLink>> concerned;
+  std::vector<Watched> concerned;
   for (const auto& [fd, watched] : links_) {
     const auto& objects = watched.objects;
     if (std::find(objects.begin(), objects.end(), object) != objects.end()) {
-      concerned.push_back(watched.link);
+      concerned.push_back(watched);
     }
   }
   return concerned;
 }
 
-void Watcher::fail_links_of(const void* object, const std::string& text) {
-  for (const auto& link : links_of(object)) {
-    link->fail_link(Error{Code::kSystem, link->description() + ": " + text}, true);
+RecoveryHooks Watcher::recovery_hooks() {
+  return {.wake_watcher =
+              [this] {
+                recoveries_changed_.store(true, std::memory_order_release);
+                wake_up();
+              },
+          .rail_lost = [this](const RailLoss& loss) { rails_.lost(loss, Clock::now()); },
+          .rail_returned =
+              [this](const std::string& port, const std::string& peer) {
+                rails_.returned(port, peer, Clock::now());
+              },
+          .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
+}
+
+std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<Recovery>> all;
+  for (const auto& [fd, watched] : links_) {
+    if (watched.recovery != nullptr) all.push_back(watched.recovery);
+  }
+  return all;
+}
+
+// all: also those that have nothing due, so that they look at what the peer has written.
+void Watcher::tick_recoveries(Clock::time_point now, bool all) {
+  const std::vector<std::shared_ptr<Recovery>> some = recoveries();
+  next_recovery_ = Clock::time_point::max();
+  for (const auto& recovery : some) {
+    if ((all || recovery->deadline() <= now) && recovery->on_tick(now)) reviver_.add(recovery);
+    next_recovery_ = std::min(next_recovery_, recovery->deadline());
   }
 }
 
@@ -300,6 +393,7 @@ void Watcher::tick(Clock::time_point now) {
   next_tick_ = now + kTick;
   next_deadline_ = Clock::time_point::max();
   for (int fd : polled()) on_ready(fd);
+  tick_recoveries(now, true);
   const std::vector<std::shared_ptr<PeerLink>> all = links();
   for (const auto& link : all) {
     link->on_tick(now);
@@ -333,6 +427,7 @@ void Watcher::log_failure(const PeerLink& link) {
       if (other.peer() == link.peer() && (other.failed() || other.peer_gone())) ++connections;
     }
   }
+  rails_.flush();  // the job may end at once
   failures_.link_failed(link, connections, Clock::now());
 }
 

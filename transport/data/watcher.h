@@ -1,9 +1,10 @@
 // The one background thread of the transport. It watches the sockets of all connections (frames of
 // the peers, and peers that went away), the asynchronous events of the HCAs, and connections
-// without progress. It touches the data path by failing a link (PeerLink::fail_link) and by asking
-// for a probe.
+// without progress. It touches the data path by failing a link (PeerLink::fail_link), by asking
+// for a probe, and through the Recovery of a connection.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -17,8 +18,14 @@
 #include "base/unique_fd.h"
 #include "transport/data/failure_log.h"
 #include "transport/data/peer_link.h"
+#include "transport/data/rail_log.h"
+#include "transport/data/rail_use.h"
+#include "transport/data/recovery.h"
+#include "transport/data/reviver.h"
+#include "transport/data/unreachable_paths.h"
 #include "transport/data/watchdog.h"
 #include "transport/device/hca.h"
+#include "transport/device/moved_counters.h"
 
 namespace gdr::transport {
 
@@ -35,8 +42,9 @@ class Watcher {
   ~Watcher();
 
   // Watches a link. objects: the ibv_contexts, CQs and QPs of its connection; a fatal event of one
-  // fails the link.
-  void add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects);
+  // fails the link, unless `recovery`, which may be null, deals with it.
+  void add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects,
+           std::shared_ptr<Recovery> recovery = nullptr);
   // Stops watching a link. The thread may still be inside a last callback, which holds a reference
   // of its own.
   void remove(const PeerLink* link);
@@ -45,15 +53,29 @@ class Watcher {
   // Logs the failure of a link that a call of NCCL's returns: as a warning for the first connection
   // with a peer process.
   void log_failure(const PeerLink& link);
+  // For the Recovery of a connection. Not longer than the watcher lives.
+  RecoveryHooks recovery_hooks();
   // See FailureLog.
   void warn_once(const std::string& cause, const std::string& text) {
     failures_.warn_once(cause, text);
   }
+  // FailureLog::note_once.
+  void note_once(const std::string& cause, const std::string& text) {
+    failures_.note_once(cause, text);
+  }
+  // What the connections of the process have found out.
+  UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
+  // What the connections of several rails have moved.
+  RailTotals& rail_totals() { return rail_totals_; }
+  // The hardware counters of the ports that connections use. Those that move where a rail is lost
+  // are logged by the watcher's thread.
+  MovedCounters& moved_counters() { return moved_counters_; }
 
  private:
   struct Watched {
     std::shared_ptr<PeerLink> link;
     std::vector<const void*> objects;
+    std::shared_ptr<Recovery> recovery;  // null: of a connection of one rail
   };
 
   using Clock = PeerLink::Clock;
@@ -64,32 +86,45 @@ class Watcher {
   int wait_milliseconds();
   void on_ready(int fd);
   void on_hca_event(HcaContext& hca);
-  void on_port_error(const HcaContext& hca, const std::string& text);
-  std::vector<std::shared_ptr<PeerLink>> links_of(const void* object);
-  void fail_links_of(const void* object, const std::string& text);
+  void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
+  void on_port_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
+  void log_last_port(const std::string& text,
+                     const std::vector<std::shared_ptr<Recovery>>& waiting);
+  std::vector<Watched> watched_with(const void* object);
   void watch_fd(int fd);
   std::set<int> polled();
   void wake_up();
   void tick(Clock::time_point now);
+  void tick_recoveries(Clock::time_point now, bool all);
+  void log_moved_counters(std::chrono::milliseconds patience);
+  void log_what_is_left();
   void report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
                          Clock::time_point now);
   std::vector<std::shared_ptr<PeerLink>> links();
+  std::vector<std::shared_ptr<Recovery>> recoveries();
 
   const UniqueFd epoll_;
   const UniqueFd wake_;  // an eventfd; readable: the links have changed, or the thread is to stop
   const bool events_fail_;
   FailureLog failures_;
+  RailLog rails_;
+  UnreachablePaths unreachable_paths_;
+  RailTotals rail_totals_;
+  MovedCounters moved_counters_;
   std::mutex mutex_;  // guards stopping_, links_, hcas_ and polled_
   bool stopping_ = false;
   std::map<int, Watched> links_;                     // by socket
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd
   std::set<int> polled_;                             // descriptors that epoll refused
+  std::atomic<bool> recoveries_changed_{false};      // the deadline of one has come nearer
   // Watcher thread only. The deadlines are kept, so that a wake-up does not look at every link:
   // while a job starts, there is one for each connection.
   Watchdog watchdog_;
   Clock::time_point next_tick_{};
   Clock::time_point next_deadline_ = Clock::time_point::max();
+  Clock::time_point next_recovery_ = Clock::time_point::max();
   std::set<const PeerLink*> reported_;  // deaf links whose loss of the path has been logged
+  Reviver reviver_;                     // ends before all above, which it uses
   std::thread thread_;
 };
 

@@ -75,6 +75,14 @@ Result<GidEntry> GidCache::resolve(int port, const PortState& state,
   return chosen;
 }
 
+std::optional<int> GidCache::find(int port, const PortState& state, const Gid& gid, GidType type) {
+  std::lock_guard lock(mutex_);
+  for (const GidEntry& entry : read_again(port, state)) {
+    if (entry.gid == gid && entry.type == type) return entry.index;
+  }
+  return {};
+}
+
 const std::vector<GidEntry>& GidCache::read_again(int port, const PortState& state) {
   // Taken first, so that an event during the reading makes the table stale.
   const uint64_t generation = generation_.load();

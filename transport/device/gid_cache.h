@@ -34,6 +34,9 @@ class GidCache {
   // name, if no GID suits.
   Result<GidEntry> resolve(int port, const PortState& state, const GidPreference& preference);
 
+  // Returns the present index of a GID on a port; none where the port has it no more.
+  std::optional<int> find(int port, const PortState& state, const Gid& gid, GidType type);
+
   // Makes the next resolve() of each port read its table again. Never blocks.
   void drop() { generation_.fetch_add(1); }
 

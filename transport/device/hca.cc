@@ -91,11 +91,39 @@ void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& o
     if (options.hcas.accepts(hca->name(), port)) {
       add_port(Device{.hca = hca, .port = port, .state = {}}, label, options, discovery);
     } else {
-      discovery->skipped.push_back(label + " is excluded by NCCL_IB_HCA");
+      discovery->skipped.push_back(label + HcaFilter::kExcluded);
     }
   }
   if (hca->leaves_data_direct() && discovery->devices.size() > before) {
     discovery->findings.push_back(unused_data_direct(hca->name()));
+  }
+}
+
+// The ports of the machine, as NCCL_IB_HCA may name them.
+struct NamedPorts {
+  std::vector<std::pair<std::string, int>> all;  // of an HCA that cannot be opened, any may exist
+  std::string text;                              // those that exist: "mlx5_0:1, mlx5_0:2"
+
+  void add(const HcaContext& hca) {
+    for (int port = 1; port <= hca.port_count(); ++port) {
+      all.emplace_back(hca.name(), port);
+      text += (text.empty() ? "" : ", ") + hca.name() + ":" + std::to_string(port);
+    }
+  }
+  void add_unknown(const std::string& hca) {
+    constexpr int kMostPorts = 255;
+    for (int port = 1; port <= kMostPorts; ++port) all.emplace_back(hca, port);
+  }
+};
+
+// NCCL itself says nothing about an entry that it does not find.
+void add_unmatched_entries(const NamedPorts& ports, const HcaFilter& filter, Findings* findings) {
+  const Severity severity = filter.excludes() ? Severity::kInfo : Severity::kWarning;
+  for (const std::string& entry : filter.entries_without_port(ports.all)) {
+    findings->push_back({severity, "NCCL_IB_HCA",
+                         "'" + entry + "' matches no port of this machine, which has " +
+                             (ports.text.empty() ? "none" : ports.text),
+                         filter.excludes() ? "" : "correct the name, or take it out"});
   }
 }
 
@@ -144,6 +172,13 @@ Status HcaContext::query(DataDirect data_direct) {
 
 void HcaContext::on_event(ibv_event_type type) const {
   if (may_change_gids(type)) gids_->drop();
+  if (type == IBV_EVENT_DEVICE_FATAL) fatal_.store(true, std::memory_order_relaxed);
+}
+
+bool HcaContext::is_gone() const {
+  if (fatal_.load(std::memory_order_relaxed)) return true;
+  ibv_device_attr attr{};
+  return api_->query_device(context_.get(), &attr) != 0;
 }
 
 std::string to_string(const Device& device) {
@@ -174,15 +209,19 @@ Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
     return fail_errno(Code::kSystem, "listing RDMA devices failed", errno);
   }
   Discovery discovery;
+  NamedPorts ports;
   for (int i = 0; i < list.count; ++i) {
     Result<std::shared_ptr<HcaContext>> hca =
         HcaContext::open(api, list.list[i], options.data_direct);
     if (!hca) {
       discovery.skipped.push_back(hca.error().text);
+      ports.add_unknown(api->get_device_name(list.list[i]));
       continue;
     }
+    ports.add(**hca);
     add_ports(*hca, options, &discovery);
   }
+  add_unmatched_entries(ports, options.hcas, &discovery.findings);
   return discovery;
 }
 

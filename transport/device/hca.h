@@ -1,6 +1,7 @@
 // HCAs and their ports: opening, and the discovery of the ports that the plugin may use.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,10 @@ class HcaContext {
 
   // Takes note of an asynchronous event of this HCA. Thread-safe.
   void on_event(ibv_event_type type) const;
+  // Whether the HCA cannot be used any more: it has reported a fatal error, or the kernel does not
+  // even describe it. One call that fails says less: a registration fails with EIO for reasons of
+  // the memory, too. Thread-safe; may ask the kernel.
+  bool is_gone() const;
 
  private:
   HcaContext() = default;
@@ -73,6 +78,7 @@ class HcaContext {
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::unique_ptr<GidCache> gids_;
+  mutable std::atomic<bool> fatal_{false};  // IBV_EVENT_DEVICE_FATAL was reported
 };
 
 // How NCCL can hand GPU memory to an HCA.
@@ -110,7 +116,7 @@ struct Discovery {
   std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
   std::vector<Device> inactive;  // ports that it accepts, but that are not active
   std::vector<std::string> skipped;  // why each other port is not in `devices`: "name:port reason"
-  Findings findings;                 // about `devices`
+  Findings findings;                 // about `devices`, and entries of the filter without a port
 };
 
 // Returns what the user can do where the machine has no HCA, for the `Fix:` of an error.

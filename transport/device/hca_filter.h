@@ -24,6 +24,8 @@ class HcaFilter {
  public:
   static constexpr size_t kMaxEntries =
       32;  // NCCL's limit; further entries are ignored with a note
+  // What follows "name:port" of a port that is not accepted, in texts.
+  static constexpr char kExcluded[] = " is excluded by NCCL_IB_HCA";
 
   struct Entry {
     int port = -1;   // -1: every port

@@ -1,6 +1,7 @@
 #include "transport/memory/registrar.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/log.h"
@@ -43,11 +44,22 @@ Status Registrar::register_on_rails(const RegistrationScope& scope, const Memory
                                     MemoryHandle::Keys MemoryHandle::*keys, MemoryHandle* handle) {
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
+    if (hca == nullptr) continue;
     Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
-    if (!mr) return forward_error(mr);
-    handle->add(keys, rail, hca, *mr);
+    if (!mr && !goes_on_without(scope, rail, mr.error())) return forward_error(mr);
+    if (mr) handle->add(keys, rail, hca, *mr);
   }
   return {};
+}
+
+// The kernel answers so for an HCA whose driver has given it up, or that was removed; a GPU's
+// driver may do so for memory that it cannot pin. Once the rail is lost, neither end uses its keys.
+bool Registrar::goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error) {
+  const bool maybe_gone = error.sys_errno == EIO || error.sys_errno == ENODEV;
+  if (maybe_gone && scope.lose_rail != nullptr && scope.hcas[rail]->is_gone()) {
+    return scope.lose_rail(rail);
+  }
+  return scope.drop_standby != nullptr && scope.drop_standby(rail, error);
 }
 
 Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegion& region,
@@ -83,9 +95,10 @@ Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail
 Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegion& region,
                                const GpuIdentity& gpu, MemoryHandle* handle) {
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
+    if (scope.hcas[rail] == nullptr) continue;
     const std::string pair = pair_text(gpu, *scope.hcas[rail]);
     Status direct = register_direct_on(scope, rail, region, gpu, handle);
-    if (!direct) {
+    if (!direct && !goes_on_without(scope, rail, direct.error())) {
       if (Status status = check_staging_allowed(pair, direct.error()); !status) return status;
       if (Status status = stage_all(scope, region, gpu.device, handle); !status) {
         return fail(Code::kSystem, pair + ": no GPUDirect. " + direct.error().text +
@@ -105,9 +118,10 @@ Status Registrar::register_users(const RegistrationScope& scope, const MemoryReg
                                  const GpuIdentity& gpu, MemoryHandle* handle) {
   if (Status status = check_neither_stages(scope); !status) return status;
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
+    if (scope.hcas[rail] == nullptr) continue;
     const std::string pair = pair_text(gpu, *scope.hcas[rail]);
     Status direct = register_direct_on(scope, rail, region, gpu, handle);
-    if (!direct) {
+    if (!direct && !goes_on_without(scope, rail, direct.error())) {
       if (log_once("users " + pair)) {
         GDR_WARN(
             "%s: a user's buffer of %zu bytes cannot be registered, and NCCL goes on without. If "

@@ -22,7 +22,8 @@ namespace gdr::transport {
 // The part of a connection that a registration depends on. What it points to belongs to the
 // connection and outlives the registration.
 struct RegistrationScope {
-  std::vector<std::shared_ptr<HcaContext>> hcas;  // by rail
+  // By rail; null: the connection has given the rail up, and nothing is registered there.
+  std::vector<std::shared_ptr<HcaContext>> hcas;
   CopyStreams* copy_streams;
   RegistrationAgreement* agreement;
   bool sends;              // this is the sending end
@@ -30,6 +31,12 @@ struct RegistrationScope {
   // Whether messages were posted on the connection. Asked when memory would be page-locked, since
   // another thread may have started meanwhile.
   std::function<bool()> traffic_started;
+  // The HCA of a rail is gone (HcaContext::is_gone). Returns whether the connection goes on without
+  // that rail. Null: it does not.
+  std::function<bool(size_t rail)> lose_rail = nullptr;
+  // The HCA of a rail works and cannot register the memory. Returns whether the connection goes on
+  // without that rail, as it does where the rail only stands by. Null: it does not.
+  std::function<bool(size_t rail, const Error& why)> drop_standby = nullptr;
 };
 
 // Thread-safe: NCCL registers from its service threads while progress threads move data.
@@ -37,10 +44,12 @@ class Registrar {
  public:
   explicit Registrar(std::shared_ptr<const MemoryOptions> options);
 
-  // Registers the region on every rail of the scope. GPU memory of NCCL's own that one rail cannot
-  // register is staged on all. Errors: kSystem with the cause and fix of each registration path;
-  // kDeclined for a user's buffer (RegistrationAgreement) where either end stages, or where an HCA
-  // refuses it. NCCL then does without the registration.
+  // Registers the region on every rail of the scope but those that the connection has lost with
+  // their HCA, and those that only stand by and cannot register it, which the connection then gives
+  // up. GPU memory of NCCL's own that another rail cannot register is staged on all. Errors:
+  // kSystem with the cause and fix of each registration path; kDeclined for a user's buffer
+  // (RegistrationAgreement) where either end stages, or where an HCA refuses it. NCCL then does
+  // without the registration.
   Result<std::unique_ptr<MemoryHandle>> register_memory(const RegistrationScope& scope,
                                                         const MemoryRegion& region);
 
@@ -67,6 +76,8 @@ class Registrar {
   // Registers by GPUDirect on one rail, and adds the registration to the handle.
   Status register_direct_on(const RegistrationScope& scope, size_t rail, const MemoryRegion& region,
                             const GpuIdentity& gpu, MemoryHandle* handle);
+  // Whether the connection goes on without this rail, on which a registration failed.
+  static bool goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error);
   Status check_staging_allowed(const std::string& pair, const Error& failure) const;
   Status stage_all(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
                    MemoryHandle* handle);

@@ -20,6 +20,8 @@ size_t max_body_bytes(wire::FrameKind kind) {
       return wire::kMaxText;
     case wire::FrameKind::kMemory:
       return sizeof(wire::Memory);
+    case wire::FrameKind::kPair:
+      return sizeof(wire::PairStatement);
     default:
       return 0;
   }
@@ -37,6 +39,17 @@ bool is_zero(const uint8_t (&bytes)[kBytes]) {
   return std::all_of(bytes, bytes + kBytes, [](uint8_t byte) { return byte == 0; });
 }
 
+bool is_printable(char c) { return c >= ' ' && c <= '~'; }
+
+// Terminates a name that the peer sent, and replaces what is not printable: it goes into log lines.
+template <size_t kBytes>
+void clean_name(char (&name)[kBytes]) {
+  name[kBytes - 1] = '\0';
+  for (char* c = name; *c != '\0'; ++c) {
+    if (!is_printable(*c)) *c = '?';
+  }
+}
+
 Status check_queue_pair(const wire::QpAddress& qp, int rails) {
   if (qp.rail >= rails) {
     return fail(Code::kInternal, "the peer's handshake has a QP on a rail that it does not have");
@@ -44,14 +57,13 @@ Status check_queue_pair(const wire::QpAddress& qp, int rails) {
   if (qp.number == 0 || qp.number >> 24 != 0) {
     return fail(Code::kInternal, "the peer's handshake has an impossible QP number");
   }
-  return qp.ece_supported > 1 || !is_zero(qp.reserved) ? unknown_fields("a QP") : Status{};
+  const bool known = qp.ece_supported <= 1 && (qp.flags & ~wire::kQpFlags) == 0 && qp.reserved == 0;
+  return known ? Status{} : unknown_fields("a QP");
 }
 
 Status check_rail(const wire::RailAddress& rail) {
   const bool known = (rail.flags & ~wire::kRailFlags) == 0 && is_zero(rail.reserved);
-  if (!known) return unknown_fields("a rail");
-  if (rail.epoch == wire::kRailEpoch) return {};
-  return fail(Code::kInternal, "the peer's handshake names a rail that was recovered before");
+  return known ? Status{} : unknown_fields("a rail");
 }
 
 // The numbers of rails and QPs are within their limits.
@@ -92,7 +104,7 @@ Status check_version(uint16_t peer) {
 std::string Frame::text() const {
   std::string text(body.begin(), body.end());
   for (char& c : text) {
-    if (c < ' ' || c > '~') c = '?';
+    if (!is_printable(c)) c = '?';
   }
   return text;
 }
@@ -105,14 +117,21 @@ std::optional<wire::Memory> Frame::memory() const {
   return known ? std::optional(memory) : std::nullopt;
 }
 
+std::optional<wire::PairStatement> Frame::pair_statement() const {
+  wire::PairStatement statement{};
+  if (body.size() != sizeof(statement)) return {};
+  std::memcpy(&statement, body.data(), sizeof(statement));
+  return wire::is_known(statement) ? std::optional(statement) : std::nullopt;
+}
+
 Result<wire::EndPoint> Frame::end_point() const {
   wire::EndPoint end{};
   if (body.size() != sizeof(end)) {
     return fail(Code::kInternal, "the peer sent a handshake of the wrong size");
   }
   std::memcpy(&end, body.data(), sizeof(end));
-  end.host[sizeof(end.host) - 1] = '\0';
-  for (wire::RailAddress& rail : end.rail) rail.hca[sizeof(rail.hca) - 1] = '\0';
+  clean_name(end.host);
+  for (wire::RailAddress& rail : end.rail) clean_name(rail.hca);
   if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
     return fail(Code::kInternal, "the peer's handshake has an invalid number of rails or QPs");
   }

@@ -20,15 +20,16 @@ namespace gdr::transport::wire {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 4;
+inline constexpr uint16_t kWireVersion = 5;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
 inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
 inline constexpr int kSlots =
     512;  // entries of the clear-to-send ring, one per buffer; a power of two
-// Limits of a staged message, which is sent in chunks so that copies and transfers overlap: bytes
-// of each chunk but the last, and chunks of one message.
+// Limits of a staged message, which is sent in chunks so that copies and transfers overlap: the
+// least bytes of each chunk but the last, and the most chunks of one message. A port whose largest
+// message is smaller than such a chunk has more of that size, up to kMaxQps.
 inline constexpr size_t kMinChunkBytes = size_t{512} << 10;
 inline constexpr int kMaxChunks = 8;
 // Bytes. A message is split between QPs only at multiples of this: NCCL's LL128 protocol reads a
@@ -47,6 +48,11 @@ inline constexpr size_t kSecretGap = 8;
 inline constexpr size_t kSecretGapBytes = 4;
 using Gid = std::array<uint8_t, 16>;  // in network byte order
 inline constexpr int kHandleGids = 2;
+
+// Handle::flags. kHandleSpreads: the listener has several rails or standby rails and recovers
+// pairs, so that the sender may ask for several pairs and for standby ones.
+inline constexpr uint8_t kHandleSpreads = 1;
+inline constexpr uint8_t kHandleFlags = kHandleSpreads;  // all that are defined
 
 // NCCL's connection handle: listen() fills it and NCCL carries it to the sender. It has the
 // listener's TCP address and the secret that authenticates the sender: a hello without it is
@@ -69,7 +75,11 @@ struct Handle {
   // (NCCL_IB_SUBNET_AWARE_ROUTING). NCCL's net_ib puts up to two into its handle, too (connect.cc,
   // listenGids). Those beyond gid_count are zero.
   std::array<Gid, kHandleGids> gids;
-  uint8_t reserved1[40];
+  uint8_t flags;
+  // With kHandleSpreads: how many rails the listener has, 2 to kMaxRails in all. Else zero.
+  uint8_t active_rails;
+  uint8_t standby_rails;
+  uint8_t reserved1[37];
 };
 static_assert(sizeof(Handle) == 128);
 static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
@@ -86,6 +96,7 @@ enum class FrameKind : uint8_t {
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
   kMemory = 9,      // either, Memory: how this end registers GPU memory
+  kPair = 10,       // either, PairStatement: the step of this end in the recovery of a pair
 };
 
 // Precedes each frame's body.
@@ -101,11 +112,6 @@ static_assert(offsetof(FrameHeader, magic) == 0 && offsetof(FrameHeader, version
 
 // Bytes of a text body at most.
 inline constexpr size_t kMaxText = 1024;
-
-// Counts the recoveries of a rail: 0 from the handshake on. A rail's epoch is part of what is sent
-// over it, so that what was sent before a recovery cannot be taken for what is sent after it. This
-// version recovers no rail, so that both ends refuse any other epoch.
-inline constexpr uint32_t kRailEpoch = 0;
 
 // RailAddress::flags.
 inline constexpr uint8_t kRailNeedsGrh = 1;  // the port requires a GRH (IBV_QPF_GRH_REQUIRED)
@@ -124,8 +130,7 @@ struct RailAddress {
   uint8_t gid_index;  // in this end's GID table
   uint8_t rail;       // rail number plus one; 0: unknown
   uint8_t flags;
-  uint8_t epoch;  // kRailEpoch
-  uint8_t reserved[2];
+  uint8_t reserved[3];
 };
 static_assert(sizeof(RailAddress) == 96);
 
@@ -150,8 +155,14 @@ struct Ece {
   uint32_t comp_mask;
 };
 
-// One QP of one end. QP i of the sender is connected to QP i of the receiver. Each end names the
-// rail of its own on which the QP is, so that both may have different numbers of rails.
+// QpAddress::flags. kQpStandby: the pair carries no data and no clear-to-send while one without
+// the flag is usable. The sender sets it, and the receiver replies the same.
+inline constexpr uint8_t kQpStandby = 1;
+inline constexpr uint8_t kQpFlags = kQpStandby;  // all that are defined
+
+// One QP of one end. QP i of the sender is connected to QP i of the receiver: they are pair i. Each
+// end names the rail of its own on which the QP is, so that both may have different numbers of
+// rails.
 struct QpAddress {
   uint32_t number;  // 24 bits
   // kHello: what the sender's HCA offers. kReply: what the receiver's HCA has accepted of it. Zero
@@ -159,13 +170,15 @@ struct QpAddress {
   Ece ece;
   uint8_t ece_supported;  // 1: `ece` is valid
   uint8_t rail;           // index into EndPoint::rail of the same end
-  uint8_t reserved[2];
+  uint8_t flags;
+  uint8_t reserved;
 };
 static_assert(sizeof(QpAddress) == 20);
 
 // EndPoint::flags.
-inline constexpr uint8_t kEndStages = 1;  // GPU memory of this connection is staged at this end
-inline constexpr uint8_t kEndFlags = kEndStages;  // all that are defined
+inline constexpr uint8_t kEndStages = 1;    // GPU memory of this connection is staged at this end
+inline constexpr uint8_t kEndRecovers = 2;  // this end recovers pairs, if the other one does, too
+inline constexpr uint8_t kEndFlags = kEndStages | kEndRecovers;  // all that are defined
 
 // Body of kHello and kReply. The first field is the secret in every version.
 struct EndPoint {
@@ -192,7 +205,7 @@ static_assert(offsetof(EndPoint, secret) == 0);
 
 // ClearToSend::flags. kChunked: the receiver stages the buffer. A message of more than
 // kMinChunkBytes must then arrive in chunks of equal size, the last one possibly smaller, in order
-// over one QP.
+// over one QP; where that is lost, what has not arrived follows in order over one other.
 inline constexpr uint8_t kChunked = 1;
 
 // Clear-to-send: one buffer of a posted receive, which the receiver writes into the sender's ring.
@@ -205,8 +218,7 @@ struct ClearToSend {
   int32_t tag;                           // NCCL's; a send is matched by it within a group
   uint8_t group;                         // buffers of the grouped receive
   uint8_t flags;
-  uint8_t epoch;  // kRailEpoch
-  uint8_t reserved;
+  uint8_t reserved[2];
   // Last, since the sender polls it: an RDMA write of so few bytes becomes visible in ascending
   // order.
   uint64_t sequence;
@@ -216,18 +228,66 @@ inline bool is_plain(const ClearToSend& slot) {
   uint32_t word;
   std::memcpy(&word, reinterpret_cast<const char*>(&slot) + offsetof(ClearToSend, group),
               sizeof(word));
-  return word >> 8 == kRailEpoch << 8;
+  return word >> 8 == 0;
 }
 // Sets the group of a slot and nothing beside it. One store.
 inline void set_plain(ClearToSend* slot, uint8_t group) {
-  const uint32_t word = group | kRailEpoch << 16;
+  const uint32_t word = group;
   std::memcpy(reinterpret_cast<char*>(slot) + offsetof(ClearToSend, group), &word, sizeof(word));
 }
 // Whether this version knows all that a slot has set.
 constexpr bool is_known(const ClearToSend& slot) {
-  return (slot.flags & ~kChunked) == 0 && slot.epoch == kRailEpoch && slot.reserved == 0;
+  return (slot.flags & ~kChunked) == 0 && slot.reserved[0] == 0 && slot.reserved[1] == 0;
 }
 static_assert(sizeof(ClearToSend) == 64 && offsetof(ClearToSend, sequence) == 56);
+
+// Why an end has taken a pair down.
+enum class PairReason : uint8_t {
+  kNone = 0,      // it never has
+  kCompletion,    // a work request failed; PairStatement::status
+  kPost,          // the HCA refused a work request
+  kPortDown,      // the port of the pair's rail
+  kDeviceLost,    // the HCA reported a fatal error, or was removed
+  kQueuePair,     // the HCA reported a fatal error of the QP
+  kNotConnected,  // the handshake did not connect the pair
+  kProbe,         // the probe of a standby or returned pair failed; PairStatement::status
+  kPeer,          // only because the other end has
+  kWithdrawn,     // the end gave the rail up, for example as it cannot register memory there
+};
+inline constexpr auto kLastPairReason = PairReason::kWithdrawn;
+
+// PairStatement::flags. kStatementAsks: the other end is to state the pair, too.
+inline constexpr uint8_t kStatementAsks = 1;
+inline constexpr uint8_t kStatementFlags = kStatementAsks;  // all that are defined
+
+// How far an end is with the recovery of a pair. The two ends agree by it on what is lost and on
+// when the pair may be used again; docs/wire-protocol.md explains the steps. An end sends the same
+// statement as a kPair frame and into the other's Tables.
+struct PairStatement {
+  // Counts the statements of an end about the pair from 1 on; 0: nothing was stated yet. The HCA
+  // writes in ascending order, so that the statement in a table is whole if both numbers agree.
+  uint32_t serial_first;
+  uint32_t step;  // 2 e: ready in epoch e; 2 e + 1: down in epoch e
+  uint32_t seen;  // the highest step of the other end that this one knows
+  uint16_t pair;
+  uint8_t flags;
+  PairReason reason;  // of the last time that the pair went down
+  // Of the receiver, from its step 1 on: the immediates that arrived over the pair in the last
+  // epoch that ended. Zero from the sender.
+  uint64_t arrived;
+  uint8_t status;  // an ibv_wc_status; 0: none
+  uint8_t reserved[3];
+  uint32_t serial_last;
+};
+static_assert(sizeof(PairStatement) == 32 && offsetof(PairStatement, serial_last) == 28);
+
+// Whether this version knows all that a statement has set, and it is whole.
+constexpr bool is_known(const PairStatement& statement) {
+  const uint8_t* reserved = statement.reserved;
+  return statement.serial_first == statement.serial_last && statement.serial_first != 0 &&
+         statement.pair < kMaxQps && (statement.flags & ~kStatementFlags) == 0 &&
+         statement.reason <= kLastPairReason && (reserved[0] | reserved[1] | reserved[2]) == 0;
+}
 
 // The registered memory of each end. An end fills an entry in its own tables and writes it to the
 // same offset of the other end's.
@@ -236,21 +296,25 @@ struct Tables {
   std::array<ClearToSend, kSlots> ring;
   // Sender -> receiver, by slot: the bytes of a message whose immediate has size_in_table.
   std::array<uint64_t, kSlots> sizes;
+  // By pair: what the sender states to the receiver, and the receiver to the sender.
+  std::array<PairStatement, kMaxQps> of_sender;
+  std::array<PairStatement, kMaxQps> of_receiver;
 };
-static_assert(sizeof(Tables) == kSlots * (64 + 8));
+static_assert(sizeof(Tables) == kSlots * (64 + 8) + 2 * kMaxQps * 32);
+static_assert(offsetof(Tables, of_sender) % 64 == 0);  // no statement crosses a cache line
 
 // The 32 bits of immediate data that end each chunk of a message, from the least significant bit:
 //   bits 0-8    slot
 //   bits 9-15   chunks - 1
 //   bits 16-30  stamp:
 //     bits 16-19  generation
-//     bits 20-23  epoch
+//     bits 20-23  epoch of the pair
 //     bits 24-30  reserved
 //   bit 31      size_in_table
 struct Immediate {
   uint32_t slot;    // of the buffer
   uint32_t chunks;  // writes with immediate that this message consists of, 1 to kMaxQps
-  uint32_t stamp;   // stamp_of(buffer), so that a message of an earlier use is recognised
+  uint32_t stamp;   // stamp_of(buffer, epoch), so that a message of an earlier use is recognised
   // The message's size is in Tables::sizes, as this immediate came alone behind the data (adaptive
   // routing). False: the size is the sum of the byte counts of the chunks' completions.
   bool size_in_table;
@@ -272,9 +336,13 @@ constexpr uint32_t slot_of(uint64_t buffer) { return static_cast<uint32_t>(buffe
 constexpr uint32_t generation_of(uint64_t buffer) {
   return static_cast<uint32_t>(buffer / kSlots) & 15;
 }
+// The epoch of a pair: how often it has been recovered, modulo 16.
+constexpr uint32_t immediate_epoch(uint32_t epoch) { return epoch & 15; }
 // What the immediates of a buffer's message carry beside the slot: the receiver compares all of it
 // at once, and so refuses another generation, another epoch and reserved bits.
-constexpr uint32_t stamp_of(uint64_t buffer) { return generation_of(buffer) | kRailEpoch << 4; }
+constexpr uint32_t stamp_of(uint64_t buffer, uint32_t epoch = 0) {
+  return generation_of(buffer) | immediate_epoch(epoch) << 4;
+}
 
 static_assert(kSlots == 512 && kMaxQps == 128);  // the widths above
 

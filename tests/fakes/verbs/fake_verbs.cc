@@ -38,10 +38,11 @@ bool FakeVerbs::fails(Call call) {
   return true;
 }
 
-void FakeVerbs::fail_transfer(ibv_wc_status status, int skip) {
+void FakeVerbs::fail_transfer(ibv_wc_status status, int skip, bool arrives) {
   std::lock_guard lock(mutex_);
   transfer_failure_ = status;
   transfer_failure_skip_ = skip;
+  transfer_failure_arrives_ = arrives;
 }
 
 Qp* FakeVerbs::find_qp(uint32_t qp_num) const {
@@ -52,6 +53,11 @@ Qp* FakeVerbs::find_qp(uint32_t qp_num) const {
 void FakeVerbs::break_qp(uint32_t qp_num) {
   std::lock_guard lock(mutex_);
   enter_error(*find_qp(qp_num));
+}
+
+void FakeVerbs::keep_late_receives() {
+  std::lock_guard lock(mutex_);
+  keeps_late_receives_ = true;
 }
 
 void FakeVerbs::inject_arrival(uint32_t qp_num, uint32_t imm_data, uint32_t bytes) {

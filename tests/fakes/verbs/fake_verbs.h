@@ -78,13 +78,15 @@ enum class Call : uint8_t {
   kModifyToInit,
   kModifyToRtr,
   kModifyToRts,
+  kModifyToError,
   kPostSend,
   kPostRecv,
   kPollCq,  // returns -1
   kSetEce,
   kQueryEce,
+  kDestroyQp,
 };
-inline constexpr int kCalls = static_cast<int>(Call::kQueryEce) + 1;
+inline constexpr int kCalls = static_cast<int>(Call::kDestroyQp) + 1;
 
 // A send work request as it was posted.
 struct Posted {
@@ -156,13 +158,18 @@ class FakeVerbs {
   // How many failures of that call are still to come.
   int failures_left(Call call) const;
   // Completes a transfer with that status instead of running it, after `skip` that run. Its QP then
-  // is in error.
-  void fail_transfer(ibv_wc_status status, int skip = 0);
+  // is in error. arrives: it runs all the same, and only its acknowledgement is lost.
+  void fail_transfer(ibv_wc_status status, int skip = 0, bool arrives = false);
   // Moves a QP to error, as a fatal fault would: everything posted on it is flushed.
   void break_qp(uint32_t qp_num);
+  // Receives that are posted on a QP in ERROR are not flushed from here on, as rxe does it.
+  void keep_late_receives();
   // Puts a completion of a receive into the QP's CQ, as if a write with immediate of that many
   // bytes had arrived. It consumes a posted receive.
   void inject_arrival(uint32_t qp_num, uint32_t imm_data, uint32_t bytes);
+  // Takes the QP's completions that have not been polled away, as an HCA that dies does, and
+  // returns how many there were.
+  int drop_completions(uint32_t qp_num);
   // Raises an asynchronous event. The object is a CQ, a QP or, for events of ports, a port number.
   void raise_event(const std::string& hca, ibv_event_type type, void* object, int port = 0);
 
@@ -217,10 +224,13 @@ class FakeVerbs {
   void run_ready();
   int run(int count, const uint32_t* qp_num);
   bool run_transfer(Transfer& transfer);
+  std::optional<ibv_wc_status> arrive(const Transfer& transfer, Qp& qp);
   ibv_wc_status move_data(const Transfer& transfer, Qp& qp, Qp& peer);
   void complete(const Transfer& transfer, Qp& qp, ibv_wc_status status);
   void complete_receive(Qp& qp, ibv_wc_status status, uint32_t imm_data, uint32_t bytes);
   void enter_error(Qp& qp);
+  void reset(Qp& qp);
+  bool is_port_active(const Qp& qp) const;
   const Mr* find_local(const ibv_pd* pd, uint32_t lkey, uint64_t address, size_t bytes) const;
   const Mr* find_remote(const ibv_pd* pd, uint32_t rkey, uint64_t address, size_t bytes) const;
   Qp* find_qp(uint32_t qp_num) const;
@@ -247,6 +257,8 @@ class FakeVerbs {
   std::function<void(const char*)> on_destroy_ = [](const char*) {};
   ibv_wc_status transfer_failure_ = IBV_WC_SUCCESS;
   int transfer_failure_skip_ = 0;
+  bool transfer_failure_arrives_ = false;
+  bool keeps_late_receives_ = false;
   bool held_ = false;
   std::deque<Transfer> in_flight_;
   std::vector<Posted> posted_;

@@ -82,17 +82,40 @@ HcaConfig HcaConfig::roce(const std::string& name, uint8_t number) {
   return config;
 }
 
+// What is in the CQ stays there, as some HCAs leave it.
+void FakeVerbs::reset(Qp& qp) {
+  std::erase_if(in_flight_, [&](const Transfer& transfer) { return transfer.qp_num == qp.qp_num; });
+  qp.receives.clear();
+  qp.ece_set.reset();
+  qp.ece_options = static_cast<Context*>(qp.context)->hca->config.ece_options.value_or(0);
+  qp.occupied = qp.complete_unsignalled = 0;
+  for (Cq* cq : {static_cast<Cq*>(qp.send_cq), static_cast<Cq*>(qp.recv_cq)}) {
+    for (Completion& completion : cq->completions) {
+      if (completion.wc.qp_num == qp.qp_num) completion.retired = 0;
+    }
+  }
+  qp.now = IBV_QPS_RESET;
+}
+
 int FakeVerbs::modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if (attr.qp_state == IBV_QPS_ERR) {
+    if (fails(Call::kModifyToError)) return errno;
     enter_error(qp);
+    qp.state = IBV_QPS_ERR;
+    return 0;
+  }
+  if (attr.qp_state == IBV_QPS_RESET) {
+    reset(qp);
+    qp.state = IBV_QPS_RESET;
     return 0;
   }
   for (const Step& step : kSteps) {
     if (step.to != attr.qp_state) continue;
     if (fails(step.call)) return errno;
-    if (qp.state != step.from || (mask & step.mask) != step.mask) return EINVAL;
+    if (qp.now != step.from || (mask & step.mask) != step.mask) return EINVAL;
     merge(attr, mask, &qp.attr);
-    qp.state = step.to;
+    qp.now = qp.state = step.to;
+    qp.takes_sends = step.to == IBV_QPS_RTS;
     if (qp.ece_set) {
       const HcaConfig& config = static_cast<Context*>(qp.context)->hca->config;
       qp.ece_options = *std::exchange(qp.ece_set, std::nullopt) & config.ece_options.value_or(0);
@@ -425,6 +448,7 @@ struct Entry {
   static int destroy_qp(ibv_qp* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kDestroyQp)) return errno;
     fabric.on_destroy_("destroy_qp");
     auto* qp = static_cast<Qp*>(raw);
     std::erase_if(fabric.in_flight_, [&](const Transfer& t) { return t.qp_num == qp->qp_num; });

@@ -50,7 +50,11 @@ struct Cq : ibv_cq {
   bool overrun = false;
 };
 
+// ibv_qp::state is the library's, which sets it only where ibv_modify_qp succeeds (rdma-core,
+// libibverbs/verbs.c): an HCA that moves a QP to ERROR leaves it as it is.
 struct Qp : ibv_qp {
+  ibv_qp_state now = IBV_QPS_RESET;  // of the HCA's QP
+  bool takes_sends = false;          // it has been in RTS since RESET
   ibv_qp_cap cap{};
   ibv_qp_attr attr{};               // as modify_qp set it
   std::deque<uint64_t> receives;    // wr_ids

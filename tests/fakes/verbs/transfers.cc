@@ -1,5 +1,6 @@
 // Posting, running and completing work requests.
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 #include "tests/fakes/verbs/objects.h"
@@ -22,11 +23,26 @@ void push(Cq& cq, const Completion& completion) {
   cq.completions.push_back(completion);
 }
 
+// What an HCA writes, another thread may read meanwhile: aligned words are written as a whole, and
+// ThreadSanitizer knows of it. A longer transfer is data, which is not read before its completion.
+void move_words(std::byte* to, const std::byte* from, size_t bytes) {
+  constexpr size_t kLongest = 4096;
+  constexpr size_t kWord = sizeof(uint64_t);
+  for (; bytes <= kLongest && bytes >= kWord && reinterpret_cast<uintptr_t>(to) % kWord == 0;
+       bytes -= kWord, to += kWord, from += kWord) {
+    uint64_t word;
+    std::memcpy(&word, from, kWord);
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to), word, __ATOMIC_RELEASE);
+  }
+  std::memcpy(to, from, bytes);
+}
+
 }  // namespace
 
 int FakeVerbs::post(Qp& qp, const ibv_send_wr& wr, size_t doorbell) {
   if (fails(Call::kPostSend)) return errno;
-  if (qp.state != IBV_QPS_RTS && qp.state != IBV_QPS_ERR) return EINVAL;
+  if (qp.now != IBV_QPS_RTS && qp.now != IBV_QPS_ERR) return EINVAL;
+  if (!qp.takes_sends) return ENOMEM;
   if (!is_supported(wr.opcode) || wr.num_sge > static_cast<int>(qp.cap.max_send_sge)) return EINVAL;
   if (qp.occupied >= qp.cap.max_send_wr) return ENOMEM;
   Transfer transfer{wr, qp.qp_num, {wr.sg_list, wr.sg_list + wr.num_sge}, {}};
@@ -44,7 +60,7 @@ int FakeVerbs::post(Qp& qp, const ibv_send_wr& wr, size_t doorbell) {
                            static_cast<uint32_t>(transfer.bytes()), first.lkey,
                            wr.wr.rdma.remote_addr, wr.wr.rdma.rkey, wr.imm_data, doorbell});
   ++qp.occupied;
-  if (qp.state == IBV_QPS_ERR) {
+  if (qp.now == IBV_QPS_ERR) {
     complete(transfer, qp, IBV_WC_WR_FLUSH_ERR);
   } else {
     in_flight_.push_back(std::move(transfer));
@@ -81,29 +97,43 @@ int FakeVerbs::run(int count, const uint32_t* qp_num) {
   return ran;
 }
 
+bool FakeVerbs::is_port_active(const Qp& qp) const {
+  const auto& ports = static_cast<const Context*>(qp.context)->hca->config.ports;
+  return ports.at(qp.attr.port_num - 1u).active;
+}
+
 // False: the peer has no receive posted for it.
 bool FakeVerbs::run_transfer(Transfer& transfer) {
   Qp& qp = *find_qp(transfer.qp_num);
   if (transfer_failure_ != IBV_WC_SUCCESS && transfer_failure_skip_-- == 0) {
+    if (transfer_failure_arrives_) (void)arrive(transfer, qp);
     complete(transfer, qp, std::exchange(transfer_failure_, IBV_WC_SUCCESS));
     enter_error(qp);
     return true;
   }
+  const std::optional<ibv_wc_status> status = arrive(transfer, qp);
+  if (!status) return false;
+  complete(transfer, qp, *status);
+  if (*status != IBV_WC_SUCCESS) enter_error(qp);
+  if (*status == IBV_WC_REM_ACCESS_ERR) enter_error(*find_qp(qp.attr.dest_qp_num));
+  return true;
+}
+
+// What a transfer does at the peer. Returns its status; nothing where it waits for a receive.
+std::optional<ibv_wc_status> FakeVerbs::arrive(const Transfer& transfer, Qp& qp) {
   Qp* peer = find_qp(qp.attr.dest_qp_num);
   const bool reachable = peer != nullptr && peer->attr.dest_qp_num == qp.qp_num &&
-                         (peer->state == IBV_QPS_RTR || peer->state == IBV_QPS_RTS);
+                         (peer->now == IBV_QPS_RTR || peer->now == IBV_QPS_RTS) &&
+                         is_port_active(qp) && is_port_active(*peer);
+  if (!reachable) return IBV_WC_RETRY_EXC_ERR;
   const bool takes_receive = transfer.wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  if (reachable && takes_receive && peer->receives.empty()) return false;
-  ibv_wc_status status =
-      reachable ? move_data(transfer, qp, *peer) : ibv_wc_status{IBV_WC_RETRY_EXC_ERR};
+  if (takes_receive && peer->receives.empty()) return {};
+  const ibv_wc_status status = move_data(transfer, qp, *peer);
   if (status == IBV_WC_SUCCESS && takes_receive) {
     complete_receive(*peer, IBV_WC_SUCCESS, transfer.wr.imm_data,
                      static_cast<uint32_t>(transfer.bytes()));
   }
-  complete(transfer, qp, status);
-  if (status != IBV_WC_SUCCESS) enter_error(qp);
-  if (status == IBV_WC_REM_ACCESS_ERR) enter_error(*peer);
-  return true;
+  return status;
 }
 
 ibv_wc_status FakeVerbs::move_data(const Transfer& transfer, Qp& qp, Qp& peer) {
@@ -128,12 +158,12 @@ ibv_wc_status FakeVerbs::move_data(const Transfer& transfer, Qp& qp, Qp& peer) {
   }
   auto* there = reinterpret_cast<std::byte*>(rdma.remote_addr);
   if (inlined) {
-    std::memcpy(there, transfer.inline_data.data(), bytes);
+    move_words(there, transfer.inline_data.data(), bytes);
     return IBV_WC_SUCCESS;
   }
   for (const ibv_sge& sge : transfer.source) {
     auto* here = reinterpret_cast<std::byte*>(sge.addr);
-    std::memcpy(reads ? here : there, reads ? there : here, sge.length);
+    move_words(reads ? here : there, reads ? there : here, sge.length);
     there += sge.length;
   }
   return IBV_WC_SUCCESS;
@@ -166,8 +196,8 @@ void FakeVerbs::complete_receive(Qp& qp, ibv_wc_status status, uint32_t imm_data
 }
 
 void FakeVerbs::enter_error(Qp& qp) {
-  if (qp.state == IBV_QPS_ERR) return;
-  qp.state = IBV_QPS_ERR;
+  if (qp.now == IBV_QPS_ERR) return;
+  qp.now = IBV_QPS_ERR;
   std::deque<Transfer> others;
   for (Transfer& transfer : in_flight_) {
     if (transfer.qp_num == qp.qp_num) {
@@ -178,6 +208,13 @@ void FakeVerbs::enter_error(Qp& qp) {
   }
   in_flight_ = std::move(others);
   while (!qp.receives.empty()) complete_receive(qp, IBV_WC_WR_FLUSH_ERR, 0, 0);
+}
+
+int FakeVerbs::drop_completions(uint32_t qp_num) {
+  std::lock_guard lock(mutex_);
+  Qp& qp = *find_qp(qp_num);
+  auto is_of = [qp_num](const Completion& each) { return each.wc.qp_num == qp_num; };
+  return static_cast<int>(std::erase_if(static_cast<Cq*>(qp.send_cq)->completions, is_of));
 }
 
 const Mr* FakeVerbs::find_local(const ibv_pd* pd, uint32_t lkey, uint64_t address,
@@ -217,10 +254,12 @@ struct HotEntry {
     for (; wr != nullptr; wr = wr->next) {
       *bad = wr;
       if (fabric.fails(Call::kPostRecv)) return errno;
-      if (qp.state == IBV_QPS_RESET) return EINVAL;
+      if (qp.now == IBV_QPS_RESET) return EINVAL;
       if (qp.receives.size() >= qp.cap.max_recv_wr) return ENOMEM;
       qp.receives.push_back(wr->wr_id);
-      if (qp.state == IBV_QPS_ERR) fabric.complete_receive(qp, IBV_WC_WR_FLUSH_ERR, 0, 0);
+      if (qp.now == IBV_QPS_ERR && !fabric.keeps_late_receives_) {
+        fabric.complete_receive(qp, IBV_WC_WR_FLUSH_ERR, 0, 0);
+      }
     }
     fabric.run_ready();  // those that waited for a receive
     return 0;

@@ -70,6 +70,17 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// Host memory, registered for one comm.
+struct Buffer {
+  std::vector<char> bytes;
+  std::unique_ptr<MemoryHandle> memory;
+
+  char* data() { return bytes.data(); }
+  ReceiveBuffer receive(size_t size, int tag = 0) { return {data(), size, tag, memory.get()}; }
+  // From here on the transport treats it as GPU memory that the HCA reaches directly.
+  void pose_as_gpu_memory() { memory->host = false; }
+};
+
 // Two HCAs of one port each, "fake_a" and "fake_b", and the background thread. A test may change
 // `options` before it makes comms.
 struct Fabric {
@@ -97,23 +108,24 @@ struct Fabric {
   Result<std::unique_ptr<ReceiveComm>> make_receiver(int qps = 1) {
     return ReceiveComm::create(receiver_device, shared(options.connection), watcher.get(), qps);
   }
+  // Memory that is registered for a comm, each byte of it `fill`.
+  template <class Comm>
+  Buffer make_buffer(Comm& comm, size_t bytes, char fill) {
+    Buffer buffer{std::vector<char>(bytes, fill), nullptr};
+    Registrar registrar(shared(options.memory));
+    MemoryRegion region{};
+    region.address = reinterpret_cast<uintptr_t>(buffer.data());
+    region.bytes = bytes;
+    buffer.memory =
+        registrar.register_memory(comm.connection().registration_scope(), region).value();
+    return buffer;
+  }
 
   fake_verbs::FakeVerbs verbs;
   TransportOptions options;
   std::unique_ptr<Watcher> watcher = Watcher::start(std::chrono::seconds(0)).value();
   Device sender_device;
   Device receiver_device;
-};
-
-// Host memory, registered for one comm.
-struct Buffer {
-  std::vector<char> bytes;
-  std::unique_ptr<MemoryHandle> memory;
-
-  char* data() { return bytes.data(); }
-  ReceiveBuffer receive(size_t size, int tag = 0) { return {data(), size, tag, memory.get()}; }
-  // From here on the transport treats it as GPU memory that the HCA reaches directly.
-  void pose_as_gpu_memory() { memory->host = false; }
 };
 
 // What test() answers.
@@ -186,8 +198,10 @@ struct CommPair : Fabric {
     verbs.forget_posted();
   }
 
-  Buffer sender_buffer(size_t bytes, char fill = 's') { return make(*sender, bytes, fill); }
-  Buffer receiver_buffer(size_t bytes, char fill = 'r') { return make(*receiver, bytes, fill); }
+  Buffer sender_buffer(size_t bytes, char fill = 's') { return make_buffer(*sender, bytes, fill); }
+  Buffer receiver_buffer(size_t bytes, char fill = 'r') {
+    return make_buffer(*receiver, bytes, fill);
+  }
 
   // Null where the comm says "call again". A failed comm fails the test.
   Request* irecv(const std::vector<ReceiveBuffer>& buffers) {
@@ -253,20 +267,9 @@ struct CommPair : Fabric {
     RailSet& rails = receiver->connection().rails();
     for (size_t i = 0; i < rails.pair_count(); ++i) {
       for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {
-        EXPECT_TRUE(rails.post_receives(i, RailSet::kReceiveBatch));
+        EXPECT_EQ(rails.post_receives(i, RailSet::kReceiveBatch, i), RailSet::kReceiveBatch);
       }
     }
-  }
-  template <class Comm>
-  Buffer make(Comm& comm, size_t bytes, char fill) {
-    Buffer buffer{std::vector<char>(bytes, fill), nullptr};
-    Registrar registrar(shared(options.memory));
-    MemoryRegion region{};
-    region.address = reinterpret_cast<uintptr_t>(buffer.data());
-    region.bytes = bytes;
-    buffer.memory =
-        registrar.register_memory(comm.connection().registration_scope(), region).value();
-    return buffer;
   }
 };
 

@@ -387,19 +387,24 @@ struct LateResolution : testing::Test {
   bool connected() { return sender && *sender != nullptr && receiver && *receiver != nullptr; }
 };
 
-// The receiver's QP is the first to move to RTR, its flush the second, the sender's the last.
-TEST_F(LateResolution, AnyQueuePairTimesOutTwice_ConnectsAfterGrowingPauses) {
-  for (int qp : {0, 1, 2}) {
+// The receiver's QP and that of its flush are the first to move to RTR, at the same time; the
+// sender's is the last.
+TEST_F(LateResolution, QueuePairsOfOneEndTimeOutTwice_ConnectsAfterGrowingPauses) {
+  struct {
+    int before;  // QPs that move to RTR before those that time out
+    int qps;     // that time out together
+  } cases[] = {{0, 2}, {2, 1}};
+  for (const auto& [before, qps] : cases) {
     sender = nullptr;
     receiver = nullptr;
-    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, qp, 2);
+    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, before, 2 * qps);
     start();
-    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 1)) << qp;
+    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, qps)) << before;
     clock.now += 99ms;
     step_often();
-    EXPECT_EQ(bed.verbs.failures_left(Call::kModifyToRtr), 1) << "the first pause is 100 ms";
+    EXPECT_EQ(bed.verbs.failures_left(Call::kModifyToRtr), qps) << "the first pause is 100 ms";
     clock.now += 1ms;
-    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 0)) << qp;
+    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 0)) << before;
     clock.now += 199ms;
     step_often();
     EXPECT_FALSE(connected()) << "the second pause is 200 ms";
@@ -407,7 +412,7 @@ TEST_F(LateResolution, AnyQueuePairTimesOutTwice_ConnectsAfterGrowingPauses) {
     ASSERT_TRUE(wait_for([&] {
       step();
       return connected();
-    })) << qp;
+    })) << before;
   }
 }
 

@@ -20,10 +20,12 @@ struct HandshakeBed : Fabric {
   void skip(std::chrono::milliseconds duration) { time += duration; }
 
   Result<std::unique_ptr<Listener>> make_listener() {
-    return Listener::create(receiver_devices, 0, handshake_options(), watcher.get(), handshakes);
+    return Listener::create(receiver_devices, RailChoice{{0}, {}}, handshake_options(),
+                            watcher.get(), handshakes);
   }
   Result<std::unique_ptr<Connector>> make_connector(const wire::Handle& handle) {
-    return Connector::create(sender_device, handle, handshake_options(), watcher.get(), handshakes);
+    return Connector::create(EndRails{{sender_device}, {}}, handle, handshake_options(),
+                             watcher.get(), handshakes);
   }
 
   HandshakeOptions handshake_options() const {

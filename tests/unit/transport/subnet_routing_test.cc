@@ -129,5 +129,32 @@ TEST_F(SubnetDevices, EndsInOtherSubnets_MeetInOne) {
   }
 }
 
+// The sender's standby rail is in the subnet of the receiver's second device, its active one in
+// that of the third.
+TEST_F(SubnetDevices, SenderHasAStandbyRail_ReceiverFollowsTheActiveOne) {
+  auto open = [&](const std::vector<uint8_t>& subnets) {
+    devices.clear();
+    for (uint8_t subnet : subnets) {
+      const auto number = static_cast<uint8_t>(20 + verbs.live().contexts);
+      add(roce("hca" + std::to_string(number), subnet, number));
+    }
+    return Transport::create(devices, options).value();
+  };
+  auto senders = open({0, 1});
+  auto receivers = open({2, 1, 0});
+  auto listener = receivers->listen(0).value();
+  wire::Handle handle = handle_of(*listener);
+  Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
+  auto sender = drive([&] {
+    if (receiver && *receiver == nullptr) receiver = listener->accept();
+    return senders->connect(RailChoice{{0}, {1}}, &handle);
+  });
+  ASSERT_TRUE(sender && *sender != nullptr) << sender.error().text;
+  const Connection& connection = (*sender)->connection();
+  ASSERT_EQ(connection.rails().pair_count(), 2u);
+  EXPECT_EQ(connection.rails()[0].address().gid[14], 0);
+  EXPECT_EQ(connection.peer().rail[connection.peer().qp[0].rail].gid[14], 0);
+}
+
 }  // namespace
 }  // namespace gdr::transport

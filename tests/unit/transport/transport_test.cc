@@ -99,7 +99,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 4. Fix: install"));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 5. Fix: install"));
 }
 
 // Version 3 reads the magic number and the version of a handle at these places, too.
@@ -108,16 +108,21 @@ TEST_F(TransportTest, Listen_HandleBeginsAsInEveryVersion) {
   uint8_t bytes[6];
   std::memcpy(bytes, &handle, sizeof(bytes));
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 4, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 5, 0}));
 }
 
 TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {
   const wire::Handle good = handle_of(*transport->listen(1).value());
-  for (int field = 0; field < 3; ++field) {
+  for (int field = 0; field < 8; ++field) {
     wire::Handle handle = good;
     if (field == 0) handle.reserved0[1] = 1;
-    if (field == 1) handle.reserved1[39] = 1;
+    if (field == 1) handle.reserved1[36] = 1;
+    if (field >= 4) handle.flags = wire::kHandleSpreads;
+    if (field == 5) handle.active_rails = 1;
+    if (field == 6) handle.standby_rails = 2;
+    if (field == 7) handle.active_rails = wire::kMaxRails + 1;
     if (field == 2) handle.gid_count = wire::kHandleGids + 1;
+    if (field == 3) handle.flags = wire::kHandleFlags + 1;
     auto comm = transport->connect(0, &handle);
     ASSERT_FALSE(comm) << field;
     EXPECT_EQ(comm.error().code, Code::kInternal) << field;
@@ -239,6 +244,24 @@ TEST_F(TransportTest, ListenerThatNcclAbandons_FreesTheHalfMadeComm) {
   auto comm = listener->accept();
   ASSERT_FALSE(comm);
   EXPECT_TRUE(contains(comm.error().text, "accept() had not been called")) << comm.error().text;
+}
+
+// The sender is connected, and its HCA fails before the receiver has been accepted, which never
+// happens, as NCCL aborts.
+TEST_F(TransportTest, ListenerIsClosedAfterASenderHasLostARail_SenderFailsAndNothingIsLeft) {
+  auto listener = transport->listen(RailChoice{{1}, {0}}).value();
+  wire::Handle handle = handle_of(*listener);
+  std::unique_ptr<SendComm> sender = drive([&] {
+                                       EXPECT_EQ(listener->accept().value(), nullptr);
+                                       return transport->connect(RailChoice{{0}, {1}}, &handle);
+                                     }).value();
+  ASSERT_NE(sender, nullptr);
+  ASSERT_GT(bed.verbs.live().qps, 2) << "of both ends, with a standby pair";
+  EXPECT_TRUE(sender->connection().recovery()->on_lost_hca(0)) << "over the standby rail";
+  listener.reset();
+  EXPECT_TRUE(wait_for([&] { return !sender->progress(); }));
+  sender.reset();
+  EXPECT_EQ(bed.verbs.live().qps, 0);
 }
 
 // The other rank may come many minutes later.

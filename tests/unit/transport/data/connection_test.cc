@@ -110,10 +110,12 @@ TEST(Connection, CreatingAQueuePairFailsOnce_IsTriedWithoutInlineData) {
 
 TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
   Fabric fabric;
+  auto sender = fabric.make_sender().value();
   fabric.verbs.fail_call(Call::kPostRecv, ENOMEM, 100);
-  auto receiver = fabric.make_receiver();
-  ASSERT_FALSE(receiver);
-  EXPECT_TRUE(contains(receiver.error().text, "posting receives"));
+  auto receiver = fabric.make_receiver().value();
+  const Result<bool> connected = receiver->connect(end_of(*sender));
+  ASSERT_FALSE(connected);
+  EXPECT_TRUE(contains(connected.error().text, "posting receives"));
 }
 
 // The receiver makes a QP of its own for the flush.

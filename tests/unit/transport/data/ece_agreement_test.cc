@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 
@@ -178,6 +180,102 @@ TEST(EceAgreement, ChangeToRtrTimesOut_OptionsStay) {
   EXPECT_TRUE(pair.receiver->connect_step().value());
   EXPECT_EQ(pair.at_receiver(), 0x1cu);
   EXPECT_EQ(pair.verbs.ece_set_in(qp_number(*pair.receiver)).size(), 1u);
+}
+
+// An active rail and three that stand by, between HCAs that know different options.
+struct EceRails : Fabric {
+  static constexpr int kRails = 4;
+
+  EceRails() {
+    for (int i = 0; i < kRails; ++i) {
+      const Device here = open_rail("fake_s", i, 0x3c);
+      const Device there = open_rail("fake_r", i, 0x1f);
+      (i == 0 ? sender_rails.active : sender_rails.standby).push_back(here);
+      (i == 0 ? receiver_rails.active : receiver_rails.standby).push_back(there);
+    }
+    const auto connection = shared(options.connection);
+    sender = SendComm::create(sender_rails, connection, watcher.get(), ListenerRails{1, kRails - 1})
+                 .value();
+    receiver =
+        ReceiveComm::create(receiver_rails, connection, watcher.get(), end_of(*sender)).value();
+  }
+  Device open_rail(const std::string& name, int index, uint32_t ece_options) {
+    const auto number = static_cast<uint16_t>(10 + next++);
+    HcaConfig config = HcaConfig::infiniband(name + std::to_string(index), number);
+    config.ece_options = ece_options;
+    return open(verbs.add_hca(config));
+  }
+  // Neither connects pair 1, as the peer counts as unreachable, nor pair 2, which cannot go to RTR.
+  void connect_receiver_without_two() {
+    watcher->unreachable_paths().add(receiver->connection().rails()[1].address(),
+                                     end_of(*sender).rail[1], Clock::now());
+    // After pair 0 and the flushes.
+    verbs.fail_call(Call::kModifyToRtr, EINVAL, /*skip=*/1 + kRails);
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+    for (int pair : {1, 2}) EXPECT_EQ(state_of(pair), IBV_QPS_INIT) << pair;
+    for (int pair : {0, 3}) EXPECT_EQ(state_of(pair), IBV_QPS_RTS) << pair;
+  }
+  ibv_qp_state state_of(int pair) {
+    return receiver->connection().rails().pair(static_cast<size_t>(pair)).qp->state;
+  }
+  void set_port(const std::string& hca, bool active) {
+    verbs.port(hca, 1).active = active;
+    verbs.raise_event(hca, active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, nullptr, 1);
+  }
+  bool poll_until(const std::function<bool()>& ready) {
+    return wait_for([&] {
+      (void)sender->progress();
+      (void)receiver->progress();
+      return ready();
+    });
+  }
+  // Whether the pairs 1 to 3 have returned at that end.
+  template <class Comm>
+  static bool is_complete_again(Comm& comm) {
+    const Recovery& recovery = *comm.connection().recovery();
+    for (uint32_t rail : {1u, 2u, 3u}) {
+      if (recovery.counters(rail).returns.load() != 1) return false;
+    }
+    return true;
+  }
+  // How often options were set on the pair's queue pair.
+  template <class Comm>
+  size_t times_set(const Comm& comm, int pair) {
+    return verbs.ece_set_in(qp_number(comm, pair)).size();
+  }
+
+  int next = 0;
+  EndRails sender_rails;
+  EndRails receiver_rails;
+  std::unique_ptr<SendComm> sender;
+  std::unique_ptr<ReceiveComm> receiver;
+};
+
+// The sender knows only the reply, and cannot be asked again when the pair returns.
+TEST(EceAgreement, PairsAreNotConnectedAndReturn_BothEndsUseWhatTheReplyNames) {
+  EceRails rails;
+  rails.connect_receiver_without_two();
+  const wire::EndPoint reply = end_of(*rails.receiver);
+  for (size_t pair : {1, 2}) EXPECT_EQ(reply.qp[pair].ece_supported, 0) << pair;
+  for (size_t pair : {0, 3}) EXPECT_EQ(reply.qp[pair].ece.options, 0x1cu) << pair;
+  ASSERT_TRUE(rails.sender->connect(reply).value());
+  std::array<UniqueFd, 2> sockets = local_socket_pair();
+  rails.sender->keep_link(FrameChannel(std::move(sockets[0])));
+  rails.receiver->keep_link(FrameChannel(std::move(sockets[1])));
+  rails.set_port("fake_r3", false);
+  ASSERT_TRUE(rails.poll_until(
+      [&] { return contains(rails.sender->connection().recovery()->state_text(), "fake_s3"); }));
+  rails.set_port("fake_r3", true);
+  ASSERT_TRUE(rails.poll_until([&] {
+    return EceRails::is_complete_again(*rails.sender) &&
+           EceRails::is_complete_again(*rails.receiver);
+  }));
+  for (int pair : {1, 2}) EXPECT_EQ(rails.times_set(*rails.sender, pair), 0u) << pair;
+  EXPECT_EQ(rails.times_set(*rails.receiver, 1), 0u);
+  EXPECT_EQ(rails.times_set(*rails.receiver, 2), 1u) << "in the handshake";
+  EXPECT_EQ(rails.verbs.ece_options(qp_number(*rails.sender, 3)), 0x1cu);
+  EXPECT_EQ(rails.verbs.ece_options(qp_number(*rails.receiver, 3)), 0x1cu);
+  EXPECT_EQ(rails.times_set(*rails.receiver, 3), 2u);
 }
 
 }  // namespace

@@ -53,6 +53,20 @@ TEST_F(FailureLogTest, TextHasAFix_ProcessIsNamedBeforeIt) {
             1u);
 }
 
+// The detail belongs to the failure, not to the last of its likely causes.
+TEST_F(FailureLogTest, TextHasLikelyCauses_ProcessIsNamedBeforeThem) {
+  auto link = make_link("a <-> b", {"b", 4711});
+  link->fail_link(Error{Code::kRemote,
+                        "a <-> b: no rail is left. rail: down. Likely causes, in order: (1) x; y"},
+                  false);
+  fail(*link, 2);
+  EXPECT_EQ(lines
+                .warnings("no rail is left; process 4711 on b (2 connections). rail: down. Likely "
+                          "causes, in order: (1) x; y")
+                .size(),
+            1u);
+}
+
 TEST_F(FailureLogTest, TwoProcesses_OneWarningEach) {
   for (const PeerProcess& peer : {PeerProcess{"b", 1}, PeerProcess{"b", 2}, PeerProcess{"c", 1}}) {
     for (int i = 0; i < 2; ++i) {
@@ -112,13 +126,33 @@ TEST_F(FailureLogTest, SocketNotWatched_ItsLossIsNoWarning) {
   EXPECT_EQ(lines.lines("GDR_NCCL_PEER_WATCH=0").size(), 1u);
 }
 
+TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {
+  log.last_port_down("mlx5_1:1 reports \"port error\"", 8, std::chrono::milliseconds(537),
+                     seconds(5));
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  for (const char* part : {"the last usable rail of 8 connections, which wait", "for 0.54 s",
+                           "for 5 s after that", "Likely cause: ", "Fix: "}) {
+    EXPECT_TRUE(contains(warnings[0], part)) << part << " in " << warnings[0];
+  }
+  EXPECT_FALSE(contains(warnings[0], "goes on")) << warnings[0];
+}
+
+TEST(SecondsTextTest, HasTwoDigitsThatCount) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(seconds_text(milliseconds(537)), "0.54 s");
+  EXPECT_EQ(seconds_text(milliseconds(4295)), "4.3 s");
+  EXPECT_EQ(seconds_text(milliseconds(34360)), "34 s");
+  EXPECT_EQ(seconds_text(milliseconds(137439)), "137 s");
+}
+
 TEST_F(FailureLogTest, FatalEvents_OneWarningForEachText) {
-  for (int i = 0; i < 20; ++i) log.fatal_event("mlx5_0 reports \"x\"", true, now);
-  log.fatal_event("mlx5_1 reports \"x\"", false, now);
+  for (int i = 0; i < 20; ++i) log.fatal_event("mlx5_0 reports \"x\"", 1, true, now);
+  log.fatal_event("mlx5_1 reports \"x\"", 8, false, now);
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_TRUE(contains(warnings[0], "its connections fail")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[1], "its connections go on")) << warnings[1];
+  EXPECT_TRUE(contains(warnings[0], "; 1 connection fails. ")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[1], ": 8 connections go on. ")) << warnings[1];
 }
 
 }  // namespace

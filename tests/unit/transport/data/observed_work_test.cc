@@ -36,6 +36,17 @@ TEST_F(ObservedWorkTest, Completion_EndsTheOldestWorkOfTheOwnerOnThatQp) {
   EXPECT_TRUE(recorder.each_completed_once());
 }
 
+// The receiver's: clear-to-send may have moved to another QP since.
+TEST_F(ObservedWorkTest, CompletionOnWhicheverQp_EndsTheOwnersWork) {
+  EXPECT_TRUE(post(0, 1, 7));
+  EXPECT_TRUE(post(1, 2, 7));
+  work->completed(0);
+  EXPECT_EQ(recorder.complete(), Positions{0});
+  EXPECT_TRUE(post(0, 3, 8));
+  work->completed(0);
+  EXPECT_EQ(recorder.complete(), (Positions{0, 2}));
+}
+
 // The completion of work that the observer did not take must not end that of the work behind it.
 TEST_F(ObservedWorkTest, DeclinedWork_KeepsItsPlaceInTheOrder) {
   recorder.declines = true;

@@ -64,6 +64,61 @@ TEST(ChunksForStaging, PortsLargestMessageIsSmaller_MoreChunks) {
   EXPECT_EQ(chunks.count, 16u);
 }
 
+TEST(ChunksForRails, OnePath_StaysWhole) {
+  EXPECT_EQ(chunks_for_rails(16 * kMib, 1, 1, kUnlimited).count, 1u);
+}
+
+TEST(ChunksForRails, ShortMessage_StaysWhole) {
+  EXPECT_EQ(chunks_for_rails(0, 4, 1, kUnlimited).count, 1u);
+  EXPECT_EQ(chunks_for_rails(128 * kKib - 1, 4, 1, kUnlimited).count, 1u);
+}
+
+TEST(ChunksForRails, LongMessage_TwoChunksForEachPath) {
+  EXPECT_EQ(chunks_for_rails(512 * kKib, 2, 1, kUnlimited).bytes, 128 * kKib);
+  EXPECT_EQ(chunks_for_rails(512 * kKib, 3, 1, kUnlimited).count, 6u);
+  EXPECT_EQ(chunks_for_rails(2 * kMib, 4, 1, kUnlimited).count, 8u);
+}
+
+TEST(ChunksForRails, AnyMessage_ChunksOf64To512KibAndAtMost32) {
+  EXPECT_EQ(chunks_for_rails(128 * kKib, 2, 1, kUnlimited).bytes, 64 * kKib);
+  EXPECT_EQ(chunks_for_rails(256 * kKib, 8, 1, kUnlimited).bytes, 64 * kKib);
+  EXPECT_EQ(chunks_for_rails(8 * kMib, 2, 1, kUnlimited).bytes, 512 * kKib);
+  EXPECT_EQ(chunks_for_rails(64 * kMib, 2, 1, kUnlimited).count, 32u);
+}
+
+// NCCL_IB_SPLIT_DATA_ON_QPS.
+TEST(ChunksForRails, SplitOverQueuePairs_AsManyChunksAtLeast) {
+  EXPECT_EQ(chunks_for_rails(10000, 2, 8, kUnlimited).count, 8u);
+  EXPECT_EQ(chunks_for_rails(10000, 1, 8, kUnlimited).count, 8u);
+  EXPECT_EQ(chunks_for_rails(128, 2, 8, kUnlimited).count, 1u);
+}
+
+TEST(ChunksForRails, PortsLargestMessageIsSmaller_MoreChunksUpToWhatTheImmediateCounts) {
+  EXPECT_EQ(chunks_for_rails(kMib, 2, 1, 16 * kKib).count, 64u);
+  EXPECT_EQ(chunks_for_rails(kMib, 1, 1, 16 * kKib).count, 64u);
+  EXPECT_EQ(chunks_for_rails(kMib, 2, 1, 8 * kKib).count, uint32_t{wire::kMaxQps});
+}
+
+TEST(ChunksForRails, MoreWritesThanTheImmediateCounts_ChunksOfSeveralWrites) {
+  EXPECT_EQ(chunks_for_rails(kMib, 2, 1, 4 * kKib).bytes, 64 * kKib);
+  EXPECT_EQ(chunks_for_rails(kMib, 2, 32, 4 * kKib).bytes, 32 * kKib);
+  EXPECT_EQ(chunks_for_rails(16 * kMib, 2, 1, 4 * kKib).count, uint32_t{wire::kMaxQps});
+}
+
+TEST(ChunksForRails, AnySize_CoversTheMessageInWholeLines) {
+  for (uint32_t paths = 1; paths <= wire::kMaxRails; ++paths) {
+    for (size_t bytes : {1ul, 131071ul, 131072ul, 131073ul, 1000003ul, 100000007ul}) {
+      const Chunking chunks = chunks_for_rails(bytes, paths, 3, 8 * kMib);
+      EXPECT_LE(chunks.count, uint32_t{wire::kMaxQps}) << bytes;
+      EXPECT_GE(chunks.bytes * chunks.count, bytes) << paths;
+      EXPECT_LT(chunks.bytes * (chunks.count - 1), bytes) << paths;
+      if (chunks.count > 1) {
+        EXPECT_EQ(chunks.bytes % wire::kSplitAlignment, 0u) << bytes;
+      }
+    }
+  }
+}
+
 TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
   OutgoingMessage message{.request = nullptr,
                           .buffer = 3 * wire::kSlots + 5,
@@ -78,6 +133,7 @@ TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
   EXPECT_EQ(immediate.chunks, 4u);
   EXPECT_EQ(immediate.stamp, 3u);
   EXPECT_TRUE(immediate.size_in_table);
+  EXPECT_EQ(wire::decode(message.immediate(17)).stamp, 3u | 1 << 4) << "the epoch, modulo 16";
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TEST_F(RailSetTest, NextPair_TakesEveryQueuePairInTurn) {
 
 TEST_F(RailSetTest, PostReceives_GoToTheQueuePairOfThatIndex) {
   RailSet rails = make_local(1);
-  EXPECT_TRUE(rails.post_receives(1, 5));
+  EXPECT_EQ(rails.post_receives(1, 5, 1), 5);
   EXPECT_EQ(verbs.posted_receives(rails.pair(0).qp->qp_num), 0);
   EXPECT_EQ(verbs.posted_receives(rails.pair(1).qp->qp_num), 5);
 }
@@ -81,21 +81,23 @@ TEST_F(RailSetTest, Describe_NamesBothPortsAndAllQueuePairsInOrder) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(end.qp[i].number, rails.pair(i).qp->qp_num) << i;
 }
 
-TEST_F(RailSetTest, CheckPeer_SecondRailDoesNotFit_NamesItsTwoPorts) {
+TEST_F(RailSetTest, CheckPair_SecondRailDoesNotFit_NamesItsTwoPorts) {
   const RailSet rails = make_local(1);
   const wire::EndPoint fits = described(make_remote(1));
   EXPECT_TRUE(rails.check_peer(fits));
+  EXPECT_TRUE(rails.check_pair(1, fits));
 
   wire::EndPoint other_layer = fits;
   other_layer.rail[1].ethernet = 1;
-  const Status refused = rails.check_peer(other_layer);
+  EXPECT_TRUE(rails.check_pair(0, other_layer));
+  const Status refused = rails.check_pair(1, other_layer);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(contains(refused.error().text, "fake_c:1")) << refused.error().text;
   EXPECT_TRUE(contains(refused.error().text, "fake_d:1")) << refused.error().text;
 
   wire::EndPoint impossible_mtu = fits;
   impossible_mtu.rail[1].mtu = 0;
-  const Status no_mtu = rails.check_peer(impossible_mtu);
+  const Status no_mtu = rails.check_pair(1, impossible_mtu);
   ASSERT_FALSE(no_mtu);
   EXPECT_TRUE(contains(no_mtu.error().text, "fake_d:1")) << no_mtu.error().text;
 }
@@ -130,15 +132,15 @@ TEST_F(RailSetTest, PeerWithMoreRails_EachQueuePairKnowsTheRailOfItsCounterpart)
 }
 
 // A rail of the peer without queue pairs of this connection is not reached, so it need not fit.
-TEST_F(RailSetTest, CheckPeer_RailWithoutQueuePairs_IsNotCompared) {
+TEST_F(RailSetTest, CheckPair_RailWithoutQueuePairs_IsNotCompared) {
   RailSet here;
   ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
   wire::EndPoint peer = described(make_remote(1));
   peer.qps = 1;
   peer.rail[1].ethernet = 1;
-  EXPECT_TRUE(here.check_peer(peer));
+  EXPECT_TRUE(here.check_pair(0, peer));
   peer.qp[0].rail = 1;
-  EXPECT_FALSE(here.check_peer(peer));
+  EXPECT_FALSE(here.check_pair(0, peer));
 }
 
 TEST_F(RailSetTest, Tables_AreRegisteredOnEveryRail) {
@@ -168,7 +170,7 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     Flush flush = Flush::create(rails[rail], rail, 1).value();
     StateChanges changes;
-    flush.connect(rails[rail], {}, options, &changes);
+    flush.connect(rails[rail], {}, options, /*optional=*/false, &changes);
     ASSERT_TRUE(changes.step(options).value());
     verbs.forget_posted();
     ASSERT_EQ(flush.post(bytes.data(), memory, 7), 0);

@@ -228,7 +228,7 @@ TEST(SendComm, ClearToSendNamesAnImpossibleGroup_Fails) {
   }
 }
 
-TEST(SendComm, ClearToSendHasFlagsEpochOrReservedBitsOfAnotherVersion_Fails) {
+TEST(SendComm, ClearToSendHasFlagsOrReservedBitsOfAnotherVersion_Fails) {
   auto with = [](auto&& set) {
     wire::ClearToSend entry{};
     entry.bytes = entry.group = 1;
@@ -237,8 +237,8 @@ TEST(SendComm, ClearToSendHasFlagsEpochOrReservedBitsOfAnotherVersion_Fails) {
   };
   const wire::ClearToSend entries[] = {
       with([](auto& entry) { entry.flags = 2; }),
-      with([](auto& entry) { entry.epoch = wire::kRailEpoch + 1; }),
-      with([](auto& entry) { entry.reserved = 1; }),
+      with([](auto& entry) { entry.reserved[0] = 1; }),
+      with([](auto& entry) { entry.reserved[1] = 1; }),
   };
   for (const wire::ClearToSend& entry : entries) {
     CommPair pair;

@@ -134,5 +134,70 @@ TEST_F(StateChangesTest, Before_RunsOnceAheadOfItsChange) {
   EXPECT_EQ(calls, 1);
 }
 
+// Three QPs that the connection can do without: of a pair, of a standby pair, and of a flush.
+struct OptionalChangesTest : StateChangesTest {
+  enum { kActive, kStandby, kFlush };
+  RailEnd rail =
+      RailEnd::create(fabric.sender_device, 0, RailSpec{3, {4, 4, 0}, 0}, options).value();
+  StateChanges optional;
+
+  ibv_qp_state state_of(int which) { return rail.qps()[which].qp->state; }
+  void add(int which) {
+    ibv_qp* own = rail.qps()[which].qp.get();
+    const QueuePairPath path{&rail.address(), &rail.address(), own->qp_num, 0, 0, {}};
+    for (StateChange change :
+         {to_init(rail.device(), own, options), to_ready_to_receive(rail.device(), own, path),
+          to_ready_to_send(rail.device(), own, path, options)}) {
+      change.optional = true;
+      change.standby = which == kStandby && change.attr.qp_state != IBV_QPS_INIT;
+      change.rail = which == kFlush ? 0 : -1;
+      optional.add(std::move(change));
+    }
+  }
+};
+
+TEST_F(OptionalChangesTest, StandbyPairTimesOut_NothingWaitsForIt) {
+  add(kStandby);
+  add(kActive);
+  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/1, 10);
+  EXPECT_TRUE(optional.step(options).value());
+  EXPECT_EQ(state_of(kActive), IBV_QPS_RTS);
+  const std::vector<FailedQueuePair> failed = optional.take_failed();
+  ASSERT_EQ(failed.size(), 1u);
+  EXPECT_EQ(failed[0].qp, rail.qps()[kStandby].qp.get());
+  EXPECT_EQ(failed[0].error.sys_errno, ETIMEDOUT);
+  EXPECT_EQ(fabric.verbs.failures_left(Call::kModifyToRtr), 9);
+}
+
+TEST_F(OptionalChangesTest, OtherPairIsStillTried_StandbyPairComesLater) {
+  add(kStandby);
+  add(kActive);
+  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT);
+  EXPECT_FALSE(optional.step(options).value());
+  EXPECT_EQ(state_of(kStandby), IBV_QPS_INIT) << "which takes receives";
+  clock.now += 100ms;
+  EXPECT_TRUE(optional.step(options).value());
+  EXPECT_EQ(state_of(kActive), IBV_QPS_RTS);
+  EXPECT_EQ(state_of(kStandby), IBV_QPS_RTS);
+}
+
+TEST_F(OptionalChangesTest, NoOtherPairConnects_StandbyPairIsTriedForLong) {
+  add(kStandby);
+  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, 0, 5);
+  for (int i = 0; i < 5; ++i, clock.now += 1s) EXPECT_FALSE(optional.step(options).value());
+  EXPECT_TRUE(optional.step(options).value());
+  EXPECT_EQ(state_of(kStandby), IBV_QPS_RTS);
+}
+
+// A flush connects to itself, which shows nothing about the peer.
+TEST_F(OptionalChangesTest, OnlyAFlushIsConnected_PairIsTriedForLong) {
+  add(kFlush);
+  add(kActive);
+  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/1, 5);
+  for (int i = 0; i < 5; ++i, clock.now += 1s) EXPECT_FALSE(optional.step(options).value());
+  EXPECT_TRUE(optional.step(options).value());
+  EXPECT_TRUE(optional.take_failed().empty());
+}
+
 }  // namespace
 }  // namespace gdr::transport

@@ -121,6 +121,54 @@ TEST(Watcher, PeerProcessDies_OneWarningNamesItAndCountsItsConnections) {
   watcher->remove(other.link.get());
 }
 
+RailLoss loss_of_a_port() {
+  RailLoss loss;
+  loss.port = "fake_a:1";
+  loss.peer = "b fake_b:1";
+  loss.usable = {"fake_c:1"};
+  return loss;
+}
+
+// Losses are collected for a second.
+TEST(Watcher, LastConnectionEnds_RailsThatWereLostAreLogged) {
+  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+  RecordedLog log;
+  WatchedLink watched, other;
+  watcher->add(watched.link, {});
+  watcher->add(other.link, {});
+  watcher->recovery_hooks().rail_lost(loss_of_a_port());
+  watcher->remove(watched.link.get());
+  watcher->remove(other.link.get());
+  EXPECT_EQ(log.warnings("fake_a:1 <-> b fake_b:1 is lost").size(), 1u);
+}
+
+TEST(Watcher, ConnectionFails_RailsThatWereLostAreLoggedBefore) {
+  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+  RecordedLog log;
+  WatchedLink watched;
+  watcher->add(watched.link, {});
+  watcher->recovery_hooks().rail_lost(loss_of_a_port());
+  watched.link->fail_link(Error{Code::kRemote, "no rail is left"}, false);
+  watcher->log_failure(*watched.link);
+  const std::vector<std::string> warnings = log.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(contains(warnings[0], "is lost")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[1], "no rail is left")) << warnings[1];
+  watcher->remove(watched.link.get());
+}
+
+TEST(Watcher, RailIsLostAndReturns_IsLoggedAMomentLater) {
+  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
+  RecordedLog log;
+  WatchedLink watched;
+  watcher->add(watched.link, {});
+  watcher->recovery_hooks().rail_lost(loss_of_a_port());
+  watcher->recovery_hooks().rail_returned("fake_a:1", "b fake_b:1");
+  EXPECT_TRUE(wait_for([&] { return log.lines("the rail is used again").size() == 1; }));
+  EXPECT_EQ(log.warnings("is lost").size(), 1u);
+  watcher->remove(watched.link.get());
+}
+
 TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
   fake_verbs::FakeVerbs verbs;
   auto* device = verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_e", 5));

@@ -1,6 +1,6 @@
 #include "transport/device/hca.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cerrno>
 
@@ -63,6 +63,18 @@ TEST_F(HcaTest, ProbeOfDmabuf_IsDecidedByTheErrno) {
   EXPECT_FALSE(supported(refuse<EOPNOTSUPP>)) << "by the driver";
   EXPECT_FALSE(supported(refuse<EPROTONOSUPPORT>)) << "by the driver of older kernels";
   EXPECT_FALSE(supported(refuse<ENOSYS>)) << "by the library's provider";
+}
+
+TEST_F(HcaTest, IsGone_OnceAFatalErrorIsReportedOrTheKernelDoesNotAnswer) {
+  ibv_device* device = verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  auto hca = HcaContext::open(verbs.api(), device).value();
+  EXPECT_FALSE(hca->is_gone());
+  verbs.fail_call(Call::kQueryDevice, EIO);
+  EXPECT_TRUE(hca->is_gone());
+  hca->on_event(IBV_EVENT_PORT_ERR);
+  EXPECT_FALSE(hca->is_gone());
+  hca->on_event(IBV_EVENT_DEVICE_FATAL);
+  EXPECT_TRUE(hca->is_gone());
 }
 
 TEST_F(HcaTest, OpenFails_NamesTheDeviceAndLeavesNothing) {
@@ -144,6 +156,34 @@ TEST_F(HcaTest, Discover_KernelWithoutRdma_SaysSoAndHowToFixIt) {
   ASSERT_FALSE(found);
   EXPECT_TRUE(found.error().text.starts_with("no RDMA device: the kernel has no RDMA support"));
   EXPECT_NE(found.error().text.find(". Fix: load the HCA's driver"), std::string::npos);
+}
+
+TEST_F(HcaTest, Discover_EntryOfTheFilterWithoutAPort_IsAFindingThatNamesThePorts) {
+  auto two_ports = HcaConfig::infiniband("mlx5_0", 1);
+  two_ports.ports.push_back(two_ports.ports.front());
+  verbs.add_hca(two_ports);
+  verbs.add_hca(HcaConfig::infiniband("mlx5_10", 3));
+  auto findings = [&](const char* list) {
+    DiscoveryOptions options;
+    options.hcas = HcaFilter::parse(list).value();
+    std::string text;
+    const Discovery found = discover_devices(verbs.api(), options).value();
+    for (const Finding& finding : found.findings) {
+      text += (finding.severity == Severity::kWarning ? "WARN " : "INFO ") + to_string(finding);
+    }
+    return text;
+  };
+  EXPECT_EQ(findings("mlx5_9,mlx5_0:2"),
+            "WARN NCCL_IB_HCA: 'mlx5_9' matches no port of this machine, which has mlx5_0:1, "
+            "mlx5_0:2, mlx5_10:1. Fix: correct the name, or take it out");
+  EXPECT_EQ(findings("mlx5_1"), "") << "which is the beginning of a name";
+  EXPECT_THAT(findings("=mlx5_1"), testing::HasSubstr("'mlx5_1' matches no port"));
+  EXPECT_THAT(findings("mlx5_10:2,mlx5"), testing::HasSubstr("'mlx5_10:2' matches no port"));
+  EXPECT_THAT(findings("^mlx5_9"), testing::StartsWith("INFO "));
+  EXPECT_EQ(findings("^mlx5_0"), "");
+  EXPECT_EQ(findings(""), "");
+  verbs.fail_call(Call::kOpenDevice, EIO);
+  EXPECT_EQ(findings("mlx5_0:3"), "") << "the ports of an HCA that cannot be opened are unknown";
 }
 
 TEST_F(HcaTest, Discover_NoDevices_IsEmpty) { EXPECT_TRUE(discover().devices.empty()); }

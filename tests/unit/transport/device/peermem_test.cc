@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/fakes/temp_folder.h"
+
 namespace gdr::transport {
 namespace {
 
@@ -14,20 +16,14 @@ namespace fs = std::filesystem;
 
 class PeermemTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "peermem-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   void put(const std::string& file, const std::string& text) {
     fs::path path = fs::path(root_) / file;
     fs::create_directories(path.parent_path());
     std::ofstream(path) << text << "\n";
   }
 
-  std::string root_;
+  const TempFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(PeermemTest, Probe_NoModule_IsAbsent) {

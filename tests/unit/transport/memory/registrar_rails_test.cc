@@ -45,6 +45,12 @@ class RegistrarRailsTest : public ::testing::Test {
     verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
   }
 
+  // The next registration by address fails so, and so does what asks after the HCA then.
+  void lose_hca_with(int error) {
+    verbs_.fail_call(fake_verbs::Call::kRegMr, error);
+    verbs_.fail_call(fake_verbs::Call::kQueryDevice, error);
+  }
+
   const fake_cuda::Driver& cuda_ = fake_cuda::Driver::load();
   const bool initialised_ = cuda::CudaDriver::shared().has_value();
   fake_cuda::DeviceBuffer gpu_{cuda_, 0, kBytes};
@@ -70,6 +76,100 @@ TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {
   EXPECT_EQ(registrar.counts_text(), "");
   handle.reset();
   EXPECT_EQ(verbs_.live().mrs, 0);
+}
+
+TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionGoesOnWithoutItsRail) {
+  Registrar registrar = make_registrar();
+  std::vector<size_t> lost;
+  scope_.lose_rail = [&](size_t rail) {
+    lost.push_back(rail);
+    return true;
+  };
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  lose_hca_with(EIO);
+  auto of_host = registrar.register_memory(scope_, host).value();
+  EXPECT_EQ(of_host->keys[0].rkey, 0u);
+  EXPECT_NE(of_host->keys[1].rkey, 0u);
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENODEV);
+  lose_hca_with(ENODEV);
+  auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_TRUE(of_gpu->direct);
+  EXPECT_EQ(of_gpu->keys[0].rkey, 0u);
+  EXPECT_NE(of_gpu->keys[1].rkey, 0u);
+  EXPECT_EQ(lost, (std::vector<size_t>{0, 0}));
+}
+
+TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionCannotGoOn_IsAnError) {
+  Registrar registrar = make_registrar();
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  scope_.lose_rail = [](size_t) { return false; };
+  lose_hca_with(EIO);
+  EXPECT_FALSE(registrar.register_memory(scope_, region));
+  // Any other failure is one of the memory.
+  scope_.lose_rail = [](size_t) { return true; };
+  verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
+  EXPECT_FALSE(registrar.register_memory(scope_, region));
+}
+
+TEST_F(RegistrarRailsTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) {
+  options_.strict = true;
+  Registrar registrar = make_registrar();
+  std::vector<size_t> dropped;
+  scope_.drop_standby = [&](size_t rail, const Error& why) {
+    dropped.push_back(rail);
+    EXPECT_TRUE(has_text(why.text, "fake_1") || has_text(why.text, "nvidia-peermem")) << why.text;
+    return rail == 1;
+  };
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM, /*skip=*/1);
+  auto of_host = registrar.register_memory(scope_, host).value();
+  EXPECT_NE(of_host->keys[0].rkey, 0u);
+  EXPECT_EQ(of_host->keys[1].rkey, 0u);
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENOMEM, /*skip=*/1);
+  verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
+  auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_TRUE(of_gpu->direct);
+  EXPECT_EQ(of_gpu->staging, nullptr);
+  EXPECT_EQ(of_gpu->keys[1].rkey, 0u);
+  agreement_.on_frame(wire::kMemoryAnswers);
+  fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kBytes, true};
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENOMEM, /*skip=*/1);
+  verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
+  EXPECT_TRUE(registrar.register_memory(scope_, region)) << "nor is a user's buffer declined";
+  EXPECT_EQ(dropped, (std::vector<size_t>{1, 1, 1}));
+  of_gpu.reset();
+  fail_gpudirect();
+  EXPECT_FALSE(registrar.register_memory(scope_, gpu_region())) << "the active rail is no standby";
+}
+
+TEST_F(RegistrarRailsTest, RailGivenUp_NothingIsRegisteredThere) {
+  Registrar registrar = make_registrar();
+  scope_.hcas[1] = nullptr;
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  auto of_host = registrar.register_memory(scope_, host).value();
+  auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_EQ(verbs_.live().mrs, 2);
+  EXPECT_EQ(of_host->keys[1].rkey, 0u);
+  EXPECT_EQ(of_gpu->keys[1].rkey, 0u);
+}
+
+// A GPU's driver that cannot pin the memory may answer so, too.
+TEST_F(RegistrarRailsTest, OneRegistrationFailsAsOnALostHca_HcaAnswers_IsAFailureOfTheMemory) {
+  Registrar registrar = make_registrar();
+  scope_.lose_rail = [](size_t) { return true; };
+  std::vector<char> buffer(kBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  verbs_.fail_call(fake_verbs::Call::kRegMr, EIO);
+  EXPECT_FALSE(registrar.register_memory(scope_, host));
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EIO);
+  verbs_.fail_call(fake_verbs::Call::kRegMr, EIO);
+  auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_FALSE(of_gpu->direct);
 }
 
 TEST_F(RegistrarRailsTest, GpuMemory_DmabufFailsOnOneRail_TakesPeermemThere) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/unique_fd.h"
+#include "tests/fakes/temp_folder.h"
 
 namespace gdr::transport {
 namespace {
@@ -86,13 +87,6 @@ constexpr char kGpu[] = "0000:1a:00.0";
 
 class Bar1Test : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "bar1-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   std::optional<uint64_t> with_resource(const std::string& text) {
     fs::path folder = fs::path(root_) / "bus/pci/devices" / kGpu;
     fs::create_directories(folder);
@@ -100,7 +94,8 @@ class Bar1Test : public ::testing::Test {
     return bar1_bytes(kGpu, root_);
   }
 
-  std::string root_;
+  const TempFolder folder_;
+  const std::string root_ = folder_.path();
 };
 
 TEST_F(Bar1Test, SeveralWindows_TheLargestCounts) {

@@ -76,7 +76,7 @@ TEST_F(FrameChannelTest, Receive_FrameOfVersion3_NamesBothVersionsAndTheFix) {
   ASSERT_FALSE(frame.has_value());
   EXPECT_EQ(frame.error().code, Code::kInvalidUsage);
   EXPECT_EQ(frame.error().text,
-            "the peer runs wire version 3, this side 4. Fix: install the same release of "
+            "the peer runs wire version 3, this side 5. Fix: install the same release of "
             "nccl-net-gdr on every node");
 }
 
@@ -87,7 +87,7 @@ TEST_F(FrameChannelTest, Queue_BeginsAsInEveryVersion) {
   uint8_t bytes[6];
   ASSERT_EQ(read(raw_.get(), bytes, sizeof(bytes)), ssize_t{sizeof(bytes)});
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 4, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 5, 0}));
 }
 
 TEST_F(FrameChannelTest, Receive_ReservedByteOfTheHeaderIsSet_IsAnError) {
@@ -128,17 +128,17 @@ Frame hello_of(const wire::EndPoint& end) {
 TEST_F(FrameChannelTest, EndPoint_FieldsThatThisVersionDoesNotKnow_AreRejected) {
   using Change = void (*)(wire::EndPoint&);
   const Change changes[] = {
-      [](wire::EndPoint& end) { end.flags = 2; },
+      [](wire::EndPoint& end) { end.flags = 4; },
       [](wire::EndPoint& end) { end.service_level = 16; },
       [](wire::EndPoint& end) { end.reserved[25] = 1; },
       [](wire::EndPoint& end) { end.qp[0].rail = 1; },
       [](wire::EndPoint& end) { end.qp[0].number = 0; },
       [](wire::EndPoint& end) { end.qp[0].number = 1 << 24; },
       [](wire::EndPoint& end) { end.qp[0].ece_supported = 2; },
-      [](wire::EndPoint& end) { end.qp[0].reserved[1] = 1; },
+      [](wire::EndPoint& end) { end.qp[0].flags = 2; },
+      [](wire::EndPoint& end) { end.qp[0].reserved = 1; },
       [](wire::EndPoint& end) { end.rail[0].flags = 2; },
-      [](wire::EndPoint& end) { end.rail[0].epoch = wire::kRailEpoch + 1; },
-      [](wire::EndPoint& end) { end.rail[0].reserved[0] = 1; },
+      [](wire::EndPoint& end) { end.rail[0].reserved[2] = 1; },
   };
   EXPECT_TRUE(hello_of(smallest_end()).end_point().has_value());
   int number = 0;
@@ -149,6 +149,16 @@ TEST_F(FrameChannelTest, EndPoint_FieldsThatThisVersionDoesNotKnow_AreRejected) 
     ASSERT_FALSE(parsed.has_value()) << number;
     EXPECT_EQ(parsed.error().code, Code::kInternal) << number++;
   }
+}
+
+TEST_F(FrameChannelTest, EndPoint_FlagsOfThisVersion_AreKept) {
+  wire::EndPoint end = smallest_end();
+  end.flags = wire::kEndRecovers | wire::kEndStages;
+  end.qp[0].flags = wire::kQpStandby;
+  auto parsed = hello_of(end).end_point();
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_EQ(parsed->flags, end.flags);
+  EXPECT_EQ(parsed->qp[0].flags, wire::kQpStandby);
 }
 
 TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
@@ -174,9 +184,71 @@ TEST_F(FrameChannelTest, EndPoint_UnterminatedNames_AreTerminated) {
   EXPECT_EQ(std::strlen(parsed->rail[0].hca), sizeof(end.rail[0].hca) - 1);
 }
 
+// They go into log lines and into texts for the peer.
+TEST_F(FrameChannelTest, EndPoint_NamesWithControlCharacters_ArePrintable) {
+  wire::EndPoint end = smallest_end();
+  std::strcpy(end.host, "node\nA\x1b");
+  std::strcpy(end.rail[0].hca, "mlx5\xff_0");
+  auto parsed = hello_of(end).end_point();
+  ASSERT_TRUE(parsed.has_value());
+  EXPECT_STREQ(parsed->host, "node?A?");
+  EXPECT_STREQ(parsed->rail[0].hca, "mlx5?_0");
+}
+
 TEST_F(FrameChannelTest, EndPoint_ShortBody_IsRejected) {
   Frame frame{wire::FrameKind::kHello, std::vector<uint8_t>(10)};
   EXPECT_FALSE(frame.end_point().has_value());
+}
+
+wire::PairStatement down_statement() {
+  wire::PairStatement statement{};
+  statement.serial_first = statement.serial_last = 3;
+  statement.step = 1;
+  statement.pair = wire::kMaxQps - 1;
+  statement.flags = wire::kStatementAsks;
+  statement.reason = wire::PairReason::kPeer;
+  statement.arrived = 17;
+  return statement;
+}
+
+Frame frame_of(const wire::PairStatement& statement) {
+  auto* begin = reinterpret_cast<const uint8_t*>(&statement);
+  return Frame{wire::FrameKind::kPair, {begin, begin + sizeof(statement)}};
+}
+
+TEST_F(FrameChannelTest, PairStatement_SentAsAFrame_ArrivesUnchanged) {
+  const wire::PairStatement sent = down_statement();
+  FrameChannel peer(std::move(raw_));
+  peer.queue(wire::FrameKind::kPair, &sent, sizeof(sent));
+  ASSERT_TRUE(peer.flush().value());
+  auto frame = channel_.receive();
+  ASSERT_TRUE(frame.has_value() && frame->has_value());
+  const std::optional<wire::PairStatement> received = (*frame)->pair_statement();
+  ASSERT_TRUE(received.has_value());
+  EXPECT_EQ(std::memcmp(&*received, &sent, sizeof(sent)), 0);
+}
+
+TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRejected) {
+  using Change = void (*)(wire::PairStatement&);
+  const Change changes[] = {
+      [](wire::PairStatement& statement) { statement.serial_first = 2; },
+      [](wire::PairStatement& statement) { statement.serial_first = statement.serial_last = 0; },
+      [](wire::PairStatement& statement) { statement.pair = wire::kMaxQps; },
+      [](wire::PairStatement& statement) { statement.flags = 2; },
+      [](wire::PairStatement& statement) {
+        statement.reason =
+            static_cast<wire::PairReason>(static_cast<uint8_t>(wire::kLastPairReason) + 1);
+      },
+      [](wire::PairStatement& statement) { statement.reserved[2] = 1; },
+  };
+  int number = 0;
+  for (const Change change : changes) {
+    wire::PairStatement statement = down_statement();
+    change(statement);
+    EXPECT_FALSE(frame_of(statement).pair_statement().has_value()) << number++;
+  }
+  Frame short_frame{wire::FrameKind::kPair, std::vector<uint8_t>(31)};
+  EXPECT_FALSE(short_frame.pair_statement().has_value());
 }
 
 }  // namespace

@@ -31,7 +31,9 @@ TEST(Generation, OfABuffer_ChangesOncePerRound) {
 TEST(Stamp, OfABuffer_HasNoReservedBits) {
   for (uint64_t buffer : {uint64_t{0}, uint64_t{kSlots} * 15, ~uint64_t{0}}) {
     EXPECT_EQ(stamp_of(buffer) >> 8, 0u) << buffer;
-    EXPECT_EQ(stamp_of(buffer) >> 4, kRailEpoch) << buffer;
+    EXPECT_EQ(stamp_of(buffer) >> 4, 0u) << buffer;
+    EXPECT_EQ(stamp_of(buffer, 15) >> 4, 15u) << buffer;
+    EXPECT_EQ(stamp_of(buffer, 16), stamp_of(buffer)) << buffer;
     EXPECT_EQ(stamp_of(buffer) & 15, generation_of(buffer)) << buffer;
   }
 }
@@ -44,10 +46,10 @@ TEST(ClearToSend, AnythingBesideTheGroup_IsNotPlain) {
   EXPECT_FALSE(is_plain(slot));
   EXPECT_TRUE(is_known(slot));
   slot.flags = 0;
-  slot.epoch = kRailEpoch + 1;
+  slot.reserved[0] = 1;
   EXPECT_FALSE(is_plain(slot) || is_known(slot));
-  slot.epoch = kRailEpoch;
-  slot.reserved = 0x80;
+  slot.reserved[0] = 0;
+  slot.reserved[1] = 0x80;
   EXPECT_FALSE(is_plain(slot) || is_known(slot));
 }
 

@@ -1,0 +1,72 @@
+// Connections that are closed while a rail of theirs is lost: the other end does not wait for a
+// recovery to which nobody answers, and nothing is left.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <iterator>
+#include <thread>
+
+#include "tests/unit/transport/rails_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr size_t kBytes = 1 << 20;
+
+// Of this process.
+auto open_files() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
+}
+
+struct ClosingTest : testing::Test {
+  // A message is under way, of which some chunks have arrived, and the receiver loses a rail. No
+  // end has been called since.
+  void SetUp() override {
+    receive = pair.irecv(to);
+    pair.verbs.hold();
+    send = pair.isend(from);
+    ASSERT_NE(send, nullptr);
+    pair.verbs.deliver(1);
+    pair.set_port('r', 0, false);
+    pair.verbs.release();
+  }
+  void expect_nothing_left() {
+    EXPECT_EQ(pair.verbs.live().qps, 0);
+    EXPECT_EQ(pair.verbs.live().cqs, 0);
+    EXPECT_TRUE(wait_for([this] { return open_files() == files - 2; })) << "of the two sockets";
+  }
+
+  RailsPair pair{2};
+  Buffer from = pair.sender_buffer(kBytes);
+  Buffer to = pair.receiver_buffer(kBytes);
+  const std::ptrdiff_t files = open_files();
+  Request* receive = nullptr;
+  Request* send = nullptr;
+};
+
+TEST_F(ClosingTest, SenderClosesFirst_ReceiverFailsAndBothLeaveNothing) {
+  pair.sender.reset();
+  EXPECT_TRUE(wait_for([&] { return !test_once(receive).alive; }));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "the peer closed the connection"));
+  pair.receiver.reset();
+  expect_nothing_left();
+}
+
+TEST_F(ClosingTest, ReceiverClosesFirst_SenderFailsAndBothLeaveNothing) {
+  pair.receiver.reset();
+  EXPECT_TRUE(wait_for([&] { return !test_once(send).alive; }));
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "the peer closed the connection"));
+  pair.sender.reset();
+  expect_nothing_left();
+}
+
+TEST_F(ClosingTest, BothCloseAtOnce_NothingIsLeft) {
+  std::thread other([this] { pair.sender.reset(); });
+  pair.receiver.reset();
+  other.join();
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace gdr::transport

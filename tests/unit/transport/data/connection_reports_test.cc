@@ -1,0 +1,110 @@
+// What a connection shows of its rails: while it stalls, when one is lost, when it fails, and at
+// its end.
+#include <gtest/gtest.h>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/device/counter_files.h"
+#include "tests/unit/transport/rails_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+struct ConnectionReportsTest : testing::Test {
+  // Two ends with so many rails, whose HCAs count.
+  std::unique_ptr<RailsPair> make(int rails) {
+    for (int i = 0; i < rails; ++i) {
+      for (char end : {'s', 'r'}) set(RailsPair::name(end, i), 3);
+    }
+    auto pair = std::make_unique<RailsPair>(rails, 0, test_options(), local_socket_pair(),
+                                            RailHcas{.sysfs = files.root});
+    EXPECT_TRUE(wait_for([&] { return pair->watcher->moved_counters().is_idle(); }));
+    return pair;
+  }
+  void set(const std::string& hca, uint64_t value) {
+    files.set(hca, "hw_counters/local_ack_timeout_err", value);
+    files.set(hca, "hw_counters/sent_pkts", value);
+  }
+
+  RecordedLog log;
+  CounterFiles files;
+};
+
+TEST_F(ConnectionReportsTest, Closes_BytesOfEachRailAreLogged) {
+  auto pair = make(2);
+  pair->exchange({8 << 20, 1 << 20});
+  const std::string state = pair->sender->connection().link().state_text();
+  EXPECT_TRUE(contains(state, ", bytes by rail: fake_s0:1 ")) << state;
+  EXPECT_TRUE(contains(state, " %), fake_s1:1 ")) << state;
+  pair->sender.reset();
+  ASSERT_EQ(log.lines(": sent over fake_s0:1 ").size(), 1u);
+  EXPECT_TRUE(log.lines("NET/GDR : rail ").empty()) << "another connection is open";
+  pair->receiver.reset();
+  EXPECT_EQ(log.lines(": received over fake_r0:1 ").size(), 1u);
+  ASSERT_EQ(log.lines("NET/GDR : rail ").size(), 4u);
+  EXPECT_EQ(log.lines("rail fake_s1:1: sent ").size(), 1u);
+  const std::string received = log.lines("rail fake_r1:1: ").front();
+  EXPECT_TRUE(contains(received, ": received ")) << received;
+  EXPECT_FALSE(contains(received, "received 0 bytes")) << received;
+  EXPECT_FALSE(contains(received, "sent ")) << received;
+}
+
+// With adaptive routing, what ends a chunk brings the size of the message, and no data.
+TEST(RailBytesTest, BothEndsCountTheSameOnEachRail) {
+  for (bool adaptive_routing : {false, true}) {
+    TransportOptions options = test_options();
+    options.connection.adaptive_routing = adaptive_routing;
+    RailsPair pair(2, 0, options);
+    pair.exchange({8 << 20, 1 << 20, 100});
+    uint64_t all = 0;
+    for (uint32_t rail : {0u, 1u}) {
+      const uint64_t sent = pair.recovery_of(*pair.sender).counters(rail).bytes;
+      EXPECT_EQ(pair.recovery_of(*pair.receiver).counters(rail).bytes, sent) << adaptive_routing;
+      all += sent;
+    }
+    EXPECT_EQ(all, (9u << 20) + 100);
+  }
+}
+
+TEST_F(ConnectionReportsTest, OneRail_NoLines) {
+  auto pair = make(1);
+  pair->exchange({1 << 20});
+  pair->sender.reset();
+  pair->receiver.reset();
+  EXPECT_TRUE(log.lines(" over fake_").empty());
+  EXPECT_TRUE(log.lines("NET/GDR : rail ").empty());
+}
+
+TEST_F(ConnectionReportsTest, RailIsLost_TheCountersThatMovedFollowTheWarning) {
+  auto pair = make(2);
+  set("fake_s1", 15);
+  set("fake_s0", 16);
+  pair->recovery_of(*pair->sender)
+      .on_failed_work(WorkId{WorkKind::kChunk, 1, 0, 0}, IBV_WC_RETRY_EXC_ERR);
+  const std::string counters = "hardware counters of fake_s1:1 that moved in the last ";
+  EXPECT_TRUE(pair->poll_until([&] { return !log.lines(counters).empty(); }));
+  EXPECT_EQ(log.lines(" s: local_ack_timeout_err +12").size(), 1u);
+  EXPECT_TRUE(log.lines("hardware counters of fake_s0:1").empty()) << "it was not lost";
+  EXPECT_EQ(log.warnings().size(), 2u) << "one for each end's port";
+  bool warned = false;
+  for (const std::string& line : log.lines()) {
+    warned = warned || contains(line, "WARN NET/GDR : fake_s1:1 <-> ");
+    EXPECT_TRUE(warned || !contains(line, counters)) << line;
+  }
+}
+
+TEST_F(ConnectionReportsTest, ConnectionFails_CountersThatMovedFollowItsError) {
+  auto pair = make(1);
+  set("fake_s0", 15);
+  pair->sender->connection().fail(Code::kSystem, "it is broken");
+  (void)pair->sender->connection().surface_failure();
+  const std::vector<std::string> warnings = log.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(contains(warnings[0], "it is broken"));
+  EXPECT_TRUE(contains(warnings[1], "hardware counters of fake_s0:1 that moved"));
+  EXPECT_TRUE(warnings[1].ends_with(": local_ack_timeout_err +12")) << warnings[1];
+  (void)pair->sender->connection().surface_failure();
+  EXPECT_EQ(log.warnings().size(), 2u);
+}
+
+}  // namespace
+}  // namespace gdr::transport

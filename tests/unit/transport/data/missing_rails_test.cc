@@ -1,0 +1,155 @@
+// Connections of which an active rail cannot be created: the others meet the peer's rails that they
+// are meant for.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/rails_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::Call;
+using fake_verbs::HcaConfig;
+
+// The first rail is between "fake_a" and "fake_b", the second between "fake_c" and "fake_d".
+struct MissingRails : testing::Test {
+  Device open(const char* name, uint16_t number) {
+    return fabric.open(fabric.verbs.add_hca(HcaConfig::infiniband(name, number)));
+  }
+  void make_sender() {
+    const ListenerRails there{receiver_rails.active.size(), receiver_rails.standby.size()};
+    sender = SendComm::create(sender_rails, options, fabric.watcher.get(), there).value();
+  }
+  void make_receiver() {
+    receiver =
+        ReceiveComm::create(receiver_rails, options, fabric.watcher.get(), end_of(*sender)).value();
+  }
+  void connect() {
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+    ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+    std::array<UniqueFd, 2> sockets = local_socket_pair();
+    sender->keep_link(FrameChannel(std::move(sockets[0])));
+    receiver->keep_link(FrameChannel(std::move(sockets[1])));
+  }
+  // "fake_c fake_d": the HCAs of a pair.
+  std::string ends_of(size_t pair) const {
+    const wire::EndPoint here = end_of(*sender);
+    const wire::EndPoint there = end_of(*receiver);
+    return std::string(here.rail[here.qp[pair].rail].hca) + " " +
+           there.rail[there.qp[pair].rail].hca;
+  }
+  // The pairs that this end's recovery counts as lost.
+  template <class Comm>
+  std::string lost(Comm& comm) const {
+    return comm.connection().recovery()->state_text();
+  }
+
+  RecordedLog log;
+  Fabric fabric;
+  Device second = open("fake_c", 3);
+  Device other = open("fake_d", 4);
+  EndRails sender_rails{{fabric.sender_device, second}, {}};
+  EndRails receiver_rails{{fabric.receiver_device, other}, {}};
+  std::shared_ptr<const ConnectionOptions> options = shared(fabric.options.connection);
+  std::unique_ptr<SendComm> sender;
+  std::unique_ptr<ReceiveComm> receiver;
+};
+
+TEST_F(MissingRails, AtTheSender_TheOtherMeetsItsOwn) {
+  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
+  make_sender();
+  make_receiver();
+  connect();
+  EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_EQ(ends_of(1), "fake_c fake_d");
+  EXPECT_EQ(sender->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
+  EXPECT_TRUE(contains(lost(*sender), "fake_b"));
+  EXPECT_FALSE(contains(lost(*sender), "fake_d"));
+}
+
+TEST_F(MissingRails, AtTheReceiver_TheOtherMeetsItsOwn) {
+  make_sender();
+  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
+  make_receiver();
+  connect();
+  EXPECT_EQ(end_of(*receiver).rails, 1);
+  EXPECT_EQ(ends_of(1), "fake_c fake_d");
+  EXPECT_TRUE(contains(lost(*receiver), "fake_a"));
+  EXPECT_FALSE(contains(lost(*receiver), "fake_c"));
+}
+
+TEST_F(MissingRails, OnlyTheStandbyRailIsLeft_ItMeetsThePeersStandbyRail) {
+  sender_rails = {{fabric.sender_device}, {second}};
+  receiver_rails = {{fabric.receiver_device}, {other}};
+  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
+  make_sender();
+  make_receiver();
+  connect();
+  EXPECT_EQ(ends_of(1), "fake_c fake_d");
+  EXPECT_EQ(sender->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
+  EXPECT_FALSE(contains(lost(*sender), "fake_d"));
+}
+
+// All pairs are on the rail that is left.
+TEST_F(MissingRails, NoPairWouldBeConnected_LastOneIs) {
+  sender_rails = {{fabric.sender_device}, {}};
+  make_sender();
+  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
+  make_receiver();
+  connect();
+  EXPECT_EQ(end_of(*receiver).rails, 1);
+  const size_t last = end_of(*sender).qps - 1u;
+  EXPECT_EQ(ends_of(last), "fake_a fake_d");
+  EXPECT_EQ(receiver->connection().rails().pair(last).qp->state, IBV_QPS_RTS);
+}
+
+// Each end excludes the pairs that are not where they are meant to be, so that none is usable at
+// the start; each is tried again after a second.
+struct OtherRailsMissingAtEachEnd : testing::Test {
+  // Waits until both ends of each pair are used, each rail of an end by two pairs.
+  static void await_pairs(RailsPair& pair, uint32_t rails) {
+    auto returned = [&](Recovery& recovery) {
+      uint64_t pairs = 0;
+      for (uint32_t rail = 0; rail < rails; ++rail) pairs += recovery.counters(rail).returns.load();
+      return pairs == 2 * rails;
+    };
+    ASSERT_TRUE(pair.poll_until([&] {
+      return returned(pair.recovery_of(*pair.sender)) && returned(pair.recovery_of(*pair.receiver));
+    })) << pair.recovery_of(*pair.sender).state_text()
+        << failure_of(*pair.sender).text;
+    ASSERT_TRUE(pair.poll_until([] { return true; }));  // which takes the news
+  }
+};
+
+TEST_F(OtherRailsMissingAtEachEnd, OfTwo_TheConnectionWaitsAndWorks) {
+  RailsPair pair(2, 0, test_options(), local_socket_pair(), {.broken = {"fake_s0", "fake_r1"}});
+  EXPECT_TRUE(contains(pair.recovery_of(*pair.sender).state_text(), "fake_s1"));
+  EXPECT_TRUE(contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r0"));
+  await_pairs(pair, 1);
+  pair.exchange({0, 100, 1 << 20});
+}
+
+// Its first pair, over which a receiver begins to announce, is one of those.
+TEST_F(OtherRailsMissingAtEachEnd, TwoOfFour_TheConnectionWaitsAndUsesWhatIsLeft) {
+  RailsPair pair(4, 0, test_options(), local_socket_pair(),
+                 {.broken = {"fake_s2", "fake_s3", "fake_r0", "fake_r1"}});
+  EXPECT_EQ(end_of(*pair.sender).rails, 2);
+  EXPECT_EQ(end_of(*pair.receiver).rails, 2);
+  Buffer from = pair.sender_buffer(8);
+  Buffer to = pair.receiver_buffer(8);
+  Request* early = pair.irecv(to);
+  await_pairs(pair, 2);
+  Request* send = pair.isend_soon(from);
+  ASSERT_TRUE(early != nullptr && send != nullptr);
+  ASSERT_TRUE(pair.finish_both(send, early)) << failure_of(*pair.receiver).text;
+  EXPECT_EQ(from.bytes, to.bytes);
+  pair.exchange({0, 100, 1 << 20});
+  for (uint32_t rail : {0u, 1u}) {
+    EXPECT_GT(pair.recovery_of(*pair.receiver).counters(rail).bytes.load(), 0u) << rail;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport

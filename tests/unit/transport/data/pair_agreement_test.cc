@@ -1,0 +1,438 @@
+#include "transport/data/pair_agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace gdr::transport {
+namespace {
+
+using namespace std::chrono_literals;
+using Time = PairAgreement::Time;
+
+constexpr PairCause kRetryExceeded{wire::PairReason::kCompletion, IBV_WC_RETRY_EXC_ERR};
+
+// Both ends of a pair, and a clock.
+struct Ends {
+  PairAgreement sender{PairEnd::kSender, 3};
+  PairAgreement receiver{PairEnd::kReceiver, 3};
+  Time now{1h};
+
+  // Both state what they have to state until neither has anything new.
+  void exchange() {
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(receiver.on_statement(sender.make_statement(), now));
+      ASSERT_TRUE(sender.on_statement(receiver.make_statement(), now));
+    }
+  }
+  // Moves both QPs to ERROR, with `arrived` immediates counted at the receiver.
+  void take_down(uint64_t arrived) {
+    sender.on_failure(kRetryExceeded);
+    sender.on_stopped(now);
+    exchange();
+    receiver.on_stopped(now);
+    receiver.on_counted(arrived, now);
+    exchange();
+  }
+  void finish() {
+    sender.on_data_path_done();
+    receiver.on_data_path_done();
+  }
+  void revive() {
+    now += 1min;
+    finish();
+    sender.on_revived(now);
+    receiver.on_revived(now);
+    exchange();
+  }
+  void probe() {
+    for (PairAgreement* end : {&sender, &receiver}) {
+      end->on_probe_posted();
+      end->on_probe_completed(IBV_WC_SUCCESS, now);
+    }
+  }
+};
+
+TEST(PairAgreement, AtFirst_IsUsableAndHasNothingToDoOrToState) {
+  Ends ends;
+  for (const PairAgreement* end : {&ends.sender, &ends.receiver}) {
+    EXPECT_TRUE(end->usable());
+    EXPECT_FALSE(end->lost() || end->recovered() || end->awaits_probe());
+    EXPECT_FALSE(end->statement_due() || end->unseen());
+    EXPECT_EQ(end->next(ends.now), PairAction::kNone);
+    EXPECT_EQ(end->deadline(), Time::max());
+  }
+}
+
+TEST(PairAgreement, Sender_StatesThatItIsDown_OnlyWithItsQueuePairInError) {
+  Ends ends;
+  ends.sender.on_failure(kRetryExceeded);
+  EXPECT_FALSE(ends.sender.usable());
+  EXPECT_TRUE(ends.sender.lost());
+  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
+  EXPECT_EQ(ends.sender.make_statement().step, 0u);
+  ends.sender.on_stopped(ends.now);
+  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);
+  EXPECT_TRUE(ends.sender.statement_due() && ends.sender.unseen());
+  const wire::PairStatement stated = ends.sender.make_statement();
+  EXPECT_EQ(stated.step, 1u);
+  EXPECT_EQ(stated.pair, 3);
+  EXPECT_EQ(stated.flags, wire::kStatementAsks);
+  EXPECT_EQ(stated.reason, wire::PairReason::kCompletion);
+  EXPECT_EQ(stated.status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_TRUE(wire::is_known(stated));
+}
+
+TEST(PairAgreement, Receiver_StatesThatItIsDown_OnlyOnceAllArrivalsAreCounted) {
+  Ends ends;
+  ends.receiver.on_failure({wire::PairReason::kPortDown});
+  ends.receiver.on_counted(16, ends.now);  // before the QP is in ERROR, so that it is not final
+  ends.receiver.on_stopped(ends.now);
+  EXPECT_EQ(ends.receiver.step(), 0u);
+  ends.receiver.on_counted(17, ends.now);
+  EXPECT_EQ(ends.receiver.step(), 1u);
+  EXPECT_EQ(ends.receiver.make_statement().arrived, 17u);
+}
+
+TEST(PairAgreement, LossAtOneEnd_IsRecoveredAtBothWithTheCountOfTheReceiver) {
+  Ends ends;
+  ends.sender.on_failure(kRetryExceeded);
+  ends.sender.on_stopped(ends.now);
+  EXPECT_FALSE(ends.sender.recovered());
+  ends.exchange();
+  EXPECT_FALSE(ends.sender.recovered() || ends.receiver.recovered());
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kStop);
+  EXPECT_EQ(ends.receiver.cause().reason, wire::PairReason::kPeer);
+  EXPECT_EQ(ends.receiver.peer_cause().status, IBV_WC_RETRY_EXC_ERR);
+  ends.receiver.on_stopped(ends.now);
+  ends.receiver.on_counted(17, ends.now);
+  EXPECT_TRUE(ends.receiver.recovered());
+  EXPECT_FALSE(ends.sender.recovered());
+  ends.exchange();
+  EXPECT_TRUE(ends.sender.recovered());
+  EXPECT_EQ(ends.sender.peer_arrived(), 17u);
+  EXPECT_FALSE(ends.sender.unseen() || ends.receiver.unseen());
+}
+
+TEST(PairAgreement, LossAtBothEndsAtOnce_IsRecovered) {
+  Ends ends;
+  for (PairAgreement* end : {&ends.sender, &ends.receiver}) {
+    end->on_failure(kRetryExceeded);
+    end->on_failure({wire::PairReason::kPortDown});  // the first cause is kept
+    end->on_stopped(ends.now);
+    end->on_counted(end == &ends.receiver ? 5 : 0, ends.now);
+  }
+  ends.exchange();
+  EXPECT_TRUE(ends.sender.recovered() && ends.receiver.recovered());
+  EXPECT_EQ(ends.sender.peer_arrived(), 5u);
+  EXPECT_EQ(ends.sender.cause().reason, wire::PairReason::kCompletion);
+}
+
+TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
+  Ends ends;
+  ends.sender.on_failure(kRetryExceeded);
+  ends.sender.on_stopped(ends.now);
+  PairAgreement& sender = ends.sender;
+  sender.on_data_path_done();  // nothing to be done yet: not agreed
+  EXPECT_EQ(sender.next(ends.now + 1h), PairAction::kNone);
+  ends.take_down(17);
+  EXPECT_EQ(sender.next(ends.now + 1h), PairAction::kNone);
+  sender.on_data_path_done();
+  EXPECT_EQ(sender.next(ends.now), PairAction::kNone);
+  EXPECT_EQ(sender.deadline(), ends.now + 1s);
+  EXPECT_EQ(sender.next(ends.now + 1s), PairAction::kRevive);
+  sender.set_port_active(false);
+  EXPECT_EQ(sender.next(ends.now + 1s), PairAction::kNone);
+  EXPECT_EQ(sender.deadline(), Time::max());
+  sender.set_port_active(true);
+  sender.on_revived(ends.now + 1s);
+  EXPECT_EQ(sender.step(), 2u);
+  EXPECT_FALSE(sender.usable() || sender.lost() || sender.recovered());
+  EXPECT_EQ(sender.epoch(), 1u);
+}
+
+TEST(PairAgreement, OtherEndIsReadyAgain_RevivesAtOnce) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  ends.sender.on_revived(ends.now);
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
+  ends.exchange();
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive);
+}
+
+TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  ends.sender.on_revived(ends.now);
+  ends.exchange();
+  ends.receiver.on_revival_failed(ends.now);
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
+  EXPECT_EQ(ends.receiver.deadline(), ends.now + 2s);
+  EXPECT_EQ(ends.receiver.next(ends.now + 2s), PairAction::kRevive);
+}
+
+TEST(PairAgreement, OtherEndIsReadyAfterARevivalFailed_RevivesAtOnce) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  ends.receiver.on_revival_failed(ends.now);
+  ends.sender.on_revived(ends.now);
+  ends.exchange();
+  EXPECT_TRUE(ends.receiver.peer_is_ahead());
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive);
+  EXPECT_LE(ends.receiver.deadline(), ends.now);
+}
+
+TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  for (int i = 0; i < 3; ++i) {
+    ends.now += 1s;
+    EXPECT_EQ(ends.sender.next(ends.now), PairAction::kRevive);
+    ends.sender.on_revival_put_off(ends.now);
+    EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);
+  }
+  EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
+  ends.receiver.on_revived(ends.now);
+  ends.exchange();
+  ends.sender.on_revival_put_off(ends.now);
+  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "it would be put off for ever";
+}
+
+TEST(PairAgreement, NoPairIsUsable_IsTriedEverySecondHoweverOftenThatFails) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  PairAgreement& sender = ends.sender;
+  for (int i = 0; i < 2; ++i) sender.on_revival_failed(ends.now);
+  EXPECT_EQ(sender.deadline(), ends.now + 4s);
+  sender.set_urgent(true);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(sender.deadline(), ends.now + 1s);
+    EXPECT_EQ(sender.next(ends.now), PairAction::kNone);
+    ends.now += 1s;
+    EXPECT_EQ(sender.next(ends.now), PairAction::kRevive);
+    sender.on_revival_failed(ends.now);
+  }
+  sender.set_urgent(false);
+  EXPECT_EQ(sender.deadline(), ends.now + 4s);
+}
+
+TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceTheProbeHasCompleted) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  ends.sender.on_revived(ends.now);
+  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);  // the other end is still down
+  EXPECT_FALSE(ends.sender.awaits_probe());
+  ends.exchange();
+  ends.receiver.on_revived(ends.now);
+  ends.exchange();
+  for (PairAgreement* end : {&ends.sender, &ends.receiver}) {
+    EXPECT_TRUE(end->awaits_probe());
+    EXPECT_TRUE(end->carries_statements());
+    EXPECT_EQ(end->next(ends.now), PairAction::kProbe);
+    end->on_probe_posted();
+    EXPECT_EQ(end->next(ends.now), PairAction::kNone);
+    EXPECT_FALSE(end->usable());
+    end->on_probe_completed(IBV_WC_SUCCESS, ends.now);
+    EXPECT_TRUE(end->usable());
+    EXPECT_FALSE(end->awaits_probe());
+  }
+}
+
+TEST(PairAgreement, ProbeFails_IsALossOfThePair) {
+  Ends ends;
+  ends.take_down(17);
+  ends.revive();
+  ends.sender.on_probe_posted();
+  ends.sender.on_probe_completed(IBV_WC_RETRY_EXC_ERR, ends.now);
+  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
+  EXPECT_EQ(to_string(ends.sender.cause()), "the probe failed with RETRY_EXC_ERR");
+  ends.sender.on_stopped(ends.now);
+  EXPECT_EQ(ends.sender.step(), 3u);
+}
+
+TEST(PairAgreement, SecondLoss_CountsItsOwnEpoch) {
+  Ends ends;
+  ends.take_down(17);
+  ends.revive();
+  ends.probe();
+  EXPECT_TRUE(ends.sender.usable() && ends.receiver.usable());
+  ends.take_down(4);
+  EXPECT_TRUE(ends.sender.recovered());
+  EXPECT_EQ(ends.sender.epoch(), 1u);
+  EXPECT_EQ(ends.sender.peer_arrived(), 4u);
+}
+
+TEST(PairAgreement, LostBeforeTheOtherEndIsReady_GoesDownOnlyThen) {
+  Ends ends;
+  ends.take_down(17);
+  ends.finish();
+  ends.sender.on_revived(ends.now);
+  ends.sender.on_failure({wire::PairReason::kPortDown});
+  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
+  ends.sender.on_stopped(ends.now);
+  EXPECT_EQ(ends.sender.step(), 2u);
+  ends.exchange();
+  ends.receiver.on_revived(ends.now);
+  ends.exchange();
+  EXPECT_EQ(ends.sender.step(), 3u);
+  EXPECT_FALSE(ends.sender.usable() || ends.receiver.usable());
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kStop);
+}
+
+// The statement that it was down never arrived.
+TEST(PairAgreement, OtherEndIsSeenReadyAgainAtOnce_TakesTheCountOfTheEpochBefore) {
+  Ends ends;
+  ends.sender.on_failure(kRetryExceeded);
+  ends.sender.on_stopped(ends.now);
+  ASSERT_TRUE(ends.receiver.on_statement(ends.sender.make_statement(), ends.now));
+  ends.receiver.on_stopped(ends.now);
+  ends.receiver.on_counted(9, ends.now);
+  ends.receiver.on_data_path_done();
+  ends.receiver.on_revived(ends.now);
+  ASSERT_TRUE(ends.sender.on_statement(ends.receiver.make_statement(), ends.now));
+  EXPECT_TRUE(ends.sender.recovered());
+  EXPECT_EQ(ends.sender.peer_arrived(), 9u);
+}
+
+TEST(PairAgreement, Pause_DoublesUntilThePairWasStable) {
+  Ends ends;
+  auto pause = [&] {
+    ends.take_down(0);
+    ends.finish();
+    const auto wait = ends.sender.deadline() - ends.now;
+    ends.revive();
+    ends.probe();
+    return wait;
+  };
+  for (const auto expected : {1s, 2s, 4s, 8s, 16s, 32s, 60s, 60s}) EXPECT_EQ(pause(), expected);
+  ends.now += 59s;
+  EXPECT_EQ(pause(), 60s);
+  ends.now += 60s;
+  EXPECT_EQ(pause(), 1s);
+}
+
+TEST(PairAgreement, OldOrRepeatedStatement_ChangesNothing) {
+  Ends ends;
+  const wire::PairStatement first = ends.sender.make_statement();
+  ends.take_down(17);
+  const wire::PairStatement down = ends.receiver.make_statement();
+  ends.revive();
+  ASSERT_TRUE(ends.receiver.on_statement(first, ends.now));
+  ASSERT_TRUE(ends.sender.on_statement(down, ends.now));
+  ASSERT_TRUE(ends.sender.on_statement(down, ends.now));
+  EXPECT_EQ(ends.receiver.peer_step(), 2u);
+  EXPECT_EQ(ends.sender.peer_step(), 2u);
+}
+
+TEST(PairAgreement, StatementThatAsks_IsAnsweredOnceForEachRepetition) {
+  Ends ends;
+  ends.sender.on_failure(kRetryExceeded);
+  ends.sender.on_stopped(ends.now);
+  for (int repetition = 0; repetition < 3; ++repetition) {
+    const wire::PairStatement asks = ends.sender.make_statement();
+    EXPECT_TRUE(ends.sender.unseen());
+    ASSERT_TRUE(ends.receiver.on_statement(asks, ends.now));
+    EXPECT_TRUE(ends.receiver.statement_due());
+    const wire::PairStatement lost_answer = ends.receiver.make_statement();
+    EXPECT_EQ(lost_answer.seen, 1u);
+    ASSERT_TRUE(ends.receiver.on_statement(asks, ends.now));  // over a second carrier
+    EXPECT_FALSE(ends.receiver.statement_due());
+  }
+  ASSERT_TRUE(ends.sender.on_statement(ends.receiver.make_statement(), ends.now));
+  EXPECT_FALSE(ends.sender.statement_due());
+}
+
+// The other end may not be called, and the pair that carries its statements may be dead.
+TEST(PairAgreement, OtherEndKnowsAndDoesNotFollow_IsAskedUntilItDoes) {
+  Ends ends;
+  ends.sender.on_failure(kRetryExceeded);
+  EXPECT_FALSE(ends.sender.carries_statements());
+  ends.sender.on_stopped(ends.now);
+  ends.exchange();
+  EXPECT_TRUE(ends.sender.unseen());
+  EXPECT_EQ(ends.sender.make_statement().flags, wire::kStatementAsks);
+  ends.receiver.on_stopped(ends.now);
+  ends.receiver.on_counted(0, ends.now);
+  EXPECT_TRUE(ends.receiver.unseen());  // does not know that the sender has seen it
+  ends.exchange();
+  EXPECT_FALSE(ends.sender.unseen() || ends.receiver.unseen());
+}
+
+// A statement of the receiver to a sender that is at step 1 and has seen step 0.
+wire::PairStatement with(void (*change)(wire::PairStatement&)) {
+  wire::PairStatement statement{};
+  statement.serial_first = statement.serial_last = 7;
+  statement.pair = 3;
+  statement.step = 1;
+  statement.seen = 1;
+  statement.arrived = 17;
+  change(statement);
+  return statement;
+}
+
+TEST(PairAgreement, StatementThatContradictsTheProtocol_IsAnError) {
+  const wire::PairStatement impossible[] = {
+      with([](wire::PairStatement& statement) { statement.step = 3; }),
+      with([](wire::PairStatement& statement) { statement.seen = 2; }),
+      with([](wire::PairStatement& statement) { statement.step = 2, statement.seen = 0; }),
+      with([](wire::PairStatement& statement) { statement.step = 0; }),  // with arrivals
+  };
+  for (const wire::PairStatement& statement : impossible) {
+    Ends ends;
+    ends.sender.on_failure(kRetryExceeded);
+    ends.sender.on_stopped(ends.now);
+    Status status = ends.sender.on_statement(statement, ends.now);
+    ASSERT_FALSE(status) << statement.step << " " << statement.seen;
+    EXPECT_EQ(status.error().code, Code::kInternal);
+    EXPECT_EQ(ends.sender.peer_step(), 0u);
+  }
+}
+
+TEST(PairAgreement, StatementThatContradictsAnEarlierOne_IsAnError) {
+  const wire::PairStatement later[] = {
+      with([](wire::PairStatement& statement) { statement.arrived = 18; }),
+      with([](wire::PairStatement& statement) { statement.step = 2, statement.arrived = 16; }),
+      with([](wire::PairStatement& statement) { statement.step = 0, statement.arrived = 0; }),
+      with([](wire::PairStatement& statement) { statement.seen = 0; }),
+  };
+  for (wire::PairStatement statement : later) {
+    Ends ends;
+    ends.sender.on_failure(kRetryExceeded);
+    ends.sender.on_stopped(ends.now);
+    ASSERT_TRUE(ends.sender.on_statement(with([](wire::PairStatement&) {}), ends.now));
+    statement.serial_first = statement.serial_last = 8;
+    EXPECT_FALSE(ends.sender.on_statement(statement, ends.now)) << statement.step;
+  }
+}
+
+TEST(PairAgreement, SenderThatStatesArrivals_IsAnError) {
+  Ends ends;
+  wire::PairStatement statement = with([](wire::PairStatement& change) { change.seen = 0; });
+  Status status = ends.receiver.on_statement(statement, ends.now);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().text,
+            "the peer's statement about queue pair 3 contradicts the protocol of recovery: step 1, "
+            "seen 0, arrived 17, but a sender counts nothing");
+  statement.arrived = 0;
+  EXPECT_TRUE(ends.receiver.on_statement(statement, ends.now));
+}
+
+TEST(ReadStatement, EntryThatIsNotWhole_IsReadLater) {
+  wire::PairStatement entry{};
+  EXPECT_FALSE(read_statement(entry).has_value());
+  entry = with([](wire::PairStatement&) {});
+  auto statement = read_statement(entry);
+  ASSERT_TRUE(statement.has_value());
+  EXPECT_EQ(std::memcmp(&*statement, &entry, sizeof(entry)), 0);
+  entry.serial_first = 8;  // the write of the next one has begun
+  EXPECT_FALSE(read_statement(entry).has_value());
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,108 @@
+#include "transport/data/pair_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace gdr::transport {
+namespace {
+
+// "0 1 0 1 2s": the rails, those of standby pairs with an s.
+std::string text(const PairPlan& plan) {
+  std::string text;
+  for (const PairPlace& place : plan) {
+    text += (text.empty() ? "" : " ") + std::to_string(place.rail) + (place.standby ? "s" : "");
+  }
+  return text;
+}
+
+wire::EndPoint hello(const PairPlan& plan) {
+  wire::EndPoint end{};
+  end.qps = static_cast<uint16_t>(plan.size());
+  for (size_t i = 0; i < plan.size(); ++i) {
+    end.qp[i].flags = plan[i].standby ? wire::kQpStandby : 0;
+  }
+  return end;
+}
+
+std::string receiver(size_t active, size_t standby, const PairPlan& sender) {
+  return text(plan_receiver_pairs(active, standby, hello(sender)));
+}
+
+TEST(PairPlanTest, OneRail_HasThePairsThatAreAskedFor) {
+  EXPECT_EQ(text(plan_sender_pairs(1, 0, 1, {})), "0");
+  EXPECT_EQ(text(plan_sender_pairs(1, 0, 3, {})), "0 0 0");
+}
+
+TEST(PairPlanTest, SeveralRails_PairsAlternateAndStandbyOnesComeLast) {
+  EXPECT_EQ(text(plan_sender_pairs(2, 0, 1, {})), "0 1");
+  EXPECT_EQ(text(plan_sender_pairs(2, 1, 2, {})), "0 1 0 1 2s");
+  EXPECT_EQ(text(plan_sender_pairs(1, 2, 1, {2, 0})), "0 0 1s 2s");
+}
+
+// The receiver can put its end on another rail of its own.
+TEST(PairPlanTest, OnlyThePeerHasAnotherRail_OnePairStandsByOnTheOwnLastRail) {
+  EXPECT_EQ(text(plan_sender_pairs(1, 0, 1, {1, 1})), "0 0s");
+  EXPECT_EQ(text(plan_sender_pairs(2, 0, 1, {1, 1})), "0 1 1s");
+}
+
+// It would be lost together with the active one.
+TEST(PairPlanTest, StandbyPairBetweenTheRailsOfAnActiveOne_IsLeftOut) {
+  EXPECT_EQ(text(plan_sender_pairs(2, 0, 1, {2, 0})), "0 1");
+  EXPECT_EQ(text(plan_sender_pairs(1, 0, 2, {2, 0})), "0 0 0 0");
+  EXPECT_EQ(text(plan_sender_pairs(3, 0, 2, {3, 0})), "0 1 2 0 1 2");
+}
+
+TEST(PairPlanTest, PeerHasMoreActiveRails_EachOfThemGetsAPair) {
+  EXPECT_EQ(text(plan_sender_pairs(1, 0, 1, {2, 0})), "0 0");
+  EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 0, 1, {2, 0})), "0 1");
+  EXPECT_EQ(text(plan_sender_pairs(1, 1, 1, {4, 0})), "0 0 0 0 1s");
+  EXPECT_EQ(text(plan_sender_pairs(3, 0, 1, {2, 0})), "0 1 2 2s");
+}
+
+// So that they also share the load of this end's rails.
+TEST(PairPlanTest, PeersActiveRailsAreNoMultiple_EachOwnRailHasAsManyPairs) {
+  const PairPlan plan = plan_sender_pairs(2, 0, 1, {3, 0});
+  EXPECT_EQ(text(plan), "0 1 0 1 1s");
+  EXPECT_EQ(receiver(3, 0, plan), "0 1 2 0 2s");
+}
+
+TEST(PairPlanTest, MoreThanTheProtocolAllows_EachActiveRailHasAsMany) {
+  EXPECT_EQ(plan_sender_pairs(1, 0, wire::kMaxQps, {}).size(), size_t{wire::kMaxQps});
+  const PairPlan plan = plan_sender_pairs(3, 1, wire::kMaxQps, {});
+  EXPECT_EQ(plan.size(), 127u);
+  EXPECT_EQ(pairs_on_rail(plan, 0), 42);
+  EXPECT_EQ(pairs_on_rail(plan, 2), 42);
+  EXPECT_EQ(pairs_on_rail(plan, 3), 1);
+}
+
+TEST(PairPlanTest, Receiver_TakesItsRailsInTurn) {
+  EXPECT_EQ(receiver(1, 0, plan_sender_pairs(2, 0, 1, {})), "0 0");
+  EXPECT_EQ(receiver(2, 0, plan_sender_pairs(2, 0, 2, {})), "0 1 0 1");
+  EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 0, 3, {})), "0 1 0");
+  EXPECT_EQ(receiver(1, 1, plan_sender_pairs(1, 1, 1, {})), "0 1s");
+  EXPECT_EQ(receiver(1, 2, plan_sender_pairs(1, 3, 1, {})), "0 1s 2s 1s");
+}
+
+// A standby pair on the rail of the active one would be lost with it.
+TEST(PairPlanTest, ReceiverWithoutStandbyRails_BeginsWithItsLastActiveOne) {
+  EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 1, 1, {})), "0 1s");
+  EXPECT_EQ(receiver(3, 0, plan_sender_pairs(1, 2, 1, {})), "0 2s 1s");
+}
+
+TEST(PairPlanTest, ActiveRailIsMissing_OnlyItsPairsMove) {
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {0, false}, {1, false}}, 2, 0, {0})),
+            "1 1 1 1");
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, false}}, 3, 0, {1})), "0 0 2");
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, true}}, 2, 1, {0})), "1 1 2s");
+}
+
+TEST(PairPlanTest, AllActiveRailsAreMissing_TheirPairsTakeTheStandbyRails) {
+  EXPECT_EQ(text(plan_without({{0, false}, {0, false}, {1, true}, {2, true}}, 1, 2, {0})),
+            "1 2 1s 2s");
+}
+
+TEST(PairPlanTest, NoRailIsMissing_PlanIsTheSame) {
+  EXPECT_EQ(text(plan_without({{0, false}, {1, true}}, 1, 1, {})), "0 1s");
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,269 @@
+// When a connection that recovers ends, and when it waits for a rail instead.
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/data/recovery_bed.h"
+
+namespace gdr::transport {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = PairNews::Kind;
+
+struct RecoveryEndTest : testing::Test {
+  RecoveryBed bed;
+  RecoveringEnd& sender = bed.sender;
+  RecoveringEnd& receiver = bed.receiver;
+
+  void lose_both() {
+    bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+    bed.run();
+    bed.fail_pair(sender, 0);
+    bed.run();
+  }
+  static void lose_socket(RecoveringEnd& end) {
+    end.socket_works = false;
+    end.link->on_socket_end(Error{Code::kRemote, "the socket ended", ETIMEDOUT}, {}, Clock::now());
+    EXPECT_TRUE(end.link->deaf());
+  }
+};
+
+// Each end gives another rail up before it knows of the other's loss.
+TEST_F(RecoveryEndTest, TwoPortsFlapAtOnceAtDifferentEnds_BothRailsReturn) {
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  bed.port_event(receiver, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_ERR);
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ACTIVE);
+  bed.port_event(receiver, 1, IBV_EVENT_PORT_ACTIVE);
+  bed.skip(1100ms);
+  bed.run();
+  for (RecoveringEnd* end : {&sender, &receiver}) {
+    EXPECT_FALSE(end->link->failed());
+    EXPECT_TRUE(end->has_seen(Kind::kReturned, 0));
+    EXPECT_TRUE(end->has_seen(Kind::kReturned, 1));
+  }
+  bed.skip(2min);
+  bed.run();
+  EXPECT_FALSE(sender.link->failed());
+}
+
+TEST_F(RecoveryEndTest, NoRailReturns_BothEndsFailWithTheCauseOfEach) {
+  bed.verbs.port("fake_a", 1).active = false;
+  lose_both();
+  EXPECT_FALSE(sender.link->failed());
+  bed.skip(30s);
+  bed.run();
+  EXPECT_FALSE(sender.link->failed());
+  bed.skip(5s);
+  bed.run();
+  ASSERT_TRUE(sender.link->failed());
+  EXPECT_TRUE(receiver.link->failed());
+  const std::string text = sender.link->failure().text;
+  for (const char* part :
+       {"no rail is left, and none has returned for 3", "fake_a:1 <-> ", "fake_b:1: RETRY_EXC_ERR",
+        "fake_d:1: the port is down", "Likely causes, in order: (1) a cable"}) {
+    EXPECT_TRUE(contains(text, part)) << part << " in " << text;
+  }
+}
+
+// The first rail of one end and the second one of the other.
+TEST_F(RecoveryEndTest, AnotherPortIsDownAtEachEndFromTheStart_BothFailInTimeWithBothCauses) {
+  bed.verbs.port("fake_a", 1).active = false;
+  bed.verbs.port("fake_d", 1).active = false;
+  sender.recovery->look_at_rails();
+  receiver.recovery->look_at_rails();
+  bed.run();
+  bed.skip(30s);
+  bed.run();
+  for (RecoveringEnd* end : {&sender, &receiver}) {
+    EXPECT_FALSE(end->link->failed());
+    EXPECT_FALSE(end->has_seen(Kind::kReturned, 0) || end->has_seen(Kind::kReturned, 1));
+  }
+  bed.skip(5s);
+  for (RecoveringEnd* end : {&sender, &receiver}) {
+    end->recovery->on_tick(bed.now());  // each by itself
+    ASSERT_TRUE(end->link->failed());
+    const std::string text = end->link->failure().text;
+    for (const char* port : {" fake_a:1", " fake_d:1"}) {
+      const std::string part = "the port is down at " + std::string(sender.described().host) + port;
+      EXPECT_TRUE(contains(text, part)) << part << " in " << text;
+    }
+    EXPECT_TRUE(contains(text, "no rail is left") && !contains(text, "the peer")) << text;
+  }
+}
+
+TEST_F(RecoveryEndTest, NoRailIsUsable_TheLossSaysThatTheConnectionWaits) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  bed.verbs.port("fake_a", 1).active = false;
+  bed.fail_pair(sender, 0);
+  bed.run();
+  bed.skip(1100ms);
+  bed.run();
+  ASSERT_EQ(sender.losses.size(), 2u);
+  EXPECT_TRUE(contains(sender.losses[0], "goes on over fake_a:1")) << sender.losses[0];
+  EXPECT_TRUE(contains(sender.losses[1], "fake_a:1 <-> ")) << sender.losses[1];
+  EXPECT_TRUE(
+      contains(sender.losses[1], "no rail is usable for 1 connection, which will wait 35 s"))
+      << sender.losses[1];
+}
+
+// Its error says why; that it waits or goes on would be wrong.
+TEST_F(RecoveryEndTest, NoRailCanReturn_OnlyTheErrorIsLogged) {
+  sender.recovery->on_lost_hca(0);
+  sender.recovery->on_lost_hca(1);
+  ASSERT_TRUE(sender.link->failed());
+  sender.recovery->finish(1, {.chunks = 1, .bytes = 8, .receives = 0});
+  EXPECT_TRUE(sender.losses.empty());
+}
+
+TEST_F(RecoveryEndTest, HcaIsGone_TheLossSaysThatItDoesNotReturn) {
+  EXPECT_TRUE(sender.recovery->on_lost_hca(1));
+  bed.run();
+  for (const RecoveringEnd* end : {&sender, &receiver}) {
+    ASSERT_EQ(end->losses.size(), 1u);
+    EXPECT_TRUE(contains(end->losses[0], "not used again for the rest of the job"))
+        << end->losses[0];
+  }
+}
+
+TEST_F(RecoveryEndTest, NoRailIsUsable_TheWatcherComesInTime) {
+  bed.verbs.port("fake_a", 1).active = false;
+  lose_both();
+  EXPECT_LE(sender.recovery->deadline(), bed.now() + 35s);
+}
+
+// The end whose HCA is gone knows best; the other one is informed.
+TEST_F(RecoveryEndTest, NoRailCanReturn_TheConnectionFailsAtOnce) {
+  EXPECT_TRUE(sender.recovery->on_lost_hca(0));
+  EXPECT_FALSE(sender.recovery->on_lost_hca(1));
+  EXPECT_TRUE(sender.link->failed());
+  EXPECT_TRUE(contains(sender.link->failure().text, "no rail is left. "));
+  bed.settle();
+  EXPECT_TRUE(receiver.link->failed());
+}
+
+// As it is known from a statement only, which is the last one.
+TEST_F(RecoveryEndTest, HcasOfThePeerAreGone_NothingIsWaitedFor) {
+  EXPECT_TRUE(receiver.recovery->on_lost_hca(1));
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  sender.recovery->on_lost_hca(0);
+  EXPECT_TRUE(sender.link->failed());
+}
+
+// A rail that was given up works, but no end uses it again.
+TEST_F(RecoveryEndTest, OtherRailWasWithdrawnHere_NothingIsWaitedFor) {
+  EXPECT_TRUE(sender.recovery->withdraw_rail(1));
+  bed.run();
+  EXPECT_FALSE(sender.link->failed());
+  sender.recovery->on_lost_hca(0);
+  EXPECT_TRUE(sender.link->failed());
+}
+
+TEST_F(RecoveryEndTest, RailIsWithdrawnLater_WhatFollowsIsDueLater) {
+  bed.skip(1h);
+  const Clock::time_point before = bed.now();
+  EXPECT_TRUE(sender.recovery->withdraw_rail(1));
+  EXPECT_GE(sender.recovery->deadline(), before);
+}
+
+TEST_F(RecoveryEndTest, OtherRailWasWithdrawnByThePeer_NothingIsWaitedFor) {
+  EXPECT_TRUE(receiver.recovery->withdraw_rail(1));
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  EXPECT_FALSE(sender.link->failed());
+  sender.recovery->on_lost_hca(0);
+  EXPECT_TRUE(sender.link->failed());
+}
+
+// Nothing but another pair could carry what the ends would have to agree on.
+TEST_F(RecoveryEndTest, SocketIsLostAndNoPairIsLeft_TheConnectionFailsAtOnce) {
+  lose_socket(sender);
+  bed.fail_pair(sender, 1);
+  EXPECT_FALSE(sender.link->failed());
+  bed.fail_pair(sender, 0);
+  EXPECT_TRUE(sender.link->failed());
+}
+
+// It has nothing else by which it could inform a peer that has lost the socket.
+TEST_F(RecoveryEndTest, ConnectionFails_ItsQueuePairsGoToErrorAtOnce) {
+  EXPECT_FALSE(sender.recovery->on_lost_hca(0) && sender.recovery->on_lost_hca(1));
+  receiver.link->fail_link(Error{Code::kInternal, "the data path fails"}, false);
+  receiver.recovery->on_failed_connection();
+  for (uint32_t pair : {0u, 1u}) {
+    EXPECT_EQ(sender.qp(pair)->state, IBV_QPS_ERR);
+    EXPECT_EQ(receiver.qp(pair)->state, IBV_QPS_ERR);
+  }
+}
+
+TEST_F(RecoveryEndTest, PeerFailsWithoutASocket_AWriteOfThisEndFails) {
+  lose_socket(sender);
+  lose_socket(receiver);
+  receiver.link->fail_link(Error{Code::kInternal, "it fails"}, false);
+  receiver.recovery->on_tick(bed.now());
+  for (int probe = 0; probe < 2; ++probe) {
+    EXPECT_TRUE(sender.recovery->probe_peer());
+    sender.poll();
+  }
+  EXPECT_TRUE(sender.link->failed());
+}
+
+// Else it would see only once a second what the peer has stated by RDMA.
+TEST_F(RecoveryEndTest, SocketIsLost_TheWatcherComesOften) {
+  lose_socket(sender);
+  sender.recovery->on_tick(bed.now());
+  EXPECT_LE(sender.recovery->deadline(), bed.now() + 100ms);
+}
+
+// A job that computes for a minute does not call either end.
+TEST_F(RecoveryEndTest, NeitherEndIsCalled_TheirTimeDoesNotPass) {
+  for (uint32_t pair : {0u, 1u}) sender.recovery->on_failed_post(pair, 0);
+  bed.settle();
+  bed.skip(1min);
+  bed.settle();
+  EXPECT_FALSE(sender.link->failed());
+  EXPECT_FALSE(receiver.link->failed());
+  bed.run();
+  bed.skip(1100ms);
+  bed.run();
+  EXPECT_FALSE(sender.link->failed());
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 0));
+  EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+}
+
+// The end would wait for it as long as the HCA retries.
+TEST_F(RecoveryEndTest, TimeIsOver_NoPairIsRevivedAnyMore) {
+  lose_both();
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
+  bed.verbs.hold();  // the probe of pair 0 stays outstanding
+  bed.skip(1100ms);
+  bed.settle();
+  ASSERT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
+  bed.skip(40s);
+  bed.settle();
+  EXPECT_FALSE(sender.link->failed());
+  bed.fail_pair(sender, 0, 1);
+  if (sender.qp(1)->state == IBV_QPS_RTS) bed.fail_pair(sender, 1, 1);
+  EXPECT_TRUE(sender.link->failed());
+  bed.verbs.release();
+}
+
+TEST_F(RecoveryEndTest, TimeIsOverAndAPortReturns_TheWatcherSleepsUntilTheProbeEnds) {
+  lose_both();
+  bed.verbs.hold();
+  bed.skip(1100ms);
+  bed.settle();
+  bed.skip(40s);
+  bed.settle();
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
+  const Clock::time_point now = bed.now();
+  EXPECT_FALSE(sender.recovery->on_tick(now));
+  EXPECT_FALSE(sender.link->failed());
+  EXPECT_GT(sender.recovery->deadline(), now);
+  bed.verbs.release();
+}
+
+}  // namespace
+}  // namespace gdr::transport

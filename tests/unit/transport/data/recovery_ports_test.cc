@@ -1,0 +1,136 @@
+// What events of ports and HCAs mean for the pairs of a connection.
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/data/recovery_bed.h"
+
+namespace gdr::transport {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = PairNews::Kind;
+
+struct RecoveryPortsTest : testing::Test {
+  RecoveryBed bed;
+  RecoveringEnd& sender = bed.sender;
+};
+
+// The rail that is left is kept while its port is down, and must not be given up later for that.
+TEST_F(RecoveryPortsTest, EventOfTheActivePortIsLost_ThePortIsLookedAt) {
+  bed.fail_pair(sender, 1);
+  bed.run();
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  bed.verbs.port("fake_a", 1).active = true;
+  bed.skip(1100ms);
+  bed.run();
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
+  EXPECT_FALSE(sender.has_seen(Kind::kLost, 0));
+}
+
+TEST_F(RecoveryPortsTest, PortGoesDown_IsWaitedForWhereNoOtherIsUsable) {
+  const auto waits = [&](uint32_t rail) {
+    const Device& device = sender.connection.rails()[rail].device();
+    return sender.recovery->waits_for_port(*device.hca, device.port);
+  };
+  EXPECT_FALSE(waits(0) || waits(1));
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  EXPECT_FALSE(waits(0) || waits(1)) << "it is lost, and the other one is used";
+  bed.run();
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  EXPECT_TRUE(waits(0));
+  EXPECT_FALSE(waits(1));
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ACTIVE);
+  EXPECT_FALSE(waits(0));
+}
+
+// The HCA's retries end some time after its port has gone down.
+TEST_F(RecoveryPortsTest, RetriesOfAPortThatIsDownEnd_ThePortIsTheCauseAtBothEnds) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  bed.fail_pair(sender, 0);
+  EXPECT_TRUE(contains(sender.recovery->state_text(), "(the port is down (RETRY_EXC_ERR))"))
+      << sender.recovery->state_text();
+  bed.run();
+  EXPECT_TRUE(contains(bed.receiver.recovery->state_text(), ": the port is down (RETRY_EXC_ERR))"))
+      << bed.receiver.recovery->state_text();
+}
+
+TEST_F(RecoveryPortsTest, HcaIsLostWhileItsPairIsRevived_ThePairStaysDown) {
+  bed.fail_pair(sender, 1);
+  bed.run();
+  sender.while_reviving = [&]() -> Status {
+    EXPECT_TRUE(sender.recovery->on_lost_hca(1));
+    return {};
+  };
+  bed.skip(1100ms);
+  bed.run();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RESET);
+  bed.skip(2min);
+  bed.run();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RESET);
+  EXPECT_FALSE(sender.has_seen(Kind::kReturned, 1));
+  EXPECT_FALSE(sender.link->failed());
+}
+
+TEST_F(RecoveryPortsTest, PortGoesDownWhileItsPairIsRevived_ItReturnsWithThePort) {
+  bed.fail_pair(sender, 1);
+  bed.run();
+  sender.while_reviving = [&]() -> Status {
+    bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+    sender.while_reviving = nullptr;
+    return {};
+  };
+  bed.skip(1100ms);
+  bed.run();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RESET);
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
+  bed.skip(2100ms);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
+}
+
+TEST_F(RecoveryPortsTest, QueueOfARailCannotBePolled_ItsPairNeverReturns) {
+  sender.recovery->on_failed_poll(1);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  bed.skip(1100ms);
+  bed.run();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+}
+
+// The event came while the connection was made, and nobody waited for it.
+TEST_F(RecoveryPortsTest, PortWentDownBefore_ItsPairIsGivenUpAtOnceAndReturnsWithThePort) {
+  bed.verbs.port("fake_c", 1).active = false;
+  sender.recovery->look_at_rails();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
+  bed.run();
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
+  bed.skip(1100ms);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
+}
+
+TEST_F(RecoveryPortsTest, HcaFailedBefore_ItsPairIsGivenUpForGood) {
+  sender.connection.rails()[1].device().hca->on_event(IBV_EVENT_DEVICE_FATAL);
+  sender.recovery->look_at_rails();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+  EXPECT_TRUE(sender.recovery->is_given_up(1));
+  EXPECT_FALSE(sender.recovery->is_given_up(0));
+  EXPECT_FALSE(sender.link->failed());
+}
+
+// Both rails of the sender are ports of one HCA.
+TEST(RecoveryHcaTest, HcaOfTwoPortsIsGone_BothRailsAreLost) {
+  fake_verbs::HcaConfig config = fake_verbs::HcaConfig::infiniband("fake_e", 5);
+  config.ports.push_back(config.ports[0]);
+  config.ports[1].lid = 6;
+  RecoveryBed bed({}, config);
+  EXPECT_FALSE(bed.sender.recovery->on_lost_hca(1));
+  EXPECT_TRUE(bed.sender.link->failed());
+  for (uint32_t pair : {0u, 1u}) EXPECT_EQ(bed.sender.qp(pair)->state, IBV_QPS_ERR);
+}
+
+}  // namespace
+}  // namespace gdr::transport

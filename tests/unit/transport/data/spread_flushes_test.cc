@@ -1,0 +1,134 @@
+#include "transport/data/spread_flushes.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/unit/transport/rails_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+// Flushes of their own over the rails of a receiver, whose data path is not called.
+struct SpreadFlushesTest : testing::Test {
+  SpreadFlushesTest() {
+    request.pending = 0;
+    for (uint32_t rail : {0u, 1u}) flushes.note_data(rail);
+    pair.verbs.forget_posted();
+  }
+
+  std::vector<Flush> make() {
+    std::vector<Flush> made;
+    StateChanges changes;
+    const RailSet& rails = connection.rails();
+    for (uint32_t rail = 0; rail < rails.size(); ++rail) {
+      made.push_back(Flush::create(rails[rail], rail, SpreadFlushes::kRequests).value());
+      made.back().connect(rails[rail], {}, connection.options(), /*optional=*/false, &changes);
+    }
+    EXPECT_TRUE(changes.step(connection.options()).value());
+    return made;
+  }
+  bool post(size_t index = 0) {
+    connection.link().count_posted();
+    return flushes.post(&request, index, buffer.data(), *buffer.memory);
+  }
+  // Takes the completions of reads as a data path does.
+  void poll() {
+    for (const RailEnd& rail : connection.rails()) {
+      ibv_wc wc;
+      while (ibv_poll_cq(rail.cq(), 1, &wc) > 0) {
+        const WorkId id = decode_work_id(wc.wr_id);
+        if (id.kind == WorkKind::kFlush && wc.status == IBV_WC_SUCCESS) flushes.on_read(id);
+      }
+    }
+  }
+
+  RailsPair pair{2};
+  Connection& connection = pair.receiver->connection();
+  Buffer buffer = pair.receiver_buffer(64);
+  SpreadFlushes flushes{connection, make(), {}};
+  Request request;
+};
+
+TEST_F(SpreadFlushesTest, BothRailsHaveCarriedData_ReadsOverBoth) {
+  pair.verbs.hold();
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 2u);
+  pair.verbs.deliver();
+  poll();
+  EXPECT_EQ(request.pending, 1);
+  pair.verbs.release();
+  poll();
+  EXPECT_EQ(request.pending, 0);
+}
+
+TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
+  flushes.stop_rail(1);
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 1u);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+  flushes.start_rail(1);
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 3u);
+}
+
+// The rail was given up before the memory was registered, but its pairs are not agreed on yet.
+TEST_F(SpreadFlushesTest, MemoryHasNoKeyOnARail_IsReadOverTheOtherOnly) {
+  buffer.memory->keys[1] = {};
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 1u);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+  flushes.stop_rail(0);
+  ASSERT_TRUE(post());
+  flushes.start_rail(1);
+  EXPECT_EQ(pair.reads(), 1u) << "it waits";
+  flushes.start_rail(0);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+  EXPECT_FALSE(connection.failed());
+}
+
+// The connection goes on as long as one of the rails is being tried again.
+TEST_F(SpreadFlushesTest, NoRailIsLeft_ReadWaitsForOneThatReturns) {
+  pair.verbs.hold();
+  ASSERT_TRUE(post());
+  flushes.stop_rail(0);
+  flushes.stop_rail(1);
+  pair.verbs.release();
+  poll();
+  EXPECT_EQ(request.pending, 1) << "the reads of lost rails do not count";
+  flushes.start_rail(1);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+}
+
+TEST_F(SpreadFlushesTest, PostedWhileNoRailIsLeft_ReadWaitsForOneThatReturns) {
+  flushes.stop_rail(0);
+  flushes.stop_rail(1);
+  ASSERT_TRUE(post()) << "the connection has not failed";
+  EXPECT_EQ(pair.reads(), 0u);
+  EXPECT_EQ(request.pending, 1);
+  flushes.start_rail(0);
+  EXPECT_EQ(pair.reads(), 1u);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+  flushes.start_rail(1);
+  EXPECT_EQ(pair.reads(), 1u) << "it is complete";
+}
+
+TEST_F(SpreadFlushesTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
+  flushes.stop_rail(0);
+  flushes.stop_rail(1);
+  ASSERT_TRUE(post());
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToInit, EIO);
+  flushes.start_rail(0);
+  EXPECT_EQ(pair.reads(), 0u);
+  flushes.start_rail(1);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+}
+
+}  // namespace
+}  // namespace gdr::transport

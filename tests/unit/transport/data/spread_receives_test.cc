@@ -1,0 +1,409 @@
+#include "transport/data/spread_receives.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/rails_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+const std::vector<size_t> kSizes{0, 1, 100, 8192, 70000, 300000, 1 << 20};
+
+TEST(SpreadReceivesTest, TwoRails_MessagesOfAllSizesArrive) {
+  RailsPair pair(2);
+  pair.exchange(kSizes);
+  for (uint32_t rail : {0u, 1u}) {
+    EXPECT_GT(pair.recovery_of(*pair.receiver).counters(rail).bytes.load(), 0u) << rail;
+  }
+}
+
+TEST(SpreadReceivesTest, StandbyRail_CarriesNothingWhileTheOtherIsUsable) {
+  RailsPair pair(1, 1);
+  pair.exchange(kSizes);
+  EXPECT_EQ(pair.posted_on(*pair.sender, 1, WorkKind::kChunk), 0u);
+  EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
+}
+
+// More arrivals than receives are posted on a pair.
+TEST(SpreadReceivesTest, ManyMessages_ReceivesAreReplaced) {
+  RailsPair pair(1, 1);
+  pair.exchange(std::vector<size_t>(500, 8));
+}
+
+// A sender that avoids a rail has a reason to, by which clear-to-send over it would be late, too.
+TEST(SpreadReceivesTest, DataComesOverOneRail_ClearToSendIsWrittenThere) {
+  RailsPair pair(2);
+  const auto announcer = [&] {
+    return pair.receiver->connection().rails().clear_to_send_pair().index;
+  };
+  Buffer first = pair.sender_buffer(120000);  // a chunk of some microseconds
+  Buffer to = pair.receiver_buffer(120000);
+  Request* receive = pair.irecv(to);
+  pair.verbs.hold();
+  Request* send = pair.isend(first);
+  ASSERT_NE(send, nullptr);
+  ASSERT_EQ(pair.posted_on(*pair.sender, 0, WorkKind::kChunk), 1u) << "it is held up there";
+  for (int i = 0; i < RailSet::kReceiveBatch; ++i) {
+    ASSERT_EQ(announcer(), 0u) << i;
+    Buffer from = pair.sender_buffer(8);
+    Buffer next = pair.receiver_buffer(8);
+    Request* receive_next = pair.irecv(next);
+    ASSERT_EQ(pair.verbs.deliver_on(qp_number(*pair.receiver, 0)), 1);
+    Request* send_next = pair.isend(from);
+    ASSERT_NE(send_next, nullptr);
+    ASSERT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 1)), 1);
+    ASSERT_TRUE(pair.finish_both(send_next, receive_next));
+  }
+  EXPECT_EQ(announcer(), 1u);
+  pair.verbs.release();
+  ASSERT_TRUE(pair.finish_both(send, receive));
+  EXPECT_EQ(first.bytes, to.bytes);
+  pair.verbs.forget_posted();
+  pair.exchange(kSizes);
+  EXPECT_EQ(pair.posted_on(*pair.receiver, 0, WorkKind::kClearToSend), 0u);
+}
+
+TEST(SpreadReceivesTest, DataComesOverBothRails_ClearToSendStays) {
+  RailsPair pair(2);
+  pair.exchange(std::vector<size_t>(6 * RailSet::kReceiveBatch, 8));
+  EXPECT_EQ(pair.receiver->connection().rails().clear_to_send_pair().index, 0u);
+  EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
+}
+
+struct LostRailTest : testing::TestWithParam<char> {
+  // The port of one end of rail 0 fails, and of that alone.
+  void lose_rail(RailsPair& pair) { pair.set_port(GetParam(), 0, false); }
+};
+
+TEST_P(LostRailTest, BetweenMessages_OthersGoOverTheRailThatIsLeft) {
+  RailsPair pair(2);
+  pair.exchange({100, 300000});
+  lose_rail(pair);
+  pair.exchange(kSizes);
+}
+
+TEST_P(LostRailTest, StandbyRailTakesOver) {
+  RailsPair pair(1, 1);
+  pair.exchange({100});
+  lose_rail(pair);
+  pair.exchange(kSizes);
+  EXPECT_GT(pair.recovery_of(*pair.receiver).counters(1).bytes.load(), 0u);
+}
+
+TEST_P(LostRailTest, ClearToSendIsUnderWay_ItIsWrittenAgain) {
+  RailsPair pair(2);
+  Buffer from = pair.sender_buffer(1000);
+  Buffer to = pair.receiver_buffer(1000);
+  pair.verbs.hold();
+  Request* receive = pair.irecv(to);
+  ASSERT_NE(receive, nullptr);
+  lose_rail(pair);
+  pair.verbs.release();
+  Request* send = pair.isend_soon(from);
+  ASSERT_NE(send, nullptr) << failure_of(*pair.sender).text << failure_of(*pair.receiver).text;
+  ASSERT_TRUE(pair.finish_both(send, receive));
+  EXPECT_EQ(from.bytes, to.bytes);
+}
+
+TEST_P(LostRailTest, DataIsUnderWay_ItGoesAgainOverTheOther) {
+  RailsPair pair(2);
+  Buffer from = pair.sender_buffer(1 << 20);
+  Buffer to = pair.receiver_buffer(1 << 20);
+  Request* receive = pair.irecv(to);
+  pair.verbs.hold();
+  Request* send = pair.isend_soon(from);
+  ASSERT_NE(send, nullptr);
+  lose_rail(pair);
+  pair.verbs.release();
+  ASSERT_TRUE(pair.finish_both(send, receive))
+      << failure_of(*pair.sender).text << failure_of(*pair.receiver).text;
+  EXPECT_EQ(from.bytes, to.bytes);
+}
+
+// Some chunks have arrived and are in the receiver's queue, unread.
+TEST_P(LostRailTest, SomeDataHasArrived_NothingIsCountedTwice) {
+  RailsPair pair(2);
+  Buffer from = pair.sender_buffer(1 << 20, 'x');
+  Buffer to = pair.receiver_buffer(1 << 20);
+  Request* receive = pair.irecv(to);
+  pair.verbs.hold();
+  Request* send = pair.isend_soon(from);
+  ASSERT_NE(send, nullptr);
+  pair.verbs.deliver(3);
+  lose_rail(pair);
+  pair.verbs.release();
+  ASSERT_TRUE(pair.finish_both(send, receive))
+      << failure_of(*pair.sender).text << failure_of(*pair.receiver).text;
+  EXPECT_EQ(from.bytes, to.bytes);
+  pair.exchange(kSizes);
+}
+
+TEST_P(LostRailTest, GroupedReceives_AllComplete) {
+  RailsPair pair(2);
+  std::vector<Buffer> from, to;
+  std::vector<ReceiveBuffer> group;
+  for (int i = 0; i < wire::kMaxGroup; ++i) {
+    from.push_back(pair.sender_buffer(100000, static_cast<char>('a' + i)));
+    to.push_back(pair.receiver_buffer(100000));
+    group.push_back(to.back().receive(100000, i));
+  }
+  Request* receive = pair.irecv(group);
+  pair.verbs.hold();
+  std::vector<Request*> sends;
+  for (int i = 0; i < wire::kMaxGroup; ++i) sends.push_back(pair.isend_soon(from[i], i));
+  pair.verbs.deliver(5);
+  lose_rail(pair);
+  pair.verbs.release();
+  Outcome received;
+  ASSERT_TRUE(wait_for([&] {
+    if (!received.done) received = test_once(receive);
+    (void)pair.sender->progress();
+    return received.done || !received.alive;
+  }));
+  ASSERT_TRUE(received.done) << failure_of(*pair.receiver).text;
+  for (Request* send : sends) EXPECT_TRUE(wait_for([&] { return test_once(send).done; }));
+  for (int i = 0; i < wire::kMaxGroup; ++i) EXPECT_EQ(from[i].bytes, to[i].bytes) << i;
+}
+
+TEST_P(LostRailTest, SocketIsLost_TheRailIsRecoveredAllTheSame) {
+  std::array<UniqueFd, 2> sockets = local_socket_pair();
+  TransportOptions options = test_options();
+  options.connection.peer_watch = false;  // so that the end of the stream is not the peer's
+  std::array<UniqueFd, 2> others = local_socket_pair();
+  std::swap(sockets[1], others[0]);  // each end has a socket whose other end is closed
+  others[0].reset();
+  others[1].reset();
+  RailsPair pair(2, 0, options, std::move(sockets));
+  lose_rail(pair);
+  pair.exchange(kSizes);
+}
+
+TEST_P(LostRailTest, RailReturns_ItIsUsedAgain) {
+  RecordedLog log;
+  RailsPair pair(1, 1);
+  lose_rail(pair);
+  pair.exchange({100});
+  pair.set_port(GetParam(), 0, true);
+  ASSERT_TRUE(pair.poll_until([&] {
+    return pair.recovery_of(*pair.sender).counters(0).returns.load() == 1 &&
+           pair.recovery_of(*pair.receiver).counters(0).returns.load() == 1 &&
+           pair.receiver->connection().rails().clear_to_send_pair().index == 0;
+  }));
+  pair.verbs.forget_posted();
+  pair.exchange(kSizes);
+  EXPECT_EQ(pair.posted_on(*pair.sender, 1, WorkKind::kChunk), 0u);
+  EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
+  EXPECT_TRUE(pair.poll_until([&] { return log.lines("the rail is used again").size() == 2u; }))
+      << "one of each end";
+  EXPECT_EQ(log.warnings(" is lost: ").size(), 2u) << "one of each end";
+  lose_rail(pair);
+  pair.exchange(kSizes);
+}
+
+// What arrived before the queue pair was stopped is polled afterwards, and replaces a batch of
+// receives. rxe flushes none that is posted then, and the pair returns once all have completed.
+TEST(SpreadReceivesTest, BatchIsFullAfterTheRailIsLost_NoReceivesArePostedAndTheRailReturns) {
+  RailsPair pair(1, 1);
+  pair.verbs.keep_late_receives();
+  pair.exchange(std::vector<size_t>(RailSet::kReceiveBatch - 1, 8));
+  Buffer from = pair.sender_buffer(8);
+  Buffer to = pair.receiver_buffer(8);
+  Request* receive = pair.irecv(to);
+  Request* send = pair.isend_soon(from);
+  ASSERT_NE(send, nullptr);
+  const uint32_t qp = pair.receiver->connection().rails().pair(0).qp->qp_num;
+  pair.set_port('r', 0, false);
+  ASSERT_TRUE(wait_for([&] { return pair.verbs.posted_receives(qp) == 0; }));
+  ASSERT_TRUE(pair.finish_both(send, receive));
+  EXPECT_EQ(pair.verbs.posted_receives(qp), 0);
+  pair.set_port('r', 0, true);
+  EXPECT_TRUE(pair.poll_until(
+      [&] { return pair.recovery_of(*pair.receiver).counters(0).returns.load() == 1; }));
+}
+
+// More data has arrived than receives are posted, as the HCA takes it without the receiver's help.
+// None is left that could be flushed when the rail is lost.
+TEST(SpreadReceivesTest, AllReceivesAreUsedUpWhenTheRailIsLost_EverythingArrives) {
+  constexpr size_t kBytes = 256 << 10;
+  constexpr int kMessages = ReceiveComm::kReceives * wire::kMaxGroup;
+  RailsPair pair(2);
+  Buffer from = pair.sender_buffer(kBytes);
+  Buffer to = pair.receiver_buffer(kBytes);
+  std::vector<ReceiveBuffer> group;
+  for (int tag = 0; tag < wire::kMaxGroup; ++tag) group.push_back(to.receive(kBytes, tag));
+  std::vector<Request*> requests;
+  for (int i = 0; i < ReceiveComm::kReceives; ++i) requests.push_back(pair.irecv(group));
+  const RailSet& rails = pair.receiver->connection().rails();
+  auto is_used_up = [&](int rail) {
+    return pair.verbs.posted_receives(rails.pair(rail).number) == 0;
+  };
+  int sent = 0;
+  auto send = [&] {
+    Request* request = sent < kMessages ? pair.isend(from, sent % wire::kMaxGroup) : nullptr;
+    if (request == nullptr) return;
+    requests.push_back(request);
+    ++sent;
+  };
+  ASSERT_TRUE(wait_for([&] {
+    send();
+    (void)pair.sender->progress();
+    return is_used_up(0) || is_used_up(1);
+  }));
+  const int lost = is_used_up(0) ? 0 : 1;
+  pair.set_port('r', lost, false);
+  ASSERT_TRUE(wait_for(
+      [&] { return pair.recovery_of(*pair.receiver).is_stopped(static_cast<uint32_t>(lost)); }));
+  EXPECT_TRUE(wait_for([&] {
+    send();
+    std::erase_if(requests, [](Request* request) { return test_once(request).done; });
+    return sent == kMessages && requests.empty();
+  })) << failure_of(*pair.sender).text
+      << failure_of(*pair.receiver).text;
+  EXPECT_EQ(from.bytes, to.bytes);
+}
+
+TEST(SpreadReceivesTest, ReceivesAreNotReplaced_TheRailIsLostAndReturns) {
+  RailsPair pair(1, 1);
+  pair.exchange(std::vector<size_t>(RailSet::kReceiveBatch - 1, 8));
+  pair.verbs.fail_call(fake_verbs::Call::kPostRecv, ENOMEM, /*skip=*/5);
+  pair.exchange({8});
+  EXPECT_EQ(pair.verbs.failures_left(fake_verbs::Call::kPostRecv), 0);
+  EXPECT_TRUE(pair.poll_until(
+      [&] { return pair.recovery_of(*pair.receiver).counters(0).returns.load() == 1; }));
+}
+
+INSTANTIATE_TEST_SUITE_P(EachEnd, LostRailTest, testing::Values('s', 'r'),
+                         [](const auto& end) { return end.param == 's' ? "sender" : "receiver"; });
+
+TEST(SpreadReceivesTest, BothRailsAreLost_BothEndsFailWithTheReasons) {
+  RailsPair pair(2);
+  Buffer from = pair.sender_buffer(100000);
+  Buffer to = pair.receiver_buffer(100000);
+  ASSERT_NE(pair.irecv(to), nullptr);
+  pair.set_port('s', 0, false);
+  ASSERT_TRUE(pair.poll_until(
+      [&] { return pair.recovery_of(*pair.receiver).counters(0).losses.load() == 1; }));
+  for (int rail : {0, 1}) {  // else the connection would wait for one to return
+    pair.verbs.raise_event(RailsPair::name('r', rail), IBV_EVENT_DEVICE_FATAL, nullptr);
+  }
+  (void)wait_for([&] {
+    Request* send = nullptr;
+    return !pair.sender->isend(from.data(), 100000, 0, *from.memory, &send) || send != nullptr;
+  });
+  ASSERT_TRUE(pair.poll_until(
+      [&] { return pair.sender->connection().failed() && pair.receiver->connection().failed(); }));
+  const std::string text = failure_of(*pair.sender).text;
+  EXPECT_TRUE(contains(text, "no rail is left")) << text;
+  EXPECT_TRUE(contains(text, "the port is down")) << text;
+}
+
+// As if its Data Direct or peermem memory had to be flushed.
+TEST(SpreadReceivesTest, FlushOfALostRail_IsReadOverTheOther) {
+  RailsPair pair(2);
+  pair.exchange(kSizes);
+  Buffer to = pair.receiver_buffer(100);
+  to.pose_as_gpu_memory();
+  const ReceiveBuffer buffer = to.receive(100);
+  pair.verbs.forget_posted();
+  pair.verbs.hold();
+  Request* flush = nullptr;
+  ASSERT_TRUE(pair.receiver->iflush(&buffer, 1, &flush));
+  ASSERT_NE(flush, nullptr);
+  EXPECT_EQ(pair.verbs.posted().size(), 2u) << "each rail that has carried data";
+  pair.set_port('r', 0, false);
+  pair.verbs.release();
+  EXPECT_TRUE(wait_for([&] {
+    (void)pair.sender->progress();
+    return test_once(flush).done;
+  })) << failure_of(*pair.receiver).text;
+  Request* another = nullptr;
+  ASSERT_TRUE(pair.receiver->iflush(&buffer, 1, &another));
+  EXPECT_TRUE(wait_for([&] { return test_once(another).done; }));
+}
+
+// The receiver has not seen yet that the rail is back, as its own probe's completion waits in the
+// queue in front of the data.
+struct EarlyDataTest : testing::Test {
+  EarlyDataTest() {
+    const std::vector<size_t> short_ones(4, 100);  // by which no speed is measured
+    pair.exchange(short_ones);
+    pair.set_port('s', 0, false);
+    pair.exchange(short_ones);
+    pair.set_port('s', 0, true);
+    EXPECT_TRUE(wait_for([&] {
+      (void)pair.sender->progress();
+      return pair.recovery_of(*pair.sender).counters(0).returns.load() == 1;
+    }));
+    Buffer from = pair.sender_buffer(1 << 20);
+    Request* receive = pair.irecv(to);
+    pair.verbs.forget_posted();
+    Request* send = pair.isend(from);
+    EXPECT_GT(pair.posted_on(*pair.sender, 0, WorkKind::kChunk), 0u);
+    EXPECT_TRUE(test_once(receive).done) << "by one poll";
+    EXPECT_TRUE(finish(send).done);
+    to.pose_as_gpu_memory();
+    pair.verbs.forget_posted();
+  }
+
+  // Starts a flush of what has arrived.
+  Request* iflush() {
+    const ReceiveBuffer buffer = to.receive(1 << 20);
+    Request* flush = nullptr;
+    EXPECT_TRUE(pair.receiver->iflush(&buffer, 1, &flush));
+    return flush;
+  }
+  // The QP that carries the flushes of a rail which are posted.
+  uint32_t flush_qp(uint32_t rail) const {
+    for (const fake_verbs::Posted& work : pair.verbs.posted()) {
+      const WorkId id = decode_work_id(work.wr_id);
+      if (id.kind == WorkKind::kFlush && id.pair == rail) return work.qp_num;
+    }
+    return 0;
+  }
+
+  RailsPair pair{2};
+  Buffer to = pair.receiver_buffer(1 << 20);
+};
+
+TEST_F(EarlyDataTest, IsFlushedOverTheRailThatHasJustReturned) {
+  Request* flush = iflush();
+  EXPECT_EQ(pair.reads(), 2u) << "one over each rail";
+  EXPECT_TRUE(wait_for([&] { return test_once(flush).done; }));
+}
+
+// An HCA that dies completes none of its reads.
+TEST_F(EarlyDataTest, HcaDiesDuringTheFlush_IsFlushedOverTheOtherRail) {
+  pair.verbs.hold();
+  Request* flush = iflush();
+  const uint32_t other = flush_qp(1);
+  ASSERT_NE(other, 0u);
+  pair.verbs.raise_event(RailsPair::name('r', 0), IBV_EVENT_DEVICE_FATAL, nullptr);
+  const Recovery& recovery = pair.recovery_of(*pair.receiver);
+  ASSERT_TRUE(wait_for([&] { return contains(recovery.state_text(), "fake_r0"); }));
+  EXPECT_TRUE(wait_for([&] {
+    (void)pair.sender->progress();
+    pair.verbs.deliver_on(other);
+    return test_once(flush).done;
+  })) << failure_of(*pair.receiver).text;
+  pair.verbs.forget_posted();
+  flush = iflush();
+  EXPECT_EQ(pair.reads(), 1u);
+  pair.verbs.deliver_on(other);
+  EXPECT_TRUE(wait_for([&] { return test_once(flush).done; }));
+  pair.verbs.release();
+}
+
+// What is written in the meantime would be lost with the watcher's change to RESET.
+TEST(SpreadReceivesTest, ReceiverDoesNotRecover_TheConnectionWorksAndARailEndsIt) {
+  TransportOptions options = test_options();
+  options.connection.failover = false;
+  RailsPair pair(2, 0, options);
+  EXPECT_EQ(pair.receiver->connection().recovery(), nullptr);
+  pair.exchange(kSizes);
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,303 @@
+// What becomes of the chunks of a pair that is lost, at every moment of a message.
+#include "tests/unit/transport/recording_observer.h"
+#include "tests/unit/transport/spread_rails.h"
+#include "transport/data/spread_sends.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr size_t kBytes = 4 << 20;
+constexpr int kChunks = 8;  // of kBytes over two rails
+
+// How far pair 0, which carries four of the chunks, has come when it is lost.
+struct Moment {
+  const char* name;
+  int delivered;         // chunks
+  bool polled = false;   // their acknowledgements have been seen
+  bool arrives = false;  // so does the chunk whose acknowledgement is lost
+};
+
+class LostPair : public testing::TestWithParam<Moment> {};
+
+TEST_P(LostPair, MessageArrivesAndOnlyWhatWasMissingIsSentAgain) {
+  const Moment& moment = GetParam();
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  ASSERT_EQ(pair.chunks(0).size(), size_t{kChunks} / 2);
+  EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 0), moment.delivered), moment.delivered);
+  if (moment.polled) {
+    EXPECT_FALSE(test_once(message.send).done);
+  }
+  pair.lose_after(0, 0, moment.arrives);
+  ASSERT_TRUE(message.arrives());
+  const int arrived = moment.delivered + (moment.arrives ? 1 : 0);
+  EXPECT_EQ(pair.chunks().size(), static_cast<size_t>(kChunks + kChunks / 2 - arrived));
+  EXPECT_EQ(pair.chunks(0).size(), size_t{kChunks} / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(SpreadSends, LostPair,
+                         testing::Values(Moment{"NothingArrived", 0}, Moment{"SomeArrived", 2},
+                                         Moment{"SomeAcknowledged", 2, true},
+                                         Moment{"AcknowledgementLost", 2, false, true},
+                                         Moment{"OnlyTheLastAcknowledgementLost", 3, true, true}),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+struct SpreadRecoveryTest : testing::Test {
+  // Sends a message, and returns whether both ends complete it with the right bytes.
+  static bool transfers(SpreadRails& pair, size_t bytes) {
+    SpreadMessage message(pair, bytes);
+    const bool announced = wait_for([&] {
+      if (message.receive == nullptr) message.receive = pair.irecv(message.to);
+      return message.receive != nullptr;
+    });
+    const bool sent = announced && wait_for([&] {
+                        EXPECT_FALSE(test_once(message.receive).done);  // NCCL polls both ends, too
+                        return (message.send = pair.isend(message.from)) != nullptr;
+                      });
+    return sent && message.arrives();
+  }
+};
+
+TEST_F(SpreadRecoveryTest, PostRefused_ChunksTakeTheOtherRail) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  pair.verbs.fail_call(fake_verbs::Call::kPostSend, EIO, /*skip=*/3);
+  message.send = pair.isend(message.from);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
+}
+
+TEST_F(SpreadRecoveryTest, AllAcknowledged_NextMessageTakesTheOtherRail) {
+  SpreadRails pair(2, 0);
+  ASSERT_TRUE(transfers(pair, kBytes));
+  pair.verbs.break_qp(qp_number(*pair.sender, 0));
+  pair.verbs.forget_posted();
+  EXPECT_TRUE(transfers(pair, kBytes));
+}
+
+TEST_F(SpreadRecoveryTest, OnlyActiveRailLost_StandbyCarriesOn) {
+  SpreadRails pair(1, 1);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  pair.lose_after(0, 0);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(pair.chunks(1).size(), 1u);
+  EXPECT_TRUE(transfers(pair, 8));
+}
+
+TEST_F(SpreadRecoveryTest, SecondRailLostWithTheMovedChunks_ThirdCarriesThem) {
+  SpreadRails pair(2, 1);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  pair.lose_after(0, 1);
+  ASSERT_TRUE(wait_for([&] {  // until they are on pair 1
+    (void)test_once(message.receive);
+    (void)test_once(message.send);
+    return pair.chunks(1).size() == kChunks / 2 + 3;
+  }));
+  pair.lose_after(1, 5);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_GE(pair.chunks(2).size(), 2u);  // one more if a statement was delivered on pair 1
+}
+
+TEST_F(SpreadRecoveryTest, SeveralWritesAndASeparateEnd_AreAllSentAgain) {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  SpreadRails pair(2, 0, options);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  pair.lose_after(0, 3);  // the second chunk's data has arrived, its end has not
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(pair.chunks().size(), static_cast<size_t>(kChunks + 3));
+}
+
+// Each chunk is 16 plain writes and one that ends them.
+TEST_F(SpreadRecoveryTest, LargerThanThePortsLargestMessage_ChunkLostHalfwayIsSentAgainAsAWhole) {
+  constexpr size_t kPortsMost = 4096;
+  constexpr size_t kLarge = 9 * 16 * kPortsMost + 1000;
+  SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
+  SpreadMessage message(pair, kLarge);
+  message.send_held();
+  ASSERT_NE(message.send, nullptr);
+  ASSERT_EQ(pair.chunks(0).size(), 5u);
+  pair.lose_after(0, 2 * 17 + 5);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(pair.chunks(0).size(), 5u);
+  EXPECT_EQ(pair.chunks(1).size(), 5u + 3);
+  EXPECT_TRUE(transfers(pair, kLarge));
+}
+
+// Each chunk is one write of the port's largest message.
+TEST_F(SpreadRecoveryTest, ManyChunks_OnlyThoseThatHaveNotArrivedAreSentAgain) {
+  constexpr size_t kPortsMost = 4096;
+  constexpr size_t kLarge = 100 * kPortsMost;
+  SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
+  SpreadMessage message(pair, kLarge);
+  message.send_held();
+  ASSERT_EQ(pair.chunks(0).size(), 50u);
+  pair.lose_after(0, 20);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(pair.chunks(1).size(), 50u + 30);
+}
+
+TEST_F(SpreadRecoveryTest, Observed_EachChunkCompletesOnce) {
+  RecordingObserver observer;
+  SpreadRails pair(2, 0, observer.options());
+  SpreadMessage message(pair, kBytes);
+  message.send_held_and_observed();
+  pair.lose_after(0, 1);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(observer.events.size(), size_t{kChunks});
+  EXPECT_TRUE(observer.each_completed_once());
+}
+
+// The pause before a pair is tried again is a second.
+TEST_F(SpreadRecoveryTest, PairReturns_CarriesChunksOfTheNextEpoch) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  pair.lose_after(0, 1);
+  ASSERT_TRUE(message.arrives());
+  pair.verbs.forget_posted();
+  ASSERT_TRUE(wait_for([&] { return transfers(pair, kBytes) && !pair.chunks(0).empty(); }));
+  EXPECT_EQ(immediate_of(pair.chunks(0).front()).stamp >> 4, 1u);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(transfers(pair, kBytes));
+}
+
+// What is missing waits, and goes over the pairs that return themselves.
+TEST_F(SpreadRecoveryTest, BothRailsLostAtOnce_MessageGoesOnWhenTheyReturn) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  pair.lose_after(0, 1);
+  pair.lose_after(1, 2);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_EQ(pair.chunks().size(), size_t{kChunks} + kChunks - 3);
+  EXPECT_TRUE(transfers(pair, kBytes));
+}
+
+// Both ends' QPs of the pair are destroyed, while the observer still knows chunks by them.
+TEST_F(SpreadRecoveryTest, QueuePairsCannotBeStopped_MessageArrivesOverTheOtherRail) {
+  RecordingObserver observer;
+  SpreadRails pair(2, 0, observer.options());
+  SpreadMessage message(pair, kBytes);
+  message.send_held_and_observed();
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToError, ETIMEDOUT, 0, /*times=*/1 << 20);
+  pair.lose_after(0, 1);
+  ASSERT_TRUE(message.arrives());
+  EXPECT_TRUE(observer.each_completed_once());
+  EXPECT_EQ(pair.sender->connection().rails().pair(0).qp, nullptr);
+  EXPECT_TRUE(transfers(pair, kBytes));
+}
+
+TEST_F(SpreadRecoveryTest, FewerArrivedThanWereAcknowledged_DataWasLost) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 0), 2), 2);
+  EXPECT_FALSE(test_once(message.send).done);
+  EXPECT_EQ(pair.verbs.drop_completions(qp_number(*pair.receiver, 0)), 2);
+  pair.lose_after(0, 0);
+  pair.verbs.release();
+  EXPECT_TRUE(wait_for([&] {
+    (void)test_once(message.receive);
+    return !test_once(message.send).alive;
+  }));
+  const std::string text = failure_of(*pair.sender).text;
+  EXPECT_TRUE(contains(text, "data was lost in the receiver's HCA")) << text;
+}
+
+// The sender takes the news before it polls. Nothing was reported as sent, so that all of it is
+// sent again.
+TEST_F(SpreadRecoveryTest, AcknowledgementsAreSeenAfterTheAgreement_AreIgnored) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes), next(pair, 8);
+  message.send_held();
+  EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 0), 2), 2);
+  EXPECT_EQ(pair.verbs.drop_completions(qp_number(*pair.receiver, 0)), 2);
+  pair.verbs.break_qp(qp_number(*pair.receiver, 0));
+  const Recovery& recovery = *pair.sender->connection().recovery();
+  ASSERT_TRUE(wait_for([&] { return test_once(message.receive).alive && recovery.has_news(); }));
+  EXPECT_EQ(pair.isend(next.from), nullptr) << "it takes the news; what was lost goes first";
+  ASSERT_TRUE(message.arrives());
+  next.send = pair.isend(next.from);
+  EXPECT_TRUE(next.arrives());
+}
+
+// A receiver that has counted what was never sent.
+TEST_F(SpreadRecoveryTest, PeerStatesMoreThanWasSent_BothEndsFail) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  ASSERT_EQ(pair.chunks(0).size(), 4u);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(pair.receiver->connection().recovery()->count_arrival(0, 0));
+  }
+  pair.verbs.break_qp(qp_number(*pair.receiver, 0));
+  ASSERT_TRUE(wait_for([&] {
+    const bool informed = !test_once(message.receive).alive;
+    return !test_once(message.send).alive && informed;
+  }));
+  const Error error = failure_of(*pair.sender);
+  EXPECT_EQ(error.code, Code::kInternal);
+  EXPECT_TRUE(contains(error.text,
+                       "the peer states that 5 chunks arrived over a queue pair, and "
+                       "only 4 were sent"))
+      << error.text;
+  pair.verbs.release();
+}
+
+TEST_F(SpreadRecoveryTest, BothRailsLostWithTransfersUnderWay_BothEndsFailWithTheReasons) {
+  SpreadRails pair(2, 0);
+  SpreadMessage message(pair, kBytes);
+  message.send_held();
+  EXPECT_EQ(pair.verbs.deliver(3), 3);
+  pair.set_port('s', 0, false);
+  pair.set_port('r', 1, false);
+  for (int rail : {0, 1}) {  // else the connection would wait for one to return
+    pair.verbs.raise_event(SpreadRails::name('r', rail), IBV_EVENT_DEVICE_FATAL, nullptr);
+  }
+  pair.verbs.release();
+  bool completed = false;
+  ASSERT_TRUE(wait_for([&] {
+    const Outcome sent = test_once(message.send), received = test_once(message.receive);
+    completed = completed || sent.done || received.done;
+    return !sent.alive && !received.alive;
+  }));
+  EXPECT_FALSE(completed);
+  const std::string text = failure_of(*pair.sender).text;
+  // Each path with its reason, by this end or in the words of the other. Which reason is found
+  // first, a failed write or an event, is a matter of threads.
+  for (const char* part : {"no rail is left", "0:1: ", "1:1: ", "Likely causes"}) {
+    EXPECT_TRUE(contains(text, part)) << part << " in " << text;
+  }
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "no rail is left"));
+}
+
+// A rail carries data, slots of another receive and a flush when it goes.
+TEST_F(SpreadRecoveryTest, DataSlotsAndAFlushAreLostAtOnce_AllComplete) {
+  SpreadRails pair(2, 0);
+  pair.exchange({8});
+  Buffer flushed = pair.receiver_buffer(100);
+  flushed.pose_as_gpu_memory();
+  SpreadMessage message(pair, kBytes);
+  pair.verbs.forget_posted();
+  message.send_held();
+  SpreadMessage next(pair, 1000);
+  const ReceiveBuffer buffer = flushed.receive(100);
+  Request* flush = nullptr;
+  ASSERT_TRUE(pair.receiver->iflush(&buffer, 1, &flush));
+  ASSERT_NE(flush, nullptr);
+  EXPECT_EQ(pair.posted_on(*pair.sender, 0, WorkKind::kChunk), size_t{kChunks} / 2);
+  EXPECT_EQ(pair.posted_on(*pair.receiver, 0, WorkKind::kClearToSend), 1u);
+  EXPECT_EQ(decode_work_id(pair.verbs.posted().back().wr_id), (WorkId{WorkKind::kFlush, 0, 0, 0}));
+  pair.set_port('r', 0, false);
+  ASSERT_TRUE(message.arrives());
+  next.send = pair.isend_soon(next.from);
+  EXPECT_TRUE(next.arrives());
+  EXPECT_TRUE(wait_for([&] { return test_once(flush).done; }));
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,159 @@
+#include "transport/data/spread_sends.h"
+
+#include <set>
+
+#include "tests/unit/transport/recording_observer.h"
+#include "tests/unit/transport/spread_rails.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr size_t kBytes = 4 << 20;
+constexpr int kChunks = 8;  // of kBytes over two rails
+
+struct SpreadSendsTest : testing::Test {
+  void transfer(SpreadRails& pair, size_t bytes) {
+    Buffer from = pair.sender_buffer(bytes);
+    Buffer to = pair.receiver_buffer(bytes);
+    fill(from);
+    Request* receive = pair.irecv(to);
+    Request* send = pair.isend(from);
+    ASSERT_TRUE(receive != nullptr && send != nullptr);
+    ASSERT_TRUE(pair.finish_both(send, receive));
+    EXPECT_EQ(from.bytes, to.bytes);
+  }
+};
+
+TEST_F(SpreadSendsTest, TwoRails_LongMessageTakesBoth) {
+  SpreadRails pair(2, 0);
+  transfer(pair, kBytes);
+  EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
+  EXPECT_EQ(pair.chunks(0).size(), size_t{kChunks} / 2);
+  for (const auto& chunk : pair.chunks()) {
+    EXPECT_EQ(immediate_of(chunk).chunks, uint32_t{kChunks});
+    EXPECT_EQ(chunk.bytes, kBytes / kChunks);
+    EXPECT_TRUE(chunk.is_signalled());
+  }
+}
+
+TEST_F(SpreadSendsTest, TwoRails_ShortMessagesTakeTurnsAsAWhole) {
+  SpreadRails pair(2, 0);
+  for (int i = 0; i < 6; ++i) transfer(pair, 1000);
+  EXPECT_EQ(pair.chunks(0).size(), 3u);
+  EXPECT_EQ(pair.chunks(1).size(), 3u);
+}
+
+TEST_F(SpreadSendsTest, AnySize_Arrives) {
+  SpreadRails pair(2, 0);
+  for (size_t bytes : {0ul, 1ul, 127ul, 131071ul, 131072ul, 131073ul, 1000003ul}) {
+    transfer(pair, bytes);
+  }
+}
+
+TEST_F(SpreadSendsTest, StandbyRail_CarriesNothing) {
+  SpreadRails pair(1, 1);
+  transfer(pair, kBytes);
+  transfer(pair, 8);
+  EXPECT_EQ(pair.chunks(0).size(), 2u);
+  EXPECT_TRUE(pair.chunks(1).empty());
+}
+
+// NCCL_IB_QPS_PER_CONNECTION.
+TEST_F(SpreadSendsTest, SeveralQpsOnARail_TakeTurns) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 2;
+  SpreadRails pair(2, 0, options);
+  transfer(pair, kBytes);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), size_t{kChunks} / 4) << i;
+}
+
+TEST_F(SpreadSendsTest, SplitOverQps_ShortMessageTakesAll) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = 2;
+  options.connection.split_data_on_qps = true;
+  SpreadRails pair(2, 0, options);
+  transfer(pair, 1000);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), 1u) << i;
+}
+
+TEST_F(SpreadSendsTest, AdaptiveRouting_EveryChunkEndsInAWriteOfTheSize) {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  SpreadRails pair(2, 0, options);
+  transfer(pair, kBytes);
+  EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
+  for (const auto& chunk : pair.chunks()) EXPECT_EQ(chunk.bytes, sizeof(uint64_t));
+}
+
+struct SendQueue : testing::TestWithParam<bool> {};
+
+// With separate ends, the send queue has two entries for each chunk.
+TEST_P(SendQueue, NoRoomLeft_NullRequest) {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = GetParam();
+  SpreadRails pair(2, 0, options);
+  Buffer from = pair.sender_buffer(kBytes);
+  Buffer to = pair.receiver_buffer(kBytes);
+  std::vector<Request*> receives;
+  std::vector<Request*> sends;
+  for (int i = 0; i < 32; ++i)
+    receives.push_back(pair.irecv({to.receive(kBytes), to.receive(kBytes)}));
+  pair.verbs.hold();
+  while (Request* send = pair.isend(from)) sends.push_back(send);
+  const size_t unused = Recovery::kReservedSends / (GetParam() ? 2 : 1);
+  EXPECT_EQ(sends.size(), 2 * (SendComm::kRequests - unused) / kChunks);
+  pair.verbs.release();
+  for (Request* send : sends) EXPECT_TRUE(finish(send).done);
+  EXPECT_NE(pair.isend(from), nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(SpreadSends, SendQueue, testing::Bool(), [](const auto& each) {
+  return std::string(each.param ? "SeparateEnds" : "OneWriteForAChunk");
+});
+
+// One that had room on all pairs only would wait for ever once a pair is lost.
+TEST_F(SpreadSendsTest, MoreWritesThanOnePairsQueueHolds_FailsAndNamesTheLimit) {
+  constexpr size_t kPortsMost = 4096;
+  SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
+  transfer(pair, wire::kMaxQps * kPortsMost);
+  constexpr size_t kTooMany = 2 * wire::kMaxQps * kPortsMost;
+  Buffer from = pair.sender_buffer(kTooMany);
+  Buffer to = pair.receiver_buffer(kTooMany);
+  pair.irecv(to);
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.sender->isend(from.data(), kTooMany, 0, *from.memory, &request));
+  const std::string text = failure_of(*pair.sender).text;
+  EXPECT_TRUE(contains(text, "too many writes of 4096 bytes")) << text;
+  EXPECT_TRUE(contains(text, "the limit is 248 writes")) << text;
+}
+
+TEST_F(SpreadSendsTest, Observed_EachChunkOnceWithItsRail) {
+  RecordingObserver observer;
+  SpreadRails pair(2, 0, observer.options());
+  Buffer from = pair.sender_buffer(kBytes);
+  Buffer to = pair.receiver_buffer(kBytes);
+  Request* receive = pair.irecv(to);
+  Request* send = nullptr;
+  int parent = 0;
+  ASSERT_TRUE(pair.sender->isend_observed(from.data(), kBytes, 0, *from.memory, &parent, &send));
+  ASSERT_NE(send, nullptr);
+  ASSERT_TRUE(pair.finish_both(send, receive));
+  ASSERT_EQ(observer.events.size(), size_t{kChunks});
+  EXPECT_TRUE(observer.each_completed_once());
+  std::set<int> rails;
+  for (const auto& event : observer.events) rails.insert(event.work.rail);
+  EXPECT_EQ(rails.size(), 2u);
+}
+
+TEST_F(SpreadSendsTest, LargerThanTheBuffer_FailsAndPostsNothing) {
+  SpreadRails pair(2, 0);
+  Buffer from = pair.sender_buffer(100);
+  Buffer to = pair.receiver_buffer(99);
+  pair.irecv(to);
+  Request* request = nullptr;
+  EXPECT_FALSE(pair.sender->isend(from.data(), 100, 0, *from.memory, &request));
+  EXPECT_TRUE(pair.chunks().empty());
+}
+
+}  // namespace
+}  // namespace gdr::transport

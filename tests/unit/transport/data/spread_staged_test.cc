@@ -1,0 +1,97 @@
+// Messages that go through a bounce buffer, over several rails of which one is lost: their chunks
+// have to arrive in order, as the receiver knows only by their number which bytes are there.
+#include <cstring>
+
+#include "tests/fakes/cuda/fake_driver.h"
+#include "tests/unit/transport/spread_rails.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr size_t kBytes = 3 * (size_t{1} << 20) + 5;  // seven chunks
+constexpr size_t kChunks = 7;
+
+struct StagedMessage {
+  const char* name;
+  bool at_sender;
+  bool at_receiver;
+  unsigned copy_delay_us = 0;  // so that the pair is lost while some chunks are being copied
+};
+
+class SpreadStaged : public testing::TestWithParam<StagedMessage> {
+ protected:
+  SpreadStaged() {
+    for (size_t i = 0; i < kBytes; ++i) source.view()[i] = static_cast<char>(i * 2654435761u >> 24);
+    std::memset(target.view(), 0, kBytes);
+    std::memcpy(host_source.data(), source.view(), kBytes);
+  }
+  void TearDown() override { cuda.hooks.set_copy_delay_us(0); }
+
+  template <class Comm>
+  std::unique_ptr<MemoryHandle> stage(Comm& comm, const fake_cuda::DeviceBuffer& buffer) {
+    MemoryOptions only;
+    only.gpu_memory = RegistrationPaths::parse("staging").value();
+    Registrar registrar(shared(only));
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kBytes, true};
+    return registrar.register_memory(comm.connection().registration_scope(), region).value();
+  }
+  Request* irecv() {
+    if (!GetParam().at_receiver) return pair.irecv(host_target);
+    return pair.irecv({ReceiveBuffer{target.get(), kBytes, 0, to.get()}});
+  }
+  Request* isend() {
+    if (!GetParam().at_sender) return pair.isend(host_source);
+    Request* request = nullptr;
+    EXPECT_TRUE(pair.sender->isend(source.get(), kBytes, 0, *from, &request));
+    return request;
+  }
+  const char* arrived() { return GetParam().at_receiver ? target.view() : host_target.data(); }
+  // The number of a chunk of the message, by the address that it is written to.
+  size_t number_of(uint64_t address, uint64_t first) { return (address - first) / (512 << 10); }
+
+  SpreadRails pair{2};
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  const bool initialised = cuda::CudaDriver::shared().has_value();
+  fake_cuda::DeviceBuffer source{cuda, 0, kBytes};
+  fake_cuda::DeviceBuffer target{cuda, 1, kBytes};
+  std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
+  std::unique_ptr<MemoryHandle> to = stage(*pair.receiver, target);
+  Buffer host_source = pair.sender_buffer(kBytes);
+  Buffer host_target = pair.receiver_buffer(kBytes);
+};
+
+TEST_P(SpreadStaged, PairLostInTheMiddle_TheRestGoesInOrderOverTheOther) {
+  Request* receive = irecv();
+  ASSERT_NE(receive, nullptr);
+  pair.verbs.hold();
+  cuda.hooks.set_copy_delay_us(GetParam().copy_delay_us);
+  Request* send = isend();
+  ASSERT_NE(send, nullptr);
+  const size_t posted = GetParam().copy_delay_us > 0 ? 3 : kChunks;
+  ASSERT_TRUE(wait_for([&] {
+    (void)test_once(send);
+    return pair.chunks().size() >= posted;
+  }));
+  const int first = pair.chunks(0).empty() ? 1 : 0;
+  ASSERT_EQ(pair.chunks(first).size(), pair.chunks().size()) << "all over one pair";
+  const uint64_t address = pair.chunks().front().remote_address;
+  pair.lose_after(first, 2);
+  pair.verbs.release();
+  ASSERT_TRUE(pair.finish_both(send, receive)) << failure_of(*pair.sender).text;
+  EXPECT_EQ(std::memcmp(arrived(), source.view(), kBytes), 0);
+  const auto rest = pair.chunks(1 - first);
+  ASSERT_EQ(rest.size(), kChunks - 2);
+  for (size_t i = 0; i < rest.size(); ++i) {
+    EXPECT_EQ(number_of(rest[i].remote_address, address), i + 2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, SpreadStaged,
+                         testing::Values(StagedMessage{"Both", true, true},
+                                         StagedMessage{"Sender", true, false},
+                                         StagedMessage{"Receiver", false, true},
+                                         StagedMessage{"BothWhileCopying", true, true, 3000}),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+}  // namespace
+}  // namespace gdr::transport

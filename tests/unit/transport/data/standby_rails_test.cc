@@ -1,0 +1,298 @@
+// Standby rails that cannot do what the connection needs of them: it goes on without.
+#include <gmock/gmock.h>
+
+#include <cerrno>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/rails_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+using fake_verbs::Call;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// The one warning that names the port, the reason and what the loss of the rail means.
+auto is_only_warning_of(const std::string& port, const std::string& reason) {
+  return ElementsAre(AllOf(HasSubstr(port), HasSubstr("standby rail"), HasSubstr(reason)));
+}
+
+struct StandbyRailsTest : testing::Test {
+  RecordedLog log;
+};
+
+TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
+  RailsPair pair(1, 1);
+  std::vector<char> memory(4096);
+  Registrar registrar(shared(pair.options.memory));
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(memory.data()), memory.size()};
+  const auto& connection = pair.sender->connection();
+  pair.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
+  auto handle = registrar.register_memory(connection.registration_scope(), region).value();
+  EXPECT_NE(handle->keys[0].lkey, 0u);
+  EXPECT_EQ(handle->keys[1].lkey, 0u);
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "ulimit -l"));
+  EXPECT_EQ(connection.registration_scope().hcas[1], nullptr);
+  EXPECT_TRUE(pair.poll_until(
+      [&] { return contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r1"); }));
+  EXPECT_TRUE(pair.poll_until([&] {
+    return !log.lines("fake_s1:1 is lost: the peer reports: the rail was given up").empty();
+  }));
+  pair.exchange({8, 1 << 20});
+  pair.set_port('s', 1, true);  // which is no reason to try the rail again
+  pair.exchange({8});
+  EXPECT_TRUE(contains(pair.recovery_of(*pair.sender).state_text(), "fake_s1"));
+  EXPECT_EQ(log.lines("fake_s1:1 is lost: the peer").size(), 1u);
+  EXPECT_EQ(log.warnings().size(), 1u) << "of the end that gave it up";
+}
+
+TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_ItIsTheOnlyRailLeft_IsAnError) {
+  RailsPair pair(1, 1);
+  pair.set_port('s', 0, false);
+  ASSERT_TRUE(pair.poll_until([&] {
+    return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s0") &&
+           contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r0");
+  }));
+  std::vector<char> memory(4096);
+  Registrar registrar(shared(pair.options.memory));
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(memory.data()), memory.size()};
+  pair.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
+  EXPECT_FALSE(registrar.register_memory(pair.sender->connection().registration_scope(), region));
+  pair.exchange({8});
+}
+
+// What creates the ends of connections with one active and one standby rail.
+struct StandbyCreationTest : StandbyRailsTest {
+  explicit StandbyCreationTest(bool roce = false) : fabric(test_options(), roce) {
+    rails = {{fabric.sender_device}, {open("fake_c", 3, roce)}};
+    there = {{fabric.receiver_device}, {open("fake_d", 4, roce)}};
+  }
+
+  Device open(const char* name, uint8_t number, bool roce) {
+    using fake_verbs::HcaConfig;
+    return fabric.open(fabric.verbs.add_hca(roce ? HcaConfig::roce(name, number)
+                                                 : HcaConfig::infiniband(name, number)));
+  }
+  auto create_receiver(const SendComm& sender) {
+    return ReceiveComm::create(there, options, fabric.watcher.get(), end_of(sender)).value();
+  }
+  void keep_links(SendComm& sender, ReceiveComm& receiver) {
+    std::array<UniqueFd, 2> sockets = local_socket_pair();
+    sender.keep_link(FrameChannel(std::move(sockets[0])));
+    receiver.keep_link(FrameChannel(std::move(sockets[1])));
+  }
+  // Polls both ends until this end reports the loss of a pair on that port.
+  static bool loses(SendComm& sender, ReceiveComm& receiver, const std::string& port) {
+    return wait_for([&] {
+      (void)sender.progress();
+      (void)receiver.progress();
+      return contains(sender.connection().recovery()->state_text(), port);
+    });
+  }
+
+  Fabric fabric;
+  EndRails rails, there;
+  std::shared_ptr<const ConnectionOptions> options = shared(fabric.options.connection);
+
+  auto create_sender() {
+    return SendComm::create(rails, options, fabric.watcher.get(), ListenerRails{1, 1});
+  }
+};
+
+TEST_F(StandbyCreationTest, TablesCannotBeRegistered_ConnectionGoesWithoutTheRail) {
+  fabric.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
+  auto sender = create_sender();
+  ASSERT_TRUE(sender) << sender.error().text;
+  EXPECT_EQ(end_of(**sender).rails, 1);
+  EXPECT_STREQ(end_of(**sender).rail[0].hca, "fake_a");
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_c:1", "ulimit -l"));
+  auto second = create_sender();
+  EXPECT_EQ(end_of(**second).rails, 2);
+}
+
+TEST_F(StandbyCreationTest, QueuesCannotBeCreated_ConnectionGoesWithoutTheRail) {
+  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/1);
+  auto sender = create_sender();
+  ASSERT_TRUE(sender) << sender.error().text;
+  EXPECT_EQ(end_of(**sender).rails, 1);
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_c:1", "creating a CQ"));
+}
+
+TEST_F(StandbyCreationTest, FlushCannotBeCreated_PairOfTheRailIsNotUsed) {
+  auto sender = create_sender().value();
+  auto receiver = create_receiver(*sender);
+  fabric.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);  // of what the reads go to
+  const Result<bool> connected = receiver->connect(end_of(*sender));
+  ASSERT_TRUE(connected) << connected.error().text;
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_d:1", "ulimit -l"));
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  keep_links(*sender, *receiver);
+  EXPECT_TRUE(receiver->connection().recovery()->is_given_up(1));
+  EXPECT_FALSE(receiver->connection().recovery()->is_given_up(0));
+  EXPECT_TRUE(loses(*sender, *receiver, "fake_c"));
+  EXPECT_TRUE(wait_for([&] {
+    (void)sender->progress();
+    (void)receiver->progress();
+    return !log.lines("fake_d:1 is lost: the peer").empty();
+  }));
+  EXPECT_EQ(log.warnings().size(), 1u);
+}
+
+// Its queue pair has been ready to receive all the same, so that those that were posted are
+// flushed.
+TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
+  auto sender = create_sender().value();
+  fabric.verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/kReceiveDepth + 100);
+  auto receiver = create_receiver(*sender);
+  EXPECT_EQ(fabric.verbs.failures_left(Call::kPostRecv), 0);
+  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  EXPECT_EQ(receiver->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
+  keep_links(*sender, *receiver);
+  EXPECT_TRUE(wait_for([&] {
+    (void)sender->progress();
+    (void)receiver->progress();
+    return receiver->connection().recovery()->counters(1).returns.load() == 1;
+  }));
+}
+
+TEST_F(StandbyCreationTest, Text_MarksTheStandbyRailsOfBothEnds) {
+  auto sender = create_sender().value();
+  auto receiver = create_receiver(*sender);
+  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  EXPECT_THAT(sender->text(),
+              testing::MatchesRegex(".* fake_a:1 [^)]* \\+ fake_c:1 [^)]* \\(standby\\) "
+                                    "<-> .* fake_b:1 [^)]* \\+ fake_d:1 [^)]* "
+                                    "\\(standby\\), 2 QP.*"));
+}
+
+TEST_F(StandbyRailsTest, TextOfMergedRails_MarksNone) {
+  RailsPair merged(2);
+  EXPECT_THAT(merged.sender->text(), testing::Not(testing::HasSubstr("standby")));
+  EXPECT_THAT(merged.sender->text(), testing::HasSubstr(" + fake_s1:1 "));
+}
+
+// The last usable port: its connection is not lost yet, and neither is it one that goes on.
+TEST_F(StandbyRailsTest, BothPortsGoDown_TheLastIsAWarningThatTheConnectionWaits) {
+  RailsPair pair(1, 1);
+  pair.set_port('s', 0, false);
+  ASSERT_TRUE(pair.poll_until(
+      [&] { return !log.lines("queue pair 0 of fake_s0:1 failed: the port is down").empty(); }));
+  EXPECT_THAT(log.lines("usable rail"), testing::IsEmpty());
+  pair.set_port('s', 1, false);
+  ASSERT_TRUE(pair.poll_until([&] { return !log.warnings("the last usable rail").empty(); }));
+  const std::vector<std::string> warnings = log.warnings("NET/GDR : fake_s");
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_THAT(warnings[0], testing::HasSubstr("fake_s0:1 <-> "));
+  EXPECT_THAT(warnings[1], testing::HasSubstr("fake_s1:1 reports"));
+  EXPECT_THAT(warnings[1], testing::HasSubstr("of 1 connection, which waits: the HCA retries"));
+  pair.set_port('s', 1, true);
+  EXPECT_TRUE(wait_for([&] { return log.lines("fake_s1:1 reports").size() == 2u; }));
+  EXPECT_FALSE(pair.sender->connection().failed());
+}
+
+// The sink gets the subsystems, by which NCCL_DEBUG_SUBSYS filters.
+TEST_F(StandbyRailsTest, PortFlaps_BothEventsAreShownByDefault) {
+  static std::atomic<int> shown, all;
+  shown = all = 0;
+  RailsPair pair(1, 1);
+  log::set_sink([](log::Level, unsigned long of, const char*, int, const char* text) {
+    if (!contains(text, "fake_s0:1 reports")) return;
+    shown += (of & log::kInit) != 0 ? 1 : 0;
+    ++all;
+  });
+  pair.set_port('s', 0, false);
+  EXPECT_TRUE(wait_for([&] { return all == 1; }));
+  pair.set_port('s', 0, true);
+  EXPECT_TRUE(wait_for([&] { return all == 2; }));
+  EXPECT_EQ(shown, 2);
+}
+
+// Nothing but a transfer shows that, and the rail carries none.
+TEST_F(StandbyCreationTest, PathOfTheStandbyPairDoesNotWork_IsReportedFromTheStart) {
+  auto sender = create_sender().value();
+  auto receiver = create_receiver(*sender);
+  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  fabric.verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR);
+  keep_links(*sender, *receiver);
+  EXPECT_TRUE(loses(*sender, *receiver, "fake_c"));
+  EXPECT_TRUE(wait_for([&] {
+    (void)sender->progress();
+    return !log.warnings("probe failed with RETRY_EXC_ERR").empty();
+  }));
+  EXPECT_FALSE(sender->connection().failed());
+}
+
+// Its event went to nobody, and the connection would wait for the retries of what it posts there.
+TEST_F(StandbyCreationTest, PortGoesDownWhileTheConnectionIsMade_IsLookedAt) {
+  auto sender = create_sender().value();
+  auto receiver = create_receiver(*sender);
+  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  fabric.verbs.port("fake_a", 1).active = false;
+  keep_links(*sender, *receiver);
+  const std::string state = sender->connection().recovery()->state_text();
+  EXPECT_TRUE(contains(state, "fake_a") && contains(state, "the port is down")) << state;
+}
+
+struct UnreachableStandbyTest : StandbyCreationTest {
+  UnreachableStandbyTest() : StandbyCreationTest(/*roce=*/true) {}
+};
+
+TEST_F(UnreachableStandbyTest,
+       PeersAddressIsNotResolved_IsTriedOnceForAllConnectionsAndWarnedOfOnce) {
+  auto sender = create_sender().value();
+  auto first = create_receiver(*sender);
+  auto second = create_receiver(*sender);
+  // The pair, the flushes of both rails, and the standby pair.
+  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
+  EXPECT_TRUE(first->connect(end_of(*sender)).value()) << "at once";
+  EXPECT_EQ(fabric.verbs.failures_left(Call::kModifyToRtr), 0);
+  EXPECT_TRUE(second->connect(end_of(*sender)).value());
+  EXPECT_EQ(second->connection().rails().pair(0).qp->state, IBV_QPS_RTS);
+  EXPECT_EQ(second->connection().rails().pair(1).qp->state, IBV_QPS_INIT);
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_d:1 and the peers' fake_c:1", "resolved"));
+}
+
+// Two nodes that are down say nothing about the others of the subnet once one of these is reached.
+TEST_F(UnreachableStandbyTest, HandshakeReachesAPeer_ItsSubnetIsReachable) {
+  auto sender = create_sender().value();
+  auto receiver = create_receiver(*sender);
+  const wire::RailAddress local = sender->connection().rails()[0].address();
+  auto of_subnet = [&](uint8_t host) {
+    wire::RailAddress peer = local;
+    peer.gid[15] = host;
+    return peer;
+  };
+  UnreachablePaths& paths = fabric.watcher->unreachable_paths();
+  for (uint8_t host : {200, 201}) paths.add(local, of_subnet(host), Clock::now());
+  EXPECT_TRUE(paths.contains(local, of_subnet(202), Clock::now()));
+  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  keep_links(*sender, *receiver);
+  EXPECT_FALSE(paths.contains(local, of_subnet(202), Clock::now()));
+  EXPECT_TRUE(paths.contains(local, of_subnet(201), Clock::now()));
+}
+
+TEST_F(UnreachableStandbyTest, PairIsNotConnected_OnlyItsEndWarns) {
+  auto sender = create_sender().value();
+  auto receiver = create_receiver(*sender);
+  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
+  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  keep_links(*sender, *receiver);
+  EXPECT_TRUE(loses(*sender, *receiver, "fake_c"));
+  EXPECT_TRUE(wait_for([&] {
+    (void)sender->progress();
+    (void)receiver->progress();
+    return !log.lines("fake_d:1 is lost: ").empty();
+  }));
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_d:1 and the peers' fake_c:1", "resolved"));
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,158 @@
+// A sender and a receiver with several rails, over a fake fabric and with the watcher's thread.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+
+// What the HCAs of a RailsPair are like.
+struct RailHcas {
+  uint32_t max_msg_sz = 1u << 30;
+  std::vector<std::string> broken = {};  // names: no completion queue can be created on these
+  std::string sysfs = "";  // folder with one for each HCA, by name; "": they have none
+};
+
+// Rail i is between "fake_s<i>" and "fake_r<i>".
+struct RailsPair : Fabric {
+  explicit RailsPair(int active, int standby = 0, const TransportOptions& with = test_options(),
+                     std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                     const RailHcas& hcas = {})
+      : Fabric(with), hcas_(hcas) {
+    for (int i = 0; i < active + standby; ++i) {
+      const auto number = static_cast<uint16_t>(10 + 2 * i);
+      const Device here = open_port(name('s', i), number);
+      const Device there = open_port(name('r', i), static_cast<uint16_t>(number + 1));
+      (i < active ? sender_rails.active : sender_rails.standby).push_back(here);
+      (i < active ? receiver_rails.active : receiver_rails.standby).push_back(there);
+    }
+    sender =
+        SendComm::create(sender_rails, shared(options.connection), watcher.get(),
+                         ListenerRails{receiver_rails.active.size(), receiver_rails.standby.size()})
+            .value();
+    receiver = ReceiveComm::create(receiver_rails, shared(options.connection), watcher.get(),
+                                   end_of(*sender))
+                   .value();
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+    sender->keep_link(FrameChannel(std::move(sockets[0])));
+    receiver->keep_link(FrameChannel(std::move(sockets[1])));
+    verbs.forget_posted();
+  }
+
+  static std::string name(char end, int rail) {
+    return std::string("fake_") + end + std::to_string(rail);
+  }
+  Device open_port(const std::string& hca, uint16_t number) {
+    fake_verbs::HcaConfig config = fake_verbs::HcaConfig::infiniband(hca, number);
+    config.ports[0].max_msg_sz = hcas_.max_msg_sz;
+    if (std::ranges::find(hcas_.broken, hca) != hcas_.broken.end()) config.max_cq_entries = 1;
+    if (!hcas_.sysfs.empty()) config.sysfs_path = hcas_.sysfs + "/" + hca;
+    return open(verbs.add_hca(config));
+  }
+  // The port fails, or comes back, and its HCA reports that.
+  void set_port(char end, int rail, bool active) {
+    verbs.port(name(end, rail), 1).active = active;
+    verbs.raise_event(name(end, rail), active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR, nullptr,
+                      1);
+  }
+
+  Buffer sender_buffer(size_t bytes, char fill = 's') { return make_buffer(*sender, bytes, fill); }
+  Buffer receiver_buffer(size_t bytes, char fill = 'r') {
+    return make_buffer(*receiver, bytes, fill);
+  }
+
+  // Null where the comm says "call again". A failed comm fails the test.
+  Request* irecv(const std::vector<ReceiveBuffer>& buffers) {
+    Request* request = nullptr;
+    EXPECT_TRUE(receiver->irecv(buffers.data(), static_cast<int>(buffers.size()), &request));
+    return request;
+  }
+  Request* irecv(Buffer& buffer) { return irecv({buffer.receive(buffer.bytes.size())}); }
+  Request* isend(Buffer& buffer, int tag = 0) {
+    Request* request = nullptr;
+    EXPECT_TRUE(sender->isend(buffer.data(), buffer.bytes.size(), tag, *buffer.memory, &request));
+    return request;
+  }
+  // Calls isend until the clear-to-send is there.
+  Request* isend_soon(Buffer& buffer, int tag = 0) {
+    Request* request = nullptr;
+    (void)wait_for([&] {
+      (void)receiver->progress();
+      return (request = isend(buffer, tag)) != nullptr || sender->connection().failed();
+    });
+    return request;
+  }
+  // Tests both requests, as two ranks would, until they are done or either end has failed.
+  bool finish_both(Request* send, Request* receive) {
+    Outcome sent, received;
+    (void)wait_for([&] {
+      if (!sent.done && sent.alive) sent = test_once(send);
+      if (!received.done && received.alive) received = test_once(receive);
+      return (sent.done && received.done) || !sent.alive || !received.alive;
+    });
+    return sent.done && received.done;
+  }
+  // Calls progress of both ends until `ready` returns true.
+  bool poll_until(const std::function<bool()>& ready) {
+    return wait_for([&] {
+      (void)sender->progress();
+      (void)receiver->progress();
+      return ready();
+    });
+  }
+  // Sends a message of each size, and compares what arrives.
+  void exchange(const std::vector<size_t>& sizes) {
+    for (size_t bytes : sizes) {
+      Buffer from = sender_buffer(bytes, static_cast<char>('a' + bytes % 23));
+      Buffer to = receiver_buffer(bytes);
+      Request* receive = irecv(to);
+      ASSERT_NE(receive, nullptr) << bytes;
+      Request* send = isend_soon(from);
+      ASSERT_NE(send, nullptr) << bytes;
+      ASSERT_TRUE(finish_both(send, receive))
+          << bytes << ": " << failure_of(*sender).text << failure_of(*receiver).text;
+      EXPECT_EQ(from.bytes, to.bytes) << bytes;
+    }
+  }
+
+  template <class Comm>
+  Recovery& recovery_of(Comm& comm) {
+    return *comm.connection().recovery();
+  }
+  // How many work requests of the kind a rail's QPs of one end have posted.
+  template <class Comm>
+  size_t posted_on(Comm& comm, uint32_t rail, WorkKind kind) {
+    size_t count = 0;
+    const RailSet& rails = comm.connection().rails();
+    for (const fake_verbs::Posted& work : verbs.posted()) {
+      for (size_t i = 0; i < rails.pair_count(); ++i) {
+        const QueuePair& pair = rails.pair(i);
+        count += pair.rail == rail && pair.number == work.qp_num &&
+                 decode_work_id(work.wr_id).kind == kind;
+      }
+    }
+    return count;
+  }
+
+  // How many reads have been posted, which flushes are.
+  size_t reads() const {
+    const auto posted = verbs.posted();
+    return static_cast<size_t>(
+        std::ranges::count(posted, IBV_WR_RDMA_READ, &fake_verbs::Posted::opcode));
+  }
+
+  EndRails sender_rails;
+  EndRails receiver_rails;
+  std::unique_ptr<SendComm> sender;
+  std::unique_ptr<ReceiveComm> receiver;
+
+ private:
+  RailHcas hcas_;
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,55 @@
+// How a chunk of a message becomes work requests. Inline, as they are the core of the data path.
+#pragma once
+
+#include <cstdint>
+
+#include "transport/data/outgoing_message.h"
+#include "transport/data/rail_tables.h"
+#include "transport/data/rdma_write.h"
+#include "transport/memory/memory_handle.h"
+
+namespace gdr::transport {
+
+// The write of the `bytes` bytes at offset `from`, no more than the port's largest message, into
+// the buffer that `to` announces.
+[[gnu::always_inline]] inline RdmaWrite write_of(const OutgoingMessage& message,
+                                                 const wire::ClearToSend& to, size_t from,
+                                                 size_t bytes, const QueuePair& pair,
+                                                 const MemoryHandle::Keys& keys) {
+  return RdmaWrite{
+      .source = message.source + from,
+      .bytes = static_cast<uint32_t>(bytes),
+      .lkey = keys[pair.rail].lkey,
+      .target = to.address + from,
+      .rkey = to.rkey[pair.peer_rail],
+      .cpu_readable = message.cpu_readable,
+  };
+}
+
+// What the write that ends a chunk carries, and by which its completion is recognised.
+struct ChunkEnd {
+  uint32_t immediate;
+  uint64_t wr_id;
+};
+
+// Where the fabric routes adaptively, the packets of a plain write can take several paths, as the
+// HCA may place them in any order. A write with immediate does not profit: it consumes a receive
+// and completes at the receiver, in order. So the data goes first as a plain write, and its end
+// follows on the same QP as a write with immediate of 8 bytes. RC executes requests in order, so
+// that the receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a
+// message the same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data;
+// the 8 bytes are the message's size, written to the slot's entry of the receiver's size table.
+[[gnu::always_inline]] inline int post_with_separate_end(const OutgoingMessage& message,
+                                                         const RdmaWrite& data,
+                                                         const QueuePair& pair, ChunkEnd end,
+                                                         const RailTables& tables,
+                                                         const wire::EndPoint& peer) {
+  uint64_t* size = &tables->sizes[wire::slot_of(message.buffer)];
+  *size = message.bytes;
+  WriteRequest data_only(pair, data);
+  data_only.wr().wr_id = end.wr_id;
+  return write_with_immediate(pair, tables.copy_to_peer(size, 1, peer, pair), end.immediate,
+                              end.wr_id, &data_only);
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,181 @@
+#include "transport/data/pair_io.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "transport/data/rdma_write.h"
+#include "transport/data/work_id.h"
+
+namespace gdr::transport {
+namespace {
+
+StateChange to_plain_state(const RailEnd& rail, ibv_qp* qp, ibv_qp_state state) {
+  StateChange change{.api = &rail.device().hca->api(), .qp = qp, .port = to_string(rail.device())};
+  change.attr.qp_state = state;
+  change.mask = IBV_QP_STATE;
+  return change;
+}
+
+int modify(const StateChange& change) {
+  ibv_qp_attr attr = change.attr;
+  // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
+  return std::abs(change.api->modify_qp(change.qp, &attr, change.mask));
+}
+
+}  // namespace
+
+// Nothing was sent over a QP that was never in RTS, and nothing has arrived: the peer has seen no
+// sign that it is ready. One in RESET cannot be moved to ERROR, the receives of one in INIT, of
+// which there may be only some, would be flushed, and libmlx5 takes no send before RTS, not even in
+// ERROR, so that no marker could end its send queue.
+int PairIo::stop(uint32_t pair) const {
+  const QueuePair& queue_pair = at(pair);
+  if (queue_pair.qp == nullptr) return 0;
+  const ibv_qp_state from = queue_pair.qp->state;
+  if (from == IBV_QPS_RESET) return 0;
+  const bool was_ready = from != IBV_QPS_INIT && from != IBV_QPS_RTR;
+  const ibv_qp_state to = was_ready ? IBV_QPS_ERR : IBV_QPS_RESET;
+  return modify(to_plain_state(rail_of(pair), queue_pair.qp.get(), to));
+}
+
+int PairIo::reset(uint32_t pair) const {
+  return modify(to_plain_state(rail_of(pair), at(pair).qp.get(), IBV_QPS_RESET));
+}
+
+bool PairIo::is_gone(int err) { return err == EIO || err == ENODEV; }
+
+int PairIo::destroy(verbs::UniqueQp* qp) {
+  const int err = std::abs(qp->get_deleter().api->destroy_qp(qp->get()));
+  if (err == 0) (void)qp->release();
+  return err;
+}
+
+bool PairIo::is_port_active(uint32_t pair) const {
+  const Device& device = rail_of(pair).device();
+  const Result<PortState> state =
+      query_port_state(device.hca->api(), device.hca->context(), device.port);
+  return state && state->active;
+}
+
+bool PairIo::is_held_unreachable(uint32_t pair) const {
+  if (is_.unreachable == nullptr) return false;
+  const wire::RailAddress& remote = is_.peer->rail[at(pair).peer_rail];
+  return is_.unreachable->contains(rail_of(pair).address(), remote, is_.options->now());
+}
+
+Status PairIo::revive(uint32_t pair, uint32_t epoch) const {
+  const QueuePair& queue_pair = at(pair);
+  const RailEnd& rail = rail_of(pair);
+  ibv_qp* qp = queue_pair.qp.get();
+  wire::RailAddress local = rail.address();
+  const wire::RailAddress& remote = is_.peer->rail[queue_pair.peer_rail];
+  if (Status status = refresh_gid_index(pair, &local); !status) return status;
+  if (Status status = change(to_plain_state(rail, qp, IBV_QPS_RESET)); !status) return status;
+  if (Status status = change(to_init(rail.device(), qp, *is_.options)); !status) return status;
+  const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
+  for (int posted = 0; posted < is_.receives; posted += RailSet::kReceiveBatch) {
+    const int count = std::min(RailSet::kReceiveBatch, is_.receives - posted);
+    if (is_.rails->post_receives(pair, count, wr_id) != count) {
+      return fail(Code::kSystem, "posting receives on a QP of " + port_text(pair) + " failed");
+    }
+  }
+  const QueuePairPath path{&local,
+                           &remote,
+                           is_.peer->qp[pair].number,
+                           psn_in_epoch(is_.first_psn, epoch),
+                           psn_in_epoch(is_.peer->first_psn, epoch),
+                           is_.service};
+  StateChange to_receive = to_ready_to_receive(rail.device(), qp, path);
+  to_receive.before = is_.before_receiving ? is_.before_receiving(pair) : nullptr;
+  if (Status status = resolve(local, pair, std::move(to_receive)); !status) return status;
+  return change(to_ready_to_send(rail.device(), qp, path, *is_.options));
+}
+
+// On RoCE the change to RTR needs the peer's address.
+Status PairIo::resolve(const wire::RailAddress& local, uint32_t pair,
+                       StateChange to_receive) const {
+  Status changed = change(std::move(to_receive));
+  if (is_.unreachable == nullptr) return changed;
+  const wire::RailAddress& remote = is_.peer->rail[at(pair).peer_rail];
+  if (changed) {
+    is_.unreachable->remove(local, remote);
+  } else if (changed.error().sys_errno == ETIMEDOUT) {
+    is_.unreachable->add(local, remote, is_.options->now());
+  }
+  return changed;
+}
+
+Status PairIo::change(StateChange change) const {
+  if (change.before) {
+    if (Status status = change.before(); !status) return status;
+  }
+  const int err = modify(change);
+  if (err == 0) return {};
+  return fail_errno(Code::kSystem,
+                    "moving QP " + hex(change.qp->qp_num) + " of " + change.port + " to state " +
+                        std::to_string(change.attr.qp_state) + " failed",
+                    err);
+}
+
+// A GID may have another index after its link was down. Its value is what the peer addresses.
+Status PairIo::refresh_gid_index(uint32_t pair, wire::RailAddress* local) const {
+  const Device& device = rail_of(pair).device();
+  const Result<PortState> state =
+      query_port_state(device.hca->api(), device.hca->context(), device.port);
+  if (!state) return tl::unexpected<Error>(state.error());
+  if (!state->ethernet) return {};
+  const std::optional<int> index = device.hca->gids().find(device.port, *state, local->gid,
+                                                           static_cast<GidType>(local->gid_type));
+  if (!index) {
+    return fail(Code::kSystem, port_text(pair) + " does not have the GID " + to_string(local->gid) +
+                                   " of the handshake any more");
+  }
+  local->gid_index = static_cast<uint8_t>(*index);
+  return {};
+}
+
+// The keys are not used, but valid, in case that an HCA looks at them.
+int PairIo::post_probe(uint32_t pair, uint64_t wr_id) const {
+  const QueuePair& queue_pair = at(pair);
+  WriteRequest request(queue_pair, RdmaWrite{.source = 0,
+                                             .bytes = 0,
+                                             .lkey = 0,
+                                             .target = is_.peer->tables_address,
+                                             .rkey = queue_pair.peer_tables_rkey,
+                                             .cpu_readable = false});
+  request.wr().wr_id = wr_id;
+  request.wr().send_flags |= IBV_SEND_SIGNALED;
+  return post(queue_pair, &request.wr());
+}
+
+int PairIo::post_statement(uint32_t carrier, const wire::PairStatement& statement,
+                           uint64_t wr_id) const {
+  const QueuePair& queue_pair = at(carrier);
+  const RailTables& tables = *is_.tables;
+  wire::PairStatement& own = is_.end == PairEnd::kSender ? tables->of_sender[statement.pair]
+                                                         : tables->of_receiver[statement.pair];
+  own = statement;
+  WriteRequest request(queue_pair, tables.copy_to_peer(&own, 1, *is_.peer, queue_pair));
+  request.wr().wr_id = wr_id;
+  request.wr().send_flags |= IBV_SEND_SIGNALED;
+  return post(queue_pair, &request.wr());
+}
+
+const wire::PairStatement& PairIo::peer_statement(uint32_t pair) const {
+  const RailTables& tables = *is_.tables;
+  return is_.end == PairEnd::kSender ? tables->of_receiver[pair] : tables->of_sender[pair];
+}
+
+std::string PairIo::port_text(uint32_t pair) const { return to_string(rail_of(pair).device()); }
+
+std::string PairIo::peer_text(uint32_t pair) const {
+  const wire::RailAddress& remote = is_.peer->rail[at(pair).peer_rail];
+  return std::string(is_.peer->host) + " " + remote.hca + ":" + std::to_string(remote.port);
+}
+
+std::string PairIo::path_text(uint32_t pair) const {
+  return port_text(pair) + " <-> " + peer_text(pair);
+}
+
+}  // namespace gdr::transport

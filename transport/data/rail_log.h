@@ -1,0 +1,86 @@
+// The log lines about rails that are lost and return: one warning when a port of this node loses
+// its rails, whatever the number of connections and peers that it concerns, and one INFO line when
+// they are used again.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/data/recovery_text.h"
+
+namespace gdr::transport {
+
+// Collects what connections report for a second, and writes a line for each port and each kind of
+// event. A port has at most one warning a minute, which then says how often its rails were lost
+// since the last, and one more when connections are left that have no usable rail; other losses are
+// INFO lines. Thread-safe; used only where something has failed.
+class RailLog {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RailLog() = default;
+  ~RailLog() { flush(); }
+  RailLog(const RailLog&) = delete;
+  RailLog& operator=(const RailLog&) = delete;
+
+  // A connection lost a rail.
+  void lost(const RailLoss& loss, Clock::time_point now);
+  // A connection uses a rail again; see RailLoss for the names of its ports.
+  void returned(const std::string& port, const std::string& peer, Clock::time_point now);
+  // Writes what has been collected for a second. Called at deadline(), or some time later.
+  void on_tick(Clock::time_point now);
+  Clock::time_point deadline() const {
+    return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_relaxed)));
+  }
+  // Writes all that has been collected, for what is logged or ends next.
+  void flush() { on_tick(Clock::time_point::max()); }
+
+ private:
+  enum class Level : uint8_t { kNone, kInfo, kWarning };
+  struct Line {
+    Level level;
+    std::string text;
+  };
+  using Lines = std::vector<Line>;
+  struct Loss {
+    Clock::time_point since;  // the first
+    RailLosses all;
+  };
+  struct Return {
+    Clock::time_point since;  // the first
+    Clock::duration away;     // the longest
+    std::vector<std::string> peers;
+  };
+  // A port of this node.
+  struct Port {
+    // Not written yet.
+    std::map<LossEffect, Loss> losses;
+    std::optional<Return> back;
+    // Written.
+    std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
+    bool is_lost = false;                                 // no rail of it has returned since
+    int times = 0;                                        // it was lost since the last warning
+    Clock::time_point lost_at{};
+    std::optional<Clock::time_point> warned_at;
+    LossEffect warned_of{};
+  };
+
+  static void write(const Lines& lines);
+  static void take_losses(Port& port, Lines* lines);
+  static void take_return(const std::string& name, Port& port, Lines* lines);
+  static Level level_for(Port& port, LossEffect effect, Clock::time_point since, int* times);
+
+  void update_deadline();
+
+  std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
+  std::mutex mutex_;                   // guards all that follows
+  std::map<std::string, Port> ports_;  // by RailLoss::port
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,333 @@
+// The recovery of the pairs of one connection: what both ends of a pair do from its failure until
+// it is used again. docs/wire-protocol.md explains the protocol, docs/threads.md who calls what.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "transport/data/failure_class.h"
+#include "transport/data/pair_agreement.h"
+#include "transport/data/pair_io.h"
+#include "transport/data/peer_link.h"
+#include "transport/data/rail_counters.h"
+#include "transport/data/rail_use.h"
+#include "transport/data/recovery_rules.h"
+#include "transport/data/recovery_text.h"
+#include "transport/data/work_id.h"
+
+namespace gdr::transport {
+
+class SlowPaths;
+
+// What the data path has to do about a pair.
+struct PairNews {
+  enum class Kind : uint8_t {
+    kLost,      // post nothing on the pair any more; what is posted on it stays undecided
+    kAgreed,    // take over what is missing (see Recovery), then call Recovery::finish
+    kReturned,  // post on the pair again, from its first chunk on
+  };
+  Kind kind;
+  uint32_t pair;
+  uint32_t epoch;    // kLost, kAgreed: the epoch that ended; kReturned: the one that begins
+  uint64_t arrived;  // kAgreed, at the sender: how many immediates arrived in that epoch
+};
+
+// How a recovery reaches the rest of the process. Each may be called by any thread, with the
+// recovery's mutex held.
+struct RecoveryHooks {
+  std::function<void()> wake_watcher;  // on_tick() has to be called soon
+  // For each loss of a pair, once more when what it moves becomes known later, and for each return:
+  // to be logged once for all connections that share the rail. port and peer: as in RailLoss.
+  std::function<void(const RailLoss& loss)> rail_lost;
+  std::function<void(const std::string& port, const std::string& peer)> rail_returned;
+  // A pair on a port of this end, "mlx5_0:1", was lost: the port's hardware counters may show why.
+  // May be null.
+  std::function<void(const std::string& port)> port_suspected = nullptr;
+};
+
+// Shared by the data path and the watcher of one connection. Thread-safe by a mutex, which the data
+// path takes only where something has failed or has_news().
+//
+// Pairs are used in epoch 0 from the start, all of them: those that could not be connected are the
+// first news. For each pair, news come in the order kLost, kAgreed, kReturned. The loss of a pair
+// whose return the data path has not taken yet is none, unless it has reported data of the new
+// epoch (on_early_data): then kReturned is left out.
+//
+// A sender that takes kAgreed checks acknowledged <= arrived <= posted of the pair; anything else
+// fails the connection. Chunks below `arrived` are complete, the others go over other pairs.
+// Completions of the pair that it has not polled by then belong to an epoch that ended, and count
+// for nothing. A receiver announces all receives again that are announced and not complete.
+class Recovery {
+ public:
+  using Clock = PeerLink::Clock;
+
+  // Entries of each QP's send queue that the data path leaves to probes and statements.
+  static constexpr int kReservedSends = 8;
+  // Those of them that statements and probes may occupy. The last is for the marker that ends the
+  // send queue of a lost pair.
+  static constexpr int kReservedWrites = kReservedSends - 1;
+
+  // recovers: both ends do. Otherwise there are only counters; the owner fails the connection for
+  // every failure.
+  Recovery(PairIo io, bool recovers, RecoveryHooks hooks);
+
+  bool recovers() const { return recovers_; }
+  // Once, before all that follows. not_connected: pairs that the handshake could not connect; their
+  // owner has logged why. A sender probes the standby pairs that are connected.
+  void begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>& not_connected);
+
+  // ---- data path (the comm's thread)
+  // One load, for every poll.
+  bool has_news() const { return has_news_.load(std::memory_order_acquire); }
+  // Returns the next news; nothing when there are none. Destroys QPs of lost pairs that cannot be
+  // moved to ERROR: only here is it certain that the data path does not use them.
+  std::optional<PairNews> next_news();
+  // The data path has done what kAgreed asks for.
+  void finish(uint32_t pair, const MovedWork& moved);
+
+  // A work request on a pair failed; the status is one that loses the pair (classify_failure). Of
+  // an earlier epoch: ignored.
+  void on_failed_work(const WorkId& id, ibv_wc_status status);
+  // A work request could not be posted on the pair.
+  void on_failed_post(uint32_t pair, uint32_t epoch);
+  // Polling the CQ of a rail failed.
+  void on_failed_poll(uint32_t rail);
+  // A flush over a rail failed, without which no data may come over it.
+  void on_failed_flush(uint32_t rail, ibv_wc_status status);
+  // A probe or a statement has been written (WorkKind::kProbe, kStatement).
+  void on_written(const WorkId& id);
+  // Posts a probe on a usable pair, for a link whose socket is lost (PeerLink::probe_wanted).
+  // Returns false where none can be posted.
+  bool probe_peer();
+
+  // The epoch in which completions of the pair's receives are valid. It advances before the
+  // first receive of the new epoch is posted.
+  uint32_t receive_epoch(uint32_t pair) const {
+    return arrivals_[pair].epoch.load(std::memory_order_acquire);
+  }
+  // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
+  // it must not arrive any more, as this end has stated how many there were: the connection has to
+  // fail.
+  bool count_arrival(uint32_t pair, uint32_t epoch) {
+    Arrivals& arrivals = arrivals_[pair];
+    if (arrivals.epoch.load(std::memory_order_acquire) != epoch) [[unlikely]]
+      return false;
+    arrivals.count.store(arrivals.count.load(std::memory_order_relaxed) + 1,
+                         std::memory_order_release);
+    return true;
+  }
+  // Receiver: data has arrived in an epoch of the pair of which next_news() has not yet returned
+  // kReturned. Once is enough in each epoch. From here on the loss of the pair is news, as the data
+  // path uses what belongs to it: flushes read over its rail.
+  void on_early_data(uint32_t pair);
+  // Receiver: whether this end has begun to move the QP to ERROR. No more receives are posted then:
+  // not every driver flushes those.
+  bool is_stopped(uint32_t pair) const {
+    return arrivals_[pair].stopped.load(std::memory_order_acquire);
+  }
+  // Receiver: data has used up a batch of the pair's receives, which is not replaced as the pair
+  // is_stopped(). An HCA has no receive to flush where this was the last one.
+  void on_consumed(uint32_t pair);
+  // Receiver: further receives were posted on the pair. Negative, before begin(): fewer than on
+  // the others.
+  void count_receives(uint32_t pair, int count) {
+    std::atomic<uint64_t>& receives = arrivals_[pair].receives;
+    receives.store(receives.load(std::memory_order_relaxed) + static_cast<uint64_t>(count),
+                   std::memory_order_relaxed);
+  }
+  // Sender: so many chunks of the pair are acknowledged in its epoch. A sender whose requests are
+  // complete is not called any more, so that only the watcher finds that acknowledged data was
+  // lost.
+  void set_acknowledged(uint32_t pair, uint64_t count) {
+    arrivals_[pair].count.store(count, std::memory_order_release);
+  }
+  // Whether the CQ of a rail has to be found empty, which completes the count of what arrived over
+  // QPs that flush nothing. Loaded before a poll, since only a poll that begins after the QP was
+  // stopped shows that nothing more is to come: 0, or what on_empty_queue() takes where that poll
+  // returns nothing.
+  uint32_t awaited_empty_queue() const { return awaits_empty_.load(std::memory_order_acquire); }
+  void on_empty_queue(uint32_t rail, uint32_t awaited);
+
+  // ---- any thread
+  // By rail of this end.
+  RailCounters& counters(uint32_t rail) { return counters_[rail]; }
+  const RailCounters& counters(uint32_t rail) const { return counters_[rail]; }
+  // The HCA of a rail is gone. Returns whether the connection goes on, over other rails.
+  bool on_lost_hca(uint32_t rail);
+  // This end gives a rail up for good, which works but is of no use to it, and has logged why.
+  // Returns whether it did: not where no other rail is usable. May be called before begin().
+  bool withdraw_rail(uint32_t rail);
+  // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
+  bool is_given_up(uint32_t rail) const;
+  // The connection has failed (PeerLink::fail_link): moves its QPs to ERROR. Otherwise the next
+  // tick does.
+  void on_failed_connection();
+  // Nothing touches a QP, a rail or the tables from here on. Idempotent.
+  void close();
+  // What has gone over each rail of this end, in their order; nothing after close().
+  std::vector<RailUse> rail_use() const;
+  // ", lost: mlx5_1:1 <-> mlx5_1:1 (RETRY_EXC_ERR), tried again from time to time" for the text of
+  // a stalled connection: each pair that cannot be used, with the cause of its loss and what it
+  // waits for; and each rail that is used although its port is down. "" where there are none, and
+  // after close().
+  std::string state_text() const;
+
+  // ---- watcher thread
+  // Called about once a second, and at deadline(). Returns whether revive_pairs() has something to
+  // do.
+  bool on_tick(Clock::time_point now);
+  // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
+  Clock::time_point deadline() const {
+    return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_acquire)));
+  }
+  // The peer's statement, which came over the socket.
+  void on_statement(const wire::PairStatement& statement);
+  // Once, after on_event() may be called: looks at what the rails' HCAs and ports have reported
+  // before. Any thread.
+  void look_at_rails();
+  // An HCA of the connection reported an event. Returns whether recovery deals with it, so that the
+  // connection goes on.
+  bool on_event(const HcaContext& hca, const ibv_async_event& event);
+  // Whether all pairs that are usable are on ports that are down, one of them on this port: the
+  // connection waits for the HCA's retries.
+  bool waits_for_port(const HcaContext& hca, int port) const;
+  const ConnectionOptions& options() const { return io_.options(); }
+
+  // ---- reviver thread
+  // Revives the pairs that on_tick found to be due. Blocks while the kernel resolves an address, a
+  // second or so for each pair; not for a pair whose path is paused in `slow`.
+  void revive_pairs(Clock::time_point now, SlowPaths& slow);
+
+ private:
+  static constexpr uint32_t kEpochMask = 0xffff;
+  static constexpr uint32_t kCounted = 0x10000;  // Arrivals::epoch: nothing may arrive any more
+
+  // What has arrived on a pair, at the receiver; at the sender, what was acknowledged. A cache line
+  // each: the data path writes one per message.
+  struct alignas(64) Arrivals {
+    std::atomic<uint64_t> count{0};
+    std::atomic<uint32_t> epoch{0};     // modulo 2^16, as in a WorkId; or kCounted
+    std::atomic<uint64_t> receives{0};  // that were posted
+    std::atomic<bool> stopped{false};   // see is_stopped()
+  };
+  // How much of a loss the data path knows. kReceives: it does not know of the return yet, and has
+  // taken data that came after it.
+  enum class Known : uint8_t { kUsing, kLost, kAgreed, kFinished, kReceives };
+  struct Pair {
+    explicit Pair(PairAgreement a) : agreement(a) {}
+    PairAgreement agreement;
+    Known known = Known::kUsing;
+    bool stopped = false;         // the QP is in ERROR, in this epoch
+    bool flush_seen = false;      // receiver: all arrivals are counted
+    bool counted = false;         // and stated
+    bool drained = false;         // nothing of the epoch that ended is left in the CQ
+    bool marker_posted = false;   // in this epoch; false where the HCA refused it
+    bool marker_seen = false;     // the last completion of the send queue
+    uint64_t flushed = 0;         // receives
+    bool hopeless = false;        // its HCA or QP is gone, or the CQ cannot be polled
+    int stop_error = 0;           // errno value with which the QP was not moved to ERROR
+    Clock::time_point stop_at{};  // when to try that again
+    uint32_t awaits_empty = 0;    // awaits_empty_ since it is so of this pair; 0: it is not
+    bool reviving = false;        // revive_pairs() is to revive it, or does
+    bool withdrawn = false;       // this end has given its rail up
+    bool logged = false;          // the loss, since the pair was used last
+    bool revival_logged = false;  // a revival that failed, since then
+    int reserved = 0;             // entries of its send queue in use by probes and statements
+    std::optional<Clock::time_point> flushed_at;  // in ERROR; the cause is still to be seen
+    std::optional<Clock::time_point> lost_at;
+    Clock::time_point revived_at{};
+    Clock::time_point state_at{};        // when to repeat its statement
+    std::chrono::milliseconds pause{0};  // before the next repetition
+  };
+
+  void prove_standby(const std::vector<uint32_t>& not_connected);
+  Clock::time_point now() const { return io_.options().now(); }
+  void run(Clock::time_point now);
+  void take_steps(Clock::time_point now);
+  void advance(uint32_t index, Clock::time_point now);
+  void note_loss(uint32_t index, Clock::time_point now);
+  void stop(uint32_t index, Clock::time_point now);
+  void on_stopped(uint32_t index, Clock::time_point now);
+  static bool has_to_be_destroyed(const Pair& pair);
+  void destroy(uint32_t index, std::unique_lock<std::mutex>& lock);
+  void count_if_possible(uint32_t index, Clock::time_point now);
+  void post_marker(uint32_t index);
+  bool is_drained(uint32_t index);
+  bool claim_revivals(Clock::time_point now);
+  bool may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow);
+  bool is_most_likely_in_vain(uint32_t index, Clock::time_point now, const SlowPaths& slow) const;
+  void revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
+              std::unique_lock<std::mutex>& lock);
+  Status connect_again(uint32_t index, std::unique_lock<std::mutex>& lock);
+  void stop_again(uint32_t index);
+  void probe(uint32_t index);
+  void check_arrivals(uint32_t index);
+  static bool is_statement_due(const Pair& pair, Clock::time_point now);
+  void state(uint32_t index, Clock::time_point now);
+  std::optional<uint32_t> choose_carrier();
+  wire::PairReason reason_of(const WorkId& id) const;
+  void lose_rail(uint32_t rail, PairCause cause);
+  void lose_hca(const HcaContext& hca);
+  void give_up(uint32_t index);
+  void set_port(uint32_t rail, bool active);
+  bool is_usable_beside(uint32_t rail) const;
+  void lose_ports_that_are_down();
+  void query_ports(Clock::time_point now);
+  void query_ports_that_count(bool all);
+  void read_statements(Clock::time_point now);
+  void take_statement(const wire::PairStatement& statement, Clock::time_point now);
+  void fail_if_none_is_left(Clock::time_point now);
+  bool is_any_usable() const;
+  static bool may_return(const Pair& pair);
+  bool is_used(uint32_t rail) const;
+  std::string awaited_text(uint32_t index) const;
+  bool awaits_data_path() const;
+  void stop_all();
+  bool is_too_late(Clock::time_point now) const;
+  Clock::time_point deadline_of(const Pair& pair, Clock::time_point now) const;
+  void update_deadline(Clock::time_point now);
+  static std::optional<PairNews::Kind> news_of(const Pair& pair);
+  void await_empty_queues();
+  void log_loss(uint32_t index, const MovedWork* moved);
+  RailLoss describe_loss(uint32_t index, const MovedWork* moved) const;
+  std::vector<std::string> usable_ports(uint32_t but) const;
+  bool is_explained(uint32_t index) const;
+  void log_failed_revival(uint32_t index, const std::string& reason);
+  void log_return(uint32_t index);
+  void fail(Code code, const std::string& what);
+
+  const PairIo io_;
+  const bool recovers_;
+  const RecoveryHooks hooks_;
+  const Clock::duration patience_;            // without a usable pair
+  std::unique_ptr<RailCounters[]> counters_;  // by rail
+  std::unique_ptr<Arrivals[]> arrivals_;      // by pair
+  std::atomic<bool> has_news_{false};
+  std::atomic<uint32_t> awaits_empty_{0};  // 0: no pair does; else when the last one began to
+  std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
+
+  mutable std::mutex mutex_;  // guards all that follows
+  std::condition_variable unused_;
+  bool closed_ = false;
+  bool all_stopped_ = false;  // since the connection has failed
+  bool using_qp_ = false;     // revive_pairs() uses a QP without the mutex
+  std::shared_ptr<PeerLink> link_;
+  std::vector<Pair> pairs_;
+  std::vector<bool> port_down_;   // by rail: as the last event or query showed
+  Clock::time_point ports_at_{};  // when to query the ports
+  uint32_t awaits_ = 0;           // how often a pair began to await an empty CQ
+  std::optional<Clock::time_point> none_usable_since_;
+  uint32_t carrier_ = 0;  // the pair that carried the last statement
+  std::optional<uint32_t>
+      peer_probe_on_;  // the pair of probe_peer's probe, while it is outstanding
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,81 @@
+// When a Recovery ends its connection.
+#include <algorithm>
+#include <utility>
+
+#include "transport/data/recovery.h"
+#include "transport/data/recovery_text.h"
+
+namespace gdr::transport {
+
+// Where no pair is usable, the connection waits for one to return: a port that was down may come
+// back within a second, and two ends may each have given up another rail at the same time.
+void Recovery::fail_if_none_is_left(Clock::time_point now) {
+  const auto any = [this](auto is) { return std::ranges::any_of(pairs_, is); };
+  const bool usable = is_any_usable();
+  for (Pair& pair : pairs_) pair.agreement.set_urgent(!usable);
+  if (usable || awaits_data_path()) return none_usable_since_.reset();
+  if (!none_usable_since_) none_usable_since_ = now;
+  if (any([](const Pair& pair) { return pair.agreement.awaits_probe(); })) return;
+  const bool returns = any([](const Pair& pair) { return may_return(pair); });
+  // Without the socket, the ends agree on a pair over another one only.
+  const bool waits = returns && !link_->deaf();
+  if (waits && now < *none_usable_since_ + patience_) return;
+  std::vector<LostPair> lost;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const PairAgreement& agreement = pairs_[i].agreement;
+    lost.push_back({.path = io_.path_text(i),
+                    .host = io_.host_text(),
+                    .port = io_.port_text(i),
+                    .peer = io_.peer_text(i),
+                    .port_down = port_down_[io_.rail(i)],
+                    .cause = agreement.cause(),
+                    .peer_cause = agreement.peer_cause()});
+  }
+  fail(Code::kRemote, no_pair_is_left_text(lost, waits ? now - *none_usable_since_ : now - now));
+}
+
+bool Recovery::is_any_usable() const {
+  return std::ranges::any_of(pairs_, [](const Pair& pair) { return pair.agreement.usable(); });
+}
+
+// An HCA that is gone has to be opened anew, and a rail that an end has withdrawn is not tried
+// again.
+bool Recovery::may_return(const Pair& pair) {
+  const wire::PairReason there = pair.agreement.peer_cause().reason;
+  return !pair.hopeless && !pair.withdrawn && there != wire::PairReason::kDeviceLost &&
+         there != wire::PairReason::kWithdrawn;
+}
+
+// Whether a pair returns once NCCL calls this end, which has nothing to do at present and so waits
+// for no pair.
+bool Recovery::awaits_data_path() const {
+  return link_->is_idle() && !link_->deaf() && std::ranges::any_of(pairs_, [](const Pair& pair) {
+           const bool done = pair.known == Known::kFinished && pair.drained;
+           return pair.agreement.recovered() && !done && may_return(pair);
+         });
+}
+
+// The probe of a pair that is revived late would only delay the end.
+bool Recovery::is_too_late(Clock::time_point now) const {
+  return none_usable_since_ && now >= *none_usable_since_ + patience_;
+}
+
+void Recovery::on_failed_connection() {
+  std::lock_guard lock(mutex_);
+  run(now());
+}
+
+// A peer that has lost the socket learns of the failure by its own writes, which fail then. A pair
+// that is being revived is stopped already, and does not return.
+void Recovery::stop_all() {
+  if (std::exchange(all_stopped_, true)) return;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (!pairs_[i].stopped && io_.has_queue_pair(i)) (void)io_.stop(i);
+  }
+}
+
+void Recovery::fail(Code code, const std::string& what) {
+  link_->fail_link(Error{code, link_->description() + ": " + what}, true);
+}
+
+}  // namespace gdr::transport

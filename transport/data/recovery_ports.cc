@@ -1,0 +1,128 @@
+// What a Recovery does about ports and HCAs.
+#include <algorithm>
+
+#include "transport/data/recovery.h"
+
+namespace gdr::transport {
+
+bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
+  std::lock_guard lock(mutex_);
+  if (closed_ || !recovers_) return false;
+  switch (event.event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+      lose_hca(hca);
+      break;
+    case IBV_EVENT_PORT_ERR:
+    case IBV_EVENT_PORT_ACTIVE:
+      for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
+        const Device& device = io_.rails()[rail].device();
+        if (device.hca.get() != &hca || device.port != event.element.port_num) continue;
+        set_port(rail, event.event_type == IBV_EVENT_PORT_ACTIVE);
+      }
+      break;
+    case IBV_EVENT_QP_FATAL:
+      for (uint32_t i = 0; i < pairs_.size(); ++i) {
+        if (io_.queue_pair(i) != event.element.qp) continue;
+        pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
+      }
+      break;
+    default:
+      return false;
+  }
+  run(now());
+  return true;
+}
+
+void Recovery::set_port(uint32_t rail, bool active) {
+  port_down_[rail] = !active;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const bool given_up = pairs_[i].hopeless || pairs_[i].withdrawn;
+    if (io_.rail(i) == rail) pairs_[i].agreement.set_port_active(active && !given_up);
+  }
+}
+
+// An event may be lost. The state of a port counts where a pair is to be tried again, and where a
+// port that was reported as down has not cost its pairs yet.
+void Recovery::query_ports(Clock::time_point now) {
+  if (now < ports_at_) return;
+  ports_at_ = now + std::chrono::seconds(1);
+  query_ports_that_count(false);
+}
+
+void Recovery::query_ports_that_count(bool all) {
+  uint64_t queried = 0;  // bit per rail
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const uint32_t rail = io_.rail(i);
+    const bool counts = all || pairs_[i].agreement.lost() || port_down_[rail];
+    if (!counts || pairs_[i].hopeless || (queried >> rail & 1) != 0) continue;
+    queried |= uint64_t{1} << rail;
+    set_port(rail, io_.is_port_active(i));
+  }
+}
+
+void Recovery::look_at_rails() {
+  std::lock_guard lock(mutex_);
+  if (closed_ || !recovers_ || link_->failed()) return;
+  for (const RailEnd& rail : io_.rails()) {
+    const HcaContext& hca = *rail.device().hca;
+    if (hca.is_gone()) lose_hca(hca);
+  }
+  query_ports_that_count(true);
+  run(now());
+}
+
+void Recovery::lose_rail(uint32_t rail, PairCause cause) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rail(i) == rail) pairs_[i].agreement.on_failure(cause);
+  }
+}
+
+// All its ports are gone. An HCA that has reported a fatal error has to be opened anew, which no
+// connection does.
+void Recovery::lose_hca(const HcaContext& hca) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rails()[io_.rail(i)].device().hca.get() != &hca) continue;
+    pairs_[i].agreement.on_failure({wire::PairReason::kDeviceLost});
+    give_up(i);
+  }
+}
+
+void Recovery::give_up(uint32_t index) {
+  pairs_[index].hopeless = true;
+  pairs_[index].stop_at = {};
+  pairs_[index].agreement.set_port_active(false);
+}
+
+// A port that is down is given up at once where there is another rail. Without one, the HCA's
+// retries may outlast a short interruption, as they do on a connection of one rail.
+void Recovery::lose_ports_that_are_down() {
+  for (uint32_t rail = 0; rail < port_down_.size(); ++rail) {
+    if (port_down_[rail] && is_usable_beside(rail)) {
+      lose_rail(rail, {wire::PairReason::kPortDown});
+    }
+  }
+}
+
+bool Recovery::waits_for_port(const HcaContext& hca, int port) const {
+  std::lock_guard lock(mutex_);
+  if (closed_ || link_->failed()) return false;
+  bool waits = false;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const uint32_t rail = io_.rail(i);
+    if (!pairs_[i].agreement.usable()) continue;
+    if (!port_down_[rail]) return false;
+    const Device& device = io_.rails()[rail].device();
+    waits = waits || (device.hca.get() == &hca && device.port == port);
+  }
+  return waits;
+}
+
+bool Recovery::is_usable_beside(uint32_t rail) const {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const uint32_t other = io_.rail(i);
+    if (other != rail && !port_down_[other] && pairs_[i].agreement.usable()) return true;
+  }
+  return false;
+}
+
+}  // namespace gdr::transport

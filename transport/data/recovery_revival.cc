@@ -1,0 +1,111 @@
+// How a Recovery brings pairs that were lost back.
+#include "transport/data/recovery.h"
+#include "transport/data/slow_paths.h"
+
+namespace gdr::transport {
+
+// Returns whether revive_pairs() has something to do. Until it has, a pair that is due has no
+// deadline.
+bool Recovery::claim_revivals(Clock::time_point now) {
+  if (link_->failed() || is_too_late(now)) return false;
+  bool due = false;
+  for (Pair& pair : pairs_) {
+    if (pair.agreement.next(now) == PairAction::kRevive) pair.reviving = true;
+    due = due || pair.reviving;
+  }
+  return due;
+}
+
+void Recovery::revive_pairs(Clock::time_point now, SlowPaths& slow) {
+  std::unique_lock lock(mutex_);
+  for (uint32_t i = 0; i < pairs_.size() && !closed_; ++i) {
+    if (!pairs_[i].reviving) continue;
+    if (may_revive(i, now, slow)) revive(i, now, slow, lock);
+    pairs_[i].reviving = false;
+  }
+  if (!closed_) run(this->now());
+}
+
+bool Recovery::may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow) {
+  PairAgreement& agreement = pairs_[index].agreement;
+  if (link_->failed() || agreement.next(now) != PairAction::kRevive) return false;
+  if (!io_.is_port_active(index)) {
+    agreement.set_port_active(false);
+    return false;
+  }
+  if (!is_most_likely_in_vain(index, now, slow)) return true;
+  agreement.on_revival_put_off(now);
+  return false;
+}
+
+// What another attempt has shown spares this one, but not where the peer has resolved this end's
+// address since. A connection without a usable pair makes the attempt sooner.
+bool Recovery::is_most_likely_in_vain(uint32_t index, Clock::time_point now,
+                                      const SlowPaths& slow) const {
+  const PairAgreement& agreement = pairs_[index].agreement;
+  const bool urgent = !is_any_usable();
+  if (agreement.peer_waits()) return false;
+  if (slow.is_paused(io_.path_text(index), now, urgent)) return true;
+  return !urgent && !agreement.peer_is_ahead() && io_.is_held_unreachable(index);
+}
+
+void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
+                      std::unique_lock<std::mutex>& lock) {
+  const Clock::time_point began = Clock::now();
+  const Status revived = connect_again(index, lock);
+  if (closed_) return;
+  Pair& pair = pairs_[index];
+  const Clock::duration took = Clock::now() - began;
+  if (!revived) {
+    slow.on_failure(io_.path_text(index), now + took, took);
+    log_failed_revival(index, revived.error().text);
+    return pair.agreement.on_revival_failed(now + took);
+  }
+  slow.on_success(io_.path_text(index));
+  // In the meantime its HCA or its port may have gone, or the connection may have failed.
+  if (link_->failed() || pair.agreement.next(Clock::time_point::max()) != PairAction::kRevive) {
+    return stop_again(index);
+  }
+  pair.agreement.on_revived(now + took);
+  pair.stopped = pair.flush_seen = pair.counted = false;
+  pair.drained = pair.marker_posted = pair.marker_seen = false;
+  pair.flushed = 0;
+  pair.flushed_at.reset();
+  pair.lost_at.reset();
+  pair.revived_at = now + took;
+  pair.reserved = 0;
+}
+
+// The QP is used without the mutex, since the kernel may take seconds to resolve an address;
+// nothing else uses it then: the data path has finished with it, and close() waits.
+Status Recovery::connect_again(uint32_t index, std::unique_lock<std::mutex>& lock) {
+  struct Use {
+    Use(Recovery* of, std::unique_lock<std::mutex>* its) : recovery(of), lock(its) {
+      recovery->using_qp_ = true;
+      lock->unlock();
+    }
+    ~Use() {
+      lock->lock();
+      recovery->using_qp_ = false;
+      recovery->unused_.notify_all();
+    }
+    Recovery* recovery;
+    std::unique_lock<std::mutex>* lock;
+  };
+  const uint32_t epoch = pairs_[index].agreement.epoch() + 1;
+  const Use use(this, &lock);
+  arrivals_[index].count.store(0, std::memory_order_relaxed);
+  arrivals_[index].receives.store(static_cast<uint64_t>(io_.receives()), std::memory_order_relaxed);
+  arrivals_[index].stopped.store(false, std::memory_order_relaxed);
+  arrivals_[index].epoch.store(epoch & kEpochMask, std::memory_order_release);
+  return io_.revive(index, epoch);
+}
+
+// A QP in RESET flushes nothing. Where the HCA refuses, that does no harm: the peer sends nothing
+// before this end has stated that the pair is ready, and the next attempt begins with RESET.
+void Recovery::stop_again(uint32_t index) {
+  arrivals_[index].epoch.store(kCounted, std::memory_order_release);
+  (void)io_.reset(index);
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,90 @@
+// Decisions of the two data paths when a pair is recovered, apart from who carries them out: the
+// model in tests/model takes the same ones.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "base/result.h"
+#include "transport/data/connection_options.h"
+#include "transport/wire/wire.h"
+
+namespace gdr::transport {
+
+// What the sender knows of the chunks of one pair in one epoch: their numbers.
+struct ChunkCounts {
+  uint64_t acknowledged = 0;  // successful completions that were taken from the CQ
+  uint64_t posted = 0;
+};
+
+// Checks what the receiver states has arrived, once the pair is down at both ends. Chunks before
+// number `arrived` are complete, and those from it on have to be sent again. kRemote where the
+// receiver's HCA has acknowledged more: that data was lost there, and the sender may have reported
+// it as sent and has not kept it. kInternal where more arrived than was posted.
+//
+// Both the data path and the watcher call this: a sender whose requests are complete is not called
+// any more, and only the watcher finds that the receiver waits for data that was lost.
+Status check_arrived(const ChunkCounts& chunks, uint64_t arrived);
+
+// For how long an HCA sends a request to a peer that does not answer: 4.096 us * 2^ack_timeout for
+// the first attempt and for each retry. ack_timeout 0, with which an HCA never gives up, counts as
+// the default.
+std::chrono::milliseconds time_of_retries(const ConnectionOptions& options);
+
+// For how long a connection that recovers waits for a pair where none is usable, before it fails:
+// as long as an HCA goes on sending, so that a connection of several rails survives what one of a
+// single rail does; and at least 5 s, which covers the first pauses before a lost pair is tried
+// again.
+std::chrono::milliseconds time_without_pairs(const ConnectionOptions& options);
+
+// Keeps the receiver from announcing a buffer in a slot of the ring while an older announcement of
+// that slot may still be on its way. All announcements over one pair arrive in order; but one that
+// was made again over pair C is a duplicate if the first one had arrived. If C is lost, the slot's
+// next buffer could be announced over pair D before C is down at both ends, and the duplicate could
+// then overwrite it, so that the sender would wait for ever.
+template <size_t kPairs = wire::kMaxQps>
+class AnnouncementLimit {
+ public:
+  // slots: of the ring.
+  explicit AnnouncementLimit(uint64_t slots = wire::kSlots) : slots_(slots) { limit_.fill(kNone); }
+
+  // The slots from that of buffer `oldest` on were written again over the pair.
+  void on_announced_again(size_t pair, uint64_t oldest) {
+    ++writes_[pair];
+    set(pair, std::min(limit_[pair], oldest + slots_));
+  }
+  // Such a write has completed.
+  void on_written(size_t pair) {
+    if (writes_[pair] > 0 && --writes_[pair] == 0) set(pair, kNone);
+  }
+  // The pair is down at both ends.
+  void on_recovered(size_t pair) {
+    writes_[pair] = 0;
+    set(pair, kNone);
+  }
+  static constexpr uint64_t kNone = std::numeric_limits<uint64_t>::max();
+  // Buffers may be announced up to this number, exclusive. kNone: there is no limit.
+  uint64_t end() const { return end_; }
+  // For the model, which recognises states.
+  template <class Add>
+  void add_to(size_t pair, Add&& add) const {
+    add(limit_[pair]), add(writes_[pair]);
+  }
+
+ private:
+  void set(size_t pair, uint64_t limit) {
+    limit_[pair] = limit;
+    end_ = *std::min_element(limit_.begin(), limit_.end());
+  }
+
+  uint64_t slots_;
+  uint64_t end_ = kNone;
+  std::array<uint64_t, kPairs> limit_;
+  std::array<uint32_t, kPairs> writes_{};  // that have not completed
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,200 @@
+// The steps that a Recovery takes, with the mutex: which are due, when the next ones are, and what
+// is logged about them.
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/data/recovery.h"
+#include "transport/data/recovery_text.h"
+
+namespace gdr::transport {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Work requests are flushed before the event or the completion that names the cause is seen.
+constexpr milliseconds kCauseTime{20};
+// How often the watcher looks after a recovery that is under way: at first, and after a while.
+constexpr milliseconds kOften{10};
+constexpr milliseconds kSeldom{100};
+constexpr std::chrono::seconds kSeldomAfter{5};
+// A loss is logged after this time even if its recovery is not finished.
+constexpr milliseconds kLogAfter{1000};
+
+}  // namespace
+
+bool Recovery::on_tick(Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  if (closed_ || !recovers_) return false;
+  if (!link_->failed()) {
+    read_statements(now);
+    query_ports(now);
+  }
+  run(now);
+  const bool due = claim_revivals(now);
+  update_deadline(now);
+  return due;
+}
+
+// Takes every step that is due and does not block, and what follows from them. Nothing is due on a
+// connection that has failed.
+void Recovery::run(Clock::time_point now) {
+  if (closed_ || !recovers_ || link_ == nullptr) return;
+  if (!link_->failed()) take_steps(now);
+  if (link_->failed()) stop_all();
+  update_deadline(now);
+}
+
+void Recovery::take_steps(Clock::time_point now) {
+  lose_ports_that_are_down();
+  for (uint32_t i = 0; i < pairs_.size(); ++i) advance(i, now);
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (is_statement_due(pairs_[i], now)) state(i, now);
+  }
+  fail_if_none_is_left(now);
+  const bool news = std::ranges::any_of(pairs_, [](const Pair& pair) {
+    return news_of(pair).has_value() || has_to_be_destroyed(pair);
+  });
+  has_news_.store(news, std::memory_order_release);
+  await_empty_queues();
+}
+
+void Recovery::advance(uint32_t index, Clock::time_point now) {
+  Pair& pair = pairs_[index];
+  PairAgreement& agreement = pair.agreement;
+  if (pair.flushed_at && now - *pair.flushed_at >= kCauseTime) {
+    agreement.on_failure({wire::PairReason::kCompletion, IBV_WC_WR_FLUSH_ERR});
+  }
+  if (agreement.next(now) == PairAction::kProbe) probe(index);
+  if (agreement.lost() && !pair.lost_at) note_loss(index, now);
+  if (agreement.next(now) == PairAction::kStop) stop(index, now);
+  count_if_possible(index, now);
+  if (agreement.recovered()) check_arrivals(index);
+  if (pair.known == Known::kFinished && agreement.recovered()) {
+    post_marker(index);
+    if (is_drained(index)) agreement.on_data_path_done();
+  }
+  if (agreement.lost() && !pair.logged && now - *pair.lost_at >= kLogAfter) {
+    log_loss(index, nullptr);
+  }
+}
+
+void Recovery::note_loss(uint32_t index, Clock::time_point now) {
+  Pair& pair = pairs_[index];
+  pair.lost_at = now;
+  if (peer_probe_on_ == index) peer_probe_on_.reset();
+  if (pair.logged) {
+    // It was not used since the last loss.
+    return log_failed_revival(index, to_string(pair.agreement.cause()));
+  }
+  std::atomic<uint64_t>& losses = counters_[io_.rail(index)].losses;
+  losses.store(losses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+Recovery::Clock::time_point Recovery::deadline_of(const Pair& pair, Clock::time_point now) const {
+  const PairAgreement& agreement = pair.agreement;
+  const bool claimed = pair.reviving || is_too_late(now);
+  Clock::time_point next = claimed ? Clock::time_point::max() : agreement.deadline();
+  if (agreement.unseen()) next = std::min(next, pair.state_at);
+  const bool settled = agreement.lost() ? agreement.recovered() && pair.known == Known::kFinished
+                                        : agreement.usable() && !pair.flushed_at;
+  if (settled) return next;
+  const Clock::time_point since = pair.lost_at.value_or(pair.flushed_at.value_or(pair.revived_at));
+  return std::min(next, now + (now - since < kSeldomAfter ? kOften : kSeldom));
+}
+
+void Recovery::update_deadline(Clock::time_point now) {
+  Clock::time_point next = Clock::time_point::max();
+  if (!link_->failed()) {
+    for (const Pair& pair : pairs_) next = std::min(next, deadline_of(pair, now));
+    // What the peer states comes by RDMA alone, and nothing wakes the watcher for it.
+    if (link_->deaf()) next = std::min(next, now + kSeldom);
+    if (none_usable_since_ && now < *none_usable_since_ + patience_) {
+      next = std::min(next, *none_usable_since_ + patience_);
+    }
+  }
+  const bool earlier = next < deadline();
+  deadline_.store(next.time_since_epoch().count(), std::memory_order_release);
+  if (earlier) hooks_.wake_watcher();
+}
+
+// moved: null where that is not known yet. Where the connection has failed, its error says more.
+void Recovery::log_loss(uint32_t index, const MovedWork* moved) {
+  const bool nothing_new = moved == nullptr || *moved == MovedWork{};
+  if (std::exchange(pairs_[index].logged, true) && nothing_new) return;
+  if (link_->failed() && !is_any_usable()) return;
+  GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s; moved: %s",
+            link_->description().c_str(), index, io_.port_text(index).c_str(),
+            to_string(pairs_[index].agreement.cause()).c_str(),
+            moved == nullptr ? "not known yet" : to_string(*moved).c_str());
+  hooks_.rail_lost(describe_loss(index, moved));
+  if (hooks_.port_suspected) hooks_.port_suspected(io_.port_text(index));
+}
+
+RailLoss Recovery::describe_loss(uint32_t index, const MovedWork* moved) const {
+  const PairAgreement& agreement = pairs_[index].agreement;
+  RailLoss loss;
+  loss.port = io_.port_text(index);
+  loss.peer = io_.peer_text(index);
+  loss.cause = agreement.cause();
+  loss.peer_cause = agreement.peer_cause();
+  loss.stands_by = io_.stands_by(index);
+  loss.may_return = may_return(pairs_[index]);
+  loss.usable = usable_ports(index);
+  loss.settled = moved != nullptr;
+  if (moved != nullptr) loss.moved = *moved;
+  loss.waits = std::chrono::duration_cast<milliseconds>(patience_);
+  loss.connection = this;
+  if (loss.usable.empty()) {
+    loss.effect = LossEffect::kWaits;
+  } else if (is_explained(index)) {
+    loss.effect = LossEffect::kExplained;
+  }
+  return loss;
+}
+
+// The ports of this end over which the connection goes on. Further pairs between the same two ports
+// are lost soon.
+std::vector<std::string> Recovery::usable_ports(uint32_t but) const {
+  std::vector<std::string> active, standby, same;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (!pairs_[i].agreement.usable()) continue;
+    const bool is_same = io_.path_text(i) == io_.path_text(but);
+    const std::string port = io_.port_text(i) + (io_.stands_by(i) ? " (standby)" : "");
+    std::vector<std::string>& to = is_same ? same : io_.stands_by(i) ? standby : active;
+    if (std::ranges::find(to, port) == to.end()) to.push_back(port);
+  }
+  if (active.empty()) active = std::move(standby);
+  return active.empty() ? same : active;
+}
+
+// Whether one of the ends has logged a warning of its own, which says more. This end's own cause
+// may only follow from the peer's, as a probe to a QP that is not connected fails.
+bool Recovery::is_explained(uint32_t index) const {
+  const PairAgreement& agreement = pairs_[index].agreement;
+  const wire::PairReason here = agreement.cause().reason;
+  if (here == wire::PairReason::kWithdrawn) return true;
+  const auto is_given_up = [](wire::PairReason reason) {
+    return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kNotConnected;
+  };
+  // Else the peer may have stated its cause for an earlier epoch.
+  const bool peers = here == wire::PairReason::kPeer || agreement.recovered();
+  return io_.stands_by(index) &&
+         (is_given_up(here) || (peers && is_given_up(agreement.peer_cause().reason)));
+}
+
+// Once until the pair is used again: it is tried again and again.
+void Recovery::log_failed_revival(uint32_t index, const std::string& reason) {
+  if (std::exchange(pairs_[index].revival_logged, true)) return;
+  GDR_INFO(log::kNet, "%s is not usable again yet: %s", io_.path_text(index).c_str(),
+           reason.c_str());
+}
+
+void Recovery::log_return(uint32_t index) {
+  pairs_[index].logged = pairs_[index].revival_logged = false;
+  std::atomic<uint64_t>& returns = counters_[io_.rail(index)].returns;
+  returns.store(returns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  hooks_.rail_returned(io_.port_text(index), io_.peer_text(index));
+}
+
+}  // namespace gdr::transport

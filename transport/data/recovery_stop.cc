@@ -1,0 +1,164 @@
+// How a Recovery ends an epoch of a pair: its QP is stopped or destroyed, what has arrived is
+// counted, and nothing is left in the CQ.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/data/recovery.h"
+#include "transport/data/recovery_probes.h"
+
+namespace gdr::transport {
+namespace {
+
+// The pause before a QP that was not moved to ERROR is tried again.
+constexpr std::chrono::seconds kStopAgain{1};
+
+// ChunkCounts::posted, which only the data path knows.
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
+
+}  // namespace
+
+// Where the HCA refuses, late packets could still arrive. The QP is then destroyed once the data
+// path does not use it any more; until then the change is tried again from time to time.
+void Recovery::stop(uint32_t index, Clock::time_point now) {
+  Pair& pair = pairs_[index];
+  if (!io_.has_queue_pair(index) || (pair.stop_error != 0 && now < pair.stop_at)) return;
+  arrivals_[index].stopped.store(true, std::memory_order_release);
+  pair.stop_error = io_.stop(index);
+  pair.stop_at = now + kStopAgain;
+  if (pair.stop_error == 0 || (pair.hopeless && PairIo::is_gone(pair.stop_error))) {
+    on_stopped(index, now);
+  }
+}
+
+void Recovery::on_stopped(uint32_t index, Clock::time_point now) {
+  pairs_[index].stop_error = 0;
+  pairs_[index].stopped = true;
+  pairs_[index].agreement.on_stopped(now);
+}
+
+bool Recovery::has_to_be_destroyed(const Pair& pair) {
+  return pair.stop_error != 0 && pair.known != Known::kUsing;
+}
+
+// Without the mutex, since the watcher may wait for that with an event of this QP, for which
+// ibv_destroy_qp waits. The data path, which is here, is the only other one that uses the QP. What
+// has arrived and is still in the CQ may go with it: the sender then sends it again, or finds that
+// it was acknowledged, which is an error.
+void Recovery::destroy(uint32_t index, std::unique_lock<std::mutex>& lock) {
+  Pair& pair = pairs_[index];
+  const int refused = std::exchange(pair.stop_error, 0);
+  verbs::UniqueQp qp = io_.take_queue_pair(index);
+  lock.unlock();
+  const int err = PairIo::destroy(&qp);
+  lock.lock();
+  const std::string errors = "errno " + std::to_string(refused) + " and " + std::to_string(err);
+  if (qp != nullptr) io_.put_back(index, std::move(qp));
+  if (err != 0 && !PairIo::is_gone(err)) {
+    return fail(Code::kSystem,
+                "the QP of " + io_.path_text(index) +
+                    " could be neither moved to ERROR nor destroyed (" + errors +
+                    "), so that the pair cannot be recovered. Fix: look for errors of "
+                    "that HCA in the kernel's log");
+  }
+  GDR_INFO(log::kNet,
+           "%s is not used again: its QP could not be moved to ERROR, and was destroyed (%s)",
+           io_.path_text(index).c_str(), errors.c_str());
+  give_up(index);
+  const Clock::time_point now = this->now();
+  on_stopped(index, now);
+  run(now);
+}
+
+// Once the QP is in ERROR nothing arrives any more. The arrivals that were there are counted when
+// the data path has come to a receive that was flushed, or to the last one that was posted, or has
+// nothing outstanding at all: without a receive that is posted by NCCL, the sender had nothing to
+// write to.
+void Recovery::count_if_possible(uint32_t index, Clock::time_point now) {
+  Pair& pair = pairs_[index];
+  if (io_.end() == PairEnd::kSender || !pair.stopped || pair.counted) return;
+  if (!pair.flush_seen && !link_->is_idle()) return;
+  pair.counted = true;
+  arrivals_[index].epoch.store(kCounted, std::memory_order_release);
+  pair.agreement.on_counted(arrivals_[index].count.load(std::memory_order_acquire), now);
+}
+
+// The data path, which is here, is the only one that posts and counts receives in an epoch.
+void Recovery::on_consumed(uint32_t index) {
+  const Arrivals& arrivals = arrivals_[index];
+  std::lock_guard lock(mutex_);
+  const uint64_t arrived = arrivals.count.load(std::memory_order_relaxed);
+  if (closed_ || arrived != arrivals.receives.load(std::memory_order_relaxed)) return;
+  pairs_[index].flush_seen = true;
+  run(now());
+}
+
+void Recovery::on_empty_queue(uint32_t rail, uint32_t awaited) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const uint32_t since = pairs_[i].awaits_empty;
+    if (io_.rail(i) == rail && since != 0 && since <= awaited) pairs_[i].flush_seen = true;
+  }
+  run(now());
+}
+
+// An HCA that is gone flushes no receives, so that an empty CQ has to show that all arrivals are
+// counted. Only a poll that began after the pair was stopped shows that.
+void Recovery::await_empty_queues() {
+  uint32_t last = 0;
+  for (Pair& pair : pairs_) {
+    const bool counts = io_.end() == PairEnd::kReceiver && !pair.counted;
+    const bool awaits = counts && pair.hopeless && pair.stopped;
+    if (!awaits) {
+      pair.awaits_empty = 0;
+    } else if (pair.awaits_empty == 0) {
+      pair.awaits_empty = ++awaits_;
+    }
+    last = std::max(last, pair.awaits_empty);
+  }
+  awaits_empty_.store(last, std::memory_order_release);
+}
+
+// The data path checks it, too, once it is called.
+void Recovery::check_arrivals(uint32_t index) {
+  const uint64_t acknowledged = arrivals_[index].count.load(std::memory_order_acquire);
+  const bool over = pairs_[index].known == Known::kFinished;
+  if (io_.end() == PairEnd::kReceiver || over) return;
+  Status plausible = check_arrived({.acknowledged = acknowledged, .posted = kUnknown},
+                                   pairs_[index].agreement.peer_arrived());
+  if (!plausible) fail(plausible.error().code, plausible.error().text);
+}
+
+// The data path posts nothing more on the pair, whose QP is in ERROR. A QP without the completion
+// of its marker is not used again: where its HCA is gone, or takes no work request in ERROR. Where
+// the HCA refuses the marker, it is tried again at every step, the watcher's once a second at
+// least: completions that the data path has yet to poll may occupy what it lacks. A pair that is
+// drained needs none, such as one that was never connected, and the reviver may be using its QP.
+void Recovery::post_marker(uint32_t index) {
+  Pair& pair = pairs_[index];
+  if (pair.marker_posted || pair.drained || pair.hopeless || io_.is_reset(index)) return;
+  const uint64_t id = encode(WorkId{WorkKind::kProbe, index, pair.agreement.epoch(), kMarker});
+  pair.marker_posted = io_.post_probe(index, id) == 0;
+}
+
+// A QP that returns must find nothing of its last epoch in the CQ. Not every driver removes that at
+// the change to RESET (rxe and irdma do not, libmlx5, libmlx4 and libbnxt_re do): what is left
+// would take the room of the next completions, and be looked up among the new work requests. Work
+// requests complete in order, so that the send queue is empty when one has completed that was
+// posted last, in ERROR, as ib_drain_qp() of Linux does it. Receives are counted instead: rxe does
+// not see those that a process posts in ERROR.
+bool Recovery::is_drained(uint32_t index) {
+  Pair& pair = pairs_[index];
+  if (pair.drained) return true;
+  const Arrivals& arrivals = arrivals_[index];
+  const bool counts = io_.end() == PairEnd::kReceiver;
+  const uint64_t arrived = counts ? arrivals.count.load(std::memory_order_relaxed) : 0;
+  const uint64_t receives = arrivals.receives.load(std::memory_order_relaxed);
+  const bool ended = pair.marker_seen && arrived + pair.flushed >= receives;
+  pair.drained = !pair.hopeless && (ended || io_.is_reset(index));
+  return pair.drained;
+}
+
+}  // namespace gdr::transport

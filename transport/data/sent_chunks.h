@@ -1,0 +1,48 @@
+// The chunks that were posted on one pair and are not acknowledged, in their order.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gdr::transport {
+
+// What is needed to count a chunk as complete, and to send it again over another pair.
+struct SentChunk {
+  uint32_t message;        // index of its request
+  uint16_t work_requests;  // that it occupies in the send queue
+  uint16_t reported_on;    // the pair under which the observer knows it
+  size_t from;             // offset in the message
+  size_t bytes;
+};
+
+// A ring. A reliable-connected QP completes its requests in order, so that each acknowledgement is
+// that of the oldest chunk. Chunks are numbered from 0 in each epoch of the pair, as the receiver
+// numbers their immediates. Allocates when it is created and never again.
+class SentChunks {
+ public:
+  // Room for at least that many chunks.
+  explicit SentChunks(size_t capacity) : chunks_(std::bit_ceil(capacity)) {}
+
+  bool empty() const { return acknowledged_ == posted_; }
+  size_t size() const { return static_cast<size_t>(posted_ - acknowledged_); }
+  bool full() const { return size() == chunks_.size(); }
+  // How many were posted in this epoch, and how many of those are no longer in the ring: the
+  // numbers of the next chunk and of the oldest one.
+  uint64_t posted() const { return posted_; }
+  uint64_t acknowledged() const { return acknowledged_; }
+
+  void push(const SentChunk& chunk) { chunks_[posted_++ & (chunks_.size() - 1)] = chunk; }
+  SentChunk pop() { return at(acknowledged_++); }
+  const SentChunk& at(uint64_t number) const { return chunks_[number & (chunks_.size() - 1)]; }
+  // Begins an epoch. The ring is empty.
+  void restart() { acknowledged_ = posted_ = 0; }
+
+ private:
+  std::vector<SentChunk> chunks_;
+  uint64_t acknowledged_ = 0;
+  uint64_t posted_ = 0;
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,120 @@
+#include "transport/data/spread_pairs.h"
+
+#include <algorithm>
+#include <bitset>
+#include <utility>
+
+namespace gdr::transport {
+namespace {
+
+// Beyond what may be outstanding, the chunks of a message of which the pair was lost half-way.
+constexpr size_t kRing = SpreadPairs::kChunks + wire::kMaxQps;
+
+using Path = std::pair<uint32_t, uint32_t>;  // a rail of this end, and one of the peer's
+
+std::vector<Path> paths_of(const RailSet& rails) {
+  std::vector<Path> paths;
+  for (size_t i = 0; i < rails.pair_count(); ++i) {
+    const Path path{rails.pair(i).rail, rails.pair(i).peer_rail};
+    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+  }
+  return paths;
+}
+
+// Bytes per second.
+std::vector<double> port_speeds(const RailSet& rails) {
+  std::vector<double> speeds;
+  for (const Path& path : paths_of(rails)) {
+    speeds.push_back(rails[path.first].device().speed_mbps * 1e6 / 8);
+  }
+  return speeds;
+}
+
+}  // namespace
+
+SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
+    : load_(port_speeds(rails)), turn_(load_.size()), queue_depth_(queue_depth) {
+  const std::vector<Path> paths = paths_of(rails);
+  std::bitset<wire::kMaxRails * wire::kMaxRails> active;
+  for (const Path& path : paths) rails_.push_back(path.first);
+  pairs_.reserve(rails.pair_count());
+  for (size_t i = 0; i < rails.pair_count(); ++i) {
+    const QueuePair& qp = rails.pair(i);
+    SpreadPair& pair = pairs_.emplace_back(qp, kRing);
+    pair.free = queue_depth;
+    const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
+    pair.path = static_cast<uint32_t>(path - paths.begin());
+    if (pair.standby) continue;
+    active.set(pair.path);
+    ++active_pairs_;
+  }
+  active_usable_ = active_pairs_;
+  active_paths_ = static_cast<uint32_t>(active.count());
+}
+
+std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
+  uint64_t paths = 0;
+  for (const SpreadPair& pair : pairs_) {
+    if (!carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
+    paths |= uint64_t{1} << pair.path;
+  }
+  if (paths == 0) return {};
+  const size_t path = load_.choose(bytes, paths, now);
+  const auto count = static_cast<uint32_t>(pairs_.size());
+  for (uint32_t n = 0; n < count; ++n) {
+    const uint32_t i = (turn_[path] + n) % count;
+    const SpreadPair& pair = pairs_[i];
+    if (pair.path != path || !carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
+    turn_[path] = i + 1;
+    return i;
+  }
+  return {};
+}
+
+bool SpreadPairs::has_room(uint32_t chunks, uint32_t work_requests) const {
+  uint32_t room = 0;
+  for (const SpreadPair& pair : pairs_) {
+    if (!carries_data(pair)) continue;
+    const auto places = static_cast<uint32_t>(kChunks - pair.sent.size());
+    room += std::min(places, pair.free / work_requests);
+  }
+  return room >= chunks;
+}
+
+void SpreadPairs::push(uint32_t index, const SentChunk& chunk, Time now) {
+  SpreadPair& pair = pairs_[index];
+  pair.sent.push(chunk);
+  if (pair.state != PairState::kUsable) return;  // it waits with those that were lost
+  pair.free -= chunk.work_requests;
+  load_.post(pair.path, chunk.bytes, now);
+}
+
+SentChunk SpreadPairs::acknowledge(uint32_t index, Time now) {
+  SpreadPair& pair = pairs_[index];
+  const SentChunk chunk = pair.sent.pop();
+  if (pair.state != PairState::kUsable) return chunk;
+  pair.free += chunk.work_requests;
+  load_.acknowledge(pair.path, chunk.bytes, now);
+  return chunk;
+}
+
+void SpreadPairs::lose(uint32_t index) {
+  SpreadPair& pair = pairs_[index];
+  pair.state = PairState::kLost;
+  if (!pair.standby) --active_usable_;
+  for (uint64_t n = pair.sent.acknowledged(); n < pair.sent.posted(); ++n) {
+    load_.drop(pair.path, pair.sent.at(n).bytes);
+  }
+}
+
+void SpreadPairs::restart(uint32_t index, uint32_t epoch) {
+  SpreadPair& pair = pairs_[index];
+  pair.state = PairState::kUsable;
+  pair.epoch = epoch;
+  pair.free = queue_depth_;
+  pair.sent.restart();
+  load_.restart(pair.path);
+  if (!pair.standby) ++active_usable_;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,92 @@
+// The pairs of a sender that spreads its chunks over several: which of them can be used, what is
+// outstanding on each, and which one carries the next chunk.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/data/queue_pair.h"
+#include "transport/data/rail_load.h"
+#include "transport/data/rail_set.h"
+#include "transport/data/sent_chunks.h"
+
+namespace gdr::transport {
+
+// Where a pair is between its loss and its return. See Recovery.
+enum class PairState : uint8_t {
+  kUsable,
+  kLost,  // it failed; which of its chunks have arrived is not known yet
+  kDown,  // nothing of it is left
+};
+
+struct SpreadPair {
+  SpreadPair(const QueuePair& qp, size_t capacity)
+      : queue_pair(&qp), standby(qp.standby), sent(capacity) {}
+
+  const QueuePair* queue_pair;
+  bool standby;
+  PairState state = PairState::kUsable;
+  uint32_t path = 0;   // of RailLoad
+  uint32_t free = 0;   // entries of the send queue
+  uint32_t epoch = 0;  // how often it has returned
+  SentChunks sent;
+};
+
+// Allocates when it is created and never again.
+class SpreadPairs {
+ public:
+  using Time = RailLoad::Time;
+  // Chunks on one pair, and the entries of its send queue that they may occupy. The receiver has
+  // posted more receives than that.
+  static constexpr uint32_t kChunks = 256;
+
+  // rails: in which the peer's rails are known. queue_depth: entries of each send queue that chunks
+  // may occupy.
+  SpreadPairs(const RailSet& rails, uint32_t queue_depth);
+
+  size_t size() const { return pairs_.size(); }
+  SpreadPair& operator[](size_t index) { return pairs_[index]; }
+  const SpreadPair& operator[](size_t index) const { return pairs_[index]; }
+  RailLoad& load() { return load_; }
+  // The rail of this end that a path of load() takes.
+  uint32_t rail_of(uint32_t path) const { return rails_[path]; }
+  // Paths and pairs that are not on standby.
+  uint32_t active_paths() const { return active_paths_; }
+  uint32_t active_pairs() const { return active_pairs_; }
+  uint32_t queue_depth() const { return queue_depth_; }
+
+  // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
+  // where none has room. A standby pair carries chunks only while no active one is usable.
+  std::optional<uint32_t> choose(size_t bytes, uint32_t work_requests, Time now);
+  // Whether that many chunks fit, of so many work requests each.
+  bool has_room(uint32_t chunks, uint32_t work_requests) const;
+  bool has_room(const SpreadPair& pair, uint32_t chunks, uint32_t work_requests) const {
+    return pair.free >= chunks * work_requests && pair.sent.size() + chunks <= kChunks;
+  }
+
+  // A chunk is being posted on the pair; its number is sent.posted() before that.
+  void push(uint32_t index, const SentChunk& chunk, Time now);
+  // The pair's oldest chunk was acknowledged. Returns it.
+  SentChunk acknowledge(uint32_t index, Time now);
+  // A usable pair was lost.
+  void lose(uint32_t index);
+  // A pair that is down can be used again.
+  void restart(uint32_t index, uint32_t epoch);
+
+ private:
+  bool carries_data(const SpreadPair& pair) const {
+    return pair.state == PairState::kUsable && (!pair.standby || active_usable_ == 0);
+  }
+
+  std::vector<SpreadPair> pairs_;
+  RailLoad load_;
+  std::vector<uint32_t> rails_;  // by path
+  std::vector<uint32_t> turn_;   // by path: the pair that is first in turn
+  uint32_t queue_depth_;
+  uint32_t active_paths_ = 0;
+  uint32_t active_pairs_ = 0;
+  uint32_t active_usable_ = 0;  // active pairs that are usable
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,102 @@
+// The receives of a connection whose pairs are recovered: what ReceiveComm does when a pair is lost
+// and when it returns. (A pair, an epoch, clear-to-send: docs/glossary.md.)
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "transport/data/clear_to_send_writer.h"
+#include "transport/data/connection.h"
+#include "transport/data/recovery_rules.h"
+#include "transport/data/spread_flushes.h"
+#include "transport/data/spread_path.h"
+
+namespace gdr::transport {
+
+// Receives are posted as on the direct path. Here is what differs: each arrival is counted by its
+// pair, since the count is what both ends agree on when the pair is lost, and belongs to an epoch
+// of it; and clear-to-send moves to another pair when its own is lost, and is written again for
+// what may have been lost with it. It also moves, for what is announced from then on, to where the
+// data comes: a sender that avoids a rail finds it slow, or packets are lost there, and then all
+// messages would wait for their clear-to-send over it.
+// ReceiveComm derives from it what its slots do with an arrival.
+class SpreadReceives : public SpreadPath {
+ public:
+  // Both outlive it.
+  SpreadReceives(Connection& connection, ClearToSendWriter& announcements,
+                 std::vector<Flush> flushes, ServiceClass of_flushes);
+
+  SpreadFlushes& flushes() { return flushes_; }
+
+ protected:
+  // What the data path knows of a pair.
+  struct Pair {
+    uint32_t rail;
+    bool standby;
+    bool usable = true;    // this end may write over it
+    bool arrives = true;   // data may arrive over it, which may begin before it is usable
+    uint32_t epoch = 0;    // modulo 2^16, as in a WorkId
+    uint32_t arrived = 0;  // chunks in this epoch
+    int unconfirmed = 0;   // writes of clear-to-send, while another pair carries them
+    // The arrived of the announcer at this pair's last refill; kNone: another one announced then.
+    uint32_t arrived_at_announcer = 0;
+  };
+  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+
+  // Returns the number of the oldest buffer before `end` that is posted and not complete; `end`
+  // where there is none. *receives: grows by how many receives those buffers belong to.
+  virtual uint64_t oldest_incomplete(uint64_t end, int* receives) const = 0;
+
+  // The completion of a receive, for a chunk of so many bytes. on_data(wc, epoch) takes what it
+  // brought; false: the connection has failed.
+  template <class OnData>
+  [[gnu::always_inline]] bool on_arrival(const WorkId& id, uint64_t bytes, const ibv_wc& wc,
+                                         OnData on_data);
+  // A success of other work.
+  bool on_other(const WorkId& id);
+  void on_announced(const WorkId& id);
+  void on_failed_flush(const ibv_wc& wc);
+  bool refill(uint32_t index);
+  bool refuse_arrival();
+  [[gnu::cold]] void receive_early(const WorkId& id);
+  [[gnu::cold]] void begin_epoch(Pair& pair, uint32_t epoch);
+  [[gnu::cold]] void take_news();
+  void on_lost(uint32_t index);
+  void on_agreed(uint32_t index);
+  void on_returned(const PairNews& news);
+  bool is_rail_left(uint32_t rail) const;
+  std::optional<uint32_t> best_announcer() const;
+  void move_announcements(std::optional<uint32_t> best);
+  void follow_data(uint32_t index);
+  void announce_again();
+  void finish_agreed(const MovedWork& moved);
+  void apply_limit();
+
+  Connection& connection_;
+  Recovery& recovery_;
+  ClearToSendWriter& announcements_;
+  std::vector<Pair> pairs_;
+  std::optional<uint32_t> announcer_;  // the pair that carries clear-to-send; none: all are lost
+  bool announces_again_ = false;       // what may have been lost with a pair
+  std::vector<uint32_t> agreed_;       // pairs that await that
+  AnnouncementLimit<> limit_;
+  SpreadFlushes flushes_;
+};
+
+template <class OnData>
+inline bool SpreadReceives::on_arrival(const WorkId& id, uint64_t bytes, const ibv_wc& wc,
+                                       OnData on_data) {
+  if (!recovery_.count_arrival(id.pair, id.epoch)) [[unlikely]]
+    return refuse_arrival();
+  Pair& pair = pairs_[id.pair];
+  if (pair.epoch != id.epoch) [[unlikely]]
+    receive_early(id);
+  recovery_.counters(pair.rail).count(bytes);
+  flushes_.note_data(pair.rail);
+  if (!on_data(wc, id.epoch)) return false;
+  return ++pair.arrived % RailSet::kReceiveBatch != 0 || refill(id.pair);
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,70 @@
+// What SpreadSends does when a pair is lost, and until it returns.
+#include <algorithm>
+#include <utility>
+
+#include "transport/data/recovery_rules.h"
+#include "transport/data/spread_sends.h"
+
+namespace gdr::transport {
+
+void SpreadSends::take_news() {
+  while (std::optional<PairNews> news = recovery_.next_news()) {
+    const SpreadPair& pair = pairs_[news->pair];
+    switch (news->kind) {
+      case PairNews::Kind::kLost:
+        if (pair.state == PairState::kUsable) pairs_.lose(news->pair);
+        break;
+      case PairNews::Kind::kAgreed:
+        agree(*news);
+        break;
+      case PairNews::Kind::kReturned:
+        pairs_.restart(news->pair, news->epoch);
+        break;
+    }
+  }
+}
+
+// Chunks below `arrived` are complete. The others wait for a pair; this one may be the first that
+// is usable again.
+void SpreadSends::agree(const PairNews& news) {
+  SpreadPair& pair = pairs_[news.pair];
+  if (pair.state == PairState::kUsable) pairs_.lose(news.pair);
+  if (!check_arrived(news)) return;
+  while (pair.sent.acknowledged() < news.arrived) complete(pair.sent.pop());
+  pair.state = PairState::kDown;
+  MovedWork moved;
+  while (!pair.sent.empty()) {
+    const SentChunk chunk = pair.sent.pop();
+    Message& message = messages_[chunk.message];
+    message.next = std::min(message.next, chunk.from);
+    ++moved.chunks;
+    moved.bytes += chunk.bytes;
+    waiting_.push_back(chunk);
+  }
+  recovery_.finish(news.pair, moved);
+}
+
+bool SpreadSends::check_arrived(const PairNews& news) {
+  const SentChunks& sent = pairs_[news.pair].sent;
+  const ChunkCounts counts{.acknowledged = sent.acknowledged(), .posted = sent.posted()};
+  const Status plausible = transport::check_arrived(counts, news.arrived);
+  if (!plausible) connection_.fail(plausible.error().code, plausible.error().text);
+  return plausible.has_value();
+}
+
+// One that has to wait does not keep the others: it may wait for one of them.
+void SpreadSends::move_chunks(Time now) {
+  std::erase_if(waiting_, [&](const SentChunk& chunk) { return move_chunk(chunk, now); });
+}
+
+// Returns false where the chunk has to wait.
+bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
+  Message& message = messages_[chunk.message];
+  const std::optional<uint32_t> to = message.ordered
+                                         ? pair_for(message, chunk, now)
+                                         : pairs_.choose(chunk.bytes, chunk.work_requests, now);
+  if (to) post_chunk(message, chunk, *to, now);
+  return to.has_value();
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,286 @@
+#include "transport/data/spread_sends.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace gdr::transport {
+namespace {
+
+// Whether it goes through a bounce buffer at either end.
+bool is_ordered(const Send& send, const wire::ClearToSend& slot) {
+  return send.is_copied() || (send.bytes > 0 && (slot.flags & wire::kChunked) != 0);
+}
+
+}  // namespace
+
+SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
+    : connection_(owner.comm->connection()),
+      comm_(owner.comm),
+      tables_(*owner.tables),
+      requests_(*owner.requests),
+      observed_(owner.observed),
+      recovery_(*connection_.recovery()),
+      max_write_bytes_(owner.max_write_bytes),
+      separate_end_above_(owner.separate_end_above),
+      split_data_on_qps_(owner.split_data_on_qps),
+      pairs_(std::move(pairs)),
+      staged_(connection_),
+      messages_(kSendRequests) {}
+
+bool SpreadSends::send(const Send& send, Request** request) {
+  const wire::ClearToSend& to = slot(send.buffer);
+  if (!wire::is_known(to)) {
+    connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
+    return false;
+  }
+  const Time at = now();
+  if (recovery_.has_news()) [[unlikely]]
+    take_news();
+  if (connection_.failed()) return false;
+  if (!waiting_.empty()) return true;  // what was lost goes first
+  const bool ordered = is_ordered(send, to);
+  const Chunking chunks = cut(send, ordered);
+  if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
+  Message message = make_message(send, chunks, ordered);
+  // All of it must fit on one pair, which may be the last one that is left.
+  if (chunks.count * work_requests_for(message.out, chunks.bytes) > pairs_.queue_depth()) {
+    return fail_too_large(send.bytes, pairs_.queue_depth());
+  }
+  if (!find_room(send, message, at) || !take_request(send, message)) return true;
+  Message& kept = messages_[requests_.index_of(*message.out.request)] = message;
+  connection_.link().count_posted();  // before a launch, which the driver may delay
+  if (!send.is_copied()) {
+    post_all(kept, at);
+  } else if (!start_copies(send, kept)) {
+    return false;
+  }
+  *request = message.out.request;
+  return true;
+}
+
+Chunking SpreadSends::cut(const Send& send, bool ordered) const {
+  if (ordered) return chunks_for_staging(send.bytes, max_write_bytes_);
+  const uint32_t least = split_data_on_qps_ ? pairs_.active_pairs() : 1;
+  return chunks_for_rails(send.bytes, pairs_.active_paths(), least, max_write_bytes_);
+}
+
+SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking& chunks,
+                                               bool ordered) const {
+  const bool copied = send.is_copied();
+  const bool separate = send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_;
+  return Message{
+      .out = {.request = nullptr,
+              .buffer = send.buffer,
+              .source = reinterpret_cast<uint64_t>(send.source()),
+              .bytes = send.bytes,
+              .chunks = chunks,
+              .cpu_readable = copied || send.memory.host,
+              .separate_end = !ordered && separate,
+              .parent = send.parent},
+      .keys = copied ? &send.memory.staging_keys : &send.memory.keys,
+      .ordered = ordered,
+      .pair = 0,
+      .reported_on = 0,
+      .next = 0,
+  };
+}
+
+bool SpreadSends::find_room(const Send& send, Message& message, Time now) {
+  const Chunking& chunks = message.out.chunks;
+  if (!message.ordered) {
+    return pairs_.has_room(chunks.count, work_requests_for(message.out, chunks.bytes));
+  }
+  if (send.is_copied() && staged_.full()) return false;
+  const std::optional<uint32_t> pair = pairs_.choose(send.bytes, 1, now);
+  if (!pair || !pairs_.has_room(pairs_[*pair], chunks.count, 1)) return false;
+  message.pair = message.reported_on = *pair;
+  return true;
+}
+
+// Returns false when all are in use.
+bool SpreadSends::take_request(const Send& send, Message& message) {
+  Request* taken = requests_.take();
+  if (taken == nullptr) return false;
+  taken->comm = comm_;
+  taken->kind = RequestKind::kSend;
+  taken->buffers = 1;
+  taken->pending = static_cast<uint16_t>(message.out.chunks.count);
+  taken->bytes[0] = send.bytes;
+  message.out.request = taken;
+  return true;
+}
+
+// A chunk of no bytes is a write as well.
+uint32_t SpreadSends::work_requests_for(const OutgoingMessage& message, size_t bytes) const {
+  const size_t writes = std::max<size_t>(1, divide_up(bytes, max_write_bytes_));
+  return static_cast<uint32_t>(writes + (message.separate_end ? 1 : 0));
+}
+
+SentChunk SpreadSends::chunk_at(const Message& message, size_t from) const {
+  const size_t bytes = std::min(message.out.bytes - from, message.out.chunks.bytes);
+  return SentChunk{
+      .message = static_cast<uint32_t>(requests_.index_of(*message.out.request)),
+      .work_requests = static_cast<uint16_t>(work_requests_for(message.out, bytes)),
+      .reported_on = static_cast<uint16_t>(message.reported_on),
+      .from = from,
+      .bytes = bytes,
+  };
+}
+
+// There was room for all of it. But a pair may be lost half-way, where the HCA refuses a work
+// request; chunks for which there is no room any more then wait with those of that pair.
+void SpreadSends::post_all(Message& message, Time now) {
+  std::optional<uint32_t> lost;
+  for (uint32_t i = 0; i < message.out.chunks.count; ++i) {
+    SentChunk chunk = chunk_at(message, message.out.chunks.bytes * i);
+    std::optional<uint32_t> pair = message.pair;
+    if (!message.ordered) pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
+    if (!pair) pair = lost;
+    chunk.reported_on = static_cast<uint16_t>(*pair);
+    if (message.out.parent != nullptr) report(message.out, chunk.bytes, *pair);
+    post_chunk(message, chunk, *pair, now);
+    if (pairs_[*pair].state != PairState::kUsable) lost = pair;
+  }
+}
+
+// All chunks are reported while NCCL is in isend: NCCL 2.26 attaches an event to the step that is
+// current when the event starts.
+bool SpreadSends::start_copies(const Send& send, const Message& message) {
+  for (uint32_t i = 0; message.out.parent != nullptr && i < message.out.chunks.count; ++i) {
+    const SentChunk chunk = chunk_at(message, message.out.chunks.bytes * i);
+    report(message.out, chunk.bytes, message.reported_on);
+  }
+  const QueuePair& first = *pairs_[message.pair].queue_pair;
+  return staged_.start(message.out, first, send.data, send.memory);
+}
+
+// A chunk is one piece of work, even where plain writes go ahead of the write that ends it.
+void SpreadSends::report(const OutgoingMessage& message, size_t bytes, uint32_t pair) {
+  const QueuePair& qp = *pairs_[pair].queue_pair;
+  const ibv_wr_opcode opcode =
+      message.separate_end ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
+  const ObservedWorkRequest work{static_cast<int>(qp.rail), message.buffer, opcode, qp.number,
+                                 bytes};
+  if (observed_->posted(requests_.index_of(*message.request), message.parent, work)) {
+    message.request->special = 1;
+  }
+}
+
+bool SpreadSends::fail_too_large(size_t bytes, size_t most) {
+  connection_.fail(Code::kInvalidUsage, too_large_text(bytes, max_write_bytes_, most));
+  return false;
+}
+
+// Posts a chunk on a pair, or keeps it with the others of the pair where that is lost.
+void SpreadSends::post_chunk(Message& message, const SentChunk& chunk, uint32_t index, Time now) {
+  SpreadPair& pair = pairs_[index];
+  message.next = chunk.from + chunk.bytes;
+  const uint64_t number = pair.sent.posted();
+  pairs_.push(index, chunk, now);
+  if (pair.state != PairState::kUsable) return;
+  const WorkId id{WorkKind::kChunk, index, pair.epoch, static_cast<uint32_t>(number)};
+  const int err = write_chunk(message, chunk, *pair.queue_pair,
+                              {message.out.immediate(pair.epoch), encode(id)});
+  if (err == 0) return;
+  pairs_.lose(index);
+  (void)connection_.on_failed_post(*pair.queue_pair, pair.epoch, "a send", err);
+}
+
+// Returns an errno value; 0 is success.
+int SpreadSends::write_chunk(const Message& message, const SentChunk& chunk, const QueuePair& pair,
+                             ChunkEnd end) {
+  const OutgoingMessage& out = message.out;
+  const wire::ClearToSend& to = slot(out.buffer);
+  size_t from = chunk.from;
+  size_t left = chunk.bytes;
+  for (; left > max_write_bytes_; left -= max_write_bytes_, from += max_write_bytes_) {
+    WriteRequest part(pair, write_of(out, to, from, max_write_bytes_, pair, *message.keys));
+    part.wr().wr_id = end.wr_id;
+    if (int err = post(pair, &part.wr()); err != 0) return err;
+  }
+  const RdmaWrite data = write_of(out, to, from, left, pair, *message.keys);
+  if (!out.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
+  return post_with_separate_end(out, data, pair, end, tables_, connection_.peer());
+}
+
+bool SpreadSends::post_copied(Time now) {
+  for (;;) {
+    StagedSend* ready;
+    if (!staged_.next_copied(&ready)) return false;
+    if (ready == nullptr) return true;
+    Message& message = messages_[requests_.index_of(*ready->message.request)];
+    const SentChunk chunk = chunk_at(message, message.out.chunks.bytes * ready->posted);
+    const std::optional<uint32_t> pair = pair_for(message, chunk, now);
+    if (!pair) return true;
+    post_chunk(message, chunk, *pair, now);
+    staged_.mark_posted();
+  }
+}
+
+// The chunks of an ordered message stay on their pair while that is usable. They leave it only when
+// the receiver has stated what arrived over it, so that a chunk cannot overtake one that was
+// acknowledged and not counted yet.
+std::optional<uint32_t> SpreadSends::pair_for(Message& message, const SentChunk& chunk, Time now) {
+  if (chunk.from != message.next) return {};
+  const SpreadPair& pair = pairs_[message.pair];
+  if (pair.state == PairState::kLost) return {};
+  if (pair.state != PairState::kUsable) {
+    const std::optional<uint32_t> other = pairs_.choose(chunk.bytes, chunk.work_requests, now);
+    if (other) message.pair = *other;
+    return other;
+  }
+  if (!pairs_.has_room(pair, 1, chunk.work_requests)) return {};
+  return message.pair;
+}
+
+bool SpreadSends::progress() {
+  const Time at = now();
+  poll(at);
+  if (recovery_.has_news()) [[unlikely]]
+    take_news();
+  if (connection_.failed()) [[unlikely]]
+    return false;
+  if (!waiting_.empty()) [[unlikely]]
+    move_chunks(at);
+  return (staged_.empty() || post_copied(at)) && !connection_.failed();
+}
+
+// A rail of which less than a batch was taken has no more.
+void SpreadSends::poll(Time now) {
+  std::array<int, wire::kMaxRails> taken{};
+  (void)connection_.poll_spread(
+      [&](const WorkId& id, const ibv_wc&) {
+        ++taken[pairs_[id.pair].queue_pair->rail];
+        on_success(id, now);
+        return true;
+      },
+      [](const ibv_wc&) {});
+  for (uint32_t path = 0; path < pairs_.load().size(); ++path) {
+    if (taken[pairs_.rail_of(path)] < Connection::kPollBatch) pairs_.load().note_poll(path, now);
+  }
+}
+
+// A chunk that is acknowledged after both ends have agreed on its pair's epoch is no news: it has
+// arrived, by the receiver's count, or is sent again, as its request was not complete.
+void SpreadSends::on_success(const WorkId& id, Time now) {
+  const SpreadPair& pair = pairs_[id.pair];
+  const bool undecided = pair.state == PairState::kUsable || pair.state == PairState::kLost;
+  if (!undecided || !is_of_epoch(id, pair.epoch)) [[unlikely]]
+    return;
+  const SentChunk chunk = pairs_.acknowledge(id.pair, now);
+  recovery_.set_acknowledged(id.pair, pair.sent.acknowledged());
+  recovery_.counters(pair.queue_pair->rail).count(chunk.bytes);
+  complete(chunk);
+}
+
+void SpreadSends::complete(const SentChunk& chunk) {
+  Request& request = *messages_[chunk.message].out.request;
+  if (request.special != 0) [[unlikely]] {
+    observed_->completed(chunk.message, pairs_[chunk.reported_on].queue_pair->number);
+    if (request.pending == 1) request.special = 0;
+  }
+  if (--request.pending == 0) connection_.link().count_completed();
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,116 @@
+// The sends of a connection that has several rails, or others standing by: each chunk goes over the
+// pair that is best for it, and what a pair that is lost still had to carry goes over others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "transport/data/chunk_write.h"
+#include "transport/data/connection.h"
+#include "transport/data/observed_work.h"
+#include "transport/data/outgoing_message.h"
+#include "transport/data/rail_tables.h"
+#include "transport/data/spread_pairs.h"
+#include "transport/data/spread_path.h"
+#include "transport/data/staged_sends.h"
+
+namespace gdr::transport {
+
+// What SendComm shares with its SpreadSends. All of it outlives them.
+struct SpreadOwner {
+  Comm* comm;
+  RailTables* tables;
+  SendRequests* requests;
+  ObservedWork* observed;     // null: nobody observes
+  size_t max_write_bytes;     // the ports' largest message
+  size_t separate_end_above;  // larger messages end in a write of their own (adaptive routing)
+  bool split_data_on_qps;     // each message is split over all QPs at least
+};
+
+// Exactly once: a pair that fails is not used before both ends have moved its QP to ERROR and the
+// receiver has stated how many chunks arrived over it (PairNews::kAgreed). Those are complete, and
+// only the others are posted again. docs/wire-protocol.md has the rules.
+//
+// A healthy connection allocates nothing, takes no lock and makes no system call but for the
+// clock's, which needs none on Linux.
+class SpreadSends final : public SpreadPath {
+ public:
+  SpreadSends(const SpreadOwner& owner, SpreadPairs pairs);
+
+  // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
+  // A null *request with true: there is no room now; nothing was done.
+  bool send(const Send& send, Request** request);
+  // Reads completions, takes the news of the recovery, and posts what waits for room or for a copy.
+  // Returns false when the connection has failed.
+  bool progress() override;
+
+  const SpreadPairs& pairs() const { return pairs_; }
+
+ private:
+  using Time = RailLoad::Time;
+
+  // A message on its way, by its request.
+  struct Message {
+    OutgoingMessage out;
+    const MemoryHandle::Keys* keys;
+    // Its chunks go over one pair, and after the loss of that over one other, in order: it goes
+    // through a bounce buffer at either end.
+    bool ordered;
+    uint32_t pair;         // ordered: over which they go
+    uint32_t reported_on;  // ordered: under which pair the observer knows them
+    size_t next;           // ordered: offset of the chunk that is to be posted next
+  };
+
+  const wire::ClearToSend& slot(uint64_t buffer) const {
+    return tables_->ring[wire::slot_of(buffer)];
+  }
+  Time now() const { return connection_.options().now(); }
+
+  // ---- sending
+  Chunking cut(const Send& send, bool ordered) const;
+  Message make_message(const Send& send, const Chunking& chunks, bool ordered) const;
+  // Whether there is room for the message now. Decides on the pair of an ordered one.
+  bool find_room(const Send& send, Message& message, Time now);
+  bool take_request(const Send& send, Message& message);
+  uint32_t work_requests_for(const OutgoingMessage& message, size_t bytes) const;
+  SentChunk chunk_at(const Message& message, size_t from) const;
+  void post_all(Message& message, Time now);
+  bool start_copies(const Send& send, const Message& message);
+  bool post_copied(Time now);
+  // The pair for the next chunk of an ordered message; nothing where it has to wait.
+  std::optional<uint32_t> pair_for(Message& message, const SentChunk& chunk, Time now);
+  void post_chunk(Message& message, const SentChunk& chunk, uint32_t pair, Time now);
+  int write_chunk(const Message& message, const SentChunk& chunk, const QueuePair& pair,
+                  ChunkEnd end);
+  void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
+  [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
+
+  // ---- completions
+  void poll(Time now);
+  void on_success(const WorkId& id, Time now);
+  void complete(const SentChunk& chunk);
+
+  // ---- recovery
+  [[gnu::cold]] void take_news();
+  [[gnu::cold]] void agree(const PairNews& news);
+  [[gnu::cold]] bool check_arrived(const PairNews& news);
+  [[gnu::cold]] void move_chunks(Time now);
+  [[gnu::cold]] bool move_chunk(const SentChunk& chunk, Time now);
+
+  Connection& connection_;
+  Comm* comm_;
+  RailTables& tables_;
+  SendRequests& requests_;
+  ObservedWork* observed_;
+  Recovery& recovery_;
+  const size_t max_write_bytes_;
+  const size_t separate_end_above_;
+  const bool split_data_on_qps_;
+  SpreadPairs pairs_;
+  StagedSends staged_;
+  std::vector<Message> messages_;   // by request
+  std::vector<SentChunk> waiting_;  // that did not arrive over pairs that were lost
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,109 @@
+#include "transport/device/hardware_counters.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <system_error>
+
+namespace gdr::transport {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kCounterFolders{"counters", "hw_counters"};
+
+// In lower case, as parts of a name.
+constexpr auto kWordsOfErrors = std::to_array<std::string_view>(
+    {"err",      "timeout", "retr",      "nak",       "drop",     "discard", "exceed",  "dup",
+     "out_of",   "oos",     "seq",       "downed",    "overrun",  "oflow",   "recover", "integrity",
+     "invalid",  "icrc",    "bad_",      "missing",   "mismatch", "no_perm", "noroute", "no_route",
+     "truncate", "unsup",   "unaligned", "violation", "lost",     "unresp",  "impaired"});
+constexpr auto kWordsOfOthers =
+    std::to_array<std::string_view>({"flush", "vl15", "deferred", "lifespan"});
+
+template <size_t kSize>
+bool has_word(std::string_view name, const std::array<std::string_view, kSize>& words) {
+  return std::ranges::any_of(
+      words, [name](std::string_view word) { return name.find(word) != std::string_view::npos; });
+}
+
+fs::path counter_folder(const std::string& ibdev_path, int port, const char* name) {
+  return fs::path(ibdev_path) / "ports" / std::to_string(port) / name;
+}
+
+std::optional<uint64_t> read_counter(const fs::path& path) {
+  std::string text;
+  std::ifstream file(path);
+  if (!std::getline(file, text)) return {};
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(value) : std::nullopt;
+}
+
+// The counters of a queue in the HCA have 32 bits on mlx5, those of the port's PMA stay at their
+// largest value (IBTA 16.1.3.5). After a reset, it has moved by its value at least.
+uint64_t moved_by(uint64_t before, uint64_t after) {
+  constexpr uint64_t kHalf = uint64_t{1} << 31;
+  if (after >= before) return after - before;
+  const bool wrapped = before >= kHalf && before < 2 * kHalf && after < kHalf;
+  return wrapped ? 2 * kHalf - before + after : after;
+}
+
+}  // namespace
+
+bool has_hardware_counters(const std::string& ibdev_path, int port) {
+  return !ibdev_path.empty() && std::ranges::any_of(kCounterFolders, [&](const char* name) {
+    std::error_code ignored;
+    return fs::is_directory(counter_folder(ibdev_path, port, name), ignored);
+  });
+}
+
+HardwareCounters read_hardware_counters(const std::string& ibdev_path, int port) {
+  HardwareCounters counters;
+  for (const char* name : kCounterFolders) {
+    std::error_code error;
+    fs::directory_iterator file(counter_folder(ibdev_path, port, name), error);
+    for (; !error && file != fs::directory_iterator(); file.increment(error)) {
+      const std::string counter = file->path().filename();
+      if (!is_symptom(counter)) continue;
+      if (const auto value = read_counter(file->path())) counters.emplace(counter, *value);
+    }
+  }
+  return counters;
+}
+
+bool is_symptom(std::string_view name) {
+  std::string lower(name);
+  std::ranges::transform(lower, lower.begin(), [](char c) {
+    return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  });
+  return has_word(lower, kWordsOfErrors) && !has_word(lower, kWordsOfOthers);
+}
+
+HardwareCounters moved_symptoms(const HardwareCounters& before, const HardwareCounters& after) {
+  HardwareCounters moved;
+  for (const auto& [name, value] : after) {
+    const auto old = before.find(name);
+    if (old == before.end() || !is_symptom(name)) continue;
+    if (const uint64_t by = moved_by(old->second, value); by > 0) moved[name] = by;
+  }
+  return moved;
+}
+
+std::string to_string(const HardwareCounters& moved) {
+  constexpr size_t kMost = 12;
+  std::string text;
+  size_t named = 0;
+  for (const auto& [name, by] : moved) {
+    if (named == kMost) return text + " and " + std::to_string(moved.size() - kMost) + " more";
+    text += (named++ == 0 ? "" : ", ") + name + " +" + std::to_string(by);
+  }
+  return text;
+}
+
+}  // namespace gdr::transport
