@@ -65,6 +65,12 @@ Communicator* OpenCommunicators::open(Communicator communicator) {
   return open_.emplace_back(std::make_unique<Communicator>(std::move(communicator))).get();
 }
 
+bool OpenCommunicators::has_one_of(abi::ncclDebugLogger_t logger) {
+  std::lock_guard lock(mutex_);
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const auto& open) { return open->logger == logger; });
+}
+
 bool OpenCommunicators::close(const void* context) {
   std::lock_guard lock(mutex_);
   const auto found = std::find_if(open_.begin(), open_.end(),

@@ -22,7 +22,8 @@ struct Communicator {
   // there (2.29 and later) and writes another (2.30; ncclIbSetTrafficClass in
   // src/transport/net_ib/connect.cc).
   int32_t nccls_traffic_class = abi::kTrafficClassUndefined;
-  uint64_t id = 0;  // NCCL's commId, the same on all ranks
+  uint64_t id = 0;                          // NCCL's commId, the same on all ranks
+  abi::ncclDebugLogger_t logger = nullptr;  // of the NCCL that opened it
   // Of its connections; they share it.
   std::shared_ptr<const transport::ConnectionOptions> connection;
   // The same with NCCL's profiler as the observer. Only where NCCL may have loaded one
@@ -61,6 +62,8 @@ class OpenCommunicators {
   Communicator* open(Communicator communicator);
   // Returns false where no such context is open.
   bool close(const void* context);
+  // Whether the NCCL with that logger has one open.
+  bool has_one_of(abi::ncclDebugLogger_t logger);
 
  private:
   std::mutex mutex_;

@@ -13,13 +13,29 @@ namespace {
 
 constexpr int kMaxComms = 1 << 20;  // the plugin has no limit; NCCL writes the number into its XML
 
-std::string describe_device(size_t index, const DeviceFacts& device) {
-  return "[" + std::to_string(index) + "] " + device.hca + ":" + std::to_string(device.port) +
-         (device.ethernet ? " RoCE " : " InfiniBand ") + std::to_string(device.speed_mbps / 1000) +
+// The bit by which NCCL's own transport marks a plane that stands for several, each of which has
+// one of the bits below (NCCL_IB_PLANE_VIRT_BIT in src/transport/net_ib/init.cc).
+constexpr int kSeveralPlanesBit = 14;
+
+std::string describe_device(const DeviceFacts& device, const std::string& label) {
+  return label + (device.ethernet ? " RoCE " : " InfiniBand ") +
+         std::to_string(device.speed_mbps / 1000) +
          (device.data_direct ? " Gb/s Data Direct pci " : " Gb/s pci ") +
          (device.pci_name.empty() ? "none" : device.pci_name) + " numa " +
          std::to_string(device.numa_node) + " rail " + std::to_string(device.rail) + " GPUDirect " +
          device.gdr_text;
+}
+
+bool is_same(const transport::GdrSupport& a, const transport::GdrSupport& b) {
+  return a.dmabuf == b.dmabuf && a.address == b.address;
+}
+
+// The registration paths that two devices have in common, in words.
+std::string common_text(const transport::GdrSupport& common, const DeviceFacts& one,
+                        const DeviceFacts& other) {
+  if (is_same(common, one.gdr)) return one.gdr_text;
+  if (is_same(common, other.gdr)) return other.gdr_text;
+  return "off: no registration path that all of its ports have";
 }
 
 int16_t net_id(int number) {
@@ -40,7 +56,42 @@ void DeviceTable::add(DeviceFacts device) {
   if (second_port) name += ":" + std::to_string(device.port);
   if (device.speed_mbps <= 0) device.speed_mbps = transport::kAssumedSpeedMbps;
   int port = device.port + functions_of_card_before(device);
-  rows_.push_back({std::move(device), std::move(name), port});
+  rows_.push_back({std::move(device), std::move(name), port, {static_cast<int>(rows_.size())}});
+}
+
+void DeviceTable::add_merged(const std::vector<int>& parts) {
+  const Row& first = rows_[parts.front()];
+  Row merged{first.facts, first.name, first.port, parts};
+  DeviceFacts& facts = merged.facts;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const DeviceFacts& other = rows_[parts[i]].facts;
+    merged.name += "+" + rows_[parts[i]].name;
+    facts.speed_mbps += other.speed_mbps;
+    facts.max_message_bytes = std::min(facts.max_message_bytes, other.max_message_bytes);
+    facts.data_direct = facts.data_direct || other.data_direct;
+    if (facts.rail != other.rail) facts.rail = -1;
+    const transport::GdrSupport common{facts.gdr.dmabuf && other.gdr.dmabuf,
+                                       facts.gdr.address && other.gdr.address};
+    facts.gdr_text = common_text(common, facts, other);
+    facts.gdr = common;
+  }
+  facts.plane = plane_of(parts);
+  facts.hca = merged.name;
+  rows_.push_back(std::move(merged));
+}
+
+// NCCL lets no channel change planes, so that what is merged of several planes is a plane of its
+// own.
+int DeviceTable::plane_of(const std::vector<int>& parts) const {
+  std::set<int> planes;
+  for (int part : parts) planes.insert(rows_[part].facts.plane);
+  if (planes.size() == 1) return *planes.begin();
+  int bits = 1 << kSeveralPlanesBit;
+  for (int plane : planes) {
+    if (plane < -1 || plane + 1 >= kSeveralPlanesBit) return -1;
+    bits |= 1 << (plane + 1);  // -1: no plane
+  }
+  return bits;
 }
 
 // NCCL distinguishes NICs by (guid, port), and the functions of a card may all report the card's
@@ -77,13 +128,23 @@ bool DeviceTable::get(int device, DeviceProperties* properties) {
   properties->max_p2p_bytes = std::min(facts.max_message_bytes, abi::kMaxNetBytes);
   properties->rail = net_id(facts.rail);
   properties->plane = net_id(facts.plane);
+  properties->part_count = static_cast<int>(row.parts.size());
+  std::copy(row.parts.begin(), row.parts.end(), properties->parts.begin());
   return true;
 }
 
 std::vector<std::string> DeviceTable::describe() const {
   std::vector<std::string> lines;
-  for (size_t i = 0; i < rows_.size(); ++i) lines.push_back(describe_device(i, rows_[i].facts));
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    lines.push_back("[" + std::to_string(i) + "] " + describe(i));
+  }
   return lines;
+}
+
+std::string DeviceTable::describe(size_t row) const {
+  const DeviceFacts& facts = rows_[row].facts;
+  const bool merged = rows_[row].parts.size() > 1;
+  return describe_device(facts, merged ? facts.hca : facts.hca + ":" + std::to_string(facts.port));
 }
 
 std::string gdr_text(const transport::HcaContext& hca,

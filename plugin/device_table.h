@@ -1,11 +1,13 @@
 // The properties, order and names of the devices that NCCL sees.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <string>
 #include <vector>
 
+#include "plugin/abi/nccl_types.h"
 #include "transport/device/hca.h"
 
 namespace gdr::plugin {
@@ -25,6 +27,8 @@ struct DeviceProperties {
   size_t max_p2p_bytes;  // of one message
   int16_t rail;          // abi::kNetIdUndefined: unknown
   int16_t plane;         // likewise
+  int part_count;        // 1, or how many devices were merged into this one
+  std::array<int, abi::kMaxMergedDevices> parts;  // their numbers; the first part_count are set
 };
 
 // One device, from the verbs library and sysfs.
@@ -45,32 +49,45 @@ struct DeviceFacts {
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
 };
 
-// The devices that NCCL sees, in its order; device i is row i. Names and (GUID, port) are made
-// unique.
+// What is reported about devices. A row is a port of an HCA or several that were merged; names are
+// made unique, and so are (GUID, port) of the ports.
 class DeviceTable {
  public:
   DeviceTable() = default;
-  // devices[i] is device i.
+  // devices[i] is row i.
   explicit DeviceTable(std::vector<DeviceFacts> devices);
 
-  // Appends a device. The strings of those before stay where they are.
+  // Appends a row. The strings of those before stay where they are.
   void add(DeviceFacts device);
+  // Appends a row for what consists of several ports, by their rows: the names joined by "+", as
+  // NCCL has them, the sum of the speeds, what all of them can do, and the place of the first.
+  void add_merged(const std::vector<int>& parts);
 
-  // Returns false where there is no such device or `properties` is null. NCCL keeps the pointers:
-  // the strings live as long as this table, whatever is added to it, and also after it was moved.
-  bool get(int device, DeviceProperties* properties);
+  size_t size() const { return rows_.size(); }
+  const DeviceFacts& facts(size_t row) const { return rows_[row].facts; }
+  const std::string& name(size_t row) const { return rows_[row].name; }
+  // The rows that a row consists of: itself for a port.
+  const std::vector<int>& parts(size_t row) const { return rows_[row].parts; }
+
+  // Returns false where there is no such row or `properties` is null. NCCL keeps the pointers: the
+  // strings live as long as this table, whatever is added to it, and also after it was moved.
+  bool get(int row, DeviceProperties* properties);
 
   // Returns one line per device for the log. Example:
   //   [0] mlx5_0:1 InfiniBand 400 Gb/s pci 0000:1a:00.0 numa 0 rail 0 GPUDirect dma-buf, peermem
   std::vector<std::string> describe() const;
+  // The same for one row without its number: "mlx5_0:1 InfiniBand 400 Gb/s ...".
+  std::string describe(size_t row) const;
 
  private:
   struct Row {
     DeviceFacts facts;
     std::string name;  // as reported
     int port;          // as reported
+    std::vector<int> parts;
   };
   int functions_of_card_before(const DeviceFacts& device) const;
+  int plane_of(const std::vector<int>& parts) const;
 
   std::deque<Row> rows_;  // its elements never move
 };

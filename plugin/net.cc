@@ -1,8 +1,11 @@
 #include "plugin/net.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
 
 #include "base/log.h"
 #include "base/process_fds.h"
@@ -19,6 +22,9 @@ namespace gdr::plugin {
 namespace {
 
 using abi::ncclResult_t;
+
+constexpr int kFirstTableThatMergesEight = 12;
+constexpr int kLastTableOfNccl226 = 10;
 
 // The table that NCCL loads has no argument for the plugin's own state, so it is global. The plugin
 // is never destroyed: NCCL may unload the library (which is linked nodelete) and load it again
@@ -45,10 +51,11 @@ ncclResult_t to_nccl(Code code) {
   return abi::ncclInternalError;
 }
 
-// Logs why a call failed. A declined registration is no fault: NCCL does without it, so INFO.
-ncclResult_t warn(const char* call, const Error& error) {
+// Logs why a call failed. A declined registration or merge is no fault: NCCL does without it, so
+// INFO.
+ncclResult_t warn(const char* call, const Error& error, unsigned long declined = log::kNet) {
   if (error.code == Code::kDeclined) {
-    GDR_INFO(log::kNet, "%s: %s", call, error.text.c_str());
+    GDR_INFO(declined, "%s: %s", call, error.text.c_str());
   } else {
     GDR_WARN("%s: %s", call, error.text.c_str());
   }
@@ -91,9 +98,39 @@ std::string traffic_text(const transport::ConnectionOptions& options) {
 }
 
 // The calling thread's current CUDA device is the GPU that NCCL sets the connection up for
-// (ncclProxyService sets it).
+// (ncclProxyService sets it). Its data goes over every port of the device.
 Status check_device(int device) {
-  return plugin().warnings->check_device(device, topology::current_gpu(plugin().decision.machine));
+  const int gpu = topology::current_gpu(plugin().decision.machine);
+  for (int port : plugin().devices->parts(device)) {
+    if (Status status = plugin().warnings->check_device(port, gpu); !status) return status;
+  }
+  return {};
+}
+
+// The rails of a connection over a device. A merged device has several, and they take over from
+// each other, so that it needs no standby rails.
+Result<transport::RailChoice> rails_of(int device) {
+  const std::vector<int> parts = plugin().devices->parts(device);
+  if (parts.empty()) {
+    return fail(Code::kInvalidArgument, "there is no device " + std::to_string(device) +
+                                            "; there are " +
+                                            std::to_string(plugin().devices->count()));
+  }
+  transport::RailChoice rails;
+  rails.active.assign(parts.begin(), parts.end());
+  const size_t first = rails.active.front();
+  if (parts.size() == 1 && first < plugin().standby.size()) {
+    rails.standby = plugin().standby[first];
+  }
+  return rails;
+}
+
+// The prediction knows only devices of one port, since NCCL merges them after init.
+void log_merged(int device) {
+  GDR_INFO(log::kInit | log::kNet,
+           "NCCL has merged a device: %s. The map above shows its ports; which GPUs use it is not "
+           "predicted",
+           plugin().devices->describe(device).c_str());
 }
 
 // On the wire, 0 is an unknown rail and n + 1 is rail n.
@@ -101,9 +138,9 @@ void check_rails(transport::Connection& connection) {
   const transport::RailSet& rails = connection.rails();
   for (size_t i = 0; i < rails.pair_count(); ++i) {
     const transport::QueuePair& pair = rails.pair(i);
-    plugin().warnings->check_rails(rails[pair.rail].address().rail - 1,
-                                   connection.peer().rail[pair.peer_rail].rail - 1,
-                                   connection.text());
+    const RailsOfPair numbers{rails[pair.rail].address().rail - 1,
+                              connection.peer().rail[pair.peer_rail].rail - 1, pair.standby};
+    plugin().warnings->check_rails(numbers, connection.text());
   }
 }
 
@@ -149,6 +186,21 @@ ncclResult_t close_comm(const char* call, void* closed) {
   });
 }
 
+// Makes the plugin unless that is done.
+ncclResult_t create_once(int version, abi::ncclDebugLogger_t logger) {
+  return guarded("init", [&] {
+    use_logger(logger);
+    if (!g_init_lock.lock()) return forked_during_init();
+    std::lock_guard lock(g_init_lock, std::adopt_lock);
+    if (live_plugin() != nullptr) return abi::ncclSuccess;
+    Result<std::unique_ptr<Plugin>> created = create_plugin(version);
+    if (!created) return warn("init", created.error());
+    log_choice(**created);
+    g_plugin.store(created->release(), std::memory_order_release);
+    return abi::ncclSuccess;
+  });
+}
+
 }  // namespace
 
 ncclResult_t invalid_argument(const char* call, const char* what) {
@@ -164,30 +216,29 @@ ncclResult_t bad_buffer_count(const char* call) {
   return invalid_argument(call, "the number of buffers is not within 1 and 8");
 }
 
+// NCCL calls init of these tables once per load.
 ncclResult_t init(int version, abi::ncclDebugLogger_t logger) {
-  return guarded("init", [&] {
-    use_logger(logger);
-    if (!g_init_lock.lock()) return forked_during_init();
-    std::lock_guard lock(g_init_lock, std::adopt_lock);
-    if (live_plugin() != nullptr) return abi::ncclSuccess;
-    Result<std::unique_ptr<Plugin>> created = create_plugin(version);
-    if (!created) return warn("init", created.error());
-    log_choice(**created);
-    g_plugin.store(created->release(), std::memory_order_release);
-    return abi::ncclSuccess;
-  });
+  const ncclResult_t result = create_once(version, logger);
+  if (result == abi::ncclSuccess) live_plugin()->devices->restart();
+  return result;
 }
 
+// NCCL unloads the plugin after the last communicator, so that the first one may be of a new load;
+// so may the first one of another NCCL in the process, which has a logger of its own.
 ncclResult_t open_communicator(abi::ncclDebugLogger_t logger, const CommunicatorSettings& settings,
                                void** context) {
   if (context == nullptr) return invalid_argument("init", "a pointer is null");
   *context = nullptr;
-  const ncclResult_t result = init(settings.table_version, logger);
+  const ncclResult_t result = create_once(settings.table_version, logger);
   if (result != abi::ncclSuccess) return result;
   return guarded("init", [&] {
+    Plugin& created = *live_plugin();
     transport::ConnectionOptions base;
     if (transport() != nullptr) base = transport()->options().connection;
-    Communicator* opened = live_plugin()->communicators.open(make_communicator(base, settings));
+    if (!created.communicators.has_one_of(logger)) created.devices->restart();
+    Communicator made = make_communicator(base, settings);
+    made.logger = logger;
+    Communicator* opened = created.communicators.open(std::move(made));
     GDR_INFO(log::kInit | log::kNet, "%s uses table v%d%s", to_string(*opened).c_str(),
              settings.table_version, traffic_text(*opened->connection).c_str());
     *context = opened;
@@ -216,7 +267,7 @@ ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) {
 ncclResult_t devices(int* count) {
   return guarded("devices", [&] {
     if (count == nullptr) return invalid_argument("devices", "a pointer is null");
-    *count = transport() == nullptr ? 0 : static_cast<int>(transport()->devices().size());
+    *count = transport() == nullptr ? 0 : plugin().devices->count();
     return abi::ncclSuccess;
   });
 }
@@ -225,8 +276,25 @@ ncclResult_t properties(int device, DeviceProperties* properties) {
   return guarded("getProperties", [&] {
     Plugin* created = live_plugin();
     if (created == nullptr) return not_initialised("getProperties");
-    if (!created->table.get(device, properties))
+    if (!created->devices->get(device, properties))
       return invalid_argument("getProperties", "no such device");
+    return abi::ncclSuccess;
+  });
+}
+
+ncclResult_t merge_devices(int version, const int* parts, int count, int* device) {
+  return guarded("makeVDevice", [&] {
+    if (transport() == nullptr) return not_initialised("makeVDevice");
+    NetDevices::MergeRules rules;
+    rules.most =
+        version >= kFirstTableThatMergesEight ? abi::kMaxMergedDevices : abi::kMaxMergedDevicesV9;
+    rules.allowed = plugin().merges;
+    rules.keep_declined = version <= kLastTableOfNccl226;
+    const std::span<const int> named(parts, static_cast<size_t>(std::max(count, 0)));
+    Result<int> merged = plugin().devices->merge(named, rules);
+    if (!merged) return warn("makeVDevice", merged.error(), log::kInit | log::kNet);
+    *device = *merged;
+    if (count > 1) log_merged(*merged);
     return abi::ncclSuccess;
   });
 }
@@ -244,8 +312,10 @@ ncclResult_t listen(const Communicator* communicator, int device, void* handle,
     if (transport() == nullptr) return not_initialised("listen");
     *listen_comm = nullptr;
     if (Status status = check_device(device); !status) return warn("listen", status.error());
+    Result<transport::RailChoice> rails = rails_of(device);
+    if (!rails) return warn("listen", rails.error());
     Result<std::unique_ptr<transport::Listener>> listener =
-        transport()->listen(device, options_of(communicator));
+        transport()->listen(*rails, options_of(communicator));
     if (!listener) return warn("listen", listener.error());
     (*listener)->write_handle(static_cast<transport::wire::Handle*>(handle));
     *listen_comm = listener->release();
@@ -281,8 +351,10 @@ ncclResult_t connect(const Communicator* communicator, int device, void* handle,
       return invalid_argument("connect", "a pointer is null");
     if (transport() == nullptr) return not_initialised("connect");
     *send_comm = nullptr;
+    Result<transport::RailChoice> rails = rails_of(device);
+    if (!rails) return warn("connect", rails.error());
     Result<std::unique_ptr<transport::SendComm>> comm =
-        transport()->connect(device, static_cast<transport::wire::Handle*>(handle),
+        transport()->connect(*rails, static_cast<transport::wire::Handle*>(handle),
                              continues(handle) ? nullptr : options_of(communicator));
     if (!comm) return warn("connect", comm.error());
     if (*comm == nullptr) return abi::ncclSuccess;

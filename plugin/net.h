@@ -37,6 +37,9 @@ abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attribut
 abi::ncclResult_t devices(int* count);
 // Fills *properties; its strings live as long as the process.
 abi::ncclResult_t properties(int device, DeviceProperties* properties);
+// makeVDevice: merges `count` devices into one, whose number becomes *device, and devices() then
+// counts it. See NetDevices. `version` is the table's.
+abi::ncclResult_t merge_devices(int version, const int* parts, int count, int* device);
 // Whether NCCL flushes after each receive without being asked (NCCL_NET_FORCE_FLUSH).
 bool flushes_always();
 

@@ -3,6 +3,9 @@
 // versions.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
+
 #include "plugin/abi/net_v12.h"
 #include "plugin/abi/net_v6.h"
 #include "plugin/communicator.h"
@@ -44,10 +47,12 @@ void fill_no_offload(Properties* props) {
 // A handle of this plugin belongs to one connection: it holds keys for that connection's rails, and
 // both of its ends agreed on whether it is staged.
 template <class Properties>
-void fill_sizes(const DeviceProperties& device, int dev, Properties* props) {
+void fill_sizes(const DeviceProperties& device, Properties* props) {
   props->forceFlush = device.force_flush ? 1 : 0;
-  props->vProps.ndevs = 1;
-  props->vProps.devs[0] = dev;
+  // A table has room for as many as its makeVDevice merges.
+  props->vProps.ndevs =
+      std::min(device.part_count, static_cast<int>(std::size(props->vProps.devs)));
+  std::copy_n(device.parts.begin(), props->vProps.ndevs, props->vProps.devs);
   props->maxP2pBytes = device.max_p2p_bytes;
   props->maxCollBytes = abi::kAssumedCollBytes;  // the plugin has no collective network
 }
@@ -70,13 +75,22 @@ abi::ncclResult_t get_properties(int dev, Properties* props) {
   device.pointer_support = pointer_support(device, kCanForceFlush || flushes_always());
   fill_common(device, props);
   if constexpr (requires { props->netDeviceType; }) fill_no_offload(props);
-  if constexpr (kCanForceFlush) fill_sizes(device, dev, props);
+  if constexpr (kCanForceFlush) fill_sizes(device, props);
   if constexpr (requires { props->maxMultiRequestSize; }) props->maxMultiRequestSize = 1;
   if constexpr (requires { props->railId; }) {
     props->railId = device.rail;
     props->planeId = device.plane;
   }
   return abi::ncclSuccess;
+}
+
+// makeVDevice, of v9 and later.
+template <int kVersion, class VDeviceProps>
+abi::ncclResult_t make_v_device(int* device, VDeviceProps* parts) {
+  if (device == nullptr || parts == nullptr) {
+    return invalid_argument("makeVDevice", "a pointer is null");
+  }
+  return merge_devices(kVersion, parts->devs, parts->ndevs, device);
 }
 
 // ---- set-up

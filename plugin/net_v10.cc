@@ -53,8 +53,7 @@ const abi::ncclNet_v10_t kNetV10 = {
     // Device offload only. Core calls irecvConsumed after every receive where it is not null.
     .getDeviceMr = nullptr,
     .irecvConsumed = nullptr,
-    // Core merges ports of a card where this is not null.
-    .makeVDevice = nullptr,
+    .makeVDevice = make_v_device<10>,
 };
 
 }  // namespace gdr::plugin

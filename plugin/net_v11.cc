@@ -24,8 +24,7 @@ const abi::ncclNet_v11_t kNetV11 = {
     // Device offload only. Core calls irecvConsumed after every receive where it is not null.
     .getDeviceMr = nullptr,
     .irecvConsumed = nullptr,
-    // Core merges ports of a card where this is not null.
-    .makeVDevice = nullptr,
+    .makeVDevice = make_v_device<11>,
     .finalize = close_communicator,
     .setNetAttr = set_attributes,
 };

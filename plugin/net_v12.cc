@@ -24,8 +24,7 @@ const abi::ncclNet_v12_t kNetV12 = {
     // Device offload only. Core calls irecvConsumed after every receive where it is not null.
     .getDeviceMr = nullptr,
     .irecvConsumed = nullptr,
-    // Core merges ports of a card where this is not null.
-    .makeVDevice = nullptr,
+    .makeVDevice = make_v_device<12>,
     .finalize = close_communicator,
     .setNetAttr = set_attributes,
 };

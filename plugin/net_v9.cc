@@ -24,8 +24,7 @@ const abi::ncclNet_v9_t kNetV9 = {
     // Device offload only. Core calls irecvConsumed after every receive where it is not null.
     .getDeviceMr = nullptr,
     .irecvConsumed = nullptr,
-    // Core merges ports of a card where this is not null.
-    .makeVDevice = nullptr,
+    .makeVDevice = make_v_device<9>,
 };
 
 }  // namespace gdr::plugin

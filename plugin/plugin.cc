@@ -15,6 +15,7 @@
 #include "plugin/logger.h"
 #include "plugin/rail_policy.h"
 #include "plugin/reported_path.h"
+#include "plugin/standby_rails.h"
 #include "plugin/topology_file.h"
 #include "plugin/transport_options.h"
 #include "topology/live/acs_findings.h"
@@ -23,6 +24,7 @@
 #include "topology/live/rail_log.h"
 #include "topology/sources/nccl_xml_writer.h"
 #include "transport/data/outgoing_message.h"
+#include "transport/device/hca_filter.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/wire.h"
@@ -170,6 +172,30 @@ std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::
                                         std::move(why_not_direct));
 }
 
+// Chooses the standby rails of all devices, as GDR_NCCL_FAILOVER and GDR_NCCL_STANDBY_RAILS ask.
+void choose_standby(const config::Options& options, const std::vector<DeviceFacts>& devices,
+                    Plugin* plugin) {
+  if (!options.failover) {
+    plugin->failover.push_back(describe_no_failover(config::process_environment()));
+    return;
+  }
+  if (options.standby_rails == 0) {
+    plugin->failover.push_back(
+        "failover: no standby rails, as GDR_NCCL_STANDBY_RAILS=0 asks; only between the rails of a "
+        "merged device");
+    return;
+  }
+  const bool excludes = std::ranges::any_of(plugin->skipped, [](const std::string& reason) {
+    return reason.ends_with(transport::HcaFilter::kExcluded);
+  });
+  const std::vector<StandbyRails> chosen = choose_standby_rails(
+      plugin->decision, devices, static_cast<size_t>(options.standby_rails), excludes);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    plugin->failover.push_back(describe_standby(devices, i, chosen[i]));
+    plugin->standby.push_back(chosen[i].devices);
+  }
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
@@ -177,6 +203,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   const config::Options options = load_options();
   plugin->table_version = table_version;
   plugin->flushes_always = options.force_flush;
+  plugin->merges = options.merge_nics;
   plugin->profiler = options.profiler_plugin;
   if (options.disable) {
     plugin->generation = process_fds::generation();
@@ -204,6 +231,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
     for (std::string& reason : exclusion_reasons(live.rails)) {
       plugin->skipped.push_back(std::move(reason));
     }
+    log_findings(discovery->findings, kInitLines);
     return tl::unexpected<Error>(no_device(*plugin));
   }
   transport_options->memory.relays = may_relay(options, live.rails.machine);
@@ -220,8 +248,9 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   for (const transport::Device& device : plugin->transport->devices()) {
     facts.push_back(facts_of(device, options, live.listed));
   }
-  plugin->table = DeviceTable(std::move(facts));
   plugin->decision = std::move(live.rails);
+  choose_standby(options, facts, plugin.get());
+  plugin->devices = std::make_unique<NetDevices>(std::move(facts));
   plugin->warnings = make_warnings(*plugin, options, std::move(ports));
   return plugin;
 }
@@ -234,7 +263,7 @@ void log_choice(const Plugin& plugin) {
            "version " GDR_VERSION " (wire version %d, table v%d), %zu device(s), handshake over %s",
            transport::wire::kWireVersion, plugin.table_version, plugin.transport->devices().size(),
            transport::to_string(interface).c_str());
-  for (const std::string& line : plugin.table.describe()) {
+  for (const std::string& line : plugin.devices->describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }
   log_findings(plugin.decision.findings, kInitLines);
@@ -246,6 +275,7 @@ void log_choice(const Plugin& plugin) {
   for (const std::string& line : topology::describe(plugin.decision, plugin.different)) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }
+  for (const std::string& line : plugin.failover) GDR_INFO(kInitLines, "%s", line.c_str());
   for (const std::string& reason : plugin.skipped) {
     GDR_INFO(kInitLines, "not used: %s", reason.c_str());
   }

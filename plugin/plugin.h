@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "plugin/communicator.h"
-#include "plugin/device_table.h"
+#include "plugin/net_devices.h"
 #include "plugin/rail_warnings.h"
 #include "topology/live/rail_agreement.h"
 #include "topology/live/rail_decision.h"
@@ -22,13 +22,16 @@ struct Plugin {
   int table_version = 0;        // of the table whose init created this
   uint32_t generation = 0;      // process_fds::generation() of the process that it belongs to
   bool flushes_always = false;  // NCCL_NET_FORCE_FLUSH
+  bool merges = true;           // NCCL_IB_MERGE_NICS
   std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null if NCCL_IB_DISABLE=1
   topology::RailDecision decision;
   std::vector<topology::Disagreement> different;  // topology::disagreements(decision)
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
   std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
-  DeviceTable table;
+  std::unique_ptr<NetDevices> devices = std::make_unique<NetDevices>();
+  std::vector<std::vector<size_t>> standby;  // the standby rails of port i; empty without failover
+  std::vector<std::string> failover;         // the same for the log
   OpenCommunicators communicators;
   std::unique_ptr<RailWarnings> warnings;  // null if `transport` is null
 

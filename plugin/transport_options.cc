@@ -39,6 +39,7 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.announce_batch = options.clear_to_send_batch;
   connection.flush_disabled = options.flush_disable;
   connection.peer_watch = options.peer_watch;
+  connection.failover = options.failover;
   connection.stages_all = config::allowed_paths(options).only_staging();
   connection.stages_large_sends = options.gpudirect_limit >= 0;
   return connection;

@@ -13,7 +13,8 @@ Environment process_environment() {
     size_t equals = text.find('=');
     if (equals == std::string_view::npos) continue;
     std::string_view name = text.substr(0, equals);
-    if (name.substr(0, 5) != "NCCL_" && name.substr(0, 9) != "GDR_NCCL_") continue;
+    const bool ours = name.starts_with("NCCL_") || name.starts_with("GDR_NCCL_");
+    if (!ours && name != kMlx5SingleThreaded) continue;
     found.emplace(name, text.substr(equals + 1));  // the first of two wins, as in getenv()
   }
   return found;

@@ -60,6 +60,17 @@ void check_subnet_prefix(const Options& options, Findings* findings) {
                        ""});
 }
 
+// Recovery posts statements, and stops and revives queue pairs, beside the thread that NCCL calls.
+void check_locks_of_mlx5(const Environment& environment, Options* options, Findings* findings) {
+  const auto set = environment.find(kMlx5SingleThreaded);
+  if (set == environment.end() || set->second != "1") return;
+  options->failover = false;
+  findings->push_back({Severity::kWarning, kMlx5SingleThreaded,
+                       "\"1\" removes the locks of libmlx5, which ends the process where two "
+                       "threads meet; failover is off, as it needs a second thread",
+                       "unset it; NCCL itself uses several threads"});
+}
+
 // Names that look like those of NCCL's InfiniBand transport but are read by others:
 // nccl-rdma-sharp-plugins, former releases of RCCL, and NCCL's socket transport (net_socket.cc).
 constexpr std::string_view kForeign[] = {
@@ -168,6 +179,7 @@ Options load(const Environment& environment, Findings* findings) {
   }
   check_range_family(environment, &options, findings);
   check_subnet_prefix(options, findings);
+  check_locks_of_mlx5(environment, &options, findings);
   check_all_not_applicable(environment, findings);
   check_unknown(environment, findings);
   return options;

@@ -17,7 +17,7 @@ namespace gdr::config {
 //   kError    a value that cannot be used; the default is used instead
 //   kWarning  a part of a value that was ignored; a GDR_NCCL_* variable that does not exist; a
 //             NCCL_IB_* variable that is probably misspelt; a value of not_applicable.h that would
-//             mislead the user
+//             mislead the user; MLX5_SINGLE_THREADED=1, with which `failover` is off
 //   kInfo     another NCCL_IB_* variable or value that has no effect
 // Example: NCCL_IB_TC: "300" cannot be used: it is out of range; the default is used: -1.
 //          Fix: use -1 to 255

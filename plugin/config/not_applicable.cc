@@ -11,10 +11,8 @@ namespace {
 constexpr Severity kInfo = Severity::kInfo;
 constexpr Severity kWarning = Severity::kWarning;
 
-constexpr char kNoRecovery[] =
-    "a rail that fails ends the connections over it, so there is no recovery to tune";
-constexpr char kNoFailover[] =
-    "a rail that fails ends the connections over it, so there is no failover to tune";
+constexpr char kOwnFailover[] =
+    "failover is the plugin's own (GDR_NCCL_FAILOVER), and has no such setting";
 constexpr char kSmallHandshake[] =
     "the handshake exchanges a few hundred bytes with the kernel's buffer sizes";
 
@@ -35,8 +33,6 @@ const std::vector<NotApplicable>& not_applicable() {
        "set GDR_NCCL_RAIL_MAP to order them"},
       {"NCCL_IB_GDR_LEVEL", -2, -2, kWarning, "no release since NCCL 2.4 reads it",
        "set NCCL_NET_GDR_LEVEL"},
-      {"NCCL_IB_MERGE_NICS", 1, 0, kInfo, "every port is a device of its own, and none are merged",
-       ""},
       {"NCCL_IB_OOO_RQ", 0, 0, kWarning,
        "receive queues are in order; data may arrive in any order with NCCL_IB_ADAPTIVE_ROUTING=1",
        "set NCCL_IB_ADAPTIVE_ROUTING=1 instead"},
@@ -46,22 +42,20 @@ const std::vector<NotApplicable>& not_applicable() {
        "the wire protocol is the plugin's own: the immediate data names the receive that a message "
        "belongs to",
        ""},
-      {"NCCL_IB_RESILIENCY_PORT_FAILOVER", 0, 0, kWarning,
-       "a rail that fails ends the connections over it, and the job",
-       "unset it, so that nobody relies on failover"},
-      {"NCCL_IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS", 1, 1, kInfo, kNoFailover, ""},
-      {"NCCL_IB_RESILIENCY_PORT_FAILOVER_PROBE_DELAY", 10, 10, kInfo, kNoFailover, ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY", 0, 0, kWarning,
-       "a rail that fails ends the connections over it, and the job",
-       "unset it, so that nobody relies on recovery"},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ACK_TIMEOUT", 5000, 5000, kInfo, kNoRecovery, ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_INTERVAL", 500, 500, kInfo, kNoRecovery,
+      {"NCCL_IB_RESILIENCY_PORT_FAILOVER", 0, 1, kInfo,
+       "the plugin's own failover is on unless GDR_NCCL_FAILOVER=0", ""},
+      {"NCCL_IB_RESILIENCY_PORT_FAILOVER_MAX_ATTEMPTS", 1, 1, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_FAILOVER_PROBE_DELAY", 10, 10, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY", 0, 1, kInfo,
+       "the plugin itself uses a rail again that has returned, unless GDR_NCCL_FAILOVER=0", ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ACK_TIMEOUT", 5000, 5000, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_INTERVAL", 500, 500, kInfo, kOwnFailover,
        ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_SIZE", 5, 5, kInfo, kNoRecovery, ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE", 5, 5, kInfo, kNoRecovery, ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT", 4000, 4000, kInfo, kNoRecovery, ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", 5, 5, kInfo, kNoRecovery, ""},
-      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_START_DELAY", 200, 200, kInfo, kNoRecovery, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_BATCH_SIZE", 5, 5, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_SEQUENCE_SIZE", 5, 5, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ALIVE_MSG_TIMEOUT", 4000, 4000, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", 5, 5, kInfo, kOwnFailover, ""},
+      {"NCCL_IB_RESILIENCY_PORT_RECOVERY_START_DELAY", 200, 200, kInfo, kOwnFailover, ""},
       {"NCCL_IB_USE_INLINE", 0, 1, kInfo,
        "clear-to-send messages are always posted inline where the HCA can", ""},
       {"NCCL_SOCKET_MAGIC", 0x564ab9f2fc4b9d6c, 0x564ab9f2fc4b9d6c, kInfo,

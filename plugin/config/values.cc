@@ -33,10 +33,11 @@ Status parse_integer(const std::string& text, IntegerRange range, int* value) {
   return {};
 }
 
-Status parse_boolean(const std::string& text, bool* value) {
+Status parse_boolean(const std::string& text, bool of_nccl, bool* value) {
   int number = 0;
   if (!parse_integer(text, {0, 1}, &number)) {
-    return fail(Code::kInvalidUsage, "it is neither 0 nor 1 (NCCL reads any number but 0 as 1)");
+    return fail(Code::kInvalidUsage, std::string("it is neither 0 nor 1") +
+                                         (of_nccl ? " (NCCL reads any number but 0 as 1)" : ""));
   }
   *value = number == 1;
   return {};

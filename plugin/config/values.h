@@ -21,7 +21,8 @@ struct IntegerRange {
 // for octal. NCCL reads "7x" as 7 and "x" as 0; here both are rejected.
 Status parse_integer(const std::string& text, IntegerRange range, int* value);
 // Reads 0 or 1. NCCL reads any other number as 1; here it is rejected.
-Status parse_boolean(const std::string& text, bool* value);
+// of_nccl: NCCL has the variable, too, whose own reading the reason then has.
+Status parse_boolean(const std::string& text, bool of_nccl, bool* value);
 // Reads "AF_INET" or "AF_INET6", in capitals, as NCCL does, into the constants of that name.
 Status parse_family(const std::string& text, int* value);
 

@@ -61,11 +61,12 @@ std::vector<Variable> make_variables() {
                     return parse_integer(value, {low, high}, &options->field);                   \
                   },                                                                             \
                   [](const Options& options) { return std::to_string(options.field); }});
-#define GDR_BOOLEAN(field, name, fallback, since, doc)                             \
-  rows.push_back({name, "boolean", "0 or 1", fallback ? "1" : "0", "", since, doc, \
-                  [](const std::string& value, Options* options, Notes*) {         \
-                    return parse_boolean(value, &options->field);                  \
-                  },                                                               \
+#define GDR_BOOLEAN(field, name, fallback, since, doc)                                \
+  rows.push_back({name, "boolean", "0 or 1", fallback ? "1" : "0", "", since, doc,    \
+                  [](const std::string& value, Options* options, Notes*) {            \
+                    const bool of_nccl = std::string_view(name).starts_with("NCCL_"); \
+                    return parse_boolean(value, of_nccl, &options->field);            \
+                  },                                                                  \
                   [](const Options& options) { return std::string(options.field ? "1" : "0"); }});
 #define GDR_FAMILY(field, name, fallback, fallback_text, since, doc)                 \
   rows.push_back(                                                                    \

@@ -90,6 +90,22 @@ TEST(OpenCommunicators, Closed_StaysUntilNoneIsOpen) {
   EXPECT_FALSE(all.close(&all)) << "no context";
 }
 
+void first_logger(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char*, ...) {}
+void other_logger(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char*, ...) {}
+
+// Each NCCL of a process has a logger of its own.
+TEST(OpenCommunicators, OneOfALogger_IsOpenUntilItIsClosed) {
+  OpenCommunicators communicators;
+  EXPECT_FALSE(communicators.has_one_of(first_logger));
+  Communicator made = make_communicator({}, with_class(0));
+  made.logger = first_logger;
+  Communicator* const opened = communicators.open(std::move(made));
+  EXPECT_TRUE(communicators.has_one_of(first_logger));
+  EXPECT_FALSE(communicators.has_one_of(other_logger));
+  communicators.close(opened);
+  EXPECT_FALSE(communicators.has_one_of(first_logger));
+}
+
 TEST(Communicator, OwnerText_NamesTheCommunicatorAndWhatRunsOnIt) {
   Communicator communicator = make_communicator({}, with_class(-1, 0x1234abcd));
   EXPECT_EQ(communicator.connection->owner_text(), "communicator 0x1234abcd");

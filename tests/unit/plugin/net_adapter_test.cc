@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <limits>
+#include <span>
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/plugin/every_table.h"
@@ -34,6 +35,8 @@ DeviceProperties device_properties() {
   device.max_p2p_bytes = size_t{128} << 30;
   device.rail = 3;
   device.plane = 1;
+  device.part_count = 1;
+  device.parts[0] = 5;
   return device;
 }
 
@@ -65,7 +68,7 @@ TEST(FillCommon, FieldsOfLaterVersions_AreZero) {
 
 TEST(FillSizes, DeviceIsItsOwnVirtualDevice) {
   abi::ncclNetProperties_v9_t props{};
-  fill_sizes(device_properties(), 5, &props);
+  fill_sizes(device_properties(), &props);
   EXPECT_EQ(props.vProps.ndevs, 1);
   EXPECT_EQ(props.vProps.devs[0], 5);
   EXPECT_EQ(props.maxP2pBytes, size_t{128} << 30);
@@ -73,11 +76,26 @@ TEST(FillSizes, DeviceIsItsOwnVirtualDevice) {
   EXPECT_EQ(props.forceFlush, 0);
 }
 
+TEST(FillSizes, MergedDevice_NamesAsManyPartsAsTheTableHasRoomFor) {
+  DeviceProperties device = device_properties();
+  device.part_count = 6;
+  device.parts = {7, 0, 3, 1, 9, 8};
+  abi::ncclNetProperties_v12_t newest{};
+  fill_sizes(device, &newest);
+  EXPECT_EQ(newest.vProps.ndevs, 6);
+  EXPECT_THAT(std::span(newest.vProps.devs, 6), testing::ElementsAre(7, 0, 3, 1, 9, 8));
+  abi::ncclNetProperties_v9_t older{};
+  fill_sizes(device, &older);
+  EXPECT_EQ(older.vProps.ndevs, 4);
+  EXPECT_EQ(older.vProps.devs[3], 1);
+  EXPECT_EQ(older.maxP2pBytes, size_t{128} << 30);
+}
+
 TEST(FillSizes, DeviceThatNeedsTheFlush_AsksForIt) {
   DeviceProperties device = device_properties();
   device.force_flush = true;
   abi::ncclNetProperties_v9_t props{};
-  fill_sizes(device, 0, &props);
+  fill_sizes(device, &props);
   EXPECT_EQ(props.forceFlush, 1);
 }
 

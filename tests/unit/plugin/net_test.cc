@@ -91,16 +91,23 @@ TYPED_TEST(NetArguments, CloseOfNothing_Succeeds) {
   EXPECT_EQ(finalize(net, nullptr), abi::ncclSuccess);
 }
 
-// NCCL merges the ports of a card where makeVDevice is not null, and calls irecvConsumed after
-// every receive where that is not null.
-TYPED_TEST(NetArguments, Table_HasNeitherDeviceOffloadNorVirtualDevices) {
-  const auto& net = this->net();
+// NCCL calls irecvConsumed after every receive where it is not null.
+TYPED_TEST(NetArguments, Table_HasNoDeviceOffload) {
   if constexpr (WithOffload<typename TypeParam::Type>) {
-    EXPECT_EQ(net.getDeviceMr, nullptr);
-    EXPECT_EQ(net.irecvConsumed, nullptr);
+    EXPECT_EQ(this->net().getDeviceMr, nullptr);
+    EXPECT_EQ(this->net().irecvConsumed, nullptr);
   }
+}
+
+TYPED_TEST(NetArguments, MakeVDevice_NullPointerOrBeforeInit_IsInvalid) {
   if constexpr (WithVirtualDevices<typename TypeParam::Type>) {
-    EXPECT_EQ(net.makeVDevice, nullptr);
+    const auto& net = this->net();
+    decltype(TypeParam::Properties::vProps) parts{2, {0, 1}};
+    int device = -1;
+    this->expect_invalid(net.makeVDevice(nullptr, &parts), "makeVDevice: a pointer is null");
+    this->expect_invalid(net.makeVDevice(&device, nullptr), "makeVDevice: a pointer is null");
+    this->expect_invalid(net.makeVDevice(&device, &parts), "makeVDevice: called before init");
+    EXPECT_EQ(device, -1);
   }
 }
 

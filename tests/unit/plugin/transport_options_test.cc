@@ -32,6 +32,11 @@ TEST(TransportOptions, SubnetAwareRouting_IsHandedOver) {
   EXPECT_EQ(options.subnet_prefix_bits, 16);
 }
 
+TEST(TransportOptions, Failover_IsOnUnlessSwitchedOff) {
+  EXPECT_TRUE(options_of({}).connection.failover);
+  EXPECT_FALSE(options_of({{"GDR_NCCL_FAILOVER", "0"}}).connection.failover);
+}
+
 TEST(TransportOptions, ServiceClass_UnsetIsNotZero) {
   EXPECT_FALSE(options_of({}).connection.service_level.has_value());
   EXPECT_FALSE(options_of({}).connection.traffic_class.has_value());

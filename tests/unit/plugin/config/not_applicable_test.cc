@@ -84,7 +84,6 @@ TEST(NotApplicable, Words_AreReadAsNcclReadsThem) {
 }
 
 TEST(NotApplicable, WhatMisleads_IsAWarningAndTheRestIsNot) {
-  EXPECT_EQ(findings_of("NCCL_IB_RESILIENCY_PORT_FAILOVER", "1")[0].severity, Severity::kWarning);
   EXPECT_EQ(findings_of("NCCL_IB_OOO_RQ", "1")[0].severity, Severity::kWarning);
   EXPECT_EQ(findings_of("NCCL_SOCKET_RCVBUF", "1048576")[0].severity, Severity::kInfo);
 }

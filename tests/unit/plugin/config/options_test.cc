@@ -196,6 +196,19 @@ TEST(Options, IgnoredPartOfAList_IsAWarningAndTheRestIsUsed) {
               HasSubstr("NCCL_IB_HCA: \"mlx5_0,,\": entries without a name"));
 }
 
+TEST(Options, LocksOfMlx5AreRemoved_FailoverIsOffWithAWarning) {
+  Findings findings;
+  EXPECT_FALSE(load({{"MLX5_SINGLE_THREADED", "1"}}, &findings).failover);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].severity, Severity::kWarning);
+  EXPECT_THAT(to_string(findings[0]), AllOf(HasSubstr("MLX5_SINGLE_THREADED: \"1\" removes"),
+                                            HasSubstr("failover is off"), HasSubstr("Fix: ")));
+  findings.clear();
+  EXPECT_TRUE(load({{"MLX5_SINGLE_THREADED", "yes"}}, &findings).failover)
+      << "libmlx5 knows 1 only";
+  EXPECT_THAT(findings, IsEmpty());
+}
+
 TEST(Options, RangeOfTheOtherFamily_IsRejected) {
   Findings findings;
   Options options = load({{"NCCL_IB_ADDR_RANGE", "fd00::/8"}}, &findings);

@@ -43,14 +43,24 @@ TEST(Values, Integer_NoNumberOrOutOfRange_IsRejectedAndLeavesTheValue) {
 
 TEST(Values, Boolean_ZeroAndOneOnly_AreRead) {
   bool value = false;
-  EXPECT_TRUE(parse_boolean("1", &value).has_value());
+  EXPECT_TRUE(parse_boolean("1", false, &value).has_value());
   EXPECT_TRUE(value);
   for (const char* text : {"2", "-1", "true", "yes", ""}) {
-    EXPECT_FALSE(parse_boolean(text, &value).has_value()) << text;
+    EXPECT_FALSE(parse_boolean(text, false, &value).has_value()) << text;
     EXPECT_TRUE(value);
   }
-  EXPECT_TRUE(parse_boolean("0", &value).has_value());
+  EXPECT_TRUE(parse_boolean("0", false, &value).has_value());
   EXPECT_FALSE(value);
+}
+
+// NCCL does not read the plugin's own variables.
+TEST(Values, BooleanIsRefused_NcclIsNamedForItsVariablesOnly) {
+  bool value = false;
+  const auto reason = [&](bool of_nccl) {
+    return parse_boolean("2", of_nccl, &value).error().text;
+  };
+  EXPECT_EQ(reason(false), "it is neither 0 nor 1");
+  EXPECT_EQ(reason(true), "it is neither 0 nor 1 (NCCL reads any number but 0 as 1)");
 }
 
 TEST(Values, Family_CapitalsOnly_AreRead) {

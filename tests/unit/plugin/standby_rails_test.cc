@@ -1,0 +1,205 @@
+#include "plugin/standby_rails.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::plugin {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using topology::PathClass;
+
+topology::nccl::Settings with_level(PathClass level) {
+  topology::nccl::Settings settings;
+  settings.gdr_level = level;
+  return settings;
+}
+
+// The facts of the devices that a decision predicts for, all alike but for name and card.
+std::vector<DeviceFacts> facts_of(const topology::RailDecision& decision) {
+  std::vector<DeviceFacts> facts;
+  for (topology::PortRef port : decision.prediction.devices()) {
+    DeviceFacts made;
+    made.hca = hca_of(decision.machine, port).name;
+    made.port = port_of(decision.machine, port).number;
+    made.guid = 0x100u + static_cast<unsigned>(port.hca);
+    made.gdr = {true, true};
+    facts.push_back(made);
+  }
+  return facts;
+}
+
+std::vector<std::vector<size_t>> standby_of(const topology::RailDecision& decision,
+                                            const std::vector<DeviceFacts>& facts,
+                                            size_t most = 1) {
+  std::vector<std::vector<size_t>> chosen;
+  for (const StandbyRails& one : choose_standby_rails(decision, facts, most)) {
+    chosen.push_back(one.devices);
+    EXPECT_EQ(one.why_none.empty(), !one.devices.empty());
+  }
+  return chosen;
+}
+
+// A switch of two GPUs and two HCAs on each socket.
+topology::Machine two_switches_of_two_hcas() {
+  topology::Machine machine = topology::two_sockets();
+  for (int i = 0; i < 2; ++i) {
+    const int bus = 0x10 + 0x20 * i;
+    machine.host_bridges.push_back(topology::HostBridge{0, static_cast<uint8_t>(bus)});
+    topology::Attachment at{-1, i, i};
+    at.parent = topology::add_switch(&machine, topology::bdf_of(bus + 1), at);
+    for (int k = 0; k < 2; ++k) {
+      machine.gpus.push_back(topology::make_gpu(topology::bdf_of(bus + 3 + 2 * k), at));
+      machine.hcas.push_back(topology::make_hca("mlx5_" + std::to_string(2 * i + k),
+                                                topology::bdf_of(bus + 4 + 2 * k), at));
+    }
+  }
+  return machine;
+}
+
+TEST(StandbyRails, HcasOfOneSwitch_TakeEachOther) {
+  const auto decision = topology::scene_of(two_switches_of_two_hcas());
+  EXPECT_THAT(standby_of(decision, facts_of(decision)),
+              ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(3), ElementsAre(2)));
+}
+
+TEST(StandbyRails, NothingWithinTheLevel_IsNoneWithTheLevelThatWouldAllowIt) {
+  const auto decision = topology::scene_of(topology::two_sockets_with_switches());
+  const auto facts = facts_of(decision);
+  const auto chosen = choose_standby_rails(decision, facts, 1);
+  ASSERT_EQ(chosen.size(), 4u);
+  EXPECT_THAT(chosen[0].devices, IsEmpty());
+  EXPECT_THAT(chosen[0].why_none,
+              testing::AllOf(HasSubstr("to mlx5_1:1"), HasSubstr("PHB is beyond"),
+                             HasSubstr("Fix: NCCL_NET_GDR_LEVEL=PHB would allow it")));
+  EXPECT_THAT(describe_standby(facts, 0, chosen[0]),
+              HasSubstr("failover [0] mlx5_0:1 to no other rail: from GPU0 to mlx5_1:1"));
+}
+
+TEST(StandbyRails, WiderLevel_AllowsFartherRailsTheNearestFirst) {
+  const auto on_node =
+      topology::scene_of(topology::two_sockets_with_switches(), with_level(PathClass::kPhb));
+  EXPECT_THAT(standby_of(on_node, facts_of(on_node), 3),
+              ElementsAre(ElementsAre(1), ElementsAre(0), ElementsAre(3), ElementsAre(2)));
+  const auto anywhere =
+      topology::scene_of(topology::two_sockets_with_switches(), with_level(PathClass::kSys));
+  EXPECT_THAT(standby_of(anywhere, facts_of(anywhere), 3),
+              ElementsAre(ElementsAre(1, 2, 3), ElementsAre(0, 2, 3), ElementsAre(3, 0, 1),
+                          ElementsAre(2, 0, 1)));
+  EXPECT_THAT(describe_standby(facts_of(anywhere), 0,
+                               choose_standby_rails(anywhere, facts_of(anywhere), 2)[0]),
+              "failover [0] mlx5_0:1 to mlx5_1:1, mlx5_2:1");
+}
+
+// A GPU with NVLinks may send over another GPU that is near the HCA, and receives nothing that way.
+TEST(StandbyRails, RailInReachOverNvlinkOnly_IsBeyondTheLevel) {
+  const auto decision = topology::scene_of(topology::with_nvlink());
+  const auto chosen = choose_standby_rails(decision, facts_of(decision), 1);
+  EXPECT_THAT(chosen[0].devices, IsEmpty());
+  EXPECT_THAT(chosen[0].why_none, HasSubstr("PHB is beyond"));
+}
+
+// NCCL copies through host memory there, so that the distance to the GPU does not count.
+TEST(StandbyRails, GpuWithoutGpudirect_SetsNoBound) {
+  const auto decision = topology::scene_of(topology::flat(2, 3));
+  EXPECT_THAT(standby_of(decision, facts_of(decision)),
+              ElementsAre(ElementsAre(1), ElementsAre(2), ElementsAre(0)));
+}
+
+TEST(StandbyRails, MachineWithoutGpus_TakesTheNextDevice) {
+  const auto decision = topology::scene_of(topology::flat(0, 3));
+  EXPECT_THAT(standby_of(decision, facts_of(decision), 2),
+              ElementsAre(ElementsAre(1, 2), ElementsAre(2, 0), ElementsAre(0, 1)));
+}
+
+TEST(StandbyRails, HcaOnNoPciFunction_SetsNoBound) {
+  topology::Machine machine = topology::two_sockets_with_switches();
+  machine.hcas.resize(2);
+  machine.hcas[1].bdf.reset();
+  machine.hcas[1].at = machine.hcas[0].at;
+  const auto decision = topology::scene_of(machine);
+  EXPECT_THAT(standby_of(decision, facts_of(decision)),
+              ElementsAre(ElementsAre(1), ElementsAre(0)));
+}
+
+TEST(StandbyRails, OtherLinkLayer_IsNoStandby) {
+  const auto decision = topology::scene_of(two_switches_of_two_hcas());
+  auto facts = facts_of(decision);
+  facts[1].ethernet = facts[3].ethernet = true;
+  const auto chosen = choose_standby_rails(decision, facts, 1);
+  EXPECT_THAT(chosen[0].devices, IsEmpty());
+  EXPECT_THAT(chosen[0].why_none, HasSubstr("mlx5_2:1"));
+  facts[2].ethernet = true;
+  EXPECT_THAT(choose_standby_rails(decision, facts, 1)[0].why_none, "mlx5_3:1 is RoCE");
+}
+
+TEST(StandbyRails, FewerRegistrationPathsOrOtherFlush_IsNoStandby) {
+  const auto decision = topology::scene_of(topology::flat(0, 2));
+  auto facts = facts_of(decision);
+  facts[1].gdr = {false, true};
+  facts[1].gdr_text = "peermem";
+  auto chosen = choose_standby_rails(decision, facts, 1);
+  EXPECT_THAT(chosen[0].devices, IsEmpty());
+  EXPECT_THAT(chosen[0].why_none, "mlx5_1:1 lacks a registration path for GPU memory: peermem");
+  EXPECT_THAT(chosen[1].devices, ElementsAre(0));
+  facts[1].gdr = {true, true};
+  facts[1].data_direct = true;
+  chosen = choose_standby_rails(decision, facts, 1);
+  EXPECT_THAT(chosen[0].devices, IsEmpty());
+  EXPECT_THAT(chosen[1].devices, IsEmpty());
+  EXPECT_THAT(chosen[1].why_none, HasSubstr("Data Direct"));
+}
+
+TEST(StandbyRails, EqualDistances_PreferThePlaneAndThenAnotherCard) {
+  const auto decision = topology::scene_of(topology::flat(0, 4));
+  auto facts = facts_of(decision);
+  facts[1].guid = facts[0].guid;
+  EXPECT_THAT(standby_of(decision, facts, 3)[0], ElementsAre(2, 3, 1));
+  facts[0].plane = facts[3].plane = 1;
+  EXPECT_THAT(standby_of(decision, facts, 3)[0], ElementsAre(3, 2, 1));
+}
+
+TEST(StandbyRails, OnlyDevice_HasNone) {
+  const auto decision = topology::scene_of(topology::flat(1, 1));
+  const auto facts = facts_of(decision);
+  const auto chosen = choose_standby_rails(decision, facts, 3);
+  EXPECT_EQ(describe_standby(facts, 0, chosen[0]),
+            "failover [0] mlx5_0:1 to no other rail: there is no other device");
+}
+
+TEST(StandbyRails, OnlyDeviceOfThoseAllowed_NamesTheVariable) {
+  const auto decision = topology::scene_of(topology::flat(1, 1));
+  const auto facts = facts_of(decision);
+  const auto chosen = choose_standby_rails(decision, facts, 3, /*excludes_ports=*/true);
+  EXPECT_EQ(chosen[0].why_none, "no other port is allowed by NCCL_IB_HCA");
+}
+
+TEST(StandbyRails, FailoverIsOff_TheVariableThatAsksIsNamed) {
+  EXPECT_EQ(describe_no_failover({{"GDR_NCCL_FAILOVER", "0"}}),
+            "failover: off, as GDR_NCCL_FAILOVER=0 asks");
+  EXPECT_EQ(describe_no_failover({{"MLX5_SINGLE_THREADED", "1"}}),
+            "failover: off, as MLX5_SINGLE_THREADED=1 removes locks that it needs");
+}
+
+TEST(StandbyRails, OtherPortIsDown_IsNamedWhereThereIsNone) {
+  topology::Machine machine = two_switches_of_two_hcas();
+  machine.hcas[1].ports[0].state = topology::Port::State::kDown;
+  const auto decision = topology::scene_of(machine);
+  const auto chosen = choose_standby_rails(decision, facts_of(decision), 1);
+  ASSERT_EQ(chosen.size(), 3u);
+  EXPECT_THAT(chosen[0].why_none,
+              testing::MatchesRegex("mlx5_1:1 is not ACTIVE, and no standby rail of this job even "
+                                    "if that changes; from GPU. to mlx5_2:1 .* is beyond .*"));
+  EXPECT_THAT(chosen[1].devices, ElementsAre(2));
+  machine.hcas.resize(2);
+  const auto small = topology::scene_of(machine);
+  EXPECT_THAT(choose_standby_rails(small, facts_of(small), 1)[0].why_none,
+              "mlx5_1:1 is not ACTIVE, and no standby rail of this job even if that changes");
+}
+
+}  // namespace
+}  // namespace gdr::plugin
