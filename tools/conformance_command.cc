@@ -8,6 +8,7 @@
 #include "tools/common/exit_codes.h"
 #include "tools/common/json_file.h"
 #include "tools/conformance/runner.h"
+#include "tools/net/named_device.h"
 #include "tools/net/nccl_version.h"
 
 namespace gdr::tools {
@@ -211,7 +212,16 @@ void add_conformance_command(CLI::App& app) {
           "Version of the plugin's network table; newest: the newest that it exports, as in NCCL; "
           "all: one run for each that it exports")
       ->default_str("newest");
-  suite->add_option("--dev", o.dev, "Device by index")->capture_default_str();
+  auto take_device = [command](const std::string& text) {
+    auto named = parse_device(text);
+    if (!named) throw CLI::ValidationError("--dev: " + named.error().text);
+    command->options.dev = *named;
+  };
+  suite
+      ->add_option_function<std::string>(
+          "--dev", take_device,
+          "Device by index; 0+1: the one that the plugin merges of devices 0 and 1")
+      ->default_str("0");
   suite->add_flag("--list", command->list, "List the cases and their clauses");
   suite
       ->add_option("--filter", command->filter,

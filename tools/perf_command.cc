@@ -7,6 +7,7 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/sizes.h"
+#include "tools/net/named_device.h"
 #include "tools/net/plugin_loader.h"
 #include "tools/perf/benchmarks.h"
 #include "tools/perf/element.h"
@@ -57,12 +58,28 @@ void add_memory_option(CLI::App* command, PerfOptions& o) {
       ->default_str("host");
 }
 
+void add_device_option(CLI::App* command, PerfOptions& o) {
+  auto take = [&o](const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      auto named = parse_device(name);
+      if (!named) throw CLI::ValidationError("--dev: " + named.error().text);
+      o.devices.push_back(*named);
+    }
+  };
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--dev", take,
+          "Devices by index, 0+1 for the one that the plugin merges of 0 and 1; rank r uses entry "
+          "r "
+          "mod their count")
+      ->delimiter(',');
+}
+
 void add_common_options(CLI::App* command, PerfOptions& o) {
   command->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
   add_table_option(command, o.table);
-  command->add_option("--dev", o.devices, "Devices by index; rank r uses entry r mod their count")
-      ->delimiter(',');
+  add_device_option(command, o);
   add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; suffixes K, M and G");
   add_size(command, "-e,--end", o.end, "Largest size in bytes");
   command->add_option("-f,--factor", o.factor, "Factor between sizes")->capture_default_str();
@@ -206,6 +223,9 @@ void add_all_reduce(CLI::App* perf) {
       ->transform(size_value())
       ->check(CLI::Range(size_t{128}, size_t{64} << 20))
       ->capture_default_str();
+  command->add_option("--until", options->until,
+                      "Repeat all sizes until this file exists for any rank, and verify every "
+                      "all-reduce, as when a cable is pulled meanwhile");
   command->callback([options] {
     reject_cuda(*options);
     run(*options, &run_all_reduce);

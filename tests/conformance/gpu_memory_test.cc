@@ -458,8 +458,10 @@ TEST_F(GpuMemory, Warnings_AppearOncePerGpuAndHcaThatStages) {
   for (std::string gpu : {"0000:1a:00.0", "0000:1b:00.0"}) {
     EXPECT_EQ(warnings_with("GPU " + gpu + " and softhca0: GPU memory is staged"), expected);
   }
+  // Where a buffer fits into BAR1 once, a connection goes on without its standby rail.
   EXPECT_EQ(warnings_with(""), warnings_with("GPU memory is staged through host memory") +
-                                   warnings_with(kRefusedUsersBuffer));
+                                   warnings_with(kRefusedUsersBuffer) +
+                                   warnings_with("without it as their standby rail"));
 }
 
 }  // namespace

@@ -155,6 +155,34 @@ TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
   EXPECT_TRUE(first.out.ends_with(": 0 wrong\n")) << first.out;
 }
 
+// Runs all-reduces of two sizes until a file exists, which is made after the pause. Returns the
+// rows.
+json rows_until_stopped(std::chrono::milliseconds pause) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("perf_test_until." + std::to_string(getpid()));
+  std::thread stopping([&] {
+    std::this_thread::sleep_for(pause);
+    std::ofstream(file) << "stop";
+  });
+  const ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "--ranks", "2", "-b",
+                                "1K", "-e", "2K", "--until", file.string(), "--json", "-"});
+  stopping.join();
+  std::filesystem::remove(file);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return json::parse(run.out)["results"];
+}
+
+TEST(PerfAllReduce, Until_RepeatsAllSizesUntilTheFileExists) {
+  json rows;
+  for (std::chrono::milliseconds pause{200}; rows.size() <= 2; pause *= 2) {
+    ASSERT_LT(pause, std::chrono::minutes(1));
+    rows = rows_until_stopped(pause);
+  }
+  EXPECT_EQ(rows.size() % 2, 0u);
+  EXPECT_EQ(rows.back()["bytes"], 2048);
+  EXPECT_GT(rows.back()["in_place"]["time_us"], 0);
+}
+
 // Returns the process of a rank, from the first lines that rank 0 prints.
 pid_t find_rank(const std::string& table, int rank) {
   std::ifstream in(table);

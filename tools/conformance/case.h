@@ -28,6 +28,7 @@ ConformanceCases data_cases();
 ConformanceCases request_cases();
 ConformanceCases completion_cases();
 ConformanceCases memory_cases();
+ConformanceCases merged_cases();
 ConformanceCases failure_cases();
 ConformanceCases communicator_cases();
 ConformanceCases profiler_cases();

@@ -10,6 +10,7 @@
 #include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
 #include "tools/conformance/profiler_log.h"
+#include "tools/net/named_device.h"
 
 namespace gdr::tools {
 
@@ -53,7 +54,9 @@ void Session::open(const InitArguments& settings) {
   int count = 0;
   must("devices", [&] { return net().devices(&count); });
   require(count > 0, "devices() reports {}", count);
-  require(dev() < count, "--dev {}: the plugin has devices 0..{}", dev(), count - 1);
+  auto found = find_device(net(), options_.dev);
+  if (!found) fail(found.error().text);
+  dev_ = *found;
 }
 
 NetProperties Session::properties(int dev) {

@@ -20,8 +20,8 @@ inline constexpr int kExitSkipped = 77;
 
 struct ConformanceOptions {
   std::string plugin = "gdr";
-  std::optional<int> table;  // the version of the table; empty: the newest
-  int dev = 0;
+  std::optional<int> table;   // the version of the table; empty: the newest
+  MergedDevices dev{1, {0}};  // all cases use it; several parts: the plugin merges them
   uint64_t seed = 1;
   double timeout_seconds = 20;     // for every wait for the plugin
   double call_limit_seconds = 1;   // a longer call of listen, connect or accept counts as blocking
@@ -37,7 +37,7 @@ struct ConformanceOptions {
 class Session {
  public:
   Session(Rank& rank, const ConformanceOptions& options)
-      : rank_(rank), options_(options), random_(options.seed) {}
+      : rank_(rank), options_(options), random_(options.seed), dev_(options.dev.devices[0]) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
@@ -48,7 +48,7 @@ class Session {
   Net& net() const { return plugin_->net(); }
   const Contract& contract() const { return net().contract(); }
   void* context() const { return context_; }  // of open()
-  int dev() const { return options_.dev; }
+  int dev() const { return dev_; }            // of several parts: once open() has merged them
   // Gives the same sequence on every rank, if all ranks draw the same numbers.
   Random& random() { return random_; }
   Rank& control() { return rank_; }
@@ -111,6 +111,7 @@ class Session {
   Random random_;
   std::optional<Plugin> plugin_;
   void* context_ = nullptr;
+  int dev_;
   bool initialized_ = false;  // by open()
   double call_seconds_ = 0;
   int max_recvs_ = 0;  // 0: not asked yet

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <filesystem>
 #include <numeric>
 
 #include "tools/common/exit_codes.h"
@@ -15,6 +17,16 @@ namespace {
 constexpr size_t kGuardBytes = 64;  // after the output; must not change
 constexpr char kGuardValue = '\x5a';
 constexpr size_t kByteBudget = size_t{256} << 20;  // of all default iterations of one size
+
+// What one rank found out about all-reduces of one size.
+struct Sample {
+  double microseconds = 0;  // of one
+  uint64_t wrong = 0;       // elements
+};
+
+double microseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+}
 
 // One rank's run over all sizes. Rank 0 prints the table and writes the report.
 class AllReduce {
@@ -38,8 +50,10 @@ class AllReduce {
                                    : default_iterations(bytes, kByteBudget, 5, 20);
   }
   Status one_size(size_t bytes);
+  Result<bool> is_stopped();
   Result<AllReduceTiming> run(size_t count, bool in_place);
-  Result<uint64_t> verify(size_t count, bool in_place);
+  Result<Sample> verify(size_t count, bool in_place);
+  Status measure(size_t count, bool in_place, Sample* mine);
   void note(const AllReduceRow& row);
 
   Rank& rank_;
@@ -53,32 +67,26 @@ class AllReduce {
   nlohmann::json rows_ = nlohmann::json::array();
 };
 
-// Runs one all-reduce over new data and returns how many elements are wrong on this rank.
-Result<uint64_t> AllReduce::verify(size_t count, bool in_place) {
-  uint64_t seed = mix64(options_.seed) ^ count << 1 ^ (in_place ? 1 : 0);
+// Runs one all-reduce over new data and checks the result of this rank. No round has the data of an
+// earlier one, which might still be in the buffers.
+Result<Sample> AllReduce::verify(size_t count, bool in_place) {
+  uint64_t seed = mix64(options_.seed + rows_.size()) ^ count << 1 ^ (in_place ? 1 : 0);
   size_t bytes = count * element_.bytes;
   char* guard = ring_.output() + bytes;
   std::memset(ring_.output(), 0xff, bytes);
   element_.fill(in_place ? ring_.output() : ring_.input(), count, seed, rank_.rank());
   std::memset(guard, kGuardValue, kGuardBytes);
+  Sample mine;
+  const Clock::time_point start = Clock::now();
   if (Status done = ring_.all_reduce(count, in_place); !done) return forward_error(done);
-  uint64_t wrong = element_.count_wrong(ring_.output(), count, seed, rank_.nranks());
-  for (size_t i = 0; i < kGuardBytes; ++i) wrong += guard[i] != kGuardValue;
-  return wrong;
+  mine.microseconds = microseconds_since(start);
+  mine.wrong = element_.count_wrong(ring_.output(), count, seed, rank_.nranks());
+  for (size_t i = 0; i < kGuardBytes; ++i) mine.wrong += guard[i] != kGuardValue;
+  return mine;
 }
 
-// Verifies one all-reduce, then measures a series between two barriers. The time is the mean of all
-// ranks, as in nccl-tests.
-Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
-  struct Sample {
-    double microseconds = 0;
-    uint64_t wrong = 0;
-  } mine;
-  if (options_.check) {
-    auto wrong = verify(count, in_place);
-    if (!wrong) return forward_error(wrong);
-    mine.wrong = *wrong;
-  }
+// Measures a series after a barrier.
+Status AllReduce::measure(size_t count, bool in_place, Sample* mine) {
   // Repeated in-place sums of other values would overflow to infinity, and arithmetic on infinities
   // or denormal numbers may run at another speed than on zeroes.
   std::memset(ring_.output(), 0, count * element_.bytes);
@@ -89,11 +97,24 @@ Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
   if (done) done = rank_.barrier("timed all-reduces start");
   rank_.board().set_state(fmt::format("all-reducing {}", human_bytes(count * element_.bytes)));
   size_t times = iterations(count * element_.bytes);
-  Clock::time_point start = Clock::now();
+  const Clock::time_point start = Clock::now();
   for (size_t i = 0; done && i < times; ++i) done = ring_.all_reduce(count, in_place);
-  std::chrono::duration<double, std::micro> took = Clock::now() - start;
-  if (!done) return forward_error(done);
-  mine.microseconds = took.count() / static_cast<double>(times);
+  mine->microseconds = microseconds_since(start) / static_cast<double>(times);
+  return done;
+}
+
+// Verifies one all-reduce, then measures a series; with --until the verified one is what is
+// measured. The time is the mean of all ranks, as in nccl-tests.
+Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
+  Sample mine;
+  if (options_.check) {
+    auto verified = verify(count, in_place);
+    if (!verified) return forward_error(verified);
+    mine = *verified;
+  }
+  if (!options_.check || options_.until.empty()) {
+    if (Status done = measure(count, in_place, &mine); !done) return forward_error(done);
+  }
   auto all = rank_.allgather("timed all-reduces ended",
                              {reinterpret_cast<const char*>(&mine), sizeof(mine)});
   if (!all) return forward_error(all);
@@ -137,12 +158,26 @@ void AllReduce::note(const AllReduceRow& row) {
   rows_.push_back(std::move(entry));
 }
 
+// Whether the file that ends the run exists for any rank, so that all of them end together.
+Result<bool> AllReduce::is_stopped() {
+  std::error_code ignored;
+  const char exists = std::filesystem::exists(options_.until, ignored) ? 1 : 0;
+  auto all = rank_.allgather("another round", {&exists, 1});
+  if (!all) return forward_error(all);
+  return std::ranges::any_of(*all, [](const std::string& one) { return one == "\1"; });
+}
+
 Status AllReduce::sweep(const std::vector<size_t>& sizes) {
   print(all_reduce_header());
-  for (size_t bytes : sizes) {
-    if (Status done = one_size(bytes); !done) return done;
+  while (true) {
+    for (size_t bytes : sizes) {
+      if (Status done = one_size(bytes); !done) return done;
+    }
+    if (options_.until.empty()) return {};
+    auto stopped = is_stopped();
+    if (!stopped) return forward_error(stopped);
+    if (*stopped) return {};
   }
-  return {};
 }
 
 Status AllReduce::finish() {
@@ -150,9 +185,9 @@ Status AllReduce::finish() {
   double average = timings_ > 0 ? bus_bandwidth_sum_ / static_cast<double>(timings_) : 0;
   print(fmt::format("# Out of bounds values : {} {}", wrong_, wrong_ == 0 ? "OK" : "FAILED"));
   print(fmt::format("# Avg bus bandwidth    : {:.6g}", average));
-  print(options_.check
-            ? fmt::format("# {} ranks, {} sizes: {} wrong", rank_.nranks(), rows_.size(), wrong_)
-            : "# nothing checked (--no-check)");
+  print(options_.check ? fmt::format("# {} ranks, {} {}: {} wrong", rank_.nranks(), rows_.size(),
+                                     options_.until.empty() ? "sizes" : "rows", wrong_)
+                       : "# nothing checked (--no-check)");
   if (options_.json.empty()) return {};
   nlohmann::json report = setup_.description;
   report["tool"] = "all_reduce";

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/net/net.h"
 #include "tools/perf/rank_memory.h"
 
 namespace gdr::tools {
@@ -14,8 +15,9 @@ namespace gdr::tools {
 struct PerfOptions {
   std::string plugin = "gdr";
   std::optional<int> table;  // the version of the table; empty: the newest
-  std::vector<int> devices;  // rank r uses devices[r mod size]; empty: rank r mod their count
-  size_t begin = 8;          // message sizes, in bytes
+  // Rank r uses devices[r mod size]; empty: device r mod their count.
+  std::vector<MergedDevices> devices;
+  size_t begin = 8;  // message sizes, in bytes
   size_t end = 64u << 20;
   size_t factor = 2;
   size_t iterations = 0;  // 0: depends on the size
@@ -45,6 +47,7 @@ struct PerfOptions {
   size_t channels = 2;
   std::vector<int> rails;     // channel c uses rails[c mod size]; empty: the rank's device
   size_t slice = 256u << 10;  // largest message in bytes
+  std::string until;          // a file that ends the repetition of all sizes; empty: each once
 };
 
 }  // namespace gdr::tools

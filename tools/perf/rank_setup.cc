@@ -7,6 +7,7 @@
 
 #include "tools/common/nccl_logger.h"
 #include "tools/common/sizes.h"
+#include "tools/net/named_device.h"
 #include "tools/perf/cpu_affinity.h"
 
 namespace gdr::tools {
@@ -17,9 +18,9 @@ tl::unexpected<Error> properties_failed(int dev, abi::ncclResult_t result) {
   return fail(Code::kSystem, fmt::format("getProperties({}): {}", dev, describe(result)));
 }
 
-Result<json> list_devices(Net& net) {
+Result<int> count_devices(Net& net) {
   int count = 0;
-  abi::ncclResult_t result = net.devices(&count);
+  const abi::ncclResult_t result = net.devices(&count);
   if (result != abi::ncclSuccess) {
     return fail(Code::kSystem,
                 fmt::format("devices of the plugin \"{}\": {}", net.name(), describe(result)));
@@ -29,10 +30,16 @@ Result<json> list_devices(Net& net) {
         Code::kSystem,
         fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why", net.name()));
   }
+  return count;
+}
+
+Result<json> list_devices(Net& net) {
+  auto count = count_devices(net);
+  if (!count) return forward_error(count);
   json devices = json::array();
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < *count; ++i) {
     NetProperties props;
-    result = net.properties(i, &props);
+    const abi::ncclResult_t result = net.properties(i, &props);
     if (result != abi::ncclSuccess) return properties_failed(i, result);
     devices.push_back(describe_device(i, props));
   }
@@ -81,11 +88,10 @@ Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
                                           : "NCCL_DEBUG=WARN shows why"));
 }
 
-Result<int> choose_device(int rank, const PerfOptions& options, int count) {
-  int dev = options.devices.empty() ? rank % count : options.devices[rank % options.devices.size()];
-  if (dev >= 0 && dev < count) return dev;
-  return fail(Code::kInvalidUsage,
-              fmt::format("--dev {}: the plugin has devices 0..{}", dev, count - 1));
+// Merges the device first where its name has several parts.
+Result<int> choose_device(Net& net, int rank, const PerfOptions& options, int count) {
+  if (options.devices.empty()) return rank % count;
+  return find_device(net, options.devices[rank % options.devices.size()]);
 }
 
 // Checks the run against what the table and the device can carry.
@@ -154,10 +160,12 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t lar
                   RegisteredBy::kHostAddress,
                   -1,
                   {}};
+  auto count = count_devices(setup.net());
+  if (!count) return forward_error(count);
+  auto dev = choose_device(setup.net(), rank.rank(), options, *count);
+  if (!dev) return forward_error(dev);
   auto devices = list_devices(setup.net());
   if (!devices) return forward_error(devices);
-  auto dev = choose_device(rank.rank(), options, static_cast<int>(devices->size()));
-  if (!dev) return forward_error(dev);
   setup.dev = *dev;
   set_logger_device(*dev);
   if (Status fits = check_limits(setup, options, largest_message); !fits) {

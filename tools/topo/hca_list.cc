@@ -6,13 +6,12 @@
 
 #include "plugin/config/values.h"
 #include "tools/topo/short_list.h"
+#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
 namespace {
 
 using topology::Machine;
-
-constexpr char kExcluded[] = " is excluded by NCCL_IB_HCA";  // as in transport/device/hca.cc
 
 std::vector<std::string> labels_of(const Machine& machine,
                                    const std::function<bool(const std::string&, int)>& matches) {
@@ -52,11 +51,13 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
 std::vector<std::string> excluded_by(const Machine& machine, const Accepts& accepts) {
   std::vector<std::string> excluded =
       labels_of(machine, [&](const std::string& hca, int port) { return !accepts(hca, port); });
-  for (std::string& one : excluded) one += kExcluded;
+  for (std::string& one : excluded) one += transport::HcaFilter::kExcluded;
   return excluded;
 }
 
-bool is_excluded_by_list(const std::string& reason) { return reason.ends_with(kExcluded); }
+bool is_excluded_by_list(const std::string& reason) {
+  return reason.ends_with(transport::HcaFilter::kExcluded);
+}
 
 void add_unmatched(const Machine& all, const InspectSettings& settings, Findings* findings) {
   const transport::HcaFilter& filter = settings.options.hcas;

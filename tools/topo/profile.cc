@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "tools/topo/hca_list.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/render.h"
 
@@ -266,7 +267,7 @@ Result<Profile> profile_of(const Document& root) {
   for (const Document& reason : value_at(root, "not_offered")) {
     const std::string text = text_of(reason).value_or("");
     const size_t colon = text.rfind(':');
-    if (text.ends_with("is excluded by NCCL_IB_HCA") && colon != std::string::npos) {
+    if (is_excluded_by_list(text) && colon != std::string::npos) {
       profile.excluded_hcas.insert(text.substr(0, colon));
     }
   }

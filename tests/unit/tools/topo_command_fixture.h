@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "tests/fakes/temp_folder.h"
 #include "tools/commands.h"
 
 namespace gdr::tools {
@@ -25,13 +26,6 @@ struct Printed {
 
 class TopoCommand : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "gdr-topo-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   static Printed run(const std::string& arguments) {
     CLI::App app;
     add_topo_command(app);
@@ -95,7 +89,8 @@ class TopoCommand : public ::testing::Test {
     return write("golden.json", run("--json --from " + known(file)).out);
   }
 
-  fs::path folder_;
+  const TempFolder files_;
+  const fs::path folder_ = files_.path();
 };
 
 inline constexpr char kMachine[] = "nccl-hgx-4nic.xml";
