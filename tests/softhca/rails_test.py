@@ -36,14 +36,14 @@ class Rails(unittest.TestCase):
                        "NCCL_DEBUG": "INFO", "NCCL_TOPO_FILE": f"{TOPOLOGIES}/nccl-hgx-4nic.xml"
                        } | settings
 
-    def start(self, environment, *arguments):
-        command = [TOOL, "perf", "sendrecv", "--plugin", PLUGIN, "--dev", "0", "--end", "8", "--iters",
+    def start(self, environment, *arguments, dev="0"):
+        command = [TOOL, "perf", "sendrecv", "--plugin", PLUGIN, "--dev", dev, "--end", "8", "--iters",
                    "10", *arguments]
         return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
 
-    def run_perf(self, hcas, faults=(), gpu=None, **settings):
-        process = self.start(self.environment(hcas, faults, gpu, **settings))
+    def run_perf(self, hcas, faults=(), gpu=None, dev="0", **settings):
+        process = self.start(self.environment(hcas, faults, gpu, **settings), dev=dev)
         output = process.communicate(timeout=TIMEOUT_S)[0]
         self.assertEqual(process.returncode, 0, output)
         return output
@@ -202,6 +202,61 @@ class Rails(unittest.TestCase):
     def test_bad_topology_file_is_warned_about(self):
         output = self.run_perf(devices(), NCCL_TOPO_FILE=__file__)
         self.assertIn("NCCL WARN NET/GDR : rails are by the machine itself", output)
+
+    def test_standby_rails_are_within_the_level_or_named_as_beyond(self):
+        output = self.run_perf(devices())
+        for device, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
+            self.assertIn(f"failover [{device}] mlx5_{device}:1 to no other rail: from GPU{2 * device} to "
+                          f"mlx5_{other}:1 PHB is beyond", output)
+        self.assertIn("Fix: NCCL_NET_GDR_LEVEL=PHB would allow it", output)
+        output = self.run_perf(devices(), NCCL_NET_GDR_LEVEL="SYS", GDR_NCCL_STANDBY_RAILS="2")
+        self.assertIn("failover [0] mlx5_0:1 to mlx5_1:1, mlx5_2:1\n", output)
+        self.assertIn("failover [3] mlx5_3:1 to mlx5_2:1, mlx5_0:1\n", output)
+
+    def test_failover_is_off_as_the_user_asks(self):
+        output = self.run_perf(devices(), NCCL_NET_GDR_LEVEL="SYS", GDR_NCCL_FAILOVER="0")
+        self.assertIn("failover: off, as GDR_NCCL_FAILOVER=0 asks", output)
+        self.assertNotIn("failover [", output)
+        output = self.run_perf(devices(), NCCL_NET_GDR_LEVEL="SYS", GDR_NCCL_STANDBY_RAILS="0")
+        self.assertIn("failover: no standby rails, as GDR_NCCL_STANDBY_RAILS=0 asks", output)
+
+    def test_merged_device_is_logged_and_listed(self):
+        output = self.run_perf(devices(), dev="0+2")
+        self.assertIn("NCCL has merged a device: [4] mlx5_0+mlx5_2 InfiniBand 800 Gb/s pci 0000:14:00.0", output)
+        self.assertRegex(output, r"device +4 mlx5_0\+mlx5_2 .* speed 800000 Mb/s")
+        self.assertIn("0 wrong", output)
+
+    def test_merge_that_nccl_or_the_fabric_has_no_use_for_is_declined(self):
+        for hcas, settings, reason in (
+                (devices(mlx5_1={"link_layer": "Ethernet"}), {}, "cannot be merged"),
+                (devices(), {"NCCL_IB_MERGE_NICS": "0"}, "as NCCL_IB_MERGE_NICS=0 asks"),
+                ([{"name": "soft0"}, {"name": "soft1"}], {}, "is on no PCI function")):
+            with self.subTest(reason=reason):
+                process = self.start(self.environment(hcas, **settings), dev="0+1")
+                output = process.communicate(timeout=TIMEOUT_S)[0]
+                self.assertNotEqual(process.returncode, 0)
+                self.assertRegex(output, rf"NCCL INFO NET/GDR : makeVDevice: .*{reason}")
+
+    def test_connection_carries_on_over_its_other_rails(self):
+        down = {"kind": "port_down", "device": "mlx5_0", "after_ops": 40}
+        for dev in ("0", "0+1"):
+            with self.subTest(dev=dev):
+                output = self.run_perf(devices(), [down], dev=dev, NCCL_NET_GDR_LEVEL="SYS")
+                self.assertRegex(output, r"NCCL WARN NET/GDR : mlx5_0:1 <-> \S+ mlx5_0:1 is lost: ")
+                self.assertRegex(output, r"NCCL INFO NET/GDR : hardware counters of mlx5_0:1 that moved in "
+                                         r"the last \d+ s: link_downed \+1\b")
+                self.assertRegex(output, r"NCCL INFO NET/GDR : rail mlx5_\d:1: sent \d+ bytes in ")
+                self.assertIn("0 wrong", output)
+
+    def test_connection_without_failover_ends_with_its_rail(self):
+        down = {"kind": "port_down", "device": "mlx5_0", "after_ops": 40}
+        for dev in ("0", "0+1"):
+            with self.subTest(dev=dev):
+                process = self.start(self.environment(devices(), [down], NCCL_NET_GDR_LEVEL="SYS",
+                                                      NCCL_IB_TIMEOUT="8", GDR_NCCL_FAILOVER="0"), dev=dev)
+                output = process.communicate(timeout=TIMEOUT_S)[0]
+                self.assertNotEqual(process.returncode, 0, output)
+                self.assertNotIn("is lost: ", output)
 
     def crossed(self, **settings):
         """Output of two ranks on different rails."""

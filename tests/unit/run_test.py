@@ -94,6 +94,29 @@ class CommandTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+class FuzzTest(unittest.TestCase):
+
+    def left(self, fuzzer, ci, *presets):
+        return _bash(f"have_fuzzer() {{ {fuzzer}; }}; CI={ci}; presets=(\"$@\"); "
+                     'leave_out_fuzzer; echo "${presets[*]}"; echo $broken', *presets).split("\n")[:2]
+
+    def test_NoFuzzer_Test_LeavesThePresetOutAndFailsUnderCi(self):
+        self.assertEqual(self.left("false", "", "release", "fuzz"), ["release", "0"])
+        self.assertEqual(self.left("false", "true", "release", "fuzz"), ["release", "1"])
+
+    def test_Fuzzer_Test_KeepsThePreset(self):
+        self.assertEqual(self.left("true", "true", "release", "fuzz"), ["release fuzz", "0"])
+
+    def test_NoFuzzerAndOtherPresets_Test_IsNoFailure(self):
+        self.assertEqual(self.left("false", "true", "release", "tsan"), ["release tsan", "0"])
+
+    def test_UnknownTarget_Fuzz_NamesThoseThatThereAre(self):
+        done = subprocess.run([str(_RUN), "fuzz", "hullo"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("there is no target hullo; there are: arrivals", done.stderr)
+
+
 class LintTest(unittest.TestCase):
 
     def lint(self, version):

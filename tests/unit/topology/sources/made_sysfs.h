@@ -5,10 +5,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/fakes/temp_folder.h"
 
 namespace gdr::topology {
 
@@ -16,14 +17,7 @@ namespace fs = std::filesystem;
 
 class MadeSysfs : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "gdr-sysfs-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    top_ = fs::canonical(name);
-    root_ = top_ / "sys";
-    fs::create_directories(root_);
-  }
-  void TearDown() override { fs::remove_all(top_); }
+  void SetUp() override { fs::create_directories(root_); }
 
   void write(const fs::path& file, const std::string& text) {
     fs::create_directories((root_ / file).parent_path());
@@ -55,8 +49,9 @@ class MadeSysfs : public ::testing::Test {
   }
   std::string absolute(const fs::path& path) { return (root_ / path).string(); }
 
-  fs::path top_;
-  fs::path root_;
+  const TempFolder folder_;
+  const fs::path top_ = folder_.path();
+  const fs::path root_ = top_ / "sys";
 };
 
 }  // namespace gdr::topology

@@ -1,0 +1,237 @@
+#include "tests/fuzz/rails_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gdr::fuzz {
+namespace {
+
+namespace wire = transport::wire;
+using transport::Outcome;
+using transport::Request;
+
+constexpr size_t kShift = 64;  // between the data of two messages
+
+transport::TransportOptions options_with(transport::ManualClock& clock) {
+  transport::TransportOptions options = transport::test_options();
+  options.connection.now = clock.as_now();
+  return options;
+}
+
+}  // namespace
+
+RailsRun::RailsRun()
+    : pair(2, 1, options_with(clock)),
+      from(*pair.sender, pair.options.memory, kRoom + kMaxBuffers * kShift),
+      to(*pair.receiver, pair.options.memory, kMaxBuffers * kRoom) {
+  stop_watching(pair);
+  to.memory->host = false;
+  for (size_t i = 0; i < kRoom + kMaxBuffers * kShift; ++i) {
+    from.data.get()[i] = static_cast<char>((i * 2654435761u) >> 24);
+  }
+}
+
+void RailsRun::receive(int count) {
+  if (buffers_ + static_cast<size_t>(count) > kMaxBuffers) return;
+  std::array<transport::ReceiveBuffer, 3> buffers;
+  for (int i = 0; i < count; ++i) {
+    buffers[i] = {to.data.get() + (buffers_ + i) * kRoom, kRoom, i, to.memory.get()};
+  }
+  Receive receive{.request = nullptr, .first = buffers_, .count = count};
+  note(pair.receiver->irecv(buffers.data(), count, &receive.request), false);
+  if (receive.request == nullptr) return;
+  buffers_ += static_cast<size_t>(count);
+  receives_.push_back(receive);
+}
+
+// Calls the sender's data path, and checks what it has posted against the slots that it found.
+template <class Call>
+void RailsRun::call_sender(Call call) {
+  pair.verbs.forget_posted();
+  const auto slots = sender_tables.ring;
+  call();
+  check_targets(slots);
+}
+
+void RailsRun::send(size_t bytes, int tag) {
+  if (sends_.size() >= kMaxBuffers) return;
+  const char* data = from.data.get() + sends_.size() * kShift;
+  Request* request = nullptr;
+  call_sender([&] { note(pair.sender->isend(data, bytes, tag, *from.memory, &request), true); });
+  if (request == nullptr) return;
+  sends_.push_back(request);
+  if (forged) return;
+  check(current_ < receives_.size(), "a message is sent without a receive");
+  Receive& into = receives_[current_];
+  check(tag < into.count && into.data[tag] == nullptr, "a message is sent into a used buffer");
+  into.data[tag] = data;
+  into.bytes[tag] = bytes;
+  if (++into.sent == into.count) ++current_;
+}
+
+void RailsRun::flush() {
+  const transport::ReceiveBuffer buffer{to.data.get(), kRoom, 0, to.memory.get()};
+  Request* request = nullptr;
+  if (flushes_.size() < transport::ReceiveComm::kFlushes) {
+    note(pair.receiver->iflush(&buffer, 1, &request), false);
+  }
+  if (request != nullptr) flushes_.push_back(request);
+}
+
+void RailsRun::test_receiver() {
+  for (Receive& receive : receives_) {
+    Outcome outcome;
+    if (receive.done) continue;
+    CommRun::test(receive.request, &outcome);
+    note(outcome.alive, false);
+    receive.done = outcome.done;
+    if (outcome.done) check_data(receive, outcome);
+  }
+  std::erase_if(flushes_, [this](Request* request) {
+    Outcome outcome;
+    const bool again = CommRun::test(request, &outcome);
+    note(outcome.alive, false);
+    return !again;
+  });
+}
+
+void RailsRun::test_sender() {
+  call_sender([&] {
+    for (Request*& request : sends_) {
+      Outcome outcome;
+      if (request == nullptr) continue;
+      CommRun::test(request, &outcome);
+      note(outcome.alive, true);
+      if (outcome.done) request = nullptr;
+    }
+  });
+}
+
+void RailsRun::poll(bool at_sender) {
+  call_sender(
+      [&] { note(at_sender ? pair.sender->progress() : pair.receiver->progress(), at_sender); });
+}
+
+void RailsRun::check_data(const Receive& receive, const Outcome& outcome) const {
+  for (int i = 0; i < receive.count; ++i) {
+    check(outcome.sizes[i] >= 0 && static_cast<size_t>(outcome.sizes[i]) <= kRoom,
+          "a receive has more bytes than room");
+    if (forged) continue;
+    check(receive.data[i] != nullptr, "a receive is complete although nothing was sent");
+    check(static_cast<size_t>(outcome.sizes[i]) == receive.bytes[i], "a receive has a wrong size");
+    const char* arrived = to.data.get() + (receive.first + i) * kRoom;
+    check(std::memcmp(arrived, receive.data[i], receive.bytes[i]) == 0,
+          "a receive is complete with wrong bytes");
+  }
+}
+
+void RailsRun::check_targets(const std::array<wire::ClearToSend, wire::kSlots>& slots) const {
+  for (const fake_verbs::Posted& work : pair.verbs.posted()) {
+    const auto is_within = [&](uint64_t begin, uint64_t bytes) {
+      const uint64_t offset = work.remote_address - begin;
+      return offset <= bytes && work.bytes <= bytes - offset;
+    };
+    const bool is_sender =
+        std::any_of(sending_end.qp.begin(), sending_end.qp.begin() + sending_end.qps,
+                    [&](const wire::QpAddress& qp) { return qp.number == work.qp_num; });
+    if (!is_sender || work.bytes == 0 ||
+        is_within(receiving_end.tables_address, sizeof(wire::Tables)))
+      continue;
+    check(std::ranges::any_of(
+              slots,
+              [&](const wire::ClearToSend& slot) { return is_within(slot.address, slot.bytes); }),
+          "the sender writes to memory that no slot names");
+  }
+}
+
+void RailsRun::note(bool alive, bool at_sender) {
+  if (alive) return;
+  check(connection(at_sender).failed(), "a call fails on a connection that is well");
+}
+
+void RailsRun::exchange() {
+  for (const bool at_sender : {true, false}) {
+    (void)connection(at_sender).link().on_readable(clock.now);
+  }
+}
+
+void RailsRun::tick(std::chrono::milliseconds after) {
+  clock.now += after;
+  for (const bool at_sender : {true, false}) {
+    transport::Recovery& recovery = this->recovery(at_sender);
+    if (recovery.on_tick(clock.now)) recovery.revive_pairs(clock.now, slow_);
+    transport::PeerLink& link = connection(at_sender).link();
+    link.on_tick(clock.now);
+    check_link(at_sender);
+  }
+}
+
+void RailsRun::check_link(bool at_sender) {
+  const transport::PeerLink& link = connection(at_sender).link();
+  check_text(link.state_text());
+  if (!link.failed()) return;
+  const Error failure = link.failure();
+  check_text(failure.text);
+  check(!failure.text.empty(), "a failure has no text");
+  if (forged) return;
+  check(touched == kAllPairs, "the connection failed although a pair never did");
+  check(failure.code != Code::kInternal, "an end finds that an honest one breaks the protocol");
+}
+
+void RailsRun::set_port(bool at_sender, uint32_t rail, bool active) {
+  pair.verbs.port(transport::RailsPair::name(at_sender ? 's' : 'r', static_cast<int>(rail)), 1)
+      .active = active;
+  ibv_async_event event{};
+  event.event_type = active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR;
+  event.element.port_num = 1;
+  report(at_sender, rail, event);
+}
+
+void RailsRun::report(bool at_sender, uint32_t rail, ibv_async_event event) {
+  const transport::HcaContext& hca = *connection(at_sender).rails()[rail].device().hca;
+  hca.on_event(event.event_type);
+  (void)recovery(at_sender).on_event(hca, event);
+}
+
+uint32_t RailsRun::qp_number(bool at_sender, uint32_t index) const {
+  return (at_sender ? sending_end : receiving_end).qp[index].number;
+}
+
+void* RailsRun::queue_pair(bool at_sender, uint32_t index) const {
+  return pair.verbs.find(qp_number(at_sender, index));
+}
+
+bool RailsRun::is_all_done() const {
+  return std::ranges::all_of(receives_, &Receive::done) && flushes_.empty() &&
+         std::ranges::all_of(sends_, [](const Request* request) { return request == nullptr; });
+}
+
+void RailsRun::send_what_is_missing() {
+  for (size_t i = current_; !forged && i < receives_.size() && i == current_; ++i) {
+    for (int tag = 0; tag < receives_[i].count; ++tag) {
+      if (receives_[i].data[tag] == nullptr) send(kShift, tag);
+    }
+  }
+}
+
+void RailsRun::finish() {
+  constexpr int kSeconds = 200;  // the longest pause and the longest wait for a pair, with room
+  pair.verbs.release();
+  for (uint32_t rail = 0; rail < kRails; ++rail) {
+    for (const bool at_sender : {true, false}) set_port(at_sender, rail, true);
+  }
+  const auto failed = [this] { return connection(true).failed() || connection(false).failed(); };
+  for (int i = 0; i < kSeconds && !is_all_done() && !failed(); ++i) {
+    for (int part = 0; part < 4; ++part) {
+      exchange();
+      send_what_is_missing();
+      test_receiver();
+      test_sender();
+      tick(std::chrono::milliseconds(250));
+    }
+  }
+  for (const bool at_sender : {true, false}) check_link(at_sender);
+  check(forged || is_all_done() || failed(), "a message that was sent does not become complete");
+}
+
+}  // namespace gdr::fuzz

@@ -1,0 +1,132 @@
+#include "tests/model/recovery_model.h"
+
+#include <cstdlib>
+
+#include "tests/model/recovery_steps.h"
+
+namespace gdr::model {
+
+using transport::PairAgreement;
+
+const char* to_string(Mutation mutation) {
+  switch (mutation) {
+    case Mutation::kNone:
+      return "none";
+    case Mutation::kReceiverKeepsQueuePair:
+      return "the receiver is down without moving its QP to ERROR";
+    case Mutation::kStatesBeforeCounting:
+      return "the receiver is down before all arrivals are counted";
+    case Mutation::kSendsAgainBeforeAgreement:
+      return "the sender sends again once it is down itself";
+    case Mutation::kSendsEverythingAgain:
+      return "the sender sends again what has arrived";
+    case Mutation::kNeverSendsAgain:
+      return "the sender does not send again";
+    case Mutation::kNeverAnnouncesAgain:
+      return "the receiver does not announce again";
+    case Mutation::kUsesPairTooEarly:
+      return "the sender uses a pair that is ready at its end only";
+    case Mutation::kGoesDownTooEarly:
+      return "an end goes down before the other is ready in that epoch";
+    case Mutation::kRevivesTooEarly:
+      return "an end revives a pair before the other is down";
+    case Mutation::kRevivesBeforeDataPath:
+      return "an end revives a pair before its data path has taken over";
+    case Mutation::kSamePacketNumbers:
+      return "packets of an earlier epoch are accepted";
+    case Mutation::kOldCompletionsCount:
+      return "completions of an earlier epoch count";
+    case Mutation::kArrivedIsNotKept:
+      return "the count is not in the statement of the next epoch";
+    case Mutation::kStatesOnce:
+      return "statements are not repeated";
+    case Mutation::kAsksUntilSeen:
+      return "statements are repeated only until they are seen";
+    case Mutation::kStatesOverUsablePairs:
+      return "statements go over pairs that were probed only";
+    case Mutation::kDataPathChecksAlone:
+      return "only the data path checks what has arrived";
+    case Mutation::kNoCheckOfArrived:
+      return "nobody checks what has arrived";
+    case Mutation::kNoAnnouncementLimit:
+      return "slots are used again while older announcements may be on their way";
+  }
+  return "unknown";
+}
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+// Both ends of a pair state their steps until each knows what the other knows.
+void exchange_statements(PairAgreement* sender, PairAgreement* receiver) {
+  for (int i = 0; i < 3; ++i) {
+    require(receiver->on_statement(sender->make_statement(), kNow).has_value());
+    require(sender->on_statement(receiver->make_statement(), kNow).has_value());
+  }
+}
+
+// The pair is lost at both ends, before anything arrived over it, and both use it again.
+void lose_and_return(RecoveryState* state, int pair) {
+  PairAgreement* sender = &state->end[kSender].pair[pair].agreement;
+  PairAgreement* receiver = &state->end[kReceiver].pair[pair].agreement;
+  for (PairAgreement* end : {sender, receiver}) {
+    end->on_failure({transport::wire::PairReason::kQueuePair});
+    end->on_stopped(kNow);
+  }
+  receiver->on_counted(0, kNow);
+  exchange_statements(sender, receiver);
+  for (PairAgreement* end : {sender, receiver}) {
+    end->on_data_path_done();
+    end->on_revived(kNow);
+  }
+  exchange_statements(sender, receiver);
+  for (PairAgreement* end : {sender, receiver}) {
+    end->on_probe_posted();
+    end->on_probe_completed(IBV_WC_SUCCESS, kNow);
+    require(end->usable());
+  }
+  for (End& end : state->end) end.pair[pair].epoch = 1;
+}
+
+}  // namespace
+
+RecoveryModel::State RecoveryModel::initial() const {
+  State state;
+  for (int end : {kSender, kReceiver}) {
+    for (int pair = 0; pair < bounds_.pairs; ++pair) {
+      const auto role =
+          end == kSender ? transport::PairEnd::kSender : transport::PairEnd::kReceiver;
+      state.end[end].pair[pair].agreement =
+          transport::PairAgreement(role, static_cast<uint16_t>(pair));
+    }
+  }
+  state.link.fill(true);
+  state.socket = bounds_.socket;
+  state.receiver.limit = transport::AnnouncementLimit<kMaxPairs>(bounds_.slots);
+  if (bounds_.after_a_loss) {
+    state.receiver.posted = state.receiver.announced = state.sender.ring[0] = 1;
+    state.receiver.announce_again = true;
+  }
+  if (bounds_.after_a_return) lose_and_return(&state, 0);
+  return state;
+}
+
+bool RecoveryModel::is_end(const State& state) const {
+  return state.outcome != Outcome::kNone || is_done(state, bounds_);
+}
+
+void RecoveryModel::successors(const State& state, Successors* next) const {
+  Steps(bounds_, mutation_, state, next).all();
+}
+
+std::string to_string(const RecoveryModel::Step& step) {
+  std::string text = step.fault ? "FAULT " : "";
+  text += step.end == kSender ? "sender: " : "receiver: ";
+  return text + step.name + ", pair " + std::to_string(step.pair) + ", " +
+         std::to_string(step.detail);
+}
+
+}  // namespace gdr::model

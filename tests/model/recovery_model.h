@@ -1,0 +1,104 @@
+// The recovery of pairs as a model: the agreement and the rules of the real code
+// (transport/data/pair_agreement.h, recovery_rules.h) between two data paths, two watchers and HCAs
+// that are simulated. What an end may choose (on which pair a chunk goes, when it polls, when its
+// watcher runs) and what may go wrong is explored in every order.
+//
+// The simulated HCAs: a queue pair delivers in order and once, as long as the other one is ready in
+// the same epoch and the link is up; what was sent before a queue pair is in ERROR may still
+// arrive; an acknowledgement may be lost; completions wait until they are polled.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/model/recovery_state.h"
+
+namespace gdr::model {
+
+// How far the exploration goes.
+struct Bounds {
+  int pairs = 2;
+  int messages = 2;
+  int chunks = 1;       // of each message
+  int slots = 4;        // of the ring
+  int outstanding = 2;  // receives
+  int failures = 1;
+  int repairs = 0;  // of links
+  int epochs = 2;   // of a pair, from 0 on: no pair is revived more often than epochs - 1 times
+  // Begins where a further pair was lost after the first buffer had been announced over it, and was
+  // down at both ends: the receiver announces the buffer again.
+  bool after_a_loss = false;
+  // Begins where pair 0 was lost and has returned: both ends use it in epoch 1. `epochs` counts
+  // from there, so that with 1 it is lost once more at most, and with 2 it returns once more.
+  bool after_a_return = false;
+  bool socket = true;  // at first
+  bool tables = true;  // statements go over other pairs, too
+  // Which failures there are.
+  bool queue_pair_errors = true;
+  bool sender_fails = true;     // queue pair errors at the sender
+  bool silent_failures = true;  // and those that no asynchronous event reports
+  bool link_losses = true;
+  bool hca_losses = true;  // the receiver's HCA, with completions that nobody has seen
+  bool socket_losses = true;
+  // The only failure: at one moment the sender loses a pair, and the receiver another one. Both
+  // return, and the connection waits for that while it has no pair.
+  bool ports_flap = false;
+};
+
+// Rules that can be broken, so that the exploration shows that each is needed.
+enum class Mutation : uint8_t {
+  kNone,
+  kReceiverKeepsQueuePair,     // states that it is down without moving the QP to ERROR
+  kStatesBeforeCounting,       // states that it is down before all completions are counted
+  kSendsAgainBeforeAgreement,  // once this end is down
+  kSendsEverythingAgain,       // also what has arrived
+  kNeverSendsAgain,
+  kNeverAnnouncesAgain,
+  kUsesPairTooEarly,       // ready at this end only
+  kGoesDownTooEarly,       // the other end is not ready yet
+  kRevivesTooEarly,        // the other end is not down yet
+  kRevivesBeforeDataPath,  // what was missing is not taken over yet
+  kSamePacketNumbers,      // packets of an earlier epoch are accepted
+  kOldCompletionsCount,    // completions of an earlier epoch are taken for those of this one
+  kArrivedIsNotKept,       // the statement of the next epoch has no count
+  kStatesOnce,             // statements are not repeated
+  kAsksUntilSeen,          // a statement is repeated until it is seen, not until it is followed
+  kStatesOverUsablePairs,  // not over those whose probe is outstanding
+  kDataPathChecksAlone,    // the watcher does not check what has arrived
+  kNoCheckOfArrived,
+  kNoAnnouncementLimit,
+};
+
+const char* to_string(Mutation mutation);
+
+class RecoveryModel {
+ public:
+  struct Step {
+    const char* name;
+    uint8_t end;
+    uint8_t pair;
+    uint8_t detail;
+    bool fault;
+  };
+  using State = RecoveryState;
+  using Successors = std::vector<std::pair<Step, State>>;
+
+  explicit RecoveryModel(const Bounds& bounds, Mutation mutation = Mutation::kNone)
+      : bounds_(bounds), mutation_(mutation) {}
+
+  State initial() const;
+  void successors(const State& state, Successors* next) const;
+  const char* violation(const State& state) const { return state.violation; }
+  bool is_end(const State& state) const;
+  uint64_t fingerprint(const State& state) const;
+
+ private:
+  Bounds bounds_;
+  Mutation mutation_;
+};
+
+// "receiver's data path counts an arrival on pair 1".
+std::string to_string(const RecoveryModel::Step& step);
+
+}  // namespace gdr::model

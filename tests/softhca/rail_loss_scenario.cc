@@ -1,0 +1,136 @@
+#include "tests/softhca/rail_loss_scenario.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/softhca/rail_loss_faults.h"
+
+namespace gdr::rail_loss {
+namespace {
+
+size_t log_uniform(Random& random, size_t least, size_t most) {
+  std::uniform_real_distribution<double> exponent(std::log2(least), std::log2(most));
+  return static_cast<size_t>(std::exp2(exponent(random)));
+}
+
+size_t message_bytes(Random& random, size_t largest) {
+  const uint64_t dice = random() % 100;
+  if (dice < 6) return 0;
+  if (dice < 88) return log_uniform(random, 1, size_t{64} << 10);
+  if (dice < 97) return log_uniform(random, size_t{64} << 10, std::min(largest, size_t{1} << 20));
+  return log_uniform(random, std::min(largest, size_t{1} << 20) - 1, largest);
+}
+
+Group make_group(Random& random, size_t largest, Traffic& traffic) {
+  Group group;
+  const size_t count = random() % 2 == 0 ? 1 : 1 + random() % 8;
+  for (size_t i = 0; i < count; ++i) {
+    Part part{};
+    part.tag = static_cast<int>(i * 7 + random() % 7);  // differs within the group
+    part.bytes = message_bytes(random, count > 1 ? largest / 4 : largest);
+    part.room = part.bytes + (random() % 2 == 0 ? 0 : random() % 5000);
+    part.from = traffic.send_bytes + kGuard + random() % 128;
+    part.to = traffic.receive_bytes + kGuard + random() % 128;
+    part.number = static_cast<uint32_t>(traffic.messages++);
+    traffic.send_bytes = part.from + part.bytes + kGuard;
+    traffic.receive_bytes = part.to + part.room + kGuard;
+    group.parts.push_back(part);
+    group.send_order.push_back(i);
+  }
+  std::ranges::shuffle(group.send_order, random);
+  return group;
+}
+
+Traffic make_traffic(Random& random, const Scenario& scenario) {
+  Traffic traffic;
+  const size_t largest = scenario.memory == MemoryKind::kHost ? size_t{8} << 20 : size_t{2} << 20;
+  while (traffic.messages < 100) {
+    traffic.groups.push_back(make_group(random, largest, traffic));
+  }
+  return traffic;
+}
+
+void choose_configuration(Random& random, Scenario* scenario) {
+  scenario->merged = random() % 2 == 0;
+  const int oldest = scenario->merged ? 9 : 8;
+  scenario->table = random() % 2 == 0 ? 12 : oldest + static_cast<int>(random() % (13 - oldest));
+  scenario->queue_pairs = 1 + static_cast<int>(random() % 2);
+  scenario->split = scenario->queue_pairs > 1 && random() % 2 == 0;
+  scenario->adaptive = random() % 3 == 0;
+  scenario->ethernet = random() % 3 == 0;
+  const uint64_t dice = random() % 8;
+  if (dice == 0) scenario->memory = MemoryKind::kStaged;
+  if (dice == 1) scenario->memory = MemoryKind::kDmaBuf;
+  for (int& slow : scenario->slow_one_in) {
+    if (random() % 3 == 0) slow = 5 + static_cast<int>(random() % 30);
+  }
+  if (random() % 8 == 0) scenario->socket_lost_at = static_cast<int>(random() % 60);
+}
+
+nlohmann::json device_config(const Scenario& scenario, int end, int rail) {
+  nlohmann::json device = {{"name", fmt::format("rail{}", rail)},
+                           {"pci", fmt::format("0000:{:02x}:00.0", 0x3b + 0x23 * rail)},
+                           {"rate_gbps", scenario.rate_gbps}};
+  if (scenario.ethernet) {
+    device["link_layer"] = "Ethernet";
+    device["gids"] = {fmt::format("::ffff:10.0.{}.{}", rail, end + 1)};
+  }
+  return device;
+}
+
+}  // namespace
+
+Scenario make_scenario(uint64_t seed) {
+  // Seeds that follow each other must differ in every choice.
+  std::seed_seq spread{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 20u};
+  Random random(spread);
+  Scenario scenario;
+  scenario.seed = seed;
+  choose_configuration(random, &scenario);
+  choose_faults(random, &scenario);
+  // An end whose connection fails has no other way to report it while its comm is open.
+  if (scenario.expect != Expect::kCompletes) scenario.socket_lost_at = -1;
+  for (Traffic& traffic : scenario.traffic) traffic = make_traffic(random, scenario);
+  return scenario;
+}
+
+std::string softhca_config(const Scenario& scenario, int end, const std::string& fabric,
+                           const std::string& faults_file) {
+  nlohmann::json config = {
+      {"fabric", fabric}, {"report_faults", true}, {"faults", nlohmann::json::array()}};
+  for (int rail = 0; rail < 2; ++rail) {
+    config["devices"].push_back(device_config(scenario, end, rail));
+  }
+  for (const Fault& fault : scenario.faults) {
+    if (fault.end != end) continue;
+    if (fault.at_message < 0) config["faults"].push_back(fault.json);
+    if (fault.at_message >= 0) config["faults_file"] = faults_file;
+  }
+  return config.dump();
+}
+
+std::string to_string(const Scenario& scenario) {
+  constexpr std::array<const char*, 3> kMemory{"host", "dma-buf", "staged"};
+  constexpr std::array<const char*, 3> kExpect{"", " may fail", " fails"};
+  std::string text = fmt::format(
+      "seed {}: {}; table v{} {} qps {}{}{} {} memory {} slow {},{}{}{}", scenario.seed,
+      scenario.kind, scenario.table, scenario.merged ? "merged" : "standby", scenario.queue_pairs,
+      scenario.split ? " split" : "", scenario.adaptive ? " adaptive" : "",
+      scenario.ethernet ? "RoCE" : "InfiniBand", kMemory[static_cast<size_t>(scenario.memory)],
+      scenario.slow_one_in[0], scenario.slow_one_in[1], scenario.pauses ? " pauses" : "",
+      kExpect[static_cast<size_t>(scenario.expect)]);
+  if (scenario.socket_lost_at >= 0) {
+    text += fmt::format(" sockets lost at {}", scenario.socket_lost_at);
+  }
+  for (const Fault& fault : scenario.faults) {
+    text +=
+        fmt::format("\n  end {} {}{}", fault.end, fault.json.dump(),
+                    fault.at_message < 0 ? "" : fmt::format(" at message {}", fault.at_message));
+    if (fault.after_pause) text += " after the pause";
+  }
+  return text;
+}
+
+}  // namespace gdr::rail_loss
