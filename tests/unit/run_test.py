@@ -14,6 +14,9 @@ Test project /tree/build
  1/4 Test  #1: bdf_test.Bdf.Parses ..............   Passed    0.01 sec
  2/4 Test  #2: verbs_test.Verbs.Opens ...........***Skipped   0.01 sec
  3/4 Test  #3: rail_test.Rail.Opens .............***Failed    0.02 sec
+rail_test.cc:12: Failure
+the rail is open
+      Start  4: rail_test.Rail.Closes
  4/4 Test  #4: rail_test.Rail.Closes ............   Passed    0.01 sec
 
 75% tests passed, 1 tests failed out of 4
@@ -53,6 +56,27 @@ class CountTest(unittest.TestCase):
 
     def test_MixedLog_Counted_CountsSkippedApart(self):
         self.assertEqual(self.count(_CTEST_LOG), "2 1 1 0")
+
+    def test_FailedTest_Counted_IsNamedInTheSummaryWithItsOutput(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
+            log.write(_CTEST_LOG)
+            log.flush()
+            summary = _bash('count_tests preset "$1"; printf "%s\\n" "${summary[@]}"', log.name)
+        self.assertEqual(summary.splitlines(), [
+            "preset: 75% tests passed, 1 tests failed out of 4",
+            "  rail_test.Rail.Opens: Failed    0.02 sec",
+            "    rail_test.cc:12: Failure",
+            "    the rail is open"])
+
+    def test_ManyFailedTests_Counted_ShowTenAndTheNumberOfTheOthers(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
+            for number in range(1, 13):
+                log.write(f"{number}/12 Test #{number}: a.{number} ...***Timeout   1.00 sec\n")
+            log.write("0% tests passed, 12 tests failed out of 12\n")
+            log.flush()
+            summary = _bash('count_tests preset "$1"; printf "%s\\n" "${summary[@]}"', log.name)
+        self.assertEqual(len(summary.splitlines()), 12)
+        self.assertIn("  a.10: Timeout   1.00 sec\n  and 2 more\n", summary)
 
     def test_SeveralLogs_Counted_AreSummed(self):
         self.assertEqual(self.count(_CTEST_LOG, _CLEAN_LOG), "4 1 1 0")
