@@ -28,12 +28,18 @@ std::string help_of(const CLI::App& app) {
 
 }  // namespace
 
+void stop(int code, const std::string& text) {
+  fmt::print(stderr, "nccl-gdr: {}\n", text);
+  throw CLI::RuntimeError(code);
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app{"Measures, tests and explains NCCL network plugins and GPUDirect RDMA", "nccl-gdr"};
   app.require_subcommand(1);
   add_perf_command(app);
   add_conformance_command(app);
   add_topo_command(app);
+  add_doctor_command(app);
   add_env_command(app);
   if (std::string error = argc > 1 ? unknown_command(app, argv[1]) : ""; !error.empty()) {
     fmt::print(stderr, "nccl-gdr: {}\n", error);

@@ -15,6 +15,11 @@ namespace gdr::tools {
 // `nccl-gdr conformance`: the conformance suite for network plugins.
 void add_conformance_command(CLI::App& app);
 
+// `nccl-gdr doctor`: finds out why GPUDirect RDMA is not working or slow, and what to do about it.
+// Exits with 1 when a check failed, with 2 when a check does not exist, and with 3 when nothing
+// could be looked at.
+void add_doctor_command(CLI::App& app);
+
 // `nccl-gdr env`: the plugin's environment variables and their effect in this environment. Exits
 // with 1 when a value is rejected or a GDR_NCCL_* name is unknown.
 void add_env_command(CLI::App& app);
@@ -27,6 +32,9 @@ void add_perf_command(CLI::App& app);
 // finds something, with 2 when an option's value or file cannot be used, and with 3 when the
 // machine cannot be read or a file cannot be written.
 void add_topo_command(CLI::App& app);
+
+// Ends a subcommand with an error on stderr and that exit code.
+[[noreturn]] void stop(int code, const std::string& text);
 
 // Parses the command line of nccl-gdr and runs the subcommand. Returns the exit status.
 int run_command_line(int argc, char** argv);

@@ -50,11 +50,6 @@ struct TopoCommand {
   bool compares_or_checks() const { return check || !diff.empty() || !expect.empty(); }
 };
 
-[[noreturn]] void stop(int code, const std::string& text) {
-  fmt::print(stderr, "nccl-gdr: {}\n", text);
-  throw CLI::RuntimeError(code);
-}
-
 struct CloseFile {
   void operator()(std::FILE* file) const { (void)std::fclose(file); }
 };

@@ -1,0 +1,55 @@
+#include "tools/doctor/check.h"
+
+#include <utility>
+
+namespace gdr::tools::doctor {
+
+Observation ok(std::string subject, std::string evidence) {
+  return {Verdict::kOk, std::move(subject), std::move(evidence), "", {}, ""};
+}
+
+Observation unknown(std::string subject, std::string evidence, std::string needs) {
+  return {Verdict::kUnknown, std::move(subject), std::move(evidence), "", {}, std::move(needs)};
+}
+
+Observation warning(std::string subject, std::string evidence, std::string fix,
+                    std::vector<FixStep> steps) {
+  return {Verdict::kWarning, std::move(subject), std::move(evidence),
+          std::move(fix),    std::move(steps),   ""};
+}
+
+Observation failure(std::string subject, std::string evidence, std::string fix,
+                    std::vector<FixStep> steps) {
+  return {Verdict::kFailure, std::move(subject), std::move(evidence),
+          std::move(fix),    std::move(steps),   ""};
+}
+
+const char* name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return "ok";
+    case Verdict::kUnknown:
+      return "unknown";
+    case Verdict::kWarning:
+      return "warning";
+    case Verdict::kFailure:
+      return "failure";
+  }
+  return "";
+}
+
+const char* name_of(Cost cost) {
+  switch (cost) {
+    case Cost::kRisk:
+      return "risk";
+    case Cost::kSlows:
+      return "slows";
+    case Cost::kHalves:
+      return "halves";
+    case Cost::kStops:
+      return "stops";
+  }
+  return "";
+}
+
+}  // namespace gdr::tools::doctor

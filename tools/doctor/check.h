@@ -1,0 +1,72 @@
+// One check of `nccl-gdr doctor`: what it looks at, why that matters, and what it saw.
+//
+// A check is a file of its own in checks/, with one function that returns the Check. Its `run` is a
+// function of the Host alone, so that a test can show it any machine. It reports only what it
+// looked at: what could not be seen is kUnknown, with the reason.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gdr::tools::doctor {
+
+struct Host;
+
+// Ordered: a check is as bad as the worst of its observations; kUnknown says nothing about the
+// machine.
+enum class Verdict : uint8_t { kOk, kUnknown, kWarning, kFailure };
+
+// What a failure costs, the worst last. The summary is sorted by it.
+enum class Cost : uint8_t {
+  kRisk,    // it may fail or slow down later, or for some jobs
+  kSlows,   // a part of the bandwidth
+  kHalves,  // half of the bandwidth or more: no GPUDirect RDMA, the wrong rail
+  kStops,   // jobs do not start, or do not use RDMA at all
+};
+
+// One command of --fix-script, with the one that takes it back.
+struct FixStep {
+  std::string comment;  // what it does, in a full sentence
+  std::string command;  // for a POSIX shell
+  // Restores what was seen by the check; empty where nothing has to be, or can be, restored:
+  // `comment` says which.
+  std::string undo;
+};
+
+// What a check saw about one subject.
+struct Observation {
+  Verdict verdict = Verdict::kOk;
+  std::string subject;   // "mlx5_0:1", "GPU0 (0000:1a:00.0)"; empty: the machine
+  std::string evidence;  // what was seen, with its source: "memlock is 64 KiB (/proc/self/limits)"
+  std::string fix;       // an imperative without full stop; empty for kOk
+  std::vector<FixStep> steps;  // of --fix-script; empty where no command can do it
+  // For kUnknown: what would show it, "run it as root", "mount /sys in the container".
+  std::string needs;
+};
+
+using Observations = std::vector<Observation>;
+
+struct Check {
+  const char* name;      // for --check: "pci-acs"; lower case, words joined by '-'
+  const char* looks_at;  // "the ACS control register of each bridge between a GPU and its rail"
+  const char* why;       // what goes wrong otherwise, in a full sentence
+  Cost cost;             // of a failure
+  // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
+  // without one, that is kOk with evidence that says so, or kUnknown where it is the reason for
+  // running the doctor at all.
+  Observations (*run)(const Host& host);
+};
+
+// Short forms for the checks.
+Observation ok(std::string subject, std::string evidence);
+Observation unknown(std::string subject, std::string evidence, std::string needs);
+Observation warning(std::string subject, std::string evidence, std::string fix,
+                    std::vector<FixStep> steps = {});
+Observation failure(std::string subject, std::string evidence, std::string fix,
+                    std::vector<FixStep> steps = {});
+
+const char* name_of(Verdict verdict);  // "ok", "unknown", "warning", "failure"
+const char* name_of(Cost cost);        // "risk", "slows", "halves", "stops"
+
+}  // namespace gdr::tools::doctor

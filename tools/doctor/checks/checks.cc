@@ -1,0 +1,21 @@
+#include "tools/doctor/checks/checks.h"
+
+namespace gdr::tools::doctor {
+
+const std::vector<Check>& all_checks() {
+  static const std::vector<Check> checks = {
+      // GPUs and their driver
+
+      // PCIe
+
+      // Ports and fabric
+
+      // The process, the system and containers
+      memory_lock(),
+
+      // Settings and libraries
+  };
+  return checks;
+}
+
+}  // namespace gdr::tools::doctor

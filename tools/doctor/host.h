@@ -1,0 +1,57 @@
+// All that the checks look at: the files of a machine, and the facts that no file shows.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/finding.h"
+#include "base/result.h"
+#include "plugin/config/environment.h"
+#include "plugin/config/nccl_conf.h"
+#include "tools/doctor/gpu_facts.h"
+#include "tools/doctor/library_facts.h"
+#include "tools/doctor/process_facts.h"
+#include "tools/doctor/rdma_ports.h"
+#include "tools/topo/inspection.h"
+#include "tools/topo/pci_state.h"
+
+namespace gdr::tools::doctor {
+
+struct Host {
+  // Where /proc, /sys, /dev and /etc are: "/", or a folder with a copy of another machine's.
+  std::filesystem::path root = "/";
+  // Whether that is the machine that this process runs on. If not, the facts that no file shows are
+  // unknown.
+  bool is_live = true;
+
+  // The variables of NCCL and the plugin with those of NCCL's configuration files, and where these
+  // set them.
+  config::Environment environment;
+  config::ConfPlaces conf_places;
+
+  // GPUs, HCAs, the PCI tree and the rails; nothing where they could not be read, for the reason in
+  // `inspection_error`.
+  std::optional<topo::Inspection> inspection;
+  std::string inspection_error;
+  topo::PciStates pci_states;
+
+  GpuFacts gpus;           // NVIDIA's driver, CUDA, and what they tell of each GPU
+  RdmaPorts ports;         // of every HCA, as sysfs and verbs show them
+  ProcessFacts process;    // limits and capabilities of this process
+  LibraryFacts libraries;  // as the loader finds them
+
+  // The path of a file of the machine: path("/proc/modules").
+  std::filesystem::path path(const std::string& absolute) const;
+  // The content of such a file; nothing where it cannot be read.
+  std::optional<std::string> read(const std::string& absolute) const;
+  // Its first line, without blanks at the ends; "" where it cannot be read.
+  std::string line(const std::string& absolute) const;
+};
+
+// Reads all of it, of this machine ("/") or of a folder with a copy. Fails where the folder does
+// not exist.
+Result<Host> read_host(const std::filesystem::path& root);
+
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,55 @@
+#include "tools/doctor/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "tools/common/exit_codes.h"
+#include "tools/doctor/host.h"
+
+namespace gdr::tools::doctor {
+
+Verdict CheckResult::verdict() const {
+  Verdict worst = Verdict::kOk;
+  for (const Observation& one : observations) worst = std::max(worst, one.verdict);
+  return worst;
+}
+
+Verdict Report::verdict() const {
+  Verdict worst = Verdict::kOk;
+  for (const CheckResult& one : results) worst = std::max(worst, one.verdict());
+  return worst;
+}
+
+bool Report::saw_nothing() const {
+  return std::all_of(results.begin(), results.end(), [](const CheckResult& result) {
+    return std::all_of(result.observations.begin(), result.observations.end(),
+                       [](const Observation& one) { return one.verdict == Verdict::kUnknown; });
+  });
+}
+
+std::vector<const CheckResult*> Report::with(Verdict verdict) const {
+  std::vector<const CheckResult*> found;
+  for (const CheckResult& one : results) {
+    if (one.verdict() == verdict) found.push_back(&one);
+  }
+  std::stable_sort(found.begin(), found.end(), [](const CheckResult* a, const CheckResult* b) {
+    return a->check.cost > b->check.cost;
+  });
+  return found;
+}
+
+Report run_checks(const std::vector<Check>& checks, const Host& host) {
+  Report report;
+  report.host = host.line("/proc/sys/kernel/hostname");
+  report.is_root = geteuid() == 0;
+  for (const Check& check : checks) report.results.push_back({check, check.run(host)});
+  return report;
+}
+
+int exit_code_of(const Report& report) {
+  if (report.saw_nothing()) return kExitCouldNotRun;
+  return report.verdict() == Verdict::kFailure ? kExitFailed : kExitOk;
+}
+
+}  // namespace gdr::tools::doctor

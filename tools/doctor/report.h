@@ -1,0 +1,48 @@
+// The doctor's report: the results of the checks, and the forms in which it is printed.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/doctor/check.h"
+
+namespace gdr::tools::doctor {
+
+struct CheckResult {
+  Check check;
+  Observations observations;
+
+  Verdict verdict() const;  // the worst of the observations
+};
+
+struct Report {
+  std::string host;                  // its name
+  bool is_root = false;              // whether the doctor ran as root
+  std::vector<CheckResult> results;  // in the order of all_checks()
+
+  // The worst; kOk without results.
+  Verdict verdict() const;
+  // Whether every check came out unknown, so that nothing was looked at.
+  bool saw_nothing() const;
+  // The results with that verdict, those of the highest cost first.
+  std::vector<const CheckResult*> with(Verdict verdict) const;
+};
+
+// Runs the checks, in their order.
+Report run_checks(const std::vector<Check>& checks, const Host& host);
+
+// What a person reads: failures and warnings sorted by what they cost, each with evidence, reason
+// and fix, then one line each for what is fine and what is unknown; with `all`, every check.
+std::string to_text(const Report& report, bool all);
+// docs/doctor.schema.json describes it.
+std::string to_json(const Report& report);
+// For node_exporter's textfile collector.
+std::string to_prometheus(const Report& report);
+// A shell script with each step of the fixes, commented, and an undo for each.
+std::string to_fix_script(const Report& report);
+
+// The exit code of the process for the report: tools/common/exit_codes.h.
+int exit_code_of(const Report& report);
+
+}  // namespace gdr::tools::doctor
