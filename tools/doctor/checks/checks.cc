@@ -5,6 +5,14 @@ namespace gdr::tools::doctor {
 const std::vector<Check>& all_checks() {
   static const std::vector<Check> checks = {
       // GPUs and their driver
+      nvidia_driver(),
+      cuda_driver(),
+      memory_registration(),
+      nv_peer_mem(),
+      bar1(),
+      gpu_rail_path(),
+      rails(),
+      nvlink(),
 
       // PCIe
 

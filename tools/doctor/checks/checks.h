@@ -12,6 +12,14 @@ namespace gdr::tools::doctor {
 const std::vector<Check>& all_checks();
 
 // GPUs and their driver (checks of memory registration included)
+Check nvidia_driver();
+Check cuda_driver();
+Check memory_registration();
+Check nv_peer_mem();
+Check bar1();
+Check gpu_rail_path();
+Check rails();
+Check nvlink();
 
 // PCIe
 
