@@ -46,7 +46,7 @@ Observation gpu_near_rail(const RailDecision& decision, size_t gpu) {
   const topology::Rail* rail = decision.plan.first_rail_of(gpu);
   if (rail == nullptr) return unknown(name, "it has no rail", "see the check rails");
   const auto hca = static_cast<size_t>(rail->port.hca);
-  const topo::Verdicts verdicts = topo::verdicts_between(decision, gpu, hca);
+  const topo::Verdicts verdicts = topology::verdicts_between(decision, gpu, hca);
   const topo::Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
   const char* path = topology::display_name(decision.plan.gpus[gpu].path, machine.gpus[gpu].at,
                                             machine.hcas[hca].at);
