@@ -16,12 +16,13 @@ struct Host;
 
 // The CUDA driver in user space, libcuda.so.1, as the loader finds it.
 struct CudaLibrary {
-  std::string path;        // "/usr/lib/x86_64-linux-gnu/libcuda.so.570.133.20"
-  std::string release;     // of the driver that it comes with, from its name: "570.133.20"; or ""
-  int version = 0;         // of CUDA: 12080 for 12.8 (cuDriverGetVersion); 0: unknown
-  int init_result = 0;     // of cuInit, a CUresult; 0 also where cuInit was not called
-  std::string init_error;  // CUDA's name of it: "CUDA_ERROR_NO_DEVICE"; "" on success
-  std::string lacks;       // why the plugin cannot use it: it is older than CUDA 11.7; else ""
+  std::string path;         // "/usr/lib/x86_64-linux-gnu/libcuda.so.570.133.20"
+  std::string release;      // of the driver that it comes with, from its name: "570.133.20"; or ""
+  int version = 0;          // of CUDA: 12080 for 12.8 (cuDriverGetVersion); 0: unknown
+  int init_result = 0;      // of cuInit, a CUresult; 0 also where cuInit was not called
+  std::string init_error;   // CUDA's name of it: "CUDA_ERROR_NO_DEVICE"; "" on success
+  bool hides_gpus = false;  // CUDA_VISIBLE_DEVICES is set, which can hide every GPU
+  std::string lacks;        // why the plugin cannot use it: it is older than CUDA 11.7; else ""
 };
 
 // The CUDA runtime, libcudart.so.

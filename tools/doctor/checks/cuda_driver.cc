@@ -70,6 +70,10 @@ Observation cuda_driver_and_module(const CudaLibrary& cuda, const NvidiaModule& 
       !cuda.release.empty() && !module.version.empty() && cuda.release != module.version;
   const std::string modules =
       module.version.empty() ? "" : fmt::format(", and the kernel module {}", module.version);
+  if (cuda.init_result == kCudaNoDevice && cuda.hides_gpus) {
+    return unknown("", "CUDA finds no GPU, as far as CUDA_VISIBLE_DEVICES lets it",
+                   "unset CUDA_VISIBLE_DEVICES");
+  }
   if (!cuda.init_error.empty()) {
     return failure("",
                    fmt::format("cuInit fails with {} ({}); {}{}", topo::clean_text(cuda.init_error),

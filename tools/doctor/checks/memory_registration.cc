@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <set>
 
 #include "plugin/config/load.h"
@@ -11,7 +12,7 @@
 #include "tools/doctor/joined.h"
 #include "tools/doctor/nvidia_files.h"
 #include "tools/topo/checks.h"
-#include "transport/memory/system_facts.h"
+#include "transport/device/peermem.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -28,7 +29,7 @@ constexpr char kNoGpuDirectByGpu[] =
     "CUDA reports that it has no GPUDirect RDMA (CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED is "
     "0), as for GeForce GPUs, and NCCL then uses none";
 
-// Names of the HCAs of rails; of all HCAs where there are no rails.
+// Names of the HCAs of rails; of all HCAs where no port is a rail.
 std::set<std::string> registering_hcas(const Host& host) {
   std::set<std::string> names;
   if (!host.inspection.has_value()) {
@@ -48,11 +49,11 @@ std::set<std::string> registering_hcas(const Host& host) {
 // kernel modules.
 PathState export_of_dmabuf(const Host& host, const std::vector<NvidiaGpu>& gpus) {
   std::vector<std::string> without;
-  bool all_known = true;
+  bool any_known = false;
   for (const NvidiaGpu& gpu : gpus) {
     const auto fact = host.gpus.gpus.find(gpu.bdf);
     const bool known = fact != host.gpus.gpus.end() && fact->second.exports_dmabuf.has_value();
-    all_known = all_known && known;
+    any_known = any_known || known;
     if (known && !*fact->second.exports_dmabuf) without.push_back(nvidia_gpu_label(host, gpu.bdf));
   }
   const NvidiaModule module = nvidia_module(host);
@@ -64,12 +65,19 @@ PathState export_of_dmabuf(const Host& host, const std::vector<NvidiaGpu>& gpus)
   if (!without.empty()) {
     return {Works::kNo, "CUDA exports no dma-buf of " + topo::short_list(without) + modules};
   }
-  if (all_known) return {Works::kYes, "CUDA exports dma-bufs" + modules};
+  if (any_known) return {Works::kYes, "CUDA exports dma-bufs" + modules};
   if (!module.is_open.has_value()) {
     return {Works::kUnknown, "whether NVIDIA's kernel modules are the open ones is unknown"};
   }
   if (*module.is_open) return {Works::kYes, "NVIDIA's open kernel modules export dma-bufs"};
   return {Works::kNo, "NVIDIA's kernel modules are the proprietary ones, which export no dma-buf"};
+}
+
+// Linux 5.12 was the first to register dma-bufs with an HCA. False for a release that is unknown.
+bool is_before_dmabuf(const std::string& kernel) {
+  int major = 0, minor = 0;
+  if (std::sscanf(kernel.c_str(), "%d.%d", &major, &minor) != 2) return false;
+  return major < 5 || (major == 5 && minor < 12);
 }
 
 // The part of dma-buf that is the HCA's: the kernel, the verbs library and the HCA's driver.
@@ -85,7 +93,7 @@ PathState import_of_dmabuf(const Host& host, const std::string& hca) {
   if (host.gpus.verbs_has_dmabuf == false) {
     return {Works::kNo, "libibverbs has no ibv_reg_dmabuf_mr (rdma-core 34 and newer have it)"};
   }
-  if (!transport::kernel_has_dmabuf(kernel)) {
+  if (is_before_dmabuf(kernel)) {
     return {Works::kNo, "Linux " + kernel + " registers none (5.12 and newer do)"};
   }
   return {Works::kNo, "the HCA's driver registers none (ibv_reg_dmabuf_mr: EOPNOTSUPP)"};
@@ -138,11 +146,13 @@ Observation no_registration(const Host& host, const std::string& hca, const std:
                        "no peer-memory interface (/proc/kallsyms)",
                    open + "; or the HCA's drivers of DOCA-Host, which accept nvidia-peermem");
   }
-  const std::string where = has_container_mark(host) ? ", on the host of this container" : "";
-  return failure(hca, evidence, "modprobe nvidia-peermem" + where + "; or " + open,
-                 {{"Load nvidia-peermem" + where +
-                       ". To load it at every start, put its name into "
-                       "/etc/modules-load.d/nvidia-peermem.conf.",
+  if (has_container_mark(host)) {
+    return failure(hca, evidence,
+                   "on the host of this container: modprobe nvidia-peermem; or " + open);
+  }
+  return failure(hca, evidence, "modprobe nvidia-peermem; or " + open,
+                 {{"Load nvidia-peermem. To load it at every start, put its name into "
+                   "/etc/modules-load.d/nvidia-peermem.conf.",
                    "modprobe nvidia-peermem", "modprobe -r nvidia-peermem"}});
 }
 
@@ -155,17 +165,22 @@ Observation registration_of(const Host& host, const std::string& hca, const Path
   }
   if (!allowed.peermem) peermem = {Works::kNo, "switched off by GDR_NCCL_GPU_MEMORY"};
   if (dmabuf.works == Works::kYes) {
-    return ok(hca, "it registers GPU memory by dma-buf: " + dmabuf.text);
+    return ok(hca, "GPU memory can be registered by dma-buf: " + dmabuf.text);
   }
   if (peermem.works == Works::kYes) {
-    return ok(hca, "it registers GPU memory by its address: " + peermem.text);
+    return ok(hca, "GPU memory can be registered by its address: " + peermem.text);
   }
-  const std::string evidence =
-      fmt::format("dma-buf: {}; nvidia-peermem: {}", dmabuf.text, peermem.text);
   if (dmabuf.works == Works::kNo && peermem.works == Works::kNo) {
-    return no_registration(host, hca, "it can register no GPU memory. " + evidence, allowed);
+    return no_registration(host, hca,
+                           fmt::format("GPU memory can be registered neither by dma-buf ({}) nor "
+                                       "by its address ({})",
+                                       dmabuf.text, peermem.text),
+                           allowed);
   }
-  return unknown(hca, evidence,
+  return unknown(hca,
+                 fmt::format("whether GPU memory can be registered is unknown: by dma-buf, {}; by "
+                             "its address, {}",
+                             dmabuf.text, peermem.text),
                  host.is_live ? "mount /sys, and let this user open /dev/infiniband"
                               : "run it on the machine itself");
 }

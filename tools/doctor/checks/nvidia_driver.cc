@@ -41,8 +41,8 @@ Observation gpu_of_other_driver(const Host& host, const NvidiaGpu& gpu) {
             "RAM disk (update-initramfs -u, or dracut -f), and "
           : "keep that driver from the GPU, and ";
   return failure(nvidia_gpu_label(host, gpu.bdf),
-                 fmt::format("the driver {} is bound to it (the link `driver` in its folder of "
-                             "/sys/bus/pci/devices), and not NVIDIA's",
+                 fmt::format("the driver {} is bound (the link `driver` in /sys/bus/pci/devices), "
+                             "and not NVIDIA's",
                              *gpu.driver),
                  fix + kInstallNvidiaDriver);
 }
@@ -50,11 +50,14 @@ Observation gpu_of_other_driver(const Host& host, const NvidiaGpu& gpu) {
 Observation gpu_without_driver(const Host& host, const NvidiaGpu& gpu, const NvidiaModule& module) {
   const std::string label = nvidia_gpu_label(host, gpu.bdf);
   if (module.is_loaded()) {
-    return failure(label, "no driver is bound to it, though NVIDIA's is loaded",
+    return failure(label, "no driver is bound, though NVIDIA's is loaded",
                    "look for the reason in the kernel's log: dmesg | grep -i -e NVRM -e Xid");
   }
   const std::string evidence =
       "NVIDIA's driver is not loaded (neither /proc/driver/nvidia/version nor /sys/module/nvidia)";
+  if (has_container_mark(host)) {
+    return failure(label, evidence, "on the host of this container: modprobe nvidia");
+  }
   if (!has_nvidia_module_file(host)) return failure(label, evidence, kInstallNvidiaDriver);
   return failure(label, evidence, "modprobe nvidia",
                  {{"Load NVIDIA's driver, which is installed for this kernel.", "modprobe nvidia",
@@ -73,7 +76,7 @@ Observations gpus_of_nvidia_driver(const Host& host, const std::vector<NvidiaGpu
       continue;
     } else if (gpu.driver->starts_with("vfio")) {
       seen.push_back(ok(nvidia_gpu_label(host, gpu.bdf),
-                        fmt::format("it is handed to a virtual machine ({})", *gpu.driver)));
+                        fmt::format("handed to a virtual machine ({})", *gpu.driver)));
     } else {
       seen.push_back(gpu_of_other_driver(host, gpu));
     }
@@ -100,7 +103,10 @@ Observations run_nvidia_driver(const Host& host) {
   }
   Observations seen = gpus_of_nvidia_driver(host, *gpus, module);
   if (module.is_loaded()) seen.insert(seen.begin(), loaded_nvidia_driver(module));
-  return seen.empty() ? Observations{unknown("", "no GPU is NVIDIA's driver's", "")} : seen;
+  if (!seen.empty()) return seen;
+  return {unknown("",
+                  "the driver nvidia is bound to a GPU, but neither /proc nor /sys shows it loaded",
+                  "mount /proc and /sys")};
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ Observations run_nvlink(const Host& host) {
                             machine.gpus.size() - static_cast<size_t>(linked), machine.gpus.size()),
                 "run it on the machine itself, with NVIDIA's libnvidia-ml.so.1")};
   }
+  if (linked == 0) return {ok("", "no GPU has NVLinks (NVML)")};
   return {ok("", fmt::format("{} of {} GPUs have NVLinks that are up, and none has fewer than its "
                              "peers (NVML)",
                              linked, machine.gpus.size()))};

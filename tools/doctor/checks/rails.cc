@@ -65,9 +65,8 @@ Observations run_rails(const Host& host) {
   }
   if (!seen.empty()) return seen;
   if (decision.machine.hcas.empty()) return {ok("", "there is no HCA that could be a rail")};
-  return {
-      ok("", fmt::format("{} rails, even among {} GPUs of a model: {}", decision.plan.rails.size(),
-                         decision.machine.gpus.size(), rails_of_gpus(decision)))};
+  return {ok("", fmt::format("{} rails for {} GPUs: {}", decision.plan.rails.size(),
+                             decision.machine.gpus.size(), rails_of_gpus(decision)))};
 }
 
 }  // namespace

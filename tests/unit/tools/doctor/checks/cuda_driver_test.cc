@@ -50,6 +50,14 @@ TEST(CudaDriver, FailureOfCuInit_IsAFailureWithItsFix) {
   }
 }
 
+TEST(CudaDriver, GpusHiddenByTheEnvironment_AreUnknown) {
+  CudaHost made;
+  made.host.gpus.cuda->init_result = 100;
+  made.host.gpus.cuda->init_error = "CUDA_ERROR_NO_DEVICE";
+  made.host.gpus.cuda->hides_gpus = true;
+  EXPECT_EQ(verdict_of(cuda_driver(), made.host), Verdict::kUnknown);
+}
+
 TEST(CudaDriver, MissingLibrary_IsAFailureInAContainerOnly) {
   CudaHost made;
   made.host.gpus.cuda.reset();

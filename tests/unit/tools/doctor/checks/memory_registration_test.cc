@@ -32,7 +32,8 @@ struct RegistrationHost : MadeHost {
 TEST(MemoryRegistration, DmabufWithoutPeermem_IsOk) {
   RegistrationHost made;
   EXPECT_EQ(made.verdict(), Verdict::kOk);
-  EXPECT_THAT(made.first().evidence, HasSubstr("by dma-buf: NVIDIA's open kernel modules"));
+  EXPECT_THAT(made.first().evidence,
+              HasSubstr("registered by dma-buf: NVIDIA's open kernel modules"));
   made.host.gpus.gpus[kGpu].exports_dmabuf = true;
   EXPECT_THAT(made.first().evidence, HasSubstr("CUDA exports dma-bufs (open kernel modules 570"));
 }
@@ -86,6 +87,14 @@ TEST(MemoryRegistration, KernelWithoutPeerMemoryInterface_GetsNoStep) {
   made.write("/proc/kallsyms",
              "0 T ib_register_client\t[ib_core]\n0 T ib_register_peer_memory_client\t[ib_core]\n");
   EXPECT_EQ(made.first().steps.size(), 1u);
+}
+
+TEST(MemoryRegistration, Container_GetsNoStepSinceModulesAreTheHosts) {
+  RegistrationHost made(kProprietaryModules);
+  made.write("/.dockerenv", "");
+  EXPECT_EQ(made.verdict(), Verdict::kFailure);
+  EXPECT_TRUE(made.first().steps.empty());
+  EXPECT_THAT(made.first().fix, HasSubstr("on the host of this container"));
 }
 
 TEST(MemoryRegistration, SettingThatSwitchesDmabufOff_IsNamed) {

@@ -1,16 +1,14 @@
-#include "tools/doctor/gpu_facts.h"
-
+// Asks CUDA, NVML and the verbs library for GpuFacts.
 #include <dlfcn.h>
 
-#include <algorithm>
-#include <cctype>
+#include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <system_error>
 
 #include "drivers/cuda/cuda_api.h"
 #include "drivers/nvml/nvml_api.h"
 #include "drivers/verbs/verbs_api.h"
+#include "tools/doctor/gpu_facts.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nvidia_files.h"
 #include "transport/device/hca.h"
@@ -80,6 +78,7 @@ void read_cuda(bool driver_is_loaded, GpuFacts* facts) {
   cuda.init_result = api->init(0);
   if (cuda.init_result != cuda::kSuccess) {
     cuda.init_error = cuda::error_name(*api, cuda.init_result);
+    cuda.hides_gpus = std::getenv("CUDA_VISIBLE_DEVICES") != nullptr;
     return;
   }
   read_gpus_of_cuda(*api, &facts->gpus);
