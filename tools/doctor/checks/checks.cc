@@ -11,7 +11,7 @@ const std::vector<Check>& all_checks() {
       // Ports and fabric
 
       // The process, the system and containers
-      memory_lock(),
+      rdma_devices(), sysfs(), memory_lock(), shm(), cgroup(), open_files(), numa_balancing(),
 
       // Settings and libraries
   };

@@ -19,6 +19,12 @@ const std::vector<Check>& all_checks();
 
 // The process, the system and containers
 Check memory_lock();
+Check open_files();
+Check shm();
+Check cgroup();
+Check rdma_devices();
+Check sysfs();
+Check numa_balancing();
 
 // Settings and libraries
 
