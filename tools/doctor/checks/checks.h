@@ -22,10 +22,15 @@ Check memory_lock();
 Check open_files();
 Check shm();
 Check cgroup();
-Check rdma_devices();
+Check device_files();
 Check sysfs();
 Check numa_balancing();
 
 // Settings and libraries
+Check nccl_transport();
+Check nccl_filters();
+Check nccl_variables();
+Check nccl_contradictions();
+Check nccl_conf();
 
 }  // namespace gdr::tools::doctor

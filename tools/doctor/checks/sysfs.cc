@@ -72,8 +72,8 @@ Observations run_sysfs(const Host& host) {
   if (functions == 0) {
     return {ok("", fmt::format("{} is empty: there is no PCI device to look at", kPciFolder))};
   }
-  return {ok("", fmt::format("{} shows {} functions, among them every GPU of NVIDIA's driver and "
-                             "every RDMA device",
+  return {ok("", fmt::format("{} shows {} functions; no GPU of /proc/driver/nvidia/gpus and no "
+                             "RDMA device is missing",
                              kPciFolder, functions))};
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> rdma_files_in(const fs::path& folder) {
+std::vector<std::string> device_files_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
@@ -27,7 +27,7 @@ std::vector<std::string> rdma_files_in(const fs::path& folder) {
 // Returns the uverbs* of each RDMA device in sysfs.
 std::map<std::string, std::string> uverbs_by_device(const Host& host) {
   std::map<std::string, std::string> found;
-  for (const std::string& name : rdma_files_in(host.path("/sys/class/infiniband_verbs"))) {
+  for (const std::string& name : device_files_in(host.path("/sys/class/infiniband_verbs"))) {
     const std::string device = host.line("/sys/class/infiniband_verbs/" + name + "/ibdev");
     if (!device.empty()) found[device] = name;
   }
@@ -117,31 +117,9 @@ std::vector<FixStep> module_steps(const Host& host, const char* module) {
            fmt::format("modprobe {}", module), fmt::format("modprobe -r {}", module)}};
 }
 
-// The network driver of ConnectX brings up InfiniBand and Ethernet; verbs need its second module.
-Observations judge_drivers(const Host& host) {
-  const std::pair<const char*, const char*> drivers[] = {{"mlx5_core", "mlx5_ib"},
-                                                         {"mlx4_core", "mlx4_ib"}};
-  for (const auto& [driver, module] : drivers) {
-    const auto files = rdma_files_in(host.path(fmt::format("/sys/bus/pci/drivers/{}", driver)));
-    const auto function = std::find_if(files.begin(), files.end(), [](const std::string& name) {
-      return name.find(':') != std::string::npos;  // a PCI address; the others are attributes
-    });
-    if (function == files.end()) continue;
-    std::error_code ignored;
-    if (fs::exists(host.path(fmt::format("/sys/module/{}", module)), ignored)) continue;
-    const std::string evidence = fmt::format(
-        "{} drives it, and {} is not loaded (/sys/module), so that it is no RDMA device", driver,
-        module);
-    if (gpu_count(host) == 0) return {ok(*function, evidence + "; there is no GPU here to use it")};
-    return {warning(*function, evidence, on_machine(host, fmt::format("modprobe {}", module)),
-                    module_steps(host, module))};
-  }
-  return {ok("", "there is no RDMA device in /sys/class/infiniband")};
-}
-
-Observations run_rdma_devices(const Host& host) {
-  const std::vector<std::string> devices = rdma_files_in(host.path("/sys/class/infiniband"));
-  if (devices.empty()) return judge_drivers(host);
+Observations run_device_files(const Host& host) {
+  const std::vector<std::string> devices = device_files_in(host.path("/sys/class/infiniband"));
+  if (devices.empty()) return {ok("", "there is no RDMA device in /sys/class/infiniband")};
   const std::map<std::string, std::string> uverbs = uverbs_by_device(host);
   if (uverbs.empty()) {
     return {failure("",
@@ -164,14 +142,14 @@ Observations run_rdma_devices(const Host& host) {
 
 }  // namespace
 
-Check rdma_devices() {
-  return {.name = "rdma-devices",
+Check device_files() {
+  return {.name = "device-files",
           .looks_at = "the files of /dev/infiniband by which programs open the HCAs",
           .why =
               "libibverbs leaves out an HCA whose file it cannot open, so that NCCL uses other "
               "HCAs or sockets.",
           .cost = Cost::kStops,
-          .run = run_rdma_devices};
+          .run = run_device_files};
 }
 
 }  // namespace gdr::tools::doctor

@@ -13,113 +13,93 @@ void add_device(MadeHost* made, const std::string& device, const std::string& uv
   made->write("/sys/class/infiniband_verbs/" + uverbs + "/ibdev", device + "\n");
 }
 
-void add_gpu(MadeHost* made) {
-  made->host.inspection.emplace();
-  made->host.inspection->decision.machine.gpus.emplace_back();
-}
-
-TEST(RdmaDevices, FileCanBeOpened_IsOk) {
+TEST(DeviceFiles, FileCanBeOpened_IsOk) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   made.host.process.uverbs = {{"uverbs0", 0}};
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kOk);
 }
 
-TEST(RdmaDevices, NoFileInAContainer_IsAFailureWithTheOption) {
+TEST(DeviceFiles, NoFileInAContainer_IsAFailureWithTheOption) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   made.host.process.uverbs.emplace();
   made.host.process.container = Container::kDocker;
-  const Observations seen = rdma_devices().run(made.host);
+  const Observations seen = device_files().run(made.host);
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].subject, "mlx5_0");
   EXPECT_EQ(seen[0].fix, "start the container with --device=/dev/infiniband");
 }
 
-TEST(RdmaDevices, OneOfTwoInAContainer_IsOk) {
+TEST(DeviceFiles, OneOfTwoInAContainer_IsOk) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   add_device(&made, "mlx5_1", "uverbs1");
   made.host.process.uverbs = {{"uverbs1", 0}};
   made.host.process.container = Container::kKubernetes;
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kOk);
 }
 
-TEST(RdmaDevices, OneOfTwoOnAMachine_IsAFailure) {
+TEST(DeviceFiles, OneOfTwoOnAMachine_IsAFailure) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   add_device(&made, "mlx5_1", "uverbs1");
   made.host.process.uverbs = {{"uverbs1", 0}};
-  const Observations seen = rdma_devices().run(made.host);
+  const Observations seen = device_files().run(made.host);
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].fix, "udevadm trigger --subsystem-match=infiniband_verbs");
   EXPECT_EQ(seen[1].verdict, Verdict::kOk);
 }
 
-TEST(RdmaDevices, DeniedToTheUser_NamesTheUdevRule) {
+TEST(DeviceFiles, DeniedToTheUser_NamesTheUdevRule) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   made.host.process.uverbs = {{"uverbs0", EACCES}};
-  const Observations seen = rdma_devices().run(made.host);
+  const Observations seen = device_files().run(made.host);
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].evidence,
             "/dev/infiniband/uverbs0 cannot be opened: Permission denied (errno 13)");
   EXPECT_NE(seen[0].fix.find("MODE=\"0666\""), std::string::npos);
 }
 
-TEST(RdmaDevices, DeniedByTheDeviceCgroup_NamesIt) {
+TEST(DeviceFiles, DeniedByTheDeviceCgroup_NamesIt) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   made.host.process.uverbs = {{"uverbs0", EPERM}};
   made.host.process.container = Container::kPodman;
-  const Observations seen = rdma_devices().run(made.host);
+  const Observations seen = device_files().run(made.host);
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_NE(seen[0].evidence.find("device cgroup"), std::string::npos);
 }
 
-TEST(RdmaDevices, WithoutUverbs_LoadsTheModule) {
+TEST(DeviceFiles, WithoutUverbs_LoadsTheModule) {
   MadeHost made;
   made.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
-  const Observations seen = rdma_devices().run(made.host);
+  const Observations seen = device_files().run(made.host);
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   ASSERT_EQ(seen[0].steps.size(), 1u);
   EXPECT_EQ(seen[0].steps[0].command, "modprobe ib_uverbs");
 }
 
-TEST(RdmaDevices, DeviceWithoutUverbs_IsAWarning) {
+TEST(DeviceFiles, DeviceWithoutUverbs_IsAWarning) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
   made.write("/sys/class/infiniband/mlx5_1/node_type", "1: CA\n");
   made.host.process.uverbs = {{"uverbs0", 0}};
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kWarning);
+  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kWarning);
 }
 
-TEST(RdmaDevices, OfAnotherMachine_IsUnknown) {
+TEST(DeviceFiles, OfAnotherMachine_IsUnknown) {
   MadeHost made;
   add_device(&made, "mlx5_0", "uverbs0");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kUnknown);
+  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kUnknown);
 }
 
-TEST(RdmaDevices, None_IsOk) {
+TEST(DeviceFiles, None_IsOk) {
   MadeHost made;
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-}
-
-TEST(RdmaDevices, AdapterWithoutMlx5Ib_IsAWarningBesideAGpu) {
-  MadeHost made;
-  made.write("/sys/bus/pci/drivers/mlx5_core/module/version", "");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-  made.write("/sys/bus/pci/drivers/mlx5_core/0000:1a:00.0/vendor", "0x15b3\n");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-  add_gpu(&made);
-  const Observations seen = rdma_devices().run(made.host);
-  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
-  EXPECT_EQ(seen[0].subject, "0000:1a:00.0");
-  EXPECT_EQ(seen[0].fix, "modprobe mlx5_ib");
-  made.write("/sys/module/mlx5_ib/refcnt", "0\n");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kOk);
 }
 
 }  // namespace
