@@ -19,9 +19,20 @@ const std::vector<Check>& all_checks() {
       // Ports and fabric
 
       // The process, the system and containers
+      device_files(),
+      sysfs(),
       memory_lock(),
+      shm(),
+      cgroup(),
+      open_files(),
+      numa_balancing(),
 
       // Settings and libraries
+      nccl_transport(),
+      nccl_filters(),
+      nccl_variables(),
+      nccl_contradictions(),
+      nccl_conf(),
   };
   return checks;
 }

@@ -27,7 +27,18 @@ Check nvlink();
 
 // The process, the system and containers
 Check memory_lock();
+Check open_files();
+Check shm();
+Check cgroup();
+Check device_files();
+Check sysfs();
+Check numa_balancing();
 
 // Settings and libraries
+Check nccl_transport();
+Check nccl_filters();
+Check nccl_variables();
+Check nccl_contradictions();
+Check nccl_conf();
 
 }  // namespace gdr::tools::doctor
