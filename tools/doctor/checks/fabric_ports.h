@@ -17,8 +17,8 @@ struct FabricPort {
   std::string excluded;  // why it carries no GPU's traffic, "" for a port that does or may
 };
 
-// Returns every port of the machine. On a machine with GPUs those that are no rails are excluded,
-// with the reason for it; without GPUs, or where the topology is unknown, none is.
+// Returns every port of the machine. On a machine with GPUs all but the rails are excluded, with
+// the reason for it; without GPUs, or where the topology is unknown, none is.
 std::vector<FabricPort> fabric_ports(const Host& host);
 // Returns those that are not excluded.
 std::vector<FabricPort> judged_ports(const Host& host);

@@ -85,7 +85,7 @@ Observation port_state_seen(const Host& host, const FabricPort& one) {
   }
   if (one.port->is_active()) return ok(one.label, evidence);
   if (!one.excluded.empty()) {
-    return ok(one.label, fmt::format("{}; it is no rail: {}", evidence, one.excluded));
+    return ok(one.label, fmt::format("{}; excluded from the rails: {}", evidence, one.excluded));
   }
   if (is_spare_port(host, one)) {
     return ok(one.label, evidence + "; no card of the model has its second port up");

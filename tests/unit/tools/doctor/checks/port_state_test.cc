@@ -65,7 +65,7 @@ TEST(PortState, OnePortDownWithoutGpus_IsAWarning) {
   EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kFailure);
 }
 
-TEST(PortState, RailDown_IsAFailureAndAPortThatIsNoRailIsNot) {
+TEST(PortState, RailDown_IsAFailureAndAnExcludedPortIsNot) {
   MadeFabric made;
   made.add_infiniband();
   made.add_infiniband();
