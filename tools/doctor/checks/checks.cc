@@ -17,6 +17,8 @@ const std::vector<Check>& all_checks() {
       // PCIe
 
       // Ports and fabric
+      rdma_devices(), port_state(), subnet_manager(), link_layer(), port_rate(), port_mtu(),
+      roce_gids(), ip_subnets(), congestion_control(), error_counters(), hca_firmware(),
 
       // The process, the system and containers
       device_files(),

@@ -24,6 +24,17 @@ Check nvlink();
 // PCIe
 
 // Ports and fabric
+Check rdma_devices();
+Check port_state();
+Check subnet_manager();
+Check link_layer();
+Check port_rate();
+Check port_mtu();
+Check roce_gids();
+Check ip_subnets();
+Check congestion_control();
+Check error_counters();
+Check hca_firmware();
 
 // The process, the system and containers
 Check memory_lock();
