@@ -7,6 +7,7 @@ const std::vector<Check>& all_checks() {
       // GPUs and their driver
 
       // PCIe
+      pci_acs(), iommu(), pcie_link(), max_read_request(), relaxed_ordering(), numa(),
 
       // Ports and fabric
 

@@ -14,6 +14,12 @@ const std::vector<Check>& all_checks();
 // GPUs and their driver (checks of memory registration included)
 
 // PCIe
+Check pci_acs();
+Check iommu();
+Check pcie_link();
+Check max_read_request();
+Check relaxed_ordering();
+Check numa();
 
 // Ports and fabric
 
