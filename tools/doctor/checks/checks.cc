@@ -15,6 +15,7 @@ const std::vector<Check>& all_checks() {
       nvlink(),
 
       // PCIe
+      pci_acs(), iommu(), pcie_link(), max_read_request(), relaxed_ordering(), numa(),
 
       // Ports and fabric
       rdma_devices(), port_state(), subnet_manager(), link_layer(), port_rate(), port_mtu(),

@@ -22,6 +22,12 @@ Check rails();
 Check nvlink();
 
 // PCIe
+Check pci_acs();
+Check iommu();
+Check pcie_link();
+Check max_read_request();
+Check relaxed_ordering();
+Check numa();
 
 // Ports and fabric
 Check rdma_devices();
