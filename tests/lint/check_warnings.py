@@ -3,25 +3,18 @@
 
 usage: check_warnings.py [--list]    --list prints each text that has to be documented, and where
 
-What the plugin prints at WARN is written in one of these forms, which this check finds by a lexical
-reading of the sources (cpp_statements.py):
-
-  a statement with GDR_WARN or warn_once; with Severity::kWarning or kError of a Finding; or with a
-  Code of an Error, or a call of a function whose name begins with fail, as the plugin logs
-  the error of every call of NCCL that fails. Its own literals are the text.
-
-  a function whose name ends with "text" or begins with "text_of", or that _TEXTS lists: it makes
-  parts of such texts. Each statement with four words or more counts.
-
-  a statement of the first kind without words of its own, such as GDR_WARN("%s", text.c_str()): the
-  other statements of its function are the text. Where they have no words either, _PASSED_ON has to
-  say where the text is made.
+Every sentence in a literal of the folders below is taken for a text of a warning, since any error may
+end as the reason of one: the plugin logs the error of each call of NCCL that fails. Excepted are lines
+at INFO and TRACE, findings of Severity::kInfo, and what _NOT_WARNED lists. A sentence has four words;
+in a statement that reports by itself (GDR_WARN, a Finding, the Code of an Error) two are enough.
 
 The document quotes each of them in a table of log lines (log_line_tables.py). The parts of a
-quotation must follow each other in the literals of one statement.
+quotation must follow each other in the literals of one statement: what is between two of the
+characters ; { and } (cpp_statements.py). Where a statement has two texts, as in a ? "b" : "c", one
+quotation is enough.
 
-What this does not see: a function that makes a part of a warning, is not named for it, and is not in
-_TEXTS; and what is not in the sources, as the texts of strerror() and of exceptions are.
+What this does not see: shorter texts that a report takes from elsewhere, and what is not in the
+sources, as the texts of strerror() and of exceptions are.
 """
 
 import re
@@ -36,85 +29,40 @@ _SELF = "tests/lint/check_warnings.py"
 _FOLDERS = ["base", "drivers", "plugin", "topology", "transport"]
 
 _REPORTS = re.compile(
-    r"\bGDR_WARN ?\(|\bwarn_once\(|\binvalid_argument\(|\bfail(?:_\w+)?\([^()]*\"\""
+    r"\bGDR_WARN ?\(|\bwarn_once\(|\binvalid_argument\(|\bfail(?:_\w+)?\("
     r"|(?<![=!]= )(?:\bSeverity::k(?:Warning|Error)\b|\bkWarning,|\bCode::k\w+ ?,)")
 _AT_INFO = re.compile(r"\bGDR_(?:INFO|TRACE) ?\(|\bnote_once\(|Code::kDeclined")
-_INFO_FINDING = re.compile(r"Severity::kInfo")
+_INFO_FINDING = re.compile(r"\bSeverity::kInfo\b|\bkInfo,")
 _WORD = re.compile(r"(?<!\S)[^\sA-Za-z]*[A-Za-z][A-Za-z'_]+")
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(?:hh|h|ll|l|z|j|t)?[a-zA-Z]")
-_TEXT_FUNCTION = re.compile(r"text$|^text_of")
-_OF_AN_ERROR = re.compile(r"error(?:\(\)|\.|->)|_text\(|: public")
 _WORDS_OF_A_REPORT = 2
-_WORDS_OF_A_TEXT = 4
+_WORDS_OF_A_SENTENCE = 4
 
-# Functions and constants, beside those named for it, that make parts of warnings. "*": all of a file.
-_TEXTS = {
-    "drivers/cuda/cuda_driver.cc": {"export_dmabuf"},
-    "drivers/verbs/verbs_api.cc": {"load_first"},
-    "drivers/verbs/wc_text.cc": {"*"},
-    "plugin/config/load.cc": {"check_range_family"},
-    "plugin/config/not_applicable.cc": {"check_not_applicable"},
-    "plugin/guarded.cc": {"fix_of"},
-    "plugin/rail_warnings.cc": {"check_device", "check_rails"},
-    "topology/nccl/gpudirect.cc": {"*"},
-    "topology/rail_map.cc": {"*"},
-    "topology/sources/nccl_xml.cc": {"*"},
-    "topology/sources/nccl_xml_elements.cc": {"*"},
-    "topology/sources/xml_file.cc": {"*"},
-    "transport/connector.cc": {"plan_retry"},
-    "transport/data/connection.cc": {"kProbeFailed", "kUnreachable"},
-    "transport/data/copy_monitor.cc": {"*"},
-    "transport/data/failure_log.cc": {"fatal_event", "path_lost"},
-    "transport/data/pair_agreement.cc": {"check", "to_string"},
-    "transport/data/peer_link.cc": {"on_socket_end"},
-    "transport/data/queue_pair.cc": {"to_init", "to_ready_to_receive"},
-    "transport/data/receive_comm.cc": {"kUnexpectedData", "on_completion", "take_chunk"},
-    "transport/data/recovery_text.cc": {"*"},
-    "transport/device/hca.cc": {"add_port", "add_unmatched_entries"},
-    "transport/device/hca_filter.h": {"kExcluded"},
-    "transport/device/name_list.cc": {"add_entry", "parse"},
-    "transport/device/port_exclusion.cc": {"*"},
-    "transport/device/socket_interface.cc": {"nothing_found", "parse"},
-    "transport/memory/pinned_memory.cc": {"create"},
-    "transport/memory/registrar.cc": {"check_staging_allowed", "stage_large_sends"},
-    "transport/memory/registration_failure.cc": {"*"},
-    "transport/pending_peers.cc": {"on_accept_failed", "refuse_version"},
-}
-
-# What has one of the forms and is not printed at WARN by the plugin: why. "*": all of a file.
+# What is not printed at WARN by the plugin: why, and the functions and constants. "*": all of a file.
 _NOT_WARNED = {
-    "the tools alone read such files": {
+    "the tools alone print it": {
+        "plugin/config/markdown.cc": {"*"}, "topology/nccl/bandwidth.cc": {"*"},
         "topology/nccl/release.cc": {"*"}, "topology/sources/hwloc.cc": {"*"},
         "topology/sources/hwloc_xml_check.cc": {"*"}, "topology/sources/nvidia_smi.cc": {"*"},
         "topology/sources/nvidia_smi_matrix.cc": {"*"}},
     "the plugin goes on with sysfs, and logs that at INFO": {
         "topology/live/read_machine.cc": {"read_by_hwloc"},
         "topology/sources/hwloc_library.cc": {"*"}},
-    "it is a part of a line at INFO": {
-        "plugin/device_table.cc": {"*"}, "topology/live/rail_agreement.cc": {"*"},
+    "it is a part of a line at INFO or TRACE": {
+        "plugin/config/not_applicable.cc": {"kOwnFailover", "kSmallHandshake"},
+        "plugin/device_table.cc": {"*"}, "plugin/plugin.cc": {"choose_standby"},
+        "plugin/standby_rails.cc": {"*"}, "topology/gdr_level.cc": {"note_on_number"},
+        "topology/live/rail_agreement.cc": {"*"}, "topology/live/rail_decision.cc": {"verdicts_between"},
         "topology/live/rail_log.cc": {"*"}, "topology/nccl/graph_builder.cc": {"*"},
         "topology/nccl/paths.cc": {"*"}, "topology/nccl/routing.cc": {"*"},
-        "transport/data/rail_use.cc": {"*"}, "transport/memory/registrar.cc": {"counts_text"}},
+        "transport/data/rail_use.cc": {"*"}, "transport/data/state_changes.cc": {"log_first_retry"},
+        "transport/device/gid_selection.cc": {"unmet_preference"},
+        "transport/device/peermem.cc": {"to_string"},
+        "transport/memory/registrar.cc": {"counts_text"},
+        "transport/pending_peers.cc": {"evict", "read_all"}},
     "it names a connection and is part of each of its lines": {
-        "transport/data/connection.cc": {"text"}, "transport/data/send_comm.cc": {"text"},
-        "transport/data/ece_agreement.cc": {"text"}, "transport/memory/registrar.cc": {"pair_text"}},
-}
-
-# Functions that report a text which is made elsewhere, and is found there by one of the forms.
-_PASSED_ON = {
-    "base/finding.cc": {"log_findings"},  # each Finding
-    "drivers/cuda/cuda_api.h": {"call_failed"},  # the name of a call of CUDA and of its error
-    "plugin/config/load.cc": {"read"},  # the notes of device/name_list.cc
-    "plugin/net.cc": {"invalid_argument"},  # its callers
-    "topology/sources/xml_file.cc": {"error_at_offset"},  # the callers of error_at()
-    "transport/data/connection.cc": {"begin_connecting", "log_moved_counters"},  # kUnreachable, take_text()
-    "transport/data/failure_log.cc": {"write_line"},  # its callers
-    "transport/data/rail_log.cc": {"write"},  # recovery_text.cc
-    "transport/data/receive_comm.cc": {"fail_protocol"},  # its callers
-    "transport/data/watcher.cc": {"on_fatal_event"},  # a name that libibverbs gives the event
-    "transport/data/watcher.h": {"warn_once"},  # its callers
-    "transport/memory/gpudirect.cc": {"register_by_dmabuf"},  # registration_failure.cc
-    "transport/memory/registration_failure.cc": {"explain"},  # cause_of()
+        "transport/data/connection.cc": {"text"}, "transport/data/ece_agreement.cc": {"text"},
+        "transport/data/send_comm.cc": {"text"}, "transport/memory/registrar.cc": {"pair_text"}},
 }
 
 
@@ -127,40 +75,24 @@ def _words(literals):
     return sum(len(_WORD.findall(_FORMAT.sub(" ", literal))) for literal in literals if " " in literal)
 
 
-def _is_warned(name, statement):
-    return not (_AT_INFO.search(statement.code)
-                or any(_is_in(files, name, statement.owner) for files in _NOT_WARNED.values()))
-
-
 def _reports(statement):
     return bool(_REPORTS.search(statement.code))
 
 
-def _passes_on(name, statement):
-    """Whether the text that a statement reports is made elsewhere, where it is checked."""
-    return (_is_in(_PASSED_ON, name, statement.owner) or not statement.owner
-            or bool(_OF_AN_ERROR.search(statement.code)))
+def _is_warned(name, statement):
+    if any(_is_in(files, name, statement.owner) for files in _NOT_WARNED.values()):
+        return False
+    if _AT_INFO.search(statement.code):
+        return False
+    if _reports(statement):
+        return _words(statement.literals) >= _WORDS_OF_A_REPORT
+    return (_words(statement.literals) >= _WORDS_OF_A_SENTENCE
+            and not _INFO_FINDING.search(statement.code))
 
 
 def warnings(name, text):
-    """The statements of a source whose text is printed at WARN, and those whose text is unknown."""
-    every = [one for one in statements(text) if _is_warned(name, one)]
-    found, unknown = [], []
-    for one in every:
-        is_text = _TEXT_FUNCTION.search(one.owner) or _is_in(_TEXTS, name, one.owner)
-        at_info = _INFO_FINDING.search(one.code) and not _reports(one)
-        if is_text and not at_info and _words(one.literals) >= _WORDS_OF_A_TEXT:
-            found.append(one)
-        if not _reports(one):
-            continue
-        if _words(one.literals) >= _WORDS_OF_A_REPORT:
-            found.append(one)
-        elif not _passes_on(name, one):
-            made = [other for other in every
-                    if other.owner == one.owner and _words(other.literals) >= _WORDS_OF_A_REPORT]
-            found += made
-            unknown += [] if made else [one]
-    return sorted({one.line: one for one in found}.values(), key=lambda one: one.line), unknown
+    """The statements of a source that have texts of warnings."""
+    return [one for one in statements(text) if _is_warned(name, one)]
 
 
 def _quotable(literals):
@@ -169,15 +101,13 @@ def _quotable(literals):
 
 def undocumented(name, text, quotations):
     """Lines "name:line: what is wrong" about the warnings of a source."""
-    found, unknown = warnings(name, text)
-    for one in unknown:
-        yield (f"{name}:{one.line}: the text that {one.owner}() reports is made elsewhere: write it "
-               f"here, or list {one.owner} in _PASSED_ON and what makes the text in _TEXTS of {_SELF}")
-    for one in found:
+    for one in warnings(name, text):
         if not any(quotation.is_in(one.literals) for quotation in quotations if not quotation.mark):
-            example = max(_quotable(one.literals), key=len).split(". Fix:")[0].strip()
+            longest = max(_quotable(one.literals), key=len)
+            example = longest.split(". Fix:")[0].strip() or longest
             yield (f"{name}:{one.line}: this warning is missing in {DOCUMENT}: add a row to one of its "
-                   f"tables: | `{example}` | cause | fix |")
+                   f"tables: | `{example}` | cause | fix |. Where it is never printed at WARN, list "
+                   f"{one.owner or 'it'} in _NOT_WARNED of {_SELF}")
 
 
 def outdated(quotations, every):
@@ -188,9 +118,9 @@ def outdated(quotations, every):
             yield f"{DOCUMENT}:{quotation.line}: no source prints {quotation} any more"
 
 
-def _missing_functions(sources):
+def missing_functions(sources):
     """Lines about names in the tables of this file that the sources do not have."""
-    for table in [_TEXTS, _PASSED_ON, *_NOT_WARNED.values()]:
+    for table in _NOT_WARNED.values():
         for name, owners in table.items():
             there = {one.owner for one in statements(sources.get(name, ""))}
             yield from (f"{_SELF}: there is no {owner} in {name}" for owner in sorted(owners)
@@ -202,16 +132,16 @@ def main(arguments):
     sources = {name: (ROOT / name).read_text(encoding="utf-8") for name in names}
     if arguments == ["--list"]:
         for name, text in sources.items():
-            for one in warnings(name, text)[0]:
+            for one in warnings(name, text):
                 print(f"{name}:{one.line}: " + " ... ".join(one.literals))
         return 0
     quotations, found = read_tables((ROOT / DOCUMENT).read_text(encoding="utf-8"))
-    found = [f"{DOCUMENT}:{line}" for line in found] + list(_missing_functions(sources))
+    found = [f"{DOCUMENT}:{line}" for line in found] + list(missing_functions(sources))
     for name, text in sources.items():
         found += undocumented(name, text, quotations)
     every = [one.literals for text in sources.values() for one in statements(text) if one.literals]
     found += outdated(quotations, every)
-    count = sum(len(warnings(name, text)[0]) for name, text in sources.items())
+    count = sum(len(warnings(name, text)) for name, text in sources.items())
     print("\n".join(found + [f"{len(found)} log lines undocumented or outdated, of {count} at WARN"]))
     return 1 if found or not count else 0
 
