@@ -104,7 +104,7 @@ def undocumented(name, text, quotations):
     for one in warnings(name, text):
         if not any(quotation.is_in(one.literals) for quotation in quotations if not quotation.mark):
             longest = max(_quotable(one.literals), key=len)
-            example = longest.split(". Fix:")[0].strip() or longest
+            example = longest.split(". Fix:")[0].strip(" .,:;'\"") or longest
             yield (f"{name}:{one.line}: this warning is missing in {DOCUMENT}: add a row to one of its "
                    f"tables: | `{example}` | cause | fix |. Where it is never printed at WARN, list "
                    f"{one.owner or 'it'} in _NOT_WARNED of {_SELF}")

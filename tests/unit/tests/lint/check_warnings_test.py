@@ -54,7 +54,7 @@ class CheckWarningsTest(unittest.TestCase):
         self.assertEqual(
             list(check_warnings.undocumented("transport/some.cc", text, [])),
             ["transport/some.cc:2: this warning is missing in docs/troubleshooting.md: add a row to one "
-             "of its tables: | `: the port is down` | cause | fix |. Where it is never printed at WARN, list f "
+             "of its tables: | `the port is down` | cause | fix |. Where it is never printed at WARN, list f "
              "in _NOT_WARNED of tests/lint/check_warnings.py"])
 
     def test_DocumentedWarning_Checked_IsFine(self):
