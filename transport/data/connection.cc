@@ -27,14 +27,17 @@ constexpr char kUnreachable[] =
     "another connection has found shortly before that the address of the peer's port, or of others "
     "in its subnet, cannot be resolved";
 
+const char* missing_rail_text(bool stands_by) {
+  return stands_by ? ": connections go without it as their standby rail, so that they fail when "
+                     "their other rails do: "
+                   : ": connections go without it, over their other rails: ";
+}
+
 // One warning for each port, as its connections fail alike.
 void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why) {
   const std::string port = to_string(device);
-  const char* effect = stands_by
-                           ? ": connections go without it as their standby rail, so that they fail "
-                             "when their other rails do: "
-                           : ": connections go without it, over their other rails: ";
-  watcher.warn_once("without rail: " + port, port + effect + why.text);
+  const std::string cause = "without rail: " + port;
+  watcher.warn_once(cause, port + missing_rail_text(stands_by) + why.text);
 }
 
 // How long the failure of a peer is held back while work of this end that needs no peer completes:
