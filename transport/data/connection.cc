@@ -82,7 +82,7 @@ void Connection::count_for_process() const {
     rails.push_back({rail.device().hca->name(), rail.device().port});
   }
   watcher_->process_counters().open(link_, recovery_, rails,
-                                    sends_ ? Direction::kSent : Direction::kReceived);
+                                    sends_ ? DataDirection::kSent : DataDirection::kReceived);
 }
 
 void Connection::count_retries(Retry retry, uint64_t times) const {

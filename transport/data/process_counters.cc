@@ -6,7 +6,7 @@ namespace gdr::transport {
 
 void ProcessCounters::open(std::shared_ptr<const PeerLink> link,
                            std::shared_ptr<const Recovery> recovery,
-                           const std::vector<RailName>& rails, Direction direction) {
+                           const std::vector<RailName>& rails, DataDirection direction) {
   std::lock_guard lock(mutex_);
   const bool counts_by_rail = recovery != nullptr || rails.size() == 1;
   std::vector<RailName> named = counts_by_rail ? rails : std::vector<RailName>{RailName{}};

@@ -17,8 +17,8 @@
 
 namespace gdr::transport {
 
-enum class Direction : uint8_t { kSent, kReceived };
-inline constexpr int kDirectionCount = 2;
+enum class DataDirection : uint8_t { kSent, kReceived };
+inline constexpr int kDataDirections = 2;
 
 // What the set-up of connections tries again.
 enum class Retry : uint8_t {
@@ -41,7 +41,7 @@ struct RailSums {
     uint64_t bytes = 0;
     uint64_t messages = 0;  // RDMA messages: a message of NCCL's, or each chunk of a split one
   };
-  std::array<Moved, kDirectionCount> moved;  // by Direction
+  std::array<Moved, kDataDirections> moved;  // by DataDirection
   uint64_t losses = 0;                       // of queue pairs that recover
   uint64_t returns = 0;                      // of those to use
 };
@@ -51,7 +51,7 @@ struct ProcessSums {
   uint64_t failed = 0;                                   // connections, so far
   uint64_t stalls = 0;                                   // episodes that the watchdog has logged
   std::array<uint64_t, kRetryCount> retries{};           // by Retry
-  std::array<uint64_t, kDirectionCount> staged_bytes{};  // by Direction
+  std::array<uint64_t, kDataDirections> staged_bytes{};  // by DataDirection
   std::map<RailName, RailSums> rails;                    // those of connections, open or closed
 };
 
@@ -65,7 +65,7 @@ class ProcessCounters {
   // From here on the connection's counters are read: those of `recovery` unless that is null.
   // rails: its own ports.
   void open(std::shared_ptr<const PeerLink> link, std::shared_ptr<const Recovery> recovery,
-            const std::vector<RailName>& rails, Direction direction);
+            const std::vector<RailName>& rails, DataDirection direction);
   // Takes its counters for good. Nothing where it is not open. Allocates nothing.
   void close(const PeerLink* link);
   uint64_t connections() const;
@@ -82,7 +82,7 @@ class ProcessCounters {
     std::shared_ptr<const PeerLink> link;
     std::shared_ptr<const Recovery> recovery;  // null: the link has the counters
     std::vector<RailName> rails;
-    Direction direction;
+    DataDirection direction;
     uint64_t requests = 0;  // that were seen complete, flushes not counted
   };
 
