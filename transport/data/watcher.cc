@@ -402,7 +402,7 @@ void Watcher::tick(Clock::time_point now) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
   }
   report_lost_paths(all, now);
-  watchdog_.check(all, now);
+  if (watchdog_.check(all, now)) process_counters_.count_stall();
 }
 
 void Watcher::report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
