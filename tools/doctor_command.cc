@@ -10,6 +10,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/report.h"
+#include "tools/doctor/wrap.h"
 
 namespace gdr::tools {
 namespace {
@@ -41,9 +42,9 @@ std::vector<doctor::Check> chosen(const std::vector<std::string>& names) {
   return checks;
 }
 
-void list(const std::vector<doctor::Check>& checks) {
+void print_list(const std::vector<doctor::Check>& checks) {
   for (const doctor::Check& check : checks) {
-    fmt::print("{:<22}{}\n", check.name, check.looks_at);
+    fmt::print("{}", doctor::wrapped(fmt::format("{:<24}", check.name), check.looks_at));
   }
 }
 
@@ -56,7 +57,7 @@ std::string text_of(const DoctorCommand& command, const doctor::Report& report) 
 
 void run(const DoctorCommand& command) {
   const std::vector<doctor::Check> checks = chosen(command.names);
-  if (command.list) return list(checks);
+  if (command.list) return print_list(checks);
   Result<doctor::Host> host = doctor::read_host(command.root);
   if (!host) stop(kExitCouldNotRun, host.error().text);
   const doctor::Report report = doctor::run_checks(checks, *host);
@@ -72,13 +73,14 @@ void add_doctor_command(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   CLI::App* sub = app.add_subcommand(
       "doctor", "Find out why GPUDirect RDMA is not working or slow, and what to do about it");
-  sub->add_flag("--all", command->all, "Print every check, not only what is wrong");
-  sub->add_option("--check", command->names, "Run only these checks")->delimiter(',');
-  sub->add_flag("--list", command->list, "Print the names of the checks and what they look at");
+  sub->add_option("--check", command->names, "Run only these checks, and print all that they saw")
+      ->delimiter(',');
   sub->add_option("--root", command->root,
                   "Look at the /proc, /sys, /dev and /etc in this folder, copied from a machine")
       ->capture_default_str();
-  CLI::Option_group* forms = sub->add_option_group("Output");
+  CLI::Option_group* forms = sub->add_option_group("Output", "At most one of:");
+  forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
+  forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
   forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
   forms->add_flag("--fix-script", command->fix_script,
