@@ -88,11 +88,48 @@ TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith3) {
 TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   for (const char* arguments :
        {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
-        "--list --json", "--check memory-lock,wrong", "--all --json", "unexpected"}) {
+        "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
+        "--all --json", "unexpected"}) {
     const DoctorOutput result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
     EXPECT_NE(result.err, "") << arguments;
+  }
+}
+
+TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
+  const fs::path a = folder_.path() / "a.json", b = folder_.path() / "b.json";
+  const DoctorOutput printed = run("--fingerprint");
+  EXPECT_EQ(printed.code, 0);
+  std::ofstream(a) << printed.out;
+  std::ofstream(b) << printed.out;
+  const std::string both = "--compare " + a.string() + " " + b.string();
+  EXPECT_EQ(run_as_is(both).code, 0);
+  EXPECT_EQ(run_as_is(both).out, "2 nodes are alike\n");
+  auto json = nlohmann::json::parse(printed.out);
+  json["software"]["nccl-gdr"] = "0.0.1";
+  std::ofstream(b) << json;
+  const DoctorOutput differing = run_as_is(both);
+  EXPECT_EQ(differing.code, 1);
+  EXPECT_THAT(differing.out, HasSubstr("b: nccl-gdr: 0.0.1 in b"));
+  const DoctorOutput as_json = run_as_is(both + " --json");
+  EXPECT_EQ(as_json.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(as_json.out)["different"].size(), 1u);
+}
+
+TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
+  const fs::path good = folder_.path() / "good.json", bad = folder_.path() / "bad.json";
+  std::ofstream(good) << run("--fingerprint").out;
+  std::ofstream(bad) << "no JSON";
+  for (const std::string& other : {bad.string(), folder_.path().string(), good.string() + "x"}) {
+    const DoctorOutput result = run_as_is("--compare " + good.string() + " " + other);
+    EXPECT_EQ(result.code, 2) << other;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(other + ": "));
+  }
+  for (const char* more :
+       {"", " --all", " --prometheus", " --fingerprint", " --check memory-lock"}) {
+    EXPECT_EQ(run_as_is("--compare " + good.string() + more).code, 2) << more;
   }
 }
 
