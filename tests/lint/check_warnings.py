@@ -60,6 +60,7 @@ _NOT_WARNED = {
         "transport/device/peermem.cc": {"to_string"},
         "transport/memory/registrar.cc": {"counts_text"},
         "transport/pending_peers.cc": {"evict", "read_all"}},
+    "it is written to the file of counters": {"plugin/stats_text.cc": {"*"}},
     "it names a connection and is part of each of its lines": {
         "transport/data/connection.cc": {"text"}, "transport/data/ece_agreement.cc": {"text"},
         "transport/data/send_comm.cc": {"text"}, "transport/memory/registrar.cc": {"pair_text"}},
