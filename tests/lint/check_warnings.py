@@ -42,7 +42,7 @@ _WORDS_OF_A_SENTENCE = 4
 _NOT_WARNED = {
     "the tools alone print it": {
         "plugin/config/markdown.cc": {"*"}, "topology/nccl/bandwidth.cc": {"*"},
-        "topology/nccl/release.cc": {"*"}, "topology/sources/hwloc.cc": {"*"},
+        "topology/sources/hwloc.cc": {"*"},
         "topology/sources/hwloc_xml_check.cc": {"*"}, "topology/sources/nvidia_smi.cc": {"*"},
         "topology/sources/nvidia_smi_matrix.cc": {"*"}},
     "the plugin goes on with sysfs, and logs that at INFO": {
@@ -54,7 +54,8 @@ _NOT_WARNED = {
         "plugin/standby_rails.cc": {"*"}, "topology/gdr_level.cc": {"note_on_number"},
         "topology/live/rail_agreement.cc": {"*"}, "topology/live/rail_decision.cc": {"verdicts_between"},
         "topology/live/rail_log.cc": {"*"}, "topology/nccl/graph_builder.cc": {"*"},
-        "topology/nccl/paths.cc": {"*"}, "topology/nccl/routing.cc": {"*"},
+        "topology/nccl/paths.cc": {"*"}, "topology/nccl/release.cc": {"*"},
+        "topology/nccl/routing.cc": {"*"},
         "transport/data/rail_use.cc": {"*"}, "transport/data/state_changes.cc": {"log_first_retry"},
         "transport/device/gid_selection.cc": {"unmet_preference"},
         "transport/device/peermem.cc": {"to_string"},
