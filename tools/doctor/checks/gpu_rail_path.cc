@@ -40,18 +40,33 @@ Observations gpus_far_from_rails(const topo::Inspection& inspection, const topo:
   return seen;
 }
 
+// What NCCL does on a rail that is near enough. Without NVLinks it does not let HCAs read GPU
+// memory by default (NCCL_NET_GDR_READ), so that the directions may differ.
+std::string gpudirect_near_rail(const topo::Verdicts& verdicts) {
+  if (verdicts.receive.direct && verdicts.send.direct) {
+    return "GPUDirect RDMA: " + to_string(verdicts.receive);
+  }
+  if (!verdicts.receive.direct && !verdicts.send.direct) {
+    return "near enough for GPUDirect RDMA, but NCCL uses none for another reason: " +
+           verdicts.receive.reason;
+  }
+  return "GPUDirect RDMA for receiving: " + to_string(verdicts.receive) +
+         "; for sending: " + to_string(verdicts.send);
+}
+
 Observation gpu_near_rail(const RailDecision& decision, size_t gpu) {
   const topology::Machine& machine = decision.machine;
   const std::string name = topo::gpu_name(machine, gpu);
   const topology::Rail* rail = decision.plan.first_rail_of(gpu);
-  if (rail == nullptr) return unknown(name, "it has no rail", "see the check rails");
+  if (rail == nullptr) {
+    return unknown(name, "it has no rail", "look at nccl-gdr doctor --check rails");
+  }
   const auto hca = static_cast<size_t>(rail->port.hca);
-  const topo::Verdicts verdicts = topology::verdicts_between(decision, gpu, hca);
-  const topo::Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
   const char* path = topology::display_name(decision.plan.gpus[gpu].path, machine.gpus[gpu].at,
                                             machine.hcas[hca].at);
-  return ok(name, fmt::format("its rail is {} at {}; GPUDirect RDMA by NCCL's rules: {}",
-                              topology::port_label(machine, rail->port), path, to_string(verdict)));
+  return ok(name,
+            fmt::format("its rail is {} at {}; {}", topology::port_label(machine, rail->port), path,
+                        gpudirect_near_rail(topology::verdicts_between(decision, gpu, hca))));
 }
 
 Observations run_gpu_rail_path(const Host& host) {

@@ -14,7 +14,23 @@ TEST(GpuRailPath, RailsBelowTheSameSwitch_AreOkWithTheirPath) {
   EXPECT_EQ(verdict_of(gpu_rail_path(), made.host), Verdict::kOk);
   ASSERT_FALSE(seen.empty());
   EXPECT_THAT(seen[0].subject, HasSubstr("GPU0 (0000:13:00.0)"));
-  EXPECT_THAT(seen[0].evidence, HasSubstr("its rail is mlx5_0:1 at PIX"));
+  EXPECT_THAT(seen[0].evidence, HasSubstr("its rail is mlx5_0:1 at PIX; GPUDirect RDMA: yes"));
+}
+
+TEST(GpuRailPath, NearRailOfAnHcaWithoutGpuDirect_IsOkAndNotCalledDirect) {
+  InspectedHost made([](topology::Machine* machine) {
+    for (topology::Hca& hca : machine->hcas) hca.gpudirect = false;
+  });
+  EXPECT_EQ(verdict_of(gpu_rail_path(), made.host), Verdict::kOk);
+  EXPECT_THAT(gpu_rail_path().run(made.host)[0].evidence, HasSubstr("for another reason"));
+}
+
+TEST(GpuRailPath, DirectionsThatDiffer_AreBothNamed) {
+  topology::nccl::Settings settings;
+  settings.gdr_read = 0;
+  InspectedHost made({}, settings);
+  EXPECT_EQ(verdict_of(gpu_rail_path(), made.host), Verdict::kOk);
+  EXPECT_THAT(gpu_rail_path().run(made.host)[0].evidence, HasSubstr("for sending: no"));
 }
 
 TEST(GpuRailPath, LevelThatForbidsANearRail_IsAFailure) {
