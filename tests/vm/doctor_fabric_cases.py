@@ -14,7 +14,8 @@ _CHECKS = ("rdma-devices", "port-state", "port-mtu", "roce-gids", "ip-subnets")
 class DoctorFabric(Case):
     """Each fault is found on its subject alone. The printed steps fix it, and their undo brings it back."""
     network = Network(nics=2, mtu=4200)
-    hardware = Hardware(switches=((Switch(("display", "nic")), Switch(("nic", "display"))),))
+    hardware = Hardware(sockets=2, cpus_per_socket=1, switches=(
+        (Switch(("display", "nic")),), (Switch(("nic", "display")),)))
 
     def setUp(self):
         super().setUp()
