@@ -105,7 +105,6 @@ RdmaPort read_rdma_port(const RdmaHca& hca, int number) {
   port.phys_state = rdma_state_of(line("phys_state"), PhysState::kErrorRecovery);
   port.rate = line("rate");
   port.link_layer = line("link_layer");
-  if (!port.is_infiniband() && !port.is_ethernet()) port.link_layer.clear();
   port.lid = rdma_number<int>(line("lid"), 16);
   port.sm_lid = rdma_number<int>(line("sm_lid"), 16);
   port.cap_mask = rdma_number<uint32_t>(line("cap_mask"), 16);

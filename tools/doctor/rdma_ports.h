@@ -42,7 +42,7 @@ struct RdmaPort {
   LinkState state = LinkState::kUnknown;
   PhysState phys_state = PhysState::kUnknown;
   std::string rate;        // as sysfs has it: "400 Gb/sec (4X NDR)"; "": unknown
-  std::string link_layer;  // "InfiniBand", "Ethernet"; "": unknown
+  std::string link_layer;  // "InfiniBand", "Ethernet", "Unspecified"; "": unknown
   std::optional<int> lid, sm_lid;
   std::optional<uint32_t> cap_mask;
   std::vector<RdmaGid> gids;

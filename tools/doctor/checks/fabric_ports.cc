@@ -23,6 +23,18 @@ std::map<std::string, std::string> fabric_exclusions(const topology::RailDecisio
   return reasons;
 }
 
+// What the inspection says of a port that it left out: "is excluded by NCCL_IB_HCA"; "" for others.
+std::string reason_of_inspection(const Host& host, const std::string& label) {
+  if (!host.inspection.has_value()) return "";
+  for (const std::string& text : host.inspection->not_offered) {
+    if (text.starts_with(label + " ")) return text.substr(label.size() + 1);
+  }
+  return "";
+}
+
+// NCCL's net_ib leaves iWARP devices out, and so does the plugin unless NCCL_IB_HCA names them.
+bool is_iwarp(const RdmaHca& hca) { return hca.node_type.starts_with("4:"); }
+
 }  // namespace
 
 bool has_rails(const Host& host) {
@@ -39,8 +51,13 @@ std::vector<FabricPort> fabric_ports(const Host& host) {
     for (const RdmaPort& port : hca.ports) {
       FabricPort one{&hca, &port, fmt::format("{}:{}", hca.name, port.number), ""};
       const auto reason = reasons.find(one.label);
-      if (reason != reasons.end()) one.excluded = reason->second;
-      if (by_rails && reason == reasons.end()) one.excluded = "neither the plugin nor NCCL uses it";
+      if (reason != reasons.end()) {
+        one.excluded = reason->second;
+      } else {
+        one.excluded = reason_of_inspection(host, one.label);
+        if (one.excluded.empty() && is_iwarp(hca)) one.excluded = "iWARP, which NCCL does not use";
+        if (one.excluded.empty() && by_rails) one.excluded = "NCCL is not offered it";
+      }
       ports.push_back(std::move(one));
     }
   }

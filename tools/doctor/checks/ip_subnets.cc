@@ -43,6 +43,7 @@ using Subnets = std::map<std::string, std::set<std::string>>;
 Subnets subnets_of(const Host& host) {
   Subnets subnets;
   for (const auto& [name, netdev] : host.ports.netdevs) {
+    if (!netdev.is_up.value_or(true)) continue;  // it answers no one
     for (const Ipv4Address& one : netdev.addresses) {
       if (one.prefix_bits <= 0 || one.prefix_bits >= 31) continue;
       const uint32_t mask = ~uint32_t{0} << (32 - one.prefix_bits);

@@ -41,8 +41,13 @@ Observations run_link_layer(const Host& host) {
   Observations seen;
   const auto infiniband = labels_on_layer(ports, "InfiniBand");
   const auto ethernet = labels_on_layer(ports, "Ethernet");
-  for (const std::string& label : labels_on_layer(ports, "")) {
-    seen.push_back(unknown(label, "its link layer is unknown", "mount /sys"));
+  for (const FabricPort& one : ports) {
+    if (one.port->link_layer.empty()) {
+      seen.push_back(unknown(one.label, "its link layer is unknown", "mount /sys"));
+    } else if (!one.port->is_infiniband() && !one.port->is_ethernet()) {
+      seen.push_back(ok(
+          one.label, fmt::format("neither InfiniBand nor Ethernet, but {}", one.port->link_layer)));
+    }
   }
   if (!infiniband.empty() && !ethernet.empty()) {
     seen.push_back(mixed_layers(host, infiniband, ethernet));

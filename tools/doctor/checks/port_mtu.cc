@@ -101,9 +101,13 @@ Observation port_mtu_seen(const Host& host, const FabricPort& one,
   const std::optional<int> netdev = netdev_mtu_of(host, port);
   if (*active >= best && *active == usual) return ok(one.label, evidence);
   if (port.is_ethernet() && netdev && roce_payload(*netdev) < best) {
+    // Without GPUs, a port may be that of a network where no one needs more.
+    if (!has_rails(host) && *active == usual) return ok(one.label, evidence);
     return small_netdev_mtu(one, evidence, *netdev, wanted_netdev_mtu(host, ports));
   }
-  if (*active >= best) return ok(one.label, evidence);
+  if (*active >= best || (!port.is_ethernet() && !port.is_infiniband())) {
+    return ok(one.label, evidence);
+  }
   return warning(one.label, evidence,
                  port.is_ethernet()
                      ? "set the interface down and up; if the MTU stays, look at the HCA's driver"

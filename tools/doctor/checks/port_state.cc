@@ -68,7 +68,7 @@ Observation down_infiniband_port(const FabricPort& one, const std::string& evide
 Observation inactive_port(const Host& host, const FabricPort& one) {
   const std::string evidence = port_state_text(*one.port);
   const bool is_up = one.port->state == LinkState::kInit || one.port->state == LinkState::kArmed;
-  if (is_up && !one.port->is_ethernet()) {
+  if (is_up && one.port->is_infiniband()) {
     return failure(one.label, evidence + ": the link is up and no subnet manager has activated it",
                    "start a subnet manager, on a managed switch or by opensm on one host of the "
                    "fabric; nccl-gdr doctor --check subnet-manager");
@@ -85,7 +85,8 @@ Observation port_state_seen(const Host& host, const FabricPort& one) {
   }
   if (one.port->is_active()) return ok(one.label, evidence);
   if (!one.excluded.empty()) {
-    return ok(one.label, fmt::format("{}; excluded from the rails: {}", evidence, one.excluded));
+    return ok(one.label,
+              fmt::format("{}; not for the traffic of GPUs: {}", evidence, one.excluded));
   }
   if (is_spare_port(host, one)) {
     return ok(one.label, evidence + "; no card of the model has its second port up");

@@ -96,6 +96,15 @@ void add_mixed_families(const std::vector<FabricPort>& ports,
                           "unset NCCL_IB_GID_INDEX"));
 }
 
+// Without GPUs, a port whose interface has no address may be one that is not in use.
+void allow_unused_ports(const Host& host, Observations* seen) {
+  const auto is_fine = [](const Observation& one) { return one.verdict == Verdict::kOk; };
+  if (has_rails(host) || std::none_of(seen->begin(), seen->end(), is_fine)) return;
+  for (Observation& one : *seen) {
+    if (one.evidence.find("link-local") != std::string::npos) one = ok(one.subject, one.evidence);
+  }
+}
+
 Observations run_roce_gids(const Host& host) {
   std::vector<FabricPort> ports = judged_ports(host);
   std::erase_if(ports, [](const FabricPort& one) {
@@ -105,6 +114,7 @@ Observations run_roce_gids(const Host& host) {
   const transport::GidPreference preference = gid_preference(host);
   Observations seen;
   for (const FabricPort& one : ports) seen.push_back(roce_gid(one, preference));
+  if (preference.forced_index < 0) allow_unused_ports(host, &seen);
   add_mixed_families(ports, preference, &seen);
   return seen;
 }

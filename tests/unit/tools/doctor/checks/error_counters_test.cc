@@ -29,6 +29,12 @@ TEST(ErrorCounters, CounterThatMoves_IsAWarningWithItsMeaning) {
   EXPECT_THAT(seen.fix, HasSubstr("congestion-control"));
 }
 
+TEST(ErrorCounters, EndOfAJob_IsOk) {
+  MadeFabric made;
+  made.add_roce().moved = {{"resp_cqe_error", 64}};
+  EXPECT_EQ(verdict_of(error_counters(), made.host), Verdict::kOk);
+}
+
 TEST(ErrorCounters, SymbolErrors_AreAboutTheCable) {
   MadeFabric made;
   made.add_infiniband().moved = {{"symbol_error", 12}};

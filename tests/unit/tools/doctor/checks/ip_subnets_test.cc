@@ -74,6 +74,13 @@ TEST(IpSubnets, SharedWithAnInterfaceWithoutRdma_IsSeen) {
   EXPECT_EQ(verdict_of(ip_subnets(), made.host), Verdict::kWarning);
 }
 
+TEST(IpSubnets, InterfaceThatIsNotUp_SharesNothing) {
+  MadeFabric made;
+  share_subnet(&made, 0, 0, 0);
+  made.netdev(1).is_up = false;
+  EXPECT_EQ(verdict_of(ip_subnets(), made.host), Verdict::kOk);
+}
+
 TEST(IpSubnets, InterfacesWithoutRdmaThatShareOne_AreNotItsSubject) {
   MadeFabric made;
   made.add_roce();

@@ -28,10 +28,17 @@ TEST(LinkLayer, MixedRails_AreAWarning) {
   EXPECT_THAT(seen.fix, HasSubstr("NCCL_IB_HCA=^=mlx5_2:1"));
 }
 
-TEST(LinkLayer, Unspecified_IsUnknown) {
+TEST(LinkLayer, WithoutFile_IsUnknown) {
   MadeFabric made;
   made.add_roce().link_layer = "";
   EXPECT_EQ(verdict_of(link_layer(), made.host), Verdict::kUnknown);
+}
+
+TEST(LinkLayer, Unspecified_IsOk) {
+  MadeFabric made;
+  made.add_roce().link_layer = "Unspecified";
+  EXPECT_THAT(worst_of(link_layer(), made.host).evidence, HasSubstr("neither InfiniBand nor"));
+  EXPECT_EQ(verdict_of(link_layer(), made.host), Verdict::kOk);
 }
 
 }  // namespace

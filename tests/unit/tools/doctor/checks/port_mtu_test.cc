@@ -30,6 +30,19 @@ TEST(PortMtu, SmallInterfaceBesideALargeOne_IsAWarningWithTheMtuOfItsPeer) {
   EXPECT_EQ(seen.steps[0].undo, "ip link set dev 'eth1' mtu 1500");
 }
 
+TEST(PortMtu, SmallEverywhere_IsAWarningWhereThereAreGpus) {
+  MadeFabric made;
+  for (size_t i = 0; i < 2; ++i) {
+    made.add_roce().active_mtu = 1024;
+    made.netdev(i).mtu = 1500;
+  }
+  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kOk);
+  made.add_rails();
+  const Observation seen = worst_of(port_mtu(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kWarning);
+  EXPECT_EQ(seen.steps.at(0).command, "ip link set dev 'eth0' mtu 9000");
+}
+
 TEST(PortMtu, WithoutVerbs_FollowsFromTheInterface) {
   MadeFabric made;
   RdmaPort& port = made.add_roce();
@@ -38,7 +51,7 @@ TEST(PortMtu, WithoutVerbs_FollowsFromTheInterface) {
   made.netdev(0).mtu = 4191;  // one byte less than 4096 and the headers take
   EXPECT_THAT(worst_of(port_mtu(), made.host).evidence, HasSubstr("RDMA MTU 2048 at most"));
   made.netdev(0).mtu = 4192;
-  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kOk);
+  EXPECT_THAT(worst_of(port_mtu(), made.host).evidence, HasSubstr("RDMA MTU 4096 at most"));
 }
 
 TEST(PortMtu, InfiniBandBelowItsMaximum_IsAWarningAboutTheSubnetManager) {

@@ -25,6 +25,31 @@ TEST(RoceGids, InterfaceWithoutAddress_IsAWarning) {
   EXPECT_THAT(seen.fix, HasSubstr("ip addr add ADDRESS/PREFIX dev 'eth0'"));
 }
 
+TEST(RoceGids, UnusedPortBesideAnother_IsOkWithoutGpus) {
+  MadeFabric made;
+  made.add_roce();
+  made.add_roce().gids.resize(2);
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kOk);
+  made.add_rails();
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kWarning);
+}
+
+TEST(RoceGids, IwarpDevice_IsNotLookedAt) {
+  MadeFabric made;
+  made.add_roce().gids.resize(1);
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kWarning);
+  made.hca(0).node_type = "4: RNIC";
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kOk);
+}
+
+TEST(RoceGids, PortExcludedByTheUser_IsNotLookedAt) {
+  MadeFabric made;
+  made.add_roce().gids.resize(1);
+  made.host.inspection.emplace();
+  made.host.inspection->not_offered = {"mlx5_0:1 is excluded by NCCL_IB_HCA"};
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kOk);
+}
+
 TEST(RoceGids, VersionOneAlone_IsAWarning) {
   MadeFabric made;
   RdmaPort& port = made.add_roce();
