@@ -5,12 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 namespace gdr::plugin {
@@ -66,6 +69,19 @@ std::optional<int> stats_number_of(const std::string& name) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool whole = error == std::errc() && end == digits.data() + digits.size();
   return whole && number >= 0 ? std::optional(number) : std::nullopt;
+}
+
+// A process that starts holds the locks of those that have ended for a moment, to remove their
+// files.
+bool lock_soon(int fd) {
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
+    if (errno != EWOULDBLOCK) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  errno = EWOULDBLOCK;
+  return false;
 }
 
 // Returns an errno value.
@@ -153,7 +169,7 @@ Result<bool> StatsFile::try_number(int number) {
   Result<UniqueFd> lock = open_lock(number);
   if (!lock) return forward_error(lock);
   if (!lock->valid()) return false;
-  if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
+  if (!lock_soon(lock->get())) {
     if (errno == EWOULDBLOCK) return false;
     return stats_failure("locking", lock_file(number), errno);
   }

@@ -8,7 +8,7 @@
 namespace gdr::transport {
 
 // Only the comm's thread writes, so that a load, an addition and a store are enough: no locked
-// instruction, and nothing else to wait for. All accesses are relaxed but where said.
+// instruction, and nothing else to wait for. All accesses are relaxed.
 class ConnectionCounters {
  public:
   // ---- the comm's thread

@@ -395,11 +395,18 @@ inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch, Then then)
   return then();
 }
 
-// The bytes that a chunk has brought. Where the size of a message is in the table, its chunks have
-// equal parts, but for the last one, which may be shorter.
+// The bytes that a chunk has brought. Where the size of a message is in the table, its chunks count
+// equal parts, and the one that arrives last what is left, so that the sum is right.
 inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
   const wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
-  return imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) / imm.chunks : wc.byte_len;
+  if (!imm.size_in_table) return wc.byte_len;
+  const uint64_t all = load_hca_written(tables_->sizes[imm.slot]);
+  const uint64_t part = all / imm.chunks;
+  const Request* request = slots_[imm.slot];
+  if (request == nullptr) return part;
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  const bool last = request->chunks_seen[buffer] + 1u == imm.chunks;
+  return last ? all - part * (imm.chunks - 1) : part;
 }
 
 bool ReceiveComm::Spread::progress() {
