@@ -19,7 +19,7 @@ namespace {
 using topology::Bdf;
 
 // The file of the library that has `symbol`, with links resolved.
-std::string file_of_symbol(void* symbol) {
+std::string file_of_gpu_symbol(void* symbol) {
   Dl_info info{};
   if (symbol == nullptr || dladdr(symbol, &info) == 0 || info.dli_fname == nullptr) return "";
   std::error_code unresolved;
@@ -28,7 +28,7 @@ std::string file_of_symbol(void* symbol) {
 }
 
 // "libcuda.so.570.133.20" gives "570.133.20". libcuda.so.1 itself, as a file, gives nothing.
-std::string release_in_name(const std::string& path) {
+std::string driver_release_in_name(const std::string& path) {
   const std::string name = std::filesystem::path(path).filename().string();
   const size_t at = name.find(".so.");
   return at == std::string::npos ? "" : first_version_in(name.substr(at + 4));
@@ -66,8 +66,8 @@ void read_cuda(bool driver_is_loaded, GpuFacts* facts) {
   }
   CudaLibrary& cuda = facts->cuda.emplace();
   void* symbol = dlsym(library, "cuDriverGetVersion");
-  cuda.path = file_of_symbol(symbol);
-  cuda.release = release_in_name(cuda.path);
+  cuda.path = file_of_gpu_symbol(symbol);
+  cuda.release = driver_release_in_name(cuda.path);
   const Result<cuda::Api> api = cuda::bind(library);
   if (!api) {
     cuda.lacks = api.error().text;
@@ -90,7 +90,7 @@ std::optional<CudaRuntime> cuda_runtime() {
     void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) continue;
     void* symbol = dlsym(library, "cudaRuntimeGetVersion");
-    CudaRuntime runtime{file_of_symbol(symbol), 0};
+    CudaRuntime runtime{file_of_gpu_symbol(symbol), 0};
     auto* get_version = reinterpret_cast<int (*)(int*)>(symbol);
     if (get_version == nullptr || get_version(&runtime.version) != 0) runtime.version = 0;
     return runtime;

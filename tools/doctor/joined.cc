@@ -11,7 +11,7 @@ bool are_joinable(const Observation& a, const Observation& b) {
          a.needs == b.needs && a.subject.empty() == b.subject.empty();
 }
 
-void add_steps(std::vector<FixStep>* steps, const std::vector<FixStep>& more) {
+void add_joined_steps(std::vector<FixStep>* steps, const std::vector<FixStep>& more) {
   for (const FixStep& step : more) {
     const bool known = std::any_of(steps->begin(), steps->end(),
                                    [&](const FixStep& one) { return one.command == step.command; });
@@ -32,7 +32,7 @@ Observations with_joined_subjects(Observations observations) {
       continue;
     }
     if (!one.subject.empty()) same->subject += ", " + one.subject;
-    add_steps(&same->steps, one.steps);
+    add_joined_steps(&same->steps, one.steps);
   }
   return result;
 }

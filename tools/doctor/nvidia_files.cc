@@ -22,7 +22,7 @@ constexpr char kNvidiaModuleFolder[] = "/sys/module/nvidia";
 constexpr uint16_t kNvidiaVendor = 0x10de;
 constexpr uint32_t kNvidiaGpuClass = 0x03;  // PCI base class of display controllers
 
-bool is_there(const Host& host, const char* absolute) {
+bool nvidia_path_exists(const Host& host, const char* absolute) {
   std::error_code ignored;
   return fs::exists(host.path(absolute), ignored);
 }
@@ -53,12 +53,12 @@ NvidiaModule module_of_sysfs(const Host& host) {
   return module;
 }
 
-std::string driver_of(const fs::path& folder) {
+std::string pci_driver_of_gpu(const fs::path& folder) {
   std::error_code ignored;
   return topo::clean_text(fs::read_symlink(folder / "driver", ignored).filename().string());
 }
 
-bool is_version(const std::string& word) {
+bool is_driver_version(const std::string& word) {
   return word.find('.') != std::string::npos && word.front() != '.' &&
          word.find_first_not_of("0123456789.") == std::string::npos;
 }
@@ -68,18 +68,18 @@ bool is_version(const std::string& word) {
 NvidiaModule nvidia_module(const Host& host) {
   const std::optional<std::string> text = host.read(kNvidiaVersionFile);
   if (text.has_value() && !text->empty()) return module_of_version_file(*text);
-  if (is_there(host, kNvidiaModuleFolder)) return module_of_sysfs(host);
+  if (nvidia_path_exists(host, kNvidiaModuleFolder)) return module_of_sysfs(host);
   NvidiaModule module;
-  if (is_there(host, "/sys/module")) module.state = NvidiaModule::State::kAbsent;
+  if (nvidia_path_exists(host, "/sys/module")) module.state = NvidiaModule::State::kAbsent;
   return module;
 }
 
 std::optional<std::vector<NvidiaGpu>> nvidia_gpus(const Host& host) {
-  if (!is_there(host, "/sys/bus/pci/devices")) return {};
+  if (!nvidia_path_exists(host, "/sys/bus/pci/devices")) return {};
   std::vector<NvidiaGpu> gpus;
   bool any_driver = false;
   for (const fs::path& folder : topology::pci_folders(host.path("/sys"))) {
-    const std::string driver = driver_of(folder);
+    const std::string driver = pci_driver_of_gpu(folder);
     any_driver = any_driver || !driver.empty();
     const auto function = topology::pci_function(folder);
     if (!function || function->ids.vendor != kNvidiaVendor ||
@@ -115,6 +115,11 @@ std::string kernel_release_of(const Host& host) {
   return topo::clean_text(host.line("/proc/sys/kernel/osrelease"));
 }
 
+std::string needs_nvml(const Host& host) {
+  return host.is_live ? "load NVIDIA's driver, and install its libnvidia-ml.so.1"
+                      : "run it on the machine itself, with NVIDIA's driver loaded";
+}
+
 std::string cuda_toolkit_version(const Host& host) {
   const std::string text = host.read("/usr/local/cuda/version.json").value_or("");
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -127,7 +132,7 @@ std::string cuda_toolkit_version(const Host& host) {
 bool has_container_mark(const Host& host) {
   for (const char* mark : {"/.dockerenv", "/run/.containerenv", "/run/systemd/container",
                            "/var/run/secrets/kubernetes.io"}) {
-    if (is_there(host, mark)) return true;
+    if (nvidia_path_exists(host, mark)) return true;
   }
   return host.read("/proc/1/cgroup").value_or("").find("kubepods") != std::string::npos;
 }
@@ -135,7 +140,7 @@ bool has_container_mark(const Host& host) {
 std::string first_version_in(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (is_version(word)) return word;
+    if (is_driver_version(word)) return word;
   }
   return "";
 }

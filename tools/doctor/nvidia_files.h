@@ -44,6 +44,9 @@ std::string nvidia_gpu_label(const Host& host, const topology::Bdf& bdf);
 // Returns uname's release of the kernel, from /proc: "6.8.0-60-generic"; "" where unknown.
 std::string kernel_release_of(const Host& host);
 
+// Returns what shows the facts that NVML alone has, for Observation::needs.
+std::string needs_nvml(const Host& host);
+
 // Returns the version of the CUDA toolkit in /usr/local/cuda: "12.8.1"; "" where there is none.
 std::string cuda_toolkit_version(const Host& host);
 

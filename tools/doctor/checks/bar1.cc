@@ -3,6 +3,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/joined.h"
+#include "tools/doctor/nvidia_files.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/small_bars.h"
 
@@ -29,7 +30,7 @@ topo::PciStates states_with_bar1(const Host& host) {
 }
 
 Observation bar1_of(const topology::Gpu& gpu, const std::string& name, uint64_t bar,
-                    const topo::GpuMemory& memory) {
+                    const topo::GpuMemory& memory, const std::string& needs) {
   if (gpu.c2c_links > 0) {
     return ok(name, "it is mapped over NVLink-C2C, so that the size of its BAR1 means nothing");
   }
@@ -45,7 +46,7 @@ Observation bar1_of(const topology::Gpu& gpu, const std::string& name, uint64_t 
                                 shown, gigabytes));
   }
   return unknown(name, fmt::format("BAR1 is {:.4g} GiB, and the size of the memory unknown", shown),
-                 "run it on the machine itself, with NVIDIA's driver loaded");
+                 needs);
 }
 
 Observations run_bar1(const Host& host) {
@@ -66,8 +67,9 @@ Observations run_bar1(const Host& host) {
     const std::string name = topo::gpu_name(machine, i);
     const auto state = states.find(machine.gpus[i].bdf);
     const uint64_t bar = state == states.end() ? 0 : state->second.largest_bar;
-    seen.push_back(small.count(i) > 0 ? warning(name, "BAR1 " + small[i], topo::kFixOfSmallBar)
-                                      : bar1_of(machine.gpus[i], name, bar, memory));
+    seen.push_back(small.count(i) > 0
+                       ? warning(name, "BAR1 " + small[i], topo::kFixOfSmallBar)
+                       : bar1_of(machine.gpus[i], name, bar, memory, needs_nvml(host)));
   }
   return with_joined_subjects(std::move(seen));
 }

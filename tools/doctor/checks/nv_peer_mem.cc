@@ -4,13 +4,15 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nvidia_files.h"
+#include "tools/topo/labels.h"
 #include "transport/device/peermem.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
 std::string nv_peer_mem_evidence(const transport::Peermem& found) {
-  return "the module nv_peer_mem" + (found.version.empty() ? "" : " " + found.version) +
+  return "the module nv_peer_mem" +
+         (found.version.empty() ? "" : " " + topo::clean_text(found.version)) +
          " is loaded (/sys/module/nv_peer_mem), which is out of support";
 }
 

@@ -4,6 +4,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/nvidia_files.h"
 #include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 
@@ -31,7 +32,7 @@ Observations run_nvlink(const Host& host) {
         unknown("",
                 fmt::format("NVLinks of {} of {} GPUs are unknown",
                             machine.gpus.size() - static_cast<size_t>(linked), machine.gpus.size()),
-                "run it on the machine itself, with NVIDIA's libnvidia-ml.so.1")};
+                needs_nvml(host))};
   }
   if (linked == 0) return {ok("", "no GPU has NVLinks (NVML)")};
   return {ok("", fmt::format("{} of {} GPUs have NVLinks that are up, and none has fewer than its "

@@ -65,7 +65,7 @@ Observations run_rails(const Host& host) {
   }
   if (!seen.empty()) return seen;
   if (decision.machine.hcas.empty()) return {ok("", "there is no HCA that could be a rail")};
-  return {ok("", fmt::format("{} rails for {} GPUs: {}", decision.plan.rails.size(),
+  return {ok("", fmt::format("rails: {}; GPUs: {}; {}", decision.plan.rails.size(),
                              decision.machine.gpus.size(), rails_of_gpus(decision)))};
 }
 

@@ -97,13 +97,16 @@ TEST(MemoryRegistration, Container_GetsNoStepSinceModulesAreTheHosts) {
   EXPECT_THAT(made.first().fix, HasSubstr("on the host of this container"));
 }
 
-TEST(MemoryRegistration, SettingThatSwitchesDmabufOff_IsNamed) {
+TEST(MemoryRegistration, SettingThatSwitchesOffWhatWorks_IsAFailure) {
   RegistrationHost made;
   made.host.environment["NCCL_DMABUF_ENABLE"] = "0";
   EXPECT_EQ(made.verdict(), Verdict::kFailure);
-  EXPECT_THAT(made.first().evidence, HasSubstr("NCCL_DMABUF_ENABLE=0"));
+  EXPECT_THAT(made.first().fix, HasSubstr("unset NCCL_DMABUF_ENABLE"));
+  made.host.gpus.hcas["mlx5_0"].peermem = kPeermemLoaded;
+  EXPECT_EQ(made.verdict(), Verdict::kOk);
   made.host.environment = {{"GDR_NCCL_GPU_MEMORY", "staging"}};
-  EXPECT_THAT(made.first().fix, HasSubstr("unset GDR_NCCL_GPU_MEMORY"));
+  EXPECT_EQ(made.verdict(), Verdict::kFailure);
+  EXPECT_THAT(made.first().evidence, HasSubstr("GDR_NCCL_GPU_MEMORY switches off"));
 }
 
 TEST(MemoryRegistration, GpuWithoutGpuDirect_IsAFailure) {
