@@ -68,6 +68,7 @@ std::vector<fs::path> folders_in(const fs::path& folder) {
 // DT_RUNPATH.
 void add_nccl_of_python(const Host& host, LibraryFiles* files) {
   std::vector<fs::path> prefixes = {host.path("/usr"), host.path("/usr/local")};
+  if (!host.process.home.empty()) prefixes.emplace_back(host.process.home + "/.local");
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
     const std::string prefix = host.is_live ? variable_of_process(name) : "";
     if (!prefix.empty()) prefixes.emplace_back(prefix);

@@ -38,12 +38,18 @@ void judge_entries(const Host& host, Observations* seen) {
   }
 }
 
+// A setting by which NCCL does without HCAs, which is right where there are none.
+Observation without_rdma(const Host& host, const char* name, const std::string& effect) {
+  const std::string evidence = fmt::format("{}: {}", value_text(host, name), effect);
+  if (rdma_device_names(host).empty()) return ok(name, evidence + "; there is no HCA here");
+  return failure(name, evidence, unset_text(host, name));
+}
+
 // NCCL_NET names the one transport that may be used, by the name in the plugin's table.
 void judge_net(const Host& host, const std::string& net, Observations* seen) {
   const std::string setting = value_text(host, kNet);
   if (is_same(net, "Socket")) {
-    seen->push_back(failure(kNet, setting + ": NCCL uses TCP sockets only, never RDMA",
-                            unset_text(host, kNet)));
+    seen->push_back(without_rdma(host, kNet, "NCCL uses TCP sockets only, never RDMA"));
   } else if (is_same(net, "IB") && asks_for_this_plugin(host)) {
     seen->push_back(warning(kNet,
                             fmt::format("{}: NCCL uses its own transport, and not the plugin of {}",
@@ -66,10 +72,8 @@ void judge_net(const Host& host, const std::string& net, Observations* seen) {
 Observations run_nccl_transport(const Host& host) {
   Observations seen;
   if (nccl_number(host, "NCCL_IB_DISABLE").value_or(0) != 0) {
-    seen.push_back(failure("NCCL_IB_DISABLE",
-                           value_text(host, "NCCL_IB_DISABLE") +
-                               ": neither NCCL's own transport nor the plugin uses RDMA",
-                           unset_text(host, "NCCL_IB_DISABLE")));
+    seen.push_back(without_rdma(host, "NCCL_IB_DISABLE",
+                                "neither NCCL's own transport nor the plugin uses RDMA"));
   }
   if (const auto net = nccl_setting(host, kNet)) judge_net(host, *net, &seen);
   judge_entries(host, &seen);

@@ -2,10 +2,12 @@
 // are in nccl_contradictions.cc.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "plugin/config/load.h"
+#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_names.h"
@@ -89,16 +91,29 @@ void judge_file(const Host& host, const char* name, Observations* seen) {
                           unset_text(host, name) + ", or create the file"));
 }
 
-// Settings that people leave behind after a test. They are harmless where there is nothing to lose.
+bool has_nvlinks(const Host& host) {
+  if (!host.inspection.has_value()) return false;
+  const std::vector<topology::Gpu>& gpus = host.inspection->decision.machine.gpus;
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
+}
+
+// Settings that people leave behind after a test. They are harmless where there is nothing to lose,
+// and NCCL_P2P_DISABLE is needed on some machines without NVLink.
 void judge_leftovers(const Host& host, Observations* seen) {
   const size_t gpus = gpu_count(host);
-  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) {
-    if (nccl_number(host, name) != 1 || gpus < 2) continue;
-    seen->push_back(warning(name,
-                            fmt::format("{}: {} GPUs of this machine then exchange data by a "
-                                        "slower path",
-                                        value_text(host, name), gpus),
-                            unset_text(host, name)));
+  if (nccl_number(host, "NCCL_P2P_DISABLE") == 1 && has_nvlinks(host)) {
+    seen->push_back(
+        warning("NCCL_P2P_DISABLE",
+                value_text(host, "NCCL_P2P_DISABLE") + ": GPUs do not use the NVLinks between them",
+                unset_text(host, "NCCL_P2P_DISABLE")));
+  }
+  if (nccl_number(host, "NCCL_SHM_DISABLE") == 1 && gpus > 1 && !has_nvlinks(host)) {
+    seen->push_back(warning("NCCL_SHM_DISABLE",
+                            value_text(host, "NCCL_SHM_DISABLE") +
+                                ": GPUs of this machine without peer-to-peer access exchange data "
+                                "over the network",
+                            unset_text(host, "NCCL_SHM_DISABLE")));
   }
   if (nccl_number(host, "NCCL_NET_GDR_READ") == 0 && gpus > 0) {
     seen->push_back(warning("NCCL_NET_GDR_READ",

@@ -90,9 +90,16 @@ TEST(NcclVariables, MissingTopologyFile_IsAWarning) {
 }
 
 TEST(NcclVariables, Leftovers_AreWarningsWhereTheyCost) {
-  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 1)[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}})[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}}, 1)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen_with({{"NCCL_SHM_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
+  MadeHost made;
+  made.host.environment["NCCL_P2P_DISABLE"] = "1";
+  made.host.inspection.emplace();
+  made.host.inspection->decision.machine.gpus.resize(2);
+  made.host.inspection->decision.machine.gpus[0].nvlinks.emplace_back();
+  EXPECT_EQ(verdict_of(nccl_variables(), made.host), Verdict::kWarning);
 }
 
 }  // namespace
