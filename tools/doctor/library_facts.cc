@@ -42,7 +42,8 @@ std::string version_of(const ElfFile& elf, const fs::path& real) {
   }
   const std::string name = real.filename().string();
   const size_t suffix = name.find(".so.");
-  return suffix == std::string::npos ? "" : version_at(name, suffix + 4);
+  const std::string version = suffix == std::string::npos ? "" : version_at(name, suffix + 4);
+  return version.find('.') == std::string::npos ? "" : version;  // "1" is that of the interface
 }
 
 LibraryFiles files_of(const Host& host, const std::string& name) {

@@ -29,7 +29,9 @@ TEST(ReadLibrary, Verbs_HasItsVersionInItsName) {
 }
 
 TEST(ReadLibrary, SoftwareHca_IsRecognised) {
-  EXPECT_TRUE(read_made("/lib/libibverbs.so.1", made_elf("x", "SOFTHCA_CONFIG")).is_software_hca);
+  const LibraryFile verbs = read_made("/lib/libibverbs.so.1", made_elf("x", "SOFTHCA_CONFIG"));
+  EXPECT_TRUE(verbs.is_software_hca);
+  EXPECT_EQ(verbs.version, "");
 }
 
 TEST(ReadLibrary, Plugin_HasItsTables) {
