@@ -8,8 +8,11 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/compare.h"
+#include "tools/doctor/fingerprint.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/report.h"
+#include "tools/doctor/wrap.h"
 
 namespace gdr::tools {
 namespace {
@@ -22,6 +25,8 @@ struct DoctorCommand {
   bool prometheus = false;
   bool fix_script = false;
   bool list = false;
+  bool fingerprint = false;
+  std::vector<std::string> compared;  // files
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -41,9 +46,9 @@ std::vector<doctor::Check> chosen(const std::vector<std::string>& names) {
   return checks;
 }
 
-void list(const std::vector<doctor::Check>& checks) {
+void print_list(const std::vector<doctor::Check>& checks) {
   for (const doctor::Check& check : checks) {
-    fmt::print("{:<22}{}\n", check.name, check.looks_at);
+    fmt::print("{}", doctor::wrapped(fmt::format("{:<24}", check.name), check.looks_at));
   }
 }
 
@@ -54,16 +59,42 @@ std::string text_of(const DoctorCommand& command, const doctor::Report& report) 
   return doctor::to_text(report, command.all || !command.names.empty());
 }
 
+void end_with(int code) {
+  if (code != kExitOk) throw CLI::RuntimeError(code);
+}
+
+void compare_files(const DoctorCommand& command) {
+  Result<std::vector<doctor::FleetNode>> nodes = doctor::read_fleet(command.compared);
+  if (!nodes) stop(kExitUsage, nodes.error().text);
+  const doctor::FleetComparison result = doctor::compare_fleet(std::move(*nodes));
+  fmt::print("{}", command.json ? doctor::to_json(result) : doctor::to_text(result));
+  end_with(result.deviations.empty() ? kExitOk : kExitFailed);
+}
+
+// Stops at options that have no effect together.
+void check_combination(const DoctorCommand& command) {
+  const bool checks = !command.names.empty();
+  if (command.fingerprint && checks) {
+    stop(kExitUsage, "--fingerprint runs no check. Fix: leave out --check");
+  }
+  const bool prints = command.all || command.list || command.prometheus || command.fix_script ||
+                      command.fingerprint;
+  if (!command.compared.empty() && (checks || prints || command.root != "/")) {
+    stop(kExitUsage, "--compare reads files alone. Fix: leave out other options but --json");
+  }
+}
+
 void run(const DoctorCommand& command) {
+  check_combination(command);
+  if (!command.compared.empty()) return compare_files(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
-  if (command.list) return list(checks);
+  if (command.list) return print_list(checks);
   Result<doctor::Host> host = doctor::read_host(command.root);
   if (!host) stop(kExitCouldNotRun, host.error().text);
+  if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(*host));
   const doctor::Report report = doctor::run_checks(checks, *host);
   fmt::print("{}", text_of(command, report));
-  if (const int code = doctor::exit_code_of(report); code != kExitOk) {
-    throw CLI::RuntimeError(code);
-  }
+  end_with(doctor::exit_code_of(report));
 }
 
 }  // namespace
@@ -72,18 +103,23 @@ void add_doctor_command(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   CLI::App* sub = app.add_subcommand(
       "doctor", "Find out why GPUDirect RDMA is not working or slow, and what to do about it");
-  sub->add_flag("--all", command->all, "Print every check, not only what is wrong");
-  sub->add_option("--check", command->names, "Run only these checks")->delimiter(',');
-  sub->add_flag("--list", command->list, "Print the names of the checks and what they look at");
+  sub->add_option("--check", command->names, "Run only these checks, and print all they saw")
+      ->delimiter(',');
   sub->add_option("--root", command->root,
-                  "Look at the /proc, /sys, /dev and /etc in this folder, copied from a machine")
+                  "Look at the /proc, /sys, /dev and /etc in this folder, of another machine")
       ->capture_default_str();
-  CLI::Option_group* forms = sub->add_option_group("Output");
+  CLI::Option_group* forms = sub->add_option_group("Output", "At most one of:");
+  forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
+  forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
   forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
   forms->add_flag("--fix-script", command->fix_script,
                   "Print a shell script with the fixes and their undo; nothing is run");
+  forms->add_flag("--fingerprint", command->fingerprint, "Print what nodes should have in common");
   forms->require_option(0, 1);
+  sub->add_option("--compare", command->compared,
+                  "Print which of these files of --fingerprint differ, and in what")
+      ->expected(2, CLI::detail::expected_max_vector_size);
   sub->callback([command] { run(*command); });
 }
 

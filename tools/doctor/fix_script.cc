@@ -2,59 +2,203 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <sstream>
+#include <cstdint>
 
 #include "tools/doctor/report.h"
+#include "tools/doctor/wrap.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-struct Step {
+// A step of the script. The steps of one observation are a sequence: where one fails, those after
+// it are left out.
+struct ScriptStep {
   const CheckResult* result;
   const Observation* observation;
   const FixStep* step;
+  size_t number;    // from 1
+  size_t sequence;  // the number of the first step of the observation
 };
 
-std::vector<Step> steps_of(const Report& report) {
-  std::vector<Step> steps;
+// What runs the steps. `case` names every step, so that nothing is composed to a command.
+constexpr char kRunner[] = R"sh(
+# Runs a part of a step in a shell of its own, which ends at the first command that fails.
+run() {
+  ( set -eu; step "$1" )
+}
+
+is_applied() {
+  [ -f "$state" ] && grep -qxF "$1" "$state"
+}
+
+forget() {
+  grep -vxF "$1" "$state" > "$state.new" || true
+  mv "$state.new" "$state"
+}
+
+apply_step() {
+  if is_applied "$1"; then
+    echo "step $1 was applied before: undo it first to apply it again"
+    return
+  fi
+  if [ "$failed_sequence" = "$(sequence_of "$1")" ]; then
+    echo "step $1 is left out, as a step before it failed"
+    return
+  fi
+  run "apply_$1"
+  status=$?
+  if [ "$status" -eq 0 ]; then
+    echo "$1" >> "$state"
+    echo "step $1 is applied"
+    return
+  fi
+  echo "step $1 FAILED with status $status" >&2
+  failed="$failed $1"
+  failed_sequence=$(sequence_of "$1")
+}
+
+undo_step() {
+  if ! is_applied "$1"; then return; fi
+  run "undo_$1"
+  status=$?
+  if [ "$status" -eq 0 ]; then
+    forget "$1"
+    case " $without_undo " in
+      *" $1 "*) echo "step $1 has no undo: see its comment" ;;
+      *) echo "step $1 is undone" ;;
+    esac
+    return
+  fi
+  echo "the undo of step $1 FAILED with status $status" >&2
+  failed="$failed $1"
+}
+
+show_step() {
+  if is_applied "$1"; then echo "step $1: applied"; else echo "step $1: not applied"; fi
+}
+
+what=${1:-}
+[ $# -gt 0 ] && shift
+case $what in
+  apply) action=apply_step numbers=$forward ;;
+  undo) action=undo_step numbers=$backward ;;
+  show) action=show_step numbers=$forward ;;
+  *) echo "usage: sh $0 apply|undo|show [STEP...]" >&2; exit 2 ;;
+esac
+for number in "$@"; do
+  case " $forward " in
+    *" $number "*) ;;
+    *) echo "there is no step $number" >&2; exit 2 ;;
+  esac
+done
+if [ ! -f "$0" ]; then
+  echo "save this script in a file first: what it applied is kept beside it" >&2
+  exit 2
+fi
+if [ "$what" != show ]; then
+  if ! : >> "$state"; then exit 1; fi
+  if [ "$(id -u)" -ne 0 ]; then echo "this is not root, which most steps need" >&2; fi
+fi
+failed=
+failed_sequence=
+for number in $numbers; do
+  if [ $# -gt 0 ]; then
+    case " $* " in
+      *" $number "*) ;;
+      *) continue ;;
+    esac
+  fi
+  $action "$number"
+done
+[ -s "$state" ] || rm -f "$state"
+if [ -n "$failed" ]; then
+  echo "failed:$failed" >&2
+  exit 1
+fi
+)sh";
+
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t\r\n") == std::string::npos;
+}
+
+std::vector<ScriptStep> steps_of(const Report& report) {
+  std::vector<ScriptStep> steps;
   for (const Verdict verdict : {Verdict::kFailure, Verdict::kWarning}) {
     for (const CheckResult* result : report.with(verdict)) {
       for (const Observation& one : result->observations) {
-        for (const FixStep& step : one.steps) steps.push_back({result, &one, &step});
+        const size_t sequence = steps.size() + 1;
+        for (const FixStep& step : one.steps) {
+          if (is_blank(step.command)) continue;
+          steps.push_back({result, &one, &step, steps.size() + 1, sequence});
+        }
       }
     }
   }
   return steps;
 }
 
-// Every line behind a '#', so that no text of a machine becomes a command.
-std::string comment(const std::string& text) {
-  std::istringstream lines(text);
-  std::string commented;
-  for (std::string line; std::getline(lines, line);) {
-    line.erase(std::remove(line.begin(), line.end(), '\r'), line.end());
-    commented += "  # " + line + "\n";
-  }
-  return commented;
+// Every line is behind a '#', so that no text of a machine becomes a command.
+std::string commented(const std::string& text, const std::string& indent = "  ") {
+  return wrapped(indent + "# ", indent + "# ", text);
 }
 
-std::string block(const Step& step) {
-  const Observation& one = *step.observation;
-  return comment(fmt::format("{}: {}{}", step.result->check.name,
-                             one.subject.empty() ? "" : one.subject + ": ", one.evidence)) +
-         comment(step.step->comment);
+std::string seen_text(const CheckResult& result, const Observation& one) {
+  return fmt::format("{}: {}{}", result.check.name, one.subject.empty() ? "" : one.subject + ": ",
+                     one.evidence);
 }
 
-// An undo takes the steps back in the opposite order.
-std::string functions(const std::vector<Step>& steps) {
-  std::string text = "apply() {\n  :\n";
-  for (const Step& one : steps) text += block(one) + "  " + one.step->command + "\n\n";
-  text += "}\n\nundo() {\n  :\n";
-  for (auto one = steps.rbegin(); one != steps.rend(); ++one) {
-    if (one->step->undo.empty()) continue;
-    text += block(*one) + "  " + one->step->undo + "\n\n";
+std::string step_text(const ScriptStep& one) {
+  const bool has_undo = !is_blank(one.step->undo);
+  return commented(
+             fmt::format("Step {}. {}", one.number, seen_text(*one.result, *one.observation))) +
+         commented(one.step->comment) +
+         fmt::format("  apply_{0})\n    {1}\n    ;;\n  undo_{0})\n    {2}\n    ;;\n\n", one.number,
+                     one.step->command, has_undo ? one.step->undo : ":");
+}
+
+std::string numbers_of(const std::vector<ScriptStep>& steps, bool backward) {
+  std::string numbers;
+  for (const ScriptStep& one : steps) {
+    const std::string number = std::to_string(one.number);
+    if (numbers.empty()) {
+      numbers = number;
+    } else {
+      numbers = backward ? number + " " + numbers : numbers + " " + number;
+    }
   }
-  return text + "}\n";
+  return numbers;
+}
+
+std::string without_undo(const std::vector<ScriptStep>& steps) {
+  std::string numbers;
+  for (const ScriptStep& one : steps) {
+    if (!is_blank(one.step->undo)) continue;
+    numbers += (numbers.empty() ? "" : " ") + std::to_string(one.number);
+  }
+  return numbers;
+}
+
+// A script with other steps has another file, so that it never takes back what it did not apply.
+std::string hash_of(const std::vector<ScriptStep>& steps) {
+  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
+  for (const ScriptStep& one : steps) {
+    for (const char c : one.step->command + '\n' + one.step->undo + '\n') {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+    }
+  }
+  return fmt::format("{:08x}", static_cast<uint32_t>(hash ^ (hash >> 32)));
+}
+
+std::string step_function(const std::vector<ScriptStep>& steps) {
+  std::string parts, sequences;
+  for (const ScriptStep& one : steps) {
+    parts += step_text(one);
+    sequences += fmt::format("    {}) echo {} ;;\n", one.number, one.sequence);
+  }
+  return "step() {\n  case $1 in\n" + parts + "  esac\n}\n\n" +
+         "# The first of the steps that belong together.\n"
+         "sequence_of() {\n  case $1 in\n" +
+         sequences + "  esac\n}\n";
 }
 
 // What a person has to do by hand.
@@ -64,31 +208,38 @@ std::string by_hand(const Report& report) {
     for (const CheckResult* result : report.with(verdict)) {
       for (const Observation& one : result->observations) {
         if (one.fix.empty() || !one.steps.empty()) continue;
-        text += comment(fmt::format("{}: {}{}. Fix: {}", result->check.name,
-                                    one.subject.empty() ? "" : one.subject + ": ", one.evidence,
-                                    one.fix));
+        text += commented(seen_text(*result, one), "") + unbroken("#   Fix: ", one.fix);
       }
     }
   }
-  return text.empty() ? "" : "\n# Not in this script, as no command can do it here:\n" + text;
+  return text.empty() ? "" : "\n# Not in this script, for a person to do:\n" + text;
 }
 
 }  // namespace
 
 std::string to_fix_script(const Report& report) {
-  return fmt::format(
-      "#!/bin/sh\n"
-      "# Fixes for what nccl-gdr doctor found on {}. Read it before you run it, as root:\n"
-      "#   sh FILE apply    does all of it\n"
-      "#   sh FILE undo     takes it back; settings are those that the doctor saw\n"
-      "set -eu\n\n{}{}\n"
-      "case \"${{1:-}}\" in\n"
-      "  apply) apply ;;\n"
-      "  undo) undo ;;\n"
-      "  *) echo \"usage: sh $0 apply|undo\" >&2; exit 2 ;;\n"
-      "esac\n",
-      report.host.empty() ? "this machine" : report.host, functions(steps_of(report)),
-      by_hand(report));
+  const std::vector<ScriptStep> steps = steps_of(report);
+  const std::string host =
+      unbroken("", report.host.empty() ? "this machine" : "the machine " + report.host);
+  std::string text =
+      "#!/bin/sh\n# Fixes for what nccl-gdr doctor found on " + host +
+      "# Read it before you run it. Nothing is changed before you do:\n"
+      "#   sh FILE apply [STEP...]   applies all steps, or those with these numbers\n"
+      "#   sh FILE undo [STEP...]    restores what the doctor saw, for the steps that were "
+      "applied\n"
+      "#   sh FILE show              says which steps are applied\n"
+      "# A step that fails is named, and the steps of other checks go on. Exit status: 0 all "
+      "done,\n"
+      "# 1 a step failed, 2 usage. Beside this file it keeps a list of the steps applied.\n";
+  text += by_hand(report);
+  if (steps.empty()) return text + "\necho \"there is no step to apply\"\n";
+  return text +
+         fmt::format(
+             "\nstate=$0.{}.applied\nforward=\"{}\"\nbackward=\"{}\"\n"
+             "without_undo=\"{}\"\n\n",
+             hash_of(steps), numbers_of(steps, false), numbers_of(steps, true),
+             without_undo(steps)) +
+         step_function(steps) + kRunner;
 }
 
 }  // namespace gdr::tools::doctor

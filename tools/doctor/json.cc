@@ -39,9 +39,11 @@ std::string to_json(const Report& report) {
   for (const CheckResult& one : report.results) checks.push_back(json_of(one));
   const Json json = {{"format", "nccl-gdr-doctor"},
                      {"version", 1},
+                     {"release", GDR_VERSION},
                      {"host", report.host},
                      {"root", report.is_root},
                      {"verdict", name_of(report.verdict())},
+                     {"exit_status", exit_code_of(report)},
                      {"checks", checks}};
   // A file or a variable may hold bytes that are not UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

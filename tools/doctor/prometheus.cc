@@ -4,33 +4,49 @@
 #include "tools/doctor/report.h"
 
 namespace gdr::tools::doctor {
+namespace {
+
+// -1 for kUnknown, so that an alert for "> 0" has what is wrong alone.
+int value_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kOk:
+      return 0;
+    case Verdict::kUnknown:
+      return -1;
+    case Verdict::kWarning:
+      return 1;
+    case Verdict::kFailure:
+      return 2;
+  }
+  return -1;
+}
+
+std::string head(const char* name, const char* help) {
+  return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help);
+}
+
+}  // namespace
 
 // One series for each check, so that an alert can name it. Labels are few, and stay the same while
-// a machine does.
+// a machine does: no evidence. They are names of this program's own, and need no escapes.
 std::string to_prometheus(const Report& report) {
-  std::string text =
-      "# HELP nccl_gdr_doctor_check_status Verdict of a check of nccl-gdr doctor: 0 ok, 1 warning, "
-      "2 failure, -1 unknown.\n"
-      "# TYPE nccl_gdr_doctor_check_status gauge\n";
+  std::string text = head("nccl_gdr_doctor_check_status",
+                          "Verdict of a check: 0 ok, 1 warning, 2 failure, -1 unknown.");
   for (const CheckResult& one : report.results) {
-    int value = 0;
-    switch (one.verdict()) {
-      case Verdict::kOk:
-        break;
-      case Verdict::kUnknown:
-        value = -1;
-        break;
-      case Verdict::kWarning:
-        value = 1;
-        break;
-      case Verdict::kFailure:
-        value = 2;
-        break;
-    }
     text += fmt::format("nccl_gdr_doctor_check_status{{check=\"{}\",cost=\"{}\"}} {}\n",
-                        one.check.name, name_of(one.check.cost), value);
+                        one.check.name, name_of(one.check.cost), value_of(one.verdict()));
   }
-  return text;
+  text += head("nccl_gdr_doctor_checks", "Number of checks by their verdict.");
+  for (const Verdict verdict :
+       {Verdict::kOk, Verdict::kUnknown, Verdict::kWarning, Verdict::kFailure}) {
+    text += fmt::format("nccl_gdr_doctor_checks{{verdict=\"{}\"}} {}\n", name_of(verdict),
+                        report.with(verdict).size());
+  }
+  text += head("nccl_gdr_doctor_exit_status", "Exit status of the doctor: 0, 1 or 3.");
+  text += fmt::format("nccl_gdr_doctor_exit_status {}\n", exit_code_of(report));
+  text += head("nccl_gdr_doctor_info", "The doctor's release, and whether it ran as root.");
+  return text + fmt::format("nccl_gdr_doctor_info{{version=\"{}\",root=\"{}\"}} 1\n", GDR_VERSION,
+                            report.is_root);
 }
 
 }  // namespace gdr::tools::doctor

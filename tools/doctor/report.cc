@@ -3,11 +3,30 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/host.h"
 
 namespace gdr::tools::doctor {
+namespace {
+
+// A check that fails by itself, as by an exception for a file that it did not expect, hides nothing
+// of the others.
+Observations observations_by(const Check& check, const Host& host) {
+  constexpr char kAsk[] = "report this as an error of nccl-gdr, with the output of --check";
+  try {
+    Observations seen = check.run(host);
+    if (!seen.empty()) return seen;
+    return {unknown("", "the check ended without a result", kAsk)};
+  } catch (const std::exception& error) {
+    return {unknown("", std::string("the check ended with an error: ") + error.what(), kAsk)};
+  } catch (...) {
+    return {unknown("", "the check ended with an error", kAsk)};
+  }
+}
+
+}  // namespace
 
 Verdict CheckResult::verdict() const {
   Verdict worst = Verdict::kOk;
@@ -43,7 +62,7 @@ Report run_checks(const std::vector<Check>& checks, const Host& host) {
   Report report;
   report.host = host.line("/proc/sys/kernel/hostname");
   report.is_root = geteuid() == 0;
-  for (const Check& check : checks) report.results.push_back({check, check.run(host)});
+  for (const Check& check : checks) report.results.push_back({check, observations_by(check, host)});
   return report;
 }
 

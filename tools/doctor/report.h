@@ -29,17 +29,19 @@ struct Report {
   std::vector<const CheckResult*> with(Verdict verdict) const;
 };
 
-// Runs the checks, in their order.
+// Runs the checks, in their order. A check that throws, or returns nothing, becomes kUnknown.
 Report run_checks(const std::vector<Check>& checks, const Host& host);
 
-// What a person reads: failures and warnings sorted by what they cost, each with evidence, reason
-// and fix, then one line each for what is fine and what is unknown; with `all`, every check.
+// What a person reads: failures, then warnings, those that cost most first, each with evidence, fix
+// and reason; then what was not looked at, by what would show it, what is fine, and the numbers.
+// With `all`, every check and every observation.
 std::string to_text(const Report& report, bool all);
 // docs/doctor.schema.json describes it.
 std::string to_json(const Report& report);
 // For node_exporter's textfile collector.
 std::string to_prometheus(const Report& report);
-// A shell script with each step of the fixes, commented, and an undo for each.
+// A POSIX shell script with each step of the fixes, commented, and an undo for each. It remembers
+// in a file beside itself which steps it applied, so that its undo takes back those alone.
 std::string to_fix_script(const Report& report);
 
 // The exit code of the process for the report: tools/common/exit_codes.h.

@@ -1,43 +1,101 @@
 // The report for people.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tools/doctor/report.h"
+#include "tools/doctor/wrap.h"
+#include "tools/topo/short_list.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-std::string subject_of(const Observation& one) {
-  return one.subject.empty() ? "" : one.subject + ": ";
+constexpr size_t kMostShown = 4;  // observations of a check, where not all are asked for
+constexpr char kIndent[] = "         ";
+
+using CheckResults = std::vector<const CheckResult*>;
+
+// Observations that differ in nothing but the subject.
+struct Group {
+  const Observation* first;
+  std::vector<std::string> subjects;
+};
+
+bool are_alike(const Observation& a, const Observation& b) {
+  return a.verdict == b.verdict && a.evidence == b.evidence && a.fix == b.fix && a.needs == b.needs;
 }
 
-// What is worse than fine; with `all`, everything.
-std::string observations_of(const CheckResult& result, bool all) {
-  std::string text;
+// Returns them with the worst first.
+std::vector<Group> groups_of(const CheckResult& result, bool all) {
+  std::vector<Group> groups;
   for (const Observation& one : result.observations) {
     if (one.verdict == Verdict::kOk && !all) continue;
-    const bool is_same = one.verdict == result.verdict();
-    text += fmt::format("    {}{}{}\n", is_same ? "" : fmt::format("({}) ", name_of(one.verdict)),
-                        subject_of(one), one.evidence);
-    if (!one.fix.empty()) text += fmt::format("      Fix: {}\n", one.fix);
-    if (!one.needs.empty()) text += fmt::format("      To see it: {}\n", one.needs);
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const Group& other) { return are_alike(*other.first, one); });
+    if (group == groups.end()) group = groups.insert(group, {&one, {}});
+    if (!one.subject.empty()) group->subjects.push_back(one.subject);
   }
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) {
+    return a.first->verdict > b.first->verdict;
+  });
+  return groups;
+}
+
+std::string subjects_of(const Group& group, bool all) {
+  if (group.subjects.empty()) return "";
+  if (!all) return topo::short_list(group.subjects) + ": ";
+  std::string list;
+  for (const std::string& one : group.subjects) list += (list.empty() ? "" : ", ") + one;
+  return list + ": ";
+}
+
+std::string group_text(const Group& group, Verdict of_check, bool all) {
+  const Observation& one = *group.first;
+  const std::string verdict =
+      one.verdict == of_check ? "" : fmt::format("({}) ", name_of(one.verdict));
+  std::string text = wrapped(kIndent, std::string(kIndent) + "  ",
+                             verdict + subjects_of(group, all) + one.evidence);
+  const std::string below = std::string(kIndent) + "  ";
+  if (!one.fix.empty()) text += unbroken(below + "Fix: ", one.fix);
+  if (!one.needs.empty()) text += unbroken(below + "To see it: ", one.needs);
   return text;
+}
+
+// What a failure of that cost does, and a warning may do.
+std::string cost_text(Verdict verdict, Cost cost) {
+  const bool fails = verdict == Verdict::kFailure;
+  switch (cost) {
+    case Cost::kRisk:
+      return "a risk";
+    case Cost::kSlows:
+      return fails ? "costs bandwidth" : "may cost bandwidth";
+    case Cost::kHalves:
+      return fails ? "halves the bandwidth, or worse" : "may halve the bandwidth";
+    case Cost::kStops:
+      return fails ? "stops jobs, or their use of RDMA" : "may stop jobs, or their use of RDMA";
+  }
+  return "";
 }
 
 std::string entry(const CheckResult& result, bool all) {
   const Verdict verdict = result.verdict();
-  std::string text = fmt::format("{:<8}{}", name_of(verdict), result.check.name);
-  if (verdict == Verdict::kFailure) text += fmt::format(" ({})", name_of(result.check.cost));
-  text += "\n" + observations_of(result, all);
-  if (verdict == Verdict::kFailure || verdict == Verdict::kWarning) {
-    text += fmt::format("      Why: {}\n", result.check.why);
+  const bool is_wrong = verdict == Verdict::kFailure || verdict == Verdict::kWarning;
+  std::string text = fmt::format("{:<9}{}", name_of(verdict), result.check.name);
+  if (is_wrong) text += ": " + cost_text(verdict, result.check.cost);
+  text += "\n";
+  const std::vector<Group> groups = groups_of(result, all);
+  const size_t shown = all || groups.size() <= kMostShown ? groups.size() : kMostShown - 1;
+  for (size_t i = 0; i < shown; ++i) text += group_text(groups[i], verdict, all);
+  if (shown < groups.size()) {
+    text += fmt::format("{}and {} more: nccl-gdr doctor --check {}\n", kIndent,
+                        groups.size() - shown, result.check.name);
   }
-  return text;
+  if (is_wrong) text += wrapped(std::string(kIndent) + "Why: ", result.check.why);
+  return text + "\n";
 }
 
-std::string names_of(const std::vector<const CheckResult*>& results) {
+std::string names_of(const CheckResults& results) {
   std::string names;
   for (const CheckResult* one : results) {
     names += (names.empty() ? "" : ", ") + std::string(one->check.name);
@@ -45,21 +103,58 @@ std::string names_of(const std::vector<const CheckResult*>& results) {
   return names;
 }
 
-// Groups the checks that are unknown by what would show them. A check that saw something, and not
-// all of it, is named as well.
-std::string unknown_lines(const Report& report) {
-  std::map<std::string, std::vector<const CheckResult*>> by_need;
+// The checks that did not see all that they look at, by what would show it.
+std::map<std::string, CheckResults> by_need(const Report& report) {
+  std::map<std::string, CheckResults> needs;
   for (const CheckResult& result : report.results) {
     for (const Observation& one : result.observations) {
       if (one.verdict != Verdict::kUnknown) continue;
-      std::vector<const CheckResult*>& list = by_need[one.needs];
+      CheckResults& list = needs[one.needs];
       if (list.empty() || list.back() != &result) list.push_back(&result);
     }
   }
-  std::string text;
-  for (const auto& [need, results] : by_need) {
-    text += fmt::format("unknown {}{}\n", names_of(results),
-                        need.empty() ? "" : fmt::format("; to see it: {}", need));
+  return needs;
+}
+
+bool is_for_root(const std::string& need) { return need.find("root") != std::string::npos; }
+
+// One line for what root would show, and one for what else was not looked at.
+std::string unknown_lines(const Report& report) {
+  std::string lines, others;
+  for (const auto& [need, results] : by_need(report)) {
+    const std::string names = names_of(results);
+    if (is_for_root(need)) {
+      lines += wrapped("unknown  ", fmt::format("{}: {}{}", names, need,
+                                                report.is_root ? " of the host, as root here lacks "
+                                                                 "a capability"
+                                                               : ""));
+      continue;
+    }
+    others += (others.empty() ? "" : "; ") + names + (need.empty() ? "" : " (" + need + ")");
+  }
+  if (!others.empty()) lines += wrapped("unknown  ", others);
+  return lines;
+}
+
+bool has_steps(const CheckResults& results) {
+  return std::any_of(results.begin(), results.end(), [](const CheckResult* result) {
+    return std::any_of(result->observations.begin(), result->observations.end(),
+                       [](const Observation& one) { return !one.steps.empty(); });
+  });
+}
+
+std::string last_lines(const Report& report, bool all) {
+  const auto count = [&](Verdict verdict) { return report.with(verdict).size(); };
+  const std::string failed = count(Verdict::kFailure) == 0
+                                 ? "none failed"
+                                 : fmt::format("{} failed", count(Verdict::kFailure));
+  std::string text =
+      fmt::format("{}: of {} checks, {}, {} with warnings, {} ok, {} unknown\n",
+                  report.host.empty() ? "this machine" : report.host, report.results.size(), failed,
+                  count(Verdict::kWarning), count(Verdict::kOk), count(Verdict::kUnknown));
+  if (!all) text += "nccl-gdr doctor --all shows what each of them saw.\n";
+  if (has_steps(report.with(Verdict::kFailure)) || has_steps(report.with(Verdict::kWarning))) {
+    text += "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n";
   }
   return text;
 }
@@ -67,23 +162,18 @@ std::string unknown_lines(const Report& report) {
 }  // namespace
 
 std::string to_text(const Report& report, bool all) {
-  const auto failures = report.with(Verdict::kFailure), warnings = report.with(Verdict::kWarning);
   std::string text;
-  for (const CheckResult* one : failures) text += entry(*one, all);
-  for (const CheckResult* one : warnings) text += entry(*one, all);
+  for (const CheckResult* one : report.with(Verdict::kFailure)) text += entry(*one, all);
+  for (const CheckResult* one : report.with(Verdict::kWarning)) text += entry(*one, all);
   if (all) {
     for (const CheckResult* one : report.with(Verdict::kUnknown)) text += entry(*one, all);
     for (const CheckResult* one : report.with(Verdict::kOk)) text += entry(*one, all);
+  } else {
+    text += unknown_lines(report);
+    const CheckResults fine = report.with(Verdict::kOk);
+    if (!fine.empty()) text += wrapped("ok       ", names_of(fine));
   }
-  if (!text.empty()) text += "\n";
-  const auto fine = report.with(Verdict::kOk);
-  if (!fine.empty() && !all) text += fmt::format("ok      {}\n", names_of(fine));
-  if (!all) text += unknown_lines(report);
-  text += fmt::format("{}: {} checks: {} failed, {} with warnings, {} ok, {} unknown\n",
-                      report.host.empty() ? "this machine" : report.host, report.results.size(),
-                      failures.size(), warnings.size(), fine.size(),
-                      report.with(Verdict::kUnknown).size());
-  return text;
+  return text + last_lines(report, all);
 }
 
 }  // namespace gdr::tools::doctor

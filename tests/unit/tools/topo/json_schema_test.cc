@@ -1,5 +1,5 @@
 // The output of `topo --json` has the form that docs/topo.schema.json describes.
-#include "tests/unit/tools/topo/json_schema.h"
+#include "tests/unit/tools/json_schema.h"
 
 #include <gmock/gmock.h>
 

@@ -1,11 +1,11 @@
-#include "tests/unit/tools/topo/json_schema.h"
+#include "tests/unit/tools/json_schema.h"
 
 #include <algorithm>
 #include <map>
 #include <regex>
 #include <set>
 
-namespace gdr::tools::topo {
+namespace gdr::tools {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -125,4 +125,4 @@ std::vector<std::string> violations(const Json& schema, const Json& value) {
   return check.violations();
 }
 
-}  // namespace gdr::tools::topo
+}  // namespace gdr::tools

@@ -1,0 +1,148 @@
+#include "tools/doctor/compare.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/tools/doctor/made_host.h"
+#include "tools/doctor/fingerprint.h"
+#include "tools/topo/inspect.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::ordered_json;
+
+// The fingerprint of a machine with eight GPUs and four HCAs.
+Json node_json(const std::string& name) {
+  MadeHost made;
+  made.write("/proc/sys/kernel/hostname", name + "\n");
+  made.write("/proc/sys/kernel/osrelease", "6.8.0\n");
+  made.write("/sys/module/nvidia/version", "570.133.20\n");
+  for (int i = 0; i < 4; ++i) {
+    made.write("/sys/class/infiniband/mlx5_" + std::to_string(i) + "/fw_ver", "28.41.1000\n");
+  }
+  topo::InspectOptions options;
+  options.from = std::string(GDR_TOPOLOGIES) + "/nccl-hgx-4nic.xml";
+  made.host.inspection = topo::inspect(options).value();
+  return Json::parse(to_fingerprint(made.host));
+}
+
+FleetNode node_of(const Json& json) { return parse_fingerprint(json.dump()).value(); }
+
+std::string error_of(const std::string& text) {
+  const Result<FleetNode> node = parse_fingerprint(text);
+  return node ? "" : node.error().text;
+}
+
+TEST(CompareFleet, SameNodes_AreAlike) {
+  const FleetComparison result =
+      compare_fleet({node_of(node_json("a")), node_of(node_json("b")), node_of(node_json("c"))});
+  EXPECT_TRUE(result.deviations.empty()) << to_text(result);
+  EXPECT_EQ(to_text(result), "3 nodes are alike\n");
+  EXPECT_EQ(Json::parse(to_json(result))["alike"].size(), 3u);
+}
+
+TEST(CompareFleet, AddressesAndGuids_AreNoDifference) {
+  Json other = node_json("b");
+  for (Json& hca : other["topology"]["hcas"]) hca["guid"] = "0x1122334455667788";
+  const FleetComparison result = compare_fleet({node_of(node_json("a")), node_of(other)});
+  EXPECT_TRUE(result.deviations.empty()) << to_text(result);
+}
+
+TEST(CompareFleet, OneWithOtherDriverAndFirmware_IsNamed) {
+  Json odd = node_json("odd");
+  odd["software"]["NVIDIA driver"] = "550.54.14";
+  for (Json& hca : odd["hcas"]) hca["firmware"] = "28.39.1002";
+  const FleetComparison result =
+      compare_fleet({node_of(odd), node_of(node_json("b")), node_of(node_json("c"))});
+  EXPECT_TRUE(result.is_majority);
+  EXPECT_THAT(result.alike, ElementsAre("b", "c"));
+  EXPECT_EQ(to_text(result),
+            "odd: NVIDIA driver: 550.54.14, expected 570.133.20\n"
+            "odd: mlx5_0, mlx5_1, mlx5_2, mlx5_3: firmware: 28.39.1002, expected 28.41.1000\n"
+            "1 of 3 nodes differs: odd\n");
+  const Json json = Json::parse(to_json(result));
+  EXPECT_EQ(json["different"][0]["node"], "odd");
+  EXPECT_EQ(json["different"][0]["differences"].size(), 5u);
+}
+
+TEST(CompareFleet, OtherTopology_IsNamed) {
+  Json odd = node_json("odd");
+  odd["topology"]["hcas"][2]["ports"][0]["speed_mbps"] = 100000;
+  odd["topology"]["gpus"][5]["link_width"] = 8;
+  const std::string text =
+      to_text(compare_fleet({node_of(node_json("b")), node_of(odd), node_of(node_json("c"))}));
+  EXPECT_THAT(text, HasSubstr("odd: GPU5: PCIe link: 32 GT/s x8, expected 32 GT/s x16\n"));
+  EXPECT_THAT(text, HasSubstr("mlx5_2: port 1 speed: 100 Gb/s, expected "));
+}
+
+TEST(CompareFleet, SettingOfOneNode_IsUnsetOnTheOthers) {
+  Json odd = node_json("odd");
+  odd["settings"]["NCCL_IB_TC"] = "106";
+  EXPECT_THAT(
+      to_text(compare_fleet({node_of(odd), node_of(node_json("b")), node_of(node_json("c"))})),
+      StartsWith("odd: NCCL_IB_TC: 106, expected unset\n"));
+}
+
+TEST(CompareFleet, UnknownOnOneSide_IsNoDifference) {
+  Json odd = node_json("odd");
+  odd["software"]["NVIDIA driver"] = nullptr;
+  odd["hcas"][0]["firmware"] = nullptr;
+  EXPECT_TRUE(compare_fleet({node_of(odd), node_of(node_json("b"))}).deviations.empty());
+}
+
+TEST(CompareFleet, TwoThatDiffer_HaveNoMajority) {
+  Json other = node_json("b");
+  other["software"]["kernel"] = "6.9.0";
+  const FleetComparison result = compare_fleet({node_of(node_json("a")), node_of(other)});
+  EXPECT_FALSE(result.is_majority);
+  EXPECT_THAT(to_text(result), StartsWith("b: kernel: 6.9.0 in b, 6.8.0 in a\n"));
+  EXPECT_THAT(to_text(result), HasSubstr("none is known to be right"));
+}
+
+TEST(CompareFleet, LargestGroup_IsTheMajority) {
+  std::vector<FleetNode> nodes;
+  for (const char* kernel : {"1", "2", "3", "2"}) {
+    Json json = node_json(kernel);
+    json["software"]["kernel"] = kernel;
+    nodes.push_back(node_of(json));
+  }
+  const FleetComparison result = compare_fleet(nodes);
+  EXPECT_TRUE(result.is_majority);
+  EXPECT_EQ(result.deviations.size(), 2u);
+  EXPECT_THAT(to_text(result), StartsWith("1: kernel: 1, expected 2\n3: kernel: 3, expected 2\n"));
+}
+
+TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
+  EXPECT_THAT(error_of(""), HasSubstr("it is not JSON"));
+  EXPECT_THAT(error_of("{"), HasSubstr("it is not JSON"));
+  EXPECT_THAT(error_of("[]"), HasSubstr("it is not a fingerprint"));
+  EXPECT_THAT(error_of("{\"format\": \"nccl-gdr-doctor\", \"version\": 1}"),
+              HasSubstr("it is not a fingerprint. Fix: "));
+  EXPECT_THAT(error_of("{\"format\": \"nccl-gdr-fingerprint\", \"version\": 9}"),
+              HasSubstr("it has version 9, and this program reads 1"));
+  EXPECT_THAT(error_of("{\"format\": \"nccl-gdr-fingerprint\", \"version\": 1, \"topology\": {}}"),
+              HasSubstr("in its topology: "));
+  EXPECT_THAT(error_of(std::string(100, '[') + std::string(100, ']')),
+              HasSubstr("nested too deeply"));
+}
+
+// Values of other types than this program writes are unknown, and no reason to end.
+TEST(ParseFingerprint, OddValues_AreUnknown) {
+  Json odd = node_json("odd");
+  odd["software"]["kernel"] = 7;
+  odd["settings"] = Json::array({1, 2});
+  odd["hcas"] = Json::array({1, nullptr, Json::object(), {{"name", 5}}});
+  EXPECT_EQ(error_of(odd.dump()), "");
+  odd["hcas"] = "none";
+  odd["software"] = nullptr;
+  odd["host"] = 3;
+  EXPECT_EQ(error_of(odd.dump()), "");
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor

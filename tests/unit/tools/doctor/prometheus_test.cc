@@ -1,0 +1,69 @@
+// The text format of Prometheus, version 0.0.4.
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/fakes/temp_folder.h"
+#include "tests/unit/tools/doctor/made_report.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(DoctorPrometheus, EveryVerdict_HasItsNumber) {
+  const std::string text = to_prometheus(full_report());
+  for (const char* line :
+       {"nccl_gdr_doctor_check_status{check=\"fine\",cost=\"stops\"} 0\n",
+        "nccl_gdr_doctor_check_status{check=\"unseen\",cost=\"halves\"} -1\n",
+        "nccl_gdr_doctor_check_status{check=\"doubtful\",cost=\"slows\"} 1\n",
+        "nccl_gdr_doctor_check_status{check=\"dear\",cost=\"stops\"} 2\n",
+        "nccl_gdr_doctor_checks{verdict=\"failure\"} 2\n", "nccl_gdr_doctor_exit_status 1\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+// Each metric has one HELP and one TYPE before its samples, which are in one group, and no series
+// is there twice.
+TEST(DoctorPrometheus, Format_IsTheExpositionFormat) {
+  const std::regex comment("# (HELP|TYPE) (nccl_gdr_[a-z_]+) (.+)");
+  const std::regex sample(
+      "((nccl_gdr_[a-z_]+)(\\{[a-z]+=\"[^\"\\\\]*\"(,[a-z]+=\"[^\"\\\\]*\")*\\})?)"
+      " -?[0-9]+");
+  std::istringstream lines(to_prometheus(full_report()));
+  std::map<std::string, int> comments;
+  std::set<std::string> series;
+  std::string current;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch parts;
+    if (std::regex_match(line, parts, comment)) {
+      current = parts[2];
+      ++comments[current];
+      EXPECT_TRUE(parts[1] == "HELP" || parts[3] == "gauge") << line;
+      continue;
+    }
+    ASSERT_TRUE(std::regex_match(line, parts, sample)) << line;
+    EXPECT_EQ(parts[2], current) << line;
+    EXPECT_TRUE(series.insert(parts[1]).second) << line;
+  }
+  EXPECT_EQ(comments.size(), 4u);
+  for (const auto& [name, count] : comments) EXPECT_EQ(count, 2) << name;
+}
+
+TEST(DoctorPrometheus, Promtool_AcceptsIt) {
+  if (std::system("command -v promtool > /dev/null") != 0) {
+    GTEST_SKIP() << "promtool is not installed";
+  }
+  const TempFolder folder;
+  const std::string file = (folder.path() / "doctor.prom").string();
+  std::ofstream(file) << to_prometheus(full_report());
+  EXPECT_EQ(std::system(("promtool check metrics < '" + file + "' 1>&2").c_str()), 0);
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,164 @@
+// The subcommand doctor from the command line to its output and exit code.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/fakes/temp_folder.h"
+#include "tools/commands.h"
+#include "tools/doctor/checks/checks.h"
+
+namespace gdr::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct DoctorOutput {
+  int code = 0;
+  std::string out;
+  std::string err;
+};
+
+class DoctorCommandRun : public ::testing::Test {
+ protected:
+  // Runs with the folder of the test as the machine.
+  DoctorOutput run(const std::string& arguments) const {
+    return run_as_is("--root " + folder_.path().string() + " " + arguments);
+  }
+
+  // Standard error is empty where CLI11 has the text.
+  static DoctorOutput run_as_is(const std::string& arguments) {
+    std::vector<std::string> words = {"nccl-gdr", "doctor"};
+    std::istringstream stream(arguments);
+    for (std::string word; stream >> word;) words.push_back(word);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    DoctorOutput result;
+    result.code = run_command_line(static_cast<int>(argv.size()), argv.data());
+    std::fflush(stdout);
+    std::fflush(stderr);
+    result.out = testing::internal::GetCapturedStdout();
+    result.err = testing::internal::GetCapturedStderr();
+    return result;
+  }
+
+  void write_limit(const std::string& bytes) const {
+    fs::create_directories(folder_.path() / "proc/self");
+    std::ofstream(folder_.path() / "proc/self/limits")
+        << "Max locked memory         " << bytes << "    " << bytes << "    bytes\n";
+  }
+
+  const TempFolder folder_;
+};
+
+TEST_F(DoctorCommandRun, HealthyCheck_ExitsWith0) {
+  write_limit("unlimited");
+  const DoctorOutput result = run("--check memory-lock");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr("ok       memory-lock\n"));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(DoctorCommandRun, FailedCheck_ExitsWith1InEveryForm) {
+  write_limit("65536");
+  for (const char* form : {"", "--all", "--json", "--prometheus", "--fix-script"}) {
+    const DoctorOutput result = run(std::string("--check memory-lock ") + form);
+    EXPECT_EQ(result.code, 1) << form;
+    EXPECT_NE(result.out, "") << form;
+  }
+}
+
+TEST_F(DoctorCommandRun, NothingToLookAt_ExitsWith3) {
+  EXPECT_EQ(run("--check memory-lock").code, 3);
+  const DoctorOutput result = run("--check memory-lock --json");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 3);
+}
+
+TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith3) {
+  const DoctorOutput result = run_as_is("--root /does/not/exist");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("/does/not/exist"));
+}
+
+TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
+  for (const char* arguments :
+       {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
+        "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
+        "--all --json", "unexpected"}) {
+    const DoctorOutput result = run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_EQ(result.out, "") << arguments;
+    EXPECT_NE(result.err, "") << arguments;
+  }
+}
+
+TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
+  const fs::path a = folder_.path() / "a.json", b = folder_.path() / "b.json";
+  const DoctorOutput printed = run("--fingerprint");
+  EXPECT_EQ(printed.code, 0);
+  std::ofstream(a) << printed.out;
+  std::ofstream(b) << printed.out;
+  const std::string both = "--compare " + a.string() + " " + b.string();
+  EXPECT_EQ(run_as_is(both).code, 0);
+  EXPECT_EQ(run_as_is(both).out, "2 nodes are alike\n");
+  auto json = nlohmann::json::parse(printed.out);
+  json["software"]["nccl-gdr"] = "0.0.1";
+  std::ofstream(b) << json;
+  const DoctorOutput differing = run_as_is(both);
+  EXPECT_EQ(differing.code, 1);
+  EXPECT_THAT(differing.out, HasSubstr("b: nccl-gdr: 0.0.1 in b"));
+  const DoctorOutput as_json = run_as_is(both + " --json");
+  EXPECT_EQ(as_json.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(as_json.out)["different"].size(), 1u);
+}
+
+TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
+  const fs::path good = folder_.path() / "good.json", bad = folder_.path() / "bad.json";
+  std::ofstream(good) << run("--fingerprint").out;
+  std::ofstream(bad) << "no JSON";
+  for (const std::string& other : {bad.string(), folder_.path().string(), good.string() + "x"}) {
+    const DoctorOutput result = run_as_is("--compare " + good.string() + " " + other);
+    EXPECT_EQ(result.code, 2) << other;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(other + ": "));
+  }
+  for (const char* more :
+       {"", " --all", " --prometheus", " --fingerprint", " --check memory-lock"}) {
+    EXPECT_EQ(run_as_is("--compare " + good.string() + more).code, 2) << more;
+  }
+}
+
+TEST_F(DoctorCommandRun, List_NamesEveryCheckAndExitsWith0) {
+  const DoctorOutput result = run_as_is("--list");
+  EXPECT_EQ(result.code, 0);
+  for (const doctor::Check& check : doctor::all_checks()) {
+    EXPECT_THAT(result.out, HasSubstr(std::string(check.name) + " "));
+  }
+}
+
+TEST_F(DoctorCommandRun, ThisMachine_GivesAReportOrNothingToLookAt) {
+  const DoctorOutput result = run_as_is("--json");
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["checks"].size(), doctor::all_checks().size());
+  EXPECT_EQ(json["exit_status"], result.code);
+}
+
+// A check is named once, by a name that a shell and a label can have, and describes itself.
+TEST(DoctorChecks, Descriptions_AreComplete) {
+  std::set<std::string> names;
+  for (const doctor::Check& check : doctor::all_checks()) {
+    EXPECT_TRUE(names.insert(check.name).second) << check.name;
+    EXPECT_THAT(check.name, ::testing::MatchesRegex("[a-z0-9]+(-[a-z0-9]+)*"));
+    EXPECT_NE(std::string(check.looks_at), "") << check.name;
+    EXPECT_TRUE(std::string(check.why).ends_with('.')) << check.name;
+    EXPECT_NE(check.run, nullptr) << check.name;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::tools
