@@ -1,9 +1,169 @@
 #include "tools/doctor/library_facts.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "tools/doctor/elf_file.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/loader_search.h"
 
 namespace gdr::tools::doctor {
+namespace {
 
-LibraryFacts read_library_facts(const Host&) { return {}; }
+namespace fs = std::filesystem;
+
+constexpr int kOldestNetTable = 2;
+constexpr int kNewestNetTable = 16;
+
+std::string variable_of_process(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Returns the characters of a version: "2.28.9" of "2.28.9+cuda13.0".
+std::string version_at(const std::string& text, size_t at) {
+  const size_t end = text.find_first_not_of("0123456789.", at);
+  return text.substr(at, end == std::string::npos ? end : end - at);
+}
+
+// NCCL has its version as a text; a library of rdma-core in its file's name, which is that of the
+// package in the last numbers: libibverbs.so.1.14.44.0 is of rdma-core 44.0.
+std::string version_of(const ElfFile& elf, const fs::path& real) {
+  constexpr char kNcclText[] = "NCCL version ";
+  for (size_t at = elf.constants.find(kNcclText); at != std::string::npos;
+       at = elf.constants.find(kNcclText, at + 1)) {
+    const std::string version = version_at(elf.constants, at + sizeof kNcclText - 1);
+    if (version.find('.') != std::string::npos) return version;
+  }
+  const std::string name = real.filename().string();
+  const size_t suffix = name.find(".so.");
+  const std::string version = suffix == std::string::npos ? "" : version_at(name, suffix + 4);
+  return version.find('.') == std::string::npos ? "" : version;  // "1" is that of the interface
+}
+
+LibraryFiles files_of(const Host& host, const std::string& name) {
+  LibraryFiles files;
+  const std::string path = host.is_live ? variable_of_process("LD_LIBRARY_PATH") : "";
+  for (const FoundFile& one : find_library(host.root, name, path)) {
+    files.push_back(read_library(host.root.string(), one.file, one.by));
+  }
+  return files;
+}
+
+std::vector<fs::path> folders_in(const fs::path& folder) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    found.push_back(at->path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// PyTorch's wheels bring NCCL as a package of its own, nvidia/nccl, which their libraries find by
+// DT_RUNPATH.
+void add_nccl_of_python(const Host& host, LibraryFiles* files) {
+  std::vector<fs::path> prefixes = {host.path("/usr"), host.path("/usr/local")};
+  if (!host.process.home.empty()) prefixes.emplace_back(host.process.home + "/.local");
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const std::string prefix = host.is_live ? variable_of_process(name) : "";
+    if (!prefix.empty()) prefixes.emplace_back(prefix);
+  }
+  for (const fs::path& prefix : prefixes) {
+    for (const fs::path& python : folders_in(prefix / "lib")) {
+      if (!python.filename().string().starts_with("python3")) continue;
+      for (const char* packages : {"site-packages", "dist-packages"}) {
+        const fs::path file = python / packages / "nvidia/nccl/lib/libnccl.so.2";
+        std::error_code error;
+        if (!fs::is_regular_file(file, error)) continue;
+        const std::string inside = "/" + file.lexically_relative(host.root).string();
+        files->push_back(read_library(host.root.string(), inside, "Python"));
+      }
+    }
+  }
+}
+
+std::optional<std::vector<std::string>> providers_beside(const Host& host,
+                                                         const LibraryFiles& verbs) {
+  if (verbs.empty()) return {};
+  std::error_code error;
+  const fs::path real = fs::canonical(host.path(verbs.front().file), error);
+  const fs::path folder = real.parent_path() / "libibverbs";
+  if (error || !fs::is_directory(folder, error)) return {};
+  std::vector<std::string> names;
+  for (const fs::path& file : folders_in(folder)) names.push_back(file.filename().string());
+  return names;
+}
+
+std::string plugin_beside_program(const Host& host) {
+  if (!host.is_live) return "";
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  const fs::path file = self.parent_path().parent_path() / "lib/libnccl-net-gdr.so";
+  return !error && fs::is_regular_file(file, error) ? file.string() : "";
+}
+
+// NCCL_IBVERBS_LIB may be a path or a name.
+LibraryFiles verbs_files(const Host& host) {
+  const auto named = host.environment.find("NCCL_IBVERBS_LIB");
+  if (named != host.environment.end() && !named->second.empty()) {
+    std::error_code error;
+    const std::string& file = named->second;
+    if (file.front() == '/' && fs::exists(host.path(file), error)) {
+      return {read_library(host.root.string(), file, "NCCL_IBVERBS_LIB")};
+    }
+    if (LibraryFiles files = files_of(host, file); !files.empty()) return files;
+  }
+  return files_of(host, "libibverbs.so.1");
+}
+
+}  // namespace
+
+LibraryFile read_library(const std::string& root, const std::string& file,
+                         const std::string& found_by) {
+  LibraryFile library{file, found_by, ""};
+  std::error_code error;
+  const fs::path real = fs::canonical(fs::path(root) / fs::path(file).relative_path(), error);
+  const std::optional<ElfFile> elf = error ? std::nullopt : read_elf_file(real);
+  if (!elf) return library;
+  library.version = version_of(*elf, real);
+  for (int table = kOldestNetTable; table <= kNewestNetTable; ++table) {
+    if (elf->has_name(fmt::format("ncclNetPlugin_v{}", table))) {
+      library.net_tables.push_back(table);
+    }
+  }
+  library.is_software_hca = elf->constants.find("SOFTHCA_CONFIG") != std::string::npos;
+  constexpr char kAbi[] = "IBVERBS_PRIVATE_";
+  if (const size_t at = elf->names.find(kAbi); at != std::string::npos) {
+    library.provider_abi = version_at(elf->names, at + sizeof kAbi - 1);
+  }
+  return library;
+}
+
+int nccl_version_code(const std::string& version) {
+  int major = 0, minor = 0, patch = 0;
+  if (std::sscanf(version.c_str(), "%d.%d.%d", &major, &minor, &patch) < 2) return 0;
+  if (major < 2 || minor < 0 || minor > 99 || patch < 0 || patch > 99) return 0;
+  return major * 10000 + minor * 100 + patch;
+}
+
+LibraryFacts read_library_facts(const Host& host) {
+  LibraryFacts facts;
+  if (!host.is_live) return facts;
+  facts.is_known = true;
+  facts.verbs = verbs_files(host);
+  facts.providers = providers_beside(host, facts.verbs);
+  facts.nccl = files_of(host, "libnccl.so.2");
+  add_nccl_of_python(host, &facts.nccl);
+  facts.gdr_plugin = files_of(host, "libnccl-net-gdr.so");
+  facts.default_plugin = files_of(host, "libnccl-net.so");
+  facts.own_plugin = plugin_beside_program(host);
+  return facts;
+}
 
 }  // namespace gdr::tools::doctor

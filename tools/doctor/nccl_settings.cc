@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 #include "plugin/config/values.h"
 #include "tools/doctor/host.h"
@@ -33,14 +35,20 @@ std::optional<long long> nccl_number(const Host& host, const std::string& name) 
   return std::strtoll(text->c_str(), nullptr, 0);
 }
 
-std::string setting_text(const Host& host, const std::string& name) {
+std::string source_text(const Host& host, const std::string& name) {
+  const config::ConfPlace* place = place_of(host, name);
+  if (place == nullptr) return "environment";
+  return fmt::format("{}:{}", config::printable(place->file), place->line);
+}
+
+std::string value_text(const Host& host, const std::string& name) {
   const auto found = host.environment.find(name);
   const std::string value = found == host.environment.end() ? "" : config::printable(found->second);
-  const config::ConfPlace* place = place_of(host, name);
-  const std::string source =
-      place == nullptr ? "environment"
-                       : fmt::format("{}:{}", config::printable(place->file), place->line);
-  return fmt::format("{}={} ({})", config::printable(name), value, source);
+  return fmt::format("{} ({})", value, source_text(host, name));
+}
+
+std::string setting_text(const Host& host, const std::string& name) {
+  return fmt::format("{}={}", config::printable(name), value_text(host, name));
 }
 
 std::string unset_text(const Host& host, const std::string& name) {
@@ -56,6 +64,26 @@ std::string set_text(const Host& host, const std::string& name, const std::strin
                        config::printable(place->file));
   }
   return fmt::format("export {}={}", config::printable(name), value);
+}
+
+// NCCL looks for an entry as a library's name, and as libnccl-net-ENTRY.so; names of files are in
+// this case only.
+bool names_this_plugin(const std::string& entry) {
+  return entry == "gdr" || entry.substr(entry.rfind('/') + 1) == "libnccl-net-gdr.so";
+}
+
+std::vector<std::string> plugin_entries(const Host& host) {
+  std::istringstream list(nccl_setting(host, "NCCL_NET_PLUGIN").value_or(""));
+  std::vector<std::string> entries;
+  for (std::string entry; std::getline(list, entry, ',');) {
+    if (!entry.empty()) entries.push_back(entry);
+  }
+  return entries;
+}
+
+bool asks_for_this_plugin(const Host& host) {
+  const std::vector<std::string> entries = plugin_entries(host);
+  return std::any_of(entries.begin(), entries.end(), names_this_plugin);
 }
 
 }  // namespace gdr::tools::doctor

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace gdr::tools::doctor {
 
@@ -15,8 +16,13 @@ std::optional<std::string> nccl_setting(const Host& host, const std::string& nam
 // it is unset or empty.
 std::optional<long long> nccl_number(const Host& host, const std::string& name);
 
-// Returns the setting with what made it: "NCCL_IB_HCA="mlx5" (environment)", "NCCL_IB_HCA="mlx5"
-// (/etc/nccl.conf:3)".
+// Returns what made the setting: "environment", "/etc/nccl.conf:3".
+std::string source_text(const Host& host, const std::string& name);
+
+// Returns the value with that: "mlx5 (environment)", for evidence whose subject is the variable.
+std::string value_text(const Host& host, const std::string& name);
+
+// Returns the setting with that: "NCCL_IB_HCA=mlx5 (/etc/nccl.conf:3)".
 std::string setting_text(const Host& host, const std::string& name);
 
 // Returns how to take it back: "unset NCCL_IB_HCA", "remove line 3 of /etc/nccl.conf".
@@ -24,5 +30,14 @@ std::string unset_text(const Host& host, const std::string& name);
 
 // Returns how to set it to another value: "export NCCL_IB_HCA=mlx5_0", or in its line of the file.
 std::string set_text(const Host& host, const std::string& name, const std::string& value);
+
+// Whether an entry of NCCL_NET_PLUGIN names this plugin: "gdr", or its file.
+bool names_this_plugin(const std::string& entry);
+
+// Returns the entries of NCCL_NET_PLUGIN, which is a list from NCCL 2.27 on.
+std::vector<std::string> plugin_entries(const Host& host);
+
+// Whether NCCL_NET_PLUGIN has this plugin among its entries.
+bool asks_for_this_plugin(const Host& host);
 
 }  // namespace gdr::tools::doctor

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <set>
 #include <sstream>
 #include <system_error>
 
@@ -82,6 +83,17 @@ bool is_in_first_user_namespace(const Host& host) {
   return inside == 0 && outside == 0 && count == 0xffffffff;
 }
 
+// A port that is not offered is named first in its text: "mlx5_1:1 is excluded by NCCL_IB_HCA".
+std::vector<std::string> inspected_hcas(const topo::Inspection& inspection) {
+  std::set<std::string> names;
+  for (const topology::Hca& hca : inspection.decision.machine.hcas) names.insert(hca.name);
+  for (const std::string& text : inspection.not_offered) {
+    const std::string name = text.substr(0, text.find_first_of(": "));
+    if (text.size() > name.size() && text[name.size()] == ':') names.insert(name);
+  }
+  return {names.begin(), names.end()};
+}
+
 }  // namespace
 
 ProcessFacts read_process_facts(const Host& host) {
@@ -128,11 +140,7 @@ std::vector<std::string> rdma_device_names(const Host& host) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     names.push_back(at->path().filename().string());
   }
-  if (names.empty() && host.inspection.has_value()) {
-    for (const topology::Hca& hca : host.inspection->decision.machine.hcas) {
-      names.push_back(hca.name);
-    }
-  }
+  if (names.empty() && host.inspection.has_value()) names = inspected_hcas(*host.inspection);
   std::sort(names.begin(), names.end(), topology::name_less);
   return names;
 }

@@ -36,6 +36,9 @@ const std::vector<Check>& all_checks() {
       nccl_variables(),
       nccl_contradictions(),
       nccl_conf(),
+      verbs_library(),
+      nccl_library(),
+      net_plugin(),
   };
   return checks;
 }

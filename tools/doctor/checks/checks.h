@@ -57,5 +57,8 @@ Check nccl_filters();
 Check nccl_variables();
 Check nccl_contradictions();
 Check nccl_conf();
+Check verbs_library();
+Check nccl_library();
+Check net_plugin();
 
 }  // namespace gdr::tools::doctor

@@ -84,6 +84,10 @@ Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
   if (rdma_device_names(host).empty()) {
     return ok("", evidence + "; there is no HCA here that would need more");
   }
+  const LibraryFiles& verbs = host.libraries.verbs;
+  if (!verbs.empty() && verbs.front().is_software_hca) {
+    return ok("", evidence + "; the software HCA pins nothing");
+  }
   const bool is_raised_by_user = limit.hard >= kAmpleMemoryLock;
   const std::string fix =
       is_raised_by_user

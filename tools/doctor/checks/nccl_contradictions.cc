@@ -12,9 +12,9 @@ namespace {
 
 void add_contradiction(const Host& host, const char* name, const std::string& without,
                        Observations* seen) {
-  seen->push_back(
-      warning(name, fmt::format("{} has no effect with {}", setting_text(host, name), without),
-              fmt::format("{}, or the other", unset_text(host, name))));
+  seen->push_back(warning(name,
+                          fmt::format("{} has no effect with {}", value_text(host, name), without),
+                          fmt::format("{}, or the other", unset_text(host, name))));
 }
 
 // NCCL_IB_GID_INDEX is used as it is, whatever describes the GID.
@@ -53,8 +53,7 @@ void judge_staging(const Host& host, const config::Options& options, Observation
     seen->push_back(failure(
         "GDR_NCCL_STRICT",
         fmt::format("{} forbids the staging that {} asks for: every job on GPU memory fails",
-                    setting_text(host, "GDR_NCCL_STRICT"),
-                    setting_text(host, "GDR_NCCL_GPU_MEMORY")),
+                    value_text(host, "GDR_NCCL_STRICT"), setting_text(host, "GDR_NCCL_GPU_MEMORY")),
         unset_text(host, "GDR_NCCL_STRICT") + ", or " + unset_text(host, "GDR_NCCL_GPU_MEMORY")));
   }
   if (nccl_number(host, "NCCL_P2P_DISABLE") == 1 &&

@@ -65,7 +65,7 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
   if (!nccl_setting(host, kName).has_value()) return;
   const auto ports = all_ports(host);
   if (ports.empty()) {
-    seen->push_back(ok(kName, setting_text(host, kName) + ": there is no HCA that it could name"));
+    seen->push_back(ok(kName, value_text(host, kName) + ": there is no HCA that it could name"));
     return;
   }
   const auto is_accepted = [&](const auto& port) {
@@ -77,15 +77,15 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
     seen->push_back(failure(kName,
                             fmt::format("{} accepts none of the ports of this machine ({}), so "
                                         "that NCCL uses sockets",
-                                        setting_text(host, kName), hcas_of(ports)),
+                                        value_text(host, kName), hcas_of(ports)),
                             unset_text(host, kName) + ", or name HCAs of this machine"));
   } else if (!vain.empty()) {
     seen->push_back(warning(
         kName,
-        fmt::format("{}: this machine has no {}", setting_text(host, kName), fmt::join(vain, ", ")),
+        fmt::format("{}: this machine has no {}", value_text(host, kName), fmt::join(vain, ", ")),
         "name HCAs of this machine: " + hcas_of(ports)));
   } else {
-    seen->push_back(ok(kName, fmt::format("{} accepts {} of {} ports", setting_text(host, kName),
+    seen->push_back(ok(kName, fmt::format("{} accepts {} of {} ports", value_text(host, kName),
                                           accepted, ports.size())));
   }
 }
@@ -95,7 +95,7 @@ void judge_interface_filter(const Host& host, const config::Options& options, Ob
   if (!options.socket_interfaces.is_set()) return;
   const std::vector<std::string> interfaces = filter_names_in(host.path("/sys/class/net"));
   if (interfaces.empty()) {
-    seen->push_back(unknown(kName, setting_text(host, kName) + ": /sys/class/net has no interface",
+    seen->push_back(unknown(kName, value_text(host, kName) + ": /sys/class/net has no interface",
                             "mount /sys"));
     return;
   }
@@ -108,16 +108,16 @@ void judge_interface_filter(const Host& host, const config::Options& options, Ob
   if (accepted.empty()) {
     seen->push_back(failure(kName,
                             fmt::format("{} matches no interface of this machine ({})",
-                                        setting_text(host, kName), fmt::join(interfaces, ", ")),
+                                        value_text(host, kName), fmt::join(interfaces, ", ")),
                             unset_text(host, kName) + ", or name one of them"));
   } else if (up.empty()) {
     seen->push_back(failure(kName,
-                            fmt::format("{} matches {}, which is down", setting_text(host, kName),
+                            fmt::format("{} matches {}, which is down", value_text(host, kName),
                                         fmt::join(accepted, ", ")),
                             "ip link set " + accepted.front() + " up, or name another interface"));
   } else {
     seen->push_back(
-        ok(kName, fmt::format("{} matches {}", setting_text(host, kName), fmt::join(up, ", "))));
+        ok(kName, fmt::format("{} matches {}", value_text(host, kName), fmt::join(up, ", "))));
   }
 }
 
@@ -142,7 +142,7 @@ void judge_pkey_index(const Host& host, const config::Options& options, Observat
     without.push_back(fmt::format("{}:{}", hca, port));
   }
   if (without.empty()) {
-    seen->push_back(ok(kName, fmt::format("{} is an index, and {}", setting_text(host, kName),
+    seen->push_back(ok(kName, fmt::format("{} is an index, and {}", value_text(host, kName),
                                           tables == 0 ? "there is no InfiniBand port with a table"
                                                       : "every InfiniBand port has a key there")));
     return;
@@ -151,7 +151,7 @@ void judge_pkey_index(const Host& host, const config::Options& options, Observat
       failure(kName,
               fmt::format("{} is an index into the port's table of keys, not a key, and "
                           "{} has none there (pkeys/{})",
-                          setting_text(host, kName), fmt::join(without, ", "), options.pkey_index),
+                          value_text(host, kName), fmt::join(without, ", "), options.pkey_index),
               unset_text(host, kName) + ", or use the key's position in "
                                         "/sys/class/infiniband/*/ports/*/pkeys"));
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <strings.h>
 
-#include <sstream>
 #include <system_error>
 
 #include "tools/doctor/checks/checks.h"
@@ -18,29 +17,6 @@ constexpr char kNetPlugin[] = "NCCL_NET_PLUGIN";
 
 bool is_same(const std::string& a, const char* b) { return strcasecmp(a.c_str(), b) == 0; }
 
-// NCCL looks for an entry as a library's name, and as libnccl-net-ENTRY.so. Names of files are in
-// this case only.
-bool names_this_plugin(const std::string& entry) {
-  const std::string file = entry.substr(entry.rfind('/') + 1);
-  return entry == "gdr" || file == "libnccl-net-gdr.so";
-}
-
-std::vector<std::string> plugin_entries(const Host& host) {
-  std::istringstream list(nccl_setting(host, kNetPlugin).value_or(""));
-  std::vector<std::string> entries;
-  for (std::string entry; std::getline(list, entry, ',');) {
-    if (!entry.empty()) entries.push_back(entry);
-  }
-  return entries;
-}
-
-bool asks_for_this_plugin(const Host& host) {
-  for (const std::string& entry : plugin_entries(host)) {
-    if (names_this_plugin(entry)) return true;
-  }
-  return false;
-}
-
 void judge_entries(const Host& host, Observations* seen) {
   for (const std::string& entry : plugin_entries(host)) {
     std::error_code error;
@@ -50,24 +26,30 @@ void judge_entries(const Host& host, Observations* seen) {
       seen->push_back(failure(kNetPlugin,
                               fmt::format("{}: NCCL finds no library of this name and goes on with "
                                           "its own transport",
-                                          setting_text(host, kNetPlugin)),
+                                          value_text(host, kNetPlugin)),
                               set_text(host, kNetPlugin, "gdr")));
     } else if (entry.front() == '/' && !std::filesystem::exists(host.path(entry), error)) {
       seen->push_back(failure(kNetPlugin,
                               fmt::format("{}: there is no such file, and NCCL goes on with its "
                                           "own transport",
-                                          setting_text(host, kNetPlugin)),
+                                          value_text(host, kNetPlugin)),
                               set_text(host, kNetPlugin, "gdr") + ", or install the file"));
     }
   }
 }
 
+// A setting by which NCCL does without HCAs, which is right where there are none.
+Observation without_rdma(const Host& host, const char* name, const std::string& effect) {
+  const std::string evidence = fmt::format("{}: {}", value_text(host, name), effect);
+  if (rdma_device_names(host).empty()) return ok(name, evidence + "; there is no HCA here");
+  return failure(name, evidence, unset_text(host, name));
+}
+
 // NCCL_NET names the one transport that may be used, by the name in the plugin's table.
 void judge_net(const Host& host, const std::string& net, Observations* seen) {
-  const std::string setting = setting_text(host, kNet);
+  const std::string setting = value_text(host, kNet);
   if (is_same(net, "Socket")) {
-    seen->push_back(failure(kNet, setting + ": NCCL uses TCP sockets only, never RDMA",
-                            unset_text(host, kNet)));
+    seen->push_back(without_rdma(host, kNet, "NCCL uses TCP sockets only, never RDMA"));
   } else if (is_same(net, "IB") && asks_for_this_plugin(host)) {
     seen->push_back(warning(kNet,
                             fmt::format("{}: NCCL uses its own transport, and not the plugin of {}",
@@ -90,10 +72,8 @@ void judge_net(const Host& host, const std::string& net, Observations* seen) {
 Observations run_nccl_transport(const Host& host) {
   Observations seen;
   if (nccl_number(host, "NCCL_IB_DISABLE").value_or(0) != 0) {
-    seen.push_back(failure("NCCL_IB_DISABLE",
-                           setting_text(host, "NCCL_IB_DISABLE") +
-                               ": neither NCCL's own transport nor the plugin uses RDMA",
-                           unset_text(host, "NCCL_IB_DISABLE")));
+    seen.push_back(without_rdma(host, "NCCL_IB_DISABLE",
+                                "neither NCCL's own transport nor the plugin uses RDMA"));
   }
   if (const auto net = nccl_setting(host, kNet)) judge_net(host, *net, &seen);
   judge_entries(host, &seen);

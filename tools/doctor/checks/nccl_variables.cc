@@ -2,10 +2,12 @@
 // are in nccl_contradictions.cc.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
 #include "plugin/config/load.h"
+#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_names.h"
@@ -19,19 +21,30 @@ constexpr char kLevels[][19] = {"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"};
 
 bool is_level(const std::string& name) { return name == kLevels[0] || name == kLevels[1]; }
 
-// What the tables of the plugin know of a variable. A level as a number is judged below.
+// What the tables of the plugin know of a variable. A level as a number is judged below, and a name
+// with a blank by nccl_conf.cc.
 void judge_findings(const Host& host, const Findings& findings, Observations* seen) {
   for (const Finding& finding : findings) {
     const bool is_bad_level = is_level(finding.subject) && finding.severity == Severity::kError;
     if (is_level(finding.subject) && !is_bad_level) continue;
+    if (finding.subject.find(' ') != std::string::npos) continue;
     const std::string evidence =
-        fmt::format("{}: {}", setting_text(host, finding.subject), finding.text);
+        fmt::format("{} ({})", finding.text, source_text(host, finding.subject));
     if (finding.severity == Severity::kInfo) {
       seen->push_back(ok(finding.subject, evidence));
       continue;
     }
     seen->push_back(warning(finding.subject, evidence,
                             finding.fix.empty() ? unset_text(host, finding.subject) : finding.fix));
+  }
+}
+
+// Variables of NCCL's own transport matter where that is used, and do nothing in the plugin.
+void judge_not_applicable(const Host& host, const config::Description& description,
+                          Observations* seen) {
+  if (!asks_for_this_plugin(host)) return;
+  for (const config::NotApplicableRow& row : description.not_applicable) {
+    judge_findings(host, row.findings, seen);
   }
 }
 
@@ -46,7 +59,7 @@ void judge_level_number(const Host& host, const char* name, Observations* seen) 
       name,
       fmt::format("{}: NCCL takes this number for {} (0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above "
                   "SYS), and guides number the levels differently",
-                  setting_text(host, name), level->to_string()),
+                  value_text(host, name), level->to_string()),
       fmt::format("write the name, {} if NCCL's reading is meant: {}", level->to_string(),
                   set_text(host, name, level->to_string()))));
 }
@@ -54,13 +67,14 @@ void judge_level_number(const Host& host, const char* name, Observations* seen) 
 void judge_spelling(const Host& host, Observations* seen) {
   for (const auto& [name, value] : host.environment) {
     const bool is_of_core = name.starts_with("NCCL_") && !name.starts_with("NCCL_IB_") &&
-                            !name.starts_with("NCCL_SOCKET_");
+                            !name.starts_with("NCCL_SOCKET_") &&
+                            name.find(' ') == std::string::npos;
     if (!is_of_core || is_nccl_name(name)) continue;
     const std::string like = nccl_name_like(name);
     if (like.empty()) continue;
-    seen->push_back(warning(
-        name, setting_text(host, name) + ": NCCL 2.20 to 2.30 read no variable of this name",
-        "check the spelling; the nearest name is " + like));
+    seen->push_back(
+        warning(name, value_text(host, name) + ": NCCL 2.20 to 2.30 read no variable of this name",
+                "check the spelling; the nearest name is " + like));
   }
 }
 
@@ -72,25 +86,38 @@ void judge_file(const Host& host, const char* name, Observations* seen) {
     return;
   }
   seen->push_back(warning(name,
-                          setting_text(host, name) + ": there is no such file, and NCCL goes "
-                                                     "on without it",
+                          value_text(host, name) + ": there is no such file, and NCCL goes "
+                                                   "on without it",
                           unset_text(host, name) + ", or create the file"));
 }
 
-// Settings that people leave behind after a test. They are harmless where there is nothing to lose.
+bool has_nvlinks(const Host& host) {
+  if (!host.inspection.has_value()) return false;
+  const std::vector<topology::Gpu>& gpus = host.inspection->decision.machine.gpus;
+  return std::any_of(gpus.begin(), gpus.end(),
+                     [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
+}
+
+// Settings that people leave behind after a test. They are harmless where there is nothing to lose,
+// and NCCL_P2P_DISABLE is needed on some machines without NVLink.
 void judge_leftovers(const Host& host, Observations* seen) {
   const size_t gpus = gpu_count(host);
-  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}) {
-    if (nccl_number(host, name) != 1 || gpus < 2) continue;
-    seen->push_back(warning(name,
-                            fmt::format("{}: {} GPUs of this machine then exchange data by a "
-                                        "slower path",
-                                        setting_text(host, name), gpus),
-                            unset_text(host, name)));
+  if (nccl_number(host, "NCCL_P2P_DISABLE") == 1 && has_nvlinks(host)) {
+    seen->push_back(
+        warning("NCCL_P2P_DISABLE",
+                value_text(host, "NCCL_P2P_DISABLE") + ": GPUs do not use the NVLinks between them",
+                unset_text(host, "NCCL_P2P_DISABLE")));
+  }
+  if (nccl_number(host, "NCCL_SHM_DISABLE") == 1 && gpus > 1 && !has_nvlinks(host)) {
+    seen->push_back(warning("NCCL_SHM_DISABLE",
+                            value_text(host, "NCCL_SHM_DISABLE") +
+                                ": GPUs of this machine without peer-to-peer access exchange data "
+                                "over the network",
+                            unset_text(host, "NCCL_SHM_DISABLE")));
   }
   if (nccl_number(host, "NCCL_NET_GDR_READ") == 0 && gpus > 0) {
     seen->push_back(warning("NCCL_NET_GDR_READ",
-                            setting_text(host, "NCCL_NET_GDR_READ") +
+                            value_text(host, "NCCL_NET_GDR_READ") +
                                 ": everything that GPUs send is copied through host memory",
                             unset_text(host, "NCCL_NET_GDR_READ")));
   }
@@ -100,9 +127,7 @@ Observations run_nccl_variables(const Host& host) {
   const config::Description description = config::describe(host.environment);
   Observations seen;
   for (const config::Row& row : description.rows) judge_findings(host, row.findings, &seen);
-  for (const config::NotApplicableRow& row : description.not_applicable) {
-    judge_findings(host, row.findings, &seen);
-  }
+  judge_not_applicable(host, description, &seen);
   judge_findings(host, description.unknown, &seen);
   for (const char* name : kLevels) judge_level_number(host, name, &seen);
   judge_spelling(host, &seen);
@@ -110,7 +135,8 @@ Observations run_nccl_variables(const Host& host) {
   judge_leftovers(host, &seen);
   if (!seen.empty()) return seen;
   if (!host.environment.empty()) {
-    return {ok("", fmt::format("each of the {} variables that are set does what it says",
+    return {ok("", fmt::format("of the {} variables that are set none is misspelt or has a "
+                               "value that cannot be used",
                                host.environment.size()))};
   }
   return {ok("", "no variable of NCCL or the plugin is set")};

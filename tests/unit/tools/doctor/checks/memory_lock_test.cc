@@ -36,6 +36,16 @@ TEST(MemoryLock, EightMebibytesWithoutAnHca_IsOk) {
   EXPECT_EQ(verdict_of(memory_lock(), made.host), Verdict::kOk);
 }
 
+TEST(MemoryLock, EightMebibytesWithTheSoftwareHca_IsOk) {
+  MadeHost made;
+  add_hca(&made);
+  made.write("/proc/self/limits", kEightMebibytes);
+  made.host.libraries.verbs = {{"/build/libibverbs.so.1", "LD_LIBRARY_PATH", ""}};
+  EXPECT_EQ(verdict_of(memory_lock(), made.host), Verdict::kFailure);
+  made.host.libraries.verbs[0].is_software_hca = true;
+  EXPECT_EQ(verdict_of(memory_lock(), made.host), Verdict::kOk);
+}
+
 TEST(MemoryLock, HalfAGibibyte_IsAWarning) {
   MadeHost made;
   add_hca(&made);

@@ -21,7 +21,7 @@ TEST(NcclContradictions, ForcedGid_MakesItsDescriptionUseless) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_EQ(seen[0].evidence,
-            "NCCL_IB_ROCE_VERSION_NUM=2 (environment) has no effect with NCCL_IB_GID_INDEX=3 "
+            "2 (environment) has no effect with NCCL_IB_GID_INDEX=3 "
             "(environment)");
 }
 

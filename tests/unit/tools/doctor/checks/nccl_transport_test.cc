@@ -8,6 +8,7 @@ namespace {
 
 Observations seen_with(const config::Environment& environment) {
   MadeHost made;
+  made.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
   made.host.environment = environment;
   return nccl_transport().run(made.host);
 }
@@ -33,6 +34,12 @@ TEST(NcclTransport, DisabledIb_IsAFailure) {
 
 TEST(NcclTransport, Socket_IsAFailure) {
   EXPECT_EQ(verdict_with({{"NCCL_NET", "socket"}}), Verdict::kFailure);
+}
+
+TEST(NcclTransport, SocketWithoutAnHca_IsOk) {
+  MadeHost made;
+  made.host.environment = {{"NCCL_NET", "Socket"}, {"NCCL_IB_DISABLE", "1"}};
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kOk);
 }
 
 TEST(NcclTransport, OwnTransportBesideThePlugin_IsAWarning) {

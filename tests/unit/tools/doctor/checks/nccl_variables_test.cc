@@ -29,7 +29,8 @@ TEST(NcclVariables, CommonOnes_AreOk) {
                                        {"NCCL_TESTS_DEVICE", "0"}});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen[0].evidence, "each of the 6 variables that are set does what it says");
+  EXPECT_EQ(seen[0].evidence,
+            "of the 6 variables that are set none is misspelt or has a value that cannot be used");
 }
 
 TEST(NcclVariables, LevelAsANumber_IsAWarningThatNamesIt) {
@@ -37,7 +38,8 @@ TEST(NcclVariables, LevelAsANumber_IsAWarningThatNamesIt) {
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_EQ(seen[0].subject, "NCCL_NET_GDR_LEVEL");
-  EXPECT_NE(seen[0].evidence.find("NCCL takes this number for PHB"), std::string::npos);
+  EXPECT_NE(seen[0].evidence.find("3 (environment): NCCL takes this number for PHB"),
+            std::string::npos);
   EXPECT_EQ(seen[0].fix,
             "write the name, PHB if NCCL's reading is meant: export NCCL_NET_GDR_LEVEL=PHB");
 }
@@ -64,27 +66,40 @@ TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
   EXPECT_EQ(seen[2].fix, "check the spelling; the nearest name is NCCL_NET_PLUGIN");
 }
 
+TEST(NcclVariables, OfTheOwnTransportOnly_IsAWarningWithThePlugin) {
+  EXPECT_EQ(seen_with({{"NCCL_IB_OOO_RQ", "1"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen_with({{"NCCL_IB_OOO_RQ", "1"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
+            Verdict::kWarning);
+}
+
 TEST(NcclVariables, SetInAFile_NamesTheLine) {
   MadeHost made;
   made.host.environment["NCCL_NET_GDR_LEVEL"] = "5";
   made.host.conf_places["NCCL_NET_GDR_LEVEL"] = {"/etc/nccl.conf", 4};
   const Observations seen = nccl_variables().run(made.host);
-  EXPECT_NE(seen[0].evidence.find("NCCL_NET_GDR_LEVEL=5 (/etc/nccl.conf:4)"), std::string::npos);
+  EXPECT_NE(seen[0].evidence.find("5 (/etc/nccl.conf:4)"), std::string::npos);
 }
 
 TEST(NcclVariables, MissingTopologyFile_IsAWarning) {
-  const Observations seen = seen_with({{"NCCL_TOPO_FILE", "/opt/topo.xml"}});
+  const Observations seen = seen_with({{"NCCL_TOPO_FILE", "/etc/topo.xml"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   MadeHost made;
-  made.write("/opt/topo.xml", "<system/>");
-  made.host.environment["NCCL_TOPO_FILE"] = "/opt/topo.xml";
+  made.write("/etc/topo.xml", "<system/>");
+  made.host.environment["NCCL_TOPO_FILE"] = "/etc/topo.xml";
   EXPECT_EQ(verdict_of(nccl_variables(), made.host), Verdict::kOk);
 }
 
 TEST(NcclVariables, Leftovers_AreWarningsWhereTheyCost) {
-  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 1)[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}})[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}}, 1)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen_with({{"NCCL_SHM_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
+  MadeHost made;
+  made.host.environment["NCCL_P2P_DISABLE"] = "1";
+  made.host.inspection.emplace();
+  made.host.inspection->decision.machine.gpus.resize(2);
+  made.host.inspection->decision.machine.gpus[0].nvlinks.emplace_back();
+  EXPECT_EQ(verdict_of(nccl_variables(), made.host), Verdict::kWarning);
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// Where the dynamic loader finds a library, as ld.so(8) describes it: LD_LIBRARY_PATH, the cache of
+// ldconfig, the default folders. The search opens nothing by dlopen(). What a program adds for
+// itself (DT_RPATH, DT_RUNPATH), as those of PyTorch do, is not known here.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace gdr::tools::doctor {
+
+struct FoundFile {
+  std::string file;  // "/usr/lib/x86_64-linux-gnu/libibverbs.so.1", without the root
+  std::string by;    // "LD_LIBRARY_PATH", "/etc/ld.so.cache", "default folder"
+};
+
+// Returns all files of that name in the loader's order, each once; the first is the one that is
+// loaded. Only libraries of 64 bits count.
+std::vector<FoundFile> find_library(const std::filesystem::path& root, const std::string& name,
+                                    const std::string& ld_library_path);
+
+// Returns the paths that the cache's content has for a library, in its order. Empty for a content
+// that is not a cache of glibc 2.2 or later.
+std::vector<std::string> paths_in_cache(const std::string& cache, const std::string& name);
+
+}  // namespace gdr::tools::doctor
