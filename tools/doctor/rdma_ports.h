@@ -95,7 +95,8 @@ struct RdmaPorts {
 };
 
 // Reads them; `host` has its root, environment and topology already. Of the machine that it runs on
-// it opens each HCA by verbs, and reads the error counters twice, a second apart.
+// it opens each HCA by verbs, and reads the error counters twice, a second apart. The counters of a
+// dead HCA take as long as its driver waits for the firmware (hardware_counters.h).
 RdmaPorts read_rdma_ports(const Host& host);
 
 // The parts of that. Each adds to what the one before it has found.

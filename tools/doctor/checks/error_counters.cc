@@ -39,7 +39,7 @@ constexpr auto kMeanings = std::to_array<CounterMeaning>({
     {"discard", "the port could not send packets, and dropped them", kLoss},
     {"access_err", "a peer used memory keys that are not valid", kPeer},
     {"timeout", "acknowledgements did not arrive, and packets were sent again", kLoss},
-    {"retrans", "packets were sent again", kLoss},
+    {"retr", "packets were sent again", kLoss},
     {"dup", "packets arrived twice, so that acknowledgements were lost", kLoss},
     {"seq", "packets were lost or arrived out of order", kLoss},
     {"out_of", "packets were lost or arrived out of order", kLoss},

@@ -126,7 +126,7 @@ Observation shared_subnet(const Host& host, const std::string& subnet,
   if (!faults.empty()) {
     return warning(
         subnet, fmt::format("{}; {} (/proc/sys/net/ipv4/conf)", evidence, fmt::join(faults, "; ")),
-        "one subnet for each rail; or " + commands_of(steps), steps);
+        "one subnet for each rail; or " + commands_of(steps) + "; /etc/sysctl.d keeps them", steps);
   }
   if (!is_known)
     return unknown(subnet, evidence + "; their ARP settings are unknown", "mount /proc");

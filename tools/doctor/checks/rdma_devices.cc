@@ -74,10 +74,20 @@ Observation lost_function(const HcaFunction& function) {
                  "look at that driver's documentation");
 }
 
+void soften_rdma_failures(Observations* seen) {
+  for (Observation& one : *seen) {
+    if (one.verdict == Verdict::kFailure) one.verdict = Verdict::kWarning;
+  }
+}
+
 Observations without_rdma_device(const Host& host) {
   const std::vector<HcaFunction> functions = hca_functions(host);
   Observations seen;
   for (const HcaFunction& one : functions) seen.push_back(lost_function(one));
+  // Without GPUs, the card may be there for the network alone.
+  if (!host.inspection.has_value() || host.inspection->decision.machine.gpus.empty()) {
+    soften_rdma_failures(&seen);
+  }
   if (!seen.empty()) return seen;
   std::error_code error;
   if (!fs::is_directory(host.path("/sys/class"), error)) {
@@ -115,15 +125,24 @@ Observation rdma_device(const RdmaHca& hca) {
   return ok(hca.name, device_text(hca));
 }
 
-// HCAs without an RDMA device beside others of their model that have one.
-void add_lost_peers(const Host& host, Observations* seen) {
+// "0000:3b:00" of "0000:3b:00.1": two ports of a card that are bonded are one RDMA device.
+std::string card_of(const std::string& address) { return address.substr(0, address.find('.')); }
+
+// HCAs without an RDMA device beside others of their model that have one. They may be meant for
+// something else.
+void add_lost_peers(const Host& host, Observations* all) {
+  Observations seen;
   const std::vector<RdmaHca>& hcas = host.ports.hcas;
   for (const HcaFunction& function : hca_functions(host)) {
-    const auto is_it = [&](const RdmaHca& hca) { return hca.pci == function.address; };
+    const auto is_it = [&](const RdmaHca& hca) {
+      return card_of(hca.pci) == card_of(function.address);
+    };
     const auto is_peer = [&](const RdmaHca& hca) { return hca.pci_ids == function.ids; };
     if (std::any_of(hcas.begin(), hcas.end(), is_it)) continue;
-    if (std::any_of(hcas.begin(), hcas.end(), is_peer)) seen->push_back(lost_function(function));
+    if (std::any_of(hcas.begin(), hcas.end(), is_peer)) seen.push_back(lost_function(function));
   }
+  soften_rdma_failures(&seen);
+  all->insert(all->end(), seen.begin(), seen.end());
 }
 
 Observations run_rdma_devices(const Host& host) {

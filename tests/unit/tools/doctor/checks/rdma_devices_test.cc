@@ -38,6 +38,7 @@ TEST(RdmaDevices, WithoutSysfs_IsUnknown) {
 
 TEST(RdmaDevices, HcaWithoutDriver_IsAFailure) {
   MadeFabric made;
+  made.add_rails();
   add_function(&made, "0000:3b:00.0", "");
   const Observation seen = worst_of(rdma_devices(), made.host);
   EXPECT_EQ(seen.verdict, Verdict::kFailure);
@@ -47,6 +48,7 @@ TEST(RdmaDevices, HcaWithoutDriver_IsAFailure) {
 
 TEST(RdmaDevices, HcaWithoutRdmaModule_IsAFailureWithAStep) {
   MadeFabric made;
+  made.add_rails();
   add_function(&made, "0000:3b:00.0", "mlx5_core");
   const Observation seen = worst_of(rdma_devices(), made.host);
   EXPECT_EQ(seen.verdict, Verdict::kFailure);
@@ -60,14 +62,38 @@ TEST(RdmaDevices, HcaOfAVirtualMachine_IsOk) {
   EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
 }
 
-TEST(RdmaDevices, OneOfAModelWithoutRdmaDevice_IsAFailure) {
+TEST(RdmaDevices, NetworkCardWithoutGpus_IsAWarning) {
+  MadeFabric made;
+  add_function(&made, "0000:3b:00.0", "mlx5_core");
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kWarning);
+}
+
+TEST(RdmaDevices, BondedPorts_AreOneDevice) {
+  MadeFabric made;
+  made.add_roce();
+  made.hca(0).pci = "0000:3b:00.0";
+  add_function(&made, "0000:3b:00.0", "mlx5_core");
+  add_function(&made, "0000:3b:00.1", "mlx5_core");
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+}
+
+TEST(RdmaDevices, LibraryThatCannotBeLoaded_IsAFailureWithThePackage) {
+  MadeFabric made;
+  made.add_infiniband();
+  made.host.ports.verbs_error = "libibverbs.so.1: cannot open shared object file";
+  EXPECT_THAT(worst_of(rdma_devices(), made.host).fix, HasSubstr("libibverbs1"));
+}
+
+TEST(RdmaDevices, OneOfAModelWithoutRdmaDevice_IsAWarning) {
   MadeFabric made;
   made.add_infiniband();
   made.hca(0).pci = "0000:3b:00.0";
   add_function(&made, "0000:3b:00.0", "mlx5_core");
   EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
   add_function(&made, "0000:3c:00.0", "");
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).subject, "0000:3c:00.0 (15b3:1021)");
+  const Observation seen = worst_of(rdma_devices(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kWarning);
+  EXPECT_EQ(seen.subject, "0000:3c:00.0 (15b3:1021)");
 }
 
 TEST(RdmaDevices, NotListedByVerbs_IsAFailure) {

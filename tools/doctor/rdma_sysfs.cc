@@ -1,5 +1,4 @@
-#include "tools/doctor/rdma_ports.h"
-
+// The HCAs and their ports in sysfs.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -7,6 +6,7 @@
 #include <thread>
 
 #include "tools/doctor/host.h"
+#include "tools/doctor/rdma_ports.h"
 #include "topology/model.h"
 #include "topology/sources/sysfs_files.h"
 #include "topology/sources/sysfs_rdma.h"
