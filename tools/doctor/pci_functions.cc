@@ -42,6 +42,20 @@ bool has_hypervisor_flag(const std::string& cpuinfo) {
 
 }  // namespace
 
+std::string needs_for_config(const Host& host) {
+  std::istringstream lines(host.is_live ? host.read("/proc/self/status").value_or("") : "");
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string key;
+    long real = 0, effective = -1;
+    if (words >> key >> real >> effective && key == "Uid:" && effective == 0) {
+      return "run it on the machine itself, or give the container CAP_SYS_ADMIN and the host's "
+             "user namespace";
+    }
+  }
+  return "run it as root";
+}
+
 std::vector<GpuRailPair> gpu_rail_pairs(const Host& host) {
   const topology::RailDecision& decision = host.inspection->decision;
   std::vector<GpuRailPair> pairs;

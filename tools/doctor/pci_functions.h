@@ -11,9 +11,13 @@
 
 namespace gdr::tools::doctor {
 
-// What shows that configuration space beyond 64 bytes, as Observation::needs.
-inline constexpr char kNeedsRootForPci[] =
-    "run it as root (in a container: with CAP_SYS_ADMIN and the host's /sys)";
+// For Observation::needs: what shows the host's registers to a virtual machine's user.
+inline constexpr char kNeedsHypervisor[] = "run nccl-gdr doctor on the hypervisor's host";
+
+// Returns what shows configuration space beyond 64 bytes, for Observation::needs. Linux asks for
+// CAP_SYS_ADMIN in the first user namespace (pci_read_config() in drivers/pci/pci-sysfs.c), which
+// root does not have in most containers.
+std::string needs_for_config(const Host& host);
 
 // A GPU and an HCA that carries one of its rails.
 struct GpuRailPair {

@@ -25,8 +25,7 @@ namespace fs = std::filesystem;
 constexpr char kIommuGroups[] = "/sys/kernel/iommu_groups";
 constexpr char kIommuFix[] =
     "boot with iommu=pt: add it to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub "
-    "(Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg, and reboot; or disable the IOMMU "
-    "in the firmware where no virtual machine needs it";
+    "(Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg, and reboot";
 
 // The words of the kernel's command line that set the mode.
 std::string iommu_words(const Host& host) {

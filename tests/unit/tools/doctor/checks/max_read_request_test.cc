@@ -57,6 +57,15 @@ TEST(MaxReadRequest, LessThanAPeer_IsRaisedToThePeers) {
   EXPECT_THAT(seen[1].evidence, HasSubstr("mlx5_1 1024 bytes"));
 }
 
+TEST(MaxReadRequest, VirtualFunction_IsOkAndInAVirtualMachineUnknown) {
+  MadePci made;
+  set_read_request(&made, 128, 0);
+  made.make_virtual();
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
+  made.machine().hcas[0].physical_function = topology::bdf_of(0x1b, 0, 1);
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kOk);
+}
+
 TEST(MaxReadRequest, WithoutRoot_IsUnknown) {
   MadePci made;
   set_read_request(&made, 0, 0);

@@ -28,13 +28,14 @@ TEST(PciAcs, RedirectingPort_IsAFailureThatNamesPortAndPair) {
   MadePci made;
   redirect(&made);
   const Observations seen = pci_acs().run(made.host);
-  ASSERT_EQ(seen.size(), 2u);
+  ASSERT_EQ(seen.size(), 3u);
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].subject, "PCIe port 0000:19:01.0");
   EXPECT_THAT(seen[0].evidence, HasSubstr("0x001d (SrcValid+ ReqRedir+ CmpltRedir+ UpstreamFwd+)"));
   EXPECT_THAT(seen[0].evidence, HasSubstr("between GPU0 and mlx5_0"));
-  EXPECT_THAT(seen[0].fix, HasSubstr("pci=disable_acs_redir=0000:19:01.0"));
-  EXPECT_THAT(seen[1].evidence, HasSubstr("0000:19:00.0 without ACS"));
+  EXPECT_EQ(seen[0].fix, "setpci -s 0000:19:01.0 ECAP_ACS+0x6.w=0000:002c");
+  EXPECT_THAT(seen[1].fix, HasSubstr("'pci=disable_acs_redir=0000:19:01.0'"));
+  EXPECT_THAT(seen[2].evidence, HasSubstr("0000:19:00.0 without ACS"));
 }
 
 TEST(PciAcs, StepOfARedirectingPort_ClearsThreeBitsAndUndoesIt) {
@@ -45,6 +46,15 @@ TEST(PciAcs, StepOfARedirectingPort_ClearsThreeBitsAndUndoesIt) {
   EXPECT_EQ(steps[0].command, "setpci -s 0000:19:01.0 ECAP_ACS+0x6.w=0000:002c");
   EXPECT_EQ(steps[0].undo, "setpci -s 0000:19:01.0 ECAP_ACS+0x6.w=001d:002c");
   EXPECT_THAT(steps[0].comment, HasSubstr("VFIO"));
+}
+
+TEST(PciAcs, SeveralPorts_AreInOneParameterOfTheKernel) {
+  MadePci made;
+  redirect(&made);
+  made.config(kGpuPort, topology::config_with_acs(kAcsOfKernel));
+  const Observations seen = pci_acs().run(made.host);
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_THAT(seen[2].fix, HasSubstr("redir=0000:19:00.0;0000:19:01.0'"));
 }
 
 TEST(PciAcs, EgressControl_IsAWarning) {
@@ -85,6 +95,16 @@ TEST(PciAcs, PrivateIommuGroupsWithoutRoot_AreAHintAtRedirection) {
   seen = pci_acs().run(made.host);
   EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
   EXPECT_THAT(seen[0].evidence, HasSubstr("IOMMU groups of their own (7 and 8)"));
+}
+
+TEST(PciAcs, RootOfAContainer_NeedsMoreThanRoot) {
+  MadePci made;
+  made.config(kHcaPort, std::string(64, '\0'));
+  made.write("/proc/self/status", "Name:\tnccl-gdr\nUid:\t0\t0\t0\t0\n");
+  made.host.is_live = true;
+  EXPECT_THAT(pci_acs().run(made.host)[0].needs, HasSubstr("CAP_SYS_ADMIN"));
+  made.write("/proc/self/status", "Name:\tnccl-gdr\nUid:\t1000\t1000\t1000\t1000\n");
+  EXPECT_EQ(pci_acs().run(made.host)[0].needs, "run it as root");
 }
 
 TEST(PciAcs, VirtualMachine_IsUnknownAndRedirectionThereAWarning) {
