@@ -17,6 +17,12 @@ constexpr uint16_t kAtsId = 0x000f;  // PCI Express Base Specification, ATS Exte
 constexpr size_t kAtsControl = 6;    // offset of the register in the capability
 constexpr uint16_t kAtsEnable = 1 << 15;
 
+// The folder of a function with all links resolved; empty where sysfs does not show it.
+fs::path pci_folder(const Host& host, const topology::Bdf& bdf) {
+  std::error_code absent;
+  return fs::canonical(pci_path(host, bdf), absent);
+}
+
 GpuRailPair pair_of(const Host& host, size_t gpu, size_t hca) {
   const topology::RailDecision& decision = host.inspection->decision;
   const topology::Machine& machine = decision.machine;
@@ -80,17 +86,16 @@ std::vector<size_t> rail_hcas(const Host& host) {
   return hcas;
 }
 
-fs::path pci_folder(const Host& host, const topology::Bdf& bdf) {
-  std::error_code absent;
-  return fs::canonical(host.path("/sys/bus/pci/devices/" + bdf.to_string()), absent);
+fs::path pci_path(const Host& host, const topology::Bdf& bdf) {
+  return host.path("/sys/bus/pci/devices/" + bdf.to_string());
 }
 
 std::optional<uint16_t> device_control_of(const Host& host, const topology::Bdf& bdf) {
-  return topology::device_control(topology::read_config(pci_folder(host, bdf)));
+  return topology::device_control(topology::read_config(pci_path(host, bdf)));
 }
 
 std::optional<bool> is_ats_enabled(const Host& host, const topology::Bdf& bdf) {
-  const std::vector<uint8_t> config = topology::read_config(pci_folder(host, bdf));
+  const std::vector<uint8_t> config = topology::read_config(pci_path(host, bdf));
   const topology::PciCapability found = topology::find_extended_capability(config, kAtsId);
   if (!found.known) return std::nullopt;
   if (found.at == 0) return false;

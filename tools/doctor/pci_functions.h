@@ -38,8 +38,8 @@ std::vector<GpuRailPair> gpu_rail_pairs(const Host& host);
 // Returns the HCAs with rails that are PCI functions, as indexes; `host` has an inspection.
 std::vector<size_t> rail_hcas(const Host& host);
 
-// Returns the folder of a function with all links resolved; empty where sysfs does not show it.
-std::filesystem::path pci_folder(const Host& host, const topology::Bdf& bdf);
+// Returns the path of a function in sysfs, whether it exists or not: a link to its folder.
+std::filesystem::path pci_path(const Host& host, const topology::Bdf& bdf);
 
 // Returns the Device Control register of a function; nothing where that cannot be read.
 std::optional<uint16_t> device_control_of(const Host& host, const topology::Bdf& bdf);

@@ -124,7 +124,7 @@ Observation acs_for_good(Verdict verdict, const std::vector<std::string>& addres
 // The IOMMU group of a function, by its number; "" where it has none.
 std::string iommu_group_of(const Host& host, const topology::Bdf& bdf) {
   std::error_code absent;
-  return fs::canonical(pci_folder(host, bdf) / "iommu_group", absent).filename().string();
+  return fs::canonical(pci_path(host, bdf) / "iommu_group", absent).filename().string();
 }
 
 // Linux separates the IOMMU groups of a GPU and an HCA on one switch only where its ports redirect.

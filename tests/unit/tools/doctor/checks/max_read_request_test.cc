@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 // Sets the register in the configuration space and what is read of it.
 void set_read_request(MadePci* made, int bytes, unsigned control) {
-  made->config(kHca, config_with_control(control));
+  made->config(kMadeHca, config_with_control(control));
   made->host.pci_states[topology::bdf_of(0x1b)].max_read_request = bytes;
 }
 

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 constexpr unsigned kAcsOfKernel = 0x1d;  // SrcValid, ReqRedir, CmpltRedir, UpstreamFwd
 
 void redirect(MadePci* made, unsigned control = kAcsOfKernel) {
-  made->config(kHcaPort, topology::config_with_acs(control));
+  made->config(kMadeHcaPort, topology::config_with_acs(control));
 }
 
 TEST(PciAcs, PortWithoutRedirection_IsOk) {
@@ -51,7 +51,7 @@ TEST(PciAcs, StepOfARedirectingPort_ClearsThreeBitsAndUndoesIt) {
 TEST(PciAcs, SeveralPorts_AreInOneParameterOfTheKernel) {
   MadePci made;
   redirect(&made);
-  made.config(kGpuPort, topology::config_with_acs(kAcsOfKernel));
+  made.config(kMadeGpuPort, topology::config_with_acs(kAcsOfKernel));
   const Observations seen = pci_acs().run(made.host);
   ASSERT_EQ(seen.size(), 3u);
   EXPECT_THAT(seen[2].fix, HasSubstr("redir=0000:19:00.0;0000:19:01.0'"));
@@ -73,7 +73,7 @@ TEST(PciAcs, PairWithoutGpuDirect_IsAWarning) {
 
 TEST(PciAcs, HcaWithAtsAndDirectTranslated_IsOkUnlessAnswersAreRedirected) {
   MadePci made;
-  made.config(kHca, topology::config_space({{0x100, 0x000f, 0, 0x8000}}));
+  made.config(kMadeHca, topology::config_space({{0x100, 0x000f, 0, 0x8000}}));
   redirect(&made, 0x44);
   EXPECT_EQ(verdict_of(pci_acs(), made.host), Verdict::kOk);
   redirect(&made, 0x4c);
@@ -84,14 +84,14 @@ TEST(PciAcs, HcaWithAtsAndDirectTranslated_IsOkUnlessAnswersAreRedirected) {
 
 TEST(PciAcs, PrivateIommuGroupsWithoutRoot_AreAHintAtRedirection) {
   MadePci made;
-  for (const char* port : {kGpuPort, kHcaPort}) made.config(port, std::string(64, '\0'));
+  for (const char* port : {kMadeGpuPort, kMadeHcaPort}) made.config(port, std::string(64, '\0'));
   Observations seen = pci_acs().run(made.host);
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
   EXPECT_THAT(seen[0].needs, HasSubstr("run it as root"));
   EXPECT_THAT(seen[0].evidence, ::testing::Not(HasSubstr("IOMMU")));
-  made.group(kGpu, "DMA");
-  made.group(kHca, "DMA");
+  made.group(kMadeGpu, "DMA");
+  made.group(kMadeHca, "DMA");
   seen = pci_acs().run(made.host);
   EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
   EXPECT_THAT(seen[0].evidence, HasSubstr("IOMMU groups of their own (7 and 8)"));
@@ -99,7 +99,7 @@ TEST(PciAcs, PrivateIommuGroupsWithoutRoot_AreAHintAtRedirection) {
 
 TEST(PciAcs, RootOfAContainer_NeedsMoreThanRoot) {
   MadePci made;
-  made.config(kHcaPort, std::string(64, '\0'));
+  made.config(kMadeHcaPort, std::string(64, '\0'));
   made.write("/proc/self/status", "Name:\tnccl-gdr\nUid:\t0\t0\t0\t0\n");
   made.host.is_live = true;
   EXPECT_THAT(pci_acs().run(made.host)[0].needs, HasSubstr("CAP_SYS_ADMIN"));
