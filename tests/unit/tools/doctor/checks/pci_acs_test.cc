@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <random>
+
 #include "tests/unit/tools/doctor/made_pci.h"
 #include "tools/doctor/checks/checks.h"
 
@@ -131,6 +133,22 @@ TEST(PciAcs, DevicesBelowRootPortsOfTheirOwn_AreOk) {
 TEST(PciAcs, DevicesThatSysfsDoesNotShow_AreUnknown) {
   MadePci made(topology::flat(1, 1));
   EXPECT_EQ(verdict_of(pci_acs(), made.host), Verdict::kUnknown);
+}
+
+TEST(PciAcs, OddBytesInConfigurationSpace_GiveAVerdict) {
+  std::mt19937 random(17);
+  MadePci made;
+  for (int round = 0; round < 20; ++round) {
+    for (const char* address : {kMadeGpuPort, kMadeHcaPort, kMadeHca}) {
+      std::string bytes(random() % 4097, '\0');
+      // Small values make lists of capabilities that lead somewhere.
+      for (char& byte : bytes) byte = static_cast<char>(random() % 4 == 0 ? random() : 0x10);
+      made.config(address, bytes);
+    }
+    for (const Check& check : {pci_acs(), iommu(), max_read_request(), relaxed_ordering()}) {
+      EXPECT_FALSE(check.run(made.host).empty()) << check.name;
+    }
+  }
 }
 
 TEST(PciAcs, MachineWithoutGpu_IsOkAndWithoutTopologyUnknown) {
