@@ -51,7 +51,7 @@ class _Doctor(Case):
     def redirecting_ports(self):
         """The ports that the doctor warns of, each with its evidence."""
         return {one["subject"].removeprefix("PCIe port "): one["evidence"]
-                for one in self.seen_by("pci-acs") if one["verdict"] in ("warning", "failure")}
+                for one in self.seen_by("pci-acs") if one["steps"]}
 
     def set_acs(self, ports, value):
         for port in ports:

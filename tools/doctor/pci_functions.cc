@@ -17,6 +17,12 @@ constexpr uint16_t kAtsId = 0x000f;  // PCI Express Base Specification, ATS Exte
 constexpr size_t kAtsControl = 6;    // offset of the register in the capability
 constexpr uint16_t kAtsEnable = 1 << 15;
 
+// The folder of a function with all links resolved; empty where sysfs does not show it.
+fs::path pci_folder(const Host& host, const topology::Bdf& bdf) {
+  std::error_code absent;
+  return fs::canonical(pci_path(host, bdf), absent);
+}
+
 GpuRailPair pair_of(const Host& host, size_t gpu, size_t hca) {
   const topology::RailDecision& decision = host.inspection->decision;
   const topology::Machine& machine = decision.machine;
@@ -42,6 +48,20 @@ bool has_hypervisor_flag(const std::string& cpuinfo) {
 
 }  // namespace
 
+std::string needs_for_config(const Host& host) {
+  std::istringstream lines(host.is_live ? host.read("/proc/self/status").value_or("") : "");
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string key;
+    long real = 0, effective = -1;
+    if (words >> key >> real >> effective && key == "Uid:" && effective == 0) {
+      return "run it on the machine itself, or give the container CAP_SYS_ADMIN and the host's "
+             "user namespace";
+    }
+  }
+  return "run it as root";
+}
+
 std::vector<GpuRailPair> gpu_rail_pairs(const Host& host) {
   const topology::RailDecision& decision = host.inspection->decision;
   std::vector<GpuRailPair> pairs;
@@ -66,17 +86,16 @@ std::vector<size_t> rail_hcas(const Host& host) {
   return hcas;
 }
 
-fs::path pci_folder(const Host& host, const topology::Bdf& bdf) {
-  std::error_code absent;
-  return fs::canonical(host.path("/sys/bus/pci/devices/" + bdf.to_string()), absent);
+fs::path pci_path(const Host& host, const topology::Bdf& bdf) {
+  return host.path("/sys/bus/pci/devices/" + bdf.to_string());
 }
 
 std::optional<uint16_t> device_control_of(const Host& host, const topology::Bdf& bdf) {
-  return topology::device_control(topology::read_config(pci_folder(host, bdf)));
+  return topology::device_control(topology::read_config(pci_path(host, bdf)));
 }
 
 std::optional<bool> is_ats_enabled(const Host& host, const topology::Bdf& bdf) {
-  const std::vector<uint8_t> config = topology::read_config(pci_folder(host, bdf));
+  const std::vector<uint8_t> config = topology::read_config(pci_path(host, bdf));
   const topology::PciCapability found = topology::find_extended_capability(config, kAtsId);
   if (!found.known) return std::nullopt;
   if (found.at == 0) return false;

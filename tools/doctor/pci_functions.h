@@ -11,9 +11,13 @@
 
 namespace gdr::tools::doctor {
 
-// What shows that configuration space beyond 64 bytes, as Observation::needs.
-inline constexpr char kNeedsRootForPci[] =
-    "run it as root (in a container: with CAP_SYS_ADMIN and the host's /sys)";
+// For Observation::needs: what shows the host's registers to a virtual machine's user.
+inline constexpr char kNeedsHypervisor[] = "run nccl-gdr doctor on the hypervisor's host";
+
+// Returns what shows configuration space beyond 64 bytes, for Observation::needs. Linux asks for
+// CAP_SYS_ADMIN in the first user namespace (pci_read_config() in drivers/pci/pci-sysfs.c), which
+// root does not have in most containers.
+std::string needs_for_config(const Host& host);
 
 // A GPU and an HCA that carries one of its rails.
 struct GpuRailPair {
@@ -34,8 +38,8 @@ std::vector<GpuRailPair> gpu_rail_pairs(const Host& host);
 // Returns the HCAs with rails that are PCI functions, as indexes; `host` has an inspection.
 std::vector<size_t> rail_hcas(const Host& host);
 
-// Returns the folder of a function with all links resolved; empty where sysfs does not show it.
-std::filesystem::path pci_folder(const Host& host, const topology::Bdf& bdf);
+// Returns the path of a function in sysfs, whether it exists or not: a link to its folder.
+std::filesystem::path pci_path(const Host& host, const topology::Bdf& bdf);
 
 // Returns the Device Control register of a function; nothing where that cannot be read.
 std::optional<uint16_t> device_control_of(const Host& host, const topology::Bdf& bdf);

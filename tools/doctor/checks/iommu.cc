@@ -25,8 +25,7 @@ namespace fs = std::filesystem;
 constexpr char kIommuGroups[] = "/sys/kernel/iommu_groups";
 constexpr char kIommuFix[] =
     "boot with iommu=pt: add it to GRUB_CMDLINE_LINUX in /etc/default/grub, run update-grub "
-    "(Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg, and reboot; or disable the IOMMU "
-    "in the firmware where no virtual machine needs it";
+    "(Debian, Ubuntu) or grub2-mkconfig -o /boot/grub2/grub.cfg, and reboot";
 
 // The words of the kernel's command line that set the mode.
 std::string iommu_words(const Host& host) {
@@ -50,12 +49,14 @@ bool has_iommu_groups(const Host& host) {
 
 // Devices by the type of their IOMMU group: "DMA" (strict), "DMA-FQ" (lazy), "identity", or what
 // else the kernel states (Documentation/ABI/testing/sysfs-kernel-iommu_groups). "none" for a device
-// without a group, "" where the kernel does not state the type.
+// without a group, "hidden" for one that sysfs does not show, "" where the kernel does not state
+// the type.
 using IommuTypes = std::map<std::string, std::vector<std::string>>;
 
 std::string iommu_type_of(const Host& host, const topology::Bdf& bdf) {
   std::error_code absent;
-  const fs::path group = pci_folder(host, bdf) / "iommu_group";
+  const fs::path group = pci_path(host, bdf) / "iommu_group";
+  if (!fs::exists(pci_path(host, bdf), absent)) return "hidden";
   if (!fs::exists(group, absent)) return "none";
   return topology::first_line(group / "type");
 }
@@ -93,7 +94,7 @@ Observation translated_hcas(const Host& host, const std::string& type,
       topo::clean_text(type), iommu_words(host));
   if (machine.gpus.empty()) return ok(subject, evidence + "; there is no GPU");
   // The SMMU of an Arm server is on in any case, and serves peer-to-peer traffic, too.
-  if (machine.cpu.arch != "x86_64") return ok(subject, evidence + "; usual on this architecture");
+  if (machine.cpu.arch == "arm64") return ok(subject, evidence + "; usual on this architecture");
   if (is_virtual_machine(host)) {
     return warning(subject,
                    evidence +
@@ -112,6 +113,9 @@ Observation hcas_of_type(const Host& host, const std::string& type,
   if (type.empty()) {
     return unknown(subject, "the kernel does not state the type of the IOMMU group",
                    "dmesg | grep -i 'default domain type'");
+  }
+  if (type == "hidden") {
+    return unknown(subject, "/sys/bus/pci/devices does not show it", "mount the machine's /sys");
   }
   if (type == "none") return ok(subject, "in no IOMMU group, so that no IOMMU translates");
   return ok(subject,

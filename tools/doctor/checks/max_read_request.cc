@@ -1,6 +1,6 @@
 // Max_Read_Request_Size of HCAs, a field of the Device Control register (PCI Express Base
 // Specification, section 7.5.3.4). check_settings() of `nccl-gdr topo --check` judges it; this adds
-// the commands.
+// the commands. The field is reserved in virtual functions (section 9.3.5.4), and reads as 0 there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,6 +41,11 @@ std::vector<FixStep> read_request_steps(const Host& host, const topology::Bdf& b
 }
 
 Observation small_read_request(const Host& host, const Finding& finding, size_t hca, int wanted) {
+  if (is_virtual_machine(host)) {
+    return unknown(finding.subject,
+                   finding.text + ", which says nothing where it is a virtual function",
+                   kNeedsHypervisor);
+  }
   const topology::Bdf& bdf = *host.inspection->decision.machine.hcas[hca].bdf;
   return warning(finding.subject,
                  finding.text + " (Device Control in its configuration space, CAP_EXP+8)",
@@ -93,15 +98,18 @@ Observations judge_read_requests(const Host& host, const std::vector<size_t>& hc
   if (!hidden.empty()) {
     seen.push_back(unknown(topo::short_list(hidden),
                            "the kernel does not show its PCI Express capability",
-                           kNeedsRootForPci));
+                           needs_for_config(host)));
   }
   return seen;
 }
 
 Observations run_max_read_request(const Host& host) {
   if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
-  const std::vector<size_t> hcas = rail_hcas(host);
-  if (hcas.empty()) return {ok("", "there is no HCA with a rail on PCIe")};
+  std::vector<size_t> hcas = rail_hcas(host);
+  std::erase_if(hcas, [&](size_t hca) {
+    return host.inspection->decision.machine.hcas[hca].physical_function.has_value();
+  });
+  if (hcas.empty()) return {ok("", "there is no physical function of an HCA with a rail")};
   return judge_read_requests(host, hcas);
 }
 

@@ -52,14 +52,14 @@ void add_affinity(const Host& host, Observations* seen) {
   const topology::Machine& machine = host.inspection->decision.machine;
   const std::string list = allowed_cpus(host);
   const std::set<int> allowed = cpu_numbers(list);
-  if (!host.is_live || allowed.empty()) return;
+  if (!host.is_live || allowed.empty() || machine.gpus.empty()) return;
+  if (allowed == cpu_numbers(host.line("/sys/devices/system/cpu/online"))) return;
   std::vector<std::string> far;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     if (!reaches_node(machine, machine.gpus[i].at.numa, allowed)) {
       far.push_back(topo::gpu_name(machine, i));
     }
   }
-  if (machine.gpus.empty()) return;
   const std::string evidence = fmt::format(
       "this process may run on CPUs {} (Cpus_allowed_list in {})", list, kProcessStatus);
   if (far.empty()) {

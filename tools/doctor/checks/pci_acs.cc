@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -21,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kAcsSubject[] = "PCIe port ";
 constexpr uint16_t kAcsEgressControl = 1 << 5;
 constexpr uint16_t kAcsDirectTranslated = 1 << 6;
 constexpr uint16_t kAcsRedirects =
@@ -82,36 +84,47 @@ FixStep acs_step(const std::string& address, uint16_t control) {
 // Judges a port whose register has one of the bits.
 Observation acs_observation(const std::string& address, const AcsPort& port, bool is_virtual) {
   const uint16_t control = *port.acs.control;
-  const std::string evidence = fmt::format(
-      "ACS control is {} (ECAP_ACS+6 in its configuration space), {} between {}", acs_bits(control),
-      port.acs.redirects() ? "which sends over the CPU what passes" : "which may block what passes",
-      topo::short_list(port.pairs));
-  const std::string subject = "PCIe port " + address;
+  const std::string evidence =
+      fmt::format("ACS control is {} (ECAP_ACS+6), which {} between {}", acs_bits(control),
+                  port.acs.redirects() ? "sends over the CPU what passes" : "may block what passes",
+                  topo::short_list(port.pairs));
+  const std::string subject = kAcsSubject + address;
   const bool goes_straight = port.are_ats && (control & kAcsDirectTranslated) != 0;
   if (goes_straight && (control & (kAcsToClear & ~topology::Acs::kRequestRedirect)) == 0) {
     return ok(subject, evidence + "; the HCAs use ATS, and DirectTrans+ lets their requests pass");
   }
-  const std::string fix = fmt::format(
-      "setpci -s {} ECAP_ACS+0x6.w=0000:{:04x}; for good, disable ACS in the firmware or boot with "
-      "pci=disable_acs_redir={} (Linux 4.19 and later; several are separated by ';'); not where "
-      "virtual machines own devices below this switch",
-      address, kAcsToClear, address);
-  const std::vector<FixStep> steps = {acs_step(address, control)};
+  const FixStep step = acs_step(address, control);
   if (is_virtual) {
-    return warning(subject,
-                   evidence +
-                       "; this is a port of the hypervisor's PCI tree, and may be "
-                       "no real one",
-                   fix, steps);
+    return warning(subject, evidence + "; it is a port that the hypervisor shows, real or not",
+                   step.command, {step});
   }
   const bool certain = port.acs.redirects() && port.is_direct && !goes_straight;
-  return certain ? failure(subject, evidence, fix, steps) : warning(subject, evidence, fix, steps);
+  return certain ? failure(subject, evidence, step.command, {step})
+                 : warning(subject, evidence, step.command, {step});
+}
+
+// What keeps the bits of the ports clear over a boot. The list is one of Linux 4.19 and later
+// (Documentation/admin-guide/kernel-parameters.txt, pci=disable_acs_redir); GRUB's own files take
+// an unquoted ';' for the end of a command.
+Observation acs_for_good(Verdict verdict, const std::vector<std::string>& addresses) {
+  std::string list;
+  for (const std::string& one : addresses) list += (list.empty() ? "" : ";") + one;
+  return {.verdict = verdict,
+          .subject = "",
+          .evidence =
+              "setpci lasts until the next boot, and ends the isolation of the devices below "
+              "these ports from each other, which matters to virtual machines that own them",
+          .fix = fmt::format("for good: disable ACS in the firmware, or boot with "
+                             "'pci=disable_acs_redir={}' (quoted)",
+                             list),
+          .steps = {},
+          .needs = ""};
 }
 
 // The IOMMU group of a function, by its number; "" where it has none.
 std::string iommu_group_of(const Host& host, const topology::Bdf& bdf) {
   std::error_code absent;
-  return fs::canonical(pci_folder(host, bdf) / "iommu_group", absent).filename().string();
+  return fs::canonical(pci_path(host, bdf) / "iommu_group", absent).filename().string();
 }
 
 // Linux separates the IOMMU groups of a GPU and an HCA on one switch only where its ports redirect.
@@ -155,23 +168,27 @@ void add_other_pairs(const std::vector<GpuRailPair>& pairs, Observations* seen) 
 Observations acs_of_pairs(const Host& host, const std::vector<GpuRailPair>& pairs) {
   Observations seen;
   const bool is_virtual = is_virtual_machine(host);
-  std::vector<std::string> fine, unknown_ports;
+  std::vector<std::string> to_clear, fine, unknown_ports;
+  Verdict worst = Verdict::kOk;
   for (const auto& [address, port] : acs_ports(host, pairs)) {
     if (!port.acs.known) {
       unknown_ports.push_back(address);
     } else if ((port.acs.control.value_or(0) & kAcsToClear) != 0) {
       seen.push_back(acs_observation(address, port, is_virtual));
+      worst = std::max(worst, seen.back().verdict);
+      if (seen.back().verdict != Verdict::kOk) to_clear.push_back(address);
     } else {
       fine.push_back(port.acs.control.has_value()
                          ? fmt::format("{} {:#06x}", address, *port.acs.control)
                          : address + " without ACS");
     }
   }
+  if (!to_clear.empty()) seen.push_back(acs_for_good(worst, to_clear));
   if (!unknown_ports.empty()) {
     seen.push_back(unknown(
         "PCIe ports " + topo::short_list(unknown_ports),
         "the kernel does not show their extended configuration space" + groups_hint(host, pairs),
-        kNeedsRootForPci));
+        needs_for_config(host)));
   }
   if (!fine.empty()) {
     seen.push_back(ok("", "ACS does not redirect between GPUs and the HCAs of their rails: " +
@@ -180,7 +197,7 @@ Observations acs_of_pairs(const Host& host, const std::vector<GpuRailPair>& pair
   add_other_pairs(pairs, &seen);
   if (is_virtual) {
     seen.push_back(unknown("", "this is a virtual machine, which does not show the real switches",
-                           "run nccl-gdr doctor on the hypervisor's host"));
+                           kNeedsHypervisor));
   }
   return seen;
 }

@@ -63,7 +63,7 @@ Observation disabled_hca(const Host& host, size_t hca, uint16_t control) {
       control);
   if (is_virtual_machine(host)) {
     return unknown(name, evidence + ", which says nothing where it is a virtual function",
-                   "run nccl-gdr doctor on the hypervisor's host");
+                   kNeedsHypervisor);
   }
   if (!is_ordering_slow(machine.cpu)) {
     return ok(name, evidence + "; it is not known to matter on this CPU");
@@ -103,7 +103,7 @@ Observations relaxed_hcas(const Host& host, const std::vector<size_t>& hcas) {
   if (!hidden.empty()) {
     seen.push_back(unknown(topo::short_list(hidden),
                            "the kernel does not show its PCI Express capability",
-                           kNeedsRootForPci));
+                           needs_for_config(host)));
   }
   return seen;
 }

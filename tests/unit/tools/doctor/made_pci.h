@@ -12,10 +12,10 @@
 
 namespace gdr::tools::doctor {
 
-inline constexpr char kGpuPort[] = "0000:19:00.0";
-inline constexpr char kHcaPort[] = "0000:19:01.0";
-inline constexpr char kGpu[] = "0000:1a:00.0";
-inline constexpr char kHca[] = "0000:1b:00.0";
+inline constexpr char kMadeGpuPort[] = "0000:19:00.0";
+inline constexpr char kMadeHcaPort[] = "0000:19:01.0";
+inline constexpr char kMadeGpu[] = "0000:1a:00.0";
+inline constexpr char kMadeHca[] = "0000:1b:00.0";
 inline constexpr char kMadeSwitch[] = "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/";
 
 inline topology::Machine one_switch() {
@@ -44,7 +44,8 @@ class MadePci : public MadeHost {
  public:
   explicit MadePci(topology::Machine machine = one_switch()) {
     set(std::move(machine));
-    for (const auto& [port, device] : {std::pair{kGpuPort, kGpu}, std::pair{kHcaPort, kHca}}) {
+    for (const auto& [port, device] :
+         {std::pair{kMadeGpuPort, kMadeGpu}, std::pair{kMadeHcaPort, kMadeHca}}) {
       const std::string folder = std::string(kMadeSwitch) + port + "/" + device;
       link(std::string("/sys/bus/pci/devices/") + device, folder);
       group(device, "");
@@ -71,7 +72,7 @@ class MadePci : public MadeHost {
     const std::string link_to_group = folder_of(address) + "/iommu_group";
     std::filesystem::remove(host.path(link_to_group));
     if (type.empty()) return;
-    const std::string number = address == kGpu ? "7" : "8";
+    const std::string number = address == kMadeGpu ? "7" : "8";
     write("/sys/kernel/iommu_groups/" + number + "/type", type + "\n");
     link(link_to_group, "/sys/kernel/iommu_groups/" + number);
   }
@@ -79,8 +80,8 @@ class MadePci : public MadeHost {
 
  private:
   static std::string folder_of(const std::string& address) {
-    if (address == kGpu) return std::string(kMadeSwitch) + kGpuPort + "/" + address;
-    if (address == kHca) return std::string(kMadeSwitch) + kHcaPort + "/" + address;
+    if (address == kMadeGpu) return std::string(kMadeSwitch) + kMadeGpuPort + "/" + address;
+    if (address == kMadeHca) return std::string(kMadeSwitch) + kMadeHcaPort + "/" + address;
     return kMadeSwitch + address;
   }
 };

@@ -9,8 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 
 void with_groups(MadePci* made, const std::string& type) {
-  made->group(kGpu, type);
-  made->group(kHca, type);
+  made->group(kMadeGpu, type);
+  made->group(kMadeHca, type);
 }
 
 TEST(Iommu, Off_IsOk) {
@@ -54,7 +54,7 @@ TEST(Iommu, TranslationWithoutASharedSwitchOrWithAts_IsAWarning) {
   EXPECT_EQ(verdict_of(iommu(), apart.host), Verdict::kWarning);
   MadePci ats;
   with_groups(&ats, "DMA-FQ");
-  ats.config(kHca, topology::config_space({{0x100, 0x000f, 0, 0x8000}}));
+  ats.config(kMadeHca, topology::config_space({{0x100, 0x000f, 0, 0x8000}}));
   EXPECT_EQ(verdict_of(iommu(), ats.host), Verdict::kWarning);
 }
 
@@ -81,8 +81,8 @@ TEST(Iommu, TranslatedGpusWithoutNvlink_AreAWarning) {
   machine.gpus.push_back(topology::make_gpu(topology::bdf_of(0x1c), machine.gpus[0].at));
   machine.gpu_links_known = true;
   MadePci made(machine);
-  made.group(kHca, "identity");
-  made.group(kGpu, "DMA");
+  made.group(kMadeHca, "identity");
+  made.group(kMadeGpu, "DMA");
   made.link("/sys/bus/pci/devices/0000:1c:00.0",
             std::string(kMadeSwitch) + "0000:19:02.0/0000:1c:00.0");
   EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);  // only one of them is translated
@@ -102,6 +102,16 @@ TEST(Iommu, GroupWithoutType_IsUnknown) {
   with_groups(&made, "DMA");
   std::filesystem::remove(made.host.path("/sys/kernel/iommu_groups/8/type"));
   EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kUnknown);
+}
+
+TEST(Iommu, HcaThatSysfsDoesNotShow_IsUnknown) {
+  MadePci made;
+  with_groups(&made, "identity");
+  made.set(topology::flat(1, 1));
+  const Observations seen = iommu().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen[0].subject, "mlx5_0 (0000:40:00.0)");
 }
 
 TEST(Iommu, MachineWithoutSysfs_IsUnknown) {

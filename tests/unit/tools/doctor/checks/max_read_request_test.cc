@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 // Sets the register in the configuration space and what is read of it.
 void set_read_request(MadePci* made, int bytes, unsigned control) {
-  made->config(kHca, config_with_control(control));
+  made->config(kMadeHca, config_with_control(control));
   made->host.pci_states[topology::bdf_of(0x1b)].max_read_request = bytes;
 }
 
@@ -55,6 +55,15 @@ TEST(MaxReadRequest, LessThanAPeer_IsRaisedToThePeers) {
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_THAT(seen[0].steps.at(0).command, HasSubstr("=3000:7000"));
   EXPECT_THAT(seen[1].evidence, HasSubstr("mlx5_1 1024 bytes"));
+}
+
+TEST(MaxReadRequest, VirtualFunction_IsOkAndInAVirtualMachineUnknown) {
+  MadePci made;
+  set_read_request(&made, 128, 0);
+  made.make_virtual();
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
+  made.machine().hcas[0].physical_function = topology::bdf_of(0x1b, 0, 1);
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kOk);
 }
 
 TEST(MaxReadRequest, WithoutRoot_IsUnknown) {

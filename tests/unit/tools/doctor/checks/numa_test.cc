@@ -69,6 +69,14 @@ TEST(Numa, ProcessNearSomeGpu_IsOk) {
   EXPECT_THAT(seen.back().evidence, HasSubstr("none of them near GPU1 (0000:81:00.0)"));
 }
 
+// NCCL_TOPO_FILE may describe more CPUs than this machine has.
+TEST(Numa, ProcessThatMayRunAnywhere_IsOk) {
+  MadePci made(two_nodes());
+  allow(&made, "32-63");
+  made.write("/sys/devices/system/cpu/online", "32-63\n");
+  EXPECT_EQ(verdict_of(numa(), made.host), Verdict::kOk);
+}
+
 // The process is not one of the machine that a folder was copied from.
 TEST(Numa, ProcessOfAnotherMachine_IsNotLookedAt) {
   MadePci made(two_nodes());

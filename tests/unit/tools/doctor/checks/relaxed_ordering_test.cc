@@ -19,13 +19,13 @@ topology::Machine with_amd() {
 
 TEST(RelaxedOrdering, EnabledAndAskedFor_IsOk) {
   MadePci made(with_amd());
-  made.config(kHca, config_with_control(kOrderingRelaxed));
+  made.config(kMadeHca, config_with_control(kOrderingRelaxed));
   EXPECT_EQ(verdict_of(relaxed_ordering(), made.host), Verdict::kOk);
 }
 
 TEST(RelaxedOrdering, DisabledOnAmdOrArm_IsAWarningWithAStepAndItsUndo) {
   MadePci made(with_amd());
-  made.config(kHca, config_with_control(kOrderingStrict));
+  made.config(kMadeHca, config_with_control(kOrderingStrict));
   const Observations seen = relaxed_ordering().run(made.host);
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
@@ -40,7 +40,7 @@ TEST(RelaxedOrdering, DisabledOnAmdOrArm_IsAWarningWithAStepAndItsUndo) {
 // Linux clears the bit below Intel's root ports with an erratum.
 TEST(RelaxedOrdering, DisabledOnIntel_IsOkWithoutAStep) {
   MadePci made;
-  made.config(kHca, config_with_control(kOrderingStrict));
+  made.config(kMadeHca, config_with_control(kOrderingStrict));
   const Observations seen = relaxed_ordering().run(made.host);
   EXPECT_EQ(seen.at(0).verdict, Verdict::kOk);
   EXPECT_TRUE(seen.at(0).steps.empty());
@@ -48,7 +48,7 @@ TEST(RelaxedOrdering, DisabledOnIntel_IsOkWithoutAStep) {
 
 TEST(RelaxedOrdering, VirtualFunction_IsOkAndInAVirtualMachineUnknown) {
   MadePci made(with_amd());
-  made.config(kHca, config_with_control(kOrderingStrict));
+  made.config(kMadeHca, config_with_control(kOrderingStrict));
   made.make_virtual();
   EXPECT_EQ(verdict_of(relaxed_ordering(), made.host), Verdict::kUnknown);
   made.machine().hcas[0].physical_function = topology::bdf_of(0x1b, 0, 1);
@@ -69,7 +69,7 @@ TEST(RelaxedOrdering, VariableThatDisablesIt_IsAWarningOnAmdOnly) {
 
 TEST(RelaxedOrdering, WithoutRoot_IsUnknown) {
   MadePci made;
-  made.config(kHca, std::string(64, '\0'));
+  made.config(kMadeHca, std::string(64, '\0'));
   EXPECT_EQ(verdict_of(relaxed_ordering(), made.host), Verdict::kUnknown);
 }
 
