@@ -67,12 +67,14 @@ class Stats(unittest.TestCase):
         self.until = f"{self.folder}/until"
         command = [TOOL, "perf", "all_reduce", "--ranks", "2", "--plugin", PLUGIN, "--dev", "0",
                    "--begin", "64K", "--end", "64K", "--until", self.until]
-        return subprocess.Popen(command, env=self.environment(**options), text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        with open(f"{self.folder}/output", "w", encoding="utf-8") as output:
+            return subprocess.Popen(command, env=self.environment(**options), stdout=output,
+                                    stderr=subprocess.STDOUT)
 
     def end(self, process):
         pathlib.Path(self.until).touch()
-        output = process.communicate(timeout=TIMEOUT_S)[0]
+        process.wait(timeout=TIMEOUT_S)
+        output = pathlib.Path(f"{self.folder}/output").read_text(encoding="utf-8")
         self.assertEqual(process.returncode, 0, output)
         return output
 
@@ -155,20 +157,22 @@ class Stats(unittest.TestCase):
                 names.append(re.search(r"Name:\s*(.*)", text)[1])
         return names
 
-    def check_threads(self, expected, **options):
-        process = self.start_all_reduce(**options)
+    def test_without_the_variable_no_file_and_no_thread(self):
+        process = self.start_all_reduce(folder=None)
         try:
-            self.wait_for(lambda: "gdr-watcher" in self.threads_of_ranks(process))
-            self.assertEqual("gdr-stats" in self.threads_of_ranks(process), expected)
+            self.wait_for(lambda: self.threads_of_ranks(process).count("gdr-watcher") == 2)
+            time.sleep(0.5)  # it would be started right after
+            self.assertNotIn("gdr-stats", self.threads_of_ranks(process))
         finally:
             self.end(process)
-
-    def test_without_the_variable_no_file_and_no_thread(self):
-        self.check_threads(False, folder=None)
         self.assertEqual(glob.glob(f"{self.folder}/stats/*") + glob.glob(f"{self.folder}/stats/.n*"), [])
 
     def test_with_the_variable_there_is_a_thread(self):
-        self.check_threads(True)
+        process = self.start_all_reduce()
+        try:
+            self.wait_for(lambda: self.threads_of_ranks(process).count("gdr-stats") == 2)
+        finally:
+            self.end(process)
 
     def test_next_job_takes_over_the_files_of_a_killed_one(self):
         process = self.start_all_reduce()
@@ -177,7 +181,7 @@ class Stats(unittest.TestCase):
             for child in pathlib.Path(entry).read_text(encoding="ascii").split():
                 os.kill(int(child), signal.SIGKILL)
         process.kill()
-        process.communicate()
+        process.wait(timeout=TIMEOUT_S)
         pids = self.sums("nccl_gdr_info", "pid").keys()
         self.run_perf()
         self.assertEqual(len(glob.glob(f"{self.folder}/stats/*.prom")), 2)

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -104,17 +105,17 @@ TEST_F(StatsWriterTest, Destroyed_TextIsNotAskedForAgain) {
 
 // A collective that ends must not wait for a server.
 TEST_F(StatsWriterTest, FileSystemBlocks_CallsReturn) {
-  std::atomic<bool> blocks{true};
+  const auto blocks = std::make_shared<std::atomic<bool>>(true);
   {
     StatsWriter writer(
         folder.path(),
-        [&blocks](int) {
-          while (blocks) std::this_thread::sleep_for(1ms);
+        [blocks](int) {
+          while (*blocks) std::this_thread::sleep_for(1ms);
           return std::string("text\n");
         },
         1h);
     writer.write_now();
-    blocks = false;
+    *blocks = false;
   }
   SUCCEED();
 }

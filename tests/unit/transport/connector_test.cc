@@ -271,6 +271,8 @@ TEST_F(ConnectorPeer, LosesEveryConnection_GivesUpAfterGrowingPauses) {
   EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_TRUE(contains(found.text, "gave up after 3 retries (handshake with ")) << found.text;
   EXPECT_TRUE(contains(found.text, "Fix: allow TCP")) << found.text;
+  const ProcessSums sums = bed.watcher->process_counters().read();
+  EXPECT_EQ(sums.retries[static_cast<size_t>(Retry::kConnect)], 3u);
 }
 
 // Another process would listen on another port, with another secret.

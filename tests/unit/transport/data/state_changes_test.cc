@@ -52,6 +52,8 @@ TEST_F(StateChangesTest, AnyChangeTimesOut_EachHasItsOwnRetries) {
   EXPECT_EQ(run(), 3 * (100ms + 200ms + 300ms));
   EXPECT_TRUE(result.value());
   EXPECT_EQ(qp->state, IBV_QPS_RTS);
+  EXPECT_EQ(changes.take_retries(), 9u);
+  EXPECT_EQ(changes.take_retries(), 0u) << "each counts once";
 }
 
 // Some drivers return the negative value.

@@ -28,7 +28,7 @@ struct WatchdogTest : testing::Test {
     for (int i = 0; i < time; ++i) {
       now += seconds(1);
       for (auto& link : links) link->on_tick(now);
-      watchdog.check(links, now);
+      stalls += watchdog.check(links, now);
     }
   }
   // State queries that have arrived at all peers.
@@ -47,6 +47,7 @@ struct WatchdogTest : testing::Test {
   std::vector<std::shared_ptr<PeerLink>> links;
   std::vector<FrameChannel> channels;
   Watchdog::Clock::time_point now = Watchdog::Clock::now();
+  int stalls = 0;  // as check() returned
 };
 
 TEST_F(WatchdogTest, ManyLinksStall_OneLineAndOneQuery) {
@@ -65,6 +66,7 @@ TEST_F(WatchdogTest, ManyLinksStall_OneLineAndOneQuery) {
   EXPECT_TRUE(contains(warnings[0], "63 other connections")) << warnings[0];
   EXPECT_TRUE(contains(warnings[0], "2 peer processes")) << warnings[0];
   EXPECT_EQ(queries(), 1);
+  EXPECT_EQ(stalls, 1);
 }
 
 TEST_F(WatchdogTest, LinkStalls_LineNamesThePeerProcess) {
@@ -170,6 +172,7 @@ TEST_F(WatchdogTest, StallsAgainAfterItMovedOn_IsLoggedAgain) {
   links[0]->count_posted();
   pass(100);
   EXPECT_EQ(lines.warnings("no progress").size(), 2u);
+  EXPECT_EQ(stalls, 2);
 }
 
 // The one in the line was late; another one hangs for good.

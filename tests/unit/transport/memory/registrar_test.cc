@@ -58,6 +58,7 @@ TEST_F(RegistrarTest, HostMemory_IsRegisteredForTheLifeOfTheHandle) {
   EXPECT_EQ((*handle)->staging, nullptr);
   EXPECT_EQ(live(), before + 1);
   EXPECT_EQ(registrar->counts_text(), "") << "only GPU memory counts";
+  EXPECT_EQ(registrar->counts().at("fake_a").host, 1u);
   handle->reset();
   EXPECT_EQ(live(), before);
 }
@@ -78,6 +79,9 @@ TEST_F(RegistrarTest, GpuMemory_GoesByDmabufFirst) {
   EXPECT_FALSE((*handle)->host);
   EXPECT_TRUE((*handle)->direct);
   EXPECT_EQ(registrar->counts_text(), "1 by dma-buf, 0 by nvidia-peermem, 0 staged");
+  const RegistrationCounts counts = registrar->counts().at("fake_a");
+  EXPECT_THAT(counts.gpu, ElementsAre(1u, 0u, 0u));
+  EXPECT_EQ(counts.host, 0u);
 }
 
 TEST_F(RegistrarTest, PairOverPcie_ItsDmabufIsMappedOverPcie) {
@@ -115,6 +119,8 @@ TEST_F(RegistrarTest, GpuDirectFails_IsStagedAndLoggedOnce) {
   ASSERT_TRUE(second);
   EXPECT_THAT(log.warnings(), IsEmpty());
   EXPECT_EQ(registrar->counts_text(), "0 by dma-buf, 0 by nvidia-peermem, 2 staged");
+  EXPECT_THAT(registrar->counts().at("fake_a").gpu, ElementsAre(0u, 0u, 2u));
+  EXPECT_EQ(registrar->counts().at("fake_a").host, 0u) << "bounce buffers are no users'";
 }
 
 TEST_F(RegistrarTest, Strict_GpuDirectFails_IsAnErrorWithTheReasons) {
