@@ -78,6 +78,17 @@ TEST(DoctorText, ManyThatDiffer_ShowsTheWorstAndHowToSeeTheOthers) {
   EXPECT_THAT(text, HasSubstr("         and 6 more: nccl-gdr doctor --check x\n"));
 }
 
+TEST(DoctorText, SameFixOfSeveral_IsOneLineBelowThem) {
+  const Report report = report_of(
+      {result_of("links", Cost::kSlows,
+                 {failure("GPU0", "has x8", "reseat it"), failure("GPU1", "has x4", "reseat it"),
+                  failure("GPU2", "has 2.5 GT/s", "restart")})});
+  EXPECT_THAT(to_text(report, false), HasSubstr("         GPU0: has x8\n         GPU1: has x4\n"
+                                                "           Fix: reseat it\n"
+                                                "         GPU2: has 2.5 GT/s\n"
+                                                "           Fix: restart\n"));
+}
+
 TEST(DoctorText, LongLists_AreWrappedButFixesAreNot) {
   std::vector<CheckResult> results;
   std::vector<std::string> names;
