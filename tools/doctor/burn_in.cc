@@ -87,9 +87,9 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
     if (!rail.usable) continue;
     const topology::Hca& hca = decision.machine.hcas[static_cast<size_t>(rail.port.hca)];
     const topology::Port& port = topology::port_of(decision.machine, rail.port);
-    const std::string name = fmt::format("rail {}, {}:{}", rail.id, hca.name, port.number);
+    const std::string name = fmt::format("rail {} {}:{}", rail.id, hca.name, port.number);
     const double gbits = (port.link_mbps > 0 ? port.link_mbps : port.speed_mbps) / 1e3;
-    cases.push_back({name + ", host memory",
+    cases.push_back({name + " host memory",
                      hca.name,
                      device,
                      {},
@@ -100,7 +100,7 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
       const std::vector<int>& own = decision.plan.gpus[gpu].rails;
       if (own.empty() || own[0] != static_cast<int>(i)) continue;
       const std::string path = path_for_burn_in(decision, gpu, static_cast<size_t>(rail.port.hca));
-      cases.push_back({fmt::format("{}, GPU{} ({})", name, gpu, path), hca.name, device, gpu, path,
+      cases.push_back({fmt::format("{} GPU{} ({})", name, gpu, path), hca.name, device, gpu, path,
                        gbits, share_of(shares, path)});
     }
     ++device;
@@ -170,6 +170,12 @@ Report burn_in(const Host& host, const BurnInShares& shares, bool judges,
   if (host.inspection.has_value()) cases = burn_in_cases(host.inspection->decision, shares);
   for (size_t i = 0; i < cases.size(); ++i) {
     const Result<BurnInMeasurement> measured = measure(cases[i], i);
+    if (!measured && measured.error().code == Code::kInvalidUsage) {
+      result.observations.push_back(
+          unknown(cases[i].subject, measured.error().text + "; the other rails were not measured",
+                  "start the same command on the other machine"));
+      break;
+    }
     if (!measured) {
       result.observations.push_back(not_measured(cases[i], measured.error()));
     } else if (judges) {

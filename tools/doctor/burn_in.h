@@ -1,6 +1,7 @@
 // `nccl-gdr doctor --burn-in`: measures each rail, with host memory and with the memory of each GPU
 // that uses it, and judges the bandwidth by the class of the path. The measurements are those of
-// `nccl-gdr perf sendrecv`, each in a process of its own, so that the data takes the path of NCCL's.
+// `nccl-gdr perf sendrecv`, each in a process of its own, so that the data takes the path of
+// NCCL's.
 //
 // The peer is "local", for which a port sends to itself (that loads memory, PCIe and HCA, but not
 // the cable), or ADDRESS[:PORT], where the machine that has the address listens and the other one
@@ -15,12 +16,18 @@
 
 #include "base/result.h"
 #include "tools/doctor/report.h"
-#include "topology/live/rail_decision.h"
+
+namespace gdr::topology {
+struct RailDecision;
+}
 
 namespace gdr::tools::doctor {
 
+// How long one machine waits for the other one.
+inline constexpr int kBurnInPatienceSeconds = 60;
+
 struct BurnInCase {
-  std::string subject;        // "rail 0, mlx5_0:1, GPU3 (PIX)"
+  std::string subject;        // "rail 0 mlx5_0:1 GPU3 (PIX)"
   std::string hca;            // "mlx5_0"
   int device = 0;             // the plugin's number for the rail
   std::optional<size_t> gpu;  // whose memory; nothing: that of the host
@@ -72,12 +79,15 @@ Observation judge_burn_in(const BurnInCase& one, const BurnInMeasurement& measur
 
 using MeasureBurnIn = std::function<Result<BurnInMeasurement>(const BurnInCase&, size_t number)>;
 
-// Starts the measurement by this program.
+// Starts the measurement by this program. Fails with kRemote where data was lost or wrong, with
+// kInvalidUsage where the other machine does not answer, and with another code where this one
+// cannot measure.
 Result<BurnInMeasurement> measure_burn_in(const BurnInCase& one, const BurnInPeer& peer,
                                           size_t number);
 
-// A report of one check, "burn-in". What could not be measured is kUnknown; data that arrived wrong
-// (kRemote) is kFailure. Where `judges` is false, the other machine has the results.
+// A report of one check, "burn-in". What could not be measured is kUnknown, but for kRemote, which
+// is kFailure; nothing is measured after kInvalidUsage. Where `judges` is false, the other machine
+// has the results.
 Report burn_in(const Host& host, const BurnInShares& shares, bool judges,
                const MeasureBurnIn& measure);
 

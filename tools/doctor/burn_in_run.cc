@@ -8,11 +8,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <sstream>
 
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/burn_in.h"
@@ -140,11 +142,16 @@ Result<BurnInMeasurement> measure_burn_in(const BurnInCase& one, const BurnInPee
                                           size_t number) {
   const BurnInFolder folder;
   if (!folder.exists()) return fail_errno(Code::kSystem, "no temporary folder", errno);
+  const auto start = std::chrono::steady_clock::now();
   const int status =
       run_self(burn_in_arguments(one, peer, number, folder.file("json")), folder.file("output"));
   if (status == kExitOk && peer.rank != 0) return BurnInMeasurement{};
   if (status == kExitOk) return parse_burn_in(one, folder.read("json"));
   const std::string errors = errors_in(folder.read("output"), status);
+  const std::chrono::seconds patience(kBurnInPatienceSeconds);
+  if (!peer.is_local && std::chrono::steady_clock::now() - start >= patience) {
+    return fail(Code::kInvalidUsage, "the other machine does not answer: " + errors);
+  }
   if (status == kExitFailed) return fail(Code::kRemote, "the transfer failed: " + errors);
   return fail(Code::kSystem, errors);
 }

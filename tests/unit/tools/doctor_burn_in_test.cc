@@ -36,7 +36,7 @@ TEST(DoctorBurnIn, Local_MeasuresEveryRail) {
     EXPECT_THAT(one["verdict"], AnyOf("ok", "failure"));
     EXPECT_THAT(one["evidence"].get<std::string>(), HasSubstr("Gb/s, "));
   }
-  EXPECT_EQ(seen[1]["subject"], "rail 1, softhca1:1, host memory");
+  EXPECT_EQ(seen[1]["subject"], "rail 1 softhca1:1 host memory");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ void inspect_hgx(MadeHost* made) {
 }
 
 BurnInCase case_of(double port_gbits, double share) {
-  return {.subject = "rail 0, mlx5_0:1, GPU0 (PIX)",
+  return {.subject = "rail 0 mlx5_0:1 GPU0 (PIX)",
           .hca = "mlx5_0",
           .device = 0,
           .gpu = 0,
@@ -36,9 +36,9 @@ TEST(BurnInCases, EveryRail_HasHostMemoryAndItsGpus) {
   inspect_hgx(&made);
   const std::vector<BurnInCase> cases = burn_in_cases(made.host.inspection->decision, standard());
   ASSERT_EQ(cases.size(), 12u);
-  EXPECT_EQ(cases[0].subject, "rail 0, mlx5_0:1, host memory");
+  EXPECT_EQ(cases[0].subject, "rail 0 mlx5_0:1 host memory");
   EXPECT_EQ(cases[0].share, 0.9);
-  EXPECT_EQ(cases[1].subject, "rail 0, mlx5_0:1, GPU0 (PIX)");
+  EXPECT_EQ(cases[1].subject, "rail 0 mlx5_0:1 GPU0 (PIX)");
   EXPECT_EQ(cases[2].gpu, 1u);
   EXPECT_EQ(cases[11].device, 3);
   EXPECT_EQ(cases[11].gpu, 7u);
@@ -55,7 +55,7 @@ TEST(BurnInCases, RailThatIsDown_IsLeftOutAndTakesNoDevice) {
   const std::vector<BurnInCase> cases = burn_in_cases(made.host.inspection->decision, standard());
   ASSERT_EQ(cases.size(), 9u);
   EXPECT_EQ(cases[0].device, 0);
-  EXPECT_THAT(cases[0].subject, HasSubstr("rail 1, "));
+  EXPECT_THAT(cases[0].subject, HasSubstr("rail 1 "));
 }
 
 TEST(BurnInShares, Text_OverridesTheDefault) {
@@ -97,10 +97,10 @@ TEST(BurnInPeer, Texts_AreResolved) {
 
 TEST(BurnInArguments, Remote_TakesAnotherPortForEachMeasurement) {
   const BurnInPeer peer{.is_local = false, .address = "10.0.0.1", .port = 29500, .rank = 1};
-  EXPECT_THAT(
-      burn_in_arguments(case_of(400, 0.9), peer, 3, "f"),
-      ElementsAre("perf", "sendrecv", "--dev", "0", "--memory", "cuda:0", "-b", "8", "-e", "4M",
-                  "-f", "524288", "--json", "f", "--root", "10.0.0.1:29503", "--rank", "1"));
+  EXPECT_THAT(burn_in_arguments(case_of(400, 0.9), peer, 3, "f"),
+              ElementsAre("perf", "sendrecv", "--dev", "0", "--memory", "cuda:0", "-b", "8", "-e",
+                          "4M", "-f", "524288", "--timeout", "60", "--json", "f", "--root",
+                          "10.0.0.1:29503", "--rank", "1"));
 }
 
 TEST(BurnInResult, Json_GivesTheLargestSizeAndTheLatencyOfTheSmallest) {
@@ -140,6 +140,20 @@ TEST(BurnIn, Report_HasAVerdictForEachMeasurement) {
   EXPECT_EQ(seen[2].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[3].verdict, Verdict::kFailure);
   EXPECT_EQ(exit_code_of(report), kExitFailed);
+}
+
+TEST(BurnIn, OtherMachineDoesNotAnswer_EndsIt) {
+  MadeHost made;
+  inspect_hgx(&made);
+  int measured = 0;
+  const auto measure = [&](const BurnInCase&, size_t number) -> Result<BurnInMeasurement> {
+    ++measured;
+    if (number == 1) return fail(Code::kInvalidUsage, "the other machine does not answer");
+    return BurnInMeasurement{400, 2};
+  };
+  const Report report = burn_in(made.host, standard(), false, measure);
+  EXPECT_EQ(measured, 2);
+  EXPECT_EQ(report.results.at(0).observations.at(1).verdict, Verdict::kUnknown);
 }
 
 TEST(BurnIn, WithoutRails_CouldNotLook) {
