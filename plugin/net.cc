@@ -173,6 +173,12 @@ void log_registrations() {
   GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
 }
 
+// The process may end once NCCL has closed its last connection.
+void write_last_stats() {
+  Plugin& state = plugin();
+  if (state.stats != nullptr && state.transport->connections() == 0) state.stats->write_now();
+}
+
 template <class Comm>
 ncclResult_t close_comm(const char* call, void* closed) {
   return guarded(call, [&] {
@@ -181,6 +187,8 @@ ncclResult_t close_comm(const char* call, void* closed) {
       (void)comm.release();
     } else if (comm != nullptr) {
       log_registrations();
+      comm.reset();
+      write_last_stats();
     }
     return abi::ncclSuccess;
   });

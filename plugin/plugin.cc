@@ -1,5 +1,7 @@
 #include "plugin/plugin.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 #include <string>
@@ -16,6 +18,7 @@
 #include "plugin/rail_policy.h"
 #include "plugin/reported_path.h"
 #include "plugin/standby_rails.h"
+#include "plugin/stats_text.h"
 #include "plugin/topology_file.h"
 #include "plugin/transport_options.h"
 #include "topology/live/acs_findings.h"
@@ -196,6 +199,15 @@ void choose_standby(const config::Options& options, const std::vector<DeviceFact
   }
 }
 
+// The transport outlives what is returned, which is null where no folder is named.
+std::unique_ptr<StatsWriter> start_stats(const std::string& folder,
+                                         const transport::Transport& transport) {
+  if (folder.empty()) return nullptr;
+  return std::make_unique<StatsWriter>(folder, [&transport](int number) {
+    return stats_text(transport.stats(), StatsProcess{number, getpid()});
+  });
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
@@ -252,6 +264,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   choose_standby(options, facts, plugin.get());
   plugin->devices = std::make_unique<NetDevices>(std::move(facts));
   plugin->warnings = make_warnings(*plugin, options, std::move(ports));
+  plugin->stats = start_stats(options.stats_folder, *plugin->transport);
   return plugin;
 }
 

@@ -11,6 +11,7 @@
 #include "plugin/communicator.h"
 #include "plugin/net_devices.h"
 #include "plugin/rail_warnings.h"
+#include "plugin/stats_writer.h"
 #include "topology/live/rail_agreement.h"
 #include "topology/live/rail_decision.h"
 #include "transport/transport.h"
@@ -37,6 +38,8 @@ struct Plugin {
 
   std::mutex counts_mutex;    // guards logged_counts
   std::string logged_counts;  // of registrations, as last logged
+
+  std::unique_ptr<StatsWriter> stats;  // null without GDR_NCCL_STATS_DIR; reads `transport`
 };
 
 // Reads the process environment, discovers the HCAs, decides the rails and starts the transport,

@@ -12,6 +12,12 @@ constexpr PathClass kLegacyLevels[] = {PathClass::kLoc, PathClass::kPix, PathCla
                                        PathClass::kPhb, PathClass::kSys};
 constexpr long kLegacyLevelCount = sizeof(kLegacyLevels) / sizeof(kLegacyLevels[0]);
 
+std::string note_on_number(std::string_view number, const std::string& level) {
+  return "NCCL takes the number " + std::string(number) + " of NCCL_NET_GDR_LEVEL for " + level +
+         " (0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS; some guides number them differently): "
+         "write the name instead";
+}
+
 }  // namespace
 
 Result<GdrLevel> GdrLevel::parse(std::string_view text) {
@@ -32,10 +38,7 @@ Result<GdrLevel> GdrLevel::parse(std::string_view text) {
   }
   long number = std::strtol(std::string(text).c_str(), nullptr, 0);
   level.path_ = kLegacyLevels[number >= kLegacyLevelCount ? kLegacyLevelCount - 1 : number];
-  level.number_note_ = "NCCL takes the number " + std::string(text) +
-                       " of NCCL_NET_GDR_LEVEL for " + level.to_string() +
-                       " (0 LOC, 1 PIX, 2 PXB, 3 PHB, 4 and above SYS; some " +
-                       "guides number them differently): write the name instead";
+  level.number_note_ = note_on_number(text, level.to_string());
   return level;
 }
 

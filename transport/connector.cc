@@ -118,6 +118,7 @@ Result<bool> Connector::plan_retry(Error error) {
     return tl::unexpected<Error>(std::move(error));
   }
   ++retries_;
+  comm_->connection().count_retries(Retry::kConnect, 1);
   if (retries_ == 1) {
     GDR_INFO(log::kNet, "handshake with %s: %s; connecting again", to_string(to_).c_str(),
              error.text.c_str());

@@ -59,6 +59,17 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   return transport;
 }
 
+TransportStats Transport::stats() const {
+  TransportStats stats{watcher_->process_counters().read(), registrar_->counts(), {}};
+  for (const Device& device : devices_) {
+    const std::string& name = device.hca->name();
+    if (stats.registrations.contains(name)) {
+      stats.registered_gpu_bytes[name] = device.hca->registrations().gpu_bytes();
+    }
+  }
+  return stats;
+}
+
 Transport::SharedConnectionOptions Transport::or_own(SharedConnectionOptions connection) const {
   return connection != nullptr ? std::move(connection)
                                : SharedConnectionOptions(options_, &options_->connection);

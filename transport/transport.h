@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "transport/connector.h"
@@ -16,6 +17,14 @@
 #include "transport/options.h"
 
 namespace gdr::transport {
+
+// Counters of one process since its transport was made.
+struct TransportStats {
+  ProcessSums sums;
+  // By HCA, of those that have been used.
+  std::map<std::string, RegistrationCounts> registrations;
+  std::map<std::string, uint64_t> registered_gpu_bytes;  // now
+};
 
 // Thread-safe. The comms that it hands out are not: the data path of each belongs to one thread.
 class Transport {
@@ -44,6 +53,11 @@ class Transport {
                                             SharedConnectionOptions connection = nullptr);
   Result<std::unique_ptr<SendComm>> connect(const RailChoice& rails, wire::Handle* handle,
                                             SharedConnectionOptions connection = nullptr);
+
+  // What the process has moved and registered so far, for metrics.
+  TransportStats stats() const;
+  // How many connections are open.
+  uint64_t connections() const { return watcher_->process_counters().connections(); }
 
   // Registers memory for the comms of all devices.
   Registrar& registrar() { return *registrar_; }

@@ -65,6 +65,14 @@ struct FieldValue {
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, rc) == 28 &&
               offsetof(FieldValue, value) == 32);
 
+// The layout of nvmlMemory_t (its first version) and of nvmlBAR1Memory_t, in bytes.
+struct MemoryInfo {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+static_assert(sizeof(MemoryInfo) == 24);
+
 // The library's functions; the exact symbols are in bind() below. A member is null if the library
 // lacks the symbol.
 struct Api {
@@ -76,6 +84,8 @@ struct Api {
   Rc (*nvlink_state)(Device device, unsigned link, int* state);
   Rc (*nvlink_remote_pci_info)(Device device, unsigned link, PciInfo* remote);
   Rc (*field_values)(Device device, int count, FieldValue* values);
+  Rc (*memory_info)(Device device, MemoryInfo* memory);
+  Rc (*bar1_memory_info)(Device device, MemoryInfo* memory);
 };
 
 // Binds an Api to a libnvidia-ml.so.1 that the caller opened by dlopen and keeps open.
@@ -92,6 +102,8 @@ inline Api bind(void* library) {
   find("nvmlDeviceGetNvLinkState", api.nvlink_state);
   find("nvmlDeviceGetNvLinkRemotePciInfo", api.nvlink_remote_pci_info);
   find("nvmlDeviceGetFieldValues", api.field_values);
+  find("nvmlDeviceGetMemoryInfo", api.memory_info);
+  find("nvmlDeviceGetBAR1MemoryInfo", api.bar1_memory_info);
   return api;
 }
 

@@ -122,14 +122,11 @@ Finding unknown_own(const std::string& name, const std::string& nearest) {
 
 // Another plugin or release may read the name, so only a likely misspelling is a warning.
 Finding unknown_of_nccl(const std::string& name, const std::string& nearest) {
-  Finding finding{Severity::kInfo, printable(name),
-                  "neither the plugin nor the transport of NCCL 2.30 reads a variable of this name",
-                  ""};
-  if (is_misspelling(name, nearest)) {
-    finding.severity = Severity::kWarning;
-    finding.fix = "check the spelling; the nearest name is " + nearest;
-  }
-  return finding;
+  const char* text =
+      "neither the plugin nor the transport of NCCL 2.30 reads a variable of this name";
+  if (!is_misspelling(name, nearest)) return {Severity::kInfo, printable(name), text, ""};
+  return {Severity::kWarning, printable(name), text,
+          "check the spelling; the nearest name is " + nearest};
 }
 
 void check_unknown(const Environment& environment, Findings* findings) {

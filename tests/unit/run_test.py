@@ -68,6 +68,21 @@ class CountTest(unittest.TestCase):
             "    rail_test.cc:12: Failure",
             "    the rail is open"])
 
+    def test_TestThatPassesWhenItIsRunAgain_Counted_IsNamed(self):
+        log = _CTEST_LOG.replace("75% tests passed, 1 tests", "100% tests passed, 0 tests").replace(
+            " 4/4", "    Test  #3: rail_test.Rail.Opens .............   Passed    0.02 sec\n 4/4")
+        with tempfile.NamedTemporaryFile("w", suffix=".log") as file:
+            file.write(log)
+            file.flush()
+            summary = _bash('count_tests preset "$1"; printf "%s\\n" "${summary[@]}" "$failed"',
+                            file.name)
+        self.assertEqual(summary.splitlines(), [
+            "preset: 100% tests passed, 0 tests failed out of 4",
+            "  rail_test.Rail.Opens: Failed    0.02 sec; passed when it was run again",
+            "    rail_test.cc:12: Failure",
+            "    the rail is open",
+            "0"])
+
     def test_ManyFailedTests_Counted_ShowTenAndTheNumberOfTheOthers(self):
         with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
             for number in range(1, 13):

@@ -8,10 +8,11 @@ _NODE_MIB = 512
 @dataclasses.dataclass(frozen=True)
 class Switch:
     """A PCIe switch below a root port. slots has the device of each downstream port: "nic", "display" (in
-    place of a GPU) or None. acs gives the root port Access Control Services, which QEMU's switches never
-    have."""
+    place of a GPU) or None. acs gives the root port Access Control Services. QEMU's downstream ports never
+    have them; port_acs puts root ports in their place, which do."""
     slots: tuple = ("nic",)
     acs: bool = True
+    port_acs: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,7 +72,8 @@ class Hardware:
                 for slot, content in enumerate(switch.slots):
                     chassis += 1
                     port = f"down{name}{slot}"
-                    words += ["-device", f"xio3130-downstream,id={port},bus=up{name},slot={slot},"
+                    model = "pcie-root-port" if switch.port_acs else "xio3130-downstream"
+                    words += ["-device", f"{model},id={port},bus=up{name},slot={slot},"
                                          f"chassis={chassis}"]
                     if content == "nic":
                         ports.append(port)

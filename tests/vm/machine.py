@@ -32,7 +32,8 @@ class Outcome:
 def require_tools():
     for tool, package in (("qemu-system-x86_64", "qemu-system-x86"), ("cpio", "cpio"),
                           ("busybox", "busybox-static"), ("rdma", "iproute2"),
-                          ("ibv_devinfo", "ibverbs-utils"), ("lstopo-no-graphics", "hwloc-nox")):
+                          ("ibv_devinfo", "ibverbs-utils"), ("setpci", "pciutils"),
+                          ("lstopo-no-graphics", "hwloc-nox")):
         if shutil.which(tool, path=os.environ["PATH"] + ":/usr/sbin:/sbin") is None:
             raise Missing(f"{tool} is not installed; it is in the package {package}")
 

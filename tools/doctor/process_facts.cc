@@ -1,9 +1,144 @@
 #include "tools/doctor/process_facts.h"
 
+#include <fcntl.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <sstream>
+#include <system_error>
+
+#include "base/unique_fd.h"
 #include "tools/doctor/host.h"
+#include "topology/model.h"
 
 namespace gdr::tools::doctor {
+namespace {
 
-ProcessFacts read_process_facts(const Host&) { return {}; }
+namespace fs = std::filesystem;
+
+bool has_file(const Host& host, const std::string& absolute) {
+  std::error_code ignored;
+  return fs::exists(host.path(absolute), ignored);
+}
+
+bool is_in_environment(const Host& host, const char* name) {
+  return host.is_live && std::getenv(name) != nullptr;
+}
+
+// Engines leave a file in the container; Kubernetes sets a variable in every pod. Where neither is
+// there, the cgroup of the first process may have the engine's name, under cgroup v1 at least.
+Container find_container(const Host& host) {
+  const std::string cgroup = host.read("/proc/1/cgroup").value_or("");
+  const auto names = [&](const char* word) { return cgroup.find(word) != std::string::npos; };
+  if (is_in_environment(host, "KUBERNETES_SERVICE_HOST") || names("kubepods") ||
+      has_file(host, "/run/secrets/kubernetes.io")) {
+    return Container::kKubernetes;
+  }
+  if (has_file(host, "/.dockerenv") || names("/docker")) return Container::kDocker;
+  if (has_file(host, "/run/.containerenv") || names("/libpod")) return Container::kPodman;
+  if (has_file(host, "/run/systemd/container") || names("/lxc")) return Container::kOther;
+  return Container::kNone;
+}
+
+std::optional<FileSystemSize> size_of(const fs::path& folder) {
+  struct statvfs found {};
+  if (statvfs(folder.c_str(), &found) != 0) return {};
+  return FileSystemSize{found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize};
+}
+
+// Opening is what shows the device cgroup of a container, which access() does not know. It does
+// nothing to the HCA: libibverbs opens the same file for each device that a program uses.
+std::vector<DeviceFile> open_uverbs(const fs::path& folder) {
+  std::vector<DeviceFile> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (!name.starts_with("uverbs")) continue;
+    const UniqueFd fd(open(at->path().c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    files.push_back({name, fd.get() < 0 ? errno : 0});
+  }
+  std::sort(files.begin(), files.end(), [](const DeviceFile& a, const DeviceFile& b) {
+    return topology::name_less(a.name, b.name);
+  });
+  return files;
+}
+
+// "unlimited" or a number, in the columns of /proc/self/limits.
+std::optional<uint64_t> limit_in(const std::string& word) {
+  if (word == "unlimited") return kNoLimit;
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(word.c_str(), &end, 10);
+  if (word.empty() || *end != '\0') return {};
+  return value;
+}
+
+// The first user namespace maps every id to itself: "0 0 4294967295".
+bool is_in_first_user_namespace(const Host& host) {
+  std::istringstream map(host.line("/proc/self/uid_map"));
+  uint64_t inside = 0, outside = 0, count = 0;
+  if (!(map >> inside >> outside >> count)) return true;
+  return inside == 0 && outside == 0 && count == 0xffffffff;
+}
+
+}  // namespace
+
+ProcessFacts read_process_facts(const Host& host) {
+  ProcessFacts facts;
+  facts.container = find_container(host);
+  if (!host.is_live) return facts;
+  facts.in_slurm_job = std::getenv("SLURM_JOB_ID") != nullptr;
+  if (const char* home = std::getenv("HOME")) facts.home = home;
+  facts.shm = size_of("/dev/shm");
+  facts.uverbs = open_uverbs("/dev/infiniband");
+  return facts;
+}
+
+bool is_in_container(const Host& host) { return host.process.container != Container::kNone; }
+
+std::optional<ResourceLimit> resource_limit(const Host& host, const std::string& name) {
+  std::istringstream lines(host.read("/proc/self/limits").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name + " ")) continue;
+    std::istringstream words(line.substr(name.size()));
+    std::string soft, hard;
+    words >> soft >> hard;
+    const std::optional<uint64_t> first = limit_in(soft), second = limit_in(hard);
+    if (!first.has_value()) return {};
+    return ResourceLimit{*first, second.value_or(*first)};
+  }
+  return {};
+}
+
+bool has_capability(const Host& host, int number) {
+  std::istringstream lines(host.read("/proc/self/status").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("CapEff:")) continue;
+    const uint64_t set = std::strtoull(line.c_str() + sizeof "CapEff:" - 1, nullptr, 16);
+    return (set >> number & 1) != 0 && is_in_first_user_namespace(host);
+  }
+  return false;
+}
+
+std::vector<std::string> rdma_device_names(const Host& host) {
+  std::vector<std::string> names;
+  std::error_code error;
+  const fs::path folder = host.path("/sys/class/infiniband");
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  if (names.empty() && host.inspection.has_value()) {
+    for (const topology::Hca& hca : host.inspection->decision.machine.hcas) {
+      names.push_back(hca.name);
+    }
+  }
+  std::sort(names.begin(), names.end(), topology::name_less);
+  return names;
+}
+
+size_t gpu_count(const Host& host) {
+  return host.inspection.has_value() ? host.inspection->decision.machine.gpus.size() : 0;
+}
 
 }  // namespace gdr::tools::doctor

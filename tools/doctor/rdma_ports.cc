@@ -1,9 +1,198 @@
 #include "tools/doctor/rdma_ports.h"
 
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <system_error>
+#include <thread>
+
 #include "tools/doctor/host.h"
+#include "topology/model.h"
+#include "topology/sources/sysfs_files.h"
+#include "topology/sources/sysfs_rdma.h"
 
 namespace gdr::tools::doctor {
+namespace {
 
-RdmaPorts read_rdma_ports(const Host&) { return {}; }
+namespace fs = std::filesystem;
+
+// Names of files that are numbers, and numbers at the beginning of a line: "4: ACTIVE".
+template <class Number>
+std::optional<Number> rdma_number(const std::string& text, int base = 10) {
+  const bool is_hex = base == 16 && text.starts_with("0x");
+  const char* begin = text.data() + (is_hex ? 2 : 0);
+  Number value = 0;
+  const auto [stop, error] = std::from_chars(begin, text.data() + text.size(), value, base);
+  (void)stop;
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+template <class State>
+State rdma_state_of(const std::string& line, State last) {
+  const int number = rdma_number<int>(line).value_or(0);
+  return number > 0 && number <= static_cast<int>(last) ? static_cast<State>(number)
+                                                        : State::kUnknown;
+}
+
+std::vector<std::string> rdma_names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  std::sort(names.begin(), names.end(), topology::name_less);
+  return names;
+}
+
+// Parses a GID as sysfs has it: "fe80:0000:0000:0000:0e42:a1ff:fe55:62a2".
+std::optional<transport::Gid> parse_rdma_gid(const std::string& text) {
+  constexpr size_t kLength = 39;
+  if (text.size() != kLength) return {};
+  transport::Gid gid{};
+  size_t byte = 0;
+  for (size_t at = 0; at < kLength; at += 5) {
+    if (at > 0 && text[at - 1] != ':') return {};
+    uint16_t word = 0;
+    const char* end = text.data() + at + 4;
+    const auto [stop, error] = std::from_chars(text.data() + at, end, word, 16);
+    if (error != std::errc() || stop != end) return {};
+    gid[byte++] = static_cast<uint8_t>(word >> 8);
+    gid[byte++] = static_cast<uint8_t>(word & 0xff);
+  }
+  return gid;
+}
+
+transport::GidType rdma_gid_type(const std::string& text, bool is_ethernet) {
+  if (text.find("v2") != std::string::npos) return transport::GidType::kRoceV2;
+  return is_ethernet ? transport::GidType::kRoceV1 : transport::GidType::kIb;
+}
+
+void read_rdma_gids(const fs::path& folder, RdmaPort* port) {
+  for (const std::string& name : rdma_names_in(folder / "gids")) {
+    const auto index = rdma_number<int>(name);
+    const auto gid = parse_rdma_gid(topology::first_line(folder / "gids" / name));
+    if (!index || !gid || transport::is_null(*gid)) continue;
+    RdmaGid one;
+    one.entry.index = *index;
+    one.entry.gid = *gid;
+    one.entry.type =
+        rdma_gid_type(topology::first_line(folder / "gid_attrs/types" / name), port->is_ethernet());
+    one.netdev = topology::first_line(folder / "gid_attrs/ndevs" / name);
+    if (!one.netdev.empty() &&
+        std::count(port->netdevs.begin(), port->netdevs.end(), one.netdev) == 0) {
+      port->netdevs.push_back(one.netdev);
+    }
+    port->gids.push_back(std::move(one));
+  }
+}
+
+// The interface of a port without GIDs: that of a device of software, or the only one of the PCI
+// function.
+void add_lone_rdma_netdev(const RdmaHca& hca, RdmaPort* port) {
+  if (!port->netdevs.empty() || !port->is_ethernet()) return;
+  const std::string parent = topology::first_line(hca.folder / "parent");
+  if (!parent.empty()) return port->netdevs.push_back(parent);
+  std::vector<std::string> of_function = rdma_names_in(hca.folder / "device/net");
+  if (of_function.size() == 1) port->netdevs.push_back(std::move(of_function[0]));
+}
+
+RdmaPort read_rdma_port(const RdmaHca& hca, int number) {
+  const fs::path folder = hca.folder / "ports" / std::to_string(number);
+  const auto line = [&](const char* name) { return topology::first_line(folder / name); };
+  RdmaPort port;
+  port.number = number;
+  port.state = rdma_state_of(line("state"), LinkState::kActiveDefer);
+  port.phys_state = rdma_state_of(line("phys_state"), PhysState::kErrorRecovery);
+  port.rate = line("rate");
+  port.link_layer = line("link_layer");
+  port.lid = rdma_number<int>(line("lid"), 16);
+  port.sm_lid = rdma_number<int>(line("sm_lid"), 16);
+  port.cap_mask = rdma_number<uint32_t>(line("cap_mask"), 16);
+  read_rdma_gids(folder, &port);
+  add_lone_rdma_netdev(hca, &port);
+  port.has_counters = transport::has_hardware_counters(hca.folder.string(), number);
+  port.error_counters = transport::read_hardware_counters(hca.folder.string(), number);
+  return port;
+}
+
+void read_rdma_function(const Host& host, RdmaHca* hca) {
+  const fs::path sysfs = host.path("/sys");
+  hca->is_virtual = !topology::first_line(hca->folder / "parent").empty();
+  const auto location = topology::pci_location(hca->folder, sysfs);
+  if (!location) return;
+  hca->pci = location->bdf.to_string();
+  std::error_code error;
+  const fs::path driver = fs::read_symlink(fs::path(location->sysfs_path) / "driver", error);
+  if (!error && !hca->is_virtual) hca->driver = driver.filename().string();
+  const auto id = [&](const char* name) {
+    const std::string text = topology::first_line(fs::path(location->sysfs_path) / name);
+    return text.starts_with("0x") ? text.substr(2) : text;
+  };
+  if (hca->is_virtual || id("vendor").empty()) return;
+  hca->pci_ids = id("vendor") + ":" + id("device");
+}
+
+// The counters are read again after a second, all at once.
+void watch_rdma_counters(RdmaPorts* ports) {
+  const bool any = std::any_of(ports->hcas.begin(), ports->hcas.end(), [](const RdmaHca& hca) {
+    return std::any_of(hca.ports.begin(), hca.ports.end(),
+                       [](const RdmaPort& port) { return port.has_counters; });
+  });
+  if (!any) return;
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  for (RdmaHca& hca : ports->hcas) {
+    for (RdmaPort& port : hca.ports) {
+      if (!port.has_counters) continue;
+      const auto now = transport::read_hardware_counters(hca.folder.string(), port.number);
+      port.moved = transport::moved_symptoms(port.error_counters, now);
+    }
+  }
+}
+
+}  // namespace
+
+const char* to_string(LinkState state) {
+  constexpr const char* kNames[] = {"unknown", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+const char* to_string(PhysState state) {
+  constexpr const char* kNames[] = {"unknown",  "Sleep",  "Polling",          "Disabled",
+                                    "Training", "LinkUp", "LinkErrorRecovery"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+void read_rdma_hca(const Host& host, RdmaHca* hca) {
+  hca->firmware = topology::first_line(hca->folder / "fw_ver");
+  hca->board_id = topology::first_line(hca->folder / "board_id");
+  hca->hca_type = topology::first_line(hca->folder / "hca_type");
+  hca->node_type = topology::first_line(hca->folder / "node_type");
+  read_rdma_function(host, hca);
+  for (const std::string& name : rdma_names_in(hca->folder / "ports")) {
+    const int number = rdma_number<int>(name).value_or(0);
+    if (number > 0) hca->ports.push_back(read_rdma_port(*hca, number));
+  }
+}
+
+void read_rdma_sysfs(const Host& host, RdmaPorts* ports) {
+  const fs::path folder = host.path("/sys/class/infiniband");
+  for (const std::string& name : rdma_names_in(folder)) {
+    RdmaHca hca;
+    hca.name = name;
+    hca.folder = folder / name;
+    hca.in_sysfs = true;
+    read_rdma_hca(host, &hca);
+    ports->hcas.push_back(std::move(hca));
+  }
+}
+
+RdmaPorts read_rdma_ports(const Host& host) {
+  RdmaPorts ports;
+  read_rdma_sysfs(host, &ports);
+  if (host.is_live) read_rdma_verbs(host, &ports);
+  read_rdma_netdevs(host, &ports);
+  if (host.is_live) watch_rdma_counters(&ports);
+  return ports;
+}
 
 }  // namespace gdr::tools::doctor

@@ -119,7 +119,7 @@ void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
     if (one.as_good || !has_rdma_rail(decision.machine, one)) continue;
     std::string fix = one.fix;
     if (fix.empty()) {
-      fix = has_cause ? "no setting; first the fault above" : fix_of_choice(decision.machine, one);
+      fix = has_cause ? kFirstTheFaultAbove : fix_of_choice(decision.machine, one);
     }
     add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one), std::move(fix));
   }

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "tools/topo/checks.h"
+#include "tools/topo/small_bars.h"
 #include "topology/live/slow_links.h"
 
 namespace gdr::tools::topo {
@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kGoodReadRequest = 4096;  // what vendors of HCAs recommend
 constexpr int kSmallReadRequest = 512;  // below it, reads of host and GPU memory are slow
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 bool has_unknown_node(const Machine& machine, const Attachment& at) {
   return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
@@ -55,35 +54,10 @@ void check_iommu(const CheckInput& input, CheckReport* report) {
             "boot with iommu=pt, or switch the IOMMU off in the firmware");
 }
 
-// Returns the gigabytes that the model's name states ("NVIDIA A100-SXM4-80GB"); 0: none.
-double gigabytes_in(const std::string& model) {
-  for (size_t at = model.find("GB"); at != std::string::npos; at = model.find("GB", at + 1)) {
-    size_t from = at;
-    while (from > 0 && std::isdigit(static_cast<unsigned char>(model[from - 1])) != 0) --from;
-    if (from < at && at - from < 6) return std::stod(model.substr(from, at - from));
-  }
-  return 0;
-}
-
-// A GPU with NVLink-C2C is mapped over C2C, and its BAR means nothing.
 void check_bars(const CheckInput& input, CheckReport* report) {
-  const Machine& machine = input.machine();
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    const Gpu& gpu = machine.gpus[i];
-    const auto bar = static_cast<double>(input.state_of(gpu.bdf).largest_bar);
-    if (bar == 0 || gpu.c2c_links > 0) continue;
-    double expected = gigabytes_in(gpu.model) * 1e9;
-    std::string source = fmt::format("of the {:.0f} GB of its memory", expected / 1e9);
-    for (const Gpu& other : machine.gpus) {
-      const auto theirs = static_cast<double>(input.state_of(other.bdf).largest_bar);
-      if (other.ids != gpu.ids || theirs <= std::max(bar, expected)) continue;
-      expected = theirs;
-      source = fmt::format("where its peers show {:.2g} GiB", theirs / kGiB);
-    }
-    if (bar >= expected) continue;
-    add_fault(report, Check::kBar, gpu_name(machine, i),
-              fmt::format("its largest BAR shows {:.2g} GiB {}", bar / kGiB, source),
-              "enable above-4G decoding and resizable BARs in the firmware");
+  for (const SmallBar& one : small_bars(input.machine(), input.states)) {
+    add_fault(report, Check::kBar, gpu_name(input.machine(), one.gpu),
+              "its largest BAR " + one.text, kFixOfSmallBar);
   }
 }
 

@@ -33,6 +33,9 @@ void check_missing_gpus(const CheckInput& input, CheckReport* report);  // HCAs 
 void check_settings(const CheckInput& input, CheckReport* report);      // NUMA, IOMMU, BAR, ...
 void check_diagnostics(const CheckInput& input, CheckReport* report);   // findings of the decision
 
+// The fix of a fault of kNcclChoice that a fault before it may have caused.
+inline constexpr char kFirstTheFaultAbove[] = "no setting; first the fault above";
+
 void add_fault(CheckReport* report, Check check, std::string subject, std::string text,
                std::string fix);
 

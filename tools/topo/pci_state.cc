@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
+#include "topology/sources/pci_config.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::topo {
@@ -15,10 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kFirstCapabilityPointer = 0x34;
-constexpr size_t kHeaderBytes = 64;
-constexpr uint8_t kPciExpress = 0x10;  // capability ID
-constexpr size_t kDeviceControl = 8;   // offset of the register in the capability
 constexpr int kReadRequestShift = 12;  // of the field Max_Read_Request_Size
 constexpr int kSmallestReadRequest = 128;
 constexpr int kBars = 6;
@@ -36,30 +34,17 @@ topology::PciLink current_link(const fs::path& folder) {
 }
 
 PciState read_state(const fs::path& folder) {
-  const std::string config = whole_file(folder / "config");
-  return PciState{
-      current_link(folder),
-      max_read_request({reinterpret_cast<const uint8_t*>(config.data()), config.size()}),
-      largest_bar(whole_file(folder / "resource")),
-      topology::first_line(folder / "iommu_group" / "type")};
+  return PciState{current_link(folder), max_read_request(topology::read_config(folder)),
+                  largest_bar(whole_file(folder / "resource")),
+                  topology::first_line(folder / "iommu_group" / "type")};
 }
 
 }  // namespace
 
 int max_read_request(std::span<const uint8_t> config) {
-  if (config.size() <= kHeaderBytes) return 0;
-  size_t at = config[kFirstCapabilityPointer] & ~3u;
-  // A list of more capabilities than fit into the space has a loop.
-  for (size_t seen = 0; seen < config.size() / 4; ++seen) {
-    if (at < kHeaderBytes || at + kDeviceControl + 2 > config.size()) return 0;
-    if (config[at] == kPciExpress) {
-      const int control = config[at + kDeviceControl] | config[at + kDeviceControl + 1] << 8;
-      const int field = control >> kReadRequestShift & 7;
-      return field > 5 ? 0 : kSmallestReadRequest << field;
-    }
-    at = config[at + 1] & ~3u;
-  }
-  return 0;
+  const std::optional<uint16_t> control = topology::device_control(config);
+  const int field = control.value_or(0) >> kReadRequestShift & 7;
+  return !control.has_value() || field > 5 ? 0 : kSmallestReadRequest << field;
 }
 
 uint64_t largest_bar(std::string_view resource) {

@@ -5,16 +5,21 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace gdr::topology {
 
-// The bits of the ACS control register that redirect peer-to-peer traffic.
+// The ACS control register, and its bits that redirect peer-to-peer traffic.
 struct Acs {
+  static constexpr uint16_t kRequestRedirect = 1 << 2;
+  static constexpr uint16_t kCompletionRedirect = 1 << 3;
+
   bool known = false;  // false: the register could not be read, and the others mean nothing
   bool request_redirect = false;
   bool completion_redirect = false;
+  std::optional<uint16_t> control = {};  // the register; nothing: unknown, or no such capability
 
   bool redirects() const { return request_redirect || completion_redirect; }
 };

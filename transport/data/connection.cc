@@ -27,14 +27,17 @@ constexpr char kUnreachable[] =
     "another connection has found shortly before that the address of the peer's port, or of others "
     "in its subnet, cannot be resolved";
 
+const char* missing_rail_text(bool stands_by) {
+  return stands_by ? ": connections go without it as their standby rail, so that they fail when "
+                     "their other rails do: "
+                   : ": connections go without it, over their other rails: ";
+}
+
 // One warning for each port, as its connections fail alike.
 void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why) {
   const std::string port = to_string(device);
-  const char* effect = stands_by
-                           ? ": connections go without it as their standby rail, so that they fail "
-                             "when their other rails do: "
-                           : ": connections go without it, over their other rails: ";
-  watcher.warn_once("without rail: " + port, port + effect + why.text);
+  const std::string cause = "without rail: " + port;
+  watcher.warn_once(cause, port + missing_rail_text(stands_by) + why.text);
 }
 
 // How long the failure of a peer is held back while work of this end that needs no peer completes:
@@ -66,6 +69,7 @@ void Connection::close() {
   if (link_ != nullptr) {
     link_->send_bye();
     watcher_->remove(link_.get());
+    watcher_->process_counters().close(link_.get());
     if (has_rail_use()) log_rail_use();
   }
   if (recovery_ != nullptr) recovery_->close();
@@ -74,6 +78,19 @@ void Connection::close() {
 
 // A rail that is the only one of this end carries everything.
 bool Connection::has_rail_use() const { return recovery_ != nullptr && rails_.size() > 1; }
+
+void Connection::count_for_process() const {
+  std::vector<RailName> rails;
+  for (const RailEnd& rail : rails_) {
+    rails.push_back({rail.device().hca->name(), rail.device().port});
+  }
+  watcher_->process_counters().open(link_, recovery_, rails,
+                                    sends_ ? DataDirection::kSent : DataDirection::kReceived);
+}
+
+void Connection::count_retries(Retry retry, uint64_t times) const {
+  if (times > 0) watcher_->process_counters().count_retries(retry, times);
+}
 
 // Without memory the lines are left out: the connection is to be closed all the same.
 void Connection::log_rail_use() {
@@ -374,6 +391,7 @@ void Connection::begin_connecting(ServiceClass service) {
 
 Result<bool> Connection::change_states() {
   Result<bool> changed = changes_.step(*options_);
+  count_retries(Retry::kQueuePair, changes_.take_retries());
   if (changed && peer_.qps > 0) {
     Status spared = exclude_failed_pairs();
     if (!spared) changed = forward_error(spared);
@@ -402,6 +420,7 @@ void Connection::keep_link(FrameChannel channel, const char* role,
   }
   if (has_rail_use()) watcher_->rail_totals().open();
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
+  count_for_process();
   agreement_->open((peer_.flags & wire::kEndStages) != 0,
                    [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {
                      if (auto alive = link.lock()) alive->send_memory(flags);

@@ -70,6 +70,8 @@ class Connection {
   // Makes them as far as that is possible without waiting. Returns whether all are made; false:
   // call again.
   Result<bool> change_states();
+  // Counts what its set-up tries again.
+  void count_retries(Retry retry, uint64_t times) const;
   // Goes on without a pair, or reports its error where it is the last one or cannot be spared.
   Status exclude(uint32_t pair, Error error);
   // Whether something may go over a rail: where nothing is recovered, not over one that stands by.
@@ -168,6 +170,7 @@ class Connection {
   bool is_known_unreachable(uint32_t pair) const;
   void note_reached_ports() const;
   bool has_rail_use() const;
+  void count_for_process() const;
   void log_rail_use();
   [[gnu::cold]] void log_moved_counters() const;
   void log_excluded(uint32_t pair, const Error& why) const;

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "transport/data/connection_counters.h"
 #include "transport/data/copy_monitor.h"
 #include "transport/memory/registration_agreement.h"
 #include "transport/wire/frame_channel.h"
@@ -89,6 +90,7 @@ class PeerLink {
     return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
   }
   CopyMonitor& copies() { return copies_; }
+  ConnectionCounters& counters() { return counters_; }
 
   // ---- any thread
   // Fails the link; the first error is kept, later ones are dropped. notify_peer: the peer receives
@@ -109,6 +111,9 @@ class PeerLink {
     const uint64_t completed = completed_.load(std::memory_order_acquire);
     return posted_.load(std::memory_order_acquire) == completed;
   }
+  const ConnectionCounters& counters() const { return counters_; }
+  // Requests that have completed, flushes included.
+  uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   // The socket has ended and the link goes on without it.
   bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
   // Sends how this end registers GPU memory (wire::Memory::flags).
@@ -169,6 +174,7 @@ class PeerLink {
   std::atomic<uint32_t> attention_{0};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
+  ConnectionCounters counters_;  // beside what is written with it
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
   CopyMonitor copies_;

@@ -45,6 +45,8 @@ constexpr int kLateParts = 8;
 // trusted. Where a try is late, so many more, up to the most; each time the pause is doubled.
 constexpr uint32_t kTries = 4;
 constexpr uint32_t kMostTries = 12;
+// A path that is trusted again is like any other once so many chunks may be outstanding on it.
+constexpr uint32_t kWholeWindow = 32;
 // No pause before a try is longer, in seconds: a rail whose lateness is that of a long
 // NCCL_IB_TIMEOUT would stay unused for many minutes after it has become healthy.
 constexpr double kLongestPause = 60;
@@ -70,7 +72,7 @@ void RailLoad::restart(size_t index) {
   path.seconds = kGuessedBytes / path.port_speed;
   path.last_chunk = 0;
   path.late_until = path.remembered_until = {};
-  path.distrust = 0;
+  path.distrust = path.window = 0;
   path.last_pace = 0;
 }
 
@@ -127,15 +129,22 @@ void RailLoad::judge(Path& path, double bytes, double seconds, Time now) {
 
 void RailLoad::note_in_time(Path& path, Time now) {
   if (path.late_until > now) path.late_until -= (path.late_until - now) / kLateParts;
-  if (path.distrust > 0) --path.distrust;
+  if (path.distrust > 0) {
+    if (--path.distrust == 0) path.window = 1;
+  } else if (path.window > 0) {
+    path.window *= 2;
+    if (path.window >= kWholeWindow) path.window = 0;
+  }
 }
 
 // The first two late chunks count as the one that was less late. Chunks that were under way
 // together are one try. Time in which the path is avoided does not make it forget.
 void RailLoad::note_late(Path& path, double seconds, Time now) {
   const double before = Seconds(path.remembered_until - now).count() / kLateMemory;
-  if (path.distrust > 0 || before > 0) {
-    path.lateness = path.distrust > 0 ? seconds : std::min(seconds, before);
+  const bool was_late = path.distrust > 0 || path.window > 0;
+  if (was_late || before > 0) {
+    path.lateness = was_late ? seconds : std::min(seconds, before);
+    path.window = 0;
     if (path.distrust == 0 || path.chunks == 1) {
       path.distrust = std::min(path.distrust + kTries, kMostTries);
     }
@@ -162,13 +171,18 @@ double RailLoad::speed(size_t index) const {
   return (path.bytes + head) / (std::max(path.seconds, least) + waiting);
 }
 
+bool RailLoad::is_full(const Path& path) {
+  if (path.distrust > 0) return path.chunks > 0;
+  return path.window > 0 && path.chunks >= path.window;
+}
+
 double RailLoad::delay(size_t index, size_t bytes, Time now) const {
   const Path& path = paths_[index];
   double seconds = static_cast<double>(path.unacknowledged + bytes) / speed(index);
   if (path.late_until > now) {
     seconds += kLateWeight * Seconds(path.late_until - now).count() / kPatience;
   }
-  if (path.distrust > 0 && path.chunks > 0) seconds += kLateWeight * path.lateness;
+  if (is_full(path)) seconds += kLateWeight * path.lateness;
   return std::max(seconds, kLeastDelay);
 }
 

@@ -34,7 +34,9 @@ namespace gdr::transport {
 // times that lateness. This is forgotten at a rate at which a further late chunk costs a few
 // percent of the time, and sooner by each chunk that comes in time. Such a path is tried with one
 // chunk at a time, until several of those in turn were not late: a window of chunks would wait for
-// one timeout after the other. The pauses between tries grow as long as they are late. One late
+// one timeout after the other. Once it is trusted again, the chunks that may be outstanding on it
+// double with each one that comes in time, so that a path that is still lossy shows it before a
+// window of them is on it. The pauses between tries grow as long as they are late. One late
 // chunk alone is forgiven, and a path that is steadily slow, or has become so, is not late: a chunk
 // is late only where it took longer than the one before it, too.
 class RailLoad {
@@ -87,7 +89,9 @@ class RailLoad {
     Time remembered_until{};  // until when another late chunk counts
     double lateness = 0;      // seconds, of the chunk by which it was distrusted last
     uint32_t distrust = 0;    // chunks that have to come in time before it is trusted
-    double last_pace = 0;     // seconds per byte that the last chunk took
+    // How many chunks may be outstanding since it is trusted again; 0: any number.
+    uint32_t window = 0;
+    double last_pace = 0;  // seconds per byte that the last chunk took
   };
 
   // Apart from acknowledge(), which short messages need, too.
@@ -96,6 +100,8 @@ class RailLoad {
   void judge(Path& path, double bytes, double seconds, Time now);
   void note_late(Path& path, double seconds, Time now);
   void note_in_time(Path& path, Time now);
+  // Whether one more chunk would be one too many for a path that was late.
+  static bool is_full(const Path& path);
   void retry_if_idle(Path& path, Time now);
   // Seconds until a chunk of that many bytes would be acknowledged.
   double delay(size_t path, size_t bytes, Time now) const;

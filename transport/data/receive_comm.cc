@@ -203,8 +203,6 @@ bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** reque
     return false;
   Request* taken = receives_.take();
   if (taken == nullptr) return progress();
-  taken->comm = this;
-  taken->kind = RequestKind::kReceive;
   taken->buffers = static_cast<uint8_t>(count);
   taken->pending = static_cast<uint16_t>(count);
   taken->first = head_;
@@ -286,9 +284,6 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
     return flush_spread(buffers[last], request);
   Request* taken = flushes_.take();
   if (taken == nullptr) return fail_too_many_flushes();
-  taken->comm = this;
-  taken->kind = RequestKind::kFlush;
-  taken->buffers = 1;
   taken->pending = static_cast<uint16_t>(flush_.size());
   taken->bytes[0] = 0;
   for (Flush& flush : flush_) {
@@ -315,9 +310,6 @@ bool ReceiveComm::flush_spread(const ReceiveBuffer& buffer, Request** request) {
   if (spread_ == nullptr || spread_->flushes().empty()) return fail_without_flush();
   Request* taken = flushes_.take();
   if (taken == nullptr) return fail_too_many_flushes();
-  taken->comm = this;
-  taken->kind = RequestKind::kFlush;
-  taken->buffers = 1;
   taken->bytes[0] = 0;
   connection_.link().count_posted();
   if (!spread_->flushes().post(taken, flushes_.index_of(*taken), buffer.data, *buffer.memory)) {
@@ -361,6 +353,7 @@ inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
       return true;
     case IBV_WC_RDMA_READ:
       if (--reinterpret_cast<Request*>(wc.wr_id)->pending == 0) {
+        connection_.link().counters().count_flush();
         connection_.link().count_completed();
       }
       return true;
@@ -391,19 +384,29 @@ inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch, Then then)
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;
   if (complete) slots_[imm.slot] = nullptr;
-  if ((request->special >> buffer & 1) != 0) [[unlikely]] {
+  // Most requests have no such buffer, which is the cheaper question.
+  if (request->special != 0 && (request->special >> buffer & 1) != 0) [[unlikely]] {
     if (!on_special_arrival(request, buffer, bytes, complete)) return false;
-  } else if (complete && !finish_buffer(request)) {
-    return false;
+  } else if (complete) {
+    if (!finish_buffer(request, bytes)) return false;
+  } else {
+    connection_.link().counters().count_further_messages(1);
   }
   return then();
 }
 
-// The bytes that a chunk has brought. Where the size of a message is in the table, its chunks have
-// equal parts, but for the last one, which may be shorter.
+// The bytes that a chunk has brought. Where the size of a message is in the table, its chunks count
+// equal parts, and the one that arrives last what is left, so that the sum is right.
 inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
   const wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
-  return imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) / imm.chunks : wc.byte_len;
+  if (!imm.size_in_table) return wc.byte_len;
+  const uint64_t all = load_hca_written(tables_->sizes[imm.slot]);
+  const uint64_t part = all / imm.chunks;
+  const Request* request = slots_[imm.slot];
+  if (request == nullptr) return part;
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  const bool last = request->chunks_seen[buffer] + 1u == imm.chunks;
+  return last ? all - part * (imm.chunks - 1) : part;
 }
 
 bool ReceiveComm::Spread::progress() {
@@ -440,14 +443,18 @@ uint64_t ReceiveComm::oldest_incomplete(uint64_t end, int* receives) const {
 bool ReceiveComm::on_special_arrival(Request* request, uint32_t buffer, uint64_t bytes,
                                      bool complete) {
   const uint32_t slot = wire::slot_of(request->first + buffer);
+  if (!complete) connection_.link().counters().count_further_messages(1);
   if (complete) {
     request->special &= static_cast<uint8_t>(~(1u << buffer));
     if (observed_ != nullptr) {
       observed_->completed(slot);
     }
   }
-  if (staged_.is_busy(slot)) return staged_.on_arrival(slot, bytes, complete);
-  return !complete || finish_buffer(request);
+  if (staged_.is_busy(slot)) {
+    if (complete) connection_.link().counters().count_bytes(bytes);
+    return staged_.on_arrival(slot, bytes, complete);
+  }
+  return !complete || finish_buffer(request, bytes);
 }
 
 // Counts the receive that an arrival consumed, and replaces a batch of them at a time: one doorbell
@@ -460,9 +467,15 @@ inline bool ReceiveComm::refill(size_t index) {
          fail_protocol("refilling the receive queue failed");
 }
 
-inline bool ReceiveComm::finish_buffer(Request* request) {
-  if (--request->pending > 0) return true;
-  connection_.link().count_completed();
+// bytes: of the buffer that are not counted yet.
+inline bool ReceiveComm::finish_buffer(Request* request, uint64_t bytes) {
+  PeerLink& link = connection_.link();
+  link.counters().count_bytes(bytes);
+  if (--request->pending > 0) {
+    link.counters().count_further_messages(1);
+    return true;
+  }
+  link.count_completed();
   return announcements_.on_received();
 }
 
@@ -471,7 +484,7 @@ bool ReceiveComm::finish_copied_buffers() {
     Request* request;
     if (!staged_.next_copied(&request)) return false;
     if (request == nullptr) return true;
-    if (!finish_buffer(request)) return false;
+    if (!finish_buffer(request, 0)) return false;
   }
 }
 

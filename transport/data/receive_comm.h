@@ -91,7 +91,7 @@ class ReceiveComm : public Comm {
   bool on_completion(const ibv_wc& wc);
   bool on_arrival(const ibv_wc& wc);
   bool refill(size_t pair);
-  bool finish_buffer(Request* request);
+  [[gnu::always_inline]] bool finish_buffer(Request* request, uint64_t bytes);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] bool on_special_arrival(Request* request, uint32_t buffer, uint64_t bytes,
                                         bool complete);
@@ -120,8 +120,8 @@ class ReceiveComm : public Comm {
   std::vector<ShortQueue> short_queues_;        // pairs whose QP did not take all receives
   uint64_t head_ = 0;                           // first buffer of the next irecv
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
-  RequestPool<kReceives> receives_;
-  RequestPool<kFlushes> flushes_;
+  RequestPool<kReceives> receives_{this, RequestKind::kReceive};
+  RequestPool<kFlushes> flushes_{this, RequestKind::kFlush};
   std::unique_ptr<SpreadReceives> spread_;  // null: the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are slots; null: nobody observes
 };

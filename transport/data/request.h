@@ -42,6 +42,14 @@ class RequestPool {
   RequestPool() {
     for (int i = 0; i < kCount; ++i) free_[i] = &requests_[kCount - 1 - i];
   }
+  // All are of that comm and kind, and have one buffer: what take() returns need not be given that.
+  RequestPool(Comm* comm, RequestKind kind) : RequestPool() {
+    for (Request& request : requests_) {
+      request.comm = comm;
+      request.kind = kind;
+      request.buffers = 1;
+    }
+  }
   RequestPool(const RequestPool&) = delete;
   RequestPool& operator=(const RequestPool&) = delete;
 

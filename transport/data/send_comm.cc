@@ -174,9 +174,6 @@ inline void SendComm::advance(uint64_t buffer) {
 inline Request* SendComm::take_request(size_t bytes, const Chunking& chunks) {
   Request* taken = requests_.take();
   if (taken == nullptr) return nullptr;
-  taken->comm = this;
-  taken->kind = RequestKind::kSend;
-  taken->buffers = 1;
   taken->pending = static_cast<uint16_t>(chunks.count);
   taken->bytes[0] = bytes;
   return taken;
@@ -274,6 +271,7 @@ inline bool SendComm::post(const OutgoingMessage& message, const MemoryHandle& m
 // Chunks of a split message take the QPs in turn, those of a staged one stay on one QP, in order.
 bool SendComm::post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
                            bool one_pair) {
+  connection_.link().counters().count_further_messages(message.chunks.count - 1);
   const QueuePair* pair = nullptr;
   for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
     if (pair == nullptr || !one_pair) pair = &connection_.rails().next_pair();
@@ -363,6 +361,7 @@ bool SendComm::send_large(const Send& send, Request** request) {
       .separate_end = true,
       .parent = send.parent,
   };
+  connection_.link().counters().count_further_messages(chunks.count - 1);
   for (size_t from = 0; from < send.bytes; from += chunks.bytes) {
     const size_t end = std::min(send.bytes, from + chunks.bytes);
     const QueuePair& pair = connection_.rails().next_pair();
@@ -425,6 +424,7 @@ bool SendComm::send_staged(const Send& send, Request** request) {
 }
 
 bool SendComm::start_copies(const OutgoingMessage& message, const Send& send) {
+  connection_.link().counters().count_further_messages(message.chunks.count - 1);
   const QueuePair& pair = connection_.rails().next_pair();
   for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
     observe(message, std::min(message.bytes - from, message.chunks.bytes), pair);
@@ -454,7 +454,11 @@ bool SendComm::progress() {
         Request* request = request_of(wc);
         if (request->special != 0) [[unlikely]]
           on_special_completion(request, wc.qp_num);
-        if (--request->pending == 0) connection_.link().count_completed();
+        if (--request->pending == 0) {
+          PeerLink& link = connection_.link();
+          link.counters().count_bytes(request->bytes[0]);
+          link.count_completed();
+        }
         return true;
       },
       [request_of](const ibv_wc& wc) { return request_of(wc)->special != 0; });

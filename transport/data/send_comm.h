@@ -141,7 +141,7 @@ class SendComm : public Comm {
   size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
-  SendRequests requests_;
+  SendRequests requests_{this, RequestKind::kSend};
   StagedSends staged_{connection_};
   std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes

@@ -71,6 +71,7 @@ void SpreadFlushes::on_read(const WorkId& id) {
   flush.rails &= ~(1u << id.pair);
   if (flush.rails != 0) return;
   std::exchange(flush.request, nullptr)->pending = 0;
+  connection_.link().counters().count_flush();
   connection_.link().count_completed();
 }
 

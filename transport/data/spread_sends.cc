@@ -16,7 +16,6 @@ bool is_ordered(const Send& send, const wire::ClearToSend& slot) {
 
 SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
     : connection_(owner.comm->connection()),
-      comm_(owner.comm),
       tables_(*owner.tables),
       requests_(*owner.requests),
       observed_(owner.observed),
@@ -102,9 +101,6 @@ bool SpreadSends::find_room(const Send& send, Message& message, Time now) {
 bool SpreadSends::take_request(const Send& send, Message& message) {
   Request* taken = requests_.take();
   if (taken == nullptr) return false;
-  taken->comm = comm_;
-  taken->kind = RequestKind::kSend;
-  taken->buffers = 1;
   taken->pending = static_cast<uint16_t>(message.out.chunks.count);
   taken->bytes[0] = send.bytes;
   message.out.request = taken;

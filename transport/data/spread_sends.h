@@ -99,7 +99,6 @@ class SpreadSends final : public SpreadPath {
   [[gnu::cold]] bool move_chunk(const SentChunk& chunk, Time now);
 
   Connection& connection_;
-  Comm* comm_;
   RailTables& tables_;
   SendRequests& requests_;
   ObservedWork* observed_;

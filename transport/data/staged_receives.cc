@@ -43,6 +43,7 @@ bool StagedReceives::on_arrival(uint32_t slot, uint64_t bytes, bool complete) {
     return false;
   }
   bytes_ += bytes - buffer.copied;
+  connection_.link().counters().count_staged(bytes - buffer.copied);
   buffer.copied = bytes;
   buffer.ticket = *ticket;
   return true;

@@ -36,6 +36,7 @@ bool StagedSends::start(const OutgoingMessage& message, const QueuePair& pair, c
     if (done == 0) send.first_ticket = *ticket;
   }
   bytes_ += message.bytes;
+  connection_.link().counters().count_staged(message.bytes);
   sends_[end_++ % kMaxStaged] = send;
   return true;
 }

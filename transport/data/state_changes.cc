@@ -126,6 +126,7 @@ Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& 
   ibv_qp_attr attr = change.attr;
   // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
   const int err = std::abs(change.api->modify_qp(change.qp, &attr, change.mask));
+  if (attempts > 0) ++retries_;
   ++attempts;
   if (err != 0) {
     const int most = most_retries(change, options);

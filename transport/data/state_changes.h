@@ -60,6 +60,8 @@ class StateChanges {
 
   // Returns the optional QPs that have failed since the last call.
   std::vector<FailedQueuePair> take_failed() { return std::exchange(failed_, {}); }
+  // Returns how many attempts since the last call were not the first of their change.
+  uint64_t take_retries() { return std::exchange(retries_, 0); }
 
  private:
   // The changes of one QP that are still to be made.
@@ -79,6 +81,7 @@ class StateChanges {
 
   std::vector<Sequence> sequences_;
   std::vector<FailedQueuePair> failed_;
+  uint64_t retries_ = 0;
   bool optional_connected_ = false;  // the changes of some optional QP of a pair are all made
 };
 

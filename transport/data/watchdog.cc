@@ -12,8 +12,8 @@ bool Watchdog::episode_lasts(Clock::time_point now) const {
   return link != nullptr && link->stalled_since() == logged_stall_;
 }
 
-void Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock::time_point now) {
-  if (limit_.count() == 0) return;
+bool Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock::time_point now) {
+  if (limit_.count() == 0) return false;
   // Links that wait for the same rank stall at about the same time, not at the same.
   const std::chrono::milliseconds counts_from = std::chrono::milliseconds(limit_) / 2;
   std::shared_ptr<PeerLink> oldest;
@@ -26,7 +26,9 @@ void Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock:
     peers.insert(link->peer());
     if (oldest == nullptr || *since < *oldest->stalled_since()) oldest = link;
   }
-  if (oldest == nullptr || now - *oldest->stalled_since() < limit_ || episode_lasts(now)) return;
+  if (oldest == nullptr || now - *oldest->stalled_since() < limit_ || episode_lasts(now)) {
+    return false;
+  }
   logged_ = oldest;
   logged_stall_ = oldest->stalled_since();
   logged_at_ = now;
@@ -40,6 +42,7 @@ void Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock:
            static_cast<long long>(waited.count()), to_string(oldest->peer()).c_str(),
            oldest->state_text().c_str(), others.c_str());
   oldest->query_peer(now);
+  return true;
 }
 
 }  // namespace gdr::transport

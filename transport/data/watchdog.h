@@ -21,8 +21,9 @@ class Watchdog {
   // limit: the time without progress after which a stall is logged; 0 turns that off.
   explicit Watchdog(std::chrono::seconds limit) : limit_(limit) {}
 
-  // Called about once a second, after PeerLink::on_tick of all links.
-  void check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock::time_point now);
+  // Called about once a second, after PeerLink::on_tick of all links. Returns whether it has logged
+  // a stall.
+  bool check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock::time_point now);
 
  private:
   bool episode_lasts(Clock::time_point now) const;

@@ -165,8 +165,10 @@ void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
   // get_async_event must not block this thread where another reader has taken the event.
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    GDR_WARN("%s: its asynchronous events cannot be watched (errno %d)", hca->name().c_str(),
-             errno);
+    GDR_WARN(
+        "%s: its asynchronous events cannot be watched (errno %d), so that a failure that only an "
+        "event reports is noticed late, by the transfers that fail",
+        hca->name().c_str(), errno);
     return;
   }
   watch_fd(fd);
@@ -400,7 +402,7 @@ void Watcher::tick(Clock::time_point now) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
   }
   report_lost_paths(all, now);
-  watchdog_.check(all, now);
+  if (watchdog_.check(all, now)) process_counters_.count_stall();
 }
 
 void Watcher::report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,

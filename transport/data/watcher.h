@@ -18,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "transport/data/failure_log.h"
 #include "transport/data/peer_link.h"
+#include "transport/data/process_counters.h"
 #include "transport/data/rail_log.h"
 #include "transport/data/rail_use.h"
 #include "transport/data/recovery.h"
@@ -67,6 +68,8 @@ class Watcher {
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What the connections of several rails have moved.
   RailTotals& rail_totals() { return rail_totals_; }
+  // What all connections have moved, and what happened to them.
+  ProcessCounters& process_counters() { return process_counters_; }
   // The hardware counters of the ports that connections use. Those that move where a rail is lost
   // are logged by the watcher's thread.
   MovedCounters& moved_counters() { return moved_counters_; }
@@ -110,6 +113,7 @@ class Watcher {
   RailLog rails_;
   UnreachablePaths unreachable_paths_;
   RailTotals rail_totals_;
+  ProcessCounters process_counters_;
   MovedCounters moved_counters_;
   std::mutex mutex_;  // guards stopping_, links_, hcas_ and polled_
   bool stopping_ = false;

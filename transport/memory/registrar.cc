@@ -47,7 +47,9 @@ Status Registrar::register_on_rails(const RegistrationScope& scope, const Memory
     if (hca == nullptr) continue;
     Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
     if (!mr && !goes_on_without(scope, rail, mr.error())) return forward_error(mr);
-    if (mr) handle->add(keys, rail, hca, *mr);
+    if (!mr) continue;
+    handle->add(keys, rail, hca, *mr);
+    if (keys == &MemoryHandle::keys) count_host(*hca);
   }
   return {};
 }
@@ -88,6 +90,7 @@ Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail
       register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
   if (!direct) return forward_error(direct);
   handle->add(&MemoryHandle::keys, rail, scope.hcas[rail], direct->mr);
+  count(hca, direct->path);
   log_direct(pair_text(gpu, hca), direct->path);
   return {};
 }
@@ -104,6 +107,7 @@ Status Registrar::register_own(const RegistrationScope& scope, const MemoryRegio
         return fail(Code::kSystem, pair + ": no GPUDirect. " + direct.error().text +
                                        ". Staging failed, too: " + status.error().text);
       }
+      count(*scope.hcas[rail], RegistrationPath::kStaged);
       log_staged(pair, direct.error());
       return {};
     }
@@ -208,18 +212,27 @@ Status Registrar::stage(const RegistrationScope& scope, const MemoryRegion& regi
   return register_on_rails(scope, host, &MemoryHandle::staging_keys, handle);
 }
 
-void Registrar::count(RegistrationPath path) {
-  counts_[static_cast<size_t>(path)].fetch_add(1, std::memory_order_relaxed);
+void Registrar::count(const HcaContext& hca, RegistrationPath path) {
+  std::lock_guard lock(mutex_);
+  ++counts_[hca.name()].gpu[static_cast<size_t>(path)];
+}
+
+void Registrar::count_host(const HcaContext& hca) {
+  std::lock_guard lock(mutex_);
+  ++counts_[hca.name()].host;
+}
+
+std::map<std::string, RegistrationCounts> Registrar::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
 }
 
 void Registrar::log_direct(const std::string& pair, RegistrationPath path) {
-  count(path);
   std::string text = pair + ": GPUDirect RDMA by " + name_of(path);
   if (log_once(text)) GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
 }
 
 void Registrar::log_staged(const std::string& pair, const Error& failure) {
-  count(RegistrationPath::kStaged);
   if (!log_once(pair)) return;
   GDR_WARN(
       "%s: GPU memory is staged through host memory, which costs much of the bandwidth, and can "
@@ -230,9 +243,9 @@ void Registrar::log_staged(const std::string& pair, const Error& failure) {
 }
 
 std::string Registrar::counts_text() const {
-  std::array<uint64_t, kRegistrationPathCount> counts;
-  for (size_t path = 0; path < counts.size(); ++path) {
-    counts[path] = counts_[path].load(std::memory_order_relaxed);
+  std::array<uint64_t, kRegistrationPathCount> counts{};
+  for (const auto& [hca, of_hca] : this->counts()) {
+    for (size_t path = 0; path < counts.size(); ++path) counts[path] += of_hca.gpu[path];
   }
   if (counts == std::array<uint64_t, kRegistrationPathCount>{}) return "";
   return std::to_string(counts[0]) + " by " + name_of(RegistrationPath::kDmaBuf) + ", " +

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -39,6 +40,12 @@ struct RegistrationScope {
   std::function<bool(size_t rail, const Error& why)> drop_standby = nullptr;
 };
 
+// How many regions were registered on an HCA: GPU memory, by RegistrationPath, and host memory.
+struct RegistrationCounts {
+  std::array<uint64_t, kRegistrationPathCount> gpu{};
+  uint64_t host = 0;
+};
+
 // Thread-safe: NCCL registers from its service threads while progress threads move data.
 class Registrar {
  public:
@@ -56,6 +63,8 @@ class Registrar {
   // Returns how many regions of GPU memory were registered by each path so far, as
   // "120 by dma-buf, 0 by nvidia-peermem, 8 staged"; "" before the first.
   std::string counts_text() const;
+  // The same for each HCA, by its name; and host memory.
+  std::map<std::string, RegistrationCounts> counts() const;
 
  private:
   PciOrdering ordering(const HcaContext& hca) const;
@@ -85,16 +94,17 @@ class Registrar {
                            MemoryHandle* handle);
   Status stage(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
                MemoryHandle* handle);
-  void count(RegistrationPath path);
+  void count(const HcaContext& hca, RegistrationPath path);
+  void count_host(const HcaContext& hca);
   void log_direct(const std::string& pair, RegistrationPath path);
   void log_staged(const std::string& pair, const Error& failure);
   bool log_once(const std::string& what);
 
   std::shared_ptr<const MemoryOptions> options_;
   BounceBufferPool bounce_buffers_;
-  std::array<std::atomic<uint64_t>, kRegistrationPathCount> counts_{};
-  std::mutex mutex_;              // guards logged_
-  std::set<std::string> logged_;  // what is logged once per process
+  mutable std::mutex mutex_;                          // guards all that follows
+  std::map<std::string, RegistrationCounts> counts_;  // by HCA
+  std::set<std::string> logged_;                      // what is logged once per process
 };
 
 }  // namespace gdr::transport

@@ -13,6 +13,7 @@
 
 using gdr::nvml::Device;
 using gdr::nvml::FieldValue;
+using gdr::nvml::MemoryInfo;
 using gdr::nvml::PciInfo;
 using gdr::nvml::Rc;
 
@@ -51,6 +52,13 @@ std::optional<unsigned> field(Device device, const FieldValue& asked) {
   const fake_nvml::Link* link = link_of(device, asked.scope);
   if (link == nullptr || gpu_of(device)->capability < 90) return std::nullopt;
   return link->active && link->trained ? 1 : 0;
+}
+
+// A quarter of the memory, or of BAR1, is in use.
+Rc report_memory(unsigned long long total, MemoryInfo* memory) {
+  if (total == 0) return gdr::nvml::kErrorNotSupported;
+  *memory = {total, total - total / 4, total / 4};
+  return gdr::nvml::kSuccess;
 }
 
 }  // namespace
@@ -125,4 +133,14 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetFieldValues(Device device, int count, FieldValu
     values[i].value.number = answer.value_or(0xdeadbeef);
   }
   return gdr::nvml::kSuccess;
+}
+
+FAKE_NVML_EXPORT Rc nvmlDeviceGetMemoryInfo(Device device, MemoryInfo* memory) {
+  if (auto rc = forced_result(device, __func__)) return *rc;
+  return report_memory(gpu_of(device)->memory_bytes, memory);
+}
+
+FAKE_NVML_EXPORT Rc nvmlDeviceGetBAR1MemoryInfo(Device device, MemoryInfo* memory) {
+  if (auto rc = forced_result(device, __func__)) return *rc;
+  return report_memory(gpu_of(device)->bar1_bytes, memory);
 }

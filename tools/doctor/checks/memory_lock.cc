@@ -8,23 +8,98 @@
 namespace gdr::tools::doctor {
 namespace {
 
-constexpr uint64_t kEnough = uint64_t{64} << 20;  // NCCL pins about so much for each connection
-constexpr char kFile[] = "/proc/self/limits";
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Queue pairs, completion queues and the host memory of a few connections need as much. GPU memory
+// does not count: neither dma-buf nor nvidia-peermem accounts it to the process.
+constexpr uint64_t kLeastMemoryLock = 64 * kMiB;
+// The same for every connection of a process in a job of many nodes, and for bounce buffers.
+constexpr uint64_t kAmpleMemoryLock = 1024 * kMiB;
+constexpr int kCapIpcLock = 14;  // CAP_IPC_LOCK of linux/capability.h
+constexpr char kMemoryLockFile[] = "/etc/security/limits.d/90-nccl-gdr-memlock.conf";
 
-Observations run(const Host& host) {
-  std::istringstream lines(host.read(kFile).value_or(""));
+std::string memory_lock_text(uint64_t bytes) {
+  return bytes == kNoLimit ? "unlimited" : fmt::format("{} KiB", bytes >> 10);
+}
+
+// Returns the systemd service that the process runs in; "" where it runs in none, as in a session
+// of a user.
+std::string service_of_process(const Host& host) {
+  std::istringstream lines(host.read("/proc/self/cgroup").value_or(""));
+  std::string service;
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("Max locked memory")) continue;
-    std::istringstream words(line.substr(sizeof "Max locked memory"));
-    std::string soft;
-    words >> soft;
-    if (soft == "unlimited") return {ok("", fmt::format("memlock is unlimited ({})", kFile))};
-    const uint64_t bytes = std::strtoull(soft.c_str(), nullptr, 10);
-    const std::string evidence = fmt::format("memlock is {} KiB ({})", bytes >> 10, kFile);
-    if (bytes >= kEnough) return {ok("", evidence)};
-    return {failure("", evidence, "raise it: ulimit -l unlimited")};
+    std::istringstream parts(line);
+    for (std::string part; std::getline(parts, part, '/');) {
+      if (part.ends_with(".service") && !part.starts_with("user@")) service = part;
+    }
   }
-  return {unknown("", fmt::format("{} has no line of locked memory", kFile), "mount /proc")};
+  return service;
+}
+
+std::string memory_lock_fix(const Host& host) {
+  switch (host.process.container) {
+    case Container::kDocker:
+    case Container::kPodman:
+      return "start the container with --ulimit memlock=-1:-1";
+    case Container::kKubernetes:
+      return "add IPC_LOCK to securityContext.capabilities.add of the pod's container, or set "
+             "LimitMEMLOCK=infinity for the container runtime's service on the node";
+    case Container::kNone:
+    case Container::kOther:
+      break;
+  }
+  if (host.process.in_slurm_job) {
+    return "set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf and LimitMEMLOCK=infinity for "
+           "slurmd.service (systemctl edit slurmd), then restart slurmd on the nodes";
+  }
+  if (const std::string service = service_of_process(host); !service.empty()) {
+    return fmt::format("set LimitMEMLOCK=infinity for {} (systemctl edit) and restart it", service);
+  }
+  return fmt::format(
+      "write \"* - memlock unlimited\" and \"root - memlock unlimited\" to {} and log in again; "
+      "for jobs of a service such as slurmd, set LimitMEMLOCK=infinity in its unit",
+      kMemoryLockFile);
+}
+
+std::vector<FixStep> memory_lock_steps(const Host& host) {
+  std::error_code ignored;
+  const bool elsewhere = is_in_container(host) || host.process.in_slurm_job ||
+                         !service_of_process(host).empty() ||
+                         std::filesystem::exists(host.path(kMemoryLockFile), ignored);
+  if (elsewhere) return {};
+  return {{"Lets every user lock as much memory as wanted, from the next login on.",
+           fmt::format("printf '* - memlock unlimited\\nroot - memlock unlimited\\n' > {}",
+                       kMemoryLockFile),
+           fmt::format("rm -f {}", kMemoryLockFile)}};
+}
+
+Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
+  const std::string evidence = fmt::format("memlock of this process is {} (/proc/self/limits)",
+                                           memory_lock_text(limit.soft));
+  if (limit.soft >= kAmpleMemoryLock) return ok("", evidence);
+  if (has_capability(host, kCapIpcLock)) {
+    return ok("", evidence +
+                      ", but CAP_IPC_LOCK exempts it (/proc/self/status); processes of users "
+                      "without it are not exempt");
+  }
+  if (rdma_device_names(host).empty()) {
+    return ok("", evidence + "; there is no HCA here that would need more");
+  }
+  const bool is_raised_by_user = limit.hard >= kAmpleMemoryLock;
+  const std::string fix =
+      is_raised_by_user
+          ? fmt::format("run \"ulimit -l {}\" in the job's script, which the hard limit allows",
+                        limit.hard == kNoLimit ? "unlimited" : std::to_string(limit.hard >> 10))
+          : memory_lock_fix(host);
+  std::vector<FixStep> steps;
+  if (!is_raised_by_user) steps = memory_lock_steps(host);
+  if (limit.soft < kLeastMemoryLock) return failure("", evidence, fix, steps);
+  return warning("", evidence + ", which large jobs may exceed", fix, steps);
+}
+
+Observations run_memory_lock(const Host& host) {
+  const std::optional<ResourceLimit> limit = resource_limit(host, "Max locked memory");
+  if (limit.has_value()) return {judge_memory_lock(host, *limit)};
+  return {unknown("", "/proc/self/limits has no line of locked memory", "mount /proc")};
 }
 
 }  // namespace
@@ -32,9 +107,11 @@ Observations run(const Host& host) {
 Check memory_lock() {
   return {.name = "memory-lock",
           .looks_at = "the limit of locked memory of this process",
-          .why = "RDMA pins the memory that it registers, and fails with ENOMEM beyond the limit.",
+          .why =
+              "RDMA pins the host memory that it registers, and fails with ENOMEM beyond the "
+              "limit.",
           .cost = Cost::kStops,
-          .run = run};
+          .run = run_memory_lock};
 }
 
 }  // namespace gdr::tools::doctor

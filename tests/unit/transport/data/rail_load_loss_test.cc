@@ -193,8 +193,34 @@ TEST(RailLoadLossTest, TimePasses_LatenessIsForgotten) {
   for (int i : {5, 1, 5}) chunks.send(i);
   chunks.wait(64 * 4e-3);
   EXPECT_GE(chunks.share(), 1);
-  for (int i = 0; i < 4; ++i) chunks.send(1);
+  for (int i = 0; i < 9; ++i) chunks.send(1);
   EXPECT_GE(chunks.share(), 5);
+}
+
+// Four tries in time say little of a path that loses a few percent of its packets.
+TEST(RailLoadLossTest, PathIsTrustedAgain_ItsChunksDoubleWithEachInTime) {
+  SingleChunks chunks;
+  for (int i = 0; i < 8; ++i) chunks.send(1);
+  for (int i : {5, 1, 5}) chunks.send(i);
+  chunks.wait(64 * 4e-3);
+  for (int i = 0; i < 4; ++i) chunks.send(1);
+  for (int most : {1, 2, 4}) {
+    EXPECT_EQ(chunks.share(12), most);
+    chunks.send(1);
+  }
+}
+
+TEST(RailLoadLossTest, PathIsTrustedAgainAndLate_NextOneIsATry) {
+  SingleChunks chunks;
+  for (int i = 0; i < 8; ++i) chunks.send(1);
+  for (int i : {5, 1, 5}) chunks.send(i);
+  chunks.wait(64 * 4e-3);
+  for (int i = 0; i < 6; ++i) chunks.send(1);
+  EXPECT_EQ(chunks.share(12), 4);
+  chunks.send(5);
+  EXPECT_EQ(chunks.share(12), 0);
+  EXPECT_GT(chunks.wait_for_try(), 0.1);
+  EXPECT_EQ(chunks.share(8), 1);
 }
 
 TEST(RailLoadLossTest, ChunksComeInTime_LatenessIsForgotten) {

@@ -1,0 +1,153 @@
+#include "plugin/stats_text.h"
+
+#include <initializer_list>
+#include <string_view>
+#include <utility>
+
+namespace gdr::plugin {
+namespace {
+
+using transport::DataDirection;
+using transport::RailName;
+using transport::RailSums;
+using transport::RegistrationCounts;
+using transport::RegistrationPath;
+using transport::Retry;
+
+constexpr auto kDirections = {std::pair{DataDirection::kSent, "sent"},
+                              std::pair{DataDirection::kReceived, "received"}};
+constexpr auto kRetries = {std::pair{Retry::kConnect, "connect"},
+                           std::pair{Retry::kQueuePair, "queue_pair"}};
+// The values of GDR_NCCL_GPU_MEMORY.
+constexpr auto kGpuPaths = {std::pair{RegistrationPath::kDmaBuf, "dmabuf"},
+                            std::pair{RegistrationPath::kPeermem, "peermem"},
+                            std::pair{RegistrationPath::kStaged, "staging"}};
+
+struct StatsLabel {
+  const char* name;
+  std::string value;
+};
+
+// A backslash, a quote and a line feed are escaped in the value of a label.
+std::string escaped_label(std::string_view value) {
+  std::string text;
+  for (char c : value) {
+    if (c == '\\' || c == '"') text += '\\';
+    text += c == '\n' ? std::string("\\n") : std::string(1, c);
+  }
+  return text;
+}
+
+// Builds the text. All series of a metric follow its begin().
+class StatsPage {
+ public:
+  explicit StatsPage(int process) : process_{"process", std::to_string(process)} {}
+
+  void begin(const char* name, const char* type, const char* help) {
+    name_ = name;
+    text_ += std::string("# HELP ") + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+  }
+  void add(std::initializer_list<StatsLabel> labels, uint64_t value) {
+    text_ += name_ + "{" + text_of(process_);
+    for (const StatsLabel& label : labels) text_ += "," + text_of(label);
+    text_ += "} " + std::to_string(value) + "\n";
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  static std::string text_of(const StatsLabel& label) {
+    return std::string(label.name) + "=\"" + escaped_label(label.value) + "\"";
+  }
+
+  const StatsLabel process_;
+  std::string name_;
+  std::string text_;
+};
+
+StatsLabel device_label(const RailName& rail) { return {"device", rail.hca}; }
+StatsLabel port_label(const RailName& rail) {
+  return {"port", rail.hca.empty() ? "" : std::to_string(rail.port)};
+}
+
+void add_moved(const transport::ProcessSums& sums, uint64_t RailSums::Moved::*field,
+               StatsPage* page) {
+  for (const auto& [rail, of_rail] : sums.rails) {
+    for (const auto& [direction, name] : kDirections) {
+      page->add({device_label(rail), port_label(rail), {"direction", name}},
+                of_rail.moved[static_cast<size_t>(direction)].*field);
+    }
+  }
+}
+
+void add_by_rail(const transport::ProcessSums& sums, uint64_t RailSums::*field, StatsPage* page) {
+  for (const auto& [rail, of_rail] : sums.rails) {
+    if (!rail.hca.empty()) page->add({device_label(rail), port_label(rail)}, of_rail.*field);
+  }
+}
+
+void add_rails(const transport::ProcessSums& sums, StatsPage* page) {
+  page->begin("nccl_gdr_bytes_total", "counter",
+              "Data of NCCL's messages that a port has moved: sent and acknowledged, or received.");
+  add_moved(sums, &RailSums::Moved::bytes, page);
+  page->begin("nccl_gdr_messages_total", "counter",
+              "RDMA messages with that data: one for each message of NCCL's, or one for each of "
+              "its chunks where it is split.");
+  add_moved(sums, &RailSums::Moved::messages, page);
+  page->begin("nccl_gdr_recoveries_total", "counter",
+              "Queue pairs of a port that were lost, and whose data another rail took over.");
+  add_by_rail(sums, &RailSums::losses, page);
+  page->begin("nccl_gdr_returns_total", "counter",
+              "Queue pairs of a port that were lost and are used again.");
+  add_by_rail(sums, &RailSums::returns, page);
+}
+
+void add_registrations(const transport::TransportStats& stats, StatsPage* page) {
+  page->begin("nccl_gdr_registrations_total", "counter",
+              "Buffers that were registered on an HCA: GPU memory by dmabuf or peermem (GPUDirect "
+              "RDMA) or by staging (without), and host memory.");
+  for (const auto& [hca, counts] : stats.registrations) {
+    for (const auto& [path, name] : kGpuPaths) {
+      page->add({{"device", hca}, {"path", name}}, counts.gpu[static_cast<size_t>(path)]);
+    }
+    page->add({{"device", hca}, {"path", "host"}}, counts.host);
+  }
+  page->begin("nccl_gdr_registered_gpu_bytes", "gauge",
+              "GPU memory that is registered on an HCA now, which takes room in the GPU's BAR1.");
+  for (const auto& [hca, bytes] : stats.registered_gpu_bytes) page->add({{"device", hca}}, bytes);
+}
+
+void add_events(const transport::ProcessSums& sums, StatsPage* page) {
+  page->begin("nccl_gdr_staged_bytes_total", "counter",
+              "Data that was copied through host memory, as GPUDirect RDMA was not possible.");
+  for (const auto& [direction, name] : kDirections) {
+    page->add({{"direction", name}}, sums.staged_bytes[static_cast<size_t>(direction)]);
+  }
+  page->begin("nccl_gdr_retries_total", "counter",
+              "Attempts after the first while connections were set up: of the handshake's TCP "
+              "connection, or to move a queue pair to its next state.");
+  for (const auto& [retry, name] : kRetries) {
+    page->add({{"step", name}}, sums.retries[static_cast<size_t>(retry)]);
+  }
+  page->begin("nccl_gdr_stalls_total", "counter",
+              "Episodes without progress that the watchdog has logged (GDR_NCCL_WATCHDOG_SEC).");
+  page->add({}, sums.stalls);
+  page->begin("nccl_gdr_failed_connections_total", "counter",
+              "Connections that have failed, each of which ends a communicator.");
+  page->add({}, sums.failed);
+  page->begin("nccl_gdr_connections", "gauge", "Connections that are open.");
+  page->add({}, sums.connections);
+}
+
+}  // namespace
+
+std::string stats_text(const transport::TransportStats& stats, const StatsProcess& process) {
+  StatsPage page(process.number);
+  page.begin("nccl_gdr_info", "gauge", "The process that the other series are of. Always 1.");
+  page.add({{"pid", std::to_string(process.pid)}, {"version", GDR_VERSION}}, 1);
+  add_rails(stats.sums, &page);
+  add_registrations(stats, &page);
+  add_events(stats.sums, &page);
+  return page.take();
+}
+
+}  // namespace gdr::plugin

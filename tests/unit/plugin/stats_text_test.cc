@@ -1,0 +1,147 @@
+#include "plugin/stats_text.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/fakes/temp_folder.h"
+#include "tests/unit/plugin/stats_exposition.h"
+
+namespace gdr::plugin {
+namespace {
+
+using testing::IsEmpty;
+using transport::DataDirection;
+using transport::RailName;
+using transport::RailSums;
+
+transport::TransportStats some_stats() {
+  transport::TransportStats stats;
+  RailSums rail;
+  rail.moved[static_cast<size_t>(DataDirection::kSent)] = {uint64_t{1} << 60, 12};
+  rail.moved[static_cast<size_t>(DataDirection::kReceived)] = {34, 5};
+  rail.losses = 2;
+  rail.returns = 1;
+  stats.sums.rails[RailName{"mlx5_0", 2}] = rail;
+  stats.sums.rails[RailName{}].moved[1] = {7, 8};
+  stats.sums.connections = 3;
+  stats.sums.failed = 4;
+  stats.sums.stalls = 6;
+  stats.sums.retries = {9, 10};
+  stats.sums.staged_bytes = {11, 13};
+  stats.registrations["mlx5_0"].gpu = {14, 15, 16};
+  stats.registrations["mlx5_0"].host = 17;
+  stats.registered_gpu_bytes["mlx5_0"] = 18;
+  return stats;
+}
+
+TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
+  const ReadStats read = read_stats(stats_text(some_stats(), {.number = 5, .pid = 4711}));
+  EXPECT_THAT(read.faults, IsEmpty());
+  const std::string rail = "{process=\"5\",device=\"mlx5_0\",port=\"2\"";
+  const std::string hca = "{process=\"5\",device=\"mlx5_0\"";
+  const std::map<std::string, double> expected{
+      {"nccl_gdr_bytes_total" + rail + ",direction=\"sent\"}", 1152921504606846976.0},
+      {"nccl_gdr_bytes_total" + rail + ",direction=\"received\"}", 34},
+      {"nccl_gdr_messages_total" + rail + ",direction=\"sent\"}", 12},
+      {"nccl_gdr_messages_total" + rail + ",direction=\"received\"}", 5},
+      {"nccl_gdr_recoveries_total" + rail + "}", 2},
+      {"nccl_gdr_returns_total" + rail + "}", 1},
+      {"nccl_gdr_registrations_total" + hca + ",path=\"dmabuf\"}", 14},
+      {"nccl_gdr_registrations_total" + hca + ",path=\"peermem\"}", 15},
+      {"nccl_gdr_registrations_total" + hca + ",path=\"staging\"}", 16},
+      {"nccl_gdr_registrations_total" + hca + ",path=\"host\"}", 17},
+      {"nccl_gdr_registered_gpu_bytes" + hca + "}", 18},
+      {"nccl_gdr_staged_bytes_total{process=\"5\",direction=\"sent\"}", 11},
+      {"nccl_gdr_staged_bytes_total{process=\"5\",direction=\"received\"}", 13},
+      {"nccl_gdr_retries_total{process=\"5\",step=\"connect\"}", 9},
+      {"nccl_gdr_retries_total{process=\"5\",step=\"queue_pair\"}", 10},
+      {"nccl_gdr_stalls_total{process=\"5\"}", 6},
+      {"nccl_gdr_failed_connections_total{process=\"5\"}", 4},
+      {"nccl_gdr_connections{process=\"5\"}", 3}};
+  for (const auto& [series, value] : expected) {
+    ASSERT_TRUE(read.series.contains(series)) << series;
+    EXPECT_EQ(read.series.at(series), value) << series;
+  }
+}
+
+// An empty label is the same as none.
+TEST(StatsTextTest, DataOfUnknownRail_CountsWithoutPort) {
+  const std::string text = stats_text(some_stats(), {.number = 0, .pid = 1});
+  const ReadStats read = read_stats(text);
+  EXPECT_EQ(read.series.at("nccl_gdr_bytes_total{process=\"0\",device=\"\",port=\"\","
+                           "direction=\"received\"}"),
+            7);
+  EXPECT_EQ(text.find("recoveries_total{process=\"0\",device=\"\""), text.npos);
+}
+
+TEST(StatsTextTest, NothingMovedYet_IsReadableAndHasTheEvents) {
+  const ReadStats read = read_stats(stats_text({}, {.number = 0, .pid = 1}));
+  EXPECT_THAT(read.faults, IsEmpty());
+  EXPECT_EQ(read.series.at("nccl_gdr_connections{process=\"0\"}"), 0);
+  EXPECT_EQ(read.series.at("nccl_gdr_stalls_total{process=\"0\"}"), 0);
+}
+
+TEST(StatsTextTest, OddNameOfHca_IsEscaped) {
+  transport::TransportStats stats;
+  stats.registered_gpu_bytes["a\"b\\c\nd"] = 1;
+  const std::string text = stats_text(stats, {.number = 0, .pid = 1});
+  EXPECT_THAT(read_stats(text).faults, IsEmpty());
+  EXPECT_NE(text.find("device=\"a\\\"b\\\\c\\nd\"}"), text.npos) << text;
+}
+
+TEST(StatsTextTest, Promtool_HasNoObjection) {
+  if (std::system("command -v promtool >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
+  }
+  TempFolder folder;
+  const std::string name = (folder.path() / "stats.prom").string();
+  std::ofstream(name) << stats_text(some_stats(), {.number = 5, .pid = 4711});
+  EXPECT_EQ(std::system(("promtool check metrics < " + name).c_str()), 0);
+}
+
+std::string text_of_file(const std::string& name) {
+  std::ostringstream text;
+  text << std::ifstream(name).rdbuf();
+  return text.str();
+}
+
+// The names of metrics in a text: words of this prefix, but those of files.
+std::set<std::string> metrics_in(const std::string& text) {
+  std::set<std::string> names;
+  const std::regex name("nccl_gdr_[a-z_]*[a-z]");
+  for (std::sregex_iterator match(text.begin(), text.end(), name), end; match != end; ++match) {
+    names.insert(match->str());
+  }
+  return names;
+}
+
+TEST(StatsDocumentsTest, EachMetric_IsExplainedAndShown) {
+  std::set<std::string> metrics;
+  for (const auto& [name, type] : read_stats(stats_text({}, {.number = 0, .pid = 1})).types) {
+    metrics.insert(name);
+  }
+  EXPECT_EQ(metrics_in(text_of_file(GDR_METRICS_DOCUMENT)), metrics);
+  EXPECT_EQ(metrics_in(text_of_file(GDR_DASHBOARD)), metrics);
+}
+
+TEST(ReadStatsTest, FaultyText_IsFound) {
+  const std::string good =
+      "# HELP a_total It counts.\n# TYPE a_total counter\na_total{b=\"c\"} 1\n";
+  EXPECT_THAT(read_stats(good).faults, IsEmpty());
+  for (const std::string& bad :
+       {good + "a_total{b=\"c\"} 2\n", good + "# HELP a_total It counts.\n",
+        good + "b_total{b=\"c\"} 1\n", good + "a_total{b=\"c\"} one\n",
+        good + "a_total{b=\"c\"d\"} 1\n", good.substr(0, good.size() - 1),
+        std::string("# HELP a It counts.\n# TYPE a counter\n")}) {
+    EXPECT_FALSE(read_stats(bad).faults.empty()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::plugin

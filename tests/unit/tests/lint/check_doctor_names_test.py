@@ -1,0 +1,27 @@
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "lint"))
+import check_doctor_names  # noqa: E402
+
+
+class CheckDoctorNamesTest(unittest.TestCase):
+
+    def find(self, text):
+        return list(check_doctor_names.unknown_checks("docs/a.md", text, {"pci-acs", "numa"}))
+
+    def test_ChecksThatExist_Named_AreFine(self):
+        self.assertEqual(self.find("`nccl-gdr doctor --check pci-acs`, `--check numa`\n"), [])
+
+    def test_CheckThatDoesNotExist_Named_IsFoundWithItsLine(self):
+        self.assertEqual(self.find("text\n`--check numa`, `--check acs`\n"),
+                         ["docs/a.md:2: there is no check acs in tools/doctor/checks/"])
+
+    def test_OptionsOfOtherPrograms_Named_AreFine(self):
+        self.assertEqual(self.find("`nccl-gdr topo --check`\n`nccl-gdr doctor --check NAME`\n"
+                                   "clang-format --check here\n"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+
+#include "tests/unit/tools/doctor/made_pci.h"
+#include "tools/doctor/checks/checks.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Sets the register in the configuration space and what is read of it.
+void set_read_request(MadePci* made, int bytes, unsigned control) {
+  made->config(kHca, config_with_control(control));
+  made->host.pci_states[topology::bdf_of(0x1b)].max_read_request = bytes;
+}
+
+TEST(MaxReadRequest, RecommendedSize_IsOk) {
+  MadePci made;
+  const Observations seen = max_read_request().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen[0].evidence, "Max_Read_Request_Size: mlx5_0 4096 bytes");
+}
+
+TEST(MaxReadRequest, UsualDefault_IsOkWithAHint) {
+  MadePci made;
+  set_read_request(&made, 512, 0x2910);
+  const Observations seen = max_read_request().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
+  EXPECT_THAT(seen[0].evidence, HasSubstr("recommend 4096"));
+}
+
+TEST(MaxReadRequest, SmallSize_IsAWarningWithAStepAndItsUndo) {
+  MadePci made;
+  set_read_request(&made, 128, 0x0910);
+  const Observations seen = max_read_request().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen[0].subject, "mlx5_0 (0000:1b:00.0)");
+  ASSERT_EQ(seen[0].steps.size(), 1u);
+  EXPECT_EQ(seen[0].steps[0].command, "setpci -s 0000:1b:00.0 CAP_EXP+8.w=5000:7000");
+  EXPECT_EQ(seen[0].steps[0].undo, "setpci -s 0000:1b:00.0 CAP_EXP+8.w=0910:7000");
+}
+
+TEST(MaxReadRequest, LessThanAPeer_IsRaisedToThePeers) {
+  topology::Machine machine = one_switch();
+  machine.gpus.push_back(topology::make_gpu(topology::bdf_of(0x1c), machine.gpus[0].at));
+  machine.hcas.push_back(topology::make_hca("mlx5_1", topology::bdf_of(0x1d), machine.hcas[0].at));
+  MadePci made(machine);
+  made.host.pci_states[topology::bdf_of(0x1d)].max_read_request = 1024;
+  set_read_request(&made, 512, 0x2910);
+  const Observations seen = max_read_request().run(made.host);
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_THAT(seen[0].steps.at(0).command, HasSubstr("=3000:7000"));
+  EXPECT_THAT(seen[1].evidence, HasSubstr("mlx5_1 1024 bytes"));
+}
+
+TEST(MaxReadRequest, WithoutRoot_IsUnknown) {
+  MadePci made;
+  set_read_request(&made, 0, 0);
+  const Observations seen = max_read_request().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
+  EXPECT_THAT(seen[0].needs, HasSubstr("as root"));
+}
+
+TEST(MaxReadRequest, NoHca_IsOkAndNoTopologyUnknown) {
+  MadePci made(topology::flat(1, 0));
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kOk);
+  made.host.inspection.reset();
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/doctor/made_host.h"
+#include "tools/doctor/checks/checks.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+Observations seen_with(const config::Environment& environment, size_t gpus = 0) {
+  MadeHost made;
+  made.host.environment = environment;
+  made.host.inspection.emplace();
+  made.host.inspection->decision.machine.gpus.resize(gpus);
+  return nccl_variables().run(made.host);
+}
+
+TEST(NcclVariables, NothingSet_IsOk) {
+  const Observations seen = seen_with({});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
+}
+
+TEST(NcclVariables, CommonOnes_AreOk) {
+  const Observations seen = seen_with({{"NCCL_DEBUG", "INFO"},
+                                       {"NCCL_IB_TIMEOUT", "22"},
+                                       {"NCCL_NET_GDR_LEVEL", "PHB"},
+                                       {"NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                       {"NCCL_VERSION", "2.27.3"},
+                                       {"NCCL_TESTS_DEVICE", "0"}});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen[0].evidence, "each of the 6 variables that are set does what it says");
+}
+
+TEST(NcclVariables, LevelAsANumber_IsAWarningThatNamesIt) {
+  const Observations seen = seen_with({{"NCCL_NET_GDR_LEVEL", "3"}});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen[0].subject, "NCCL_NET_GDR_LEVEL");
+  EXPECT_NE(seen[0].evidence.find("NCCL takes this number for PHB"), std::string::npos);
+  EXPECT_EQ(seen[0].fix,
+            "write the name, PHB if NCCL's reading is meant: export NCCL_NET_GDR_LEVEL=PHB");
+}
+
+TEST(NcclVariables, LevelOfAnotherTool_IsAWarning) {
+  const Observations seen = seen_with({{"NCCL_NET_GDR_LEVEL", "NODE"}});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+}
+
+TEST(NcclVariables, ValueOutOfRange_IsAWarning) {
+  const Observations seen = seen_with({{"NCCL_IB_RETRY_CNT", "13"}});
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen[0].fix, "use 0 to 7");
+}
+
+TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
+  const Observations seen =
+      seen_with({{"NCCL_IB_HCAS", "mlx5_0"}, {"NCCL_NET_PLUGINS", "gdr"}, {"NCCL_DEBG", "INFO"}});
+  ASSERT_EQ(seen.size(), 3u);
+  EXPECT_NE(seen[0].fix.find("NCCL_IB_HCA"), std::string::npos);
+  EXPECT_EQ(seen[1].fix, "check the spelling; the nearest name is NCCL_DEBUG");
+  EXPECT_EQ(seen[2].fix, "check the spelling; the nearest name is NCCL_NET_PLUGIN");
+}
+
+TEST(NcclVariables, SetInAFile_NamesTheLine) {
+  MadeHost made;
+  made.host.environment["NCCL_NET_GDR_LEVEL"] = "5";
+  made.host.conf_places["NCCL_NET_GDR_LEVEL"] = {"/etc/nccl.conf", 4};
+  const Observations seen = nccl_variables().run(made.host);
+  EXPECT_NE(seen[0].evidence.find("NCCL_NET_GDR_LEVEL=5 (/etc/nccl.conf:4)"), std::string::npos);
+}
+
+TEST(NcclVariables, MissingTopologyFile_IsAWarning) {
+  const Observations seen = seen_with({{"NCCL_TOPO_FILE", "/opt/topo.xml"}});
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  MadeHost made;
+  made.write("/opt/topo.xml", "<system/>");
+  made.host.environment["NCCL_TOPO_FILE"] = "/opt/topo.xml";
+  EXPECT_EQ(verdict_of(nccl_variables(), made.host), Verdict::kOk);
+}
+
+TEST(NcclVariables, Leftovers_AreWarningsWhereTheyCost) {
+  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 1)[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}}, 1)[0].verdict, Verdict::kWarning);
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,88 @@
+// A machine with one switch, for the tests of the checks of PCIe: GPU0 is below its first port and
+// mlx5_0, the GPU's rail, below its second one. sysfs shows both, and NCCL uses GPUDirect RDMA.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/tools/topo/checked_machine.h"
+#include "tests/unit/topology/machines.h"
+#include "tests/unit/topology/sources/config_space.h"
+
+namespace gdr::tools::doctor {
+
+inline constexpr char kGpuPort[] = "0000:19:00.0";
+inline constexpr char kHcaPort[] = "0000:19:01.0";
+inline constexpr char kGpu[] = "0000:1a:00.0";
+inline constexpr char kHca[] = "0000:1b:00.0";
+inline constexpr char kMadeSwitch[] = "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0/";
+
+inline topology::Machine one_switch() {
+  topology::Machine machine = topology::two_sockets();
+  machine.cpu = {"x86_64", "GenuineIntel", 6, 143};
+  machine.host_bridges = {topology::HostBridge{0, 0x17}};
+  topology::Attachment at{-1, 0, 0};
+  at.parent = topology::add_switch(&machine, topology::bdf_of(0x18), at);
+  machine.gpus = {topology::make_gpu(topology::bdf_of(0x1a), at)};
+  machine.hcas = {topology::make_hca("mlx5_0", topology::bdf_of(0x1b), at)};
+  machine.hcas[0].gpudirect = true;
+  return machine;
+}
+
+// A configuration space with this Device Control register in front of the extended capabilities.
+inline std::string config_with_control(unsigned device_control, std::string config = {}) {
+  if (config.empty()) config = topology::config_space({});
+  config[0x34] = 0x40;
+  config[0x40] = 0x10;
+  config[0x48] = static_cast<char>(device_control & 0xff);
+  config[0x49] = static_cast<char>(device_control >> 8);
+  return config;
+}
+
+class MadePci : public MadeHost {
+ public:
+  explicit MadePci(topology::Machine machine = one_switch()) {
+    set(std::move(machine));
+    for (const auto& [port, device] : {std::pair{kGpuPort, kGpu}, std::pair{kHcaPort, kHca}}) {
+      const std::string folder = std::string(kMadeSwitch) + port + "/" + device;
+      link(std::string("/sys/bus/pci/devices/") + device, folder);
+      group(device, "");
+      config(port, topology::config_space({}));
+      config(device, config_with_control(0x5910));
+    }
+    write("/sys/kernel/hostname", "");
+    write("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme\n");
+    write("/proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 quiet\n");
+  }
+
+  void set(topology::Machine machine) {
+    host.pci_states = topo::good_states(machine);
+    host.inspection = topo::Inspection{.decision = topology::scene_of(std::move(machine))};
+  }
+  topology::Machine& machine() { return host.inspection->decision.machine; }
+
+  // The configuration space of a port or of the device below it.
+  void config(const std::string& address, const std::string& bytes) {
+    write(folder_of(address) + "/config", bytes);
+  }
+  // The type of the device's IOMMU group; "" takes it out of its group.
+  void group(const std::string& address, const std::string& type) {
+    const std::string link_to_group = folder_of(address) + "/iommu_group";
+    std::filesystem::remove(host.path(link_to_group));
+    if (type.empty()) return;
+    const std::string number = address == kGpu ? "7" : "8";
+    write("/sys/kernel/iommu_groups/" + number + "/type", type + "\n");
+    link(link_to_group, "/sys/kernel/iommu_groups/" + number);
+  }
+  void make_virtual() { write("/proc/cpuinfo", "flags\t\t: fpu hypervisor vme\n"); }
+
+ private:
+  static std::string folder_of(const std::string& address) {
+    if (address == kGpu) return std::string(kMadeSwitch) + kGpuPort + "/" + address;
+    if (address == kHca) return std::string(kMadeSwitch) + kHcaPort + "/" + address;
+    return kMadeSwitch + address;
+  }
+};
+
+}  // namespace gdr::tools::doctor

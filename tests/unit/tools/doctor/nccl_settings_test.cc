@@ -1,0 +1,44 @@
+#include "tools/doctor/nccl_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/doctor/made_host.h"
+#include "tools/doctor/nccl_names.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+TEST(NcclSetting, EmptyValue_CountsAsUnset) {
+  MadeHost made;
+  made.host.environment["NCCL_IB_HCA"] = "";
+  EXPECT_FALSE(nccl_setting(made.host, "NCCL_IB_HCA").has_value());
+}
+
+TEST(NcclNumber, HexadecimalAndText_AreReadAsNcclDoes) {
+  MadeHost made;
+  made.host.environment = {{"NCCL_IB_PKEY", "0x10"}, {"NCCL_IB_TC", "high"}};
+  EXPECT_EQ(nccl_number(made.host, "NCCL_IB_PKEY"), 16);
+  EXPECT_EQ(nccl_number(made.host, "NCCL_IB_TC"), 0);
+  EXPECT_FALSE(nccl_number(made.host, "NCCL_IB_SL").has_value());
+}
+
+TEST(UnsetText, OfAFile_NamesItsLine) {
+  MadeHost made;
+  made.host.environment["NCCL_NET"] = "Socket";
+  EXPECT_EQ(unset_text(made.host, "NCCL_NET"), "unset NCCL_NET");
+  made.host.conf_places["NCCL_NET"] = {"/etc/nccl.conf", 7};
+  EXPECT_EQ(unset_text(made.host, "NCCL_NET"), "remove line 7 of /etc/nccl.conf");
+  EXPECT_EQ(set_text(made.host, "NCCL_NET", "GDR"),
+            "write NCCL_NET=GDR in line 7 of /etc/nccl.conf");
+}
+
+TEST(NcclNames, AreFoundAndCompared) {
+  EXPECT_TRUE(is_nccl_name("NCCL_NET_GDR_LEVEL"));
+  EXPECT_TRUE(is_nccl_name("NCCL_ALGO"));
+  EXPECT_FALSE(is_nccl_name("NCCL_NET_GDR_LEVLE"));
+  EXPECT_EQ(nccl_name_like("NCCL_NET_GDR_LEVLE"), "NCCL_NET_GDR_LEVEL");
+  EXPECT_EQ(nccl_name_like("NCCL_OF_ANOTHER_PROGRAM"), "");
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,133 @@
+"""The doctor's checks of ports, addresses and limits, on faults that the kernel itself shows."""
+
+import json
+
+from case import FEW_PACKETS, QUICK_RETRY, TOOL, Case, netem, no_netem
+from cluster import Network, address, addressing
+from hardware import Hardware, Switch
+
+# Displays count as GPUs, so that both NICs are rails.
+_GPUS = "export GDR_NCCL_TEST_GPU_VENDOR=0x1234"
+_CHECKS = ("rdma-devices", "port-state", "subnet-manager", "link-layer", "port-rate", "port-mtu", "roce-gids",
+           "ip-subnets", "congestion-control", "error-counters", "hca-firmware")
+
+
+class DoctorFabric(Case):
+    """Each fault is found on its subject alone. The printed steps fix it, and their undo brings it back."""
+    network = Network(nics=2, mtu=4200)
+    hardware = Hardware(sockets=2, cpus_per_socket=1, switches=(
+        (Switch(("display", "nic")),), (Switch(("nic", "display")),)))
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.restore)
+
+    def restore(self):
+        self.machines[0].run("for i in 0 1; do ip link set eth$i mtu 4200 up; "
+                             "ip -4 addr flush dev eth$i; done\n" + addressing(0, 0) + addressing(0, 1))
+
+    def doctor(self, check, before=_GPUS, status=None):
+        """Runs checks, whose names commas part; returns their observations. `status` is the exit status that it must have."""
+        outcome = self.machines[0].run(
+            f"{before}\n{TOOL} doctor --json --check {check} 2>/run/tmp/doctor.log", check=False)
+        if status is not None:
+            self.assertEqual(outcome.status, status, outcome.output)
+        checks = json.loads(outcome.output)["checks"]
+        self.assertEqual({one["name"] for one in checks}, set(check.split(",")))
+        return [observation for one in checks for observation in one["observations"]]
+
+    def expect(self, check, verdict, subject, evidence, status):
+        """The check must have that verdict on that subject, and find the others in order."""
+        seen = self.doctor(check, status=status)
+        wrong = [one for one in seen if one["verdict"] != "ok"]
+        self.assertEqual([(one["verdict"], one["subject"]) for one in wrong], [(verdict, subject)], seen)
+        self.assertIn(evidence, wrong[0]["evidence"])
+        return wrong[0]
+
+    def expect_ok(self, check):
+        seen = self.doctor(check, status=0)
+        self.assertEqual([one for one in seen if one["verdict"] != "ok"], [])
+
+    def expect_steps_to_fix(self, check, observation):
+        """Runs the steps, after which all is in order, and then what undoes them."""
+        steps = observation["steps"]
+        self.assertNotEqual(steps, [])
+        self.machines[0].run("\n".join(["set -e", *(step["command"] for step in steps)]))
+        self.expect_ok(check)
+        self.machines[0].run("\n".join(["set -e", *(step["undo"] for step in reversed(steps))]))
+        again = [one for one in self.doctor(check) if one["verdict"] != "ok"]
+        self.assertEqual([one["subject"] for one in again], [observation["subject"]])
+
+    def test_healthy_machine_gives_no_alarm(self):
+        self.expect_ok(",".join(_CHECKS))
+
+    def test_port_down_is_found_and_its_step_sets_it_up(self):
+        self.machines[0].run("ip link set eth1 down")
+        seen = self.expect("port-state", "failure", "rxe1:1", "eth1 is not set up", 1)
+        self.expect_steps_to_fix("port-state", seen)
+
+    def test_port_down_without_gpus_is_a_warning(self):
+        self.machines[0].run("ip link set eth1 down")
+        seen = self.doctor("port-state", before="true", status=0)
+        self.assertEqual([(one["verdict"], one["subject"]) for one in seen],
+                         [("ok", "rxe0:1"), ("warning", "rxe1:1")])
+
+    def test_small_mtu_is_found_and_its_step_raises_it(self):
+        self.machines[0].run("ip link set eth1 mtu 1500")
+        seen = self.expect("port-mtu", "warning", "rxe1:1", "RDMA MTU 1024 of 4096, eth1 has MTU 1500", 0)
+        self.assertIn("other rails have 4096", seen["evidence"])
+        self.assertEqual(seen["steps"][0]["command"], "ip link set dev 'eth1' mtu 4200")
+        self.expect_steps_to_fix("port-mtu", seen)
+
+    def test_two_nics_in_one_subnet_are_found_and_the_steps_suit(self):
+        self.machines[0].run(f"ip -4 addr flush dev eth1; ip addr add {address(7, 0)}/24 dev eth1")
+        seen = self.expect("ip-subnets", "warning", "10.0.0.0/24",
+                           "eth0, eth1 are in one subnet; eth0: arp_ignore 0, arp_announce 0", 0)
+        self.expect_steps_to_fix("ip-subnets", seen)
+
+    def test_interface_without_address_has_only_a_link_local_gid(self):
+        self.machines[0].run("ip -4 addr flush dev eth1; ip -6 addr flush dev eth1 scope global")
+        self.expect("roce-gids", "warning", "rxe1:1", "link-local", 0)
+
+    def test_gid_index_that_does_not_exist_is_a_failure(self):
+        seen = self.doctor("roce-gids", before=f"{_GPUS} NCCL_IB_GID_INDEX=99", status=1)
+        self.assertEqual({one["verdict"] for one in seen}, {"failure"})
+        self.assertIn("NCCL_IB_GID_INDEX is 99", seen[0]["evidence"])
+
+    def test_low_memory_lock_is_found(self):
+        seen = self.doctor("memory-lock", before="ulimit -l 64", status=1)
+        self.assertEqual(seen[0]["verdict"], "failure")
+        self.assertIn("64 KiB", seen[0]["evidence"])
+        self.assertEqual(self.doctor("memory-lock", status=0)[0]["verdict"], "ok")
+
+    def test_machine_without_rdma_device_is_unknown_and_says_so(self):
+        guest = self.machines[0]
+        guest.run("rdma link delete rxe0; rdma link delete rxe1")
+        self.addCleanup(guest.run, "for i in 0 1; do rdma link add rxe$i type rxe netdev eth$i; done")
+        seen = self.doctor("rdma-devices", status=3)
+        self.assertEqual([one["verdict"] for one in seen], ["unknown"])
+        self.assertIn("no RDMA device", seen[0]["evidence"])
+
+
+class DoctorCounters(Case):
+    """Packets that are lost on the way between two machines."""
+    count = 2
+    network = Network(nics=1)
+
+    def moving(self):
+        """What the first machine's counters show of rxe0."""
+        outcome = self.machines[0].run(
+            f"{TOOL} doctor --json --check error-counters 2>/run/tmp/doctor.log", check=False)
+        return json.loads(outcome.output)["checks"][0]["observations"][0]
+
+    def test_lost_packets_move_the_counters(self):
+        self.assertEqual(self.moving()["verdict"], "ok")
+        self.addCleanup(self.on_all, no_netem(0))
+        self.on_all(netem(0, "loss 1%"))
+        jobs = self.start_until_stopped("--dev 0 --channels 1 --begin 64K --end 64K", FEW_PACKETS,
+                                        before=QUICK_RETRY)
+        self.wait_until("a counter moves", lambda: self.moving()["verdict"] == "warning", jobs)
+        seen = self.moving()
+        print(seen["evidence"], flush=True)
+        self.stop(jobs)
+        self.assertEqual(seen["subject"], "rxe0:1")

@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/host.h"
+#include "tools/doctor/nvidia_files.h"
+#include "tools/topo/labels.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+// Values of CUresult, from cuda.h.
+constexpr int kCudaStubLibrary = 34;
+constexpr int kCudaNoDevice = 100;
+constexpr int kCudaSystemNotReady = 802;
+constexpr int kCudaDriverMismatch = 803;
+constexpr int kCudaCompatNotSupported = 804;
+
+// CUDA's integer for a version: 12080 is 12.8.
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+Observation missing_cuda_driver(const Host& host) {
+  const std::string evidence =
+      fmt::format("the driver is loaded, but the loader does not find libcuda.so.1 ({})",
+                  topo::clean_text(host.gpus.cuda_error));
+  if (has_container_mark(host)) {
+    return failure("", evidence,
+                   "start the container with NVIDIA's container toolkit: docker run --gpus all, "
+                   "or runtimeClassName: nvidia in Kubernetes");
+  }
+  return warning("", evidence,
+                 "install the driver's libraries (Debian: libcuda1, Ubuntu: libnvidia-compute), or "
+                 "add their folder to /etc/ld.so.conf.d and run ldconfig; a host whose jobs run in "
+                 "containers alone does without");
+}
+
+std::string fix_of_cuda_init(int result) {
+  switch (result) {
+    case kCudaStubLibrary:
+      return "remove the folder `stubs` of the CUDA toolkit from LD_LIBRARY_PATH";
+    case kCudaNoDevice:
+      return "look at CUDA_VISIBLE_DEVICES, and for /dev/nvidia0 and its permissions: a container "
+             "needs the devices (docker run --gpus all)";
+    case kCudaSystemNotReady:
+      return "systemctl start nvidia-fabricmanager (GPUs with NVSwitches), and look at its log";
+    case kCudaDriverMismatch:
+      return "restart the machine after an update of the driver, or reload its modules; in a "
+             "container, remove its own copy of libcuda.so.1";
+    case kCudaCompatNotSupported:
+      return "remove the package cuda-compat from the library path, as the GPU does not support "
+             "forward compatibility, or update the driver";
+    default:
+      return "look at nvidia-smi and the kernel's log: dmesg | grep -i -e NVRM -e Xid";
+  }
+}
+
+std::string cuda_driver_text(const CudaLibrary& cuda) {
+  const std::string path = topo::clean_text(cuda.path);
+  if (cuda.version <= 0) return path + " is of an unknown version of CUDA";
+  return fmt::format("{} is of CUDA {}", path, cuda_version_text(cuda.version));
+}
+
+Observation cuda_driver_and_module(const CudaLibrary& cuda, const NvidiaModule& module) {
+  if (!cuda.lacks.empty()) {
+    return warning("", topo::clean_text(cuda.path + ": " + cuda.lacks),
+                   "update NVIDIA's driver to release 515 or newer");
+  }
+  const bool differs =
+      !cuda.release.empty() && !module.version.empty() && cuda.release != module.version;
+  const std::string modules =
+      module.version.empty() ? "" : fmt::format(", and the kernel module {}", module.version);
+  if (cuda.init_result == kCudaNoDevice && cuda.hides_gpus) {
+    return unknown("", "CUDA finds no GPU, as far as CUDA_VISIBLE_DEVICES lets it",
+                   "unset CUDA_VISIBLE_DEVICES");
+  }
+  if (!cuda.init_error.empty()) {
+    return failure("",
+                   fmt::format("cuInit fails with {} ({}); {}{}", topo::clean_text(cuda.init_error),
+                               cuda.init_result, cuda_driver_text(cuda), modules),
+                   fix_of_cuda_init(cuda.init_result));
+  }
+  return ok("", cuda_driver_text(cuda) + modules +
+                    (differs ? "; the two work together by CUDA's forward compatibility" : ""));
+}
+
+// Within a major version of CUDA any driver runs what any toolkit compiled, but for code that is
+// PTX alone (CUDA's guide to compatibility, "Minor Version Compatibility").
+Observation cuda_driver_and_toolkit(const std::string& what, int driver, int major,
+                                    const std::string& version) {
+  const std::string evidence = fmt::format("{} is {}, and the driver supports CUDA up to {}", what,
+                                           version, cuda_version_text(driver));
+  if (major <= driver / 1000) return ok("", evidence);
+  return warning("", evidence,
+                 fmt::format("update NVIDIA's driver to one of CUDA {}, install the package "
+                             "cuda-compat, or use a toolkit of CUDA {}",
+                             major, driver / 1000));
+}
+
+Observations run_cuda_driver(const Host& host) {
+  if (!has_driven_nvidia_gpu(host)) {
+    return {ok("", "there is no NVIDIA GPU with a loaded driver, whose CUDA could be looked at")};
+  }
+  if (!host.is_live) {
+    return {unknown("", "no file shows which CUDA driver the loader finds",
+                    "run it on the machine itself")};
+  }
+  const GpuFacts& facts = host.gpus;
+  if (!facts.cuda.has_value()) return {missing_cuda_driver(host)};
+  Observations seen = {cuda_driver_and_module(*facts.cuda, nvidia_module(host))};
+  const int driver = facts.cuda->version;
+  if (driver <= 0) return seen;
+  if (facts.runtime.has_value() && facts.runtime->version > 0) {
+    seen.push_back(cuda_driver_and_toolkit(topo::clean_text(facts.runtime->path), driver,
+                                           facts.runtime->version / 1000,
+                                           cuda_version_text(facts.runtime->version)));
+  }
+  const std::string toolkit = cuda_toolkit_version(host);
+  if (!toolkit.empty()) {
+    seen.push_back(cuda_driver_and_toolkit("the toolkit in /usr/local/cuda", driver,
+                                           major_of(toolkit), toolkit));
+  }
+  return seen;
+}
+
+}  // namespace
+
+Check cuda_driver() {
+  return {.name = "cuda-driver",
+          .looks_at = "libcuda.so.1 against the kernel module, the CUDA runtime and the toolkit",
+          .why =
+              "A driver library that does not fit the kernel module, or is absent, keeps every "
+              "CUDA program from starting; one that is older than a program's CUDA, that "
+              "program.",
+          .cost = Cost::kStops,
+          .run = run_cuda_driver};
+}
+
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,39 @@
+// What the checks of ports and of the fabric share: which ports they judge, and how they name them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/doctor/check.h"
+#include "tools/doctor/host.h"
+
+namespace gdr::tools::doctor {
+
+// A port, with what is known about its use. The pointers are into Host::ports.
+struct FabricPort {
+  const RdmaHca* hca = nullptr;
+  const RdmaPort* port = nullptr;
+  std::string label;     // "mlx5_0:1"
+  std::string excluded;  // why it carries no GPU's traffic, "" for a port that does or may
+};
+
+// Returns every port of the machine. On a machine with GPUs all but the rails are excluded, with
+// the reason for it; without GPUs, or where the topology is unknown, none is.
+std::vector<FabricPort> fabric_ports(const Host& host);
+// Returns those that are not excluded.
+std::vector<FabricPort> judged_ports(const Host& host);
+
+// What a check says where there is no port to look at: that there is none, or that all are
+// excluded.
+Observation no_fabric_port(const Host& host);
+
+// Whether the machine has GPUs, so that its rails are known.
+bool has_rails(const Host& host);
+
+// Returns the text in single quotes for a POSIX shell, without control characters.
+std::string fabric_shell_word(const std::string& text);
+
+// Returns the network interface of a port; null where it has none, or this process cannot see it.
+const RdmaNetdev* netdev_of(const Host& host, const RdmaPort& port);
+
+}  // namespace gdr::tools::doctor

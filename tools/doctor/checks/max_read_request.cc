@@ -1,0 +1,120 @@
+// Max_Read_Request_Size of HCAs, a field of the Device Control register (PCI Express Base
+// Specification, section 7.5.3.4). check_settings() of `nccl-gdr topo --check` judges it; this adds
+// the commands.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/pci_functions.h"
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+constexpr int kRecommendedReadRequest = 4096;
+constexpr uint16_t kReadRequestMask = 0x7000;
+
+int read_request_of(const Host& host, size_t hca) {
+  const auto state = host.pci_states.find(*host.inspection->decision.machine.hcas[hca].bdf);
+  return state == host.pci_states.end() ? 0 : state->second.max_read_request;
+}
+
+// The value of the field for a size: 0 for 128 bytes, 5 for 4096.
+int read_request_field(int bytes) {
+  int field = 0;
+  for (int size = 128; size < bytes; size *= 2) ++field;
+  return field;
+}
+
+// Sets the field to `bytes`; nothing where the register cannot be read, so that there is no undo.
+std::vector<FixStep> read_request_steps(const Host& host, const topology::Bdf& bdf, int bytes) {
+  const std::optional<uint16_t> control = device_control_of(host, bdf);
+  if (!control.has_value()) return {};
+  const std::string line = fmt::format("setpci -s {} CAP_EXP+8.w=", bdf.to_string());
+  return {{.comment = fmt::format("Sets Max_Read_Request_Size to {} bytes, until the next boot or "
+                                  "reset of the device, and changes no other bit.",
+                                  bytes),
+           .command =
+               fmt::format("{}{:x}000:{:04x}", line, read_request_field(bytes), kReadRequestMask),
+           .undo = fmt::format("{}{:04x}:{:04x}", line, *control, kReadRequestMask)}};
+}
+
+Observation small_read_request(const Host& host, const Finding& finding, size_t hca, int wanted) {
+  const topology::Bdf& bdf = *host.inspection->decision.machine.hcas[hca].bdf;
+  return warning(finding.subject,
+                 finding.text + " (Device Control in its configuration space, CAP_EXP+8)",
+                 fmt::format("setpci -s {} CAP_EXP+8.w={:x}000:{:04x}, or set it in the firmware",
+                             bdf.to_string(), read_request_field(wanted), kReadRequestMask),
+                 read_request_steps(host, bdf, wanted));
+}
+
+// What is fine, with a hint where vendors recommend more.
+Observation read_requests_in_order(const Host& host, const std::vector<size_t>& known) {
+  const topology::Machine& machine = host.inspection->decision.machine;
+  std::vector<std::string> sizes;
+  int least = kRecommendedReadRequest;
+  for (const size_t hca : known) {
+    const int bytes = read_request_of(host, hca);
+    least = std::min(least, bytes);
+    sizes.push_back(fmt::format("{} {} bytes", machine.hcas[hca].name, bytes));
+  }
+  return ok("", "Max_Read_Request_Size: " + topo::short_list(sizes) +
+                    (least < kRecommendedReadRequest
+                         ? "; vendors of HCAs recommend 4096 from 100 Gb/s: compare ib_read_bw"
+                         : ""));
+}
+
+Observations judge_read_requests(const Host& host, const std::vector<size_t>& hcas) {
+  const topology::Machine& machine = host.inspection->decision.machine;
+  topo::CheckReport report;
+  topo::check_settings({*host.inspection, host.pci_states}, &report);
+  std::vector<size_t> fine;
+  std::vector<std::string> hidden;
+  int most = 0;
+  for (const size_t hca : hcas) most = std::max(most, read_request_of(host, hca));
+  Observations seen;
+  for (const size_t hca : hcas) {
+    const std::string name = topo::hca_name(machine, hca);
+    const auto fault =
+        std::find_if(report.faults.begin(), report.faults.end(), [&](const topo::Fault& one) {
+          return one.check == topo::Check::kReadRequest && one.finding.subject == name;
+        });
+    if (read_request_of(host, hca) == 0) {
+      hidden.push_back(name);
+    } else if (fault != report.faults.end()) {
+      const int wanted = most > read_request_of(host, hca) ? most : kRecommendedReadRequest;
+      seen.push_back(small_read_request(host, fault->finding, hca, wanted));
+    } else {
+      fine.push_back(hca);
+    }
+  }
+  if (!fine.empty()) seen.push_back(read_requests_in_order(host, fine));
+  if (!hidden.empty()) {
+    seen.push_back(unknown(topo::short_list(hidden),
+                           "the kernel does not show its PCI Express capability",
+                           kNeedsRootForPci));
+  }
+  return seen;
+}
+
+Observations run_max_read_request(const Host& host) {
+  if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
+  const std::vector<size_t> hcas = rail_hcas(host);
+  if (hcas.empty()) return {ok("", "there is no HCA with a rail on PCIe")};
+  return judge_read_requests(host, hcas);
+}
+
+}  // namespace
+
+Check max_read_request() {
+  return {.name = "max-read-request",
+          .looks_at = "Max_Read_Request_Size of the HCAs",
+          .why =
+              "An HCA that reads GPU memory in smaller pieces than its peers, or in very small "
+              "ones, sends more slowly.",
+          .cost = Cost::kSlows,
+          .run = run_max_read_request};
+}
+
+}  // namespace gdr::tools::doctor

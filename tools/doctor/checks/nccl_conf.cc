@@ -1,0 +1,156 @@
+// NCCL's configuration files, as setEnvFile() in NCCL's src/misc/param.cc reads them: everything in
+// front of '=' is the name, and everything behind it the value.
+#include "plugin/config/nccl_conf.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "plugin/config/values.h"
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/host.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostConfBytes = 1 << 20;
+
+struct ConfLine {
+  std::string file;
+  int number;
+  std::string text;
+
+  std::string label() const { return fmt::format("{}:{}", config::printable(file), number); }
+};
+
+bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+// Says what is wrong with a line; nothing where it is as it should be.
+std::optional<Observation> judge_conf_line(const ConfLine& line) {
+  const std::string shown = config::printable(line.text);
+  const size_t equals = line.text.find('=');
+  if (equals == std::string::npos) {
+    return warning(line.label(), fmt::format("\"{}\" has no '=', so that NCCL ignores it", shown),
+                   "write NAME=VALUE, or '#' at the start of the line");
+  }
+  const std::string name = line.text.substr(0, equals), value = line.text.substr(equals + 1);
+  if (name.starts_with("export ")) {
+    return warning(line.label(),
+                   fmt::format("\"{}\": NCCL takes \"export\" for a part of the name", shown),
+                   "remove the word export");
+  }
+  if (name.find_first_of(" \t") != std::string::npos) {
+    return warning(line.label(),
+                   fmt::format("\"{}\": blanks in front of '=' or of the name are a part of the "
+                               "name, so that NCCL does not know it",
+                               shown),
+                   "remove the blanks");
+  }
+  if (!value.empty() && (value.front() == '"' || value.front() == '\'')) {
+    return warning(line.label(), fmt::format("\"{}\": the quotes are a part of the value", shown),
+                   "remove the quotes");
+  }
+  if (value.find(" #") != std::string::npos) {
+    return warning(line.label(),
+                   fmt::format("\"{}\": a comment behind a value is a part of it", shown),
+                   "write the comment in a line of its own");
+  }
+  if (!value.empty() && (is_blank(value.front()) || is_blank(value.back()))) {
+    return warning(line.label(),
+                   fmt::format("\"{}\": blanks around the value are a part of it", shown),
+                   "remove the blanks");
+  }
+  return {};
+}
+
+void judge_conf_text(const std::string& file, const std::string& text, Observations* seen) {
+  std::istringstream lines(text);
+  ConfLine line{file, 0, ""};
+  while (std::getline(lines, line.text)) {
+    ++line.number;
+    if (!line.text.empty() && line.text.back() == '\r') line.text.pop_back();
+    if (line.text.find_first_not_of(" \t") == std::string::npos || line.text[0] == '#') continue;
+    if (auto wrong = judge_conf_line(line)) seen->push_back(std::move(*wrong));
+  }
+}
+
+// What the file sets and something else overrides: the environment, or a file that NCCL reads
+// first.
+void judge_overridden(const Host& host, const std::string& file, Observations* seen) {
+  config::Environment set;
+  config::ConfPlaces places;
+  config::add_nccl_conf(file, &set, &places);
+  std::string names;
+  for (const auto& [name, value] : set) {
+    const auto used = host.environment.find(name);
+    if (used == host.environment.end() || used->second == value) continue;
+    names += fmt::format("{}{} (line {}, but {} is in force)", names.empty() ? "" : ", ",
+                         config::printable(name), places[name].line, config::quoted(used->second));
+  }
+  const std::string shown = config::printable(file);
+  if (names.empty()) {
+    seen->push_back(
+        ok(shown, fmt::format("it sets {} variables of NCCL or the plugin", set.size())));
+  } else {
+    seen->push_back(ok(shown, "the environment or another file overrides " + names));
+  }
+}
+
+// Of a copied machine only /etc/nccl.conf is known; the file of the user is that of the doctor's
+// own user.
+std::vector<std::string> conf_files(const Host& host) {
+  if (host.is_live) return config::nccl_conf_files(host.environment, host.process.home);
+  return {host.path("/etc/nccl.conf").string()};
+}
+
+void judge_conf_file(const Host& host, const std::string& file, Observations* seen) {
+  std::error_code error;
+  const std::string shown = config::printable(file);
+  const bool is_named = host.is_live && file == conf_files(host).front() &&
+                        host.environment.contains("NCCL_CONF_FILE");
+  if (!fs::exists(file, error)) {
+    if (!is_named) return;
+    seen->push_back(warning(shown,
+                            "NCCL_CONF_FILE names it, and it does not exist: NCCL reads no "
+                            "file of the user, without a message",
+                            "correct NCCL_CONF_FILE, or unset it"));
+    return;
+  }
+  if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostConfBytes) {
+    seen->push_back(warning(shown, "it is no ordinary file of some lines", "replace it"));
+    return;
+  }
+  std::ifstream stream(file);
+  if (!stream.is_open()) {
+    seen->push_back(warning(shown, "it cannot be read by this user, so that NCCL ignores it",
+                            fmt::format("chmod a+r {}", shown)));
+    return;
+  }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  judge_conf_text(file, text.str(), seen);
+  judge_overridden(host, file, seen);
+}
+
+Observations run_nccl_conf(const Host& host) {
+  Observations seen;
+  for (const std::string& file : conf_files(host)) judge_conf_file(host, file, &seen);
+  if (seen.empty()) seen.push_back(ok("", "there is no configuration file of NCCL"));
+  return seen;
+}
+
+}  // namespace
+
+Check nccl_conf() {
+  return {.name = "nccl-conf",
+          .looks_at = "NCCL's configuration files: NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf",
+          .why = "NCCL reads these files without a message about what it ignores.",
+          .cost = Cost::kRisk,
+          .run = run_nccl_conf};
+}
+
+}  // namespace gdr::tools::doctor

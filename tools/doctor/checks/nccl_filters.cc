@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <system_error>
+#include <utility>
+
+#include "plugin/config/load.h"
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/host.h"
+#include "tools/doctor/nccl_settings.h"
+#include "topology/model.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> filter_names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end(), topology::name_less);
+  return names;
+}
+
+// Adds the port that a text of Inspection::not_offered begins with: "mlx5_1:1 is excluded ...".
+void add_not_offered(const std::string& text, std::vector<std::pair<std::string, int>>* ports) {
+  const std::string label = text.substr(0, text.find(' '));
+  const size_t colon = label.find(':');
+  if (colon == 0 || colon == std::string::npos) return;
+  ports->emplace_back(label.substr(0, colon), std::atoi(label.c_str() + colon + 1));
+}
+
+// Every HCA and port of the machine, of sysfs or, where that has none, as with the software HCA, of
+// the topology.
+std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
+  std::vector<std::pair<std::string, int>> ports;
+  const fs::path folder = host.path("/sys/class/infiniband");
+  for (const std::string& hca : filter_names_in(folder)) {
+    for (const std::string& port : filter_names_in(folder / hca / "ports")) {
+      ports.emplace_back(hca, std::atoi(port.c_str()));
+    }
+  }
+  if (!ports.empty() || !host.inspection.has_value()) return ports;
+  for (const topology::Hca& hca : host.inspection->decision.machine.hcas) {
+    for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
+  }
+  for (const std::string& text : host.inspection->not_offered) add_not_offered(text, &ports);
+  return ports;
+}
+
+std::string hcas_of(const std::vector<std::pair<std::string, int>>& ports) {
+  std::vector<std::string> names;
+  for (const auto& [hca, unused] : ports) names.push_back(hca);
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+void judge_hca_filter(const Host& host, const config::Options& options, Observations* seen) {
+  constexpr char kName[] = "NCCL_IB_HCA";
+  if (!nccl_setting(host, kName).has_value()) return;
+  const auto ports = all_ports(host);
+  if (ports.empty()) {
+    seen->push_back(ok(kName, setting_text(host, kName) + ": there is no HCA that it could name"));
+    return;
+  }
+  const auto is_accepted = [&](const auto& port) {
+    return options.hcas.accepts(port.first, port.second);
+  };
+  const auto accepted = std::count_if(ports.begin(), ports.end(), is_accepted);
+  const std::vector<std::string> vain = options.hcas.entries_without_port(ports);
+  if (accepted == 0) {
+    seen->push_back(failure(kName,
+                            fmt::format("{} accepts none of the ports of this machine ({}), so "
+                                        "that NCCL uses sockets",
+                                        setting_text(host, kName), hcas_of(ports)),
+                            unset_text(host, kName) + ", or name HCAs of this machine"));
+  } else if (!vain.empty()) {
+    seen->push_back(warning(
+        kName,
+        fmt::format("{}: this machine has no {}", setting_text(host, kName), fmt::join(vain, ", ")),
+        "name HCAs of this machine: " + hcas_of(ports)));
+  } else {
+    seen->push_back(ok(kName, fmt::format("{} accepts {} of {} ports", setting_text(host, kName),
+                                          accepted, ports.size())));
+  }
+}
+
+void judge_interface_filter(const Host& host, const config::Options& options, Observations* seen) {
+  constexpr char kName[] = "NCCL_SOCKET_IFNAME";
+  if (!options.socket_interfaces.is_set()) return;
+  const std::vector<std::string> interfaces = filter_names_in(host.path("/sys/class/net"));
+  if (interfaces.empty()) {
+    seen->push_back(unknown(kName, setting_text(host, kName) + ": /sys/class/net has no interface",
+                            "mount /sys"));
+    return;
+  }
+  std::vector<std::string> accepted, up;
+  for (const std::string& name : interfaces) {
+    if (!options.socket_interfaces.accepts(name)) continue;
+    accepted.push_back(name);
+    if (host.line("/sys/class/net/" + name + "/operstate") != "down") up.push_back(name);
+  }
+  if (accepted.empty()) {
+    seen->push_back(failure(kName,
+                            fmt::format("{} matches no interface of this machine ({})",
+                                        setting_text(host, kName), fmt::join(interfaces, ", ")),
+                            unset_text(host, kName) + ", or name one of them"));
+  } else if (up.empty()) {
+    seen->push_back(failure(kName,
+                            fmt::format("{} matches {}, which is down", setting_text(host, kName),
+                                        fmt::join(accepted, ", ")),
+                            "ip link set " + accepted.front() + " up, or name another interface"));
+  } else {
+    seen->push_back(
+        ok(kName, fmt::format("{} matches {}", setting_text(host, kName), fmt::join(up, ", "))));
+  }
+}
+
+bool is_absent(const Host& host, const std::string& pkey_file) {
+  const std::string text = host.line(pkey_file);
+  return text.empty() || std::strtoul(text.c_str(), nullptr, 16) == 0;
+}
+
+// The variable is an index into the port's table, in which unused entries are 0x0000.
+void judge_pkey_index(const Host& host, const config::Options& options, Observations* seen) {
+  constexpr char kName[] = "NCCL_IB_PKEY";
+  if (!nccl_setting(host, kName).has_value()) return;
+  std::vector<std::string> without;
+  size_t tables = 0;
+  for (const auto& [hca, port] : all_ports(host)) {
+    const std::string folder = fmt::format("/sys/class/infiniband/{}/ports/{}", hca, port);
+    const bool is_used =
+        options.hcas.accepts(hca, port) && !filter_names_in(host.path(folder + "/pkeys")).empty();
+    if (!is_used || host.line(folder + "/link_layer") != "InfiniBand") continue;
+    ++tables;
+    if (!is_absent(host, fmt::format("{}/pkeys/{}", folder, options.pkey_index))) continue;
+    without.push_back(fmt::format("{}:{}", hca, port));
+  }
+  if (without.empty()) {
+    seen->push_back(ok(kName, fmt::format("{} is an index, and {}", setting_text(host, kName),
+                                          tables == 0 ? "there is no InfiniBand port with a table"
+                                                      : "every InfiniBand port has a key there")));
+    return;
+  }
+  seen->push_back(
+      failure(kName,
+              fmt::format("{} is an index into the port's table of keys, not a key, and "
+                          "{} has none there (pkeys/{})",
+                          setting_text(host, kName), fmt::join(without, ", "), options.pkey_index),
+              unset_text(host, kName) + ", or use the key's position in "
+                                        "/sys/class/infiniband/*/ports/*/pkeys"));
+}
+
+Observations run_nccl_filters(const Host& host) {
+  const config::Options options = config::load(host.environment, nullptr);
+  Observations seen;
+  judge_hca_filter(host, options, &seen);
+  judge_interface_filter(host, options, &seen);
+  judge_pkey_index(host, options, &seen);
+  if (seen.empty()) {
+    seen.push_back(ok("", "NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY are unset"));
+  }
+  return seen;
+}
+
+}  // namespace
+
+Check nccl_filters() {
+  return {
+      .name = "nccl-filters",
+      .looks_at = "whether NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY fit this machine",
+      .why = "A filter that matches nothing leaves NCCL without an HCA or without an interface.",
+      .cost = Cost::kStops,
+      .run = run_nccl_filters};
+}
+
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,54 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/host.h"
+#include "tools/topo/check.h"
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+bool has_nvlink(const topology::Gpu& gpu) { return !gpu.nvlinks.empty() || gpu.c2c_links > 0; }
+
+Observations run_nvlink(const Host& host) {
+  if (!host.inspection.has_value()) {
+    return {unknown("", "the GPUs are unknown: " + topo::clean_text(host.inspection_error),
+                    "mount /sys")};
+  }
+  const topology::Machine& machine = host.inspection->decision.machine;
+  if (machine.gpus.empty()) return {ok("", "there is no GPU, whose NVLinks could be looked at")};
+  Observations seen;
+  for (const topo::Fault& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
+    if (fault.check != topo::Check::kNvlink && fault.check != topo::Check::kC2c) continue;
+    seen.push_back(warning(fault.finding.subject, fault.finding.text, fault.finding.fix));
+  }
+  if (!seen.empty()) return seen;
+  const auto linked = std::count_if(machine.gpus.begin(), machine.gpus.end(), has_nvlink);
+  if (!machine.gpu_links_known) {
+    return {
+        unknown("",
+                fmt::format("NVLinks of {} of {} GPUs are unknown",
+                            machine.gpus.size() - static_cast<size_t>(linked), machine.gpus.size()),
+                "run it on the machine itself, with NVIDIA's libnvidia-ml.so.1")};
+  }
+  if (linked == 0) return {ok("", "no GPU has NVLinks (NVML)")};
+  return {ok("", fmt::format("{} of {} GPUs have NVLinks that are up, and none has fewer than its "
+                             "peers (NVML)",
+                             linked, machine.gpus.size()))};
+}
+
+}  // namespace
+
+Check nvlink() {
+  return {.name = "nvlink",
+          .looks_at = "whether a GPU has fewer NVLinks or NVLink-C2C links that are up than others",
+          .why =
+              "A link that is down slows every collective on the node, and GPUs that reach their "
+              "rail over it (PXN, C2C).",
+          .cost = Cost::kSlows,
+          .run = run_nvlink};
+}
+
+}  // namespace gdr::tools::doctor

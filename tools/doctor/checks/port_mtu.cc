@@ -1,0 +1,141 @@
+// The MTU of ports and of their network interfaces.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/checks/fabric_ports.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+// What the headers of RoCE v2 take of an interface's MTU: GRH or IP 40, UDP 8, BTH 12, XRC 4,
+// AtomicETH 28 and ICRC 4 bytes. Source: iboe_get_mtu() of Linux (include/rdma/ib_addr.h).
+constexpr int kRoceHeaderBytes = 96;
+constexpr int kLargestRdmaMtu = 4096;
+// What guides set on NICs and switches, for a payload of 4096.
+constexpr int kJumboMtu = 9000;
+
+// The largest payload of a packet that an interface's MTU leaves room for; 0: none.
+int roce_payload(int netdev_mtu) {
+  for (int mtu = kLargestRdmaMtu; mtu >= 256; mtu /= 2) {
+    if (netdev_mtu >= mtu + kRoceHeaderBytes) return mtu;
+  }
+  return 0;
+}
+
+std::optional<int> netdev_mtu_of(const Host& host, const RdmaPort& port) {
+  const RdmaNetdev* netdev = netdev_of(host, port);
+  return netdev == nullptr ? std::nullopt : netdev->mtu;
+}
+
+// What verbs says, else what follows from the interface.
+std::optional<int> active_mtu_of(const Host& host, const RdmaPort& port) {
+  if (port.active_mtu) return port.active_mtu;
+  const std::optional<int> netdev = netdev_mtu_of(host, port);
+  if (!port.is_ethernet() || !netdev) return {};
+  return std::min(roce_payload(*netdev), port.max_mtu.value_or(kLargestRdmaMtu));
+}
+
+std::string mtu_evidence(const Host& host, const RdmaPort& port, int active) {
+  std::string text = fmt::format("RDMA MTU {}", active);
+  if (port.max_mtu) text += fmt::format(" of {}", *port.max_mtu);
+  if (!port.active_mtu) text += " at most";
+  const std::optional<int> netdev = netdev_mtu_of(host, port);
+  if (port.is_ethernet() && netdev) {
+    text += fmt::format(", {} has MTU {}", port.netdevs.front(), *netdev);
+  }
+  return text;
+}
+
+// `wanted` is the MTU that the interface should have.
+Observation small_netdev_mtu(const FabricPort& one, const std::string& evidence, int now,
+                             int wanted) {
+  const std::string command =
+      fmt::format("ip link set dev {} mtu ", fabric_shell_word(one.port->netdevs.front()));
+  return warning(
+      one.label, evidence,
+      fmt::format("{}{}, on every node, and at least as much on each port of the switches", command,
+                  wanted),
+      {{fmt::format("Sets the interface's MTU for an RDMA MTU of {}. The switches' ports must "
+                    "allow it, or large packets are lost.",
+                    kLargestRdmaMtu),
+        command + std::to_string(wanted), command + std::to_string(now)}});
+}
+
+// What the MTU of most ports is; the largest of those that are equally frequent.
+int usual_mtu(const Host& host, const std::vector<FabricPort>& ports) {
+  std::map<int, int> counts;
+  for (const FabricPort& one : ports) {
+    if (const auto mtu = active_mtu_of(host, *one.port)) ++counts[*mtu];
+  }
+  int usual = 0, most = 0;
+  for (const auto& [mtu, count] : counts) {
+    if (count >= most) usual = mtu, most = count;
+  }
+  return usual;
+}
+
+int wanted_netdev_mtu(const Host& host, const std::vector<FabricPort>& ports) {
+  int wanted = 0;
+  for (const FabricPort& one : ports) {
+    const auto mtu = netdev_mtu_of(host, *one.port);
+    if (mtu && roce_payload(*mtu) == kLargestRdmaMtu) wanted = std::max(wanted, *mtu);
+  }
+  return wanted > 0 ? wanted : kJumboMtu;
+}
+
+Observation port_mtu_seen(const Host& host, const FabricPort& one,
+                          const std::vector<FabricPort>& ports) {
+  const RdmaPort& port = *one.port;
+  const std::optional<int> active = active_mtu_of(host, port);
+  if (!active) {
+    return unknown(one.label, "its MTU is unknown",
+                   "run it on the machine, where libibverbs can open the HCA");
+  }
+  const int best = port.max_mtu.value_or(kLargestRdmaMtu);
+  const int usual = usual_mtu(host, ports);
+  std::string evidence = mtu_evidence(host, port, *active);
+  if (*active != usual) evidence += fmt::format("; other rails have {}", usual);
+  const std::optional<int> netdev = netdev_mtu_of(host, port);
+  if (*active >= best && *active == usual) return ok(one.label, evidence);
+  if (port.is_ethernet() && netdev && roce_payload(*netdev) < best) {
+    // Without GPUs, a port may be that of a network where no one needs more.
+    if (!has_rails(host) && *active == usual) return ok(one.label, evidence);
+    return small_netdev_mtu(one, evidence, *netdev, wanted_netdev_mtu(host, ports));
+  }
+  if (*active >= best || (!port.is_ethernet() && !port.is_infiniband())) {
+    return ok(one.label, evidence);
+  }
+  return warning(one.label, evidence,
+                 port.is_ethernet()
+                     ? "set the interface down and up; if the MTU stays, look at the HCA's driver"
+                     : "raise the MTU in the subnet manager's partitions (opensm: mtu=5 in "
+                       "partitions.conf) and on the switches");
+}
+
+Observations run_port_mtu(const Host& host) {
+  std::vector<FabricPort> ports = judged_ports(host);
+  std::erase_if(ports, [](const FabricPort& one) { return !one.port->is_active(); });
+  if (ports.empty()) {
+    return {host.ports.hcas.empty() ? no_fabric_port(host) : ok("", "no port is active")};
+  }
+  Observations seen;
+  for (const FabricPort& one : ports) seen.push_back(port_mtu_seen(host, one, ports));
+  return seen;
+}
+
+}  // namespace
+
+Check port_mtu() {
+  return {.name = "port-mtu",
+          .looks_at = "the RDMA MTU of each active port and the MTU of its network interface",
+          .why =
+              "Small packets cost a part of the bandwidth, and two ends use the smaller MTU of "
+              "theirs.",
+          .cost = Cost::kSlows,
+          .run = run_port_mtu};
+}
+
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,84 @@
+// Which HCA port each GPU uses: whether there is one, whether GPUs are served alike, and whether
+// NCCL uses them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/host.h"
+#include "tools/topo/check.h"
+#include "tools/topo/checks.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+// Diagnostics of the topology. Those of variables and ports belong to the checks of these.
+bool is_diagnostic_of_rails(const topo::Fault& fault) {
+  const std::string& subject = fault.finding.subject;
+  return fault.check == topo::Check::kDiagnostic && (subject.empty() || subject.starts_with("GPU"));
+}
+
+bool is_about_rails(const topo::Fault& fault) {
+  switch (fault.check) {
+    case topo::Check::kNcclFails:
+    case topo::Check::kNoRail:
+    case topo::Check::kSetting:
+    case topo::Check::kRailShare:
+    case topo::Check::kNcclChoice:
+      return true;
+    default:
+      return is_diagnostic_of_rails(fault);
+  }
+}
+
+Observation observation_of_rails(const topo::Fault& fault) {
+  const Finding& finding = fault.finding;
+  const bool has_none = fault.check == topo::Check::kNoRail;
+  std::string fix = finding.fix;
+  if (fix == topo::kFirstTheFaultAbove) fix = "no setting; first what nccl-gdr topo --check lists";
+  return has_none ? failure(finding.subject, finding.text, fix)
+                  : warning(finding.subject, finding.text, fix);
+}
+
+// "GPU0 mlx5_0:1, GPU1 mlx5_1:1".
+std::string rails_of_gpus(const topo::RailDecision& decision) {
+  std::string text;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    text += (text.empty() ? "" : ", ") + topo::gpu_label(gpu);
+    for (const topology::Rail* rail : decision.plan.rails_of(gpu)) {
+      text += " " + topology::port_label(decision.machine, rail->port);
+    }
+  }
+  return text;
+}
+
+Observations run_rails(const Host& host) {
+  if (!host.inspection.has_value()) {
+    return {unknown("", "the topology is unknown: " + topo::clean_text(host.inspection_error),
+                    "mount /sys")};
+  }
+  const topo::RailDecision& decision = host.inspection->decision;
+  if (decision.machine.gpus.empty()) return {ok("", "there is no GPU that could have a rail")};
+  Observations seen;
+  for (const topo::Fault& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
+    if (is_about_rails(fault)) seen.push_back(observation_of_rails(fault));
+  }
+  if (!seen.empty()) return seen;
+  if (decision.machine.hcas.empty()) return {ok("", "there is no HCA that could be a rail")};
+  return {ok("", fmt::format("{} rails for {} GPUs: {}", decision.plan.rails.size(),
+                             decision.machine.gpus.size(), rails_of_gpus(decision)))};
+}
+
+}  // namespace
+
+Check rails() {
+  return {.name = "rails",
+          .looks_at = "which HCA port each GPU uses, and whether NCCL agrees",
+          .why =
+              "A GPU without a rail uses no RDMA; one with a smaller share, or whose data NCCL "
+              "sends elsewhere, holds up all others of a collective.",
+          .cost = Cost::kStops,
+          .run = run_rails};
+}
+
+}  // namespace gdr::tools::doctor
