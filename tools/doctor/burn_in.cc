@@ -111,13 +111,14 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
 std::vector<std::string> burn_in_arguments(const BurnInCase& one, const BurnInPeer& peer,
                                            size_t number, const std::string& json_file) {
   std::vector<std::string> arguments = {
-      "perf",     "sendrecv",
-      "--dev",    std::to_string(one.device),
-      "--memory", one.gpu ? fmt::format("cuda:{}", *one.gpu) : "host",
-      "-b",       "8",
-      "-e",       kBurnInBytes,
-      "-f",       kBurnInFactor,
-      "--json",   json_file};
+      "perf",      "sendrecv",
+      "--dev",     std::to_string(one.device),
+      "--memory",  one.gpu ? fmt::format("cuda:{}", *one.gpu) : "host",
+      "-b",        "8",
+      "-e",        kBurnInBytes,
+      "-f",        kBurnInFactor,
+      "--timeout", std::to_string(kBurnInPatienceSeconds),
+      "--json",    json_file};
   if (peer.is_local) return arguments;
   const std::string root = fmt::format("{}:{}", peer.address, peer.port + static_cast<int>(number));
   arguments.insert(arguments.end(), {"--root", root, "--rank", std::to_string(peer.rank)});
