@@ -38,7 +38,7 @@ TEST(DoctorText, EveryVerdict_FailuresFirstAndSortedByCost) {
 }
 
 TEST(DoctorText, AllFine_IsThreeLines) {
-  const Report report = report_of({result_of("one", Cost::kStops, {ok("", "a")}),
+  const Report report = report_of({result_of("one", Cost::kRisk, {ok("", "a")}),
                                    result_of("two", Cost::kStops, {ok("", "b")})});
   EXPECT_EQ(to_text(report, false),
             "ok       one, two\n"
