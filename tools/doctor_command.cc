@@ -7,6 +7,7 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/doctor/burn_in.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/compare.h"
 #include "tools/doctor/fingerprint.h"
@@ -27,6 +28,8 @@ struct DoctorCommand {
   bool list = false;
   bool fingerprint = false;
   std::vector<std::string> compared;  // files
+  std::string burn_in;                // the peer
+  std::string burn_in_shares;
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -71,9 +74,36 @@ void compare_files(const DoctorCommand& command) {
   end_with(result.deviations.empty() ? kExitOk : kExitFailed);
 }
 
+void burn_in(const DoctorCommand& command) {
+  const auto peer = doctor::parse_burn_in_peer(command.burn_in);
+  if (!peer) stop(kExitUsage, "--burn-in: " + peer.error().text);
+  const auto shares = doctor::parse_burn_in_shares(command.burn_in_shares);
+  if (!shares) stop(kExitUsage, "--burn-in-shares: " + shares.error().text);
+  Result<doctor::Host> host = doctor::read_host("/");
+  if (!host) stop(kExitCouldNotRun, host.error().text);
+  const auto measure = [&](const doctor::BurnInCase& one, size_t number) {
+    fmt::print(stderr, "burn-in: {}\n", one.subject);
+    return doctor::measure_burn_in(one, *peer, number);
+  };
+  const doctor::Report report = doctor::burn_in(*host, *shares, peer->rank == 0, measure);
+  DoctorCommand form = command;
+  form.all = true;
+  fmt::print("{}", text_of(form, report));
+  end_with(doctor::exit_code_of(report));
+}
+
 // Stops at options that have no effect together.
 void check_combination(const DoctorCommand& command) {
   const bool checks = !command.names.empty();
+  const bool prints_no_report = command.list || command.fingerprint || !command.compared.empty();
+  if (!command.burn_in.empty() && (checks || prints_no_report || command.root != "/")) {
+    stop(kExitUsage,
+         "--burn-in measures this machine, and runs no check. Fix: leave out other "
+         "options but --json, --prometheus and --burn-in-shares");
+  }
+  if (command.burn_in.empty() && !command.burn_in_shares.empty()) {
+    stop(kExitUsage, "--burn-in-shares belongs to --burn-in, which is missing");
+  }
   if (command.fingerprint && checks) {
     stop(kExitUsage, "--fingerprint runs no check. Fix: leave out --check");
   }
@@ -87,6 +117,7 @@ void check_combination(const DoctorCommand& command) {
 void run(const DoctorCommand& command) {
   check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
+  if (!command.burn_in.empty()) return burn_in(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
   Result<doctor::Host> host = doctor::read_host(command.root);
@@ -120,6 +151,12 @@ void add_doctor_command(CLI::App& app) {
   sub->add_option("--compare", command->compared,
                   "Print which of these files of --fingerprint differ, and in what")
       ->expected(2, CLI::detail::expected_max_vector_size);
+  sub->add_option("--burn-in", command->burn_in,
+                  "Measure every rail: local, or ADDRESS[:PORT] of one of two machines on which "
+                  "the same command is started");
+  sub->add_option("--burn-in-shares", command->burn_in_shares,
+                  "What each class of path has to reach, in percent of the port's rate; default "
+                  "HOST=90,C2C=90,P2C=90,PIX=90,PXB=90,PHB=80,SYS=30");
   sub->callback([command] { run(*command); });
 }
 

@@ -21,7 +21,7 @@ int value_of(Verdict verdict) {
   return -1;
 }
 
-std::string head(const char* name, const char* help) {
+std::string metric_head(const char* name, const char* help) {
   return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help);
 }
 
@@ -30,21 +30,21 @@ std::string head(const char* name, const char* help) {
 // One series for each check, so that an alert can name it. Labels are few, and stay the same while
 // a machine does: no evidence. They are names of this program's own, and need no escapes.
 std::string to_prometheus(const Report& report) {
-  std::string text = head("nccl_gdr_doctor_check_status",
-                          "Verdict of a check: 0 ok, 1 warning, 2 failure, -1 unknown.");
+  std::string text = metric_head("nccl_gdr_doctor_check_status",
+                                 "Verdict of a check: 0 ok, 1 warning, 2 failure, -1 unknown.");
   for (const CheckResult& one : report.results) {
     text += fmt::format("nccl_gdr_doctor_check_status{{check=\"{}\",cost=\"{}\"}} {}\n",
                         one.check.name, name_of(one.check.cost), value_of(one.verdict()));
   }
-  text += head("nccl_gdr_doctor_checks", "Number of checks by their verdict.");
+  text += metric_head("nccl_gdr_doctor_checks", "Number of checks by their verdict.");
   for (const Verdict verdict :
        {Verdict::kOk, Verdict::kUnknown, Verdict::kWarning, Verdict::kFailure}) {
     text += fmt::format("nccl_gdr_doctor_checks{{verdict=\"{}\"}} {}\n", name_of(verdict),
                         report.with(verdict).size());
   }
-  text += head("nccl_gdr_doctor_exit_status", "Exit status of the doctor: 0, 1 or 3.");
+  text += metric_head("nccl_gdr_doctor_exit_status", "Exit status of the doctor: 0, 1 or 3.");
   text += fmt::format("nccl_gdr_doctor_exit_status {}\n", exit_code_of(report));
-  text += head("nccl_gdr_doctor_info", "The doctor's release, and whether it ran as root.");
+  text += metric_head("nccl_gdr_doctor_info", "The doctor's release, and whether it ran as root.");
   return text + fmt::format("nccl_gdr_doctor_info{{version=\"{}\",root=\"{}\"}} 1\n", GDR_VERSION,
                             report.is_root);
 }

@@ -50,12 +50,19 @@ std::string subjects_of(const Group& group, bool all) {
   return list + ": ";
 }
 
-std::string group_text(const Group& group, Verdict of_check, bool all) {
+// The fix follows the last of several groups in a row that share it.
+bool shares_fix(const Group& group, const Group* next) {
+  return next != nullptr && group.first->fix == next->first->fix &&
+         group.first->needs == next->first->needs;
+}
+
+std::string group_text(const Group& group, const Group* next, Verdict of_check, bool all) {
   const Observation& one = *group.first;
   const std::string verdict =
       one.verdict == of_check ? "" : fmt::format("({}) ", name_of(one.verdict));
   std::string text = wrapped(kIndent, std::string(kIndent) + "  ",
                              verdict + subjects_of(group, all) + one.evidence);
+  if (shares_fix(group, next)) return text;
   const std::string below = std::string(kIndent) + "  ";
   if (!one.fix.empty()) text += unbroken(below + "Fix: ", one.fix);
   if (!one.needs.empty()) text += unbroken(below + "To see it: ", one.needs);
@@ -86,7 +93,9 @@ std::string entry(const CheckResult& result, bool all) {
   text += "\n";
   const std::vector<Group> groups = groups_of(result, all);
   const size_t shown = all || groups.size() <= kMostShown ? groups.size() : kMostShown - 1;
-  for (size_t i = 0; i < shown; ++i) text += group_text(groups[i], verdict, all);
+  for (size_t i = 0; i < shown; ++i) {
+    text += group_text(groups[i], i + 1 < shown ? &groups[i + 1] : nullptr, verdict, all);
+  }
   if (shown < groups.size()) {
     text += fmt::format("{}and {} more: nccl-gdr doctor --check {}\n", kIndent,
                         groups.size() - shown, result.check.name);
@@ -116,7 +125,7 @@ std::map<std::string, CheckResults> by_need(const Report& report) {
   return needs;
 }
 
-bool is_for_root(const std::string& need) { return need.find("root") != std::string::npos; }
+bool is_for_root(const std::string& need) { return need.find("as root") != std::string::npos; }
 
 // One line for what root would show, and one for what else was not looked at.
 std::string unknown_lines(const Report& report) {
@@ -170,7 +179,10 @@ std::string to_text(const Report& report, bool all) {
     for (const CheckResult* one : report.with(Verdict::kOk)) text += entry(*one, all);
   } else {
     text += unknown_lines(report);
-    const CheckResults fine = report.with(Verdict::kOk);
+    CheckResults fine;  // in the order of the checks, since none of them costs anything
+    for (const CheckResult& one : report.results) {
+      if (one.verdict() == Verdict::kOk) fine.push_back(&one);
+    }
     if (!fine.empty()) text += wrapped("ok       ", names_of(fine));
   }
   return text + last_lines(report, all);

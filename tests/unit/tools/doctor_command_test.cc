@@ -89,7 +89,7 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   for (const char* arguments :
        {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
         "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
-        "--all --json", "unexpected"}) {
+        "--burn-in local", "--burn-in-shares PIX=90", "--all --json", "unexpected"}) {
     const DoctorOutput result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;

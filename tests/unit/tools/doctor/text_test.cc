@@ -38,7 +38,7 @@ TEST(DoctorText, EveryVerdict_FailuresFirstAndSortedByCost) {
 }
 
 TEST(DoctorText, AllFine_IsThreeLines) {
-  const Report report = report_of({result_of("one", Cost::kStops, {ok("", "a")}),
+  const Report report = report_of({result_of("one", Cost::kRisk, {ok("", "a")}),
                                    result_of("two", Cost::kStops, {ok("", "b")})});
   EXPECT_EQ(to_text(report, false),
             "ok       one, two\n"
@@ -76,6 +76,17 @@ TEST(DoctorText, ManyThatDiffer_ShowsTheWorstAndHowToSeeTheOthers) {
   EXPECT_THAT(text, HasSubstr("         (warning) saw 1\n"));
   EXPECT_THAT(text, Not(HasSubstr("saw 2")));
   EXPECT_THAT(text, HasSubstr("         and 6 more: nccl-gdr doctor --check x\n"));
+}
+
+TEST(DoctorText, SameFixOfSeveral_IsOneLineBelowThem) {
+  const Report report = report_of(
+      {result_of("links", Cost::kSlows,
+                 {failure("GPU0", "has x8", "reseat it"), failure("GPU1", "has x4", "reseat it"),
+                  failure("GPU2", "has 2.5 GT/s", "restart")})});
+  EXPECT_THAT(to_text(report, false), HasSubstr("         GPU0: has x8\n         GPU1: has x4\n"
+                                                "           Fix: reseat it\n"
+                                                "         GPU2: has 2.5 GT/s\n"
+                                                "           Fix: restart\n"));
 }
 
 TEST(DoctorText, LongLists_AreWrappedButFixesAreNot) {
