@@ -93,6 +93,9 @@ class Recovery {
   // The data path has done what kAgreed asks for.
   void finish(uint32_t pair, const MovedWork& moved);
 
+  // Why a pair was lost, for a text. Until finish().
+  LostPair lost_pair(uint32_t pair) const;
+
   // A work request on a pair failed; the status is one that loses the pair (classify_failure). Of
   // an earlier epoch: ignored.
   void on_failed_work(const WorkId& id, ibv_wc_status status);
@@ -285,6 +288,7 @@ class Recovery {
   void read_statements(Clock::time_point now);
   void take_statement(const wire::PairStatement& statement, Clock::time_point now);
   void fail_if_none_is_left(Clock::time_point now);
+  LostPair describe_pair(uint32_t index) const;
   bool is_any_usable() const;
   static bool may_return(const Pair& pair);
   bool is_used(uint32_t rail) const;
