@@ -279,6 +279,8 @@ class Recovery {
   wire::PairReason reason_of(const WorkId& id) const;
   void lose_rail(uint32_t rail, PairCause cause);
   void lose_hca(const HcaContext& hca);
+  bool lose_queue_pair(const ibv_qp& qp);
+  std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);
   void set_port(uint32_t rail, bool active);
   bool is_usable_beside(uint32_t rail) const;

@@ -21,16 +21,33 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
       }
       break;
     case IBV_EVENT_QP_FATAL:
-      for (uint32_t i = 0; i < pairs_.size(); ++i) {
-        if (io_.queue_pair(i) != event.element.qp) continue;
-        pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
-      }
+      if (!lose_queue_pair(*event.element.qp)) return false;
       break;
     default:
       return false;
   }
   run(now());
   return true;
+}
+
+// A QP that is of no pair is that of a flush, or is just being destroyed. A flush that cannot read
+// loses its rail, as a read that fails does: the data path then reads over another one.
+bool Recovery::lose_queue_pair(const ibv_qp& qp) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.queue_pair(i) != &qp) continue;
+    pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
+    return true;
+  }
+  const std::optional<uint32_t> rail = rail_of(qp.send_cq);
+  if (rail) lose_rail(*rail, {wire::PairReason::kQueuePair});
+  return rail.has_value();
+}
+
+std::optional<uint32_t> Recovery::rail_of(const ibv_cq* cq) const {
+  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
+    if (io_.rails()[rail].cq() == cq) return rail;
+  }
+  return {};
 }
 
 void Recovery::set_port(uint32_t rail, bool active) {
