@@ -143,10 +143,9 @@ void Recovery::on_failed_poll(uint32_t rail) {
   if (closed_) return;
   lose_rail(rail, {wire::PairReason::kDeviceLost});
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rail(i) != rail) continue;
-    pairs_[i].flush_seen = true;
-    give_up(i);
+    if (io_.rail(i) == rail) pairs_[i].flush_seen = true;
   }
+  give_up_rail(rail);
   run(now());
 }
 

@@ -280,8 +280,10 @@ class Recovery {
   void lose_rail(uint32_t rail, PairCause cause);
   void lose_hca(const HcaContext& hca);
   bool lose_queue_pair(const ibv_qp& qp);
+  bool lose_completion_queue(const ibv_cq* cq);
   std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);
+  void give_up_rail(uint32_t rail);
   void set_port(uint32_t rail, bool active);
   bool is_usable_beside(uint32_t rail) const;
   void lose_ports_that_are_down();

@@ -23,6 +23,9 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
     case IBV_EVENT_QP_FATAL:
       if (!lose_queue_pair(*event.element.qp)) return false;
       break;
+    case IBV_EVENT_CQ_ERR:
+      if (!lose_completion_queue(event.element.cq)) return false;
+      break;
     default:
       return false;
   }
@@ -41,6 +44,15 @@ bool Recovery::lose_queue_pair(const ibv_qp& qp) {
   const std::optional<uint32_t> rail = rail_of(qp.send_cq);
   if (rail) lose_rail(*rail, {wire::PairReason::kQueuePair});
   return rail.has_value();
+}
+
+// What has arrived may still be in the queue: it is counted when the data path finds that empty.
+bool Recovery::lose_completion_queue(const ibv_cq* cq) {
+  const std::optional<uint32_t> rail = rail_of(cq);
+  if (!rail) return false;
+  lose_rail(*rail, {wire::PairReason::kDeviceLost});
+  give_up_rail(*rail);
+  return true;
 }
 
 std::optional<uint32_t> Recovery::rail_of(const ibv_cq* cq) const {
@@ -108,6 +120,12 @@ void Recovery::give_up(uint32_t index) {
   pairs_[index].hopeless = true;
   pairs_[index].stop_at = {};
   pairs_[index].agreement.set_port_active(false);
+}
+
+void Recovery::give_up_rail(uint32_t rail) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rail(i) == rail) give_up(i);
+  }
 }
 
 // A port that is down is given up at once where there is another rail. Without one, the HCA's
