@@ -149,7 +149,8 @@ std::string in_order_text(std::vector<LikelyCause> causes) {
 
 // Whether packets were sent and not answered, or the answer was lost.
 bool is_timeout(const PairCause& cause) {
-  return cause.status == IBV_WC_RETRY_EXC_ERR || cause.status == IBV_WC_RESP_TIMEOUT_ERR;
+  return cause.reason == wire::PairReason::kCompletion &&
+         (cause.status == IBV_WC_RETRY_EXC_ERR || cause.status == IBV_WC_RESP_TIMEOUT_ERR);
 }
 
 LikelyCause large_packets_are_lost() {
