@@ -34,7 +34,7 @@ void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>
 void Recovery::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  unused_.wait(lock, [this] { return !using_qp_; });
+  unused_.wait(lock, [this] { return !using_rails_; });
   link_.reset();
 }
 
