@@ -92,7 +92,8 @@ class Connection {
   void use_spread_path(SpreadPath* path);
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
-  // own_queue_pairs: further QPs, in no rail, whose fatal errors fail the connection.
+  // own_queue_pairs: further QPs over the rails' CQs, in no pair; a fatal error of one loses its
+  // rail where pairs are recovered, and fails the connection otherwise.
   void keep_link(FrameChannel channel, const char* role,
                  const std::vector<const void*>& own_queue_pairs = {});
 

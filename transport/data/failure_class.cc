@@ -15,7 +15,8 @@ FailureClass classify_failure(ibv_wc_status status) {
     case IBV_WC_GENERAL_ERR:
     // Soft-RoCE reports this one where the kernel has removed the route, as for an interface that
     // is set down, and does so before the port's event (rxe_req.c, rxe_requester). If the request
-    // itself is wrong, it fails over every pair, and the connection ends when none is left.
+    // itself is wrong, it fails over every pair, also over those that return, and the connection
+    // ends by fails_over_every_path().
     case IBV_WC_LOC_QP_OP_ERR:
       return FailureClass::kPairLost;
     default:

@@ -53,9 +53,7 @@ int PairIo::destroy(verbs::UniqueQp* qp) {
 
 bool PairIo::is_port_active(uint32_t pair) const {
   const Device& device = rail_of(pair).device();
-  const Result<PortState> state =
-      query_port_state(device.hca->api(), device.hca->context(), device.port);
-  return state && state->active;
+  return device.hca->port_states().is_active(device.port, is_.options->now());
 }
 
 bool PairIo::is_held_unreachable(uint32_t pair) const {

@@ -69,7 +69,7 @@ class PairIo {
   bool has_queue_pair(uint32_t pair) const { return at(pair).qp != nullptr; }
   // Whether the QP is in RESET, so that nothing is posted on it.
   bool is_reset(uint32_t pair) const { return at(pair).qp->state == IBV_QPS_RESET; }
-  // Whether the port of the pair's rail is active.
+  // Whether the port of the pair's rail is active, or was a second before (PortStates). May block.
   bool is_port_active(uint32_t pair) const;
   // Whether the peer's address could not be resolved from the pair's port shortly before, by this
   // connection or another one, so that revive() would most likely block and fail.

@@ -34,7 +34,7 @@ void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>
 void Recovery::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  unused_.wait(lock, [this] { return !using_qp_; });
+  unused_.wait(lock, [this] { return !using_rails_; });
   link_.reset();
 }
 
@@ -143,10 +143,9 @@ void Recovery::on_failed_poll(uint32_t rail) {
   if (closed_) return;
   lose_rail(rail, {wire::PairReason::kDeviceLost});
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rail(i) != rail) continue;
-    pairs_[i].flush_seen = true;
-    give_up(i);
+    if (io_.rail(i) == rail) pairs_[i].flush_seen = true;
   }
+  give_up_rail(rail);
   run(now());
 }
 

@@ -93,6 +93,9 @@ class Recovery {
   // The data path has done what kAgreed asks for.
   void finish(uint32_t pair, const MovedWork& moved);
 
+  // Why a pair was lost, for a text. Until finish().
+  LostPair lost_pair(uint32_t pair) const;
+
   // A work request on a pair failed; the status is one that loses the pair (classify_failure). Of
   // an earlier epoch: ignored.
   void on_failed_work(const WorkId& id, ibv_wc_status status);
@@ -202,8 +205,9 @@ class Recovery {
   const ConnectionOptions& options() const { return io_.options(); }
 
   // ---- reviver thread
-  // Revives the pairs that on_tick found to be due. Blocks while the kernel resolves an address, a
-  // second or so for each pair; not for a pair whose path is paused in `slow`.
+  // Queries ports and revives pairs, as on_tick found them to be due. Blocks while firmware does
+  // not answer, and while the kernel resolves an address, a second or so for each pair; not for a
+  // pair whose path is paused in `slow`.
   void revive_pairs(Clock::time_point now, SlowPaths& slow);
 
  private:
@@ -248,6 +252,24 @@ class Recovery {
     std::chrono::milliseconds pause{0};  // before the next repetition
   };
 
+  // Gives the mutex up while it lives; close() waits for its end.
+  struct UseOfRails {
+    UseOfRails(Recovery* of, std::unique_lock<std::mutex>* its) : recovery(of), lock(its) {
+      recovery->using_rails_ = true;
+      lock->unlock();
+    }
+    ~UseOfRails() {
+      lock->lock();
+      recovery->using_rails_ = false;
+      recovery->unused_.notify_all();
+    }
+    UseOfRails(const UseOfRails&) = delete;
+    UseOfRails& operator=(const UseOfRails&) = delete;
+
+    Recovery* recovery;
+    std::unique_lock<std::mutex>* lock;
+  };
+
   void prove_standby(const std::vector<uint32_t>& not_connected);
   Clock::time_point now() const { return io_.options().now(); }
   void run(Clock::time_point now);
@@ -262,7 +284,8 @@ class Recovery {
   void post_marker(uint32_t index);
   bool is_drained(uint32_t index);
   bool claim_revivals(Clock::time_point now);
-  bool may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow);
+  bool may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow,
+                  std::unique_lock<std::mutex>& lock);
   bool is_most_likely_in_vain(uint32_t index, Clock::time_point now, const SlowPaths& slow) const;
   void revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
               std::unique_lock<std::mutex>& lock);
@@ -276,15 +299,22 @@ class Recovery {
   wire::PairReason reason_of(const WorkId& id) const;
   void lose_rail(uint32_t rail, PairCause cause);
   void lose_hca(const HcaContext& hca);
+  bool lose_queue_pair(const ibv_qp& qp);
+  bool lose_completion_queue(const ibv_cq* cq);
+  std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);
+  void give_up_rail(uint32_t rail);
   void set_port(uint32_t rail, bool active);
   bool is_usable_beside(uint32_t rail) const;
   void lose_ports_that_are_down();
-  void query_ports(Clock::time_point now);
-  void query_ports_that_count(bool all);
+  std::vector<uint32_t> ports_to_query(Clock::time_point now) const;
+  void query_ports(Clock::time_point now, std::unique_lock<std::mutex>& lock);
+  void query_all_ports();
+  std::optional<bool> query_port(uint32_t index, std::unique_lock<std::mutex>& lock);
   void read_statements(Clock::time_point now);
   void take_statement(const wire::PairStatement& statement, Clock::time_point now);
   void fail_if_none_is_left(Clock::time_point now);
+  LostPair describe_pair(uint32_t index) const;
   bool is_any_usable() const;
   static bool may_return(const Pair& pair);
   bool is_used(uint32_t rail) const;
@@ -318,12 +348,13 @@ class Recovery {
   std::condition_variable unused_;
   bool closed_ = false;
   bool all_stopped_ = false;  // since the connection has failed
-  bool using_qp_ = false;     // revive_pairs() uses a QP without the mutex
+  bool using_rails_ = false;  // revive_pairs() uses a QP or an HCA without the mutex
   std::shared_ptr<PeerLink> link_;
   std::vector<Pair> pairs_;
   std::vector<bool> port_down_;   // by rail: as the last event or query showed
   Clock::time_point ports_at_{};  // when to query the ports
-  uint32_t awaits_ = 0;           // how often a pair began to await an empty CQ
+  uint32_t port_events_ = 0;
+  uint32_t awaits_ = 0;  // how often a pair began to await an empty CQ
   std::optional<Clock::time_point> none_usable_since_;
   uint32_t carrier_ = 0;  // the pair that carried the last statement
   std::optional<uint32_t>

@@ -21,17 +21,24 @@ void Recovery::fail_if_none_is_left(Clock::time_point now) {
   const bool waits = returns && !link_->deaf();
   if (waits && now < *none_usable_since_ + patience_) return;
   std::vector<LostPair> lost;
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    const PairAgreement& agreement = pairs_[i].agreement;
-    lost.push_back({.path = io_.path_text(i),
-                    .host = io_.host_text(),
-                    .port = io_.port_text(i),
-                    .peer = io_.peer_text(i),
-                    .port_down = port_down_[io_.rail(i)],
-                    .cause = agreement.cause(),
-                    .peer_cause = agreement.peer_cause()});
-  }
+  for (uint32_t i = 0; i < pairs_.size(); ++i) lost.push_back(describe_pair(i));
   fail(Code::kRemote, no_pair_is_left_text(lost, waits ? now - *none_usable_since_ : now - now));
+}
+
+LostPair Recovery::describe_pair(uint32_t index) const {
+  const PairAgreement& agreement = pairs_[index].agreement;
+  return {.path = io_.path_text(index),
+          .host = io_.host_text(),
+          .port = io_.port_text(index),
+          .peer = io_.peer_text(index),
+          .port_down = port_down_[io_.rail(index)],
+          .cause = agreement.cause(),
+          .peer_cause = agreement.peer_cause()};
+}
+
+LostPair Recovery::lost_pair(uint32_t index) const {
+  std::lock_guard lock(mutex_);
+  return describe_pair(index);
 }
 
 bool Recovery::is_any_usable() const {

@@ -14,6 +14,7 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
       break;
     case IBV_EVENT_PORT_ERR:
     case IBV_EVENT_PORT_ACTIVE:
+      ++port_events_;
       for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
         const Device& device = io_.rails()[rail].device();
         if (device.hca.get() != &hca || device.port != event.element.port_num) continue;
@@ -21,16 +22,45 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
       }
       break;
     case IBV_EVENT_QP_FATAL:
-      for (uint32_t i = 0; i < pairs_.size(); ++i) {
-        if (io_.queue_pair(i) != event.element.qp) continue;
-        pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
-      }
+      if (!lose_queue_pair(*event.element.qp)) return false;
+      break;
+    case IBV_EVENT_CQ_ERR:
+      if (!lose_completion_queue(event.element.cq)) return false;
       break;
     default:
       return false;
   }
   run(now());
   return true;
+}
+
+// A QP that is of no pair is that of a flush, or is just being destroyed. A flush that cannot read
+// loses its rail, as a read that fails does: the data path then reads over another one.
+bool Recovery::lose_queue_pair(const ibv_qp& qp) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.queue_pair(i) != &qp) continue;
+    pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
+    return true;
+  }
+  const std::optional<uint32_t> rail = rail_of(qp.send_cq);
+  if (rail) lose_rail(*rail, {wire::PairReason::kQueuePair});
+  return rail.has_value();
+}
+
+// What has arrived may still be in the queue: it is counted when the data path finds that empty.
+bool Recovery::lose_completion_queue(const ibv_cq* cq) {
+  const std::optional<uint32_t> rail = rail_of(cq);
+  if (!rail) return false;
+  lose_rail(*rail, {wire::PairReason::kDeviceLost});
+  give_up_rail(*rail);
+  return true;
+}
+
+std::optional<uint32_t> Recovery::rail_of(const ibv_cq* cq) const {
+  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
+    if (io_.rails()[rail].cq() == cq) return rail;
+  }
+  return {};
 }
 
 void Recovery::set_port(uint32_t rail, bool active) {
@@ -42,21 +72,46 @@ void Recovery::set_port(uint32_t rail, bool active) {
 }
 
 // An event may be lost. The state of a port counts where a pair is to be tried again, and where a
-// port that was reported as down has not cost its pairs yet.
-void Recovery::query_ports(Clock::time_point now) {
-  if (now < ports_at_) return;
-  ports_at_ = now + std::chrono::seconds(1);
-  query_ports_that_count(false);
-}
-
-void Recovery::query_ports_that_count(bool all) {
-  uint64_t queried = 0;  // bit per rail
+// port that was reported as down has not cost its pairs yet. Returns a pair of each such port.
+std::vector<uint32_t> Recovery::ports_to_query(Clock::time_point now) const {
+  std::vector<uint32_t> pairs;
+  if (now < ports_at_ || link_->failed()) return pairs;
+  uint64_t known = 0;  // bit per rail
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     const uint32_t rail = io_.rail(i);
-    const bool counts = all || pairs_[i].agreement.lost() || port_down_[rail];
-    if (!counts || pairs_[i].hopeless || (queried >> rail & 1) != 0) continue;
-    queried |= uint64_t{1} << rail;
-    set_port(rail, io_.is_port_active(i));
+    const bool counts = pairs_[i].agreement.lost() || port_down_[rail];
+    if (!counts || pairs_[i].hopeless || (known >> rail & 1) != 0) continue;
+    known |= uint64_t{1} << rail;
+    pairs.push_back(i);
+  }
+  return pairs;
+}
+
+void Recovery::query_ports(Clock::time_point now, std::unique_lock<std::mutex>& lock) {
+  const std::vector<uint32_t> due = ports_to_query(now);
+  if (!due.empty()) ports_at_ = now + std::chrono::seconds(1);
+  for (uint32_t index : due) {
+    const std::optional<bool> active = query_port(index, lock);
+    if (closed_) return;
+    if (active) set_port(io_.rail(index), *active);
+  }
+}
+
+// Without the mutex: firmware may not answer. Nothing where the port has reported a change
+// meanwhile, or the connection was closed.
+std::optional<bool> Recovery::query_port(uint32_t index, std::unique_lock<std::mutex>& lock) {
+  const uint32_t events = port_events_;
+  bool active = false;
+  {
+    const UseOfRails use(this, &lock);
+    active = io_.is_port_active(index);
+  }
+  return closed_ || events != port_events_ ? std::nullopt : std::optional(active);
+}
+
+void Recovery::query_all_ports() {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (!pairs_[i].hopeless) set_port(io_.rail(i), io_.is_port_active(i));
   }
 }
 
@@ -67,7 +122,7 @@ void Recovery::look_at_rails() {
     const HcaContext& hca = *rail.device().hca;
     if (hca.is_gone()) lose_hca(hca);
   }
-  query_ports_that_count(true);
+  query_all_ports();
   run(now());
 }
 
@@ -91,6 +146,12 @@ void Recovery::give_up(uint32_t index) {
   pairs_[index].hopeless = true;
   pairs_[index].stop_at = {};
   pairs_[index].agreement.set_port_active(false);
+}
+
+void Recovery::give_up_rail(uint32_t rail) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rail(i) == rail) give_up(i);
+  }
 }
 
 // A port that is down is given up at once where there is another rail. Without one, the HCA's

@@ -18,18 +18,22 @@ bool Recovery::claim_revivals(Clock::time_point now) {
 
 void Recovery::revive_pairs(Clock::time_point now, SlowPaths& slow) {
   std::unique_lock lock(mutex_);
+  if (!closed_) query_ports(now, lock);
   for (uint32_t i = 0; i < pairs_.size() && !closed_; ++i) {
     if (!pairs_[i].reviving) continue;
-    if (may_revive(i, now, slow)) revive(i, now, slow, lock);
+    if (may_revive(i, now, slow, lock)) revive(i, now, slow, lock);
     pairs_[i].reviving = false;
   }
   if (!closed_) run(this->now());
 }
 
-bool Recovery::may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow) {
+bool Recovery::may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow,
+                          std::unique_lock<std::mutex>& lock) {
   PairAgreement& agreement = pairs_[index].agreement;
   if (link_->failed() || agreement.next(now) != PairAction::kRevive) return false;
-  if (!io_.is_port_active(index)) {
+  const std::optional<bool> active = query_port(index, lock);
+  if (!active || link_->failed() || agreement.next(now) != PairAction::kRevive) return false;
+  if (!*active) {
     agreement.set_port_active(false);
     return false;
   }
@@ -79,21 +83,8 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
 // The QP is used without the mutex, since the kernel may take seconds to resolve an address;
 // nothing else uses it then: the data path has finished with it, and close() waits.
 Status Recovery::connect_again(uint32_t index, std::unique_lock<std::mutex>& lock) {
-  struct Use {
-    Use(Recovery* of, std::unique_lock<std::mutex>* its) : recovery(of), lock(its) {
-      recovery->using_qp_ = true;
-      lock->unlock();
-    }
-    ~Use() {
-      lock->lock();
-      recovery->using_qp_ = false;
-      recovery->unused_.notify_all();
-    }
-    Recovery* recovery;
-    std::unique_lock<std::mutex>* lock;
-  };
   const uint32_t epoch = pairs_[index].agreement.epoch() + 1;
-  const Use use(this, &lock);
+  const UseOfRails use(this, &lock);
   arrivals_[index].count.store(0, std::memory_order_relaxed);
   arrivals_[index].receives.store(static_cast<uint64_t>(io_.receives()), std::memory_order_relaxed);
   arrivals_[index].stopped.store(false, std::memory_order_relaxed);

@@ -36,4 +36,9 @@ std::chrono::milliseconds time_without_pairs(const ConnectionOptions& options) {
   return std::max(kLeast, time_of_retries(options));
 }
 
+bool fails_over_every_path(const FailedWork& work, size_t paths, const ConnectionOptions& options) {
+  constexpr size_t kMore = 4;
+  return work.failures >= paths + kMore && work.failing_for >= time_of_retries(options);
+}
+
 }  // namespace gdr::transport

@@ -41,6 +41,21 @@ std::chrono::milliseconds time_of_retries(const ConnectionOptions& options);
 // again.
 std::chrono::milliseconds time_without_pairs(const ConnectionOptions& options);
 
+// Work of a data path that was lost with its path again and again: a chunk, or the read of a flush.
+struct FailedWork {
+  uint32_t failures = 0;                              // of its own, not of what was ahead of it
+  std::chrono::steady_clock::duration failing_for{};  // since the first one
+};
+
+// Whether the connection ends since such work fails over every path. Paths may let the probe pass
+// by which a lost pair returns, and nothing larger, as where a switch has a smaller MTU; or the
+// work itself is what fails, as where the receiver's HCA does not reach the memory of a GPU any
+// more. It would move from rail to rail for ever. Interruptions do not count up to this: a pair
+// returns when its probe has come through, so that what is sent next over it fails only if it is
+// lost again at once. A connection of one rail does not end before an HCA has retried as long,
+// either.
+bool fails_over_every_path(const FailedWork& work, size_t paths, const ConnectionOptions& options);
+
 // Keeps the receiver from announcing a buffer in a slot of the ring while an older announcement of
 // that slot may still be on its way. All announcements over one pair arrive in order; but one that
 // was made again over pair C is a duplicate if the first one had arrived. If C is lost, the slot's

@@ -6,7 +6,8 @@ namespace gdr::transport {
 std::vector<RailUse> Recovery::rail_use() const {
   std::lock_guard lock(mutex_);
   std::vector<RailUse> all;
-  for (uint32_t rail = 0; rail < io_.rails().size() && !closed_; ++rail) {
+  if (closed_) return all;  // the rails may not exist any more
+  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
     const RailCounters& counters = counters_[rail];
     all.push_back({.port = to_string(io_.rails()[rail].device()),
                    .bytes = counters.bytes.load(std::memory_order_relaxed),
@@ -20,7 +21,8 @@ std::vector<RailUse> Recovery::rail_use() const {
 std::string Recovery::state_text() const {
   std::lock_guard lock(mutex_);
   std::string text;
-  for (uint32_t i = 0; i < pairs_.size() && !closed_; ++i) {
+  if (closed_) return text;  // the rails may not exist any more
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
     const PairAgreement& agreement = pairs_[i].agreement;
     if (agreement.usable()) continue;
     const bool peers = agreement.cause().reason == wire::PairReason::kPeer;
@@ -28,7 +30,7 @@ std::string Recovery::state_text() const {
             to_string(agreement.cause()) + (peers ? ": " + to_string(agreement.peer_cause()) : "") +
             "), " + awaited_text(i);
   }
-  for (uint32_t rail = 0; rail < io_.rails().size() && !closed_; ++rail) {
+  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
     if (!port_down_[rail] || !is_used(rail)) continue;
     text += (text.empty() ? ", " : "; ") + to_string(io_.rails()[rail].device()) +
             ": its port is down, the HCA retries";

@@ -26,12 +26,9 @@ constexpr milliseconds kLogAfter{1000};
 bool Recovery::on_tick(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   if (closed_ || !recovers_) return false;
-  if (!link_->failed()) {
-    read_statements(now);
-    query_ports(now);
-  }
+  if (!link_->failed()) read_statements(now);
   run(now);
-  const bool due = claim_revivals(now);
+  const bool due = claim_revivals(now) || !ports_to_query(now).empty();
   update_deadline(now);
   return due;
 }

@@ -136,6 +136,30 @@ void add_likely_causes(const LostPair& pair, std::vector<LikelyCause>* to) {
   }
 }
 
+std::string in_order_text(std::vector<LikelyCause> causes) {
+  std::ranges::stable_sort(causes, {}, &LikelyCause::rank);
+  std::string text = ". Likely causes, in order: ";
+  for (size_t i = 0; i < causes.size(); ++i) {
+    const LikelyCause& likely = causes[i];
+    text += (i == 0 ? "(" : " (") + std::to_string(i + 1) + ") " + likely.text +
+            (likely.text.empty() ? "" : "; ") + likely.fix;
+  }
+  return text;
+}
+
+// Whether packets were sent and not answered, or the answer was lost.
+bool is_timeout(const PairCause& cause) {
+  return cause.reason == wire::PairReason::kCompletion &&
+         (cause.status == IBV_WC_RETRY_EXC_ERR || cause.status == IBV_WC_RESP_TIMEOUT_ERR);
+}
+
+LikelyCause large_packets_are_lost() {
+  return {0,
+          "large packets are dropped on the way, as by a switch whose MTU is smaller than that of "
+          "the ports",
+          "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
+}
+
 }  // namespace
 
 std::string to_string(const MovedWork& moved) {
@@ -268,14 +292,18 @@ std::string no_pair_is_left_text(const std::vector<LostPair>& pairs,
     }
     add_likely_causes(pair, &causes);
   }
-  std::ranges::stable_sort(causes, {}, &LikelyCause::rank);
-  text += ". Likely causes, in order: ";
-  for (size_t i = 0; i < causes.size(); ++i) {
-    const LikelyCause& likely = causes[i];
-    text += (i == 0 ? "(" : " (") + std::to_string(i + 1) + ") " + likely.text +
-            (likely.text.empty() ? "" : "; ") + likely.fix;
-  }
-  return text;
+  return text + in_order_text(std::move(causes));
+}
+
+std::string work_fails_text(const std::string& what, const FailedWork& work, const LostPair& last) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(work.failing_for).count();
+  std::vector<LikelyCause> causes;
+  if (is_timeout(origin(last))) causes.push_back(large_packets_are_lost());
+  add_likely_causes(last, &causes);
+  return what + " has failed " + std::to_string(work.failures) + " times in " +
+         std::to_string(seconds) +
+         " s, over every rail, each of which carries a probe of no bytes. The last failure: " +
+         path_text(last.path, {last}) + in_order_text(std::move(causes));
 }
 
 }  // namespace gdr::transport

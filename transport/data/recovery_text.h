@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "transport/data/pair_agreement.h"
+#include "transport/data/recovery_rules.h"
 
 namespace gdr::transport {
 
@@ -106,5 +107,9 @@ std::string ports_text(const std::vector<std::string>& ports);
 // can.
 std::string no_pair_is_left_text(const std::vector<LostPair>& pairs,
                                  std::chrono::steady_clock::duration waited);
+
+// Why a connection fails of which some work fails over every path (fails_over_every_path()). what:
+// "a chunk". last: the pair that was lost with it at last.
+std::string work_fails_text(const std::string& what, const FailedWork& work, const LostPair& last);
 
 }  // namespace gdr::transport

@@ -14,8 +14,9 @@
 
 namespace gdr::transport {
 
-// ibv_modify_qp may block for a second or more, and several pairs of many connections may be due at
-// once. The watcher, which finds failures and carries recoveries on, must not wait for that.
+// ibv_modify_qp may block for a second or more, and ibv_query_port where firmware does not answer,
+// and several pairs of many connections may be due at once. The watcher, which finds failures and
+// carries recoveries on, must not wait for that.
 class Reviver {
  public:
   explicit Reviver(Now now = Clock::now) : now_(std::move(now)) {}

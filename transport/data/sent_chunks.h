@@ -10,9 +10,10 @@ namespace gdr::transport {
 
 // What is needed to count a chunk as complete, and to send it again over another pair.
 struct SentChunk {
-  uint32_t message;        // index of its request
+  uint16_t message;        // index of its request
   uint16_t work_requests;  // that it occupies in the send queue
   uint16_t reported_on;    // the pair under which the observer knows it
+  uint16_t failures = 0;   // how often its pair was lost with it as the first that did not arrive
   size_t from;             // offset in the message
   size_t bytes;
 };

@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "transport/data/recovery_rules.h"
+
 namespace gdr::transport {
 
 SpreadFlushes::SpreadFlushes(Connection& connection, std::vector<Flush> flushes,
@@ -78,7 +80,20 @@ void SpreadFlushes::on_read(const WorkId& id) {
 void SpreadFlushes::on_failed_read(const ibv_wc& wc) {
   const WorkId id = decode_work_id(wc.wr_id);
   Rail* rail = find(id.pair);
-  if (is_of_epoch(id, rail->epoch)) lose(*rail, wc.status);
+  if (!is_of_epoch(id, rail->epoch)) return;
+  if (fails_everywhere(outstanding_[id.ordinal])) {
+    connection_.fail_completion(wc);
+  } else {
+    lose(*rail, wc.status);
+  }
+}
+
+// Counts a failure.
+bool SpreadFlushes::fails_everywhere(Outstanding& flush) {
+  const auto now = connection_.options().now();
+  if (flush.failures++ == 0) flush.failing_since = now;
+  const FailedWork failed{.failures = flush.failures, .failing_for = now - flush.failing_since};
+  return fails_over_every_path(failed, rails_.size(), connection_.options());
 }
 
 void SpreadFlushes::lose(Rail& rail, ibv_wc_status status) {

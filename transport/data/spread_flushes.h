@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -31,7 +32,8 @@ class SpreadFlushes {
   bool post(Request* request, size_t index, const void* address, const MemoryHandle& memory);
   // A read is complete.
   void on_read(const WorkId& id);
-  // A read failed, with a status that loses the rail: so do its pairs.
+  // A read failed, with a status that loses the rail: so do its pairs. The connection fails where
+  // reads of the same flush fail again and again.
   void on_failed_read(const ibv_wc& wc);
   // No pair of the rail is left: its reads are posted again over another one, or wait for one.
   void stop_rail(uint32_t rail);
@@ -50,7 +52,9 @@ class SpreadFlushes {
     Request* request;  // null: none
     const void* address;
     const MemoryHandle* memory;
-    uint32_t rails;  // bit per rail that is being read over; 0: it waits for a rail
+    uint32_t rails;         // bit per rail that is being read over; 0: it waits for a rail
+    uint32_t failures = 0;  // reads of it
+    std::chrono::steady_clock::time_point failing_since{};
   };
 
   Rail* find(uint32_t rail);
@@ -58,6 +62,7 @@ class SpreadFlushes {
   bool read(Rail& rail, size_t index);
   void read_over_any(size_t index);
   void lose(Rail& rail, ibv_wc_status status);
+  bool fails_everywhere(Outstanding& flush);
 
   Connection& connection_;
   const ServiceClass service_;

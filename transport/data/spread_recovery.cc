@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/data/recovery_rules.h"
+#include "transport/data/recovery_text.h"
 #include "transport/data/spread_sends.h"
 
 namespace gdr::transport {
@@ -25,7 +26,7 @@ void SpreadSends::take_news() {
 }
 
 // Chunks below `arrived` are complete. The others wait for a pair; this one may be the first that
-// is usable again.
+// is usable again. The pair was lost with the first of them, unless something else has failed.
 void SpreadSends::agree(const PairNews& news) {
   SpreadPair& pair = pairs_[news.pair];
   if (pair.state == PairState::kUsable) pairs_.lose(news.pair);
@@ -33,15 +34,28 @@ void SpreadSends::agree(const PairNews& news) {
   while (pair.sent.acknowledged() < news.arrived) complete(pair.sent.pop());
   pair.state = PairState::kDown;
   MovedWork moved;
+  FailedWork failed;
   while (!pair.sent.empty()) {
-    const SentChunk chunk = pair.sent.pop();
+    SentChunk chunk = pair.sent.pop();
+    if (moved.chunks == 0) failed = count_failure(chunk);
     Message& message = messages_[chunk.message];
     message.next = std::min(message.next, chunk.from);
     ++moved.chunks;
     moved.bytes += chunk.bytes;
     waiting_.push_back(chunk);
   }
+  if (fails_over_every_path(failed, pairs_.load().size(), connection_.options())) {
+    return connection_.fail(Code::kRemote,
+                            work_fails_text("a chunk", failed, recovery_.lost_pair(news.pair)));
+  }
   recovery_.finish(news.pair, moved);
+}
+
+FailedWork SpreadSends::count_failure(SentChunk& chunk) {
+  Time& since = failing_since_[chunk.message];
+  if (chunk.failures == 0) since = now();
+  chunk.failures = static_cast<uint16_t>(std::min(chunk.failures + 1, 0xffff));
+  return {.failures = chunk.failures, .failing_for = now() - since};
 }
 
 bool SpreadSends::check_arrived(const PairNews& news) {

@@ -25,7 +25,8 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       split_data_on_qps_(owner.split_data_on_qps),
       pairs_(std::move(pairs)),
       staged_(connection_),
-      messages_(kSendRequests) {}
+      messages_(kSendRequests),
+      failing_since_(kSendRequests) {}
 
 bool SpreadSends::send(const Send& send, Request** request) {
   const wire::ClearToSend& to = slot(send.buffer);
@@ -116,7 +117,7 @@ uint32_t SpreadSends::work_requests_for(const OutgoingMessage& message, size_t b
 SentChunk SpreadSends::chunk_at(const Message& message, size_t from) const {
   const size_t bytes = std::min(message.out.bytes - from, message.out.chunks.bytes);
   return SentChunk{
-      .message = static_cast<uint32_t>(requests_.index_of(*message.out.request)),
+      .message = static_cast<uint16_t>(requests_.index_of(*message.out.request)),
       .work_requests = static_cast<uint16_t>(work_requests_for(message.out, bytes)),
       .reported_on = static_cast<uint16_t>(message.reported_on),
       .from = from,

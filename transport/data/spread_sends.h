@@ -11,6 +11,7 @@
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
+#include "transport/data/recovery_rules.h"
 #include "transport/data/spread_pairs.h"
 #include "transport/data/spread_path.h"
 #include "transport/data/staged_sends.h"
@@ -95,6 +96,7 @@ class SpreadSends final : public SpreadPath {
   [[gnu::cold]] void take_news();
   [[gnu::cold]] void agree(const PairNews& news);
   [[gnu::cold]] bool check_arrived(const PairNews& news);
+  [[gnu::cold]] FailedWork count_failure(SentChunk& chunk);
   [[gnu::cold]] void move_chunks(Time now);
   [[gnu::cold]] bool move_chunk(const SentChunk& chunk, Time now);
 
@@ -108,8 +110,9 @@ class SpreadSends final : public SpreadPath {
   const bool split_data_on_qps_;
   SpreadPairs pairs_;
   StagedSends staged_;
-  std::vector<Message> messages_;   // by request
-  std::vector<SentChunk> waiting_;  // that did not arrive over pairs that were lost
+  std::vector<Message> messages_;    // by request
+  std::vector<Time> failing_since_;  // by request: when a chunk of it failed for the first time
+  std::vector<SentChunk> waiting_;   // that did not arrive over pairs that were lost
 };
 
 }  // namespace gdr::transport

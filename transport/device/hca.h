@@ -14,6 +14,7 @@
 #include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
+#include "transport/device/port_states.h"
 #include "transport/device/registration_cache.h"
 #include "transport/device/registration_paths.h"
 
@@ -51,6 +52,7 @@ class HcaContext {
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
   GidCache& gids() const { return *gids_; }
+  PortStates& port_states() const { return *port_states_; }
 
   // Takes note of an asynchronous event of this HCA. Thread-safe.
   void on_event(ibv_event_type type) const;
@@ -78,6 +80,7 @@ class HcaContext {
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::unique_ptr<GidCache> gids_;
+  std::unique_ptr<PortStates> port_states_;
   mutable std::atomic<bool> fatal_{false};  // IBV_EVENT_DEVICE_FATAL was reported
 };
 

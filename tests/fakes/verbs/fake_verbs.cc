@@ -45,6 +45,12 @@ void FakeVerbs::fail_transfer(ibv_wc_status status, int skip, bool arrives) {
   transfer_failure_arrives_ = arrives;
 }
 
+void FakeVerbs::fail_each(ibv_wc_status status, std::function<bool(const Transfer&)> which) {
+  std::lock_guard lock(mutex_);
+  each_failure_ = status;
+  fails_ = std::move(which);
+}
+
 Qp* FakeVerbs::find_qp(uint32_t qp_num) const {
   auto it = qps_.find(qp_num);
   return it == qps_.end() ? nullptr : it->second;

@@ -160,6 +160,9 @@ class FakeVerbs {
   // Completes a transfer with that status instead of running it, after `skip` that run. Its QP then
   // is in error. arrives: it runs all the same, and only its acknowledgement is lost.
   void fail_transfer(ibv_wc_status status, int skip = 0, bool arrives = false);
+  // Completes each transfer with that status for which `which` returns true, instead of running it.
+  // Null ends that.
+  void fail_each(ibv_wc_status status, std::function<bool(const Transfer&)> which);
   // Moves a QP to error, as a fatal fault would: everything posted on it is flushed.
   void break_qp(uint32_t qp_num);
   // Receives that are posted on a QP in ERROR are not flushed from here on, as rxe does it.
@@ -258,6 +261,8 @@ class FakeVerbs {
   ibv_wc_status transfer_failure_ = IBV_WC_SUCCESS;
   int transfer_failure_skip_ = 0;
   bool transfer_failure_arrives_ = false;
+  ibv_wc_status each_failure_ = IBV_WC_SUCCESS;
+  std::function<bool(const Transfer&)> fails_;
   bool keeps_late_receives_ = false;
   bool held_ = false;
   std::deque<Transfer> in_flight_;

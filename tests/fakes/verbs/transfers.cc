@@ -111,7 +111,8 @@ bool FakeVerbs::run_transfer(Transfer& transfer) {
     enter_error(qp);
     return true;
   }
-  const std::optional<ibv_wc_status> status = arrive(transfer, qp);
+  const bool fails = fails_ && fails_(transfer);
+  const std::optional<ibv_wc_status> status = fails ? each_failure_ : arrive(transfer, qp);
   if (!status) return false;
   complete(transfer, qp, *status);
   if (*status != IBV_WC_SUCCESS) enter_error(qp);

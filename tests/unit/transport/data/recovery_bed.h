@@ -219,6 +219,7 @@ struct RecoveryBed : Fabric {
     event.element.port_num = 1;
     const Device& device = end.connection.rails()[rail].device();
     verbs.port(device.hca->name(), 1).active = type == IBV_EVENT_PORT_ACTIVE;
+    device.hca->on_event(type);
     EXPECT_TRUE(end.recovery->on_event(*device.hca, event));
   }
 

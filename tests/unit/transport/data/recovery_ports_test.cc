@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/transport/data/recovery_bed.h"
+#include "transport/data/flush.h"
 
 namespace gdr::transport {
 namespace {
@@ -12,6 +13,20 @@ using Kind = PairNews::Kind;
 struct RecoveryPortsTest : testing::Test {
   RecoveryBed bed;
   RecoveringEnd& sender = bed.sender;
+
+  static bool report_queue_error(RecoveringEnd& end, ibv_cq* cq) {
+    ibv_async_event event{};
+    event.event_type = IBV_EVENT_CQ_ERR;
+    event.element.cq = cq;
+    return end.recovery->on_event(*end.connection.rails()[1].device().hca, event);
+  }
+  // The sender's HCAs report a fatal error of the QP of a flush.
+  bool report_fatal(const Flush& flush) {
+    ibv_async_event event{};
+    event.event_type = IBV_EVENT_QP_FATAL;
+    event.element.qp = static_cast<ibv_qp*>(const_cast<void*>(flush.queue_pair()));
+    return sender.recovery->on_event(*sender.connection.rails()[1].device().hca, event);
+  }
 };
 
 // The rail that is left is kept while its port is down, and must not be given up later for that.
@@ -97,6 +112,43 @@ TEST_F(RecoveryPortsTest, QueueOfARailCannotBePolled_ItsPairNeverReturns) {
   bed.skip(1100ms);
   bed.run();
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+}
+
+// Such as that of a standby rail. What has arrived over it is still there to be polled.
+TEST_F(RecoveryPortsTest, CompletionQueueFails_ItsRailIsLostForGoodAndArrivalsCount) {
+  bed.send(1);
+  RecoveringEnd& receiver = bed.receiver;
+  const RailEnd& rail = receiver.connection.rails()[1];
+  EXPECT_TRUE(report_queue_error(receiver, rail.cq()));
+  bed.run();
+  for (const RecoveringEnd* end : {&sender, &receiver}) {
+    EXPECT_TRUE(end->has_seen(Kind::kAgreed, 1));
+    EXPECT_FALSE(end->has_seen(Kind::kLost, 0));
+    EXPECT_FALSE(end->link->failed());
+  }
+  const auto agreed = std::ranges::find(sender.seen, Kind::kAgreed, &PairNews::kind);
+  EXPECT_EQ(agreed->arrived, 1u);
+  bed.skip(2min);
+  bed.run();
+  EXPECT_FALSE(receiver.has_seen(Kind::kReturned, 1));
+  EXPECT_FALSE(report_queue_error(receiver, sender.connection.rails()[1].cq()));
+}
+
+TEST_F(RecoveryPortsTest, QueuePairOfAFlushFails_ItsRailIsLostAndReturns) {
+  const Flush flush = Flush::create(sender.connection.rails()[1], 1, 1).value();
+  EXPECT_TRUE(report_fatal(flush));
+  EXPECT_TRUE(contains(sender.recovery->state_text(), "a fatal error of the queue pair"));
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  EXPECT_FALSE(sender.has_seen(Kind::kLost, 0));
+  bed.skip(1100ms);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
+}
+
+TEST_F(RecoveryPortsTest, QueuePairOfAnotherConnectionFails_IsNotDealtWith) {
+  const Flush flush = Flush::create(bed.receiver.connection.rails()[1], 1, 1).value();
+  EXPECT_FALSE(report_fatal(flush));
 }
 
 // The event came while the connection was made, and nobody waited for it.

@@ -43,6 +43,20 @@ TEST(TimeWithoutPairs, HcaNeverGivesUp_HasAnEnd) {
   EXPECT_EQ(time_without_pairs(with_ack_timeout(0, 7)), time_without_pairs({}));
 }
 
+TEST(FailsOverEveryPath, OftenAndForLong_EndsTheConnection) {
+  constexpr FailedWork kFailed{.failures = 6, .failing_for = std::chrono::seconds(35)};
+  EXPECT_TRUE(fails_over_every_path(kFailed, 2, {}));
+  EXPECT_FALSE(fails_over_every_path(kFailed, 3, {})) << "each path counts once";
+}
+
+TEST(FailsOverEveryPath, SeldomOrForAShortTime_DoesNot) {
+  EXPECT_FALSE(fails_over_every_path({}, 0, {}));
+  EXPECT_FALSE(fails_over_every_path({.failures = 5, .failing_for = std::chrono::hours(1)}, 2, {}));
+  EXPECT_FALSE(
+      fails_over_every_path({.failures = 100, .failing_for = std::chrono::seconds(30)}, 2, {}))
+      << "an HCA would still retry";
+}
+
 TEST(AnnouncementLimit, AnnouncedAgain_HoldsBackTheNextUseOfTheSlotsUntilConfirmed) {
   AnnouncementLimit<2> limit(512);
   EXPECT_GT(limit.end(), uint64_t{1} << 60);

@@ -79,5 +79,26 @@ TEST_F(RecoveryStateTest, RailsCarryData_UseIsByRailOfThisEnd) {
   EXPECT_EQ(rails[1].chunks, 2u);
 }
 
+// The watcher may hold the recovery for longer than its comm lives.
+TEST(ClosedRecoveryTest, RailsDoNotExistAnyMore_ThereIsNoState) {
+  auto rails = std::make_unique<RailSet>();
+  PairSetUp set_up{.end = PairEnd::kSender,
+                   .rails = rails.get(),
+                   .tables = nullptr,
+                   .peer = nullptr,
+                   .options = shared(ConnectionOptions{}),
+                   .service = {},
+                   .first_psn = 0,
+                   .receives = 0,
+                   .before_receiving = nullptr,
+                   .unreachable = nullptr,
+                   .host = ""};
+  Recovery recovery(PairIo(std::move(set_up)), true, {});
+  recovery.close();
+  rails.reset();
+  EXPECT_TRUE(recovery.rail_use().empty());
+  EXPECT_EQ(recovery.state_text(), "");
+}
+
 }  // namespace
 }  // namespace gdr::transport

@@ -126,6 +126,22 @@ TEST(RecoveryTextTest, NoPairIsLeft_CausesAreInOrderAndWithoutFixesInBetween) {
   EXPECT_EQ(count_of("Fix: ", text), 0u) << text;
 }
 
+TEST(RecoveryTextTest, WorkFailsOverEveryPath_LargePacketsAreTheFirstCauseOfATimeout) {
+  const FailedWork work{.failures = 6, .failing_for = std::chrono::seconds(204)};
+  const std::string text =
+      work_fails_text("a chunk", work, lost({PairReason::kCompletion, IBV_WC_RETRY_EXC_ERR}));
+  EXPECT_THAT(text, HasSubstr("a chunk has failed 6 times in 204 s, over every rail"));
+  EXPECT_THAT(text, HasSubstr(std::string(kPath) + ": RETRY_EXC_ERR at a mlx5_0:1. Likely"));
+  EXPECT_THAT(text, HasSubstr("(1) large packets are dropped on the way"));
+  EXPECT_THAT(text, HasSubstr("(2) the peer did not answer within"));
+}
+
+TEST(RecoveryTextTest, WorkFailsAtThePeersHca_ItIsTheLikelyCause) {
+  const std::string text =
+      work_fails_text("a chunk", {}, lost({PairReason::kCompletion, IBV_WC_REM_OP_ERR}));
+  EXPECT_THAT(text, HasSubstr("Likely causes, in order: (1) the peer's HCA could not complete"));
+}
+
 // Both ends log the text.
 TEST(RecoveryTextTest, PeerHasTheCause_ItsHostIsNamed) {
   LostPair pair = lost({PairReason::kPeer});

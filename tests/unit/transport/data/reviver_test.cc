@@ -78,6 +78,17 @@ TEST_F(ReviverTest, ClosedWhileItRevives_CloseWaitsForTheQueuePair) {
   EXPECT_EQ(seen, IBV_QPS_RTS);
 }
 
+// Firmware that does not answer must not hold up the watcher, nor a data path that needs the mutex.
+TEST_F(ReviverTest, PortsAreQueried_TheTickDoesNotQueryThem) {
+  bed.verbs.fail_call(fake_verbs::Call::kQueryPort, EIO);
+  ASSERT_TRUE(sender.recovery->on_tick(bed.now()));
+  EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 1);
+  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 0);
+  EXPECT_TRUE(contains(sender.recovery->state_text(), "its port is down at this end"));
+  EXPECT_FALSE(sender.recovery->on_tick(bed.now()));
+}
+
 TEST_F(ReviverTest, PathIsSlow_ItsPairWaitsForTheNextPause) {
   bed.slow.on_failure(sender.recovery->state_text(), bed.now(), 1s);  // of another path
   ASSERT_TRUE(sender.recovery->on_tick(bed.now()));

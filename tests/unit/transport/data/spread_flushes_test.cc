@@ -38,12 +38,23 @@ struct SpreadFlushesTest : testing::Test {
       ibv_wc wc;
       while (ibv_poll_cq(rail.cq(), 1, &wc) > 0) {
         const WorkId id = decode_work_id(wc.wr_id);
-        if (id.kind == WorkKind::kFlush && wc.status == IBV_WC_SUCCESS) flushes.on_read(id);
+        if (id.kind != WorkKind::kFlush) continue;
+        if (wc.status == IBV_WC_SUCCESS) {
+          flushes.on_read(id);
+        } else {
+          flushes.on_failed_read(wc);
+        }
       }
     }
   }
 
-  RailsPair pair{2};
+  static TransportOptions options() {
+    TransportOptions some = test_options();
+    some.connection.ack_timeout = 1;
+    return some;
+  }
+
+  RailsPair pair{2, 0, options()};
   Connection& connection = pair.receiver->connection();
   Buffer buffer = pair.receiver_buffer(64);
   SpreadFlushes flushes{connection, make(), {}};
@@ -128,6 +139,22 @@ TEST_F(SpreadFlushesTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
   flushes.start_rail(1);
   poll();
   EXPECT_EQ(request.pending, 0);
+}
+
+// As where the HCA does not reach the memory any more. The rails work and return each time.
+TEST_F(SpreadFlushesTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) {
+  pair.verbs.fail_each(IBV_WC_GENERAL_ERR, [](const fake_verbs::Transfer& transfer) {
+    return transfer.wr.opcode == IBV_WR_RDMA_READ;
+  });
+  ASSERT_TRUE(post());
+  for (int i = 0; i < 20 && !connection.failed(); ++i) {
+    poll();
+    for (uint32_t rail : {0u, 1u}) flushes.start_rail(rail);
+  }
+  ASSERT_TRUE(connection.failed());
+  EXPECT_EQ(pair.reads(), 6u);
+  const std::string text = failure_of(*pair.receiver).text;
+  EXPECT_TRUE(contains(text, "GENERAL_ERR")) << text;
 }
 
 }  // namespace

@@ -177,6 +177,27 @@ TEST_F(SpreadRecoveryTest, BothRailsLostAtOnce_MessageGoesOnWhenTheyReturn) {
   EXPECT_TRUE(transfers(pair, kBytes));
 }
 
+// The probes of no bytes by which the rails return come through.
+TEST_F(SpreadRecoveryTest, LargePacketsAreDroppedOnAllRails_BothEndsFailAfterSomeTries) {
+  constexpr size_t kPasses = 1024;
+  TransportOptions options = test_options();
+  options.connection.ack_timeout = 1;
+  SpreadRails pair(2, 0, options);
+  SpreadMessage message(pair, 2 * kPasses);
+  pair.verbs.fail_each(IBV_WC_RETRY_EXC_ERR, [](const fake_verbs::Transfer& transfer) {
+    return transfer.bytes() > kPasses;
+  });
+  ASSERT_NE(message.send = pair.isend(message.from), nullptr);
+  ASSERT_TRUE(wait_for([&] {
+    const bool informed = !test_once(message.receive).alive;
+    return !test_once(message.send).alive && informed;
+  }));
+  const Error error = failure_of(*pair.sender);
+  EXPECT_EQ(error.code, Code::kRemote);
+  EXPECT_TRUE(contains(error.text, "a chunk has failed 6 times")) << error.text;
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "large packets are dropped on the way"));
+}
+
 // Both ends' QPs of the pair are destroyed, while the observer still knows chunks by them.
 TEST_F(SpreadRecoveryTest, QueuePairsCannotBeStopped_MessageArrivesOverTheOtherRail) {
   RecordingObserver observer;
