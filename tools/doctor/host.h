@@ -37,7 +37,7 @@ struct Host {
   std::string inspection_error;
   topo::PciStates pci_states;
 
-  GpuFacts gpus;           // NVIDIA's driver, CUDA, and what they tell of each GPU
+  GpuFacts gpus;           // NVIDIA's driver, CUDA, and what they report of each GPU
   RdmaPorts ports;         // of every HCA, as sysfs and verbs show them
   ProcessFacts process;    // limits and capabilities of this process
   LibraryFacts libraries;  // as the loader finds them
