@@ -32,6 +32,8 @@ class Flush {
   Status reconnect(const RailEnd& end, ServiceClass service,
                    const ConnectionOptions& options) const;
   uint32_t rail() const { return pair_.rail; }
+  // Whether the QP came to RTS. It may have failed since.
+  bool was_connected() const { return pair_.qp->state == IBV_QPS_RTS; }
 
   // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
   int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);

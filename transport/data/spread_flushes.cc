@@ -11,7 +11,10 @@ namespace gdr::transport {
 SpreadFlushes::SpreadFlushes(Connection& connection, std::vector<Flush> flushes,
                              ServiceClass service)
     : connection_(connection), service_(service) {
-  for (Flush& flush : flushes) rails_.push_back({.flush = std::move(flush)});
+  for (Flush& flush : flushes) {
+    const bool connected = flush.was_connected();  // by the handshake, which goes on without it
+    rails_.push_back({.flush = std::move(flush), .in_error = !connected});
+  }
 }
 
 SpreadFlushes::Rail* SpreadFlushes::find(uint32_t rail) {

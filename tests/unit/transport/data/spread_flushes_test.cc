@@ -146,6 +146,20 @@ TEST_F(SpreadFlushesTest, RailThatReturnsIsConnectedAtTheSecondAttempt_IsNotLost
   EXPECT_EQ(connection.recovery()->state_text(), "");
 }
 
+// The handshake has excluded the rail's pairs for that, and the ends have not agreed on it yet.
+TEST_F(SpreadFlushesTest, HandshakeCouldNotConnectTheQueuePair_IsConnectedWhenItIsReadOver) {
+  std::vector<Flush> made = make();
+  made[1] = Flush::create(connection.rails()[1], 1, SpreadFlushes::kRequests).value();
+  SpreadFlushes others(connection, std::move(made), {});
+  others.note_data(1);
+  connection.link().count_posted();
+  ASSERT_TRUE(others.post(&request, 0, buffer.data(), *buffer.memory));
+  const std::vector<fake_verbs::Posted> reads = pair.verbs.posted();
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(decode_work_id(reads[0].wr_id).pair, 1u);
+  EXPECT_EQ(connection.recovery()->state_text(), "") << "the rail is not lost for it";
+}
+
 // Data comes over it, as its pairs have found the GID's index anew.
 TEST_F(SpreadFlushesOnRoceTest, GidHasMovedBeforeTheRailReturns_IsReadOverByItsPresentIndex) {
   flushes.stop_rail(1);
