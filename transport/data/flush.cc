@@ -1,5 +1,8 @@
 #include "transport/data/flush.h"
 
+#include <cstdlib>
+#include <utility>
+
 namespace gdr::transport {
 
 Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
@@ -15,30 +18,42 @@ Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
   return flush;
 }
 
+std::array<StateChange, 3> Flush::changes_to_ready(const RailEnd& end,
+                                                   const wire::RailAddress& address,
+                                                   ServiceClass service,
+                                                   const ConnectionOptions& options) const {
+  ibv_qp* qp = pair_.qp.get();
+  const QueuePairPath to_itself{&address, &address, qp->qp_num, 0, 0, service};
+  return {to_init(end.device(), qp, options), to_ready_to_receive(end.device(), qp, to_itself),
+          to_ready_to_send(end.device(), qp, to_itself, options)};
+}
+
 void Flush::connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
                     bool optional, StateChanges* changes) const {
-  ibv_qp* qp = pair_.qp.get();
-  const QueuePairPath to_itself{&end.address(), &end.address(), qp->qp_num, 0, 0, service};
-  for (StateChange change :
-       {to_init(end.device(), qp, options), to_ready_to_receive(end.device(), qp, to_itself),
-        to_ready_to_send(end.device(), qp, to_itself, options)}) {
+  for (StateChange& change : changes_to_ready(end, end.address(), service, options)) {
     change.optional = optional;
     change.rail = static_cast<int>(pair_.rail);
     changes->add(std::move(change));
   }
 }
 
-bool Flush::reconnect(const RailEnd& end, ServiceClass service,
-                      const ConnectionOptions& options) const {
-  ConnectionOptions at_once = options;
-  at_once.modify_retries = 0;
+Status Flush::reconnect(const RailEnd& end, ServiceClass service,
+                        const ConnectionOptions& options) const {
+  Result<wire::RailAddress> address = end.present_address();
+  if (!address) return forward_error(address);
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;
-  if (end.device().hca->api().modify_qp(pair_.qp.get(), &reset, IBV_QP_STATE) != 0) return false;
-  StateChanges changes;
-  connect(end, service, options, /*optional=*/false, &changes);
-  const Result<bool> connected = changes.step(at_once);
-  return connected && *connected;
+  const int err = end.device().hca->api().modify_qp(pair_.qp.get(), &reset, IBV_QP_STATE);
+  if (err != 0) return fail_errno(Code::kSystem, "moving it to RESET failed", std::abs(err));
+  StateChanges made;
+  for (StateChange& change : changes_to_ready(end, *address, service, options)) {
+    made.add(std::move(change));
+  }
+  ConnectionOptions at_once = options;
+  at_once.modify_retries = 0;  // so that each change is made, or has failed
+  Result<bool> connected = made.step(at_once);
+  if (!connected) return forward_error(connected);
+  return {};
 }
 
 int Flush::post(const void* address, const MemoryHandle& memory, uint64_t wr_id) {

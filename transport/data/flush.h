@@ -6,6 +6,8 @@
 // same: src/transport/net_ib, ncclIbIflush).
 #pragma once
 
+#include <array>
+
 #include "transport/data/queue_pair.h"
 #include "transport/data/rail_end.h"
 #include "transport/memory/memory_handle.h"
@@ -25,10 +27,13 @@ class Flush {
   void connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
                bool optional, StateChanges* changes) const;
 
-  // Connects a QP in any state again, at once. `end` is the rail of create(). Returns whether that
-  // succeeded.
-  bool reconnect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options) const;
+  // Connects a QP in any state again, at once, by the rail's present address. `end` is the rail of
+  // create().
+  Status reconnect(const RailEnd& end, ServiceClass service,
+                   const ConnectionOptions& options) const;
   uint32_t rail() const { return pair_.rail; }
+  // Whether the QP came to RTS. It may have failed since.
+  bool was_connected() const { return pair_.qp->state == IBV_QPS_RTS; }
 
   // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
   int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);
@@ -39,6 +44,10 @@ class Flush {
   void destroy_queue_pair() { pair_.qp.reset(); }
 
  private:
+  std::array<StateChange, 3> changes_to_ready(const RailEnd& end, const wire::RailAddress& address,
+                                              ServiceClass service,
+                                              const ConnectionOptions& options) const;
+
   RegisteredBlock<uint64_t> target_;
   QueuePair pair_;  // destroyed before target_
 };

@@ -66,9 +66,9 @@ Status PairIo::revive(uint32_t pair, uint32_t epoch) const {
   const QueuePair& queue_pair = at(pair);
   const RailEnd& rail = rail_of(pair);
   ibv_qp* qp = queue_pair.qp.get();
-  wire::RailAddress local = rail.address();
+  Result<wire::RailAddress> local = rail.present_address();
+  if (!local) return forward_error(local);
   const wire::RailAddress& remote = is_.peer->rail[queue_pair.peer_rail];
-  if (Status status = refresh_gid_index(pair, &local); !status) return status;
   if (Status status = change(to_plain_state(rail, qp, IBV_QPS_RESET)); !status) return status;
   if (Status status = change(to_init(rail.device(), qp, *is_.options)); !status) return status;
   const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
@@ -78,7 +78,7 @@ Status PairIo::revive(uint32_t pair, uint32_t epoch) const {
       return fail(Code::kSystem, "posting receives on a QP of " + port_text(pair) + " failed");
     }
   }
-  const QueuePairPath path{&local,
+  const QueuePairPath path{&*local,
                            &remote,
                            is_.peer->qp[pair].number,
                            psn_in_epoch(is_.first_psn, epoch),
@@ -86,7 +86,7 @@ Status PairIo::revive(uint32_t pair, uint32_t epoch) const {
                            is_.service};
   StateChange to_receive = to_ready_to_receive(rail.device(), qp, path);
   to_receive.before = is_.before_receiving ? is_.before_receiving(pair) : nullptr;
-  if (Status status = resolve(local, pair, std::move(to_receive)); !status) return status;
+  if (Status status = resolve(*local, pair, std::move(to_receive)); !status) return status;
   return change(to_ready_to_send(rail.device(), qp, path, *is_.options));
 }
 
@@ -114,23 +114,6 @@ Status PairIo::change(StateChange change) const {
                     "moving QP " + hex(change.qp->qp_num) + " of " + change.port + " to state " +
                         std::to_string(change.attr.qp_state) + " failed",
                     err);
-}
-
-// A GID may have another index after its link was down. Its value is what the peer addresses.
-Status PairIo::refresh_gid_index(uint32_t pair, wire::RailAddress* local) const {
-  const Device& device = rail_of(pair).device();
-  const Result<PortState> state =
-      query_port_state(device.hca->api(), device.hca->context(), device.port);
-  if (!state) return tl::unexpected<Error>(state.error());
-  if (!state->ethernet) return {};
-  const std::optional<int> index = device.hca->gids().find(device.port, *state, local->gid,
-                                                           static_cast<GidType>(local->gid_type));
-  if (!index) {
-    return fail(Code::kSystem, port_text(pair) + " does not have the GID " + to_string(local->gid) +
-                                   " of the handshake any more");
-  }
-  local->gid_index = static_cast<uint8_t>(*index);
-  return {};
 }
 
 // The keys are not used, but valid, in case that an HCA looks at them.

@@ -95,7 +95,6 @@ class PairIo {
   const RailEnd& rail_of(uint32_t pair) const { return (*is_.rails)[at(pair).rail]; }
   Status change(StateChange change) const;
   Status resolve(const wire::RailAddress& local, uint32_t pair, StateChange to_receive) const;
-  Status refresh_gid_index(uint32_t pair, wire::RailAddress* local) const;
 
   PairSetUp is_;
 };

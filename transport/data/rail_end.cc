@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <optional>
 
 #include "base/log.h"
 
@@ -71,6 +72,22 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
     end.qps_.push_back(std::move(*qp));
   }
   return end;
+}
+
+Result<wire::RailAddress> RailEnd::present_address() const {
+  const HcaContext& hca = *device_.hca;
+  Result<PortState> state = query_port_state(hca.api(), hca.context(), device_.port);
+  if (!state) return forward_error(state);
+  if (!state->ethernet) return address_;
+  const auto type = static_cast<GidType>(address_.gid_type);
+  const std::optional<int> index = hca.gids().find(device_.port, *state, address_.gid, type);
+  if (!index) {
+    return fail(Code::kSystem, to_string(device_) + " does not have the GID " +
+                                   to_string(address_.gid) + " of the handshake any more");
+  }
+  wire::RailAddress present = address_;
+  present.gid_index = static_cast<uint8_t>(*index);
+  return present;
 }
 
 std::string to_string(const wire::RailAddress& address) {

@@ -26,6 +26,10 @@ class RailEnd {
   const Device& device() const { return device_; }
   // tables_rkey is zero: RailTables fills it in.
   const wire::RailAddress& address() const { return address_; }
+  // Returns the address with the index at which the port has its GID at present. Entries move
+  // within the table of a RoCE port when its link goes down and comes back; their value is what the
+  // peer addresses. An error where the port has the GID no more.
+  Result<wire::RailAddress> present_address() const;
   ibv_cq* cq() const { return cq_.get(); }
   std::vector<QueuePair>& qps() { return qps_; }
   const std::vector<QueuePair>& qps() const { return qps_; }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "base/log.h"
 #include "transport/data/recovery_rules.h"
 
 namespace gdr::transport {
@@ -11,7 +12,10 @@ namespace gdr::transport {
 SpreadFlushes::SpreadFlushes(Connection& connection, std::vector<Flush> flushes,
                              ServiceClass service)
     : connection_(connection), service_(service) {
-  for (Flush& flush : flushes) rails_.push_back({.flush = std::move(flush)});
+  for (Flush& flush : flushes) {
+    const bool connected = flush.was_connected();  // by the handshake, which goes on without it
+    rails_.push_back({.flush = std::move(flush), .in_error = !connected});
+  }
 }
 
 SpreadFlushes::Rail* SpreadFlushes::find(uint32_t rail) {
@@ -44,17 +48,30 @@ bool SpreadFlushes::may_read(const Rail& rail, const Outstanding& flush) const {
 // Posts a read over the rail. Where that fails, the rail is lost, which has posted it again over
 // another one.
 bool SpreadFlushes::read(Rail& rail, size_t index) {
-  const RailEnd& end = connection_.rails()[rail.flush.rail()];
   Outstanding& flush = outstanding_[index];
   if ((flush.rails >> rail.flush.rail() & 1) != 0) return true;  // instead of a lost one
   flush.rails |= 1u << rail.flush.rail();
   if (rail.in_error) {
     ++rail.epoch;
-    rail.in_error = !rail.flush.reconnect(end, service_, connection_.options());
+    rail.in_error = !reconnect(rail);
   }
   const WorkId id{WorkKind::kFlush, rail.flush.rail(), rail.epoch, static_cast<uint32_t>(index)};
   if (!rail.in_error && rail.flush.post(flush.address, *flush.memory, encode(id)) == 0) return true;
   lose(rail, IBV_WC_GENERAL_ERR);
+  return false;
+}
+
+// Data comes over the rail again, so that its port works: the GID may move between the look at its
+// index and the change to RTR, as the addresses of an interface return one by one. So a second
+// attempt is made before the rail is given up for that.
+bool SpreadFlushes::reconnect(const Rail& rail) const {
+  const RailEnd& end = connection_.rails()[rail.flush.rail()];
+  Status connected = rail.flush.reconnect(end, service_, connection_.options());
+  if (!connected) connected = rail.flush.reconnect(end, service_, connection_.options());
+  if (connected) return true;
+  GDR_INFO(log::kNet, "%s: the QP that flushes what comes over %s cannot be connected again: %s",
+           connection_.text().c_str(), to_string(end.device()).c_str(),
+           connected.error().text.c_str());
   return false;
 }
 

@@ -60,6 +60,7 @@ class SpreadFlushes {
   Rail* find(uint32_t rail);
   bool may_read(const Rail& rail, const Outstanding& flush) const;
   bool read(Rail& rail, size_t index);
+  bool reconnect(const Rail& rail) const;
   void read_over_any(size_t index);
   void lose(Rail& rail, ibv_wc_status status);
   bool fails_everywhere(Outstanding& flush);

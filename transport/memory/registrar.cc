@@ -1,7 +1,6 @@
 #include "transport/memory/registrar.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "base/log.h"
@@ -54,11 +53,13 @@ Status Registrar::register_on_rails(const RegistrationScope& scope, const Memory
   return {};
 }
 
-// The kernel answers so for an HCA whose driver has given it up, or that was removed; a GPU's
-// driver may do so for memory that it cannot pin. Once the rail is lost, neither end uses its keys.
+// The errno does not show that an HCA is lost. mlx5 returns EIO, ENOLINK or ENXIO for one that its
+// driver has given up, by Linux release and by what it was doing (mlx5_internal_err_ret_value); the
+// last attempt may have been by nvidia-peermem, without which Linux returns EFAULT before it comes
+// to the HCA; and a GPU's driver may return EIO for memory that it cannot pin. So the HCA itself is
+// asked. Once the rail is lost, neither end uses its keys.
 bool Registrar::goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error) {
-  const bool maybe_gone = error.sys_errno == EIO || error.sys_errno == ENODEV;
-  if (maybe_gone && scope.lose_rail != nullptr && scope.hcas[rail]->is_gone()) {
+  if (scope.lose_rail != nullptr && scope.hcas[rail]->is_gone()) {
     return scope.lose_rail(rail);
   }
   return scope.drop_standby != nullptr && scope.drop_standby(rail, error);

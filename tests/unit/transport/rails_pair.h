@@ -15,6 +15,7 @@ struct RailHcas {
   uint32_t max_msg_sz = 1u << 30;
   std::vector<std::string> broken = {};  // names: no completion queue can be created on these
   std::string sysfs = "";  // folder with one for each HCA, by name; "": they have none
+  bool roce = false;       // else InfiniBand
 };
 
 // Rail i is between "fake_s<i>" and "fake_r<i>".
@@ -48,7 +49,9 @@ struct RailsPair : Fabric {
     return std::string("fake_") + end + std::to_string(rail);
   }
   Device open_port(const std::string& hca, uint16_t number) {
-    fake_verbs::HcaConfig config = fake_verbs::HcaConfig::infiniband(hca, number);
+    using fake_verbs::HcaConfig;
+    HcaConfig config = hcas_.roce ? HcaConfig::roce(hca, static_cast<uint8_t>(number))
+                                  : HcaConfig::infiniband(hca, number);
     config.ports[0].max_msg_sz = hcas_.max_msg_sz;
     if (std::ranges::find(hcas_.broken, hca) != hcas_.broken.end()) config.max_cq_entries = 1;
     if (!hcas_.sysfs.empty()) config.sysfs_path = hcas_.sysfs + "/" + hca;

@@ -10,6 +10,8 @@ namespace {
 using fake_verbs::Call;
 
 struct PairIoTest : testing::Test {
+  explicit PairIoTest(bool roce = false) : bed({}, {}, roce) {}
+
   RecoveryBed bed;
   UnreachablePaths unreachable;
   RecoveringEnd& end = bed.sender;
@@ -26,6 +28,12 @@ struct PairIoTest : testing::Test {
                             .before_receiving = nullptr,
                             .unreachable = &unreachable,
                             .host = "a"}};
+};
+
+struct PairIoOnRoceTest : PairIoTest {
+  PairIoOnRoceTest() : PairIoTest(/*roce=*/true) {}
+
+  std::vector<fake_verbs::Gid>& gids() { return bed.verbs.port("fake_a", 1).gids; }
 };
 
 TEST_F(PairIoTest, IsHeldUnreachable_OnlyOfThePairWhosePeerDidNotAnswer) {
@@ -46,6 +54,21 @@ TEST_F(PairIoTest, Revive_FailsForAnotherReason_IsTriedAgain) {
   bed.verbs.fail_call(Call::kModifyToRtr, EINVAL);
   EXPECT_FALSE(io.revive(0, 1));
   EXPECT_FALSE(unreachable.contains(local, remote, Clock::now()));
+}
+
+TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
+  gids().insert(gids().begin(), fake_verbs::Gid{});
+  ASSERT_TRUE(io.revive(0, 1));
+  const ibv_qp_attr attributes = bed.verbs.attributes(end.qp(0)->qp_num);
+  EXPECT_EQ(attributes.ah_attr.grh.sgid_index, 1);
+}
+
+TEST_F(PairIoOnRoceTest, Revive_PortHasTheGidNoMore_FailsAndNamesIt) {
+  gids().clear();
+  const Status revived = io.revive(0, 1);
+  ASSERT_FALSE(revived);
+  EXPECT_TRUE(contains(revived.error().text, "fake_a:1 does not have the GID ::ffff:10.0.0.1"))
+      << revived.error().text;
 }
 
 }  // namespace

@@ -142,10 +142,14 @@ struct RecoveringEnd {
 // HCA of two ports, which then are the sender's rails.
 struct RecoveryBed : Fabric {
   explicit RecoveryBed(const std::vector<uint32_t>& not_connected = {},
-                       std::optional<fake_verbs::HcaConfig> senders = {}) {
+                       std::optional<fake_verbs::HcaConfig> senders = {}, bool roce = false)
+      : Fabric(test_options(), roce) {
     using fake_verbs::HcaConfig;
-    Device c = open(verbs.add_hca(senders.value_or(HcaConfig::infiniband("fake_c", 3))));
-    const Device d = open(verbs.add_hca(HcaConfig::infiniband("fake_d", 4)));
+    const auto hca = [roce](const char* name, uint8_t number) {
+      return roce ? HcaConfig::roce(name, number) : HcaConfig::infiniband(name, number);
+    };
+    Device c = open(verbs.add_hca(senders.value_or(hca("fake_c", 3))));
+    const Device d = open(verbs.add_hca(hca("fake_d", 4)));
     Device first = sender_device;
     if (senders) {
       first = c;

@@ -11,7 +11,8 @@ namespace {
 
 // Flushes of their own over the rails of a receiver, whose data path is not called.
 struct SpreadFlushesTest : testing::Test {
-  SpreadFlushesTest() {
+  explicit SpreadFlushesTest(bool roce = false)
+      : pair(2, 0, options(), local_socket_pair(), RailHcas{.roce = roce}) {
     request.pending = 0;
     for (uint32_t rail : {0u, 1u}) flushes.note_data(rail);
     pair.verbs.forget_posted();
@@ -54,11 +55,17 @@ struct SpreadFlushesTest : testing::Test {
     return some;
   }
 
-  RailsPair pair{2, 0, options()};
+  RailsPair pair;
   Connection& connection = pair.receiver->connection();
   Buffer buffer = pair.receiver_buffer(64);
   SpreadFlushes flushes{connection, make(), {}};
   Request request;
+};
+
+struct SpreadFlushesOnRoceTest : SpreadFlushesTest {
+  SpreadFlushesOnRoceTest() : SpreadFlushesTest(/*roce=*/true) {}
+
+  std::vector<fake_verbs::Gid>& gids_of_rail_1() { return pair.verbs.port("fake_r1", 1).gids; }
 };
 
 TEST_F(SpreadFlushesTest, BothRailsHaveCarriedData_ReadsOverBoth) {
@@ -133,7 +140,7 @@ TEST_F(SpreadFlushesTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
   flushes.stop_rail(0);
   flushes.stop_rail(1);
   ASSERT_TRUE(post());
-  pair.verbs.fail_call(fake_verbs::Call::kModifyToInit, EIO);
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToInit, EIO, /*skip=*/0, /*times=*/2);
   flushes.start_rail(0);
   EXPECT_EQ(pair.reads(), 0u);
   flushes.start_rail(1);
@@ -155,6 +162,52 @@ TEST_F(SpreadFlushesTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) 
   EXPECT_EQ(pair.reads(), 6u);
   const std::string text = failure_of(*pair.receiver).text;
   EXPECT_TRUE(contains(text, "GENERAL_ERR")) << text;
+}
+
+TEST_F(SpreadFlushesTest, RailThatReturnsIsConnectedAtTheSecondAttempt_IsNotLost) {
+  flushes.stop_rail(1);
+  flushes.start_rail(1);
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToRtr, EINVAL);
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 2u);
+  EXPECT_EQ(connection.recovery()->state_text(), "");
+}
+
+// The handshake has excluded the rail's pairs for that, and the ends have not agreed on it yet.
+TEST_F(SpreadFlushesTest, HandshakeCouldNotConnectTheQueuePair_IsConnectedWhenItIsReadOver) {
+  std::vector<Flush> made = make();
+  made[1] = Flush::create(connection.rails()[1], 1, SpreadFlushes::kRequests).value();
+  SpreadFlushes others(connection, std::move(made), {});
+  others.note_data(1);
+  connection.link().count_posted();
+  ASSERT_TRUE(others.post(&request, 0, buffer.data(), *buffer.memory));
+  const std::vector<fake_verbs::Posted> reads = pair.verbs.posted();
+  ASSERT_EQ(reads.size(), 1u);
+  EXPECT_EQ(decode_work_id(reads[0].wr_id).pair, 1u);
+  EXPECT_EQ(connection.recovery()->state_text(), "") << "the rail is not lost for it";
+}
+
+// Data comes over it, as its pairs have found the GID's index anew.
+TEST_F(SpreadFlushesOnRoceTest, GidHasMovedBeforeTheRailReturns_IsReadOverByItsPresentIndex) {
+  flushes.stop_rail(1);
+  gids_of_rail_1().insert(gids_of_rail_1().begin(), fake_verbs::Gid{});
+  flushes.start_rail(1);
+  ASSERT_TRUE(post());
+  const std::vector<fake_verbs::Posted> reads = pair.verbs.posted();
+  ASSERT_EQ(reads.size(), 2u);
+  EXPECT_EQ(pair.verbs.attributes(reads[0].qp_num).ah_attr.grh.sgid_index, 0);
+  EXPECT_EQ(pair.verbs.attributes(reads[1].qp_num).ah_attr.grh.sgid_index, 1);
+}
+
+TEST_F(SpreadFlushesOnRoceTest, PortHasTheGidNoMore_RailIsLostAndTheOtherOneIsReadOver) {
+  flushes.stop_rail(1);
+  gids_of_rail_1().clear();
+  flushes.start_rail(1);
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 1u);
+  poll();
+  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(contains(connection.recovery()->state_text(), "fake_r1:1"));
 }
 
 }  // namespace

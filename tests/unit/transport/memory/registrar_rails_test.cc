@@ -87,17 +87,33 @@ TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionGoesOnWithoutItsRail) {
   };
   std::vector<char> buffer(kBytes);
   const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
-  lose_hca_with(EIO);
-  auto of_host = registrar.register_memory(scope_, host).value();
-  EXPECT_EQ(of_host->keys[0].rkey, 0u);
-  EXPECT_NE(of_host->keys[1].rkey, 0u);
+  for (int error : {EIO, ENODEV, ENOLINK, ENXIO}) {
+    lose_hca_with(error);
+    auto of_host = registrar.register_memory(scope_, host);
+    ASSERT_TRUE(of_host) << error << ": " << of_host.error().text;
+    EXPECT_EQ((*of_host)->keys[0].rkey, 0u);
+    EXPECT_NE((*of_host)->keys[1].rkey, 0u);
+  }
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENODEV);
   lose_hca_with(ENODEV);
   auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
   EXPECT_TRUE(of_gpu->direct);
   EXPECT_EQ(of_gpu->keys[0].rkey, 0u);
   EXPECT_NE(of_gpu->keys[1].rkey, 0u);
-  EXPECT_EQ(lost, (std::vector<size_t>{0, 0}));
+  EXPECT_EQ(lost, (std::vector<size_t>{0, 0, 0, 0, 0}));
+}
+
+// The kernel finds that it does not know the GPU's address before it comes to the HCA.
+TEST_F(RegistrarRailsTest, HcaIsGoneAndPeermemIsMissing_GpuMemoryIsDirectOnTheOtherRail) {
+  Registrar registrar = make_registrar();
+  scope_.lose_rail = [](size_t rail) { return rail == 0; };
+  verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EIO);
+  verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
+  verbs_.fail_call(fake_verbs::Call::kQueryDevice, EIO);
+  auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
+  EXPECT_TRUE(of_gpu->direct);
+  EXPECT_EQ(of_gpu->keys[0].rkey, 0u);
+  EXPECT_NE(of_gpu->keys[1].rkey, 0u);
 }
 
 TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionCannotGoOn_IsAnError) {
