@@ -46,7 +46,9 @@ class DoctorCommandRun : public ::testing::Test {
     return result;
   }
 
+  // The limit of a machine with an HCA, since one without needs no locked memory.
   void write_limit(const std::string& bytes) const {
+    fs::create_directories(folder_.path() / "sys/class/infiniband/mlx5_0");
     fs::create_directories(folder_.path() / "proc/self");
     std::ofstream(folder_.path() / "proc/self/limits")
         << "Max locked memory         " << bytes << "    " << bytes << "    bytes\n";
