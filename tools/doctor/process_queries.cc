@@ -1,3 +1,4 @@
+// Asks the system for ProcessFacts.
 #include "tools/doctor/process_facts.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// Reads LibraryFacts: searches for the libraries as the loader does, and reads their files.
 #include "tools/doctor/library_facts.h"
 
 #include <fmt/format.h>
