@@ -4,6 +4,10 @@
 
 namespace gdr::tools::doctor {
 
+Observation nothing(std::string evidence) {
+  return {Verdict::kNothing, "", std::move(evidence), "", {}, ""};
+}
+
 Observation ok(std::string subject, std::string evidence) {
   return {Verdict::kOk, std::move(subject), std::move(evidence), "", {}, ""};
 }
@@ -26,6 +30,8 @@ Observation failure(std::string subject, std::string evidence, std::string fix,
 
 const char* name_of(Verdict verdict) {
   switch (verdict) {
+    case Verdict::kNothing:
+      return "nothing";
     case Verdict::kOk:
       return "ok";
     case Verdict::kUnknown:

@@ -13,9 +13,14 @@ namespace gdr::tools::doctor {
 
 struct Host;
 
-// Ordered: a check is as bad as the worst of its observations; kUnknown says nothing about the
-// machine.
-enum class Verdict : uint8_t { kOk, kUnknown, kWarning, kFailure };
+// Ordered: a check is as bad as the worst of its observations.
+enum class Verdict : uint8_t {
+  kNothing,  // the machine has nothing that the check is about, such as a GPU
+  kOk,
+  kUnknown,  // it could not be looked at, which says nothing about the machine
+  kWarning,
+  kFailure,
+};
 
 // What a failure costs, the worst last. The summary is sorted by it.
 enum class Cost : uint8_t {
@@ -39,7 +44,7 @@ struct Observation {
   Verdict verdict = Verdict::kOk;
   std::string subject;   // "mlx5_0:1", "GPU0 (0000:1a:00.0)"; empty: the machine
   std::string evidence;  // what was seen, with its source: "memlock is 64 KiB (/proc/self/limits)"
-  std::string fix;       // an imperative without full stop; empty for kOk
+  std::string fix;       // an imperative without full stop; empty for kOk and kNothing
   std::vector<FixStep> steps;  // of --fix-script; empty where no command can do it
   // For kUnknown: what would show it, "run it as root", "mount /sys in the container".
   std::string needs;
@@ -53,12 +58,13 @@ struct Check {
   const char* why;       // what goes wrong otherwise, in a full sentence
   Cost cost;             // of a failure
   // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
-  // without one, that is kOk with evidence that says so, or kUnknown where it is the reason for
-  // running the doctor at all.
+  // without one, that is kNothing, or kUnknown where it is the reason for running the doctor at
+  // all.
   Observations (*run)(const Host& host);
 };
 
 // Short forms for the checks.
+Observation nothing(std::string evidence);
 Observation ok(std::string subject, std::string evidence);
 Observation unknown(std::string subject, std::string evidence, std::string needs);
 Observation warning(std::string subject, std::string evidence, std::string fix,
@@ -66,7 +72,7 @@ Observation warning(std::string subject, std::string evidence, std::string fix,
 Observation failure(std::string subject, std::string evidence, std::string fix,
                     std::vector<FixStep> steps = {});
 
-const char* name_of(Verdict verdict);  // "ok", "unknown", "warning", "failure"
+const char* name_of(Verdict verdict);  // "nothing", "ok", "unknown", "warning", "failure"
 const char* name_of(Cost cost);        // "risk", "slows", "halves", "stops"
 
 }  // namespace gdr::tools::doctor

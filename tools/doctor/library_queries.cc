@@ -1,6 +1,4 @@
 // Reads LibraryFacts: searches for the libraries as the loader does, and reads their files.
-#include "tools/doctor/library_facts.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "tools/doctor/elf_file.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/library_facts.h"
 #include "tools/doctor/loader_search.h"
 
 namespace gdr::tools::doctor {

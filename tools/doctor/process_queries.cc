@@ -1,6 +1,4 @@
 // Asks the system for ProcessFacts.
-#include "tools/doctor/process_facts.h"
-
 #include <fcntl.h>
 #include <sys/statvfs.h>
 
@@ -13,6 +11,7 @@
 
 #include "base/unique_fd.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/process_facts.h"
 #include "topology/model.h"
 
 namespace gdr::tools::doctor {

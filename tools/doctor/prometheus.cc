@@ -9,6 +9,7 @@ namespace {
 // -1 for kUnknown, so that an alert for "> 0" has what is wrong alone.
 int value_of(Verdict verdict) {
   switch (verdict) {
+    case Verdict::kNothing:
     case Verdict::kOk:
       return 0;
     case Verdict::kUnknown:
@@ -30,15 +31,17 @@ std::string metric_head(const char* name, const char* help) {
 // One series for each check, so that an alert can name it. Labels are few, and stay the same while
 // a machine does: no evidence. They are names of this program's own, and need no escapes.
 std::string to_prometheus(const Report& report) {
-  std::string text = metric_head("nccl_gdr_doctor_check_status",
-                                 "Verdict of a check: 0 ok, 1 warning, 2 failure, -1 unknown.");
+  std::string text =
+      metric_head("nccl_gdr_doctor_check_status",
+                  "Verdict of a check: 0 ok or nothing to look at, 1 warning, 2 failure, "
+                  "-1 unknown.");
   for (const CheckResult& one : report.results) {
     text += fmt::format("nccl_gdr_doctor_check_status{{check=\"{}\",cost=\"{}\"}} {}\n",
                         one.check.name, name_of(one.check.cost), value_of(one.verdict()));
   }
   text += metric_head("nccl_gdr_doctor_checks", "Number of checks by their verdict.");
   for (const Verdict verdict :
-       {Verdict::kOk, Verdict::kUnknown, Verdict::kWarning, Verdict::kFailure}) {
+       {Verdict::kNothing, Verdict::kOk, Verdict::kUnknown, Verdict::kWarning, Verdict::kFailure}) {
     text += fmt::format("nccl_gdr_doctor_checks{{verdict=\"{}\"}} {}\n", name_of(verdict),
                         report.with(verdict).size());
   }

@@ -29,7 +29,7 @@ Observations observations_by(const Check& check, const Host& host) {
 }  // namespace
 
 Verdict CheckResult::verdict() const {
-  Verdict worst = Verdict::kOk;
+  Verdict worst = Verdict::kNothing;
   for (const Observation& one : observations) worst = std::max(worst, one.verdict);
   return worst;
 }
@@ -42,8 +42,10 @@ Verdict Report::verdict() const {
 
 bool Report::saw_nothing() const {
   return std::all_of(results.begin(), results.end(), [](const CheckResult& result) {
-    return std::all_of(result.observations.begin(), result.observations.end(),
-                       [](const Observation& one) { return one.verdict == Verdict::kUnknown; });
+    return std::all_of(
+        result.observations.begin(), result.observations.end(), [](const Observation& one) {
+          return one.verdict == Verdict::kUnknown || one.verdict == Verdict::kNothing;
+        });
   });
 }
 

@@ -23,7 +23,7 @@ struct Report {
 
   // The worst; kOk without results.
   Verdict verdict() const;
-  // Whether every check came out unknown, so that nothing was looked at.
+  // Whether every check came out unknown, or about nothing that the machine has.
   bool saw_nothing() const;
   // The results with that verdict, those of the highest cost first.
   std::vector<const CheckResult*> with(Verdict verdict) const;

@@ -30,7 +30,7 @@ bool are_alike(const Observation& a, const Observation& b) {
 std::vector<Group> groups_of(const CheckResult& result, bool all) {
   std::vector<Group> groups;
   for (const Observation& one : result.observations) {
-    if (one.verdict == Verdict::kOk && !all) continue;
+    if (one.verdict <= Verdict::kOk && !all) continue;
     auto group = std::find_if(groups.begin(), groups.end(),
                               [&](const Group& other) { return are_alike(*other.first, one); });
     if (group == groups.end()) group = groups.insert(group, {&one, {}});
@@ -112,6 +112,15 @@ std::string names_of(const CheckResults& results) {
   return names;
 }
 
+// In the order of the checks, since none of them costs anything.
+std::string names_line(const std::string& head, const Report& report, Verdict verdict) {
+  CheckResults results;
+  for (const CheckResult& one : report.results) {
+    if (one.verdict() == verdict) results.push_back(&one);
+  }
+  return results.empty() ? "" : wrapped(head, names_of(results));
+}
+
 // The checks that did not see all that they look at, by what would show it.
 std::map<std::string, CheckResults> by_need(const Report& report) {
   std::map<std::string, CheckResults> needs;
@@ -157,10 +166,11 @@ std::string last_lines(const Report& report, bool all) {
   const std::string failed = count(Verdict::kFailure) == 0
                                  ? "none failed"
                                  : fmt::format("{} failed", count(Verdict::kFailure));
-  std::string text =
-      fmt::format("{}: of {} checks, {}, {} with warnings, {} ok, {} unknown\n",
-                  report.host.empty() ? "this machine" : report.host, report.results.size(), failed,
-                  count(Verdict::kWarning), count(Verdict::kOk), count(Verdict::kUnknown));
+  std::string text = fmt::format(
+      "{}: of {} checks, {}, {} with warnings, {} ok, {} unknown, {} about nothing here\n",
+      report.host.empty() ? "this machine" : report.host, report.results.size(), failed,
+      count(Verdict::kWarning), count(Verdict::kOk), count(Verdict::kUnknown),
+      count(Verdict::kNothing));
   if (!all) text += "nccl-gdr doctor --all shows what each of them saw.\n";
   if (has_steps(report.with(Verdict::kFailure)) || has_steps(report.with(Verdict::kWarning))) {
     text += "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n";
@@ -177,13 +187,11 @@ std::string to_text(const Report& report, bool all) {
   if (all) {
     for (const CheckResult* one : report.with(Verdict::kUnknown)) text += entry(*one, all);
     for (const CheckResult* one : report.with(Verdict::kOk)) text += entry(*one, all);
+    for (const CheckResult* one : report.with(Verdict::kNothing)) text += entry(*one, all);
   } else {
     text += unknown_lines(report);
-    CheckResults fine;  // in the order of the checks, since none of them costs anything
-    for (const CheckResult& one : report.results) {
-      if (one.verdict() == Verdict::kOk) fine.push_back(&one);
-    }
-    if (!fine.empty()) text += wrapped("ok       ", names_of(fine));
+    text += names_line("ok       ", report, Verdict::kOk);
+    text += names_line("nothing  ", report, Verdict::kNothing);
   }
   return text + last_lines(report, all);
 }

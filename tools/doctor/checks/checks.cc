@@ -15,11 +15,25 @@ const std::vector<Check>& all_checks() {
       nvlink(),
 
       // PCIe
-      pci_acs(), iommu(), pcie_link(), max_read_request(), relaxed_ordering(), numa(),
+      pci_acs(),
+      iommu(),
+      pcie_link(),
+      max_read_request(),
+      relaxed_ordering(),
+      numa(),
 
       // Ports and fabric
-      rdma_devices(), port_state(), subnet_manager(), link_layer(), port_rate(), port_mtu(),
-      roce_gids(), ip_subnets(), congestion_control(), error_counters(), hca_firmware(),
+      rdma_devices(),
+      port_state(),
+      subnet_manager(),
+      link_layer(),
+      port_rate(),
+      port_mtu(),
+      roce_gids(),
+      ip_subnets(),
+      congestion_control(),
+      error_counters(),
+      hca_firmware(),
 
       // The process, the system and containers
       device_files(),
