@@ -127,6 +127,7 @@ TEST_F(RecoveryPortsTest, CompletionQueueFails_ItsRailIsLostForGoodAndArrivalsCo
     EXPECT_FALSE(end->link->failed());
   }
   const auto agreed = std::ranges::find(sender.seen, Kind::kAgreed, &PairNews::kind);
+  ASSERT_NE(agreed, sender.seen.end());
   EXPECT_EQ(agreed->arrived, 1u);
   bed.skip(2min);
   bed.run();

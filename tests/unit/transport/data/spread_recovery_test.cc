@@ -1,4 +1,6 @@
 // What becomes of the chunks of a pair that is lost, at every moment of a message.
+#include <utility>
+
 #include "tests/unit/transport/recording_observer.h"
 #include "tests/unit/transport/spread_rails.h"
 #include "transport/data/spread_sends.h"
@@ -196,6 +198,22 @@ TEST_F(SpreadRecoveryTest, LargePacketsAreDroppedOnAllRails_BothEndsFailAfterSom
   EXPECT_EQ(error.code, Code::kRemote);
   EXPECT_TRUE(contains(error.text, "a chunk has failed 6 times")) << error.text;
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "large packets are dropped on the way"));
+}
+
+// As over rails that flap for an hour: what is lost is sent again, and then arrives.
+TEST_F(SpreadRecoveryTest, ManyLossesButEachOfAnotherChunk_ConnectionGoesOn) {
+  TransportOptions options = test_options();
+  options.connection.ack_timeout = 1;
+  SpreadRails pair(2, 0, options);
+  bool fails = false;
+  pair.verbs.fail_each(IBV_WC_RETRY_EXC_ERR, [&](const fake_verbs::Transfer& transfer) {
+    return transfer.wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM && std::exchange(fails, false);
+  });
+  for (int i = 0; i < 7; ++i) {
+    fails = true;
+    ASSERT_TRUE(transfers(pair, 1000)) << i;
+    EXPECT_FALSE(fails);
+  }
 }
 
 // Both ends' QPs of the pair are destroyed, while the observer still knows chunks by them.
