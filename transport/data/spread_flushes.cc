@@ -57,7 +57,11 @@ bool SpreadFlushes::read(Rail& rail, size_t index) {
   }
   const WorkId id{WorkKind::kFlush, rail.flush.rail(), rail.epoch, static_cast<uint32_t>(index)};
   if (!rail.in_error && rail.flush.post(flush.address, *flush.memory, encode(id)) == 0) return true;
-  lose(rail, IBV_WC_GENERAL_ERR);
+  if (fails_everywhere(flush)) {
+    connection_.fail(Code::kSystem, "received data cannot be flushed to GPU memory over any rail");
+  } else {
+    lose(rail, IBV_WC_GENERAL_ERR);
+  }
   return false;
 }
 

@@ -66,6 +66,21 @@ Status check_rail(const wire::RailAddress& rail) {
   return known ? Status{} : unknown_fields("a rail");
 }
 
+// Standby pairs come last, behind at least one that carries data, and only ends that recover have
+// any: who uses the pairs relies on that.
+Status check_standby_pairs(const wire::EndPoint& end) {
+  bool standby = false;
+  for (int i = 0; i < end.qps; ++i) {
+    const bool was_standby = standby;
+    standby = (end.qp[i].flags & wire::kQpStandby) != 0;
+    const bool can_be = (end.flags & wire::kEndRecovers) != 0 && i > 0;
+    if (standby ? !can_be : was_standby) {
+      return fail(Code::kInternal, "the peer's handshake has standby QPs where there can be none");
+    }
+  }
+  return {};
+}
+
 // The numbers of rails and QPs are within their limits.
 Status check_end_point(const wire::EndPoint& end) {
   const bool known = (end.flags & ~wire::kEndFlags) == 0 && is_zero(end.reserved);
@@ -73,6 +88,7 @@ Status check_end_point(const wire::EndPoint& end) {
   for (int i = 0; i < end.qps; ++i) {
     if (Status status = check_queue_pair(end.qp[i], end.rails); !status) return status;
   }
+  if (Status status = check_standby_pairs(end); !status) return status;
   for (int r = 0; r < end.rails; ++r) {
     if (Status status = check_rail(end.rail[r]); !status) return status;
   }

@@ -164,6 +164,17 @@ TEST_F(SpreadFlushesTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) 
   EXPECT_TRUE(contains(text, "GENERAL_ERR")) << text;
 }
 
+TEST_F(SpreadFlushesTest, QueuePairsCannotBeConnectedAgain_ConnectionFailsAfterSomeTries) {
+  for (uint32_t rail : {0u, 1u}) flushes.stop_rail(rail);
+  ASSERT_TRUE(post());
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToRtr, EINVAL, /*skip=*/0, /*times=*/100000);
+  for (int i = 0; i < 1000 && !connection.failed(); ++i) {
+    for (uint32_t rail : {0u, 1u}) flushes.start_rail(rail);
+  }
+  ASSERT_TRUE(connection.failed());
+  EXPECT_EQ(pair.reads(), 0u);
+}
+
 TEST_F(SpreadFlushesTest, RailThatReturnsIsConnectedAtTheSecondAttempt_IsNotLost) {
   flushes.stop_rail(1);
   flushes.start_rail(1);

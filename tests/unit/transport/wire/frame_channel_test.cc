@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 
 namespace gdr::transport {
@@ -154,11 +155,33 @@ TEST_F(FrameChannelTest, EndPoint_FieldsThatThisVersionDoesNotKnow_AreRejected) 
 TEST_F(FrameChannelTest, EndPoint_FlagsOfThisVersion_AreKept) {
   wire::EndPoint end = smallest_end();
   end.flags = wire::kEndRecovers | wire::kEndStages;
-  end.qp[0].flags = wire::kQpStandby;
+  end.qps = 2;
+  end.qp[1] = end.qp[0];
+  end.qp[1].flags = wire::kQpStandby;
   auto parsed = hello_of(end).end_point();
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->flags, end.flags);
-  EXPECT_EQ(parsed->qp[0].flags, wire::kQpStandby);
+  EXPECT_EQ(parsed->qp[1].flags, wire::kQpStandby);
+}
+
+TEST_F(FrameChannelTest, EndPoint_StandbyPairsWhereThereCanBeNone_AreRejected) {
+  wire::EndPoint end = smallest_end();
+  end.flags = wire::kEndRecovers;
+  end.qps = 3;
+  end.qp[1] = end.qp[2] = end.qp[0];
+  const auto is_accepted = [&](const std::array<bool, 3>& standby) {
+    for (size_t i = 0; i < 3; ++i) end.qp[i].flags = standby[i] ? wire::kQpStandby : 0;
+    return hello_of(end).end_point().has_value();
+  };
+  EXPECT_TRUE(is_accepted({false, false, false}));
+  EXPECT_TRUE(is_accepted({false, false, true}));
+  EXPECT_TRUE(is_accepted({false, true, true}));
+  EXPECT_FALSE(is_accepted({true, true, true})) << "none carries data";
+  EXPECT_FALSE(is_accepted({true, false, false}));
+  EXPECT_FALSE(is_accepted({false, true, false})) << "it is not the last one";
+  end.flags = 0;
+  EXPECT_TRUE(is_accepted({false, false, false}));
+  EXPECT_FALSE(is_accepted({false, false, true})) << "the end does not recover";
 }
 
 TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
