@@ -96,7 +96,7 @@ class GpuLinks : public MadeSysfs {
   // GPU i of the machine, as NVML shows it.
   fake_nvml::Gpu& show(int index, int capability, std::vector<fake_nvml::Link> links) {
     std::string bus_id = gpu_address(index).to_string();
-    nvml_->gpus.push_back(fake_nvml::Gpu{bus_id, capability, std::move(links), {}, {}});
+    nvml_->gpus.push_back({.bus_id = bus_id, .capability = capability, .links = std::move(links)});
     return nvml_->gpus.back();
   }
   void show_function(const std::string& bus_id, const std::string& class_code) {
