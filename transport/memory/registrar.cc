@@ -245,8 +245,11 @@ void Registrar::log_staged(const std::string& pair, const Error& failure) {
 
 std::string Registrar::counts_text() const {
   std::array<uint64_t, kRegistrationPathCount> counts{};
-  for (const auto& [hca, of_hca] : this->counts()) {
-    for (size_t path = 0; path < counts.size(); ++path) counts[path] += of_hca.gpu[path];
+  {
+    std::lock_guard lock(mutex_);  // without a copy: comms close where there is no memory, too
+    for (const auto& [hca, of_hca] : counts_) {
+      for (size_t path = 0; path < counts.size(); ++path) counts[path] += of_hca.gpu[path];
+    }
   }
   if (counts == std::array<uint64_t, kRegistrationPathCount>{}) return "";
   return std::to_string(counts[0]) + " by " + name_of(RegistrationPath::kDmaBuf) + ", " +
