@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "tools/doctor/elf_file.h"
+#include "tools/topo/file_content.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -32,11 +31,6 @@ uint32_t number_at(const std::string& text, size_t at) {
 std::string text_at(const std::string& cache, size_t at) {
   if (at >= cache.size()) return "";
   return cache.substr(at, cache.find('\0', at) - at);
-}
-
-std::string file_content(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 class Search {
@@ -94,7 +88,7 @@ std::vector<FoundFile> find_library(const fs::path& root, const std::string& nam
                                     const std::string& ld_library_path) {
   Search search(root, name);
   search.add_folders(ld_library_path, "LD_LIBRARY_PATH");
-  const std::string cache = file_content(root / "etc/ld.so.cache");
+  const std::string cache = topo::file_content(root / "etc/ld.so.cache").value_or("");
   for (const std::string& path : paths_in_cache(cache, name)) search.add(path, "/etc/ld.so.cache");
   search.add_folders("/lib64:/usr/lib64:/lib:/usr/lib", "default folder");
   return std::move(search).found();

@@ -135,7 +135,7 @@ Observation shared_subnet(const Host& host, const std::string& subnet,
 
 Observations run_ip_subnets(const Host& host) {
   const std::set<std::string> of_ports = roce_netdevs(host);
-  if (of_ports.empty()) return {nothing("there is no RoCE port with a network interface")};
+  if (of_ports.empty()) return {nothing_on(host, "there is no RoCE port with a network interface")};
   Observations seen;
   for (const auto& [subnet, netdevs] : subnets_of(host)) {
     const bool has_roce = std::any_of(netdevs.begin(), netdevs.end(), [&](const std::string& one) {

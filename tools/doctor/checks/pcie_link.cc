@@ -121,7 +121,7 @@ bool any_link_runs(const PcieLinks& links) {
 Observations run_pcie_link(const Host& host) {
   if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
   const PcieLinks links = pcie_links(host);
-  if (links.empty()) return {nothing("there is no GPU and no HCA on PCIe")};
+  if (links.empty()) return {nothing_on(host, "there is no GPU and no HCA on PCIe")};
   topo::CheckReport report;
   topo::check_links({*host.inspection, host.pci_states}, &report);
   Observations seen;

@@ -68,6 +68,13 @@ TEST(FindLibrary, SameFileTwice_CountsOnce) {
   EXPECT_EQ(find_library(made.host.root, "lib.so", "/a:/a").size(), 1u);
 }
 
+TEST(FindLibrary, FolderInPlaceOfTheCache_IsNoCache) {
+  MadeHost made;
+  made.write("/usr/lib/lib.so", made_library());
+  std::filesystem::create_directories(made.host.path("/etc/ld.so.cache"));
+  EXPECT_EQ(find_library(made.host.root, "lib.so", "").size(), 1u);
+}
+
 TEST(FindLibrary, FileThatIsNoLibrary_IsLeftOut) {
   MadeHost made;
   made.write("/a/lib.so", "GROUP ( /usr/lib/lib.so.1 )");
