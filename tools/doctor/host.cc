@@ -62,7 +62,7 @@ std::string Host::line(const std::string& absolute) const {
   return first.substr(from, first.find_last_not_of(" \t\r") + 1 - from);
 }
 
-Result<Host> read_host(const fs::path& root) {
+Result<Host> read_host(const fs::path& root, bool watches_errors) {
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) {
     return fail(Code::kInvalidArgument, "there is no folder " + root.string());
@@ -74,6 +74,7 @@ Result<Host> read_host(const fs::path& root) {
   Host host;
   host.root = root;
   host.is_live = root == "/";
+  host.watches_errors = watches_errors;
   read_environment(&host);
   inspect_topology(&host);
   host.gpus = read_gpu_facts(host);
