@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/topology/machines.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -32,6 +33,15 @@ TEST(ReadHost, FoldersInPlaceOfFiles_AreNoCrash) {
     fs::create_directories(made.host.path(file));
   }
   EXPECT_TRUE(read_host(made.host.root).has_value());
+}
+
+TEST(ReadHost, FolderInPlaceOfTheBarsOfAFunction_LeavesThemUnknown) {
+  MadeHost made;
+  const topology::Machine machine = topology::flat(1, 0);
+  const std::string bdf = machine.gpus[0].bdf.to_string();
+  fs::create_directories(made.host.path("/sys/bus/pci/devices/" + bdf + "/resource"));
+  const topo::PciStates states = topo::read_pci_states(machine, made.host.path("/sys"));
+  EXPECT_EQ(states.at(machine.gpus[0].bdf).largest_bar, 0u);
 }
 
 TEST(ReadHost, NeitherProcNorSys_Fails) {
