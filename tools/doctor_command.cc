@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/commands.h"
@@ -79,7 +81,7 @@ void burn_in(const DoctorCommand& command) {
   if (!peer) stop(kExitUsage, "--burn-in: " + peer.error().text);
   const auto shares = doctor::parse_burn_in_shares(command.burn_in_shares);
   if (!shares) stop(kExitUsage, "--burn-in-shares: " + shares.error().text);
-  Result<doctor::Host> host = doctor::read_host("/");
+  Result<doctor::Host> host = doctor::read_host("/", false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
   const auto measure = [&](const doctor::BurnInCase& one, size_t number) {
     fmt::print(stderr, "burn-in: {}\n", one.subject);
@@ -101,6 +103,9 @@ void check_combination(const DoctorCommand& command) {
          "--burn-in measures this machine, and runs no check. Fix: leave out other "
          "options but --json, --prometheus and --burn-in-shares");
   }
+  if (!command.burn_in.empty() && command.fix_script) {
+    stop(kExitUsage, "--burn-in has no fixes for a script. Fix: leave out --fix-script");
+  }
   if (command.burn_in.empty() && !command.burn_in_shares.empty()) {
     stop(kExitUsage, "--burn-in-shares belongs to --burn-in, which is missing");
   }
@@ -114,18 +119,35 @@ void check_combination(const DoctorCommand& command) {
   }
 }
 
-void run(const DoctorCommand& command) {
+void run_unguarded(const DoctorCommand& command) {
   check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
   if (!command.burn_in.empty()) return burn_in(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
-  Result<doctor::Host> host = doctor::read_host(command.root);
+  const bool watches_errors =
+      !command.fingerprint &&
+      std::any_of(checks.begin(), checks.end(), [](const doctor::Check& check) {
+        return check.name == std::string_view("error-counters");
+      });
+  Result<doctor::Host> host = doctor::read_host(command.root, watches_errors);
   if (!host) stop(kExitCouldNotRun, host.error().text);
   if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(*host));
   const doctor::Report report = doctor::run_checks(checks, *host);
   fmt::print("{}", text_of(command, report));
   end_with(doctor::exit_code_of(report));
+}
+
+// No content of a file may end the process by an exception.
+void run(const DoctorCommand& command) {
+  try {
+    run_unguarded(command);
+  } catch (const CLI::Error&) {
+    throw;  // an exit status
+  } catch (const std::exception& error) {
+    stop(kExitCouldNotRun, std::string("the doctor could not look at the machine: ") +
+                               error.what() + ". Fix: report this as an error of nccl-gdr");
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tools/doctor/host.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -161,10 +162,23 @@ Observation judge_burn_in(const BurnInCase& one, const BurnInMeasurement& measur
                  "--burn-in-shares sets it");
 }
 
+// The software HCA runs at what the CPU copies, and the rate of its ports means nothing.
+bool is_on_software_hca(const Host& host) {
+  return !host.libraries.verbs.empty() && host.libraries.verbs.front().is_software_hca;
+}
+
+Observation measured_by_software(const BurnInCase& one, const BurnInMeasurement& measured) {
+  return unknown(one.subject,
+                 fmt::format("{:.1f} Gb/s, {:.1f} us; the software HCA has no rate of its own",
+                             measured.gbits, measured.latency_us),
+                 "measure with the libibverbs of the system: take the software HCA out of "
+                 "LD_LIBRARY_PATH");
+}
+
 Report burn_in(const Host& host, const BurnInShares& shares, bool judges,
                const MeasureBurnIn& measure) {
   Report report;
-  report.host = host.line("/proc/sys/kernel/hostname");
+  report.host = topo::clean_text(host.line("/proc/sys/kernel/hostname"));
   report.is_root = geteuid() == 0;
   CheckResult result{burn_in_check(), {}};
   std::vector<BurnInCase> cases;
@@ -179,6 +193,8 @@ Report burn_in(const Host& host, const BurnInShares& shares, bool judges,
     }
     if (!measured) {
       result.observations.push_back(not_measured(cases[i], measured.error()));
+    } else if (is_on_software_hca(host)) {
+      result.observations.push_back(measured_by_software(cases[i], *measured));
     } else if (judges) {
       result.observations.push_back(judge_burn_in(cases[i], *measured));
     } else {

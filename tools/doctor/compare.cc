@@ -25,11 +25,25 @@ void add_unset_settings(std::vector<FleetNode>* nodes) {
   }
 }
 
+// Without the topology of one of two nodes, neither its GPUs and switches nor the position of its
+// HCAs are known.
+topo::Profile without_topology(topo::Profile profile) {
+  profile.gpus.clear();
+  profile.switches.clear();
+  profile.switches_known = false;
+  profile.gpu_gpu.clear();
+  profile.gpu_hca.clear();
+  for (topo::DeviceProfile& hca : profile.hcas) hca.address.clear();
+  return profile;
+}
+
 // The differences of what is known of both.
-std::vector<topo::Difference> differences_of(const topo::Profile& one,
-                                             const topo::Profile& reference) {
+std::vector<topo::Difference> differences_of(const FleetNode& node, const FleetNode& other) {
+  const bool is_whole = node.has_topology == other.has_topology;
   std::vector<topo::Difference> list =
-      topo::compare_profiles(one, reference, {topo::Aspect::kShape});
+      is_whole ? topo::compare_profiles(node.profile, other.profile, {topo::Aspect::kShape})
+               : topo::compare_profiles(without_topology(node.profile),
+                                        without_topology(other.profile), {topo::Aspect::kShape});
   topo::drop_unknown_in_second(&list);
   std::erase_if(list, [](const topo::Difference& difference) {
     return difference.kind == topo::Difference::Kind::kValue && !difference.first.has_value();
@@ -41,19 +55,25 @@ std::vector<topo::Difference> differences_of(const topo::Profile& one,
 // that a large fleet with few groups takes little time.
 std::vector<std::vector<size_t>> alike_nodes(const std::vector<FleetNode>& nodes) {
   std::vector<std::vector<size_t>> groups;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& members) {
-      return differences_of(nodes[i].profile, nodes[members[0]].profile).empty();
-    });
-    if (group == groups.end()) {
-      groups.push_back({i});
-    } else {
-      group->push_back(i);
+  const auto add_those = [&](bool with_topology) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].has_topology != with_topology) continue;
+      const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& members) {
+        return differences_of(nodes[i], nodes[members[0]]).empty();
+      });
+      if (group == groups.end()) {
+        groups.push_back({i});
+      } else {
+        group->push_back(i);
+      }
     }
-  }
-  // The largest first, and in the order of the nodes where they are as large.
-  std::stable_sort(groups.begin(), groups.end(),
-                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+    // The largest first, and in the order of the nodes where they are as large.
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  };
+  // A node without a topology may be like several groups: it belongs to the largest of them.
+  add_those(true);
+  add_those(false);
   return groups;
 }
 
@@ -78,9 +98,9 @@ FleetComparison compare_fleet(std::vector<FleetNode> nodes) {
   comparison.nodes = nodes.size();
   comparison.is_majority = groups.size() < 2 || groups[0].size() > groups[1].size();
   for (const size_t one : groups[0]) comparison.alike.push_back(nodes[one].name);
-  const topo::Profile& reference = nodes[groups[0][0]].profile;
+  const FleetNode& reference = nodes[groups[0][0]];
   for (size_t i = 0; i < nodes.size(); ++i) {
-    std::vector<topo::Difference> list = differences_of(nodes[i].profile, reference);
+    std::vector<topo::Difference> list = differences_of(nodes[i], reference);
     if (!list.empty()) comparison.deviations.push_back({nodes[i].name, std::move(list)});
   }
   return comparison;

@@ -17,6 +17,7 @@ struct FleetNode {
   // as a property of an HCA.
   topo::Profile profile;
   std::set<std::string> settings;  // names of its variables
+  bool has_topology = false;       // if not, its devices are unknown, beside their firmware
 };
 
 // Parses the output of --fingerprint. Fails with kInvalidArgument where it is something else, or of

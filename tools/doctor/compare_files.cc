@@ -4,12 +4,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "tools/doctor/compare.h"
 #include "tools/doctor/fingerprint.h"
+#include "tools/topo/file_content.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr int kDeepest = 64;  // levels of values; a fingerprint has less than ten
-constexpr uintmax_t kMostBytes = 1 << 28;
+constexpr size_t kMostBytes = 1 << 28;
 
 Result<Json> parse_json(const std::string& text) {
   bool is_too_deep = false;
@@ -83,20 +83,39 @@ void add_hca(const Json& hca, topo::Profile* profile) {
   device->properties.push_back({"type", text_or_nothing(at_key(hca, "type"))});
   device->properties.push_back(
       {"MTU of the interface", text_or_nothing(at_key(hca, "netdev_mtu"))});
+  device->properties.push_back({"PCIe link in use", text_or_nothing(at_key(hca, "pcie_link"))});
+}
+
+void add_gpu(const Json& gpu, topo::Profile* profile) {
+  const std::string name = text_or_nothing(at_key(gpu, "name")).value_or("");
+  for (topo::DeviceProfile& one : profile->gpus) {
+    if (one.label != name) continue;
+    one.properties.push_back({"PCIe lanes in use", text_or_nothing(at_key(gpu, "pcie_width"))});
+  }
+}
+
+// A pipe is read where the shell made it, as by <(...); another one may have nobody who writes.
+bool is_regular_or_of_shell(const std::string& file) {
+  std::error_code unreadable;
+  if (fs::is_regular_file(file, unreadable)) return true;
+  const bool is_descriptor = file.starts_with("/dev/fd/") || file.starts_with("/proc/self/fd/");
+  return is_descriptor && fs::is_fifo(file, unreadable);
 }
 
 Result<std::string> read_fingerprint_file(const std::string& file) {
   std::error_code unreadable;
+  if (fs::is_directory(file, unreadable)) {
+    return fail_errno(Code::kInvalidArgument, "cannot be read", EISDIR);
+  }
+  if (fs::exists(file, unreadable) && !is_regular_or_of_shell(file)) {
+    return fail(Code::kInvalidArgument, "cannot be read: it is not a regular file");
+  }
   std::ifstream stream(file, std::ios::binary);
-  const bool is_folder = fs::is_directory(file, unreadable);
-  if (!stream || is_folder) {
-    return fail_errno(Code::kInvalidArgument, "cannot be read", is_folder ? EISDIR : errno);
-  }
-  const uintmax_t size = fs::file_size(file, unreadable);
-  if (!unreadable && size > kMostBytes) {
-    return fail(Code::kInvalidArgument, "it is larger than a fingerprint can be");
-  }
-  return std::string{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  if (!stream) return fail_errno(Code::kInvalidArgument, "cannot be read", errno);
+  std::optional<std::string> text = topo::rest_of_stream(stream, kMostBytes);
+  if (text.has_value()) return std::move(*text);
+  return fail(Code::kInvalidArgument,
+              stream.bad() ? "cannot be read" : "it is larger than a fingerprint can be");
 }
 
 // Nodes of one name, as "localhost", are named by their files as well.
@@ -126,10 +145,14 @@ Result<FleetNode> parse_fingerprint(const std::string& text) {
       return fail(profile.error().code, "in its topology: " + profile.error().text);
     }
     node.profile = std::move(*profile);
+    node.has_topology = true;
   }
   node.name = text_or_nothing(at_key(*json, "host")).value_or("");
   add_properties(at_key(*json, "software"), &node, false);
   add_properties(at_key(*json, "settings"), &node, true);
+  if (const Json& gpus = at_key(*json, "gpus"); gpus.is_array()) {
+    for (const Json& gpu : gpus) add_gpu(gpu, &node.profile);
+  }
   const Json& hcas = at_key(*json, "hcas");
   if (hcas.is_array()) {
     for (const Json& hca : hcas) add_hca(hca, &node.profile);

@@ -105,6 +105,36 @@ MaybeText fingerprint_mtus(const Host& host, const std::string& hca) {
   return text.empty() ? MaybeText() : text;
 }
 
+topology::PciLink fingerprint_link(const Host& host, const topology::Bdf& bdf) {
+  const auto state = host.pci_states.find(bdf);
+  return state == host.pci_states.end() ? topology::PciLink{} : state->second.current;
+}
+
+// What the HCA's link runs at: "16 GT/s x8".
+MaybeText fingerprint_hca_link(const Host& host, const std::string& name) {
+  if (!host.inspection.has_value()) return {};
+  for (const topology::Hca& hca : host.inspection->decision.machine.hcas) {
+    if (hca.name != name || !hca.bdf.has_value()) continue;
+    const topology::PciLink link = fingerprint_link(host, *hca.bdf);
+    if (link.width > 0 && link.gt_per_s > 0) return topo::pci_link_text(link);
+  }
+  return {};
+}
+
+// Of a GPU's link the width alone: an idle GPU lowers the speed, and a fingerprint stays the same.
+Json fingerprint_gpus(const Host& host) {
+  Json gpus = Json::array();
+  if (!host.inspection.has_value()) return gpus;
+  const topology::Machine& machine = host.inspection->decision.machine;
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    const int width = fingerprint_link(host, machine.gpus[i].bdf).width;
+    gpus.push_back({{"name", "GPU" + std::to_string(i)},
+                    {"pcie_width",
+                     json_of(width > 0 ? MaybeText("x" + std::to_string(width)) : MaybeText())}});
+  }
+  return gpus;
+}
+
 Json fingerprint_hcas(const Host& host) {
   Json hcas = Json::array();
   for (const std::string& name : fingerprint_entries(host, "/sys/class/infiniband")) {
@@ -113,7 +143,8 @@ Json fingerprint_hcas(const Host& host) {
                     {"firmware", json_of(fingerprint_line(host, folder + "/fw_ver"))},
                     {"board", json_of(fingerprint_line(host, folder + "/board_id"))},
                     {"type", json_of(fingerprint_line(host, folder + "/hca_type"))},
-                    {"netdev_mtu", json_of(fingerprint_mtus(host, name))}});
+                    {"netdev_mtu", json_of(fingerprint_mtus(host, name))},
+                    {"pcie_link", json_of(fingerprint_hca_link(host, name))}});
   }
   return hcas;
 }
@@ -152,6 +183,7 @@ std::string to_fingerprint(const Host& host) {
                      {"host", topo::clean_text(host.line("/proc/sys/kernel/hostname"))},
                      {"software", json_of(software)},
                      {"settings", fingerprint_settings(host)},
+                     {"gpus", fingerprint_gpus(host)},
                      {"hcas", fingerprint_hcas(host)},
                      {"topology", fingerprint_topology(host)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -3,7 +3,8 @@
 //   {"format": "nccl-gdr-fingerprint", "version": 1, "host": "node17",
 //    "software": {"kernel": "6.8.0-60-generic", "NVIDIA driver": "570.133.20", ...},
 //    "settings": {"NCCL_IB_TC": "106"},
-//    "hcas": [{"name": "mlx5_0", "firmware": "28.41.1000", ...}],
+//    "gpus": [{"name": "GPU0", "pcie_width": "x16"}],      what the links run at now
+//    "hcas": [{"name": "mlx5_0", "firmware": "28.41.1000", "pcie_link": "32 GT/s x16", ...}],
 //    "topology": {...}}          as `nccl-gdr topo --json` prints it, or null
 //
 // It has no times, counters or process ids, so that it stays the same while the machine does. Names
@@ -35,6 +36,9 @@ Properties loaded_libraries();
 std::string rdma_core_release(const std::string& file);
 // Returns "2.27.3" for 22703, as ncclGetVersion() has it: since 2.9, 10000 x major + 100 x minor.
 std::string nccl_release(int code);
+
+// Returns the release of a file of this project's plugin, "found" where the file does not show it.
+std::string plugin_release(const std::string& file);
 
 // Kernel, operating system, drivers and firmware of the machine, by its files.
 Properties software_of(const Host& host);

@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <memory>
 
+#include "tools/doctor/elf_file.h"
 #include "tools/doctor/fingerprint.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+constexpr size_t kLongestRelease = 40;  // characters
 
 struct CloseFingerprintLibrary {
   void operator()(void* handle) const { dlclose(handle); }
@@ -22,12 +25,12 @@ FingerprintLibrary load_for_fingerprint(const char* name) {
 }
 
 // The file that was loaded, behind all links.
-std::string fingerprint_file_of(void* handle) {
+std::filesystem::path fingerprint_file_of(void* handle) {
   link_map* map = nullptr;
   if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr) return "";
   std::error_code failed;
   const std::filesystem::path file = std::filesystem::canonical(map->l_name, failed);
-  return failed ? map->l_name : file.filename().string();
+  return failed ? map->l_name : file;
 }
 
 // Calls a function of the form `int f(int*)` that returns 0 and the version.
@@ -69,6 +72,18 @@ std::string rdma_core_release(const std::string& file) {
   return dot == std::string::npos ? file : numbers.substr(dot + 1);
 }
 
+// The plugin logs "version 1.2.3 (wire version %d, ...", a text among its constants.
+std::string plugin_release(const std::string& file) {
+  constexpr char kBefore[] = "version ", kAfter[] = " (wire version ";
+  const std::optional<ElfFile> elf = read_elf_file(file);
+  const size_t end = elf ? elf->constants.find(kAfter) : std::string::npos;
+  if (end == std::string::npos) return "found";
+  const std::string text = elf->constants.substr(0, end);
+  const size_t begin = text.rfind(kBefore) + sizeof kBefore - 1;
+  const bool is_near = text.rfind(kBefore) != std::string::npos && end - begin <= kLongestRelease;
+  return is_near ? text.substr(begin) : "found";
+}
+
 // cuDriverGetVersion() needs no cuInit().
 Properties loaded_libraries() {
   Properties found;
@@ -77,9 +92,11 @@ Properties loaded_libraries() {
   found["NCCL"] = fingerprint_release_by("libnccl.so.2", "ncclGetVersion", nccl_release);
   const FingerprintLibrary verbs = load_for_fingerprint("libibverbs.so.1");
   found["rdma-core"] =
-      verbs == nullptr ? "none" : rdma_core_release(fingerprint_file_of(verbs.get()));
+      verbs == nullptr ? "none"
+                       : rdma_core_release(fingerprint_file_of(verbs.get()).filename().string());
   const FingerprintLibrary plugin = load_for_fingerprint("libnccl-net-gdr.so");
-  found["plugin in the library path"] = plugin == nullptr ? "none" : "found";
+  found["plugin in the library path"] =
+      plugin == nullptr ? "none" : plugin_release(fingerprint_file_of(plugin.get()).string());
   return found;
 }
 

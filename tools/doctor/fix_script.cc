@@ -6,6 +6,7 @@
 
 #include "tools/doctor/report.h"
 #include "tools/doctor/wrap.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -27,12 +28,18 @@ run() {
   ( set -eu; step "$1" )
 }
 
+# A boot ends what most steps do: setpci, sysctl, modprobe. They are then applied again.
 is_applied() {
-  [ -f "$state" ] && grep -qxF "$1" "$state"
+  [ -f "$state" ] && grep -qxF "$1 $boot" "$state"
+}
+
+# In this boot or an earlier one: a file that a step wrote is still there.
+was_applied() {
+  [ -f "$state" ] && grep -q "^$1 " "$state"
 }
 
 forget() {
-  grep -vxF "$1" "$state" > "$state.new" || true
+  grep -v "^$1 " "$state" > "$state.new" || true
   mv "$state.new" "$state"
 }
 
@@ -48,7 +55,8 @@ apply_step() {
   run "apply_$1"
   status=$?
   if [ "$status" -eq 0 ]; then
-    echo "$1" >> "$state"
+    forget "$1"
+    echo "$1 $boot" >> "$state"
     echo "step $1 is applied"
     return
   fi
@@ -58,7 +66,7 @@ apply_step() {
 }
 
 undo_step() {
-  if ! is_applied "$1"; then return; fi
+  if ! was_applied "$1"; then return; fi
   run "undo_$1"
   status=$?
   if [ "$status" -eq 0 ]; then
@@ -74,9 +82,16 @@ undo_step() {
 }
 
 show_step() {
-  if is_applied "$1"; then echo "step $1: applied"; else echo "step $1: not applied"; fi
+  if is_applied "$1"; then
+    echo "step $1: applied"
+  elif was_applied "$1"; then
+    echo "step $1: applied before the last boot, which may have ended it"
+  else
+    echo "step $1: not applied"
+  fi
 }
 
+boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown)
 what=${1:-}
 [ $# -gt 0 ] && shift
 case $what in
@@ -96,6 +111,11 @@ if [ ! -f "$0" ]; then
   exit 2
 fi
 if [ "$what" != show ]; then
+  if [ -n "$machine" ] && [ "$(uname -n)" != "$machine" ] && [ -z "${ANY_MACHINE:-}" ]; then
+    echo "this script is for the machine $machine, and this is $(uname -n)" >&2
+    echo "to run it nevertheless: ANY_MACHINE=1 sh $0 $what" >&2
+    exit 2
+  fi
   if ! : >> "$state"; then exit 1; fi
   if [ "$(id -u)" -ne 0 ]; then echo "this is not root, which most steps need" >&2; fi
 fi
@@ -154,6 +174,12 @@ std::string step_text(const ScriptStep& one) {
          commented(one.step->comment) +
          fmt::format("  apply_{0})\n    {1}\n    ;;\n  undo_{0})\n    {2}\n    ;;\n\n", one.number,
                      one.step->command, has_undo ? one.step->undo : ":");
+}
+
+std::string single_quoted(const std::string& text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
+  return word + "'";
 }
 
 std::string numbers_of(const std::vector<ScriptStep>& steps, bool backward) {
@@ -219,8 +245,9 @@ std::string by_hand(const Report& report) {
 
 std::string to_fix_script(const Report& report) {
   const std::vector<ScriptStep> steps = steps_of(report);
+  const std::string machine = topo::clean_text(report.host);
   const std::string host =
-      unbroken("", report.host.empty() ? "this machine" : "the machine " + report.host);
+      unbroken("", machine.empty() ? "this machine" : "the machine " + machine);
   std::string text =
       "#!/bin/sh\n# Fixes for what nccl-gdr doctor found on " + host +
       "# Read it before you run it. Nothing is changed before you do:\n"
@@ -230,15 +257,17 @@ std::string to_fix_script(const Report& report) {
       "#   sh FILE show              says which steps are applied\n"
       "# A step that fails is named, and the steps of other checks go on. Exit status: 0 all "
       "done,\n"
-      "# 1 a step failed, 2 usage. Beside this file it keeps a list of the steps applied.\n";
+      "# 1 a step failed, 2 usage or another machine. Beside this file it keeps a list of the "
+      "steps\n"
+      "# applied. After a reboot, which ends what most of them do, apply applies them again.\n";
   text += by_hand(report);
   if (steps.empty()) return text + "\necho \"there is no step to apply\"\n";
   return text +
          fmt::format(
-             "\nstate=$0.{}.applied\nforward=\"{}\"\nbackward=\"{}\"\n"
+             "\nmachine={}\nstate=$0.{}.applied\nforward=\"{}\"\nbackward=\"{}\"\n"
              "without_undo=\"{}\"\n\n",
-             hash_of(steps), numbers_of(steps, false), numbers_of(steps, true),
-             without_undo(steps)) +
+             single_quoted(machine), hash_of(steps), numbers_of(steps, false),
+             numbers_of(steps, true), without_undo(steps)) +
          step_function(steps) + kRunner;
 }
 

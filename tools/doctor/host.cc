@@ -1,11 +1,10 @@
 #include "tools/doctor/host.h"
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
+#include "tools/topo/file_content.h"
 #include "tools/topo/inspect.h"
 
 namespace gdr::tools::doctor {
@@ -37,6 +36,13 @@ void inspect_topology(Host* host) {
   host->inspection = std::move(*found);
 }
 
+// Whether the folder's entries can be listed, of which it may have none.
+bool is_listable(const fs::path& folder) {
+  std::error_code error;
+  const fs::directory_iterator first(folder, error);
+  return !error;
+}
+
 }  // namespace
 
 fs::path Host::path(const std::string& absolute) const {
@@ -44,11 +50,7 @@ fs::path Host::path(const std::string& absolute) const {
 }
 
 std::optional<std::string> Host::read(const std::string& absolute) const {
-  std::ifstream stream(path(absolute), std::ios::binary);
-  if (!stream.is_open()) return {};
-  std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) return {};
-  return text;
+  return topo::file_content(path(absolute));
 }
 
 std::string Host::line(const std::string& absolute) const {
@@ -60,14 +62,19 @@ std::string Host::line(const std::string& absolute) const {
   return first.substr(from, first.find_last_not_of(" \t\r") + 1 - from);
 }
 
-Result<Host> read_host(const fs::path& root) {
+Result<Host> read_host(const fs::path& root, bool watches_errors) {
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) {
     return fail(Code::kInvalidArgument, "there is no folder " + root.string());
   }
+  if (!fs::is_directory(root / "proc", ignored) && !fs::is_directory(root / "sys", ignored)) {
+    return fail(Code::kInvalidArgument,
+                root.string() + " has neither proc nor sys, so that it shows no machine");
+  }
   Host host;
   host.root = root;
   host.is_live = root == "/";
+  host.watches_errors = watches_errors;
   read_environment(&host);
   inspect_topology(&host);
   host.gpus = read_gpu_facts(host);
@@ -75,6 +82,13 @@ Result<Host> read_host(const fs::path& root) {
   host.process = read_process_facts(host);
   host.libraries = read_library_facts(host);
   return host;
+}
+
+Observation nothing_on(const Host& host, std::string evidence) {
+  if (is_listable(host.path("/sys/bus/pci/devices")) || is_listable(host.path("/sys/class"))) {
+    return nothing(std::move(evidence));
+  }
+  return unknown("", "/sys cannot be read, so that GPUs and HCAs would not be seen", "mount /sys");
 }
 
 }  // namespace gdr::tools::doctor

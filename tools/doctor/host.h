@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "plugin/config/environment.h"
 #include "plugin/config/nccl_conf.h"
+#include "tools/doctor/check.h"
 #include "tools/doctor/gpu_facts.h"
 #include "tools/doctor/library_facts.h"
 #include "tools/doctor/process_facts.h"
@@ -25,6 +26,8 @@ struct Host {
   // Whether that is the machine that this process runs on. If not, the facts that no file shows are
   // unknown.
   bool is_live = true;
+  // Whether the error counters are read twice, which takes a second.
+  bool watches_errors = true;
 
   // The variables of NCCL and the plugin with those of NCCL's configuration files, and where these
   // set them.
@@ -51,7 +54,11 @@ struct Host {
 };
 
 // Reads all of it, of this machine ("/") or of a folder with a copy. Fails where the folder does
-// not exist.
-Result<Host> read_host(const std::filesystem::path& root);
+// not exist, or has neither /proc nor /sys.
+Result<Host> read_host(const std::filesystem::path& root, bool watches_errors = true);
+
+// What a check says where the machine has none of the devices that it is about. Without a readable
+// /sys that is kUnknown, as the devices would not be seen.
+Observation nothing_on(const Host& host, std::string evidence);
 
 }  // namespace gdr::tools::doctor

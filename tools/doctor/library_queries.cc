@@ -49,7 +49,9 @@ std::string version_of(const ElfFile& elf, const fs::path& real) {
 LibraryFiles files_of(const Host& host, const std::string& name) {
   LibraryFiles files;
   const std::string path = host.is_live ? variable_of_process("LD_LIBRARY_PATH") : "";
-  for (const FoundFile& one : find_library(host.root, name, path)) {
+  std::error_code unknown;
+  const fs::path current = host.is_live ? fs::current_path(unknown) : fs::path();
+  for (const FoundFile& one : find_library(host.root, name, path, current)) {
     files.push_back(read_library(host.root.string(), one.file, one.by));
   }
   return files;

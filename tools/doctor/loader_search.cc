@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "tools/doctor/elf_file.h"
+#include "tools/topo/file_content.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -34,11 +33,6 @@ std::string text_at(const std::string& cache, size_t at) {
   return cache.substr(at, cache.find('\0', at) - at);
 }
 
-std::string file_content(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
 class Search {
  public:
   Search(fs::path root, std::string name) : root_(std::move(root)), name_(std::move(name)) {}
@@ -53,12 +47,14 @@ class Search {
     found_.push_back({file, by});
   }
 
-  // Folders are separated by ':' or ';'; relative ones depend on where a program is started.
-  void add_folders(const std::string& list, const char* by) {
+  // Folders are separated by ':' or ';'; relative ones are below `current`, if that is known. An
+  // empty list has no folder, an empty folder in another list is the current one.
+  void add_folders(const std::string& list, const char* by, const fs::path& current = {}) {
+    if (list.empty()) return;
     for (size_t begin = 0; begin <= list.size();) {
       const size_t end = std::min(list.find_first_of(":;", begin), list.size());
-      const std::string folder = list.substr(begin, end - begin);
-      if (folder.starts_with("/")) add((fs::path(folder) / name_).string(), by);
+      const fs::path folder = current / list.substr(begin, end - begin);
+      if (folder.is_absolute()) add((folder / name_).lexically_normal().string(), by);
       begin = end + 1;
     }
   }
@@ -91,10 +87,11 @@ std::vector<std::string> paths_in_cache(const std::string& content, const std::s
 }
 
 std::vector<FoundFile> find_library(const fs::path& root, const std::string& name,
-                                    const std::string& ld_library_path) {
+                                    const std::string& ld_library_path,
+                                    const fs::path& current_folder) {
   Search search(root, name);
-  search.add_folders(ld_library_path, "LD_LIBRARY_PATH");
-  const std::string cache = file_content(root / "etc/ld.so.cache");
+  search.add_folders(ld_library_path, "LD_LIBRARY_PATH", current_folder);
+  const std::string cache = topo::file_content(root / "etc/ld.so.cache").value_or("");
   for (const std::string& path : paths_in_cache(cache, name)) search.add(path, "/etc/ld.so.cache");
   search.add_folders("/lib64:/usr/lib64:/lib:/usr/lib", "default folder");
   return std::move(search).found();

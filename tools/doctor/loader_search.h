@@ -15,9 +15,11 @@ struct FoundFile {
 };
 
 // Returns all files of that name in the loader's order, each once; the first is the one that is
-// loaded. Only libraries of 64 bits count.
+// loaded. Only libraries of 64 bits count. Relative folders of `ld_library_path`, and empty ones,
+// which stand for the current folder, count only where that is known.
 std::vector<FoundFile> find_library(const std::filesystem::path& root, const std::string& name,
-                                    const std::string& ld_library_path);
+                                    const std::string& ld_library_path,
+                                    const std::filesystem::path& current_folder = {});
 
 // Returns the paths that the cache's content has for a library, in its order. Empty for a content
 // that is not a cache of glibc 2.2 or later.

@@ -82,7 +82,8 @@ std::vector<ConnectedRoute> connected_routes(const Host& host) {
   return routes;
 }
 
-// The addresses of a copy are those of GIDs, with the prefixes of the connected routes.
+// The addresses of a copy are those of GIDs, with the prefixes of the connected routes. Without
+// such a route the prefix is unknown.
 void add_copied_addresses(const Host& host, RdmaPorts* ports) {
   const std::vector<ConnectedRoute> routes = connected_routes(host);
   for (const RdmaHca& hca : ports->hcas) {
@@ -93,7 +94,7 @@ void add_copied_addresses(const Host& host, RdmaPorts* ports) {
         const auto& bytes = gid.entry.gid;
         const uint32_t address = uint32_t{bytes[12]} << 24 | uint32_t{bytes[13]} << 16 |
                                  uint32_t{bytes[14]} << 8 | bytes[15];
-        Ipv4Address found{address, 32};
+        Ipv4Address found{address, 0};
         for (const ConnectedRoute& route : routes) {
           if (route.netdev == gid.netdev && (address & route.mask) == route.subnet) {
             found.prefix_bits = std::popcount(route.mask);

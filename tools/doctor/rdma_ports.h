@@ -75,7 +75,7 @@ struct RdmaHca {
 
 struct Ipv4Address {
   uint32_t address = 0;  // in host byte order
-  int prefix_bits = 32;
+  int prefix_bits = 32;  // 0: unknown
 };
 
 // A network interface of the machine.
@@ -95,7 +95,8 @@ struct RdmaPorts {
 };
 
 // Reads them; `host` has its root, environment and topology already. Of the machine that it runs on
-// it opens each HCA by verbs, and reads the error counters twice, a second apart. The counters of a
+// it opens each HCA by verbs, and reads the error counters twice, a second apart, where the host
+// watches them. The counters of a
 // dead HCA take as long as its driver waits for the firmware (hardware_counters.h).
 RdmaPorts read_rdma_ports(const Host& host);
 

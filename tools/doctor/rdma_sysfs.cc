@@ -191,7 +191,7 @@ RdmaPorts read_rdma_ports(const Host& host) {
   read_rdma_sysfs(host, &ports);
   if (host.is_live) read_rdma_verbs(host, &ports);
   read_rdma_netdevs(host, &ports);
-  if (host.is_live) watch_rdma_counters(&ports);
+  if (host.is_live && host.watches_errors) watch_rdma_counters(&ports);
   return ports;
 }
 

@@ -7,6 +7,7 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/host.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -35,12 +36,13 @@ Verdict CheckResult::verdict() const {
 }
 
 Verdict Report::verdict() const {
-  Verdict worst = Verdict::kOk;
+  Verdict worst = Verdict::kNothing;
   for (const CheckResult& one : results) worst = std::max(worst, one.verdict());
   return worst;
 }
 
 bool Report::saw_nothing() const {
+  if (verdict() != Verdict::kUnknown) return false;
   return std::all_of(results.begin(), results.end(), [](const CheckResult& result) {
     return std::all_of(
         result.observations.begin(), result.observations.end(), [](const Observation& one) {
@@ -62,7 +64,7 @@ std::vector<const CheckResult*> Report::with(Verdict verdict) const {
 
 Report run_checks(const std::vector<Check>& checks, const Host& host) {
   Report report;
-  report.host = host.line("/proc/sys/kernel/hostname");
+  report.host = topo::clean_text(host.line("/proc/sys/kernel/hostname"));
   report.is_root = geteuid() == 0;
   for (const Check& check : checks) report.results.push_back({check, observations_by(check, host)});
   return report;

@@ -21,9 +21,9 @@ struct Report {
   bool is_root = false;              // whether the doctor ran as root
   std::vector<CheckResult> results;  // in the order of all_checks()
 
-  // The worst; kOk without results.
+  // The worst; kNothing without results.
   Verdict verdict() const;
-  // Whether every check came out unknown, or about nothing that the machine has.
+  // Whether something could not be looked at, and nothing was seen of what the machine has.
   bool saw_nothing() const;
   // The results with that verdict, those of the highest cost first.
   std::vector<const CheckResult*> with(Verdict verdict) const;

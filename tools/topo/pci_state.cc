@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
+#include "tools/topo/file_content.h"
 #include "topology/sources/pci_config.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -21,11 +20,6 @@ constexpr int kReadRequestShift = 12;  // of the field Max_Read_Request_Size
 constexpr int kSmallestReadRequest = 128;
 constexpr int kBars = 6;
 
-std::string whole_file(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-}
-
 topology::PciLink current_link(const fs::path& folder) {
   const int width = std::atoi(topology::first_line(folder / "current_link_width").c_str());
   const double speed = topology::gt_per_s(topology::first_line(folder / "current_link_speed"));
@@ -35,7 +29,7 @@ topology::PciLink current_link(const fs::path& folder) {
 
 PciState read_state(const fs::path& folder) {
   return PciState{current_link(folder), max_read_request(topology::read_config(folder)),
-                  largest_bar(whole_file(folder / "resource")),
+                  largest_bar(file_content(folder / "resource").value_or("")),
                   topology::first_line(folder / "iommu_group" / "type")};
 }
 

@@ -9,7 +9,6 @@
 namespace gdr::tools {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 // The output of a command, without what it writes to standard error.
@@ -33,7 +32,7 @@ TEST(DoctorBurnIn, Local_MeasuresEveryRail) {
   const auto& seen = json["checks"][0]["observations"];
   ASSERT_EQ(seen.size(), 2u);
   for (const auto& one : seen) {
-    EXPECT_THAT(one["verdict"], AnyOf("ok", "failure"));
+    EXPECT_EQ(one["verdict"], "unknown");  // the software HCA has no rate
     EXPECT_THAT(one["evidence"].get<std::string>(), HasSubstr("Gb/s, "));
   }
   EXPECT_EQ(seen[1]["subject"], "rail 1 softhca1:1 host memory");

@@ -1,5 +1,6 @@
 // The subcommand doctor from the command line to its output and exit code.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -75,10 +76,35 @@ TEST_F(DoctorCommandRun, FailedCheck_ExitsWith1InEveryForm) {
 }
 
 TEST_F(DoctorCommandRun, NothingToLookAt_ExitsWith3) {
+  fs::create_directories(folder_.path() / "proc");
   EXPECT_EQ(run("--check memory-lock").code, 3);
   const DoctorOutput result = run("--check memory-lock --json");
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 3);
+}
+
+TEST_F(DoctorCommandRun, NoDeviceThatTheCheckIsAbout_ExitsWith0) {
+  fs::create_directories(folder_.path() / "proc");
+  EXPECT_EQ(run("--check port-state,device-files").code, 3);
+  fs::create_directories(folder_.path() / "sys/class");
+  const DoctorOutput result = run("--check port-state,device-files --json");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(nlohmann::json::parse(result.out)["verdict"], "nothing");
+  EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 0);
+}
+
+TEST_F(DoctorCommandRun, FolderWithoutAMachine_ExitsWith3) {
+  const DoctorOutput result = run("");
+  EXPECT_EQ(result.code, 3);
+  EXPECT_THAT(result.err, HasSubstr("neither proc nor sys"));
+}
+
+TEST_F(DoctorCommandRun, FoldersInPlaceOfFiles_EndNormally) {
+  for (const char* file : {"proc/1/cgroup", "proc/net/route", "proc/sys/kernel/hostname"}) {
+    fs::create_directories(folder_.path() / file);
+  }
+  EXPECT_EQ(run("--fingerprint").code, 0);
+  EXPECT_EQ(run("").err, "");
 }
 
 TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith3) {
@@ -91,7 +117,8 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   for (const char* arguments :
        {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
         "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
-        "--burn-in local", "--burn-in-shares PIX=90", "--all --json", "unexpected"}) {
+        "--burn-in local", "--burn-in local --fix-script", "--burn-in-shares PIX=90",
+        "--all --json", "unexpected"}) {
     const DoctorOutput result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
@@ -101,6 +128,7 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
 
 TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
   const fs::path a = folder_.path() / "a.json", b = folder_.path() / "b.json";
+  fs::create_directories(folder_.path() / "proc");
   const DoctorOutput printed = run("--fingerprint");
   EXPECT_EQ(printed.code, 0);
   std::ofstream(a) << printed.out;
@@ -121,9 +149,13 @@ TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
 
 TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
   const fs::path good = folder_.path() / "good.json", bad = folder_.path() / "bad.json";
+  const fs::path pipe = folder_.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  fs::create_directories(folder_.path() / "proc");
   std::ofstream(good) << run("--fingerprint").out;
   std::ofstream(bad) << "no JSON";
-  for (const std::string& other : {bad.string(), folder_.path().string(), good.string() + "x"}) {
+  for (const std::string& other : {bad.string(), folder_.path().string(), good.string() + "x",
+                                   pipe.string(), std::string("/dev/zero")}) {
     const DoctorOutput result = run_as_is("--compare " + good.string() + " " + other);
     EXPECT_EQ(result.code, 2) << other;
     EXPECT_EQ(result.out, "");

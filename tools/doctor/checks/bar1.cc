@@ -55,7 +55,8 @@ Observations run_bar1(const Host& host) {
                     "mount /sys")};
   }
   const topology::Machine& machine = host.inspection->decision.machine;
-  if (machine.gpus.empty()) return {nothing("there is no GPU, whose BAR1 could be looked at")};
+  if (machine.gpus.empty())
+    return {nothing_on(host, "there is no GPU, whose BAR1 could be looked at")};
   const topo::PciStates states = states_with_bar1(host);
   const topo::GpuMemory memory = memory_behind_bar1(host.gpus);
   std::map<size_t, std::string> small;

@@ -155,7 +155,7 @@ Observations run_congestion_control(const Host& host) {
   std::vector<FabricPort> ports = judged_ports(host);
   std::erase_if(ports, [](const FabricPort& one) { return !one.port->is_ethernet(); });
   if (ports.empty()) {
-    return {nothing("there is no RoCE port to look at")};
+    return {nothing_on(host, "there is no RoCE port to look at")};
   }
   const int traffic_class = config::load(host.environment, nullptr).traffic_class;
   // The port with the most known settings is what the others are compared with.

@@ -99,7 +99,8 @@ Observation cuda_driver_and_toolkit(const std::string& what, int driver, int maj
 
 Observations run_cuda_driver(const Host& host) {
   if (!has_driven_nvidia_gpu(host)) {
-    return {nothing("there is no NVIDIA GPU with a loaded driver, whose CUDA could be looked at")};
+    return {nothing_on(
+        host, "there is no NVIDIA GPU with a loaded driver, whose CUDA could be looked at")};
   }
   if (!host.is_live) {
     return {unknown("", "no file shows which CUDA driver the loader finds",

@@ -119,7 +119,8 @@ std::vector<FixStep> module_steps(const Host& host, const char* module) {
 
 Observations run_device_files(const Host& host) {
   const std::vector<std::string> devices = device_files_in(host.path("/sys/class/infiniband"));
-  if (devices.empty()) return {nothing("there is no RDMA device in /sys/class/infiniband")};
+  if (devices.empty())
+    return {nothing_on(host, "there is no RDMA device in /sys/class/infiniband")};
   const std::map<std::string, std::string> uverbs = uverbs_by_device(host);
   if (uverbs.empty()) {
     return {failure("",

@@ -71,7 +71,7 @@ std::vector<FabricPort> judged_ports(const Host& host) {
 }
 
 Observation no_fabric_port(const Host& host) {
-  if (host.ports.hcas.empty()) return nothing("there is no RDMA port to look at");
+  if (host.ports.hcas.empty()) return nothing_on(host, "there is no RDMA port to look at");
   return ok("", "no RDMA port carries the traffic of GPUs");
 }
 

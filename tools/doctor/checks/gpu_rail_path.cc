@@ -75,8 +75,10 @@ Observations run_gpu_rail_path(const Host& host) {
                     "mount /sys")};
   }
   const RailDecision& decision = host.inspection->decision;
-  if (decision.machine.gpus.empty()) return {nothing("there is no GPU that could have a rail")};
-  if (decision.machine.hcas.empty()) return {nothing("there is no HCA that could be a rail")};
+  if (decision.machine.gpus.empty())
+    return {nothing_on(host, "there is no GPU that could have a rail")};
+  if (decision.machine.hcas.empty())
+    return {nothing_on(host, "there is no HCA that could be a rail")};
   const std::vector<size_t> far = topo::gpus_out_of_reach(decision);
   Observations seen = gpus_far_from_rails(*host.inspection, host.pci_states, far);
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {

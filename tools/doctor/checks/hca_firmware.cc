@@ -67,7 +67,7 @@ Observations run_hca_firmware(const Host& host) {
     seen.push_back(unknown(hca.name, "its firmware is unknown (no fw_ver in sysfs)",
                            "ibv_devinfo, or the vendor's tool"));
   }
-  if (seen.empty()) return {nothing("there is no HCA with firmware to look at")};
+  if (seen.empty()) return {nothing_on(host, "there is no HCA with firmware to look at")};
   return seen;
 }
 

@@ -9,6 +9,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/topo/short_list.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -133,15 +134,34 @@ Observation shared_subnet(const Host& host, const std::string& subnet,
   return ok(subnet, evidence + ", and their ARP settings suit that");
 }
 
+// The interfaces of RoCE ports with an address of which nothing shows the subnet.
+std::vector<std::string> netdevs_of_unknown_subnets(const Host& host,
+                                                    const std::set<std::string>& of_ports) {
+  std::vector<std::string> names;
+  for (const auto& [name, netdev] : host.ports.netdevs) {
+    const bool is_unknown =
+        std::any_of(netdev.addresses.begin(), netdev.addresses.end(),
+                    [](const Ipv4Address& one) { return one.prefix_bits == 0; });
+    if (is_unknown && of_ports.contains(name) && netdev.is_up.value_or(true)) names.push_back(name);
+  }
+  return names;
+}
+
 Observations run_ip_subnets(const Host& host) {
   const std::set<std::string> of_ports = roce_netdevs(host);
-  if (of_ports.empty()) return {nothing("there is no RoCE port with a network interface")};
+  if (of_ports.empty()) return {nothing_on(host, "there is no RoCE port with a network interface")};
   Observations seen;
   for (const auto& [subnet, netdevs] : subnets_of(host)) {
     const bool has_roce = std::any_of(netdevs.begin(), netdevs.end(), [&](const std::string& one) {
       return of_ports.contains(one);
     });
     if (netdevs.size() > 1 && has_roce) seen.push_back(shared_subnet(host, subnet, netdevs));
+  }
+  const std::vector<std::string> unknown_ones = netdevs_of_unknown_subnets(host, of_ports);
+  if (!unknown_ones.empty()) {
+    seen.push_back(unknown(topo::short_list(unknown_ones),
+                           "the subnets of its addresses are unknown (/proc/net/route)",
+                           "run it on the machine itself"));
   }
   if (seen.empty()) return {ok("", "no RoCE port shares its IPv4 subnet with another interface")};
   return seen;

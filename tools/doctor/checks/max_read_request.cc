@@ -109,7 +109,8 @@ Observations run_max_read_request(const Host& host) {
   std::erase_if(hcas, [&](size_t hca) {
     return host.inspection->decision.machine.hcas[hca].physical_function.has_value();
   });
-  if (hcas.empty()) return {nothing("there is no physical function of an HCA with a rail")};
+  if (hcas.empty())
+    return {nothing_on(host, "there is no physical function of an HCA with a rail")};
   return judge_read_requests(host, hcas);
 }
 

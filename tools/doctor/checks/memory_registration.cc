@@ -114,11 +114,11 @@ Observations gpus_without_gpudirect(const Host& host) {
 
 Observations run_memory_registration(const Host& host) {
   if (!has_driven_nvidia_gpu(host)) {
-    return {
-        nothing("there is no NVIDIA GPU with a loaded driver, whose memory could be registered")};
+    return {nothing_on(
+        host, "there is no NVIDIA GPU with a loaded driver, whose memory could be registered")};
   }
   const std::set<std::string> hcas = registering_hcas(host);
-  if (hcas.empty()) return {nothing("there is no HCA that could register GPU memory")};
+  if (hcas.empty()) return {nothing_on(host, "there is no HCA that could register GPU memory")};
   Findings unused;
   const auto allowed = config::allowed_paths(config::load(host.environment, &unused));
   const PathState exported = export_of_dmabuf(host);

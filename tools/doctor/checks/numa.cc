@@ -88,7 +88,12 @@ Observations run_numa(const Host& host) {
   if (nodes == 0) {
     return {unknown("", "no NUMA node is known", "mount the machine's /sys/devices/system/node")};
   }
-  if (nodes == 1) return {ok("", "there is one NUMA node, so that every device is near it")};
+  if (nodes == 1) {
+    // Without /sys the topology has one node as well.
+    Observation hidden = nothing_on(host, "");
+    if (hidden.verdict == Verdict::kUnknown) return {hidden};
+    return {ok("", "there is one NUMA node, so that every device is near it")};
+  }
   if (seen.empty()) {
     seen.push_back(
         ok("", fmt::format("the NUMA node of each GPU and HCA on PCIe is known, of {}", nodes)));

@@ -19,7 +19,8 @@ Observations run_nvlink(const Host& host) {
                     "mount /sys")};
   }
   const topology::Machine& machine = host.inspection->decision.machine;
-  if (machine.gpus.empty()) return {nothing("there is no GPU, whose NVLinks could be looked at")};
+  if (machine.gpus.empty())
+    return {nothing_on(host, "there is no GPU, whose NVLinks could be looked at")};
   Observations seen;
   for (const topo::Fault& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
     if (fault.check != topo::Check::kNvlink && fault.check != topo::Check::kC2c) continue;

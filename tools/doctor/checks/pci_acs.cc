@@ -205,7 +205,7 @@ Observations acs_of_pairs(const Host& host, const std::vector<GpuRailPair>& pair
 Observations run_pci_acs(const Host& host) {
   if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
   const std::vector<GpuRailPair> pairs = gpu_rail_pairs(host);
-  if (pairs.empty()) return {nothing("no GPU has a rail on a PCI function here")};
+  if (pairs.empty()) return {nothing_on(host, "no GPU has a rail on a PCI function here")};
   return acs_of_pairs(host, pairs);
 }
 

@@ -17,7 +17,8 @@ struct PcieLink {
   topology::Bdf bdf;
   topology::PciLink possible;
   topology::PciLink current;
-  int port_mbps = 0;  // of an HCA: the sum of its ports
+  int port_mbps = 0;  // of an HCA: the sum of its active ports
+  bool is_hca = false;
 };
 
 using PcieLinks = std::map<std::string, PcieLink>;
@@ -39,19 +40,19 @@ PcieLinks pcie_links(const Host& host) {
   const topology::Machine& machine = host.inspection->decision.machine;
   PcieLinks links;
   auto add = [&](const std::string& name, const topology::Bdf& bdf, const topology::PciLink& link,
-                 int mbps) {
-    links[name] = {bdf, link, current_pcie_link(host, bdf), mbps};
+                 int mbps, bool is_hca) {
+    links[name] = {bdf, link, current_pcie_link(host, bdf), mbps, is_hca};
   };
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    add(topo::gpu_name(machine, i), machine.gpus[i].bdf, machine.gpus[i].link, 0);
+    add(topo::gpu_name(machine, i), machine.gpus[i].bdf, machine.gpus[i].link, 0, false);
   }
   for (size_t i = 0; i < machine.hcas.size(); ++i) {
     const topology::Hca& hca = machine.hcas[i];
     if (hca.physical_function.has_value() || !hca.bdf.has_value()) continue;
-    add(topo::hca_name(machine, i), *hca.bdf, hca.link, mbps_of_ports(hca));
+    add(topo::hca_name(machine, i), *hca.bdf, hca.link, mbps_of_ports(hca), true);
   }
   for (const topology::Switch& one : machine.switches) {
-    add("PCIe switch " + one.bdf.to_string(), one.bdf, one.link, 0);
+    add("PCIe switch " + one.bdf.to_string(), one.bdf, one.link, 0, false);
   }
   return links;
 }
@@ -63,13 +64,13 @@ double mbps_of_link(const topology::PciLink& link) {
 }
 
 // Whether the link certainly costs: it runs below what both ends support, and the HCA's ports need
-// more than it carries.
+// more than it carries. Without an active port an HCA carries nothing now.
 bool costs_bandwidth(const PcieLink& link, topo::Check kind) {
   const bool runs_below =
       kind == topo::Check::kLinkWidth
           ? link.current.width > 0 && link.current.width < link.possible.width
           : link.current.gt_per_s > 0 && link.current.gt_per_s < link.possible.gt_per_s;
-  return runs_below && (link.port_mbps == 0 || mbps_of_link(link.current) < link.port_mbps);
+  return runs_below && (!link.is_hca || mbps_of_link(link.current) < link.port_mbps);
 }
 
 // The registers that a hypervisor shows need not be those of the hardware.
@@ -121,7 +122,7 @@ bool any_link_runs(const PcieLinks& links) {
 Observations run_pcie_link(const Host& host) {
   if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
   const PcieLinks links = pcie_links(host);
-  if (links.empty()) return {nothing("there is no GPU and no HCA on PCIe")};
+  if (links.empty()) return {nothing_on(host, "there is no GPU and no HCA on PCIe")};
   topo::CheckReport report;
   topo::check_links({*host.inspection, host.pci_states}, &report);
   Observations seen;

@@ -58,13 +58,15 @@ Observations run_rails(const Host& host) {
                     "mount /sys")};
   }
   const topo::RailDecision& decision = host.inspection->decision;
-  if (decision.machine.gpus.empty()) return {nothing("there is no GPU that could have a rail")};
+  if (decision.machine.gpus.empty())
+    return {nothing_on(host, "there is no GPU that could have a rail")};
   Observations seen;
   for (const topo::Fault& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
     if (is_about_rails(fault)) seen.push_back(observation_of_rails(fault));
   }
   if (!seen.empty()) return seen;
-  if (decision.machine.hcas.empty()) return {nothing("there is no HCA that could be a rail")};
+  if (decision.machine.hcas.empty())
+    return {nothing_on(host, "there is no HCA that could be a rail")};
   return {ok("", fmt::format("rails: {}; GPUs: {}; {}", decision.plan.rails.size(),
                              decision.machine.gpus.size(), rails_of_gpus(decision)))};
 }

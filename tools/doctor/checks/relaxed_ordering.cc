@@ -111,7 +111,7 @@ Observations relaxed_hcas(const Host& host, const std::vector<size_t>& hcas) {
 Observations run_relaxed_ordering(const Host& host) {
   if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
   const std::vector<size_t> hcas = rail_hcas(host);
-  if (hcas.empty()) return {nothing("there is no HCA with a rail on PCIe")};
+  if (hcas.empty()) return {nothing_on(host, "there is no HCA with a rail on PCIe")};
   Observations seen = relaxed_hcas(host, hcas);
   seen.push_back(relaxed_setting(host));
   return seen;

@@ -110,7 +110,7 @@ Observations run_roce_gids(const Host& host) {
   std::erase_if(ports, [](const FabricPort& one) {
     return !one.port->is_ethernet() || !one.port->is_active();
   });
-  if (ports.empty()) return {nothing("there is no active RoCE port to look at")};
+  if (ports.empty()) return {nothing_on(host, "there is no active RoCE port to look at")};
   const transport::GidPreference preference = gid_preference(host);
   Observations seen;
   for (const FabricPort& one : ports) seen.push_back(roce_gid(one, preference));

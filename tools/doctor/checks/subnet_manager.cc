@@ -47,7 +47,7 @@ Observations run_subnet_manager(const Host& host) {
   for (const FabricPort& one : judged_ports(host)) {
     if (one.port->is_infiniband()) seen.push_back(manager_of(one));
   }
-  if (seen.empty()) return {nothing("there is no InfiniBand port to look at")};
+  if (seen.empty()) return {nothing_on(host, "there is no InfiniBand port to look at")};
   return seen;
 }
 

@@ -142,6 +142,24 @@ TEST(BurnIn, Report_HasAVerdictForEachMeasurement) {
   EXPECT_EQ(exit_code_of(report), kExitFailed);
 }
 
+TEST(BurnIn, SoftwareHca_IsUnknown) {
+  MadeHost made;
+  inspect_hgx(&made);
+  made.host.libraries.verbs = {{.file = "/softhca/libibverbs.so.1",
+                                .found_by = "LD_LIBRARY_PATH",
+                                .version = "",
+                                .is_software_hca = true}};
+  const auto measure = [](const BurnInCase&, size_t) -> Result<BurnInMeasurement> {
+    return BurnInMeasurement{1.0, 2.0};
+  };
+  const Report report = burn_in(made.host, standard(), true, measure);
+  for (const Observation& one : report.results.at(0).observations) {
+    EXPECT_EQ(one.verdict, Verdict::kUnknown);
+    EXPECT_THAT(one.evidence, ::testing::HasSubstr("no rate of its own"));
+  }
+  EXPECT_EQ(exit_code_of(report), kExitCouldNotRun);
+}
+
 TEST(BurnIn, OtherMachineDoesNotAnswer_EndsIt) {
   MadeHost made;
   inspect_hgx(&made);

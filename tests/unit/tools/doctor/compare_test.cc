@@ -95,6 +95,35 @@ TEST(CompareFleet, UnknownOnOneSide_IsNoDifference) {
   EXPECT_TRUE(compare_fleet({node_of(odd), node_of(node_json("b"))}).deviations.empty());
 }
 
+TEST(CompareFleet, NoTopologyOnOneSide_IsNoDifference) {
+  Json without = node_json("without");
+  without["topology"] = nullptr;
+  EXPECT_TRUE(compare_fleet({node_of(without), node_of(node_json("b"))}).deviations.empty());
+  EXPECT_TRUE(compare_fleet({node_of(node_json("b")), node_of(without)}).deviations.empty());
+  Json odd = node_json("odd");
+  odd["topology"]["gpus"][5]["link_width"] = 8;
+  const FleetComparison result = compare_fleet(
+      {node_of(without), node_of(odd), node_of(node_json("b")), node_of(node_json("c"))});
+  ASSERT_EQ(result.deviations.size(), 1u) << to_text(result);
+  EXPECT_EQ(result.deviations[0].node, "odd");
+  without["hcas"][0]["firmware"] = "28.39.1002";
+  EXPECT_THAT(to_text(compare_fleet({node_of(without), node_of(node_json("b"))})),
+              HasSubstr("mlx5_0: firmware"));
+}
+
+TEST(CompareFleet, LinksInUse_AreCompared) {
+  Json odd = node_json("odd"), usual = node_json("b");
+  usual["gpus"][5]["pcie_width"] = "x16";
+  odd["gpus"][5]["pcie_width"] = "x8";
+  usual["hcas"][1]["pcie_link"] = "32 GT/s x16";
+  odd["hcas"][1]["pcie_link"] = "16 GT/s x16";
+  Json third = usual;
+  third["host"] = "c";
+  const std::string text = to_text(compare_fleet({node_of(odd), node_of(usual), node_of(third)}));
+  EXPECT_THAT(text, HasSubstr("odd: GPU5: PCIe lanes in use: x8, expected x16\n"));
+  EXPECT_THAT(text, HasSubstr("odd: mlx5_1: PCIe link in use: 16 GT/s x16, expected 32 GT/s x16"));
+}
+
 TEST(CompareFleet, TwoThatDiffer_HaveNoMajority) {
   Json other = node_json("b");
   other["software"]["kernel"] = "6.9.0";

@@ -4,7 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/unit/tools/doctor/made_elf.h"
 #include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/tools/doctor/made_pci.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -46,6 +48,29 @@ TEST(Fingerprint, Node_HasWhatItsFilesShow) {
   EXPECT_EQ(json["hcas"][0]["firmware"], "28.41.1000");
   EXPECT_EQ(json["hcas"][0]["netdev_mtu"], "9000");
   EXPECT_TRUE(json["topology"].is_null());
+}
+
+TEST(Fingerprint, LinksOfDevices_AreWhatTheyRunAt) {
+  MadePci made;
+  made.write("/sys/class/infiniband/mlx5_0/fw_ver", "28.41.1000\n");
+  made.host.pci_states[topology::bdf_of(0x1a)].current = {2.5, 8};
+  made.host.pci_states[topology::bdf_of(0x1b)].current = {16, 8};
+  const Json json = Json::parse(to_fingerprint(made.host));
+  EXPECT_EQ(json["gpus"][0]["name"], "GPU0");
+  EXPECT_EQ(json["gpus"][0]["pcie_width"], "x8");
+  EXPECT_EQ(json["hcas"][0]["pcie_link"], "16 GT/s x8");
+  made.host.pci_states.clear();
+  const Json unknown = Json::parse(to_fingerprint(made.host));
+  EXPECT_TRUE(unknown["gpus"][0]["pcie_width"].is_null());
+  EXPECT_TRUE(unknown["hcas"][0]["pcie_link"].is_null());
+}
+
+TEST(Fingerprint, Plugin_HasItsRelease) {
+  MadeHost made;
+  made.write("/a.so", made_elf(std::string("\0f\0", 3), "x version 1.2.3 (wire version %d"));
+  made.write("/b.so", made_library());
+  EXPECT_EQ(plugin_release(made.host.path("/a.so").string()), "1.2.3");
+  EXPECT_EQ(plugin_release(made.host.path("/b.so").string()), "found");
 }
 
 TEST(Fingerprint, EmptyRoot_IsUnknownAndNotNone) {

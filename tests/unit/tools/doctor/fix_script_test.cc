@@ -30,8 +30,9 @@ class FixScript : public ::testing::Test {
 
   // Returns the exit status of a command in the folder, whose output is kept.
   int shell(const std::string& command) {
-    const std::string line =
-        "cd '" + folder_.path().string() + "' && { " + command + "; } > output 2>&1";
+    const std::string line = "cd '" + folder_.path().string() +
+                             "' && export ANY_MACHINE=" + any_machine_ + " && { " + command +
+                             "; } > output 2>&1";
     const int status = std::system(line.c_str());
     output_ = read("output");
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -54,6 +55,7 @@ class FixScript : public ::testing::Test {
 
   TempFolder folder_;
   std::string output_;
+  std::string any_machine_ = "1";
 };
 
 TEST_F(FixScript, ApplyThenUndo_RestoresWhatWasSeen) {
@@ -119,6 +121,28 @@ TEST_F(FixScript, ApplyTwice_AppliesOnce) {
   EXPECT_EQ(shell("sh fix.sh apply; sh fix.sh apply"), 0);
   EXPECT_THAT(output_, HasSubstr("step 1 was applied before"));
   EXPECT_EQ(read("a"), "line\n");
+}
+
+TEST_F(FixScript, ApplyAfterAReboot_AppliesAgainAndUndoStillWorks) {
+  write_script({sets("a"), sets("b")});
+  EXPECT_EQ(shell("sh fix.sh apply && sed -i 's/ .*/ another-boot/' fix.sh.*.applied"), 0);
+  EXPECT_EQ(shell("sh fix.sh show"), 0);
+  EXPECT_THAT(output_, HasSubstr("step 1: applied before the last boot"));
+  EXPECT_EQ(shell("echo default > a; sh fix.sh apply 1"), 0) << output_;
+  EXPECT_EQ(output_, "step 1 is applied\n");
+  EXPECT_EQ(read("a"), "new\n");
+  EXPECT_EQ(shell("sh fix.sh undo"), 0) << output_;
+  EXPECT_EQ(read("a") + read("b"), "old\nold\n");
+}
+
+TEST_F(FixScript, OtherMachine_IsRefusedUnlessAskedFor) {
+  any_machine_ = "";
+  write_script({sets("a")});
+  EXPECT_EQ(shell("sh fix.sh apply"), 2);
+  EXPECT_THAT(output_, HasSubstr("for the machine node17"));
+  EXPECT_FALSE(fs::exists(folder_.path() / "a"));
+  EXPECT_EQ(shell("sed -i \"s/node17/$(uname -n)/\" fix.sh; sh fix.sh apply"), 0) << output_;
+  EXPECT_EQ(read("a"), "new\n");
 }
 
 TEST_F(FixScript, NumbersOfSteps_ChooseThem) {

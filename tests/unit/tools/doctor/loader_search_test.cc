@@ -62,10 +62,30 @@ TEST(FindLibrary, LdLibraryPath_ComesFirst) {
   EXPECT_EQ(found[2].by, "default folder");
 }
 
+TEST(FindLibrary, RelativeAndEmptyFolders_AreBelowTheCurrentOne) {
+  MadeHost made;
+  made.write("/job/libs/lib.so", made_library());
+  made.write("/job/lib.so", made_library());
+  made.write("/a/lib.so", made_library());
+  const auto found = find_library(made.host.root, "lib.so", "libs:/a:", "/job");
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_EQ(found[0].file, "/job/libs/lib.so");
+  EXPECT_EQ(found[1].file, "/a/lib.so");
+  EXPECT_EQ(found[2].file, "/job/lib.so");
+  EXPECT_TRUE(find_library(made.host.root, "lib.so", "", "/job").empty());
+}
+
 TEST(FindLibrary, SameFileTwice_CountsOnce) {
   MadeHost made;
   made.write("/a/lib.so", made_library());
   EXPECT_EQ(find_library(made.host.root, "lib.so", "/a:/a").size(), 1u);
+}
+
+TEST(FindLibrary, FolderInPlaceOfTheCache_IsNoCache) {
+  MadeHost made;
+  made.write("/usr/lib/lib.so", made_library());
+  std::filesystem::create_directories(made.host.path("/etc/ld.so.cache"));
+  EXPECT_EQ(find_library(made.host.root, "lib.so", "").size(), 1u);
 }
 
 TEST(FindLibrary, FileThatIsNoLibrary_IsLeftOut) {

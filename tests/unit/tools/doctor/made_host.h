@@ -18,6 +18,8 @@ class MadeHost {
   MadeHost() {
     host.root = folder_.path();
     host.is_live = false;
+    // Without it nothing is known of devices: nothing_on().
+    std::filesystem::create_directories(host.path("/sys/class"));
   }
 
   // Writes a file of the machine: write("/proc/modules", "nvidia 1 0 - Live 0x0\n").

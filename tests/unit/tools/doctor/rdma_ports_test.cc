@@ -80,6 +80,14 @@ TEST(RdmaPorts, NetworkInterface_HasItsSettingsAndTheAddressesOfGids) {
   EXPECT_EQ(to_string(netdev.addresses[0]), "10.0.0.1/24");
 }
 
+TEST(RdmaPorts, CopyWithoutRoutes_HasAddressesOfUnknownPrefix) {
+  MadeHost made;
+  write_hca(&made);
+  const RdmaPorts ports = read_rdma_ports(made.host);
+  ASSERT_EQ(ports.netdevs.at("eth0").addresses.size(), 1u);
+  EXPECT_EQ(ports.netdevs.at("eth0").addresses[0].prefix_bits, 0);
+}
+
 TEST(RdmaPorts, DeviceOfSoftware_HasTheInterfaceOfItsParent) {
   MadeHost made;
   made.write("/sys/class/infiniband/rxe0/parent", "eth1\n");

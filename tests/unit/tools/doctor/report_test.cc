@@ -7,6 +7,7 @@
 #include "tests/unit/tools/doctor/made_host.h"
 #include "tests/unit/tools/doctor/made_report.h"
 #include "tools/common/exit_codes.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -50,11 +51,12 @@ TEST(Report, RunChecks_OneThrowsAndOneReturnsNothing_TheOthersAreThere) {
     return Check{.name = name, .looks_at = "", .why = "", .cost = Cost::kRisk, .run = run};
   };
   MadeHost made;
-  made.write("/proc/sys/kernel/hostname", "node3\n");
+  made.write("/proc/sys/kernel/hostname", "node3\x1b[2J\n");
   const Report report = run_checks({check("throws", throws), check("number", throws_a_number),
                                     check("empty", returns_nothing), check("fine", is_fine)},
                                    made.host);
-  EXPECT_EQ(report.host, "node3");
+  EXPECT_EQ(report.host, topo::clean_text("node3\x1b[2J"));
+  EXPECT_EQ(report.host.find('\x1b'), std::string::npos);
   ASSERT_EQ(report.results.size(), 4u);
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ(report.results[i].verdict(), Verdict::kUnknown) << i;
   EXPECT_THAT(report.results[0].observations[0].evidence, HasSubstr("odd file"));
@@ -71,6 +73,20 @@ TEST(Report, ExitCode_ByVerdict) {
   EXPECT_EQ(exit_code_of(report_of({result_of("a", Cost::kStops, {unknown("", "", "")}),
                                     result_of("b", Cost::kStops, {ok("", "")})})),
             kExitOk);
+}
+
+TEST(Report, NothingThatTheMachineHas_IsHealthy) {
+  const Report report = report_of({result_of("a", Cost::kStops, {nothing("no GPU")}),
+                                   result_of("b", Cost::kStops, {nothing("no HCA")})});
+  EXPECT_EQ(report.verdict(), Verdict::kNothing);
+  EXPECT_EQ(exit_code_of(report), kExitOk);
+}
+
+TEST(Report, NothingAndUnknown_CouldNotLook) {
+  const Report report = report_of({result_of("a", Cost::kStops, {nothing("no GPU")}),
+                                   result_of("b", Cost::kStops, {unknown("", "", "")})});
+  EXPECT_EQ(report.verdict(), Verdict::kUnknown);
+  EXPECT_EQ(exit_code_of(report), kExitCouldNotRun);
 }
 
 }  // namespace

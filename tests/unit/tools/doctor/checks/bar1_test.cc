@@ -69,7 +69,7 @@ TEST(Bar1, OfAGpuWithC2c_IsOkWhateverItsSize) {
 
 TEST(Bar1, WithoutAGpu_IsOkAndWithoutATopologyUnknown) {
   InspectedHost made([](topology::Machine* machine) { machine->gpus.clear(); });
-  EXPECT_EQ(verdict_of(bar1(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(bar1(), made.host), Verdict::kNothing);
   EXPECT_EQ(verdict_of(bar1(), MadeHost().host), Verdict::kUnknown);
 }
 

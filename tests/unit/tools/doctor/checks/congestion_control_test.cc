@@ -21,7 +21,7 @@ void set_ecn(MadeFabric* made, const std::string& netdev, const char* value) {
 TEST(CongestionControl, InfiniBandAlone_IsOk) {
   MadeFabric made;
   made.add_infiniband();
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kNothing);
 }
 
 TEST(CongestionControl, NothingReadable_IsUnknown) {

@@ -89,7 +89,7 @@ TEST(CudaDriver, CopyOfAMachine_IsUnknownAndWithoutAGpuOk) {
   CudaHost made;
   made.host.is_live = false;
   EXPECT_EQ(verdict_of(cuda_driver(), made.host), Verdict::kUnknown);
-  EXPECT_EQ(verdict_of(cuda_driver(), MadeHost().host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(cuda_driver(), MadeHost().host), Verdict::kNothing);
 }
 
 }  // namespace

@@ -99,7 +99,7 @@ TEST(DeviceFiles, OfAnotherMachine_IsUnknown) {
 
 TEST(DeviceFiles, None_IsOk) {
   MadeHost made;
-  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kNothing);
 }
 
 }  // namespace

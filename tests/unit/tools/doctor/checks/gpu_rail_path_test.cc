@@ -66,8 +66,8 @@ TEST(GpuRailPath, GpuWithoutARail_IsUnknownHere) {
 TEST(GpuRailPath, WithoutGpuOrHca_IsOkAndWithoutATopologyUnknown) {
   InspectedHost no_gpu([](topology::Machine* machine) { machine->gpus.clear(); });
   InspectedHost no_hca([](topology::Machine* machine) { machine->hcas.clear(); });
-  EXPECT_EQ(verdict_of(gpu_rail_path(), no_gpu.host), Verdict::kOk);
-  EXPECT_EQ(verdict_of(gpu_rail_path(), no_hca.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(gpu_rail_path(), no_gpu.host), Verdict::kNothing);
+  EXPECT_EQ(verdict_of(gpu_rail_path(), no_hca.host), Verdict::kNothing);
   EXPECT_EQ(verdict_of(gpu_rail_path(), MadeHost().host), Verdict::kUnknown);
 }
 

@@ -30,6 +30,15 @@ TEST(IpSubnets, OneSubnetForEachPort_IsOk) {
   EXPECT_EQ(verdict_of(ip_subnets(), made.host), Verdict::kOk);
 }
 
+TEST(IpSubnets, PrefixOfAnAddressUnknown_IsUnknown) {
+  MadeFabric made;
+  made.add_roce();
+  made.netdev(0).addresses = {{0x0a000001, 0}};
+  const Observation seen = worst_of(ip_subnets(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen.subject, "eth0");
+}
+
 TEST(IpSubnets, SharedWithDefaults_IsAWarningWithStepsAndUndo) {
   MadeFabric made;
   share_subnet(&made, 0, 0, 0);

@@ -63,7 +63,7 @@ TEST(MaxReadRequest, VirtualFunction_IsOkAndInAVirtualMachineUnknown) {
   made.make_virtual();
   EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
   made.machine().hcas[0].physical_function = topology::bdf_of(0x1b, 0, 1);
-  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kNothing);
 }
 
 TEST(MaxReadRequest, WithoutRoot_IsUnknown) {
@@ -77,7 +77,7 @@ TEST(MaxReadRequest, WithoutRoot_IsUnknown) {
 
 TEST(MaxReadRequest, NoHca_IsOkAndNoTopologyUnknown) {
   MadePci made(topology::flat(1, 0));
-  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kNothing);
   made.host.inspection.reset();
   EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
 }

@@ -138,8 +138,8 @@ TEST(MemoryRegistration, OnlyTheHcasOfRails_Count) {
 TEST(MemoryRegistration, WithoutGpuOrHca_IsOk) {
   RegistrationHost made;
   made.host.gpus.hcas.clear();
-  EXPECT_EQ(made.verdict(), Verdict::kOk);
-  EXPECT_EQ(verdict_of(memory_registration(), MadeHost().host), Verdict::kOk);
+  EXPECT_EQ(made.verdict(), Verdict::kNothing);
+  EXPECT_EQ(verdict_of(memory_registration(), MadeHost().host), Verdict::kNothing);
 }
 
 }  // namespace

@@ -46,6 +46,12 @@ TEST(Numa, OneNode_IsOk) {
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
 }
 
+TEST(Numa, OneNodeWithoutSys_IsUnknown) {
+  MadePci made(topology::flat(1, 1));
+  std::filesystem::remove_all(made.host.path("/sys"));
+  EXPECT_EQ(verdict_of(numa(), made.host), Verdict::kUnknown);
+}
+
 TEST(Numa, ProcessBoundFarFromEveryGpu_IsAWarning) {
   MadePci made(two_nodes());
   allow(&made, "32-63");

@@ -30,7 +30,7 @@ TEST(Nvlink, UnknownLinks_AreUnknown) {
 
 TEST(Nvlink, WithoutAGpu_IsOk) {
   InspectedHost made([](topology::Machine* machine) { machine->gpus.clear(); });
-  EXPECT_EQ(verdict_of(nvlink(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(nvlink(), made.host), Verdict::kNothing);
 }
 
 }  // namespace

@@ -51,6 +51,14 @@ TEST(PcieLink, SlowLinkOfAnHca_IsAFailureOnlyBelowWhatItsPortNeeds) {
   EXPECT_THAT(seen[0].evidence, HasSubstr("it carries 252 Gb/s, the HCA's ports 200 Gb/s"));
 }
 
+TEST(PcieLink, SlowLinkOfAnHcaWithoutAnActivePort_IsAWarning) {
+  MadePci made;
+  current_of(&made, 0x1b) = {32, 8};
+  EXPECT_EQ(verdict_of(pcie_link(), made.host), Verdict::kFailure);
+  made.machine().hcas[0].ports[0].state = topology::Port::State::kDown;
+  EXPECT_EQ(verdict_of(pcie_link(), made.host), Verdict::kWarning);
+}
+
 TEST(PcieLink, CardOfLessThanItsPeers_IsAWarning) {
   topology::Machine machine = one_switch();
   machine.gpus.push_back(topology::make_gpu(topology::bdf_of(0x1c), machine.gpus[0].at));
@@ -75,7 +83,7 @@ TEST(PcieLink, NothingStated_IsUnknown) {
 
 TEST(PcieLink, NoDevice_IsOkAndNoTopologyUnknown) {
   MadePci made(topology::flat(0, 0));
-  EXPECT_EQ(verdict_of(pcie_link(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(pcie_link(), made.host), Verdict::kNothing);
   made.host.inspection.reset();
   EXPECT_EQ(verdict_of(pcie_link(), made.host), Verdict::kUnknown);
 }

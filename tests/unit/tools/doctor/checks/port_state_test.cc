@@ -104,7 +104,7 @@ TEST(PortState, UnknownState_IsUnknown) {
 }
 
 TEST(PortState, WithoutHca_IsOk) {
-  EXPECT_EQ(verdict_of(port_state(), MadeHost().host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(port_state(), MadeHost().host), Verdict::kNothing);
 }
 
 }  // namespace

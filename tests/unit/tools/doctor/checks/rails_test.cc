@@ -45,8 +45,8 @@ TEST(Rails, DiagnosticOfTheTopology_IsAWarningAndThatOfAVariableIsNot) {
 TEST(Rails, WithoutGpuOrHca_IsOkAndWithoutATopologyUnknown) {
   InspectedHost no_gpu([](topology::Machine* machine) { machine->gpus.clear(); });
   InspectedHost no_hca([](topology::Machine* machine) { machine->hcas.clear(); });
-  EXPECT_EQ(verdict_of(rails(), no_gpu.host), Verdict::kOk);
-  EXPECT_EQ(verdict_of(rails(), no_hca.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(rails(), no_gpu.host), Verdict::kNothing);
+  EXPECT_EQ(verdict_of(rails(), no_hca.host), Verdict::kNothing);
   EXPECT_EQ(verdict_of(rails(), MadeHost().host), Verdict::kUnknown);
 }
 

@@ -33,7 +33,9 @@ TEST(RdmaDevices, MachineWithoutHca_IsUnknownAndSaysSo) {
 }
 
 TEST(RdmaDevices, WithoutSysfs_IsUnknown) {
-  EXPECT_EQ(worst_of(rdma_devices(), MadeHost().host).evidence, "there is no /sys/class");
+  MadeHost made;
+  std::filesystem::remove_all(made.host.path("/sys"));
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).evidence, "there is no /sys/class");
 }
 
 TEST(RdmaDevices, HcaWithoutDriver_IsAFailure) {

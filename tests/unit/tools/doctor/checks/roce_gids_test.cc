@@ -39,7 +39,7 @@ TEST(RoceGids, IwarpDevice_IsNotLookedAt) {
   made.add_roce().gids.resize(1);
   EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kWarning);
   made.hca(0).node_type = "4: RNIC";
-  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kNothing);
 }
 
 TEST(RoceGids, PortExcludedByTheUser_IsNotLookedAt) {
@@ -47,7 +47,7 @@ TEST(RoceGids, PortExcludedByTheUser_IsNotLookedAt) {
   made.add_roce().gids.resize(1);
   made.host.inspection.emplace();
   made.host.inspection->not_offered = {"mlx5_0:1 is excluded by NCCL_IB_HCA"};
-  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kNothing);
 }
 
 TEST(RoceGids, VersionOneAlone_IsAWarning) {
@@ -109,7 +109,7 @@ TEST(RoceGids, NoGidAtAll_IsAFailure) {
 TEST(RoceGids, InfiniBandAlone_IsOk) {
   MadeFabric made;
   made.add_infiniband();
-  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kNothing);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(SubnetManager, UnknownLid_IsUnknown) {
 TEST(SubnetManager, RoceAlone_NeedsNone) {
   MadeFabric made;
   made.add_roce().lid = 0;
-  EXPECT_EQ(verdict_of(subnet_manager(), made.host), Verdict::kOk);
+  EXPECT_EQ(verdict_of(subnet_manager(), made.host), Verdict::kNothing);
 }
 
 }  // namespace

@@ -43,12 +43,14 @@ TEST(Sysfs, WithoutPciDevices_IsOk) {
 
 TEST(Sysfs, NotMounted_IsAFailure) {
   MadeHost made;
+  std::filesystem::remove_all(made.host.path("/sys"));
   made.host.is_live = true;
   EXPECT_EQ(verdict_of(sysfs(), made.host), Verdict::kFailure);
 }
 
 TEST(Sysfs, NotCopied_IsUnknown) {
   MadeHost made;
+  std::filesystem::remove_all(made.host.path("/sys"));
   EXPECT_EQ(verdict_of(sysfs(), made.host), Verdict::kUnknown);
 }
 

@@ -1,0 +1,72 @@
+#include "tools/doctor/host.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/topology/machines.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+TEST(Host, FolderInPlaceOfAFile_ReadsAsNothing) {
+  MadeHost made;
+  fs::create_directories(made.host.path("/proc/net/route"));
+  EXPECT_EQ(made.host.read("/proc/net/route"), std::nullopt);
+  EXPECT_EQ(made.host.line("/proc/net/route"), "");
+}
+
+TEST(Host, LargerThanAFileOfAMachine_ReadsAsNothing) {
+  MadeHost made;
+  made.write("/proc/modules", "nvidia");
+  EXPECT_EQ(made.host.read("/proc/modules"), "nvidia");
+  fs::resize_file(made.host.path("/proc/modules"), (uintmax_t{1} << 26) + 1);
+  EXPECT_EQ(made.host.read("/proc/modules"), std::nullopt);
+}
+
+TEST(ReadHost, FoldersInPlaceOfFiles_AreNoCrash) {
+  MadeHost made;
+  for (const char* file : {"/proc/1/cgroup", "/proc/net/route", "/proc/sys/kernel/hostname",
+                           "/etc/ld.so.cache", "/proc/modules", "/etc/nccl.conf"}) {
+    fs::create_directories(made.host.path(file));
+  }
+  EXPECT_TRUE(read_host(made.host.root).has_value());
+}
+
+TEST(ReadHost, FolderInPlaceOfTheBarsOfAFunction_LeavesThemUnknown) {
+  MadeHost made;
+  const topology::Machine machine = topology::flat(1, 0);
+  const std::string bdf = machine.gpus[0].bdf.to_string();
+  fs::create_directories(made.host.path("/sys/bus/pci/devices/" + bdf + "/resource"));
+  const topo::PciStates states = topo::read_pci_states(machine, made.host.path("/sys"));
+  EXPECT_EQ(states.at(machine.gpus[0].bdf).largest_bar, 0u);
+}
+
+TEST(ReadHost, NeitherProcNorSys_Fails) {
+  const TempFolder folder;
+  const auto host = read_host(folder.path());
+  ASSERT_FALSE(host.has_value());
+  EXPECT_THAT(host.error().text, HasSubstr("neither proc nor sys"));
+  fs::create_directories(folder.path() / "proc");
+  EXPECT_TRUE(read_host(folder.path()).has_value());
+}
+
+TEST(NothingOn, ReadableSys_IsNothing) {
+  MadeHost made;
+  EXPECT_EQ(nothing_on(made.host, "there is no GPU").verdict, Verdict::kNothing);
+}
+
+TEST(NothingOn, NoSys_IsUnknown) {
+  MadeHost made;
+  fs::remove_all(made.host.path("/sys"));
+  EXPECT_EQ(nothing_on(made.host, "there is no GPU").verdict, Verdict::kUnknown);
+  fs::create_directories(made.host.path("/sys"));
+  EXPECT_EQ(nothing_on(made.host, "there is no GPU").needs, "mount /sys");
+  fs::create_directories(made.host.path("/sys/bus/pci/devices"));
+  EXPECT_EQ(nothing_on(made.host, "there is no GPU").verdict, Verdict::kNothing);
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor
