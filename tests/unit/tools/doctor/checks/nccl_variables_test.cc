@@ -40,6 +40,10 @@ TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
   }
 }
 
+TEST(NcclVariables, BlanksInTheHcas_AreLeftToTheCheckOfFilters) {
+  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}})[0].verdict, Verdict::kOk);
+}
+
 TEST(NcclVariables, NameLikeNoOther_HasNoSuggestion) {
   EXPECT_EQ(seen_with({{"NCCL_RNG", "1"}})[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen_with({{"GDR_NCCL_FOO", "1"}})[0].fix.find("nearest"), std::string::npos);
