@@ -140,7 +140,7 @@ Status StatsFile::claim() {
                                  folder_.string() +
                                  " belong to other processes or users. Fix: remove those of jobs "
                                  "that have ended (rm " +
-                                 (folder_ / "nccl_gdr_*.prom").string() + ")");
+                                 (folder_ / "nccl_gdr_[0-9]*.prom").string() + ")");
 }
 
 // In a folder with the sticky bit, as /tmp, only its owner can replace a file.
@@ -158,6 +158,7 @@ Result<UniqueFd> StatsFile::open_lock(int number) const {
   if (fd < 0 && errno == ENOENT) {
     fd = open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0 && errno != EEXIST) return stats_failure("creating", path, errno);
+    if (fd >= 0) (void)fchmod(fd, 0644);  // other users' jobs lock it, whatever the umask is
     if (fd < 0) fd = open_existing(path);
   }
   // A child of fork would hold the lock as well. The file system may be slow, and forks of the

@@ -115,9 +115,13 @@ bool is_misspelling(const std::string& name, const std::string& nearest) {
   return distance(name, nearest).first <= std::clamp<size_t>(longer / 4, 1, 3);
 }
 
+// A name is suggested where it is alike, and of the plugin too or with another prefix only.
 Finding unknown_own(const std::string& name, const std::string& nearest) {
+  const bool is_near = nearest.starts_with(kOwnPrefix) ? is_misspelling(name, nearest)
+                                                       : word_of(name) == word_of(nearest);
   return {Severity::kWarning, printable(name), "the plugin has no variable of this name",
-          "check the spelling; the nearest name is " + nearest};
+          is_near ? "check the spelling; the nearest name is " + nearest
+                  : "unset it; nccl-gdr env prints all names"};
 }
 
 // Another plugin or release may read the name, so only a likely misspelling is a warning.

@@ -16,7 +16,7 @@ as usual and are not listed. `nccl-gdr env` prints this list with the values in 
 
 A value that cannot be used is logged as a warning that names the variable, the value and what is
 accepted, and the default is used. A variable set to nothing counts as unset. A variable named
-`GDR_NCCL_*` that is not listed here is logged as a warning with the nearest name; so is one named
+`GDR_NCCL_*` that is not listed here is logged as a warning, with the nearest name if it is like one; so is one named
 `NCCL_IB_*` or `NCCL_SOCKET_*` that looks like a misspelling of a listed one. Those that NCCL's own InfiniBand
 transport reads and the plugin does not are listed at the end.
 

@@ -28,6 +28,11 @@ Observation failure(std::string subject, std::string evidence, std::string fix,
           std::move(fix),    std::move(steps),   ""};
 }
 
+Observation at_cost(Cost cost, Observation observation) {
+  observation.cost = cost;
+  return observation;
+}
+
 const char* name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kNothing:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,7 @@ struct Observation {
   std::vector<FixStep> steps;  // of --fix-script; empty where no command can do it
   // For kUnknown: what would show it, "run it as root", "mount /sys in the container".
   std::string needs;
+  std::optional<Cost> cost = {};  // where it is another than that of the check
 };
 
 using Observations = std::vector<Observation>;
@@ -71,6 +73,9 @@ Observation warning(std::string subject, std::string evidence, std::string fix,
                     std::vector<FixStep> steps = {});
 Observation failure(std::string subject, std::string evidence, std::string fix,
                     std::vector<FixStep> steps = {});
+
+// Returns the observation with a cost of its own.
+Observation at_cost(Cost cost, Observation observation);
 
 const char* name_of(Verdict verdict);  // "nothing", "ok", "unknown", "warning", "failure"
 const char* name_of(Cost cost);        // "risk", "slows", "halves", "stops"

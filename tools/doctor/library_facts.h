@@ -16,6 +16,7 @@ struct LibraryFile {
   std::string version;               // "2.28.9"; "": unknown
   std::vector<int> net_tables = {};  // of a network plugin: 8 for ncclNetPlugin_v8, ascending
   bool is_software_hca = false;      // the software HCA of this project
+  bool is_this_plugin = false;       // whether it reads the variables of this project's plugin
   std::string provider_abi = {};     // of libibverbs: "34", which its providers' names end in
 };
 

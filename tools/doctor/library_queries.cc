@@ -140,6 +140,8 @@ LibraryFile read_library(const std::string& root, const std::string& file,
     }
   }
   library.is_software_hca = elf->constants.find("SOFTHCA_CONFIG") != std::string::npos;
+  library.is_this_plugin =
+      !library.net_tables.empty() && elf->constants.find("GDR_NCCL_") != std::string::npos;
   constexpr char kAbi[] = "IBVERBS_PRIVATE_";
   if (const size_t at = elf->names.find(kAbi); at != std::string::npos) {
     library.provider_abi = version_at(elf->names, at + sizeof kAbi - 1);

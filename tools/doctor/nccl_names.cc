@@ -232,7 +232,10 @@ bool is_nccl_name(std::string_view name) {
 
 std::string nccl_name_like(const std::string& name) {
   std::string nearest;
-  size_t least = 3;  // of more letters that differ, names are alike by accident
+  // Of more letters that differ, names are alike by accident: a quarter of those behind NCCL_, two
+  // at most.
+  constexpr size_t kPrefix = 5;
+  size_t least = 1 + std::clamp<size_t>((std::max(name.size(), kPrefix) - kPrefix) / 4, 1, 2);
   for (const std::string_view known : kNcclNames) {
     const size_t distance = config::edit_distance(name, std::string(known));
     if (distance >= least) continue;

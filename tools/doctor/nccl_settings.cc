@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 
 #include "plugin/config/values.h"
 #include "tools/doctor/host.h"
@@ -64,6 +65,12 @@ std::string set_text(const Host& host, const std::string& name, const std::strin
                        config::printable(place->file));
   }
   return fmt::format("export {}={}", config::printable(name), value);
+}
+
+Observation nothing_set(const Host& host, std::string healthy) {
+  if (host.is_live) return ok("", std::move(healthy));
+  return unknown("", "the environment of another machine's jobs is not known",
+                 "run it on the machine, in the job");
 }
 
 // NCCL looks for an entry as a library's name, and as libnccl-net-ENTRY.so; names of files are in

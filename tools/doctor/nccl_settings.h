@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/doctor/check.h"
+
 namespace gdr::tools::doctor {
 
 struct Host;
@@ -30,6 +32,10 @@ std::string unset_text(const Host& host, const std::string& name);
 
 // Returns how to set it to another value: "export NCCL_IB_HCA=mlx5_0", or in its line of the file.
 std::string set_text(const Host& host, const std::string& name, const std::string& value);
+
+// Returns what a check says that finds nothing set: `healthy`, or that the variables of another
+// machine's jobs are not known.
+Observation nothing_set(const Host& host, std::string healthy);
 
 // Whether an entry of NCCL_NET_PLUGIN names this plugin: "gdr", or its file.
 bool names_this_plugin(const std::string& entry);

@@ -129,14 +129,6 @@ std::string cuda_toolkit_version(const Host& host) {
   return first_version_in(version->get<std::string>());
 }
 
-bool has_container_mark(const Host& host) {
-  for (const char* mark : {"/.dockerenv", "/run/.containerenv", "/run/systemd/container",
-                           "/var/run/secrets/kubernetes.io"}) {
-    if (nvidia_path_exists(host, mark)) return true;
-  }
-  return host.read("/proc/1/cgroup").value_or("").find("kubepods") != std::string::npos;
-}
-
 std::string first_version_in(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {

@@ -50,9 +50,6 @@ std::string needs_nvml(const Host& host);
 // Returns the version of the CUDA toolkit in /usr/local/cuda: "12.8.1"; "" where there is none.
 std::string cuda_toolkit_version(const Host& host);
 
-// Whether the files are those of a container, as its runtime marks it.
-bool has_container_mark(const Host& host);
-
 // Returns the first word of a text that is a version, digits and dots alone: "570.133.20"; "" where
 // there is none.
 std::string first_version_in(const std::string& text);

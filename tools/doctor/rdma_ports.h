@@ -70,6 +70,7 @@ struct RdmaHca {
   bool in_sysfs = false;         // whether it is in class/infiniband
   std::optional<bool> in_verbs;  // whether libibverbs lists it; nothing: not asked
   std::string open_error;        // why libibverbs could not open it; ""
+  int open_errno = 0;            // errno of that; 0: none was given
   std::vector<RdmaPort> ports;   // ascending by number
 };
 

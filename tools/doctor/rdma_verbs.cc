@@ -56,7 +56,8 @@ RdmaHca* hca_of_verbs(const Host& host, const ibv_device& device, RdmaPorts* por
 void query_rdma_ports(const verbs::Api& api, ibv_device* device, RdmaHca* hca) {
   const verbs::UniqueContext context(api.open_device(device), {&api});
   if (context == nullptr) {
-    hca->open_error = errno == 0 ? "no reason given" : std::strerror(errno);
+    hca->open_errno = errno;
+    hca->open_error = hca->open_errno == 0 ? "no reason given" : std::strerror(hca->open_errno);
     return;
   }
   for (RdmaPort& port : hca->ports) {

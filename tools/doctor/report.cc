@@ -35,6 +35,16 @@ Verdict CheckResult::verdict() const {
   return worst;
 }
 
+Cost CheckResult::cost() const {
+  std::optional<Cost> highest;
+  for (const Observation& one : observations) {
+    if (one.verdict != verdict()) continue;
+    const Cost cost = one.cost.value_or(check.cost);
+    highest = std::max(highest.value_or(cost), cost);
+  }
+  return highest.value_or(check.cost);
+}
+
 Verdict Report::verdict() const {
   Verdict worst = Verdict::kNothing;
   for (const CheckResult& one : results) worst = std::max(worst, one.verdict());
@@ -57,7 +67,7 @@ std::vector<const CheckResult*> Report::with(Verdict verdict) const {
     if (one.verdict() == verdict) found.push_back(&one);
   }
   std::stable_sort(found.begin(), found.end(), [](const CheckResult* a, const CheckResult* b) {
-    return a->check.cost > b->check.cost;
+    return a->cost() > b->cost();
   });
   return found;
 }

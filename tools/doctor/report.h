@@ -14,6 +14,7 @@ struct CheckResult {
   Observations observations;
 
   Verdict verdict() const;  // the worst of the observations
+  Cost cost() const;        // the highest of those with that verdict
 };
 
 struct Report {

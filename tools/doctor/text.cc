@@ -89,7 +89,7 @@ std::string entry(const CheckResult& result, bool all) {
   const Verdict verdict = result.verdict();
   const bool is_wrong = verdict == Verdict::kFailure || verdict == Verdict::kWarning;
   std::string text = fmt::format("{:<9}{}", name_of(verdict), result.check.name);
-  if (is_wrong) text += ": " + cost_text(verdict, result.check.cost);
+  if (is_wrong) text += ": " + cost_text(verdict, result.cost());
   text += "\n";
   const std::vector<Group> groups = groups_of(result, all);
   const size_t shown = all || groups.size() <= kMostShown ? groups.size() : kMostShown - 1;

@@ -83,26 +83,6 @@ const char* consequence_of_reach(const RailDecision& decision, size_t gpu) {
   return "so that a part of the data is copied through host memory";
 }
 
-// GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
-// nothing when it does without GPUDirect RDMA.
-void check_reach(const Inspection& inspection, CheckReport* report) {
-  const RailDecision& decision = inspection.decision;
-  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
-  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
-    const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
-    if (!verdict) continue;
-    gpus_by_reason[{verdict->reason, consequence_of_reach(decision, gpu)}].push_back(gpu);
-  }
-  for (const auto& [text, gpus] : gpus_by_reason) {
-    const auto& [reason, consequence] = text;
-    const PathClass path = decision.plan.gpus[gpus[0]].path;
-    add_fault(report, Check::kGdrReach, short_list(gpu_labels(gpus)),
-              "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
-                  ", and " + reason,
-              fix_of_reach(inspection, path, gpus));
-  }
-}
-
 // What to do where no setting makes NCCL use the GPU's own rail.
 std::string fix_of_choice(const Machine& machine, const topology::Disagreement& one) {
   return "no setting is known that helps: look at the slot and the port of " +
@@ -131,6 +111,27 @@ void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
 
 }  // namespace
 
+// GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
+// nothing when it does without GPUDirect RDMA.
+void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus_of_interest,
+                 CheckReport* report) {
+  const RailDecision& decision = inspection.decision;
+  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
+  for (const size_t gpu : gpus_of_interest) {
+    const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
+    if (!verdict) continue;
+    gpus_by_reason[{verdict->reason, consequence_of_reach(decision, gpu)}].push_back(gpu);
+  }
+  for (const auto& [text, gpus] : gpus_by_reason) {
+    const auto& [reason, consequence] = text;
+    const PathClass path = decision.plan.gpus[gpus[0]].path;
+    add_fault(report, Check::kGdrReach, short_list(gpu_labels(gpus)),
+              "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
+                  ", and " + reason,
+              fix_of_reach(inspection, path, gpus));
+  }
+}
+
 void check_rails(const CheckInput& input, CheckReport* report) {
   const RailDecision& decision = input.decision();
   if (!decision.prediction.failure().empty()) {
@@ -141,7 +142,7 @@ void check_rails(const CheckInput& input, CheckReport* report) {
   }
   check_usable(input, report);
   check_shares(input, report);
-  check_reach(input.inspection, report);
+  check_reach(input.inspection, all_gpus(decision.machine), report);
   check_nccl_choices(decision, report);
   for (const std::string& assumption : decision.prediction.assumptions()) {
     report->notes.push_back(assumption);

@@ -33,6 +33,10 @@ void check_missing_gpus(const CheckInput& input, CheckReport* report);  // HCAs 
 void check_settings(const CheckInput& input, CheckReport* report);      // NUMA, IOMMU, BAR, ...
 void check_diagnostics(const CheckInput& input, CheckReport* report);   // findings of the decision
 
+// Adds the faults of kGdrReach of these GPUs (indexes in Machine::gpus), one for each reason.
+void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus,
+                 CheckReport* report);
+
 // The fix of a fault of kNcclChoice that a fault before it may have caused.
 inline constexpr char kFirstTheFaultAbove[] = "no setting; first the fault above";
 

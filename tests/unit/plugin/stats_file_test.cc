@@ -193,6 +193,8 @@ TEST_F(StatsFileTest, StrictUmask_CollectorCanReadIt) {
   struct stat written {};
   ASSERT_EQ(stat((folder.path() / "nccl_gdr_0.prom").c_str(), &written), 0);
   EXPECT_EQ(written.st_mode & 0777, 0644u);
+  ASSERT_EQ(stat((folder.path() / ".nccl_gdr_0.lock").c_str(), &written), 0);
+  EXPECT_EQ(written.st_mode & 0777, 0644u);
 }
 
 TEST_F(StatsFileTest, LinksAndPipesInItsPlace_AreNotFollowedAndDoNotBlock) {

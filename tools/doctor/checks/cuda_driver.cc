@@ -24,7 +24,7 @@ Observation missing_cuda_driver(const Host& host) {
   const std::string evidence =
       fmt::format("the driver is loaded, but the loader does not find libcuda.so.1 ({})",
                   topo::clean_text(host.gpus.cuda_error));
-  if (has_container_mark(host)) {
+  if (is_in_container(host)) {
     return failure("", evidence,
                    "start the container with NVIDIA's container toolkit: docker run --gpus all, "
                    "or runtimeClassName: nvidia in Kubernetes");

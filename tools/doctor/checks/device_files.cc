@@ -8,6 +8,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/uverbs_files.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -22,16 +23,6 @@ std::vector<std::string> device_files_in(const fs::path& folder) {
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-// Returns the uverbs* of each RDMA device in sysfs.
-std::map<std::string, std::string> uverbs_by_device(const Host& host) {
-  std::map<std::string, std::string> found;
-  for (const std::string& name : device_files_in(host.path("/sys/class/infiniband_verbs"))) {
-    const std::string device = host.line("/sys/class/infiniband_verbs/" + name + "/ibdev");
-    if (!device.empty()) found[device] = name;
-  }
-  return found;
 }
 
 // How a container gets the device files.
@@ -78,32 +69,20 @@ Observation judge_open_error(const Host& host, const std::string& device, const 
                  "look at the HCA's messages: dmesg | grep -i -e mlx -e infiniband");
 }
 
-// A pod or a job often gets some of the machine's HCAs, while sysfs shows all of them.
-bool has_other_devices(const Host& host) {
-  const std::vector<DeviceFile>& files = *host.process.uverbs;
-  return std::any_of(files.begin(), files.end(),
-                     [](const DeviceFile& file) { return file.error == 0; });
-}
-
 Observation judge_device(const Host& host, const std::string& device, const std::string& name) {
   if (!host.process.uverbs.has_value()) {
     return unknown(device, "whether /dev/infiniband/" + name + " can be opened is unknown",
                    "run it on the machine itself");
   }
-  const std::vector<DeviceFile>& files = *host.process.uverbs;
-  const auto file = std::find_if(files.begin(), files.end(),
-                                 [&](const DeviceFile& one) { return one.name == name; });
-  const bool is_missing = file == files.end();
-  if (!is_missing && file->error == 0) {
+  const DeviceFile* file = uverbs_file(host, name);
+  if (file != nullptr && file->error == 0) {
     return ok(device, "/dev/infiniband/" + name + " can be opened");
   }
-  const bool is_withheld =
-      (is_missing && is_in_container(host)) || (!is_missing && file->error == EPERM);
-  if (is_withheld && has_other_devices(host)) {
+  if (is_withheld(host, name)) {
     return ok(device, "it is not given to this container or job, and other HCAs are");
   }
-  return is_missing ? judge_missing_file(host, device, name)
-                    : judge_open_error(host, device, *file);
+  return file == nullptr ? judge_missing_file(host, device, name)
+                         : judge_open_error(host, device, *file);
 }
 
 std::string on_machine(const Host& host, const std::string& command) {

@@ -46,7 +46,7 @@ Observation no_registration(const Host& host, const std::string& hca, const std:
                        "no peer-memory interface (/proc/kallsyms)",
                    open + "; or the HCA's drivers of DOCA-Host, which accept nvidia-peermem");
   }
-  if (has_container_mark(host)) {
+  if (is_in_container(host)) {
     return failure(hca, evidence,
                    "on the host of this container: modprobe nvidia-peermem; or " + open);
   }

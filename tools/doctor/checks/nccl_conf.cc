@@ -10,6 +10,7 @@
 
 #include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
 
 namespace gdr::tools::doctor {
@@ -67,7 +68,17 @@ std::optional<Observation> judge_conf_line(const ConfLine& line) {
   return {};
 }
 
+// The file with lines that end as on Windows.
+Observation carriage_returns(const std::string& file) {
+  return warning(config::printable(file),
+                 "its lines end with CR LF: NCCL before 2.30 takes the CR for a part of each value",
+                 "sed -i 's/\\r$//' " + fabric_shell_word(file));
+}
+
 void judge_conf_text(const std::string& file, const std::string& text, Observations* seen) {
+  if (text.find("\r\n") != std::string::npos || text.ends_with('\r')) {
+    seen->push_back(carriage_returns(file));
+  }
   std::istringstream lines(text);
   ConfLine line{file, 0, ""};
   while (std::getline(lines, line.text)) {

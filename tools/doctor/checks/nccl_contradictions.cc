@@ -69,8 +69,9 @@ Observations run_nccl_contradictions(const Host& host) {
   judge_queue_pairs(host, options, &seen);
   judge_merging(host, options, &seen);
   judge_staging(host, options, &seen);
-  if (seen.empty()) seen.push_back(ok("", "no two variables that are set contradict each other"));
-  return seen;
+  if (!seen.empty()) return seen;
+  constexpr char kHealthy[] = "no two variables that are set contradict each other";
+  return {host.environment.empty() ? nothing_set(host, kHealthy) : ok("", kHealthy)};
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "plugin/config/load.h"
+#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_settings.h"
 #include "topology/model.h"
@@ -60,9 +62,25 @@ std::string hcas_of(const std::vector<std::pair<std::string, int>>& ports) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+// NCCL's own transport takes a blank for a part of the name (parseStringList in its
+// src/misc/utils.cc); the plugin does not.
+void judge_blanks_of_filter(const Host& host, const char* name, Observations* seen) {
+  std::string value = nccl_setting(host, name).value_or("");
+  if (asks_for_this_plugin(host) ||
+      std::erase_if(value, [](char c) { return c == ' ' || c == '\t'; }) == 0) {
+    return;
+  }
+  seen->push_back(at_cost(
+      Cost::kHalves, warning(name,
+                             value_text(host, name) + ": NCCL's own transport keeps the blanks, so "
+                                                      "that these names match no HCA",
+                             set_text(host, name, config::printable(value)))));
+}
+
 void judge_hca_filter(const Host& host, const config::Options& options, Observations* seen) {
   constexpr char kName[] = "NCCL_IB_HCA";
   if (!nccl_setting(host, kName).has_value()) return;
+  judge_blanks_of_filter(host, kName, seen);
   const auto ports = all_ports(host);
   if (ports.empty()) {
     seen->push_back(ok(kName, value_text(host, kName) + ": there is no HCA that it could name"));
@@ -80,10 +98,11 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
                                         value_text(host, kName), hcas_of(ports)),
                             unset_text(host, kName) + ", or name HCAs of this machine"));
   } else if (!vain.empty()) {
-    seen->push_back(warning(
-        kName,
-        fmt::format("{}: this machine has no {}", value_text(host, kName), fmt::join(vain, ", ")),
-        "name HCAs of this machine: " + hcas_of(ports)));
+    seen->push_back(
+        at_cost(Cost::kRisk, warning(kName,
+                                     fmt::format("{}: this machine has no {}",
+                                                 value_text(host, kName), fmt::join(vain, ", ")),
+                                     "name HCAs of this machine: " + hcas_of(ports))));
   } else {
     seen->push_back(ok(kName, fmt::format("{} accepts {} of {} ports", value_text(host, kName),
                                           accepted, ports.size())));
@@ -114,7 +133,8 @@ void judge_interface_filter(const Host& host, const config::Options& options, Ob
     seen->push_back(failure(kName,
                             fmt::format("{} matches {}, which is down", value_text(host, kName),
                                         fmt::join(accepted, ", ")),
-                            "ip link set " + accepted.front() + " up, or name another interface"));
+                            "ip link set dev " + fabric_shell_word(accepted.front()) +
+                                " up, or name another interface"));
   } else {
     seen->push_back(
         ok(kName, fmt::format("{} matches {}", value_text(host, kName), fmt::join(up, ", "))));
@@ -126,34 +146,58 @@ bool is_absent(const Host& host, const std::string& pkey_file) {
   return text.empty() || std::strtoul(text.c_str(), nullptr, 16) == 0;
 }
 
+struct PkeyTables {
+  size_t all = 0, of_infiniband = 0;
+  std::vector<std::string> without;  // InfiniBand ports whose table has no key at the index
+};
+
+PkeyTables pkey_tables(const Host& host, const config::Options& options) {
+  PkeyTables tables;
+  for (const auto& [hca, port] : all_ports(host)) {
+    const std::string folder = fmt::format("/sys/class/infiniband/{}/ports/{}", hca, port);
+    if (!options.hcas.accepts(hca, port)) continue;
+    if (filter_names_in(host.path(folder + "/pkeys")).empty()) continue;
+    ++tables.all;
+    if (host.line(folder + "/link_layer") != "InfiniBand") continue;
+    ++tables.of_infiniband;
+    if (!is_absent(host, fmt::format("{}/pkeys/{}", folder, options.pkey_index))) continue;
+    tables.without.push_back(fmt::format("{}:{}", hca, port));
+  }
+  return tables;
+}
+
+// Keys are 0x7fff and 0xffff by default, and tables have 128 entries at most as a rule.
+constexpr long long kLeastPkey = 0x7fff;
+
 // The variable is an index into the port's table, in which unused entries are 0x0000.
 void judge_pkey_index(const Host& host, const config::Options& options, Observations* seen) {
   constexpr char kName[] = "NCCL_IB_PKEY";
   if (!nccl_setting(host, kName).has_value()) return;
-  std::vector<std::string> without;
-  size_t tables = 0;
-  for (const auto& [hca, port] : all_ports(host)) {
-    const std::string folder = fmt::format("/sys/class/infiniband/{}/ports/{}", hca, port);
-    const bool is_used =
-        options.hcas.accepts(hca, port) && !filter_names_in(host.path(folder + "/pkeys")).empty();
-    if (!is_used || host.line(folder + "/link_layer") != "InfiniBand") continue;
-    ++tables;
-    if (!is_absent(host, fmt::format("{}/pkeys/{}", folder, options.pkey_index))) continue;
-    without.push_back(fmt::format("{}:{}", hca, port));
+  const PkeyTables tables = pkey_tables(host, options);
+  const std::string fix = unset_text(host, kName) +
+                          ", or use the key's position in "
+                          "/sys/class/infiniband/*/ports/*/pkeys";
+  const std::string setting = value_text(host, kName);
+  if (!tables.without.empty()) {
+    seen->push_back(
+        failure(kName,
+                fmt::format("{} is an index into the port's table of keys, not a key, "
+                            "and {} has none there (pkeys/{})",
+                            setting, fmt::join(tables.without, ", "), options.pkey_index),
+                fix));
+  } else if (nccl_number(host, kName).value_or(0) >= kLeastPkey) {
+    seen->push_back(warning(
+        kName, setting + " is a key, and NCCL takes it for an index into the port's table of keys",
+        fix));
+  } else if (tables.all == 0) {
+    seen->push_back(unknown(kName, setting + " is an index, and no port shows its table of keys",
+                            "run it on the machine, with /sys mounted"));
+  } else {
+    seen->push_back(ok(
+        kName, fmt::format("{} is an index, and {}", setting,
+                           tables.of_infiniband == 0 ? "there is no InfiniBand port with a table"
+                                                     : "every InfiniBand port has a key there")));
   }
-  if (without.empty()) {
-    seen->push_back(ok(kName, fmt::format("{} is an index, and {}", value_text(host, kName),
-                                          tables == 0 ? "there is no InfiniBand port with a table"
-                                                      : "every InfiniBand port has a key there")));
-    return;
-  }
-  seen->push_back(
-      failure(kName,
-              fmt::format("{} is an index into the port's table of keys, not a key, and "
-                          "{} has none there (pkeys/{})",
-                          value_text(host, kName), fmt::join(without, ", "), options.pkey_index),
-              unset_text(host, kName) + ", or use the key's position in "
-                                        "/sys/class/infiniband/*/ports/*/pkeys"));
 }
 
 Observations run_nccl_filters(const Host& host) {
@@ -163,7 +207,7 @@ Observations run_nccl_filters(const Host& host) {
   judge_interface_filter(host, options, &seen);
   judge_pkey_index(host, options, &seen);
   if (seen.empty()) {
-    seen.push_back(ok("", "NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY are unset"));
+    seen.push_back(nothing_set(host, "NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY are unset"));
   }
   return seen;
 }

@@ -45,27 +45,66 @@ Observation without_rdma(const Host& host, const char* name, const std::string& 
   return failure(name, evidence, unset_text(host, name));
 }
 
+bool has_plugin_variable(const Host& host) { return host.environment.contains(kNetPlugin); }
+
+// Without NCCL_NET_PLUGIN, NCCL loads libnccl-net.so, which may be a link to this plugin.
+Observation net_gdr_without_plugin(const Host& host) {
+  const std::string setting = value_text(host, kNet);
+  const LibraryFiles& files = host.libraries.default_plugin;
+  if (!has_plugin_variable(host) && !files.empty()) {
+    if (files.front().is_this_plugin) {
+      return ok(kNet, setting + ": NCCL loads this plugin as " + files.front().file);
+    }
+    return warning(kNet,
+                   fmt::format("{}: NCCL loads {}, which may be another plugin, and ends where "
+                               "that is not called GDR",
+                               setting, files.front().file),
+                   "export NCCL_NET_PLUGIN=gdr");
+  }
+  return failure(kNet,
+                 setting +
+                     ": NCCL does not load that plugin, and ends with \"Failed to "
+                     "initialize any NET plugin\"",
+                 "export NCCL_NET_PLUGIN=gdr");
+}
+
+// A name that is neither one of NCCL's own transports nor this plugin's.
+Observation net_of_another_plugin(const Host& host) {
+  const std::string setting = value_text(host, kNet);
+  if (asks_for_this_plugin(host)) {
+    return warning(kNet,
+                   fmt::format("{}: the plugin of {} is called GDR, so that NCCL does not use it",
+                               setting, setting_text(host, kNetPlugin)),
+                   set_text(host, kNet, "GDR") + ", or " + unset_text(host, kNet));
+  }
+  if (has_plugin_variable(host) || !host.libraries.is_known ||
+      !host.libraries.default_plugin.empty()) {
+    return unknown(kNet,
+                   setting + ": whether the plugin that NCCL loads has that name is not known",
+                   "look for \"Using network\" in the log of a job at NCCL_DEBUG=INFO");
+  }
+  return failure(kNet,
+                 setting +
+                     ": NCCL has no transport of that name and loads no plugin "
+                     "(NCCL_NET_PLUGIN is unset, and there is no libnccl-net.so), so that "
+                     "it ends with \"Failed to initialize any NET plugin\"",
+                 unset_text(host, kNet));
+}
+
 // NCCL_NET names the one transport that may be used, by the name in the plugin's table.
 void judge_net(const Host& host, const std::string& net, Observations* seen) {
-  const std::string setting = value_text(host, kNet);
   if (is_same(net, "Socket")) {
     seen->push_back(without_rdma(host, kNet, "NCCL uses TCP sockets only, never RDMA"));
-  } else if (is_same(net, "IB") && asks_for_this_plugin(host)) {
+  } else if (is_same(net, "IB")) {
+    if (!asks_for_this_plugin(host)) return;
     seen->push_back(warning(kNet,
                             fmt::format("{}: NCCL uses its own transport, and not the plugin of {}",
-                                        setting, setting_text(host, kNetPlugin)),
+                                        value_text(host, kNet), setting_text(host, kNetPlugin)),
                             unset_text(host, kNet)));
-  } else if (is_same(net, "GDR") && !asks_for_this_plugin(host)) {
-    seen->push_back(failure(kNet,
-                            setting + ": NCCL does not load that plugin, and ends with \"Failed to "
-                                      "initialize any NET plugin\"",
-                            "export NCCL_NET_PLUGIN=gdr"));
-  } else if (asks_for_this_plugin(host) && !is_same(net, "GDR") && !is_same(net, "IB")) {
-    seen->push_back(warning(kNet,
-                            fmt::format("{}: the plugin of {} is called GDR, so that NCCL does not "
-                                        "use it",
-                                        setting, setting_text(host, kNetPlugin)),
-                            set_text(host, kNet, "GDR") + ", or " + unset_text(host, kNet)));
+  } else if (!is_same(net, "GDR")) {
+    seen->push_back(net_of_another_plugin(host));
+  } else if (!asks_for_this_plugin(host)) {
+    seen->push_back(net_gdr_without_plugin(host));
   }
 }
 
@@ -78,11 +117,10 @@ Observations run_nccl_transport(const Host& host) {
   if (const auto net = nccl_setting(host, kNet)) judge_net(host, *net, &seen);
   judge_entries(host, &seen);
   if (!seen.empty()) return seen;
-  const auto plugin = host.environment.find(kNetPlugin);
-  if (plugin == host.environment.end()) {
-    return {ok("",
-               "NCCL_NET_PLUGIN is unset: NCCL uses libnccl-net.so where there is one, else "
-               "its own transport; NCCL_NET_PLUGIN=gdr selects this plugin")};
+  if (!has_plugin_variable(host)) {
+    return {nothing_set(host,
+                        "NCCL_NET_PLUGIN is unset: NCCL uses libnccl-net.so where there is one, "
+                        "else its own transport; NCCL_NET_PLUGIN=gdr selects this plugin")};
   }
   if (asks_for_this_plugin(host)) return {ok("", setting_text(host, kNetPlugin))};
   return {ok("", setting_text(host, kNetPlugin) + ": this plugin is not used")};

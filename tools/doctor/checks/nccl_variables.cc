@@ -21,6 +21,12 @@ constexpr char kLevels[][19] = {"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"};
 
 bool is_level(const std::string& name) { return name == kLevels[0] || name == kLevels[1]; }
 
+// They do no harm in the plugin, and nccl_filters.cc judges them for NCCL's own transport.
+bool is_about_blanks_of_hcas(const Finding& finding) {
+  return finding.subject == "NCCL_IB_HCA" &&
+         finding.text.find("blanks around") != std::string::npos;
+}
+
 // What the tables of the plugin know of a variable. A level as a number is judged below, and a name
 // with a blank by nccl_conf.cc.
 void judge_findings(const Host& host, const Findings& findings, Observations* seen) {
@@ -28,6 +34,7 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
     const bool is_bad_level = is_level(finding.subject) && finding.severity == Severity::kError;
     if (is_level(finding.subject) && !is_bad_level) continue;
     if (finding.subject.find(' ') != std::string::npos) continue;
+    if (is_about_blanks_of_hcas(finding)) continue;
     const std::string evidence =
         fmt::format("{} ({})", finding.text, source_text(host, finding.subject));
     if (finding.severity == Severity::kInfo) {
@@ -39,12 +46,31 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
   }
 }
 
+// What many guides set, and no release of NCCL has read for years.
+constexpr char kRemoved[][21] = {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"};
+
+bool is_removed(const std::string& name) { return name == kRemoved[0] || name == kRemoved[1]; }
+
 // Variables of NCCL's own transport matter where that is used, and do nothing in the plugin.
 void judge_not_applicable(const Host& host, const config::Description& description,
                           Observations* seen) {
   if (!asks_for_this_plugin(host)) return;
   for (const config::NotApplicableRow& row : description.not_applicable) {
-    judge_findings(host, row.findings, seen);
+    if (!is_removed(row.variable->name)) judge_findings(host, row.findings, seen);
+  }
+}
+
+// They do nothing with any transport, whatever their value.
+void judge_removed(const Host& host, Observations* seen) {
+  for (const char* name : kRemoved) {
+    if (!nccl_setting(host, name).has_value()) continue;
+    const bool is_off = name == kRemoved[1] && nccl_number(host, name) == 0;
+    seen->push_back(
+        warning(name, value_text(host, name) + ": no release since NCCL 2.4 reads it",
+                is_off ? unset_text(host, name) +
+                             ", and export NCCL_NET_GDR_LEVEL=LOC to turn GPUDirect RDMA off"
+                       : unset_text(host, name) +
+                             "; NCCL_NET_GDR_LEVEL is read in its place, as PIX, PXB, PHB or SYS"));
   }
 }
 
@@ -128,6 +154,7 @@ Observations run_nccl_variables(const Host& host) {
   Observations seen;
   for (const config::Row& row : description.rows) judge_findings(host, row.findings, &seen);
   judge_not_applicable(host, description, &seen);
+  judge_removed(host, &seen);
   judge_findings(host, description.unknown, &seen);
   for (const char* name : kLevels) judge_level_number(host, name, &seen);
   judge_spelling(host, &seen);
@@ -139,7 +166,7 @@ Observations run_nccl_variables(const Host& host) {
                                "value that cannot be used",
                                host.environment.size()))};
   }
-  return {ok("", "no variable of NCCL or the plugin is set")};
+  return {nothing_set(host, "no variable of NCCL or the plugin is set")};
 }
 
 }  // namespace

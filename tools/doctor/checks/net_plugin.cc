@@ -52,10 +52,11 @@ Observations judge_this_plugin(const Host& host) {
   }
   Observations seen = {ok("", describe_plugin(files.front()))};
   for (size_t i = 1; i < files.size(); ++i) {
-    seen.push_back(warning(files[i].file,
-                           fmt::format("it is a second copy of the plugin; {} is loaded (by {})",
-                                       files.front().file, files.front().found_by),
-                           "remove the copy that is out of date"));
+    seen.push_back(at_cost(
+        Cost::kRisk, warning(files[i].file,
+                             fmt::format("it is a second copy of the plugin; {} is loaded (by {})",
+                                         files.front().file, files.front().found_by),
+                             "remove the copy that is out of date")));
   }
   return seen;
 }
@@ -77,11 +78,12 @@ Observations judge_default_plugin(const Host& host) {
                                       describe_plugin(files.front()))));
   }
   if (files.size() > 1) {
-    seen.push_back(warning(files[1].file,
-                           fmt::format("it is a second libnccl-net.so; {} is loaded (by {}), and "
-                                       "another order of folders would load this one",
-                                       files.front().file, files.front().found_by),
-                           "name the one to load: export NCCL_NET_PLUGIN=PATH"));
+    seen.push_back(at_cost(
+        Cost::kRisk, warning(files[1].file,
+                             fmt::format("it is a second libnccl-net.so; {} is loaded (by {}), and "
+                                         "another order of folders would load this one",
+                                         files.front().file, files.front().found_by),
+                             "name the one to load: export NCCL_NET_PLUGIN=PATH")));
   }
   return seen;
 }

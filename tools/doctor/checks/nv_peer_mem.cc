@@ -35,7 +35,7 @@ Observations run_nv_peer_mem(const Host& host) {
       std::filesystem::is_directory(host.path("/sys/module/nv_peer_mem"), ignored);
   const transport::Peermem found = transport::probe_peermem(host.path("/sys").string());
   if (is_loaded || found.kind == transport::PeermemKind::kNvPeerMem) {
-    return {legacy_nv_peer_mem(found, has_container_mark(host))};
+    return {legacy_nv_peer_mem(found, is_in_container(host))};
   }
   if (found.kind == transport::PeermemKind::kUnknown) {
     return {unknown("", "there is no /sys/module", "mount /sys")};

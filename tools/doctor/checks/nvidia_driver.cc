@@ -55,7 +55,7 @@ Observation gpu_without_driver(const Host& host, const NvidiaGpu& gpu, const Nvi
   }
   const std::string evidence =
       "NVIDIA's driver is not loaded (neither /proc/driver/nvidia/version nor /sys/module/nvidia)";
-  if (has_container_mark(host)) {
+  if (is_in_container(host)) {
     return failure(label, evidence, "on the host of this container: modprobe nvidia");
   }
   if (!has_nvidia_module_file(host)) return failure(label, evidence, kInstallNvidiaDriver);

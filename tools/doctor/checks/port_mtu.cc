@@ -106,7 +106,10 @@ Observation port_mtu_seen(const Host& host, const FabricPort& one,
     return small_netdev_mtu(one, evidence, *netdev, wanted_netdev_mtu(host, ports));
   }
   if (*active >= best || (!port.is_ethernet() && !port.is_infiniband())) {
-    return ok(one.label, evidence);
+    if (*active >= usual) return ok(one.label, evidence);
+    return warning(one.label, evidence,
+                   "give it the MTU of the other rails: update its firmware, or replace the HCA by "
+                   "one of their model");
   }
   return warning(one.label, evidence,
                  port.is_ethernet()

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 
+#include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/uverbs_files.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {
@@ -45,30 +48,63 @@ std::vector<HcaFunction> hca_functions(const Host& host) {
   return functions;
 }
 
-FixStep load_rdma_module(const std::string& module) {
-  return {"Loads the kernel module " + module + ".", "modprobe " + module, "modprobe -r " + module};
+// Whether the kernel has the module; nothing where /sys/module is not visible.
+std::optional<bool> has_rdma_module(const Host& host, const std::string& module) {
+  std::error_code error;
+  if (!fs::is_directory(host.path("/sys/module"), error)) return {};
+  return fs::is_directory(host.path("/sys/module/" + module), error);
 }
 
-Observation lost_function(const HcaFunction& function) {
+// There is no step for a module that is or may be loaded: its undo would take RDMA from the HCAs
+// that work.
+std::vector<FixStep> load_rdma_module(const Host& host, const std::string& module) {
+  if (is_in_container(host) || has_rdma_module(host, module).value_or(true)) return {};
+  return {
+      {"Loads the kernel module " + module + ".", "modprobe " + module, "modprobe -r " + module}};
+}
+
+Observation function_without_driver(const Host& host, const std::string& subject) {
+  return failure(subject, "the HCA has no driver (/sys/bus/pci/devices)",
+                 has_rdma_module(host, "mlx5_core").value_or(false)
+                     ? "look in dmesg for why mlx5_core, which is loaded, does not drive it"
+                     : "load it: modprobe mlx5_core, and look at dmesg",
+                 load_rdma_module(host, "mlx5_core"));
+}
+
+Observation function_without_rdma(const Host& host, const HcaFunction& function,
+                                  const std::string& subject, const std::string& module) {
+  const std::optional<bool> is_loaded = has_rdma_module(host, module);
+  const std::string evidence =
+      fmt::format("its driver is {}, but there is no RDMA device of it (/sys/class/infiniband): ",
+                  function.driver);
+  const std::string enable = fmt::format(
+      "devlink dev param set pci/{0} name enable_roce value true cmode driverinit, then devlink "
+      "dev "
+      "reload pci/{0}",
+      function.address);
+  if (is_loaded.value_or(false)) {
+    return failure(subject, evidence + module + " is loaded, and RDMA is disabled", enable);
+  }
+  return failure(subject, evidence + module + " is not loaded, or RDMA is disabled",
+                 fmt::format("modprobe {}; if that is loaded: {}", module, enable),
+                 load_rdma_module(host, module));
+}
+
+// A container may have a network namespace whose RDMA devices are its own only, so that those of
+// the machine are not visible in it.
+Observation lost_function(const Host& host, const HcaFunction& function) {
   const std::string subject = fmt::format("{} ({})", function.address, function.ids);
   if (function.driver == "vfio-pci") {
     return ok(subject, "its driver is vfio-pci: it is for a virtual machine");
   }
-  if (function.driver.empty()) {
-    return failure(subject, "the HCA has no driver (/sys/bus/pci/devices)",
-                   "load it: modprobe mlx5_core, and look at dmesg",
-                   {load_rdma_module("mlx5_core")});
+  if (is_in_container(host)) {
+    return unknown(subject, "this container sees no RDMA device of the HCA",
+                   "run it on the machine itself");
   }
+  if (function.driver.empty()) return function_without_driver(host, subject);
   for (const auto& [driver, module] : kRdmaModules) {
     if (function.driver != driver) continue;
-    return failure(subject,
-                   fmt::format("its driver is {}, but there is no RDMA device of it "
-                               "(/sys/class/infiniband): {} is not loaded, or RDMA is disabled",
-                               driver, module),
-                   fmt::format("modprobe {}; if that is loaded: devlink dev param set pci/{} name "
-                               "enable_roce value true cmode driverinit, then devlink dev reload",
-                               module, function.address),
-                   {load_rdma_module(std::string(module))});
+    return function_without_rdma(host, function, subject, std::string(module));
   }
   return unknown(subject, "its driver is " + function.driver,
                  "look at that driver's documentation");
@@ -76,14 +112,16 @@ Observation lost_function(const HcaFunction& function) {
 
 void soften_rdma_failures(Observations* seen) {
   for (Observation& one : *seen) {
-    if (one.verdict == Verdict::kFailure) one.verdict = Verdict::kWarning;
+    if (one.verdict != Verdict::kFailure) continue;
+    one.verdict = Verdict::kWarning;
+    one.cost = Cost::kHalves;
   }
 }
 
 Observations without_rdma_device(const Host& host) {
   const std::vector<HcaFunction> functions = hca_functions(host);
   Observations seen;
-  for (const HcaFunction& one : functions) seen.push_back(lost_function(one));
+  for (const HcaFunction& one : functions) seen.push_back(lost_function(host, one));
   // Without GPUs, the card may be there for the network alone.
   if (!host.inspection.has_value() || host.inspection->decision.machine.gpus.empty()) {
     soften_rdma_failures(&seen);
@@ -109,20 +147,47 @@ std::string device_text(const RdmaHca& hca) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-Observation rdma_device(const RdmaHca& hca) {
-  if (!hca.open_error.empty()) {
-    return failure(hca.name, fmt::format("libibverbs cannot open it: {}", hca.open_error),
-                   "look at the permissions of /dev/infiniband/uverbs*; pass these devices to a "
-                   "container: --device=/dev/infiniband");
+// Why an HCA does not have to be usable here; "" where it should be.
+std::string reason_to_do_without(const Host& host, const RdmaHca& hca) {
+  const auto uverbs = uverbs_by_device(host);
+  const auto file = uverbs.find(hca.name);
+  if (file != uverbs.end() && is_withheld(host, file->second)) {
+    return "it is not given to this container or job, and other HCAs are";
   }
-  if (hca.in_verbs.has_value() && !*hca.in_verbs) {
-    return failure(hca.name,
-                   "the kernel has it (/sys/class/infiniband), but libibverbs does not list it",
-                   "modprobe ib_uverbs, and install the provider's library: apt install "
-                   "ibverbs-providers, or dnf install libibverbs",
-                   {load_rdma_module("ib_uverbs")});
+  const config::Options options = config::load(host.environment, nullptr);
+  const bool is_accepted =
+      hca.ports.empty()
+          ? options.hcas.accepts(hca.name, 1)
+          : std::any_of(hca.ports.begin(), hca.ports.end(), [&](const RdmaPort& port) {
+              return options.hcas.accepts(hca.name, port.number);
+            });
+  return is_accepted ? "" : "NCCL_IB_HCA excludes it";
+}
+
+std::string fix_of_open(const Host& host, const RdmaHca& hca) {
+  if (hca.open_errno == ENOENT || hca.open_errno == EACCES || hca.open_errno == EPERM) {
+    return is_in_container(host) ? "pass the files /dev/infiniband/uverbs* to the container, such "
+                                   "as with --device=/dev/infiniband"
+                                 : "look at the permissions of /dev/infiniband/uverbs*: nccl-gdr "
+                                   "doctor --check device-files";
   }
-  return ok(hca.name, device_text(hca));
+  return "look in dmesg for the HCA's driver; reset or replace the HCA";
+}
+
+Observation rdma_device(const Host& host, const RdmaHca& hca) {
+  const bool is_missing = hca.in_verbs.has_value() && !*hca.in_verbs;
+  if (!is_missing && hca.open_error.empty()) return ok(hca.name, device_text(hca));
+  const std::string reason = reason_to_do_without(host, hca);
+  if (!reason.empty()) return ok(hca.name, reason);
+  if (!is_missing) {
+    return failure(hca.name, "libibverbs cannot open it: " + hca.open_error,
+                   fix_of_open(host, hca));
+  }
+  return failure(hca.name,
+                 "the kernel has it (/sys/class/infiniband), but libibverbs does not list it",
+                 "look at nccl-gdr doctor --check device-files; modprobe ib_uverbs, and install "
+                 "the provider's library: apt install ibverbs-providers, or dnf install libibverbs",
+                 load_rdma_module(host, "ib_uverbs"));
 }
 
 // "0000:3b:00" of "0000:3b:00.1": two ports of a card that are bonded are one RDMA device.
@@ -139,7 +204,8 @@ void add_lost_peers(const Host& host, Observations* all) {
     };
     const auto is_peer = [&](const RdmaHca& hca) { return hca.pci_ids == function.ids; };
     if (std::any_of(hcas.begin(), hcas.end(), is_it)) continue;
-    if (std::any_of(hcas.begin(), hcas.end(), is_peer)) seen.push_back(lost_function(function));
+    if (std::any_of(hcas.begin(), hcas.end(), is_peer))
+      seen.push_back(lost_function(host, function));
   }
   soften_rdma_failures(&seen);
   all->insert(all->end(), seen.begin(), seen.end());
@@ -148,7 +214,7 @@ void add_lost_peers(const Host& host, Observations* all) {
 Observations run_rdma_devices(const Host& host) {
   if (host.ports.hcas.empty()) return without_rdma_device(host);
   Observations seen;
-  for (const RdmaHca& hca : host.ports.hcas) seen.push_back(rdma_device(hca));
+  for (const RdmaHca& hca : host.ports.hcas) seen.push_back(rdma_device(host, hca));
   add_lost_peers(host, &seen);
   if (!host.ports.verbs_error.empty()) {
     seen.push_back(failure("", "libibverbs is of no use: " + host.ports.verbs_error,

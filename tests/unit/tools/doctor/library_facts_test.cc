@@ -38,6 +38,8 @@ TEST(ReadLibrary, Plugin_HasItsTables) {
   const std::string names("\0ncclNetPlugin_v8\0ncclNetPlugin_v12\0ncclCollNetPlugin_v9\0", 57);
   const LibraryFile plugin = read_made("/lib/libnccl-net.so", made_elf(names, "x"));
   EXPECT_EQ(plugin.net_tables, (std::vector<int>{8, 12}));
+  EXPECT_FALSE(plugin.is_this_plugin);
+  EXPECT_TRUE(read_made("/lib/a.so", made_elf(names, "GDR_NCCL_RAIL_MAP")).is_this_plugin);
 }
 
 TEST(ReadLibrary, OtherFile_HasNothing) {

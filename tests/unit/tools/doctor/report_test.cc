@@ -42,6 +42,16 @@ TEST(Report, With_SortsByCostAndThenByOrder) {
   EXPECT_THAT(names(report.with(Verdict::kOk)), ElementsAre("fine"));
 }
 
+TEST(CheckResult, CostOfAnObservation_CountsInPlaceOfThatOfTheCheck) {
+  const Observation minor = at_cost(Cost::kRisk, warning("", "", ""));
+  EXPECT_EQ(result_of("a", Cost::kStops, {ok("", ""), minor}).cost(), Cost::kRisk);
+  EXPECT_EQ(result_of("a", Cost::kStops, {minor, warning("", "", "")}).cost(), Cost::kStops);
+  EXPECT_EQ(result_of("a", Cost::kStops, {ok("", "")}).cost(), Cost::kStops);
+  const Report report = report_of({result_of("minor", Cost::kStops, {minor}),
+                                   result_of("slows", Cost::kSlows, {warning("", "", "")})});
+  EXPECT_THAT(names(report.with(Verdict::kWarning)), ElementsAre("slows", "minor"));
+}
+
 TEST(Report, RunChecks_OneThrowsAndOneReturnsNothing_TheOthersAreThere) {
   const auto throws = [](const Host&) -> Observations { throw std::runtime_error("odd file"); };
   const auto throws_a_number = [](const Host&) -> Observations { throw 3; };

@@ -63,7 +63,7 @@ TEST(CudaDriver, MissingLibrary_IsAFailureInAContainerOnly) {
   made.host.gpus.cuda.reset();
   made.host.gpus.cuda_error = "libcuda.so.1: cannot open shared object file";
   EXPECT_EQ(verdict_of(cuda_driver(), made.host), Verdict::kWarning);
-  made.write("/.dockerenv", "");
+  made.host.process.container = Container::kKubernetes;
   EXPECT_EQ(verdict_of(cuda_driver(), made.host), Verdict::kFailure);
   EXPECT_THAT(made.first().fix, HasSubstr("--gpus all"));
 }

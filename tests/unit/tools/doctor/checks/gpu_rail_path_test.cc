@@ -7,6 +7,7 @@ namespace gdr::tools::doctor {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(GpuRailPath, RailsBelowTheSameSwitch_AreOkWithTheirPath) {
   InspectedHost made;
@@ -52,6 +53,20 @@ TEST(GpuRailPath, RailThatIsFarAway_IsAWarning) {
   const Observations seen = gpu_rail_path().run(made.host);
   EXPECT_EQ(verdict_of(gpu_rail_path(), made.host), Verdict::kWarning);
   EXPECT_THAT(seen[0].fix, HasSubstr("NCCL_NET_GDR_LEVEL"));
+  EXPECT_THAT(seen[0].evidence, HasSubstr("(rail mlx5_0:1)"));
+}
+
+TEST(GpuRailPath, NearerRailThatIsDown_IsNamedAndNoLevelAdvised) {
+  InspectedHost made([](topology::Machine* machine) {
+    for (topology::Gpu& gpu : machine->gpus) gpu.nvlinks.clear();  // else NCCL uses PXN
+    machine->hcas[1].ports[0].state = topology::Port::State::kDown;
+  });
+  const Observations seen = gpu_rail_path().run(made.host);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_THAT(seen[0].subject, HasSubstr("GPU2 (0000:"));
+  EXPECT_THAT(seen[0].evidence,
+              HasSubstr("its nearest port mlx5_1:1 is DOWN, so that it shares mlx5_"));
+  for (const Observation& one : seen) EXPECT_THAT(one.fix, Not(HasSubstr("LEVEL")));
 }
 
 TEST(GpuRailPath, GpuWithoutARail_IsUnknownHere) {

@@ -91,7 +91,7 @@ TEST(MemoryRegistration, KernelWithoutPeerMemoryInterface_GetsNoStep) {
 
 TEST(MemoryRegistration, Container_GetsNoStepSinceModulesAreTheHosts) {
   RegistrationHost made(kProprietaryModules);
-  made.write("/.dockerenv", "");
+  made.host.process.container = Container::kKubernetes;
   EXPECT_EQ(made.verdict(), Verdict::kFailure);
   EXPECT_TRUE(made.first().steps.empty());
   EXPECT_THAT(made.first().fix, HasSubstr("on the host of this container"));

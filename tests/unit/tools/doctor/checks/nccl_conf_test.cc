@@ -22,10 +22,18 @@ TEST(NcclConf, NoFile_IsOk) {
 }
 
 TEST(NcclConf, GoodFile_IsOk) {
-  const Observations seen = seen_of("# comment\n\nNCCL_DEBUG=INFO\r\nNCCL_IB_HCA=mlx5_0,mlx5_1\n");
+  const Observations seen = seen_of("# comment\n\nNCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0,mlx5_1\n");
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen[0].evidence, "it sets 2 variables of NCCL or the plugin");
+}
+
+TEST(NcclConf, LinesOfWindows_AreOneWarning) {
+  const Observations seen = seen_of("NCCL_DEBUG=INFO\r\n\r\nNCCL_IB_HCA=mlx5_0\r\n");
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_TRUE(seen[0].fix.starts_with("sed -i 's/\\r$//' '/")) << seen[0].fix;
+  EXPECT_EQ(seen[1].verdict, Verdict::kOk);
 }
 
 TEST(NcclConf, BlanksAroundTheSign_AreAWarningWithTheLine) {

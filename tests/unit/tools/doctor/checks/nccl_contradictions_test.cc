@@ -8,11 +8,16 @@ namespace {
 
 Observations seen_with(const config::Environment& environment) {
   MadeHost made;
+  made.host.is_live = true;
   made.host.environment = environment;
   return nccl_contradictions().run(made.host);
 }
 
 TEST(NcclContradictions, NothingSet_IsOk) { EXPECT_EQ(seen_with({})[0].verdict, Verdict::kOk); }
+
+TEST(NcclContradictions, NothingSetOnAnotherMachine_IsUnknown) {
+  EXPECT_EQ(verdict_of(nccl_contradictions(), MadeHost().host), Verdict::kUnknown);
+}
 
 TEST(NcclContradictions, ForcedGid_MakesItsDescriptionUseless) {
   EXPECT_EQ(seen_with({{"NCCL_IB_ROCE_VERSION_NUM", "2"}})[0].verdict, Verdict::kOk);

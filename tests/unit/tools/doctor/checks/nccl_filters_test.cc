@@ -17,6 +17,7 @@ void add_machine(MadeHost* made) {
 Observations seen_with(const config::Environment& environment) {
   MadeHost made;
   add_machine(&made);
+  made.host.is_live = true;
   made.host.environment = environment;
   return nccl_filters().run(made.host);
 }
@@ -35,6 +36,18 @@ TEST(NcclFilters, OneOfTwoHcasIsMissing_IsAWarning) {
   EXPECT_EQ(seen[0].evidence, "mlx5_0,mlx5_7 (environment): this machine has no mlx5_7");
 }
 
+TEST(NcclFilters, NothingSetOnAnotherMachine_IsUnknown) {
+  EXPECT_EQ(verdict_of(nccl_filters(), MadeHost().host), Verdict::kUnknown);
+}
+
+TEST(NcclFilters, BlanksInTheHcas_AreAWarningWithoutThePlugin) {
+  const Observations seen = seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}});
+  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(seen[0].fix, "export NCCL_IB_HCA=mlx5_0,mlx5_1");
+  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", " mlx5_0"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
+            Verdict::kOk);
+}
+
 TEST(NcclFilters, NoHcaMatches_IsAFailure) {
   EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "ib0"}})[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "^mlx5"}})[0].verdict, Verdict::kFailure);
@@ -49,6 +62,8 @@ TEST(NcclFilters, MachineWithoutHcas_IsOk) {
 TEST(NcclFilters, Interface_HasToExistAndBeUp) {
   EXPECT_EQ(seen_with({{"NCCL_SOCKET_IFNAME", "eth"}})[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen_with({{"NCCL_SOCKET_IFNAME", "=eth1"}})[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(seen_with({{"NCCL_SOCKET_IFNAME", "=eth1"}})[0].fix,
+            "ip link set dev 'eth1' up, or name another interface");
   const Observations seen = seen_with({{"NCCL_SOCKET_IFNAME", "bond0"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].evidence,
@@ -66,6 +81,19 @@ TEST(NcclFilters, PkeyWithoutAnEntry_IsAFailure) {
   EXPECT_EQ(seen_with({{"NCCL_IB_PKEY", "0"}})[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen_with({{"NCCL_IB_PKEY", "1"}})[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen_with({{"NCCL_IB_PKEY", "0x7fff"}})[0].verdict, Verdict::kFailure);
+}
+
+TEST(NcclFilters, PkeyWithoutATable_IsUnknownAndAKeyAWarning) {
+  MadeHost made;
+  made.host.environment["NCCL_IB_PKEY"] = "1";
+  EXPECT_EQ(verdict_of(nccl_filters(), made.host), Verdict::kUnknown);
+  made.host.environment["NCCL_IB_PKEY"] = "0x7fff";
+  EXPECT_EQ(verdict_of(nccl_filters(), made.host), Verdict::kWarning);
+  made.write("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
+  made.write("/sys/class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff\n");
+  EXPECT_EQ(verdict_of(nccl_filters(), made.host), Verdict::kWarning);
+  made.host.environment["NCCL_IB_PKEY"] = "0";
+  EXPECT_EQ(verdict_of(nccl_filters(), made.host), Verdict::kOk);
 }
 
 }  // namespace

@@ -9,6 +9,8 @@ namespace {
 Observations seen_with(const config::Environment& environment) {
   MadeHost made;
   made.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+  made.host.is_live = true;
+  made.host.libraries.is_known = true;
   made.host.environment = environment;
   return nccl_transport().run(made.host);
 }
@@ -51,6 +53,36 @@ TEST(NcclTransport, NetGdrWithoutThePlugin_IsAFailure) {
   const Observations seen = seen_with({{"NCCL_NET", "GDR"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].fix, "export NCCL_NET_PLUGIN=gdr");
+}
+
+TEST(NcclTransport, NothingSetOnAnotherMachine_IsUnknown) {
+  EXPECT_EQ(verdict_of(nccl_transport(), MadeHost().host), Verdict::kUnknown);
+}
+
+TEST(NcclTransport, NetGdrWithADefaultPlugin_DependsOnWhichItIs) {
+  MadeHost made;
+  made.host.is_live = made.host.libraries.is_known = true;
+  made.host.environment = {{"NCCL_NET", "GDR"}};
+  made.host.libraries.default_plugin = {{"/usr/lib/libnccl-net.so", "/etc/ld.so.cache", "", {11}}};
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kWarning);
+  made.host.libraries.default_plugin[0].is_this_plugin = true;
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kOk);
+  made.host.environment["NCCL_NET_PLUGIN"] = "none";
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kFailure);
+}
+
+TEST(NcclTransport, NetOfNoTransport_IsAFailureWhereNoPluginIsLoaded) {
+  const Observations seen = seen_with({{"NCCL_NET", "XYZ"}});
+  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(seen[0].fix, "unset NCCL_NET");
+  EXPECT_EQ(verdict_with({{"NCCL_NET", "XYZ"}, {"NCCL_NET_PLUGIN", "ofi"}}), Verdict::kUnknown);
+  MadeHost made;
+  made.host.environment = {{"NCCL_NET", "AWS Libfabric"}};
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kUnknown);
+  made.host.libraries.is_known = true;
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kFailure);
+  made.host.libraries.default_plugin.emplace_back();
+  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kUnknown);
 }
 
 TEST(NcclTransport, PluginInCapitals_IsAFailure) {

@@ -8,6 +8,7 @@ namespace {
 
 Observations seen_with(const config::Environment& environment, size_t gpus = 0) {
   MadeHost made;
+  made.host.is_live = true;
   made.host.environment = environment;
   made.host.inspection.emplace();
   made.host.inspection->decision.machine.gpus.resize(gpus);
@@ -18,6 +19,34 @@ TEST(NcclVariables, NothingSet_IsOk) {
   const Observations seen = seen_with({});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
+}
+
+TEST(NcclVariables, NothingSetOnAnotherMachine_IsUnknown) {
+  const Observations seen = nccl_variables().run(MadeHost().host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen[0].needs, "run it on the machine, in the job");
+}
+
+TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
+  for (const char* value : {"0", "1", "-2", "PHB"}) {
+    for (const char* name : {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"}) {
+      EXPECT_EQ(seen_with({{name, value}})[0].verdict, Verdict::kWarning) << name << value;
+      const Observations seen = seen_with({{name, value}, {"NCCL_NET_PLUGIN", "gdr"}});
+      ASSERT_EQ(seen.size(), 1u) << name << value;
+      EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name << value;
+      EXPECT_TRUE(seen[0].fix.starts_with(std::string("unset ") + name)) << seen[0].fix;
+    }
+  }
+}
+
+TEST(NcclVariables, BlanksInTheHcas_AreLeftToTheCheckOfFilters) {
+  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}})[0].verdict, Verdict::kOk);
+}
+
+TEST(NcclVariables, NameLikeNoOther_HasNoSuggestion) {
+  EXPECT_EQ(seen_with({{"NCCL_RNG", "1"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(seen_with({{"GDR_NCCL_FOO", "1"}})[0].fix.find("nearest"), std::string::npos);
 }
 
 TEST(NcclVariables, CommonOnes_AreOk) {

@@ -19,6 +19,15 @@ TEST(NvPeerMem, Loaded_IsAWarningWithBothCommands) {
   EXPECT_EQ(seen[0].steps[0].undo, "modprobe -r nvidia-peermem && modprobe nv_peer_mem");
 }
 
+TEST(NvPeerMem, LoadedBelowAContainer_IsAWarningWithoutAStep) {
+  MadeHost made;
+  made.write("/sys/module/nv_peer_mem/version", "1.3\n");
+  made.host.process.container = Container::kOther;
+  const Observations seen = nv_peer_mem().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_TRUE(seen[0].steps.empty());
+}
+
 TEST(NvPeerMem, NvidiaPeermem_IsOk) {
   MadeHost made;
   made.write("/sys/module/nvidia_peermem/version", "570.133.20\n");

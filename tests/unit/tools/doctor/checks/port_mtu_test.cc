@@ -70,6 +70,19 @@ TEST(PortMtu, BelowWhatALargeInterfaceAllows_IsAWarning) {
   EXPECT_TRUE(seen.steps.empty());
 }
 
+TEST(PortMtu, MaximumBelowThatOfItsPeers_IsAWarning) {
+  MadeFabric made;
+  made.add_infiniband();
+  RdmaPort& small = made.add_infiniband();
+  small.active_mtu = small.max_mtu = 2048;
+  const Observation seen = worst_of(port_mtu(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kWarning);
+  EXPECT_EQ(seen.subject, "mlx5_1:1");
+  EXPECT_EQ(seen.evidence, "RDMA MTU 2048 of 2048; other rails have 4096");
+  made.port(0).active_mtu = made.port(0).max_mtu = 2048;
+  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kOk);
+}
+
 TEST(PortMtu, WithoutVerbsAndInterface_IsUnknown) {
   MadeFabric made;
   made.add_roce().active_mtu.reset();

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <cerrno>
+
 #include "tests/unit/tools/doctor/made_fabric.h"
 #include "tools/doctor/checks/checks.h"
 
@@ -52,10 +54,40 @@ TEST(RdmaDevices, HcaWithoutRdmaModule_IsAFailureWithAStep) {
   MadeFabric made;
   made.add_rails();
   add_function(&made, "0000:3b:00.0", "mlx5_core");
+  made.write("/sys/module/mlx5_core/refcnt", "0\n");
   const Observation seen = worst_of(rdma_devices(), made.host);
   EXPECT_EQ(seen.verdict, Verdict::kFailure);
   ASSERT_EQ(seen.steps.size(), 1u);
   EXPECT_EQ(seen.steps[0].command, "modprobe mlx5_ib");
+}
+
+// The undo of a step, modprobe -r, would take RDMA from all HCAs.
+TEST(RdmaDevices, ModuleThatIsLoaded_IsNotLoadedByAStep) {
+  MadeFabric made;
+  made.add_infiniband();
+  made.hca(0).pci = "0000:3b:00.0";
+  add_function(&made, "0000:3c:00.0", "mlx5_core");
+  EXPECT_TRUE(worst_of(rdma_devices(), made.host).steps.empty());  // no /sys/module
+  made.write("/sys/module/mlx5_core/refcnt", "1\n");
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).steps.size(), 1u);
+  made.write("/sys/module/mlx5_ib/refcnt", "0\n");
+  const Observation seen = worst_of(rdma_devices(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kWarning);
+  EXPECT_TRUE(seen.steps.empty());
+  EXPECT_THAT(seen.evidence, HasSubstr("mlx5_ib is loaded, and RDMA is disabled"));
+  EXPECT_THAT(seen.fix, ::testing::StartsWith("devlink dev param set pci/0000:3c:00.0"));
+}
+
+TEST(RdmaDevices, FunctionInAContainer_IsUnknownWithoutAStep) {
+  MadeFabric made;
+  made.add_rails();
+  add_function(&made, "0000:3b:00.0", "mlx5_core");
+  made.write("/sys/module/mlx5_core/refcnt", "0\n");
+  made.host.process.container = Container::kDocker;
+  const Observation seen = worst_of(rdma_devices(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen.needs, "run it on the machine itself");
+  EXPECT_TRUE(seen.steps.empty());
 }
 
 TEST(RdmaDevices, HcaOfAVirtualMachine_IsOk) {
@@ -109,7 +141,52 @@ TEST(RdmaDevices, NotOpened_IsAFailureWithTheReason) {
   MadeFabric made;
   made.add_infiniband();
   made.hca(0).open_error = "Permission denied";
+  made.hca(0).open_errno = EACCES;
   EXPECT_THAT(worst_of(rdma_devices(), made.host).evidence, HasSubstr("Permission denied"));
+  EXPECT_THAT(worst_of(rdma_devices(), made.host).fix, HasSubstr("permissions"));
+}
+
+TEST(RdmaDevices, DeadHca_IsAFailureOfItsHardware) {
+  MadeFabric made;
+  made.add_infiniband();
+  made.hca(0).open_error = "Input/output error";
+  made.hca(0).open_errno = EIO;
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).fix,
+            "look in dmesg for the HCA's driver; reset or replace the HCA");
+}
+
+// A machine with two HCAs, of which the first cannot be used.
+class TwoHcas : public MadeFabric {
+ public:
+  TwoHcas() {
+    add_infiniband();
+    add_infiniband();
+    hca(0).in_verbs = false;
+    write("/sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n");
+    write("/sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
+    host.process.uverbs = {{"uverbs1", 0}};
+  }
+};
+
+TEST(RdmaDevices, WithheldFromAContainerOrJob_AreOk) {
+  TwoHcas made;
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kFailure);
+  made.host.process.container = Container::kKubernetes;
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+  made.host.process.container = Container::kNone;
+  made.host.process.uverbs = {{"uverbs0", EPERM}, {"uverbs1", 0}};
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+  made.hca(0).in_verbs = true;
+  made.hca(0).open_error = "Operation not permitted";
+  made.hca(0).open_errno = EPERM;
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+}
+
+TEST(RdmaDevices, ExcludedByTheFilter_AreNotJudged) {
+  TwoHcas made;
+  made.host.environment["NCCL_IB_HCA"] = "=mlx5_1";
+  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
+  EXPECT_EQ(rdma_devices().run(made.host)[0].evidence, "NCCL_IB_HCA excludes it");
 }
 
 }  // namespace
