@@ -111,7 +111,8 @@ fs::path StatsFile::temporary_file(int number) const {
 
 Status StatsFile::write(const std::function<std::string(int number)>& text_of) {
   if (Status status = claim(); !status) return status;
-  return replace(text_of(number_));
+  const std::string text = text_of(number_);
+  return text.empty() ? Status() : replace(text);
 }
 
 bool StatsFile::holds_number() const {

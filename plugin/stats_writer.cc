@@ -19,7 +19,7 @@ namespace gdr::plugin {
 
 struct StatsWriter::State {
   State(const std::string& folder, Text text_of, std::chrono::milliseconds pause)
-      : file(absolute(folder)), text(std::move(text_of)), interval(pause) {}
+      : file(absolute(folder)), interval(pause), text(std::move(text_of)) {}
 
   // The application may change its folder.
   static std::filesystem::path absolute(const std::string& folder) {
@@ -30,10 +30,12 @@ struct StatsWriter::State {
 
   // The thread's.
   StatsFile file;
-  const Text text;
   const std::chrono::milliseconds interval;
   bool writes = false;  // the last attempt succeeded
   bool warned = false;
+
+  std::mutex calling;  // held during text(), which waits for no file
+  Text text;           // null after the end of the StatsWriter
 
   std::mutex mutex;                 // guards all that follows
   std::condition_variable changed;  // wanted or stopping
@@ -66,6 +68,9 @@ StatsWriter::~StatsWriter() {
   state_->stopping = true;
   state_->changed.notify_all();
   state_->wrote.wait_for(lock, kPatience, [this] { return state_->ended; });
+  lock.unlock();
+  const std::lock_guard not_calling(state_->calling);
+  state_->text = nullptr;
 }
 
 void StatsWriter::write_now() {
@@ -94,7 +99,10 @@ void StatsWriter::run(const std::shared_ptr<State>& state) {
 // An exception would end the process.
 void StatsWriter::write(State& state) {
   try {
-    const Status status = state.file.write(state.text);
+    const Status status = state.file.write([&state](int number) {
+      const std::lock_guard calling(state.calling);
+      return state.text ? state.text(number) : std::string();
+    });
     if (status && !std::exchange(state.writes, true)) {
       GDR_INFO(log::kInit | log::kNet, "counters are written to %s every %lld s",
                state.file.path().c_str(),

@@ -1,6 +1,8 @@
 #include "plugin/stats_writer.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 
 #include <atomic>
 #include <chrono>
@@ -9,7 +11,9 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
+#include "base/unique_fd.h"
 #include "tests/fakes/recorded_log.h"
 #include "tests/fakes/temp_folder.h"
 
@@ -101,6 +105,27 @@ TEST_F(StatsWriterTest, Destroyed_TextIsNotAskedForAgain) {
   const int before = texts;
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(texts, before);
+}
+
+// Each number that another process holds takes 3 ms to find out, so that the first text is asked
+// for after the end of the writer here, as where a file system blocks.
+TEST_F(StatsWriterTest, DestroyedBeforeTheFirstWrite_TextIsNotAskedFor) {
+  constexpr int kHeld = 400;
+  std::vector<UniqueFd> locks;
+  for (int i = 0; i < kHeld; ++i) {
+    const fs::path lock = folder.path() / (".nccl_gdr_" + std::to_string(i) + ".lock");
+    locks.emplace_back(open(lock.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0644));
+    ASSERT_EQ(flock(locks.back().get(), LOCK_EX | LOCK_NB), 0);
+  }
+  {
+    StatsWriter writer(folder.path(), text(), 1h);
+    writer.write_now();  // returns without it, once the thread has begun
+  }
+  const fs::path own = folder.path() / (".nccl_gdr_" + std::to_string(kHeld) + ".lock");
+  ASSERT_TRUE(wait_for([&] { return fs::exists(own); }));
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(texts, 0);
+  EXPECT_FALSE(fs::exists(folder.path() / ("nccl_gdr_" + std::to_string(kHeld) + ".prom")));
 }
 
 // A collective that ends must not wait for a server.
