@@ -8,12 +8,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const Observation& one) {
+Json json_of(const Observation& one, Cost cost_of_check) {
   Json steps = Json::array();
   for (const FixStep& step : one.steps) {
     steps.push_back({{"comment", step.comment}, {"command", step.command}, {"undo", step.undo}});
   }
   return {{"verdict", name_of(one.verdict)},
+          {"cost", name_of(one.cost.value_or(cost_of_check))},
           {"subject", one.subject},
           {"evidence", one.evidence},
           {"fix", one.fix},
@@ -23,13 +24,12 @@ Json json_of(const Observation& one) {
 
 Json json_of(const CheckResult& result) {
   Json observations = Json::array();
-  for (const Observation& one : result.observations) observations.push_back(json_of(one));
-  return {{"name", result.check.name},
-          {"verdict", name_of(result.verdict())},
-          {"cost", name_of(result.check.cost)},
-          {"looks_at", result.check.looks_at},
-          {"why", result.check.why},
-          {"observations", observations}};
+  for (const Observation& one : result.observations) {
+    observations.push_back(json_of(one, result.check.cost));
+  }
+  return {{"name", result.check.name},      {"verdict", name_of(result.verdict())},
+          {"cost", name_of(result.cost())}, {"looks_at", result.check.looks_at},
+          {"why", result.check.why},        {"observations", observations}};
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ std::string metric_head(const char* name, const char* help) {
 
 }  // namespace
 
-// One series for each check, so that an alert can name it. Labels are few, and stay the same while
-// a machine does: no evidence. They are names of this program's own, and need no escapes.
+// One series for each check, so that an alert can name it. Labels are few, and change
+// with the verdict at most: no evidence. They are names of this program's own, and need no escapes.
 std::string to_prometheus(const Report& report) {
   std::string text =
       metric_head("nccl_gdr_doctor_check_status",
@@ -37,7 +37,7 @@ std::string to_prometheus(const Report& report) {
                   "-1 unknown.");
   for (const CheckResult& one : report.results) {
     text += fmt::format("nccl_gdr_doctor_check_status{{check=\"{}\",cost=\"{}\"}} {}\n",
-                        one.check.name, name_of(one.check.cost), value_of(one.verdict()));
+                        one.check.name, name_of(one.cost()), value_of(one.verdict()));
   }
   text += metric_head("nccl_gdr_doctor_checks", "Number of checks by their verdict.");
   for (const Verdict verdict :

@@ -32,6 +32,18 @@ TEST(DoctorJson, EveryVerdictAndAnyByte_IsOfTheSchema) {
   EXPECT_EQ(json["checks"][4]["observations"][1]["steps"][0]["undo"], "echo down");
 }
 
+TEST(DoctorJson, ObservationWithACostOfItsOwn_IsTheCostOfBoth) {
+  const Report report = report_of(
+      {result_of("mixed", Cost::kRisk,
+                 {ok("mlx5_0:1", "is well"),
+                  at_cost(Cost::kHalves, failure("mlx5_1:1", "is down", "ip link set eth1 up"))})});
+  const Json check = Json::parse(to_json(report))["checks"][0];
+  EXPECT_EQ(check["cost"], "halves");
+  EXPECT_EQ(check["observations"][0]["cost"], "risk");
+  EXPECT_EQ(check["observations"][1]["cost"], "halves");
+  EXPECT_THAT(to_prometheus(report), HasSubstr("{check=\"mixed\",cost=\"halves\"} 2\n"));
+}
+
 TEST(DoctorJson, EmptyReport_IsOfTheSchema) {
   EXPECT_THAT(violations(doctor_schema(), Json::parse(to_json(Report{}))), IsEmpty());
 }
