@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cstdlib>
 #include <map>
 
+#include "plugin/config/load.h"
 #include "tools/topo/labels.h"
 #include "topology/ports.h"
+#include "transport/device/port_exclusion.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -32,10 +34,42 @@ std::string reason_of_inspection(const Host& host, const std::string& label) {
   return "";
 }
 
-// NCCL's net_ib leaves iWARP devices out, and so does the plugin unless NCCL_IB_HCA names them.
-bool is_iwarp(const RdmaHca& hca) { return hca.node_type.starts_with("4:"); }
+// The kernel's node type, the number in "4: RNIC", as libibverbs takes it for the transport. "" is
+// of a device that sysfs does not have, as of the software HCA.
+ibv_transport_type transport_of(const std::string& node_type) {
+  switch (std::atoi(node_type.c_str())) {
+    case 0:
+    case IBV_NODE_CA:
+    case IBV_NODE_SWITCH:
+    case IBV_NODE_ROUTER:
+      return IBV_TRANSPORT_IB;
+    case IBV_NODE_RNIC:
+      return IBV_TRANSPORT_IWARP;
+    case IBV_NODE_USNIC:
+      return IBV_TRANSPORT_USNIC;
+    case IBV_NODE_USNIC_UDP:
+      return IBV_TRANSPORT_USNIC_UDP;
+    default:
+      return IBV_TRANSPORT_UNSPECIFIED;
+  }
+}
+
+// A port of which it is unknown may be usable.
+uint8_t link_layer_of(const RdmaPort& port) {
+  if (port.is_infiniband() || port.link_layer.empty()) return IBV_LINK_LAYER_INFINIBAND;
+  return port.is_ethernet() ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_UNSPECIFIED;
+}
 
 }  // namespace
+
+std::string fault_of_kind(const Host& host, const RdmaHca& hca, const RdmaPort& port) {
+  const config::Options options = config::load(host.environment, nullptr);
+  return transport::exclusion_reason(
+      {.transport = transport_of(hca.node_type),
+       .vendor_id = static_cast<uint32_t>(std::strtoul(hca.pci_ids.c_str(), nullptr, 16)),
+       .link_layer = link_layer_of(port),
+       .named = options.hcas.entry_for(hca.name, port.number) != nullptr});
+}
 
 bool has_rails(const Host& host) {
   return host.inspection.has_value() && !host.inspection->decision.machine.gpus.empty() &&
@@ -51,11 +85,13 @@ std::vector<FabricPort> fabric_ports(const Host& host) {
     for (const RdmaPort& port : hca.ports) {
       FabricPort one{&hca, &port, fmt::format("{}:{}", hca.name, port.number), ""};
       const auto reason = reasons.find(one.label);
-      if (reason != reasons.end()) {
+      const std::string fault = fault_of_kind(host, hca, port);
+      if (!fault.empty()) {
+        one.excluded = "it" + fault.substr(0, fault.find(". Fix: "));
+      } else if (reason != reasons.end()) {
         one.excluded = reason->second;
       } else {
         one.excluded = reason_of_inspection(host, one.label);
-        if (one.excluded.empty() && is_iwarp(hca)) one.excluded = "iWARP, which NCCL does not use";
         if (one.excluded.empty() && by_rails) one.excluded = "NCCL is not offered it";
       }
       ports.push_back(std::move(one));
@@ -73,12 +109,6 @@ std::vector<FabricPort> judged_ports(const Host& host) {
 Observation no_fabric_port(const Host& host) {
   if (host.ports.hcas.empty()) return nothing_on(host, "there is no RDMA port to look at");
   return ok("", "no RDMA port carries the traffic of GPUs");
-}
-
-std::string fabric_shell_word(const std::string& text) {
-  std::string word = "'";
-  for (const char c : topo::clean_text(text)) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
 }
 
 const RdmaNetdev* netdev_of(const Host& host, const RdmaPort& port) {

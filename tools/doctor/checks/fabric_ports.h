@@ -23,15 +23,17 @@ std::vector<FabricPort> fabric_ports(const Host& host);
 // Returns those that are not excluded.
 std::vector<FabricPort> judged_ports(const Host& host);
 
+// Returns why the transport cannot use a port whatever its state, and what can: " is an iWARP
+// device,
+// ... Fix: ...". "" for a port that it can use.
+std::string fault_of_kind(const Host& host, const RdmaHca& hca, const RdmaPort& port);
+
 // What a check says where there is no port to look at: that there is none, or that all are
 // excluded.
 Observation no_fabric_port(const Host& host);
 
 // Whether the machine has GPUs, so that its rails are known.
 bool has_rails(const Host& host);
-
-// Returns the text in single quotes for a POSIX shell, without control characters.
-std::string fabric_shell_word(const std::string& text);
 
 // Returns the network interface of a port; null where it has none, or this process cannot see it.
 const RdmaNetdev* netdev_of(const Host& host, const RdmaPort& port);

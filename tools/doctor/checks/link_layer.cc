@@ -44,9 +44,6 @@ Observations run_link_layer(const Host& host) {
   for (const FabricPort& one : ports) {
     if (one.port->link_layer.empty()) {
       seen.push_back(unknown(one.label, "its link layer is unknown", "mount /sys"));
-    } else if (!one.port->is_infiniband() && !one.port->is_ethernet()) {
-      seen.push_back(ok(
-          one.label, fmt::format("neither InfiniBand nor Ethernet, but {}", one.port->link_layer)));
     }
   }
   if (!infiniband.empty() && !ethernet.empty()) {

@@ -8,6 +8,7 @@
 
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/uverbs_files.h"
 #include "topology/sources/sysfs_files.h"
@@ -174,6 +175,28 @@ std::string fix_of_open(const Host& host, const RdmaHca& hca) {
   return "look in dmesg for the HCA's driver; reset or replace the HCA";
 }
 
+// Why the transport can use none of the HCA's ports, and what can; "" where it can use one.
+std::string fault_of_device(const Host& host, const RdmaHca& hca) {
+  std::string fault;
+  for (const RdmaPort& port : hca.ports) {
+    fault = fault_of_kind(host, hca, port);
+    if (fault.empty()) return "";
+  }
+  return fault;
+}
+
+// Harmless beside an HCA that can be used, as of a management network.
+Observation device_of_other_kind(const RdmaHca& hca, const std::string& fault, bool has_other) {
+  const size_t fix = fault.find(". Fix: ");
+  const std::string evidence = fmt::format("{}; it{}", device_text(hca), fault.substr(0, fix));
+  if (has_other) return ok(hca.name, evidence);
+  return failure(
+      hca.name,
+      evidence +
+          ". This plugin and NCCL's own IB transport do not use it, and NCCL uses TCP sockets here",
+      fix == std::string::npos ? "use an HCA of InfiniBand or RoCE" : fault.substr(fix + 7));
+}
+
 Observation rdma_device(const Host& host, const RdmaHca& hca) {
   const bool is_missing = hca.in_verbs.has_value() && !*hca.in_verbs;
   if (!is_missing && hca.open_error.empty()) return ok(hca.name, device_text(hca));
@@ -214,7 +237,15 @@ void add_lost_peers(const Host& host, Observations* all) {
 Observations run_rdma_devices(const Host& host) {
   if (host.ports.hcas.empty()) return without_rdma_device(host);
   Observations seen;
-  for (const RdmaHca& hca : host.ports.hcas) seen.push_back(rdma_device(host, hca));
+  const auto& hcas = host.ports.hcas;
+  const bool has_usable = std::any_of(hcas.begin(), hcas.end(), [&](const RdmaHca& hca) {
+    return fault_of_device(host, hca).empty();
+  });
+  for (const RdmaHca& hca : hcas) {
+    const std::string fault = fault_of_device(host, hca);
+    seen.push_back(fault.empty() ? rdma_device(host, hca)
+                                 : device_of_other_kind(hca, fault, has_usable));
+  }
   add_lost_peers(host, &seen);
   if (!host.ports.verbs_error.empty()) {
     seen.push_back(failure("", "libibverbs is of no use: " + host.ports.verbs_error,

@@ -34,11 +34,13 @@ TEST(LinkLayer, WithoutFile_IsUnknown) {
   EXPECT_EQ(verdict_of(link_layer(), made.host), Verdict::kUnknown);
 }
 
-TEST(LinkLayer, Unspecified_IsOk) {
+TEST(LinkLayer, UnspecifiedBesideEthernet_IsNotJudged) {
   MadeFabric made;
   made.add_roce().link_layer = "Unspecified";
-  EXPECT_THAT(worst_of(link_layer(), made.host).evidence, HasSubstr("neither InfiniBand nor"));
-  EXPECT_EQ(verdict_of(link_layer(), made.host), Verdict::kOk);
+  made.add_roce();
+  const Observations seen = link_layer().run(made.host);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].evidence, "all on Ethernet (RoCE)");
 }
 
 }  // namespace

@@ -26,6 +26,34 @@ TEST(RdmaDevices, OpenedByVerbs_AreOk) {
   EXPECT_EQ(worst_of(rdma_devices(), made.host).evidence, "mlx5_core, 1 port");
 }
 
+TEST(RdmaDevices, ElasticFabricAdapterAlone_IsAFailureThatNamesItsPlugin) {
+  MadeFabric made;
+  made.add_roce().link_layer = "Unspecified";
+  made.hca(0).node_type = "7: unspecified";
+  made.hca(0).pci_ids = "1d0f:efa2";
+  const Observation seen = worst_of(rdma_devices(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kFailure);
+  EXPECT_THAT(seen.evidence, HasSubstr("has no reliable connections. This plugin and"));
+  EXPECT_THAT(seen.fix, HasSubstr("aws-ofi-nccl"));
+}
+
+TEST(RdmaDevices, IwarpDeviceBesideAnHca_IsOk) {
+  MadeFabric made;
+  made.add_infiniband();
+  made.add_roce();
+  made.hca(1).node_type = "4: RNIC";
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
+}
+
+TEST(RdmaDevices, IwarpDeviceAlone_IsAFailureUnlessItIsNamed) {
+  MadeFabric made;
+  made.add_roce();
+  made.hca(0).node_type = "4: RNIC";
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kFailure);
+  made.host.environment["NCCL_IB_HCA"] = made.hca(0).name;
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
+}
+
 TEST(RdmaDevices, MachineWithoutHca_IsUnknownAndSaysSo) {
   MadeFabric made;
   std::filesystem::create_directories(made.host.path("/sys/class"));
