@@ -1,6 +1,5 @@
 #include "tools/doctor/fingerprint.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -26,17 +25,6 @@ MaybeText fingerprint_line(const Host& host, const std::string& file) {
 bool fingerprint_has(const Host& host, const std::string& file) {
   std::error_code ignored;
   return fs::exists(host.path(file), ignored);
-}
-
-std::vector<std::string> fingerprint_entries(const Host& host, const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator at(host.path(folder), failed), end; !failed && at != end;
-       at.increment(failed)) {
-    names.push_back(at->path().filename().string());
-  }
-  std::sort(names.begin(), names.end(), topology::name_less);
-  return names;
 }
 
 // A module built with the kernel states no version of its own.
@@ -96,7 +84,7 @@ Json json_of(const Properties& properties) {
 MaybeText fingerprint_mtus(const Host& host, const std::string& hca) {
   const std::string folder = "/sys/class/infiniband/" + hca + "/device/net";
   std::set<std::string> values;
-  for (const std::string& one : fingerprint_entries(host, folder)) {
+  for (const std::string& one : host.names(folder)) {
     const std::string mtu = topo::clean_text(host.line(folder + "/" + one + "/mtu"));
     if (!mtu.empty()) values.insert(mtu);
   }
@@ -137,7 +125,7 @@ Json fingerprint_gpus(const Host& host) {
 
 Json fingerprint_hcas(const Host& host) {
   Json hcas = Json::array();
-  for (const std::string& name : fingerprint_entries(host, "/sys/class/infiniband")) {
+  for (const std::string& name : host.names("/sys/class/infiniband")) {
     const std::string folder = "/sys/class/infiniband/" + name;
     hcas.push_back({{"name", topo::clean_text(name)},
                     {"firmware", json_of(fingerprint_line(host, folder + "/fw_ver"))},

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/topo/file_content.h"
+#include "tools/topo/folder_names.h"
 #include "tools/topo/inspect.h"
 
 namespace gdr::tools::doctor {
@@ -60,6 +61,10 @@ std::string Host::line(const std::string& absolute) const {
   const size_t from = first.find_first_not_of(" \t\r");
   if (from == std::string::npos) return "";
   return first.substr(from, first.find_last_not_of(" \t\r") + 1 - from);
+}
+
+std::vector<std::string> Host::names(const std::string& absolute) const {
+  return topo::folder_names(path(absolute));
 }
 
 Result<Host> read_host(const fs::path& root, bool watches_errors) {

@@ -51,6 +51,8 @@ struct Host {
   std::optional<std::string> read(const std::string& absolute) const;
   // Its first line, without blanks at the ends; "" where it cannot be read.
   std::string line(const std::string& absolute) const;
+  // The names in a folder, with numbers in their order; none where it cannot be listed.
+  std::vector<std::string> names(const std::string& absolute) const;
 };
 
 // Reads all of it, of this machine ("/") or of a folder with a copy. Fails where the folder does

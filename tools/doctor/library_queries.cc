@@ -1,7 +1,6 @@
 // Reads LibraryFacts: searches for the libraries as the loader does, and reads their files.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "tools/doctor/host.h"
 #include "tools/doctor/library_facts.h"
 #include "tools/doctor/loader_search.h"
+#include "tools/topo/folder_names.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -57,16 +57,6 @@ LibraryFiles files_of(const Host& host, const std::string& name) {
   return files;
 }
 
-std::vector<fs::path> folders_in(const fs::path& folder) {
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    found.push_back(at->path());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
-
 // PyTorch's wheels bring NCCL as a package of its own, nvidia/nccl, which their libraries find by
 // DT_RUNPATH.
 void add_nccl_of_python(const Host& host, LibraryFiles* files) {
@@ -77,10 +67,10 @@ void add_nccl_of_python(const Host& host, LibraryFiles* files) {
     if (!prefix.empty()) prefixes.emplace_back(prefix);
   }
   for (const fs::path& prefix : prefixes) {
-    for (const fs::path& python : folders_in(prefix / "lib")) {
-      if (!python.filename().string().starts_with("python3")) continue;
+    for (const std::string& python : topo::folder_names(prefix / "lib")) {
+      if (!python.starts_with("python3")) continue;
       for (const char* packages : {"site-packages", "dist-packages"}) {
-        const fs::path file = python / packages / "nvidia/nccl/lib/libnccl.so.2";
+        const fs::path file = prefix / "lib" / python / packages / "nvidia/nccl/lib/libnccl.so.2";
         std::error_code error;
         if (!fs::is_regular_file(file, error)) continue;
         const std::string inside = "/" + file.lexically_relative(host.root).string();
@@ -97,9 +87,7 @@ std::optional<std::vector<std::string>> providers_beside(const Host& host,
   const fs::path real = fs::canonical(host.path(verbs.front().file), error);
   const fs::path folder = real.parent_path() / "libibverbs";
   if (error || !fs::is_directory(folder, error)) return {};
-  std::vector<std::string> names;
-  for (const fs::path& file : folders_in(folder)) names.push_back(file.filename().string());
-  return names;
+  return topo::folder_names(folder);
 }
 
 std::string plugin_beside_program(const Host& host) {

@@ -51,18 +51,15 @@ std::optional<FileSystemSize> size_of(const fs::path& folder) {
 
 // Opening is what shows the device cgroup of a container, which access() does not know. It does
 // nothing to the HCA: libibverbs opens the same file for each device that a program uses.
-std::vector<DeviceFile> open_uverbs(const fs::path& folder) {
+std::vector<DeviceFile> open_uverbs(const Host& host) {
+  constexpr char kFolder[] = "/dev/infiniband";
   std::vector<DeviceFile> files;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  for (const std::string& name : host.names(kFolder)) {
     if (!name.starts_with("uverbs")) continue;
-    const UniqueFd fd(open(at->path().c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+    const fs::path file = host.path(kFolder) / name;
+    const UniqueFd fd(open(file.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     files.push_back({name, fd.get() < 0 ? errno : 0});
   }
-  std::sort(files.begin(), files.end(), [](const DeviceFile& a, const DeviceFile& b) {
-    return topology::name_less(a.name, b.name);
-  });
   return files;
 }
 
@@ -103,7 +100,7 @@ ProcessFacts read_process_facts(const Host& host) {
   facts.in_slurm_job = std::getenv("SLURM_JOB_ID") != nullptr;
   if (const char* home = std::getenv("HOME")) facts.home = home;
   facts.shm = size_of("/dev/shm");
-  facts.uverbs = open_uverbs("/dev/infiniband");
+  facts.uverbs = open_uverbs(host);
   return facts;
 }
 
@@ -134,12 +131,7 @@ bool has_capability(const Host& host, int number) {
 }
 
 std::vector<std::string> rdma_device_names(const Host& host) {
-  std::vector<std::string> names;
-  std::error_code error;
-  const fs::path folder = host.path("/sys/class/infiniband");
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    names.push_back(at->path().filename().string());
-  }
+  std::vector<std::string> names = host.names("/sys/class/infiniband");
   if (names.empty() && host.inspection.has_value()) names = inspected_hcas(*host.inspection);
   std::sort(names.begin(), names.end(), topology::name_less);
   return names;

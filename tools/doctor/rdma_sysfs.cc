@@ -7,6 +7,7 @@
 
 #include "tools/doctor/host.h"
 #include "tools/doctor/rdma_ports.h"
+#include "tools/topo/folder_names.h"
 #include "topology/model.h"
 #include "topology/sources/sysfs_files.h"
 #include "topology/sources/sysfs_rdma.h"
@@ -34,16 +35,6 @@ State rdma_state_of(const std::string& line, State last) {
                                                         : State::kUnknown;
 }
 
-std::vector<std::string> rdma_names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().string());
-  }
-  std::sort(names.begin(), names.end(), topology::name_less);
-  return names;
-}
-
 // Parses a GID as sysfs has it: "fe80:0000:0000:0000:0e42:a1ff:fe55:62a2".
 std::optional<transport::Gid> parse_rdma_gid(const std::string& text) {
   constexpr size_t kLength = 39;
@@ -68,7 +59,7 @@ transport::GidType rdma_gid_type(const std::string& text, bool is_ethernet) {
 }
 
 void read_rdma_gids(const fs::path& folder, RdmaPort* port) {
-  for (const std::string& name : rdma_names_in(folder / "gids")) {
+  for (const std::string& name : topo::folder_names(folder / "gids")) {
     const auto index = rdma_number<int>(name);
     const auto gid = parse_rdma_gid(topology::first_line(folder / "gids" / name));
     if (!index || !gid || transport::is_null(*gid)) continue;
@@ -92,7 +83,7 @@ void add_lone_rdma_netdev(const RdmaHca& hca, RdmaPort* port) {
   if (!port->netdevs.empty() || !port->is_ethernet()) return;
   const std::string parent = topology::first_line(hca.folder / "parent");
   if (!parent.empty()) return port->netdevs.push_back(parent);
-  std::vector<std::string> of_function = rdma_names_in(hca.folder / "device/net");
+  std::vector<std::string> of_function = topo::folder_names(hca.folder / "device/net");
   if (of_function.size() == 1) port->netdevs.push_back(std::move(of_function[0]));
 }
 
@@ -168,7 +159,7 @@ void read_rdma_hca(const Host& host, RdmaHca* hca) {
   hca->hca_type = topology::first_line(hca->folder / "hca_type");
   hca->node_type = topology::first_line(hca->folder / "node_type");
   read_rdma_function(host, hca);
-  for (const std::string& name : rdma_names_in(hca->folder / "ports")) {
+  for (const std::string& name : topo::folder_names(hca->folder / "ports")) {
     const int number = rdma_number<int>(name).value_or(0);
     if (number > 0) hca->ports.push_back(read_rdma_port(*hca, number));
   }
@@ -176,7 +167,7 @@ void read_rdma_hca(const Host& host, RdmaHca* hca) {
 
 void read_rdma_sysfs(const Host& host, RdmaPorts* ports) {
   const fs::path folder = host.path("/sys/class/infiniband");
-  for (const std::string& name : rdma_names_in(folder)) {
+  for (const std::string& name : host.names("/sys/class/infiniband")) {
     RdmaHca hca;
     hca.name = name;
     hca.folder = folder / name;

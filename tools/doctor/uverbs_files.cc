@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <system_error>
 
 #include "tools/doctor/host.h"
 
@@ -11,11 +9,7 @@ namespace gdr::tools::doctor {
 
 std::map<std::string, std::string> uverbs_by_device(const Host& host) {
   std::map<std::string, std::string> found;
-  std::error_code error;
-  const std::filesystem::path folder = host.path("/sys/class/infiniband_verbs");
-  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
+  for (const std::string& name : host.names("/sys/class/infiniband_verbs")) {
     const std::string device = host.line("/sys/class/infiniband_verbs/" + name + "/ibdev");
     if (!device.empty()) found[device] = name;
   }

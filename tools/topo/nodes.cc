@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "tools/topo/file_content.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
@@ -74,8 +74,9 @@ Result<std::vector<Profile>> profiles_in(const std::string& file) {
   if (!unreadable && size > kMaxJsonBytes) {
     return fail(Code::kInvalidArgument, file + ": the file is larger than 1 GiB");
   }
-  return parse_profiles(clean_text(file),
-                        {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()});
+  const std::optional<std::string> text = rest_of_stream(stream, kMaxJsonBytes);
+  if (!text) return fail(Code::kInvalidArgument, file + ": cannot be read as a whole");
+  return parse_profiles(clean_text(file), *text);
 }
 
 // Inspects the host that the options choose, or all of them.

@@ -5,20 +5,17 @@
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
-namespace {
 
-std::string quoted_for_shell(const std::string& text) {
+std::string shell_word(const std::string& text) {
   std::string quoted = "'";
   for (char c : clean_text(text)) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
 }
 
-}  // namespace
-
 std::string comment(const std::string& text) { return "# " + clean_text(text) + "\n"; }
 
 std::string export_line(const char* name, const std::string& value) {
-  return std::string("export ") + name + "=" + quoted_for_shell(value) + "\n";
+  return std::string("export ") + name + "=" + shell_word(value) + "\n";
 }
 
 // NCCL takes a variable from its file only where the environment does not have it (setenv in its

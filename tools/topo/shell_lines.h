@@ -1,4 +1,4 @@
-// Lines for a POSIX shell, each with its line break.
+// Words and lines for a POSIX shell, each line with its line break.
 #pragma once
 
 #include <string>
@@ -6,6 +6,9 @@
 #include "tools/topo/user_settings.h"
 
 namespace gdr::tools::topo {
+
+// Returns a text in quotation marks, cleaned: one word of a command.
+std::string shell_word(const std::string& text);
 
 // Returns a line of a comment. It is cleaned, because names from files could start lines of their
 // own.

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/topo/shell_lines.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {
@@ -122,7 +122,7 @@ std::optional<Observation> lossless_fault(const FabricPort& one, const LosslessS
                     usual_class(lowest_priority(pfc))));
   }
   if (settings.ecn_notifies == 0 || settings.ecn_reacts == 0) {
-    const std::string netdev = fabric_shell_word(one.port->netdevs.front());
+    const std::string netdev = topo::shell_word(one.port->netdevs.front());
     const int priority = pfc != 0 ? lowest_priority(pfc) : 0;
     return warning(one.label, evidence,
                    fmt::format("echo 1 > /sys/class/net/{0}/ecn/roce_np/enable/{1}; echo 1 > "

@@ -1,10 +1,8 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <system_error>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
@@ -12,18 +10,6 @@
 
 namespace gdr::tools::doctor {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<std::string> device_files_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    names.push_back(at->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // How a container gets the device files.
 std::string pass_devices(const Host& host) {
@@ -97,7 +83,7 @@ std::vector<FixStep> module_steps(const Host& host, const char* module) {
 }
 
 Observations run_device_files(const Host& host) {
-  const std::vector<std::string> devices = device_files_in(host.path("/sys/class/infiniband"));
+  const std::vector<std::string> devices = host.names("/sys/class/infiniband");
   if (devices.empty())
     return {nothing_on(host, "there is no RDMA device in /sys/class/infiniband")};
   const std::map<std::string, std::string> uverbs = uverbs_by_device(host);

@@ -42,10 +42,7 @@ std::string iommu_words(const Host& host) {
                        : "the kernel's command line has " + topo::clean_text(found);
 }
 
-bool has_iommu_groups(const Host& host) {
-  std::error_code error;
-  return fs::directory_iterator(host.path(kIommuGroups), error) != fs::directory_iterator();
-}
+bool has_iommu_groups(const Host& host) { return !host.names(kIommuGroups).empty(); }
 
 // Devices by the type of their IOMMU group: "DMA" (strict), "DMA-FQ" (lazy), "identity", or what
 // else the kernel states (Documentation/ABI/testing/sysfs-kernel-iommu_groups). "none" for a device

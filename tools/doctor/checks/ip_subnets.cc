@@ -9,6 +9,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/topo/shell_lines.h"
 #include "tools/topo/short_list.h"
 
 namespace gdr::tools::doctor {
@@ -73,11 +74,11 @@ int policy_tables(const Host& host) {
 }
 
 FixStep arp_step(const Host& host, const std::string& netdev, const char* setting, int wanted) {
-  const std::string name = fabric_shell_word(fmt::format("net/ipv4/conf/{}/{}", netdev, setting));
+  const std::string name = topo::shell_word(fmt::format("net/ipv4/conf/{}/{}", netdev, setting));
   return {fmt::format("Sets {} of {}.", setting, netdev),
           fmt::format("sysctl -w {}={}", name, wanted),
           fmt::format("sysctl -w {}={}", name,
-                      fabric_shell_word(host.line(kIpv4Settings + netdev + "/" + setting)))};
+                      topo::shell_word(host.line(kIpv4Settings + netdev + "/" + setting)))};
 }
 
 // What is wrong with one interface of a shared subnet, and the steps against it.

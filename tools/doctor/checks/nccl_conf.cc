@@ -10,8 +10,8 @@
 
 #include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
+#include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -72,7 +72,7 @@ std::optional<Observation> judge_conf_line(const ConfLine& line) {
 Observation carriage_returns(const std::string& file) {
   return warning(config::printable(file),
                  "its lines end with CR LF: NCCL before 2.30 takes the CR for a part of each value",
-                 "sed -i 's/\\r$//' " + fabric_shell_word(file));
+                 "sed -i 's/\\r$//' " + topo::shell_word(file));
 }
 
 void judge_conf_text(const std::string& file, const std::string& text, Observations* seen) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <system_error>
 #include <utility>
 
 #include "plugin/config/load.h"
@@ -12,22 +11,11 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_settings.h"
+#include "tools/topo/shell_lines.h"
 #include "topology/model.h"
 
 namespace gdr::tools::doctor {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<std::string> filter_names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    names.push_back(at->path().filename().string());
-  }
-  std::sort(names.begin(), names.end(), topology::name_less);
-  return names;
-}
 
 // Adds the port that a text of Inspection::not_offered begins with: "mlx5_1:1 is excluded ...".
 void add_not_offered(const std::string& text, std::vector<std::pair<std::string, int>>* ports) {
@@ -41,9 +29,9 @@ void add_not_offered(const std::string& text, std::vector<std::pair<std::string,
 // the topology.
 std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
   std::vector<std::pair<std::string, int>> ports;
-  const fs::path folder = host.path("/sys/class/infiniband");
-  for (const std::string& hca : filter_names_in(folder)) {
-    for (const std::string& port : filter_names_in(folder / hca / "ports")) {
+  const std::string folder = "/sys/class/infiniband";
+  for (const std::string& hca : host.names(folder)) {
+    for (const std::string& port : host.names(fmt::format("{}/{}/ports", folder, hca))) {
       ports.emplace_back(hca, std::atoi(port.c_str()));
     }
   }
@@ -112,7 +100,7 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
 void judge_interface_filter(const Host& host, const config::Options& options, Observations* seen) {
   constexpr char kName[] = "NCCL_SOCKET_IFNAME";
   if (!options.socket_interfaces.is_set()) return;
-  const std::vector<std::string> interfaces = filter_names_in(host.path("/sys/class/net"));
+  const std::vector<std::string> interfaces = host.names("/sys/class/net");
   if (interfaces.empty()) {
     seen->push_back(unknown(kName, value_text(host, kName) + ": /sys/class/net has no interface",
                             "mount /sys"));
@@ -133,7 +121,7 @@ void judge_interface_filter(const Host& host, const config::Options& options, Ob
     seen->push_back(failure(kName,
                             fmt::format("{} matches {}, which is down", value_text(host, kName),
                                         fmt::join(accepted, ", ")),
-                            "ip link set dev " + fabric_shell_word(accepted.front()) +
+                            "ip link set dev " + topo::shell_word(accepted.front()) +
                                 " up, or name another interface"));
   } else {
     seen->push_back(
@@ -156,7 +144,7 @@ PkeyTables pkey_tables(const Host& host, const config::Options& options) {
   for (const auto& [hca, port] : all_ports(host)) {
     const std::string folder = fmt::format("/sys/class/infiniband/{}/ports/{}", hca, port);
     if (!options.hcas.accepts(hca, port)) continue;
-    if (filter_names_in(host.path(folder + "/pkeys")).empty()) continue;
+    if (host.names(folder + "/pkeys").empty()) continue;
     ++tables.all;
     if (host.line(folder + "/link_layer") != "InfiniBand") continue;
     ++tables.of_infiniband;

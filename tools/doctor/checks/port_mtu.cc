@@ -6,6 +6,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -53,7 +54,7 @@ std::string mtu_evidence(const Host& host, const RdmaPort& port, int active) {
 Observation small_netdev_mtu(const FabricPort& one, const std::string& evidence, int now,
                              int wanted) {
   const std::string command =
-      fmt::format("ip link set dev {} mtu ", fabric_shell_word(one.port->netdevs.front()));
+      fmt::format("ip link set dev {} mtu ", topo::shell_word(one.port->netdevs.front()));
   return warning(
       one.label, evidence,
       fmt::format("{}{}, on every node, and at least as much on each port of the switches", command,

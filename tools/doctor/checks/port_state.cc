@@ -7,6 +7,7 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/port_use.h"
+#include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -32,7 +33,7 @@ Observation down_roce_port(const Host& host, const FabricPort& one, const std::s
   const RdmaNetdev* netdev = netdev_of(host, *one.port);
   const std::string name = one.port->netdevs.empty() ? "" : one.port->netdevs.front();
   if (netdev != nullptr && netdev->is_up.has_value() && !*netdev->is_up) {
-    const std::string command = "ip link set dev " + fabric_shell_word(name);
+    const std::string command = "ip link set dev " + topo::shell_word(name);
     return failure(one.label,
                    fmt::format("{}: its network interface {} is not set up", evidence, name),
                    command + " up, and give it an address",
@@ -42,12 +43,12 @@ Observation down_roce_port(const Host& host, const FabricPort& one, const std::s
     return failure(one.label, fmt::format("{}: {} is up and has no carrier", evidence, name),
                    fmt::format("look at the cable, the transceiver and the switch's port: ethtool "
                                "{0}; ethtool -m {0}",
-                               fabric_shell_word(name)));
+                               topo::shell_word(name)));
   }
   return failure(one.label, evidence,
                  name.empty() ? "look at the cable, the switch's port and dmesg"
                               : "look at the cable, the switch's port and ip link show dev " +
-                                    fabric_shell_word(name));
+                                    topo::shell_word(name));
 }
 
 Observation down_infiniband_port(const FabricPort& one, const std::string& evidence) {
@@ -56,7 +57,7 @@ Observation down_infiniband_port(const FabricPort& one, const std::string& evide
         one.label, evidence + ": the port is disabled",
         fmt::format("enable it at the switch, or here: ibportstate -C {0} -P {1} -D 0 {1} "
                     "enable",
-                    fabric_shell_word(one.hca->name), one.port->number));
+                    topo::shell_word(one.hca->name), one.port->number));
   }
   return failure(one.label, evidence,
                  one.port->phys_state == PhysState::kPolling

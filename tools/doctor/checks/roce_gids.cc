@@ -6,6 +6,7 @@
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -33,7 +34,7 @@ std::string gid_text(const RdmaPort& port, const transport::GidEntry& chosen) {
 
 std::string set_address(const RdmaPort& port) {
   return fmt::format("give its network interface an address: ip addr add ADDRESS/PREFIX dev {}",
-                     port.netdevs.empty() ? "INTERFACE" : fabric_shell_word(port.netdevs.front()));
+                     port.netdevs.empty() ? "INTERFACE" : topo::shell_word(port.netdevs.front()));
 }
 
 // The texts of select_gid() end in ". Fix: ...".

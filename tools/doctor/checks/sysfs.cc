@@ -16,16 +16,6 @@ constexpr char kPciFolder[] = "/sys/bus/pci/devices";
 constexpr char kMountSysfs[] =
     "mount the machine's /sys into the container, read-only is enough: -v /sys:/sys:ro";
 
-std::vector<std::string> sysfs_names_in(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    names.push_back(at->path().filename().string());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 bool sysfs_has(const Host& host, const std::string& absolute) {
   std::error_code ignored;
   return fs::exists(host.path(absolute), ignored);
@@ -33,7 +23,7 @@ bool sysfs_has(const Host& host, const std::string& absolute) {
 
 // NVIDIA's driver lists its GPUs by PCI address, whatever the container shows of sysfs.
 void judge_hidden_gpus(const Host& host, Observations* seen) {
-  for (const std::string& name : sysfs_names_in(host.path("/proc/driver/nvidia/gpus"))) {
+  for (const std::string& name : host.names("/proc/driver/nvidia/gpus")) {
     std::string bdf = name;
     std::transform(bdf.begin(), bdf.end(), bdf.begin(),
                    [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -47,7 +37,7 @@ void judge_hidden_gpus(const Host& host, Observations* seen) {
 // Where only a part of sysfs is shown, the links of classes lead out of it. Virtual devices (rxe,
 // siw) have no link `device`.
 void judge_hidden_hcas(const Host& host, Observations* seen) {
-  for (const std::string& name : sysfs_names_in(host.path("/sys/class/infiniband"))) {
+  for (const std::string& name : host.names("/sys/class/infiniband")) {
     const std::string folder = "/sys/class/infiniband/" + name;
     for (const std::string& link : {folder, folder + "/device"}) {
       std::error_code ignored;
@@ -68,7 +58,7 @@ Observations run_sysfs(const Host& host) {
   judge_hidden_gpus(host, &seen);
   judge_hidden_hcas(host, &seen);
   if (!seen.empty()) return seen;
-  const size_t functions = sysfs_names_in(host.path(kPciFolder)).size();
+  const size_t functions = host.names(kPciFolder).size();
   if (functions == 0) {
     return {ok("", fmt::format("{} is empty: there is no PCI device to look at", kPciFolder))};
   }
