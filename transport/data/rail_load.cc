@@ -34,6 +34,9 @@ constexpr size_t kLeastMeasured = 16 << 10;
 constexpr double kPatience = 64;
 // A chunk is late by what it takes beyond this many times what its path's speed explains.
 constexpr double kLateTolerance = 1.25;
+// On a path that was late, a chunk that takes so many times longer than it would on the fastest
+// path is late whatever its path's speed explains: that speed is then the mean of its latenesses.
+constexpr double kUselessShare = 16;
 // For how many times its length a lateness is remembered while the path is in use: where chunks are
 // late more rarely, the path is worth more than what they cost.
 constexpr double kLateMemory = 4;
@@ -118,13 +121,23 @@ void RailLoad::measure(Path& path, double bytes, Time came, Time now) {
 void RailLoad::judge(Path& path, double bytes, double seconds, Time now) {
   if (now <= path.found) return;  // it waited behind one that was found with it
   const double pace = std::max(path.seconds / path.bytes, path.last_pace);
-  const double late = seconds - kLateTolerance * pace * bytes;
+  double late = seconds - kLateTolerance * pace * bytes;
+  if (is_on_trial(path) && seconds * trusted_speed() > kUselessShare * bytes) late = seconds;
   if (late > 0) {
     note_late(path, late, now);
   } else {
     note_in_time(path, now);
   }
   path.last_pace = seconds / bytes;
+}
+
+double RailLoad::trusted_speed() const {
+  double fastest = 0;
+  for (const Path& path : paths_) {
+    if (is_on_trial(path) || path.last_chunk == 0 || path.seconds <= 0) continue;
+    fastest = std::max(fastest, path.bytes / path.seconds);
+  }
+  return fastest;
 }
 
 void RailLoad::note_in_time(Path& path, Time now) {
@@ -141,7 +154,7 @@ void RailLoad::note_in_time(Path& path, Time now) {
 // together are one try. Time in which the path is avoided does not make it forget.
 void RailLoad::note_late(Path& path, double seconds, Time now) {
   const double before = Seconds(path.remembered_until - now).count() / kLateMemory;
-  const bool was_late = path.distrust > 0 || path.window > 0;
+  const bool was_late = is_on_trial(path);
   if (was_late || before > 0) {
     path.lateness = was_late ? seconds : std::min(seconds, before);
     path.window = 0;

@@ -36,9 +36,11 @@ namespace gdr::transport {
 // chunk at a time, until several of those in turn were not late: a window of chunks would wait for
 // one timeout after the other. Once it is trusted again, the chunks that may be outstanding on it
 // double with each one that comes in time, so that a path that is still lossy shows it before a
-// window of them is on it. The pauses between tries grow as long as they are late. One late
-// chunk alone is forgiven, and a path that is steadily slow, or has become so, is not late: a chunk
-// is late only where it took longer than the one before it, too.
+// window of them is on it. The pauses between tries grow as long as they are late. A chunk
+// of a try also has to be worth it: one that takes many times what the fastest path needs is late,
+// since a path that loses packets often has a mean speed at which no timeout is late any more. One
+// late chunk alone is forgiven, and a path that is steadily slow, or has become so, is not late: a
+// chunk is late only where it took longer than the one before it, too.
 class RailLoad {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -100,6 +102,10 @@ class RailLoad {
   void judge(Path& path, double bytes, double seconds, Time now);
   void note_late(Path& path, double seconds, Time now);
   void note_in_time(Path& path, Time now);
+  // Whether it was late again and again, and is not yet trusted like others.
+  static bool is_on_trial(const Path& path) { return path.distrust > 0 || path.window > 0; }
+  // Measured, of the fastest path that is not on trial, in bytes per second; 0 where there is none.
+  double trusted_speed() const;
   // Whether one more chunk would be one too many for a path that was late.
   static bool is_full(const Path& path);
   void retry_if_idle(Path& path, Time now);

@@ -102,6 +102,14 @@ class SingleChunks {
     for (int i = 0; i < count; ++i) load_.acknowledge(0, bytes, at(now_));
     now_ += 1e-6;
   }
+  // Sends a chunk over the healthy path, which takes 1 ms.
+  void send_on_other() {
+    load_.post(1, size_t{1} << 20, at(now_));
+    now_ += 1e-3;
+    load_.note_poll(1, at(now_));
+    load_.acknowledge(1, size_t{1} << 20, at(now_ + 1e-6));
+    now_ += 2e-6;
+  }
   void wait(double seconds) { now_ += seconds; }
   // Waits until the path gets a chunk of a window; returns the seconds.
   double wait_for_try() {
@@ -166,6 +174,26 @@ TEST(RailLoadLossTest, TryIsLate_NextOneComesAfterTwiceThePause) {
   EXPECT_EQ(chunks.share(8), 1);
   chunks.send(9);  // it is late by about as much as those
   EXPECT_GE(chunks.wait_for_try(), 3 * pause);
+}
+
+// The mean speed of a path that loses packets explains each of its chunks, but none is worth a try.
+TEST(RailLoadLossTest, TriesAreAllFarSlowerThanTheOtherPath_NoneIsInTime) {
+  SingleChunks chunks;
+  for (int i = 0; i < 8; ++i) chunks.send_on_other();
+  for (int i = 0; i < 8; ++i) chunks.send(1);
+  for (int i : {5, 1, 5}) chunks.send(i);
+  for (int i = 0; i < 8; ++i) chunks.send(40);
+  EXPECT_GE(chunks.wait_for_single_chunk(60), 64 * 40e-3);
+}
+
+// A tenth of the other path's speed is worth having.
+TEST(RailLoadLossTest, TriesAreSteadilySlow_PathIsTrustedAgain) {
+  SingleChunks chunks;
+  for (int i = 0; i < 8; ++i) chunks.send_on_other();
+  for (int i = 0; i < 8; ++i) chunks.send(1);
+  for (int i : {5, 1, 5}) chunks.send(i);
+  for (int i = 0; i < 40; ++i) chunks.send(10);
+  EXPECT_GE(chunks.share(60), 4);
 }
 
 // As by NCCL_IB_TIMEOUT=20, which is 4.3 s.
