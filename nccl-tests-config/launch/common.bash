@@ -149,7 +149,8 @@ default_arguments() {
 
 # The variables that ranks on other nodes need.
 forwarded_names() {
-  compgen -e | grep -E '^(NCCL_|GDR_NCCL_|SOFTHCA_)|^(CUDA_VISIBLE_DEVICES|LD_LIBRARY_PATH|MASTER_ADDR|MASTER_PORT)$' |
+  compgen -e |
+    grep -E '^(NCCL_|GDR_NCCL_|SOFTHCA_)|^(CUDA_VISIBLE_DEVICES|GDR_TOOL|LD_LIBRARY_PATH|MASTER_(ADDR|PORT))$' |
     grep -vx NCCL_TESTS_DIR || true
 }
 
