@@ -4,8 +4,7 @@
 Each step, the gradients that DDP has averaged over the ranks must equal, to rounding, those that
 this rank computes alone from all ranks' data, and must be the same bits on every rank.
 
-    set -a; source nccl-tests-config/env/gdr.env; set +a
-    NCCL_DEBUG=INFO torchrun --nproc-per-node 2 nccl-tests-config/ddp_allreduce.py --one-host
+    nccl-tests-config/launch/torchrun --gpus 2 --set NCCL_DEBUG=INFO -- --one-host
 
 Exit code 0 when all gradients agree.
 """
