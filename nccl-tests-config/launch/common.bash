@@ -45,7 +45,7 @@ positive_number() {
   [[ $2 =~ ^[1-9][0-9]{0,4}$ ]] || usage_error "$1 needs a number from 1 to 99999, not '$2'"
 }
 
-# The value of option $1, which must follow it.
+# The value of option $1, which must follow it. Without one the launcher ends, as `set -e` is on.
 option_value() {
   (($# >= 2)) || usage_error "$1 needs a value"
   [[ $2 != --* ]] || usage_error "$1 needs a value, not the option $2"
@@ -61,8 +61,8 @@ names_in() {
 take_common_option() {
   taken=2
   case $1 in
-    --nodes) nodes="$(option_value "$@")" && positive_number --nodes "$nodes" ;;
-    --gpus) gpus="$(option_value "$@")" && positive_number --gpus "$gpus" ;;
+    --nodes) nodes="$(option_value "$@")"; positive_number --nodes "$nodes" ;;
+    --gpus) gpus="$(option_value "$@")"; positive_number --gpus "$gpus" ;;
     --program) program="$(option_value "$@")" ;;
     --preset)
       preset="$(option_value "$@")"

@@ -1,7 +1,7 @@
-"""A Slurm cluster of this machine alone, in a folder of its own: munged, slurmctld and slurmd in the foreground.
+"""A Slurm cluster of this machine alone, in a folder of its own: munged, slurmctld and slurmd.
 
-Needs the programs of Debian's packages slurmctld, slurmd, slurm-client and munge, and no change of the system:
-ports, sockets, key and state are the cluster's own. slurmd needs root.
+Needs the programs of Debian's packages slurmctld, slurmd, slurm-client and munge, and no change of the
+system: ports, sockets, key and state are the cluster's own. slurmd needs root.
 """
 
 import os
@@ -69,7 +69,7 @@ class OneNodeSlurm:
         self.folder = pathlib.Path(folder)
         self._daemons = []
         host = socket.gethostname().split(".")[0]
-        self.folder.chmod(0o755)  # munged insists that others cannot write to the folders of its socket
+        self.folder.chmod(0o755)  # munged insists on search permission for others
         for name in ("state", "spool"):
             (self.folder / name).mkdir()
         key = self.folder / "munge.key"

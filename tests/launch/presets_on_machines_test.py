@@ -1,4 +1,4 @@
-"""The presets on machines of their kind: which rails the plugin has, and that every GPU gets GPUDirect RDMA.
+"""The presets on machines of their kind: the plugin's rails, and GPUDirect RDMA for every GPU.
 
 CTest sets GDR_TOOL to the nccl-gdr that was built.
 """

@@ -4,7 +4,7 @@
 usage: validate_manifest.py SCHEMA [MANIFEST...]    manifests; default: standard input
 
 SCHEMA is a JSON schema (mpijob.schema.json), or YAML with a CustomResourceDefinition, such as
-deploy/v2beta1/mpi-operator.yaml of https://github.com/kubeflow/mpi-operator, which includes the pods' schema.
+deploy/v2beta1/mpi-operator.yaml of https://github.com/kubeflow/mpi-operator, which has the pods' schema, too.
 Needs python3-yaml and python3-jsonschema.
 """
 
@@ -17,14 +17,14 @@ import yaml
 
 
 def closed(schema):
-    """The schema without room for unknown fields, as `kubectl create --validate=strict` has it."""
+    """The schema without room for unknown fields, as with `kubectl create --validate=strict`."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     result = {key: closed(value) for key, value in schema.items()}
-    known = isinstance(result.get("properties"), dict)
-    if known and result.get("type") == "object" and not schema.get("x-kubernetes-preserve-unknown-fields"):
+    preserved = schema.get("x-kubernetes-preserve-unknown-fields")
+    if isinstance(result.get("properties"), dict) and result.get("type") == "object" and not preserved:
         result.setdefault("additionalProperties", False)
     return result
 

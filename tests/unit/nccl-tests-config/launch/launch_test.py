@@ -1,4 +1,7 @@
-"""The launchers: the commands that they build, and what they refuse. Programs are fakes that print their words."""
+"""The launchers: the commands that they build, and what they refuse.
+
+Programs are fakes that print their words.
+"""
 
 import os
 import pathlib
@@ -32,7 +35,8 @@ class LaunchTest(unittest.TestCase):
     def run_it(self, launcher, *arguments, **settings):
         env = {"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder), **settings}
         return subprocess.run([str(_LAUNCH / launcher), *map(str, arguments)], env=env, cwd=self.folder,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                              check=False)
 
     def dry_run(self, launcher, *arguments, **settings):
         """The words of the printed command without `env` and the settings, and these as a dictionary."""
@@ -78,13 +82,23 @@ class CommonTest(LaunchTest):
                     ("--gpus", "8", "--nodes", "-1"): "--nodes needs a number",
                     ("--gpus", "8", "--preset", "dgx"): "there are: azure_ndv5 dgx_h100",
                     ("--gpus", "8", "--preset", "../env/ib"): "there is no preset '../env/ib'",
-                    ("--gpus", "8", "--transport", "softhca"): "there are: gdr gdr_no_ar ib ib_no_ar socket",
+                    ("--gpus", "8", "--transport", "softhca"): "there are: gdr gdr_no_ar ib",
                     ("--gpus", "8", "--set", "NCCL IB=1"): "--set needs NAME=VALUE",
                     ("--gpus", "8", "--set", "NCCL_DEBUG"): "--set needs NAME=VALUE",
                     ("--gpu", "8"): "unknown option: --gpu",
                     ("8",): "unknown option: 8"}.items():
                 with self.subTest(f"{launcher} {' '.join(arguments)}"):
                     self.refused(2, text, launcher, *arguments)
+
+    def test_OptionWithoutItsValue_IsAUsageError(self):
+        common = ("--nodes", "--gpus", "--program", "--preset", "--transport", "--plugin-dir", "--set")
+        for launcher, own in {"mpirun": ("--hostfile", "--host", "--interface"),
+                              "slurm.sbatch": ("--mpi", "--image", "--mounts"),
+                              "torchrun": ("--rendezvous", "--id"),
+                              "kubernetes/mpijob": ("--image", "--name", "--rdma", "--cpus")}.items():
+            for option in (*common, *own):
+                with self.subTest(f"{launcher} {option}"):
+                    self.refused(2, f"{option} needs a value", launcher, option)
 
     def test_Help_ListsTheOptionsAndAnExample(self):
         for launcher in ("mpirun", "slurm.sbatch", "torchrun", "kubernetes/mpijob"):
@@ -108,11 +122,12 @@ class MpirunTest(LaunchTest):
     def test_TwoNodes_BuildTheCommand(self):
         words, environment = self.dry_run("mpirun", "--nodes", 2, "--gpus", 8, "--host", "a,b",
                                           "--preset", "dgx_h100", "--interface", "eth1")
-        self.assertEqual(words[:7], ["mpirun", "-np", "16", "--map-by", "ppr:8:node", "--bind-to", "none"])
+        self.assertEqual(words[:7], ["mpirun", "-np", "16", "--map-by", "ppr:8:node", "--bind-to",
+                                     "none"])
         self.assertEqual(words[words.index("--host") + 1], "a:8,b:8")
         self.assertEqual(words[words.index("oob_tcp_if_include") + 1], "eth1")
-        self.assertEqual(words[-10:], [str(_LAUNCH / "rank_near_gpu"), "all_reduce_perf", "-b", "8", "-e",
-                                       "8G", "-f", "2", "-g", "1"])
+        self.assertEqual(words[-10:], [str(_LAUNCH / "rank_near_gpu"), "all_reduce_perf", "-b", "8",
+                                       "-e", "8G", "-f", "2", "-g", "1"])
         passed = [words[i + 1] for i, word in enumerate(words) if word == "-x"]
         self.assertEqual(sorted(passed), sorted(environment))
         self.assertIn("NCCL_IB_HCA", passed)
@@ -132,9 +147,9 @@ class MpirunTest(LaunchTest):
     def test_Hostfile_ThatCannotHoldTheJob_IsRefused(self):
         hosts = self.folder / "hosts"
         hosts.write_text("# two\nnode01 slots=8\n\nnode02 slots = 4 # half\n")
-        for arguments, text in {(2, 8): "node02 has 4 slots", (3, 4): "has 2 hosts, and --nodes is 3"}.items():
-            self.refused(3, text, "mpirun", "--nodes", arguments[0], "--gpus", arguments[1], "--hostfile",
-                         hosts)
+        for (nodes, gpus), text in {(2, 8): "node02 has 4 slots",
+                                    (3, 4): "has 2 hosts, and --nodes is 3"}.items():
+            self.refused(3, text, "mpirun", "--nodes", nodes, "--gpus", gpus, "--hostfile", hosts)
         self.refused(3, "hosts2 cannot be read", "mpirun", "--gpus", 1, "--hostfile", "hosts2")
         self.refused(3, "has no address", "mpirun", "--gpus", 4, "--hostfile", hosts)
         self.dry_run("mpirun", "--nodes", 2, "--gpus", 4, "--hostfile", hosts)
@@ -146,7 +161,8 @@ class MpirunTest(LaunchTest):
     def test_WhatIsMissing_IsNamedWithTheFix(self):
         job = ("mpirun", "--gpus", 1, "--plugin-dir", self.folder)
         self.refused(2, "2 nodes need --hostfile or --host", *job, "--nodes", 2)
-        self.refused(2, "--hostfile and --host exclude each other", *job, "--host", "a", "--hostfile", "b")
+        self.refused(2, "--hostfile and --host exclude each other", *job, "--host", "a", "--hostfile",
+                     "b")
         self.refused(3, "--host names 1 hosts, and --nodes is 2", *job, "--host", "a", "--nodes", 2)
         self.fake("mpirun", "#!/bin/sh\necho HYDRA build details\n")
         self.refused(3, "is not Open MPI's", *job)
@@ -187,14 +203,15 @@ class SlurmTest(LaunchTest):
 
     def test_Container_MountsTheLaunchersAndThePlugin(self):
         words, environment = self.dry_run(
-            "slurm.sbatch", "--gpus", 8, "--image", "nvcr.io#nvidia/pytorch:25.06-py3", "--mounts", "/d:/d",
-            "--plugin-dir", self.folder, "--program", "all_reduce_perf_mpi", LD_LIBRARY_PATH="/of/the/host")
+            "slurm.sbatch", "--gpus", 8, "--image", "nvcr.io#nvidia/pytorch:25.06-py3", "--mounts",
+            "/d:/d", "--plugin-dir", self.folder, "--program", "all_reduce_perf_mpi",
+            LD_LIBRARY_PATH="/of/the/host")
         self.assertIn("--container-image=nvcr.io#nvidia/pytorch:25.06-py3", words)
         mounts = next(word for word in words if word.startswith("--container-mounts=")).split("=", 1)[1]
         self.assertEqual(mounts.split(","), [f"{_LAUNCH}:/nccl-net-gdr/launch:ro", "/d:/d",
                                              f"{self.folder}:/nccl-net-gdr/lib:ro"])
         self.assertEqual(environment["NCCL_NET_PLUGIN"], "/nccl-net-gdr/lib/libnccl-net-gdr.so")
-        self.assertEqual(environment["LD_LIBRARY_PATH"], "/of/the/host")  # the plugin's folder is not added
+        self.assertEqual(environment["LD_LIBRARY_PATH"], "/of/the/host")  # without the plugin's folder
         self.assertIn("--container-env=NCCL_NET,NCCL_NET_PLUGIN", words)
         self.assertIn("/nccl-net-gdr/launch/rank_near_gpu", words)
 
@@ -228,8 +245,9 @@ class TorchrunTest(LaunchTest):
     def test_SeveralNodes_MeetAtTheRendezvous(self):
         words, _ = self.dry_run("torchrun", "--nodes", 2, "--gpus", 8, "--rendezvous", "node01:29400",
                                 "--id", "x")
-        self.assertEqual(words[:11], ["torchrun", "--nnodes", "2", "--nproc-per-node", "8", "--rdzv-backend",
-                                      "c10d", "--rdzv-endpoint", "node01:29400", "--rdzv-id", "x"])
+        self.assertEqual(words[:11], ["torchrun", "--nnodes", "2", "--nproc-per-node", "8",
+                                      "--rdzv-backend", "c10d", "--rdzv-endpoint", "node01:29400",
+                                      "--rdzv-id", "x"])
 
     def test_SeveralNodes_InASlurmJob_StartByItself(self):
         self.fake("scontrol", "#!/bin/sh\nprintf 'n1\\nn2\\n'\n")
@@ -277,12 +295,13 @@ class RankNearGpuTest(LaunchTest):
         self.assertEqual([self.bound(rank) for rank in range(3)], ["0-3", "4-7", "0-3"])
         self.assertEqual(self.bound(0, CUDA_VISIBLE_DEVICES="1"), "4-7")
         self.assertEqual(self.bound(1, CUDA_VISIBLE_DEVICES="1,0"), "0-3")
+        self.assertEqual(self.bound(0, CUDA_VISIBLE_DEVICES="0", SLURM_STEP_GPUS="1"), "4-7")
 
     def test_UnknownGpu_RunsUnbound(self):
         self.machine(("0000:1b:00.0", "0x10de", "0x030200", "0-3"))
         out, err = self.bound(0, CUDA_VISIBLE_DEVICES="GPU-1234")
         self.assertEqual(out, "ran")
-        self.assertIn("runs unbound: CUDA_VISIBLE_DEVICES has no numbers", err)
+        self.assertIn("runs unbound: its GPU has no number in 'GPU-1234'", err)
 
     def test_NodeWithoutGpus_RunsUnbound(self):
         self.machine(("0000:18:00.0", "0x15b3", "0x020700", "0-3"))

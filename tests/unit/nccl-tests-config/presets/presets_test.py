@@ -12,8 +12,8 @@ _CONFIG = ROOT / "nccl-tests-config"
 _PRESETS = sorted((_CONFIG / "presets").glob("*.env"))
 # What NCCL's core reads and docs/environment.md does not list:
 # https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
-_OF_NCCL = {"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_NET_MERGE_LEVEL", "NCCL_MNNVL_ENABLE", "NCCL_NVLS_ENABLE",
-            "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}
+_OF_NCCL = {"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_NET_MERGE_LEVEL", "NCCL_MNNVL_ENABLE",
+            "NCCL_NVLS_ENABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}
 _OF_SCRIPTS = {"GDR_PLUGIN_DIR", "LD_LIBRARY_PATH", "SOFTHCA_DIR"}
 
 
@@ -56,7 +56,7 @@ class PresetTest(unittest.TestCase):
                     base = sourced(_CONFIG / "env" / f"{transport}.env")
                     both = sourced(_CONFIG / "env" / f"{transport}.env", preset)
                     self.assertNotEqual(both, base)
-                    self.assertEqual(both["NCCL_NET"], base["NCCL_NET"])  # the transport is not the preset's
+                    self.assertEqual(both["NCCL_NET"], base["NCCL_NET"])
 
     def test_Preset_SetsOnlyVariablesThatAreRead(self):
         known = set(documented()) | _OF_NCCL | _OF_SCRIPTS
@@ -84,7 +84,7 @@ class PresetTest(unittest.TestCase):
                 self.assertTrue(lines[0].startswith("# "), "the first line names the machine")
                 self.assertIn("# Considered and left", preset.read_text())
                 for number, line in settings_of(preset):
-                    self.assertRegex(lines[number - 2], r"^# .*[.:]$", f"no reason above line {number}: {line}")
+                    self.assertRegex(lines[number - 2], r"^# .*[.:]$", f"no reason above: {line}")
 
     def test_VariableOfTheCaller_WinsOverThePreset(self):
         for preset in _PRESETS:
@@ -115,12 +115,12 @@ class ExpectedTest(unittest.TestCase):
             self.assertTrue(entry["machine"], name)
 
     def test_EveryFigure_IsCompleteAndPositive(self):
-        fields = {"collective": str, "nodes": int, "gpus_per_node": int, "bytes": int, "busbw_gbs": float,
-                  "kind": str, "source": str}
+        fields = {"collective": str, "nodes": int, "gpus_per_node": int, "bytes": int,
+                  "busbw_gbs": float, "kind": str, "source": str}
         for result in self.results():
             self.assertEqual({name: type(value) for name, value in result.items()}, fields)
-            self.assertIn(result["collective"], ("all_reduce", "all_gather", "reduce_scatter", "alltoall",
-                                                 "sendrecv", "broadcast"))
+            self.assertIn(result["collective"], ("all_reduce", "all_gather", "reduce_scatter",
+                                                 "alltoall", "sendrecv", "broadcast"))
             for name in ("nodes", "gpus_per_node", "bytes", "busbw_gbs"):
                 self.assertGreater(result[name], 0)
 
@@ -133,9 +133,19 @@ class ExpectedTest(unittest.TestCase):
                 self.assertTrue(address or file, result["source"])
             if file:
                 self.assertTrue((ROOT / file[1]).is_file(), file[1])
-                self.assertIn(str(result["busbw_gbs"]), (ROOT / file[1]).read_text())
+                self.assertTrue(str(result["busbw_gbs"]) in (ROOT / file[1]).read_text(), result)
             else:  # the figure itself, or what it was derived from, is in the text
                 self.assertRegex(result["source"], r"\d")
+
+    def test_TableOfTheReadme_HasTheseFigures(self):
+        rows = re.findall(r"^\| `(\w+)`[^|]* \| (\d) x (\d) \| ([\d.]*) ?\| ([\d.]*) ?\|$",
+                          (_CONFIG / "README.md").read_text(), re.MULTILINE)
+        table = {(name, collective, int(nodes), int(gpus)): float(busbw)
+                 for name, nodes, gpus, *figures in rows
+                 for collective, busbw in zip(("all_reduce", "sendrecv"), figures) if busbw}
+        self.assertEqual(table, {(name, one["collective"], one["nodes"], one["gpus_per_node"]):
+                                 one["busbw_gbs"] for name, entry in self.expected.items()
+                                 for one in entry["results"]})
 
     def test_NoCase_HasTwoFigures(self):
         for name, entry in self.expected.items():

@@ -13,8 +13,9 @@ _CAN_VALIDATE = all(importlib.util.find_spec(name) for name in ("yaml", "jsonsch
 
 
 def mpijob(*arguments, **settings):
-    return subprocess.run([str(_FOLDER / "mpijob"), *arguments], env={"PATH": "/usr/bin:/bin", **settings},
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    return subprocess.run([str(_FOLDER / "mpijob"), *arguments], stdin=subprocess.DEVNULL,
+                          env={"PATH": "/usr/bin:/bin", **settings}, capture_output=True, text=True,
+                          timeout=60, check=False)
 
 
 class ManifestTest(unittest.TestCase):
@@ -49,8 +50,9 @@ class ManifestTest(unittest.TestCase):
     def test_Manifests_FollowTheSchema(self):
         import validate_manifest
         schema = validate_manifest.load_schema((ROOT / "tests/launch/mpijob.schema.json").read_text())
-        presets = [("--preset", path.stem) for path in (ROOT / "nccl-tests-config/presets").glob("*.env")]
-        others = [("--namespace", "ml", "--networks", "a,b", "--rdma", "rdma/ib=1", "--rdma", "x.com/vf=8"),
+        folder = ROOT / "nccl-tests-config" / "presets"
+        presets = [("--preset", path.stem) for path in folder.glob("*.env")]
+        others = [("--namespace", "ml", "--networks", "a,b", "--rdma", "rdma/ib=1", "--rdma", "x.y/vf=8"),
                   ("--set", 'NCCL_DEBUG_FILE=/tmp/%h "x" \\ $(A)\nb', "--", "-e", "1G", "# none", "yes")]
         for arguments in (*presets, *others):
             with self.subTest(arguments):
