@@ -74,7 +74,10 @@ take_common_option() {
       [[ " $(transports) " == *" $transport "* ]] ||
         usage_error "there is no transport '$transport'; there are: $(transports)"
       ;;
-    --plugin-dir) plugin_dir="$(option_value "$@")" ;;
+    --plugin-dir)
+      plugin_dir="$(option_value "$@")"
+      if [[ $plugin_dir != /* ]]; then plugin_dir="$PWD/$plugin_dir"; fi
+      ;;
     --set)
       settings+=("$(option_value "$@")")
       [[ ${settings[-1]} =~ ^[A-Za-z_][A-Za-z0-9_]*= ]] ||
@@ -126,11 +129,12 @@ other_command() {
   die "$1 was not found. Fix: $2"
 }
 
-# The path of the program: as given, in NCCL_TESTS_DIR or its build/, beside the launchers, or in PATH.
+# The path of the program: as given, in NCCL_TESTS_DIR or its build/, in launch/ or the folder above it, or in PATH.
 find_program() {
   local name="$1" folder
-  for folder in ${NCCL_TESTS_DIR:+"$NCCL_TESTS_DIR" "$NCCL_TESTS_DIR/build"} "$config_dir/launch"; do
-    if [[ $name != */* && -x $folder/$name ]]; then
+  for folder in ${NCCL_TESTS_DIR:+"$NCCL_TESTS_DIR" "$NCCL_TESTS_DIR/build"} \
+    "$config_dir/launch" "$config_dir"; do
+    if [[ $name != */* && -f $folder/$name && -x $folder/$name ]]; then
       printf '%s' "$folder/$name"
       return
     fi
