@@ -109,8 +109,13 @@ load_settings() {
   for setting in "${settings[@]}"; do export "${setting?}"; done
 }
 
-# Fails where this machine has no plugin, if the settings ask for it by name.
-require_plugin() {
+# Fails where this machine has no plugin or no software HCA, if the settings ask for them. Without this, the loader
+# would go on with the system's libibverbs.
+require_libraries() {
+  if [[ :${LD_LIBRARY_PATH:-}: == *":${SOFTHCA_DIR:-none}:"* && ! -e $SOFTHCA_DIR/libibverbs.so.1 ]]; then
+    die "there is no libibverbs.so.1 of the software HCA in $SOFTHCA_DIR. Fix: build it (./run build), or set" \
+      "SOFTHCA_DIR to its folder"
+  fi
   [[ ${NCCL_NET_PLUGIN:-} == gdr && ! -e $GDR_PLUGIN_DIR/libnccl-net-gdr.so ]] || return 0
   if [[ -z $plugin_dir ]] && ldconfig -p 2>/dev/null | grep -q 'libnccl-net-gdr\.so'; then return 0; fi
   die "there is no libnccl-net-gdr.so in $GDR_PLUGIN_DIR. Fix: build it (./run build), install the package," \

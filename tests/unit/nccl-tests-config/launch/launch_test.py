@@ -24,7 +24,8 @@ class LaunchTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="launch test ")  # with a space on purpose
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        (self.folder / "libnccl-net-gdr.so").touch()
+        for library in ("libnccl-net-gdr.so", "libibverbs.so.1"):
+            (self.folder / library).touch()
 
     def fake(self, name, text=_FAKE):
         path = self.folder / name
@@ -82,7 +83,7 @@ class CommonTest(LaunchTest):
                     ("--gpus", "8", "--nodes", "-1"): "--nodes needs a number",
                     ("--gpus", "8", "--preset", "dgx"): "there are: azure_ndv5 dgx_h100",
                     ("--gpus", "8", "--preset", "../env/ib"): "there is no preset '../env/ib'",
-                    ("--gpus", "8", "--transport", "softhca"): "there are: gdr gdr_no_ar ib",
+                    ("--gpus", "8", "--transport", "softhca"): "there are: gdr ",
                     ("--gpus", "8", "--set", "NCCL IB=1"): "--set needs NAME=VALUE",
                     ("--gpus", "8", "--set", "NCCL_DEBUG"): "--set needs NAME=VALUE",
                     ("--gpu", "8"): "unknown option: --gpu",
@@ -168,6 +169,9 @@ class MpirunTest(LaunchTest):
         self.refused(3, "is not Open MPI's", *job)
         self.fake("mpirun")
         self.refused(3, "all_reduce_perf was not found. Fix: build it", *job)
+        softhca = ("--program", "true", "--preset", "one_host_softhca")
+        self.refused(3, "there is no libibverbs.so.1 of the software HCA in /absent", *job, *softhca,
+                     SOFTHCA_DIR="/absent")
         (self.folder / "libnccl-net-gdr.so").unlink()
         self.refused(3, "there is no libnccl-net-gdr.so in", *job, "--program", "true")
 
@@ -236,7 +240,7 @@ class TorchrunTest(LaunchTest):
     def test_OneNode_IsStandalone(self):
         self.fake("torchrun")
         done = self.run_it("torchrun", "--gpus", 2, "--preset", "one_host_softhca", "--plugin-dir",
-                           self.folder, "--", "--one-host")
+                           self.folder, "--", "--one-host", SOFTHCA_DIR=str(self.folder))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout.split("\n")[:-1], [
             "torchrun", "--nnodes", "1", "--nproc-per-node", "2", "--standalone",

@@ -28,7 +28,8 @@ def sourced(*files, **caller):
     """The variables that sourcing the files adds to an environment of `caller` alone."""
     script = 'set -a; while (($#)); do source "$1"; shift; done; exec env -0'
     done = subprocess.run(["bash", "-eu", "-c", script, "bash", *map(str, files)],
-                          env={"PATH": os.environ["PATH"], **caller}, capture_output=True, check=False)
+                          env={"PATH": os.environ["PATH"], "SOFTHCA_DIR": "/softhca", **caller},
+                          capture_output=True, check=False)
     if done.returncode != 0 or done.stderr:
         raise AssertionError(f"{files}: {done.stderr.decode()}")
     variables = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
