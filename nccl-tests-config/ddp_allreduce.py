@@ -106,7 +106,8 @@ def main():
         isolate_ranks(os.environ["RANK"])
     device = torch.device("cpu")
     if options.backend == "nccl":
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        # More ranks than GPUs share them, which NCCL allows only with --one-host.
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         torch.cuda.set_device(device)
     store, rank, world = next(dist.rendezvous("env://"))
     dist.init_process_group(options.backend, store=dist.PrefixStore("group", store), rank=rank,

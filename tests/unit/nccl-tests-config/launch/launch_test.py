@@ -164,6 +164,7 @@ class MpirunTest(LaunchTest):
         self.refused(2, "2 nodes need --hostfile or --host", *job, "--nodes", 2)
         self.refused(2, "--hostfile and --host exclude each other", *job, "--host", "a", "--hostfile",
                      "b")
+        self.refused(2, "--host needs names alone", *job, "--host", "a:8,b:8")
         self.refused(3, "--host names 1 hosts, and --nodes is 2", *job, "--host", "a", "--nodes", 2)
         self.fake("mpirun", "#!/bin/sh\necho HYDRA build details\n")
         self.refused(3, "is not Open MPI's", *job)
