@@ -5,6 +5,7 @@ Programs are fakes that print their words.
 
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -90,6 +91,23 @@ class CommonTest(LaunchTest):
                     ("8",): "unknown option: 8"}.items():
                 with self.subTest(f"{launcher} {' '.join(arguments)}"):
                     self.refused(2, text, launcher, *arguments)
+
+    def test_ExamplesOfTheDocuments_AreAccepted(self):
+        (self.folder / "hosts").write_text("node01 slots=8\nnode02 slots=8\n")
+        examples = []
+        for document in (_LAUNCH.parent / "README.md", _LAUNCH / "kubernetes" / "README.md"):
+            examples += re.findall(r"^(?:nccl-tests-config/)?launch/(\S+)((?: --.*\\\n)*.*)$",
+                                   document.read_text(), re.MULTILINE)
+        for launcher in ("mpirun", "slurm.sbatch", "torchrun"):
+            text = self.run_it(launcher, "--help").stdout
+            examples += re.findall(r"^example: launch/(\S+)(.*)$", text, re.MULTILINE)
+        self.assertGreaterEqual(len(examples), 14)
+        for launcher, text in examples:
+            words = shlex.split(text.replace("\\\n", " ").split("|")[0])
+            with self.subTest(f"{launcher} {words}"):
+                done = self.run_it(launcher, "--dry-run", *words, SOFTHCA_DIR="/softhca")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stdout, r"mpirun|srun|torchrun")
 
     def test_OptionWithoutItsValue_IsAUsageError(self):
         common = ("--nodes", "--gpus", "--program", "--preset", "--transport", "--plugin-dir", "--set")
