@@ -4,8 +4,7 @@
 Each step, the gradients that DDP has averaged over the ranks must equal, to rounding, those that
 this rank computes alone from all ranks' data, and must be the same bits on every rank.
 
-    set -a; source nccl-tests-config/env/gdr.env; set +a
-    NCCL_DEBUG=INFO torchrun --nproc-per-node 2 nccl-tests-config/ddp_allreduce.py --one-host
+    nccl-tests-config/launch/torchrun --gpus 2 --set NCCL_DEBUG=INFO -- --one-host
 
 Exit code 0 when all gradients agree.
 """
@@ -107,7 +106,8 @@ def main():
         isolate_ranks(os.environ["RANK"])
     device = torch.device("cpu")
     if options.backend == "nccl":
-        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        # More ranks than GPUs share them, which NCCL allows only with --one-host.
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
         torch.cuda.set_device(device)
     store, rank, world = next(dist.rendezvous("env://"))
     dist.init_process_group(options.backend, store=dist.PrefixStore("group", store), rank=rank,

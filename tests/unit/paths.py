@@ -4,5 +4,5 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-for _folder in ("nccl-tests-config", "tests/bench", "tests/lint", "tests/softhca"):
+for _folder in ("nccl-tests-config", "tests/bench", "tests/launch", "tests/lint", "tests/softhca"):
     sys.path.insert(0, str(ROOT / _folder))

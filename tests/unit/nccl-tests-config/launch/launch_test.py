@@ -1,0 +1,342 @@
+"""The launchers: the commands that they build, and what they refuse.
+
+Programs are fakes that print their words.
+"""
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from paths import ROOT
+
+_LAUNCH = ROOT / "nccl-tests-config" / "launch"
+_FAKE = '#!/bin/sh\nif [ "$1" = --version ]; then echo "mpirun (Open MPI) 4.1.4"; exit; fi\n' \
+        'printf "%s\\n" "${0##*/}" "$@"\n'
+
+
+class LaunchTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="launch test ")  # with a space on purpose
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for library in ("libnccl-net-gdr.so", "libibverbs.so.1"):
+            (self.folder / library).touch()
+
+    def fake(self, name, text=_FAKE):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def run_it(self, launcher, *arguments, **settings):
+        env = {"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder), **settings}
+        return subprocess.run([str(_LAUNCH / launcher), *map(str, arguments)], env=env, cwd=self.folder,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                              check=False)
+
+    def dry_run(self, launcher, *arguments, **settings):
+        """The words of the printed command without `env` and the settings, and these as a dictionary."""
+        done = self.run_it(launcher, *arguments, "--dry-run", **settings)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        words = shlex.split(done.stdout.splitlines()[-1])
+        self.assertEqual(words.pop(0), "env")
+        environment = {}
+        while "=" in words[0] and not words[0].startswith("-"):
+            name, value = words.pop(0).split("=", 1)
+            environment[name] = value
+        return words, environment
+
+    def refused(self, status, text, launcher, *arguments, **settings):
+        done = self.run_it(launcher, *arguments, **settings)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertIn(text, done.stderr)
+        self.assertEqual(done.stdout, "")
+
+
+class CommonTest(LaunchTest):
+
+    def test_Settings_ComeFromTransportThenPresetThenSet(self):
+        _, environment = self.dry_run("mpirun", "--gpus", 8, "--preset", "roce_two_socket",
+                                      "--set", "NCCL_IB_TC=0", "--set", "NCCL_IB_HCA==a b,c")
+        self.assertEqual(environment["NCCL_NET_PLUGIN"], "gdr")
+        self.assertEqual(environment["NCCL_NET_GDR_LEVEL"], "PHB")
+        self.assertEqual(environment["NCCL_IB_TC"], "0")
+        self.assertEqual(environment["NCCL_IB_HCA"], "=a b,c")
+
+    def test_BuiltInIb_LoadsNoPlugin(self):
+        _, environment = self.dry_run("mpirun", "--gpus", 8, "--transport", "ib")
+        self.assertEqual(environment, {"NCCL_NET": "IB", "NCCL_NET_PLUGIN": "none"})
+
+    def test_BadOptions_AreUsageErrors(self):
+        for launcher in ("mpirun", "slurm.sbatch", "torchrun"):
+            for arguments, text in {
+                    (): "--gpus is missing",
+                    ("--gpus",): "--gpus needs a value",
+                    ("--gpus", "--nodes"): "--gpus needs a value, not the option --nodes",
+                    ("--gpus", "8x"): "--gpus needs a number from 1 to 99999, not '8x'",
+                    ("--gpus", "0"): "--gpus needs a number",
+                    ("--gpus", "8", "--nodes", "-1"): "--nodes needs a number",
+                    ("--gpus", "8", "--preset", "dgx"): "there are: azure_ndv5 dgx_h100",
+                    ("--gpus", "8", "--preset", "../env/ib"): "there is no preset '../env/ib'",
+                    ("--gpus", "8", "--transport", "softhca"): "there are: gdr ",
+                    ("--gpus", "8", "--set", "NCCL IB=1"): "--set needs NAME=VALUE",
+                    ("--gpus", "8", "--set", "NCCL_DEBUG"): "--set needs NAME=VALUE",
+                    ("--gpu", "8"): "unknown option: --gpu",
+                    ("8",): "unknown option: 8"}.items():
+                with self.subTest(f"{launcher} {' '.join(arguments)}"):
+                    self.refused(2, text, launcher, *arguments)
+
+    def test_ExamplesOfTheDocuments_AreAccepted(self):
+        (self.folder / "hosts").write_text("node01 slots=8\nnode02 slots=8\n")
+        examples = []
+        for document in (_LAUNCH.parent / "README.md", _LAUNCH / "kubernetes" / "README.md"):
+            examples += re.findall(r"^(?:nccl-tests-config/)?launch/(\S+)((?: --.*\\\n)*.*)$",
+                                   document.read_text(), re.MULTILINE)
+        for launcher in ("mpirun", "slurm.sbatch", "torchrun"):
+            text = self.run_it(launcher, "--help").stdout
+            examples += re.findall(r"^example: launch/(\S+)(.*)$", text, re.MULTILINE)
+        self.assertGreaterEqual(len(examples), 14)
+        for launcher, text in examples:
+            words = shlex.split(text.replace("\\\n", " ").split("|")[0])
+            with self.subTest(f"{launcher} {words}"):
+                done = self.run_it(launcher, "--dry-run", *words, SOFTHCA_DIR="/softhca")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stdout, r"mpirun|srun|torchrun")
+
+    def test_OptionWithoutItsValue_IsAUsageError(self):
+        common = ("--nodes", "--gpus", "--program", "--preset", "--transport", "--plugin-dir", "--set")
+        for launcher, own in {"mpirun": ("--hostfile", "--host", "--interface"),
+                              "slurm.sbatch": ("--mpi", "--image", "--mounts"),
+                              "torchrun": ("--rendezvous", "--id"),
+                              "kubernetes/mpijob": ("--image", "--name", "--rdma", "--cpus")}.items():
+            for option in (*common, *own):
+                with self.subTest(f"{launcher} {option}"):
+                    self.refused(2, f"{option} needs a value", launcher, option)
+
+    def test_Help_ListsTheOptionsAndAnExample(self):
+        for launcher in ("mpirun", "slurm.sbatch", "torchrun", "kubernetes/mpijob"):
+            done = self.run_it(launcher, "--help")
+            self.assertEqual(done.returncode, 0)
+            for text in (f"usage: launch/{launcher}", "--preset NAME", "--program", "--dry-run"):
+                self.assertIn(text, done.stdout)
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
+    def test_Scripts_UnderShellcheck_AreClean(self):
+        scripts = [path for path in _LAUNCH.rglob("*") if path.is_file()
+                   and path.read_bytes().startswith(b"#!") or path.name == "common.bash"]
+        self.assertGreaterEqual(len(scripts), 7)
+        done = subprocess.run(["shellcheck", *map(str, scripts)], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+
+class MpirunTest(LaunchTest):
+
+    def test_TwoNodes_BuildTheCommand(self):
+        words, environment = self.dry_run("mpirun", "--nodes", 2, "--gpus", 8, "--host", "a,b",
+                                          "--preset", "dgx_h100", "--interface", "eth1")
+        self.assertEqual(words[:7], ["mpirun", "-np", "16", "--map-by", "ppr:8:node", "--bind-to",
+                                     "none"])
+        self.assertEqual(words[words.index("--host") + 1], "a:8,b:8")
+        self.assertEqual(words[words.index("oob_tcp_if_include") + 1], "eth1")
+        self.assertEqual(words[-10:], [str(_LAUNCH / "rank_near_gpu"), "all_reduce_perf", "-b", "8",
+                                       "-e", "8G", "-f", "2", "-g", "1"])
+        passed = [words[i + 1] for i, word in enumerate(words) if word == "-x"]
+        self.assertEqual(sorted(passed), sorted(environment))
+        self.assertIn("NCCL_IB_HCA", passed)
+
+    def test_PrintedCommand_IsTheOneThatRuns(self):
+        self.fake("mpirun")
+        program = self.fake("sendrecv_perf")
+        arguments = ["--gpus", 2, "--program", program, "--plugin-dir", self.folder, "--", "-e", "1 M"]
+        done = self.run_it("mpirun", *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        ran = done.stdout.splitlines()
+        shown = shlex.split(done.stderr)
+        self.assertEqual(ran[-3:], [str(program), "-e", "1 M"])
+        self.assertEqual(shown[-len(ran) + 1:], ran[1:])
+        self.assertEqual(shown[-len(ran)], str(self.folder / "mpirun"))
+
+    def test_Hostfile_ThatCannotHoldTheJob_IsRefused(self):
+        hosts = self.folder / "hosts"
+        hosts.write_text("# two\nnode01 slots=8\n\nnode02 slots = 4 # half\n")
+        for (nodes, gpus), text in {(2, 8): "node02 has 4 slots",
+                                    (3, 4): "has 2 hosts, and --nodes is 3"}.items():
+            self.refused(3, text, "mpirun", "--nodes", nodes, "--gpus", gpus, "--hostfile", hosts)
+        self.refused(3, "hosts2 cannot be read", "mpirun", "--gpus", 1, "--hostfile", "hosts2")
+        self.refused(3, "has no address", "mpirun", "--gpus", 4, "--hostfile", hosts)
+        self.dry_run("mpirun", "--nodes", 2, "--gpus", 4, "--hostfile", hosts)
+
+    def test_Example_OfAHostfile_Fits(self):
+        self.dry_run("mpirun", "--nodes", 2, "--gpus", 8, "--hostfile",
+                     ROOT / "nccl-tests-config" / "hostfile.example")
+
+    def test_WhatIsMissing_IsNamedWithTheFix(self):
+        job = ("mpirun", "--gpus", 1, "--plugin-dir", self.folder)
+        self.refused(2, "2 nodes need --hostfile or --host", *job, "--nodes", 2)
+        self.refused(2, "--hostfile and --host exclude each other", *job, "--host", "a", "--hostfile",
+                     "b")
+        self.refused(2, "--host needs names alone", *job, "--host", "a:8,b:8")
+        self.refused(3, "--host names 1 hosts, and --nodes is 2", *job, "--host", "a", "--nodes", 2)
+        self.fake("mpirun", "#!/bin/sh\necho HYDRA build details\n")
+        self.refused(3, "is not Open MPI's", *job)
+        self.fake("mpirun")
+        self.refused(3, "all_reduce_perf was not found. Fix: build it", *job)
+        softhca = ("--program", "true", "--preset", "one_host_softhca")
+        self.refused(3, "there is no libibverbs.so.1 of the software HCA in /absent", *job, *softhca,
+                     SOFTHCA_DIR="/absent")
+        (self.folder / "libnccl-net-gdr.so").unlink()
+        self.refused(3, "there is no libnccl-net-gdr.so in", *job, "--program", "true")
+
+    def test_LaunchFolderInThePath_DoesNotStartItself(self):
+        tools = self.folder / "tools"  # what the launcher needs, without any mpirun
+        tools.mkdir()
+        for name in ("bash", "dirname", "readlink", "grep", "sed", "paste", "getent", "env"):
+            (tools / name).symlink_to(shutil.which(name))
+        self.refused(3, "mpirun was not found. Fix: install Open MPI", "mpirun", "--gpus", 1,
+                     PATH=f"{_LAUNCH}:{tools}")
+
+    def test_PerfRank_MeetsAtTheFirstHost(self):
+        _, environment = self.dry_run("mpirun", "--nodes", 2, "--gpus", 1, "--host", "a,b", "--program",
+                                      "perf_rank")
+        self.assertEqual((environment["MASTER_ADDR"], environment["MASTER_PORT"]), ("a", "29500"))
+
+
+class SlurmTest(LaunchTest):
+
+    def test_DryRun_ShowsSubmissionAndJob(self):
+        done = self.run_it("slurm.sbatch", "--nodes", 2, "--gpus", 8, "--sbatch", "--partition=gpu",
+                           "--dry-run", "--", "-e", "1G")
+        submission, job = [shlex.split(line) for line in done.stdout.splitlines()]
+        self.assertEqual(submission[:3], ["sbatch", "--nodes=2", "--ntasks-per-node=8"])
+        self.assertLess(submission.index("--gpus-per-node=8"), submission.index("--partition=gpu"))
+        self.assertEqual(submission[-8:], [str(_LAUNCH / "slurm.sbatch"), "--nodes", "2", "--gpus", "8",
+                                           "--sbatch", "--partition=gpu", "--", "-e", "1G"][-8:])
+        self.assertNotIn("--dry-run", submission)
+        start = job.index("srun")
+        self.assertEqual(job[start:], ["srun", "--nodes=2", "--ntasks-per-node=8", "--mpi=pmix",
+                                       "--cpu-bind=none", "--kill-on-bad-exit=1",
+                                       str(_LAUNCH / "rank_near_gpu"), "all_reduce_perf", "-e", "1G"])
+
+    def test_Container_MountsTheLaunchersAndThePlugin(self):
+        words, environment = self.dry_run(
+            "slurm.sbatch", "--gpus", 8, "--image", "nvcr.io#nvidia/pytorch:25.06-py3", "--mounts",
+            "/d:/d", "--plugin-dir", self.folder, "--program", "all_reduce_perf_mpi",
+            LD_LIBRARY_PATH="/of/the/host")
+        self.assertIn("--container-image=nvcr.io#nvidia/pytorch:25.06-py3", words)
+        mounts = next(word for word in words if word.startswith("--container-mounts=")).split("=", 1)[1]
+        self.assertEqual(mounts.split(","), [f"{_LAUNCH}:/nccl-net-gdr/launch:ro", "/d:/d",
+                                             f"{self.folder}:/nccl-net-gdr/lib:ro"])
+        self.assertEqual(environment["NCCL_NET_PLUGIN"], "/nccl-net-gdr/lib/libnccl-net-gdr.so")
+        self.assertEqual(environment["LD_LIBRARY_PATH"], "/of/the/host")  # without the plugin's folder
+        self.assertIn("--container-env=NCCL_NET,NCCL_NET_PLUGIN", words)
+        self.assertIn("/nccl-net-gdr/launch/rank_near_gpu", words)
+
+    def test_WhatIsMissing_IsNamedBeforeTheJobWaits(self):
+        job = ("slurm.sbatch", "--gpus", 1)
+        self.refused(2, "--mounts needs --image", *job, "--mounts", "a:b")
+        self.refused(2, "--sbatch needs an option of sbatch", *job, "--sbatch", "gpu")
+        self.fake("sbatch")
+        self.refused(3, "all_reduce_perf was not found", *job)
+
+    def test_JobWithoutTheLaunchers_SaysHowToNameThem(self):
+        self.refused(3, "Fix: set GDR_LAUNCH_DIR", "slurm.sbatch", "--gpus", 1, GDR_LAUNCH_DIR="/absent")
+
+    def test_JobWithoutPyxis_SaysSo(self):
+        self.fake("srun", "#!/bin/sh\necho no such options\n")
+        self.refused(3, "Fix: install pyxis and enroot", "slurm.sbatch", "--gpus", 1, "--image", "i",
+                     SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES="1")
+
+
+class TorchrunTest(LaunchTest):
+
+    def test_OneNode_IsStandalone(self):
+        self.fake("torchrun")
+        done = self.run_it("torchrun", "--gpus", 2, "--preset", "one_host_softhca", "--plugin-dir",
+                           self.folder, "--", "--one-host", SOFTHCA_DIR=str(self.folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.split("\n")[:-1], [
+            "torchrun", "--nnodes", "1", "--nproc-per-node", "2", "--standalone",
+            str(ROOT / "nccl-tests-config" / "ddp_allreduce.py"), "--one-host"])
+
+    def test_SeveralNodes_MeetAtTheRendezvous(self):
+        words, _ = self.dry_run("torchrun", "--nodes", 2, "--gpus", 8, "--rendezvous", "node01:29400",
+                                "--id", "x")
+        self.assertEqual(words[:11], ["torchrun", "--nnodes", "2", "--nproc-per-node", "8",
+                                      "--rdzv-backend", "c10d", "--rdzv-endpoint", "node01:29400",
+                                      "--rdzv-id", "x"])
+
+    def test_SeveralNodes_InASlurmJob_StartByItself(self):
+        self.fake("scontrol", "#!/bin/sh\nprintf 'n1\\nn2\\n'\n")
+        words, _ = self.dry_run("torchrun", "--nodes", 2, "--gpus", 8, SLURM_JOB_ID="1",
+                                SLURM_JOB_NODELIST="n[1-2]")
+        self.assertEqual(words[:4], ["srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1"])
+        self.assertEqual(words[words.index("--rdzv-endpoint") + 1], "n1:29400")
+
+    def test_BuiltInTransport_LeavesThePluginVariableUnset(self):
+        _, environment = self.dry_run("torchrun", "--gpus", 2, "--transport", "ib")
+        self.assertEqual(environment, {"NCCL_NET": "IB"})
+
+    def test_WhatIsMissing_IsNamed(self):
+        self.refused(2, "2 nodes need --rendezvous", "torchrun", "--gpus", 1, "--nodes", 2)
+        self.refused(2, "--rendezvous needs HOST:PORT, not 'node01'", "torchrun", "--gpus", 1,
+                     "--rendezvous", "node01")
+        self.refused(3, "the script absent.py cannot be read", "torchrun", "--gpus", 1, "--program",
+                     "absent.py")
+        self.refused(3, "torchrun was not found. Fix: install PyTorch", "torchrun", "--gpus", 1)
+
+
+class RankNearGpuTest(LaunchTest):
+
+    def machine(self, *devices):
+        """A folder like /sys/bus/pci/devices: (address, vendor, class, local CPUs)."""
+        for address, vendor, kind, cpus in devices:
+            (self.folder / "pci" / address).mkdir(parents=True)
+            for name, text in {"vendor": vendor, "class": kind, "local_cpulist": cpus}.items():
+                (self.folder / "pci" / address / name).write_text(text + "\n")
+        (self.folder / "pci").mkdir(exist_ok=True)
+
+    def bound(self, rank, **settings):
+        """The CPUs to which the rank is bound, as taskset is given them, or the reason why it is not."""
+        self.fake("taskset", '#!/bin/sh\necho "$2"\n')
+        done = self.run_it("rank_near_gpu", "sh", "-c", "echo ran", OMPI_COMM_WORLD_LOCAL_RANK=str(rank),
+                           RANK_NEAR_GPU_DEVICES=str(self.folder / "pci"), **settings)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.strip() if not done.stderr else (done.stdout.strip(), done.stderr)
+
+    def test_Rank_GetsTheCpusOfItsGpu(self):
+        self.machine(("0000:18:00.0", "0x15b3", "0x020700", "0-3"),
+                     ("0000:1b:00.0", "0x10de", "0x030200", "0-3"),
+                     ("0000:1c:00.0", "0x10de", "0x068000", "8-9"),  # an NVSwitch
+                     ("0000:9d:00.0", "0x10de", "0x030200", "4-7"))
+        self.assertEqual([self.bound(rank) for rank in range(3)], ["0-3", "4-7", "0-3"])
+        self.assertEqual(self.bound(0, CUDA_VISIBLE_DEVICES="1"), "4-7")
+        self.assertEqual(self.bound(1, CUDA_VISIBLE_DEVICES="1,0"), "0-3")
+        self.assertEqual(self.bound(0, CUDA_VISIBLE_DEVICES="0", SLURM_STEP_GPUS="1"), "4-7")
+
+    def test_UnknownGpu_RunsUnbound(self):
+        self.machine(("0000:1b:00.0", "0x10de", "0x030200", "0-3"))
+        out, err = self.bound(0, CUDA_VISIBLE_DEVICES="GPU-1234")
+        self.assertEqual(out, "ran")
+        self.assertIn("runs unbound: its GPU has no number in 'GPU-1234'", err)
+
+    def test_NodeWithoutGpus_RunsUnbound(self):
+        self.machine(("0000:18:00.0", "0x15b3", "0x020700", "0-3"))
+        out, err = self.bound(0)
+        self.assertEqual(out, "ran")
+        self.assertIn("this node has no NVIDIA GPU", err)
+
+    def test_NoRank_IsAUsageError(self):
+        self.refused(2, "start this by mpirun or srun", "rank_near_gpu", "true")
+        self.refused(2, "no program given", "rank_near_gpu")
+        self.refused(2, "start this by mpirun or srun", "perf_rank")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,159 @@
+"""The presets: what they set, why, and the bandwidths that they promise."""
+
+import json
+import os
+import re
+import subprocess
+import unittest
+
+from paths import ROOT
+
+_CONFIG = ROOT / "nccl-tests-config"
+_PRESETS = sorted((_CONFIG / "presets").glob("*.env"))
+# What NCCL's core reads and docs/environment.md does not list:
+# https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html
+_OF_NCCL = {"NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_NET_MERGE_LEVEL", "NCCL_MNNVL_ENABLE",
+            "NCCL_NVLS_ENABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"}
+_OF_SCRIPTS = {"GDR_PLUGIN_DIR", "LD_LIBRARY_PATH", "SOFTHCA_DIR"}
+
+
+def documented():
+    """The table of docs/environment.md: name -> (type, accepted)."""
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \|$",
+                      (ROOT / "docs/environment.md").read_text(), re.MULTILINE)
+    return {name: (kind.strip(), accepted.strip()) for name, kind, accepted in rows}
+
+
+def sourced(*files, **caller):
+    """The variables that sourcing the files adds to an environment of `caller` alone."""
+    script = 'set -a; while (($#)); do source "$1"; shift; done; exec env -0'
+    done = subprocess.run(["bash", "-eu", "-c", script, "bash", *map(str, files)],
+                          env={"PATH": os.environ["PATH"], "SOFTHCA_DIR": "/softhca", **caller},
+                          capture_output=True, check=False)
+    if done.returncode != 0 or done.stderr:
+        raise AssertionError(f"{files}: {done.stderr.decode()}")
+    variables = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
+    return {name: value for name, value in variables.items()
+            if name not in ("PATH", "PWD", "SHLVL", "_", "OLDPWD")}
+
+
+def settings_of(preset):
+    """The lines of a preset that set something: (number, text)."""
+    return [(number, line) for number, line in enumerate(preset.read_text().split("\n"), 1)
+            if line and not line.startswith("#")]
+
+
+class PresetTest(unittest.TestCase):
+
+    def test_EveryKindOfMachine_HasAPreset(self):
+        self.assertEqual([preset.stem for preset in _PRESETS],
+                         ["azure_ndv5", "dgx_h100", "gb200_tray", "hgx_4nic", "one_host_softhca",
+                          "roce_two_socket"])
+
+    def test_Preset_OnEveryTransport_SourcesCleanlyAndSetsSomething(self):
+        for preset in _PRESETS:
+            with self.subTest(preset.stem):
+                for transport in ("gdr", "ib", "socket"):
+                    base = sourced(_CONFIG / "env" / f"{transport}.env")
+                    both = sourced(_CONFIG / "env" / f"{transport}.env", preset)
+                    self.assertNotEqual(both, base)
+                    self.assertEqual(both["NCCL_NET"], base["NCCL_NET"])
+
+    def test_Preset_SetsOnlyVariablesThatAreRead(self):
+        known = set(documented()) | _OF_NCCL | _OF_SCRIPTS
+        for preset in _PRESETS:
+            with self.subTest(preset.stem):
+                self.assertEqual(set(sourced(preset)) - known, set())
+
+    def test_Preset_SetsValuesThatAreAccepted(self):
+        table = documented()
+        for preset in _PRESETS:
+            with self.subTest(preset.stem):
+                for name, value in sourced(preset).items():
+                    kind, accepted = table.get(name, ("", ""))
+                    if match := re.fullmatch(r"(-?\d+) (?:to|or) (-?\d+)", accepted):
+                        self.assertTrue(int(match[1]) <= int(value) <= int(match[2]), (name, value))
+                    elif kind == "path class":
+                        self.assertIn(value, re.findall(r"[A-Z0-9]{3}\b", accepted), name)
+                    elif kind == "list":
+                        self.assertRegex(value, r"^\^?=?[\w:]+(,[\w:]+)*$", name)
+
+    def test_EverySetting_HasItsReasonAbove(self):
+        for preset in _PRESETS:
+            with self.subTest(preset.stem):
+                lines = preset.read_text().split("\n")
+                self.assertTrue(lines[0].startswith("# "), "the first line names the machine")
+                self.assertIn("# Considered and left", preset.read_text())
+                for number, line in settings_of(preset):
+                    self.assertRegex(lines[number - 2], r"^# .*[.:]$", f"no reason above: {line}")
+
+    def test_VariableOfTheCaller_WinsOverThePreset(self):
+        for preset in _PRESETS:
+            with self.subTest(preset.stem):
+                for _, line in settings_of(preset):
+                    if match := re.match(r"(\w+)=", line):
+                        self.assertEqual(sourced(preset, **{match[1]: "mine"})[match[1]], "mine")
+
+    def test_Preset_IsInTheReadme(self):
+        readme = (_CONFIG / "README.md").read_text()
+        for preset in _PRESETS:
+            with self.subTest(preset.stem):
+                self.assertIn(f"`{preset.stem}`", readme)
+
+
+class ExpectedTest(unittest.TestCase):
+
+    def setUp(self):
+        self.expected = json.loads((_CONFIG / "presets" / "expected.json").read_text())
+
+    def results(self):
+        return [result for entry in self.expected.values() for result in entry["results"]]
+
+    def test_Entries_AreThePresets(self):
+        self.assertEqual(sorted(self.expected), [preset.stem for preset in _PRESETS])
+        for name, entry in self.expected.items():
+            self.assertEqual(set(entry), {"machine", "results"}, name)
+            self.assertTrue(entry["machine"], name)
+
+    def test_EveryFigure_IsCompleteAndPositive(self):
+        fields = {"collective": str, "nodes": int, "gpus_per_node": int, "bytes": int,
+                  "busbw_gbs": float, "kind": str, "source": str}
+        for result in self.results():
+            self.assertEqual({name: type(value) for name, value in result.items()}, fields)
+            self.assertIn(result["collective"], ("all_reduce", "all_gather", "reduce_scatter",
+                                                 "alltoall", "sendrecv", "broadcast"))
+            for name in ("nodes", "gpus_per_node", "bytes", "busbw_gbs"):
+                self.assertGreater(result[name], 0)
+
+    def test_EveryFigure_HasItsSource(self):
+        for result in self.results():
+            self.assertIn(result["kind"], ("published", "derived"))
+            address = re.search(r"https://\S+", result["source"])
+            file = re.match(r"(docs/\S+\.md)", result["source"])
+            if result["kind"] == "published":
+                self.assertTrue(address or file, result["source"])
+            if file:
+                self.assertTrue((ROOT / file[1]).is_file(), file[1])
+                self.assertTrue(str(result["busbw_gbs"]) in (ROOT / file[1]).read_text(), result)
+            else:  # the figure itself, or what it was derived from, is in the text
+                self.assertRegex(result["source"], r"\d")
+
+    def test_TableOfTheReadme_HasTheseFigures(self):
+        rows = re.findall(r"^\| `(\w+)`[^|]* \| (\d) x (\d) \| ([\d.]*) ?\| ([\d.]*) ?\|$",
+                          (_CONFIG / "README.md").read_text(), re.MULTILINE)
+        table = {(name, collective, int(nodes), int(gpus)): float(busbw)
+                 for name, nodes, gpus, *figures in rows
+                 for collective, busbw in zip(("all_reduce", "sendrecv"), figures) if busbw}
+        self.assertEqual(table, {(name, one["collective"], one["nodes"], one["gpus_per_node"]):
+                                 one["busbw_gbs"] for name, entry in self.expected.items()
+                                 for one in entry["results"]})
+
+    def test_NoCase_HasTwoFigures(self):
+        for name, entry in self.expected.items():
+            cases = [(one["collective"], one["nodes"], one["gpus_per_node"], one["bytes"])
+                     for one in entry["results"]]
+            self.assertEqual(len(cases), len(set(cases)), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
