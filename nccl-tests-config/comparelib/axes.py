@@ -36,18 +36,31 @@ def size_ticks(axis):
     return [(2 ** power, report.size_text(2 ** power)) for power in range(first, last + 1, step)]
 
 
+_STEPS = (1, 2, 5)
+
+
+def _round_values(low, high):
+    """The values 1, 2 and 5 times a power of ten from just below `low` to just above `high`."""
+    powers = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 2)
+    values = [factor * 10.0 ** power for power in powers for factor in _STEPS]
+    first = max(index for index, value in enumerate(values) if value <= low)
+    last = min(index for index, value in enumerate(values) if value >= high)
+    return values[first:last + 1]
+
+
 def value_axis(values, start, end):
-    """A logarithmic axis from the power of ten below the values to one of 1, 2, 5 times one above them."""
-    low, high = 10 ** math.floor(math.log10(min(values))), max(values)
-    top = next(factor * 10 ** power for power in range(math.floor(math.log10(high)), 99)
-               for factor in (1, 2, 5) if factor * 10 ** power >= high * 1.05)
-    return Axis(low, top, start, end)
+    """A logarithmic axis around positive values."""
+    found = _round_values(min(values) / 1.05, max(values) * 1.05)
+    return Axis(found[0], found[-1], start, end)
 
 
 def value_ticks(axis):
-    first, last = round(math.log10(axis.low)), math.floor(math.log10(axis.high) + 1e-9)
-    return [(10.0 ** power, f"{10.0 ** power:g}" if abs(power) < 5 else f"1e{power}")
-            for power in range(first, last + 1)]
+    """(value, label): the powers of ten, and 2 and 5 times them where there are few."""
+    values = _round_values(axis.low * 1.001, axis.high / 1.001)
+    if len(values) > 8:
+        values = [value for value in values if axis.low <= value * 1.001
+                  and abs(math.log10(value) - round(math.log10(value))) < 1e-6]
+    return [(value, f"{value:g}") for value in values]
 
 
 def ratio_axis(values, start, end):

@@ -62,7 +62,7 @@ def bus_bandwidth(size, measure, factor):
     """GB/s. nccl-tests prints two decimals, so that of small messages is computed from their time."""
     exact = size / measure.time_us / 1e3
     agrees = abs(exact - measure.algbw) <= 0.01 + 0.02 * measure.algbw
-    return exact * factor if factor is not None and agrees else measure.busbw
+    return exact * factor if factor is not None and agrees and measure.algbw < 1 else measure.busbw
 
 
 def _series(tables, size, in_place):
@@ -109,7 +109,9 @@ def _point(session, tables, size):
     verdicts = {}
     for side, found in ratios.items():
         wrong = found and (series[side].wrong or base.wrong)
-        verdicts[side] = WRONG if wrong else judged(found, 0.0 if side == session.control else noise)
+        # The control is the base itself: its ratios are no verdict, but the measure of the others'.
+        own = None if side == session.control else judged(found, noise)
+        verdicts[side] = WRONG if wrong else own
     return Point(size, series, {side: rounds.summary(found) for side, found in ratios.items()}, verdicts)
 
 

@@ -6,7 +6,7 @@ import re
 
 # A name may have a space, as "AWS Libfabric" has; where lines of two processes are mixed, the prefix of
 # the next one (host:pid:tid [device]) ends it.
-_NETWORK = re.compile(r"NCCL INFO .*\bUsing network (.*?\S)(?=\s*(?:\S+:\d+:\d+ \[|$))")
+_NETWORK = re.compile(r"NCCL INFO .*\bUsing network (.*?\S)(?=\s+\S+:\d+:\d+ \[|\s*$)")
 _CHANNEL = re.compile(
     r"NCCL INFO .*\bChannel \d+(?:/\d+)? : .* \[(?:send|receive)\] via (NET/.+?/\d+[^\s]*)")
 _DEVICE_OF_CHANNEL = re.compile(r"NET/(.+?)/\d")

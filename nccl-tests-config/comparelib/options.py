@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 
-from comparelib import baseline, launch, preset, reader, transports
+from comparelib import baseline, launch, preset, reader, session as sessions, transports
 
 _DESCRIPTION = """\
 Compares transports of NCCL by the programs of nccl-tests: runs them over several transports in alternating
@@ -131,12 +131,8 @@ def _checked(parser, options):
     return options
 
 
-def control_name(base):
-    return f"{base}#2"
-
-
 def _add_control(parser, options):
-    name = control_name(options.base)
+    name = sessions.control_name(options.base)
     if options.control and name not in options.sides:
         if options.read:
             parser.error(f"--control needs files of the base's second measurement: --read {name}=FILE...")

@@ -127,8 +127,9 @@ def _curves(points, sides, take):
 def svg(session, points, title):
     """The picture as a complete SVG document, or None where there is nothing to draw."""
     style = _Style(session)
-    bandwidth = _curves(points, session.sides, lambda point, side: point.series[side].bandwidths())
-    time = _curves(points, session.sides, lambda point, side: point.series[side].times())
+    plain = [side for side in session.sides if side != session.control]
+    bandwidth = _curves(points, plain, lambda point, side: point.series[side].bandwidths())
+    time = _curves(points, plain, lambda point, side: point.series[side].times())
     speed = _curves(points, session.others, lambda point, side: point.speed[side])
     if not time:
         return None

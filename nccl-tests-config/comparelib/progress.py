@@ -76,7 +76,8 @@ class Progress:
             self._ticker = None
             print("\r\033[K", end="", file=self._stream)
         self._done.append(seconds)
-        print(f"{self._label}: {duration(seconds)}, {text}{self._outlook()}", file=self._stream, flush=True)
+        last = f", last {self._last}" if self._last else ""
+        print(f"{self._label}: {duration(seconds)}, {text}{last}{self._outlook()}", file=self._stream, flush=True)
 
     def _outlook(self):
         left = remaining(self._plan, self._done)

@@ -59,7 +59,9 @@ def _folder(folder):
     found = {}
     for path in folder.iterdir():
         if match := _OWN_FILE.fullmatch(path.name):
-            found.setdefault(match["side"], []).append((int(match["round"]), match["program"], path))
+            better = path.with_suffix(".json")  # where the programs wrote JSON, too
+            found.setdefault(match["side"], []).append(
+                (int(match["round"]), match["program"], better if better.is_file() else path))
     if not found:
         raise ReadError(f"{folder} has no output of an earlier comparison (PROGRAM.TRANSPORT.ROUND.out)")
     return {side: [path for *_, path in sorted(files)] for side, files in sorted(found.items())}
@@ -130,12 +132,12 @@ def _left_out(table, log, transport):
 
 def _runs_of_file(path, side, fallback):
     text = _read_text(path)
-    known = transports.known()
+    known = transports.known().get(sessions.without_control(side))
     for table, part in _tables(path, text):
         program = _program_of(table, path, fallback)
         log = _log_of(path, part)
         yield sessions.Run(program, side, 0, "", table, log, None,
-                           _left_out(table, log, known.get(side)), _defects(table), str(path))
+                           _left_out(table, log, known), _defects(table), str(path))
 
 
 def read_runs(found, fallback=None):
@@ -159,7 +161,7 @@ def notes(runs):
         if all(run.log.empty for run in own):
             found.append(f"{side}: the files have no log of NCCL (NCCL_DEBUG=INFO), so nothing shows which transport "
                          "the runs used.")
-        elif side not in transports.known():
+        elif sessions.without_control(side) not in transports.known():
             used = sorted({network for run in own for network in run.log.networks})
             found.append(f"{side}: the log names the network {', '.join(used) or '(none)'}.")
     if any(run.table.deviations for run in runs):

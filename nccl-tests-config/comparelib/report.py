@@ -107,6 +107,7 @@ def sentences(session, points):
             found.append(f"{side} has {ratios.median:.2f} times the speed of {session.base} at the median size "
                          f"({ratios.low:.2f} to {ratios.high:.2f} over the sizes): {verdicts}.")
     if 1 < session.rounds <= comparison.WEAK_ROUNDS and session.others:
-        found.append(f"With {session.rounds} rounds, one size in {2 ** (session.rounds - 1)} would look faster "
-                     "or slower by chance; --rounds 5 or more, and --control, make the verdicts reliable.")
+        control = "" if session.control else ", and --control,"
+        found.append(f"The {session.rounds} rounds of one size in {2 ** (session.rounds - 1)} agree by chance alone; "
+                     f"--rounds 5 or more{control} make the verdicts reliable.")
     return found

@@ -31,6 +31,16 @@ class Run:
         return collective_of(self.program)
 
 
+def control_name(base):
+    """The name of the side that is the base a second time."""
+    return f"{base}#2"
+
+
+def without_control(side):
+    """The transport of a side: ib of "ib#2"."""
+    return side.removesuffix("#2")
+
+
 def collective_of(program):
     """all_reduce of all_reduce_perf."""
     return program.replace("_perf", "", 1)

@@ -76,13 +76,13 @@ def _gpudirect_problems(log, network, wanted):
 
 
 def reasons_to_leave_out(table, log, network, gpudirect):
-    """Why the run's numbers may not stand in the table; empty when they may."""
+    """Why the run's numbers may not be in the table; empty when they may."""
     return (unusable(table) + _transport_problems(log, network)
             + _gpudirect_problems(log, network, gpudirect))
 
 
 def defects(table, outcome):
-    """What is wrong with a run whose numbers stand in the table all the same."""
+    """What is wrong with a run whose numbers are in the table all the same."""
     return _end(outcome) + _wrong(table)
 
 

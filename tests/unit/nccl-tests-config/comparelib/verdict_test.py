@@ -61,6 +61,30 @@ class VerdictTest(unittest.TestCase):
     def test_SizePrintedTwice_Judged_IsAProblem(self):
         self.assertRegex(_problems(rows=_ROWS + _ROWS)[0], "more than once")
 
+    def test_Plugin_MayNameAnyNetworkButNcclsOwn(self):
+        self.assertEqual(_problems(network=None), [])
+        socket = _LOG.replace("GDR", "Socket")
+        self.assertRegex(_problems(log=socket, network=None)[0], "silent fallback.*Socket', not the plugin's network")
+        mixed = _LOG.replace("[1] NCCL INFO Using network GDR", "[1] NCCL INFO Using network UCX")
+        self.assertIn("the ranks used several networks: GDR, UCX", _problems(log=mixed, network=None))
+
+    def test_WrongTransport_IsLeftOutButWrongValuesAreShown(self):
+        table, log = perf_table.parse(_ROWS.replace("0.00 0\n", "0.00 7\n")), nccl_log.parse(_LOG)
+        self.assertEqual(verdict.reasons_to_leave_out(table, log, "GDR", "auto"), [])
+        self.assertEqual(len(verdict.reasons_to_leave_out(table, log, "IB", "auto")), 2)
+        self.assertEqual(verdict.defects(table, launch.Outcome(1, "", "", 1.0)),
+                         ["ended with exit code 1", "7 wrong values at 8 B"])
+
+    def test_SeveralTypes_AreNoRepeatedSizes(self):
+        self.assertEqual(_problems(rows=_ROWS + _ROWS.replace("float", "half")), [])
+
+    def test_OutputBefore213_IsJudgedByItsClosingLine(self):
+        header = "#  size  count  type  redop  time  algbw  busbw  error  time  algbw  busbw  error\n"
+        row = "  8  2  float  sum  9.5  0.00  0.00  4e-07  9.4  0.00  0.00  0e+00\n"
+        self.assertEqual(_problems(rows=header + row + "# Out of bounds values : 0 OK\n"), [])
+        self.assertEqual(_problems(rows=header + row + "# Out of bounds values : 2 FAILED\n"), ["2 values out of bounds"])
+        self.assertRegex(_problems(rows=header + row)[0], "the line with the values out of bounds is missing")
+
     def test_ProgramThatFailedOrHung_Judged_IsAProblem(self):
         self.assertEqual(_problems(exit_code=3), ["ended with exit code 3"])
         self.assertEqual(_problems(exit_code=None), ["ran out of time after 1 s"])
