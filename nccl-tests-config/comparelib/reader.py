@@ -75,8 +75,8 @@ def _read_text(path):
 
 
 def _program_of(table, path, fallback):
-    if table.program and table.program.endswith("_perf"):
-        return table.program
+    if match := re.match(r"\w+?_perf(?![a-z])", table.program):
+        return match[0]  # also of all_reduce_perf_mpi
     for name in _PROGRAMS:
         if re.search(rf"(?<![a-z]){name}(?![a-z])", path.name):
             return f"{name}_perf"
@@ -114,7 +114,7 @@ def _tables(path, text):
 def _defects(table):
     found = []
     if table.out_of_bounds is None:
-        rest = f" ({table.notes[-1]})" if table.notes else ""
+        rest = f" ({table.notes[0]})" if table.notes else ""
         found.append(f"truncated, or the program was aborted: the closing lines are missing{rest}")
     return found + verdict.defects(table, launch.Outcome(0, "", "", 0.0))
 
@@ -155,7 +155,7 @@ def read_runs(found, fallback=None):
 
 def notes(runs):
     """What a reader of the tables has to know about the files."""
-    found = [f"{run.source}: {note}." for run in runs for note in run.table.notes]
+    found = sessions.table_notes(runs)
     for side in dict.fromkeys(run.transport for run in runs):
         own = [run for run in runs if run.transport == side]
         if all(run.log.empty for run in own):

@@ -109,6 +109,7 @@ def run_session(options):
     """(the session, whether it was interrupted)"""
     runner = Runner(options)
     runs = sessions.separate_kinds(runner.run())
+    runner.notes += sessions.table_notes(runs)
     session = sessions.Session(
         runs, options.sides, options.base, options.control, options.place == "in", options.repeat,
         {"date": sessions.now(), "host": platform.node(), "mode": options.mode, "ranks": options.ranks,

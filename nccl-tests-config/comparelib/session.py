@@ -102,6 +102,11 @@ def separate_kinds(runs):
     return separate
 
 
+def table_notes(runs):
+    """What the outputs lack, or report themselves."""
+    return list(dict.fromkeys(f"{run.source}: {note}." for run in runs for note in run.table.notes))
+
+
 def place(session):
     return "in place" if session.in_place else "out of place"
 

@@ -81,6 +81,23 @@ class FormatTest(unittest.TestCase):
         self.assertEqual([row.kind for row in table.rows], ["half max", "int8"])
 
 
+    def test_OutputOfNcclGdrPerf_HasTheSameRowsAndAnEndOfItsOwn(self):
+        table = perf_table.parse(
+            "# rank 0: host1 pid 4711\n#       size        count     type  redop   root     time   algbw   busbw #wrong"
+            "      time   algbw   busbw #wrong\n"
+            "           8            2  float32    sum     -1    47.63    0.00    0.00      0     37.50    0.00    0.00      0\n"
+            "# 4 ranks, 24 sizes: 0 wrong\n")
+        self.assertEqual(table.rows[0].out_of_place.time_us, 47.63)
+        self.assertEqual((table.rows[0].kind, table.out_of_bounds), ("float32 sum", 0))
+
+    def test_RcclTests_MayAddColumnsAtTheEnd(self):
+        table = perf_table.parse(
+            "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+            "#wrong     algo     proto   nchannels\n     1048576        262144     float     sum      -1    76.26   13.75   "
+            "25.78      0    76.43   13.72   25.72      0  Direct    SIMPLE          32\n")
+        self.assertEqual(table.rows[0].in_place, perf_table.Measure(76.43, 13.72, 25.72, 0))
+
+
 class TornTest(unittest.TestCase):
 
     def test_RowWithoutItsTimes_IsNamed(self):
@@ -89,6 +106,11 @@ class TornTest(unittest.TestCase):
         self.assertEqual(len(table.rows), 1)
         self.assertIn("the program ended while it measured 16 B", table.notes)
         self.assertIsNone(table.out_of_bounds)
+
+    def test_FailureOfTheProgram_IsNamed(self):
+        line = "gpu-1-1: Test NCCL failure common.cu:961 'unhandled system error / '\n"
+        table = perf_table.parse(samples.text({8: 20}, end=line))
+        self.assertEqual(table.notes, ["Test NCCL failure common.cu:961 'unhandled system error / '"])
 
     def test_RowWithoutItsSecondHalf_KeepsTheFirst(self):
         first = samples.row(16, 21)[:-34]

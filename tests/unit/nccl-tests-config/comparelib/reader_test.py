@@ -66,6 +66,10 @@ class ProgramTest(ReaderTest):
         path = self.file("sendrecv.txt", samples.text({8: 20}))
         self.assertEqual(self.session(f"ib={path}").programs, ["all_reduce_perf"])
 
+    def test_ProgramBuiltUnderAnotherName_IsTheSame(self):
+        path = self.file("x", samples.text({8: 20}, "all_reduce_perf_mpi"))
+        self.assertEqual(self.session(f"ib={path}").programs, ["all_reduce_perf"])
+
     def test_OldOutput_IsNamedByItsFile(self):
         for name, program in (("reduce_scatter-ib.txt", "reduce_scatter_perf"), ("ib.all_reduce.1", "all_reduce_perf"),
                               ("alltoall.log", "alltoall_perf")):
