@@ -72,8 +72,8 @@ def ratio_axis(values, start, end):
 
 def ratio_ticks(axis):
     span = axis.high - axis.low
-    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e3, 1e9)
-                if span / step <= 7)
+    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e3,
+                                  1e9) if span / step <= 7)
     first, last = math.ceil(axis.low / step - 1e-9), math.floor(axis.high / step + 1e-9)
     return [(index * step, f"{index * step:.2f}" if step < 0.1 else f"{index * step:g}")
             for index in range(first, last + 1)]

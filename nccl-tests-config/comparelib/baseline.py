@@ -39,9 +39,11 @@ class Change:
         return self.before.median / self.now.median
 
     def __str__(self):
-        return (f"{self.verdict}: {self.program} over {self.side} at {report.size_text(self.size)}: "
-                f"{self.now.median:.2f} us ({self.now.low:.2f}-{self.now.high:.2f}), baseline {self.before.median:.2f} us "
-                f"({self.before.low:.2f}-{self.before.high:.2f}), {100 * (self.speed - 1):+.1f} % in speed")
+        return (
+            f"{self.verdict}: {self.program} over {self.side} at {report.size_text(self.size)}: "
+            f"{self.now.median:.2f} us ({self.now.low:.2f}-{self.now.high:.2f}), baseline {self.before.median:.2f} us "
+            f"({self.before.low:.2f}-{self.before.high:.2f}), {100 * (self.speed - 1):+.1f} % in speed"
+        )
 
 
 def as_record(session):
@@ -145,13 +147,24 @@ def additions(session, record):
 def updates(session, record):
     """Versions that differ from those of the baseline: what was updated in between."""
     now = dict(sessions.versions(session))
-    return [f"{name}: {record['versions'].get(name, 'unknown')} before, {now.get(name, 'unknown')} now"
-            for name in sorted({*now, *record["versions"]}) if now.get(name) != record["versions"].get(name)]
+    return [
+        f"{name}: {record['versions'].get(name, 'unknown')} before, {now.get(name, 'unknown')} now"
+        for name in sorted({*now, *record["versions"]})
+        if now.get(name) != record["versions"].get(name)
+    ]
 
 
 def sentences(found):
     """The outcome in words, the lines that are slower first."""
     counts = {verdict: sum(change.verdict == verdict for change in found)
               for verdict in (SLOWER, UNDECIDED, FASTER, SAME)}
-    lines = [str(change) for verdict in (SLOWER, UNDECIDED) for change in found if change.verdict == verdict]
-    return [*lines, f"{len(found)} sizes: " + ", ".join(f"{count} {name}" for name, count in counts.items())]
+    lines = [
+        str(change)
+        for verdict in (SLOWER, UNDECIDED)
+        for change in found
+        if change.verdict == verdict
+    ]
+    return [
+        *lines,
+        f"{len(found)} sizes: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+    ]

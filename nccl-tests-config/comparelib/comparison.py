@@ -112,7 +112,8 @@ def _point(session, tables, size):
         # The control is the base itself: its ratios are no verdict, but the measure of the others'.
         own = None if side == session.control else judged(found, noise)
         verdicts[side] = WRONG if wrong else own
-    return Point(size, series, {side: rounds.summary(found) for side, found in ratios.items()}, verdicts)
+    return Point(size, series, {side: rounds.summary(found) for side, found in ratios.items()},
+                 verdicts)
 
 
 def points(session, program):

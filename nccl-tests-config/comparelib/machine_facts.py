@@ -13,7 +13,8 @@ def _text(path):
 
 
 def _driver(root):
-    match = re.search(r"Kernel Module.*?\s([0-9]+\.[0-9.]+)\s", _text(root / "proc/driver/nvidia/version"))
+    match = re.search(r"Kernel Module.*?\s([0-9]+\.[0-9.]+)\s",
+                      _text(root / "proc/driver/nvidia/version"))
     return match[1] if match else ""
 
 
@@ -23,11 +24,16 @@ def _firmware(root):
     for device in sorted((root / "sys/class/infiniband").glob("*")):
         if version := _text(device / "fw_ver"):
             by_version.setdefault(version, []).append(device.name)
-    return "; ".join(f"{', '.join(names)} {version}" for version, names in sorted(by_version.items()))
+    return "; ".join(
+        f"{', '.join(names)} {version}" for version, names in sorted(by_version.items()))
 
 
 def versions(root="/"):
     """What -> version, of this host; what is unknown is left out."""
     root = pathlib.Path(root)
-    found = {"NVIDIA driver": _driver(root), "Linux": platform.release(), "HCA firmware": _firmware(root)}
+    found = {
+        "NVIDIA driver": _driver(root),
+        "Linux": platform.release(),
+        "HCA firmware": _firmware(root)
+    }
     return {name: value for name, value in found.items() if value}

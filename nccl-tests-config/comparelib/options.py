@@ -38,18 +38,36 @@ def _add_what(parser):
         help=f"of {known} (files env/*.env), or paths of files of your own; default gdr,ib,socket")
     add("--plugin", action="append", default=[], metavar="NAME",
         help="also any other plugin, by NCCL_NET_PLUGIN=NAME; may be repeated")
-    add("--base", help="transport that the others are compared with (default: ib if present, else the last)")
-    add("--control", action="store_true", help="measure the base twice in every round: what it differs from itself "
+    add("--base",
+        help="transport that the others are compared with (default: ib if present, else the last)")
+    add("--control",
+        action="store_true",
+        help="measure the base twice in every round: what it differs from itself "
         "is noise")
-    add("--collectives", type=word_list, metavar="LIST", help="all_reduce,alltoall,...: programs without _perf")
+    add("--collectives",
+        type=word_list,
+        metavar="LIST",
+        help="all_reduce,alltoall,...: programs without _perf")
     add("--programs", type=word_list, metavar="LIST",
         help="default all_reduce_perf,sendrecv_perf; found by NCCL_TESTS_DIR or PATH")
-    add("--repeat", "--rounds", type=int, default=None, metavar="R",
-        help="rounds, each over all transports in a rotating order; tables show medians (default 1)")
-    add("--read", nargs="+", action="extend", default=[], metavar="NAME=FILE",
-        help="run nothing, but read outputs of nccl-tests (text, or JSON of -J): NAME=FILE FILE..., each file a "
-             "round; or the output folder of an earlier comparison")
-    add("--force", action="store_true", help="compare runs or a baseline of different machines, ranks or sizes, too")
+    add("--repeat",
+        "--rounds",
+        type=int,
+        default=None,
+        metavar="R",
+        help="rounds, each over all transports in a rotating order; tables show medians (default 1)"
+       )
+    add("--read",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=FILE",
+        help=
+        "run nothing, but read outputs of nccl-tests (text, or JSON of -J): NAME=FILE FILE..., each file a "
+        "round; or the output folder of an earlier comparison")
+    add("--force",
+        action="store_true",
+        help="compare runs or a baseline of different machines, ranks or sizes, too")
 
 
 def _add_runs(parser):
@@ -68,22 +86,37 @@ def _add_runs(parser):
     add("--softhca", metavar="DIR", help="use the software HCA, the libibverbs.so.1 in DIR")
     add("--gpudirect", choices=transports.GPUDIRECT, default="auto",
         help="force it on or off, and check that the log agrees (default: as NCCL decides)")
-    add("--json", action="store_true", help="let the programs write JSON, too (-J, nccl-tests 2.17.3 and later), and "
+    add("--json",
+        action="store_true",
+        help="let the programs write JSON, too (-J, nccl-tests 2.17.3 and later), and "
         "read that: it has more digits")
     add("--timeout", type=float, default=900, metavar="S", help="seconds for a run (default 900)")
 
 
 def _add_results(parser):
     add = parser.add_argument_group("results").add_argument
-    add("--place", choices=["out", "in"], default="out", help="half of the results that the tables show")
+    add("--place",
+        choices=["out", "in"],
+        default="out",
+        help="half of the results that the tables show")
     add("--output", type=pathlib.Path, metavar="DIR", help="default nccl-compare-<date>-<time>")
-    add("--preset", metavar="NAME", help="settings of presets/NAME.env on top of each transport's, and its expected "
+    add("--preset",
+        metavar="NAME",
+        help="settings of presets/NAME.env on top of each transport's, and its expected "
         "bus bandwidths: exit status 1 if they are not reached")
     add("--preset-tolerance", type=share, default=preset.TOLERANCE, metavar="PERCENT",
         help="how far below an expected figure passes (default 10%%)")
-    add("--judge", metavar="NAME", help="the transport whose figures decide (default gdr, else the base)")
-    add("--save-baseline", type=pathlib.Path, metavar="FILE", help="keep the results for a later --baseline")
-    add("--baseline", type=pathlib.Path, metavar="FILE", help="exit status 1 if a size is slower than in FILE")
+    add("--judge",
+        metavar="NAME",
+        help="the transport whose figures decide (default gdr, else the base)")
+    add("--save-baseline",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="keep the results for a later --baseline")
+    add("--baseline",
+        type=pathlib.Path,
+        metavar="FILE",
+        help="exit status 1 if a size is slower than in FILE")
     add("--tolerance", type=share, default=baseline.TOLERANCE, metavar="PERCENT",
         help="how much slower than the baseline passes (default 5%%)")
 
@@ -111,7 +144,9 @@ def _checked(parser, options):
     if options.collectives:
         if options.programs:
             parser.error("--collectives and --programs name the same; give one of them")
-        options.programs = [name if name.endswith("_perf") else f"{name}_perf" for name in options.collectives]
+        options.programs = [
+            name if name.endswith("_perf") else f"{name}_perf" for name in options.collectives
+        ]
     if options.read:
         _check_read(parser, options)
     else:
@@ -135,14 +170,16 @@ def _add_control(parser, options):
     name = sessions.control_name(options.base)
     if options.control and name not in options.sides:
         if options.read:
-            parser.error(f"--control needs files of the base's second measurement: --read {name}=FILE...")
+            parser.error(
+                f"--control needs files of the base's second measurement: --read {name}=FILE...")
         options.sides.append(name)
     options.control = name if name in options.sides else None
 
 
 def _check_read(parser, options):
     for given, name in ((options.transports, "--transports"), (options.plugin, "--plugin"),
-                        (options.repeat, "--repeat"), (options.softhca, "--softhca"), (options.extra, "--")):
+                        (options.repeat, "--repeat"), (options.softhca,
+                                                       "--softhca"), (options.extra, "--")):
         if given:
             parser.error(f"--read takes the runs as they are; leave out {name}")
     options.read = reader.inputs(options.read)

@@ -28,12 +28,15 @@ def of(session, options):
     """The Outcome. Raises BaselineError where the baseline is of something else."""
     found = Outcome(_runs(session), failed=bool(session.failed()))
     for run in session.failed():
-        found.add(True, [f"{run.program} over {run.transport}, round {run.repeat + 1}: {'; '.join(run.problems)}"
-                         + (" (left out of the tables)" if run.left_out else "")])
+        found.add(True, [
+            f"{run.program} over {run.transport}, round {run.repeat + 1}: {'; '.join(run.problems)}"
+            + (" (left out of the tables)" if run.left_out else "")
+        ])
     if options.preset:
         checks, notes = preset.judge(session, options.preset, options.preset_tolerance)
         found.add(preset.failed(checks, options.preset, options.judge), [*map(str, checks), *notes])
-        passed = "does not reach" if preset.failed(checks, options.preset, options.judge) else "reaches"
+        passed = "does not reach" if preset.failed(checks, options.preset,
+                                                   options.judge) else "reaches"
         if options.preset.results:
             found.headline += f"; {options.judge} {passed} the figures of preset {options.preset.name}"
     if options.baseline:
@@ -45,11 +48,16 @@ def _against_baseline(session, options, found):
     record = options.baseline_record
     if obstacles := baseline.obstacles(session, record):
         if not options.force:
-            raise baseline.BaselineError(f"{options.baseline} is not comparable: {'; '.join(obstacles)}. "
-                                         "--force compares what both have")
-        found.add(False, [f"Not comparable with the baseline, compared by --force: {text}." for text in obstacles])
+            raise baseline.BaselineError(
+                f"{options.baseline} is not comparable: {'; '.join(obstacles)}. "
+                "--force compares what both have")
+        found.add(False, [
+            f"Not comparable with the baseline, compared by --force: {text}." for text in obstacles
+        ])
     changes = baseline.changes(session, record, options.tolerance)
     slower = sum(change.verdict == baseline.SLOWER for change in changes)
-    found.add(slower > 0 or not changes, [*baseline.sentences(changes), *baseline.additions(session, record),
-                                           *baseline.updates(session, record)])
+    found.add(slower > 0 or not changes, [
+        *baseline.sentences(changes), *baseline.additions(session, record),
+        *baseline.updates(session, record)
+    ])
     found.headline += f"; {slower} of {len(changes)} sizes slower than the baseline of {record['date']}"

@@ -20,20 +20,23 @@ pre { background: #f6f6f6; padding: .7em; overflow-x: auto; font-size: 12px; }
 
 
 def _list(texts):
-    return "<ul>\n" + "\n".join(f"<li>{escape(text)}</li>" for text in texts) + "\n</ul>" if texts else ""
+    return "<ul>\n" + "\n".join(
+        f"<li>{escape(text)}</li>" for text in texts) + "\n</ul>" if texts else ""
 
 
 def _cell(text):
-    kind = f' class="{text}"' if text in (comparison.FASTER, comparison.SLOWER, comparison.WRONG) else ""
+    kind = f' class="{text}"' if text in (comparison.FASTER, comparison.SLOWER,
+                                          comparison.WRONG) else ""
     return f"<td{kind}>{escape(text)}</td>"
 
 
 def _table(table):
     groups, headings, lines = table
-    top = "".join(f'<th colspan="{columns}" scope="colgroup">{escape(name)}</th>' for name, columns in groups)
+    top = "".join(
+        f'<th colspan="{columns}" scope="colgroup">{escape(name)}</th>' for name, columns in groups)
     head = "".join(f'<th scope="col">{escape(heading)}</th>' for heading in headings)
-    body = "\n".join("<tr>" + f'<th scope="row">{escape(line[0])}</th>' + "".join(map(_cell, line[1:])) + "</tr>"
-                     for line in lines)
+    body = "\n".join("<tr>" + f'<th scope="row">{escape(line[0])}</th>' +
+                     "".join(map(_cell, line[1:])) + "</tr>" for line in lines)
     return (f'<div class="scroll"><table>\n<thead><tr>{top}</tr>\n<tr>{head}</tr></thead>\n'
             f"<tbody>\n{body}\n</tbody></table></div>")
 
@@ -49,8 +52,9 @@ def _program(session, program, points, picture):
 def _facts(session):
     machine = sessions.machine(session)
     gpus = ", ".join(f"{count} x {name}" for name, count in (machine["gpus"] or {}).items())
-    rows = [("date", session.facts.get("date")), ("hosts", ", ".join(machine["hosts"] or [])), ("GPUs", gpus),
-            ("ranks", machine["ranks"]), ("mode", machine["mode"]), ("preset", session.facts.get("preset")),
+    rows = [("date", session.facts.get("date")), ("hosts", ", ".join(machine["hosts"] or [])),
+            ("GPUs", gpus), ("ranks", machine["ranks"]), ("mode", machine["mode"]),
+            ("preset", session.facts.get("preset")),
             ("software HCA", "yes" if machine["softhca"] else None), ("rounds", session.rounds),
             ("half of the results", sessions.place(session)), *sessions.versions(session)]
     body = "\n".join(f'<tr><th scope="row">{escape(name)}</th><td>{escape(str(value))}</td></tr>'
@@ -80,9 +84,11 @@ def channels(session):
     found = []
     for run in session.runs:
         if run.repeat == 0 and not run.log.empty:
-            ends = ", ".join(f"via {channel} x{count}" for channel, count in sorted(run.log.channels.items()))
+            ends = ", ".join(
+                f"via {channel} x{count}" for channel, count in sorted(run.log.channels.items()))
             used = ",".join(sorted(run.log.networks)) or "none named"
-            found.append(f"{run.program} {run.transport}: network {used}; {ends or 'no network channel'}")
+            found.append(
+                f"{run.program} {run.transport}: network {used}; {ends or 'no network channel'}")
     return found
 
 
@@ -100,9 +106,14 @@ def html(session, found, pictures, outcome):
     """The page. `found` maps a program to its points, `pictures` to its SVG; `outcome` is an Outcome."""
     title = f"NCCL transports compared: {', '.join(side for side in session.sides if side != session.control)}"
     state = "verdict fail" if outcome.failed else "verdict"
-    parts = [f"<h1>{escape(title)}</h1>",
-             f'<div class="{state}">\n<p>{escape(outcome.headline)}</p>\n{_list(outcome.lines)}</div>']
-    parts += [_program(session, program, points, pictures.get(program)) for program, points in found.items()]
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        f'<div class="{state}">\n<p>{escape(outcome.headline)}</p>\n{_list(outcome.lines)}</div>'
+    ]
+    parts += [
+        _program(session, program, points, pictures.get(program))
+        for program, points in found.items()
+    ]
     parts.append(
         "<h2>How to read it</h2>\n<p>Times and bus bandwidths are medians over the rounds; a bandwidth is in 10<sup>9</sup> "
         "bytes/s. A speed is the ratio of the times within one round, above 1 where the transport is faster than "
@@ -110,9 +121,12 @@ def html(session, found, pictures, outcome):
         "disagree on, or that is no larger than what the control, the base measured a second time, differs "
         "from itself. In the plots, bars are the spread and the grey area is the control.</p>")
     if log := channels(session):
-        parts.append(f"<h2>Transport of the channels</h2>\n<p>Ends of channels, all ranks, first round.</p>\n{_list(log)}")
+        parts.append(
+            f"<h2>Transport of the channels</h2>\n<p>Ends of channels, all ranks, first round.</p>\n{_list(log)}"
+        )
     parts += [_left_out(session), _facts(session), _commands(session)]
     body = "\n".join(part for part in parts if part)
-    return (f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" '
-            f'content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n<style>{_CSS}</style>\n'
-            f"</head>\n<body>\n{body}\n</body>\n</html>\n")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<meta name="viewport" '
+        f'content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n<style>{_CSS}</style>\n'
+        f"</head>\n<body>\n{body}\n</body>\n</html>\n")

@@ -101,8 +101,9 @@ def parse(text):
     notes = []
     version = document.get("version")
     if version not in VERSIONS:
-        notes.append(f"the JSON has version {version}; known are 1 to {VERSIONS[-1]} (nccl-tests 2.17.3 "
-                     "to 2.19.6)")
+        notes.append(
+            f"the JSON has version {version}; known are 1 to {VERSIONS[-1]} (nccl-tests 2.17.3 "
+            "to 2.19.6)")
     if "end_time" not in document:
         notes.append("the program ended before its last lines")
     try:
@@ -113,10 +114,13 @@ def parse(text):
     halves = [half for entry in document["results"]
               for half in (entry.get("out_of_place"), entry.get("in_place")) if half]
     arguments = document.get("args") or [""]
-    average = next((found.get("bandwidth", found.get("bandwidith")) for found in (
-        document.get("average_bus_bandwidth"), document.get("average_bus_bandwidith")) if found), None)
+    average = next((found.get("bandwidth", found.get("bandwidith"))
+                    for found in (document.get("average_bus_bandwidth"),
+                                  document.get("average_bus_bandwidith"))
+                    if found), None)
     return perf_table.PerfTable(
         [row for row in rows if row], (document.get("out_of_bounds") or {}).get("count"),
         average if isinstance(average, (int, float)) and math.isfinite(average) else None,
-        [gpu for _, gpu in ranks], [host for host, _ in ranks], str(arguments[0]).rsplit("/", 1)[-1], "",
-        str(document.get("nccl_version", "")), any("cpu_time" in half for half in halves), False, notes)
+        [gpu for _, gpu in ranks], [host for host, _ in ranks],
+        str(arguments[0]).rsplit("/", 1)[-1], "", str(document.get("nccl_version", "")),
+        any("cpu_time" in half for half in halves), False, notes)

@@ -16,7 +16,13 @@ import statistics
 
 _NUMBER = r"[0-9.]+(?:e[+-]?[0-9]+)?"
 _VALUE = rf"{_NUMBER}|-?nan|-?inf"
-_COLUMNS = {"size": "[0-9]+", "count": "[0-9]+", "type": r"[a-z]\w*", "redop": r"\w+", "root": "-?[0-9]+"}
+_COLUMNS = {
+    "size": "[0-9]+",
+    "count": "[0-9]+",
+    "type": r"[a-z]\w*",
+    "redop": r"\w+",
+    "root": "-?[0-9]+"
+}
 _TIMES = ("time", "cputime")
 _HEADER = re.compile(r"#\s+(size\s+count\s+type\s.*)")
 _START = re.compile(r"# (?:nccl-tests version|Collective test starting:|nThread) ?\S+")
@@ -75,13 +81,15 @@ class _Layout:
         first = next((index for index, name in enumerate(names) if name in _TIMES), len(names))
         self.lead = [name for name in names[:first] if name in _COLUMNS]
         half = [name for name in names[first:] if name != "timestamp"]
-        again = next((index for index, name in enumerate(half) if index and name in _TIMES), len(half))
+        again = next((index for index, name in enumerate(half) if index and name in _TIMES),
+                     len(half))
         self.halves = 2 if again < len(half) else 1
         self.cpu_time = "cputime" in half
         self.deviations = "error" in half
         extra = max(again - 4, 0)
         lead = r"\s+".join(f"({_COLUMNS[name]})" for name in self.lead)
-        numbers = (rf"\s+({_VALUE})" * 3 + rf"\s+(N/A|{_VALUE})" + rf"(?:\s+(?:{_VALUE})){{{extra}}}")
+        numbers = (rf"\s+({_VALUE})" * 3 + rf"\s+(N/A|{_VALUE})" +
+                   rf"(?:\s+(?:{_VALUE})){{{extra}}}")
         begin = r"(?:^|[\s>:])"
         # The pattern matches inside a line: mpirun may tag lines, and other output may precede a row.
         self.row = re.compile(f"{begin}{lead}{numbers}(?:{numbers})?(?=\\s|$)")
@@ -92,10 +100,12 @@ class _Layout:
         groups = match.groups()
         count = len(self.lead)
         halves = [groups[count:count + 4], groups[count + 4:count + 8]]
-        return dict(zip(self.lead, groups)), [half if half[0] is not None else None for half in halves]
+        return dict(zip(self.lead,
+                        groups)), [half if half[0] is not None else None for half in halves]
 
 
-_DEFAULT = _Layout("size count type redop root time algbw busbw #wrong time algbw busbw #wrong".split())
+_DEFAULT = _Layout(
+    "size count type redop root time algbw busbw #wrong time algbw busbw #wrong".split())
 
 
 def measure(fields, deviations=False):

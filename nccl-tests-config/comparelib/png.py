@@ -7,11 +7,13 @@ import subprocess
 # Twice the size of the drawing, so that it is sharp on today's screens.
 _PROGRAMS = (
     ("rsvg-convert", lambda svg, png: ["--zoom", "2", "--output", png, svg]),
-    ("inkscape", lambda svg, png: ["--export-type=png", "--export-dpi=192", f"--export-filename={png}", svg]),
+    ("inkscape",
+     lambda svg, png: ["--export-type=png", "--export-dpi=192", f"--export-filename={png}", svg]),
     ("magick", lambda svg, png: ["-density", "192", svg, png]),
 )
-MISSING = ("No PNG was written: it needs rsvg-convert (Debian and Ubuntu: apt-get install librsvg2-bin; Red Hat: "
-           "librsvg2-tools), inkscape or ImageMagick 7. The SVG has the same picture.")
+MISSING = (
+    "No PNG was written: it needs rsvg-convert (Debian and Ubuntu: apt-get install librsvg2-bin; Red Hat: "
+    "librsvg2-tools), inkscape or ImageMagick 7. The SVG has the same picture.")
 
 
 def convert(svg: pathlib.Path, png: pathlib.Path):
@@ -22,8 +24,12 @@ def convert(svg: pathlib.Path, png: pathlib.Path):
         if program is None:
             continue
         try:
-            done = subprocess.run([program, *arguments(str(svg), str(png))], stdin=subprocess.DEVNULL,
-                                  capture_output=True, text=True, timeout=120, check=False)
+            done = subprocess.run([program, *arguments(str(svg), str(png))],
+                                  stdin=subprocess.DEVNULL,
+                                  capture_output=True,
+                                  text=True,
+                                  timeout=120,
+                                  check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             problem = f"No PNG was written: {name}: {error}."
             continue

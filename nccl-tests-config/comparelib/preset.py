@@ -16,8 +16,15 @@ from comparelib import comparison, launch, report, rounds, session as sessions
 PRESET_DIR = launch.CONFIG_DIR / "presets"
 TOLERANCE = 0.10
 PASS, FAIL, NOT_JUDGED = "pass", "FAIL", "not judged"
-_FIELDS = {"collective": str, "nodes": int, "gpus_per_node": int, "bytes": int, "busbw_gbs": (int, float),
-           "kind": str, "source": str}
+_FIELDS = {
+    "collective": str,
+    "nodes": int,
+    "gpus_per_node": int,
+    "bytes": int,
+    "busbw_gbs": (int, float),
+    "kind": str,
+    "source": str
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +38,9 @@ class Expected:
     source: str
 
     def __str__(self):
-        return (f"{self.collective} of {report.size_text(self.bytes)} on {self.nodes} x {self.gpus_per_node} "
-                "GPUs")
+        return (
+            f"{self.collective} of {report.size_text(self.bytes)} on {self.nodes} x {self.gpus_per_node} "
+            "GPUs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,13 +73,15 @@ def names(folder=PRESET_DIR):
 def _expected(name, index, entry):
     for field, kind in _FIELDS.items():
         if not isinstance(entry.get(field), kind) or isinstance(entry.get(field), bool):
-            raise launch.LaunchError(f"expected.json: result {index + 1} of {name} has no usable {field}")
+            raise launch.LaunchError(
+                f"expected.json: result {index + 1} of {name} has no usable {field}")
     return Expected(**{field: entry[field] for field in _FIELDS})
 
 
 def load(word):
     """The preset of that name in presets/, or of a file NAME.env beside an expected.json."""
-    path = pathlib.Path(word) if "/" in word or word.endswith(".env") else PRESET_DIR / f"{word}.env"
+    path = pathlib.Path(
+        word) if "/" in word or word.endswith(".env") else PRESET_DIR / f"{word}.env"
     if not path.is_file():
         known = ", ".join(names()) or "none"
         raise launch.LaunchError(f"no preset {word}; there are: {known}")
@@ -83,7 +93,9 @@ def load(word):
     except (OSError, json.JSONDecodeError) as error:
         raise launch.LaunchError(f"cannot read {figures}: {error}") from error
     own = entries.get(path.stem, {})
-    results = [_expected(path.stem, index, entry) for index, entry in enumerate(own.get("results", []))]
+    results = [
+        _expected(path.stem, index, entry) for index, entry in enumerate(own.get("results", []))
+    ]
     return Preset(path.stem, path.resolve(), own.get("machine", ""), results)
 
 
@@ -103,13 +115,16 @@ def _check(session, expected, side, tolerance):
     for program in session.programs:
         if sessions.collective_of(program) != expected.collective:
             continue
-        point = next((one for one in comparison.points(session, program) if one.size == expected.bytes), None)
+        point = next(
+            (one for one in comparison.points(session, program) if one.size == expected.bytes),
+            None)
         found = point and point.series[side].bandwidths()
         if found is None:
             continue
         passed = found.median >= least
-        reason = (f"expected {expected.busbw_gbs:g} GB/s ({expected.kind}), at least {least:.2f} within "
-                  f"{100 * tolerance:g} %")
+        reason = (
+            f"expected {expected.busbw_gbs:g} GB/s ({expected.kind}), at least {least:.2f} within "
+            f"{100 * tolerance:g} %")
         if not passed and found.high >= least:
             reason += "; the best round reaches it, so measure more rounds"
         return Check(side, expected, found, PASS if passed else FAIL, reason)
@@ -126,8 +141,9 @@ def judge(session, preset, tolerance=TOLERANCE):
     notes = []
     if not fitting:
         sizes = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
-        notes.append(f"Preset {preset.name} has figures for {', '.join(sizes)} GPUs only (nodes x GPUs of each), not "
-                     f"for {machine['ranks']} ranks on {machine['nodes']} hosts.")
+        notes.append(
+            f"Preset {preset.name} has figures for {', '.join(sizes)} GPUs only (nodes x GPUs of each), not "
+            f"for {machine['ranks']} ranks on {machine['nodes']} hosts.")
     sides = [side for side in session.sides if side != session.control]
     return [_check(session, one, side, tolerance) for one in fitting for side in sides], notes
 

@@ -77,7 +77,9 @@ class Progress:
             print("\r\033[K", end="", file=self._stream)
         self._done.append(seconds)
         last = f", last {self._last}" if self._last else ""
-        print(f"{self._label}: {duration(seconds)}, {text}{last}{self._outlook()}", file=self._stream, flush=True)
+        print(f"{self._label}: {duration(seconds)}, {text}{last}{self._outlook()}",
+              file=self._stream,
+              flush=True)
 
     def _outlook(self):
         left = remaining(self._plan, self._done)

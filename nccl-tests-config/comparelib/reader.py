@@ -5,12 +5,13 @@ import glob
 import pathlib
 import re
 
-from comparelib import (launch, nccl_log, perf_json, perf_table, session as sessions, transports, verdict)
+from comparelib import (launch, nccl_log, perf_json, perf_table, session as sessions, transports,
+                        verdict)
 
 # Files of a comparison that was run: PROGRAM.SIDE.ROUND.out, and the log beside it.
 _OWN_FILE = re.compile(r"(?P<program>\w+_perf)\.(?P<side>.+)\.(?P<round>[0-9]+)\.out")
-_PROGRAMS = ("all_reduce", "all_gather", "alltoallv", "alltoall", "broadcast", "gather", "hypercube",
-             "reduce_scatter", "reduce", "scatter", "sendrecv")
+_PROGRAMS = ("all_reduce", "all_gather", "alltoallv", "alltoall", "broadcast", "gather",
+             "hypercube", "reduce_scatter", "reduce", "scatter", "sendrecv")
 
 
 class ReadError(Exception):
@@ -63,7 +64,8 @@ def _folder(folder):
             found.setdefault(match["side"], []).append(
                 (int(match["round"]), match["program"], better if better.is_file() else path))
     if not found:
-        raise ReadError(f"{folder} has no output of an earlier comparison (PROGRAM.TRANSPORT.ROUND.out)")
+        raise ReadError(
+            f"{folder} has no output of an earlier comparison (PROGRAM.TRANSPORT.ROUND.out)")
     return {side: [path for *_, path in sorted(files)] for side, files in sorted(found.items())}
 
 
@@ -83,8 +85,9 @@ def _program_of(table, path, fallback):
     if table.program:
         return table.program
     if fallback is None:
-        raise ReadError(f"{path} does not name its collective, as before nccl-tests 2.17: put the name into that "
-                        "of the file (all_reduce.txt), or give --collectives with one name")
+        raise ReadError(
+            f"{path} does not name its collective, as before nccl-tests 2.17: put the name into that "
+            "of the file (all_reduce.txt), or give --collectives with one name")
     return fallback
 
 
@@ -106,8 +109,9 @@ def _tables(path, text):
     parts = [(perf_table.parse(part), part) for part in perf_table.sections(text)]
     found = [(table, part) for table, part in parts if table.rows] or parts[-1:]
     if not any(table.rows for table, _ in found) and not any(table.program for table, _ in found):
-        raise ReadError(f"{path} has no result of nccl-tests: it needs the standard output of a program such as "
-                        "all_reduce_perf, or the file that its option -J wrote")
+        raise ReadError(
+            f"{path} has no result of nccl-tests: it needs the standard output of a program such as "
+            "all_reduce_perf, or the file that its option -J wrote")
     return found
 
 
@@ -123,7 +127,8 @@ def _left_out(table, log, transport):
     if log.empty:
         return verdict.unusable(table)
     if transport is not None:
-        return verdict.reasons_to_leave_out(table, log, transport.network, transport.gpudirect or "auto")
+        return verdict.reasons_to_leave_out(table, log, transport.network, transport.gpudirect or
+                                            "auto")
     problems = verdict.unusable(table)
     if len(log.networks) > 1:
         problems.append(f"the ranks used several networks: {', '.join(sorted(log.networks))}")
@@ -159,13 +164,16 @@ def notes(runs):
     for side in dict.fromkeys(run.transport for run in runs):
         own = [run for run in runs if run.transport == side]
         if all(run.log.empty for run in own):
-            found.append(f"{side}: the files have no log of NCCL (NCCL_DEBUG=INFO), so nothing shows which transport "
-                         "the runs used.")
+            found.append(
+                f"{side}: the files have no log of NCCL (NCCL_DEBUG=INFO), so nothing shows which transport "
+                "the runs used.")
         elif sessions.without_control(side) not in transports.known():
             used = sorted({network for run in own for network in run.log.networks})
             found.append(f"{side}: the log names the network {', '.join(used) or '(none)'}.")
     if any(run.table.deviations for run in runs):
-        found.append("Outputs of nccl-tests before 2.13 have no count of wrong values; their closing line was used.")
+        found.append(
+            "Outputs of nccl-tests before 2.13 have no count of wrong values; their closing line was used."
+        )
     return found
 
 
@@ -174,7 +182,8 @@ def differences(runs):
     found = []
     for name, take in (("ranks", lambda run: len(run.table.devices)),
                        ("GPUs", lambda run: ", ".join(sorted(set(run.table.devices)))),
-                       ("clocks", lambda run: "the CPU's time (-C)" if run.table.cpu_time else "time")):
+                       ("clocks", lambda run: "the CPU's time (-C)"
+                        if run.table.cpu_time else "time")):
         for program in dict.fromkeys(run.program for run in runs):
             values = {}
             for run in runs:
@@ -188,7 +197,8 @@ def differences(runs):
 
 def read_session(options):
     only = options.programs
-    runs = sessions.separate_kinds(read_runs(options.read, only[0] if only and len(only) == 1 else None))
+    runs = sessions.separate_kinds(
+        read_runs(options.read, only[0] if only and len(only) == 1 else None))
     if only:
         runs = [run for run in runs if sessions.base_program(run.program) in only]
         if not runs:
@@ -197,5 +207,8 @@ def read_session(options):
     if different and not options.force:
         raise ReadError("; ".join(different) + ". --force compares them all the same")
     count = max(run.repeat for run in runs) + 1
-    return sessions.Session(runs, options.sides, options.base, options.control, options.place == "in", count,
-                            {"date": sessions.now(), "read": True}, [*different, *notes(runs)])
+    return sessions.Session(runs, options.sides, options.base, options.control,
+                            options.place == "in", count, {
+                                "date": sessions.now(),
+                                "read": True
+                            }, [*different, *notes(runs)])

@@ -45,7 +45,9 @@ def build(session, points):
     ratio = ["speed", "min-max", "verdict"] if several else ["speed"]
     groups = [("", 1)] + [(side, 2) for side in session.sides]
     groups += [(f"{side}/{session.base}", len(ratio)) for side in session.others] + [("", 1)]
-    headings = ["size", *["time us", "busbw"] * len(session.sides), *ratio * len(session.others), "#wrong"]
+    headings = [
+        "size", *["time us", "busbw"] * len(session.sides), *ratio * len(session.others), "#wrong"
+    ]
     return groups, headings, [_line(point, session, several) for point in points]
 
 
@@ -104,10 +106,12 @@ def sentences(session, points):
             found.append(f"Control: {session.base} measured against itself differs by up to "
                          f"{100 * largest:.1f} % in a round.")
         else:
-            found.append(f"{side} has {ratios.median:.2f} times the speed of {session.base} at the median size "
-                         f"({ratios.low:.2f} to {ratios.high:.2f} over the sizes): {verdicts}.")
+            found.append(
+                f"{side} has {ratios.median:.2f} times the speed of {session.base} at the median size "
+                f"({ratios.low:.2f} to {ratios.high:.2f} over the sizes): {verdicts}.")
     if 1 < session.rounds <= comparison.WEAK_ROUNDS and session.others:
         control = "" if session.control else ", and --control,"
-        found.append(f"The {session.rounds} rounds of one size in {2 ** (session.rounds - 1)} agree by chance alone; "
-                     f"--rounds 5 or more{control} make the verdicts reliable.")
+        found.append(
+            f"The {session.rounds} rounds of one size in {2 ** (session.rounds - 1)} agree by chance alone; "
+            f"--rounds 5 or more{control} make the verdicts reliable.")
     return found

@@ -83,8 +83,9 @@ class Runner:
         log = nccl_log.parse(outcome.stdout + "\n" + outcome.stderr)
         left_out = verdict.reasons_to_leave_out(
             table, log, transport.network, transport.wanted_gpudirect(options.gpudirect))
-        return sessions.Run(program, side, repeat, shell_line(words, env), table, log, outcome.seconds,
-                            left_out, verdict.defects(table, outcome), f"{stem}.out")
+        return sessions.Run(program, side, repeat,
+                            shell_line(words, env), table, log, outcome.seconds, left_out,
+                            verdict.defects(table, outcome), f"{stem}.out")
 
     def run(self):
         """All runs; after an interrupt, those that had ended."""
@@ -111,9 +112,15 @@ def run_session(options):
     runs = sessions.separate_kinds(runner.run())
     runner.notes += sessions.table_notes(runs)
     session = sessions.Session(
-        runs, options.sides, options.base, options.control, options.place == "in", options.repeat,
-        {"date": sessions.now(), "host": platform.node(), "mode": options.mode, "ranks": options.ranks,
-         "one_host": options.one_host, "gpudirect": options.gpudirect, "softhca": bool(options.softhca),
-         "preset": options.preset.name if options.preset else None,
-         "versions": machine_facts.versions()}, runner.notes)
+        runs, options.sides, options.base, options.control, options.place == "in", options.repeat, {
+            "date": sessions.now(),
+            "host": platform.node(),
+            "mode": options.mode,
+            "ranks": options.ranks,
+            "one_host": options.one_host,
+            "gpudirect": options.gpudirect,
+            "softhca": bool(options.softhca),
+            "preset": options.preset.name if options.preset else None,
+            "versions": machine_facts.versions()
+        }, runner.notes)
     return session, runner.interrupted

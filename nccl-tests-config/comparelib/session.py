@@ -97,8 +97,10 @@ def separate_kinds(runs):
             continue
         for kind in own:
             rows = [row for row in run.table.rows if row.kind == kind]
-            separate.append(dataclasses.replace(
-                run, program=f"{run.program} ({kind})", table=dataclasses.replace(run.table, rows=rows)))
+            separate.append(
+                dataclasses.replace(run,
+                                    program=f"{run.program} ({kind})",
+                                    table=dataclasses.replace(run.table, rows=rows)))
     return separate
 
 
@@ -124,7 +126,8 @@ def machine(session):
 
 def versions(session):
     """(what, version) of everything whose version the logs or this host show."""
-    tables, logs = (lambda take: (lambda run: take(run.table))), (lambda take: lambda run: take(run.log))
+    tables, logs = (lambda take:
+                    (lambda run: take(run.table))), (lambda take: lambda run: take(run.log))
     plugins = sorted({run.log.plugin for run in session.runs if run.log.plugin})
     found = [("NCCL", session.first(logs(lambda log: log.version))
               or session.first(tables(lambda table: table.library))),

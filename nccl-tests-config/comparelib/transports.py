@@ -64,8 +64,9 @@ def find(words, plugins=()):
         elif "/" in word or word.endswith(".env"):
             one = from_file(pathlib.Path(word).resolve())
         else:
-            raise launch.LaunchError(f"no transport {word!r}; there are {', '.join(there)}; or name a file of "
-                                     "your own with its path (./NAME.env), or a plugin by --plugin")
+            raise launch.LaunchError(
+                f"no transport {word!r}; there are {', '.join(there)}; or name a file of "
+                "your own with its path (./NAME.env), or a plugin by --plugin")
         _add(found, one)
     for name in plugins:
         _add(found, from_plugin(name))

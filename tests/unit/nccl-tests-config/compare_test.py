@@ -42,7 +42,8 @@ class CompareTest(unittest.TestCase):
         self.assertIn("12 runs, 0 not as requested", done.stdout)
         rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["32"]]
         self.assertEqual(len(rows), 2)
-        self.assertEqual(rows[0][-7:], ["2.00", "2.00-2.00", "faster", "0.50", "0.50-0.50", "slower", "0"])
+        self.assertEqual(rows[0][-7:],
+                         ["2.00", "2.00-2.00", "faster", "0.50", "0.50-0.50", "slower", "0"])
 
     def test_Results_Saved_HoldLogsJsonAndMarkdown(self):
         self.compare("--transports", "gdr,socket", "--repeat", "2")
@@ -88,41 +89,68 @@ class CompareTest(unittest.TestCase):
     def test_UnknownTransport_Compared_NamesTheKnownOnes(self):
         done = self.compare("--transports", "gdr,roce")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("there are gdr, gdr_no_ar, gdr_no_gpudirect, gdr_staging, ib, ib_no_ar, ib_no_gpudirect, socket",
-                      done.stderr)
+        self.assertIn(
+            "there are gdr, gdr_no_ar, gdr_no_gpudirect, gdr_staging, ib, ib_no_ar, ib_no_gpudirect, socket",
+            done.stderr)
 
     def test_Progress_IsShownOnTheStandardError(self):
         done = self.compare("--transports", "gdr,ib", "--programs", "all_reduce_perf")
-        self.assertRegex(done.stderr, r"\[1/2\] all_reduce_perf over gdr, round 1 of 1: \d s, ok, last 32 .* GB/s; 1 more "
-                         r"take about \d s, until ")
+        self.assertRegex(
+            done.stderr,
+            r"\[1/2\] all_reduce_perf over gdr, round 1 of 1: \d s, ok, last 32 .* GB/s; 1 more "
+            r"take about \d s, until ")
         self.assertNotIn("[1/2]", done.stdout)
 
     def test_Control_IsMeasuredInEveryRoundAndMakesTies(self):
         (self.folder / "noise").mkdir()
-        done = self.compare("--transports", "ib,ib_no_ar", "--control", "--rounds", "3", "--collectives", "all_reduce",
+        done = self.compare("--transports",
+                            "ib,ib_no_ar",
+                            "--control",
+                            "--rounds",
+                            "3",
+                            "--collectives",
+                            "all_reduce",
                             FAKE_NOISE=str(self.folder / "noise"))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("9 runs, 0 not as requested", done.stdout)
-        self.assertRegex(done.stdout, r"Control: ib measured against itself differs by up to [1-4]\.\d % in a round")
+        self.assertRegex(
+            done.stdout,
+            r"Control: ib measured against itself differs by up to [1-4]\.\d % in a round")
         self.assertRegex(done.stdout, r"ib_no_ar has \S+ times the speed of ib .*: 3 tie\.")
         record = json.loads((self.output / "results.json").read_text())
-        self.assertEqual([run["transport"] for run in record["runs"][:3]], ["ib", "ib_no_ar", "ib#2"])
+        self.assertEqual([run["transport"] for run in record["runs"][:3]],
+                         ["ib", "ib_no_ar", "ib#2"])
 
     def test_TransportsOfEveryKind_AreComparedInOneSession(self):
         (self.folder / "mine.env").write_text("# expects network UCX\nNCCL_NET=UCX\n")
-        done = self.compare("--transports", "gdr,gdr_no_gpudirect,ib,./mine.env", "--plugin", "ucx", "--collectives",
-                            "all_reduce", "--end", "64", NCCL_NET="IB")
+        done = self.compare("--transports",
+                            "gdr,gdr_no_gpudirect,ib,./mine.env",
+                            "--plugin",
+                            "ucx",
+                            "--collectives",
+                            "all_reduce",
+                            "--end",
+                            "64",
+                            NCCL_NET="IB")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("all_reduce_perf gdr_no_gpudirect: network GDR; via NET/GDR/0 x1, via NET/GDR/1 x1", done.stdout)
+        self.assertIn(
+            "all_reduce_perf gdr_no_gpudirect: network GDR; via NET/GDR/0 x1, via NET/GDR/1 x1",
+            done.stdout)
         self.assertIn("all_reduce_perf ucx: network UCX", done.stdout)
         self.assertIn("all_reduce_perf mine: network UCX", done.stdout)
 
     def test_PluginThatNcclCannotLoad_IsAFallback(self):
-        done = self.compare("--transports", "ib", "--plugin", "socket", "--collectives", "all_reduce",
+        done = self.compare("--transports",
+                            "ib",
+                            "--plugin",
+                            "socket",
+                            "--collectives",
+                            "all_reduce",
                             FAKE_DEFECT="fallback@SOCKET")
         self.assertEqual(done.returncode, 1)
-        self.assertIn("socket, round 1: silent fallback: the log has 'Using network Socket', not the plugin's network",
-                      done.stdout)
+        self.assertIn(
+            "socket, round 1: silent fallback: the log has 'Using network Socket', not the plugin's network",
+            done.stdout)
         row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["8"])
         self.assertEqual(row.split()[-3:], ["-", "-", "0"])  # left out: no bandwidth, no ratio
 
@@ -131,12 +159,21 @@ class CompareTest(unittest.TestCase):
                             FAKE_DEFECT="abort@GDR")
         self.assertEqual(done.returncode, 1)
         self.assertIn("gdr, round 1: ended with exit code 134", done.stdout)
-        rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if line.split()[:1] in (["8"], ["64"])}
+        rows = {
+            line.split()[0]: line.split()
+            for line in done.stdout.splitlines()
+            if line.split()[:1] in (["8"], ["64"])
+        }
         self.assertEqual(rows["8"][-2], "2.00")
         self.assertEqual(rows["64"][-2], "-")
 
     def test_RunThatHangs_IsStoppedAndTheRestGoesOn(self):
-        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--timeout", "2",
+        done = self.compare("--transports",
+                            "gdr,ib",
+                            "--collectives",
+                            "all_reduce",
+                            "--timeout",
+                            "2",
                             FAKE_DEFECT="hang@GDR")
         self.assertEqual(done.returncode, 1)
         self.assertIn("gdr, round 1: ran out of time after 2 s", done.stdout)
@@ -145,9 +182,15 @@ class CompareTest(unittest.TestCase):
     def test_Interrupt_WritesWhatWasMeasured(self):
         env = {**self.environment(), "FAKE_DEFECT": "hang@IB"}
         self.output = self.folder / "out"
-        with subprocess.Popen([str(ROOT / "nccl-tests-config" / "compare"), "--output", str(self.output), "--transports",
-                               "gdr,ib", "--collectives", "all_reduce"], env=env, cwd=self.folder, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        with subprocess.Popen([
+                str(ROOT / "nccl-tests-config" / "compare"), "--output",
+                str(self.output), "--transports", "gdr,ib", "--collectives", "all_reduce"
+        ],
+                              env=env,
+                              cwd=self.folder,
+                              text=True,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
             for line in process.stderr:
                 if "over ib" in line:
                     process.send_signal(signal.SIGINT)
@@ -159,7 +202,8 @@ class CompareTest(unittest.TestCase):
         self.assertTrue((self.output / "report.html").exists())
 
     def test_Json_IsReadForItsDigits(self):
-        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--json", "--end", "1M")
+        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--json",
+                            "--end", "1M")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         record = json.loads((self.output / "results.json").read_text())
         found = record["runs"][0]["table"]["rows"][-1]["out_of_place"]["time_us"]
@@ -192,7 +236,11 @@ class CompareTest(unittest.TestCase):
         tools.mkdir()
         for name in ("bash", "python3", "env", "dirname"):
             (tools / name).symlink_to(shutil.which(name))
-        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", PATH=str(tools))
+        done = self.compare("--transports",
+                            "gdr,ib",
+                            "--collectives",
+                            "all_reduce",
+                            PATH=str(tools))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("apt-get install librsvg2-bin", done.stdout)
         self.assertTrue((self.output / "all_reduce_perf.svg").exists())
@@ -206,11 +254,18 @@ class CompareTest(unittest.TestCase):
         self.assertIn("6 sizes: 0 slower, 0 undecided, 0 faster, 6 same", same.stdout)
         slower = self.compare(*arguments, "--baseline", "base.json", FAKE_DEFECT="slow@GDR")
         self.assertEqual(slower.returncode, 1)
-        self.assertIn("slower: all_reduce_perf over gdr at 32: 12.00 us (12.00-12.00), baseline 10.00 us (10.00-10.00), "
-                      "-16.7 % in speed", slower.stdout)
+        self.assertIn(
+            "slower: all_reduce_perf over gdr at 32: 12.00 us (12.00-12.00), baseline 10.00 us (10.00-10.00), "
+            "-16.7 % in speed", slower.stdout)
         self.assertIn("3 of 6 sizes slower than the baseline", slower.stdout)
-        self.assertIn("3 of 6 sizes slower than the baseline", (self.output / "report.html").read_text())
-        tolerant = self.compare(*arguments, "--baseline", "base.json", "--tolerance", "20%", FAKE_DEFECT="slow@GDR")
+        self.assertIn("3 of 6 sizes slower than the baseline",
+                      (self.output / "report.html").read_text())
+        tolerant = self.compare(*arguments,
+                                "--baseline",
+                                "base.json",
+                                "--tolerance",
+                                "20%",
+                                FAKE_DEFECT="slow@GDR")
         self.assertEqual(tolerant.returncode, 0)
 
     def test_BaselineOfOtherSizes_IsRefusedUnlessForced(self):
@@ -218,34 +273,55 @@ class CompareTest(unittest.TestCase):
         self.compare(*arguments, "--save-baseline", "base.json")
         done = self.compare(*arguments, "--end", "16", "--baseline", "base.json")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("base.json is not comparable: all_reduce_perf over gdr was not measured at 32", done.stderr)
+        self.assertIn(
+            "base.json is not comparable: all_reduce_perf over gdr was not measured at 32",
+            done.stderr)
         forced = self.compare(*arguments, "--end", "16", "--baseline", "base.json", "--force")
         self.assertEqual(forced.returncode, 0, forced.stdout)
         self.assertIn("4 sizes: 0 slower", forced.stdout)
 
     def test_Preset_IsSourcedAndJudged(self):
         (self.folder / "lab.env").write_text("NCCL_IB_TC=106\n")
-        figure = {"collective": "all_reduce", "nodes": 2, "gpus_per_node": 1, "bytes": 1 << 20, "kind": "derived",
-                  "source": "the fake's own rate"}
-        for expected, status in ((28.0, 0), (40.0, 1)):  # the fake has 28.96 GB/s over GDR and half of it over IB
+        figure = {
+            "collective": "all_reduce",
+            "nodes": 2,
+            "gpus_per_node": 1,
+            "bytes": 1 << 20,
+            "kind": "derived",
+            "source": "the fake's own rate"
+        }
+        for expected, status in ((28.0, 0),
+                                 (40.0,
+                                  1)):  # the fake has 28.96 GB/s over GDR and half of it over IB
             (self.folder / "expected.json").write_text(json.dumps(
                 {"lab": {"machine": "a fake", "results": [{**figure, "busbw_gbs": expected}]}}))
-            done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--preset", "./lab.env",
+            done = self.compare("--transports",
+                                "gdr,ib",
+                                "--collectives",
+                                "all_reduce",
+                                "--preset",
+                                "./lab.env",
                                 end=None)
             self.assertEqual(done.returncode, status, done.stdout + done.stderr)
             self.assertIn("NCCL_IB_TC=106", (self.output / "table.md").read_text())
             self.assertIn("-e 1048576", (self.output / "table.md").read_text())
-        self.assertRegex(done.stdout, r"FAIL: gdr, all_reduce of 1M on 2 x 1 GPUs: 28\.9\d GB/s .*expected 40 GB/s \(derived\)")
+        self.assertRegex(
+            done.stdout,
+            r"FAIL: gdr, all_reduce of 1M on 2 x 1 GPUs: 28\.9\d GB/s .*expected 40 GB/s \(derived\)"
+        )
         self.assertIn("gdr does not reach the figures of preset lab", done.stdout)
 
     def test_OptionsThatDoNotFit_AreErrors(self):
         for arguments, text in ((("--read", "ib=x", "--repeat", "2"), "leave out --repeat"),
-                                (("--collectives", "all_reduce", "--programs", "x_perf"), "give one of them"),
-                                (("--tolerance", "much"), "'much' is no percentage such as 5%"),
+                                (("--collectives", "all_reduce", "--programs", "x_perf"),
+                                 "give one of them"), (("--tolerance", "much"),
+                                                       "'much' is no percentage such as 5%"),
                                 (("--baseline", "none.json"), "cannot read none.json"),
                                 (("--preset", "none"), "no preset none; there are"),
-                                (("--base", "socket", "--transports", "gdr,ib"), "--base socket is not among"),
-                                (("--read", "none.out"), "put the name of its transport before it")):
+                                (("--base", "socket", "--transports", "gdr,ib"),
+                                 "--base socket is not among"),
+                                (("--read", "none.out"),
+                                 "put the name of its transport before it")):
             with self.subTest(arguments):
                 done = self.compare(*arguments)
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

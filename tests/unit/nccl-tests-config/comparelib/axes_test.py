@@ -17,8 +17,10 @@ class AxesTest(unittest.TestCase):
 
     def test_Sizes_HavePowersOfTwo(self):
         axis = axes.size_axis([8, 1 << 30], 0, 100)
-        self.assertEqual([label for _, label in axes.size_ticks(axis)], ["8", "128", "2K", "32K", "512K", "8M", "128M"])
-        self.assertEqual([label for _, label in axes.size_ticks(axes.size_axis([1024], 0, 100))], ["1K"])
+        self.assertEqual([label for _, label in axes.size_ticks(axis)],
+                         ["8", "128", "2K", "32K", "512K", "8M", "128M"])
+        self.assertEqual([label for _, label in axes.size_ticks(axes.size_axis([1024], 0, 100))],
+                         ["1K"])
 
     def test_Ratios_AlwaysShowOne(self):
         for values in ([1.5, 2.5], [0.1, 0.2], [1, 1], [0.9, 30]):

@@ -50,25 +50,35 @@ class FileTest(unittest.TestCase):
         changes = baseline.changes(session, record)
         self.assertEqual([(change.side, change.size, change.verdict) for change in changes], [
             ("gdr", 8, "same"), ("gdr", 1024, "same"), ("ib", 8, "same"), ("ib", 1024, "same")])
-        self.assertEqual(baseline.sentences(changes), ["4 sizes: 0 slower, 0 undecided, 0 faster, 4 same"])
+        self.assertEqual(baseline.sentences(changes),
+                         ["4 sizes: 0 slower, 0 undecided, 0 faster, 4 same"])
         self.assertEqual(baseline.updates(session, record), [])
 
     def test_SlowerSize_IsNamedWithBothSpreads(self):
         baseline.save(_session([{8: 10, 1024: 20}] * 3), self.path)
         now = _session([{8: 10, 1024: 25}, {8: 10, 1024: 24}, {8: 10, 1024: 26}])
         lines = baseline.sentences(baseline.changes(now, baseline.load(self.path)))
-        self.assertEqual(lines[0], "slower: all_reduce_perf over gdr at 1K: 25.00 us (24.00-26.00), baseline 20.00 us "
-                         "(20.00-20.00), -20.0 % in speed")
+        self.assertEqual(
+            lines[0],
+            "slower: all_reduce_perf over gdr at 1K: 25.00 us (24.00-26.00), baseline 20.00 us "
+            "(20.00-20.00), -20.0 % in speed")
         self.assertEqual(lines[-1], "2 sizes: 1 slower, 0 undecided, 0 faster, 1 same")
 
     def test_OtherMachineSizesOrTransport_AreObstacles(self):
         record = baseline.as_record(_session([{8: 10, 1024: 20}], ranks=2, mode="threads"))
-        self.assertEqual(baseline.obstacles(_session([{8: 10, 1024: 20}], ranks=4, mode="processes"), record), [
-            "other number of ranks: 4, in the baseline 2", "other --mode: processes, in the baseline threads"])
+        self.assertEqual(
+            baseline.obstacles(_session([{
+                8: 10,
+                1024: 20
+            }], ranks=4, mode="processes"), record), [
+                "other number of ranks: 4, in the baseline 2",
+                "other --mode: processes, in the baseline threads"
+            ])
         self.assertEqual(baseline.obstacles(_session([{8: 10}]), record), [
             "all_reduce_perf over gdr was not measured at 1K"])
         other = samples.of_times({"ib": [{8: 10, 1024: 20}]})
-        self.assertEqual(baseline.obstacles(other, record), ["all_reduce_perf over gdr was not measured"])
+        self.assertEqual(baseline.obstacles(other, record),
+                         ["all_reduce_perf over gdr was not measured"])
         record["machine"]["hosts"] = ["elsewhere"]
         record["machine"]["gpus"] = {"NVIDIA H100": 2}
         self.assertEqual(baseline.obstacles(_session([{8: 10, 1024: 20}]), record), [
@@ -79,7 +89,8 @@ class FileTest(unittest.TestCase):
         session = _session([{8: 10}])
         record = baseline.as_record(session)
         session.in_place = True
-        self.assertIn("other half: in place, in the baseline out of place", baseline.obstacles(session, record))
+        self.assertIn("other half: in place, in the baseline out of place",
+                      baseline.obstacles(session, record))
 
     def test_RunsThatAreLeftOut_AreNotKept(self):
         session = _session([{8: 10}])
@@ -95,7 +106,8 @@ class FileTest(unittest.TestCase):
     def test_Updates_NameWhatChangedSince(self):
         record = baseline.as_record(_session([{8: 10}], versions={"NVIDIA driver": "570.1"}))
         session = _session([{8: 10}], versions={"NVIDIA driver": "580.2"})
-        self.assertEqual(baseline.updates(session, record), ["NVIDIA driver: 570.1 before, 580.2 now"])
+        self.assertEqual(baseline.updates(session, record),
+                         ["NVIDIA driver: 570.1 before, 580.2 now"])
 
     def test_SizesThatAreNew_AreNamed(self):
         record = baseline.as_record(_session([{8: 10}]))
@@ -103,10 +115,12 @@ class FileTest(unittest.TestCase):
             "all_reduce_perf over gdr: 1 sizes are not in the baseline."])
 
     def test_OtherFiles_AreRefusedWithTheReason(self):
-        with self.assertRaisesRegex(baseline.BaselineError, "cannot read .*base.json: No such file"):
+        with self.assertRaisesRegex(baseline.BaselineError,
+                                    "cannot read .*base.json: No such file"):
             baseline.load(self.path)
         for text, reason in (("{", "is no JSON"), ("[]", "is no baseline of this version"),
-                             (json.dumps({"nccl_compare_baseline": 99}), "is no baseline of this version")):
+                             (json.dumps({"nccl_compare_baseline": 99}),
+                              "is no baseline of this version")):
             self.path.write_text(text)
             with self.assertRaisesRegex(baseline.BaselineError, reason):
                 baseline.load(self.path)

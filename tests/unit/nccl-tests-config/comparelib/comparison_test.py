@@ -35,11 +35,15 @@ class PointsTest(unittest.TestCase):
         times = {"ib": [{8: 10}] * 3, "gdr": [{8: 9.5}] * 3, "ib#2": [{8: 9}, {8: 10}, {8: 10}]}
         point = self._point(times, control="ib#2")
         self.assertEqual(point.verdict, {"gdr": "tie", "ib#2": None})
-        self.assertEqual(self._point({side: times[side] for side in ("ib", "gdr")}).verdict, {"gdr": "faster"})
+        self.assertEqual(
+            self._point({side: times[side] for side in ("ib", "gdr")}).verdict, {"gdr": "faster"})
 
     def test_WrongValues_TakeTheVerdict(self):
         session = samples.of_times({"gdr": [{8: 5}] * 2, "ib": [{8: 10}] * 2})
-        bad = perf_table.parse(samples.TEXT.format(program="all_reduce_perf", rows=samples.row(8, 5, 3), end=samples.END))
+        bad = perf_table.parse(
+            samples.TEXT.format(program="all_reduce_perf",
+                                rows=samples.row(8, 5, 3),
+                                end=samples.END))
         session.runs[0] = samples.run("gdr", 0, {}, table=bad)
         point = comparison.points(session, "all_reduce_perf")[0]
         self.assertEqual(point.verdict, {"gdr": "wrong"})
@@ -53,8 +57,17 @@ class PointsTest(unittest.TestCase):
         self.assertEqual(point.speed["gdr"], rounds.Summary(10 / 6, 10 / 6, 10 / 6))
 
     def test_SizesOfOneSideOnly_HaveNoRatio(self):
-        points = comparison.points(samples.of_times({"gdr": [{8: 5}], "ib": [{8: 10, 16: 11}]}), "all_reduce_perf")
-        self.assertEqual([(point.size, point.speed["gdr"] is None) for point in points], [(8, False), (16, True)])
+        points = comparison.points(samples.of_times({
+            "gdr": [{
+                8: 5
+            }],
+            "ib": [{
+                8: 10,
+                16: 11
+            }]
+        }), "all_reduce_perf")
+        self.assertEqual([(point.size, point.speed["gdr"] is None) for point in points],
+                         [(8, False), (16, True)])
         self.assertIsNone(points[1].verdict["gdr"])
 
     def test_InPlace_TakesTheOtherHalf(self):
@@ -62,7 +75,8 @@ class PointsTest(unittest.TestCase):
         row = "  8  2  float  sum  -1  5.0  0.0  0.0  0  4.0  0.0  0.0  0\n"
         session.runs[0] = samples.run("gdr", 0, {}, table=perf_table.parse(row))
         session.in_place = True
-        self.assertEqual(comparison.points(session, "all_reduce_perf")[0].series["gdr"].time_us, [4.0])
+        self.assertEqual(
+            comparison.points(session, "all_reduce_perf")[0].series["gdr"].time_us, [4.0])
 
 
 class BandwidthTest(unittest.TestCase):
@@ -74,8 +88,10 @@ class BandwidthTest(unittest.TestCase):
         table = perf_table.parse(rows)
         factor = comparison.bus_factor(table, False)
         self.assertAlmostEqual(factor, 1.5, 2)
-        self.assertAlmostEqual(comparison.bus_bandwidth(8, table.rows[0].out_of_place, factor), 0.0012, 5)
-        self.assertAlmostEqual(comparison.bus_bandwidth(1 << 20, table.rows[1].out_of_place, factor), 15.73, 2)
+        self.assertAlmostEqual(comparison.bus_bandwidth(8, table.rows[0].out_of_place, factor),
+                               0.0012, 5)
+        self.assertAlmostEqual(
+            comparison.bus_bandwidth(1 << 20, table.rows[1].out_of_place, factor), 15.73, 2)
 
     def test_BandwidthThatIsNotOfThisSize_IsKept(self):
         measure = perf_table.Measure(10.0, 3.0, 4.5, 0)
@@ -86,7 +102,18 @@ class BandwidthTest(unittest.TestCase):
 class TallyTest(unittest.TestCase):
 
     def test_Verdicts_AreCounted(self):
-        session = samples.of_times({"gdr": [{8: 5, 16: 20, 32: 10}] * 2, "ib": [{8: 10, 16: 10, 32: 10}] * 2})
+        session = samples.of_times({
+            "gdr": [{
+                8: 5,
+                16: 20,
+                32: 10
+            }] * 2,
+            "ib": [{
+                8: 10,
+                16: 10,
+                32: 10
+            }] * 2
+        })
         points = comparison.points(session, "all_reduce_perf")
         self.assertEqual(comparison.tally(points, "gdr"), "1 faster, 1 slower, 1 tie")
         self.assertEqual(comparison.overall(points, "gdr"), rounds.Summary(1, 0.5, 2))

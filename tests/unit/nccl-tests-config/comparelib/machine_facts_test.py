@@ -13,8 +13,10 @@ class MachineFactsTest(unittest.TestCase):
             root = pathlib.Path(folder)
             (root / "proc/driver/nvidia").mkdir(parents=True)
             (root / "proc/driver/nvidia/version").write_text(
-                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12\n")
-            for name, version in (("mlx5_0", "28.39.1002"), ("mlx5_1", "28.39.1002"), ("mlx5_2", "20.1")):
+                "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build\nGCC version: 12\n"
+            )
+            for name, version in (("mlx5_0", "28.39.1002"), ("mlx5_1", "28.39.1002"), ("mlx5_2",
+                                                                                       "20.1")):
                 (root / "sys/class/infiniband" / name).mkdir(parents=True)
                 (root / "sys/class/infiniband" / name / "fw_ver").write_text(version + "\n")
             found = machine_facts.versions(root)

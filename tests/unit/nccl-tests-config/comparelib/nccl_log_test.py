@@ -30,17 +30,20 @@ class NcclLogTest(unittest.TestCase):
     def test_NetworkWithASpace_IsReadWhole(self):
         log = nccl_log.parse(
             "a:1:2 [0] NCCL INFO Using network AWS Libfabric\n"
-            "a:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/2/GDRDMA comm 0x9bb nRanks 4\n")
+            "a:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/2/GDRDMA comm 0x9bb nRanks 4\n"
+        )
         self.assertEqual(log.networks, {"AWS Libfabric"})
         self.assertEqual(log.channels, {"NET/AWS Libfabric/2/GDRDMA": 1})
         self.assertEqual(log.channel_networks(), {"AWS Libfabric"})
 
     def test_LinesOfTwoProcessesInOne_GiveTheFirstNetwork(self):
-        log = nccl_log.parse("a:1:2 [0] NCCL INFO Using network IB b:3:4 [1] NCCL INFO comm 0x1 rank 1\n")
+        log = nccl_log.parse(
+            "a:1:2 [0] NCCL INFO Using network IB b:3:4 [1] NCCL INFO comm 0x1 rank 1\n")
         self.assertEqual(log.networks, {"IB"})
 
     def test_ChannelsOfOldReleases_AreCounted(self):
-        log = nccl_log.parse("a:1:2 [0] NCCL INFO Channel 00 : 1[35000] -> 0[f5000] [receive] via NET/IB/0/GDRDMA\n")
+        log = nccl_log.parse(
+            "a:1:2 [0] NCCL INFO Channel 00 : 1[35000] -> 0[f5000] [receive] via NET/IB/0/GDRDMA\n")
         self.assertEqual(log.channels, {"NET/IB/0/GDRDMA": 1})
 
     def test_NoLineOfNccl_IsAnEmptyLog(self):

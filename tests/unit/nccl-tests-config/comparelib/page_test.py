@@ -17,7 +17,10 @@ class _Checker(html.parser.HTMLParser):
         self.open, self.text, self.links, self.errors = [], [], [], []
 
     def handle_starttag(self, tag, attrs):
-        self.links += [value for name, value in attrs if name in ("src", "href", "data", "srcset", "xlink:href")]
+        self.links += [
+            value for name, value in attrs
+            if name in ("src", "href", "data", "srcset", "xlink:href")
+        ]
         if tag not in _VOID:
             self.open.append(tag)
 
@@ -61,15 +64,19 @@ class PageTest(unittest.TestCase):
         text = _page(_session())
         self.assertEqual(_checked(text).links, [])
         self.assertEqual(re.findall(r"url\(|@import|<script|<link|<img", text), [])
-        self.assertEqual(set(re.findall(r"https?://[^\s\"<]+", text)), {"http://www.w3.org/2000/svg"})
+        self.assertEqual(set(re.findall(r"https?://[^\s\"<]+", text)),
+                         {"http://www.w3.org/2000/svg"})
 
     def test_Page_HasTableSentencesPictureCommandsAndVersions(self):
-        session = _session(versions={"NVIDIA driver": "580.95", "HCA firmware": "mlx5_0 28.39.1002"})
+        session = _session(versions={
+            "NVIDIA driver": "580.95",
+            "HCA firmware": "mlx5_0 28.39.1002"
+        })
         text = "\n".join(_checked(_page(session)).text)
-        for part in ("gdr has 1.", "faster", "bus bandwidth, GB/s", "NCCL_NET=gdr all_reduce_perf", "580.95",
-                     "mlx5_0 28.39.1002", "2.19.6", "22803", "2026-11-23T18:00:00+00:00", "2 x NVIDIA H200", "host1, host2",
-                     "via NET/GDR/0/GDRDMA x1", "None: all 4 runs are in the tables.", "6 runs, 0 not as requested",
-                     "a line"):
+        for part in ("gdr has 1.", "faster", "bus bandwidth, GB/s", "NCCL_NET=gdr all_reduce_perf",
+                     "580.95", "mlx5_0 28.39.1002", "2.19.6", "22803", "2026-11-23T18:00:00+00:00",
+                     "2 x NVIDIA H200", "host1, host2", "via NET/GDR/0/GDRDMA x1",
+                     "None: all 4 runs are in the tables.", "6 runs, 0 not as requested", "a line"):
             self.assertIn(part, text)
         self.assertEqual(_page(session).count("<svg"), 1)
 
@@ -85,7 +92,10 @@ class PageTest(unittest.TestCase):
 
     def test_TextsOfOthers_CannotBecomeElements(self):
         session = _session()
-        session.runs[0] = samples.run("gdr", 0, {8: 10}, left_out=["<script>alert(1)</script>"], command="a <b> && c")
+        session.runs[0] = samples.run("gdr",
+                                      0, {8: 10},
+                                      left_out=["<script>alert(1)</script>"],
+                                      command="a <b> && c")
         text = _page(session)
         self.assertNotIn("<script>", text)
         self.assertIn("a &lt;b&gt; &amp;&amp; c", text)
@@ -117,14 +127,19 @@ class PlotTest(unittest.TestCase):
 
     def test_EveryElement_LiesInsideThePicture(self):
         root = xml.etree.ElementTree.fromstring(self._svg(_session()))
-        for name, most in (("x", plot.WIDTH), ("cx", plot.WIDTH), ("x1", plot.WIDTH), ("y", plot.HEIGHT), ("cy", plot.HEIGHT)):
+        for name, most in (("x", plot.WIDTH), ("cx", plot.WIDTH), ("x1", plot.WIDTH),
+                           ("y", plot.HEIGHT), ("cy", plot.HEIGHT)):
             for node in root.iter():
                 if name in node.attrib:
                     self.assertTrue(0 <= float(node.attrib[name]) <= most, (node.tag, node.attrib))
 
     def test_SevenSides_AreDistinguishable(self):
-        session = samples.of_times({f"side{index}": [{8: 10 + index}] for index in range(7)}, base="side0")
-        pairs = {(plot._Style(session).colour(side), plot._Style(session).symbol(side)) for side in session.sides}
+        session = samples.of_times({f"side{index}": [{
+            8: 10 + index
+        }] for index in range(7)},
+                                   base="side0")
+        pairs = {(plot._Style(session).colour(side), plot._Style(session).symbol(side))
+                 for side in session.sides}
         self.assertEqual(len(pairs), 7)
 
     def test_NothingMeasured_GivesNoPicture(self):

@@ -71,7 +71,8 @@ class FormatTest(unittest.TestCase):
 
     def test_CurrentRelease_Parsed_NamesProgramVersionsAndHosts(self):
         table = perf_table.parse(samples.text({8: 20, 16: 21}))
-        self.assertEqual((table.program, table.version, table.library), ("all_reduce_perf", "2.19.6", "22803"))
+        self.assertEqual((table.program, table.version, table.library),
+                         ("all_reduce_perf", "2.19.6", "22803"))
         self.assertEqual(table.hosts, ["host1", "host2"])
         self.assertEqual(table.rows[1].kind, "float sum")
 
@@ -110,7 +111,8 @@ class TornTest(unittest.TestCase):
     def test_FailureOfTheProgram_IsNamed(self):
         line = "gpu-1-1: Test NCCL failure common.cu:961 'unhandled system error / '\n"
         table = perf_table.parse(samples.text({8: 20}, end=line))
-        self.assertEqual(table.notes, ["Test NCCL failure common.cu:961 'unhandled system error / '"])
+        self.assertEqual(table.notes,
+                         ["Test NCCL failure common.cu:961 'unhandled system error / '"])
 
     def test_RowWithoutItsSecondHalf_KeepsTheFirst(self):
         first = samples.row(16, 21)[:-34]

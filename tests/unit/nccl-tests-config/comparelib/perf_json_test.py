@@ -11,7 +11,8 @@ class ParseTest(unittest.TestCase):
             with self.subTest(version):
                 table = perf_json.parse(samples.json_text({8: 20.5, 1 << 20: 131.25}, version))
                 self.assertEqual([row.size for row in table.rows], [8, 1 << 20])
-                self.assertEqual(table.rows[0].out_of_place, perf_table.Measure(20.5, 8 / 20.5e3, 8 / 20.5e3, 0))
+                self.assertEqual(table.rows[0].out_of_place,
+                                 perf_table.Measure(20.5, 8 / 20.5e3, 8 / 20.5e3, 0))
                 self.assertEqual((table.program, table.library), ("all_reduce_perf", "22803"))
                 self.assertEqual((table.out_of_bounds, table.average_busbw), (0, 1.5))
                 self.assertEqual(table.notes, [])
@@ -31,8 +32,10 @@ class ParseTest(unittest.TestCase):
         self.assertEqual(table.rows[0].in_place.time_us, 20)
 
     def test_MisspeltAverageOfVersion1_IsRead(self):
-        text = samples.json_text({8: 20}, 1).replace("average_bus_bandwidth", "average_bus_bandwidith").replace(
-            '"bandwidth"', '"bandwidith"')
+        text = samples.json_text({
+            8: 20
+        }, 1).replace("average_bus_bandwidth",
+                      "average_bus_bandwidith").replace('"bandwidth"', '"bandwidith"')
         self.assertEqual(perf_json.parse(text).average_busbw, 1.5)
 
     def test_InfiniteAndUndefinedNumbers_AreNoResults(self):
@@ -50,7 +53,8 @@ class ParseTest(unittest.TestCase):
         self.assertIsNone(perf_json.parse(text).rows[0].out_of_place)
 
     def test_NewerVersion_IsReadWithANote(self):
-        self.assertRegex(perf_json.parse(samples.json_text({8: 20}, 4)).notes[0], "version 4; known are 1 to 3")
+        self.assertRegex(
+            perf_json.parse(samples.json_text({8: 20}, 4)).notes[0], "version 4; known are 1 to 3")
 
 
 class TornTest(unittest.TestCase):
@@ -72,8 +76,8 @@ class TornTest(unittest.TestCase):
                 pass
 
     def test_OtherJson_IsAnError(self):
-        for text, reason in (("[1]", "no list"), ("{}", 'no list "results"'), ('{"results": 3}', "no list"),
-                             ("{nonsense", "ends before"),
+        for text, reason in (("[1]", "no list"), ("{}", 'no list "results"'),
+                             ('{"results": 3}', "no list"), ("{nonsense", "ends before"),
                              ('{"results": [{"size": 8, "out_of_place": {"time": 1}}]}', "alg_bw")):
             with self.subTest(text), self.assertRaisesRegex(perf_json.JsonError, reason):
                 perf_json.parse(text)

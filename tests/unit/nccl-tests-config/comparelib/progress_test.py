@@ -50,9 +50,12 @@ class ProgressTest(unittest.TestCase):
     def test_File_GetsTwoLinesARun(self):
         lines = self._shown(io.StringIO())
         self.assertEqual(lines[0], "[1/3] all_reduce_perf over gdr, round 1 of 2 ...")
-        self.assertRegex(lines[1], r"^\[1/3\] .*: 1 min 00 s, ok, last 1M 50 us 20.97 GB/s; 2 more take about 2 min 00 s, "
-                         r"until \d\d:\d\d:\d\d$")
-        self.assertRegex(lines[3], r"1 min 00 s, 3 wrong values at 8 B; 1 more take about 1 min 00 s")
+        self.assertRegex(
+            lines[1],
+            r"^\[1/3\] .*: 1 min 00 s, ok, last 1M 50 us 20.97 GB/s; 2 more take about 2 min 00 s, "
+            r"until \d\d:\d\d:\d\d$")
+        self.assertRegex(lines[3],
+                         r"1 min 00 s, 3 wrong values at 8 B; 1 more take about 1 min 00 s")
 
     def test_Terminal_GetsOneLineThatIsRewritten(self):
         stream = _Terminal()
@@ -63,7 +66,9 @@ class ProgressTest(unittest.TestCase):
         while "last 1M" not in stream.getvalue() and time.monotonic() < deadline:
             time.sleep(0.05)
         shown.end("ok")
-        self.assertRegex(stream.getvalue(), r"\r\x1b\[K\[1/2\] all_reduce_perf over gdr: \d s, last 1M 50 us 20.97 GB/s")
+        self.assertRegex(
+            stream.getvalue(),
+            r"\r\x1b\[K\[1/2\] all_reduce_perf over gdr: \d s, last 1M 50 us 20.97 GB/s")
         self.assertEqual(stream.getvalue().count("\n"), 1)
 
 

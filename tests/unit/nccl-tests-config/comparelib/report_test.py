@@ -16,15 +16,33 @@ class ReportTest(unittest.TestCase):
     def test_TwoTransports_AsText_ShowRatioOfSpeeds(self):
         lines = report.as_text(self._table()).splitlines()
         self.assertEqual(lines[0].split(), ["gdr", "ib", "gdr/ib"])
-        self.assertEqual(lines[1].split(), ["size", "time", "us", "busbw", "time", "us", "busbw", "speed", "#wrong"])
+        self.assertEqual(lines[1].split(),
+                         ["size", "time", "us", "busbw", "time", "us", "busbw", "speed", "#wrong"])
         self.assertEqual(lines[2].split(), ["8", "-", "-", "5.00", "0.00", "-", "0"])
         self.assertEqual(lines[3].split(), ["1M", "10.00", "104.86", "25.00", "41.94", "2.50", "0"])
         self.assertEqual(len({len(line) for line in lines[1:]}), 1)
 
     def test_SeveralRounds_Built_GiveTheMedianOfTheirRatiosAndTheSpread(self):
         # The ratios of the rounds are 2, 0.5 and 4; that of the median times would be 1.
-        lines = _table(samples.of_times({"gdr": [{8: 10}, {8: 20}, {8: 100}], "ib": [{8: 20}, {8: 10}, {8: 400}]}))[2]
-        self.assertEqual(lines, [["8", "20.00", "0.00", "20.00", "0.00", "2.00", "0.50-4.00", "tie", "0"]])
+        lines = _table(
+            samples.of_times({
+                "gdr": [{
+                    8: 10
+                }, {
+                    8: 20
+                }, {
+                    8: 100
+                }],
+                "ib": [{
+                    8: 20
+                }, {
+                    8: 10
+                }, {
+                    8: 400
+                }]
+            }))[2]
+        self.assertEqual(lines,
+                         [["8", "20.00", "0.00", "20.00", "0.00", "2.00", "0.50-4.00", "tie", "0"]])
 
     def test_RoundWithoutASize_Built_IsLeftOutOfItsRatio(self):
         lines = _table(samples.of_times({"gdr": [{}, {8: 10}], "ib": [{8: 10}, {8: 10}]}))[2]
@@ -57,15 +75,36 @@ class SentencesTest(unittest.TestCase):
     def test_Side_IsDescribedByItsMedianSizeAndItsVerdicts(self):
         rounds = [{8: 10, 1024: 10, 4096: 10}] * 5
         text = self._sentences({"gdr": rounds, "ib": [{8: 20, 1024: 11, 4096: 10}] * 5})
-        self.assertEqual(text, ["gdr has 1.10 times the speed of ib at the median size (1.00 to 2.00 over the sizes): "
-                                "2 faster, 1 tie."])
+        self.assertEqual(text, [
+            "gdr has 1.10 times the speed of ib at the median size (1.00 to 2.00 over the sizes): "
+            "2 faster, 1 tie."
+        ])
 
     def test_Control_IsDescribedByItsLargestDifference(self):
-        text = self._sentences({"ib": [{8: 10}] * 5, "ib#2": [{8: 10}] * 4 + [{8: 8}]}, control="ib#2")
-        self.assertEqual(text, ["Control: ib measured against itself differs by up to 25.0 % in a round."])
+        text = self._sentences({
+            "ib": [{
+                8: 10
+            }] * 5,
+            "ib#2": [{
+                8: 10
+            }] * 4 + [{
+                8: 8
+            }]
+        },
+                               control="ib#2")
+        self.assertEqual(
+            text, ["Control: ib measured against itself differs by up to 25.0 % in a round."])
 
     def test_FewRounds_AreWarnedOf(self):
-        self.assertRegex(self._sentences({"gdr": [{8: 1}] * 3, "ib": [{8: 2}] * 3})[1], "The 3 rounds of one size in 4 agree by chance")
+        self.assertRegex(
+            self._sentences({
+                "gdr": [{
+                    8: 1
+                }] * 3,
+                "ib": [{
+                    8: 2
+                }] * 3
+            })[1], "The 3 rounds of one size in 4 agree by chance")
         self.assertEqual(len(self._sentences({"gdr": [{8: 1}], "ib": [{8: 2}]})), 1)
 
     def test_SideWithoutCommonSizes_IsNamed(self):

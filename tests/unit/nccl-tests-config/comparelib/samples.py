@@ -41,23 +41,56 @@ def row(size, time_us, wrong=0, kind="float     sum"):
 
 def text(times, program="all_reduce_perf", end=END):
     """The output of one run with these times by size."""
-    return TEXT.format(program=program, rows="".join(row(size, time) for size, time in times.items()), end=end)
+    return TEXT.format(program=program,
+                       rows="".join(row(size, time) for size, time in times.items()),
+                       end=end)
 
 
 def json_text(times, version=3, **changes):
     """What -J writes, with these times by size; None for a value is null."""
-    half = lambda size, time: {"time": time, "alg_bw": size / time / 1e3, "bus_bw": size / time / 1e3, "nwrong": 0.0}
+    half = lambda size, time: {
+        "time": time,
+        "alg_bw": size / time / 1e3,
+        "bus_bw": size / time / 1e3,
+        "nwrong": 0.0
+    }
     document = {
-        "version": version, "start_time": "2026-07-09 16:00:00", "args": ["./build/all_reduce_perf", "-b", "8"],
-        "env": ["HOME=/root"], "nccl_version": 22803,
-        "config": {"nthreads": 1, "ngpus": 2, "devices": [
-            {"rank": 0, "hostname": "host1", "device_info": "NVIDIA H200"}]},
-        "results": [{"size": size, "count": size // 4, "type": "float", "redop": "sum", "root": "    -1",
-                     "out_of_place": half(size, time), "in_place": half(size, time), "actual_iterations": 20}
-                    for size, time in times.items()],
-        "out_of_bounds": {"count": 0, "okay": "true"},
-        "average_bus_bandwidth": {"bandwidth": 1.5, "okay": "unchecked"}, "errors": [""],
-        "end_time": "2026-07-09 16:00:09", **changes}
+        "version": version,
+        "start_time": "2026-07-09 16:00:00",
+        "args": ["./build/all_reduce_perf", "-b", "8"],
+        "env": ["HOME=/root"],
+        "nccl_version": 22803,
+        "config": {
+            "nthreads": 1,
+            "ngpus": 2,
+            "devices": [{
+                "rank": 0,
+                "hostname": "host1",
+                "device_info": "NVIDIA H200"
+            }]
+        },
+        "results": [{
+            "size": size,
+            "count": size // 4,
+            "type": "float",
+            "redop": "sum",
+            "root": "    -1",
+            "out_of_place": half(size, time),
+            "in_place": half(size, time),
+            "actual_iterations": 20
+        } for size, time in times.items()],
+        "out_of_bounds": {
+            "count": 0,
+            "okay": "true"
+        },
+        "average_bus_bandwidth": {
+            "bandwidth": 1.5,
+            "okay": "unchecked"
+        },
+        "errors": [""],
+        "end_time": "2026-07-09 16:00:09",
+        **changes
+    }
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -65,13 +98,18 @@ def run(side, index, times, program="all_reduce_perf", **changes):
     table = perf_table.parse(text(times, program))
     log = nccl_log.parse(LOG.format(network=side.upper()))
     fields = {"command": f"NCCL_NET={side} {program}", "left_out": [], "defects": [], **changes}
-    return session.Run(program, side, index, fields["command"], fields.get("table", table), log, 1.0, fields["left_out"],
-                       fields["defects"], fields.get("source", f"{side}.{index}.out"))
+    return session.Run(program, side, index, fields["command"], fields.get("table", table), log,
+                       1.0, fields["left_out"], fields["defects"],
+                       fields.get("source", f"{side}.{index}.out"))
 
 
 def of_times(times, base="ib", control=None, **facts):
     """A session of one program. `times` maps a side to one dict of times by size for each round."""
-    runs = [run(side, index, by_size) for side, found in times.items() for index, by_size in enumerate(found)]
+    runs = [
+        run(side, index, by_size)
+        for side, found in times.items()
+        for index, by_size in enumerate(found)
+    ]
     count = max(len(found) for found in times.values())
     return session.Session(runs, list(times), base, control, False, count,
                            {"date": "2026-11-23T18:00:00+00:00", **facts})

@@ -10,20 +10,29 @@ class TransportsTest(unittest.TestCase):
 
     def test_KnownOnes_NameTheirNetworks(self):
         networks = {name: (one.network, one.gpudirect) for name, one in transports.known().items()}
-        self.assertEqual(networks, {
-            "gdr": ("GDR", None), "gdr_no_ar": ("GDR", None), "gdr_no_gpudirect": ("GDR", "off"),
-            "gdr_staging": ("GDR", None), "ib": ("IB", None), "ib_no_ar": ("IB", None), "ib_no_gpudirect": ("IB", "off"),
-            "socket": ("Socket", None)})
+        self.assertEqual(
+            networks, {
+                "gdr": ("GDR", None),
+                "gdr_no_ar": ("GDR", None),
+                "gdr_no_gpudirect": ("GDR", "off"),
+                "gdr_staging": ("GDR", None),
+                "ib": ("IB", None),
+                "ib_no_ar": ("IB", None),
+                "ib_no_gpudirect": ("IB", "off"),
+                "socket": ("Socket", None)
+            })
 
     def test_EnvironmentFiles_AreSourcedByBash(self):
         def environment(name):
-            return launch.environment([transports.known()[name].env_file], {}, {"PATH": "/usr/bin:/bin"})
+            return launch.environment([transports.known()[name].env_file], {},
+                                      {"PATH": "/usr/bin:/bin"})
 
         self.assertEqual(environment("gdr_no_gpudirect")["NCCL_NET_GDR_LEVEL"], "LOC")
         self.assertEqual(environment("gdr_no_gpudirect")["NCCL_NET"], "GDR")
         self.assertEqual(environment("ib_no_gpudirect")["NCCL_NET_PLUGIN"], "none")
         staging = environment("gdr_staging")
-        self.assertEqual((staging["GDR_NCCL_GPU_MEMORY"], staging["NCCL_LOCAL_REGISTER"]), ("staging", "0"))
+        self.assertEqual((staging["GDR_NCCL_GPU_MEMORY"], staging["NCCL_LOCAL_REGISTER"]),
+                         ("staging", "0"))
         self.assertNotIn("NCCL_NET_GDR_LEVEL", staging)
 
     def test_FileThatTurnsGpuDirectOff_KeepsItOff(self):
@@ -33,10 +42,13 @@ class TransportsTest(unittest.TestCase):
         self.assertEqual(transports.known()["gdr"].settings("on"), {"NCCL_NET_GDR_LEVEL": "SYS"})
 
     def test_Plugins_GetAShortNameAndAnyNetwork(self):
-        for name, short in (("aws-ofi", "aws-ofi"), ("libnccl-net-ucx.so", "ucx"), ("/usr/lib/x/libnccl-net.so", "libnccl-net.so"),
-                            ("/usr/lib/uccl/libnccl-net-uccl.so.1", "uccl")):
+        for name, short in (("aws-ofi", "aws-ofi"), ("libnccl-net-ucx.so", "ucx"),
+                            ("/usr/lib/x/libnccl-net.so",
+                             "libnccl-net.so"), ("/usr/lib/uccl/libnccl-net-uccl.so.1", "uccl")):
             one = transports.from_plugin(name)
-            self.assertEqual((one.name, one.network, one.settings("auto")), (short, None, {"NCCL_NET_PLUGIN": name}))
+            self.assertEqual((one.name, one.network, one.settings("auto")), (short, None, {
+                "NCCL_NET_PLUGIN": name
+            }))
 
     def test_OneOfTwoWithTheSameName_IsAnError(self):
         with self.assertRaisesRegex(launch.LaunchError, "two transports have the name gdr"):
@@ -58,7 +70,8 @@ class TransportsTest(unittest.TestCase):
     def test_MissingFileOrName_IsNamed(self):
         with self.assertRaisesRegex(launch.LaunchError, "cannot read .*/none.env: No such file"):
             transports.find(["./none.env"])
-        with self.assertRaisesRegex(launch.LaunchError, "no transport 'roce'; there are gdr, .*socket"):
+        with self.assertRaisesRegex(launch.LaunchError,
+                                    "no transport 'roce'; there are gdr, .*socket"):
             transports.find(["roce"])
 
 
