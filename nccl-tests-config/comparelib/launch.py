@@ -59,8 +59,11 @@ def find_program(name, base=None):
     if not folder and (path := shutil.which(name, path=base.get("PATH"))):
         return path
     looked = " and ".join(map(str, folders)) if folders else "PATH (NCCL_TESTS_DIR is not set)"
-    raise LaunchError(f"{name} was not found in {looked}; build it from "
-                      "https://github.com/NVIDIA/nccl-tests and set NCCL_TESTS_DIR to its folder")
+    raise LaunchError(
+        f"{name} was not found in {looked}. To get it: git clone https://github.com/NVIDIA/nccl-tests; "
+        "make -C nccl-tests (with MPI=1 for several processes; CUDA_HOME and NCCL_HOME where they are "
+        "in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests. Without GPUs here, --read compares "
+        "outputs of another machine")
 
 
 def command(program, arguments, options, env):
