@@ -29,8 +29,6 @@ _START = re.compile(r"# (?:nccl-tests version|Collective test starting:|nThread)
 _VERSION = re.compile(r"# nccl-tests version (\S+)(?:.* nccl-library=([0-9]+))?")
 _PROGRAM = re.compile(r"# Collective test starting:\s*(\S+)")
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values\s*:\s*([0-9]+)\s+(OK|FAILED)")
-# The closing line of `nccl-gdr perf all_reduce`, whose table has the same columns.
-_OWN_END = re.compile(r"# [0-9]+ ranks, [0-9]+ sizes?: ([0-9]+) wrong")
 _FAILURE = re.compile(r"Test (?:NCCL|CUDA) failure .*\S")
 _AVERAGE = re.compile(rf"# Avg bus bandwidth\s*:\s*({_NUMBER})")
 _DEVICE = re.compile(r"#\s+Rank\s+[0-9]+ .*\bon\s+(\S+) device\s+[0-9]+ \[[^]]*\] (.*\S)")
@@ -156,8 +154,7 @@ class _Parser:
 
     def closing(self, line):
         for name, pattern in (("program", _PROGRAM), ("version", _VERSION),
-                              ("bounds", _OUT_OF_BOUNDS), ("bounds", _OWN_END),
-                              ("average", _AVERAGE)):
+                              ("bounds", _OUT_OF_BOUNDS), ("average", _AVERAGE)):
             if match := pattern.search(line):
                 self.found[name] = match
         if (match := _FAILURE.search(line)) and len(self.notes) < 20:

@@ -3,6 +3,7 @@ import shutil
 import unittest
 
 from compare_case import CompareCase
+from paths import ROOT
 
 
 class CompareResultsTest(CompareCase):
@@ -48,6 +49,15 @@ class CompareResultsTest(CompareCase):
         self.assertIn("NCCL_P2P_DISABLE=1", page)
         for program in ("all_reduce_perf", "sendrecv_perf"):
             self.assertIn("</svg>", (self.output / f"{program}.svg").read_text())
+
+    def test_ExampleOfTheReadme_IsWhatComparePrints(self):
+        text = (ROOT / "nccl-tests-config" / "README.md").read_text()
+        example = text[text.index("$ nccl-tests-config/compare --transports"):].split("\n```", 1)[0]
+        command, shown = example.split("\n", 1)
+        (self.folder / "noise").mkdir()
+        done = self.compare(*command.split()[2:], end=None, FAKE_NOISE=str(self.folder / "noise"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(shown.strip("\n"), done.stdout)
 
     def test_PictureWithoutConverter_NamesThePackage(self):
         tools = self.folder / "tools"

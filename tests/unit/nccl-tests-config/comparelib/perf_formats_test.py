@@ -82,13 +82,14 @@ class FormatTest(unittest.TestCase):
         self.assertEqual([row.kind for row in table.rows], ["half max", "int8"])
 
 
-    def test_OutputOfNcclGdrPerf_HasTheSameRowsAndAnEndOfItsOwn(self):
+    def test_OutputOfNcclGdrPerf_HasTheSameForm(self):
         table = perf_table.parse(
-            "# rank 0: host1 pid 4711\n#       size        count     type  redop   root     time   algbw   busbw #wrong"
-            "      time   algbw   busbw #wrong\n"
-            "           8            2  float32    sum     -1    47.63    0.00    0.00      0     37.50    0.00    0.00      0\n"
-            "# 4 ranks, 24 sizes: 0 wrong\n")
-        self.assertEqual(table.rows[0].out_of_place.time_us, 47.63)
+            "#       size        count     type  redop   root     time   algbw   busbw #wrong      time"
+            "   algbw   busbw #wrong\n"
+            "    16777216      4194304  float32    sum     -1   100837    0.17    0.17      0     66513"
+            "    0.25    0.25      0\n"
+            "# Out of bounds values : 0 OK\n# 2 ranks, 8 sizes: 0 wrong\n")
+        self.assertEqual(table.rows[0].in_place, perf_table.Measure(66513, 0.25, 0.25, 0))
         self.assertEqual((table.rows[0].kind, table.out_of_bounds), ("float32 sum", 0))
 
     def test_RcclTests_MayAddColumnsAtTheEnd(self):
