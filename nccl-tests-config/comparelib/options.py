@@ -6,7 +6,7 @@ import os
 import pathlib
 import re
 
-from comparelib import baseline, launch, preset, reader, session as sessions, transports
+from comparelib import baseline, launch, preset, reader, report, session as sessions, transports
 
 _DESCRIPTION = """\
 Compares transports of NCCL by the programs of nccl-tests: runs them over several transports in alternating
@@ -199,6 +199,11 @@ def _check_run(parser, options):
         figures = [one.bytes for one in (options.preset.results if options.preset else [])
                    if one.nodes * one.gpus_per_node == options.ranks]
         options.end = str(max(figures)) if figures else "128M"
+    for name in ("begin", "end", "factor"):
+        try:
+            report.size_of(getattr(options, name))
+        except ValueError:
+            parser.error(f"--{name}: {getattr(options, name)!r} is no size such as 8, 128M or 1G")
     if options.hostfile:
         options.mode = "processes"
     if options.one_host is None:

@@ -4,6 +4,12 @@ import dataclasses
 
 from comparelib import baseline, preset
 
+_PRESET_WORDS = {
+    preset.PASS: "reaches the figures of",
+    preset.FAIL: "does not reach the figures of",
+    preset.NOT_JUDGED: "could not be judged by"
+}
+
 
 @dataclasses.dataclass
 class Outcome:
@@ -35,10 +41,9 @@ def of(session, options):
     if options.preset:
         checks, notes = preset.judge(session, options.preset, options.preset_tolerance)
         found.add(preset.failed(checks, options.preset, options.judge), [*map(str, checks), *notes])
-        passed = "does not reach" if preset.failed(checks, options.preset,
-                                                   options.judge) else "reaches"
         if options.preset.results:
-            found.headline += f"; {options.judge} {passed} the figures of preset {options.preset.name}"
+            words = _PRESET_WORDS[preset.status(checks, options.judge)]
+            found.headline += f"; {options.judge} {words} preset {options.preset.name}"
     if options.baseline:
         _against_baseline(session, options, found)
     return found

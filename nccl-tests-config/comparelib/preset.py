@@ -99,6 +99,19 @@ def load(word):
     return Preset(path.stem, path.resolve(), own.get("machine", ""), results)
 
 
+def gaps(preset, ranks, programs, sizes):
+    """What keeps runs over these sizes from being judged, to be known before they start: sentences."""
+    if not preset.results:
+        return []
+    fitting = [one for one in preset.results if one.nodes * one.gpus_per_node == ranks]
+    if not fitting:
+        known = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
+        return [f"Preset {preset.name} has no figure for {ranks} ranks, only for {', '.join(known)} GPUs."]
+    collectives = {sessions.collective_of(program) for program in programs}
+    return [f"The figure of preset {preset.name} for {one} cannot be judged: these runs do not measure it."
+            for one in fitting if one.collective not in collectives or one.bytes not in sizes]
+
+
 def applies(expected, machine):
     """Whether a figure is for this number of nodes and ranks. On one host whose ranks use the network, each
     rank is like a node."""
@@ -148,9 +161,13 @@ def judge(session, preset, tolerance=TOLERANCE):
     return [_check(session, one, side, tolerance) for one in fitting for side in sides], notes
 
 
+def status(checks, judged_side):
+    """PASS where the judged side reaches every figure that could be judged, FAIL where it misses one, and
+    NOT_JUDGED where none could be."""
+    own = {check.status for check in checks if check.side == judged_side}
+    return FAIL if FAIL in own else PASS if PASS in own else NOT_JUDGED
+
+
 def failed(checks, preset, judged_side):
     """Whether the judged side fails. A preset with figures of which none could be judged fails, too."""
-    own = [check for check in checks if check.side == judged_side]
-    if any(check.status == FAIL for check in own):
-        return True
-    return bool(preset.results) and not any(check.status == PASS for check in own)
+    return bool(preset.results) and status(checks, judged_side) != PASS

@@ -11,6 +11,13 @@ def size_text(size):
     return str(size)
 
 
+def size_of(text):
+    """The bytes that nccl-tests takes a size for: "8", "128M", "1.5G". Raises ValueError."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    unit = units.get(text[-1:].upper())
+    return int(float(text[:-1]) * unit) if unit else int(text)
+
+
 def _number(summary):
     return "-" if summary is None else f"{summary.median:.2f}"
 

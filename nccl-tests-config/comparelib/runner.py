@@ -4,8 +4,9 @@ import dataclasses
 import os
 import platform
 import shlex
+import sys
 
-from comparelib import (launch, machine_facts, nccl_log, perf_json, perf_table, progress, rounds,
+from comparelib import (launch, machine_facts, nccl_log, perf_json, perf_table, preset, progress, report, rounds,
                         session as sessions, verdict)
 
 
@@ -53,6 +54,19 @@ def _table(outcome, json_file):
         return text, f"{json_file.name} cannot be read ({error}); its text was read"
     return dataclasses.replace(found, version=text.version, devices=text.devices or found.devices,
                                hosts=text.hosts or found.hosts), None
+
+
+def _sizes(options):
+    """The sizes that nccl-tests will measure, before it rounds them to whole elements."""
+    size, end, factor = (report.size_of(text) for text in (options.begin, options.end, options.factor))
+    while 0 < size <= end:
+        yield size
+        size = size * factor if factor > 1 else end + 1
+
+
+def _warn_of_gaps(options):
+    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(_sizes(options))):
+        print(f"compare: {gap}", file=sys.stderr)
 
 
 class Runner:
@@ -108,6 +122,8 @@ class Runner:
 
 def run_session(options):
     """(the session, whether it was interrupted)"""
+    if options.preset:
+        _warn_of_gaps(options)
     runner = Runner(options)
     runs = sessions.separate_kinds(runner.run())
     runner.notes += sessions.table_notes(runs)

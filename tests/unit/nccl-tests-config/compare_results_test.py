@@ -138,6 +138,11 @@ class CompareResultsTest(CompareCase):
             r"FAIL: gdr, all_reduce of 1M on 2 x 1 GPUs: 28\.9\d GB/s .*expected 40 GB/s \(derived\)"
         )
         self.assertIn("gdr does not reach the figures of preset lab", done.stdout)
+        short = self.compare("--transports", "gdr", "--collectives", "all_reduce", "--preset", "./lab.env")
+        self.assertEqual(short.returncode, 1)
+        self.assertIn("compare: The figure of preset lab for all_reduce of 1M on 2 x 1 GPUs cannot be judged",
+                      short.stderr)
+        self.assertIn("gdr could not be judged by preset lab", short.stdout)
 
     def test_OptionsThatDoNotFit_AreErrors(self):
         for arguments, text in ((("--read", "ib=x", "--repeat", "2"), "leave out --repeat"),

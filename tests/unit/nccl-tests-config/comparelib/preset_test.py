@@ -91,6 +91,28 @@ class JudgeTest(unittest.TestCase):
         checks = self._status([29.9], _entry())[2]
         self.assertTrue(preset.failed(checks, _preset(_entry()), "gdr"))
         self.assertFalse(preset.failed(checks, _preset(_entry()), "ib"))
+        self.assertEqual([preset.status(found, "gdr") for found in (checks, checks[1:])],
+                         [preset.FAIL, preset.NOT_JUDGED])
+        self.assertEqual(preset.status(checks, "ib"), preset.PASS)
+
+
+class GapsTest(unittest.TestCase):
+
+    def _gaps(self, *entries, ranks=2, programs=("all_reduce_perf",), sizes=(1 << 20,)):
+        return preset.gaps(_preset(*entries), ranks, programs, sizes)
+
+    def test_FigureThatWillBeMeasured_LeavesNone(self):
+        self.assertEqual(self._gaps(_entry()), [])
+        self.assertEqual(self._gaps(), [])
+
+    def test_OtherRanks_AreKnownBefore(self):
+        self.assertEqual(self._gaps(_entry(), ranks=16), [
+            "Preset lab has no figure for 16 ranks, only for 2 x 1 GPUs."])
+
+    def test_SizeOrCollectiveThatIsNotMeasured_IsKnownBefore(self):
+        text = "The figure of preset lab for all_reduce of 1M on 2 x 1 GPUs cannot be judged"
+        self.assertRegex(self._gaps(_entry(), sizes=(8, 1 << 21))[0], text)
+        self.assertRegex(self._gaps(_entry(), programs=("sendrecv_perf",))[0], text)
 
 
 class LoadTest(unittest.TestCase):

@@ -66,6 +66,14 @@ class ReportTest(unittest.TestCase):
                          ["0", "8", "1000", "1K", "3M", "8G"])
 
 
+    def test_SizesOfOptions_AreReadAsNcclTestsDoes(self):
+        self.assertEqual([report.size_of(text) for text in ("8", "128k", "1M", "1.5G")],
+                         [8, 128 << 10, 1 << 20, 3 << 29])
+        for text in ("", "M", "8x", "1T"):
+            with self.assertRaises(ValueError):
+                report.size_of(text)
+
+
 class SentencesTest(unittest.TestCase):
 
     def _sentences(self, times, **options):
