@@ -37,6 +37,8 @@ class PngTest(unittest.TestCase):
         self._program("echo out of ideas >&2; exit 3")
         os.environ["PATH"] = f"{self.folder}"
         self.assertRegex(self._convert(), "rsvg-convert failed: out of ideas")
+        self._program('echo half >"$4"; exit 3')
+        self.assertRegex(self._convert(), "rsvg-convert failed")
 
 
 if __name__ == "__main__":

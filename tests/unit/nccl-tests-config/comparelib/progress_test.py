@@ -12,7 +12,7 @@ class RemainingTest(unittest.TestCase):
         self.assertIsNone(progress.remaining("aab", []))
 
     def test_RunsOfTheSameKind_TakeAsLongAsBefore(self):
-        self.assertEqual(progress.remaining("abab", [10, 2]), 12)
+        self.assertEqual(progress.remaining("abaab", [10, 2]), 22)
         self.assertEqual(progress.remaining("aba", [10, 2, 14]), 0)
 
     def test_RunsOfAnotherKind_TakeTheAverage(self):
