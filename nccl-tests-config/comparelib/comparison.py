@@ -12,6 +12,8 @@ every round:
     wrong   a run of either side had wrong values at that size
 """
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import math
 

@@ -1,5 +1,7 @@
 """Finds the program and the environment of a run, and runs it."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import os
 import pathlib

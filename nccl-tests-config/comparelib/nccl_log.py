@@ -1,5 +1,7 @@
 """Finds in NCCL's log which transport a run really used."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import collections
 import dataclasses
 import re

@@ -10,7 +10,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-
 h1 { font-size: 1.6em; } h2 { font-size: 1.25em; margin-top: 2em; border-bottom: 1px solid #ddd; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 13px; }
 th, td { padding: 2px 8px; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
-thead th { background: #f3f3f3; position: sticky; top: 0; } table.facts th, table.facts td { text-align: left; }
+thead th { background: #f3f3f3; } table.facts th, table.facts td { text-align: left; }
 .scroll { overflow-x: auto; } svg { max-width: 100%; height: auto; }
 pre { background: #f6f6f6; padding: .7em; overflow-x: auto; font-size: 12px; }
 .faster, .pass { color: #00634a; font-weight: 600; } .slower, .fail, .wrong { color: #a33b00; font-weight: 600; }

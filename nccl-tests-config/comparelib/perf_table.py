@@ -9,6 +9,8 @@ Source: src/common.cu, src/util.cu and src/all_reduce.cu of https://github.com/N
 tags v2.0.0 to v2.19.6.
 """
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import math
 import re

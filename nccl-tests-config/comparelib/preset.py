@@ -7,6 +7,8 @@ presets/NAME.env has the settings for a kind of machine, and presets/expected.js
      "source": "where the figure is from"}]}}
 """
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import json
 import pathlib

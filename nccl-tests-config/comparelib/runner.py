@@ -84,6 +84,8 @@ class Runner:
         options, transport = self.options, self._transport(side)
         env = run_environment(transport, options)
         stem = f"{program}.{side}.{repeat + 1}"
+        # nccl-tests keeps a file that exists, and writes to another name.
+        (options.output / f"{stem}.json").unlink(missing_ok=True)
         json_file = options.output / f"{stem}.json" if options.json else None
         arguments = _arguments(options) + (["-J", str(json_file.resolve())] if json_file else [])
         words = launch.command(launch.find_program(program), arguments, options, env)

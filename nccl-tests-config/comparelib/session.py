@@ -1,5 +1,7 @@
 """The runs of one comparison, whether they were run or read, and their record in results.json."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import collections
 import dataclasses
 import datetime

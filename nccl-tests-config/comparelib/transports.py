@@ -1,5 +1,7 @@
 """What a run can go over: the environment files, files of one's own, and plugins by their name."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import os
 import pathlib

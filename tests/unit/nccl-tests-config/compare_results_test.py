@@ -21,6 +21,8 @@ class CompareResultsTest(CompareCase):
         self.assertIn("Using network GDR", (self.output / "sendrecv_perf.gdr.2.err").read_text())
 
     def test_Json_IsReadForItsDigits(self):
+        (self.folder / "out").mkdir()
+        (self.folder / "out" / "all_reduce_perf.gdr.1.json").write_text("of an earlier comparison")
         done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--json",
                             "--end", "1M")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
