@@ -125,7 +125,7 @@ def points(session, program):
         by_round = {run.repeat: run.table for run in session.counted(program, side)}
         tables[side] = [by_round.get(index) for index in range(session.rounds)]
     sizes = {row.size for found in tables.values() for table in found if table for row in table.rows
-             if half(row, session.in_place) is not None}
+             if row.size > 0 and half(row, session.in_place) is not None}
     return [_point(session, tables, size) for size in sorted(sizes)]
 
 

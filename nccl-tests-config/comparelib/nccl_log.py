@@ -10,7 +10,7 @@ import re
 # the next one (host:pid:tid [device]) ends it.
 _NETWORK = re.compile(r"NCCL INFO .*\bUsing network (.*?\S)(?=\s+\S+:\d+:\d+ \[|\s*$)")
 _CHANNEL = re.compile(
-    r"NCCL INFO .*\bChannel \d+(?:/\d+)? : .* \[(?:send|receive)\] via (NET/.+?/\d+[^\s]*)")
+    r"NCCL INFO .*\b(?:Channel|Ring) \d+(?:/\d+)? : .* \[(?:send|receive)\] via (NET/.+?/\d+[^\s]*)")
 _DEVICE_OF_CHANNEL = re.compile(r"NET/(.+?)/\d")
 _VERSION = re.compile(r"\bNCCL version (\S+)")
 _PLUGIN = re.compile(r"NCCL INFO .*Loaded net plugin (.+?) \((v[0-9]+)\)")

@@ -70,6 +70,10 @@ class PointsTest(unittest.TestCase):
                          [(8, False), (16, True)])
         self.assertIsNone(points[1].verdict["gdr"])
 
+    def test_EmptyMessages_AreNoSize(self):
+        points = comparison.points(samples.of_times({"gdr": [{0: 5, 8: 5}], "ib": [{0: 6, 8: 6}]}), "all_reduce_perf")
+        self.assertEqual([point.size for point in points], [8])
+
     def test_InPlace_TakesTheOtherHalf(self):
         session = samples.of_times({"gdr": [{8: 5}], "ib": [{8: 10}]})
         row = "  8  2  float  sum  -1  5.0  0.0  0.0  0  4.0  0.0  0.0  0\n"

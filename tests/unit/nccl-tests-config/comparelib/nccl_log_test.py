@@ -43,8 +43,9 @@ class NcclLogTest(unittest.TestCase):
 
     def test_ChannelsOfOldReleases_AreCounted(self):
         log = nccl_log.parse(
-            "a:1:2 [0] NCCL INFO Channel 00 : 1[35000] -> 0[f5000] [receive] via NET/IB/0/GDRDMA\n")
-        self.assertEqual(log.channels, {"NET/IB/0/GDRDMA": 1})
+            "a:1:2 [0] NCCL INFO Channel 00 : 1[35000] -> 0[f5000] [receive] via NET/IB/0/GDRDMA\n"
+                             "a:1:2 [0] NCCL INFO Ring 02 : 0[160] -> 1[160] [send] via NET/AWS Libfabric/0\n")
+        self.assertEqual(log.channels, {"NET/IB/0/GDRDMA": 1, "NET/AWS Libfabric/0": 1})
 
     def test_NoLineOfNccl_IsAnEmptyLog(self):
         self.assertTrue(nccl_log.parse("# nThread 1\n        8  2  float\n").empty)

@@ -83,6 +83,10 @@ class VerdictTest(unittest.TestCase):
     def test_SeveralTypes_AreNoRepeatedSizes(self):
         self.assertEqual(_problems(rows=_ROWS + _ROWS.replace("float", "half")), [])
 
+    def test_SizesThatAreRoundedToNothing_MayRepeat(self):
+        empty = _ROWS.replace(" 8 2", " 0 0", 1)
+        self.assertEqual(_problems(rows=empty + empty + _ROWS), [])
+
     def test_OutputBefore213_IsJudgedByItsClosingLine(self):
         header = "#  size  count  type  redop  time  algbw  busbw  error  time  algbw  busbw  error\n"
         row = "  8  2  float  sum  9.5  0.00  0.00  4e-07  9.4  0.00  0.00  0e+00\n"
