@@ -4,7 +4,7 @@ import unittest
 import xml.etree.ElementTree
 
 import samples
-from comparelib import comparison, outcome, page, plot
+from comparelib import comparison, marks, outcome, page, plot
 
 _VOID = {"meta", "br", "hr", "img", "link", "input"}
 
@@ -138,9 +138,19 @@ class PlotTest(unittest.TestCase):
             8: 10 + index
         }] for index in range(7)},
                                    base="side0")
-        pairs = {(plot._Style(session).colour(side), plot._Style(session).symbol(side))
+        pairs = {(marks.Style(session).colour(side), marks.Style(session).symbol(side))
                  for side in session.sides}
         self.assertEqual(len(pairs), 7)
+
+    def test_NamesThatDoNotFit_BeginAnotherRowOfTheLegend(self):
+        session = samples.of_times({f"transport_with_a_name_of_some_length_{index}": [{8: 10}] for index in range(6)},
+                                   base="transport_with_a_name_of_some_length_0")
+        root = xml.etree.ElementTree.fromstring(self._svg(session))
+        names = [node for node in root.iter("{http://www.w3.org/2000/svg}text") if (node.text or "").startswith("transport_")]
+        rows = {node.attrib["y"] for node in names}
+        self.assertEqual((len(names), len(rows)), (6, 3))
+        self.assertTrue(all(float(node.attrib["x"]) + 7.6 * len(node.text) < plot.WIDTH for node in names))
+        self.assertEqual(float(root.attrib["height"]), plot.HEIGHT + 36)
 
     def test_NothingMeasured_GivesNoPicture(self):
         session = samples.of_times({"gdr": [{}], "ib": [{}]})
