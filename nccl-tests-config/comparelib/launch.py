@@ -1,5 +1,7 @@
 """Finds the program and the environment of a run, and runs it."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import os
 import pathlib
@@ -7,11 +9,11 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 CONFIG_DIR = pathlib.Path(__file__).resolve().parent.parent
 ENV_DIR = CONFIG_DIR / "env"
-_EXPECTS = re.compile(r"^# expects network (\S+)$", re.MULTILINE)
 # Open MPI must not use the devices under test, or the software HCA, for its own traffic.
 _MPI_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
 _FORWARDED = re.compile(r"^(NCCL_|GDR_|SOFTHCA_|CUDA_VISIBLE_DEVICES$|LD_LIBRARY_PATH$)")
@@ -29,23 +31,16 @@ class Outcome:
     seconds: float
 
 
-def transports():
-    """The environment files that describe a transport: name -> the network NCCL must name."""
-    found = {}
-    for path in sorted(ENV_DIR.glob("*.env")):
-        if match := _EXPECTS.search(path.read_text()):
-            found[path.stem] = match[1]
-    return found
-
-
 def environment(env_files, settings, base=None):
     """`base` (this process's environment) after sourcing `env_files` and adding `settings`.
+
+    An environment file is a path, or a name in env/.
 
     Bash does the sourcing, so that a run has exactly the environment that a user gets by hand.
     """
     base = dict(os.environ if base is None else base)
     script = 'set -a; for file in "$@"; do source "$file" || exit 1; done; exec env -0'
-    files = [str(ENV_DIR / f"{name}.env") for name in env_files]
+    files = [name if "/" in name else str(ENV_DIR / f"{name}.env") for name in env_files]
     done = subprocess.run(["bash", "-eu", "-c", script, "bash", *files], env=base,
                           stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
@@ -66,8 +61,11 @@ def find_program(name, base=None):
     if not folder and (path := shutil.which(name, path=base.get("PATH"))):
         return path
     looked = " and ".join(map(str, folders)) if folders else "PATH (NCCL_TESTS_DIR is not set)"
-    raise LaunchError(f"{name} was not found in {looked}; build it from "
-                      "https://github.com/NVIDIA/nccl-tests and set NCCL_TESTS_DIR to its folder")
+    raise LaunchError(
+        f"{name} was not found in {looked}. To get it: git clone https://github.com/NVIDIA/nccl-tests; "
+        "make -C nccl-tests (with MPI=1 for several processes; CUDA_HOME and NCCL_HOME where they are "
+        "in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests. Without GPUs here, --read compares "
+        "outputs of another machine")
 
 
 def command(program, arguments, options, env):
@@ -92,20 +90,40 @@ def command(program, arguments, options, env):
     return [*words, program, *arguments, "-g", "1"]
 
 
-def run(words, env, timeout_s):
-    """Runs one program. Both streams are pipes, as NCCL opens its log, /dev/stderr, a second time."""
+def _collect(stream, lines, on_line):
+    for line in stream:
+        lines.append(line)
+        if on_line is not None:
+            on_line(line)
+
+
+def run(words, env, timeout_s, on_line=None):
+    """Runs one program. Both streams are pipes, as NCCL opens its log, /dev/stderr, a second time.
+
+    `on_line` gets each line of the standard output when it is printed, in another thread.
+    """
     start = time.monotonic()
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace",
                           start_new_session=True) as process:
+        texts = [], []
+        readers = [threading.Thread(target=_collect, args=arguments, daemon=True) for arguments in (
+            (process.stdout, texts[0], on_line), (process.stderr, texts[1], None))]
+        for reader in readers:
+            reader.start()
         exit_code = None
         try:
-            stdout, stderr = process.communicate(timeout=timeout_s)
-            exit_code = process.returncode
+            exit_code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            stdout, stderr = process.communicate()
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise
-    return Outcome(exit_code, stdout, stderr, time.monotonic() - start)
+        for reader in readers:
+            reader.join(max(timeout_s - (time.monotonic() - start), 5))
+        if any(reader.is_alive() for reader in readers):
+            # A process that the program left behind holds the pipes.
+            os.killpg(process.pid, signal.SIGKILL)
+            for reader in readers:
+                reader.join(5)
+    return Outcome(exit_code, *("".join(lines) for lines in texts), time.monotonic() - start)

@@ -1,8 +1,6 @@
-"""Formats the results of several transports side by side, as text and as Markdown."""
+"""Formats a comparison side by side, as text and as Markdown, and describes it in sentences."""
 
-from comparelib import perf_table, rounds
-
-_COLUMNS = ("time us", "algbw", "busbw", "#wrong")
+from comparelib import comparison
 
 
 def size_text(size):
@@ -13,60 +11,66 @@ def size_text(size):
     return str(size)
 
 
-def _half(row, in_place):
-    if row is None:
-        return None
-    return row.in_place if in_place else row.out_of_place
+def size_of(text):
+    """The bytes that nccl-tests takes a size for: "8", "128M", "1.5G". Raises ValueError."""
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    unit = units.get(text[-1:].upper())
+    return int(float(text[:-1]) * unit) if unit else int(text)
 
 
-def _cells(measure):
-    if measure is None:
-        return ["-"] * len(_COLUMNS)
-    wrong = "N/A" if measure.wrong is None else f"{measure.wrong:g}"
-    return [f"{measure.time_us:.2f}", f"{measure.algbw:.2f}", f"{measure.busbw:.2f}", wrong]
+def _number(summary):
+    return "-" if summary is None else f"{summary.median:.2f}"
 
 
-def _times(tables, size, in_place):
-    """The size's time in each repeat, or None where a repeat did not measure it."""
-    halves = [_half(next((row for row in table.rows if row.size == size), None), in_place)
-              for table in tables]
-    return [half and half.time_us for half in halves]
+def _spread(summary):
+    return "-" if summary is None else f"{summary.low:.2f}-{summary.high:.2f}"
 
 
-def _ratio(tables, base, size, in_place):
-    """How many times as fast as the base. By time, because bandwidths of small sizes print as 0."""
-    found = rounds.ratio(_times(base, size, in_place), _times(tables, size, in_place))
-    return "-" if found is None else f"{found.median:.2f}"
+def _wrong(series):
+    counts = [one.wrong for one in series.values() if one.wrong is not None]
+    return f"{sum(counts):g}" if counts else "N/A"
 
 
-def build(results, base, in_place=False):
+def _line(point, session, several):
+    line = [size_text(point.size)]
+    for side in session.sides:
+        line += [_number(point.series[side].times()), _number(point.series[side].bandwidths())]
+    for side in session.others:
+        line.append(_number(point.speed[side]))
+        if several:
+            line += [_spread(point.speed[side]), point.verdict[side] or "-"]
+    return [*line, _wrong(point.series)]
+
+
+def build(session, points):
     """(group headings with their widths, column headings, lines) of one program's table.
 
-    `results` maps a transport to its PerfTables, one a repeat. Cells are medians over the repeats; a
-    ratio compares with the transport `base`.
+    Cells are medians over the rounds. With several rounds, each ratio has its smallest and largest value and
+    its verdict beside it.
     """
-    others = [name for name in results if name != base] if base in results else []
-    groups = [("", 1)] + [(name, len(_COLUMNS)) for name in results]
-    headings = ["size"] + list(_COLUMNS) * len(results)
-    if others:
-        groups.append(("speed ratio", len(others)))
-        headings += [f"{name}/{base}" for name in others]
-    by_size = {name: {row.size: row for row in perf_table.median_rows(tables)}
-               for name, tables in results.items()}
-    lines = []
-    for size in sorted({size for rows in by_size.values() for size in rows}):
-        halves = {name: _half(rows.get(size), in_place) for name, rows in by_size.items()}
-        line = [size_text(size)]
-        for name in results:
-            line += _cells(halves[name])
-        line += [_ratio(results[name], results[base], size, in_place) for name in others]
-        lines.append(line)
-    return groups, headings, lines
+    several = session.rounds > 1
+    ratio = ["speed", "min-max", "verdict"] if several else ["speed"]
+    groups = [("", 1)] + [(side, 2) for side in session.sides]
+    groups += [(f"{side}/{session.base}", len(ratio)) for side in session.others] + [("", 1)]
+    headings = [
+        "size", *["time us", "busbw"] * len(session.sides), *ratio * len(session.others), "#wrong"
+    ]
+    return groups, headings, [_line(point, session, several) for point in points]
+
+
+def _widths(groups, rows):
+    """Column widths; a group's last column grows where the group's name needs it."""
+    widths, start = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))], 0
+    for name, columns in groups:
+        taken = sum(widths[start:start + columns]) + 2 * (columns - 1)
+        widths[start + columns - 1] += max(len(name) - taken, 0)
+        start += columns
+    return widths
 
 
 def as_text(table):
     groups, headings, lines = table
-    widths = [max(len(row[i]) for row in [headings, *lines]) for i in range(len(headings))]
+    widths = _widths(groups, [headings, *lines])
     top, start = [], 0
     for name, columns in groups:
         width = sum(widths[start:start + columns]) + 2 * (columns - 1)
@@ -77,12 +81,44 @@ def as_text(table):
     return "\n".join(["  ".join(top).rstrip(), *rows])
 
 
-def as_markdown(table):
-    groups, headings, lines = table
+def named_headings(table):
+    """One heading a column, with the name of its group; a column of ratios has the group's name alone."""
+    groups, headings, _ = table
     named, start = [], 0
     for name, columns in groups:
-        prefix = f"{name} " if name and name != "speed ratio" else ""
-        named += [prefix + heading for heading in headings[start:start + columns]]
+        for heading in headings[start:start + columns]:
+            named.append(name if heading == "speed" else f"{name} {heading}".strip())
         start += columns
-    rows = [named, ["---:"] * len(named), *lines]
+    return named
+
+
+def as_markdown(table):
+    named = named_headings(table)
+    rows = [named, ["---:"] * len(named), *table[2]]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def sentences(session, points):
+    """The reading of one program's table in words, one sentence a side."""
+    found = []
+    for side in session.others:
+        ratios = comparison.overall(points, side)
+        if ratios is None:
+            found.append(f"{side} has no result that {session.base} has, too.")
+            continue
+        verdicts = comparison.tally(points, side)
+        if side == session.control:
+            largest = max(abs(ratio - 1) for point in points if (summary := point.speed.get(side))
+                          for ratio in (summary.low, summary.high))
+            found.append(f"Control: {session.base} measured against itself differs by up to "
+                         f"{100 * largest:.1f} % in a round.")
+        else:
+            found.append(
+                f"{side} has {ratios.median:.2f} times the speed of {session.base} at the median size "
+                f"({ratios.low:.2f} to {ratios.high:.2f} over the sizes): {verdicts}.")
+    if 1 < session.rounds <= comparison.WEAK_ROUNDS and session.others:
+        control = "" if session.control else ", and --control,"
+        found.append(
+            f"The {session.rounds} rounds of one size in {2 ** (session.rounds - 1)} agree by chance alone; "
+            f"--rounds 5 or more{control} make the verdicts reliable.")
+    return found

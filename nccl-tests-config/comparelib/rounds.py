@@ -11,6 +11,8 @@ result is the median of these ratios, with the smallest and the largest beside i
     rounds.ratio(samples["second"], samples["first"])
 """
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import statistics
 

@@ -1,5 +1,7 @@
 """Compares reports of `nccl-gdr perf --json` from two sides that differ in one environment variable."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import re
 

@@ -1,37 +1,67 @@
-"""Decides whether a run counts: correct results, over the requested transport."""
+"""Decides whether a run counts: correct results, over the requested transport.
+
+A problem of either kind makes the whole comparison fail. A run whose numbers would stand for something
+else (another transport, rows that nobody can assign) is also left out of the tables; one that ended early
+or has wrong values stays in them, with what it measured.
+"""
+
+from comparelib import transports
 
 
-def _result_problems(table, outcome):
-    problems = []
-    if outcome.exit_code is None:
-        problems.append(f"ran out of time after {outcome.seconds:.0f} s")
-    elif outcome.exit_code != 0:
-        problems.append(f"ended with exit code {outcome.exit_code}")
+def unusable(table):
+    """The reasons why the table's numbers mean nothing."""
     if not table.rows:
-        return problems + ["printed no result"]
+        return ["printed no result"]
+    # Sizes are rounded down to whole elements of every rank, so that the smallest become 0, several times.
+    sizes = [(row.size, row.kind) for row in table.rows if row.size > 0]
+    if len(set(sizes)) != len(sizes):
+        return ["printed a size more than once (processes of programs built without MPI=1, several "
+                "roots, or several cycles, -N, in one run?)"]
+    return []
+
+
+def _wrong(table):
+    problems = []
     for row in table.rows:
         if row.wrong():
             problems.append(f"{row.wrong():g} wrong values at {row.size} B")
     if table.out_of_bounds:
         problems.append(f"{table.out_of_bounds} values out of bounds")
-    if len({row.size for row in table.rows}) != len(table.rows):
-        problems.append("printed a size more than once (processes of programs built without MPI=1, "
-                        "or several types or operators in one run?)")
-    if all(row.wrong() is None for row in table.rows):
+    if table.deviations:
+        # Before nccl-tests 2.13 the closing line alone shows whether the values were right.
+        if table.out_of_bounds is None:
+            problems.append("the line with the values out of bounds is missing")
+    elif table.rows and all(row.wrong() is None for row in table.rows):
         problems.append("no value was checked (-c 0?)")
     return problems
 
 
+def _end(outcome):
+    if outcome.exit_code is None:
+        return [f"ran out of time after {outcome.seconds:.0f} s"]
+    return [f"ended with exit code {outcome.exit_code}"] if outcome.exit_code else []
+
+
+def _matches(found, network):
+    """Whether a network of the log is the expected one; None expects any but NCCL's own."""
+    return found not in transports.BUILT_IN if network is None else found == network
+
+
 def _transport_problems(log, network):
     problems = []
+    wanted = network or "the plugin's network"
     if not log.networks:
-        problems.append(f"the log has no line 'Using network {network}'")
-    for other in sorted(log.networks - {network}):
-        problems.append(f"silent fallback: the log has 'Using network {other}', not {network}")
+        problems.append(f"the log has no line 'Using network {network or '...'}'")
+    for other in sorted(log.networks):
+        if not _matches(other, network):
+            problems.append(f"silent fallback: the log has 'Using network {other}', not {wanted}")
     if not log.channels:
         problems.append("no channel went over the network (NVLink, or shared memory?)")
-    for other in sorted(log.channel_networks() - {network}):
-        problems.append(f"silent fallback: channels went via NET/{other}, not NET/{network}")
+    for other in sorted(log.channel_networks()):
+        if not _matches(other, network):
+            problems.append(f"silent fallback: channels went via NET/{other}, not NET/{wanted}")
+    if network is None and len(log.networks) > 1:
+        problems.append(f"the ranks used several networks: {', '.join(sorted(log.networks))}")
     return problems
 
 
@@ -47,7 +77,17 @@ def _gpudirect_problems(log, network, wanted):
     return []
 
 
+def reasons_to_leave_out(table, log, network, gpudirect):
+    """Why the run's numbers may not be in the table; empty when they may."""
+    return (unusable(table) + _transport_problems(log, network)
+            + _gpudirect_problems(log, network, gpudirect))
+
+
+def defects(table, outcome):
+    """What is wrong with a run whose numbers are in the table all the same."""
+    return _end(outcome) + _wrong(table)
+
+
 def problems(table, log, outcome, network, gpudirect):
     """The reasons why this run does not count, as texts; empty when it does."""
-    return (_result_problems(table, outcome) + _transport_problems(log, network)
-            + _gpudirect_problems(log, network, gpudirect))
+    return defects(table, outcome) + reasons_to_leave_out(table, log, network, gpudirect)

@@ -1,33 +1,14 @@
 import json
-import os
-import pathlib
+import signal
 import subprocess
-import tempfile
 import unittest
 
+from compare_case import CompareCase
 from paths import ROOT
 
-_FAKE = pathlib.Path(__file__).resolve().with_name("fake_nccl_test")
 
-
-class CompareTest(unittest.TestCase):
-    """Runs the script itself over fakes of the programs of nccl-tests."""
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="compare test ")  # with a space on purpose
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        for name in ("all_reduce_perf", "sendrecv_perf"):
-            (self.folder / name).symlink_to(_FAKE)
-
-    def compare(self, *arguments, **settings):
-        env = {name: value for name, value in os.environ.items()
-               if not name.startswith(("NCCL_", "GDR_", "SOFTHCA_", "FAKE_"))}
-        env.update({"NCCL_TESTS_DIR": str(self.folder)}, **settings)
-        self.output = self.folder / "out"
-        return subprocess.run(
-            [str(ROOT / "nccl-tests-config" / "compare"), "--output", str(self.output), *arguments],
-            env=env, cwd=self.folder, capture_output=True, text=True, check=False)
+class CompareTest(CompareCase):
+    """What is run, and which runs count."""
 
     def test_ThreeTransports_Compared_GiveOneTableAProgram(self):
         done = self.compare("--repeat", "2")
@@ -36,18 +17,8 @@ class CompareTest(unittest.TestCase):
         self.assertIn("12 runs, 0 not as requested", done.stdout)
         rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["32"]]
         self.assertEqual(len(rows), 2)
-        self.assertEqual(rows[0][-2:], ["2.00", "0.50"])  # gdr/ib, socket/ib
-
-    def test_Results_Saved_HoldLogsJsonAndMarkdown(self):
-        self.compare("--transports", "gdr,socket", "--repeat", "2")
-        record = json.loads((self.output / "results.json").read_text())
-        order = [(run["program"], run["transport"], run["repeat"]) for run in record["runs"][:3]]
-        self.assertEqual(order, [("all_reduce_perf", "gdr", 0), ("all_reduce_perf", "socket", 0),
-                                 ("sendrecv_perf", "gdr", 0)])
-        self.assertIn("NCCL_P2P_DISABLE=1", record["runs"][0]["command"])
-        self.assertEqual(record["nccl"], "2.28.3+cuda13.0")
-        self.assertIn("| gdr/socket |", (self.output / "table.md").read_text())
-        self.assertIn("Using network GDR", (self.output / "sendrecv_perf.gdr.2.err").read_text())
+        self.assertEqual(rows[0][-7:],
+                         ["2.00", "2.00-2.00", "faster", "0.50", "0.50-0.50", "slower", "0"])
 
     def test_DefectOfARun_Compared_FailsWithItsName(self):
         for defect, text in {"wrong": "3 wrong values at 16 B", "fallback": "silent fallback",
@@ -78,11 +49,122 @@ class CompareTest(unittest.TestCase):
         done = self.compare()
         self.assertEqual(done.returncode, 2)
         self.assertIn(str(self.folder), done.stderr)
+        self.assertIn("git clone https://github.com/NVIDIA/nccl-tests; make", done.stderr)
 
     def test_UnknownTransport_Compared_NamesTheKnownOnes(self):
         done = self.compare("--transports", "gdr,roce")
         self.assertEqual(done.returncode, 2)
-        self.assertIn("there are gdr, gdr_no_ar, ib, ib_no_ar, socket", done.stderr)
+        self.assertIn(
+            "there are gdr, gdr_no_ar, gdr_no_gpudirect, gdr_staging, ib, ib_no_ar, ib_no_gpudirect, socket",
+            done.stderr)
+
+    def test_Progress_IsShownOnTheStandardError(self):
+        done = self.compare("--transports", "gdr,ib", "--programs", "all_reduce_perf")
+        self.assertRegex(
+            done.stderr,
+            r"\[1/2\] all_reduce_perf over gdr, round 1 of 1: \d s, ok, last 32 .* GB/s; 1 more "
+            r"take about \d s, until ")
+        self.assertNotIn("[1/2]", done.stdout)
+
+    def test_Control_IsMeasuredInEveryRoundAndMakesTies(self):
+        (self.folder / "noise").mkdir()
+        done = self.compare("--transports",
+                            "ib,ib_no_ar",
+                            "--control",
+                            "--rounds",
+                            "3",
+                            "--collectives",
+                            "all_reduce",
+                            FAKE_NOISE=str(self.folder / "noise"))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("9 runs, 0 not as requested", done.stdout)
+        self.assertRegex(
+            done.stdout,
+            r"Control: ib measured against itself differs by up to [1-4]\.\d % in a round")
+        self.assertRegex(done.stdout, r"ib_no_ar has \S+ times the speed of ib .*: 3 tie\.")
+        record = json.loads((self.output / "results.json").read_text())
+        self.assertEqual([run["transport"] for run in record["runs"][:3]],
+                         ["ib", "ib_no_ar", "ib#2"])
+
+    def test_TransportsOfEveryKind_AreComparedInOneSession(self):
+        (self.folder / "mine.env").write_text("# expects network UCX\nNCCL_NET=UCX\n")
+        done = self.compare("--transports",
+                            "gdr,gdr_no_gpudirect,ib,./mine.env",
+                            "--plugin",
+                            "ucx",
+                            "--collectives",
+                            "all_reduce",
+                            "--end",
+                            "64",
+                            NCCL_NET="IB")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn(
+            "all_reduce_perf gdr_no_gpudirect: network GDR; via NET/GDR/0 x1, via NET/GDR/1 x1",
+            done.stdout)
+        self.assertIn("all_reduce_perf ucx: network UCX", done.stdout)
+        self.assertIn("all_reduce_perf mine: network UCX", done.stdout)
+
+    def test_PluginThatNcclCannotLoad_IsAFallback(self):
+        done = self.compare("--transports",
+                            "ib",
+                            "--plugin",
+                            "socket",
+                            "--collectives",
+                            "all_reduce",
+                            FAKE_DEFECT="fallback@SOCKET")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(
+            "socket, round 1: silent fallback: the log has 'Using network Socket', not the plugin's network",
+            done.stdout)
+        row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["8"])
+        self.assertEqual(row.split()[-3:], ["-", "-", "0"])  # left out: no bandwidth, no ratio
+
+    def test_AbortedRun_KeepsItsRowsAndFails(self):
+        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--end", "64",
+                            FAKE_DEFECT="abort@GDR")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("gdr, round 1: ended with exit code 134", done.stdout)
+        rows = {
+            line.split()[0]: line.split()
+            for line in done.stdout.splitlines()
+            if line.split()[:1] in (["8"], ["64"])
+        }
+        self.assertEqual(rows["8"][-2], "2.00")
+        self.assertEqual(rows["64"][-2], "-")
+
+    def test_RunThatHangs_IsStoppedAndTheRestGoesOn(self):
+        done = self.compare("--transports",
+                            "gdr,ib",
+                            "--collectives",
+                            "all_reduce",
+                            "--timeout",
+                            "2",
+                            FAKE_DEFECT="hang@GDR")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("gdr, round 1: ran out of time after 2 s", done.stdout)
+        self.assertIn("2 runs, 1 not as requested", done.stdout)
+
+    def test_Interrupt_WritesWhatWasMeasured(self):
+        env = {**self.environment(), "FAKE_DEFECT": "hang@IB"}
+        self.output = self.folder / "out"
+        with subprocess.Popen([
+                str(ROOT / "nccl-tests-config" / "compare"), "--output",
+                str(self.output), "--transports", "gdr,ib", "--collectives", "all_reduce"
+        ],
+                              env=env,
+                              cwd=self.folder,
+                              text=True,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            for line in process.stderr:
+                if "over ib" in line:
+                    process.send_signal(signal.SIGINT)
+                    break
+            stdout, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("Interrupted after 1 of 2 runs.", stdout)
+        self.assertEqual(len(json.loads((self.output / "results.json").read_text())["runs"]), 1)
+        self.assertTrue((self.output / "report.html").exists())
 
 
 if __name__ == "__main__":

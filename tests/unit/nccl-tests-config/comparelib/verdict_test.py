@@ -18,7 +18,8 @@ _ROWS = " 8 2 float sum -1 9.5 0.00 0.00 0 9.4 0.00 0.00 0\n# Out of bounds valu
 
 def _problems(log=_LOG, rows=_ROWS, network="GDR", gpudirect="auto", exit_code=0):
     outcome = launch.Outcome(exit_code, rows, log, 1.0)
-    return verdict.problems(perf_table.parse(rows), nccl_log.parse(log), outcome, network, gpudirect)
+    return verdict.problems(perf_table.parse(rows), nccl_log.parse(log), outcome, network,
+                            gpudirect)
 
 
 class VerdictTest(unittest.TestCase):
@@ -31,7 +32,8 @@ class VerdictTest(unittest.TestCase):
         self.assertRegex(_problems(network="IB")[0], "silent fallback.*GDR.*, not IB")
 
     def test_MixedNetworks_Judged_IsASilentFallback(self):
-        mixed = _LOG.replace("[1] NCCL INFO Using network GDR", "[1] NCCL INFO Using network Socket")
+        mixed = _LOG.replace("[1] NCCL INFO Using network GDR",
+                             "[1] NCCL INFO Using network Socket")
         self.assertRegex(_problems(log=mixed)[0], "silent fallback.*Socket")
 
     def test_NoNetworkInLog_Judged_IsAProblem(self):
@@ -60,6 +62,39 @@ class VerdictTest(unittest.TestCase):
 
     def test_SizePrintedTwice_Judged_IsAProblem(self):
         self.assertRegex(_problems(rows=_ROWS + _ROWS)[0], "more than once")
+
+    def test_Plugin_MayNameAnyNetworkButNcclsOwn(self):
+        self.assertEqual(_problems(network=None), [])
+        socket = _LOG.replace("GDR", "Socket")
+        self.assertRegex(
+            _problems(log=socket, network=None)[0],
+            "silent fallback.*Socket', not the plugin's network")
+        mixed = _LOG.replace("[1] NCCL INFO Using network GDR", "[1] NCCL INFO Using network UCX")
+        self.assertIn("the ranks used several networks: GDR, UCX", _problems(log=mixed,
+                                                                             network=None))
+
+    def test_WrongTransport_IsLeftOutButWrongValuesAreShown(self):
+        table, log = perf_table.parse(_ROWS.replace("0.00 0\n", "0.00 7\n")), nccl_log.parse(_LOG)
+        self.assertEqual(verdict.reasons_to_leave_out(table, log, "GDR", "auto"), [])
+        self.assertEqual(len(verdict.reasons_to_leave_out(table, log, "IB", "auto")), 2)
+        self.assertEqual(verdict.defects(table, launch.Outcome(1, "", "", 1.0)),
+                         ["ended with exit code 1", "7 wrong values at 8 B"])
+
+    def test_SeveralTypes_AreNoRepeatedSizes(self):
+        self.assertEqual(_problems(rows=_ROWS + _ROWS.replace("float", "half")), [])
+
+    def test_SizesThatAreRoundedToNothing_MayRepeat(self):
+        empty = _ROWS.replace(" 8 2", " 0 0", 1)
+        self.assertEqual(_problems(rows=empty + empty + _ROWS), [])
+
+    def test_OutputBefore213_IsJudgedByItsClosingLine(self):
+        header = "#  size  count  type  redop  time  algbw  busbw  error  time  algbw  busbw  error\n"
+        row = "  8  2  float  sum  9.5  0.00  0.00  4e-07  9.4  0.00  0.00  0e+00\n"
+        self.assertEqual(_problems(rows=header + row + "# Out of bounds values : 0 OK\n"), [])
+        self.assertEqual(_problems(rows=header + row + "# Out of bounds values : 2 FAILED\n"),
+                         ["2 values out of bounds"])
+        self.assertRegex(
+            _problems(rows=header + row)[0], "the line with the values out of bounds is missing")
 
     def test_ProgramThatFailedOrHung_Judged_IsAProblem(self):
         self.assertEqual(_problems(exit_code=3), ["ended with exit code 3"])

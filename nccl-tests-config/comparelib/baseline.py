@@ -1,0 +1,170 @@
+"""Keeps the results of a session in a file, and compares a later session with it: did an update slow us down?
+
+A size is slower than the baseline where the median of its times is beyond the tolerance and even its fastest
+round is slower than the baseline's median. Where a round reaches the baseline, the spread is too
+large to decide: that is reported, and is no failure. Times are compared, since a bandwidth of a small
+message is printed with too few digits; for large ones the ratio is the same.
+"""
+
+import dataclasses
+import json
+
+from comparelib import comparison, report, rounds, session as sessions
+
+FORMAT = 1
+TOLERANCE = 0.05
+SLOWER, UNDECIDED, FASTER, SAME = "slower", "undecided", "faster", "same"
+# What must be equal in both sessions, unless the user asks to compare all the same.
+_MACHINE = {"hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
+            "mode": "--mode", "softhca": "use of the software HCA"}
+
+
+class BaselineError(Exception):
+    """The baseline cannot be used; the text says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """One size of one side, now and in the baseline."""
+    side: str
+    program: str
+    size: int
+    before: rounds.Summary  # us
+    now: rounds.Summary
+    verdict: str
+
+    @property
+    def speed(self):
+        """Above 1: faster than the baseline."""
+        return self.before.median / self.now.median
+
+    def __str__(self):
+        return (
+            f"{self.verdict}: {self.program} over {self.side} at {report.size_text(self.size)}: "
+            f"{self.now.median:.2f} us ({self.now.low:.2f}-{self.now.high:.2f}), baseline {self.before.median:.2f} us "
+            f"({self.before.low:.2f}-{self.before.high:.2f}), {100 * (self.speed - 1):+.1f} % in speed"
+        )
+
+
+def as_record(session):
+    results = {}
+    for program in session.programs:
+        for point in comparison.points(session, program):
+            for side, series in point.series.items():
+                times = [value for value in series.time_us if value is not None]
+                if side != session.control and times:
+                    sizes = results.setdefault(side, {}).setdefault(program, {})
+                    sizes[str(point.size)] = {"time_us": times, "busbw_gbs": [
+                        value for value in series.busbw if value is not None]}
+    return {"nccl_compare_baseline": FORMAT, "date": session.facts.get("date", sessions.now()),
+            "machine": sessions.machine(session), "versions": dict(sessions.versions(session)),
+            "place": sessions.place(session), "results": results}
+
+
+def save(session, path):
+    record = as_record(session)
+    if not record["results"]:
+        raise BaselineError(f"no run counts, so {path} was not written")
+    try:
+        path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BaselineError(f"cannot write {path}: {error.strerror}") from error
+
+
+def load(path):
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BaselineError(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BaselineError(f"{path} is no JSON: {error}") from error
+    if not isinstance(record, dict) or record.get("nccl_compare_baseline") != FORMAT:
+        raise BaselineError(f"{path} is no baseline of this version; write one by --save-baseline")
+    return record
+
+
+def obstacles(session, record):
+    """Why the two sessions are not comparable; empty where they are."""
+    found, machine = [], sessions.machine(session)
+    for key, name in _MACHINE.items():
+        before, now = record["machine"].get(key), machine.get(key)
+        if before is not None and now is not None and before != now:
+            found.append(f"other {name}: {_shown(now)}, in the baseline {_shown(before)}")
+    if record["place"] != sessions.place(session):
+        found.append(f"other half: {sessions.place(session)}, in the baseline {record['place']}")
+    current = as_record(session)["results"]
+    for side, programs in record["results"].items():
+        for program, sizes in programs.items():
+            measured = current.get(side, {}).get(program)
+            if measured is None:
+                found.append(f"{program} over {side} was not measured")
+            elif missing := [size for size in sizes if size not in measured]:
+                shown = ", ".join(report.size_text(int(size)) for size in missing[:5])
+                found.append(f"{program} over {side} was not measured at {shown}"
+                             + (f" and {len(missing) - 5} more" if len(missing) > 5 else ""))
+    return found
+
+
+def _shown(value):
+    if isinstance(value, dict):
+        return ", ".join(f"{count} x {name}" for name, count in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def judged(before, now, tolerance):
+    """The verdict on two Summaries of times."""
+    speed = before.median / now.median
+    if speed < 1 - tolerance:
+        return SLOWER if now.low > before.median else UNDECIDED
+    return FASTER if speed > 1 + tolerance and now.high < before.median else SAME
+
+
+def changes(session, record, tolerance=TOLERANCE):
+    """A Change for every size that both sessions have."""
+    found = []
+    current = as_record(session)["results"]
+    for side, programs in record["results"].items():
+        for program, sizes in programs.items():
+            for size, before in sorted(sizes.items(), key=lambda item: int(item[0])):
+                now = current.get(side, {}).get(program, {}).get(size)
+                if now:
+                    pair = rounds.summary(before["time_us"]), rounds.summary(now["time_us"])
+                    found.append(Change(side, program, int(size), *pair, judged(*pair, tolerance)))
+    return found
+
+
+def additions(session, record):
+    """What this session has and the baseline has not, as texts."""
+    found = []
+    for side, programs in as_record(session)["results"].items():
+        for program, sizes in programs.items():
+            before = record["results"].get(side, {}).get(program, {})
+            if extra := [size for size in sizes if size not in before]:
+                found.append(f"{program} over {side}: {len(extra)} sizes are not in the baseline.")
+    return found
+
+
+def updates(session, record):
+    """Versions that differ from those of the baseline: what was updated in between."""
+    now = dict(sessions.versions(session))
+    return [
+        f"{name}: {record['versions'].get(name, 'unknown')} before, {now.get(name, 'unknown')} now"
+        for name in sorted({*now, *record["versions"]})
+        if now.get(name) != record["versions"].get(name)
+    ]
+
+
+def sentences(found):
+    """The outcome in words, the lines that are slower first."""
+    counts = {verdict: sum(change.verdict == verdict for change in found)
+              for verdict in (SLOWER, UNDECIDED, FASTER, SAME)}
+    lines = [
+        str(change)
+        for verdict in (SLOWER, UNDECIDED)
+        for change in found
+        if change.verdict == verdict
+    ]
+    return [
+        *lines,
+        f"{len(found)} sizes: " + ", ".join(f"{count} {name}" for name, count in counts.items())
+    ]

@@ -1,0 +1,175 @@
+"""Judges bus bandwidths against what a preset's machine should reach.
+
+presets/NAME.env has the settings for a kind of machine, and presets/expected.json the figures:
+
+    {"NAME": {"machine": "one line", "results": [{"collective": "all_reduce", "nodes": 2,
+     "gpus_per_node": 8, "bytes": 8589934592, "busbw_gbs": 480.0, "kind": "published" or "derived",
+     "source": "where the figure is from"}]}}
+"""
+
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
+import dataclasses
+import json
+import pathlib
+
+from comparelib import comparison, launch, report, rounds, session as sessions
+
+PRESET_DIR = launch.CONFIG_DIR / "presets"
+TOLERANCE = 0.10
+PASS, FAIL, NOT_JUDGED = "pass", "FAIL", "not judged"
+_FIELDS = {
+    "collective": str,
+    "nodes": int,
+    "gpus_per_node": int,
+    "bytes": int,
+    "busbw_gbs": (int, float),
+    "kind": str,
+    "source": str
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    collective: str
+    nodes: int
+    gpus_per_node: int
+    bytes: int
+    busbw_gbs: float
+    kind: str
+    source: str
+
+    def __str__(self):
+        return (
+            f"{self.collective} of {report.size_text(self.bytes)} on {self.nodes} x {self.gpus_per_node} "
+            "GPUs")
+
+
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    name: str
+    env_file: pathlib.Path
+    machine: str
+    results: list[Expected]
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One side against one figure."""
+    side: str
+    expected: Expected
+    found: rounds.Summary | None  # bus bandwidth, GB/s
+    status: str
+    reason: str
+
+    def __str__(self):
+        measured = "" if self.found is None else (
+            f"{self.found.median:.2f} GB/s ({self.found.low:.2f}-{self.found.high:.2f}), ")
+        return f"{self.status}: {self.side}, {self.expected}: {measured}{self.reason}"
+
+
+def names(folder=PRESET_DIR):
+    return sorted(path.stem for path in folder.glob("*.env"))
+
+
+def _expected(name, index, entry):
+    for field, kind in _FIELDS.items():
+        if not isinstance(entry.get(field), kind) or isinstance(entry.get(field), bool):
+            raise launch.LaunchError(
+                f"expected.json: result {index + 1} of {name} has no usable {field}")
+    return Expected(**{field: entry[field] for field in _FIELDS})
+
+
+def load(word):
+    """The preset of that name in presets/, or of a file NAME.env beside an expected.json."""
+    path = pathlib.Path(
+        word) if "/" in word or word.endswith(".env") else PRESET_DIR / f"{word}.env"
+    if not path.is_file():
+        known = ", ".join(names()) or "none"
+        raise launch.LaunchError(f"no preset {word}; there are: {known}")
+    figures = path.parent / "expected.json"
+    try:
+        entries = json.loads(figures.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        entries = {}
+    except (OSError, json.JSONDecodeError) as error:
+        raise launch.LaunchError(f"cannot read {figures}: {error}") from error
+    own = entries.get(path.stem, {})
+    results = [
+        _expected(path.stem, index, entry) for index, entry in enumerate(own.get("results", []))
+    ]
+    return Preset(path.stem, path.resolve(), own.get("machine", ""), results)
+
+
+def gaps(preset, ranks, programs, sizes):
+    """What keeps runs over these sizes from being judged, to be known before they start: sentences."""
+    if not preset.results:
+        return []
+    fitting = [one for one in preset.results if one.nodes * one.gpus_per_node == ranks]
+    if not fitting:
+        known = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
+        return [f"Preset {preset.name} has no figure for {ranks} ranks, only for {', '.join(known)} GPUs."]
+    collectives = {sessions.collective_of(program) for program in programs}
+    return [f"The figure of preset {preset.name} for {one} cannot be judged: these runs do not measure it."
+            for one in fitting if one.collective not in collectives or one.bytes not in sizes]
+
+
+def applies(expected, machine):
+    """Whether a figure is for this number of nodes and ranks. On one host whose ranks use the network, each
+    rank is like a node."""
+    ranks, nodes = machine["ranks"], machine["nodes"]
+    if expected.nodes * expected.gpus_per_node != ranks:
+        return False
+    if machine.get("one_host"):
+        return expected.nodes == 1 or expected.gpus_per_node == 1
+    return nodes is None or expected.nodes == nodes
+
+
+def _check(session, expected, side, tolerance):
+    least = expected.busbw_gbs * (1 - tolerance)
+    for program in session.programs:
+        if sessions.collective_of(program) != expected.collective:
+            continue
+        point = next(
+            (one for one in comparison.points(session, program) if one.size == expected.bytes),
+            None)
+        found = point and point.series[side].bandwidths()
+        if found is None:
+            continue
+        passed = found.median >= least
+        reason = (
+            f"expected {expected.busbw_gbs:g} GB/s ({expected.kind}), at least {least:.2f} within "
+            f"{100 * tolerance:g} %")
+        if not passed and found.high >= least:
+            reason += "; the best round reaches it, so measure more rounds"
+        return Check(side, expected, found, PASS if passed else FAIL, reason)
+    return Check(side, expected, None, NOT_JUDGED, f"{expected.collective} was not measured at "
+                 f"{report.size_text(expected.bytes)}")
+
+
+def judge(session, preset, tolerance=TOLERANCE):
+    """(Checks of every side but the control against every figure that applies, notes)."""
+    machine = sessions.machine(session)
+    if not preset.results:
+        return [], [f"Preset {preset.name} has no expected figure, so nothing was judged."]
+    fitting = [one for one in preset.results if applies(one, machine)]
+    notes = []
+    if not fitting:
+        sizes = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
+        notes.append(
+            f"Preset {preset.name} has figures for {', '.join(sizes)} GPUs only (nodes x GPUs of each), not "
+            f"for {machine['ranks']} ranks on {machine['nodes']} hosts.")
+    sides = [side for side in session.sides if side != session.control]
+    return [_check(session, one, side, tolerance) for one in fitting for side in sides], notes
+
+
+def status(checks, judged_side):
+    """PASS where the judged side reaches every figure that could be judged, FAIL where it misses one, and
+    NOT_JUDGED where none could be."""
+    own = {check.status for check in checks if check.side == judged_side}
+    return FAIL if FAIL in own else PASS if PASS in own else NOT_JUDGED
+
+
+def failed(checks, preset, judged_side):
+    """Whether the judged side fails. A preset with figures of which none could be judged fails, too."""
+    return bool(preset.results) and status(checks, judged_side) != PASS

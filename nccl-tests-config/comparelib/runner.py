@@ -1,0 +1,144 @@
+"""Runs the programs over all sides in alternating rounds, and collects their results."""
+
+import dataclasses
+import os
+import platform
+import shlex
+import sys
+
+from comparelib import (launch, machine_facts, nccl_log, perf_json, perf_table, preset, progress, report, rounds,
+                        session as sessions, verdict)
+
+
+def run_environment(transport, options):
+    files = [transport.env_file] if transport.env_file else []
+    if options.preset:
+        files.append(str(options.preset.env_file))
+    settings = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV",
+                "NCCL_DEBUG_FILE": "/dev/stderr", **transport.settings(options.gpudirect)}
+    base = dict(os.environ)
+    if transport.plugin:
+        # A network that the caller's shell names would keep NCCL from the plugin's own.
+        base.pop("NCCL_NET", None)
+    if options.softhca:
+        base["SOFTHCA_DIR"] = options.softhca
+        files.append("softhca")
+    if options.one_host:
+        files.append("one_host")
+    return launch.environment(files, settings, base)
+
+
+def shell_line(words, env):
+    """The run as a line to paste into a shell; it sets only variables that differ from this
+    environment."""
+    added = [f"{name}={shlex.quote(value)}" for name, value in sorted(env.items())
+             if os.environ.get(name) != value and name not in ("_", "SHLVL", "PWD", "OLDPWD")]
+    return " ".join(added + [shlex.join(words)])
+
+
+def _arguments(options):
+    return ["-b", options.begin, "-e", options.end, "-f", options.factor, "-n", options.iters,
+            "-w", options.warmup, *options.extra]
+
+
+def _table(outcome, json_file):
+    """The table of the JSON where the program wrote it, else of the text; and a note, or None."""
+    text = perf_table.parse(outcome.stdout)
+    if json_file is None:
+        return text, None
+    try:
+        found = perf_json.parse(json_file.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return text, "wrote no JSON here (no -J before nccl-tests 2.17.3, or another host has it); its text was read"
+    except perf_json.JsonError as error:
+        return text, f"{json_file.name} cannot be read ({error}); its text was read"
+    return dataclasses.replace(found, version=text.version, devices=text.devices or found.devices,
+                               hosts=text.hosts or found.hosts), None
+
+
+def _sizes(options):
+    """The sizes that nccl-tests will measure, before it rounds them to whole elements."""
+    size, end, factor = (report.size_of(text) for text in (options.begin, options.end, options.factor))
+    while 0 < size <= end:
+        yield size
+        size = size * factor if factor > 1 else end + 1
+
+
+def _warn_of_gaps(options):
+    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(_sizes(options))):
+        print(f"compare: {gap}", file=sys.stderr)
+
+
+class Runner:
+    def __init__(self, options):
+        self.options = options
+        self.notes = []
+        self.runs = []
+        self.interrupted = False
+
+    def _transport(self, side):
+        name = self.options.base if side == self.options.control else side
+        return self.options.transports[name]
+
+    def _run_once(self, program, side, repeat, shown):
+        options, transport = self.options, self._transport(side)
+        env = run_environment(transport, options)
+        stem = f"{program}.{side}.{repeat + 1}"
+        # nccl-tests keeps a file that exists, and writes to another name.
+        (options.output / f"{stem}.json").unlink(missing_ok=True)
+        json_file = options.output / f"{stem}.json" if options.json else None
+        arguments = _arguments(options) + (["-J", str(json_file.resolve())] if json_file else [])
+        words = launch.command(launch.find_program(program), arguments, options, env)
+        shown.begin(f"{program} over {side}, round {repeat + 1} of {options.repeat}")
+        outcome = launch.run(words, env, options.timeout, shown.line)
+        (options.output / f"{stem}.out").write_text(outcome.stdout)
+        (options.output / f"{stem}.err").write_text(outcome.stderr)
+        table, note = _table(outcome, json_file)
+        if note:
+            self.notes.append(f"{stem} {note}.")
+        log = nccl_log.parse(outcome.stdout + "\n" + outcome.stderr)
+        left_out = verdict.reasons_to_leave_out(
+            table, log, transport.network, transport.wanted_gpudirect(options.gpudirect))
+        return sessions.Run(program, side, repeat,
+                            shell_line(words, env), table, log, outcome.seconds, left_out,
+                            verdict.defects(table, outcome), f"{stem}.out")
+
+    def run(self):
+        """All runs; after an interrupt, those that had ended."""
+        sides = self.options.sides
+        plan = list(rounds.schedule(sides, self.options.repeat, self.options.programs))
+        shown = progress.Progress([(program, side) for _, program, side in plan])
+        try:
+            for repeat, program, side in plan:
+                run = self._run_once(program, side, repeat, shown)
+                self.runs.append(run)
+                shown.end("; ".join(run.problems) or "ok")
+        except KeyboardInterrupt:
+            if not self.runs:
+                raise
+            shown.end("interrupted")
+            self.interrupted = True
+            self.notes.append(f"Interrupted after {len(self.runs)} of {len(plan)} runs.")
+        return self.runs
+
+
+def run_session(options):
+    """(the session, whether it was interrupted)"""
+    if options.preset:
+        _warn_of_gaps(options)
+    runner = Runner(options)
+    runs = sessions.separate_kinds(runner.run())
+    runner.notes += sessions.table_notes(runs)
+    session = sessions.Session(
+        runs, options.sides, options.base, options.control, options.place == "in", options.repeat, {
+            "date": sessions.now(),
+            "host": platform.node(),
+            "mode": options.mode,
+            "ranks": options.ranks,
+            "one_host": options.one_host,
+            "gpudirect": options.gpudirect,
+            "softhca": bool(options.softhca),
+            "preset": options.preset.name if options.preset else None,
+            "versions": machine_facts.versions()
+        }, runner.notes)
+    return session, runner.interrupted

@@ -1,0 +1,163 @@
+"""The runs of one comparison, whether they were run or read, and their record in results.json."""
+
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
+import collections
+import dataclasses
+import datetime
+import json
+
+from comparelib import nccl_log, perf_table
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One program over one transport, once."""
+    program: str  # "all_reduce_perf"; with the data type and operator where a session has several
+    transport: str  # the name of the side
+    repeat: int  # the round, from 0
+    command: str  # empty where the run was read from a file that does not have it
+    table: perf_table.PerfTable
+    log: nccl_log.NcclLog
+    seconds: float | None
+    left_out: list[str]  # why its numbers are not in the tables; empty where they are
+    defects: list[str]  # why it does not count although its numbers are in the tables
+    source: str = ""  # the file with its output
+
+    @property
+    def problems(self):
+        return [*self.defects, *self.left_out]
+
+    @property
+    def collective(self):
+        return collective_of(self.program)
+
+
+def control_name(base):
+    """The name of the side that is the base a second time."""
+    return f"{base}#2"
+
+
+def without_control(side):
+    """The transport of a side: ib of "ib#2"."""
+    return side.removesuffix("#2")
+
+
+def collective_of(program):
+    """all_reduce of all_reduce_perf."""
+    return program.replace("_perf", "", 1)
+
+
+def base_program(program):
+    """all_reduce_perf of "all_reduce_perf (half max)"."""
+    return program.split(" ", 1)[0]
+
+
+@dataclasses.dataclass
+class Session:
+    runs: list[Run]
+    sides: list[str]
+    base: str
+    control: str | None = None  # the side that is the base a second time
+    in_place: bool = False
+    rounds: int = 1
+    facts: dict = dataclasses.field(default_factory=dict)  # what is known beside the runs
+    notes: list[str] = dataclasses.field(default_factory=list)  # of the whole session
+
+    @property
+    def programs(self):
+        return list(dict.fromkeys(run.program for run in self.runs))
+
+    @property
+    def others(self):
+        """The sides that are compared with the base; the control comes last."""
+        return [side for side in self.sides if side not in (self.base, self.control)] + (
+            [self.control] if self.control else [])
+
+    def counted(self, program, side):
+        return [run for run in self.runs
+                if run.program == program and run.transport == side and not run.left_out]
+
+    def first(self, take):
+        """The first value that is not empty of take(run) over all runs, or None."""
+        return next((value for value in map(take, self.runs) if value), None)
+
+    def failed(self):
+        return [run for run in self.runs if run.problems]
+
+
+def separate_kinds(runs):
+    """Runs of one data type and operator each, where a program was run with several of them."""
+    kinds = {}
+    for run in runs:
+        kinds.setdefault(run.program, {}).update((row.kind, None) for row in run.table.rows)
+    separate = []
+    for run in runs:
+        own = {row.kind: None for row in run.table.rows}
+        if len(kinds[run.program]) < 2 or not own:
+            separate.append(run)
+            continue
+        for kind in own:
+            rows = [row for row in run.table.rows if row.kind == kind]
+            separate.append(
+                dataclasses.replace(run,
+                                    program=f"{run.program} ({kind})",
+                                    table=dataclasses.replace(run.table, rows=rows)))
+    return separate
+
+
+def table_notes(runs):
+    """What the outputs lack, or report themselves."""
+    return list(dict.fromkeys(f"{run.source}: {note}." for run in runs for note in run.table.notes))
+
+
+def place(session):
+    return "in place" if session.in_place else "out of place"
+
+
+def machine(session):
+    """What identifies the machines and their part in the runs. One value a key, or None if unknown."""
+    hosts = session.first(lambda run: sorted(set(run.table.hosts)))
+    devices = session.first(lambda run: run.table.devices)
+    ranks = session.facts.get("ranks") or (len(devices) if devices else None)
+    return {"hosts": hosts, "ranks": ranks, "nodes": len(hosts) if hosts else None,
+            "gpus": dict(sorted(collections.Counter(devices).items())) if devices else None,
+            "one_host": session.facts.get("one_host"), "mode": session.facts.get("mode"),
+            "softhca": session.facts.get("softhca")}
+
+
+def versions(session):
+    """(what, version) of everything whose version the logs or this host show."""
+    tables, logs = (lambda take:
+                    (lambda run: take(run.table))), (lambda take: lambda run: take(run.log))
+    plugins = sorted({run.log.plugin for run in session.runs if run.log.plugin})
+    found = [("NCCL", session.first(logs(lambda log: log.version))
+              or session.first(tables(lambda table: table.library))),
+             ("plugins that NCCL loaded", ", ".join(plugins)),
+             ("nccl-tests", session.first(tables(lambda table: table.version))),
+             ("CUDA version of the driver", session.first(logs(lambda log: log.cuda)))]
+    return [(name, str(value)) for name, value in found if value] + list(
+        session.facts.get("versions", {}).items())
+
+
+def now():
+    return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def record(session):
+    """The session as plain values, for results.json."""
+    devices = session.first(lambda run: run.table.devices) or []
+    return {
+        **session.facts, "date": session.facts.get("date", now()), "base": session.base,
+        "control": session.control, "sides": session.sides, "place": place(session),
+        "rounds": session.rounds, "machine": machine(session), "devices": devices,
+        "nccl": session.first(lambda run: run.log.version), "versions": dict(versions(session)),
+        "notes": session.notes,
+        "runs": [{**dataclasses.asdict(run), "problems": run.problems, "log": {
+            **dataclasses.asdict(dataclasses.replace(run.log, networks=frozenset(), channels=None)),
+            "networks": sorted(run.log.networks), "channels": dict(run.log.channels)}}
+                 for run in session.runs]}
+
+
+def save(session, path):
+    path.write_text(json.dumps(record(session), indent=1) + "\n", encoding="utf-8")
