@@ -103,7 +103,8 @@ TEST(PerftestArguments, Latency_HasTheSettingsOfTheFabric) {
 }
 
 TEST(PerftestArguments, GpuMemory_IsNamedByItsAddressWherePossible) {
-  Perftest perftest{.has_cuda = true};
+  Perftest perftest;
+  perftest.has_cuda = true;
   PerftestFabric fabric;
   const auto last = [&] {
     return perftest_arguments(PerftestProgram::kWriteBandwidth, perftest, gpu_case(), fabric, 1)
