@@ -9,9 +9,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What ib_write_bw and ib_write_lat 6.06 (perftest 4.5+0.17-1 of Debian 12) printed over the software
-// HCA of two busy CPUs. By their sources, 6.20 (perftest 24.01, in Ubuntu 24.04) and 6.29 (26.04)
-// print the same columns; only the unit without --report_gbits changed, to MiB.
+// What ib_write_bw and ib_write_lat 6.06 (perftest 4.5+0.17-1 of Debian 12) printed over the
+// software HCA of two busy CPUs. By their sources, 6.20 (perftest 24.01, in Ubuntu 24.04) and 6.29
+// (26.04) print the same columns; only the unit without --report_gbits changed, to MiB.
 constexpr char kBandwidth606[] =
     R"(---------------------------------------------------------------------------------------
                     RDMA_Write BW Test
