@@ -192,7 +192,8 @@ class DoctorBurnIn(Case):
     def test_doctor_that_is_killed_takes_its_programs_along_and_the_other_machine_reports_it(self):
         jobs = [machine.start(f"{self.before}\n{command}") for machine, command in
                 zip(self.machines, [self.command(), "exec " + self.command()])]
-        self.machines[1].run("until pidof ib_write_bw; do sleep 0.1; done")
+        # It runs before the machines meet, too, to print its version.
+        self.machines[1].run("until pgrep -f 'ib_write_bw .*--duration'; do sleep 0.1; done")
         self.machines[1].run("kill -9 $(pidof nccl-gdr)")
         self.machines[1].run("while pidof ib_write_bw; do sleep 0.1; done")
         self.assertEqual(jobs[0].wait(timeout=120, check=False).status, 3)

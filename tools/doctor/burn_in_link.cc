@@ -16,7 +16,7 @@
 namespace gdr::tools::doctor {
 namespace {
 
-using nlohmann::json;
+using BurnInJson = nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr char kHelloKey[] = "nccl_gdr_burn_in";
@@ -47,8 +47,9 @@ struct BurnInLines {
   UniqueFd fd;
   std::string received = {};
 
-  Status send(const json& message) {
-    const std::string line = message.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
+  Status send(const BurnInJson& message) {
+    const std::string line =
+        message.dump(-1, ' ', true, BurnInJson::error_handler_t::replace) + "\n";
     for (size_t sent = 0; sent < line.size();) {
       const ssize_t more = ::send(fd.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
       if (more < 0 && errno == EINTR) continue;
@@ -58,10 +59,10 @@ struct BurnInLines {
     return {};
   }
 
-  Result<json> receive(BurnInClock::time_point deadline) {
+  Result<BurnInJson> receive(BurnInClock::time_point deadline) {
     for (;;) {
       if (const size_t end = received.find('\n'); end != std::string::npos) {
-        json message = json::parse(received.substr(0, end), nullptr, false);
+        BurnInJson message = BurnInJson::parse(received.substr(0, end), nullptr, false);
         received.erase(0, end + 1);
         if (message.is_object()) return message;
         return fail(Code::kInvalidUsage, "it does not send what nccl-gdr doctor --burn-in does");
@@ -84,7 +85,7 @@ struct BurnInLines {
 
 namespace {
 
-bool is_hello(const json& message) {
+bool is_hello(const BurnInJson& message) {
   const auto version = message.find(kHelloKey);
   return version != message.end() && version->is_number_integer();
 }
@@ -120,8 +121,8 @@ UniqueFd listen_at(const sockaddr_in& name) {
 }
 
 // Waits for a connection that begins with a hello.
-Result<std::pair<BurnInLines, json>> accept_doctor(const BurnInPeer& peer,
-                                                   BurnInClock::time_point deadline) {
+Result<std::pair<BurnInLines, BurnInJson>> accept_doctor(const BurnInPeer& peer,
+                                                         BurnInClock::time_point deadline) {
   const UniqueFd listener = listen_at(socket_address(peer));
   if (!listener.valid()) {
     return fail(Code::kInvalidUsage,
@@ -163,8 +164,9 @@ UniqueFd try_connect(const sockaddr_in& name, BurnInClock::time_point deadline) 
   return fd;
 }
 
-Result<std::pair<BurnInLines, json>> connect_doctor(const BurnInPeer& peer, const json& hello,
-                                                    BurnInClock::time_point deadline) {
+Result<std::pair<BurnInLines, BurnInJson>> connect_doctor(const BurnInPeer& peer,
+                                                          const BurnInJson& hello,
+                                                          BurnInClock::time_point deadline) {
   const sockaddr_in name = socket_address(peer);
   std::string reason;
   do {
@@ -187,7 +189,7 @@ Result<std::pair<BurnInLines, json>> connect_doctor(const BurnInPeer& peer, cons
 
 struct BurnInLink::Connection {
   BurnInLines lines;
-  json hello;
+  BurnInJson hello;
 };
 
 BurnInLink::BurnInLink(std::unique_ptr<Connection> connection)
@@ -196,9 +198,9 @@ BurnInLink::BurnInLink(BurnInLink&&) noexcept = default;
 BurnInLink& BurnInLink::operator=(BurnInLink&&) noexcept = default;
 BurnInLink::~BurnInLink() = default;
 
-Result<BurnInLink> BurnInLink::meet(const BurnInPeer& peer, const json& hello,
+Result<BurnInLink> BurnInLink::meet(const BurnInPeer& peer, const BurnInJson& hello,
                                     BurnInClock::time_point deadline) {
-  json own = hello;
+  BurnInJson own = hello;
   own[kHelloKey] = kHelloVersion;
   auto met = peer.rank == 0 ? accept_doctor(peer, deadline) : connect_doctor(peer, own, deadline);
   if (!met) return forward_error(met);
@@ -213,9 +215,10 @@ Result<BurnInLink> BurnInLink::meet(const BurnInPeer& peer, const json& hello,
       std::make_unique<Connection>(Connection{std::move(met->first), std::move(met->second)}));
 }
 
-const json& BurnInLink::hello() const { return connection_->hello; }
+const BurnInJson& BurnInLink::hello() const { return connection_->hello; }
 
-Result<json> BurnInLink::exchange(const json& message, BurnInClock::time_point deadline) {
+Result<BurnInJson> BurnInLink::exchange(const BurnInJson& message,
+                                        BurnInClock::time_point deadline) {
   if (Status sent = connection_->lines.send(message); !sent) {
     return fail(Code::kInvalidUsage, "the other machine has left: " + sent.error().text);
   }

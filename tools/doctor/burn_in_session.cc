@@ -13,16 +13,16 @@
 namespace gdr::tools::doctor {
 namespace {
 
-using nlohmann::json;
+using BurnInJson = nlohmann::json;
 
 constexpr auto kBurnInSlack = std::chrono::seconds(15);
 
-json message_of(const Error& error) {
+BurnInJson message_of(const Error& error) {
   return {{"error", error.text}, {"remote", error.code == Code::kRemote}};
 }
 
 // The error in a message of the other machine; nothing where it has none.
-std::optional<Error> error_in(const json& message) {
+std::optional<Error> error_in(const BurnInJson& message) {
   const auto text = message.find("error");
   if (text == message.end() || !text->is_string()) return {};
   const auto remote = message.find("remote");
@@ -39,11 +39,11 @@ Error joined_errors(const Error& own, const Error& other) {
   return error;
 }
 
-Result<std::vector<double>> numbers_in(const json& message, size_t count) {
+Result<std::vector<double>> numbers_in(const BurnInJson& message, size_t count) {
   const auto values = message.find("values");
-  const bool is_usable =
-      values != message.end() && values->is_array() && values->size() == count &&
-      std::all_of(values->begin(), values->end(), [](const json& one) { return one.is_number(); });
+  const bool is_usable = values != message.end() && values->is_array() && values->size() == count &&
+                         std::all_of(values->begin(), values->end(),
+                                     [](const BurnInJson& one) { return one.is_number(); });
   if (is_usable) return values->get<std::vector<double>>();
   return fail(
       Code::kInvalidUsage,
@@ -170,7 +170,7 @@ Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnIn
 // Returns once both machines are ready, with the error of the one that is not.
 Status BurnInSession::start_together(const Status& own) {
   if (!link_) return own;
-  const json message = own ? json::object() : message_of(own.error());
+  const BurnInJson message = own ? BurnInJson::object() : message_of(own.error());
   const auto received =
       link_->exchange(message, BurnInClock::now() + kPerftestListenLimit + kBurnInSlack);
   if (!received) return tl::unexpected(received.error());
@@ -185,7 +185,7 @@ Status BurnInSession::start_together(const Status& own) {
 Result<std::vector<double>> BurnInSession::share(Result<std::vector<double>> own, size_t count,
                                                  BurnInClock::duration limit) {
   if (!link_) return own;
-  const json message = own ? json{{"values", *own}} : message_of(own.error());
+  const BurnInJson message = own ? BurnInJson{{"values", *own}} : message_of(own.error());
   const auto received = link_->exchange(message, BurnInClock::now() + limit + kBurnInSlack);
   if (!received) return tl::unexpected(received.error());
   const std::optional<Error> other = error_in(*received);
