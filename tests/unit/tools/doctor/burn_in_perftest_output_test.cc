@@ -9,9 +9,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What ib_write_bw and ib_write_lat 6.06 (perftest 4.5+0.17-1 of Debian 12) printed over the
-// software HCA of two busy CPUs. By their sources, 6.20 (perftest 24.01, in Ubuntu 24.04) and 6.29
-// (26.04) print the same columns; only the unit without --report_gbits changed, to MiB.
+// What the programs printed over the software HCA on two busy CPUs: those of Debian 12 (perftest
+// 4.5+0.17-1, whose programs call themselves 6.06), and those of perftest 24.01.0-0.38, the release
+// in Ubuntu 24.04, built from its source (6.20). By its source, 26.04 prints the same columns; the
+// unit without --report_gbits became MiB.
 constexpr char kBandwidth606[] =
     R"(---------------------------------------------------------------------------------------
                     RDMA_Write BW Test
@@ -46,12 +47,34 @@ constexpr char kLatency606[] =
 ---------------------------------------------------------------------------------------
 )";
 
+constexpr char kBandwidth620[] =
+    R"( WARNING: BW peak won't be measured in this run.
+---------------------------------------------------------------------------------------
+                    RDMA_Write BW Test
+ Dual-port       : OFF		Device         : softhca0
+ Data ex. method : Ethernet
+---------------------------------------------------------------------------------------
+ local address: LID 0x01 QPN 0x8000 PSN 0xc7f4e0 RKey 0x2000001 VAddr 0x007f82b319f000
+ remote address: LID 0x01 QPN 0x4000 PSN 0x344c64 RKey 0x1000001 VAddr 0x007fed5b979000
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]
+ 4194304    3632             0.00               60.93  		   0.001816
+---------------------------------------------------------------------------------------
+)";
+constexpr char kLatency620[] =
+    R"( #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] 
+ 8       1000          1.47           4015.59      1.50     	       57.25       	466.76 		3993.56 		4015.59
+---------------------------------------------------------------------------------------
+)";
+
 TEST(PerftestOutput, Bandwidth_IsTheAverage) {
   EXPECT_EQ(perftest_gbits(kBandwidth606, 4194304).value(), 2.98);
+  EXPECT_EQ(perftest_gbits(kBandwidth620, 4194304).value(), 60.93);
 }
 
 TEST(PerftestOutput, Latency_IsTheTypicalOne) {
   EXPECT_EQ(perftest_latency_us(kLatency606, 8).value(), 2.42);
+  EXPECT_EQ(perftest_latency_us(kLatency620, 8).value(), 1.5);
 }
 
 std::string bandwidth_table(const std::string& unit, const std::string& row) {
