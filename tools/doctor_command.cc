@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
@@ -9,7 +10,7 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
-#include "tools/doctor/burn_in.h"
+#include "tools/doctor/burn_in_session.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/compare.h"
 #include "tools/doctor/fingerprint.h"
@@ -32,6 +33,7 @@ struct DoctorCommand {
   std::vector<std::string> compared;  // files
   std::string burn_in;                // the peer
   std::string burn_in_shares;
+  std::string burn_in_with;
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -76,18 +78,33 @@ void compare_files(const DoctorCommand& command) {
   end_with(result.deviations.empty() ? kExitOk : kExitFailed);
 }
 
+doctor::Report measure_rails(const doctor::Host& host, const std::vector<doctor::BurnInCase>& cases,
+                             const doctor::BurnInPeer& peer, doctor::BurnInWith with) {
+  if (cases.empty()) return doctor::burn_in(host, cases, nullptr);
+  const char* path = std::getenv("PATH");
+  auto session =
+      doctor::BurnInSession::open(host, cases, {peer, with, path == nullptr ? "" : path});
+  if (!session) stop(kExitCouldNotRun, "--burn-in: " + session.error().text);
+  fmt::print(stderr, "burn-in: measured by {}\n", session->measured_by());
+  return doctor::burn_in(host, cases, [&](const doctor::BurnInCase& one) {
+    fmt::print(stderr, "burn-in: {}\n", one.subject);
+    return session->measure(one);
+  });
+}
+
 void burn_in(const DoctorCommand& command) {
   const auto peer = doctor::parse_burn_in_peer(command.burn_in);
   if (!peer) stop(kExitUsage, "--burn-in: " + peer.error().text);
   const auto shares = doctor::parse_burn_in_shares(command.burn_in_shares);
   if (!shares) stop(kExitUsage, "--burn-in-shares: " + shares.error().text);
+  const std::string with_text = command.burn_in_with.empty() ? "auto" : command.burn_in_with;
+  const auto with = doctor::parse_burn_in_with(with_text);
+  if (!with) stop(kExitUsage, "--burn-in-with: " + with.error().text);
   Result<doctor::Host> host = doctor::read_host("/", false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
-  const auto measure = [&](const doctor::BurnInCase& one, size_t number) {
-    fmt::print(stderr, "burn-in: {}\n", one.subject);
-    return doctor::measure_burn_in(one, *peer, number);
-  };
-  const doctor::Report report = doctor::burn_in(*host, *shares, peer->rank == 0, measure);
+  std::vector<doctor::BurnInCase> cases;
+  if (host->inspection) cases = doctor::burn_in_cases(host->inspection->decision, *shares);
+  const doctor::Report report = measure_rails(*host, cases, *peer, *with);
   DoctorCommand form = command;
   form.all = true;
   fmt::print("{}", text_of(form, report));
@@ -101,13 +118,16 @@ void check_combination(const DoctorCommand& command) {
   if (!command.burn_in.empty() && (checks || prints_no_report || command.root != "/")) {
     stop(kExitUsage,
          "--burn-in measures this machine, and runs no check. Fix: leave out other "
-         "options but --json, --prometheus and --burn-in-shares");
+         "options but --json, --prometheus, --burn-in-shares and --burn-in-with");
   }
   if (!command.burn_in.empty() && command.fix_script) {
     stop(kExitUsage, "--burn-in has no fixes for a script. Fix: leave out --fix-script");
   }
   if (command.burn_in.empty() && !command.burn_in_shares.empty()) {
     stop(kExitUsage, "--burn-in-shares belongs to --burn-in, which is missing");
+  }
+  if (command.burn_in.empty() && !command.burn_in_with.empty()) {
+    stop(kExitUsage, "--burn-in-with belongs to --burn-in, which is missing");
   }
   if (command.fingerprint && checks) {
     stop(kExitUsage, "--fingerprint runs no check. Fix: leave out --check");
@@ -179,6 +199,9 @@ void add_doctor_command(CLI::App& app) {
   sub->add_option("--burn-in-shares", command->burn_in_shares,
                   "What each class of path has to reach, in percent of the port's rate; default "
                   "HOST=90,C2C=90,P2C=90,PIX=90,PXB=90,PHB=80,SYS=30");
+  sub->add_option("--burn-in-with", command->burn_in_with,
+                  "What measures: perftest, perf (nccl-gdr perf, which goes through the plugin) or "
+                  "auto (default): perftest where it is installed");
   sub->callback([command] { run(*command); });
 }
 

@@ -5,18 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
+#include "topology/cpu_mask.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
 constexpr char kHostMemory[] = "HOST";
-constexpr char kBurnInBytes[] = "4M";
-constexpr char kBurnInFactor[] = "524288";  // from 8 B to 4 MiB in one step
 
 std::string path_for_burn_in(const topology::RailDecision& decision, size_t gpu, size_t hca) {
   return topology::to_string(topology::path_between(decision, gpu, hca));
@@ -38,13 +36,32 @@ Check burn_in_check() {
           .run = nullptr};
 }
 
-Observation not_measured(const BurnInCase& one, const Error& error) {
+// The texts of errors may end in ". Fix: ...".
+Observation not_measured(const std::string& subject, const Error& error) {
+  constexpr std::string_view kMark = ". Fix: ";
+  const size_t at = error.text.find(kMark);
+  const std::string what = error.text.substr(0, at);
+  const bool has_fix = at != std::string::npos;
+  const std::string fix = has_fix ? error.text.substr(at + kMark.size()) : "";
   if (error.code == Code::kRemote) {
-    return failure(one.subject, error.text,
-                   "run nccl-gdr conformance, and nccl-gdr doctor on both machines");
+    return failure(
+        subject, what,
+        has_fix ? fix : "run nccl-gdr conformance, and nccl-gdr doctor on both machines");
   }
-  return unknown(one.subject, "it was not measured: " + error.text,
-                 "remove what the error says and run it again");
+  return unknown(subject, "it was not measured: " + what,
+                 has_fix ? fix : "remove what the error says and run it again");
+}
+
+std::vector<int> cpus_near(const topology::Machine& machine, const topology::Hca& hca) {
+  if (hca.at.numa < 0 || hca.at.numa >= static_cast<int>(machine.numa_nodes.size())) return {};
+  return topology::cpus_in(machine.numa_nodes[static_cast<size_t>(hca.at.numa)].cpus)
+      .value_or(std::vector<int>());
+}
+
+std::string measured_text(const BurnInMeasurement& measured) {
+  const std::string latency =
+      measured.latency_us > 0 ? fmt::format("{:.1f} us", measured.latency_us) : "latency unknown";
+  return fmt::format("{:.1f} Gb/s, {} by {}", measured.gbits, latency, measured.by);
 }
 
 }  // namespace
@@ -90,63 +107,34 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
     const topology::Port& port = topology::port_of(decision.machine, rail.port);
     const std::string name = fmt::format("rail {} {}:{}", rail.id, hca.name, port.number);
     const double gbits = (port.link_mbps > 0 ? port.link_mbps : port.speed_mbps) / 1e3;
-    cases.push_back({name + " host memory",
-                     hca.name,
-                     device,
-                     {},
-                     kHostMemory,
-                     gbits,
-                     share_of(shares, kHostMemory)});
+    BurnInCase one{.subject = name + " host memory",
+                   .hca = hca.name,
+                   .port = port.number,
+                   .device = device,
+                   .gpu = {},
+                   .gpu_address = {},
+                   .path = kHostMemory,
+                   .port_gbits = gbits,
+                   .share = share_of(shares, kHostMemory),
+                   .cpus = cpus_near(decision.machine, hca)};
+    cases.push_back(one);
     for (size_t gpu = 0; gpu < decision.plan.gpus.size(); ++gpu) {
       const std::vector<int>& own = decision.plan.gpus[gpu].rails;
       if (own.empty() || own[0] != static_cast<int>(i)) continue;
-      const std::string path = path_for_burn_in(decision, gpu, static_cast<size_t>(rail.port.hca));
-      cases.push_back({fmt::format("{} GPU{} ({})", name, gpu, path), hca.name, device, gpu, path,
-                       gbits, share_of(shares, path)});
+      one.path = path_for_burn_in(decision, gpu, static_cast<size_t>(rail.port.hca));
+      one.subject = fmt::format("{} GPU{} ({})", name, gpu, one.path);
+      one.gpu = gpu;
+      one.gpu_address = decision.machine.gpus[gpu].bdf.to_string();
+      one.share = share_of(shares, one.path);
+      cases.push_back(one);
     }
     ++device;
   }
   return cases;
 }
 
-std::vector<std::string> burn_in_arguments(const BurnInCase& one, const BurnInPeer& peer,
-                                           size_t number, const std::string& json_file) {
-  std::vector<std::string> arguments = {
-      "perf",      "sendrecv",
-      "--dev",     std::to_string(one.device),
-      "--memory",  one.gpu ? fmt::format("cuda:{}", *one.gpu) : "host",
-      "-b",        "8",
-      "-e",        kBurnInBytes,
-      "-f",        kBurnInFactor,
-      "--timeout", std::to_string(kBurnInPatienceSeconds),
-      "--json",    json_file};
-  if (peer.is_local) return arguments;
-  const std::string root = fmt::format("{}:{}", peer.address, peer.port + static_cast<int>(number));
-  arguments.insert(arguments.end(), {"--root", root, "--rank", std::to_string(peer.rank)});
-  return arguments;
-}
-
-Result<BurnInMeasurement> parse_burn_in(const BurnInCase& one, const std::string& json) {
-  try {
-    const auto report = nlohmann::json::parse(json);
-    const std::string name =
-        report.at("devices").at(static_cast<size_t>(one.device)).at("name").get<std::string>();
-    if (name.substr(0, name.find(':')) != one.hca) {
-      return fail(Code::kInternal, fmt::format("device {} of the plugin is {} and not {}",
-                                               one.device, name, one.hca));
-    }
-    const auto& rows = report.at("bandwidth");  // at() throws where there is none
-    const double mib_s = rows.at(rows.size() - 1).at("average_mib_s").get<double>();
-    const double latency = report.at("latency").at(0).at("typical_us").get<double>();
-    return BurnInMeasurement{mib_s * 8 * (1 << 20) / 1e9, latency};
-  } catch (const nlohmann::json::exception& error) {
-    return fail(Code::kInternal, std::string("the result cannot be read: ") + error.what());
-  }
-}
-
 Observation judge_burn_in(const BurnInCase& one, const BurnInMeasurement& measured) {
-  const std::string seen =
-      fmt::format("{:.1f} Gb/s, {:.1f} us", measured.gbits, measured.latency_us);
+  const std::string seen = measured_text(measured);
   if (one.port_gbits <= 0) {
     return unknown(one.subject, seen + "; the rate of the port is unknown",
                    "compare with other rails and machines");
@@ -168,37 +156,31 @@ bool is_on_software_hca(const Host& host) {
 }
 
 Observation measured_by_software(const BurnInCase& one, const BurnInMeasurement& measured) {
-  return unknown(one.subject,
-                 fmt::format("{:.1f} Gb/s, {:.1f} us; the software HCA has no rate of its own",
-                             measured.gbits, measured.latency_us),
+  return unknown(one.subject, measured_text(measured) + "; the software HCA has no rate of its own",
                  "measure with the libibverbs of the system: take the software HCA out of "
                  "LD_LIBRARY_PATH");
 }
 
-Report burn_in(const Host& host, const BurnInShares& shares, bool judges,
+Report burn_in(const Host& host, const std::vector<BurnInCase>& cases,
                const MeasureBurnIn& measure) {
   Report report;
   report.host = topo::clean_text(host.line("/proc/sys/kernel/hostname"));
   report.is_root = geteuid() == 0;
   CheckResult result{burn_in_check(), {}};
-  std::vector<BurnInCase> cases;
-  if (host.inspection.has_value()) cases = burn_in_cases(host.inspection->decision, shares);
-  for (size_t i = 0; i < cases.size(); ++i) {
-    const Result<BurnInMeasurement> measured = measure(cases[i], i);
-    if (!measured && measured.error().code == Code::kInvalidUsage) {
-      result.observations.push_back(
-          unknown(cases[i].subject, measured.error().text + "; the other rails were not measured",
-                  "start the same command on the other machine"));
-      break;
-    }
-    if (!measured) {
-      result.observations.push_back(not_measured(cases[i], measured.error()));
-    } else if (is_on_software_hca(host)) {
-      result.observations.push_back(measured_by_software(cases[i], *measured));
-    } else if (judges) {
-      result.observations.push_back(judge_burn_in(cases[i], *measured));
+  for (const BurnInCase& one : cases) {
+    const Result<BurnInMeasurement> measured = measure(one);
+    if (measured && is_on_software_hca(host)) {
+      result.observations.push_back(measured_by_software(one, *measured));
+    } else if (measured) {
+      result.observations.push_back(judge_burn_in(one, *measured));
     } else {
-      result.observations.push_back(ok(cases[i].subject, "the other machine has the result"));
+      result.observations.push_back(not_measured(one.subject, measured.error()));
+    }
+    if (!measured && measured.error().code == Code::kInvalidUsage) {
+      if (&one == &cases.back()) break;
+      result.observations.push_back(unknown("", "the other rails were not measured",
+                                            "start the same command again on both machines"));
+      break;
     }
   }
   if (cases.empty()) {

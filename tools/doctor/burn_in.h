@@ -1,11 +1,11 @@
 // `nccl-gdr doctor --burn-in`: measures each rail, with host memory and with the memory of each GPU
-// that uses it, and judges the bandwidth by the class of the path. The measurements are those of
-// `nccl-gdr perf sendrecv`, each in a process of its own, so that the data takes the path of
-// NCCL's.
+// that uses it, and judges the bandwidth by the class of the path. perftest measures, which shows
+// what the port can do, or `nccl-gdr perf sendrecv`, which shows what NCCL gets from the plugin;
+// each measurement has processes of its own (burn_in_choice.h).
 //
 // The peer is "local", for which a port sends to itself (that loads memory, PCIe and HCA, but not
 // the cable), or ADDRESS[:PORT], where the machine that has the address listens and the other one
-// connects. The same command is started on both, which need no other connection.
+// connects. The same command is started on both, which need no other connection (burn_in_link.h).
 #pragma once
 
 #include <functional>
@@ -23,22 +23,26 @@ struct RailDecision;
 
 namespace gdr::tools::doctor {
 
-// How long one machine waits for the other one.
+// How long one machine waits for the other one to begin.
 inline constexpr int kBurnInPatienceSeconds = 60;
 
 struct BurnInCase {
   std::string subject;        // "rail 0 mlx5_0:1 GPU3 (PIX)"
   std::string hca;            // "mlx5_0"
+  int port = 1;               // of the HCA
   int device = 0;             // the plugin's number for the rail
   std::optional<size_t> gpu;  // whose memory; nothing: that of the host
+  std::string gpu_address;    // on PCI: "0000:1a:00.0"
   std::string path;           // of the memory: "PIX"; "HOST" for memory of the host
   double port_gbits = 0;      // the rate of the port; 0: unknown
   double share = 0;           // of the rate, that a good path reaches
+  std::vector<int> cpus;      // of the HCA's NUMA node; empty: unknown
 };
 
 struct BurnInMeasurement {
   double gbits = 0;       // of 4 MiB messages
-  double latency_us = 0;  // of 8 bytes, half a round trip
+  double latency_us = 0;  // of 8 bytes, half a round trip; 0: not measured
+  std::string by;         // what measured: "ib_write_bw 6.06", "nccl-gdr perf"
 };
 
 // The least share of the port's rate by the path's class.
@@ -60,35 +64,23 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
 struct BurnInPeer {
   bool is_local = true;
   std::string address;
-  int port = 0;  // of the first measurement; each one after it takes the next
-  int rank = 0;  // 0: this machine has the address, listens and judges
+  int port = 0;  // where the machines meet; the measurements take the next one
+  int rank = 0;  // 0: this machine has the address and listens
 };
 
 // Resolves "local", ADDRESS or ADDRESS:PORT; fails with kInvalidArgument.
 Result<BurnInPeer> parse_burn_in_peer(const std::string& text);
 
-// The arguments of nccl-gdr for a measurement, `number` of all from 0, that writes JSON to a file.
-std::vector<std::string> burn_in_arguments(const BurnInCase& one, const BurnInPeer& peer,
-                                           size_t number, const std::string& json_file);
-
-// Reads that JSON. Fails where it is not of the case's HCA.
-Result<BurnInMeasurement> parse_burn_in(const BurnInCase& one, const std::string& json);
-
 // kOk or kFailure; kUnknown where the rate of the port is unknown.
 Observation judge_burn_in(const BurnInCase& one, const BurnInMeasurement& measured);
 
-using MeasureBurnIn = std::function<Result<BurnInMeasurement>(const BurnInCase&, size_t number)>;
-
-// Starts the measurement by this program. Fails with kRemote where data was lost or wrong, with
-// kInvalidUsage where the other machine does not answer, and with another code where this one
-// cannot measure.
-Result<BurnInMeasurement> measure_burn_in(const BurnInCase& one, const BurnInPeer& peer,
-                                          size_t number);
+// Fails with kRemote where data was lost or wrong, with kInvalidUsage where the other machine does
+// not answer, and with another code where this one cannot measure.
+using MeasureBurnIn = std::function<Result<BurnInMeasurement>(const BurnInCase&)>;
 
 // A report of one check, "burn-in". What could not be measured is kUnknown, but for kRemote, which
-// is kFailure; nothing is measured after kInvalidUsage. Where `judges` is false, the other machine
-// has the results.
-Report burn_in(const Host& host, const BurnInShares& shares, bool judges,
+// is kFailure; nothing is measured after kInvalidUsage.
+Report burn_in(const Host& host, const std::vector<BurnInCase>& cases,
                const MeasureBurnIn& measure);
 
 }  // namespace gdr::tools::doctor

@@ -1,0 +1,59 @@
+// A program that a measurement runs. It does not outlive the doctor: when that ends in any way, as
+// by Ctrl-C or SIGKILL, the kernel kills the program.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace gdr::tools::doctor {
+
+using BurnInClock = std::chrono::steady_clock;
+
+struct ChildSpec {
+  std::string program;                        // its path
+  std::vector<std::string> arguments;         // without the program's name
+  std::vector<std::string> environment = {};  // "NAME=value", replacing those of this process
+  // The CPUs to run on, of those that this process may use; all of these where fewer than two are
+  // left, since both ends of a measurement poll.
+  std::vector<int> cpus = {};
+};
+
+class ChildProcess {
+ public:
+  // Starts it. What it prints is kept in memory, and its standard input is empty. Fails where it
+  // cannot be run.
+  static Result<ChildProcess> start(const ChildSpec& spec);
+
+  ChildProcess(ChildProcess&&) noexcept;
+  ChildProcess& operator=(ChildProcess&&) noexcept;
+  ~ChildProcess();  // ends it
+
+  // Also kills a program that prints without end.
+  bool has_ended();
+  // Returns whether it ended before the deadline.
+  bool wait_until(BurnInClock::time_point deadline);
+  // Ends it: by SIGTERM, and a second later by SIGKILL.
+  void end();
+
+  // Once it has ended; -1: by a signal.
+  int exit_status() const;
+  std::string how_it_ended() const;  // "ended with status 1", "was ended by signal 9 (Killed)"
+  // The first MiB of what it printed so far.
+  std::string output() const;
+  std::string errors() const;  // of standard error
+
+ private:
+  struct Running;
+  explicit ChildProcess(std::unique_ptr<Running> running);
+  std::unique_ptr<Running> running_;
+};
+
+// Returns the path of an executable file in the folders of `path`, as PATH has them; "" if there is
+// none.
+std::string program_in_path(const std::string& name, const std::string& path);
+
+}  // namespace gdr::tools::doctor

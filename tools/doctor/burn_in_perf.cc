@@ -1,0 +1,86 @@
+#include "tools/doctor/burn_in_perf.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tools/common/exit_codes.h"
+#include "tools/doctor/burn_in_child.h"
+#include "tools/topo/labels.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+constexpr char kPerfBytes[] = "4M";
+constexpr char kPerfFactor[] = "524288";  // from 8 B to 4 MiB in one step
+
+// The errors of perf, which begin with the program's name, in one line.
+std::string perf_errors(const std::string& output) {
+  std::istringstream lines(output);
+  std::string errors;
+  for (std::string line; std::getline(lines, line);) {
+    constexpr char kPrefix[] = "nccl-gdr: ";
+    if (!line.starts_with(kPrefix)) continue;
+    errors += (errors.empty() ? "" : "; ") + line.substr(sizeof kPrefix - 1);
+  }
+  return topo::clean_text(errors);
+}
+
+}  // namespace
+
+std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer& peer) {
+  std::vector<std::string> arguments = {
+      "perf",      "sendrecv",
+      "--dev",     std::to_string(one.device),
+      "--memory",  one.gpu ? fmt::format("cuda:{}", *one.gpu) : "host",
+      "-b",        "8",
+      "-e",        kPerfBytes,
+      "-f",        kPerfFactor,
+      "--timeout", std::to_string(kBurnInPatienceSeconds),
+      "--json",    "-"};
+  if (peer.is_local) return arguments;
+  arguments.insert(arguments.end(), {"--root", fmt::format("{}:{}", peer.address, peer.port + 1),
+                                     "--rank", std::to_string(peer.rank)});
+  return arguments;
+}
+
+Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::string& json) {
+  try {
+    const auto report = nlohmann::json::parse(json);
+    const std::string name =
+        report.at("devices").at(static_cast<size_t>(one.device)).at("name").get<std::string>();
+    if (name.substr(0, name.find(':')) != one.hca) {
+      return fail(Code::kInternal, fmt::format("device {} of the plugin is {} and not {}",
+                                               one.device, name, one.hca));
+    }
+    const auto& rows = report.at("bandwidth");  // at() throws where there is none
+    const double mib_s = rows.at(rows.size() - 1).at("average_mib_s").get<double>();
+    const double latency = report.at("latency").at(0).at("typical_us").get<double>();
+    return BurnInMeasurement{mib_s * 8 * (1 << 20) / 1e9, latency, "nccl-gdr perf"};
+  } catch (const nlohmann::json::exception& error) {
+    return fail(Code::kInternal, std::string("the result cannot be read: ") + error.what());
+  }
+}
+
+Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer) {
+  // CUDA then counts GPUs by their PCI addresses, as the topology does.
+  auto child = ChildProcess::start({.program = "/proc/self/exe",
+                                    .arguments = perf_arguments(one, peer),
+                                    .environment = {"CUDA_DEVICE_ORDER=PCI_BUS_ID"}});
+  if (!child) return forward_error(child);
+  const bool has_ended = child->wait_until(BurnInClock::now() + kPerfTimeLimit);
+  child->end();
+  const int status = child->exit_status();
+  if (has_ended && status == kExitOk) {
+    if (peer.rank != 0) return BurnInMeasurement{};
+    return parse_perf_result(one, child->output());
+  }
+  std::string errors = perf_errors(child->errors());
+  if (!has_ended) errors += (errors.empty() ? "" : "; ") + std::string("it did not end in time");
+  if (errors.empty()) errors = "nccl-gdr perf " + child->how_it_ended();
+  if (status == kExitFailed) return fail(Code::kRemote, "the transfer failed: " + errors);
+  return fail(Code::kSystem, errors);
+}
+
+}  // namespace gdr::tools::doctor

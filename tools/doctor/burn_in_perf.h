@@ -1,0 +1,27 @@
+// Measurements of --burn-in by `nccl-gdr perf sendrecv`.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tools/doctor/burn_in.h"
+
+namespace gdr::tools::doctor {
+
+// perf ends by itself a minute after the last progress. This ends it where that fails.
+inline constexpr auto kPerfTimeLimit = std::chrono::minutes(3);
+
+// The arguments of nccl-gdr for a measurement that prints JSON, and nothing else, to standard
+// output.
+std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer& peer);
+
+// Reads that JSON. Fails where it is not of the case's HCA.
+Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::string& json);
+
+// Measures. On the machine with rank 1 the result is empty. Fails with kRemote where data was lost
+// or wrong.
+Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer);
+
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,53 @@
+// One run of a program of perftest: the end that listens, the end that connects, or both.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "tools/doctor/burn_in_child.h"
+#include "tools/doctor/burn_in_perftest.h"
+
+namespace gdr::tools::doctor {
+
+// How long a program may run. It takes six seconds on an idle machine.
+inline constexpr auto kPerftestTimeLimit = std::chrono::seconds(60);
+// How long it may take until it listens: it opens the HCA before.
+inline constexpr auto kPerftestListenLimit = std::chrono::seconds(30);
+
+class PerftestRun {
+ public:
+  // `spec` is that of the end that listens; the other one has an address behind its arguments.
+  PerftestRun(PerftestProgram program, ChildSpec spec)
+      : program_(program), spec_(std::move(spec)) {}
+
+  // Starts the end that listens; returns once it does.
+  Status start_server(int tcp_port, BurnInClock::duration limit = kPerftestListenLimit);
+  // Starts the end that connects, which is the one that measures bandwidth.
+  Status start_client(const std::string& address);
+
+  // Waits for the ends, and ends them when the limit has passed, or ten seconds after one of them
+  // has ended or `other_ended` returned true. Returns Gb/s or microseconds.
+  Result<double> finish(const std::function<bool()>& other_ended,
+                        BurnInClock::duration limit = kPerftestTimeLimit);
+
+ private:
+  bool has_ended();
+  Result<double> result_of(const ChildProcess& end) const;
+  Error error_of(const std::string& how) const;
+  std::string how_it_ended(ChildProcess* end, BurnInClock::duration limit) const;
+
+  PerftestProgram program_;
+  ChildSpec spec_;
+  std::optional<ChildProcess> server_, client_;
+};
+
+// Whether a process of this network namespace listens at the TCP port, by a text as that of
+// /proc/net/tcp. A connection would show it, too, but perftest takes that for its peer.
+bool is_listening(const std::string& proc_net_tcp, int tcp_port);
+
+// Returns a TCP port that is free now; 0 if there is none.
+int free_tcp_port();
+
+}  // namespace gdr::tools::doctor

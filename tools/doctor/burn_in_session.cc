@@ -1,0 +1,200 @@
+#include "tools/doctor/burn_in_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/doctor/burn_in_perf.h"
+#include "tools/doctor/burn_in_perftest_run.h"
+#include "tools/doctor/host.h"
+#include "tools/topo/labels.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+using BurnInJson = nlohmann::json;
+
+constexpr auto kBurnInSlack = std::chrono::seconds(15);
+
+BurnInJson message_of(const Error& error) {
+  return {{"error", error.text}, {"remote", error.code == Code::kRemote}};
+}
+
+// The error in a message of the other machine; nothing where it has none.
+std::optional<Error> error_in(const BurnInJson& message) {
+  const auto text = message.find("error");
+  if (text == message.end() || !text->is_string()) return {};
+  const auto remote = message.find("remote");
+  const bool is_remote = remote != message.end() && remote->is_boolean() && remote->get<bool>();
+  return Error{is_remote ? Code::kRemote : Code::kSystem,
+               "on the other machine: " + topo::clean_text(text->get<std::string>())};
+}
+
+// One error of two. A transfer that failed explains why the other end failed.
+Error joined_errors(const Error& own, const Error& other) {
+  if (other.code == Code::kRemote && own.code != Code::kRemote) return other;
+  Error error = own;
+  add_detail(&error.text, other.text.substr(0, other.text.find(". Fix: ")));
+  return error;
+}
+
+Result<std::vector<double>> numbers_in(const BurnInJson& message, size_t count) {
+  const auto values = message.find("values");
+  const bool is_usable = values != message.end() && values->is_array() && values->size() == count &&
+                         std::all_of(values->begin(), values->end(),
+                                     [](const BurnInJson& one) { return one.is_number(); });
+  if (is_usable) return values->get<std::vector<double>>();
+  return fail(
+      Code::kInvalidUsage,
+      "the other machine sends no result. Fix: install the same release of nccl-gdr on both");
+}
+
+}  // namespace
+
+Result<BurnInSession> BurnInSession::open(const Host& host, const std::vector<BurnInCase>& cases,
+                                          const Options& options) {
+  BurnInSession session(host, options);
+  session.own_.with = options.with;
+  session.own_.paths = burn_in_paths(cases);
+  if (options.with != BurnInWith::kPerf) {
+    Result<Perftest> found = find_perftest(options.path);
+    if (found) {
+      session.own_.perftest = found->version.empty() ? "of unknown version" : found->version;
+      session.own_.perftest_gpus = found->measures_gpus();
+      session.perftest_ = std::move(*found);
+    } else {
+      session.own_.lacks = found.error().text;
+    }
+  }
+  session.other_ = session.own_;
+  if (!options.peer.is_local) {
+    auto link = BurnInLink::meet(options.peer, to_json(session.own_),
+                                 BurnInClock::now() + std::chrono::seconds(kBurnInPatienceSeconds));
+    if (!link) return forward_error(link);
+    session.other_ = burn_in_offer(link->hello());
+    session.link_ = std::move(*link);
+  }
+  auto choice = choose_burn_in(session.own_, session.other_);
+  if (!choice) return forward_error(choice);
+  session.choice_ = *choice;
+  return session;
+}
+
+std::string BurnInSession::measured_by() const {
+  const std::string perftest = "perftest " + own_.perftest;
+  if (choice_.perftest_for_host && choice_.perftest_for_gpus) return perftest;
+  const bool has_gpus = own_.paths.find('g') != std::string::npos;
+  if (choice_.perftest_for_host && !has_gpus) return perftest;
+  if (choice_.perftest_for_host) {
+    return perftest +
+           " with host memory, nccl-gdr perf with GPU memory, as perftest was built "
+           "without CUDA";
+  }
+  const auto without_fix = [](const std::string& text) { return text.substr(0, text.find(". ")); };
+  if (own_.with == BurnInWith::kPerf) return "nccl-gdr perf";
+  if (!own_.lacks.empty()) return "nccl-gdr perf, as " + without_fix(own_.lacks);
+  if (!other_.lacks.empty()) {
+    return "nccl-gdr perf, as on the other machine " + without_fix(other_.lacks);
+  }
+  return fmt::format("nccl-gdr perf, as perftest is {} here and {} on the other machine",
+                     own_.perftest, other_.perftest);
+}
+
+bool BurnInSession::uses_perftest(const BurnInCase& one) const {
+  return one.gpu ? choice_.perftest_for_gpus : choice_.perftest_for_host;
+}
+
+Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
+  if (uses_perftest(one)) return measure_with_perftest(one);
+  if (Status started = start_together({}); !started) return forward_error(started);
+  const auto own = measure_by_perf(one, options_.peer);
+  Result<std::vector<double>> values;
+  if (own) {
+    values = std::vector<double>{own->gbits, own->latency_us};
+  } else {
+    values = tl::unexpected(own.error());
+  }
+  values = share(std::move(values), 2, kPerfTimeLimit);
+  if (!values) return forward_error(values);
+  return BurnInMeasurement{values->at(0), values->at(1), "nccl-gdr perf"};
+}
+
+Result<BurnInMeasurement> BurnInSession::measure_with_perftest(const BurnInCase& one) {
+  const Result<PerftestFabric> fabric = perftest_fabric(*host_, one);
+  Result<double> gbits = run_perftest(PerftestProgram::kWriteBandwidth, one, fabric);
+  if (!gbits) return forward_error(gbits);
+  const auto program = one.gpu ? PerftestProgram::kSendLatency : PerftestProgram::kWriteLatency;
+  Result<double> latency = run_perftest(program, one, fabric);
+  const std::string by = fmt::format("ib_write_bw {}", own_.perftest);
+  // Not every release of perftest measures the latency of GPU memory.
+  const bool is_optional = one.gpu && !latency && latency.error().code == Code::kSystem;
+  if (!latency && !is_optional) return forward_error(latency);
+  return BurnInMeasurement{*gbits, latency.value_or(0), by};
+}
+
+Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnInCase& one,
+                                           const Result<PerftestFabric>& fabric) {
+  const bool serves = options_.peer.rank == 0;
+  const bool connects = options_.peer.is_local || !serves;
+  const int port = options_.peer.is_local ? free_tcp_port() : options_.peer.port + 1;
+  const ChildSpec spec{
+      path_of(*perftest_, program),
+      perftest_arguments(program, *perftest_, one, fabric.value_or(PerftestFabric{}), port),
+      {"LC_ALL=C", "CUDA_DEVICE_ORDER=PCI_BUS_ID"},
+      one.cpus};
+  PerftestRun run(program, spec);
+  Status started;
+  if (!fabric) started = tl::unexpected(fabric.error());
+  if (started && serves) started = run.start_server(port);
+  started = start_together(started);
+  if (!started) return forward_error(started);
+  if (connects)
+    started = run.start_client(options_.peer.is_local ? "127.0.0.1" : options_.peer.address);
+  Result<std::vector<double>> values;
+  if (started) {
+    auto value = run.finish([this] { return link_ && link_->has_news(); });
+    if (value) {
+      values = std::vector<double>{*value};
+    } else {
+      values = forward_error(value);
+    }
+  } else {
+    values = forward_error(started);
+  }
+  values = share(std::move(values), 1, kPerftestTimeLimit);
+  if (!values) return forward_error(values);
+  return values->at(0);
+}
+
+// Returns once both machines are ready, with the error of the one that is not.
+Status BurnInSession::start_together(const Status& own) {
+  if (!link_) return own;
+  const BurnInJson message = own ? BurnInJson::object() : message_of(own.error());
+  const auto received =
+      link_->exchange(message, BurnInClock::now() + kPerftestListenLimit + kBurnInSlack);
+  if (!received) return tl::unexpected(received.error());
+  const std::optional<Error> other = error_in(*received);
+  if (!own && other) return tl::unexpected(joined_errors(own.error(), *other));
+  if (!own) return own;
+  if (other) return tl::unexpected(*other);
+  return {};
+}
+
+// Exchanges the results of a measurement, which took at most `limit`.
+Result<std::vector<double>> BurnInSession::share(Result<std::vector<double>> own, size_t count,
+                                                 BurnInClock::duration limit) {
+  if (!link_) return own;
+  const BurnInJson message = own ? BurnInJson{{"values", *own}} : message_of(own.error());
+  const auto received = link_->exchange(message, BurnInClock::now() + limit + kBurnInSlack);
+  if (!received) return tl::unexpected(received.error());
+  const std::optional<Error> other = error_in(*received);
+  if (!own && other) return tl::unexpected(joined_errors(own.error(), *other));
+  if (!own) return own;
+  if (other) return tl::unexpected(*other);
+  Result<std::vector<double>> theirs = numbers_in(*received, count);
+  if (!theirs || options_.peer.rank != 0) return theirs;
+  return own;
+}
+
+}  // namespace gdr::tools::doctor
