@@ -33,20 +33,22 @@ set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish_files.cmake)
 
 # --- Descriptions: a summary, and a text of paragraphs ---
 set(summary_plugin "NCCL network plugin for GPUDirect RDMA over InfiniBand and RoCE")
-set(text_plugin "NCCL loads this plugin in place of its built-in InfiniBand and RoCE transport. \
-It moves data between the memory of GPUs and the HCA, reports for every GPU and HCA \
-whether GPUDirect RDMA is in use and why not, and continues on another rail when one \
-fails. A job uses it with NCCL_NET_PLUGIN=gdr in its environment; without that, \
-installing it changes nothing.")
+set(text_plugin "NCCL loads this plugin in place of its built-in InfiniBand and RoCE transport.
+It moves data between the memory of GPUs and the HCA, reports for every GPU
+and HCA whether GPUDirect RDMA is in use and why not, and continues on another
+rail when one fails. A job uses it with NCCL_NET_PLUGIN=gdr in its
+environment; without that, installing it changes nothing.")
 set(summary_tools "tools for NCCL network plugins and GPUDirect RDMA")
-set(text_tools "The program nccl-gdr finds out why GPUDirect RDMA is not working or slow (doctor), \
-shows GPUs, HCAs, rails and what NCCL will choose (topo), measures a network plugin \
-without NCCL (perf) and tests one (conformance). With it come environments and scripts \
-that compare network transports by the programs of nccl-tests, and the documentation.")
+set(text_tools "The program nccl-gdr finds out why GPUDirect RDMA is not working or slow
+(doctor), shows GPUs, HCAs, rails and what NCCL will choose (topo), measures a
+network plugin without NCCL (perf) and tests one (conformance). With it come
+environments and scripts that compare network transports by the programs of
+nccl-tests, and the documentation.")
 set(summary_softhca "software RDMA devices in place of RDMA hardware, for tests")
-set(text_softhca "A libibverbs.so.1 whose devices exist in software only, for programs of one machine. \
-It lies in a folder that no loader searches, so that it never replaces the libibverbs \
-of the system: nccl-gdr with-softhca PROGRAM runs one program over it.")
+set(text_softhca "A libibverbs.so.1 whose devices exist in software only, for programs of one
+machine. It lies in a folder that no loader searches, so that it never
+replaces the libibverbs of the system: nccl-gdr with-softhca PROGRAM runs one
+program over it.")
 
 # --- Debian packages ---
 set(CPACK_DEB_COMPONENT_INSTALL ON)

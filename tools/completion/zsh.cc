@@ -6,7 +6,7 @@
 namespace gdr::tools::completion {
 namespace {
 
-// The first line tells compinit which command the file completes.
+// From the first line compinit knows which command the file completes.
 constexpr char kZshHead[] = R"SCRIPT(#compdef nccl-gdr
 # zsh completion for nccl-gdr, printed by `nccl-gdr completion zsh`.
 
