@@ -15,7 +15,7 @@ install(DIRECTORY nccl-tests-config DESTINATION ${CMAKE_INSTALL_DATADIR}/nccl-ne
 # --- Licences and documents ---
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
 foreach(component plugin tools softhca)
-  install(FILES packaging/copyright LICENSE
+  install(FILES packaging/copyright LICENSE ${CMAKE_BINARY_DIR}/packaging/nccl-net-gdr.spdx.json
     DESTINATION ${doc}/${GDR_PACKAGE_${component}} COMPONENT ${component})
 endforeach()
 install(FILES README.md CHANGELOG.md DESTINATION ${doc}/${GDR_PACKAGE_tools} COMPONENT tools)
