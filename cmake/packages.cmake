@@ -35,6 +35,7 @@ foreach(component plugin tools softhca)
 endforeach()
 set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/packaging/cpack_time.cmake)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish_files.cmake)
+set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish_packages.cmake)
 
 # --- Descriptions: a summary, and a text of paragraphs ---
 set(summary_plugin "NCCL network plugin for GPUDirect RDMA over InfiniBand and RoCE")

@@ -16,7 +16,7 @@ function(add_debian_files root package)
   set(version ${CPACK_PACKAGE_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})
   file(WRITE ${doc}/changelog.Debian "nccl-net-gdr (${version}) unstable; urgency=medium
 
-  * Package of nccl-net-gdr ${CPACK_PACKAGE_VERSION}; changelog.gz has the changes.
+  * Build of nccl-net-gdr; changelog.gz has the changes.
 
  -- ${CPACK_PACKAGE_CONTACT}  ${date}
 ")
@@ -42,6 +42,8 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   run(find ${root} -type d -exec chmod 755 {} +)
   run(find ${root} -type f -perm /111 -exec chmod 755 {} +)
   run(find ${root} -type f -not -perm /111 -exec chmod 644 {} +)
+  # The names of the compilers are in .comment.
+  run(find ${root} -type f ( -name "*.so*" -o -path "*/bin/*" ) -exec strip --remove-section=.comment {} +)
   # Shared libraries are not executed.
   run(find ${root} -type f -name "*.so*" -exec chmod 644 {} +)
   if(DEFINED ENV{SOURCE_DATE_EPOCH})

@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "tools/commands.h"
 #include "tools/completion/command_spec.h"
@@ -27,10 +30,16 @@ CommandSpec command_spec(const CLI::App& app, const std::string& parent) {
   spec.description = app.get_description();
   spec.runs_program = app.get_prefix_command();
   for (const CLI::Option* option : app.get_options()) {
-    if (option->nonpositional()) spec.options.push_back(option_spec(*option));
+    const bool is_inherited = app.get_name().empty() && option == app.get_help_ptr();
+    if (option->nonpositional() && !is_inherited) spec.options.push_back(option_spec(*option));
   }
   for (const CLI::App* one : app.get_subcommands([](const CLI::App*) { return true; })) {
-    spec.commands.push_back(command_spec(*one, spec.path));
+    CommandSpec below = command_spec(*one, spec.path);
+    if (one->get_name().empty()) {  // a group of options of this command
+      std::move(below.options.begin(), below.options.end(), std::back_inserter(spec.options));
+    } else {
+      spec.commands.push_back(std::move(below));
+    }
   }
   return spec;
 }

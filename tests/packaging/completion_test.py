@@ -108,8 +108,8 @@ class Zsh(unittest.TestCase):
             self.skipTest("zsh is not installed")
         script = output_of(PROGRAM, "completion", "zsh")
         subprocess.run(["zsh", "-n", "/dev/stdin"], input=script, text=True, check=True)
-        code = ('compdef() { }; source /dev/stdin; options=() valued=() commands=(); '
-                '_nccl_gdr_words "$1"; print -rl -- $options $commands')
+        code = ('compdef() { }; source /dev/stdin; flags=() valued=() commands=(); '
+                '_nccl_gdr_words "$1"; print -rl -- $flags $commands')
         for path in PATHS:
             done = subprocess.run(["zsh", "-fc", code, "zsh", " ".join(["nccl-gdr", *path])],
                                   input=script, text=True, check=True, stdout=subprocess.PIPE)

@@ -29,7 +29,7 @@ _nccl_gdr() {
       [[ ${COMP_WORDS[i + 1]} == "=" ]] && i=$((i + 1))
       i=$((i + 1))
     elif _nccl_gdr_runs_program "$path" && [[ $word != -* ]]; then
-      declare -F _command_offset >/dev/null && _command_offset "$i"
+      if declare -F _command_offset >/dev/null; then _command_offset "$i"; fi
       return
     elif [[ -n $(_nccl_gdr_words "$path $word" all) ]]; then
       path="$path $word"
