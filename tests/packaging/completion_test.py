@@ -31,7 +31,7 @@ def help_of(path: tuple[str, ...]) -> tuple[set[str], set[str]]:
             in_commands = True
         elif in_commands and (found := re.match(r"  ([a-z][\w-]*)", line)):
             commands.add(found[1])
-        elif not in_commands and (found := re.match(r"  (-[^ ]*)", line)):
+        elif not in_commands and (found := re.match(r" {2,4}(-[^ ]*)", line)):
             # "-b,--begin": the names end at the first blank; "--check,!--no-check{false}" has more.
             options.update(_OPTION.findall(found[1]))
     return options, commands
@@ -108,8 +108,8 @@ class Zsh(unittest.TestCase):
             self.skipTest("zsh is not installed")
         script = output_of(PROGRAM, "completion", "zsh")
         subprocess.run(["zsh", "-n", "/dev/stdin"], input=script, text=True, check=True)
-        code = ('compdef() { }; source /dev/stdin; flags=() valued=() commands=(); '
-                '_nccl_gdr_words "$1"; print -rl -- $flags $commands')
+        code = ('compdef() { }; source /dev/stdin; flags=() valued=() subcommands=(); '
+                '_nccl_gdr_words "$1"; print -rl -- $flags $subcommands')
         for path in PATHS:
             done = subprocess.run(["zsh", "-fc", code, "zsh", " ".join(["nccl-gdr", *path])],
                                   input=script, text=True, check=True, stdout=subprocess.PIPE)

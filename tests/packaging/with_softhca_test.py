@@ -41,7 +41,6 @@ class WithSofthca(unittest.TestCase):
         words = ["-a", "--config", "x y", "--", "--help", "", "topo"]
         done = run("printf", "%s\\n", *words)
         self.assertEqual(done.stdout.split("\n")[:-1], words, done.stderr)
-        self.assertEqual(run("--", "echo", "--folder").stdout, "--folder\n")
 
     def test_exit_status_and_signal_are_those_of_the_program(self):
         self.assertEqual(run("sh", "-c", "exit 7").returncode, 7)

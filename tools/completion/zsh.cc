@@ -10,9 +10,9 @@ namespace {
 constexpr char kZshHead[] = R"SCRIPT(#compdef nccl-gdr
 # zsh completion for nccl-gdr, printed by `nccl-gdr completion zsh`.
 
-# Sets flags, valued and commands of a subcommand; fails where there is none of that path.
+# Sets flags, valued and subcommands of a subcommand; fails where there is none of that path.
 _nccl_gdr_words() {
-  flags=() valued=() commands=() program=0
+  flags=() valued=() subcommands=() program=0
   case "$1" in
 )SCRIPT";
 
@@ -21,7 +21,7 @@ constexpr char kZshTail[] = R"SCRIPT(    *) return 1 ;;
 }
 
 _nccl_gdr() {
-  local -a flags valued commands
+  local -a flags valued subcommands
   local call=nccl-gdr program i
   _nccl_gdr_words "$call"
   for ((i = 2; i < CURRENT; i++)); do
@@ -43,7 +43,7 @@ _nccl_gdr() {
   elif [[ $program == 1 && ${words[CURRENT]} != -* ]]; then
     _command_names -e
   else
-    _describe -t commands subcommand commands
+    _describe -t commands subcommand subcommands
     _describe -o -t options option flags
   fi
 }
@@ -73,7 +73,7 @@ std::string zsh_script(const CommandSpec& root) {
       commands.push_back(entry(below.name(), below.description));
     }
     text += fmt::format(
-        "    \"{}\")\n      flags=({})\n      valued=({})\n      commands=({})\n"
+        "    \"{}\")\n      flags=({})\n      valued=({})\n      subcommands=({})\n"
         "      program={} ;;\n",
         command->path, fmt::join(options, " "), fmt::join(option_names(*command, true), " "),
         fmt::join(commands, " "), command->runs_program ? 1 : 0);
