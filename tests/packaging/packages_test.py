@@ -29,7 +29,7 @@ class Package:
         self.bytes = file.read_bytes()
         text = self._dpkg_deb("--field").decode()
         lines = text.splitlines()
-        self.fields = dict(line.split(": ", 1) for line in lines if not line.startswith(" "))
+        self.fields = dict(line.split(": ", 1) for line in lines if line[:1].strip())
         self.description = [line for line in lines if line.startswith(" ")]
         with tempfile.TemporaryFile() as archive:
             archive.write(self._dpkg_deb("--fsys-tarfile"))
@@ -49,7 +49,8 @@ class Package:
 
 
 def cpack(folder: Path) -> dict[str, Package]:
-    command = ["cpack", "--config", Path(BUILD) / "CPackConfig.cmake", "-G", "DEB", "-B", folder]
+    command = ["cpack", "--config", Path(BUILD) / "CPackConfig.cmake", "-G", "DEB", "-B", folder,
+               "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip"]  # faster than xz
     done = subprocess.run(command, cwd=BUILD, env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)},
                           check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode != 0:
