@@ -101,29 +101,34 @@ set(CPACK_RPM_INSTALL_WITH_EXEC ON)
 # Folders that other packages own are not ours.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
   /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/fish
-  /usr/share/fish/vendor_completions.d /usr/share/zsh /usr/share/zsh/site-functions)
-set(license "Apache-2.0 AND MIT AND CC0-1.0 AND GPL-3.0-or-later WITH GCC-exception-3.1")
+  /usr/share/fish/vendor_completions.d /usr/share/zsh /usr/share/zsh/site-functions
+  /usr/share/man /usr/share/man/man1 /usr/share/man/man7)
+# CPack has one licence for all packages; packaging/copyright has what is in which of them.
+set(CPACK_RPM_PACKAGE_LICENSE
+    "Apache-2.0 AND MIT AND BSD-3-Clause AND CC0-1.0 AND GPL-3.0-or-later WITH GCC-exception-3.1")
 # The host's name and the times of building would differ between two builds.
 set(CPACK_RPM_SPEC_MORE_DEFINE "%define _buildhost reproducible
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _build_id_links none")
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/packaging/ldconfig CONTENT "/sbin/ldconfig\n")
-# gdr_rpm_package(component recommends suggests): CPack has no variable for Recommends, so that it
-# follows another one.
+# gdr_rpm_package(component recommends suggests): CPack has no variables for Recommends and Packager, and
+# takes rpm 4.18 for one without Suggests, so that they follow another field.
 macro(gdr_rpm_package component recommends suggests)
-  string(TOUPPER ${component} upper)
   set(CPACK_RPM_${component}_PACKAGE_NAME ${GDR_PACKAGE_${component}})
-  set(CPACK_RPM_${component}_PACKAGE_SUMMARY "${summary_${component}}")
+  string(SUBSTRING "${summary_${component}}" 0 1 initial)
+  string(TOUPPER ${initial} initial)
+  string(SUBSTRING "${summary_${component}}" 1 -1 rest)
+  set(CPACK_RPM_${component}_PACKAGE_SUMMARY "${initial}${rest}")
   set(CPACK_RPM_${component}_PACKAGE_DESCRIPTION "${text_${component}}")
-  set(CPACK_RPM_${component}_PACKAGE_LICENSE "${license}")
-  set(CPACK_RPM_${component}_PACKAGE_GROUP "System/Libraries")
-  set(CPACK_RPM_${component}_PACKAGE_SUGGESTS "${suggests}\nRecommends: ${recommends}")
+  set(CPACK_RPM_${component}_PACKAGE_GROUP "System/Libraries
+Packager: ${GDR_PACKAGE_MAINTAINER}
+Recommends: ${recommends}
+Suggests: ${suggests}")
 endmacro()
 gdr_rpm_package(plugin "libibverbs, hwloc-libs" "nccl-net-gdr-tools")
 gdr_rpm_package(tools "nccl-net-gdr, libibverbs, hwloc-libs" "nccl-net-gdr-softhca")
 gdr_rpm_package(softhca "nccl-net-gdr-tools" "perftest, libibverbs-utils")
-set(CPACK_RPM_tools_PACKAGE_LICENSE "${license} AND BSD-3-Clause")
 set(CPACK_RPM_tools_PACKAGE_REQUIRES "python3")
 set(CPACK_RPM_plugin_POST_INSTALL_SCRIPT_FILE ${CMAKE_BINARY_DIR}/packaging/ldconfig)
 set(CPACK_RPM_plugin_POST_UNINSTALL_SCRIPT_FILE ${CMAKE_BINARY_DIR}/packaging/ldconfig)

@@ -44,8 +44,13 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   run(find ${root} -type f -not -perm /111 -exec chmod 644 {} +)
   # The names of the compilers are in .comment.
   run(find ${root} -type f ( -name "*.so*" -o -path "*/bin/*" ) -exec strip --remove-section=.comment {} +)
-  # Shared libraries are not executed.
-  run(find ${root} -type f -name "*.so*" -exec chmod 644 {} +)
+  # Distributions differ in the modes of shared libraries.
+  if(CPACK_GENERATOR STREQUAL DEB)
+    set(mode 644)
+  else()
+    set(mode 755)
+  endif()
+  run(find ${root} -type f -name "*.so*" -exec chmod ${mode} {} +)
   if(DEFINED ENV{SOURCE_DATE_EPOCH})
     run(find ${root} -exec touch -hd @$ENV{SOURCE_DATE_EPOCH} {} +)
   endif()
