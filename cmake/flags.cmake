@@ -7,6 +7,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 warns of std::string's operator+ without cause (GCC bug 105651).
   target_compile_options(gdr_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
+if(GDR_PACKAGE)
+  # Paths in the files are relative to the source, so that builds in two folders are equal.
+  target_compile_options(gdr_flags INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.
+    -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  target_link_options(gdr_flags INTERFACE -Wl,--build-id=sha1 -Wl,-z,relro -Wl,-z,now)
+endif()
 if(GDR_WERROR)
   target_compile_options(gdr_flags INTERFACE -Werror)
 endif()

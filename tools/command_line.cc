@@ -33,14 +33,22 @@ void stop(int code, const std::string& text) {
   throw CLI::RuntimeError(code);
 }
 
-int run_command_line(int argc, char** argv) {
-  CLI::App app{"Measures, tests and explains NCCL network plugins and GPUDirect RDMA", "nccl-gdr"};
+void add_commands(CLI::App& app) {
+  app.description("Measures, tests and explains NCCL network plugins and GPUDirect RDMA");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "nccl-gdr " GDR_VERSION, "Print the version and exit");
   add_perf_command(app);
   add_conformance_command(app);
   add_topo_command(app);
   add_doctor_command(app);
   add_env_command(app);
+  add_with_softhca_command(app);
+  add_completion_command(app);
+}
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app{"", "nccl-gdr"};
+  add_commands(app);
   if (std::string error = argc > 1 ? unknown_command(app, argv[1]) : ""; !error.empty()) {
     fmt::print(stderr, "nccl-gdr: {}\n", error);
     return kExitUsage;

@@ -33,11 +33,24 @@ void add_perf_command(CLI::App& app);
 // machine cannot be read or a file cannot be written.
 void add_topo_command(CLI::App& app);
 
+// `nccl-gdr with-softhca`: runs a program over the software HCA. Exits as the program does; with
+// 125 where there is no software HCA, with 126 or 127 where the program cannot be run or found.
+void add_with_softhca_command(CLI::App& app);
+
+// `nccl-gdr completion`: prints what completes command lines of nccl-gdr in a shell.
+void add_completion_command(CLI::App& app);
+
+// Adds --version and all subcommands to an application, which must be named nccl-gdr.
+void add_commands(CLI::App& app);
+
 // Ends a subcommand with an error on stderr and that exit code.
 [[noreturn]] void stop(int code, const std::string& text);
 
 // Parses the command line of nccl-gdr and runs the subcommand. Returns the exit status.
 int run_command_line(int argc, char** argv);
+
+// Returns the value of LD_LIBRARY_PATH that has `folder` in front of `path`, which may be empty.
+std::string with_folder_first(const std::string& folder, const std::string& path);
 
 // The output of `nccl-gdr env` for people and, with --json, for scripts.
 std::string env_text(const config::Description& description);

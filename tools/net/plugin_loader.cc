@@ -6,18 +6,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <filesystem>
 
+#include "tools/common/installed_folders.h"
 #include "tools/net/table_net.h"
 
 namespace gdr::tools {
 namespace {
-
-std::string program_directory() {
-  std::error_code error;
-  std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string(".") : self.parent_path().string();
-}
 
 // Null where the library has no table of the version.
 const void* find_table(void* library, int version) {
@@ -39,13 +33,15 @@ std::vector<std::string> plugin_candidates(const std::string& name,
   std::string file = is_file_name ? name : "libnccl-net-" + name + ".so";
   std::vector<std::string> candidates{name};
   if (!is_file_name) candidates.push_back(file);
-  candidates.push_back(program_dir + "/../lib/" + file);
+  for (const std::string& folder : library_folders(program_dir)) {
+    candidates.push_back(folder + "/" + file);
+  }
   return candidates;
 }
 
 Result<Plugin> Plugin::load(const std::string& name, std::optional<int> table) {
   std::string reasons;
-  for (const std::string& candidate : plugin_candidates(name, program_directory())) {
+  for (const std::string& candidate : plugin_candidates(name, program_folder())) {
     Plugin plugin;
     plugin.handle_.reset(dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL));
     if (!plugin.handle_) {

@@ -18,8 +18,8 @@ struct DlClose {
 class Plugin {
  public:
   // Loads a plugin by the name of a file, or by a value of NCCL_NET_PLUGIN ("gdr" for
-  // libnccl-net-gdr.so). Tries the name itself, libnccl-net-<name>.so, and that file in ../lib of
-  // the running program. The error has the reason of each attempt.
+  // libnccl-net-gdr.so). Tries the name itself, libnccl-net-<name>.so, and that file in the library
+  // folders of the running program. The error has the reason of each attempt.
   // `table` is the version of the table to use; without it, the newest that the plugin exports, as
   // in NCCL. The error of a version that the plugin lacks lists those that it has.
   static Result<Plugin> load(const std::string& name, std::optional<int> table = {});

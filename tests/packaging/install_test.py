@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""`cmake --install` of a build folder into a prefix: what is where, and that it works from there.
+
+usage: install_test.py BUILD_FOLDER VERSION LIBDIR
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BUILD, VERSION, LIBDIR = sys.argv[1:4]
+del sys.argv[1:4]
+
+
+def output_of(*words: str | Path, **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    done = subprocess.run(words, env={**environment, **variables}, text=True, check=False,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode != 0:
+        raise AssertionError(f"{words}: exit status {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+class Install(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        first = Path(folder.name) / "first"
+        output_of("cmake", "--install", BUILD, "--prefix", first)
+        # A prefix may be moved: nothing in it may name its place.
+        cls.prefix = first.rename(Path(folder.name) / "moved")
+        cls.program = cls.prefix / "bin/nccl-gdr"
+        cls.plugin = cls.prefix / LIBDIR / "libnccl-net-gdr.so"
+        cls.softhca = cls.prefix / LIBDIR / "nccl-net-gdr/softhca/libibverbs.so.1"
+
+    def test_libraries_and_programs_are_these_alone(self):
+        binaries = {path for path in self.prefix.rglob("*")
+                    if path.is_file() and path.read_bytes().startswith(b"\x7fELF")}
+        self.assertEqual(binaries, {self.program, self.plugin, self.softhca})
+        self.assertEqual(list(self.prefix.rglob("libibverbs*")), [self.softhca])
+        self.assertEqual(list(self.prefix.rglob("__pycache__")), [])
+
+    def test_no_binary_has_a_search_path_of_its_own(self):
+        for binary in (self.program, self.plugin, self.softhca):
+            self.assertNotRegex(output_of("readelf", "-d", binary), "RUNPATH|RPATH")
+
+    def test_plugin_exports_only_its_tables(self):
+        names = {line.split()[-1] for line in
+                 output_of("nm", "-D", "--defined-only", self.plugin).splitlines()}
+        self.assertTrue(names)
+        for name in names:
+            self.assertRegex(name, r"^ncclNetPlugin_v\d+$")
+
+    def test_version_is_that_of_the_project(self):
+        self.assertEqual(output_of(self.program, "--version"), f"nccl-gdr {VERSION}\n")
+
+    def test_softhca_is_found_and_needed(self):
+        found = output_of(self.program, "with-softhca", "--folder")
+        self.assertEqual(found.strip(), str(self.softhca.parent.resolve()))
+        self.assertIn("softhca0", output_of(self.program, "with-softhca", "ibv_devices"))
+        hidden = self.softhca.rename(self.softhca.with_suffix(".hidden"))
+        try:
+            done = subprocess.run([self.program, "with-softhca", "true"], text=True, check=False,
+                                  stderr=subprocess.PIPE)
+            self.assertEqual(done.returncode, 125)
+            self.assertIn("install the package nccl-net-gdr-softhca", done.stderr)
+        finally:
+            hidden.rename(self.softhca)
+
+    def test_perf_finds_the_plugin_beside_it(self):
+        done = output_of(self.program, "with-softhca", self.program, "perf", "all_reduce", "--ranks",
+                         "2", "--begin", "8", "--end", "4K", "--factor", "8", NCCL_SOCKET_IFNAME="lo",
+                         NCCL_DEBUG="INFO")
+        self.assertRegex(done, r"# 2 ranks, \d+ sizes: 0 wrong")
+        self.assertIn(f"version {VERSION} ", done)
+
+    def test_completion_is_what_the_program_prints(self):
+        for shell, file in (("bash", "bash-completion/completions/nccl-gdr"),
+                            ("fish", "fish/vendor_completions.d/nccl-gdr.fish"),
+                            ("zsh", "zsh/site-functions/_nccl-gdr")):
+            self.assertEqual((self.prefix / "share" / file).read_text(),
+                             output_of(self.program, "completion", shell))
+
+    def test_man_pages_are_there_where_pandoc_is(self):
+        pages = {page.name for page in (self.prefix / "share/man").rglob("*.gz")}
+        if shutil.which("pandoc") is None and not pages:
+            self.skipTest("pandoc is not installed")
+        for name in re.findall(r"^  ([a-z][\w-]*) ", output_of(self.program, "--help").split(
+                "Subcommands:")[1], re.MULTILINE):
+            self.assertIn(f"nccl-gdr-{name}.1.gz", pages)
+        self.assertTrue({"nccl-gdr.1.gz", "nccl-net-gdr.7.gz"} <= pages)
+
+    def test_scripts_of_nccl_tests_run(self):
+        scripts = self.prefix / "share/nccl-net-gdr/nccl-tests-config"
+        self.assertTrue(output_of(scripts / "compare", "--help").startswith("usage: compare"))
+
+    def test_licences_are_in_each_component(self):
+        for package in ("nccl-net-gdr", "nccl-net-gdr-tools", "nccl-net-gdr-softhca"):
+            notices = (self.prefix / "share/doc" / package / "copyright").read_text()
+            for identifier in ("Apache-2.0", "MIT", "BSD-3-Clause", "CC0-1.0",
+                               "GPL-3.0-or-later WITH GCC-exception-3.1"):
+                self.assertIn(f"SPDX-License-Identifier: {identifier}", notices)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,51 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "tests/fakes/temp_folder.h"
+#include "tools/commands.h"
+#include "tools/common/installed_folders.h"
+
+namespace gdr::tools {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(WithFolderFirst, EmptyPath_GetsNoEmptyEntry) {
+  EXPECT_EQ(with_folder_first("/softhca", ""), "/softhca");
+  EXPECT_EQ(with_folder_first("/softhca", "/a:/b"), "/softhca:/a:/b");
+}
+
+TEST(FindSofthca, BuildFolder_IsFoundByItsCanonicalName) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.path() / "bin");
+  std::filesystem::create_directory(folder.path() / "softhca");
+  std::ofstream(folder.path() / "softhca/libibverbs.so.1") << "library";
+  const auto found = find_softhca((folder.path() / "bin").string());
+  ASSERT_TRUE(found) << found.error().text;
+  EXPECT_EQ(*found, (folder.path() / "softhca").string());
+}
+
+TEST(FindSofthca, InstalledOne_IsPreferred) {
+  const TempFolder folder;
+  const std::string program = (folder.path() / "bin").string();
+  std::filesystem::create_directory(program);
+  for (const std::string& candidate : softhca_candidates(program)) {
+    std::filesystem::create_directories(std::filesystem::path(candidate).lexically_normal());
+    std::ofstream(candidate + "/libibverbs.so.1") << "library";
+  }
+  const auto found = find_softhca(program);
+  ASSERT_TRUE(found) << found.error().text;
+  EXPECT_THAT(*found, HasSubstr("/nccl-net-gdr/softhca"));
+}
+
+TEST(FindSofthca, MissingLibrary_NamesThePackage) {
+  const TempFolder folder;
+  const auto found = find_softhca((folder.path() / "bin").string());
+  ASSERT_FALSE(found);
+  EXPECT_THAT(found.error().text, HasSubstr("no libibverbs.so.1 in " + folder.path().string()));
+  EXPECT_THAT(found.error().text, HasSubstr("install the package nccl-net-gdr-softhca"));
+}
+
+}  // namespace
+}  // namespace gdr::tools

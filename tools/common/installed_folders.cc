@@ -1,0 +1,61 @@
+#include "tools/common/installed_folders.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace gdr::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kBuiltLibraries[] = "../lib";
+constexpr char kBuiltSofthca[] = "../softhca";
+// From the installed program to the installed libraries, e.g. "../lib/x86_64-linux-gnu".
+constexpr char kInstalledLibraries[] = GDR_LIBDIR_FROM_BINDIR;
+constexpr char kSofthcaInLibraries[] = GDR_SOFTHCA_IN_LIBDIR;
+
+bool holds_softhca(const std::string& folder) {
+  return access((folder + "/libibverbs.so.1").c_str(), R_OK) == 0;
+}
+
+}  // namespace
+
+std::string program_folder() {
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? std::string(".") : self.parent_path().string();
+}
+
+std::vector<std::string> library_folders(const std::string& program_folder) {
+  std::vector<std::string> folders{program_folder + "/" + kBuiltLibraries};
+  if (std::string(kInstalledLibraries) != kBuiltLibraries) {
+    folders.push_back(program_folder + "/" + kInstalledLibraries);
+  }
+  return folders;
+}
+
+std::vector<std::string> softhca_candidates(const std::string& program_folder) {
+  return {program_folder + "/" + kInstalledLibraries + "/" + kSofthcaInLibraries,
+          program_folder + "/" + kBuiltSofthca};
+}
+
+Result<std::string> find_softhca(const std::string& program_folder) {
+  std::string looked;
+  for (const std::string& candidate : softhca_candidates(program_folder)) {
+    if (holds_softhca(candidate)) {
+      std::error_code error;
+      const fs::path canonical = fs::canonical(candidate, error);
+      return error ? candidate : canonical.string();
+    }
+    looked += (looked.empty() ? "" : " and ") + fs::path(candidate).lexically_normal().string();
+  }
+  return fail(
+      Code::kUnsupported,
+      fmt::format("the software HCA is not installed: no libibverbs.so.1 in {}. Fix: install "
+                  "the package nccl-net-gdr-softhca, or in a source tree run ./run build",
+                  looked));
+}
+
+}  // namespace gdr::tools
