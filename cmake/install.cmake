@@ -2,10 +2,12 @@
 # into a package each.
 
 # The software HCA has the file name of the system's libibverbs. It lies in a folder of its own, which
-# no loader searches and which the tool puts in front of LD_LIBRARY_PATH (nccl-gdr with-softhca).
+# no loader searches and which the tool puts in front of LD_LIBRARY_PATH (nccl-gdr with-softhca). The
+# link libibverbs.so belongs to it: NCCL looks for that name first, and would find the system's where
+# its development package is installed.
 install(TARGETS nccl-net-gdr LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin)
 install(TARGETS softhca
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${GDR_SOFTHCA_IN_LIBDIR} COMPONENT softhca NAMELINK_SKIP)
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${GDR_SOFTHCA_IN_LIBDIR} COMPONENT softhca)
 install(TARGETS nccl-gdr RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 
 install(DIRECTORY nccl-tests-config DESTINATION ${CMAKE_INSTALL_DATADIR}/nccl-net-gdr COMPONENT tools

@@ -93,7 +93,9 @@ class Packages(unittest.TestCase):
         libraries = {name: {file for file in package.files if ".so" in file}
                      for name, package in self.packages.items()}
         self.assertEqual(libraries[PLUGIN], {f"/usr/{LIBDIR}/libnccl-net-gdr.so"})
-        self.assertEqual(libraries[SOFTHCA], {f"/usr/{LIBDIR}/nccl-net-gdr/softhca/libibverbs.so.1"})
+        folder = f"/usr/{LIBDIR}/nccl-net-gdr/softhca"
+        self.assertEqual(libraries[SOFTHCA],
+                         {f"{folder}/libibverbs.so", f"{folder}/libibverbs.so.1"})
         self.assertEqual(libraries[TOOLS], set())
         self.assertIn("/usr/bin/nccl-gdr", self.packages[TOOLS].files)
 
