@@ -20,10 +20,15 @@ foreach(component plugin tools softhca)
   install(FILES packaging/copyright LICENSE ${CMAKE_BINARY_DIR}/packaging/nccl-net-gdr.spdx.json
     DESTINATION ${doc}/${GDR_PACKAGE_${component}} COMPONENT ${component})
 endforeach()
-install(FILES README.md CHANGELOG.md DESTINATION ${doc}/${GDR_PACKAGE_tools} COMPONENT tools)
-install(DIRECTORY docs DESTINATION ${doc}/${GDR_PACKAGE_tools} COMPONENT tools
-  PATTERN adr EXCLUDE PATTERN man EXCLUDE PATTERN measurements EXCLUDE)
-install(FILES softhca/README.md DESTINATION ${doc}/${GDR_PACKAGE_softhca} COMPONENT softhca)
+install(FILES CHANGELOG.md DESTINATION ${doc}/${GDR_PACKAGE_tools} COMPONENT tools)
+# Documents link each other by relative paths, so that they lie as in the source tree.
+set(documents ${CMAKE_INSTALL_DATADIR}/nccl-net-gdr)
+install(DIRECTORY docs DESTINATION ${documents} COMPONENT tools)
+install(FILES README.md CONTRIBUTING.md CHANGELOG.md LICENSE DESTINATION ${documents} COMPONENT tools)
+foreach(folder packaging softhca tests/topologies tests/vm tools)
+  install(FILES ${folder}/README.md DESTINATION ${documents}/${folder} COMPONENT tools)
+endforeach()
+install(FILES packaging/Dockerfile DESTINATION ${documents}/packaging COMPONENT tools)
 
 # --- Completion: printed by the program itself, so that it has the program's options ---
 # A program with a sanitizer may not start while it is built, and is not for installing.

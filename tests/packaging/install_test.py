@@ -103,6 +103,17 @@ class Install(unittest.TestCase):
         scripts = self.prefix / "share/nccl-net-gdr/nccl-tests-config"
         self.assertTrue(output_of(scripts / "compare", "--help").startswith("usage: compare"))
 
+    def test_links_of_documents_lead_to_installed_files(self):
+        documents = self.prefix / "share/nccl-net-gdr"
+        broken = [f"{file.relative_to(documents)}: {link}"
+                  for file in documents.rglob("*.md")
+                  for link in re.findall(r"\]\(([^)#\s]+)", file.read_text())
+                  # Headers and sources are not installed.
+                  if "://" not in link and not link.endswith((".h", ".cc"))
+                  and not (file.parent / link).exists()]
+        self.assertEqual(broken, [])
+        self.assertTrue((documents / "docs/install.md").exists())
+
     def test_licences_are_in_each_component(self):
         for package in ("nccl-net-gdr", "nccl-net-gdr-tools", "nccl-net-gdr-softhca"):
             notices = (self.prefix / "share/doc" / package / "copyright").read_text()
