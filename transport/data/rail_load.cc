@@ -36,7 +36,10 @@ constexpr double kPatience = 64;
 constexpr double kLateTolerance = 1.25;
 // On a path that was late, a chunk that takes so many times longer than it would on the fastest
 // path is late whatever its path's speed explains: that speed is then the mean of its latenesses.
+// What takes fewer seconds is no timeout, but the latency of a chunk that is sent alone: HCAs wait
+// for 4 us * 2^timeout, and a timeout of 13 is short.
 constexpr double kUselessShare = 16;
+constexpr double kLeastUseless = 10e-3;
 // For how many times its length a lateness is remembered while the path is in use: where chunks are
 // late more rarely, the path is worth more than what they cost.
 constexpr double kLateMemory = 4;
@@ -122,7 +125,10 @@ void RailLoad::judge(Path& path, double bytes, double seconds, Time now) {
   if (now <= path.found) return;  // it waited behind one that was found with it
   const double pace = std::max(path.seconds / path.bytes, path.last_pace);
   double late = seconds - kLateTolerance * pace * bytes;
-  if (is_on_trial(path) && seconds * trusted_speed() > kUselessShare * bytes) late = seconds;
+  if (is_on_trial(path) && seconds > kLeastUseless &&
+      seconds * trusted_speed() > kUselessShare * bytes) {
+    late = seconds;
+  }
   if (late > 0) {
     note_late(path, late, now);
   } else {
@@ -137,7 +143,7 @@ double RailLoad::trusted_speed() const {
     if (is_on_trial(path) || path.last_chunk == 0 || path.seconds <= 0) continue;
     fastest = std::max(fastest, path.bytes / path.seconds);
   }
-  return fastest;
+  return std::min(fastest, kMostOfPort * fastest_port_);
 }
 
 void RailLoad::note_in_time(Path& path, Time now) {

@@ -83,6 +83,17 @@ TEST(RailLoadLossTest, OneChunkInThousandWaitsForLongTimeout_CostsLessThanTenth)
   }
 }
 
+// A chunk that is sent alone takes its latency, which those of a window hide from each other.
+TEST(RailLoadLossTest, LossEndsOnALongPath_LatencyOfATryIsNotLate) {
+  Simulation rails({kQuick, kQuick});
+  rails.set_latency(50e-6);
+  rails.set_loss(1, 0.5, 12e-3);
+  rails.run(kChunk, 64, 0.3);
+  rails.set_loss(1, 0, 0);
+  rails.run(kChunk, 64, 4 * 64 * 12e-3);
+  EXPECT_GE(rails.run(kChunk, 64, 0.3) / kQuick, 1.5);
+}
+
 TEST(RailLoadLossTest, RailIsLateNowAndThen_StaysInUse) {
   Simulation rails({kQuick, kQuick});
   rails.set_loss(1, 1e-3, 2e-4);

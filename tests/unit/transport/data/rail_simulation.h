@@ -26,8 +26,7 @@ inline RailLoad::Time at(double seconds) {
 // before it is complete, together with all before that.
 class Simulation {
  public:
-  static constexpr double kPost = 3e-7;     // to post a chunk
-  static constexpr double kLatency = 3e-6;  // of a transfer, beside its bytes
+  static constexpr double kPost = 3e-7;  // to post a chunk
 
   // Bytes per second, and the seconds between polls.
   explicit Simulation(std::vector<double> speeds, double poll = 4e-6)
@@ -40,6 +39,8 @@ class Simulation {
         sent_(speeds_.size(), 0) {}
 
   void set_speed(size_t rail, double speed) { speeds_[rail] = speed; }
+  // Of every transfer, beside its bytes.
+  void set_latency(double seconds) { latency_ = seconds; }
   // That share of the chunks takes so many seconds more, as one does whose last packet is lost: the
   // timeout has to pass. The chunks behind it wait.
   void set_loss(size_t rail, double share, double seconds) { loss_[rail] = {share, seconds, {}}; }
@@ -100,7 +101,7 @@ class Simulation {
       sent_[rail] += part;
       // What is queued already keeps its time when the speed changes.
       free_at_[rail] = std::max(free_at_[rail], now_) + seconds_for(rail, part);
-      queues_[rail].push_back({first_ + messages_.size() - 1, part, free_at_[rail] + kLatency});
+      queues_[rail].push_back({first_ + messages_.size() - 1, part, free_at_[rail] + latency_});
     }
   }
 
@@ -114,6 +115,7 @@ class Simulation {
 
   std::vector<double> speeds_;
   double poll_;
+  double latency_ = 3e-6;
   std::vector<Loss> loss_;
   std::mt19937 random_{1};
   RailLoad load_;
