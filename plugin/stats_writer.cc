@@ -99,10 +99,13 @@ void StatsWriter::run(const std::shared_ptr<State>& state) {
 // An exception would end the process.
 void StatsWriter::write(State& state) {
   try {
-    const Status status = state.file.write([&state](int number) {
+    bool is_wanted = true;
+    const Status status = state.file.write([&](int number) {
       const std::lock_guard calling(state.calling);
-      return state.text ? state.text(number) : std::string();
+      is_wanted = state.text != nullptr;
+      return is_wanted ? state.text(number) : std::string();
     });
+    if (!is_wanted) return;
     if (status && !std::exchange(state.writes, true)) {
       GDR_INFO(log::kInit | log::kNet, "counters are written to %s every %lld s",
                state.file.path().c_str(),

@@ -125,6 +125,7 @@ TEST_F(StatsWriterTest, DestroyedBeforeTheFirstWrite_TextIsNotAskedFor) {
   ASSERT_TRUE(wait_for([&] { return fs::exists(own); }));
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(texts, 0);
+  EXPECT_TRUE(log.lines("counters are written to ").empty());
   EXPECT_FALSE(fs::exists(folder.path() / ("nccl_gdr_" + std::to_string(kHeld) + ".prom")));
 }
 

@@ -10,6 +10,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/uverbs_files.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -185,16 +186,34 @@ std::string fault_of_device(const Host& host, const RdmaHca& hca) {
   return fault;
 }
 
-// Harmless beside an HCA that can be used, as of a management network.
-Observation device_of_other_kind(const RdmaHca& hca, const std::string& fault, bool has_other) {
-  const size_t fix = fault.find(". Fix: ");
+// The plugin that NCCL loads in place of this one; "" where none was found.
+std::string other_plugin(const Host& host) {
+  const std::vector<std::string> entries = plugin_entries(host);
+  for (const std::string& entry : entries) {
+    if (names_this_plugin(entry)) return "";
+    if (entry != "none") return value_text(host, "NCCL_NET_PLUGIN");
+  }
+  const LibraryFiles& files = host.libraries.default_plugin;
+  const bool is_other = entries.empty() && !files.empty() && !files.front().is_this_plugin;
+  return is_other ? files.front().file : "";
+}
+
+// Harmless beside an HCA that can be used, as of a management network, and where a plugin of its
+// vendor is loaded.
+Observation device_of_other_kind(const Host& host, const RdmaHca& hca, const std::string& fault,
+                                 bool has_other) {
+  constexpr std::string_view kFix = ". Fix: ";
+  const size_t fix = fault.find(kFix);
   const std::string evidence = fmt::format("{}; it{}", device_text(hca), fault.substr(0, fix));
   if (has_other) return ok(hca.name, evidence);
-  return failure(
-      hca.name,
-      evidence +
-          ". This plugin and NCCL's own IB transport do not use it, and NCCL uses TCP sockets here",
-      fix == std::string::npos ? "use an HCA of InfiniBand or RoCE" : fault.substr(fix + 7));
+  const std::string plugin = other_plugin(host);
+  if (!plugin.empty()) {
+    return ok(hca.name,
+              fmt::format("{}. NCCL loads another plugin than this one: {}", evidence, plugin));
+  }
+  return failure(hca.name, evidence + ". This plugin does not use it, and no other was found",
+                 fix == std::string::npos ? "use an HCA of InfiniBand or RoCE"
+                                          : fault.substr(fix + kFix.size()));
 }
 
 Observation rdma_device(const Host& host, const RdmaHca& hca) {
@@ -244,7 +263,7 @@ Observations run_rdma_devices(const Host& host) {
   for (const RdmaHca& hca : hcas) {
     const std::string fault = fault_of_device(host, hca);
     seen.push_back(fault.empty() ? rdma_device(host, hca)
-                                 : device_of_other_kind(hca, fault, has_usable));
+                                 : device_of_other_kind(host, hca, fault, has_usable));
   }
   add_lost_peers(host, &seen);
   if (!host.ports.verbs_error.empty()) {

@@ -33,8 +33,21 @@ TEST(RdmaDevices, ElasticFabricAdapterAlone_IsAFailureThatNamesItsPlugin) {
   made.hca(0).pci_ids = "1d0f:efa2";
   const Observation seen = worst_of(rdma_devices(), made.host);
   EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  EXPECT_THAT(seen.evidence, HasSubstr("has no reliable connections. This plugin and"));
+  EXPECT_THAT(seen.evidence, HasSubstr("has no reliable connections. This plugin does"));
   EXPECT_THAT(seen.fix, HasSubstr("aws-ofi-nccl"));
+}
+
+// As in Amazon's images.
+TEST(RdmaDevices, ElasticFabricAdapterWithItsPlugin_IsOk) {
+  MadeFabric made;
+  made.add_roce().link_layer = "Unspecified";
+  made.hca(0).node_type = "7: unspecified";
+  made.host.libraries.default_plugin.emplace_back().file = "/opt/amazon/lib/libnccl-net.so";
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
+  made.host.environment["NCCL_NET_PLUGIN"] = "gdr";
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kFailure);
+  made.host.environment["NCCL_NET_PLUGIN"] = "ofi";
+  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
 }
 
 TEST(RdmaDevices, IwarpDeviceBesideAnHca_IsOk) {
