@@ -105,7 +105,7 @@ def _commands(session):
 def html(session, found, pictures, outcome):
     """The page. `found` maps a program to its points, `pictures` to its SVG; `outcome` is an Outcome."""
     title = f"NCCL transports compared: {', '.join(side for side in session.sides if side != session.control)}"
-    state = "verdict fail" if outcome.failed else "verdict"
+    state = "verdict fail" if outcome.status else "verdict"
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<div class="{state}">\n<p>{escape(outcome.headline)}</p>\n{_list(outcome.lines)}</div>'

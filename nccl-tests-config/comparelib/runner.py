@@ -6,8 +6,8 @@ import platform
 import shlex
 import sys
 
-from comparelib import (launch, machine_facts, nccl_log, perf_json, perf_table, preset, progress, report, rounds,
-                        session as sessions, verdict)
+from comparelib import (launch, machine_facts, nccl_log, options as command_line, perf_json,
+                        perf_table, preset, progress, rounds, session as sessions, verdict)
 
 
 def run_environment(transport, options):
@@ -56,16 +56,11 @@ def _table(outcome, json_file):
                                hosts=text.hosts or found.hosts), None
 
 
-def _sizes(options):
-    """The sizes that nccl-tests will measure, before it rounds them to whole elements."""
-    size, end, factor = (report.size_of(text) for text in (options.begin, options.end, options.factor))
-    while 0 < size <= end:
-        yield size
-        size = size * factor if factor > 1 else end + 1
-
-
 def _warn_of_gaps(options):
-    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(_sizes(options))):
+    asked = command_line.asked_sizes(options)
+    if asked is None:
+        return
+    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(asked)):
         print(f"compare: {gap}", file=sys.stderr)
 
 
@@ -139,6 +134,7 @@ def run_session(options):
             "gpudirect": options.gpudirect,
             "softhca": bool(options.softhca),
             "preset": options.preset.name if options.preset else None,
+            "asked_sizes": command_line.asked_sizes(options),
             "versions": machine_facts.versions()
         }, runner.notes)
     return session, runner.interrupted
