@@ -28,6 +28,12 @@ def run_environment(transport, options):
     return launch.environment(files, settings, base)
 
 
+def check(options):
+    """Raises LaunchError where a run of a transport could not be started."""
+    for transport in options.transports.values():
+        launch.command("", [], options, run_environment(transport, options))
+
+
 def shell_line(words, env):
     """The run as a line to paste into a shell; it sets only variables that differ from this
     environment."""
