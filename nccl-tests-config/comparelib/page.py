@@ -74,6 +74,9 @@ def _left_out(session):
         parts += ["<p>Left out of tables and plots:</p>", _list(texts)]
     if defects:
         parts += ["<p>In the tables, with a defect:</p>", _list(defects)]
+    for run, file, lines in sessions.causes(session):
+        text = escape("\n".join(lines))
+        parts.append(f"<p>{escape(run)}: the end of {escape(file)}</p>\n<pre>{text}</pre>")
     if session.notes:
         parts += ["<h2>Notes</h2>", _list(session.notes)]
     return "\n".join(parts)

@@ -62,6 +62,11 @@ def _table(outcome, json_file):
                                hosts=text.hosts or found.hosts), None
 
 
+def _stderr_end(outcome, table):
+    failed = outcome.exit_code != 0 or not table.rows
+    return tuple(nccl_log.last_other_lines(outcome.stderr)) if failed else ()
+
+
 def _warn_of_gaps(options):
     asked = command_line.asked_sizes(options)
     if asked is None:
@@ -102,7 +107,7 @@ class Runner:
             table, log, transport.network, transport.wanted_gpudirect(options.gpudirect))
         return sessions.Run(program, side, repeat,
                             shell_line(words, env), table, log, outcome.seconds, left_out,
-                            verdict.defects(table, outcome), f"{stem}.out")
+                            verdict.defects(table, outcome), f"{stem}.out", _stderr_end(outcome, table))
 
     def run(self):
         """All runs; after an interrupt, those that had ended."""

@@ -155,6 +155,16 @@ class CompareTest(CompareCase):
         self.assertEqual(rows["8"][-2], "2.00")
         self.assertEqual(rows["64"][-2], "-")
 
+    def test_RunThatFailsOutsideOfNccl_ShowsTheCause(self):
+        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--rounds", "2",
+                            FAKE_DEFECT="unreachable@GDR")
+        self.assertEqual(done.returncode, 1)
+        cause = "ssh: Could not resolve hostname node9: Name or service not known"
+        self.assertIn(f"all_reduce_perf over gdr, round 1: the end of {self.output}/all_reduce_perf.gdr.1.err\n"
+                      f"  {cause}\n", done.stdout)
+        self.assertEqual(done.stdout.count(cause), 1)  # once for both rounds
+        self.assertIn(f"<pre>{cause}</pre>", (self.output / "report.html").read_text())
+
     def test_RunThatHangs_IsStoppedAndTheRestGoesOn(self):
         done = self.compare("--transports",
                             "gdr,ib",
