@@ -8,6 +8,7 @@ message is printed with too few digits; for large ones the ratio is the same.
 
 import dataclasses
 import json
+import os
 
 from comparelib import comparison, report, rounds, session as sessions
 
@@ -17,6 +18,7 @@ SLOWER, UNDECIDED, FASTER, SAME = "slower", "undecided", "faster", "same"
 # What must be equal in both sessions, unless the user asks to compare all the same.
 _MACHINE = {"hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
             "mode": "--mode", "softhca": "use of the software HCA"}
+_SAVE_LATER = "--read {folder} --save-baseline FILE writes it later"
 
 
 class BaselineError(Exception):
@@ -58,17 +60,34 @@ def as_record(session):
                         value for value in series.busbw if value is not None]}
     return {"nccl_compare_baseline": FORMAT, "date": session.facts.get("date", sessions.now()),
             "machine": sessions.machine(session), "versions": dict(sessions.versions(session)),
-            "place": sessions.place(session), "results": results}
+            "place": sessions.place(session), "asked_sizes": session.facts.get("asked_sizes"),
+            "results": results}
 
 
-def save(session, path):
+def save(session, path, folder, force=False):
+    """Writes the file. `folder` has the session's outputs, from which it can be written another time."""
+    later = _SAVE_LATER.format(folder=folder)
     record = as_record(session)
     if not record["results"]:
         raise BaselineError(f"no run counts, so {path} was not written")
+    if (bad := session.failed()) and not force:
+        raise BaselineError(
+            f"{path} was not written, as {len(bad)} of {len(session.runs)} runs are not as requested; "
+            f"{later}, with --force in spite of them")
     try:
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
-        raise BaselineError(f"cannot write {path}: {error.strerror}") from error
+        raise BaselineError(f"cannot write {path}: {error.strerror}; {later}") from error
+
+
+def check_target(path):
+    """Raises BaselineError where save() could not write the file: to be known before the runs."""
+    if not path.parent.is_dir():
+        raise BaselineError(f"--save-baseline {path}: there is no folder {path.parent}; make it first")
+    if path.is_dir():
+        raise BaselineError(f"--save-baseline {path}: this is a folder; name a file in it")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise BaselineError(f"--save-baseline {path}: it cannot be written; name another file")
 
 
 def load(path):
@@ -83,26 +102,62 @@ def load(path):
     return record
 
 
-def obstacles(session, record):
-    """Why the two sessions are not comparable; empty where they are."""
-    found, machine = [], sessions.machine(session)
+def _of_machine(machine, place, record):
+    found = []
     for key, name in _MACHINE.items():
         before, now = record["machine"].get(key), machine.get(key)
         if before is not None and now is not None and before != now:
             found.append(f"other {name}: {_shown(now)}, in the baseline {_shown(before)}")
-    if record["place"] != sessions.place(session):
-        found.append(f"other half: {sessions.place(session)}, in the baseline {record['place']}")
+    if record["place"] != place:
+        found.append(f"other half: {place}, in the baseline {record['place']}")
+    return found
+
+
+def _sizes_text(sizes):
+    shown = ", ".join(report.size_text(int(size)) for size in sizes[:5])
+    return shown + (f" and {len(sizes) - 5} more" if len(sizes) > 5 else "")
+
+
+def planned_obstacles(machine, place, plan, asked, record):
+    """What of obstacles() is known before the first run. `plan` has the pairs of side and program, `asked` the
+    sizes that the options ask for, or None where these do not show them."""
+    found = _of_machine(machine, place, record)
+    for side, programs in record["results"].items():
+        found += [f"{program} over {side} is in the baseline, and not among these runs"
+                  for program in programs if (side, sessions.base_program(program)) not in plan]
+    before = record.get("asked_sizes")
+    if asked is not None and before is not None:
+        if missing := [size for size in before if size not in asked]:
+            found.append(f"these runs do not measure {_sizes_text(missing)}")
+    return found
+
+
+def _unmeasured(session, record):
+    """(text, whether a run of it failed) of what the baseline has and the session has not."""
     current = as_record(session)["results"]
+    failed = {(run.transport, sessions.base_program(run.program)) for run in session.failed()}
     for side, programs in record["results"].items():
         for program, sizes in programs.items():
-            measured = current.get(side, {}).get(program)
-            if measured is None:
-                found.append(f"{program} over {side} was not measured")
-            elif missing := [size for size in sizes if size not in measured]:
-                shown = ", ".join(report.size_text(int(size)) for size in missing[:5])
-                found.append(f"{program} over {side} was not measured at {shown}"
-                             + (f" and {len(missing) - 5} more" if len(missing) > 5 else ""))
-    return found
+            measured = current.get(side, {}).get(program, {})
+            if missing := [size for size in sizes if size not in measured]:
+                text = f"{program} over {side} was not measured"
+                yield (text + (f" at {_sizes_text(missing)}" if measured else ""),
+                       (side, sessions.base_program(program)) in failed)
+
+
+def obstacles(session, record):
+    """Why the two sessions are not comparable; empty where they are."""
+    return _of_machine(sessions.machine(session), sessions.place(session), record) + [
+        text for text, failed in _unmeasured(session, record) if not failed]
+
+
+def losses(session, record):
+    """What the baseline has, and this session has not because its runs failed."""
+    return [f"{text}, as its runs failed" for text, failed in _unmeasured(session, record) if failed]
+
+
+def not_comparable(path, found):
+    return f"{path} is not comparable: {'; '.join(found)}. --force compares what both have"
 
 
 def _shown(value):

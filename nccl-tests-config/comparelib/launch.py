@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -39,15 +40,32 @@ def environment(env_files, settings, base=None):
     Bash does the sourcing, so that a run has exactly the environment that a user gets by hand.
     """
     base = dict(os.environ if base is None else base)
-    script = 'set -a; for file in "$@"; do source "$file" || exit 1; done; exec env -0'
+    if not base.get("SOFTHCA_DIR"):
+        base.pop("SOFTHCA_DIR", None)
+    # Without "|| exit", which would switch -e off inside of the file.
+    script = 'set -a; for file in "$@"; do source "$file"; done; exec env -0'
     files = [name if "/" in name else str(ENV_DIR / f"{name}.env") for name in env_files]
     done = subprocess.run(["bash", "-eu", "-c", script, "bash", *files], env=base,
-                          stdout=subprocess.PIPE, check=False)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+    printed = done.stderr.decode(errors="replace")
     if done.returncode != 0:
-        raise LaunchError(f"bash could not source {' '.join(files)}")
+        raise LaunchError(f"bash could not source {' '.join(files)}: {printed.strip() or 'it gives no reason'}")
     result = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
+    _check_softhca(result)
+    sys.stderr.write(printed)
     result.update(settings)
     return result
+
+
+def _check_softhca(env):
+    """Raises LaunchError where the software HCA is asked for, and the loader would take the system's libibverbs."""
+    folder = env.get("SOFTHCA_DIR")
+    asked = folder == "" or folder in env.get("LD_LIBRARY_PATH", "").split(":")
+    if folder is not None and asked and not os.path.exists(os.path.join(folder, "libibverbs.so.1")):
+        where = f"there is no libibverbs.so.1 of the software HCA in {folder}" if folder else (
+            "there is no software HCA on this machine")
+        raise LaunchError(f"{where}: build it (./run build), install the package nccl-net-gdr-softhca, or "
+                          "set SOFTHCA_DIR to the folder of its libibverbs.so.1")
 
 
 def find_program(name, base=None):

@@ -34,6 +34,12 @@ class NcclLog:
                 if _DEVICE_OF_CHANNEL.match(channel)}
 
 
+def last_other_lines(text, count=5):
+    """The last lines that are not of NCCL's log: what mpirun or the program reported."""
+    lines = [line.rstrip() for line in text.splitlines() if line.strip() and not _LINE.search(line)]
+    return lines[-count:]
+
+
 def parse(text):
     version, plugin, cuda, networks, warnings, empty = None, None, None, set(), [], True
     channels = collections.Counter()

@@ -141,6 +141,8 @@ def _checked(parser, options):
         options.preset = preset.load(options.preset)
     if options.baseline is not None:
         options.baseline_record = baseline.load(options.baseline)
+    if options.save_baseline is not None:
+        baseline.check_target(options.save_baseline)
     if options.collectives:
         if options.programs:
             parser.error("--collectives and --programs name the same; give one of them")
@@ -160,10 +162,37 @@ def _checked(parser, options):
         options.judge = "gdr" if "gdr" in options.sides else options.base
     if options.judge not in options.sides:
         parser.error(f"--judge {options.judge} is not among the transports")
+    if options.baseline is not None and not options.read and not options.force:
+        _check_baseline(options)
     if options.output is None:
         options.output = pathlib.Path(
             datetime.datetime.now().strftime("nccl-compare-%Y%m%d-%H%M%S"))
     return options
+
+
+def asked_sizes(options):
+    """The sizes that nccl-tests will measure, before it rounds them to whole elements; None where arguments
+    after -- may change them."""
+    if any(re.match(r"-[befi]|--(min|max|step)", word) for word in options.extra):
+        return None
+    size, end, factor = (report.size_of(text) for text in (options.begin, options.end, options.factor))
+    found = []
+    while 0 < size <= end:
+        found.append(size)
+        size = size * factor if factor > 1 else end + 1
+    return found
+
+
+def _check_baseline(options):
+    """What makes the runs incomparable with the baseline is an error before they start."""
+    machine = {"ranks": options.ranks, "mode": options.mode, "one_host": options.one_host,
+               "softhca": bool(options.softhca)}
+    plan = {(side, program) for side in options.sides for program in options.programs}
+    place = "in place" if options.place == "in" else "out of place"
+    found = baseline.planned_obstacles(machine, place, plan, asked_sizes(options),
+                                       options.baseline_record)
+    if found:
+        raise baseline.BaselineError(baseline.not_comparable(options.baseline, found))
 
 
 def _add_control(parser, options):
@@ -205,6 +234,8 @@ def _check_run(parser, options):
         except ValueError:
             parser.error(f"--{name}: {getattr(options, name)!r} is no size such as 8, 128M or 1G")
     if options.hostfile:
+        if not os.path.isfile(options.hostfile):
+            parser.error(f"--hostfile: there is no file {options.hostfile}")
         options.mode = "processes"
     if options.one_host is None:
         options.one_host = not options.hostfile

@@ -16,6 +16,11 @@ class Outcome:
     headline: str = ""
     lines: list[str] = dataclasses.field(default_factory=list)
     failed: bool = False
+    refused: bool = False  # the baseline is of something else
+
+    @property
+    def status(self):
+        return 1 if self.failed else 2 if self.refused else 0
 
     def add(self, failed, lines):
         self.failed = self.failed or failed
@@ -31,7 +36,7 @@ def _runs(session):
 
 
 def of(session, options):
-    """The Outcome. Raises BaselineError where the baseline is of something else."""
+    """The Outcome of a session, by its runs and what the options ask for."""
     found = Outcome(_runs(session), failed=bool(session.failed()))
     for run in session.failed():
         found.add(True, [
@@ -51,11 +56,14 @@ def of(session, options):
 
 def _against_baseline(session, options, found):
     record = options.baseline_record
+    losses = baseline.losses(session, record)
+    found.add(bool(losses), [f"Not compared with the baseline: {text}." for text in losses])
     if obstacles := baseline.obstacles(session, record):
         if not options.force:
-            raise baseline.BaselineError(
-                f"{options.baseline} is not comparable: {'; '.join(obstacles)}. "
-                "--force compares what both have")
+            found.refused = True
+            found.add(False, [baseline.not_comparable(options.baseline, obstacles)])
+            found.headline += "; not comparable with the baseline"
+            return
         found.add(False, [
             f"Not comparable with the baseline, compared by --force: {text}." for text in obstacles
         ])

@@ -74,6 +74,9 @@ def _left_out(session):
         parts += ["<p>Left out of tables and plots:</p>", _list(texts)]
     if defects:
         parts += ["<p>In the tables, with a defect:</p>", _list(defects)]
+    for run, file, lines in sessions.causes(session):
+        text = escape("\n".join(lines))
+        parts.append(f"<p>{escape(run)}: the end of {escape(file)}</p>\n<pre>{text}</pre>")
     if session.notes:
         parts += ["<h2>Notes</h2>", _list(session.notes)]
     return "\n".join(parts)
@@ -105,7 +108,7 @@ def _commands(session):
 def html(session, found, pictures, outcome):
     """The page. `found` maps a program to its points, `pictures` to its SVG; `outcome` is an Outcome."""
     title = f"NCCL transports compared: {', '.join(side for side in session.sides if side != session.control)}"
-    state = "verdict fail" if outcome.failed else "verdict"
+    state = "verdict fail" if outcome.status else "verdict"
     parts = [
         f"<h1>{escape(title)}</h1>",
         f'<div class="{state}">\n<p>{escape(outcome.headline)}</p>\n{_list(outcome.lines)}</div>'

@@ -156,9 +156,11 @@ def judge(session, preset, tolerance=TOLERANCE):
     notes = []
     if not fitting:
         sizes = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
+        nodes = machine["nodes"]
+        hosts = "hosts that no output names" if nodes is None else f"{nodes} host{'s' * (nodes != 1)}"
         notes.append(
             f"Preset {preset.name} has figures for {', '.join(sizes)} GPUs only (nodes x GPUs of each), not "
-            f"for {machine['ranks']} ranks on {machine['nodes']} hosts.")
+            f"for {machine['ranks']} ranks on {hosts}.")
     sides = [side for side in session.sides if side != session.control]
     return [_check(session, one, side, tolerance) for one in fitting for side in sides], notes
 

@@ -116,6 +116,8 @@ def sentences(session, points):
             found.append(
                 f"{side} has {ratios.median:.2f} times the speed of {session.base} at the median size "
                 f"({ratios.low:.2f} to {ratios.high:.2f} over the sizes): {verdicts}.")
+    if session.rounds == 1 and any(comparison.overall(points, side) for side in session.others):
+        found.append("No verdict from one round, whose spread is unknown: use --rounds 5 --control.")
     if 1 < session.rounds <= comparison.WEAK_ROUNDS and session.others:
         control = "" if session.control else ", and --control,"
         found.append(

@@ -6,8 +6,8 @@ import platform
 import shlex
 import sys
 
-from comparelib import (launch, machine_facts, nccl_log, perf_json, perf_table, preset, progress, report, rounds,
-                        session as sessions, verdict)
+from comparelib import (launch, machine_facts, nccl_log, options as command_line, perf_json,
+                        perf_table, preset, progress, rounds, session as sessions, verdict)
 
 
 def run_environment(transport, options):
@@ -26,6 +26,12 @@ def run_environment(transport, options):
     if options.one_host:
         files.append("one_host")
     return launch.environment(files, settings, base)
+
+
+def check(options):
+    """Raises LaunchError where a run of a transport could not be started."""
+    for transport in options.transports.values():
+        launch.command("", [], options, run_environment(transport, options))
 
 
 def shell_line(words, env):
@@ -56,16 +62,16 @@ def _table(outcome, json_file):
                                hosts=text.hosts or found.hosts), None
 
 
-def _sizes(options):
-    """The sizes that nccl-tests will measure, before it rounds them to whole elements."""
-    size, end, factor = (report.size_of(text) for text in (options.begin, options.end, options.factor))
-    while 0 < size <= end:
-        yield size
-        size = size * factor if factor > 1 else end + 1
+def _stderr_end(outcome, table):
+    failed = outcome.exit_code != 0 or not table.rows
+    return tuple(nccl_log.last_other_lines(outcome.stderr)) if failed else ()
 
 
 def _warn_of_gaps(options):
-    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(_sizes(options))):
+    asked = command_line.asked_sizes(options)
+    if asked is None:
+        return
+    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(asked)):
         print(f"compare: {gap}", file=sys.stderr)
 
 
@@ -101,7 +107,7 @@ class Runner:
             table, log, transport.network, transport.wanted_gpudirect(options.gpudirect))
         return sessions.Run(program, side, repeat,
                             shell_line(words, env), table, log, outcome.seconds, left_out,
-                            verdict.defects(table, outcome), f"{stem}.out")
+                            verdict.defects(table, outcome), f"{stem}.out", _stderr_end(outcome, table))
 
     def run(self):
         """All runs; after an interrupt, those that had ended."""
@@ -139,6 +145,7 @@ def run_session(options):
             "gpudirect": options.gpudirect,
             "softhca": bool(options.softhca),
             "preset": options.preset.name if options.preset else None,
+            "asked_sizes": command_line.asked_sizes(options),
             "versions": machine_facts.versions()
         }, runner.notes)
     return session, runner.interrupted

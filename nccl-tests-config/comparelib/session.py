@@ -23,6 +23,7 @@ class Run:
     left_out: list[str]  # why its numbers are not in the tables; empty where they are
     defects: list[str]  # why it does not count although its numbers are in the tables
     source: str = ""  # the file with its output
+    stderr_end: tuple[str, ...] = ()  # where it failed: the last lines beside NCCL's log
 
     @property
     def problems(self):
@@ -84,6 +85,16 @@ class Session:
 
     def failed(self):
         return [run for run in self.runs if run.problems]
+
+
+def causes(session):
+    """(run, file, last lines of its standard error) of the runs that failed, each text once a side."""
+    found = {}
+    for run in session.failed():
+        if run.stderr_end:
+            found.setdefault((run.transport, run.stderr_end), run)
+    return [(f"{run.program} over {run.transport}, round {run.repeat + 1}",
+             run.source.removesuffix(".out") + ".err", run.stderr_end) for run in found.values()]
 
 
 def separate_kinds(runs):

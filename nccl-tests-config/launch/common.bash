@@ -100,6 +100,8 @@ transports() {
 load_settings() {
   local setting
   if [[ -n $plugin_dir ]]; then export GDR_PLUGIN_DIR="$plugin_dir"; fi
+  # Set and empty means from here on that the software HCA is asked for, and was not found.
+  if [[ -z ${SOFTHCA_DIR:-} ]]; then unset SOFTHCA_DIR; fi
   set -a
   # shellcheck disable=SC1090
   source "$config_dir/env/$transport.env"
@@ -109,15 +111,34 @@ load_settings() {
   for setting in "${settings[@]}"; do export "${setting?}"; done
 }
 
+# The path of the plugin that the loader finds: in the folders of LD_LIBRARY_PATH, which has GDR_PLUGIN_DIR, or in its
+# cache. ldconfig is not in every user's PATH.
+plugin_file() {
+  local folder folders found
+  IFS=: read -ra folders <<<"${LD_LIBRARY_PATH:-}"
+  for folder in "${folders[@]}"; do
+    if [[ -n $folder && -e $folder/libnccl-net-gdr.so ]]; then
+      printf '%s' "$folder/libnccl-net-gdr.so"
+      return
+    fi
+  done
+  found="$(PATH="$PATH:/usr/sbin:/sbin" ldconfig -p 2>/dev/null |
+    sed -n 's|^[[:space:]]*libnccl-net-gdr\.so .*=> ||p')" || true
+  if [[ -z $found ]]; then return 1; fi
+  printf '%s' "${found%%$'\n'*}"
+}
+
 # Fails where this machine has no plugin or no software HCA, if the settings ask for them. Without this, the loader
 # would go on with the system's libibverbs.
 require_libraries() {
+  local fix="Fix: build it (./run build), install the package nccl-net-gdr-softhca, or set SOFTHCA_DIR to the folder \
+of its libibverbs.so.1"
+  if [[ -n ${SOFTHCA_DIR+set} && -z $SOFTHCA_DIR ]]; then die "there is no software HCA on this machine. $fix"; fi
   if [[ :${LD_LIBRARY_PATH:-}: == *":${SOFTHCA_DIR:-none}:"* && ! -e $SOFTHCA_DIR/libibverbs.so.1 ]]; then
-    die "there is no libibverbs.so.1 of the software HCA in $SOFTHCA_DIR. Fix: build it (./run build), or set" \
-      "SOFTHCA_DIR to its folder"
+    die "there is no libibverbs.so.1 of the software HCA in $SOFTHCA_DIR. $fix"
   fi
   [[ ${NCCL_NET_PLUGIN:-} == gdr && ! -e $GDR_PLUGIN_DIR/libnccl-net-gdr.so ]] || return 0
-  if [[ -z $plugin_dir ]] && ldconfig -p 2>/dev/null | grep -q 'libnccl-net-gdr\.so'; then return 0; fi
+  if [[ -z $plugin_dir ]] && plugin_file >/dev/null; then return 0; fi
   die "there is no libnccl-net-gdr.so in $GDR_PLUGIN_DIR. Fix: build it (./run build), install the package," \
     "or name its folder by --plugin-dir"
 }

@@ -1,5 +1,6 @@
 import json
 import shutil
+import subprocess
 import unittest
 
 from compare_case import CompareCase
@@ -103,12 +104,56 @@ class CompareResultsTest(CompareCase):
         self.compare(*arguments, "--save-baseline", "base.json")
         done = self.compare(*arguments, "--end", "16", "--baseline", "base.json")
         self.assertEqual(done.returncode, 2)
-        self.assertIn(
-            "base.json is not comparable: all_reduce_perf over gdr was not measured at 32",
-            done.stderr)
+        self.assertIn("base.json is not comparable: these runs do not measure 32", done.stderr)
+        self.assertNotIn("[1/2]", done.stderr)  # found before the runs
         forced = self.compare(*arguments, "--end", "16", "--baseline", "base.json", "--force")
         self.assertEqual(forced.returncode, 0, forced.stdout)
         self.assertIn("4 sizes: 0 slower", forced.stdout)
+
+    def test_BaselineOfASideWhoseRunsFail_FailsWithTableAndPage(self):
+        arguments = ("--transports", "gdr,ib", "--collectives", "all_reduce")
+        self.compare(*arguments, "--save-baseline", "base.json")
+        done = self.compare(*arguments, "--baseline", "base.json", FAKE_DEFECT="fallback@GDR")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("gdr, round 1: silent fallback", done.stdout)
+        self.assertIn("all_reduce_perf over gdr was not measured, as its runs failed", done.stdout)
+        self.assertIn("0 of 3 sizes slower than the baseline", done.stdout)
+        self.assertIn("as its runs failed", (self.output / "report.html").read_text())
+
+    def test_BaselineOfOtherHosts_IsRefusedWithTableAndPage(self):
+        arguments = ("--transports", "gdr,ib", "--collectives", "all_reduce")
+        self.compare(*arguments, "--save-baseline", "base.json")
+        path = self.folder / "base.json"
+        path.write_text(path.read_text().replace('"host"', '"elsewhere"'))
+        done = self.compare(*arguments, "--baseline", "base.json")
+        self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+        self.assertIn("base.json is not comparable: other hosts: host, in the baseline elsewhere",
+                      done.stdout)
+        self.assertIn("other hosts", (self.output / "report.html").read_text())
+
+    def test_BaselineOfFailedRuns_IsWrittenByForceOnly(self):
+        arguments = ("--transports", "gdr,ib", "--collectives", "all_reduce", "--save-baseline",
+                     "base.json")
+        done = self.compare(*arguments, FAKE_DEFECT="wrong@GDR")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertIn("base.json was not written, as 1 of 2 runs are not as requested", done.stderr)
+        self.assertFalse((self.folder / "base.json").exists())
+        forced = self.compare(*arguments, "--force", FAKE_DEFECT="wrong@GDR")
+        self.assertEqual(forced.returncode, 1)
+        self.assertIn("The baseline is in base.json.", forced.stdout)
+
+    def test_OutputFolderThatCannotBeMade_IsAnError(self):
+        (self.folder / "out").touch()
+        run = subprocess.run([str(self.folder / "all_reduce_perf")], capture_output=True, check=True,
+                             env={**self.environment(), "NCCL_NET": "GDR",
+                                  "NCCL_DEBUG_FILE": "/dev/null"})
+        (self.folder / "run.txt").write_bytes(run.stdout)
+        for more in ((), ("--read", "gdr=run.txt")):
+            done = self.compare(*more, end=None)
+            self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
+            self.assertIn("cannot write", done.stderr)
+            self.assertIn("give --output DIR", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
 
     def test_Preset_IsSourcedAndJudged(self):
         (self.folder / "lab.env").write_text("NCCL_IB_TC=106\n")
@@ -152,6 +197,8 @@ class CompareResultsTest(CompareCase):
                                  "give one of them"), (("--tolerance", "much"),
                                                        "'much' is no percentage such as 5%"),
                                 (("--baseline", "none.json"), "cannot read none.json"),
+                                (("--save-baseline", "absent/base.json"), "there is no folder absent"),
+                                (("--hostfile", "absent"), "--hostfile: there is no file absent"),
                                 (("--preset", "none"), "no preset none; there are"),
                                 (("--base", "socket", "--transports", "gdr,ib"),
                                  "--base socket is not among"),

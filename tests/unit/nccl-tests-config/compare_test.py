@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import unittest
@@ -43,6 +44,28 @@ class CompareTest(CompareCase):
         command = json.loads((self.output / "results.json").read_text())["runs"][0]["command"]
         self.assertIn(f"LD_LIBRARY_PATH='{softhca}:", command)
         self.assertIn("NCCL_NET_GDR_LEVEL=SYS", command)
+
+    def test_SoftHcaThatIsMissing_EndsWithTheReason(self):
+        done = self.compare("--transports", "gdr", "--preset", "one_host_softhca", SOFTHCA_DIR="/absent")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no libibverbs.so.1 of the software HCA in /absent: build it", done.stderr)
+        # A copy does not find the build of this checkout, and this nccl-gdr has no software HCA.
+        env = (ROOT / "nccl-tests-config" / "env" / "softhca.env").read_text()
+        (self.folder / "copy.env").write_text(f"# expects network GDR\n{env}")
+        (self.folder / "nccl-gdr").write_text("#!/bin/sh\nexit 125\n")
+        (self.folder / "nccl-gdr").chmod(0o755)
+        for value in ({}, {"SOFTHCA_DIR": ""}):
+            done = self.compare("--transports", "./copy.env", PATH=f"{self.folder}:{os.environ['PATH']}",
+                                **value)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("there is no software HCA on this machine: build it", done.stderr)
+            self.assertNotIn("[1/2]", done.stderr)
+
+    def test_EnvironmentFileThatFails_EndsWithItsWords(self):
+        (self.folder / "mine.env").write_text("echo no such fabric >&2\nfalse\nNCCL_NET=UCX\n")
+        done = self.compare("--transports", "./mine.env")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("one_host.env: no such fabric", done.stderr)
 
     def test_MissingProgram_Compared_SaysWhereItLooked(self):
         (self.folder / "sendrecv_perf").unlink()
@@ -131,6 +154,16 @@ class CompareTest(CompareCase):
         }
         self.assertEqual(rows["8"][-2], "2.00")
         self.assertEqual(rows["64"][-2], "-")
+
+    def test_RunThatFailsOutsideOfNccl_ShowsTheCause(self):
+        done = self.compare("--transports", "gdr,ib", "--collectives", "all_reduce", "--rounds", "2",
+                            FAKE_DEFECT="unreachable@GDR")
+        self.assertEqual(done.returncode, 1)
+        cause = "ssh: Could not resolve hostname node9: Name or service not known"
+        self.assertIn(f"all_reduce_perf over gdr, round 1: the end of {self.output}/all_reduce_perf.gdr.1.err\n"
+                      f"  {cause}\n", done.stdout)
+        self.assertEqual(done.stdout.count(cause), 1)  # once for both rounds
+        self.assertIn(f"<pre>{cause}</pre>", (self.output / "report.html").read_text())
 
     def test_RunThatHangs_IsStoppedAndTheRestGoesOn(self):
         done = self.compare("--transports",

@@ -44,7 +44,7 @@ class FileTest(unittest.TestCase):
 
     def test_SavedSession_ComparedWithItself_HasNoChange(self):
         session = _session([{8: 10, 1024: 20}] * 3, [{8: 20, 1024: 30}] * 3)
-        baseline.save(session, self.path)
+        baseline.save(session, self.path, "out")
         record = baseline.load(self.path)
         self.assertEqual(baseline.obstacles(session, record), [])
         changes = baseline.changes(session, record)
@@ -55,7 +55,7 @@ class FileTest(unittest.TestCase):
         self.assertEqual(baseline.updates(session, record), [])
 
     def test_SlowerSize_IsNamedWithBothSpreads(self):
-        baseline.save(_session([{8: 10, 1024: 20}] * 3), self.path)
+        baseline.save(_session([{8: 10, 1024: 20}] * 3), self.path, "out")
         now = _session([{8: 10, 1024: 25}, {8: 10, 1024: 24}, {8: 10, 1024: 26}])
         lines = baseline.sentences(baseline.changes(now, baseline.load(self.path)))
         self.assertEqual(
@@ -96,8 +96,51 @@ class FileTest(unittest.TestCase):
         session = _session([{8: 10}])
         session.runs[0] = samples.run("gdr", 0, {8: 10}, left_out=["silent fallback"])
         with self.assertRaisesRegex(baseline.BaselineError, "no run counts"):
-            baseline.save(session, self.path)
+            baseline.save(session, self.path, "out")
         self.assertFalse(self.path.exists())
+
+    def test_SessionWithADefect_IsKeptByForceOnly(self):
+        session = _session([{8: 10}, {8: 11}])
+        session.runs[1] = samples.run("gdr", 1, {8: 11}, defects=["3 wrong values at 8 B"])
+        with self.assertRaisesRegex(baseline.BaselineError, "1 of 2 runs are not as requested; "
+                                    "--read out --save-baseline FILE writes it later, with --force"):
+            baseline.save(session, self.path, "out")
+        self.assertFalse(self.path.exists())
+        baseline.save(session, self.path, "out", force=True)
+        self.assertTrue(self.path.exists())
+
+    def test_FileThatCannotBeWritten_IsRefusedBeforeTheRuns(self):
+        baseline.check_target(self.path)
+        for path, text in ((self.path.parent / "absent" / "b.json", "there is no folder .*absent"),
+                           (self.path.parent, "this is a folder")):
+            with self.assertRaisesRegex(baseline.BaselineError, text):
+                baseline.check_target(path)
+
+    def test_SideWhoseRunsFailed_IsALossAndNoObstacle(self):
+        record = baseline.as_record(_session([{8: 10}], [{8: 20}]))
+        now = _session([{8: 10}], [{8: 20}])
+        now.runs[0] = samples.run("gdr", 0, {8: 10}, left_out=["silent fallback"])
+        self.assertEqual(baseline.obstacles(now, record), [])
+        self.assertEqual(baseline.losses(now, record),
+                         ["all_reduce_perf over gdr was not measured, as its runs failed"])
+
+    def test_PlanOfOtherRuns_IsKnownBeforeThem(self):
+        record = baseline.as_record(_session([{8: 10, 16: 20}], ranks=2, mode="threads",
+                                             asked_sizes=[8, 16]))
+        plan = {("gdr", "all_reduce_perf")}
+
+        def found(machine=None, plan=plan, asked=(8, 16, 32), place="out of place"):
+            return baseline.planned_obstacles({"ranks": 2, "mode": "threads", **(machine or {})},
+                                              place, plan, asked, record)
+        self.assertEqual(found(), [])
+        self.assertEqual(found(asked=None), [])
+        self.assertEqual(found(asked=(8, 32)), ["these runs do not measure 16"])
+        self.assertEqual(found({"mode": "processes"}),
+                         ["other --mode: processes, in the baseline threads"])
+        self.assertEqual(found(plan={("ib", "all_reduce_perf")}),
+                         ["all_reduce_perf over gdr is in the baseline, and not among these runs"])
+        self.assertEqual(found(place="in place"),
+                         ["other half: in place, in the baseline out of place"])
 
     def test_Control_IsNotKept(self):
         session = samples.of_times({"ib": [{8: 10}], "ib#2": [{8: 11}]}, control="ib#2")

@@ -47,6 +47,11 @@ class NcclLogTest(unittest.TestCase):
                              "a:1:2 [0] NCCL INFO Ring 02 : 0[160] -> 1[160] [send] via NET/AWS Libfabric/0\n")
         self.assertEqual(log.channels, {"NET/IB/0/GDRDMA": 1, "NET/AWS Libfabric/0": 1})
 
+    def test_OtherLines_AreTheLastOnesOfTheProgram(self):
+        text = "host:1:1 [0] NCCL INFO Using network IB\n\n" + "".join(f"line {n}\n" for n in range(7))
+        self.assertEqual(nccl_log.last_other_lines(text), [f"line {n}" for n in range(2, 7)])
+        self.assertEqual(nccl_log.last_other_lines("host:1:1 [0] NCCL WARN Error\n"), [])
+
     def test_NoLineOfNccl_IsAnEmptyLog(self):
         self.assertTrue(nccl_log.parse("# nThread 1\n        8  2  float\n").empty)
 

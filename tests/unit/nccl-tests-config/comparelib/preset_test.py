@@ -1,10 +1,11 @@
+import dataclasses
 import json
 import pathlib
 import tempfile
 import unittest
 
 import samples
-from comparelib import launch, preset
+from comparelib import launch, perf_table, preset
 
 _SOURCE = "https://example.org/report: 40 GB/s"
 
@@ -75,6 +76,13 @@ class JudgeTest(unittest.TestCase):
         ])
         self.assertTrue(preset.failed(checks, _preset(_entry()), "gdr"))
         self.assertEqual(self._status([26.0], _entry(nodes=1, gpus_per_node=2))[0], [])
+
+    def test_RunsThatNameNoHost_HaveNoNumberOfNodes(self):
+        session = samples.of_times({"gdr": [{}], "ib": [{}]}, ranks=8)
+        empty = perf_table.parse("")
+        session.runs = [dataclasses.replace(run, table=empty) for run in session.runs]
+        notes = preset.judge(session, _preset(_entry(gpus_per_node=8)))[1]
+        self.assertTrue(notes[0].endswith("not for 8 ranks on hosts that no output names."), notes)
 
     def test_RanksOfOneHostThatUseTheNetwork_AreLikeNodes(self):
         self.assertEqual(

@@ -113,7 +113,10 @@ class SentencesTest(unittest.TestCase):
                     8: 2
                 }] * 3
             })[1], "The 3 rounds of one size in 4 agree by chance")
-        self.assertEqual(len(self._sentences({"gdr": [{8: 1}], "ib": [{8: 2}]})), 1)
+
+    def test_OneRound_HasNoVerdictAndSaysSo(self):
+        self.assertEqual(self._sentences({"gdr": [{8: 1}], "ib": [{8: 2}]})[1:], [
+            "No verdict from one round, whose spread is unknown: use --rounds 5 --control."])
 
     def test_SideWithoutCommonSizes_IsNamed(self):
         self.assertEqual(self._sentences({"gdr": [{8: 1}], "ib": [{16: 2}]}), [

@@ -136,6 +136,77 @@ class CommonTest(LaunchTest):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+class LibrariesTest(LaunchTest):
+    """How the plugin and the software HCA are found; the launchers are copies in an installed tree."""
+
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.folder / "prefix"
+        config = self.prefix / "share" / "nccl-net-gdr" / "nccl-tests-config"
+        for name in ("env", "presets", "launch"):
+            shutil.copytree(ROOT / "nccl-tests-config" / name, config / name)
+        self.launch = config / "launch"
+        self.fake("mpirun")
+        self.fake("all_reduce_perf")
+        self.fake("ldconfig", "#!/bin/sh\n")
+
+    def run_it(self, launcher, *arguments, **settings):
+        return super().run_it(self.launch / launcher, *arguments, **settings)
+
+    def plugin(self, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "libnccl-net-gdr.so").touch()
+        return folder
+
+    def test_Plugin_OfAPrefix_IsFoundBesideTheLaunchers(self):
+        self.refused(3, "there is no libnccl-net-gdr.so in", "mpirun", "--gpus", 1)
+        for folder in ("lib/x86_64-linux-gnu", "lib"):
+            where = self.plugin(self.prefix / folder)
+            done = self.run_it("mpirun", "--gpus", 1)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            _, environment = self.dry_run("mpirun", "--gpus", 1)
+            self.assertEqual(environment["LD_LIBRARY_PATH"], str(where))
+
+    def test_Plugin_InTheLibraryPathOrTheCache_IsFound(self):
+        where = self.plugin(self.folder / "somewhere")
+        done = self.run_it("mpirun", "--gpus", 1, LD_LIBRARY_PATH=f"/absent:{where}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.fake("ldconfig", "#!/bin/sh\nprintf '2 libs found\\n\\tlibnccl-net-gdr.so (libc6,x86-64) => "
+                  f"{where}/libnccl-net-gdr.so\\n'\n")
+        done = self.run_it("mpirun", "--gpus", 1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.refused(3, "there is no libnccl-net-gdr.so in /absent", "mpirun", "--gpus", 1,
+                     "--plugin-dir", "/absent")
+
+    def test_InstalledPlugin_IsMountedIntoTheContainer(self):
+        job = ("slurm.sbatch", "--gpus", 1, "--image", "i")
+        inside = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1"}
+        self.fake("srun", "#!/bin/sh\necho --container-image; echo \"$@\"\n")
+        self.refused(3, "or use an image that has the package, with --plugin-in-image", *job, **inside)
+        where = self.plugin(self.folder / "somewhere")
+        self.fake("ldconfig", "#!/bin/sh\nprintf '\\tlibnccl-net-gdr.so (libc6,x86-64) => "
+                  f"{where}/libnccl-net-gdr.so\\n'\n")
+        done = self.run_it(*job, **inside)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(f",{where}/libnccl-net-gdr.so:/nccl-net-gdr/lib/libnccl-net-gdr.so:ro", done.stdout)
+        words, environment = self.dry_run(*job, "--plugin-in-image")
+        self.assertNotIn("libnccl-net-gdr.so", " ".join(words))
+        self.assertEqual(environment["NCCL_NET_PLUGIN"], "gdr")
+        self.refused(2, "--plugin-in-image needs --image", "slurm.sbatch", "--gpus", 1, "--plugin-in-image")
+
+    def test_MissingSoftwareHca_EndsWithTheFix(self):
+        self.plugin(self.prefix / "lib")
+        job = ("mpirun", "--gpus", 1, "--preset", "one_host_softhca")
+        for settings in ({}, {"SOFTHCA_DIR": ""}):
+            self.refused(3, "there is no software HCA on this machine. Fix: build it", *job, **settings)
+        self.fake("nccl-gdr", "#!/bin/sh\nexit 125\n")
+        self.refused(3, "there is no software HCA on this machine", *job)
+        self.fake("nccl-gdr", f"#!/bin/sh\necho '{self.folder}'\n")
+        self.assertEqual(self.run_it(*job).returncode, 0)
+        self.refused(2, "not for a container", "slurm.sbatch", "--gpus", 1, "--image", "i", "--preset",
+                     "one_host_softhca")
+
+
 class MpirunTest(LaunchTest):
 
     def test_TwoNodes_BuildTheCommand(self):
@@ -226,10 +297,10 @@ class SlurmTest(LaunchTest):
 
     def test_Container_MountsTheLaunchersAndThePlugin(self):
         words, environment = self.dry_run(
-            "slurm.sbatch", "--gpus", 8, "--image", "nvcr.io#nvidia/pytorch:25.06-py3", "--mounts",
+            "slurm.sbatch", "--gpus", 8, "--image", "nvcr.io#nvidia/pytorch:25.02-py3", "--mounts",
             "/d:/d", "--plugin-dir", self.folder, "--program", "all_reduce_perf_mpi",
             LD_LIBRARY_PATH="/of/the/host")
-        self.assertIn("--container-image=nvcr.io#nvidia/pytorch:25.06-py3", words)
+        self.assertIn("--container-image=nvcr.io#nvidia/pytorch:25.02-py3", words)
         mounts = next(word for word in words if word.startswith("--container-mounts=")).split("=", 1)[1]
         self.assertEqual(mounts.split(","), [f"{_LAUNCH}:/nccl-net-gdr/launch:ro", "/d:/d",
                                              f"{self.folder}:/nccl-net-gdr/lib:ro"])

@@ -35,6 +35,7 @@ class ManifestTest(unittest.TestCase):
                 ("--name", "Big"): "--name needs at most 40 lower-case letters",
                 ("--rdma", "hca"): "--rdma needs NAME=COUNT",
                 ("--shm", "16GB"): "--shm needs a size such as 16Gi, not '16GB'",
+                ("--preset", "one_host_softhca"): "not for a cluster",
                 ("--preset", "none"): "there is no preset"}.items():
             with self.subTest(arguments):
                 done = mpijob(*_JOB, *arguments)
@@ -45,6 +46,11 @@ class ManifestTest(unittest.TestCase):
         text = self.manifest(NCCL_IB_HCA="mlx5_7", LD_LIBRARY_PATH="/here", NCCL_DEBUG="TRACE")
         for leaked in ("mlx5_7", "/here", "TRACE"):
             self.assertNotIn(leaked, text)
+
+        done = mpijob(*_JOB, NCCL_IB_HCA="mlx5_7", LD_LIBRARY_PATH="/here", NCCL_DEBUG="TRACE")
+        self.assertEqual(done.stderr, "launch/kubernetes/mpijob: NCCL_DEBUG NCCL_IB_HCA of this shell are not in "
+                         "the job. To set them there: --set NAME=VALUE\n")
+        self.assertEqual(mpijob(*_JOB, LD_LIBRARY_PATH="/here").stderr, "")
 
     @unittest.skipUnless(_CAN_VALIDATE, "python3-yaml and python3-jsonschema are not installed")
     def test_Manifests_FollowTheSchema(self):
