@@ -97,6 +97,20 @@ def _collect(stream, lines, on_line):
             on_line(line)
 
 
+def _kill(process):
+    """Ends a program and its children. mpirun ends its ranks, also on other hosts, where it gets the time to."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(3)
+    except (subprocess.TimeoutExpired, ProcessLookupError):
+        pass
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it ended, and left nobody behind
+
+
 def run(words, env, timeout_s, on_line=None):
     """Runs one program. Both streams are pipes, as NCCL opens its log, /dev/stderr, a second time.
 
@@ -115,9 +129,9 @@ def run(words, env, timeout_s, on_line=None):
         try:
             exit_code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             raise
         for reader in readers:
             reader.join(max(timeout_s - (time.monotonic() - start), 5))

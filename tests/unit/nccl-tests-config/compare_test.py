@@ -1,4 +1,5 @@
 import json
+import pathlib
 import signal
 import subprocess
 import unittest
@@ -145,6 +146,23 @@ class CompareTest(CompareCase):
         self.assertIn("2 runs, 1 not as requested", done.stdout)
 
     def test_Interrupt_WritesWhatWasMeasured(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                self.interrupt(number)
+                self.assertEqual(self.programs_left(), [])
+
+    def programs_left(self):
+        """The processes that were started with this test's folder and still run."""
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if f"NCCL_TESTS_DIR={self.folder}\0".encode() in path.read_bytes() + b"\0":
+                    found.append(path.parent.name)
+            except OSError:
+                continue  # it ended, or is another user's
+        return found
+
+    def interrupt(self, number):
         env = {**self.environment(), "FAKE_DEFECT": "hang@IB"}
         self.output = self.folder / "out"
         with subprocess.Popen([
@@ -158,7 +176,7 @@ class CompareTest(CompareCase):
                               stderr=subprocess.PIPE) as process:
             for line in process.stderr:
                 if "over ib" in line:
-                    process.send_signal(signal.SIGINT)
+                    process.send_signal(number)
                     break
             stdout, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
