@@ -45,6 +45,32 @@ class CompareTest(CompareCase):
         self.assertIn(f"LD_LIBRARY_PATH='{softhca}:", command)
         self.assertIn("NCCL_NET_GDR_LEVEL=SYS", command)
 
+    def test_SoftHca_OfAPreset_IsRecorded(self):
+        softhca = self.folder / "softhca"
+        softhca.mkdir()
+        (softhca / "libibverbs.so.1").touch()
+        for arguments in (("--preset", "one_host_softhca"), ("--preset", "one_host_softhca", "--softhca", str(softhca))):
+            done = self.compare(*arguments, "--transports", "ib", SOFTHCA_DIR=str(softhca), end="8")
+            record = json.loads((self.output / "results.json").read_text())
+            self.assertTrue(record["softhca"], done.stdout + done.stderr)
+            self.assertTrue(record["machine"]["softhca"])
+            self.assertEqual(record["runs"][0]["command"].count(str(softhca)), 2)  # its variable, the library path
+        self.compare("--transports", "ib")
+        self.assertFalse(json.loads((self.output / "results.json").read_text())["softhca"])
+
+    def test_Command_HasWhatTheShellHadSetBefore(self):
+        done = self.compare("--transports", "ib", "--plugin", "ucx", "--collectives", "all_reduce", NCCL_ALGO="Tree",
+                            NCCL_NET="IB", CUDA_VISIBLE_DEVICES="0,1", LD_LIBRARY_PATH="/some/where")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        runs = json.loads((self.output / "results.json").read_text())["runs"]
+        commands = {run["transport"]: run["command"] for run in runs}
+        for setting in ("NCCL_ALGO=Tree", "CUDA_VISIBLE_DEVICES=0,1", "LD_LIBRARY_PATH=/some/where", "NCCL_NET=IB"):
+            self.assertIn(f" {setting} ", " " + commands["ib"])
+        self.assertTrue(commands["ucx"].startswith("env -u NCCL_NET "), commands["ucx"])
+        for command in commands.values():
+            self.assertNotIn("file=", command)
+            self.assertNotIn("NCCL_TESTS_DIR", command)
+
     def test_MissingProgram_Compared_SaysWhereItLooked(self):
         (self.folder / "sendrecv_perf").unlink()
         done = self.compare()
