@@ -16,7 +16,10 @@ TOLERANCE = 0.05
 SLOWER, UNDECIDED, FASTER, SAME = "slower", "undecided", "faster", "same"
 # What must be equal in both sessions, unless the user asks to compare all the same.
 _MACHINE = {"hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
-            "mode": "--mode", "softhca": "use of the software HCA"}
+            "mode": "--mode", "softhca": "use of the software HCA", "types": "data types",
+            "gpudirect": "--gpudirect", "preset": "--preset", "arguments": "arguments after --"}
+# What a baseline has, and of which type.
+_CONTENT = {"date": str, "machine": dict, "versions": dict, "place": str, "results": dict}
 
 
 class BaselineError(Exception):
@@ -80,7 +83,21 @@ def load(path):
         raise BaselineError(f"{path} is no JSON: {error}") from error
     if not isinstance(record, dict) or record.get("nccl_compare_baseline") != FORMAT:
         raise BaselineError(f"{path} is no baseline of this version; write one by --save-baseline")
+    for name, kind in _CONTENT.items():
+        if not isinstance(record.get(name), kind):
+            raise BaselineError(f"{path} is damaged: it has no usable '{name}'; write it again by --save-baseline")
+    if not record["results"] or not all(map(_usable, record["results"].values())):
+        raise BaselineError(f"{path} is damaged: it has no usable times; write it again by --save-baseline")
     return record
+
+
+def _usable(programs):
+    """Whether the results of one side are {program: {size: {"time_us": times}}}."""
+    try:
+        return all(size.isdigit() and found["time_us"] and min(found["time_us"]) > 0
+                   for sizes in programs.values() for size, found in sizes.items())
+    except (AttributeError, KeyError, TypeError):
+        return False
 
 
 def obstacles(session, record):

@@ -143,6 +143,7 @@ def run_session(options):
             "gpudirect": options.gpudirect,
             "softhca": bool(options.softhca),
             "preset": options.preset.name if options.preset else None,
+            "arguments": shlex.join(options.extra) or "none",
             "versions": machine_facts.versions()
         }, runner.notes)
     return session, runner.interrupted
