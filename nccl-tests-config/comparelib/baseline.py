@@ -14,12 +14,12 @@ from comparelib import comparison, report, rounds, session as sessions
 FORMAT = 1
 TOLERANCE = 0.05
 SLOWER, UNDECIDED, FASTER, SAME = "slower", "undecided", "faster", "same"
-# What must be equal in both sessions, unless the user asks to compare all the same.
-_MACHINE = {"hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
-            "mode": "--mode", "softhca": "use of the software HCA", "types": "data types",
-            "gpudirect": "--gpudirect", "preset": "--preset", "arguments": "arguments after --"}
 # What a baseline has, and of which type.
 _CONTENT = {"date": str, "machine": dict, "versions": dict, "place": str, "results": dict}
+# What must be equal in both sessions, unless the user asks to compare all the same.
+_MACHINE = {"types": "data types", "gpudirect": "--gpudirect", "preset": "--preset", "arguments": "arguments after --",
+            "hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
+            "mode": "--mode", "softhca": "use of the software HCA"}
 
 
 class BaselineError(Exception):
@@ -74,6 +74,15 @@ def save(session, path):
         raise BaselineError(f"cannot write {path}: {error.strerror}") from error
 
 
+def _usable(programs):
+    """Whether the results of one side are {program: {size: {"time_us": times}}}."""
+    try:
+        return all(size.isdigit() and found["time_us"] and min(found["time_us"]) > 0
+                   for sizes in programs.values() for size, found in sizes.items())
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
 def load(path):
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -89,15 +98,6 @@ def load(path):
     if not record["results"] or not all(map(_usable, record["results"].values())):
         raise BaselineError(f"{path} is damaged: it has no usable times; write it again by --save-baseline")
     return record
-
-
-def _usable(programs):
-    """Whether the results of one side are {program: {size: {"time_us": times}}}."""
-    try:
-        return all(size.isdigit() and found["time_us"] and min(found["time_us"]) > 0
-                   for sizes in programs.values() for size, found in sizes.items())
-    except (AttributeError, KeyError, TypeError):
-        return False
 
 
 def obstacles(session, record):

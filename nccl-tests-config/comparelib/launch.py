@@ -39,7 +39,7 @@ def environment(env_files, settings, base=None):
     Bash does the sourcing, so that a run has exactly the environment that a user gets by hand.
     """
     base = dict(os.environ if base is None else base)
-    script = 'set -a; for file in "$@"; do source "$file" || exit 1; done; unset file; exec env -0'
+    script = 'set -a; for file in "$@"; do source "$file" || exit 1; done; exec env -0'
     files = [name if "/" in name else str(ENV_DIR / f"{name}.env") for name in env_files]
     done = subprocess.run(["bash", "-eu", "-c", script, "bash", *files], env=base,
                           stdout=subprocess.PIPE, check=False)
@@ -47,21 +47,8 @@ def environment(env_files, settings, base=None):
         raise LaunchError(f"bash could not source {' '.join(files)}")
     result = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
     result.update(settings)
+    result.pop("file", None)  # of the loop
     return result
-
-
-def decides_runs(name):
-    """Whether a variable of this name decides what a run does, so that ranks on other hosts need it, too."""
-    return _FORWARDED.match(name) is not None and name != "NCCL_TESTS_DIR"
-
-
-def software_hca(env):
-    """The folder of the software HCA that programs load in this environment, or None."""
-    for folder in env.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder and (folder == env.get("SOFTHCA_DIR") or os.path.basename(os.path.normpath(folder)) == "softhca"):
-            if os.path.exists(os.path.join(folder, "libibverbs.so.1")):
-                return folder
-    return None
 
 
 def find_program(name, base=None):
@@ -80,6 +67,20 @@ def find_program(name, base=None):
         "make -C nccl-tests (with MPI=1 for several processes; CUDA_HOME and NCCL_HOME where they are "
         "in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests. Without GPUs here, --read compares "
         "outputs of another machine")
+
+
+def decides_runs(name):
+    """Whether a variable of this name decides what a run does, so that ranks on other hosts need it, too."""
+    return _FORWARDED.match(name) is not None and name != "NCCL_TESTS_DIR"
+
+
+def software_hca(env):
+    """The folder of the software HCA that programs load in this environment, or None."""
+    for folder in env.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder and (folder == env.get("SOFTHCA_DIR") or os.path.basename(os.path.normpath(folder)) == "softhca"):
+            if os.path.exists(os.path.join(folder, "libibverbs.so.1")):
+                return folder
+    return None
 
 
 def command(program, arguments, options, env):

@@ -137,13 +137,13 @@ def run_session(options):
         runs, options.sides, options.base, options.control, options.place == "in", options.repeat, {
             "date": sessions.now(),
             "host": platform.node(),
+            "arguments": shlex.join(options.extra) or "none",
             "mode": options.mode,
             "ranks": options.ranks,
             "one_host": options.one_host,
             "gpudirect": options.gpudirect,
             "softhca": bool(options.softhca),
             "preset": options.preset.name if options.preset else None,
-            "arguments": shlex.join(options.extra) or "none",
             "versions": machine_facts.versions()
         }, runner.notes)
     return session, runner.interrupted

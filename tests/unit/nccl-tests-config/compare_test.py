@@ -1,8 +1,8 @@
 import json
-import pathlib
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 from compare_case import CompareCase
 from paths import ROOT
@@ -45,6 +45,20 @@ class CompareTest(CompareCase):
         self.assertIn(f"LD_LIBRARY_PATH='{softhca}:", command)
         self.assertIn("NCCL_NET_GDR_LEVEL=SYS", command)
 
+    def test_MissingProgram_Compared_SaysWhereItLooked(self):
+        (self.folder / "sendrecv_perf").unlink()
+        done = self.compare()
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(str(self.folder), done.stderr)
+        self.assertIn("git clone https://github.com/NVIDIA/nccl-tests; make", done.stderr)
+
+    def test_UnknownTransport_Compared_NamesTheKnownOnes(self):
+        done = self.compare("--transports", "gdr,roce")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(
+            "there are gdr, gdr_no_ar, gdr_no_gpudirect, gdr_staging, ib, ib_no_ar, ib_no_gpudirect, socket",
+            done.stderr)
+
     def test_SoftHca_OfAPreset_IsRecorded(self):
         softhca = self.folder / "softhca"
         softhca.mkdir()
@@ -70,20 +84,6 @@ class CompareTest(CompareCase):
         for command in commands.values():
             self.assertNotIn("file=", command)
             self.assertNotIn("NCCL_TESTS_DIR", command)
-
-    def test_MissingProgram_Compared_SaysWhereItLooked(self):
-        (self.folder / "sendrecv_perf").unlink()
-        done = self.compare()
-        self.assertEqual(done.returncode, 2)
-        self.assertIn(str(self.folder), done.stderr)
-        self.assertIn("git clone https://github.com/NVIDIA/nccl-tests; make", done.stderr)
-
-    def test_UnknownTransport_Compared_NamesTheKnownOnes(self):
-        done = self.compare("--transports", "gdr,roce")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn(
-            "there are gdr, gdr_no_ar, gdr_no_gpudirect, gdr_staging, ib, ib_no_ar, ib_no_gpudirect, socket",
-            done.stderr)
 
     def test_Progress_IsShownOnTheStandardError(self):
         done = self.compare("--transports", "gdr,ib", "--programs", "all_reduce_perf")
@@ -180,7 +180,7 @@ class CompareTest(CompareCase):
     def programs_left(self):
         """The processes that were started with this test's folder and still run."""
         found = []
-        for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        for path in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if f"NCCL_TESTS_DIR={self.folder}\0".encode() in path.read_bytes() + b"\0":
                     found.append(path.parent.name)
