@@ -15,8 +15,11 @@ from comparelib import comparison, report, rounds, session as sessions
 FORMAT = 1
 TOLERANCE = 0.05
 SLOWER, UNDECIDED, FASTER, SAME = "slower", "undecided", "faster", "same"
+# What a baseline has, and of which type.
+_CONTENT = {"date": str, "machine": dict, "versions": dict, "place": str, "results": dict}
 # What must be equal in both sessions, unless the user asks to compare all the same.
-_MACHINE = {"hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
+_MACHINE = {"types": "data types", "gpudirect": "--gpudirect", "preset": "--preset", "arguments": "arguments after --",
+            "hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
             "mode": "--mode", "softhca": "use of the software HCA"}
 _SAVE_LATER = "--read {folder} --save-baseline FILE writes it later"
 
@@ -90,6 +93,15 @@ def check_target(path):
         raise BaselineError(f"--save-baseline {path}: it cannot be written; name another file")
 
 
+def _usable(programs):
+    """Whether the results of one side are {program: {size: {"time_us": times}}}."""
+    try:
+        return all(size.isdigit() and found["time_us"] and min(found["time_us"]) > 0
+                   for sizes in programs.values() for size, found in sizes.items())
+    except (AttributeError, KeyError, TypeError):
+        return False
+
+
 def load(path):
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
@@ -99,6 +111,11 @@ def load(path):
         raise BaselineError(f"{path} is no JSON: {error}") from error
     if not isinstance(record, dict) or record.get("nccl_compare_baseline") != FORMAT:
         raise BaselineError(f"{path} is no baseline of this version; write one by --save-baseline")
+    for name, kind in _CONTENT.items():
+        if not isinstance(record.get(name), kind):
+            raise BaselineError(f"{path} is damaged: it has no usable '{name}'; write it again by --save-baseline")
+    if not record["results"] or not all(map(_usable, record["results"].values())):
+        raise BaselineError(f"{path} is damaged: it has no usable times; write it again by --save-baseline")
     return record
 
 

@@ -54,6 +54,7 @@ def environment(env_files, settings, base=None):
     _check_softhca(result)
     sys.stderr.write(printed)
     result.update(settings)
+    result.pop("file", None)  # of the loop
     return result
 
 
@@ -86,6 +87,20 @@ def find_program(name, base=None):
         "outputs of another machine")
 
 
+def decides_runs(name):
+    """Whether a variable of this name decides what a run does, so that ranks on other hosts need it, too."""
+    return _FORWARDED.match(name) is not None and name != "NCCL_TESTS_DIR"
+
+
+def software_hca(env):
+    """The folder of the software HCA that programs load in this environment, or None."""
+    for folder in env.get("LD_LIBRARY_PATH", "").split(":"):
+        if folder and (folder == env.get("SOFTHCA_DIR") or os.path.basename(os.path.normpath(folder)) == "softhca"):
+            if os.path.exists(os.path.join(folder, "libibverbs.so.1")):
+                return folder
+    return None
+
+
 def command(program, arguments, options, env):
     """The command line of one run, as a list; `options` are those of compare."""
     if options.mode == "threads":
@@ -101,7 +116,7 @@ def command(program, arguments, options, env):
     else:
         words += ["--host", f"localhost:{options.ranks}"]
     for name in sorted(env):
-        if _FORWARDED.match(name):
+        if decides_runs(name):
             words += ["-x", name]
     if options.one_host:
         words.append(str(CONFIG_DIR / "one_host_rank"))
@@ -113,6 +128,20 @@ def _collect(stream, lines, on_line):
         lines.append(line)
         if on_line is not None:
             on_line(line)
+
+
+def _kill(process):
+    """Ends a program and its children. mpirun ends its ranks, also on other hosts, where it gets the time to."""
+    try:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(3)
+    except (subprocess.TimeoutExpired, ProcessLookupError):
+        pass
+    finally:
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it ended, and left nobody behind
 
 
 def run(words, env, timeout_s, on_line=None):
@@ -133,9 +162,9 @@ def run(words, env, timeout_s, on_line=None):
         try:
             exit_code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
         except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             raise
         for reader in readers:
             reader.join(max(timeout_s - (time.monotonic() - start), 5))

@@ -4,6 +4,8 @@ The columns before the times differ by release. Before 2.13 each program had its
 count type redop; all_gather: size count type; broadcast: size count type root), and the last column of
 each half was "error", the largest deviation, in place of the number of wrong values. So a table is read
 by its own header; a row without one has the columns of 2.13 to 2.19: size count type redop root.
+A row is printed in three parts, before and after each measurement, so that log lines and mpirun's tags may stand
+between them: its parts are put together over several lines.
 Releases from 2.19.2 may add columns of single iterations (-I) to each half, and 2.17.3 a timestamp (-S).
 Source: src/common.cu, src/util.cu and src/all_reduce.cu of https://github.com/NVIDIA/nccl-tests at the
 tags v2.0.0 to v2.19.6.
@@ -33,6 +35,8 @@ _PROGRAM = re.compile(r"# Collective test starting:\s*(\S+)")
 _OUT_OF_BOUNDS = re.compile(r"# Out of bounds values\s*:\s*([0-9]+)\s+(OK|FAILED)")
 _FAILURE = re.compile(r"Test (?:NCCL|CUDA) failure .*\S")
 _AVERAGE = re.compile(rf"# Avg bus bandwidth\s*:\s*({_NUMBER})")
+# What mpirun (Open MPI: [1,0]<stdout>:, Intel MPI: [0]) and srun (0:) put before each piece of output.
+_TAG = re.compile(r"\[[0-9]+(?:,[0-9]+)?\](?:<std(?:out|err)>:?)?|<std(?:out|err)>:|^\s*[0-9]+:(?=\s)")
 _DEVICE = re.compile(r"#\s+Rank\s+[0-9]+ .*\bon\s+(\S+) device\s+[0-9]+ \[[^]]*\] (.*\S)")
 
 
@@ -72,10 +76,11 @@ class PerfTable:
     cpu_time: bool = False  # -C: the CPU's time, which is not the time of the collective
     deviations: bool = False  # before 2.13: the last column is no count of wrong values
     notes: list[str] = dataclasses.field(default_factory=list)  # what is missing or cannot be used
+    lost: list[str] = dataclasses.field(default_factory=list)  # rows of a complete run without their numbers
 
 
 class _Layout:
-    """The columns of one table: two patterns, for a whole row and for a row that ends too early."""
+    """The columns of one table: patterns for a whole row, its leading columns, and one half."""
 
     def __init__(self, names):
         first = next((index for index, name in enumerate(names) if name in _TIMES), len(names))
@@ -93,7 +98,10 @@ class _Layout:
         begin = r"(?:^|[\s>:])"
         # The pattern matches inside a line: mpirun may tag lines, and other output may precede a row.
         self.row = re.compile(f"{begin}{lead}{numbers}(?:{numbers})?(?=\\s|$)")
-        self.begun = re.compile(rf"{begin}{lead}\s*$")
+        self.begun = re.compile(f"{begin}{lead}")
+        # A log line may follow without a space ("0host:1:2 [0] NCCL INFO"), its host may begin with a digit.
+        self.half = re.compile(rf"\s*({_VALUE})" + rf"\s+({_VALUE})" * 2 +
+                               rf"\s+(N/A|0(?=[0-9])|{_VALUE})(?:\s+(?:{_VALUE})){{{extra}}}")
 
     def fields(self, match):
         """The leading columns by name, and the values of the halves (None for an absent one)."""
@@ -126,32 +134,62 @@ class _Parser:
 
     def __init__(self):
         self.layout = _DEFAULT
-        self.rows, self.devices, self.hosts, self.notes = [], [], [], []
+        self.rows, self.devices, self.hosts, self.notes, self.lost = [], [], [], [], []
         self.found = {}
+        self.pending = None  # (the leading columns, the halves so far) of a row that is not complete
 
-    def row(self, match):
-        lead, halves = self.layout.fields(match)
+    def row(self, lead, halves):
         size = int(lead["size"])
         measures = [half and measure(half, self.layout.deviations) for half in halves]
         for half, result in zip(halves, measures):
             if half and result is None:
                 self.notes.append(f"at {size} B the time is {half[0]}")
-        if halves[1] is None and self.layout is not _DEFAULT and self.layout.halves == 2:
-            self.notes.append(f"the row of {size} B ends after its first half")
         if any(measures):
             self.rows.append(Row(size, *measures, _kind(lead)))
 
+    def begin(self, lead, halves, rest):
+        """A new row, of which these halves were printed; `rest` is what follows in its line."""
+        self.close()
+        self.pending = (lead, halves)
+        self.more(rest)
+
+    def more(self, text):
+        """Takes the halves of the pending row with which `text` begins; whether there are any."""
+        if self.pending is None:
+            return False
+        halves, found = self.pending[1], False
+        while len(halves) < self.layout.halves and (match := self.layout.half.match(text)):
+            halves.append(match.groups())
+            text, found = text[match.end():], True
+        if len(halves) >= self.layout.halves:
+            self.close()
+        return found
+
+    def close(self):
+        """Ends the pending row, and records what it lacks."""
+        if self.pending is None:
+            return
+        (lead, halves), self.pending = self.pending, None
+        self.row(lead, [*halves, None, None][:2])
+        if not halves:
+            self.lost.append(f"the row of {lead['size']} B has no numbers")
+        elif len(halves) < self.layout.halves and self.layout is not _DEFAULT:
+            self.lost.append(f"the row of {lead['size']} B ends after its first half")
+
     def line(self, line):
-        if match := self.layout.row.search(line):
-            self.row(match)
+        text = _TAG.sub(" ", line)
+        if match := self.layout.row.search(text):
+            lead, halves = self.layout.fields(match)
+            self.begin(lead, [half for half in halves if half], text[match.end():])
         elif match := _HEADER.search(line):
+            self.close()
             self.layout = _Layout(match[1].split())
         elif match := _DEVICE.search(line):
             self.hosts.append(match[1])
             self.devices.append(match[2])
-        elif match := self.layout.begun.search(line):
-            self.notes.append(f"the program ended while it measured {match[1]} B")
-        else:
+        elif match := self.layout.begun.search(text):
+            self.begin(dict(zip(self.layout.lead, match.groups())), [], text[match.end():])
+        elif not self.more(text):
             self.closing(line)
 
     def closing(self, line):
@@ -162,7 +200,23 @@ class _Parser:
         if (match := _FAILURE.search(line)) and len(self.notes) < 20:
             self.notes.append(match[0])
 
+    def end(self):
+        """After the last line. Of a run that ended too early, the last row is expected to lack something."""
+        if self.pending is None or "bounds" in self.found:
+            self.close()
+            return
+        lead, halves = self.pending
+        before = len(self.lost)
+        self.close()
+        del self.lost[before:]
+        if not halves:
+            self.notes.append(f"the program ended while it measured {lead['size']} B")
+        elif self.layout is not _DEFAULT:
+            self.notes.append(f"the row of {lead['size']} B ends after its first half")
+
     def table(self):
+        self.end()
+
         def number(name, kind):
             return kind(self.found[name][1]) if name in self.found else None
 
@@ -171,7 +225,7 @@ class _Parser:
         return PerfTable(self.rows, number("bounds", int), number("average", float), self.devices,
                          self.hosts, program[1].rsplit("/", 1)[-1] if program else "",
                          version[1] if version else "", version[2] or "" if version else "",
-                         self.layout.cpu_time, self.layout.deviations, self.notes)
+                         self.layout.cpu_time, self.layout.deviations, self.notes, self.lost)
 
 
 def parse(text):

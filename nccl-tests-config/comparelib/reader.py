@@ -1,5 +1,7 @@
 """Makes a comparison of outputs of nccl-tests that exist already, as text or as JSON."""
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
 import dataclasses
 import glob
 import pathlib
@@ -18,9 +20,17 @@ class ReadError(Exception):
     """A file cannot be used; the text names it and says what to do."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """A file to read. An earlier comparison has named its file after program and round (from 0)."""
+    path: pathlib.Path
+    program: str | None = None
+    round: int | None = None
+
+
 def inputs(words):
-    """Side -> files, in the order given, of the arguments of --read: NAME=FILE FILE..., or a folder."""
-    found, side = {}, None
+    """Side -> Inputs, in the order given, of the arguments of --read: NAME=FILE FILE..., or a folder."""
+    found, side, rounds_before = {}, None, 0
     for word in words:
         name, equals, path = word.partition("=")
         if equals and re.fullmatch(r"[\w#.+-]+", name):
@@ -29,13 +39,15 @@ def inputs(words):
             if not path:
                 continue
         elif pathlib.Path(word).is_dir():
-            for one, files in _folder(pathlib.Path(word)).items():
+            of_folder = _folder(pathlib.Path(word), rounds_before)
+            for one, files in of_folder.items():
                 found.setdefault(one, []).extend(files)
+            rounds_before = 1 + max(one.round for files in of_folder.values() for one in files)
             side = None
             continue
         if side is None:
             raise ReadError(f"--read {word}: put the name of its transport before it, NAME={word}")
-        found[side] += _files(word)
+        found[side] += map(Input, _files(word))
     for side, files in found.items():
         if not files:
             raise ReadError(f"--read {side}=: no file follows")
@@ -55,18 +67,19 @@ def _files(word):
     return paths
 
 
-def _folder(folder):
-    """The outputs in a folder that an earlier comparison has written."""
+def _folder(folder, rounds_before):
+    """Side -> Inputs of the outputs that an earlier comparison has written. The sides' rounds belong together, so
+    that each keeps its number where a file of another is missing."""
     found = {}
     for path in folder.iterdir():
         if match := _OWN_FILE.fullmatch(path.name):
-            better = path.with_suffix(".json")  # where the programs wrote JSON, too
             found.setdefault(match["side"], []).append(
-                (int(match["round"]), match["program"], better if better.is_file() else path))
+                Input(path, match["program"], rounds_before + max(int(match["round"]) - 1, 0)))
     if not found:
         raise ReadError(
             f"{folder} has no output of an earlier comparison (PROGRAM.TRANSPORT.ROUND.out)")
-    return {side: [path for *_, path in sorted(files)] for side, files in sorted(found.items())}
+    return {side: sorted(files, key=lambda one: (one.round, one.program))
+            for side, files in sorted(found.items())}
 
 
 def _read_text(path):
@@ -135,24 +148,39 @@ def _left_out(table, log, transport):
     return problems
 
 
-def _runs_of_file(path, side, fallback):
-    text = _read_text(path)
+def _own_tables(one):
+    """(table, its text) of a file that an earlier comparison has written: of a run without results, too."""
+    better = one.path.with_suffix(".json")  # where the program wrote JSON, too
+    for path in [better, one.path] if better.is_file() else [one.path]:
+        text = _read_text(path)
+        try:
+            return path, _tables(path, text)
+        except ReadError:
+            pass
+    return path, [(perf_table.parse(text), text)]
+
+
+def _runs_of_file(one, side, fallback):
+    if one.program:
+        path, tables = _own_tables(one)
+    else:
+        path, tables = one.path, _tables(one.path, _read_text(one.path))
     known = transports.known().get(sessions.without_control(side))
-    for table, part in _tables(path, text):
-        program = _program_of(table, path, fallback)
+    for table, part in tables:
+        program = one.program or _program_of(table, path, fallback)
         log = _log_of(path, part)
         yield sessions.Run(program, side, 0, "", table, log, None,
                            _left_out(table, log, known), _defects(table), str(path))
 
 
 def read_runs(found, fallback=None):
-    """The runs of all files; the n-th run of a program and a side is its round n."""
+    """The runs of all files. Where the file's name has no round, the n-th run of a program and a side is its round n."""
     runs = []
     for side, files in found.items():
         rounds_of = {}
-        for path in files:
-            for run in _runs_of_file(path, side, fallback):
-                index = rounds_of.get(run.program, 0)
+        for one in files:
+            for run in _runs_of_file(one, side, fallback):
+                index = max(rounds_of.get(run.program, 0), one.round or 0)
                 rounds_of[run.program] = index + 1
                 runs.append(dataclasses.replace(run, repeat=index))
     return runs

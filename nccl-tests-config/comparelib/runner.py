@@ -22,7 +22,8 @@ def run_environment(transport, options):
         base.pop("NCCL_NET", None)
     if options.softhca:
         base["SOFTHCA_DIR"] = options.softhca
-        files.append("softhca")
+        if not options.softhca_is_there:
+            files.append("softhca")
     if options.one_host:
         files.append("one_host")
     return launch.environment(files, settings, base)
@@ -35,11 +36,14 @@ def check(options):
 
 
 def shell_line(words, env):
-    """The run as a line to paste into a shell; it sets only variables that differ from this
-    environment."""
+    """The run as a line to paste into a shell. It has every variable that decides what a run does, also those that
+    were set before, and others where they differ from this environment."""
+    removed = [name for name in sorted(os.environ) if launch.decides_runs(name) and name not in env]
+    start = ["env", *(f"-u {name}" for name in removed)] if removed else []
     added = [f"{name}={shlex.quote(value)}" for name, value in sorted(env.items())
-             if os.environ.get(name) != value and name not in ("_", "SHLVL", "PWD", "OLDPWD")]
-    return " ".join(added + [shlex.join(words)])
+             if (launch.decides_runs(name) or os.environ.get(name) != value)
+             and name not in ("_", "SHLVL", "PWD", "OLDPWD")]
+    return " ".join(start + added + [shlex.join(words)])
 
 
 def _arguments(options):
@@ -139,6 +143,7 @@ def run_session(options):
         runs, options.sides, options.base, options.control, options.place == "in", options.repeat, {
             "date": sessions.now(),
             "host": platform.node(),
+            "arguments": shlex.join(options.extra) or "none",
             "mode": options.mode,
             "ranks": options.ranks,
             "one_host": options.one_host,

@@ -126,6 +126,12 @@ def place(session):
     return "in place" if session.in_place else "out of place"
 
 
+def data_types(session):
+    """The data types that were measured, such as ["float"], without the operators; None where no run has a result."""
+    kinds = {row.kind.split(" ")[0] for run in session.runs for row in run.table.rows if row.kind}
+    return sorted(kinds) or None
+
+
 def machine(session):
     """What identifies the machines and their part in the runs. One value a key, or None if unknown."""
     hosts = session.first(lambda run: sorted(set(run.table.hosts)))
@@ -134,7 +140,10 @@ def machine(session):
     return {"hosts": hosts, "ranks": ranks, "nodes": len(hosts) if hosts else None,
             "gpus": dict(sorted(collections.Counter(devices).items())) if devices else None,
             "one_host": session.facts.get("one_host"), "mode": session.facts.get("mode"),
-            "softhca": session.facts.get("softhca")}
+            "softhca": session.facts.get("softhca"), "types": data_types(session),
+            "gpudirect": session.facts.get("gpudirect"), "arguments": session.facts.get("arguments"),
+            # Of outputs that were read, it is unknown.
+            "preset": (session.facts["preset"] or "none") if "preset" in session.facts else None}
 
 
 def versions(session):

@@ -85,7 +85,7 @@ def reasons_to_leave_out(table, log, network, gpudirect):
 
 def defects(table, outcome):
     """What is wrong with a run whose numbers are in the table all the same."""
-    return _end(outcome) + _wrong(table)
+    return _end(outcome) + table.lost + _wrong(table)
 
 
 def problems(table, log, outcome, network, gpudirect):

@@ -68,6 +68,20 @@ class Launchers(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr + text)
             self.assert_all_reduced(text)
             self.refuse_more_nodes(slurm, folder)
+            self.submit_by_hand(slurm, folder)
+
+    def submit_by_hand(self, slurm, folder):
+        """A job that sbatch was given with one task a node starts all ranks; a path among its arguments does no harm."""
+        output = pathlib.Path(folder) / "by-hand.out"
+        command = ["sbatch", "--wait", "--ntasks-per-node=1", f"--output={output}",
+                   str(_LAUNCH / "slurm.sbatch"), "--nodes", "1", *_JOB, "--mpi", "none", "--program",
+                   str(_LAUNCH / "perf_rank"), *_SIZES]
+        done = subprocess.run(command, env=environment(slurm.environment), cwd=folder,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                              check=False)
+        text = output.read_text() if output.exists() else ""
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + text)
+        self.assert_all_reduced(text)
 
     def refuse_more_nodes(self, slurm, folder):
         """A job that is submitted by hand with fewer nodes than --nodes ends with the reason."""

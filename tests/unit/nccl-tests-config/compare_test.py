@@ -3,6 +3,7 @@ import os
 import signal
 import subprocess
 import unittest
+from pathlib import Path
 
 from compare_case import CompareCase
 from paths import ROOT
@@ -80,6 +81,32 @@ class CompareTest(CompareCase):
         self.assertIn(
             "there are gdr, gdr_no_ar, gdr_no_gpudirect, gdr_staging, ib, ib_no_ar, ib_no_gpudirect, socket",
             done.stderr)
+
+    def test_SoftHca_OfAPreset_IsRecorded(self):
+        softhca = self.folder / "softhca"
+        softhca.mkdir()
+        (softhca / "libibverbs.so.1").touch()
+        for arguments in (("--preset", "one_host_softhca"), ("--preset", "one_host_softhca", "--softhca", str(softhca))):
+            done = self.compare(*arguments, "--transports", "ib", SOFTHCA_DIR=str(softhca), end="8")
+            record = json.loads((self.output / "results.json").read_text())
+            self.assertTrue(record["softhca"], done.stdout + done.stderr)
+            self.assertTrue(record["machine"]["softhca"])
+            self.assertEqual(record["runs"][0]["command"].count(str(softhca)), 2)  # its variable, the library path
+        self.compare("--transports", "ib")
+        self.assertFalse(json.loads((self.output / "results.json").read_text())["softhca"])
+
+    def test_Command_HasWhatTheShellHadSetBefore(self):
+        done = self.compare("--transports", "ib", "--plugin", "ucx", "--collectives", "all_reduce", NCCL_ALGO="Tree",
+                            NCCL_NET="IB", CUDA_VISIBLE_DEVICES="0,1", LD_LIBRARY_PATH="/some/where")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        runs = json.loads((self.output / "results.json").read_text())["runs"]
+        commands = {run["transport"]: run["command"] for run in runs}
+        for setting in ("NCCL_ALGO=Tree", "CUDA_VISIBLE_DEVICES=0,1", "LD_LIBRARY_PATH=/some/where", "NCCL_NET=IB"):
+            self.assertIn(f" {setting} ", " " + commands["ib"])
+        self.assertTrue(commands["ucx"].startswith("env -u NCCL_NET "), commands["ucx"])
+        for command in commands.values():
+            self.assertNotIn("file=", command)
+            self.assertNotIn("NCCL_TESTS_DIR", command)
 
     def test_Progress_IsShownOnTheStandardError(self):
         done = self.compare("--transports", "gdr,ib", "--programs", "all_reduce_perf")
@@ -178,6 +205,23 @@ class CompareTest(CompareCase):
         self.assertIn("2 runs, 1 not as requested", done.stdout)
 
     def test_Interrupt_WritesWhatWasMeasured(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                self.interrupt(number)
+                self.assertEqual(self.programs_left(), [])
+
+    def programs_left(self):
+        """The processes that were started with this test's folder and still run."""
+        found = []
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            try:
+                if f"NCCL_TESTS_DIR={self.folder}\0".encode() in path.read_bytes() + b"\0":
+                    found.append(path.parent.name)
+            except OSError:
+                continue  # it ended, or is another user's
+        return found
+
+    def interrupt(self, number):
         env = {**self.environment(), "FAKE_DEFECT": "hang@IB"}
         self.output = self.folder / "out"
         with subprocess.Popen([
@@ -191,7 +235,7 @@ class CompareTest(CompareCase):
                               stderr=subprocess.PIPE) as process:
             for line in process.stderr:
                 if "over ib" in line:
-                    process.send_signal(signal.SIGINT)
+                    process.send_signal(number)
                     break
             stdout, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)

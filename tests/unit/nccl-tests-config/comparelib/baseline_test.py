@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import tempfile
@@ -85,6 +86,21 @@ class FileTest(unittest.TestCase):
             "other hosts: host1, host2, in the baseline elsewhere",
             "other GPUs: 2 x NVIDIA H200, in the baseline 2 x NVIDIA H100"])
 
+    def test_OtherDataTypeOrOptions_AreObstacles(self):
+        facts = {"gpudirect": "auto", "preset": None, "arguments": "none"}
+        record = baseline.as_record(_session([{8: 10}], **facts))
+        self.assertEqual(baseline.obstacles(_session([{8: 10}], **facts), record), [])
+        other = _session([{8: 10}], gpudirect="off", preset="dgx_h100", arguments="-d half")
+        rows = [dataclasses.replace(row, kind="half sum") for row in other.runs[0].table.rows]
+        other.runs[0] = dataclasses.replace(
+            other.runs[0], table=dataclasses.replace(other.runs[0].table, rows=rows))
+        self.assertEqual(baseline.obstacles(other, record), [
+            "other data types: half, in the baseline float", "other --gpudirect: off, in the baseline auto",
+            "other --preset: dgx_h100, in the baseline none",
+            "other arguments after --: -d half, in the baseline none"])
+        # Outputs that were read do not show the options.
+        self.assertEqual(baseline.obstacles(_session([{8: 10}]), record), [])
+
     def test_OtherHalf_IsAnObstacle(self):
         session = _session([{8: 10}])
         record = baseline.as_record(session)
@@ -156,6 +172,19 @@ class FileTest(unittest.TestCase):
         record = baseline.as_record(_session([{8: 10}]))
         self.assertEqual(baseline.additions(_session([{8: 10, 16: 11}]), record), [
             "all_reduce_perf over gdr: 1 sizes are not in the baseline."])
+
+    def test_DamagedFile_IsRefusedWithTheReason(self):
+        record = baseline.as_record(_session([{8: 10}]))
+        bad = [({"nccl_compare_baseline": 1}, "has no usable 'date'")]
+        bad += [({name: value for name, value in record.items() if name != missing}, f"no usable '{missing}'")
+                for missing in ("date", "machine", "versions", "place", "results")]
+        bad += [({**record, "results": results}, "has no usable times") for results in (
+            {}, {"gdr": []}, {"gdr": {"p": {"8": {}}}}, {"gdr": {"p": {"8": {"time_us": []}}}},
+            {"gdr": {"p": {"x": {"time_us": [1]}}}}, {"gdr": {"p": {"8": {"time_us": ["1"]}}}})]
+        for content, reason in bad:
+            self.path.write_text(json.dumps(content))
+            with self.subTest(content), self.assertRaisesRegex(baseline.BaselineError, f"is damaged: .*{reason}|{reason}"):
+                baseline.load(self.path)
 
     def test_OtherFiles_AreRefusedWithTheReason(self):
         with self.assertRaisesRegex(baseline.BaselineError,

@@ -3,7 +3,7 @@
 import unittest
 
 import samples
-from comparelib import perf_table
+from comparelib import launch, perf_table, verdict
 
 # Before 2.13 each program had columns of its own, and the last of a half was the largest deviation.
 _OLD_ALL_REDUCE = """\
@@ -133,6 +133,55 @@ class TornTest(unittest.TestCase):
     def test_RowsWithoutAHalf_AreLeftOutOfItsMedian(self):
         table = perf_table.parse("  8  2  float  sum  -1  nan  0.0  0.0  0  7.60  0.01  0.01  0")
         self.assertIsNone(perf_table.median_rows([table])[0].out_of_place)
+
+
+class MixedTest(unittest.TestCase):
+    """Rows whose parts have log lines or tags of mpirun between them, as in NVIDIA/nccl issue 1453."""
+
+    _HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   " \
+              "algbw   busbw #wrong\n"
+    _END = "# Out of bounds values : 0 OK\n"
+    _LEAD = "      524288        131072     float     sum      -1"
+    _FIRST, _SECOND = "     386.7    1.36    2.54      0", "     227.0    2.31    4.33      7"
+    _LOG = "host:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via NET/IB/0\n"
+
+    def assert_whole(self, text):
+        table = perf_table.parse(self._HEADER + text + self._END)
+        self.assertEqual((table.notes, table.lost), ([], []))
+        row, = table.rows
+        self.assertEqual(row.size, 524288)
+        self.assertEqual(row.out_of_place, perf_table.Measure(386.7, 1.36, 2.54, 0))
+        self.assertEqual(row.in_place, perf_table.Measure(227.0, 2.31, 4.33, 7))
+
+    def test_LogBetweenTheParts_LosesNothing(self):
+        lead, first, second, log = self._LEAD, self._FIRST, self._SECOND, self._LOG
+        for text in (lead + log + first + second, lead + log + log + first + log + second,
+                     lead + first + log + second, lead + first + "1" + log + log + second,
+                     log + lead + first + second):
+            with self.subTest(text):
+                self.assert_whole(text + "\n")
+
+    def test_TagsInsideTheLine_LoseNothing(self):
+        lead, first, second = self._LEAD, self._FIRST, self._SECOND
+        for tag in ("[0]", "[1,0]<stdout>:", "<stdout>:"):
+            with self.subTest(tag):
+                self.assert_whole(f"{tag}{lead}{tag}{first}{tag}{second}\n")
+                self.assert_whole(f"{tag}{lead}{self._LOG}{tag}{first}{tag}{second}\n")
+        self.assert_whole(f"0: {lead}\n0: {first}\n0: {second}\n")
+
+    def test_RowThatNeverGetsItsNumbers_IsADefect(self):
+        rest = samples.row(1 << 20, 800)
+        table = perf_table.parse(self._HEADER + self._LEAD + self._LOG + rest + self._END)
+        self.assertEqual([row.size for row in table.rows], [1 << 20])
+        outcome = launch.Outcome(0, "", "", 1.0)
+        self.assertEqual(verdict.defects(table, outcome), ["the row of 524288 B has no numbers"])
+        table = perf_table.parse(self._HEADER + self._LEAD + self._FIRST + "\n" + rest + self._END)
+        self.assertEqual(verdict.defects(table, outcome), ["the row of 524288 B ends after its first half"])
+
+    def test_LogLines_AreNoRows(self):
+        table = perf_table.parse(self._HEADER + self._LOG * 2 + "host:1:2 [0] NCCL INFO 16 coll channels, 16 collnet "
+                                 "channels, 0 nvls channels, 16 p2p channels\n" + self._END)
+        self.assertEqual((table.rows, table.lost, table.notes), ([], [], []))
 
 
 class SectionsTest(unittest.TestCase):

@@ -62,6 +62,28 @@ class InputsTest(ReaderTest):
         self.assertEqual(
             next(run for run in session.runs if run.transport == "gdr").log.networks, {"GDR"})
 
+    def test_RoundWithoutAFile_LeavesTheOthersPairedAsTheyWereRun(self):
+        for side, index, time in (("ib", 1, 10), ("ib", 2, 11), ("ib", 3, 12), ("gdr", 1, 5), ("gdr", 3, 6)):
+            self.file(f"all_reduce_perf.{side}.{index}.out", samples.text({8: time}))
+        session = self.session(str(self.folder))
+        self.assertEqual(self.times(session), {("ib", 0): [10], ("ib", 1): [11], ("ib", 2): [12], ("gdr", 0): [5],
+                                               ("gdr", 2): [6]})
+        self.assertEqual(session.rounds, 3)
+        twice = self.session(str(self.folder), str(self.folder))
+        self.assertEqual(sorted(index for side, index in self.times(twice) if side == "gdr"), [0, 2, 3, 5])
+
+    def test_RunOfAFolderThatPrintedNothing_IsADefectOfThatRun(self):
+        self.file("all_reduce_perf.ib.1.out", samples.text({8: 10}))
+        self.file("all_reduce_perf.gdr.1.out", "")
+        self.file("all_reduce_perf.gdr.2.out", "mpirun was unable to find a host\n")
+        self.file("all_reduce_perf.gdr.3.out", samples.text({8: 5}))
+        self.file("all_reduce_perf.gdr.3.json", "{")
+        session = self.session(str(self.folder))
+        self.assertEqual(session.programs, ["all_reduce_perf"])
+        self.assertEqual(self.times(session), {("ib", 0): [10], ("gdr", 0): [], ("gdr", 1): [], ("gdr", 2): [5]})
+        self.assertEqual([(run.transport, run.repeat) for run in session.failed()], [("gdr", 0), ("gdr", 1)])
+        self.assertEqual(session.failed()[0].left_out, ["printed no result"])
+
     def test_UnusableWords_AreNamed(self):
         for words, reason in ((["a.out"], "put the name of its transport before it, NAME=a.out"),
                               (["ib=missing.out"], "there is no file missing.out"),

@@ -291,8 +291,8 @@ class SlurmTest(LaunchTest):
                                            "--sbatch", "--partition=gpu", "--", "-e", "1G"][-8:])
         self.assertNotIn("--dry-run", submission)
         start = job.index("srun")
-        self.assertEqual(job[start:], ["srun", "--nodes=2", "--ntasks-per-node=8", "--mpi=pmix",
-                                       "--cpu-bind=none", "--kill-on-bad-exit=1",
+        self.assertEqual(job[start:], ["srun", "--nodes=2", "--ntasks=16", "--ntasks-per-node=8",
+                                       "--mpi=pmix", "--cpu-bind=none", "--kill-on-bad-exit=1",
                                        str(_LAUNCH / "rank_near_gpu"), "all_reduce_perf", "-e", "1G"])
 
     def test_Container_MountsTheLaunchersAndThePlugin(self):
@@ -318,6 +318,17 @@ class SlurmTest(LaunchTest):
 
     def test_JobWithoutTheLaunchers_SaysHowToNameThem(self):
         self.refused(3, "Fix: set GDR_LAUNCH_DIR", "slurm.sbatch", "--gpus", 1, GDR_LAUNCH_DIR="/absent")
+
+    def test_JobFromSlurmsCopy_FindsTheLaunchersDespiteSlashesInItsArguments(self):
+        copy = self.fake("slurm_script", (_LAUNCH / "slurm.sbatch").read_text())
+        for arguments in ("", " --nodes 1 --gpus 3", " --program /opt/x --image a/b:c"):
+            self.fake("scontrol", f"#!/bin/sh\necho 'JobId=7'\necho '   Command={_LAUNCH}/slurm.sbatch{arguments}'\n")
+            env = {"PATH": f"{self.folder}:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "1"}
+            done = subprocess.run([str(copy), "--gpus", "3", "--dry-run"], env=env, capture_output=True,
+                                  text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(" --ntasks=3 ", done.stdout)
+            self.assertIn(f"{_LAUNCH}/rank_near_gpu", done.stdout)
 
     def test_JobWithoutPyxis_SaysSo(self):
         self.fake("srun", "#!/bin/sh\necho no such options\n")

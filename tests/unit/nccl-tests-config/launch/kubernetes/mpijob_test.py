@@ -33,6 +33,10 @@ class ManifestTest(unittest.TestCase):
         for arguments, text in {
                 ("--image", ""): "--image is missing",
                 ("--name", "Big"): "--name needs at most 40 lower-case letters",
+                ("--name", "2nodes"): "a letter first, not '2nodes'",
+                ("--name", "n" * 41): "--name needs at most 40",
+                ("--namespace", "n" * 64): "--namespace needs at most 63",
+                ("--namespace", "Ml"): "--namespace needs at most 63",
                 ("--rdma", "hca"): "--rdma needs NAME=COUNT",
                 ("--shm", "16GB"): "--shm needs a size such as 16Gi, not '16GB'",
                 ("--preset", "one_host_softhca"): "not for a cluster",
@@ -41,6 +45,10 @@ class ManifestTest(unittest.TestCase):
                 done = mpijob(*_JOB, *arguments)
                 self.assertEqual((done.returncode, done.stdout), (2, ""))
                 self.assertIn(text, done.stderr)
+
+    def test_LongestNames_AreAccepted(self):
+        text = self.manifest("--name", "n" * 40, "--namespace", "2" * 63)
+        self.assertIn(f"namespace: {'2' * 63}", text.replace('"', ""))
 
     def test_SettingsOfTheCaller_AreNotTheJobs(self):
         text = self.manifest(NCCL_IB_HCA="mlx5_7", LD_LIBRARY_PATH="/here", NCCL_DEBUG="TRACE")
