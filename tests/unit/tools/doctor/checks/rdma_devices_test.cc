@@ -42,7 +42,7 @@ TEST(RdmaDevices, ElasticFabricAdapterWithItsPlugin_IsOk) {
   MadeFabric made;
   made.add_roce().link_layer = "Unspecified";
   made.hca(0).node_type = "7: unspecified";
-  made.host.libraries.default_plugin.emplace_back().file = "/opt/amazon/lib/libnccl-net.so";
+  made.host.libraries.default_plugin.emplace_back().file = "libnccl-net.so";
   EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
   made.host.environment["NCCL_NET_PLUGIN"] = "gdr";
   EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kFailure);
