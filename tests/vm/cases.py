@@ -30,10 +30,11 @@ _SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 _ALL_CASES = "--filter '!(C8*)'"
 
 # What the older versions of the table lack, of the cases in _OF_ADAPTERS.
-_LACKING = {version: {"C60", "C61", "C62", "C64", "C65", "C70"} for version in (6, 7, 8, 9)}
-_LACKING |= {10: {"C60", "C61", "C62", "C65"}, 11: set()}
-for _version in (6, 7, 8):
+# Every second version: over the software HCA, where a case takes a tenth of the time, all of them run.
+_LACKING = {version: {"C60", "C61", "C62", "C64", "C65", "C70"} for version in (6, 8)}
+for _version in (6, 8):
     _LACKING[_version] |= {"C07", "C09", "C35"}  # virtual devices, among others
+_LACKING |= {10: {"C60", "C61", "C62", "C65"}}
 
 # Cases of calls that the older versions' adapters convert: init, properties, connect and accept, sizes,
 # requests, registration, communicators. The rest is the same code for every version.
