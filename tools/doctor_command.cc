@@ -103,7 +103,8 @@ void burn_in(const DoctorCommand& command) {
   Result<doctor::Host> host = doctor::read_host("/", false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
   std::vector<doctor::BurnInCase> cases;
-  if (host->inspection) cases = doctor::burn_in_cases(host->inspection->decision, *shares);
+  if (host->inspection)
+    cases = doctor::burn_in_cases(host->inspection->decision, *shares, host->gpus);
   const doctor::Report report = measure_rails(*host, cases, *peer, *with);
   DoctorCommand form = command;
   form.all = true;

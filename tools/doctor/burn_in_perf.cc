@@ -8,6 +8,7 @@
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/burn_in_child.h"
 #include "tools/topo/labels.h"
+#include "topology/bdf.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -27,13 +28,21 @@ std::string perf_errors(const std::string& output) {
   return topo::clean_text(errors);
 }
 
+// Whether the description of a rank's memory (RankMemory::text) has the PCI address.
+bool is_memory_of(const std::string& memory, const std::string& address) {
+  const size_t begin = memory.find('('), end = memory.find(')');
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return false;
+  const auto used = topology::Bdf::parse(memory.substr(begin + 1, end - begin - 1));
+  return used && used == topology::Bdf::parse(address);
+}
+
 }  // namespace
 
 std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer& peer) {
   std::vector<std::string> arguments = {
       "perf",      "sendrecv",
       "--dev",     std::to_string(one.device),
-      "--memory",  one.gpu ? fmt::format("cuda:{}", *one.gpu) : "host",
+      "--memory",  one.gpu ? fmt::format("cuda:{}", one.cuda_number.value_or(0)) : "host",
       "-b",        "8",
       "-e",        kPerfBytes,
       "-f",        kPerfFactor,
@@ -54,6 +63,12 @@ Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::st
       return fail(Code::kInternal, fmt::format("device {} of the plugin is {} and not {}",
                                                one.device, name, one.hca));
     }
+    // Rank 0 is this machine's. "cuda:0 (0000:1A:00.0)"
+    const auto memory = report.at("ranks").at(0).at("memory").get<std::string>();
+    if (one.gpu && !is_memory_of(memory, one.gpu_address)) {
+      return fail(Code::kInternal, fmt::format("the memory was that of {} and not of the GPU {}",
+                                               memory, one.gpu_address));
+    }
     const auto& rows = report.at("bandwidth");  // at() throws where there is none
     const double mib_s = rows.at(rows.size() - 1).at("average_mib_s").get<double>();
     const double latency = report.at("latency").at(0).at("typical_us").get<double>();
@@ -64,10 +79,9 @@ Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::st
 }
 
 Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer) {
-  // CUDA then counts GPUs by their PCI addresses, as the topology does.
-  auto child = ChildProcess::start({.program = "/proc/self/exe",
-                                    .arguments = perf_arguments(one, peer),
-                                    .environment = {"CUDA_DEVICE_ORDER=PCI_BUS_ID"}});
+  // In the same environment CUDA counts the GPUs as it did for the doctor.
+  auto child =
+      ChildProcess::start({.program = "/proc/self/exe", .arguments = perf_arguments(one, peer)});
   if (!child) return forward_error(child);
   const bool has_ended = child->wait_until(BurnInClock::now() + kPerfTimeLimit);
   child->end();

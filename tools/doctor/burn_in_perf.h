@@ -14,10 +14,10 @@ namespace gdr::tools::doctor {
 inline constexpr auto kPerfTimeLimit = std::chrono::minutes(3);
 
 // The arguments of nccl-gdr for a measurement that prints JSON, and nothing else, to standard
-// output.
+// output. A GPU of the case needs its number in CUDA.
 std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer& peer);
 
-// Reads that JSON. Fails where it is not of the case's HCA.
+// Reads that JSON. Fails where it is not of the case's HCA or GPU.
 Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::string& json);
 
 // Measures. On the machine with rank 1 the result is empty. Fails with kRemote where data was lost

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/doctor/burn_in_gpu.h"
 #include "tools/doctor/burn_in_perf.h"
 #include "tools/doctor/burn_in_perftest_run.h"
 #include "tools/doctor/host.h"
@@ -107,7 +108,8 @@ bool BurnInSession::uses_perftest(const BurnInCase& one) const {
 
 Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
   if (uses_perftest(one)) return measure_with_perftest(one);
-  if (Status started = start_together({}); !started) return forward_error(started);
+  const Status usable = check_gpu_of_case(*host_, one);
+  if (Status started = start_together(usable); !started) return forward_error(started);
   const auto own = measure_by_perf(one, options_.peer);
   Result<std::vector<double>> values;
   if (own) {
@@ -121,7 +123,8 @@ Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
 }
 
 Result<BurnInMeasurement> BurnInSession::measure_with_perftest(const BurnInCase& one) {
-  const Result<PerftestFabric> fabric = perftest_fabric(*host_, one);
+  Result<PerftestFabric> fabric = perftest_fabric(*host_, one);
+  if (Status usable = check_gpu_of_case(*host_, one); !usable) fabric = forward_error(usable);
   Result<double> gbits = run_perftest(PerftestProgram::kWriteBandwidth, one, fabric);
   if (!gbits) return forward_error(gbits);
   const auto program = one.gpu ? PerftestProgram::kSendLatency : PerftestProgram::kWriteLatency;
@@ -141,7 +144,7 @@ Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnIn
   const ChildSpec spec{
       path_of(*perftest_, program),
       perftest_arguments(program, *perftest_, one, fabric.value_or(PerftestFabric{}), port),
-      {"LC_ALL=C", "CUDA_DEVICE_ORDER=PCI_BUS_ID"},
+      {"LC_ALL=C"},  // CUDA's environment stays, and with it the numbers of the GPUs
       one.cpus};
   PerftestRun run(program, spec);
   Status started;

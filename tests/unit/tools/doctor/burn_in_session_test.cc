@@ -25,6 +25,7 @@ BurnInCase gpu_case() {
   BurnInCase one = host_case();
   one.gpu = 0;
   one.gpu_address = "0000:1a:00.0";
+  one.cuda_number = 0;
   return one;
 }
 
@@ -61,6 +62,20 @@ TEST(BurnInSession, GpuMemory_TakesSendLatency) {
   ASSERT_TRUE(measured.has_value()) << measured.error().text;
   EXPECT_THAT(perftest.runs(), HasSubstr("ib_send_lat"));
   EXPECT_THAT(perftest.runs(), HasSubstr("--use_cuda_bus_id=0000:1a:00.0"));
+}
+
+TEST(BurnInSession, GpuThatCudaHides_IsNotMeasured) {
+  const MadeHost host;
+  BurnInCase hidden = gpu_case();
+  hidden.cuda_number = {};
+  const MadePerftest with("6.20", "  --use_cuda=<id> x\n"), without;
+  for (const MadePerftest* perftest : {&with, &without}) {
+    const auto measured = local_session(host, *perftest, hidden).measure(hidden);
+    ASSERT_FALSE(measured.has_value());
+    EXPECT_EQ(measured.error().code, Code::kSystem);
+    EXPECT_THAT(measured.error().text, HasSubstr("CUDA cannot be used"));
+    EXPECT_EQ(perftest->runs(), "");
+  }
 }
 
 TEST(BurnInSession, GpuMemoryWithoutLatency_HasTheBandwidth) {
