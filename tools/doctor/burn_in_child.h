@@ -13,6 +13,9 @@ namespace gdr::tools::doctor {
 
 using BurnInClock = std::chrono::steady_clock;
 
+// How long an end of a measurement may go on after the other one has ended.
+inline constexpr auto kBurnInGrace = std::chrono::seconds(10);
+
 struct ChildSpec {
   std::string program;                        // its path
   std::vector<std::string> arguments;         // without the program's name

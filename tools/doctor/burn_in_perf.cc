@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/burn_in_child.h"
@@ -78,20 +80,44 @@ Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::st
   }
 }
 
-Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer) {
+Error unfinished_perf(bool other_is_first, const std::string& printed) {
+  const auto seconds = [](BurnInClock::duration time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  };
+  std::string text =
+      other_is_first
+          ? fmt::format("nccl-gdr perf was ended {} s after the other machine's end of it",
+                        seconds(kBurnInGrace))
+          : fmt::format("nccl-gdr perf did not end within {} s", seconds(kPerfTimeLimit));
+  const std::string errors = perf_errors(printed);
+  if (!errors.empty()) text += ": " + errors.substr(0, errors.find(". Fix: "));
+  return {Code::kSystem, text + ". Fix: " + kPerfGeneralFix};
+}
+
+Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer,
+                                          const std::function<bool()>& other_ended) {
   // In the same environment CUDA counts the GPUs as it did for the doctor.
   auto child =
       ChildProcess::start({.program = "/proc/self/exe", .arguments = perf_arguments(one, peer)});
   if (!child) return forward_error(child);
-  const bool has_ended = child->wait_until(BurnInClock::now() + kPerfTimeLimit);
+  auto deadline = BurnInClock::now() + kPerfTimeLimit;
+  bool other_is_first = false;
+  while (!child->has_ended() && BurnInClock::now() < deadline) {
+    if (!other_is_first && other_ended()) {
+      other_is_first = true;
+      deadline = std::min(deadline, BurnInClock::now() + kBurnInGrace);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const bool has_ended = child->has_ended();
   child->end();
+  if (!has_ended) return tl::unexpected(unfinished_perf(other_is_first, child->errors()));
   const int status = child->exit_status();
-  if (has_ended && status == kExitOk) {
+  if (status == kExitOk) {
     if (peer.rank != 0) return BurnInMeasurement{};
     return parse_perf_result(one, child->output());
   }
   std::string errors = perf_errors(child->errors());
-  if (!has_ended) errors += (errors.empty() ? "" : "; ") + std::string("it did not end in time");
   if (errors.empty()) errors = "nccl-gdr perf " + child->how_it_ended();
   if (status == kExitFailed) return fail(Code::kRemote, "the transfer failed: " + errors);
   return fail(Code::kSystem, errors);

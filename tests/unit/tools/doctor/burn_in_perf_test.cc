@@ -57,6 +57,13 @@ TEST(PerfResult, OtherGpu_IsAnError) {
   }
 }
 
+TEST(PerfError, UnfinishedPerf_SaysWhoWasFirst) {
+  EXPECT_THAT(unfinished_perf(false, "").text,
+              HasSubstr("nccl-gdr perf did not end within 180 s. Fix: look at"));
+  const std::string text = unfinished_perf(true, "nccl-gdr: no peer. Fix: wait\n").text;
+  EXPECT_THAT(text, HasSubstr("was ended 10 s after the other machine's end of it: no peer. Fix:"));
+}
+
 TEST(PerfResult, OtherDeviceOrNoResult_IsAnError) {
   const std::string other = R"({"devices": [{"name": "mlx5_7"}], "bandwidth": [], "latency": []})";
   const Result<BurnInMeasurement> measured = parse_perf_result(gpu_case(), other);
