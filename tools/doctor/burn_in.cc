@@ -7,7 +7,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "tools/doctor/burn_in_gpu.h"
+#include "tools/doctor/cuda_number.h"
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
 #include "topology/cpu_mask.h"

@@ -18,13 +18,6 @@ std::string why_cuda_is_unusable(const GpuFacts& gpus) {
 
 }  // namespace
 
-std::optional<int> cuda_number(const GpuFacts& gpus, const std::string& address) {
-  const auto bdf = topology::Bdf::parse(address);
-  if (!bdf) return {};
-  const auto found = gpus.gpus.find(*bdf);
-  return found == gpus.gpus.end() ? std::nullopt : found->second.cuda_number;
-}
-
 Status check_gpu_of_case(const Host& host, const BurnInCase& one) {
   if (!one.gpu || one.cuda_number) return {};
   if (const std::string why = why_cuda_is_unusable(host.gpus); !why.empty()) {

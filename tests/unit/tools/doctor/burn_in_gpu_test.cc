@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "tests/unit/tools/doctor/made_host.h"
+#include "tools/doctor/cuda_number.h"
 
 namespace gdr::tools::doctor {
 namespace {
