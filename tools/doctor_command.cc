@@ -80,10 +80,15 @@ void compare_files(const DoctorCommand& command) {
 
 doctor::Report measure_rails(const doctor::Host& host, const std::vector<doctor::BurnInCase>& cases,
                              const doctor::BurnInPeer& peer, doctor::BurnInWith with) {
-  if (cases.empty()) return doctor::burn_in(host, cases, nullptr);
+  if (cases.empty() && peer.is_local) return doctor::burn_in(host, cases, nullptr);
   const char* path = std::getenv("PATH");
   auto session =
       doctor::BurnInSession::open(host, cases, {peer, with, path == nullptr ? "" : path});
+  // The other machine has to know that nothing can be measured here. The report says why.
+  if (cases.empty()) {
+    if (!session) fmt::print(stderr, "nccl-gdr: --burn-in: {}\n", session.error().text);
+    return doctor::burn_in(host, cases, nullptr);
+  }
   if (!session) stop(kExitCouldNotRun, "--burn-in: " + session.error().text);
   fmt::print(stderr, "burn-in: measured by {}\n", session->measured_by());
   return doctor::burn_in(host, cases, [&](const doctor::BurnInCase& one) {
@@ -103,7 +108,8 @@ void burn_in(const DoctorCommand& command) {
   Result<doctor::Host> host = doctor::read_host("/", false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
   std::vector<doctor::BurnInCase> cases;
-  if (host->inspection) cases = doctor::burn_in_cases(host->inspection->decision, *shares);
+  if (host->inspection)
+    cases = doctor::burn_in_cases(host->inspection->decision, *shares, host->gpus);
   const doctor::Report report = measure_rails(*host, cases, *peer, *with);
   DoctorCommand form = command;
   form.all = true;

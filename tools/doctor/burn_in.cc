@@ -7,6 +7,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "tools/doctor/cuda_number.h"
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
 #include "topology/cpu_mask.h"
@@ -97,7 +98,7 @@ Result<BurnInShares> parse_burn_in_shares(const std::string& text) {
 }
 
 std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
-                                      const BurnInShares& shares) {
+                                      const BurnInShares& shares, const GpuFacts& gpus) {
   std::vector<BurnInCase> cases;
   int device = 0;
   for (size_t i = 0; i < decision.plan.rails.size(); ++i) {
@@ -113,6 +114,7 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
                    .device = device,
                    .gpu = {},
                    .gpu_address = {},
+                   .cuda_number = {},
                    .path = kHostMemory,
                    .port_gbits = gbits,
                    .share = share_of(shares, kHostMemory),
@@ -125,6 +127,7 @@ std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
       one.subject = fmt::format("{} GPU{} ({})", name, gpu, one.path);
       one.gpu = gpu;
       one.gpu_address = decision.machine.gpus[gpu].bdf.to_string();
+      one.cuda_number = cuda_number(gpus, one.gpu_address);
       one.share = share_of(shares, one.path);
       cases.push_back(one);
     }

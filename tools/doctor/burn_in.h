@@ -23,20 +23,23 @@ struct RailDecision;
 
 namespace gdr::tools::doctor {
 
+struct GpuFacts;
+
 // How long one machine waits for the other one to begin.
 inline constexpr int kBurnInPatienceSeconds = 60;
 
 struct BurnInCase {
-  std::string subject;        // "rail 0 mlx5_0:1 GPU3 (PIX)"
-  std::string hca;            // "mlx5_0"
-  int port = 1;               // of the HCA
-  int device = 0;             // the plugin's number for the rail
-  std::optional<size_t> gpu;  // whose memory; nothing: that of the host
-  std::string gpu_address;    // on PCI: "0000:1a:00.0"
-  std::string path;           // of the memory: "PIX"; "HOST" for memory of the host
-  double port_gbits = 0;      // the rate of the port; 0: unknown
-  double share = 0;           // of the rate, that a good path reaches
-  std::vector<int> cpus;      // of the HCA's NUMA node; empty: unknown
+  std::string subject;                  // "rail 0 mlx5_0:1 GPU3 (PIX)"
+  std::string hca;                      // "mlx5_0"
+  int port = 1;                         // of the HCA
+  int device = 0;                       // the plugin's number for the rail
+  std::optional<size_t> gpu;            // whose memory, by the topology; nothing: that of the host
+  std::string gpu_address;              // on PCI: "0000:1a:00.0"
+  std::optional<int> cuda_number = {};  // of the GPU in CUDA; nothing: CUDA does not show it
+  std::string path;                     // of the memory: "PIX"; "HOST" for memory of the host
+  double port_gbits = 0;                // the rate of the port; 0: unknown
+  double share = 0;                     // of the rate, that a good path reaches
+  std::vector<int> cpus;                // of the HCA's NUMA node; empty: unknown
 };
 
 struct BurnInMeasurement {
@@ -59,7 +62,7 @@ Result<BurnInShares> parse_burn_in_shares(const std::string& text);
 // The measurements of a machine: of each usable rail, host memory, then the GPUs whose own rail it
 // is.
 std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
-                                      const BurnInShares& shares);
+                                      const BurnInShares& shares, const GpuFacts& gpus);
 
 struct BurnInPeer {
   bool is_local = true;

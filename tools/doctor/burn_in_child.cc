@@ -94,6 +94,14 @@ int exec_error(int fd) {
   return got == static_cast<ssize_t>(sizeof error) ? error : 0;
 }
 
+// A parent may have left SIGCHLD ignored, as some daemons and launchers do. The kernel then drops
+// the status of each child, here and in the programs that are started.
+void keep_status_of_children() {
+  struct sigaction now = {};
+  if (sigaction(SIGCHLD, nullptr, &now) != 0) return;
+  if (now.sa_handler == SIG_IGN || (now.sa_flags & SA_NOCLDWAIT) != 0) signal(SIGCHLD, SIG_DFL);
+}
+
 UniqueFd memory_file() { return UniqueFd(memfd_create("nccl-gdr-burn-in", MFD_CLOEXEC)); }
 
 size_t size_of_file(int fd) {
@@ -113,7 +121,7 @@ std::string content_of_memory(int fd) {
 struct ChildProcess::Running {
   pid_t pid = -1;
   bool ended = false;
-  int status = 0;
+  std::optional<int> status;  // nothing: unknown, also after the end
   UniqueFd output, errors;
 
   ~Running() { end(); }
@@ -121,7 +129,9 @@ struct ChildProcess::Running {
   bool has_ended() {
     if (ended) return true;
     if (prints_without_end()) kill(pid, SIGKILL);
-    const pid_t waited = waitpid(pid, &status, WNOHANG);
+    int how = 0;
+    const pid_t waited = waitpid(pid, &how, WNOHANG);
+    if (waited == pid) status = how;
     ended = waited == pid || (waited < 0 && errno == ECHILD);
     return ended;
   }
@@ -154,6 +164,7 @@ ChildProcess& ChildProcess::operator=(ChildProcess&&) noexcept = default;
 ChildProcess::~ChildProcess() = default;
 
 Result<ChildProcess> ChildProcess::start(const ChildSpec& spec) {
+  keep_status_of_children();
   auto running = std::make_unique<Running>();
   running->ended = true;  // until it is started
   running->output = memory_file();
@@ -196,12 +207,14 @@ bool ChildProcess::wait_until(BurnInClock::time_point deadline) {
 void ChildProcess::end() { running_->end(); }
 
 int ChildProcess::exit_status() const {
-  return WIFEXITED(running_->status) ? WEXITSTATUS(running_->status) : -1;
+  const std::optional<int>& status = running_->status;
+  return status && WIFEXITED(*status) ? WEXITSTATUS(*status) : -1;
 }
 
 std::string ChildProcess::how_it_ended() const {
-  if (!WIFSIGNALED(running_->status)) return fmt::format("ended with status {}", exit_status());
-  const int number = WTERMSIG(running_->status);
+  if (!running_->status) return "ended with an unknown status";
+  if (!WIFSIGNALED(*running_->status)) return fmt::format("ended with status {}", exit_status());
+  const int number = WTERMSIG(*running_->status);
   return fmt::format("was ended by signal {} ({})", number, strsignal(number));
 }
 

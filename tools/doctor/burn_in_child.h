@@ -13,6 +13,9 @@ namespace gdr::tools::doctor {
 
 using BurnInClock = std::chrono::steady_clock;
 
+// How long an end of a measurement may go on after the other one has ended.
+inline constexpr auto kBurnInGrace = std::chrono::seconds(10);
+
 struct ChildSpec {
   std::string program;                        // its path
   std::vector<std::string> arguments;         // without the program's name
@@ -24,8 +27,8 @@ struct ChildSpec {
 
 class ChildProcess {
  public:
-  // Starts it. What it prints is kept in memory, and its standard input is empty. Fails where it
-  // cannot be run.
+  // Starts it. What it prints is kept in memory, and its standard input is empty. SIGCHLD is no
+  // longer ignored afterwards. Fails where it cannot be run.
   static Result<ChildProcess> start(const ChildSpec& spec);
 
   ChildProcess(ChildProcess&&) noexcept;
@@ -39,7 +42,7 @@ class ChildProcess {
   // Ends it: by SIGTERM, and a second later by SIGKILL.
   void end();
 
-  // Once it has ended; -1: by a signal.
+  // Once it has ended; -1: by a signal, or the status is unknown.
   int exit_status() const;
   std::string how_it_ended() const;  // "ended with status 1", "was ended by signal 9 (Killed)"
   // The first MiB of what it printed so far.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "tools/topo/labels.h"
 
@@ -11,10 +12,12 @@ namespace {
 
 constexpr BurnInWith kBurnInWiths[] = {BurnInWith::kAuto, BurnInWith::kPerftest, BurnInWith::kPerf};
 
+constexpr size_t kMostOfAText = 500;  // that the other machine sends
+
 std::string text_in(const nlohmann::json& hello, const char* key) {
   const auto found = hello.find(key);
   if (found == hello.end() || !found->is_string()) return "";
-  return topo::clean_text(found->get<std::string>());
+  return topo::clean_text(found->get<std::string>().substr(0, kMostOfAText));
 }
 
 tl::unexpected<Error> lacks_perftest(const std::string& who, const std::string& lacks) {
@@ -61,7 +64,8 @@ BurnInOffer burn_in_offer(const nlohmann::json& hello) {
   offer.lacks = text_in(hello, "lacks");
   const auto gpus = hello.find("perftest_gpus");
   offer.perftest_gpus = gpus != hello.end() && gpus->is_boolean() && gpus->get<bool>();
-  offer.paths = text_in(hello, "paths");
+  const auto paths = hello.find("paths");
+  if (paths != hello.end() && paths->is_string()) offer.paths = paths->get<std::string>();
   return offer;
 }
 
@@ -72,6 +76,14 @@ std::string burn_in_paths(const std::vector<BurnInCase>& cases) {
 }
 
 Result<BurnInChoice> choose_burn_in(const BurnInOffer& own, const BurnInOffer& other) {
+  for (const auto& [machine, offer, where] :
+       {std::tuple("this machine", &own, "here"), {"the other machine", &other, "there"}}) {
+    if (!offer->paths.empty() || own.paths == other.paths) continue;
+    return fail(Code::kInvalidUsage,
+                fmt::format("{} has no usable rail. Fix: nccl-gdr doctor and nccl-gdr topo, run "
+                            "{}, say why",
+                            machine, where));
+  }
   if (own.paths != other.paths) {
     return fail(
         Code::kInvalidUsage,

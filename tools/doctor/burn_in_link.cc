@@ -24,6 +24,7 @@ constexpr int kHelloVersion = 1;
 constexpr size_t kMostMessageBytes = size_t{1} << 16;
 // For a peer that has connected and sends no hello, while the other machine may wait behind it.
 constexpr auto kHelloPatience = std::chrono::seconds(2);
+constexpr auto kPauseBetweenAttempts = milliseconds(100);
 
 int milliseconds_until(BurnInClock::time_point deadline) {
   const auto left = std::chrono::duration_cast<milliseconds>(deadline - BurnInClock::now());
@@ -98,15 +99,26 @@ sockaddr_in socket_address(const BurnInPeer& peer) {
   return name;
 }
 
-// Why the other machine may not have come.
-std::string loopback_hint(const BurnInPeer& peer) {
-  if (!peer.address.starts_with("127.")) {
-    return "start the same command on the other machine within a minute, and let TCP ports " +
-           fmt::format("{} and {} through the firewall", peer.port, peer.port + 1);
+// Why the other machine may not have come. Both listen where both have the address, as that of a
+// bridge of containers, and both connect where none has it, as behind a NAT.
+std::string why_they_do_not_meet(const BurnInPeer& peer) {
+  if (peer.address.starts_with("127.")) {
+    return peer.address +
+           " is a loopback address, which no other machine reaches: give an address "
+           "that ip -4 addr shows, and the same one on the other machine";
   }
-  return peer.address +
-         " is a loopback address, which no other machine reaches: give an address "
-         "that ip -4 addr shows, and the same one on the other machine";
+  const std::string ports =
+      fmt::format("TCP ports {} and {} get through the firewall", peer.port, peer.port + 1);
+  if (peer.rank == 0) {
+    return fmt::format(
+        "start the same command on the other machine within a minute, and see that {}, and that "
+        "only this machine has {} (ip -4 addr)",
+        ports, peer.address);
+  }
+  return fmt::format(
+      "start the same command on the machine that has {} (ip -4 addr), and on this one, within a "
+      "minute, and see that {}",
+      peer.address, ports);
 }
 
 UniqueFd listen_at(const sockaddr_in& name) {
@@ -131,12 +143,16 @@ Result<std::pair<BurnInLines, BurnInJson>> accept_doctor(const BurnInPeer& peer,
   }
   while (is_ready(listener.get(), POLLIN, deadline)) {
     BurnInLines lines{UniqueFd(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC))};
-    if (!lines.fd.valid()) continue;
+    if (!lines.fd.valid()) {  // where descriptors are used up, the connection stays and is ready
+      std::this_thread::sleep_for(kPauseBetweenAttempts);
+      continue;
+    }
     auto hello = lines.receive(std::min(deadline, BurnInClock::now() + kHelloPatience));
     if (hello && is_hello(*hello)) return std::pair(std::move(lines), std::move(*hello));
   }
-  return fail(Code::kInvalidUsage, fmt::format("the other machine does not come to {}:{}. Fix: {}",
-                                               peer.address, peer.port, loopback_hint(peer)));
+  return fail(Code::kInvalidUsage,
+              fmt::format("the other machine does not come to {}:{}. Fix: {}", peer.address,
+                          peer.port, why_they_do_not_meet(peer)));
 }
 
 // Connects once; the socket is blocking afterwards. Does not wait for long, unlike connect(), where
@@ -178,11 +194,11 @@ Result<std::pair<BurnInLines, BurnInJson>> connect_doctor(const BurnInPeer& peer
       if (answer && is_hello(*answer)) return std::pair(std::move(lines), std::move(*answer));
       reason = answer ? "it is no nccl-gdr doctor --burn-in" : answer.error().text;
     }
-    std::this_thread::sleep_for(milliseconds(100));
+    std::this_thread::sleep_for(kPauseBetweenAttempts);
   } while (BurnInClock::now() < deadline);
   return fail(Code::kInvalidUsage,
               fmt::format("the other machine does not answer at {}:{}: {}. Fix: {}", peer.address,
-                          peer.port, reason, loopback_hint(peer)));
+                          peer.port, reason, why_they_do_not_meet(peer)));
 }
 
 }  // namespace

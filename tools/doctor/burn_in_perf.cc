@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/burn_in_child.h"
 #include "tools/topo/labels.h"
+#include "topology/bdf.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -27,13 +30,21 @@ std::string perf_errors(const std::string& output) {
   return topo::clean_text(errors);
 }
 
+// Whether the description of a rank's memory (RankMemory::text) has the PCI address.
+bool is_memory_of(const std::string& memory, const std::string& address) {
+  const size_t begin = memory.find('('), end = memory.find(')');
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return false;
+  const auto used = topology::Bdf::parse(memory.substr(begin + 1, end - begin - 1));
+  return used && used == topology::Bdf::parse(address);
+}
+
 }  // namespace
 
 std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer& peer) {
   std::vector<std::string> arguments = {
       "perf",      "sendrecv",
       "--dev",     std::to_string(one.device),
-      "--memory",  one.gpu ? fmt::format("cuda:{}", *one.gpu) : "host",
+      "--memory",  one.gpu ? fmt::format("cuda:{}", one.cuda_number.value_or(0)) : "host",
       "-b",        "8",
       "-e",        kPerfBytes,
       "-f",        kPerfFactor,
@@ -54,6 +65,12 @@ Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::st
       return fail(Code::kInternal, fmt::format("device {} of the plugin is {} and not {}",
                                                one.device, name, one.hca));
     }
+    // Rank 0 is this machine's. "cuda:0 (0000:1A:00.0)"
+    const auto memory = report.at("ranks").at(0).at("memory").get<std::string>();
+    if (one.gpu && !is_memory_of(memory, one.gpu_address)) {
+      return fail(Code::kInternal, fmt::format("the memory was that of {} and not of the GPU {}",
+                                               memory, one.gpu_address));
+    }
     const auto& rows = report.at("bandwidth");  // at() throws where there is none
     const double mib_s = rows.at(rows.size() - 1).at("average_mib_s").get<double>();
     const double latency = report.at("latency").at(0).at("typical_us").get<double>();
@@ -63,21 +80,44 @@ Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::st
   }
 }
 
-Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer) {
-  // CUDA then counts GPUs by their PCI addresses, as the topology does.
-  auto child = ChildProcess::start({.program = "/proc/self/exe",
-                                    .arguments = perf_arguments(one, peer),
-                                    .environment = {"CUDA_DEVICE_ORDER=PCI_BUS_ID"}});
+Error unfinished_perf(bool other_is_first, const std::string& printed) {
+  const auto seconds = [](BurnInClock::duration time) {
+    return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+  };
+  std::string text =
+      other_is_first
+          ? fmt::format("nccl-gdr perf was ended {} s after the other machine's end of it",
+                        seconds(kBurnInGrace))
+          : fmt::format("nccl-gdr perf did not end within {} s", seconds(kPerfTimeLimit));
+  const std::string errors = perf_errors(printed);
+  if (!errors.empty()) text += ": " + errors.substr(0, errors.find(". Fix: "));
+  return {Code::kSystem, text + ". Fix: " + kPerfGeneralFix};
+}
+
+Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer,
+                                          const std::function<bool()>& other_ended) {
+  // In the same environment CUDA counts the GPUs as it did for the doctor.
+  auto child =
+      ChildProcess::start({.program = "/proc/self/exe", .arguments = perf_arguments(one, peer)});
   if (!child) return forward_error(child);
-  const bool has_ended = child->wait_until(BurnInClock::now() + kPerfTimeLimit);
+  auto deadline = BurnInClock::now() + kPerfTimeLimit;
+  bool other_is_first = false;
+  while (!child->has_ended() && BurnInClock::now() < deadline) {
+    if (!other_is_first && other_ended()) {
+      other_is_first = true;
+      deadline = std::min(deadline, BurnInClock::now() + kBurnInGrace);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  const bool has_ended = child->has_ended();
   child->end();
+  if (!has_ended) return tl::unexpected(unfinished_perf(other_is_first, child->errors()));
   const int status = child->exit_status();
-  if (has_ended && status == kExitOk) {
+  if (status == kExitOk) {
     if (peer.rank != 0) return BurnInMeasurement{};
     return parse_perf_result(one, child->output());
   }
   std::string errors = perf_errors(child->errors());
-  if (!has_ended) errors += (errors.empty() ? "" : "; ") + std::string("it did not end in time");
   if (errors.empty()) errors = "nccl-gdr perf " + child->how_it_ended();
   if (status == kExitFailed) return fail(Code::kRemote, "the transfer failed: " + errors);
   return fail(Code::kSystem, errors);

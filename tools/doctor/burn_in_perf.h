@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,14 +15,23 @@ namespace gdr::tools::doctor {
 inline constexpr auto kPerfTimeLimit = std::chrono::minutes(3);
 
 // The arguments of nccl-gdr for a measurement that prints JSON, and nothing else, to standard
-// output.
+// output. A GPU of the case needs its number in CUDA.
 std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer& peer);
 
-// Reads that JSON. Fails where it is not of the case's HCA.
+// Reads that JSON. Fails where it is not of the case's HCA or GPU.
 Result<BurnInMeasurement> parse_perf_result(const BurnInCase& one, const std::string& json);
 
-// Measures. On the machine with rank 1 the result is empty. Fails with kRemote where data was lost
-// or wrong.
-Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer);
+// For an error of a perf that does not end.
+inline constexpr char kPerfGeneralFix[] =
+    "look at what the drivers of the HCA and the GPU report in dmesg, and run nccl-gdr conformance";
+
+// The error of a perf that was ended: because the other machine's had ended, or after its time.
+// `printed` is what it wrote to standard error.
+Error unfinished_perf(bool other_is_first, const std::string& printed);
+
+// Measures, until `kBurnInGrace` after `other_ended` returned true. On the machine with rank 1 the
+// result is empty. Fails with kRemote where data was lost or wrong.
+Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPeer& peer,
+                                          const std::function<bool()>& other_ended);
 
 }  // namespace gdr::tools::doctor

@@ -176,7 +176,7 @@ std::vector<std::string> perftest_arguments(PerftestProgram program, const Perft
   if (perftest.has_cuda_bus_id && !one.gpu_address.empty()) {
     add("--use_cuda_bus_id", one.gpu_address);
   } else {
-    add("--use_cuda", *one.gpu);
+    add("--use_cuda", one.cuda_number.value_or(0));
   }
   if (fabric.uses_dmabuf && perftest.has_cuda_dmabuf) arguments.push_back("--use_cuda_dmabuf");
   return arguments;

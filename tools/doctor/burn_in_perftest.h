@@ -57,7 +57,7 @@ struct PerftestFabric {
 Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInCase& one);
 
 // The arguments of the end that listens at the TCP port; the other end has the address of the
-// first behind them.
+// first behind them. A GPU of the case needs its number in CUDA.
 std::vector<std::string> perftest_arguments(PerftestProgram program, const Perftest& perftest,
                                             const BurnInCase& one, const PerftestFabric& fabric,
                                             int tcp_port);

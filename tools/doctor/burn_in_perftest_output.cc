@@ -204,7 +204,7 @@ Error perftest_error(const std::string& how, const std::string& output, const st
     if (all.find(one.sign) == std::string::npos) continue;
     return {one.code, what + ". Fix: " + one.fix};
   }
-  return {Code::kSystem, what + ". Fix: use --burn-in-with perf, and see whether it fails, too"};
+  return {Code::kSystem, what + ". Fix: " + kPerftestGeneralFix};
 }
 
 }  // namespace gdr::tools::doctor

@@ -21,6 +21,10 @@ Result<double> perftest_gbits(const std::string& output, uint64_t bytes);
 //    #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec] ...
 Result<double> perftest_latency_us(const std::string& output, uint64_t bytes);
 
+// For an error that points at nothing else.
+inline constexpr char kPerftestGeneralFix[] =
+    "use --burn-in-with perf, and see whether it fails, too";
+
 // Makes an error of what a program printed that has no result: `how` says how it ended,
 // "ib_write_bw ended with status 1". kRemote where a transfer failed; else kSystem. The text ends
 // in the likely fix.

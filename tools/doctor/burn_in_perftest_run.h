@@ -25,27 +25,33 @@ class PerftestRun {
   // Starts the end that listens; returns once it does.
   Status start_server(int tcp_port, BurnInClock::duration limit = kPerftestListenLimit);
   // Starts the end that connects, which is the one that measures bandwidth.
-  Status start_client(const std::string& address);
+  Status start_client(const std::string& address, int tcp_port);
 
-  // Waits for the ends, and ends them when the limit has passed, or ten seconds after one of them
-  // has ended or `other_ended` returned true. Returns Gb/s or microseconds.
+  // Waits for the ends, and ends them when the limit has passed, or `grace` after one of them has
+  // ended or `other_ended` returned true. Returns Gb/s or microseconds. kInvalidUsage where the
+  // other end is on another machine and the two have no TCP connection at the limit.
   Result<double> finish(const std::function<bool()>& other_ended,
-                        BurnInClock::duration limit = kPerftestTimeLimit);
+                        BurnInClock::duration limit = kPerftestTimeLimit,
+                        BurnInClock::duration grace = kBurnInGrace);
 
  private:
   bool has_ended();
   Result<double> result_of(const ChildProcess& end) const;
   Error error_of(const std::string& how) const;
-  std::string how_it_ended(ChildProcess* end, BurnInClock::duration limit) const;
+  bool lacks_connection() const;
 
   PerftestProgram program_;
   ChildSpec spec_;
   std::optional<ChildProcess> server_, client_;
+  int tcp_port_ = 0;
 };
 
 // Whether a process of this network namespace listens at the TCP port, by a text as that of
 // /proc/net/tcp. A connection would show it, too, but perftest takes that for its peer.
 bool is_listening(const std::string& proc_net_tcp, int tcp_port);
+
+// Whether the text has a TCP connection from or to the port.
+bool has_connection(const std::string& proc_net_tcp, int tcp_port);
 
 // Returns a TCP port that is free now; 0 if there is none.
 int free_tcp_port();

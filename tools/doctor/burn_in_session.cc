@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/doctor/burn_in_gpu.h"
 #include "tools/doctor/burn_in_perf.h"
+#include "tools/doctor/burn_in_perftest_output.h"
 #include "tools/doctor/burn_in_perftest_run.h"
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
@@ -17,26 +19,70 @@ using BurnInJson = nlohmann::json;
 
 constexpr auto kBurnInSlack = std::chrono::seconds(15);
 
+// The parts of an error's text that are sent or taken; they are longer where a program prints much.
+constexpr size_t kMostOfAnError = 400;
+constexpr size_t kMostOfAFix = 200;
+
+// "WHAT. Fix: FIX"
+struct ErrorParts {
+  explicit ErrorParts(const std::string& text) {
+    constexpr std::string_view kMark = ". Fix: ";
+    const size_t at = text.find(kMark);
+    what = text.substr(0, at);
+    if (at != std::string::npos) fix = text.substr(at + kMark.size());
+  }
+  std::string text() const { return fix.empty() ? what : what + ". Fix: " + fix; }
+
+  // Whether a fix from the other machine says more.
+  bool has_general_fix() const {
+    return fix.empty() || fix == kPerftestGeneralFix || fix == kPerfGeneralFix;
+  }
+
+  std::string what, fix;
+};
+
+void shorten(std::string* text, size_t most) {
+  if (text->size() > most) *text = text->substr(0, most) + "...";
+}
+
+std::string shortened(const std::string& text) {
+  ErrorParts parts(text);
+  shorten(&parts.what, kMostOfAnError);
+  shorten(&parts.fix, kMostOfAFix);
+  return parts.text();
+}
+
+// kInvalidUsage ends the measurements, on both machines.
 BurnInJson message_of(const Error& error) {
-  return {{"error", error.text}, {"remote", error.code == Code::kRemote}};
+  return {{"error", shortened(error.text)},
+          {"remote", error.code == Code::kRemote},
+          {"ends", error.code == Code::kInvalidUsage}};
+}
+
+bool is_true_in(const BurnInJson& message, const char* key) {
+  const auto flag = message.find(key);
+  return flag != message.end() && flag->is_boolean() && flag->get<bool>();
 }
 
 // The error in a message of the other machine; nothing where it has none.
 std::optional<Error> error_in(const BurnInJson& message) {
   const auto text = message.find("error");
   if (text == message.end() || !text->is_string()) return {};
-  const auto remote = message.find("remote");
-  const bool is_remote = remote != message.end() && remote->is_boolean() && remote->get<bool>();
-  return Error{is_remote ? Code::kRemote : Code::kSystem,
-               "on the other machine: " + topo::clean_text(text->get<std::string>())};
+  Code code = is_true_in(message, "ends") ? Code::kInvalidUsage : Code::kSystem;
+  if (is_true_in(message, "remote")) code = Code::kRemote;
+  return Error{code,
+               "on the other machine: " + topo::clean_text(shortened(text->get<std::string>()))};
 }
 
 // One error of two. A transfer that failed explains why the other end failed.
 Error joined_errors(const Error& own, const Error& other) {
   if (other.code == Code::kRemote && own.code != Code::kRemote) return other;
-  Error error = own;
-  add_detail(&error.text, other.text.substr(0, other.text.find(". Fix: ")));
-  return error;
+  ErrorParts parts(own.text);
+  const ErrorParts others(other.text);
+  if (parts.has_general_fix() && !others.fix.empty()) parts.fix = others.fix;
+  parts.what += "; " + others.what;
+  const bool ends = own.code != Code::kRemote && other.code == Code::kInvalidUsage;
+  return {ends ? other.code : own.code, parts.text()};
 }
 
 Result<std::vector<double>> numbers_in(const BurnInJson& message, size_t count) {
@@ -107,8 +153,9 @@ bool BurnInSession::uses_perftest(const BurnInCase& one) const {
 
 Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
   if (uses_perftest(one)) return measure_with_perftest(one);
-  if (Status started = start_together({}); !started) return forward_error(started);
-  const auto own = measure_by_perf(one, options_.peer);
+  const Status usable = check_gpu_of_case(*host_, one);
+  if (Status started = start_together(usable); !started) return forward_error(started);
+  const auto own = measure_by_perf(one, options_.peer, [this] { return other_has_ended(); });
   Result<std::vector<double>> values;
   if (own) {
     values = std::vector<double>{own->gbits, own->latency_us};
@@ -121,7 +168,8 @@ Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
 }
 
 Result<BurnInMeasurement> BurnInSession::measure_with_perftest(const BurnInCase& one) {
-  const Result<PerftestFabric> fabric = perftest_fabric(*host_, one);
+  Result<PerftestFabric> fabric = perftest_fabric(*host_, one);
+  if (Status usable = check_gpu_of_case(*host_, one); !usable) fabric = forward_error(usable);
   Result<double> gbits = run_perftest(PerftestProgram::kWriteBandwidth, one, fabric);
   if (!gbits) return forward_error(gbits);
   const auto program = one.gpu ? PerftestProgram::kSendLatency : PerftestProgram::kWriteLatency;
@@ -141,7 +189,7 @@ Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnIn
   const ChildSpec spec{
       path_of(*perftest_, program),
       perftest_arguments(program, *perftest_, one, fabric.value_or(PerftestFabric{}), port),
-      {"LC_ALL=C", "CUDA_DEVICE_ORDER=PCI_BUS_ID"},
+      {"LC_ALL=C"},  // CUDA's environment stays, and with it the numbers of the GPUs
       one.cpus};
   PerftestRun run(program, spec);
   Status started;
@@ -150,10 +198,10 @@ Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnIn
   started = start_together(started);
   if (!started) return forward_error(started);
   if (connects)
-    started = run.start_client(options_.peer.is_local ? "127.0.0.1" : options_.peer.address);
+    started = run.start_client(options_.peer.is_local ? "127.0.0.1" : options_.peer.address, port);
   Result<std::vector<double>> values;
   if (started) {
-    auto value = run.finish([this] { return link_ && link_->has_news(); });
+    auto value = run.finish([this] { return other_has_ended(); });
     if (value) {
       values = std::vector<double>{*value};
     } else {
@@ -166,6 +214,9 @@ Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnIn
   if (!values) return forward_error(values);
   return values->at(0);
 }
+
+// Whether the other machine has sent its result, or has left.
+bool BurnInSession::other_has_ended() const { return link_ && link_->has_news(); }
 
 // Returns once both machines are ready, with the error of the one that is not.
 Status BurnInSession::start_together(const Status& own) {

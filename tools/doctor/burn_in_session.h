@@ -42,6 +42,7 @@ class BurnInSession {
   Result<BurnInMeasurement> measure_with_perftest(const BurnInCase& one);
   Result<double> run_perftest(PerftestProgram program, const BurnInCase& one,
                               const Result<PerftestFabric>& fabric);
+  bool other_has_ended() const;
   Status start_together(const Status& own);
   Result<std::vector<double>> share(Result<std::vector<double>> own, size_t count,
                                     BurnInClock::duration limit);

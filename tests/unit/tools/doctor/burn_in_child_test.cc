@@ -106,6 +106,24 @@ TEST(ChildProcess, ParentThatIsKilled_TakesTheProgramWithIt) {
   EXPECT_THAT(std::string(1, state_of(pid)), ::testing::AnyOf("X", "Z"));
 }
 
+TEST(ChildProcess, IgnoredSigchld_DoesNotHideTheStatus) {
+  signal(SIGCHLD, SIG_IGN);
+  auto child = ChildProcess::start(shell("sleep 0; sh -c 'exit 4'; exit $?"));
+  ASSERT_TRUE(child.has_value());
+  EXPECT_TRUE(child->wait_until(in(seconds(30))));
+  EXPECT_EQ(child->exit_status(), 4);
+  signal(SIGCHLD, SIG_DFL);
+}
+
+TEST(ChildProcess, StatusThatIsLost_IsNotTakenForSuccess) {
+  auto child = ChildProcess::start(shell("exit 0"));
+  ASSERT_TRUE(child.has_value());
+  ASSERT_GT(waitpid(-1, nullptr, 0), 0);  // another part of the process takes it
+  EXPECT_TRUE(child->wait_until(in(seconds(30))));
+  EXPECT_EQ(child->exit_status(), -1);
+  EXPECT_EQ(child->how_it_ended(), "ended with an unknown status");
+}
+
 TEST(ProgramInPath, ExecutableFile_IsFoundInOrder) {
   const TempFolder folder;
   for (const char* name : {"a", "b"}) std::filesystem::create_directories(folder.path() / name);

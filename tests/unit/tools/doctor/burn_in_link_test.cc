@@ -98,6 +98,21 @@ TEST(BurnInLink, NobodyComes_NamesThePortsAndTheFix) {
   EXPECT_THAT(connecting.error().text, HasSubstr("Connection refused"));
 }
 
+// 192.0.2.1 is in a network for documents, which no machine has. Every machine
+// can listen at 0.0.0.0.
+TEST(BurnInLink, NobodyComes_SaysWhichMachineHasTheAddress) {
+  const int port = free_tcp_port();
+  const BurnInPeer absent{.is_local = false, .address = "192.0.2.1", .port = port, .rank = 1};
+  const auto connecting = BurnInLink::meet(absent, json::object(), in(milliseconds(50)));
+  ASSERT_FALSE(connecting.has_value());
+  EXPECT_THAT(connecting.error().text,
+              HasSubstr("on the machine that has 192.0.2.1 (ip -4 addr), and on this one"));
+  const BurnInPeer any{.is_local = false, .address = "0.0.0.0", .port = port, .rank = 0};
+  const auto listening = BurnInLink::meet(any, json::object(), in(milliseconds(50)));
+  ASSERT_FALSE(listening.has_value());
+  EXPECT_THAT(listening.error().text, HasSubstr("only this machine has 0.0.0.0 (ip -4 addr)"));
+}
+
 TEST(BurnInLink, PortInUse_IsAnErrorAtOnce) {
   const int port = free_tcp_port();
   const auto taken = listen_on({"127.0.0.1", static_cast<uint16_t>(port)});

@@ -11,7 +11,9 @@ using ::testing::HasSubstr;
 BurnInCase gpu_case() {
   BurnInCase one;
   one.hca = "mlx5_0";
-  one.gpu = 0;
+  one.gpu = 3;  // of the machine
+  one.gpu_address = "0000:1a:00.0";
+  one.cuda_number = 0;
   return one;
 }
 
@@ -33,14 +35,33 @@ TEST(PerfArguments, LocalHostMemory_HasNoAddress) {
 
 TEST(PerfResult, Json_GivesTheLargestSizeAndTheLatencyOfTheSmallest) {
   const std::string json =
-      R"({"devices": [{"name": "mlx5_0:1"}],
+      R"json({"devices": [{"name": "mlx5_0:1"}],
+          "ranks": [{"memory": "cuda:0 (0000:1A:00.0)"}, {"memory": "cuda:0 (0000:5D:00.0)"}],
           "bandwidth": [{"average_mib_s": 1.0}, {"average_mib_s": 1000.0}],
-          "latency": [{"typical_us": 1.5}, {"typical_us": 90.0}]})";
+          "latency": [{"typical_us": 1.5}, {"typical_us": 90.0}]})json";
   const Result<BurnInMeasurement> measured = parse_perf_result(gpu_case(), json);
   ASSERT_TRUE(measured.has_value());
   EXPECT_NEAR(measured->gbits, 8.388608, 1e-6);
   EXPECT_EQ(measured->latency_us, 1.5);
   EXPECT_EQ(measured->by, "nccl-gdr perf");
+}
+
+TEST(PerfResult, OtherGpu_IsAnError) {
+  for (const char* memory : {"cuda:0 (0000:5D:00.0)", "cuda:0 ()", "cuda:0", "host"}) {
+    const std::string json =
+        std::string(R"({"devices": [{"name": "mlx5_0"}], "ranks": [{"memory": ")") + memory +
+        R"("}], "bandwidth": [{"average_mib_s": 1.0}], "latency": [{"typical_us": 1.5}]})";
+    const Result<BurnInMeasurement> measured = parse_perf_result(gpu_case(), json);
+    ASSERT_FALSE(measured.has_value()) << memory;
+    EXPECT_THAT(measured.error().text, HasSubstr("and not of the GPU 0000:1a:00.0"));
+  }
+}
+
+TEST(PerfError, UnfinishedPerf_SaysWhoWasFirst) {
+  EXPECT_THAT(unfinished_perf(false, "").text,
+              HasSubstr("nccl-gdr perf did not end within 180 s. Fix: look at"));
+  const std::string text = unfinished_perf(true, "nccl-gdr: no peer. Fix: wait\n").text;
+  EXPECT_THAT(text, HasSubstr("was ended 10 s after the other machine's end of it: no peer. Fix:"));
 }
 
 TEST(PerfResult, OtherDeviceOrNoResult_IsAnError) {

@@ -31,6 +31,7 @@ BurnInCase host_case() {
 BurnInCase gpu_case() {
   BurnInCase one = host_case();
   one.gpu = 3;
+  one.cuda_number = 1;
   one.gpu_address = "0000:1a:00.0";
   return one;
 }
@@ -110,7 +111,7 @@ TEST(PerftestArguments, GpuMemory_IsNamedByItsAddressWherePossible) {
     return perftest_arguments(PerftestProgram::kWriteBandwidth, perftest, gpu_case(), fabric, 1)
         .back();
   };
-  EXPECT_EQ(last(), "--use_cuda=3");
+  EXPECT_EQ(last(), "--use_cuda=1");
   perftest.has_cuda_bus_id = true;
   EXPECT_EQ(last(), "--use_cuda_bus_id=0000:1a:00.0");
   fabric.uses_dmabuf = true;

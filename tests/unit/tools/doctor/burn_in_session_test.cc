@@ -25,6 +25,7 @@ BurnInCase gpu_case() {
   BurnInCase one = host_case();
   one.gpu = 0;
   one.gpu_address = "0000:1a:00.0";
+  one.cuda_number = 0;
   return one;
 }
 
@@ -61,6 +62,20 @@ TEST(BurnInSession, GpuMemory_TakesSendLatency) {
   ASSERT_TRUE(measured.has_value()) << measured.error().text;
   EXPECT_THAT(perftest.runs(), HasSubstr("ib_send_lat"));
   EXPECT_THAT(perftest.runs(), HasSubstr("--use_cuda_bus_id=0000:1a:00.0"));
+}
+
+TEST(BurnInSession, GpuThatCudaHides_IsNotMeasured) {
+  const MadeHost host;
+  BurnInCase hidden = gpu_case();
+  hidden.cuda_number = {};
+  const MadePerftest with("6.20", "  --use_cuda=<id> x\n"), without;
+  for (const MadePerftest* perftest : {&with, &without}) {
+    const auto measured = local_session(host, *perftest, hidden).measure(hidden);
+    ASSERT_FALSE(measured.has_value());
+    EXPECT_EQ(measured.error().code, Code::kSystem);
+    EXPECT_THAT(measured.error().text, HasSubstr("CUDA cannot be used"));
+    EXPECT_EQ(perftest->runs(), "");
+  }
 }
 
 TEST(BurnInSession, GpuMemoryWithoutLatency_HasTheBandwidth) {
@@ -128,10 +143,51 @@ TEST(PerftestRun, ProgramThatHangs_IsEnded) {
   PerftestRun run(PerftestProgram::kWriteBandwidth,
                   {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}});
   ASSERT_TRUE(run.start_server(port).has_value());
-  ASSERT_TRUE(run.start_client("127.0.0.1").has_value());
+  ASSERT_TRUE(run.start_client("127.0.0.1", port).has_value());
   const auto result = run.finish([] { return false; }, std::chrono::seconds(1));
   ASSERT_FALSE(result.has_value());
   EXPECT_THAT(result.error().text, HasSubstr("ib_write_bw did not end within 1 s"));
+}
+
+PerftestRun server_at(const MadePerftest& perftest, int port) {
+  PerftestRun run(PerftestProgram::kWriteBandwidth,
+                  {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}});
+  EXPECT_TRUE(run.start_server(port).has_value());
+  return run;
+}
+
+TEST(PerftestRun, OtherEndThatNeverConnects_NamesTheTcpPort) {
+  const MadePerftest perftest;
+  const int port = free_tcp_port();
+  PerftestRun run = server_at(perftest, port);
+  const auto result = run.finish([] { return false; }, std::chrono::seconds(1));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, Code::kInvalidUsage);
+  EXPECT_THAT(result.error().text,
+              HasSubstr("Fix: let TCP port " + std::to_string(port) + " through the firewall"));
+}
+
+TEST(PerftestRun, ConnectionWithAnotherMachine_IsNotTheFirewall) {
+  MadePerftest perftest;
+  perftest.set_mode("hang");
+  const int port = free_tcp_port();
+  PerftestRun server = server_at(perftest, port);
+  PerftestRun client(PerftestProgram::kWriteBandwidth,
+                     {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}});
+  ASSERT_TRUE(client.start_client("127.0.0.1", port).has_value());
+  const auto result = server.finish([] { return false; }, std::chrono::seconds(3));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().code, Code::kSystem);
+  EXPECT_THAT(result.error().text, HasSubstr("did not end within 3 s without an error"));
+}
+
+TEST(PerftestRun, OtherEndThatIsFirst_IsTheReason) {
+  const MadePerftest perftest;
+  PerftestRun run = server_at(perftest, free_tcp_port());
+  const auto result =
+      run.finish([] { return true; }, std::chrono::seconds(600), std::chrono::seconds(1));
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().text, HasSubstr("ib_write_bw was ended 1 s after the other end"));
 }
 
 TEST(PerftestRun, ServerThatDoesNotListen_IsAnError) {
@@ -157,6 +213,9 @@ TEST(IsListening, TableOfTheKernel_IsReadByPortAndState) {
   EXPECT_FALSE(is_listening(table, 0x4854));
   EXPECT_TRUE(is_listening(table, 0x4855));
   EXPECT_FALSE(is_listening("", 0x4853));
+  EXPECT_FALSE(has_connection(table, 0x4853));
+  EXPECT_TRUE(has_connection(table, 0x4854));
+  EXPECT_TRUE(has_connection(table, 0x1234));
 }
 
 // A doctor on each of two machines, which are this one.
@@ -212,6 +271,35 @@ TEST(BurnInSession, ErrorOnOneMachine_IsSeenOnBoth) {
   const auto [third, fourth] = sessions.measure();
   EXPECT_FALSE(third.has_value());
   EXPECT_FALSE(fourth.has_value());
+}
+
+TEST(BurnInSession, ErrorsOfBothMachines_AreJoinedWithTheUsefulFix) {
+  MadePerftest first, second;
+  first.set_mode("error something odd");
+  second.set_mode("error Couldn't allocate MR " + std::string(2000, 'x'));
+  TwoSessions sessions(first, second);
+  const auto [general, useful] = sessions.measure();
+  ASSERT_FALSE(general.has_value());
+  ASSERT_FALSE(useful.has_value());
+  EXPECT_THAT(general.error().text,
+              AllOf(HasSubstr("something odd; on the other machine: ib_write_bw ended"),
+                    HasSubstr("xxx.... Fix: memory of the host: raise the limit")));
+  EXPECT_LT(general.error().text.size(), 900u);
+  EXPECT_THAT(useful.error().text,
+              AllOf(HasSubstr("xxx; on the other machine: ib_write_bw ended"),
+                    HasSubstr("something odd. Fix: memory of the host: raise the limit")));
+}
+
+TEST(BurnInSession, MachineWithoutRails_IsMetAndNamed) {
+  const MadeHost host;
+  const int port = free_tcp_port();
+  const auto open = [&](int rank, const std::vector<BurnInCase>& cases) {
+    const BurnInPeer peer{.is_local = false, .address = "127.0.0.1", .port = port, .rank = rank};
+    return BurnInSession::open(host.host, cases, {peer, BurnInWith::kPerf, ""}).error().text;
+  };
+  auto without = std::async(std::launch::async, [&] { return open(0, {}); });
+  EXPECT_THAT(open(1, {host_case()}), HasSubstr("the other machine has no usable rail"));
+  EXPECT_THAT(without.get(), HasSubstr("this machine has no usable rail"));
 }
 
 TEST(BurnInSession, OtherVersionsOfPerftest_LeaveItToPerf) {

@@ -21,7 +21,7 @@ void inspect_hgx(MadeHost* made) {
 }
 
 std::vector<BurnInCase> cases_of(const MadeHost& made) {
-  return burn_in_cases(made.host.inspection->decision, standard());
+  return burn_in_cases(made.host.inspection->decision, standard(), made.host.gpus);
 }
 
 BurnInCase case_of(double port_gbits, double share) {
@@ -31,6 +31,7 @@ BurnInCase case_of(double port_gbits, double share) {
           .device = 0,
           .gpu = 0,
           .gpu_address = "0000:1a:00.0",
+          .cuda_number = 0,
           .path = "PIX",
           .port_gbits = port_gbits,
           .share = share,
@@ -40,8 +41,12 @@ BurnInCase case_of(double port_gbits, double share) {
 TEST(BurnInCases, EveryRail_HasHostMemoryAndItsGpus) {
   MadeHost made;
   inspect_hgx(&made);
-  const std::vector<BurnInCase> cases = burn_in_cases(made.host.inspection->decision, standard());
+  // CUDA_VISIBLE_DEVICES=1
+  made.host.gpus.gpus[made.host.inspection->decision.machine.gpus[1].bdf].cuda_number = 0;
+  const std::vector<BurnInCase> cases = cases_of(made);
   ASSERT_EQ(cases.size(), 12u);
+  EXPECT_EQ(cases[2].cuda_number, 0);
+  EXPECT_FALSE(cases[1].cuda_number.has_value());
   EXPECT_EQ(cases[0].subject, "rail 0 mlx5_0:1 host memory");
   EXPECT_EQ(cases[0].share, 0.9);
   EXPECT_EQ(cases[1].subject, "rail 0 mlx5_0:1 GPU0 (PIX)");
@@ -62,7 +67,7 @@ TEST(BurnInCases, RailThatIsDown_IsLeftOutAndTakesNoDevice) {
   for (topology::GpuRails& gpu : made.host.inspection->decision.plan.gpus) {
     if (!gpu.rails.empty() && gpu.rails[0] == 0) gpu.rails.clear();
   }
-  const std::vector<BurnInCase> cases = burn_in_cases(made.host.inspection->decision, standard());
+  const std::vector<BurnInCase> cases = cases_of(made);
   ASSERT_EQ(cases.size(), 9u);
   EXPECT_EQ(cases[0].device, 0);
   EXPECT_THAT(cases[0].subject, HasSubstr("rail 1 "));
