@@ -153,15 +153,16 @@ def run(words, env, timeout_s, on_line=None):
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace",
                           start_new_session=True) as process:
-        texts = [], []
-        readers = [threading.Thread(target=_collect, args=arguments, daemon=True) for arguments in (
-            (process.stdout, texts[0], on_line), (process.stderr, texts[1], None))]
-        for reader in readers:
-            reader.start()
-        exit_code = None
+        # An interrupt from here on has to end the program: the end of `with` waits for it.
         try:
+            texts = [], []
+            readers = [threading.Thread(target=_collect, args=arguments, daemon=True) for arguments in (
+                (process.stdout, texts[0], on_line), (process.stderr, texts[1], None))]
+            for reader in readers:
+                reader.start()
             exit_code = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
+            exit_code = None
             _kill(process)
         except BaseException:
             _kill(process)
