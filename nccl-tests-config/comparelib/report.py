@@ -114,8 +114,8 @@ def sentences(session, points):
                          f"{100 * largest:.1f} % in a round.")
         else:
             found.append(
-                f"{side} has {ratios.median:.2f} times the speed of {session.base} at the median size "
-                f"({ratios.low:.2f} to {ratios.high:.2f} over the sizes): {verdicts}.")
+                f"{side} has {ratios.median:.2f} times the speed of {session.base} in the median "
+                f"over the sizes ({ratios.low:.2f} to {ratios.high:.2f}): {verdicts}.")
     if session.rounds == 1 and any(comparison.overall(points, side) for side in session.others):
         found.append("No verdict from one round, whose spread is unknown: use --rounds 5 --control.")
     if 1 < session.rounds <= comparison.WEAK_ROUNDS and session.others:

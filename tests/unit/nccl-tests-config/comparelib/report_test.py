@@ -84,7 +84,7 @@ class SentencesTest(unittest.TestCase):
         rounds = [{8: 10, 1024: 10, 4096: 10}] * 5
         text = self._sentences({"gdr": rounds, "ib": [{8: 20, 1024: 11, 4096: 10}] * 5})
         self.assertEqual(text, [
-            "gdr has 1.10 times the speed of ib at the median size (1.00 to 2.00 over the sizes): "
+            "gdr has 1.10 times the speed of ib in the median over the sizes (1.00 to 2.00): "
             "2 faster, 1 tie."
         ])
 
