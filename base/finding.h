@@ -28,6 +28,10 @@ using Findings = std::vector<Finding>;
 // "subject: text. Fix: fix"; without the parts that are empty.
 std::string to_string(const Finding& finding);
 
+// Takes such a text apart, as those of errors are, into `text` and `fix`. The severity is kInfo,
+// and a subject stays part of the text.
+Finding split_fix(const std::string& text);
+
 // Logs each with NCCL's logger: kInfo at INFO, the others at WARN. Subsystems as in base/log.h.
 void log_findings(const Findings& findings, unsigned long subsystems);
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "base/finding.h"
 #include "tools/doctor/cuda_number.h"
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
@@ -39,18 +40,15 @@ Check burn_in_check() {
 
 // The texts of errors may end in ". Fix: ...".
 Observation not_measured(const std::string& subject, const Error& error) {
-  constexpr std::string_view kMark = ". Fix: ";
-  const size_t at = error.text.find(kMark);
-  const std::string what = error.text.substr(0, at);
-  const bool has_fix = at != std::string::npos;
-  const std::string fix = has_fix ? error.text.substr(at + kMark.size()) : "";
+  const Finding parts = split_fix(error.text);
   if (error.code == Code::kRemote) {
-    return failure(
-        subject, what,
-        has_fix ? fix : "run nccl-gdr conformance, and nccl-gdr doctor on both machines");
+    return failure(subject, parts.text,
+                   !parts.fix.empty()
+                       ? parts.fix
+                       : "run nccl-gdr conformance, and nccl-gdr doctor on both machines");
   }
-  return unknown(subject, "it was not measured: " + what,
-                 has_fix ? fix : "remove what the error says and run it again");
+  return unknown(subject, "it was not measured: " + parts.text,
+                 !parts.fix.empty() ? parts.fix : "remove what the error says and run it again");
 }
 
 std::vector<int> cpus_near(const topology::Machine& machine, const topology::Hca& hca) {

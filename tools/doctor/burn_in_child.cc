@@ -221,6 +221,21 @@ std::string ChildProcess::how_it_ended() const {
 std::string ChildProcess::output() const { return content_of_memory(running_->output.get()); }
 std::string ChildProcess::errors() const { return content_of_memory(running_->errors.get()); }
 
+bool wait_for_ends(const std::function<bool()>& have_ended,
+                   const std::function<bool()>& first_has_ended, BurnInClock::duration limit,
+                   BurnInClock::duration grace) {
+  auto deadline = BurnInClock::now() + limit;
+  bool is_short = false;
+  while (!have_ended() && BurnInClock::now() < deadline) {
+    if (!is_short && first_has_ended()) {
+      is_short = true;
+      deadline = std::min(deadline, BurnInClock::now() + grace);
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  return is_short;
+}
+
 std::string program_in_path(const std::string& name, const std::string& path) {
   std::istringstream folders(path);
   for (std::string folder; std::getline(folders, folder, ':');) {

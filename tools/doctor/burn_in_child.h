@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -54,6 +55,12 @@ class ChildProcess {
   explicit ChildProcess(std::unique_ptr<Running> running);
   std::unique_ptr<Running> running_;
 };
+
+// Waits until the programs have ended, but no longer than `limit`, and than `grace` after the first
+// end of the two has ended. Returns whether it was waited for the grace.
+bool wait_for_ends(const std::function<bool()>& have_ended,
+                   const std::function<bool()>& first_has_ended, BurnInClock::duration limit,
+                   BurnInClock::duration grace);
 
 // Returns the path of an executable file in the folders of `path`, as PATH has them; "" if there is
 // none.

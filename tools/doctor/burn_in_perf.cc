@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
+#include "base/finding.h"
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/burn_in_child.h"
 #include "tools/topo/labels.h"
@@ -90,7 +89,7 @@ Error unfinished_perf(bool other_is_first, const std::string& printed) {
                         seconds(kBurnInGrace))
           : fmt::format("nccl-gdr perf did not end within {} s", seconds(kPerfTimeLimit));
   const std::string errors = perf_errors(printed);
-  if (!errors.empty()) text += ": " + errors.substr(0, errors.find(". Fix: "));
+  if (!errors.empty()) text += ": " + split_fix(errors).text;
   return {Code::kSystem, text + ". Fix: " + kPerfGeneralFix};
 }
 
@@ -100,15 +99,8 @@ Result<BurnInMeasurement> measure_by_perf(const BurnInCase& one, const BurnInPee
   auto child =
       ChildProcess::start({.program = "/proc/self/exe", .arguments = perf_arguments(one, peer)});
   if (!child) return forward_error(child);
-  auto deadline = BurnInClock::now() + kPerfTimeLimit;
-  bool other_is_first = false;
-  while (!child->has_ended() && BurnInClock::now() < deadline) {
-    if (!other_is_first && other_ended()) {
-      other_is_first = true;
-      deadline = std::min(deadline, BurnInClock::now() + kBurnInGrace);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  const bool other_is_first =
+      wait_for_ends([&] { return child->has_ended(); }, other_ended, kPerfTimeLimit, kBurnInGrace);
   const bool has_ended = child->has_ended();
   child->end();
   if (!has_ended) return tl::unexpected(unfinished_perf(other_is_first, child->errors()));

@@ -89,6 +89,18 @@ struct PerftestFix {
   const char* fix;
 };
 
+constexpr char kFixOfVerbs[] =
+    "perftest uses the libibverbs.so.1 of the loader: nccl-gdr doctor --check "
+    "rdma-devices,verbs-library";
+constexpr char kFixOfCuda[] = "nccl-gdr doctor --check nvidia-driver,cuda-driver";
+constexpr char kFixOfRegistration[] =
+    "memory of the host: raise the limit of locked memory, nccl-gdr doctor --check memory-lock; "
+    "of a GPU: nccl-gdr doctor --check memory-registration";
+constexpr char kFixOfRoute[] =
+    "let each port reach the GID or LID of the other one: nccl-gdr doctor --check "
+    "roce-gids,ip-subnets,subnet-manager on both machines";
+constexpr char kFixOfRelease[] = "install perftest 4.5 or later, or use --burn-in-with perf";
+
 // The first one counts: what causes other errors comes first.
 constexpr PerftestFix kPerftestFixes[] = {
     {"Couldn't listen to port", Code::kSystem,
@@ -96,33 +108,21 @@ constexpr PerftestFix kPerftestFixes[] = {
     {"Couldn't connect to", Code::kSystem,
      "let the TCP port through the firewall, the one after that of --burn-in"},
     {"state is", Code::kSystem, "nccl-gdr doctor --check port-state"},
-    {"IB device ", Code::kSystem,
-     "perftest uses the libibverbs.so.1 of the loader: nccl-gdr doctor --check "
-     "rdma-devices,verbs-library"},
-    {"Unable to find the Infiniband/RoCE device", Code::kSystem,
-     "perftest uses the libibverbs.so.1 of the loader: nccl-gdr doctor --check "
-     "rdma-devices,verbs-library"},
-    {"cuInit", Code::kSystem, "nccl-gdr doctor --check nvidia-driver,cuda-driver"},
-    {"GPU context", Code::kSystem, "nccl-gdr doctor --check nvidia-driver,cuda-driver"},
+    {"IB device ", Code::kSystem, kFixOfVerbs},
+    {"Unable to find the Infiniband/RoCE device", Code::kSystem, kFixOfVerbs},
+    {"cuInit", Code::kSystem, kFixOfCuda},
+    {"GPU context", Code::kSystem, kFixOfCuda},
     {"DMA-BUF is not supported", Code::kSystem, "nccl-gdr doctor --check memory-registration"},
-    {"Couldn't allocate MR", Code::kSystem,
-     "memory of the host: raise the limit of locked memory, nccl-gdr doctor --check memory-lock; "
-     "of a GPU: nccl-gdr doctor --check memory-registration"},
-    {"failed to create mr", Code::kSystem,
-     "memory of the host: raise the limit of locked memory, nccl-gdr doctor --check memory-lock; "
-     "of a GPU: nccl-gdr doctor --check memory-registration"},
+    {"Couldn't allocate MR", Code::kSystem, kFixOfRegistration},
+    {"failed to create mr", Code::kSystem, kFixOfRegistration},
     {"Couldn't create IB resources", Code::kSystem,
      "raise the limit of locked memory: nccl-gdr doctor --check memory-lock"},
     {"Couldn't get context", Code::kSystem, "nccl-gdr doctor --check device-files,rdma-devices"},
     {"Incompatibility issue with GID", Code::kSystem,
      "use GIDs of one RoCE version and address family: nccl-gdr doctor --check roce-gids on both "
      "machines"},
-    {"Failed to modify QP", Code::kRemote,
-     "let each port reach the GID or LID of the other one: nccl-gdr doctor --check "
-     "roce-gids,ip-subnets,subnet-manager on both machines"},
-    {"Unable to Connect the HCA", Code::kRemote,
-     "let each port reach the GID or LID of the other one: nccl-gdr doctor --check "
-     "roce-gids,ip-subnets,subnet-manager on both machines"},
+    {"Failed to modify QP", Code::kRemote, kFixOfRoute},
+    {"Unable to Connect the HCA", Code::kRemote, kFixOfRoute},
     // IBV_WC_RETRY_EXC_ERR and IBV_WC_RNR_RETRY_EXC_ERR
     {"Failed status 12", Code::kRemote,
      "the other port did not acknowledge: look at cables, MTU and routes by nccl-gdr doctor on "
@@ -132,9 +132,8 @@ constexpr PerftestFix kPerftestFixes[] = {
      "run nccl-gdr conformance, and nccl-gdr doctor on both machines"},
     {"not compatible with versions", Code::kSystem,
      "install the same release of perftest on both machines, or use --burn-in-with perf"},
-    {"nrecognized option", Code::kSystem,
-     "install perftest 4.5 or later, or use --burn-in-with perf"},
-    {"nvalid option", Code::kSystem, "install perftest 4.5 or later, or use --burn-in-with perf"},
+    {"nrecognized option", Code::kSystem, kFixOfRelease},
+    {"nvalid option", Code::kSystem, kFixOfRelease},
 };
 
 constexpr size_t kMostPerftestLines = 4;

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/finding.h"
 #include "base/unique_fd.h"
 #include "tools/doctor/burn_in_perftest_output.h"
 #include "tools/topo/file_content.h"
@@ -112,15 +113,11 @@ Status PerftestRun::start_client(const std::string& address, int tcp_port) {
 
 Result<double> PerftestRun::finish(const std::function<bool()>& other_ended,
                                    BurnInClock::duration limit, BurnInClock::duration grace) {
-  auto deadline = BurnInClock::now() + limit;
-  bool is_short = false;
-  while (!has_ended() && BurnInClock::now() < deadline) {
-    if (!is_short && (has_left(&server_) || has_left(&client_) || other_ended())) {
-      is_short = true;
-      deadline = std::min(deadline, BurnInClock::now() + grace);
-    }
-    std::this_thread::sleep_for(milliseconds(5));
-  }
+  const auto first_has_ended = [&] {
+    return has_left(&server_) || has_left(&client_) || other_ended();
+  };
+  const bool is_short =
+      wait_for_ends([this] { return has_ended(); }, first_has_ended, limit, grace);
   ChildProcess* measuring = client_ ? &*client_ : &*server_;
   const bool has_finished = measuring->has_ended();
   const bool is_unconnected = !has_finished && !is_short && lacks_connection();
@@ -164,7 +161,7 @@ Result<double> PerftestRun::result_of(const ChildProcess& end) const {
   const bool is_bandwidth = program_ == PerftestProgram::kWriteBandwidth;
   Result<double> value = is_bandwidth ? perftest_gbits(output, kPerftestBandwidthBytes)
                                       : perftest_latency_us(output, kPerftestLatencyBytes);
-  if (value || value.error().text.find(". Fix: ") != std::string::npos) return value;
+  if (value || !split_fix(value.error().text).fix.empty()) return value;
   return tl::unexpected(error_of(
       fmt::format("{} ended with status 0, but {}", name_of(program_), value.error().text)));
 }

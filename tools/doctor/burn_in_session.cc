@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/finding.h"
 #include "tools/doctor/burn_in_gpu.h"
 #include "tools/doctor/burn_in_perf.h"
 #include "tools/doctor/burn_in_perftest_output.h"
@@ -23,33 +24,20 @@ constexpr auto kBurnInSlack = std::chrono::seconds(15);
 constexpr size_t kMostOfAnError = 400;
 constexpr size_t kMostOfAFix = 200;
 
-// "WHAT. Fix: FIX"
-struct ErrorParts {
-  explicit ErrorParts(const std::string& text) {
-    constexpr std::string_view kMark = ". Fix: ";
-    const size_t at = text.find(kMark);
-    what = text.substr(0, at);
-    if (at != std::string::npos) fix = text.substr(at + kMark.size());
-  }
-  std::string text() const { return fix.empty() ? what : what + ". Fix: " + fix; }
-
-  // Whether a fix from the other machine says more.
-  bool has_general_fix() const {
-    return fix.empty() || fix == kPerftestGeneralFix || fix == kPerfGeneralFix;
-  }
-
-  std::string what, fix;
-};
+// Whether a fix from the other machine says more.
+bool has_general_fix(const Finding& parts) {
+  return parts.fix.empty() || parts.fix == kPerftestGeneralFix || parts.fix == kPerfGeneralFix;
+}
 
 void shorten(std::string* text, size_t most) {
   if (text->size() > most) *text = text->substr(0, most) + "...";
 }
 
 std::string shortened(const std::string& text) {
-  ErrorParts parts(text);
-  shorten(&parts.what, kMostOfAnError);
+  Finding parts = split_fix(text);
+  shorten(&parts.text, kMostOfAnError);
   shorten(&parts.fix, kMostOfAFix);
-  return parts.text();
+  return to_string(parts);
 }
 
 // kInvalidUsage ends the measurements, on both machines.
@@ -77,12 +65,12 @@ std::optional<Error> error_in(const BurnInJson& message) {
 // One error of two. A transfer that failed explains why the other end failed.
 Error joined_errors(const Error& own, const Error& other) {
   if (other.code == Code::kRemote && own.code != Code::kRemote) return other;
-  ErrorParts parts(own.text);
-  const ErrorParts others(other.text);
-  if (parts.has_general_fix() && !others.fix.empty()) parts.fix = others.fix;
-  parts.what += "; " + others.what;
+  Finding parts = split_fix(own.text);
+  const Finding others = split_fix(other.text);
+  if (has_general_fix(parts) && !others.fix.empty()) parts.fix = others.fix;
+  parts.text += "; " + others.text;
   const bool ends = own.code != Code::kRemote && other.code == Code::kInvalidUsage;
-  return {ends ? other.code : own.code, parts.text()};
+  return {ends ? other.code : own.code, to_string(parts)};
 }
 
 Result<std::vector<double>> numbers_in(const BurnInJson& message, size_t count) {

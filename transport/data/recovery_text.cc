@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/finding.h"
 #include "drivers/verbs/wc_text.h"
 #include "transport/data/failure_log.h"
 
@@ -40,15 +41,14 @@ struct LikelyCause {
 // Takes the hint apart, which may have a fix: "The peer did not answer. Fix: look at its log".
 LikelyCause likely_cause_of(ibv_wc_status status) {
   constexpr int kRank = 2;
-  const std::string kFix = ". Fix: ";
   std::string hint = verbs::wc_status_hint(status);
   if (hint.empty()) return {kRank, "", "look at `dmesg` and the log of both ends"};
   if (hint.starts_with("The ") || hint.starts_with("A ")) {
     hint[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(hint[0])));
   }
-  const size_t end = hint.find(kFix);
-  if (end == std::string::npos) return {kRank, hint, "look at `dmesg` and the log of both ends"};
-  return {kRank, hint.substr(0, end), hint.substr(end + kFix.size())};
+  const Finding parts = split_fix(hint);
+  if (parts.fix.empty()) return {kRank, hint, "look at `dmesg` and the log of both ends"};
+  return {kRank, parts.text, parts.fix};
 }
 
 LikelyCause likely_cause(const PairCause& cause) {

@@ -27,6 +27,16 @@ TEST(FindingTest, ToString_AllParts_NamesSubjectAndFix) {
             "mlx5_0:1: the GID at index 5 is empty. Fix: set NCCL_IB_GID_INDEX=3");
 }
 
+TEST(FindingTest, SplitFix_TakesToStringBack) {
+  const std::string text = "the GID is empty. Fix: set it. Fix: is not looked for twice";
+  const Finding parts = split_fix(text);
+  EXPECT_EQ(parts.text, "the GID is empty");
+  EXPECT_EQ(parts.fix, "set it. Fix: is not looked for twice");
+  EXPECT_EQ(to_string(parts), text);
+  EXPECT_EQ(split_fix("read from sysfs").text, "read from sysfs");
+  EXPECT_EQ(split_fix("read from sysfs").fix, "");
+}
+
 TEST(FindingTest, ToString_EmptyParts_AreLeftOut) {
   EXPECT_EQ(to_string(Finding{Severity::kInfo, "", "read from sysfs", ""}), "read from sysfs");
 }

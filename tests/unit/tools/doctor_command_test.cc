@@ -118,8 +118,7 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
        {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
         "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
         "--burn-in local", "--burn-in local --fix-script", "--burn-in-shares PIX=90",
-        "--burn-in-with perf",
-        "--all --json", "unexpected"}) {
+        "--burn-in-with perf", "--all --json", "unexpected"}) {
     const DoctorOutput result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/finding.h"
 #include "plugin/config/load.h"
 #include "tools/topo/labels.h"
 #include "topology/ports.h"
@@ -87,7 +88,7 @@ std::vector<FabricPort> fabric_ports(const Host& host) {
       const auto reason = reasons.find(one.label);
       const std::string fault = fault_of_kind(host, hca, port);
       if (!fault.empty()) {
-        one.excluded = "it" + fault.substr(0, fault.find(". Fix: "));
+        one.excluded = "it" + split_fix(fault).text;
       } else if (reason != reasons.end()) {
         one.excluded = reason->second;
       } else {

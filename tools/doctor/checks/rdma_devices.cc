@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/finding.h"
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
@@ -202,9 +203,8 @@ std::string other_plugin(const Host& host) {
 // vendor is loaded.
 Observation device_of_other_kind(const Host& host, const RdmaHca& hca, const std::string& fault,
                                  bool has_other) {
-  constexpr std::string_view kFix = ". Fix: ";
-  const size_t fix = fault.find(kFix);
-  const std::string evidence = fmt::format("{}; it{}", device_text(hca), fault.substr(0, fix));
+  const Finding parts = split_fix(fault);
+  const std::string evidence = fmt::format("{}; it{}", device_text(hca), parts.text);
   if (has_other) return ok(hca.name, evidence);
   const std::string plugin = other_plugin(host);
   if (!plugin.empty()) {
@@ -212,8 +212,7 @@ Observation device_of_other_kind(const Host& host, const RdmaHca& hca, const std
               fmt::format("{}. NCCL loads another plugin than this one: {}", evidence, plugin));
   }
   return failure(hca.name, evidence + ". This plugin does not use it, and no other was found",
-                 fix == std::string::npos ? "use an HCA of InfiniBand or RoCE"
-                                          : fault.substr(fix + kFix.size()));
+                 parts.fix.empty() ? "use an HCA of InfiniBand or RoCE" : parts.fix);
 }
 
 Observation rdma_device(const Host& host, const RdmaHca& hca) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/finding.h"
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
@@ -39,10 +40,8 @@ std::string set_address(const RdmaPort& port) {
 
 // The texts of select_gid() end in ". Fix: ...".
 Observation no_gid(const FabricPort& one, const std::string& text) {
-  constexpr std::string_view kFix = ". Fix: ";
-  const size_t at = text.find(kFix);
-  if (at == std::string::npos) return failure(one.label, text, set_address(*one.port));
-  return failure(one.label, text.substr(0, at), text.substr(at + kFix.size()));
+  const Finding parts = split_fix(text);
+  return failure(one.label, parts.text, parts.fix.empty() ? set_address(*one.port) : parts.fix);
 }
 
 Observation unfit_gid(const FabricPort& one, const transport::GidEntry& chosen,
