@@ -79,6 +79,7 @@ void RailLoad::restart(size_t index) {
   path.last_chunk = 0;
   path.late_until = path.remembered_until = {};
   path.distrust = path.window = 0;
+  path.reported = false;
   path.last_pace = 0;
 }
 
@@ -152,7 +153,10 @@ void RailLoad::note_in_time(Path& path, Time now) {
     if (--path.distrust == 0) path.window = 1;
   } else if (path.window > 0) {
     path.window *= 2;
-    if (path.window >= kWholeWindow) path.window = 0;
+    if (path.window >= kWholeWindow) {
+      path.window = 0;
+      path.reported = false;
+    }
   }
 }
 
@@ -164,6 +168,9 @@ void RailLoad::note_late(Path& path, double seconds, Time now) {
   if (was_late || before > 0) {
     path.lateness = was_late ? seconds : std::min(seconds, before);
     path.window = 0;
+    if (was_late && seconds > kLeastUseless && !std::exchange(path.reported, true)) {
+      late_paths_ |= uint64_t{1} << (&path - paths_.data());
+    }
     if (path.distrust == 0 || path.chunks == 1) {
       path.distrust = std::min(path.distrust + kTries, kMostTries);
     }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace gdr::transport {
@@ -67,6 +68,14 @@ class RailLoad {
   // many bytes. Paths that are about as good take turns.
   size_t choose(size_t bytes, uint64_t usable, Time now);
 
+  // Whether a path is avoided since the last take_late_paths(), as its chunks were late again and
+  // again, and then that of a try as well, by so much that an HCA must have sent it again.
+  bool has_late_paths() const { return late_paths_ != 0; }
+  // Returns those paths, a bit each.
+  uint64_t take_late_paths() { return std::exchange(late_paths_, 0); }
+  // Seconds by which the last late chunk of such a path was late.
+  double lateness(size_t path) const { return paths_[path].lateness; }
+
   uint64_t unacknowledged(size_t path) const { return paths_[path].unacknowledged; }
   // Bytes per second, as choose() takes it.
   double speed(size_t path) const;
@@ -93,7 +102,8 @@ class RailLoad {
     uint32_t distrust = 0;    // chunks that have to come in time before it is trusted
     // How many chunks may be outstanding since it is trusted again; 0: any number.
     uint32_t window = 0;
-    double last_pace = 0;  // seconds per byte that the last chunk took
+    double last_pace = 0;   // seconds per byte that the last chunk took
+    bool reported = false;  // in late_paths_, since it was trusted like others
   };
 
   // Apart from acknowledge(), which short messages need, too.
@@ -113,6 +123,7 @@ class RailLoad {
   double delay(size_t path, size_t bytes, Time now) const;
 
   std::vector<Path> paths_;
+  uint64_t late_paths_ = 0;
   double fastest_port_ = 0;  // bytes per second
   size_t turn_ = 0;          // the path that is first in the next tie
 };

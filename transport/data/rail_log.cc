@@ -46,6 +46,21 @@ void RailLog::returned(const std::string& port_name, const std::string& peer,
   update_deadline();
 }
 
+void RailLog::late(const std::string& port_name, const std::string& peer,
+                   std::chrono::milliseconds lateness, Clock::time_point now) {
+  int times = 0;
+  {
+    std::lock_guard lock(mutex_);
+    Port& port = ports_[port_name];
+    ++port.late_times;
+    if (port.late_warned_at && now - *port.late_warned_at < kLateEpisode) return;
+    port.late_warned_at = now;
+    times = std::exchange(port.late_times, 0);
+  }
+  const std::string text = late_rail_text(port_name, peer, lateness, times);
+  GDR_WARN("%s", text.c_str());
+}
+
 void RailLog::on_tick(Clock::time_point now) {
   Lines lines;
   {

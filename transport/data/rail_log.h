@@ -33,6 +33,11 @@ class RailLog {
   void lost(const RailLoss& loss, Clock::time_point now);
   // A connection uses a rail again; see RailLoss for the names of its ports.
   void returned(const std::string& port, const std::string& peer, Clock::time_point now);
+  // A connection avoids a rail that is in use, as its chunks were late again and again, at last by
+  // so much. Warned of at once, and for each port every kLateEpisode at most.
+  void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness,
+            Clock::time_point now);
+  static constexpr std::chrono::minutes kLateEpisode{10};
   // Writes what has been collected for a second. Called at deadline(), or some time later.
   void on_tick(Clock::time_point now);
   Clock::time_point deadline() const {
@@ -69,6 +74,8 @@ class RailLog {
     Clock::time_point lost_at{};
     std::optional<Clock::time_point> warned_at;
     LossEffect warned_of{};
+    std::optional<Clock::time_point> late_warned_at;
+    int late_times = 0;  // it was avoided since then
   };
 
   static void write(const Lines& lines);

@@ -138,6 +138,14 @@ void Recovery::on_failed_flush(uint32_t rail, ibv_wc_status status) {
   run(now());
 }
 
+void Recovery::on_late_chunks(uint32_t index, std::chrono::milliseconds lateness) const {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  const std::string port = io_.port_text(index);
+  if (hooks_.rail_late) hooks_.rail_late(port, io_.peer_text(index), lateness);
+  if (hooks_.port_suspected) hooks_.port_suspected(port);
+}
+
 void Recovery::on_failed_poll(uint32_t rail) {
   std::lock_guard lock(mutex_);
   if (closed_) return;

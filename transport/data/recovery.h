@@ -48,8 +48,13 @@ struct RecoveryHooks {
   // to be logged once for all connections that share the rail. port and peer: as in RailLoss.
   std::function<void(const RailLoss& loss)> rail_lost;
   std::function<void(const std::string& port, const std::string& peer)> rail_returned;
-  // A pair on a port of this end, "mlx5_0:1", was lost: the port's hardware counters may show why.
-  // May be null.
+  // Chunks on a rail were late by so much, again and again, so that it is avoided: to be logged
+  // likewise. port and peer: as in RailLoss. May be null.
+  std::function<void(const std::string& port, const std::string& peer,
+                     std::chrono::milliseconds lateness)>
+      rail_late = nullptr;
+  // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
+  // show why. May be null.
   std::function<void(const std::string& port)> port_suspected = nullptr;
 };
 
@@ -105,6 +110,9 @@ class Recovery {
   void on_failed_poll(uint32_t rail);
   // A flush over a rail failed, without which no data may come over it.
   void on_failed_flush(uint32_t rail, ibv_wc_status status);
+  // Sender: chunks of the pair's path were late again and again, at last by so much; the path is
+  // avoided.
+  void on_late_chunks(uint32_t pair, std::chrono::milliseconds lateness) const;
   // A probe or a statement has been written (WorkKind::kProbe, kStatement).
   void on_written(const WorkId& id);
   // Posts a probe on a usable pair, for a link whose socket is lost (PeerLink::probe_wanted).

@@ -174,6 +174,20 @@ std::string to_string(const MovedWork& moved) {
   return text.empty() ? "nothing" : text;
 }
 
+std::string late_rail_text(const std::string& port, const std::string& peer,
+                           std::chrono::milliseconds lateness, int times) {
+  std::string text = port + " <-> " + peer +
+                     " is avoided: its data is late again and again, at last by " +
+                     std::to_string(lateness.count()) + " ms";
+  if (times > 1) text += " (" + std::to_string(times) + " times since the last warning of it)";
+  return text +
+         "; the other rails carry it, and the rail is tried from time to time. Likely cause: "
+         "packets "
+         "are lost on the way. Fix: look for the bad cable, transceiver or switch port by "
+         "`nccl-gdr doctor --check error-counters` on both hosts, and on RoCE for a switch that "
+         "drops packets (PFC, ECN)";
+}
+
 std::string ports_text(const std::vector<std::string>& ports) {
   if (ports.size() == 1) return ports[0];
   return ports[0] + " and " + counted(ports.size() - 1, "other port");

@@ -99,6 +99,11 @@ class RailLosses {
   std::chrono::milliseconds waits_{0};
 };
 
+// A rail that is in use and avoided, as its chunks were late again and again. times: how often that
+// was so since the last warning of it.
+std::string late_rail_text(const std::string& port, const std::string& peer,
+                           std::chrono::milliseconds lateness, int times);
+
 // "nodeB mlx5_3:1 and 11 other ports".
 std::string ports_text(const std::vector<std::string>& ports);
 

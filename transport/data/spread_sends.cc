@@ -256,6 +256,19 @@ void SpreadSends::poll(Time now) {
   for (uint32_t path = 0; path < pairs_.load().size(); ++path) {
     if (taken[pairs_.rail_of(path)] < Connection::kPollBatch) pairs_.load().note_poll(path, now);
   }
+  if (pairs_.load().has_late_paths()) [[unlikely]]
+    report_late_paths();
+}
+
+void SpreadSends::report_late_paths() {
+  uint64_t late = pairs_.load().take_late_paths();
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const uint32_t path = pairs_[i].path;
+    if ((late >> path & 1) == 0) continue;
+    late &= ~(uint64_t{1} << path);
+    const std::chrono::duration<double> lateness(pairs_.load().lateness(path));
+    recovery_.on_late_chunks(i, std::chrono::duration_cast<std::chrono::milliseconds>(lateness));
+  }
 }
 
 // A chunk that is acknowledged after both ends have agreed on its pair's epoch is no news: it has

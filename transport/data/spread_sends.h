@@ -89,6 +89,7 @@ class SpreadSends final : public SpreadPath {
 
   // ---- completions
   void poll(Time now);
+  void report_late_paths();
   void on_success(const WorkId& id, Time now);
   void complete(const SentChunk& chunk);
 

@@ -357,6 +357,11 @@ RecoveryHooks Watcher::recovery_hooks() {
               [this](const std::string& port, const std::string& peer) {
                 rails_.returned(port, peer, Clock::now());
               },
+          .rail_late =
+              [this](const std::string& port, const std::string& peer,
+                     std::chrono::milliseconds lateness) {
+                rails_.late(port, peer, lateness, Clock::now());
+              },
           .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
 }
 

@@ -71,6 +71,22 @@ TEST_P(LossyRail, LossEnds_ReachesTheSumAgain) {
   EXPECT_GE(rails.run(GetParam(), kWindow, 10) / kSlow, 1.9);
 }
 
+// Once, until it is trusted again.
+TEST_P(LossyRail, HalfOfItsChunksWaitForTimeout_IsReportedOnceUntilLossEnds) {
+  Simulation rails = lossy(0.5);
+  rails.run(GetParam(), kWindow, 100);
+  EXPECT_EQ(rails.load().take_late_paths(), 2u);
+  EXPECT_GE(rails.load().lateness(1), kTimeout / 2);
+  rails.run(GetParam(), kWindow, 100);
+  EXPECT_FALSE(rails.load().has_late_paths());
+  rails.set_loss(1, 0, 0);
+  rails.run(GetParam(), kWindow, 4 * 64 * (kTimeout + 8e-3) + 10);
+  EXPECT_FALSE(rails.load().has_late_paths());
+  rails.set_loss(1, 0.5, kTimeout);
+  rails.run(GetParam(), kWindow, 200);
+  EXPECT_EQ(rails.load().take_late_paths(), 2u);
+}
+
 INSTANTIATE_TEST_SUITE_P(RailLoad, LossyRail, testing::Values(kChunk, 2 * kChunk, 4 * kChunk),
                          testing::PrintToStringParamName());
 
@@ -98,6 +114,15 @@ TEST(RailLoadLossTest, RailIsLateNowAndThen_StaysInUse) {
   Simulation rails({kQuick, kQuick});
   rails.set_loss(1, 1e-3, 2e-4);
   EXPECT_GE(rails.run(kLong, kWindow, 1) / kQuick, 1.9);
+  EXPECT_FALSE(rails.load().has_late_paths());
+}
+
+// As where a switch pauses the port: that is no loss of packets.
+TEST(RailLoadLossTest, RailIsOftenLateByLessThanTimeout_IsNotReported) {
+  Simulation rails({kQuick, kQuick});
+  rails.set_loss(1, 0.3, 2e-3);
+  rails.run(kLong, kWindow, 4);
+  EXPECT_FALSE(rails.load().has_late_paths());
 }
 
 class SingleChunks {

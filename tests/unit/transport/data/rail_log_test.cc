@@ -231,5 +231,31 @@ TEST_F(RailLogTest, LossIsExplained_IsLoggedOnceAndNoWarning) {
   EXPECT_EQ(lines.warnings().size(), 1u);
 }
 
+TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
+  log.late("rail", "b peer", std::chrono::milliseconds(270), now);
+  ASSERT_EQ(lines.warnings().size(), 1u);
+  EXPECT_TRUE(contains(lines.warnings()[0],
+                       "rail <-> b peer is avoided: its data is late again and "
+                       "again, at last by 270 ms; the other rails carry it"))
+      << lines.warnings()[0];
+  for (int i = 0; i < 2; ++i) {
+    now += seconds(299);
+    log.late("rail", "c peer", std::chrono::milliseconds(100), now);
+  }
+  EXPECT_EQ(lines.warnings().size(), 1u);
+  now += seconds(2);
+  log.late("rail", "b peer", std::chrono::milliseconds(90), now);
+  ASSERT_EQ(lines.warnings().size(), 2u);
+  EXPECT_TRUE(contains(lines.warnings()[1], "by 90 ms (3 times since the last warning of it);"))
+      << lines.warnings()[1];
+}
+
+// Each port has its own.
+TEST_F(RailLogTest, OtherRailIsLate_IsWarnedOf) {
+  log.late("rail", "b peer", std::chrono::milliseconds(270), now);
+  log.late("other", "b peer", std::chrono::milliseconds(270), now);
+  EXPECT_EQ(lines.warnings("is avoided").size(), 2u);
+}
+
 }  // namespace
 }  // namespace gdr::transport

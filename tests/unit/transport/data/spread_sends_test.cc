@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/recording_observer.h"
 #include "tests/unit/transport/spread_rails.h"
 
@@ -83,6 +84,33 @@ TEST_F(SpreadSendsTest, AdaptiveRouting_EveryChunkEndsInAWriteOfTheSize) {
   transfer(pair, kBytes);
   EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
   for (const auto& chunk : pair.chunks()) EXPECT_EQ(chunk.bytes, sizeof(uint64_t));
+}
+
+// Rail 1 is late by as much as an HCA's timeout, for every fourth message at first, and then
+// whenever it is tried.
+TEST_F(SpreadSendsTest, ChunksOfARailAreLateAgainAndAgain_OneWarningNamesIt) {
+  ManualClock clock;
+  TransportOptions options = test_options();
+  options.connection.now = clock.as_now();
+  SpreadRails pair(2, 0, options);
+  RecordedLog log;
+  for (int i = 0; i < 100; ++i) {
+    SpreadMessage message(pair, size_t{1} << 20);
+    message.send_held();
+    ASSERT_NE(message.send, nullptr);
+    clock.now += std::chrono::milliseconds(10);
+    EXPECT_TRUE(pair.sender->progress());  // a poll that finds nothing: it took that long
+    (void)pair.verbs.deliver_on(qp_number(*pair.sender, 0), kChunks);
+    EXPECT_TRUE(pair.sender->progress());
+    const bool at_first = i < 20;
+    if (!at_first || i % 4 == 3) clock.now += std::chrono::milliseconds(at_first ? 40 : 200);
+    EXPECT_TRUE(pair.sender->progress());
+    ASSERT_TRUE(message.arrives());
+    if (!at_first) clock.now += std::chrono::seconds(2);
+  }
+  const std::vector<std::string> warnings = log.warnings("is avoided");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains(warnings[0], "fake_s1:1 <-> ")) << warnings[0];
 }
 
 struct SendQueue : testing::TestWithParam<bool> {};
