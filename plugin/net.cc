@@ -16,6 +16,7 @@
 #include "plugin/plugin.h"
 #include "plugin/profiler.h"
 #include "topology/live/gpu_facts.h"
+#include "transport/data/test_request.h"
 #include "transport/transport.h"
 
 namespace gdr::plugin {

@@ -1,7 +1,6 @@
 #include "transport/transport.h"
 
 #include <algorithm>
-#include <climits>
 #include <set>
 #include <span>
 
@@ -151,41 +150,6 @@ Result<Connector*> Transport::find_or_start(const RailChoice& rails, wire::Handl
   handle->connect_ticket = ticket;
   connectors_.emplace(ticket, std::move(*started));
   return connector;
-}
-
-namespace {
-
-template <class Comm>
-bool test_on(Comm* comm, Request* request, int* done, Code* error) {
-  if (request->pending != 0 && !comm->progress() && request->pending != 0) [[unlikely]] {
-    *error = comm->connection().surface_failure();
-    return false;
-  }
-  *done = request->pending == 0 ? 1 : 0;
-  return true;
-}
-
-}  // namespace
-
-bool test(Request* request, int* done, int* sizes, Code* error) {
-  *done = 0;
-  const bool is_send = request->kind == RequestKind::kSend;
-  bool alive = is_send ? test_on(static_cast<SendComm*>(request->comm), request, done, error)
-                       : test_on(static_cast<ReceiveComm*>(request->comm), request, done, error);
-  if (*done == 0) return alive;
-  if (sizes != nullptr) {
-    // NCCL adds the sizes of a group up in an int (recvProxyProgress in its src/transport/net.cc).
-    const size_t most = request->buffers == 1 ? INT_MAX : INT_MAX / wire::kMaxGroup;
-    for (int i = 0; i < request->buffers; ++i) {
-      sizes[i] = static_cast<int>(std::min<size_t>(request->bytes[i], most));
-    }
-  }
-  if (is_send) {
-    static_cast<SendComm*>(request->comm)->release(request);
-  } else {
-    static_cast<ReceiveComm*>(request->comm)->release(request);
-  }
-  return true;
 }
 
 }  // namespace gdr::transport

@@ -79,11 +79,4 @@ class Transport {
   std::map<uint64_t, std::unique_ptr<Connector>> connectors_;
 };
 
-// Makes progress on a request's comm and reports whether the request is done: *done is 1 or 0. Once
-// done, the request is free again, and `sizes`, unless null, holds the bytes of each buffer, at
-// most INT_MAX.
-// Returns false when the comm has failed, with the code in *error; the text is logged at the first
-// such call.
-bool test(Request* request, int* done, int* sizes, Code* error);
-
 }  // namespace gdr::transport

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "drivers/verbs/verbs_api.h"
+#include "transport/data/test_request.h"
 #include "transport/transport.h"
 
 namespace {

@@ -488,14 +488,6 @@ bool ReceiveComm::finish_copied_buffers() {
   }
 }
 
-void ReceiveComm::release(Request* request) {
-  if (request->kind == RequestKind::kFlush) {
-    flushes_.give_back(request);
-  } else {
-    receives_.give_back(request);
-  }
-}
-
 bool ReceiveComm::fail_protocol(const char* what) {
   connection_.fail(Code::kInternal, what);
   return false;

@@ -71,7 +71,13 @@ class ReceiveComm : public Comm {
   // Reads completions and waits for staging's copies. Returns false when the connection has failed.
   bool progress();
   // Takes back a request that is complete.
-  void release(Request* request);
+  void release(Request* request) {
+    if (request->kind == RequestKind::kFlush) {
+      flushes_.give_back(request);
+    } else {
+      receives_.give_back(request);
+    }
+  }
 
  private:
   class Spread;

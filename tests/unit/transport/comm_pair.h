@@ -19,6 +19,7 @@
 #include "tests/fakes/verbs/fake_verbs.h"
 #include "transport/data/receive_comm.h"
 #include "transport/data/send_comm.h"
+#include "transport/data/test_request.h"
 #include "transport/memory/registrar.h"
 #include "transport/transport.h"
 
