@@ -85,7 +85,8 @@ class SendComm : public Comm {
   }
   template <uint64_t SendComm::*kBase>
   bool has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const;
-  // The direct path is inlined into isend as a whole, and into isend_observed.
+  // What isend does not do itself, as it is not the only buffer of its receive, or takes more than
+  // one write. Inlined into isend_further and isend_observed.
   [[gnu::always_inline]] bool send(const wire::ClearToSend& first, const void* data, size_t bytes,
                                    int tag, const MemoryHandle& memory, void* parent,
                                    Request** request);
@@ -113,6 +114,10 @@ class SendComm : public Comm {
   void start_spreading();
   [[gnu::noinline]] bool isend_without_slot(const void* data, size_t bytes, int tag,
                                             const MemoryHandle& memory, Request** request);
+  [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
+                                       const MemoryHandle& memory, Request** request);
+  [[gnu::cold, gnu::noinline]] bool fail_post(int err, Request** request);
+  size_t most_of_one_write() const;
   [[gnu::cold, gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
   [[gnu::cold]] bool send_special(const Send& send, Request** request);
   [[gnu::cold]] bool send_staged(const Send& send, Request** request);
@@ -141,6 +146,9 @@ class SendComm : public Comm {
   size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
+  // A message of at most this many bytes is one write with immediate: it is neither split over QPs
+  // nor ends in a write of its own.
+  size_t one_write_at_most_ = 0;
   SendRequests requests_{this, RequestKind::kSend};
   StagedSends staged_{connection_};
   std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path

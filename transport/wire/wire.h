@@ -223,13 +223,17 @@ struct ClearToSend {
   // order.
   uint64_t sequence;
 };
-// Whether a slot has neither flags nor anything that this version does not know. One comparison.
-inline bool is_plain(const ClearToSend& slot) {
+// The group of a slot with all that is beside it.
+inline uint32_t group_word(const ClearToSend& slot) {
   uint32_t word;
   std::memcpy(&word, reinterpret_cast<const char*>(&slot) + offsetof(ClearToSend, group),
               sizeof(word));
-  return word >> 8 == 0;
+  return word;
 }
+// Whether a slot has neither flags nor anything that this version does not know. One comparison.
+inline bool is_plain(const ClearToSend& slot) { return group_word(slot) >> 8 == 0; }
+// Whether it is plain, and that of the only buffer of its receive. One comparison, too.
+inline bool is_plain_alone(const ClearToSend& slot) { return group_word(slot) == 1; }
 // Sets the group of a slot and nothing beside it. One store.
 inline void set_plain(ClearToSend* slot, uint8_t group) {
   const uint32_t word = group;
