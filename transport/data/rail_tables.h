@@ -52,10 +52,8 @@ class RailTables {
 
 // Returns the rkeys as a clear-to-send slot names them. Those of rails that the connection does not
 // have are zero; copying all eight takes fewer instructions than a loop over the rails.
-inline std::array<uint32_t, wire::kMaxRails> rkeys_of(const MemoryHandle::Keys& keys) {
-  std::array<uint32_t, wire::kMaxRails> rkeys;
-  for (size_t rail = 0; rail < rkeys.size(); ++rail) rkeys[rail] = keys[rail].rkey;
-  return rkeys;
+inline const std::array<uint32_t, wire::kMaxRails>& rkeys_of(const MemoryHandle::Keys& keys) {
+  return keys.rkeys();
 }
 
 }  // namespace gdr::transport

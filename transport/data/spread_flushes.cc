@@ -40,7 +40,7 @@ bool SpreadFlushes::post(Request* request, size_t index, const void* address,
 // No data has come over a rail on which the memory has no key: the rail was given up before it was
 // registered. Both ends may still have to agree on the loss.
 bool SpreadFlushes::may_read(const Rail& rail, const Outstanding& flush) const {
-  const MemoryHandle::RailKeys& keys = flush.memory->keys[rail.flush.rail()];
+  const MemoryHandle::RailKeys keys = flush.memory->keys[rail.flush.rail()];
   const bool is_lost = (lost_ >> rail.flush.rail() & 1) != 0;
   return !is_lost && (keys.lkey != 0 || keys.rkey != 0);
 }

@@ -25,13 +25,27 @@ namespace gdr::transport {
 // - not direct, staging: every message goes through the bounce buffer by `staging_keys`.
 // - direct, staging: sends larger than `direct_at_most` go through the bounce buffer, all else is
 //   direct (GDR_NCCL_GDR_LIMIT).
-// What isend and irecv read comes first, in one cache line for up to six rails.
+// What isend and irecv read comes first, in one cache line for up to four rails.
 struct alignas(64) MemoryHandle {
   struct RailKeys {
     uint32_t lkey = 0;
     uint32_t rkey = 0;
   };
-  using Keys = std::array<RailKeys, wire::kMaxRails>;  // by rail
+  // By rail. All rkeys lie together, as a clear-to-send slot names them, so that irecv copies them
+  // as a block.
+  class Keys {
+   public:
+    RailKeys operator[](size_t rail) const { return {lkeys_[rail], rkeys_[rail]}; }
+    void set(size_t rail, RailKeys keys) {
+      lkeys_[rail] = keys.lkey;
+      rkeys_[rail] = keys.rkey;
+    }
+    const std::array<uint32_t, wire::kMaxRails>& rkeys() const { return rkeys_; }
+
+   private:
+    std::array<uint32_t, wire::kMaxRails> rkeys_{};
+    std::array<uint32_t, wire::kMaxRails> lkeys_{};
+  };
   // Bytes of the largest send that is one write per chunk, from the buffer itself. 0 if `direct` is
   // false.
   size_t direct_at_most = std::numeric_limits<size_t>::max();
@@ -59,7 +73,7 @@ struct alignas(64) MemoryHandle {
   void add(Keys MemoryHandle::*to, size_t rail, const std::shared_ptr<HcaContext>& hca,
            ibv_mr* mr) {
     registrations.emplace_back(hca, mr);
-    (this->*to)[rail] = RailKeys{mr->lkey, mr->rkey};
+    (this->*to).set(rail, {mr->lkey, mr->rkey});
   }
 
   MemoryHandle() = default;
@@ -70,6 +84,6 @@ struct alignas(64) MemoryHandle {
     for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
   }
 };
-static_assert(offsetof(MemoryHandle, keys) + 6 * sizeof(MemoryHandle::RailKeys) <= 64);
+static_assert(offsetof(MemoryHandle, keys) + (wire::kMaxRails + 4) * sizeof(uint32_t) <= 64);
 
 }  // namespace gdr::transport

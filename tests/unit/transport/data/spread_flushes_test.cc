@@ -93,7 +93,7 @@ TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
 
 // The rail was given up before the memory was registered, but its pairs are not agreed on yet.
 TEST_F(SpreadFlushesTest, MemoryHasNoKeyOnARail_IsReadOverTheOtherOnly) {
-  buffer.memory->keys[1] = {};
+  buffer.memory->keys.set(1, {});
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 1u);
   poll();
