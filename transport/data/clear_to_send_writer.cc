@@ -13,16 +13,21 @@ uint64_t end_of_ring(uint64_t first) { return first - wire::slot_of(first) + wir
 
 // What could not be written on a pair that is lost counts as announced: it is announced again.
 bool ClearToSendWriter::write_waiting() {
-  const uint64_t wrap = end_of_ring(announced_);
-  if (!write_slots<false>(announced_, std::min(end_, wrap))) return false;
-  if (wrap < end_ && !write_wrapped(wrap)) return false;
-  announced_ = end_;
+  const uint64_t first = announced_;
+  const uint64_t end = end_;
+  const bool wraps = wire::slot_of(first) + (end - first) > wire::kSlots;
+  const bool written = wraps ? write_wrapped() : write_slots<false>(first, end);
+  if (!written) return false;
+  announced_ = end;
   open_ += std::exchange(waiting_, 0);
   return true;
 }
 
 // Out of line, so that write_waiting() saves no registers for a second write.
-bool ClearToSendWriter::write_wrapped(uint64_t first) { return write_slots<false>(first, end_); }
+bool ClearToSendWriter::write_wrapped() {
+  const uint64_t wrap = end_of_ring(announced_);
+  return write_slots<false>(announced_, wrap) && write_slots<false>(wrap, end_);
+}
 
 // All writes go over one pair, so that the completion of the last one confirms the others.
 bool ClearToSendWriter::write_again(uint64_t first) {

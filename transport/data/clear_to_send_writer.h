@@ -80,9 +80,9 @@ class ClearToSendWriter {
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
   bool write_waiting();
-  [[gnu::noinline]] bool write_wrapped(uint64_t first);
+  [[gnu::noinline]] bool write_wrapped();
   template <bool kConfirmed>
-  bool write_slots(uint64_t first, uint64_t end);
+  [[gnu::always_inline]] bool write_slots(uint64_t first, uint64_t end);
   [[gnu::cold]] bool on_failed_post(int err);
 
   Connection& connection_;

@@ -83,8 +83,10 @@ class PeerLink {
   // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
   void end_probe() { attention_.fetch_and(~kProbe, std::memory_order_acq_rel); }
   // Count requests, for the watchdog to see progress.
-  void count_posted() { bump(posted_); }
-  void count_completed() { bump(completed_); }  // of receives: once their arrivals are counted
+  [[gnu::always_inline]] void count_posted() { bump(posted_); }
+  [[gnu::always_inline]] void count_completed() {
+    bump(completed_);
+  }  // of receives: once their arrivals are counted
   bool has_posted() const { return posted_.load(std::memory_order_relaxed) > 0; }
   bool has_outstanding() const {
     return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
@@ -149,7 +151,7 @@ class PeerLink {
 
   // Only one thread writes each counter, so that a plain increment is enough. See is_idle() for the
   // order.
-  static void bump(std::atomic<uint64_t>& counter) {
+  [[gnu::always_inline]] static void bump(std::atomic<uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   void on_frame(const Frame& frame);
