@@ -183,12 +183,14 @@ inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size
   return isend(send_comm, data, size, tag, mhandle, request);
 }
 
+inline bool is_buffer_count(int n) { return n >= 1 && n <= abi::kMaxRecvs; }
+
 // Collects the parallel arrays of a grouped call; `tags` may be null. Returns false where there are
 // too few or too many buffers.
 template <class Size>
 [[gnu::always_inline]] inline bool gather(int n, void** data, const Size* sizes, const int* tags,
                                           void** mhandles, transport::ReceiveBuffer* buffers) {
-  if (n < 1 || n > abi::kMaxRecvs) [[unlikely]]
+  if (!is_buffer_count(n)) [[unlikely]]
     return false;
   for (int i = 0; i < n; ++i) {
     buffers[i] = transport::ReceiveBuffer{data[i], static_cast<size_t>(sizes[i]),
@@ -198,9 +200,22 @@ template <class Size>
   return true;
 }
 
-template <class Size>
-abi::ncclResult_t irecv(void* recv_comm, int n, void** data, Size* sizes, int* tags,
-                        void** mhandles, void** request) {
+// The entry of v9 and later, whose sizes are the transport's: nothing is copied.
+inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data, size_t* sizes, int* tags,
+                               void** mhandles, void** request) {
+  *request = nullptr;
+  return guarded("irecv", [&] {
+    if (!is_buffer_count(n)) [[unlikely]]
+      return bad_buffer_count("irecv");
+    transport::Request* posted;
+    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(
+        transport::ReceiveArrays{n, data, sizes, tags, mhandles}, &posted);
+    return hand_over(posted, alive, recv_comm, request);
+  });
+}
+
+inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data, int* sizes, int* tags,
+                               void** mhandles, void** request) {
   *request = nullptr;
   return guarded("irecv", [&] {
     transport::ReceiveBuffer buffers[abi::kMaxRecvs];

@@ -196,27 +196,39 @@ ReceiveComm::~ReceiveComm() {
   for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
-bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
+template <class Buffers>
+inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request** request) {
   *request = nullptr;
   if (!announcements_.has_room() || !slots_are_free(count)) return progress();
   if (connection_.failed()) [[unlikely]]
     return false;
   Request* taken = receives_.take();
   if (taken == nullptr) return progress();
+  const uint64_t first = head_;
   taken->buffers = static_cast<uint8_t>(count);
   taken->pending = static_cast<uint16_t>(count);
-  taken->first = head_;
+  taken->first = first;
   size_t sizes = 0;
-  for (int i = 0; i < count; ++i) {
-    fill_slot(buffers[i], i, taken);
-    sizes |= buffers[i].bytes;
-  }
-  head_ += count;
+  int index = 0;
+  do {
+    const ReceiveBuffer buffer = buffers[index];
+    fill_slot(buffer, index, taken);
+    sizes |= buffer.bytes;
+  } while (++index < count);
+  head_ = first + count;
   // Before the sender can know of it: PeerLink::is_idle.
   connection_.link().count_posted();
-  if (!announcements_.on_posted(head_, sizes)) return false;
+  if (!announcements_.on_posted(first + count, sizes)) return false;
   *request = taken;
   return true;
+}
+
+bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
+  return receive_into(buffers, count, request);
+}
+
+bool ReceiveComm::irecv(const ReceiveArrays& buffers, Request** request) {
+  return receive_into(buffers, buffers.count, request);
 }
 
 // The receives of the QPs are posted in advance and belong to no buffer. So what is observed is the
@@ -241,10 +253,11 @@ bool ReceiveComm::irecv_observed(const ReceiveBuffer* buffers, int count, void* 
 // Whether the slots of the next `count` buffers are free. They are not when a receive of 512
 // buffers before is still incomplete.
 inline bool ReceiveComm::slots_are_free(int count) const {
-  for (int i = 0; i < count; ++i) {
+  int i = 0;
+  do {
     const uint32_t slot = wire::slot_of(head_ + i);
     if (slots_[slot] != nullptr || staged_.is_busy(slot)) return false;
-  }
+  } while (++i < count);
   return true;
 }
 

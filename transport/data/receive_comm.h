@@ -27,6 +27,20 @@ struct ReceiveBuffer {
   const MemoryHandle* memory;  // registers data
 };
 
+// The same of all buffers, as NCCL hands them over: parallel arrays. memory: of MemoryHandle.
+struct ReceiveArrays {
+  int count;
+  void* const* data;
+  const size_t* bytes;
+  const int* tags;
+  void* const* memory;
+
+  ReceiveBuffer operator[](int index) const {
+    return {data[index], bytes[index], tags[index],
+            static_cast<const MemoryHandle*>(memory[index])};
+  }
+};
+
 // Receives are announced to the sender, which writes the data straight into their buffers and ends
 // each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied
 // but what goes through bounce buffers.
@@ -60,6 +74,7 @@ class ReceiveComm : public Comm {
   // connection has failed. A null *request with true: too many receives are in flight; nothing was
   // done, and the caller tries again later.
   bool irecv(const ReceiveBuffer* buffers, int count, Request** request);
+  bool irecv(const ReceiveArrays& buffers, Request** request);
   // irecv() that reports each buffer whose parent is not null to the observer: from here until the
   // last chunk for it has arrived. `parents` may be null as a whole. Only where is_observed().
   [[gnu::cold]] bool irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
@@ -92,6 +107,8 @@ class ReceiveComm : public Comm {
   void post_all_receives();
   Status exclude_pairs_without_receives();
   uint64_t receive_id(uint32_t pair, uint32_t epoch) const;
+  template <class Buffers>
+  [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
   bool on_completion(const ibv_wc& wc);
