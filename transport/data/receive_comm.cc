@@ -208,6 +208,7 @@ inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request
   taken->buffers = static_cast<uint8_t>(count);
   taken->pending = static_cast<uint16_t>(count);
   taken->first = first;
+  taken->whole = wire::encode({wire::slot_of(first), 1, wire::stamp_of(first), false});
   size_t sizes = 0;
   int index = 0;
   do {
@@ -358,9 +359,9 @@ bool ReceiveComm::finishes_local_work() {
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
+  if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) [[likely]]
+    return on_arrival(wc);
   switch (wc.opcode) {
-    case IBV_WC_RECV_RDMA_WITH_IMM:
-      return on_arrival(wc);
     case IBV_WC_RDMA_WRITE:
       announcements_.on_written();
       return true;
@@ -378,6 +379,20 @@ inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
 // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the whole
 // message, of which this is any.
 inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
+  const uint32_t bits = be32toh(wc.imm_data);
+  Request* request = slots_[wire::decode(bits).slot];
+  // Most messages are one chunk, for the first buffer of a receive. That all of the immediate is
+  // what such a one has to carry stands for every check of its parts.
+  if (request == nullptr || request->whole != bits || request->chunks_seen[0] != 0 ||
+      request->special != 0 || wc.byte_len > request->capacity[0]) [[unlikely]] {
+    return on_further_arrival(wc);
+  }
+  slots_[wire::decode(bits).slot] = nullptr;
+  request->bytes[0] = wc.byte_len;
+  return finish_buffer(request, wc.byte_len) && refill(wc.wr_id);
+}
+
+bool ReceiveComm::on_further_arrival(const ibv_wc& wc) {
   return take_chunk(wc, 0, [&] { return refill(wc.wr_id); });
 }
 

@@ -112,7 +112,8 @@ class ReceiveComm : public Comm {
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
   bool on_completion(const ibv_wc& wc);
-  bool on_arrival(const ibv_wc& wc);
+  [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
+  [[gnu::noinline]] bool on_further_arrival(const ibv_wc& wc);
   bool refill(size_t pair);
   [[gnu::always_inline]] bool finish_buffer(Request* request, uint64_t bytes);
   // Cold: kept out of line, so that the direct path saves no registers for it.

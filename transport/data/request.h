@@ -28,6 +28,7 @@ struct Request {
   // are 0 again once all has completed, so that taking a request need not clear them.
   uint8_t special;
   // Receives only, the arrays by buffer of the group.
+  uint32_t whole;  // the immediate of the first buffer's message if that is one chunk
   uint64_t first;  // number of the first buffer
   std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // chunks that have arrived
   std::array<uint64_t, wire::kMaxGroup> bytes;        // received so far; [0] of a send: its bytes
