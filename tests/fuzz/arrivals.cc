@@ -57,9 +57,13 @@ struct ReceiverRun : CommRun {
         const uint8_t change = input.byte();
         const uint32_t stamp = wire::stamp_of(buffer) ^ change;
         const uint32_t bytes = input.number<uint16_t>();
-        const bool size_in_table = input.byte() == 1;
-        const bool arrived =
-            arrive(qp, wire::encode({wire::slot_of(buffer), chunks, stamp, size_in_table}), bytes);
+        const uint8_t size = input.byte();  // 1: in the table, 2: coded
+        wire::Immediate immediate{wire::slot_of(buffer), chunks, stamp, size == 1};
+        if (size == 2) {
+          immediate.size_is_coded = true;
+          immediate.size_code = input.number<uint16_t>() % (1u << wire::kSizeCodeBits);
+        }
+        const bool arrived = arrive(qp, wire::encode(immediate), bytes);
         other_epoch = other_epoch || (arrived && change >> 4 != 0);
         return;
       }
@@ -193,6 +197,13 @@ Seeds arrivals_seeds() {
                             .bytes({kWriteSize, 0})
                             .number(uint64_t{64})
                             .add(arrive(0, 0, 1, 8, 0, 1))},
+      {"coded-size", form(0)
+                         .add(post({64}))
+                         .add(arrive(0, 0, 1, 0, 0, 2))
+                         .number(uint16_t{0})
+                         .add(test_receives)},
+      {"coded-size-too-large",
+       form(0).add(post({64})).add(arrive(0, 0, 1, 0, 0, 2)).number(uint16_t{1})},
       {"huge-size", form(0)
                         .add(post({64}))
                         .bytes({kWriteSize, 0})

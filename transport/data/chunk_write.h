@@ -35,21 +35,26 @@ struct ChunkEnd {
 // Where the fabric routes adaptively, the packets of a plain write can take several paths, as the
 // HCA may place them in any order. A write with immediate does not profit: it consumes a receive
 // and completes at the receiver, in order. So the data goes first as a plain write, and its end
-// follows on the same QP as a write with immediate of 8 bytes. RC executes requests in order, so
-// that the receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a
-// message the same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data;
-// the 8 bytes are the message's size, written to the slot's entry of the receiver's size table.
+// follows on the same QP as a write with immediate. RC executes requests in order, so that the
+// receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a message the
+// same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data: the immediate
+// states the message's size, and the end has no bytes. Where it cannot, the end is a write of the
+// size, 8 bytes, to the slot's entry of the receiver's size table.
 [[gnu::always_inline]] inline int post_with_separate_end(const OutgoingMessage& message,
                                                          const RdmaWrite& data,
                                                          const QueuePair& pair, ChunkEnd end,
                                                          const RailTables& tables,
                                                          const wire::EndPoint& peer) {
-  uint64_t* size = &tables->sizes[wire::slot_of(message.buffer)];
-  *size = message.bytes;
   WriteRequest data_only(pair, data);
   data_only.wr().wr_id = end.wr_id;
-  return write_with_immediate(pair, tables.copy_to_peer(size, 1, peer, pair), end.immediate,
-                              end.wr_id, &data_only);
+  RdmaWrite last = data;  // the keys and the address are not used, but valid
+  last.bytes = 0;
+  if (!message.states_size()) {
+    uint64_t* size = &tables->sizes[wire::slot_of(message.buffer)];
+    *size = message.bytes;
+    last = tables.copy_to_peer(size, 1, peer, pair);
+  }
+  return write_with_immediate(pair, last, end.immediate, end.wr_id, &data_only);
 }
 
 }  // namespace gdr::transport

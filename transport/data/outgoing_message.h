@@ -104,6 +104,14 @@ struct Send {
 // Why a message is refused that takes more writes than `most`.
 std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most);
 
+// Returns the size code of a message that ends in a write of its own, for a buffer of `capacity`
+// bytes; kSizeInTable where it has none.
+inline constexpr uint32_t kSizeInTable = ~uint32_t{0};
+constexpr uint32_t stated_size(size_t bytes, const Chunking& chunks, uint64_t capacity) {
+  if (chunks.count > 1) return kSizeInTable;
+  return wire::size_code(bytes, capacity).value_or(kSizeInTable);
+}
+
 struct OutgoingMessage {
   Request* request;
   uint64_t buffer;  // number of the receiver's buffer: selects its clear-to-send slot
@@ -112,14 +120,21 @@ struct OutgoingMessage {
   Chunking chunks;
   bool cpu_readable;  // the source is not GPU memory
   bool separate_end;  // each chunk ends in a write of its own (adaptive routing)
-  void* parent;       // what is reported to the observer as its origin; null: nothing is
+  // What the end of the only chunk states as the message's size (stated_size), with separate_end.
+  uint32_t size_code = kSizeInTable;
+  void* parent;  // what is reported to the observer as its origin; null: nothing is
 
   // Every chunk carries the same immediate data, but for the epoch of its pair: the receiver counts
   // them.
   uint32_t immediate(uint32_t epoch = 0) const {
+    if (states_size()) [[unlikely]] {
+      return wire::encode(
+          {wire::slot_of(buffer), 1, wire::stamp_of(buffer, epoch), false, true, size_code});
+    }
     return wire::encode(
         {wire::slot_of(buffer), chunks.count, wire::stamp_of(buffer, epoch), separate_end});
   }
+  bool states_size() const { return size_code != kSizeInTable; }
   // Every chunk's completion counts the request's pending chunks down.
   uint64_t wr_id() const { return reinterpret_cast<uint64_t>(request); }
 };

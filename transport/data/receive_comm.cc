@@ -29,6 +29,7 @@ bool may_register_gpu_memory(const HcaContext& hca) {
   return is_present(peermem) || peermem.kind == PeermemKind::kUnknown;
 }
 
+constexpr char kSizeTwice[] = "a message states its size and has bytes or chunks beside that";
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
 }  // namespace
@@ -393,20 +394,34 @@ inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
 }
 
 bool ReceiveComm::on_further_arrival(const ibv_wc& wc) {
-  return take_chunk(wc, 0, [&] { return refill(wc.wr_id); });
+  return take_chunk(wc, 0) && refill(wc.wr_id);
 }
 
-// epoch: of the pair over which it came. Returns what then() does.
-template <class Then>
-inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch, Then then) {
-  const wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
+// epoch: of the pair over which it came.
+inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch) {
+  const uint32_t bits = be32toh(wc.imm_data);
+  if (wire::is_size_coded(bits)) [[unlikely]]
+    return take_coded(wc, epoch);
+  return take(wire::decode_chunk(bits), wc, epoch);
+}
+
+bool ReceiveComm::take_coded(const ibv_wc& wc, uint32_t epoch) {
+  return take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
+}
+
+inline bool ReceiveComm::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch) {
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail_protocol(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
   if (wire::stamp_of(request->first + buffer, epoch) != imm.stamp)
     return fail_protocol(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
-  bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  if (imm.size_is_coded) {
+    bytes = wire::size_of_code(imm.size_code, request->capacity[buffer]);
+    if (wc.byte_len != 0 || request->chunks_seen[buffer] != 0) return fail_protocol(kSizeTwice);
+  } else {
+    bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  }
   if (bytes > request->capacity[buffer]) {
     return fail_protocol("more data arrived than the receive has room for");
   }
@@ -414,34 +429,33 @@ inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch, Then then)
   if (complete) slots_[imm.slot] = nullptr;
   // Most requests have no such buffer, which is the cheaper question.
   if (request->special != 0 && (request->special >> buffer & 1) != 0) [[unlikely]] {
-    if (!on_special_arrival(request, buffer, bytes, complete)) return false;
-  } else if (complete) {
-    if (!finish_buffer(request, bytes)) return false;
-  } else {
-    connection_.link().counters().count_further_messages(1);
+    return on_special_arrival(request, buffer, bytes, complete);
   }
-  return then();
+  if (complete) return finish_buffer(request, bytes);
+  connection_.link().counters().count_further_messages(1);
+  return true;
 }
 
 // The bytes that a chunk has brought. Where the size of a message is in the table, its chunks count
 // equal parts, and the one that arrives last what is left, so that the sum is right.
 inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
-  const wire::Immediate imm = wire::decode(be32toh(wc.imm_data));
-  if (!imm.size_in_table) return wc.byte_len;
+  const uint32_t bits = be32toh(wc.imm_data);
+  if (bits >> 31 == 0) [[likely]]
+    return wc.byte_len;
+  const wire::Immediate imm = wire::decode(bits);
+  const Request* request = slots_[imm.slot];
+  if (request == nullptr) return 0;
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  if (imm.size_is_coded) return wire::size_of_code(imm.size_code, request->capacity[buffer]);
   const uint64_t all = load_hca_written(tables_->sizes[imm.slot]);
   const uint64_t part = all / imm.chunks;
-  const Request* request = slots_[imm.slot];
-  if (request == nullptr) return part;
-  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
   const bool last = request->chunks_seen[buffer] + 1u == imm.chunks;
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
 bool ReceiveComm::Spread::progress() {
   const bool news = recovery_.has_news();
-  auto on_data = [this](const ibv_wc& wc, uint32_t epoch) {
-    return comm_.take_chunk(wc, epoch, [] { return true; });
-  };
+  auto on_data = [this](const ibv_wc& wc, uint32_t epoch) { return comm_.take_chunk(wc, epoch); };
   connection_.poll_spread(
       [&](const WorkId& id, const ibv_wc& wc) {
         if (id.kind != WorkKind::kReceive) return on_other(id);

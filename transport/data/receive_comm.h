@@ -123,8 +123,9 @@ class ReceiveComm : public Comm {
   [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool fail_too_many_flushes();
   [[gnu::noinline]] bool flush_spread(const ReceiveBuffer& buffer, Request** request);
-  template <class Then>
-  [[gnu::always_inline]] bool take_chunk(const ibv_wc& wc, uint32_t epoch, Then then);
+  [[gnu::always_inline]] bool take_chunk(const ibv_wc& wc, uint32_t epoch);
+  [[gnu::noinline]] bool take_coded(const ibv_wc& wc, uint32_t epoch);
+  [[gnu::always_inline]] bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
   uint64_t chunk_bytes(const ibv_wc& wc) const;
   uint64_t oldest_incomplete(uint64_t end, int* receives) const;
   [[gnu::cold]] bool finishes_local_work();

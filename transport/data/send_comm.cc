@@ -187,7 +187,7 @@ size_t SendComm::most_of_one_write() const {
 
 // Most messages are the only one of their receive and go as one write, which is all that is done
 // here: one comparison stands for all checks of the slot's group and flags, and nothing is kept of
-// the message. Both together are a third of what send() does for such a message.
+// the message.
 bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                      Request** request) {
   const uint64_t buffer = head_;
@@ -289,6 +289,7 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
   Request* taken = take_request(bytes, chunks);
   if (taken == nullptr) return progress();
+  const bool separate_end = bytes > separate_end_above_;
   const OutgoingMessage message{
       .request = taken,
       .buffer = *buffer,
@@ -296,7 +297,8 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
       .bytes = bytes,
       .chunks = chunks,
       .cpu_readable = memory.host,
-      .separate_end = bytes > separate_end_above_,
+      .separate_end = separate_end,
+      .size_code = separate_end ? stated_size(bytes, chunks, slot(*buffer).bytes) : kSizeInTable,
       .parent = parent,
   };
   if (!post(message, memory)) return false;
@@ -406,6 +408,7 @@ bool SendComm::send_large(const Send& send, Request** request) {
       .chunks = chunks,
       .cpu_readable = send.memory.host,
       .separate_end = true,
+      .size_code = stated_size(send.bytes, chunks, slot(send.buffer).bytes),
       .parent = send.parent,
   };
   connection_.link().counters().count_further_messages(chunks.count - 1);

@@ -68,7 +68,8 @@ Chunking SpreadSends::cut(const Send& send, bool ordered) const {
 SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking& chunks,
                                                bool ordered) const {
   const bool copied = send.is_copied();
-  const bool separate = send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_;
+  const bool separate =
+      !ordered && (send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_);
   return Message{
       .out = {.request = nullptr,
               .buffer = send.buffer,
@@ -76,7 +77,9 @@ SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking&
               .bytes = send.bytes,
               .chunks = chunks,
               .cpu_readable = copied || send.memory.host,
-              .separate_end = !ordered && separate,
+              .separate_end = separate,
+              .size_code = separate ? stated_size(send.bytes, chunks, slot(send.buffer).bytes)
+                                    : kSizeInTable,
               .parent = send.parent},
       .keys = copied ? &send.memory.staging_keys : &send.memory.keys,
       .ordered = ordered,

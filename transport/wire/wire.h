@@ -14,13 +14,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 namespace gdr::transport::wire {
 
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 5;
+inline constexpr uint16_t kWireVersion = 6;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
@@ -315,22 +316,64 @@ static_assert(offsetof(Tables, of_sender) % 64 == 0);  // no statement crosses a
 //     bits 20-23  epoch of the pair
 //     bits 24-30  reserved
 //   bit 31      size_in_table
+// A message of one chunk whose end came alone may state its size here instead, if bits 30 and 31
+// are set:
+//   bits 9-15   the lower bits of size_code
+//   bits 24-29  the upper bits of size_code
 struct Immediate {
   uint32_t slot;    // of the buffer
   uint32_t chunks;  // writes with immediate that this message consists of, 1 to kMaxQps
   uint32_t stamp;   // stamp_of(buffer, epoch), so that a message of an earlier use is recognised
   // The message's size is in Tables::sizes, as this immediate came alone behind the data (adaptive
-  // routing). False: the size is the sum of the byte counts of the chunks' completions.
+  // routing). False: the size is the sum of the byte counts of the chunks' completions, unless
+  // size_is_coded.
   bool size_in_table;
+  // The message's size is size_of_code(size_code) for its buffer: this immediate came alone behind
+  // the data, too, and the write that has it has no bytes.
+  bool size_is_coded = false;
+  uint32_t size_code = 0;
 };
 
 constexpr uint32_t encode(const Immediate& imm) {
+  if (imm.size_is_coded) {
+    return imm.slot | (imm.size_code & 127) << 9 | (imm.stamp & 0xff) << 16 |
+           (imm.size_code >> 7) << 24 | 3u << 30;
+  }
   return imm.slot | (imm.chunks - 1) << 9 | imm.stamp << 16 |
          static_cast<uint32_t>(imm.size_in_table) << 31;
 }
 
-constexpr Immediate decode(uint32_t bits) {
+constexpr bool is_size_coded(uint32_t bits) { return bits >> 30 == 3; }
+
+// Of bits that are not is_size_coded().
+constexpr Immediate decode_chunk(uint32_t bits) {
   return Immediate{bits & 511, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff, bits >> 31 != 0};
+}
+
+constexpr Immediate decode(uint32_t bits) {
+  if (!is_size_coded(bits)) return decode_chunk(bits);
+  const uint32_t code = (bits >> 9 & 127) | (bits >> 24 & 63) << 7;
+  return Immediate{bits & 511, 1, bits >> 16 & 0xff, false, true, code};
+}
+
+// The code of a message's size has 13 bits. 0 is the size of its buffer, which both ends know, and
+// any other number so many units, which are the larger the larger the buffer is: 128 bytes below
+// 1 MiB, 1 KiB from 4 MiB on. NCCL's larger messages are as large as the buffer or a multiple of
+// that, but for the last of an operation whose count is odd.
+inline constexpr int kSizeCodeBits = 13;
+constexpr uint64_t size_unit(uint64_t capacity) {
+  const int excess = std::bit_width(capacity / kSplitAlignment) - kSizeCodeBits;
+  return uint64_t{kSplitAlignment} << (excess > 0 ? excess : 0);
+}
+// Returns none where the size has no code. bytes: at most the capacity of the buffer.
+constexpr std::optional<uint32_t> size_code(uint64_t bytes, uint64_t capacity) {
+  if (bytes == capacity) return 0;
+  const uint64_t unit = size_unit(capacity);
+  if (bytes == 0 || bytes % unit != 0) return {};
+  return static_cast<uint32_t>(bytes / unit);
+}
+constexpr uint64_t size_of_code(uint32_t code, uint64_t capacity) {
+  return code == 0 ? capacity : code * size_unit(capacity);
 }
 
 // The slot of a buffer, and how often the ring was used up before it, modulo 16. At most half of

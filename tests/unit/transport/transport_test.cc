@@ -99,7 +99,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 5. Fix: install"));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 6. Fix: install"));
 }
 
 // Version 3 reads the magic number and the version of a handle at these places, too.

@@ -93,6 +93,52 @@ TEST(ReceiveComm, SizeInTheTableAboveTheBuffer_IsAProtocolFailure) {
   expect_protocol_failure(pair, receive, "more data");
 }
 
+TEST(ReceiveComm, CodedSize_IsTheMessagesSize) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1000);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 0, false, true, 0}, 0);
+  EXPECT_EQ(finish(receive).sizes[0], 1000);
+  receive = pair.irecv(to);
+  arrive(pair, {1, 1, 0, false, true, 7}, 0);
+  EXPECT_EQ(finish(receive).sizes[0], 7 * 128);
+}
+
+TEST(ReceiveComm, CodedSizeAboveTheBuffer_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1000);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 0, false, true, 8}, 0);
+  expect_protocol_failure(pair, receive, "more data");
+}
+
+TEST(ReceiveComm, CodedSizeAndBytes_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1000);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 0, false, true, 1}, 8);
+  expect_protocol_failure(pair, receive, "states its size");
+}
+
+TEST(ReceiveComm, CodedSizeOfAnotherGeneration_IsAProtocolFailure) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(1000);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 1, 1, false, true, 1}, 0);
+  expect_protocol_failure(pair, receive, "not posted");
+}
+
+// A message of two chunks of which one has arrived is not a whole one, whatever comes next.
+TEST(ReceiveComm, WholeMessageAfterAChunk_DoesNotCompleteTheReceive) {
+  CommPair pair;
+  Buffer to = pair.receiver_buffer(64);
+  Request* receive = pair.irecv(to);
+  arrive(pair, {0, 2, 0, false}, 8);
+  EXPECT_FALSE(test_once(receive).done);
+  arrive(pair, {0, 1, 0, false}, 8);
+  EXPECT_FALSE(test_once(receive).done);
+}
+
 TEST(ReceiveComm, LastChunkMissing_StaysOpen) {
   CommPair pair;
   Buffer to = pair.receiver_buffer(64);

@@ -105,7 +105,7 @@ TEST(SendChunks, ChunksArriveInAnyOrderOfTheQps_ReceiveCompletesWithTheLast) {
 }
 
 // Under adaptive routing the packets of one QP may overtake each other, so a large message ends in
-// a write of its own, which carries the size.
+// a write of its own. That has no bytes where the immediate states the size, else it is the size.
 
 TransportOptions adaptive(size_t threshold) {
   TransportOptions options = test_options();
@@ -118,25 +118,30 @@ struct Writes {
   size_t data;  // plain writes
   size_t ends;  // with immediate
   size_t doorbells;
+  size_t end_bytes;  // of the last end
 };
 
-Writes writes_for(CommPair& pair, size_t bytes) {
+// room: of the receive, in which the message takes the first bytes.
+Writes writes_for(CommPair& pair, size_t bytes, size_t room) {
   Buffer from = pair.sender_buffer(bytes + 1, 'x');
-  Buffer to = pair.receiver_buffer(bytes + 1, '.');
+  Buffer to = pair.receiver_buffer(room, '.');
   Request* receive = pair.irecv(to);
   pair.verbs.forget_posted();
   Request* send = pair.isend(from.data(), bytes, from);
-  Writes writes{0, 0, pair.verbs.doorbells()};
+  Writes writes{0, 0, pair.verbs.doorbells(), 0};
   for (const auto& work : pair.posted_by(*pair.sender)) {
     ++(ends_chunk(work) ? writes.ends : writes.data);
+    writes.end_bytes = work.bytes;
     EXPECT_EQ(work.is_signalled(), ends_chunk(work));
   }
   Outcome received = finish(receive);
   EXPECT_TRUE(received.done && finish(send).done);
   EXPECT_EQ(received.sizes[0], static_cast<int>(bytes));
-  EXPECT_EQ(std::string(to.data(), bytes + 1), std::string(bytes, 'x') + ".");
+  EXPECT_EQ(std::string(to.data(), room), std::string(bytes, 'x') + std::string(room - bytes, '.'));
   return writes;
 }
+
+Writes writes_for(CommPair& pair, size_t bytes) { return writes_for(pair, bytes, bytes + 1); }
 
 TEST(SendChunks, AdaptiveRouting_AboveTheThreshold_EndsInASeparateWriteOfTheSize) {
   CommPair pair(adaptive(1000));
@@ -148,6 +153,31 @@ TEST(SendChunks, AdaptiveRouting_AboveTheThreshold_EndsInASeparateWriteOfTheSize
   EXPECT_EQ(above.ends, 1u);
   EXPECT_EQ(above.doorbells, 1u) << "both are posted with one call";
   EXPECT_EQ(tables_of(*pair.receiver).sizes[1], 1001u);
+}
+
+TEST(SendChunks, AdaptiveRouting_SizeThatTheImmediateStates_EndsInAWriteOfNoBytes) {
+  CommPair pair(adaptive(1000));
+  struct Message {
+    size_t bytes;
+    size_t room;
+    size_t end_bytes;
+  };
+  // As large as the buffer; a multiple of 128 bytes; neither; the largest of which 128 bytes are
+  // the unit, with and without; and a multiple of the unit of a larger buffer.
+  const Message messages[] = {{1001, 1001, 0},
+                              {1024, 5000, 0},
+                              {1025, 5000, 8},
+                              {(1 << 20) - 256, (1 << 20) - 1, 0},
+                              {(1 << 20) - 1, 1 << 20, 8},
+                              {(1 << 20) + 256, 1 << 21, 8},
+                              {(1 << 20) + 512, 1 << 21, 0}};
+  for (const Message& message : messages) {
+    const Writes writes = writes_for(pair, message.bytes, message.room);
+    EXPECT_EQ(writes.data, 1u) << message.bytes;
+    EXPECT_EQ(writes.ends, 1u) << message.bytes;
+    EXPECT_EQ(writes.doorbells, 1u) << message.bytes;
+    EXPECT_EQ(writes.end_bytes, message.end_bytes) << message.bytes << " of " << message.room;
+  }
 }
 
 TEST(SendChunks, AdaptiveRouting_ThresholdZero_LeavesEmptyMessagesWhole) {
@@ -234,7 +264,8 @@ TEST(SendChunks, FourGib_GoesAsAWhole) {
     EXPECT_EQ(posted[i].bytes, 1u << 30);
     EXPECT_EQ(posted[i].remote_address, reinterpret_cast<uint64_t>(to.data()) + (i << 30));
   }
-  EXPECT_TRUE(immediate_of(posted[4]).size_in_table);
+  EXPECT_TRUE(immediate_of(posted[4]).size_is_coded);
+  EXPECT_EQ(posted[4].bytes, 0u);
 }
 
 TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {

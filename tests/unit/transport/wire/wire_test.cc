@@ -8,17 +8,59 @@ namespace {
 TEST(Immediate, EveryField_SurvivesEncoding) {
   for (uint32_t slot : {0u, 1u, 511u}) {
     for (uint32_t chunks : {1u, 2u, 128u}) {
-      for (uint32_t stamp : {0u, 0x7fffu}) {
+      for (uint32_t stamp : {0u, 0x3fffu}) {
         for (bool size_in_table : {false, true}) {
           Immediate back = decode(encode({slot, chunks, stamp, size_in_table}));
           EXPECT_EQ(back.slot, slot);
           EXPECT_EQ(back.chunks, chunks);
           EXPECT_EQ(back.stamp, stamp);
           EXPECT_EQ(back.size_in_table, size_in_table);
+          EXPECT_FALSE(back.size_is_coded);
         }
       }
     }
   }
+}
+
+TEST(Immediate, WithASizeCode_SurvivesEncoding) {
+  for (uint32_t slot : {0u, 1u, 511u}) {
+    for (uint32_t stamp : {0u, 0xffu}) {
+      for (uint32_t code : {0u, 1u, 127u, 128u, (1u << kSizeCodeBits) - 1}) {
+        Immediate back = decode(encode({slot, 1, stamp, false, true, code}));
+        EXPECT_EQ(back.slot, slot);
+        EXPECT_EQ(back.chunks, 1u);
+        EXPECT_EQ(back.stamp, stamp);
+        EXPECT_FALSE(back.size_in_table);
+        EXPECT_TRUE(back.size_is_coded);
+        EXPECT_EQ(back.size_code, code);
+      }
+    }
+  }
+}
+
+TEST(SizeCode, OfASizeThatHasOne_IsThatSize) {
+  for (uint64_t capacity :
+       {uint64_t{1}, uint64_t{9000}, uint64_t{128} << 10, (uint64_t{1} << 20) - 1,
+        uint64_t{1} << 20, uint64_t{3} << 30, ~uint64_t{0}}) {
+    const uint64_t unit = size_unit(capacity);
+    EXPECT_EQ(unit % kSplitAlignment, 0u);
+    for (uint64_t bytes : {capacity, capacity / unit * unit, unit, capacity / 3 / unit * unit}) {
+      if (bytes == 0 || bytes > capacity) continue;
+      const std::optional<uint32_t> code = size_code(bytes, capacity);
+      ASSERT_TRUE(code) << bytes << " of " << capacity;
+      EXPECT_EQ(*code >> kSizeCodeBits, 0u);
+      EXPECT_EQ(size_of_code(*code, capacity), bytes) << capacity;
+    }
+  }
+}
+
+TEST(SizeCode, OfNoBytesOrAPartOfAUnit_IsNone) {
+  EXPECT_FALSE(size_code(0, 1000));
+  EXPECT_FALSE(size_code(999, 1000));
+  EXPECT_FALSE(size_code(129, 1 << 20));
+  EXPECT_FALSE(size_code(128, 1 << 20)) << "the unit is 256 bytes from 1 MiB on";
+  EXPECT_TRUE(size_code(128, (1 << 20) - 1));
+  EXPECT_EQ(size_unit(uint64_t{4} << 20), 1024u);
 }
 
 TEST(Generation, OfABuffer_ChangesOncePerRound) {
