@@ -157,7 +157,7 @@ Seeds kept_socket_seeds() {
       {"unexpected", frame(wire::FrameKind::kReady)},
       {"unknown-kind", frame(wire::FrameKind{77}, "abc")},
       {"no-frame", Script().bytes({kRawBytes}).counted("220 ready\r\n          ")},
-      {"partial", Script().bytes({kRawBytes}).counted("GDRG\x05").bytes({kTick, 1, kPeerEnds})},
+      {"partial", Script().bytes({kRawBytes}).counted("GDRG\x06").bytes({kTick, 1, kPeerEnds})},
       {"fails-here", Script().bytes({kFailHere}).add(frame(wire::FrameKind::kFailed, "too"))},
       {"probe", Script().bytes({kPeerEnds, kProbeEnds, kTick, 200})},
   };

@@ -108,7 +108,7 @@ TEST_F(TransportTest, Listen_HandleBeginsAsInEveryVersion) {
   uint8_t bytes[6];
   std::memcpy(bytes, &handle, sizeof(bytes));
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 5, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 6, 0}));
 }
 
 TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {

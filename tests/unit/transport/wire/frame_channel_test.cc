@@ -88,7 +88,7 @@ TEST_F(FrameChannelTest, Queue_BeginsAsInEveryVersion) {
   uint8_t bytes[6];
   ASSERT_EQ(read(raw_.get(), bytes, sizeof(bytes)), ssize_t{sizeof(bytes)});
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 5, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 6, 0}));
 }
 
 TEST_F(FrameChannelTest, Receive_ReservedByteOfTheHeaderIsSet_IsAnError) {
