@@ -1,0 +1,370 @@
+// Opens many connections through a plugin's network table, both ends in this process, and prints
+// what they cost: memory, time and processor time of the set-up, descriptors, threads, polling
+// while nothing arrives, and the tear-down. The script `connections` runs this program.
+//
+// The first connection is opened and used before anything is counted, so that what a process needs
+// once is not counted for each connection. It stays open until the end.
+#include <dirent.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tools/net/plugin_loader.h"
+
+namespace {
+using Clock = std::chrono::steady_clock;
+using gdr::abi::ncclResult_t;
+using gdr::abi::ncclSuccess;
+using gdr::tools::Net;
+using gdr::tools::Plugin;
+
+constexpr size_t kMessageBytes = 8;
+constexpr int kTag = 7;
+constexpr int kBlock = 100;  // connections whose set-up time is reported together
+
+struct End {
+  void* comm = nullptr;
+  void* mr = nullptr;
+  void* request = nullptr;
+};
+
+struct Buffers {
+  alignas(4096) char sent[4096] = {};
+  alignas(4096) char received[4096] = {};
+};
+
+struct Link {
+  End sender;
+  End receiver;
+};
+
+[[noreturn]] void die(const std::string& what) {
+  std::fprintf(stderr, "connections_driver: %s\n", what.c_str());
+  std::exit(1);
+}
+
+// Prints a warning without its values: nccl-rdma-sharp-plugins passes a character for a "%s" where
+// sysfs has no path of the HCA, as that of a software HCA.
+void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char* file, int line,
+                  const char* format, ...) {
+  if (level > gdr::abi::kLogWarn) return;
+  std::fprintf(stderr, "%s:%d: %s\n", file, line, format);
+}
+
+int entries_of(const char* folder) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder), &closedir);
+  if (entries == nullptr) die(std::string("cannot read ") + folder);
+  int count = 0;
+  while (const dirent* entry = readdir(entries.get())) count += entry->d_name[0] != '.' ? 1 : 0;
+  return count;
+}
+
+int open_descriptors() { return entries_of("/proc/self/fd") - 1; }  // without opendir's own
+
+double processor_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// What the files in /dev/shm that this process has open take up, in KiB: there the software HCA has
+// its receive and completion queues, which it allocates as a whole and touches as they are used.
+double shared_files_kib() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir("/proc/self/fd"), &closedir);
+  double kib = 0;
+  while (const dirent* entry = entries == nullptr ? nullptr : readdir(entries.get())) {
+    const std::string link = std::string("/proc/self/fd/") + entry->d_name;
+    char target[4096] = {};
+    if (readlink(link.c_str(), target, sizeof(target) - 1) <= 0) continue;
+    struct stat info {};
+    if (std::string_view(target).starts_with("/dev/shm/") && stat(link.c_str(), &info) == 0) {
+      kib += static_cast<double>(info.st_blocks) / 2;
+    }
+  }
+  return kib;
+}
+
+// In KiB. Resident memory is that of /proc/self/smaps_rollup, in proportion to who shares it.
+// Allocated: of its private part, and all of the software HCA's queues, whether touched or not.
+struct Memory {
+  double resident = 0;
+  double allocated = 0;
+};
+
+Memory memory_in_use() {
+  std::ifstream file("/proc/self/smaps_rollup");
+  Memory memory;
+  double anonymous = 0;
+  for (std::string line; std::getline(file, line);) {
+    (void)std::sscanf(line.c_str(), "Pss: %lf", &memory.resident);
+    (void)std::sscanf(line.c_str(), "Pss_Anon: %lf", &anonymous);
+  }
+  if (memory.resident == 0) die("/proc/self/smaps_rollup has no line \"Pss\"");
+  memory.allocated = anonymous + shared_files_kib();
+  return memory;
+}
+
+class Bench {
+ public:
+  Bench(Net& net, int dev) : net_(net), dev_(dev) {
+    gdr::tools::InitArguments settings;
+    settings.logger = &log_warnings;
+    require(net_.init(settings, &context_), "init");
+    int devices = 0;
+    require(net_.devices(&devices), "devices");
+    if (devices <= dev) die("the plugin has no device " + std::to_string(dev));
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench() { require(net_.finalize(context_), "finalize"); }
+
+  Link connect() {
+    Link link;
+    char handle[gdr::abi::kHandleMaxBytes] = {};
+    void* listener = nullptr;
+    require(net_.listen(context_, dev_, handle, &listener), "listen");
+    while (link.sender.comm == nullptr || link.receiver.comm == nullptr) {
+      if (link.sender.comm == nullptr) {
+        require(net_.connect(context_, dev_, handle, &link.sender.comm), "connect");
+      }
+      if (link.receiver.comm == nullptr) {
+        require(net_.accept(listener, &link.receiver.comm), "accept");
+      }
+    }
+    require(net_.close_listen(listener), "closeListen");
+    return link;
+  }
+
+  void register_memory(Link& link) {
+    add_memory(link.sender, buffers_->sent);
+    add_memory(link.receiver, buffers_->received);
+  }
+
+  void post_receive(Link& link) {
+    void* data = buffers_->received;
+    size_t size = kMessageBytes;
+    int tag = kTag;
+    void* phandle = nullptr;
+    End& end = link.receiver;
+    while (end.request == nullptr) {
+      require(net_.irecv(end.comm, 1, &data, &size, &tag, &end.mr, &phandle, &end.request),
+              "irecv");
+    }
+  }
+
+  // A poll of a receive whose message has not been sent.
+  void poll(Link& link) {
+    int done = 0;
+    int size = 0;
+    require(net_.test(link.receiver.request, &done, &size), "test");
+    if (done != 0) die("a receive completed whose message was not sent");
+  }
+
+  void send_and_finish(Link& link) {
+    End& end = link.sender;
+    while (end.request == nullptr) {
+      require(
+          net_.isend(end.comm, buffers_->sent, kMessageBytes, kTag, end.mr, nullptr, &end.request),
+          "isend");
+    }
+    finish(link.sender);
+    finish(link.receiver);
+  }
+
+  void close(Link& link) {
+    for (End* end : {&link.sender, &link.receiver}) {
+      require(net_.dereg_mr(end->comm, end->mr), "deregMr");
+    }
+    require(net_.close_send(link.sender.comm), "closeSend");
+    require(net_.close_recv(link.receiver.comm), "closeRecv");
+  }
+
+ private:
+  static void require(ncclResult_t result, const char* entry) {
+    if (result == ncclSuccess) return;
+    die(std::string(entry) + " returned " + std::to_string(result) +
+        "; the limits of this process are " + limits());
+  }
+  static std::string limits() {
+    auto text = [](auto resource) {
+      rlimit limit{};
+      getrlimit(resource, &limit);
+      return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
+    };
+    return text(RLIMIT_NOFILE) + " open files (ulimit -n) and " + text(RLIMIT_MEMLOCK) +
+           " bytes of locked memory (ulimit -l)";
+  }
+  void add_memory(End& end, char* data) {
+    require(net_.reg_mr(end.comm, data, sizeof(buffers_->sent), gdr::abi::kPtrHost, &end.mr),
+            "regMr");
+  }
+  void finish(End& end) {
+    int done = 0;
+    int size = 0;
+    while (done == 0) require(net_.test(end.request, &done, &size), "test");
+    end.request = nullptr;
+  }
+
+  Net& net_;
+  int dev_;
+  void* context_ = nullptr;
+  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
+};
+}  // namespace
+
+extern "C" {
+// What callgrind counts.
+[[gnu::noinline]] void idle_poll(Bench* bench, Link* link) { bench->poll(*link); }
+}
+
+namespace {
+// A name and a number, or several, in the order in which they are printed.
+class Report {
+ public:
+  void add(const char* name, double value) {
+    char text[64];
+    std::snprintf(text, sizeof(text), "%.6g", value);
+    add_text(name, text);
+  }
+  void add(const char* name, const std::vector<double>& values) {
+    std::string text;
+    for (double value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
+    add_text(name, "[" + text + "]");
+  }
+  void print() const { std::printf("{%s}\n", text_.c_str()); }
+
+ private:
+  void add_text(const char* name, const std::string& value) {
+    text_ += (text_.empty() ? "\"" : ", \"") + std::string(name) + "\": " + value;
+  }
+  std::string text_;
+};
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const Clock::time_point begin = Clock::now();
+  work();
+  return seconds_since(begin);
+}
+
+void check_limit(int per_connection, int count) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  constexpr int kForOneInProgress = 16;
+  const auto needed = static_cast<rlim_t>(open_descriptors()) +
+                      static_cast<rlim_t>(per_connection) * static_cast<rlim_t>(count) +
+                      kForOneInProgress;
+  if (needed <= limit.rlim_cur) return;
+  die(std::to_string(count) + " connections need " + std::to_string(needed) +
+      " descriptors, and the limit is " + std::to_string(limit.rlim_cur) +
+      ". Fix: raise the limit of open files (ulimit -n) or open fewer connections");
+}
+
+// Set-up time in microseconds for each kBlock of connections in turn.
+std::vector<double> open_all(Bench& bench, std::vector<Link>& links) {
+  std::vector<double> blocks;
+  for (size_t first = 0; first < links.size(); first += kBlock) {
+    const size_t end = std::min(links.size(), first + kBlock);
+    const double seconds = seconds_of([&] {
+      for (size_t i = first; i < end; ++i) links[i] = bench.connect();
+    });
+    blocks.push_back(seconds * 1e6 / static_cast<double>(end - first));
+  }
+  return blocks;
+}
+
+// Nanoseconds of one poll: of one connection again and again, and of all in turn.
+void measure_polls(Bench& bench, std::vector<Link>& links, int polls, Report* report) {
+  const double one = seconds_of([&] {
+    for (int i = 0; i < polls; ++i) idle_poll(&bench, &links.front());
+  });
+  const int rounds = std::max(1, polls / static_cast<int>(links.size()));
+  const double all = seconds_of([&] {
+    for (int i = 0; i < rounds; ++i) {
+      for (Link& link : links) idle_poll(&bench, &link);
+    }
+  });
+  report->add("poll_one_ns", one * 1e9 / polls);
+  report->add("poll_all_ns", all * 1e9 / rounds / static_cast<double>(links.size()));
+}
+
+void use_once(Bench& bench, std::vector<Link>& links) {
+  for (Link& link : links) bench.register_memory(link);
+  for (Link& link : links) bench.post_receive(link);
+}
+
+void measure(Bench& bench, int count, int polls) {
+  const int before_first = open_descriptors();
+  std::vector<Link> first{bench.connect()};
+  check_limit(open_descriptors() - before_first, count);
+  use_once(bench, first);
+  bench.send_and_finish(first.front());
+
+  std::vector<Link> links(static_cast<size_t>(count));
+  Report report;
+  const auto per_connection = [count](double value) { return value / count; };
+  const Memory memory = memory_in_use();
+  const int descriptors = open_descriptors();
+  const double processor = processor_seconds();
+  const Clock::time_point begin = Clock::now();
+  const std::vector<double> blocks = open_all(bench, links);
+  report.add("setup_us", per_connection(seconds_since(begin) * 1e6));
+  report.add("setup_processor_us", per_connection((processor_seconds() - processor) * 1e6));
+  report.add("setup_blocks_us", blocks);
+  const Memory open = memory_in_use();
+  report.add("open_kib", per_connection(open.resident - memory.resident));
+  report.add("allocated_kib", per_connection(open.allocated - memory.allocated));
+  report.add("descriptors", per_connection(open_descriptors() - descriptors));
+  report.add("threads", entries_of("/proc/self/task"));
+
+  use_once(bench, links);
+  measure_polls(bench, links, polls, &report);
+  for (Link& link : links) bench.send_and_finish(link);
+  const Memory used = memory_in_use();
+  report.add("used_kib", per_connection(used.resident - memory.resident));
+
+  report.add("teardown_us", per_connection(1e6 * seconds_of([&] {
+                                             for (Link& link : links) bench.close(link);
+                                           })));
+  bench.close(first.front());
+  report.print();
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    die("usage: connections_driver PLUGIN_FILE CONNECTIONS POLLS newest|TABLE_VERSION");
+  }
+  const int count = std::atoi(argv[2]);
+  const int polls = std::atoi(argv[3]);
+  auto version = gdr::tools::parse_table(argv[4]);
+  if (!version) die(version.error().text);
+  auto plugin = Plugin::load(argv[1], *version);
+  if (!plugin) die(plugin.error().text);
+  if (count < 1 || polls < 1) die("the numbers of connections and of polls are at least 1");
+  Bench bench(plugin->net(), 0);
+  measure(bench, count, polls);
+  return 0;
+}
