@@ -130,7 +130,7 @@ struct RecvWqe {
   uint64_t wr_id;
   uint32_t num_sge;
   uint32_t reserved;
-  ibv_sge sge[1];  // rq_max_sge of them
+  ibv_sge sge[1];  // as many as SharedQp::rq_stride has room for
 };
 
 struct SharedQp {

@@ -45,15 +45,19 @@ int check_init(const Context& context, const ibv_qp_init_attr_ex& attr) {
   return 0;
 }
 
-constexpr uint32_t kReceiveStride =
-    static_cast<uint32_t>(sizeof(RecvWqe) + sizeof(ibv_sge) * kMaxSge);
+// Bytes of an entry of the ring of receives. A program that posts receives in advance touches all
+// of them, so that entries of the most scatter entries would take a multiple of the memory.
+uint32_t receive_stride(const ibv_qp_cap& cap) {
+  const uint32_t beyond_first = std::max(cap.max_recv_sge, 1u) - 1;
+  return static_cast<uint32_t>(sizeof(RecvWqe) + sizeof(ibv_sge) * beyond_first);
+}
 
 uint32_t receive_entries(const ibv_qp_cap& cap) {
   return std::bit_ceil(std::max(cap.max_recv_wr, 1u));
 }
 
 uint64_t receive_ring_bytes(const ibv_qp_cap& cap) {
-  return uint64_t{receive_entries(cap)} * kReceiveStride;
+  return uint64_t{receive_entries(cap)} * receive_stride(cap);
 }
 
 // Takes an index and the memory of its entry and its ring of receives. -1 when there is no room.
@@ -90,7 +94,7 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   shared.recv_cq = qp.recv_cq.index;
   shared.async_queue = context.async_events->index();
   shared.rq = ring;
-  shared.rq_stride = kReceiveStride;
+  shared.rq_stride = receive_stride(config.cap);
   shared.rq_entries = receive_entries(config.cap);
   shared.rq_head.store(0);
   shared.rq_tail.store(0);
