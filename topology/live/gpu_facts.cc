@@ -1,6 +1,9 @@
 #include "topology/live/gpu_facts.h"
 
 #include <dlfcn.h>
+#include <link.h>
+
+#include <string_view>
 
 #include "drivers/cuda/cuda_driver.h"
 
@@ -16,8 +19,17 @@ int index_of(const Machine& machine, const Result<std::string>& bus_id) {
   return -1;
 }
 
-// Returns null where the process has not loaded the driver (RTLD_NOLOAD loads nothing).
+int is_cuda_driver(dl_phdr_info* info, size_t, void*) {
+  const std::string_view path = info->dlpi_name;
+  const size_t slash = path.rfind('/');
+  const bool found = path.substr(slash == path.npos ? 0 : slash + 1).starts_with("libcuda.so");
+  return found ? 1 : 0;
+}
+
+// Returns null where the process has not loaded the driver (RTLD_NOLOAD loads nothing). Asked for
+// each connection: where there is none, dlopen alone would search the library path each time.
 const cuda::CudaDriver* driver() {
+  if (dl_iterate_phdr(is_cuda_driver, nullptr) == 0) return nullptr;
   void* loaded = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return nullptr;
   dlclose(loaded);
