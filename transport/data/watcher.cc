@@ -119,12 +119,16 @@ void Watcher::watch_fd(int fd) {
 
 void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects,
                   std::shared_ptr<Recovery> recovery) {
+  bool was_empty;
   {
     std::lock_guard lock(mutex_);
+    was_empty = links_.empty();
     links_[link->fd()] = Watched{link, std::move(objects), std::move(recovery)};
   }
   watch_fd(link->fd());
-  wake_up();  // without links the thread sleeps with no time-out
+  // Without links the thread sleeps with no time-out. With some it need not learn of another one: a
+  // thread that wakes for each takes the locks and the processor of those who set up connections.
+  if (was_empty) wake_up();
 }
 
 void Watcher::remove(const PeerLink* link) {
