@@ -107,6 +107,10 @@ Status validate(const wire::FrameHeader& header) {
   return {};
 }
 
+// Empties a buffer. That of a handshake's frame is several KiB, and the channel is kept for as long
+// as the connection, whose other frames are small and seldom.
+void release(std::vector<uint8_t>& buffer) { std::vector<uint8_t>().swap(buffer); }
+
 }  // namespace
 
 Status check_version(uint16_t peer) {
@@ -179,7 +183,7 @@ Result<bool> FrameChannel::flush() {
     if (n < 0) return fail_errno(Code::kRemote, "sending on the handshake socket failed", errno);
     sent_ += n;
   }
-  outgoing_.clear();
+  release(outgoing_);
   sent_ = 0;
   return true;
 }
@@ -211,7 +215,7 @@ Result<std::optional<Frame>> FrameChannel::receive() {
   if (Status status = read_available(whole); !status) return forward_error(status);
   if (incoming_.size() < whole) return std::nullopt;
   Frame frame{header.kind, {incoming_.begin() + sizeof(header), incoming_.end()}};
-  incoming_.clear();
+  release(incoming_);
   return frame;
 }
 
