@@ -19,8 +19,9 @@ void StagedReceives::add(Request* request, int index, void* data, const MemoryHa
   const StagedMemory& staging = *memory.staging;
   std::byte* host = staging.host(data);
   request->special |= static_cast<uint8_t>(1u << index);
+  if (slots_ == nullptr) slots_ = std::make_unique<Slots>();
   ++count_;
-  buffers_[wire::slot_of(request->first + index)] = {
+  slots_->buffers[wire::slot_of(request->first + index)] = {
       request, host, static_cast<std::byte*>(data), staging.stream(), 0, 0};
   entry->address = reinterpret_cast<uint64_t>(host);
   entry->rkey = rkeys_of(memory.staging_keys);
@@ -28,8 +29,8 @@ void StagedReceives::add(Request* request, int index, void* data, const MemoryHa
 }
 
 bool StagedReceives::on_arrival(uint32_t slot, uint64_t bytes, bool complete) {
-  StagedBuffer& buffer = buffers_[slot];
-  if (complete) copying_[copying_end_++ % wire::kSlots] = static_cast<uint16_t>(slot);
+  StagedBuffer& buffer = slots_->buffers[slot];
+  if (complete) slots_->copying[copying_end_++ % wire::kSlots] = static_cast<uint16_t>(slot);
   if (bytes == buffer.copied) return true;
   if (bytes < buffer.copied) {
     connection_.fail(Code::kInternal, "a message became shorter while it arrived");
@@ -52,7 +53,7 @@ bool StagedReceives::on_arrival(uint32_t slot, uint64_t bytes, bool complete) {
 bool StagedReceives::next_copied(Request** request) {
   *request = nullptr;
   if (!is_copying()) return true;
-  StagedBuffer& oldest = buffers_[copying_[copying_begin_ % wire::kSlots]];
+  StagedBuffer& oldest = slots_->buffers[slots_->copying[copying_begin_ % wire::kSlots]];
   CopyMonitor::DriverCall driver_call(connection_.link().copies());
   Result<bool> done = oldest.stream->done(oldest.ticket);
   if (!done) [[unlikely]] {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "transport/data/connection.h"
 #include "transport/data/request.h"
@@ -24,7 +25,9 @@ class StagedReceives {
   StagedReceives& operator=(const StagedReceives&) = delete;
 
   // Whether the slot's buffer is still being copied, so that the slot cannot be used again.
-  bool is_busy(uint32_t slot) const { return count_ > 0 && buffers_[slot].request != nullptr; }
+  bool is_busy(uint32_t slot) const {
+    return count_ > 0 && slots_->buffers[slot].request != nullptr;
+  }
   // Whether copies of whole buffers are under way.
   bool is_copying() const { return copying_begin_ != copying_end_; }
 
@@ -52,11 +55,17 @@ class StagedReceives {
     uint64_t ticket;  // of the last copy
   };
 
+  // Made by the first add(), as most connections stage nothing and it is larger than all else of a
+  // receive comm.
+  struct Slots {
+    std::array<StagedBuffer, wire::kSlots> buffers{};  // by slot
+    // Slots of buffers that have arrived and are being copied, oldest first; the indices count up.
+    std::array<uint16_t, wire::kSlots> copying{};
+  };
+
   Connection& connection_;
-  std::array<StagedBuffer, wire::kSlots> buffers_{};  // by slot
-  int count_ = 0;                                     // of them in use
-  // Slots of buffers that have arrived and are being copied, oldest first; the indices count up.
-  std::array<uint16_t, wire::kSlots> copying_;
+  std::unique_ptr<Slots> slots_;
+  int count_ = 0;  // of the buffers that are in use
   uint32_t copying_begin_ = 0;
   uint32_t copying_end_ = 0;
   uint64_t bytes_ = 0;  // so far

@@ -37,14 +37,15 @@ bool StagedSends::start(const OutgoingMessage& message, const QueuePair& pair, c
   }
   bytes_ += message.bytes;
   connection_.link().counters().count_staged(message.bytes);
-  sends_[end_++ % kMaxStaged] = send;
+  if (sends_ == nullptr) sends_ = std::make_unique<std::array<StagedSend, kMaxStaged>>();
+  (*sends_)[end_++ % kMaxStaged] = send;
   return true;
 }
 
 bool StagedSends::next_copied(StagedSend** ready) {
   *ready = nullptr;
   if (empty()) return true;
-  StagedSend& oldest = sends_[begin_ % kMaxStaged];
+  StagedSend& oldest = (*sends_)[begin_ % kMaxStaged];
   CopyMonitor::DriverCall driver_call(connection_.link().copies());
   Result<bool> copied = oldest.stream->done(oldest.first_ticket + oldest.posted);
   if (!copied) [[unlikely]] {
@@ -57,7 +58,7 @@ bool StagedSends::next_copied(StagedSend** ready) {
 }
 
 void StagedSends::mark_posted() {
-  StagedSend& oldest = sends_[begin_ % kMaxStaged];
+  StagedSend& oldest = (*sends_)[begin_ % kMaxStaged];
   if (++oldest.posted == oldest.message.chunks.count) ++begin_;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 
 #include "transport/data/connection.h"
 #include "transport/data/outgoing_message.h"
@@ -52,7 +53,8 @@ class StagedSends {
 
   Connection& connection_;
   // Messages whose chunks are not all posted, oldest first; the indices count up.
-  std::array<StagedSend, kMaxStaged> sends_;
+  // Made by the first start(), as most connections stage nothing.
+  std::unique_ptr<std::array<StagedSend, kMaxStaged>> sends_;
   uint32_t begin_ = 0;
   uint32_t end_ = 0;
   uint64_t bytes_ = 0;  // so far
