@@ -157,7 +157,7 @@ Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& 
   }
   rails_.arrange(compact);
   size_t without_tables = 0;
-  Result<RailTables> tables = RailTables::create(rails_, &without_tables);
+  Result<RailTables> tables = RailTables::create(rails_, offers_recovery_, &without_tables);
   if (!tables) *failed = numbered[without_tables];
   return tables;
 }

@@ -1,15 +1,17 @@
 #include "transport/data/rail_tables.h"
 
+#include <cstddef>
 #include <utility>
 
 namespace gdr::transport {
 
-Result<RailTables> RailTables::create(const RailSet& rails, size_t* failed_rail) {
+Result<RailTables> RailTables::create(const RailSet& rails, bool statements, size_t* failed_rail) {
   RailTables tables;
-  tables.memory_.reset(static_cast<wire::Tables*>(allocate_pages(sizeof(wire::Tables))));
+  const size_t bytes = statements ? sizeof(wire::Tables) : offsetof(wire::Tables, of_sender);
+  tables.memory_.reset(static_cast<wire::Tables*>(allocate_pages(bytes)));
   for (size_t rail = 0; rail < rails.size(); ++rail) {
     Result<verbs::UniqueMr> mr =
-        register_block(*rails[rail].device().hca, tables.memory_.get(), sizeof(wire::Tables));
+        register_block(*rails[rail].device().hca, tables.memory_.get(), bytes);
     if (!mr && failed_rail != nullptr) *failed_rail = rail;
     if (!mr) return forward_error(mr);
     tables.lkeys_[rail] = (*mr)->lkey;

@@ -145,7 +145,7 @@ TEST_F(RailSetTest, CheckPair_RailWithoutQueuePairs_IsNotCompared) {
 
 TEST_F(RailSetTest, Tables_AreRegisteredOnEveryRail) {
   const RailSet rails = make_local(1);
-  auto tables = RailTables::create(rails);
+  auto tables = RailTables::create(rails, /*statements=*/true);
   ASSERT_TRUE(tables);
   EXPECT_EQ(verbs.live().mrs, 2);
   wire::EndPoint end = described(rails);
@@ -203,8 +203,8 @@ struct TwoRailConnection : RailSetTest {
   void SetUp() override {
     add_rails(local, device("fake_a", 1), device("fake_c", 3));
     add_rails(remote, device("fake_b", 2), device("fake_d", 4));
-    here = RailTables::create(local.rails()).value();
-    there = RailTables::create(remote.rails()).value();
+    here = RailTables::create(local.rails(), /*statements=*/true).value();
+    there = RailTables::create(remote.rails(), /*statements=*/true).value();
     ASSERT_TRUE(local.accept_peer(end_of(remote, *there)));
     ASSERT_TRUE(remote.accept_peer(end_of(local, *here)));
     local.begin_connecting({});
