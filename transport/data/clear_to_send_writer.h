@@ -23,7 +23,7 @@ class ClearToSendWriter {
   static constexpr size_t kAnnounceAtOnce = size_t{64} << 10;
 
   // What the QP that carries the writes needs.
-  static constexpr int kQueueDepth = 128;
+  static constexpr int kQueueDepth = 64;
   static int inline_bytes(const ConnectionOptions& options) {
     return options.announce_batch * static_cast<int>(sizeof(wire::ClearToSend));
   }

@@ -83,8 +83,12 @@ constexpr size_t largest_message(uint32_t max_message_bytes) {
   return wire::kMaxQps * max_write_bytes(max_message_bytes);
 }
 
-// Sends in flight: NCCL has up to 32 grouped receives under way, each of up to 8 messages.
-inline constexpr int kSendRequests = 32 * wire::kMaxGroup;
+// Sends in flight. NCCL has up to 8 steps (NCCL_STEPS) of each of up to 8 operations of a group
+// under way, so that half of them would do; a message may have as many chunks as there are requests
+// (wire::kMaxQps). Each costs a request and entries of a send queue, so that there are no more:
+// isend returns no request when they are in use, and NCCL calls it again.
+inline constexpr int kSendRequests = 128;
+static_assert(kSendRequests >= wire::kMaxQps);
 using SendRequests = RequestPool<kSendRequests>;
 
 // What isend was called with and found.

@@ -56,7 +56,8 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   end.address_ = *address;
 
   const HcaContext& hca = *device.hca;
-  int entries = spec.qps * (spec.depths.send + spec.depths.receive) + spec.extra_completions;
+  const int receives = spec.posts_receives ? spec.depths.receive : 0;
+  const int entries = spec.qps * (spec.depths.send + receives) + spec.extra_completions;
   ibv_cq* cq = hca.api().create_cq(hca.context(), entries, nullptr, nullptr, 0);
   if (cq == nullptr) {
     return fail_errno(

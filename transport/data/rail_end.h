@@ -11,8 +11,9 @@ namespace gdr::transport {
 // What a connection needs of a rail.
 struct RailSpec {
   int qps = 1;
-  QueueDepths depths;         // of each QP
-  int extra_completions = 0;  // room in the CQ beside one entry per work request
+  QueueDepths depths;          // of each QP
+  int extra_completions = 0;   // room in the CQ beside one entry per work request
+  bool posts_receives = true;  // false: the QPs' receive queues stay empty
 };
 
 // Owns the completion queue and the queue pairs of this end of one rail.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "transport/data/outgoing_message.h"
 #include "transport/data/spread_pairs.h"
 
 namespace gdr::transport {
@@ -20,6 +21,9 @@ constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
+// The same of a connection of one QP, whose sender has a chunk on it for each of its requests at
+// most: these, and a batch that has yet to be refilled.
+constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
 
 // The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
 // there.
@@ -41,6 +45,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
     int qps) {
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
+  comm->receives_each_ = kReceiveDepth;
   return create(std::move(comm), EndRails{{device}, {}},
                 [qps](const EndRails&) { return plan_sender_pairs(1, 0, qps, /*peer=*/{}); });
 }
@@ -52,6 +57,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   const bool recovers =
       comm->connection_.options().failover && (sender.flags & wire::kEndRecovers) != 0;
   if (recovers) comm->connection_.offer_recovery();
+  comm->receives_each_ = recovers || sender.qps > 1 ? kReceiveDepth : kReceiveDepthOfOne;
   if (!recovers && comm->connection_.options().failover && rails.size() > 1) {
     comm->connection_.note_peer_without_recovery(sender.host);
   }
@@ -64,7 +70,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<Receive
                                                          const EndRails& rails,
                                                          const Connection::Planner& plan) {
   RailSpec spec;
-  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, kReceiveDepth,
+  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, comm->receives_each_,
                             ClearToSendWriter::inline_bytes(comm->connection_.options())};
   spec.extra_completions = kFlushes;
   Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
@@ -102,10 +108,10 @@ void ReceiveComm::post_all_receives() {
   RailSet& rails = connection_.rails();
   for (uint32_t pair = 0; pair < rails.pair_count(); ++pair) {
     int posted = 0;
-    for (int taken = kRefill; posted < kReceiveDepth && taken == kRefill; posted += taken) {
+    for (int taken = kRefill; posted < receives_each_ && taken == kRefill; posted += taken) {
       taken = rails.post_receives(pair, kRefill, receive_id(pair, 0));
     }
-    if (posted < kReceiveDepth) short_queues_.push_back({pair, posted});
+    if (posted < receives_each_) short_queues_.push_back({pair, posted});
   }
 }
 
@@ -180,9 +186,9 @@ void ReceiveComm::keep_link(FrameChannel channel) {
   std::vector<const void*> flushes;
   for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
   if (connection_.recovers()) {
-    connection_.make_recovery(tables_, kReceiveDepth);
+    connection_.make_recovery(tables_, receives_each_);
     for (const ShortQueue& queue : short_queues_) {
-      connection_.recovery()->count_receives(queue.pair, queue.posted - kReceiveDepth);
+      connection_.recovery()->count_receives(queue.pair, queue.posted - receives_each_);
     }
   }
   connection_.keep_link(std::move(channel), "receiver", flushes);

@@ -141,6 +141,7 @@ class ReceiveComm : public Comm {
   ClearToSendWriter announcements_{connection_, tables_};
   StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
+  int receives_each_ = 0;                       // posted on each QP
   bool receives_posted_ = false;                // on all QPs
   std::vector<ShortQueue> short_queues_;        // pairs whose QP did not take all receives
   uint64_t head_ = 0;                           // first buffer of the next irecv

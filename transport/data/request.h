@@ -2,6 +2,7 @@
 // allocates.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -36,26 +37,26 @@ struct Request {
 };
 
 // A fixed number of requests and a stack of the free ones: taking and giving back are a few
-// instructions, and the request used last, which is in the cache, is the next to be taken.
+// instructions, and the request used last, which is in the cache, is the next to be taken. Requests
+// are given their first values a block at a time, when all before them are in use, so that the
+// memory of those that a connection never needs is never touched.
 template <int kCount>
 class RequestPool {
  public:
-  RequestPool() {
+  // All are of that comm and kind, and have one buffer: what take() returns need not be given that.
+  RequestPool(Comm* comm, RequestKind kind) : comm_(comm), kind_(kind) {
     for (int i = 0; i < kCount; ++i) free_[i] = &requests_[kCount - 1 - i];
   }
-  // All are of that comm and kind, and have one buffer: what take() returns need not be given that.
-  RequestPool(Comm* comm, RequestKind kind) : RequestPool() {
-    for (Request& request : requests_) {
-      request.comm = comm;
-      request.kind = kind;
-      request.buffers = 1;
-    }
-  }
+  RequestPool() : RequestPool(nullptr, RequestKind::kSend) {}
   RequestPool(const RequestPool&) = delete;
   RequestPool& operator=(const RequestPool&) = delete;
 
   // Returns null when all but the reserved ones are in use.
-  Request* take() { return free_count_ > reserved_ ? free_[--free_count_] : nullptr; }
+  Request* take() {
+    if (free_count_ <= stop_) [[unlikely]]
+      return take_first_time();
+    return free_[--free_count_];
+  }
   void give_back(Request* request) { free_[free_count_++] = request; }
   bool all_free() const { return free_count_ == kCount; }
   // Numbers the requests from 0.
@@ -66,14 +67,37 @@ class RequestPool {
   // How many take() would return.
   int available() const { return free_count_ - reserved_; }
   // Holds back `count` requests, or ends that for -count: their work requests serve another one.
-  void reserve(int count) { reserved_ += count; }
+  void reserve(int count) {
+    reserved_ += count;
+    stop_ = std::max(reserved_, unused_);
+  }
   int reserved() const { return reserved_; }
 
  private:
-  std::array<Request, kCount> requests_{};
+  static constexpr int kBlock = 16;
+
+  [[gnu::cold, gnu::noinline]] Request* take_first_time() {
+    if (free_count_ <= reserved_) return nullptr;
+    for (int i = 0; i < kBlock && unused_ > 0; ++i) {
+      Request* request = free_[--unused_];
+      *request = Request{};
+      request->comm = comm_;
+      request->kind = kind_;
+      request->buffers = 1;
+    }
+    stop_ = std::max(reserved_, unused_);
+    return free_[--free_count_];
+  }
+
+  Comm* const comm_;
+  const RequestKind kind_;
+  std::array<Request, kCount> requests_;  // indeterminate until they are taken
   std::array<Request*, kCount> free_{};
   int free_count_ = kCount;
   int reserved_ = 0;
+  // The first so many of free_ have not been used yet: they are below all that have been.
+  int unused_ = kCount;
+  int stop_ = kCount;  // the larger of both, at which take() has more to do
 };
 
 }  // namespace gdr::transport

@@ -15,9 +15,15 @@ constexpr int kInlineBytes = 60;
 // A message that needs more writes than this is refused: they would never all have room.
 constexpr int kMaxExtraWrites = SendComm::kRequests - 1;
 
-// Entries of a send queue. separate_ends: a chunk may end in a write of its own.
-constexpr int send_depth(bool separate_ends) {
-  return separate_ends ? 2 * SendComm::kRequests : SendComm::kRequests;
+// Entries of the send queue of a connection that spreads chunks: room for those of several
+// messages, any of which may have to go over the last pair that is left.
+constexpr int kSpreadDepth = 2 * SendComm::kRequests;
+
+// Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
+// its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection of
+// one QP has half as many requests (SendComm::held_back_).
+constexpr int send_depth(bool may_spread) {
+  return may_spread ? kSpreadDepth : SendComm::kRequests;
 }
 
 }  // namespace
@@ -44,7 +50,12 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
   RailSpec spec;
-  spec.depths = QueueDepths{send_depth(separate_ends), 1, kInlineBytes};
+  // Chunks of several QPs may go to several rails of the peer.
+  comm->may_spread_ =
+      comm->connection_.offers_recovery() || rails.size() > 1 || options->qps_per_connection > 1;
+  spec.depths = QueueDepths{send_depth(comm->may_spread_), 1, kInlineBytes};
+  // One entry less, as queues are powers of two.
+  spec.posts_receives = false;
   const auto plan = [&](const EndRails& some) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
                              options->qps_per_connection, peer);
@@ -59,6 +70,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
   comm->one_write_at_most_ = comm->most_of_one_write();
+  if (separate_ends && !comm->may_spread_) comm->hold_back(kRequests / 2);
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
@@ -122,7 +134,7 @@ void SendComm::start_spreading() {
       .separate_end_above = separate_end_above_,
       .split_data_on_qps = connection_.options().split_data_on_qps,
   };
-  const uint32_t depth = send_depth(has_separate_ends()) - Recovery::kReservedSends;
+  const uint32_t depth = send_depth(may_spread_) - Recovery::kReservedSends;
   spread_ = std::make_unique<SpreadSends>(owner, SpreadPairs(connection_.rails(), depth));
   connection_.use_spread_path(spread_.get());
   direct_base_ = sequence_base_ ^ uint64_t { 1 } << 63;  // far from those of all slots
@@ -373,14 +385,24 @@ bool SendComm::send_special(const Send& send, Request** request) {
   return send.is_copied() || chunked ? send_staged(send, request) : send_large(send, request);
 }
 
+// A message may take two entries of the send queue, which has one for each request.
+void SendComm::hold_back(int requests) {
+  held_back_ = requests;
+  requests_.reserve(requests);
+}
+
 // Takes a request whose message needs `extra` work requests more than the pool counts for each. A
 // null *taken with true: there is no room now.
 bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
                                Request** taken) {
   *taken = nullptr;
-  const int wanted = static_cast<int>(extra);
+  int wanted = static_cast<int>(extra);
+  // With nothing else under way, all entries of the send queue are free for it, and it takes them
+  // all: none of its chunks has a separate end that is not counted.
+  const bool alone = wanted >= requests_.available() && requests_.all_free();
+  if (held_back_ > 0 && alone) wanted = std::min(wanted, kRequests - 1 - held_back_);
   // A message that is larger than the usual limit goes alone.
-  const int others = requests_.reserved();
+  const int others = requests_.reserved() - held_back_;
   const bool fits = others == 0 || others + wanted <= kExtraWrites;
   if (!fits || requests_.available() <= wanted) return progress();
   *taken = take_request(bytes, chunks);

@@ -25,7 +25,7 @@ namespace gdr::transport {
 // names.
 class SendComm : public Comm {
  public:
-  static constexpr int kRequests = kSendRequests;  // in flight
+  static constexpr int kRequests = kSendRequests;  // in flight, at most
   // The chunks of a message that are reported to an observer: its first ones. NCCL's net_ib starts
   // as many events for a request (MAX_QPS_PER_REQ), and profilers need not have room for more:
   // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
@@ -67,6 +67,9 @@ class SendComm : public Comm {
   [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
                                     const MemoryHandle& memory, void* parent, Request** request);
   bool is_observed() const { return observed_ != nullptr; }
+  // How many messages of one chunk may be in flight: half of kRequests where each may take two
+  // entries of the only send queue.
+  int most_sends() const { return kRequests - held_back_; }
   // Reads completions and posts what staging has copied. Returns false when the connection has
   // failed.
   bool progress();
@@ -125,6 +128,7 @@ class SendComm : public Comm {
   [[gnu::cold]] bool send_large(const Send& send, Request** request);
   [[gnu::cold]] bool post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
                                       const QueuePair& pair, const MemoryHandle::Keys& keys);
+  void hold_back(int requests);
   [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
                                      Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
@@ -136,6 +140,7 @@ class SendComm : public Comm {
 
   RailTables tables_;
   bool prepared_ = false;
+  bool may_spread_ = false;  // spread_ may be made; decides how deep the send queues are
   uint64_t sequence_base_ = 0;
   // The base of the sequences for which the direct path looks. With spread_ no slot has such a one.
   uint64_t direct_base_ = 0;
@@ -150,6 +155,7 @@ class SendComm : public Comm {
   // nor ends in a write of its own.
   size_t one_write_at_most_ = 0;
   SendRequests requests_{this, RequestKind::kSend};
+  int held_back_ = 0;  // of requests_, for good
   StagedSends staged_{connection_};
   std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes

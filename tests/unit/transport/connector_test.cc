@@ -461,7 +461,8 @@ TEST_F(LateResolution, ReceiverChangingToInitTimesOut_ReceivesArePostedBeforeThe
     step();
     return connected();
   }));
-  EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)), kReceiveDepth);
+  EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)),
+            SendComm::kRequests + RailSet::kReceiveBatch);
 }
 
 }  // namespace

@@ -289,14 +289,44 @@ TEST(SendChunks, AdaptiveRouting_EveryRequestInUse_FitsTheSendQueue) {
   Buffer from = pair.sender_buffer(1);
   Buffer to = pair.receiver_buffer(1);
   std::vector<Request*> sends;
-  for (int i = 0; i < SendComm::kRequests; ++i) {
+  for (int i = 0; i < pair.sender->most_sends(); ++i) {
     Request* receive = pair.irecv(to);
     sends.push_back(pair.isend(from));
     ASSERT_TRUE(receive != nullptr && sends.back() != nullptr) << i;
     ASSERT_TRUE(finish(receive).done) << i;
   }
-  EXPECT_EQ(pair.posted_by(*pair.sender).size(), 2u * SendComm::kRequests);
+  EXPECT_EQ(pair.posted_by(*pair.sender).size(), size_t{SendComm::kRequests});
+  ASSERT_NE(pair.irecv(to), nullptr);
+  EXPECT_EQ(pair.isend(from), nullptr);
   for (Request* send : sends) EXPECT_TRUE(finish(send).done);
+}
+
+// More writes than half of the send queue's entries: it waits until it has the queue to itself.
+TEST(SendChunks, AdaptiveRouting_MessageOfMoreWritesThanRequests_GoesAlone) {
+  CommPair pair(adaptive(0), false, false, local_socket_pair(), kPortsMost);
+  constexpr size_t kWrites = 100;
+  ASSERT_GT(kWrites, static_cast<size_t>(pair.sender->most_sends()));
+  Buffer small = pair.sender_buffer(1);
+  Buffer large = pair.sender_buffer(kWrites * kPortsMost, 'x');
+  Buffer to = pair.receiver_buffer(kWrites * kPortsMost);
+  std::vector<Request*> receives;
+  for (int i = 0; i < 3; ++i) receives.push_back(pair.irecv(to));
+  pair.verbs.hold();
+  Request* first = pair.isend(small);
+  EXPECT_EQ(pair.isend(large), nullptr);
+  pair.verbs.release();
+  EXPECT_TRUE(finish(first).done);
+  pair.verbs.hold();
+  Request* second = pair.isend(large);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(pair.isend(small), nullptr) << "its writes have all entries";
+  pair.verbs.release();
+  EXPECT_TRUE(finish(second).done);
+  Request* third = pair.isend(small);
+  ASSERT_NE(third, nullptr);
+  EXPECT_TRUE(finish(third).done);
+  for (Request* receive : receives) EXPECT_TRUE(finish(receive).done);
+  EXPECT_EQ(pair.sender->most_sends(), SendComm::kRequests / 2);
 }
 
 TEST(SendChunks, Text_NamesHowMessagesGo) {

@@ -194,7 +194,7 @@ TEST(SendComm, ExactlyAsLargeAsTheReceive_Arrives) {
 // Fills the sender's request pool: the receiver completes, the sender never looks.
 std::vector<Request*> use_every_request(CommPair& pair, Buffer& from, Buffer& to) {
   std::vector<Request*> sends;
-  for (int i = 0; i < SendComm::kRequests; ++i) {
+  for (int i = 0; i < pair.sender->most_sends(); ++i) {
     Request* receive = pair.irecv(to);
     sends.push_back(pair.isend(from));
     EXPECT_TRUE(receive != nullptr && sends.back() != nullptr) << i;

@@ -115,7 +115,7 @@ TEST_F(SpreadSendsTest, ChunksOfARailAreLateAgainAndAgain_OneWarningNamesIt) {
 
 struct SendQueue : testing::TestWithParam<bool> {};
 
-// With separate ends, the send queue has two entries for each chunk.
+// With separate ends, each chunk takes two entries of the send queue.
 TEST_P(SendQueue, NoRoomLeft_NullRequest) {
   TransportOptions options = test_options();
   options.connection.adaptive_routing = GetParam();
@@ -128,8 +128,8 @@ TEST_P(SendQueue, NoRoomLeft_NullRequest) {
     receives.push_back(pair.irecv({to.receive(kBytes), to.receive(kBytes)}));
   pair.verbs.hold();
   while (Request* send = pair.isend(from)) sends.push_back(send);
-  const size_t unused = Recovery::kReservedSends / (GetParam() ? 2 : 1);
-  EXPECT_EQ(sends.size(), 2 * (SendComm::kRequests - unused) / kChunks);
+  const size_t entries = 2 * SendComm::kRequests - Recovery::kReservedSends;
+  EXPECT_EQ(sends.size(), 2 * entries / (GetParam() ? 2 : 1) / kChunks);
   pair.verbs.release();
   for (Request* send : sends) EXPECT_TRUE(finish(send).done);
   EXPECT_NE(pair.isend(from), nullptr);
