@@ -108,8 +108,16 @@ Status validate(const wire::FrameHeader& header) {
 }
 
 // Empties a buffer. That of a handshake's frame is several KiB, and the channel is kept for as long
-// as the connection, whose other frames are small and seldom.
-void release(std::vector<uint8_t>& buffer) { std::vector<uint8_t>().swap(buffer); }
+// as the connection, whose other frames are small and seldom. There stays room for kBye, so that a
+// connection is closed without memory as well.
+void release(std::vector<uint8_t>& buffer) {
+  constexpr size_t kKept = 64;
+  buffer.clear();
+  if (buffer.capacity() <= kKept) return;
+  std::vector<uint8_t> small;
+  small.reserve(kKept);
+  buffer.swap(small);
+}
 
 }  // namespace
 
