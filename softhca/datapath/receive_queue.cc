@@ -30,9 +30,14 @@ int ReceiveQueue::post(ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     return EINVAL;
   }
   int rc = 0;
+  uint64_t posted = 0;
   for (; wr != nullptr && rc == 0; wr = wr->next) {
     rc = post_one(*wr);
     if (rc != 0) *bad_wr = wr;
+    posted += rc == 0 ? 1 : 0;
+  }
+  if (Counters* counters = qp_.process().counters()) {
+    counters->add_receives(qp_.shared().device, qp_.shared().port, posted);
   }
   if (qp_.state() == IBV_QPS_ERR) {
     SharedLock shared_lock(qp_.shared().mutex);

@@ -36,6 +36,31 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
   }
 }
 
+const char* request_name(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+      return "RDMA_WRITE";
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return "RDMA_WRITE_WITH_IMM";
+    case IBV_WR_RDMA_READ:
+      return "RDMA_READ";
+    case IBV_WR_SEND:
+      return "SEND";
+    case IBV_WR_SEND_WITH_IMM:
+      return "SEND_WITH_IMM";
+    case IBV_WR_SEND_WITH_INV:
+      return "SEND_WITH_INV";
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return "ATOMIC_CMP_AND_SWP";
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return "ATOMIC_FETCH_AND_ADD";
+    case IBV_WR_BIND_MW:
+      return "BIND_MW";
+    default:
+      return "LOCAL_INV";
+  }
+}
+
 // IBTA table 45, "Encoding for RNR NAK Timer Field", in units of 10 microseconds.
 constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,     12,
                                     16,    24,   32,   48,    64,    96,    128,   192,
@@ -385,6 +410,16 @@ SendQueue::Step SendQueue::finish_after_earlier(Wqe& wqe, ibv_wc_status status) 
 void SendQueue::count_moved(const Transfer& transfer) {
   if (qp_.watch() == Watch::kNothing) return;
   faults_.moved(qp_.shared().device, qp_.shared().port, transfer.local.bytes);
+}
+
+void SendQueue::count_posted(uint32_t requests) {
+  for (uint64_t position = tail_; position != tail_ + requests; ++position) {
+    const Wqe& wqe = at(position);
+    const bool signaled = qp_.config().signal_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
+    qp_.process().counters()->add_request(
+        qp_.shared().device, qp_.shared().port,
+        {request_name(wqe.opcode), wqe.bytes(), wqe.num_sge, wqe.inlined(), signaled});
+  }
 }
 
 SendQueue::Step SendQueue::no_answer(Wqe& wqe, uint64_t now) {

@@ -35,6 +35,7 @@ class SendQueue {
   // abandon() gives all claimed slots back.
   Wqe* claim();
   void commit(uint32_t count) {
+    if (qp_.process().counters() != nullptr) count_posted(count);
     tail_ += count;
     claimed_ = 0;
   }
@@ -73,6 +74,7 @@ class SendQueue {
   // them ends it, none when it goes on.
   std::optional<ibv_wc_status> begin(Wqe& wqe);
   void count_moved(const Transfer& transfer);
+  void count_posted(uint32_t requests);
   Step no_answer(Wqe& wqe, uint64_t now);
   Step receiver_not_ready(Wqe& wqe, uint64_t now);
   Step wait_for_earlier(Wqe& wqe);

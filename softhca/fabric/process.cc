@@ -80,6 +80,9 @@ Process::Process(Config config, Registry registry, std::shared_ptr<Peer> self)
       heap_(self_->arena()),
       staging_(self_->arena(), heap_, config_.staging_bytes),
       signal_socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+  if (!config_.counters_file.empty()) {
+    counters_ = std::make_unique<Counters>(config_.counters_file, config_.devices);
+  }
   fill_ports();
   for (const DeviceConfig& device : config_.devices) make_sysfs_tree(folder_ + "/sys", device);
   make_module_tree(folder_ + "/sys", config_.gpu.peermem);
@@ -110,6 +113,7 @@ void Process::reserve_gids() {
 }
 
 void Process::leave() {
+  if (counters_ != nullptr) counters_->write();
   arena().header().alive.store(0);
   registry_.leave();
 }

@@ -16,6 +16,7 @@
 #include "softhca/fabric/registry.h"
 #include "softhca/fabric/staging_area.h"
 #include "softhca/model/config.h"
+#include "softhca/model/counters.h"
 
 namespace softhca {
 
@@ -66,6 +67,9 @@ class Process {
     return arena().header().ports[device][number - 1];
   }
 
+  // Null unless the configuration has a `counters_file`, which is written when the process leaves.
+  Counters* counters() const { return counters_.get(); }
+
   // Spreads QPs over the copy lanes of a GPU: each QP that copies takes the next hint.
   uint32_t next_lane_hint() { return lane_hints_.fetch_add(1); }
 
@@ -84,6 +88,7 @@ class Process {
   ArenaHeap heap_;
   StagingArea staging_;
   int signal_socket_;
+  std::unique_ptr<Counters> counters_;
   IndexPool event_indices_{kMaxEventQueues};
   std::atomic<uint32_t> lane_hints_{0};
   std::atomic<bool> orphaned_{false};

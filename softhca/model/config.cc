@@ -197,6 +197,9 @@ gdr::Result<Config> read(const Json& json, const std::string& fabric) {
       "faults_file", [](const std::string& path) { return path.starts_with('/'); },
       "an absolute path", &config.faults_file);
   fields.boolean("report_faults", &config.report_faults);
+  fields.string(
+      "counters_file", [](const std::string& path) { return path.starts_with('/'); },
+      "an absolute path", &config.counters_file);
   fields.integer("staging_bytes", 512 << 10, 256 << 20, &config.staging_bytes);
   if (fields.find("devices") == nullptr) {
     for (int i = 0; i < 2; ++i) fields.note(read_device(Json::object(), "devices", &config));

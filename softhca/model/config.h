@@ -87,6 +87,7 @@ struct Config {
   GpuConfig gpu;
   std::vector<FaultConfig> faults;
   std::string faults_file;     // of faults that are added while the process runs; empty: none
+  std::string counters_file;   // where requests are counted (counters.h); empty: they are not
   bool report_faults = false;  // a line on stderr for each fault that happens (fault_report.h)
 
   // `text` is the value of SOFTHCA_CONFIG, or null. `fabric` is that of SOFTHCA_FABRIC, or null:

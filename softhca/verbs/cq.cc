@@ -39,7 +39,13 @@ bool Cq::pop(Cqe* entry) {
     shared->head.store(head + 1, std::memory_order_release);
     order_poll_after_copies(runtime->process().arena().header());
     if (entry->qp_num == 0) continue;
-    if (QueuePair* qp = runtime->qps().find(qpn_index(entry->qp_num))) qp->polled(*entry);
+    if (QueuePair* qp = runtime->qps().find(qpn_index(entry->qp_num))) {
+      qp->polled(*entry);
+      if (Counters* counters = runtime->process().counters()) {
+        counters->add_completion(qp->shared().device, qp->shared().port, entry->is_send != 0,
+                                 entry->status == IBV_WC_SUCCESS);
+      }
+    }
     return true;
   }
 }
@@ -133,6 +139,9 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   if (attr.channel != nullptr) Channel::of(attr.channel).cqs.fetch_add(1);
   context.objects.fetch_add(1);
   runtime.cqs().publish(cq->index, cq);
+  if (Counters* counters = process.counters()) {
+    counters->add_completion_queue(context.device->index, attr.cqe);
+  }
   return cq->handle();
 }
 

@@ -87,6 +87,9 @@ ibv_mr* enter(ibv_pd* pd, const Region& region, PinnedMemory pinned) {
   shared_of(runtime, *registration).windows.store(0);
   publish(runtime, *registration);
   runtime.registrations().put(registration->index, registration);
+  if (Counters* counters = runtime.process().counters()) {
+    counters->add_registration(Context::of(pd->context).device->index, region.length);
+  }
   ibv_mr* mr = make_handle(pd, std::move(registration));
   mr->addr = reinterpret_cast<void*>(region.address);
   return mr;

@@ -153,6 +153,11 @@ Qp::Qp(Runtime& owner, const Pd& pd, Cq& sends_to, Cq& receives_to, QueuePairCon
 
 void Qp::run() { runtime.engine().progress(send_queue); }
 
+void Qp::count_doorbell() const {
+  Counters* counters = pair.process().counters();
+  if (counters != nullptr) counters->add_doorbell(pair.shared().device, pair.shared().port);
+}
+
 ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   Context& context = Context::of(handle);
   Runtime& runtime = *context.runtime;
@@ -194,6 +199,11 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   send_cq.qps.fetch_add(1);
   recv_cq.qps.fetch_add(1);
   runtime.qps().publish(config.index, &qp->pair);
+  if (Counters* counters = runtime.process().counters()) {
+    counters->add_queue_pair(context.device->index,
+                             {attr->cap.max_send_wr, attr->cap.max_recv_wr, attr->cap.max_send_sge,
+                              attr->cap.max_recv_sge, attr->cap.max_inline_data});
+  }
   return qp->handle();
 }
 
@@ -257,6 +267,7 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     return EINVAL;
   }
   int rc = 0;
+  const ibv_send_wr* const first = wr;
   for (; wr != nullptr; wr = wr->next) {
     rc = qp.send_queue.post(*wr);
     if (rc != 0) {
@@ -264,6 +275,7 @@ int post_send(ibv_qp* handle, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
       break;
     }
   }
+  if (wr != first) qp.count_doorbell();
   qp.run();
   return rc;
 }

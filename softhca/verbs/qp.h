@@ -44,6 +44,8 @@ struct Qp {
   // Carries out what is posted, and hands what cannot be done now to the engine. The send queue's
   // mutex is held.
   void run();
+  // Counts a call that posts requests, where they are counted.
+  void count_doorbell() const;
 };
 
 // As the verbs of these names: null with errno set, or an errno value, on failure.

@@ -80,6 +80,7 @@ int complete(ibv_qp_ex* ex) {
   }
   if (builder.error == 0) {
     qp.send_queue.commit(builder.count);
+    if (builder.count != 0) qp.count_doorbell();
     qp.run();
   } else {
     qp.send_queue.abandon();

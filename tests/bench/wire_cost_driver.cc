@@ -1,0 +1,259 @@
+// Passes messages through a plugin's network table over the software HCA, both ends in one thread,
+// so that a run repeats exactly. The sender is on the first device and the receiver on the second
+// one: the software HCA counts what each end asks of its own (`counters_file`). The script
+// `wire_cost` runs this program.
+#include <algorithm>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "drivers/cuda/cuda_driver.h"
+#include "tests/fakes/cuda/fake_driver.h"
+#include "tools/net/plugin_loader.h"
+
+namespace {
+using gdr::abi::ncclResult_t;
+using gdr::abi::ncclSuccess;
+using gdr::tools::Net;
+using gdr::tools::Plugin;
+
+constexpr size_t kPage = size_t{64} << 10;
+constexpr int kMostGrouped = 8;
+
+struct Settings {
+  const char* plugin;
+  std::optional<int> table;
+  size_t bytes;     // of each message
+  int grouped;      // messages of one receive
+  size_t receives;  // that are passed in all
+  size_t ahead;     // receives and sends that are outstanding
+  bool gpu;         // memory of the fake GPU, which is flushed
+};
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "wire_cost_driver: %s\n", what);
+  std::exit(1);
+}
+
+void require(ncclResult_t result, const char* entry) {
+  if (result == ncclSuccess) return;
+  std::fprintf(stderr, "wire_cost_driver: %s returned %d\n", entry, result);
+  std::exit(1);
+}
+
+// Without the arguments: the released nccl-rdma-sharp-plugins passes a pointer that it has not set.
+void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char*, int,
+                  const char* format, ...) {
+  if (level <= gdr::abi::kLogWarn) std::fprintf(stderr, "%s\n", format);
+}
+
+// The buffers of one end: one for each message that may be outstanding.
+struct End {
+  Net* net = nullptr;
+  void* comm = nullptr;
+  void* mr = nullptr;
+  char* data = nullptr;
+  size_t stride = 0;
+  std::vector<char> host;
+  std::unique_ptr<fake_cuda::DeviceBuffer> gpu;
+
+  char* message(size_t number, size_t outstanding) const {
+    return data + number % outstanding * stride;
+  }
+};
+
+void allocate(End& end, const Settings& settings) {
+  end.stride = std::max<size_t>((settings.bytes + 63) / 64 * 64, 64);
+  size_t bytes = end.stride * settings.ahead * settings.grouped;
+  bytes = (bytes / kPage + 2) * kPage;
+  if (!settings.gpu) {
+    end.host.resize(bytes);
+    end.data = end.host.data();
+    require(end.net->reg_mr(end.comm, end.data, bytes, gdr::abi::kPtrHost, &end.mr), "regMr");
+    return;
+  }
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  if (cuda.api.init(0) != gdr::cuda::kSuccess) die("cuInit failed");
+  end.gpu = std::make_unique<fake_cuda::DeviceBuffer>(cuda, 0, bytes);
+  end.data = end.gpu->get();
+  const gdr::Result<gdr::UniqueFd> fd = gdr::cuda::export_dmabuf(end.data, bytes);
+  if (!fd) die(fd.error().text.c_str());
+  require(
+      end.net->reg_mr_dmabuf(end.comm, end.data, bytes, gdr::abi::kPtrCuda, 0, fd->get(), &end.mr),
+      "regMrDmaBuf");
+}
+
+void connect(End& sender, End& receiver, void* context) {
+  Net& net = *sender.net;
+  char handle[gdr::abi::kHandleMaxBytes] = {};
+  void* listener = nullptr;
+  require(net.listen(context, 1, handle, &listener), "listen");
+  while (sender.comm == nullptr || receiver.comm == nullptr) {
+    if (sender.comm == nullptr) require(net.connect(context, 0, handle, &sender.comm), "connect");
+    if (receiver.comm == nullptr) require(net.accept(listener, &receiver.comm), "accept");
+  }
+  require(net.close_listen(listener), "closeListen");
+}
+
+// Messages go in order. Those of one receive have the tags 0, 1 and so on.
+class Exchange {
+ public:
+  Exchange(End& sender, End& receiver, const Settings& settings)
+      : sender_(sender),
+        receiver_(receiver),
+        settings_(settings),
+        grouped_(static_cast<size_t>(settings.grouped)),
+        receives_(settings.ahead),
+        sends_(settings.ahead * grouped_) {}
+
+  void run() {
+    while (received_ < settings_.receives || sent_ < settings_.receives * grouped_) {
+      while (posted_ < settings_.receives && posted_ - received_ < settings_.ahead && receive()) {
+      }
+      while (started_ < settings_.receives * grouped_ && started_ - sent_ < sends_.size() &&
+             send()) {
+      }
+      while (sent_ < started_ && test(sends_[sent_ % sends_.size()])) ++sent_;
+      while (received_ < posted_ && test(receives_[received_ % receives_.size()])) {
+        flush();
+        ++received_;
+      }
+    }
+  }
+
+ private:
+  bool receive() {
+    void *data[kMostGrouped], *handles[kMostGrouped], *phandles[kMostGrouped] = {};
+    size_t sizes[kMostGrouped];
+    int tags[kMostGrouped];
+    for (size_t i = 0; i < grouped_; ++i) {
+      data[i] = receiver_.message(posted_ * grouped_ + i, sends_.size());
+      handles[i] = receiver_.mr;
+      sizes[i] = settings_.bytes;
+      tags[i] = static_cast<int>(i);
+    }
+    void* request = nullptr;
+    require(receiver_.net->irecv(receiver_.comm, settings_.grouped, data, sizes, tags, handles,
+                                 phandles, &request),
+            "irecv");
+    if (request == nullptr) return false;
+    receives_[posted_++ % receives_.size()] = request;
+    return true;
+  }
+
+  bool send() {
+    void* request = nullptr;
+    char* data = sender_.message(started_, sends_.size());
+    if (!settings_.gpu && settings_.bytes >= sizeof(started_)) {
+      std::memcpy(data, &started_, sizeof(started_));
+    }
+    require(
+        sender_.net->isend(sender_.comm, data, settings_.bytes,
+                           static_cast<int>(started_ % grouped_), sender_.mr, nullptr, &request),
+        "isend");
+    if (request == nullptr) return false;
+    sends_[started_++ % sends_.size()] = request;
+    return true;
+  }
+
+  bool test(void* request) {
+    int done = 0, sizes[kMostGrouped] = {};
+    require(sender_.net->test(request, &done, sizes), "test");
+    return done != 0;
+  }
+
+  // Of the oldest receive, as NCCL does for GPU memory.
+  void flush() {
+    check();
+    if (!settings_.gpu) return;
+    void *data[kMostGrouped], *handles[kMostGrouped];
+    int sizes[kMostGrouped];
+    for (size_t i = 0; i < grouped_; ++i) {
+      data[i] = receiver_.message(received_ * grouped_ + i, sends_.size());
+      handles[i] = receiver_.mr;
+      sizes[i] = static_cast<int>(settings_.bytes);
+    }
+    void* request = nullptr;
+    require(
+        receiver_.net->iflush(receiver_.comm, settings_.grouped, data, sizes, handles, &request),
+        "iflush");
+    while (request != nullptr && !test(request)) {
+    }
+  }
+
+  void check() const {
+    if (settings_.gpu || settings_.bytes < sizeof(size_t)) return;
+    for (size_t i = 0; i < grouped_; ++i) {
+      const size_t number = received_ * grouped_ + i;
+      if (std::memcmp(receiver_.message(number, sends_.size()), &number, sizeof(number)) != 0) {
+        die("received other bytes");
+      }
+    }
+  }
+
+  End& sender_;
+  End& receiver_;
+  const Settings& settings_;
+  const size_t grouped_;
+  std::vector<void*> receives_;
+  std::vector<void*> sends_;
+  size_t posted_ = 0;    // receives
+  size_t received_ = 0;  // receives
+  size_t started_ = 0;   // messages
+  size_t sent_ = 0;      // messages
+};
+
+Settings read(int argc, char** argv) {
+  if (argc != 8) {
+    die("usage: wire_cost_driver PLUGIN_FILE newest|TABLE_VERSION BYTES GROUPED RECEIVES AHEAD "
+        "host|gpu");
+  }
+  Settings settings = {};
+  settings.plugin = argv[1];
+  auto table = gdr::tools::parse_table(argv[2]);
+  if (!table) die(table.error().text.c_str());
+  settings.table = *table;
+  settings.bytes = std::strtoull(argv[3], nullptr, 10);
+  settings.grouped = std::atoi(argv[4]);
+  settings.receives = std::strtoull(argv[5], nullptr, 10);
+  settings.ahead = std::strtoull(argv[6], nullptr, 10);
+  settings.gpu = std::strcmp(argv[7], "gpu") == 0;
+  if (settings.grouped < 1 || settings.grouped > kMostGrouped) die("GROUPED is from 1 to 8");
+  if (settings.ahead < 1 || settings.bytes > INT_MAX) die("AHEAD or BYTES out of range");
+  return settings;
+}
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Settings settings = read(argc, argv);
+  auto plugin = Plugin::load(settings.plugin, settings.table);
+  if (!plugin) die(plugin.error().text.c_str());
+  // It stays loaded: nccl-rdma-sharp-plugins has a thread that outlives its library.
+  Net& net = (new Plugin(std::move(*plugin)))->net();
+  gdr::tools::InitArguments arguments;
+  arguments.logger = &log_warnings;
+  void* context = nullptr;
+  require(net.init(arguments, &context), "init");
+  int devices = 0;
+  require(net.devices(&devices), "devices");
+  if (devices < 2) die("the plugin found fewer than two devices");
+  End sender, receiver;
+  sender.net = receiver.net = &net;
+  connect(sender, receiver, context);
+  allocate(sender, settings);
+  allocate(receiver, settings);
+  Exchange(sender, receiver, settings).run();
+  for (End* end : {&sender, &receiver}) require(net.dereg_mr(end->comm, end->mr), "deregMr");
+  require(net.close_send(sender.comm), "closeSend");
+  require(net.close_recv(receiver.comm), "closeRecv");
+  require(net.finalize(context), "finalize");
+  std::printf("%s, table %d\n", net.name(), net.version());
+  return 0;
+}
