@@ -47,10 +47,10 @@ void require(ncclResult_t result, const char* entry) {
   std::exit(1);
 }
 
-// What NCCL_DEBUG=INFO shows: all subsystems but those that NCCL leaves out by default.
+// Counts what NCCL_DEBUG=INFO shows without NCCL_DEBUG_SUBSYS.
 void count_lines(gdr::abi::ncclDebugLogLevel level, unsigned long subsystems, const char*, int,
                  const char* format, ...) {
-  constexpr unsigned long kShown = 0x1 | 0x80 | 0x100;  // INIT, ENV, BOOTSTRAP: NCCL_DEBUG_SUBSYS
+  constexpr unsigned long kShown = 0x1 | 0x80 | 0x1000;  // INIT, ENV, BOOTSTRAP (nccl_common.h)
   if (level <= gdr::abi::kLogWarn) {
     ++g_warnings;
     va_list arguments;
