@@ -205,7 +205,8 @@ TEST_P(WrongConfig, Load_NamesFieldAndWhatIsAccepted) {
 INSTANTIATE_TEST_SUITE_P(
     Each, WrongConfig,
     testing::Values(
-        Wrong{R"({"fabrik": "x"})", R"(unknown field "fabrik"; known here are: devices, fabric)"},
+        Wrong{R"({"fabrik": "x"})",
+              R"(unknown field "fabrik"; known here are: counters_file, devices, fabric)"},
         Wrong{R"({"devices": [{}, {"nmae": "x"}]})", R"(unknown field "devices[1].nmae")"},
         Wrong{R"({"devices": [{"ports": 5}]})",
               R"("devices[0].ports": accepted is an integer from 1 to 4)"},
@@ -297,6 +298,7 @@ INSTANTIATE_TEST_SUITE_P(
               R"("at_request": {"count": 2}}]})",
               R"(unknown field "faults[0].at_request.count")"},
         Wrong{R"({"faults_file": "faults"})", R"("faults_file": accepted is an absolute path)"},
+        Wrong{R"({"counters_file": "c"})", R"("counters_file": accepted is an absolute path)"},
         Wrong{R"({"devices": [{"ack_timeout_factor": 2}]})",
               R"("devices[0].ack_timeout_factor": accepted is a number from 1e-06 to 1)"},
         Wrong{R"({"devices": [{"transport": "RoCE"}]})", R"("InfiniBand", "iWARP" or)"},

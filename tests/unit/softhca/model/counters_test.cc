@@ -1,0 +1,63 @@
+#include "softhca/model/counters.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "softhca/model/config.h"
+
+namespace softhca {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<DeviceConfig> two_devices() { return Config::load(nullptr)->devices; }
+
+TEST(Counters, RequestsOfOneShape_AreCountedTogether) {
+  Counters counters("/unused", two_devices());
+  counters.add_request(1, 1, {"RDMA_WRITE", 64, 0, true, false});
+  counters.add_request(1, 1, {"RDMA_WRITE", 64, 0, true, false});
+  counters.add_request(1, 1, {"RDMA_WRITE", 64, 0, true, true});
+  counters.add_doorbell(1, 1);
+  const Json text = Json::parse(counters.text());
+  EXPECT_EQ(text["devices"][0]["ports"][0]["requests"].size(), 0u);
+  const Json& port = text["devices"][1]["ports"][0];
+  ASSERT_EQ(port["requests"].size(), 2u);
+  EXPECT_EQ(port["requests"][0]["count"], 2);
+  EXPECT_EQ(port["requests"][0]["bytes"], 64);
+  EXPECT_EQ(port["requests"][1]["signaled"], true);
+  EXPECT_EQ(port["doorbells"], 1);
+}
+
+TEST(Counters, CompletionsAndReceives_AreCountedByKind) {
+  Counters counters("/unused", two_devices());
+  counters.add_completion(0, 1, true, true);
+  counters.add_completion(0, 1, false, true);
+  counters.add_completion(0, 1, false, false);
+  counters.add_receives(0, 1, 64);
+  counters.add_receives(0, 1, 0);  // a call that posted nothing
+  const Json port = Json::parse(counters.text())["devices"][0]["ports"][0];
+  EXPECT_EQ(port["send_completions"], 1);
+  EXPECT_EQ(port["receive_completions"], 1);
+  EXPECT_EQ(port["error_completions"], 1);
+  EXPECT_EQ(port["receives"], 64);
+  EXPECT_EQ(port["receive_doorbells"], 1);
+}
+
+TEST(Counters, NumberOfTheProcess_IsInTheNameOfTheFile) {
+  const std::string folder = std::filesystem::temp_directory_path();
+  const std::string name = folder + "/counters-test." + std::to_string(getpid()) + ".json";
+  Counters counters(folder + "/counters-test.%p.json", two_devices());
+  counters.write();
+  std::ifstream file(name);
+  EXPECT_EQ(Json::parse(file)["pid"], getpid());
+  std::filesystem::remove(name);
+}
+
+}  // namespace
+}  // namespace softhca
