@@ -20,6 +20,7 @@ import unittest
 
 TIMEOUT_S = 60
 TOOL, PLUGIN, SOFTHCA = sys.argv[1:4]
+CHECK_PAGE = pathlib.Path(__file__).resolve().parents[1] / "metrics/check_page.py"
 SERIES = re.compile(r'(nccl_gdr_\w+)\{((?:\w+="[^"]*",?)+)\} (\d+)')
 SIZE = 1001  # no multiple of anything
 
@@ -192,6 +193,19 @@ class Stats(unittest.TestCase):
         warnings = re.findall(r"WARN.*counters are not written.*", output)
         self.assertEqual(len(warnings), 2, output)  # one for each rank
         self.assertIn(f"Fix: create the folder on every node (mkdir -p {self.folder}/missing)", warnings[0])
+
+    def test_a_collector_can_read_the_files(self):
+        self.run_perf()
+        names = glob.glob(f"{self.folder}/stats/*.prom")
+        self.assertNotEqual(names, [])
+        for name in names:
+            # The distribution's interpreter has the distribution's packages.
+            done = subprocess.run(["python3", "-B", str(CHECK_PAGE), name], text=True, check=False,
+                                  capture_output=True, timeout=TIMEOUT_S,
+                                  env=dict(os.environ, PATH=f"/usr/bin:{os.environ['PATH']}"))
+            if done.returncode == 77:
+                self.skipTest(done.stdout)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
     def test_promtool_has_no_objection(self):
         promtool = shutil.which("promtool")

@@ -4,5 +4,6 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-for _folder in ("nccl-tests-config", "tests/bench", "tests/launch", "tests/lint", "tests/softhca"):
+for _folder in ("nccl-tests-config", "tests/bench", "tests/launch", "tests/lint", "tests/metrics",
+                "tests/softhca"):
     sys.path.insert(0, str(ROOT / _folder))

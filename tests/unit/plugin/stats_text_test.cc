@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/fakes/temp_folder.h"
+#include "tests/metrics/page_check.h"
 #include "tests/unit/plugin/stats_exposition.h"
 
 namespace gdr::plugin {
@@ -93,6 +94,15 @@ TEST(StatsTextTest, OddNameOfHca_IsEscaped) {
   const std::string text = stats_text(stats, {.number = 0, .pid = 1});
   EXPECT_THAT(read_stats(text).faults, IsEmpty());
   EXPECT_NE(text.find("device=\"a\\\"b\\\\c\\nd\"}"), text.npos) << text;
+}
+
+TEST(StatsTextTest, Collector_CanReadIt) {
+  transport::TransportStats stats = some_stats();
+  stats.registered_gpu_bytes["a\"b\\c\nd"] = 1;
+  const TempFolder folder;
+  const PageCheck check = check_page(folder, stats_text(stats, {.number = 5, .pid = 4711}));
+  if (check.status == kPageParserMissing) GTEST_SKIP() << check.objections;
+  EXPECT_EQ(check.status, 0) << check.objections;
 }
 
 TEST(StatsTextTest, Promtool_HasNoObjection) {

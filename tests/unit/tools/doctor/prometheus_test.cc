@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "tests/fakes/temp_folder.h"
+#include "tests/metrics/page_check.h"
 #include "tests/unit/tools/doctor/made_report.h"
 
 namespace gdr::tools::doctor {
@@ -53,6 +54,13 @@ TEST(DoctorPrometheus, Format_IsTheExpositionFormat) {
   }
   EXPECT_EQ(comments.size(), 4u);
   for (const auto& [name, count] : comments) EXPECT_EQ(count, 2) << name;
+}
+
+TEST(DoctorPrometheus, Collector_CanReadIt) {
+  const TempFolder folder;
+  const PageCheck check = check_page(folder, to_prometheus(full_report()));
+  if (check.status == kPageParserMissing) GTEST_SKIP() << check.objections;
+  EXPECT_EQ(check.status, 0) << check.objections;
 }
 
 TEST(DoctorPrometheus, Promtool_AcceptsIt) {
