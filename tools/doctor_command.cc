@@ -107,9 +107,7 @@ void burn_in(const DoctorCommand& command) {
   if (!with) stop(kExitUsage, "--burn-in-with: " + with.error().text);
   Result<doctor::Host> host = doctor::read_host("/", false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
-  std::vector<doctor::BurnInCase> cases;
-  if (host->inspection)
-    cases = doctor::burn_in_cases(host->inspection->decision, *shares, host->gpus);
+  const std::vector<doctor::BurnInCase> cases = doctor::burn_in_cases(*host, *peer, *shares);
   const doctor::Report report = measure_rails(*host, cases, *peer, *with);
   DoctorCommand form = command;
   form.all = true;
@@ -200,8 +198,9 @@ void add_doctor_command(CLI::App& app) {
                   "Print which of these files of --fingerprint differ, and in what")
       ->expected(2, CLI::detail::expected_max_vector_size);
   sub->add_option("--burn-in", command->burn_in,
-                  "Measure every rail: local, or ADDRESS[:PORT] of one of two machines on which "
-                  "the same command is started");
+                  "Measure every rail: local (from each rail of this machine to another one), "
+                  "loopback (each port to itself), or ADDRESS[:PORT] of one of two machines on "
+                  "which the same command is started");
   sub->add_option("--burn-in-shares", command->burn_in_shares,
                   "What each class of path has to reach, in percent of the port's rate; default "
                   "HOST=90,C2C=90,P2C=90,PIX=90,PXB=90,PHB=80,SYS=30");

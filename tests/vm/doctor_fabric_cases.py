@@ -199,3 +199,37 @@ class DoctorBurnIn(Case):
         self.assertEqual(jobs[0].wait(timeout=120, check=False).status, 3)
         self.assertIn("was not measured: the other machine", jobs[0].output())
         self.machines[0].run("while pidof ib_write_bw; do sleep 0.1; done")
+
+
+class DoctorBurnInLocal(Case):
+    """--burn-in between two rails of one machine that are on networks of their own, as where the fabric is
+    optimised for rails: the kernel does not resolve the address of the other port."""
+    network = Network(nics=2, mtu=4200)
+
+    def burn_in(self, program):
+        """Returns what is seen, the evidence by subject; the pairs must be unknown."""
+        outcome = self.machines[0].run(
+            f"{QUICK_RETRY} LD_LIBRARY_PATH={TOOL.parents[1] / 'lib'}\n"
+            f"{TOOL} doctor --burn-in local --json --burn-in-with {program} 2>/run/tmp/burn-in.log",
+            check=False, timeout=600)
+        self.assertIn(outcome.status, (0, 1, 3), outcome.output)
+        seen = json.loads(outcome.output)["checks"][0]["observations"]
+        for one in seen:
+            print(one["subject"], one["verdict"], one["evidence"], flush=True)
+        self.assertEqual([one["subject"] for one in seen], [
+            "rail 0 rxe0:1 to rail 1 rxe1:1", "rail 0 rxe0:1 to itself, host memory",
+            "rail 1 rxe1:1 to rail 0 rxe0:1", "rail 1 rxe1:1 to itself, host memory"])
+        self.assertEqual([one["verdict"] for one in seen[::2]], ["unknown", "unknown"])
+        return [one["evidence"] for one in seen]
+
+    def test_perf_does_not_reach_the_other_rail_and_measures_each_by_itself(self):
+        seen = self.burn_in("perf")
+        for pair in seen[::2]:
+            self.assertRegex(pair, "^no message arrived: .*RTR failed .* could not be resolved")
+        for alone in seen[1::2]:
+            self.assertRegex(alone, "^[0-9.]+ Gb/s, [0-9.]+ us by nccl-gdr perf")
+
+    # Both programs on the two CPUs of the guest may be so slow that ib_write_bw prints 0 Gb/s of rxe0 itself.
+    def test_perftest_does_not_reach_the_other_rail(self):
+        for pair in self.burn_in("perftest")[::2]:
+            self.assertRegex(pair, "^no message arrived: ib_write_lat ended .*Failed to modify QP")

@@ -4,29 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <sstream>
 
 #include "base/finding.h"
-#include "tools/doctor/cuda_number.h"
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
-#include "topology/cpu_mask.h"
 
 namespace gdr::tools::doctor {
 namespace {
-
-constexpr char kHostMemory[] = "HOST";
-
-std::string path_for_burn_in(const topology::RailDecision& decision, size_t gpu, size_t hca) {
-  return topology::to_string(topology::path_between(decision, gpu, hca));
-}
-
-// A class without a share, as one that NCCL adds, is taken for the slowest.
-double share_of(const BurnInShares& shares, const std::string& path) {
-  const auto found = shares.find(path);
-  return found == shares.end() ? shares.at("SYS") : found->second;
-}
 
 Check burn_in_check() {
   return {.name = "burn-in",
@@ -39,22 +23,58 @@ Check burn_in_check() {
 }
 
 // The texts of errors may end in ". Fix: ...".
-Observation not_measured(const std::string& subject, const Error& error) {
+Observation not_measured(const BurnInCase& one, const Error& error) {
   const Finding parts = split_fix(error.text);
   if (error.code == Code::kRemote) {
-    return failure(subject, parts.text,
-                   !parts.fix.empty()
-                       ? parts.fix
-                       : "run nccl-gdr conformance, and nccl-gdr doctor on both machines");
+    const std::string otherwise =
+        one.receiver ? "look at both ports by nccl-gdr doctor and --burn-in loopback"
+                     : "run nccl-gdr conformance, and nccl-gdr doctor on both machines";
+    return failure(one.subject, parts.text, parts.fix.empty() ? otherwise : parts.fix);
   }
-  return unknown(subject, "it was not measured: " + parts.text,
+  return unknown(one.subject, "it was not measured: " + parts.text,
                  !parts.fix.empty() ? parts.fix : "remove what the error says and run it again");
 }
 
-std::vector<int> cpus_near(const topology::Machine& machine, const topology::Hca& hca) {
-  if (hca.at.numa < 0 || hca.at.numa >= static_cast<int>(machine.numa_nodes.size())) return {};
-  return topology::cpus_in(machine.numa_nodes[static_cast<size_t>(hca.at.numa)].cpus)
-      .value_or(std::vector<int>());
+// What a good measurement reaches: the rate of the slower port, by the worse class of path.
+struct ExpectedRate {
+  double gbits = 0;   // 0: the rate of a port is unknown
+  std::string whose;  // "the port", "mlx5_1:1"
+  double share = 0;
+  std::string path;  // "SYS"
+};
+
+ExpectedRate expected_rate(const BurnInCase& one) {
+  const BurnInEnd& sender = one.end;
+  if (!one.receiver) return {sender.port_gbits, "the port", sender.share, sender.path};
+  const BurnInEnd& receiver = *one.receiver;
+  // An unknown rate, 0, counts as the lower one.
+  const BurnInEnd& slower = receiver.port_gbits < sender.port_gbits ? receiver : sender;
+  const BurnInEnd& worse = receiver.share < sender.share ? receiver : sender;
+  const std::string whose = sender.port_gbits == receiver.port_gbits && slower.port_gbits > 0
+                                ? "each port"
+                                : fmt::format("{}:{}", slower.hca, slower.port);
+  return {slower.port_gbits, whose, worse.share, worse.path};
+}
+
+constexpr char kFixOfSlowPath[] =
+    "look at what nccl-gdr doctor finds on this path first (ACS, PCIe link, IOMMU, GPUDirect); "
+    "where other rails are as slow, that is the limit of the machine, and --burn-in-shares sets it";
+constexpr char kFixOfSlowPair[] =
+    "measure by --burn-in loopback: where both ports reach their rate by themselves, look at their "
+    "cables and switch ports, and at the switches between them; a rail that is slow as the sender "
+    "and as the receiver has the fault. Otherwise look at what nccl-gdr doctor finds on its path "
+    "(ACS, PCIe link, IOMMU, GPUDirect)";
+
+Observation unreached(const BurnInCase& one, const std::string& why) {
+  const Finding parts = split_fix(why);
+  const std::string otherwise =
+      parts.fix.empty() ? "look at the cables, VLANs and routes of both ports" : parts.fix;
+  return unknown(
+      fmt::format("{} to {}", one.end.rail, one.receiver->rail),
+      "no message arrived: " + parts.text,
+      "nothing is wrong where the fabric keeps rails apart: measure by --burn-in ADDRESS. "
+      "Otherwise (on RoCE, see docs/doctor.md, Burn-in): " +
+          otherwise);
 }
 
 std::string measured_text(const BurnInMeasurement& measured) {
@@ -65,90 +85,25 @@ std::string measured_text(const BurnInMeasurement& measured) {
 
 }  // namespace
 
-const BurnInShares& default_burn_in_shares() {
-  static const BurnInShares shares = {{kHostMemory, 0.9}, {"C2C", 0.9}, {"P2C", 0.9}, {"PIX", 0.9},
-                                      {"PXB", 0.9},       {"PHB", 0.8}, {"SYS", 0.3}};
-  return shares;
-}
-
-Result<BurnInShares> parse_burn_in_shares(const std::string& text) {
-  BurnInShares shares = default_burn_in_shares();
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    const size_t equals = part.find('=');
-    const std::string path = part.substr(0, equals);
-    const std::string number = equals == std::string::npos ? "" : part.substr(equals + 1);
-    char* end = nullptr;
-    const double percent = std::strtod(number.c_str(), &end);
-    if (!shares.contains(path)) {
-      return fail(Code::kInvalidArgument,
-                  "\"" + part +
-                      "\" names no class of a path. Fix: HOST, C2C, P2C, PIX, PXB, PHB or "
-                      "SYS, as in PIX=90,SYS=30");
-    }
-    if (number.empty() || *end != '\0' || !(percent >= 1 && percent <= 100)) {
-      return fail(Code::kInvalidArgument,
-                  "\"" + part + "\" has no share in percent. Fix: a number from 1 to 100");
-    }
-    shares[path] = percent / 100;
-  }
-  return shares;
-}
-
-std::vector<BurnInCase> burn_in_cases(const topology::RailDecision& decision,
-                                      const BurnInShares& shares, const GpuFacts& gpus) {
-  std::vector<BurnInCase> cases;
-  int device = 0;
-  for (size_t i = 0; i < decision.plan.rails.size(); ++i) {
-    const topology::Rail& rail = decision.plan.rails[i];
-    if (!rail.usable) continue;
-    const topology::Hca& hca = decision.machine.hcas[static_cast<size_t>(rail.port.hca)];
-    const topology::Port& port = topology::port_of(decision.machine, rail.port);
-    const std::string name = fmt::format("rail {} {}:{}", rail.id, hca.name, port.number);
-    const double gbits = (port.link_mbps > 0 ? port.link_mbps : port.speed_mbps) / 1e3;
-    BurnInCase one{.subject = name + " host memory",
-                   .hca = hca.name,
-                   .port = port.number,
-                   .device = device,
-                   .gpu = {},
-                   .gpu_address = {},
-                   .cuda_number = {},
-                   .path = kHostMemory,
-                   .port_gbits = gbits,
-                   .share = share_of(shares, kHostMemory),
-                   .cpus = cpus_near(decision.machine, hca)};
-    cases.push_back(one);
-    for (size_t gpu = 0; gpu < decision.plan.gpus.size(); ++gpu) {
-      const std::vector<int>& own = decision.plan.gpus[gpu].rails;
-      if (own.empty() || own[0] != static_cast<int>(i)) continue;
-      one.path = path_for_burn_in(decision, gpu, static_cast<size_t>(rail.port.hca));
-      one.subject = fmt::format("{} GPU{} ({})", name, gpu, one.path);
-      one.gpu = gpu;
-      one.gpu_address = decision.machine.gpus[gpu].bdf.to_string();
-      one.cuda_number = cuda_number(gpus, one.gpu_address);
-      one.share = share_of(shares, one.path);
-      cases.push_back(one);
-    }
-    ++device;
-  }
-  return cases;
+std::vector<BurnInCase> burn_in_cases(const Host& host, const BurnInPeer& peer,
+                                      const BurnInShares& shares) {
+  if (!peer.is_local) return cases_with_other_machine(host, shares);
+  return peer.is_loopback ? cases_of_loopback(host, shares) : cases_of_ring(host, shares);
 }
 
 Observation judge_burn_in(const BurnInCase& one, const BurnInMeasurement& measured) {
   const std::string seen = measured_text(measured);
-  if (one.port_gbits <= 0) {
-    return unknown(one.subject, seen + "; the rate of the port is unknown",
+  const ExpectedRate expected = expected_rate(one);
+  if (expected.gbits <= 0) {
+    return unknown(one.subject, seen + "; the rate of " + expected.whose + " is unknown",
                    "compare with other rails and machines");
   }
-  const double share = measured.gbits / one.port_gbits;
+  const double share = measured.gbits / expected.gbits;
   const std::string evidence =
-      fmt::format("{}: {:.0f} % of the port's {:g} Gb/s, and {:.0f} % are expected ({})", seen,
-                  100 * share, one.port_gbits, 100 * one.share, one.path);
-  if (share >= one.share) return ok(one.subject, evidence);
-  return failure(one.subject, evidence,
-                 "look at what nccl-gdr doctor finds on this path first (ACS, PCIe link, IOMMU, "
-                 "GPUDirect); where other rails are as slow, that is the limit of the machine, and "
-                 "--burn-in-shares sets it");
+      fmt::format("{}: {:.0f} % of {}'s {:g} Gb/s, and {:.0f} % are expected ({})", seen,
+                  100 * share, expected.whose, expected.gbits, 100 * expected.share, expected.path);
+  if (share >= expected.share) return ok(one.subject, evidence);
+  return failure(one.subject, evidence, one.receiver ? kFixOfSlowPair : kFixOfSlowPath);
 }
 
 // The software HCA runs at what the CPU copies, and the rate of its ports means nothing.
@@ -162,6 +117,56 @@ Observation measured_by_software(const BurnInCase& one, const BurnInMeasurement&
                  "LD_LIBRARY_PATH");
 }
 
+namespace {
+
+Observation observed(const Host& host, const BurnInCase& one,
+                     const Result<BurnInMeasurement>& measured) {
+  if (!measured) return not_measured(one, measured.error());
+  if (!measured->unreached.empty()) return unreached(one, measured->unreached);
+  Observation seen = is_on_software_hca(host) ? measured_by_software(one, *measured)
+                                              : judge_burn_in(one, *measured);
+  if (!one.note.empty()) seen.evidence += "; " + one.note;
+  return seen;
+}
+
+// A report has no line about them otherwise, as nothing is measured.
+void add_rails_that_are_down(const Host& host, Observations* seen) {
+  if (!host.inspection) return;
+  const topology::RailDecision& decision = host.inspection->decision;
+  for (const topology::Rail& rail : decision.plan.rails) {
+    if (rail.usable) continue;
+    const topology::Hca& hca = decision.machine.hcas[static_cast<size_t>(rail.port.hca)];
+    seen->push_back(unknown(
+        fmt::format("rail {} {}:{}", rail.id, hca.name,
+                    topology::port_of(decision.machine, rail.port).number),
+        "it was not measured: " + (rail.why_not.empty() ? "it is not usable" : rail.why_not),
+        "nccl-gdr doctor --check port-state"));
+  }
+}
+
+bool has_subject(const Observations& seen, const std::string& subject) {
+  return std::any_of(seen.begin(), seen.end(),
+                     [&](const Observation& one) { return one.subject == subject; });
+}
+
+// Measures and adds what is seen; of a pair that does not reach each other one line for all its
+// memory, and the sender by itself. False: the other machine does not answer, and nothing more can
+// be measured.
+bool measure_case(const Host& host, const BurnInCase& one, const MeasureBurnIn& measure,
+                  Observations* seen) {
+  const Result<BurnInMeasurement> measured = measure(one);
+  Observation of_case = observed(host, one, measured);
+  if (!has_subject(*seen, of_case.subject)) seen->push_back(std::move(of_case));
+  if (!measured) return measured.error().code != Code::kInvalidUsage;
+  if (measured->unreached.empty()) return true;
+  const BurnInCase alone = to_itself(one);
+  if (has_subject(*seen, alone.subject)) return true;
+  seen->push_back(observed(host, alone, measure(alone)));
+  return true;
+}
+
+}  // namespace
+
 Report burn_in(const Host& host, const std::vector<BurnInCase>& cases,
                const MeasureBurnIn& measure) {
   Report report;
@@ -169,26 +174,18 @@ Report burn_in(const Host& host, const std::vector<BurnInCase>& cases,
   report.is_root = geteuid() == 0;
   CheckResult result{burn_in_check(), {}};
   for (const BurnInCase& one : cases) {
-    const Result<BurnInMeasurement> measured = measure(one);
-    if (measured && is_on_software_hca(host)) {
-      result.observations.push_back(measured_by_software(one, *measured));
-    } else if (measured) {
-      result.observations.push_back(judge_burn_in(one, *measured));
-    } else {
-      result.observations.push_back(not_measured(one.subject, measured.error()));
-    }
-    if (!measured && measured.error().code == Code::kInvalidUsage) {
-      if (&one == &cases.back()) break;
-      result.observations.push_back(unknown("", "the other rails were not measured",
-                                            "start the same command again on both machines"));
-      break;
-    }
+    if (measure_case(host, one, measure, &result.observations)) continue;
+    if (&one == &cases.back()) break;
+    result.observations.push_back(unknown("", "the other rails were not measured",
+                                          "start the same command again on both machines"));
+    break;
   }
   if (cases.empty()) {
     result.observations.push_back(unknown(
         "", host.inspection_error.empty() ? "there is no usable rail" : host.inspection_error,
         "nccl-gdr doctor and nccl-gdr topo say why"));
   }
+  add_rails_that_are_down(host, &result.observations);
   report.results.push_back(std::move(result));
   return report;
 }

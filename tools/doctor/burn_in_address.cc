@@ -37,7 +37,8 @@ bool is_own_address(const in_addr& address) {
 
 Result<BurnInPeer> parse_burn_in_peer(const std::string& text) {
   BurnInPeer peer;
-  if (text == "local") return peer;
+  peer.is_loopback = text == "loopback";
+  if (text == "local" || peer.is_loopback) return peer;
   peer.is_local = false;
   peer.port = kFirstBurnInPort;
   std::string host = text;
@@ -53,7 +54,7 @@ Result<BurnInPeer> parse_burn_in_peer(const std::string& text) {
   }
   if (host.find(':') != std::string::npos) {
     return fail(Code::kInvalidArgument,
-                fmt::format("\"{}\" is neither local nor an IPv4 address or name", text));
+                fmt::format("\"{}\" is neither local, loopback nor an IPv4 address or name", text));
   }
   addrinfo hints = {};
   hints.ai_family = AF_INET;
@@ -61,8 +62,8 @@ Result<BurnInPeer> parse_burn_in_peer(const std::string& text) {
   addrinfo* found = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &found); error != 0) {
     return fail(Code::kInvalidArgument,
-                fmt::format("\"{}\" is neither local nor an IPv4 address or name: {}", text,
-                            gai_strerror(error)));
+                fmt::format("\"{}\" is neither local, loopback nor an IPv4 address or name: {}",
+                            text, gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   const in_addr address = reinterpret_cast<const sockaddr_in*>(list->ai_addr)->sin_addr;

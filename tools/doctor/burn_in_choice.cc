@@ -71,7 +71,7 @@ BurnInOffer burn_in_offer(const nlohmann::json& hello) {
 
 std::string burn_in_paths(const std::vector<BurnInCase>& cases) {
   std::string paths;
-  for (const BurnInCase& one : cases) paths += one.gpu ? 'g' : 'h';
+  for (const BurnInCase& one : cases) paths += uses_gpu(one) ? 'g' : 'h';
   return paths;
 }
 

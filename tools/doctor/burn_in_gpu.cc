@@ -16,9 +16,7 @@ std::string why_cuda_is_unusable(const GpuFacts& gpus) {
   return gpus.cuda->init_error;
 }
 
-}  // namespace
-
-Status check_gpu_of_case(const Host& host, const BurnInCase& one) {
+Status check_gpu_of_end(const Host& host, const BurnInEnd& one) {
   if (!one.gpu || one.cuda_number) return {};
   if (const std::string why = why_cuda_is_unusable(host.gpus); !why.empty()) {
     return fail(Code::kSystem, fmt::format("CUDA cannot be used: {}. Fix: nccl-gdr doctor --check "
@@ -37,6 +35,14 @@ Status check_gpu_of_case(const Host& host, const BurnInCase& one) {
                 topo::clean_text(visible));
   return fail(Code::kSystem, fmt::format("CUDA does not show the GPU {} to this process, {}",
                                          one.gpu_address, reason));
+}
+
+}  // namespace
+
+Status check_gpus_of_case(const Host& host, const BurnInCase& one) {
+  Status usable = check_gpu_of_end(host, one.end);
+  if (usable && one.receiver) usable = check_gpu_of_end(host, *one.receiver);
+  return usable;
 }
 
 }  // namespace gdr::tools::doctor

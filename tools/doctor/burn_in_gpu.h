@@ -9,8 +9,8 @@ namespace gdr::tools::doctor {
 
 struct Host;
 
-// kSystem, with the reason and the fix, where the case's memory is of a GPU that CUDA does not
+// kSystem, with the reason and the fix, where memory of the case is of a GPU that CUDA does not
 // show.
-Status check_gpu_of_case(const Host& host, const BurnInCase& one);
+Status check_gpus_of_case(const Host& host, const BurnInCase& one);
 
 }  // namespace gdr::tools::doctor

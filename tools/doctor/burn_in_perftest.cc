@@ -19,6 +19,7 @@ constexpr auto kPerftestQuestionTime = std::chrono::seconds(10);
 // By time and not by number of messages, so that a slow path takes no longer than a fast one.
 constexpr int kPerftestBandwidthSeconds = 4;
 constexpr int kPerftestLatencyMessages = 1000;
+constexpr int kPerftestProbeMessages = 10;
 
 // Returns what a program prints for an option.
 Result<std::string> answer_of_perftest(const std::string& program, const char* option) {
@@ -57,7 +58,7 @@ bool has_perftest_option(const std::string& help, const std::string& option) {
   return false;
 }
 
-const RdmaPort* port_of_case(const Host& host, const BurnInCase& one) {
+const RdmaPort* port_of_end(const Host& host, const BurnInEnd& one) {
   for (const RdmaHca& hca : host.ports.hcas) {
     if (hca.name != one.hca) continue;
     for (const RdmaPort& port : hca.ports) {
@@ -68,7 +69,7 @@ const RdmaPort* port_of_case(const Host& host, const BurnInCase& one) {
 }
 
 // Whether packets of an InfiniBand port need a GRH (IBV_QPF_GRH_REQUIRED), which verbs alone shows.
-bool asks_for_grh(const Host& host, const config::Options& options, const BurnInCase& one) {
+bool asks_for_grh(const Host& host, const config::Options& options, const BurnInEnd& one) {
   if (!host.is_live) return false;
   const auto api = verbs::Api::load(options.verbs_library);
   if (!api) return false;
@@ -115,6 +116,7 @@ const char* name_of(PerftestProgram program) {
     case PerftestProgram::kWriteBandwidth:
       return "ib_write_bw";
     case PerftestProgram::kWriteLatency:
+    case PerftestProgram::kProbe:
       return "ib_write_lat";
     case PerftestProgram::kSendLatency:
       return "ib_send_lat";
@@ -124,10 +126,10 @@ const char* name_of(PerftestProgram program) {
 
 const std::string& path_of(const Perftest& perftest, PerftestProgram program) {
   if (program == PerftestProgram::kWriteBandwidth) return perftest.write_bw;
-  return program == PerftestProgram::kWriteLatency ? perftest.write_lat : perftest.send_lat;
+  return program == PerftestProgram::kSendLatency ? perftest.send_lat : perftest.write_lat;
 }
 
-Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInCase& one) {
+Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInEnd& one, bool by_gid) {
   const config::Options options = config::load(host.environment, nullptr);
   PerftestFabric fabric;
   fabric.service_level = options.service_level;
@@ -135,9 +137,9 @@ Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInCase& one) 
   fabric.pkey_index = options.pkey_index;
   const auto registration = host.gpus.hcas.find(one.hca);
   fabric.uses_dmabuf = registration != host.gpus.hcas.end() && registration->second.dmabuf;
-  const RdmaPort* port = port_of_case(host, one);
+  const RdmaPort* port = port_of_end(host, one);
   if (port == nullptr) return fabric;
-  if (!port->is_ethernet() && !asks_for_grh(host, options, one)) return fabric;
+  if (!port->is_ethernet() && !by_gid && !asks_for_grh(host, options, one)) return fabric;
   std::vector<transport::GidEntry> table;
   for (const RdmaGid& gid : port->gids) table.push_back(gid.entry);
   const transport::GidPreference preference{options.gid_index, options.roce_version,
@@ -151,7 +153,7 @@ Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInCase& one) 
 }
 
 std::vector<std::string> perftest_arguments(PerftestProgram program, const Perftest& perftest,
-                                            const BurnInCase& one, const PerftestFabric& fabric,
+                                            const BurnInEnd& one, const PerftestFabric& fabric,
                                             int tcp_port) {
   const bool is_bandwidth = program == PerftestProgram::kWriteBandwidth;
   // -F: no error where the CPU's frequency is not the nominal one.
@@ -166,7 +168,8 @@ std::vector<std::string> perftest_arguments(PerftestProgram program, const Perft
     add("--duration", kPerftestBandwidthSeconds);
     arguments.push_back("--report_gbits");
   } else {
-    add("--iters", kPerftestLatencyMessages);
+    add("--iters",
+        program == PerftestProgram::kProbe ? kPerftestProbeMessages : kPerftestLatencyMessages);
   }
   if (fabric.gid_index) add("--gid-index", *fabric.gid_index);
   if (fabric.service_level >= 0) add("--sl", fabric.service_level);

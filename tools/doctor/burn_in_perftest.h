@@ -34,6 +34,8 @@ Result<Perftest> find_perftest(const std::string& path);
 enum class PerftestProgram : uint8_t {
   kWriteBandwidth,
   kWriteLatency,
+  // ib_write_lat with so few messages that it shows whether any arrive, and no more.
+  kProbe,
   // Of GPU memory, for which ib_write_lat has no CUDA: its CPU waits for a change of the memory.
   kSendLatency,
 };
@@ -53,13 +55,15 @@ struct PerftestFabric {
   bool uses_dmabuf = false;  // for memory of a GPU; else nvidia-peermem registers it
 };
 
-// kInvalidUsage where the port is RoCE and has no GID that the plugin would use.
-Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInCase& one);
+// With `by_gid`, a port of InfiniBand is addressed by its GID, too, as where the other end needs
+// it: either both ends of a measurement have a GID, or none. kSystem where the port has no GID that
+// the plugin would use.
+Result<PerftestFabric> perftest_fabric(const Host& host, const BurnInEnd& one, bool by_gid = false);
 
 // The arguments of the end that listens at the TCP port; the other end has the address of the
-// first behind them. A GPU of the case needs its number in CUDA.
+// first behind them. A GPU of the end needs its number in CUDA.
 std::vector<std::string> perftest_arguments(PerftestProgram program, const Perftest& perftest,
-                                            const BurnInCase& one, const PerftestFabric& fabric,
+                                            const BurnInEnd& one, const PerftestFabric& fabric,
                                             int tcp_port);
 
 }  // namespace gdr::tools::doctor

@@ -85,7 +85,7 @@ int free_tcp_port() {
 }
 
 Status PerftestRun::start_server(int tcp_port, BurnInClock::duration limit) {
-  auto child = ChildProcess::start(spec_);
+  auto child = ChildProcess::start(server_spec_);
   if (!child) return forward_error(child);
   server_ = std::move(*child);
   tcp_port_ = tcp_port;
@@ -102,7 +102,7 @@ Status PerftestRun::start_server(int tcp_port, BurnInClock::duration limit) {
 }
 
 Status PerftestRun::start_client(const std::string& address, int tcp_port) {
-  ChildSpec spec = spec_;
+  ChildSpec spec = client_spec_;
   spec.arguments.push_back(address);
   auto child = ChildProcess::start(spec);
   if (!child) return forward_error(child);

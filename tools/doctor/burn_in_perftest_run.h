@@ -16,11 +16,14 @@ inline constexpr auto kPerftestTimeLimit = std::chrono::seconds(60);
 // How long it may take until it listens: it opens the HCA before.
 inline constexpr auto kPerftestListenLimit = std::chrono::seconds(30);
 
+// As kBurnInGrace, of PerftestProgram::kProbe: the end that receives has nothing to do but to wait.
+inline constexpr auto kPerftestProbeGrace = std::chrono::seconds(2);
+
 class PerftestRun {
  public:
-  // `spec` is that of the end that listens; the other one has an address behind its arguments.
-  PerftestRun(PerftestProgram program, ChildSpec spec)
-      : program_(program), spec_(std::move(spec)) {}
+  // start_client() adds the address to the arguments of `client`.
+  PerftestRun(PerftestProgram program, ChildSpec server, ChildSpec client)
+      : program_(program), server_spec_(std::move(server)), client_spec_(std::move(client)) {}
 
   // Starts the end that listens; returns once it does.
   Status start_server(int tcp_port, BurnInClock::duration limit = kPerftestListenLimit);
@@ -41,7 +44,7 @@ class PerftestRun {
   bool lacks_connection() const;
 
   PerftestProgram program_;
-  ChildSpec spec_;
+  ChildSpec server_spec_, client_spec_;
   std::optional<ChildProcess> server_, client_;
   int tcp_port_ = 0;
 };

@@ -136,12 +136,21 @@ std::string BurnInSession::measured_by() const {
 }
 
 bool BurnInSession::uses_perftest(const BurnInCase& one) const {
-  return one.gpu ? choice_.perftest_for_gpus : choice_.perftest_for_host;
+  return uses_gpu(one) ? choice_.perftest_for_gpus : choice_.perftest_for_host;
 }
 
 Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
+  if (one.receiver) {
+    auto unreached = why_unreached(one);
+    if (!unreached) return forward_error(unreached);
+    if (!unreached->empty()) {
+      BurnInMeasurement nothing;
+      nothing.unreached = *unreached;
+      return nothing;
+    }
+  }
   if (uses_perftest(one)) return measure_with_perftest(one);
-  const Status usable = check_gpu_of_case(*host_, one);
+  const Status usable = check_gpus_of_case(*host_, one);
   if (Status started = start_together(usable); !started) return forward_error(started);
   const auto own = measure_by_perf(one, options_.peer, [this] { return other_has_ended(); });
   Result<std::vector<double>> values;
@@ -155,33 +164,71 @@ Result<BurnInMeasurement> BurnInSession::measure(const BurnInCase& one) {
   return BurnInMeasurement{values->at(0), values->at(1), "nccl-gdr perf"};
 }
 
+// Looks once at a pair of rails, with host memory.
+Result<std::string> BurnInSession::why_unreached(const BurnInCase& one) {
+  const std::pair rails(one.end.device, one.receiver->device);
+  if (const auto seen = unreached_.find(rails); seen != unreached_.end()) return seen->second;
+  const Result<std::string> why =
+      choice_.perftest_for_host ? why_unreached_by_perftest(one) : why_unreached_by_perf(one);
+  return unreached_.emplace(rails, why).first->second;
+}
+
+Result<std::string> BurnInSession::why_unreached_by_perftest(const BurnInCase& one) {
+  BurnInCase plain = one;
+  plain.end.gpu = plain.receiver->gpu = {};
+  const auto sent = run_perftest(PerftestProgram::kProbe, perftest_ends(plain));
+  if (sent) return "";
+  if (sent.error().code == Code::kRemote) return sent.error().text;
+  return tl::unexpected(sent.error());
+}
+
+// The end that connects is the one that sends.
+Result<PerftestEnds> BurnInSession::perftest_ends(const BurnInCase& one) const {
+  PerftestEnds ends{one.receiver.value_or(one.end), one.end, {}, {}};
+  for (const bool by_gid : {false, true}) {
+    Result<PerftestFabric> server = perftest_fabric(*host_, ends.server, by_gid);
+    Result<PerftestFabric> client = perftest_fabric(*host_, ends.client, by_gid);
+    if (!server) return forward_error(server);
+    if (!client) return forward_error(client);
+    ends.server_fabric = *server;
+    ends.client_fabric = *client;
+    if (server->gid_index.has_value() == client->gid_index.has_value()) break;
+  }
+  if (Status usable = check_gpus_of_case(*host_, one); !usable) return forward_error(usable);
+  return ends;
+}
+
 Result<BurnInMeasurement> BurnInSession::measure_with_perftest(const BurnInCase& one) {
-  Result<PerftestFabric> fabric = perftest_fabric(*host_, one);
-  if (Status usable = check_gpu_of_case(*host_, one); !usable) fabric = forward_error(usable);
-  Result<double> gbits = run_perftest(PerftestProgram::kWriteBandwidth, one, fabric);
+  const Result<PerftestEnds> ends = perftest_ends(one);
+  Result<double> gbits = run_perftest(PerftestProgram::kWriteBandwidth, ends);
   if (!gbits) return forward_error(gbits);
-  const auto program = one.gpu ? PerftestProgram::kSendLatency : PerftestProgram::kWriteLatency;
-  Result<double> latency = run_perftest(program, one, fabric);
+  const bool has_gpu = uses_gpu(one);
+  const auto program = has_gpu ? PerftestProgram::kSendLatency : PerftestProgram::kWriteLatency;
+  Result<double> latency = run_perftest(program, ends);
   const std::string by = fmt::format("ib_write_bw {}", own_.perftest);
   // Not every release of perftest measures the latency of GPU memory.
-  const bool is_optional = one.gpu && !latency && latency.error().code == Code::kSystem;
+  const bool is_optional = has_gpu && !latency && latency.error().code == Code::kSystem;
   if (!latency && !is_optional) return forward_error(latency);
   return BurnInMeasurement{*gbits, latency.value_or(0), by};
 }
 
-Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnInCase& one,
-                                           const Result<PerftestFabric>& fabric) {
+Result<double> BurnInSession::run_perftest(PerftestProgram program,
+                                           const Result<PerftestEnds>& ends) {
   const bool serves = options_.peer.rank == 0;
   const bool connects = options_.peer.is_local || !serves;
   const int port = options_.peer.is_local ? free_tcp_port() : options_.peer.port + 1;
-  const ChildSpec spec{
-      path_of(*perftest_, program),
-      perftest_arguments(program, *perftest_, one, fabric.value_or(PerftestFabric{}), port),
-      {"LC_ALL=C"},  // CUDA's environment stays, and with it the numbers of the GPUs
-      one.cpus};
-  PerftestRun run(program, spec);
+  const auto spec_of = [&](const BurnInEnd& end, const PerftestFabric& fabric) {
+    // CUDA's environment stays, and with it the numbers of the GPUs.
+    return ChildSpec{path_of(*perftest_, program),
+                     perftest_arguments(program, *perftest_, end, fabric, port),
+                     {"LC_ALL=C"},
+                     end.cpus};
+  };
+  const PerftestEnds used = ends.value_or(PerftestEnds{});
+  PerftestRun run(program, spec_of(used.server, used.server_fabric),
+                  spec_of(used.client, used.client_fabric));
   Status started;
-  if (!fabric) started = tl::unexpected(fabric.error());
+  if (!ends) started = tl::unexpected(ends.error());
   if (started && serves) started = run.start_server(port);
   started = start_together(started);
   if (!started) return forward_error(started);
@@ -189,7 +236,8 @@ Result<double> BurnInSession::run_perftest(PerftestProgram program, const BurnIn
     started = run.start_client(options_.peer.is_local ? "127.0.0.1" : options_.peer.address, port);
   Result<std::vector<double>> values;
   if (started) {
-    auto value = run.finish([this] { return other_has_ended(); });
+    const auto grace = program == PerftestProgram::kProbe ? kPerftestProbeGrace : kBurnInGrace;
+    auto value = run.finish([this] { return other_has_ended(); }, kPerftestTimeLimit, grace);
     if (value) {
       values = std::vector<double>{*value};
     } else {

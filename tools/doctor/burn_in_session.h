@@ -1,8 +1,10 @@
 // The measurements of one --burn-in, on this machine alone or together with another one.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -14,6 +16,12 @@
 namespace gdr::tools::doctor {
 
 struct Host;
+
+// What the programs of a measurement get: the end that listens, and the one that connects.
+struct PerftestEnds {
+  BurnInEnd server, client;
+  PerftestFabric server_fabric, client_fabric;
+};
 
 class BurnInSession {
  public:
@@ -32,16 +40,20 @@ class BurnInSession {
   std::string measured_by() const;
 
   // The next measurement; the other machine has to be at the same one. See MeasureBurnIn. Both
-  // machines have the same result, which is that of the listening one.
+  // machines have the same result, which is that of the listening one. Between two rails of this
+  // machine a few small messages are sent first; where none arrives, nothing is measured, with any
+  // memory of the pair.
   Result<BurnInMeasurement> measure(const BurnInCase& one);
 
  private:
   BurnInSession(const Host& host, const Options& options) : host_(&host), options_(options) {}
 
   bool uses_perftest(const BurnInCase& one) const;
+  Result<std::string> why_unreached(const BurnInCase& one);
+  Result<std::string> why_unreached_by_perftest(const BurnInCase& one);
   Result<BurnInMeasurement> measure_with_perftest(const BurnInCase& one);
-  Result<double> run_perftest(PerftestProgram program, const BurnInCase& one,
-                              const Result<PerftestFabric>& fabric);
+  Result<PerftestEnds> perftest_ends(const BurnInCase& one) const;
+  Result<double> run_perftest(PerftestProgram program, const Result<PerftestEnds>& ends);
   bool other_has_ended() const;
   Status start_together(const Status& own);
   Result<std::vector<double>> share(Result<std::vector<double>> own, size_t count,
@@ -53,6 +65,8 @@ class BurnInSession {
   BurnInOffer own_, other_;  // for "local" they are the same
   BurnInChoice choice_;
   std::optional<BurnInLink> link_;
+  // By the numbers of sender and receiver, what was seen of a pair.
+  std::map<std::pair<int, int>, Result<std::string>> unreached_;
 };
 
 }  // namespace gdr::tools::doctor

@@ -12,7 +12,10 @@ using ::testing::HasSubstr;
 
 TEST(BurnInPeer, Local_NeedsNoAddress) {
   EXPECT_TRUE(parse_burn_in_peer("local")->is_local);
+  EXPECT_FALSE(parse_burn_in_peer("local")->is_loopback);
   EXPECT_EQ(parse_burn_in_peer("local")->rank, 0);
+  EXPECT_TRUE(parse_burn_in_peer("loopback")->is_local);
+  EXPECT_TRUE(parse_burn_in_peer("loopback")->is_loopback);
 }
 
 TEST(BurnInPeer, AddressWithPort_IsResolved) {

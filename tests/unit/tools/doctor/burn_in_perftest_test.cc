@@ -21,15 +21,15 @@ constexpr char kCudaHelp[] =
     "address, for GPUDirect RDMA testing\n"
     "      --use_cuda_dmabuf Use CUDA DMA-BUF for GPUDirect RDMA testing\n";
 
-BurnInCase host_case() {
-  BurnInCase one;
+BurnInEnd host_end() {
+  BurnInEnd one;
   one.hca = "mlx5_0";
   one.port = 2;
   return one;
 }
 
-BurnInCase gpu_case() {
-  BurnInCase one = host_case();
+BurnInEnd gpu_end() {
+  BurnInEnd one = host_end();
   one.gpu = 3;
   one.cuda_number = 1;
   one.gpu_address = "0000:1a:00.0";
@@ -86,9 +86,18 @@ TEST(FindPerftest, MissingProgram_IsNamedWithThePackage) {
 }
 
 TEST(PerftestArguments, Bandwidth_NamesPortAndSize) {
-  EXPECT_THAT(perftest_arguments(PerftestProgram::kWriteBandwidth, {}, host_case(), {}, 29501),
+  EXPECT_THAT(perftest_arguments(PerftestProgram::kWriteBandwidth, {}, host_end(), {}, 29501),
               ElementsAre("-F", "--ib-dev=mlx5_0", "--ib-port=2", "--port=29501", "--size=4194304",
                           "--duration=4", "--report_gbits"));
+}
+
+TEST(PerftestArguments, Probe_IsAShortRunOfLatency) {
+  EXPECT_STREQ(name_of(PerftestProgram::kProbe), "ib_write_lat");
+  Perftest perftest;
+  perftest.write_lat = "/usr/bin/ib_write_lat";
+  EXPECT_EQ(path_of(perftest, PerftestProgram::kProbe), "/usr/bin/ib_write_lat");
+  EXPECT_THAT(perftest_arguments(PerftestProgram::kProbe, {}, host_end(), {}, 29501),
+              ::testing::IsSupersetOf({"--size=8", "--iters=10"}));
 }
 
 TEST(PerftestArguments, Latency_HasTheSettingsOfTheFabric) {
@@ -98,7 +107,7 @@ TEST(PerftestArguments, Latency_HasTheSettingsOfTheFabric) {
                               .pkey_index = 1,
                               .uses_dmabuf = true};
   EXPECT_THAT(
-      perftest_arguments(PerftestProgram::kWriteLatency, {}, host_case(), fabric, 29501),
+      perftest_arguments(PerftestProgram::kWriteLatency, {}, host_end(), fabric, 29501),
       ElementsAre("-F", "--ib-dev=mlx5_0", "--ib-port=2", "--port=29501", "--size=8",
                   "--iters=1000", "--gid-index=3", "--sl=5", "--tclass=106", "--pkey_index=1"));
 }
@@ -108,7 +117,7 @@ TEST(PerftestArguments, GpuMemory_IsNamedByItsAddressWherePossible) {
   perftest.has_cuda = true;
   PerftestFabric fabric;
   const auto last = [&] {
-    return perftest_arguments(PerftestProgram::kWriteBandwidth, perftest, gpu_case(), fabric, 1)
+    return perftest_arguments(PerftestProgram::kWriteBandwidth, perftest, gpu_end(), fabric, 1)
         .back();
   };
   EXPECT_EQ(last(), "--use_cuda=1");
@@ -121,7 +130,7 @@ TEST(PerftestArguments, GpuMemory_IsNamedByItsAddressWherePossible) {
 }
 
 TEST(PerftestArguments, OddNameOfADevice_StaysOneArgument) {
-  BurnInCase one = host_case();
+  BurnInEnd one = host_end();
   one.hca = "-x; rm *";
   EXPECT_THAT(perftest_arguments(PerftestProgram::kWriteLatency, {}, one, {}, 1),
               ::testing::Contains("--ib-dev=-x; rm *"));
@@ -130,18 +139,19 @@ TEST(PerftestArguments, OddNameOfADevice_StaysOneArgument) {
 TEST(PerftestFabric, RocePort_HasTheGidOfThePlugin) {
   MadeHost made;
   add_roce_port(&made);
-  EXPECT_EQ(perftest_fabric(made.host, host_case())->gid_index, 3);
+  EXPECT_EQ(perftest_fabric(made.host, host_end())->gid_index, 3);
   made.host.environment = config::Environment{{"NCCL_IB_GID_INDEX", "1"}};
-  EXPECT_EQ(perftest_fabric(made.host, host_case())->gid_index, 1);
+  EXPECT_EQ(perftest_fabric(made.host, host_end())->gid_index, 1);
 }
 
 TEST(PerftestFabric, InfinibandPort_HasNoGid) {
   MadeHost made;
   add_roce_port(&made, "InfiniBand");
-  const auto fabric = perftest_fabric(made.host, host_case());
+  const auto fabric = perftest_fabric(made.host, host_end());
   EXPECT_FALSE(fabric->gid_index.has_value());
   EXPECT_EQ(fabric->service_level, -1);
   EXPECT_FALSE(fabric->uses_dmabuf);
+  EXPECT_EQ(perftest_fabric(made.host, host_end(), true)->gid_index, 0);
 }
 
 TEST(PerftestFabric, Settings_AreThoseOfNccl) {
@@ -150,7 +160,7 @@ TEST(PerftestFabric, Settings_AreThoseOfNccl) {
   made.host.environment =
       config::Environment{{"NCCL_IB_SL", "5"}, {"NCCL_IB_TC", "106"}, {"NCCL_IB_PKEY", "2"}};
   made.host.gpus.hcas["mlx5_0"].dmabuf = true;
-  const auto fabric = perftest_fabric(made.host, gpu_case());
+  const auto fabric = perftest_fabric(made.host, gpu_end());
   EXPECT_EQ(fabric->service_level, 5);
   EXPECT_EQ(fabric->traffic_class, 106);
   EXPECT_EQ(fabric->pkey_index, 2);
@@ -161,7 +171,7 @@ TEST(PerftestFabric, RocePortWithoutUsableGid_IsAnError) {
   MadeHost made;
   add_roce_port(&made);
   made.host.environment = config::Environment{{"NCCL_IB_GID_INDEX", "99"}};
-  EXPECT_FALSE(perftest_fabric(made.host, host_case()).has_value());
+  EXPECT_FALSE(perftest_fabric(made.host, host_end()).has_value());
 }
 
 }  // namespace

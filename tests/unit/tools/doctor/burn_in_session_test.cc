@@ -12,20 +12,22 @@ namespace gdr::tools::doctor {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 BurnInCase host_case() {
   BurnInCase one;
   one.subject = "rail 0 mlx5_0:1 host memory";
-  one.hca = "mlx5_0";
+  one.end.hca = "mlx5_0";
   return one;
 }
 
 BurnInCase gpu_case() {
   BurnInCase one = host_case();
-  one.gpu = 0;
-  one.gpu_address = "0000:1a:00.0";
-  one.cuda_number = 0;
+  one.end.gpu = 0;
+  one.end.gpu_address = "0000:1a:00.0";
+  one.end.cuda_number = 0;
   return one;
 }
 
@@ -54,6 +56,74 @@ TEST(BurnInSession, Local_RunsBothEnds) {
                     HasSubstr("ib_write_lat -F --ib-dev=mlx5_0")));
 }
 
+// Rail 0 sends to rail 1.
+BurnInCase pair_case() {
+  BurnInCase one = host_case();
+  one.receiver = one.end;
+  one.receiver->hca = "mlx5_1";
+  one.receiver->device = 1;
+  return one;
+}
+
+TEST(BurnInSession, TwoRails_ReceiverListensAndSenderConnects) {
+  const MadeHost host;
+  const MadePerftest perftest;
+  const auto measured = local_session(host, perftest, pair_case()).measure(pair_case());
+  ASSERT_TRUE(measured.has_value()) << measured.error().text;
+  EXPECT_EQ(measured->unreached, "");
+  EXPECT_EQ(measured->gbits, 180.25);
+  EXPECT_EQ(measured->latency_us, 1.5);
+  for (const std::string program : {"ib_write_bw", "ib_write_lat"}) {
+    EXPECT_THAT(perftest.runs(), HasSubstr(program + " -F --ib-dev=mlx5_1 "));
+    EXPECT_THAT(perftest.runs(), ContainsRegex(program + " -F --ib-dev=mlx5_0 [^\n]* 127.0.0.1\n"));
+  }
+  EXPECT_THAT(perftest.runs(), Not(ContainsRegex("mlx5_1 [^\n]* 127.0.0.1\n")));
+}
+
+TEST(BurnInSession, RailsThatDoNotReachEachOther_AreAskedOnce) {
+  const MadeHost host;
+  MadePerftest perftest("6.20", "  --use_cuda=<id> x\n");
+  perftest.set_mode("error  Unable to Connect the HCA's through the link");
+  BurnInSession session = local_session(host, perftest, pair_case());
+  BurnInCase with_gpu = pair_case();
+  with_gpu.receiver->gpu = 0;
+  with_gpu.receiver->cuda_number = 0;
+  for (const BurnInCase& one : {pair_case(), with_gpu}) {
+    const auto measured = session.measure(one);
+    ASSERT_TRUE(measured.has_value()) << measured.error().text;
+    EXPECT_THAT(measured->unreached, HasSubstr("Unable to Connect the HCA's"));
+  }
+  EXPECT_THAT(perftest.runs(), Not(HasSubstr("ib_write_bw")));
+  EXPECT_THAT(perftest.runs(),
+              Not(ContainsRegex("ib_write_lat.*\n.*ib_write_lat.*\n.*ib_write_lat")));
+  // Another pair is asked again.
+  BurnInCase back = pair_case();
+  std::swap(back.end, *back.receiver);
+  perftest.set_mode("well");
+  EXPECT_EQ(session.measure(back)->unreached, "");
+}
+
+// What keeps the programs from running says nothing of the fabric.
+TEST(BurnInSession, ProbeThatCannotRun_IsAnError) {
+  const MadeHost host;
+  MadePerftest perftest;
+  perftest.set_mode("error Couldn't allocate MR");
+  const auto measured = local_session(host, perftest, pair_case()).measure(pair_case());
+  ASSERT_FALSE(measured.has_value());
+  EXPECT_EQ(measured.error().code, Code::kSystem);
+  EXPECT_THAT(measured.error().text, HasSubstr("Couldn't allocate MR"));
+}
+
+TEST(BurnInSession, GpuThatCudaHidesAtTheReceiver_IsNotMeasured) {
+  const MadeHost host;
+  const MadePerftest perftest("6.20", "  --use_cuda=<id> x\n");
+  BurnInCase hidden = pair_case();
+  hidden.receiver->gpu = 0;
+  const auto measured = local_session(host, perftest, hidden).measure(hidden);
+  ASSERT_FALSE(measured.has_value());
+  EXPECT_THAT(measured.error().text, HasSubstr("CUDA cannot be used"));
+}
+
 TEST(BurnInSession, GpuMemory_TakesSendLatency) {
   const MadeHost host;
   const MadePerftest perftest("6.20", "  --use_cuda=<id> x\n  --use_cuda_bus_id=<id> x\n");
@@ -67,7 +137,7 @@ TEST(BurnInSession, GpuMemory_TakesSendLatency) {
 TEST(BurnInSession, GpuThatCudaHides_IsNotMeasured) {
   const MadeHost host;
   BurnInCase hidden = gpu_case();
-  hidden.cuda_number = {};
+  hidden.end.cuda_number = {};
   const MadePerftest with("6.20", "  --use_cuda=<id> x\n"), without;
   for (const MadePerftest* perftest : {&with, &without}) {
     const auto measured = local_session(host, *perftest, hidden).measure(hidden);
@@ -136,12 +206,20 @@ TEST(BurnInSession, ErrorWithStatusZero_IsAnError) {
   EXPECT_THAT(error_of(perftest).text, HasSubstr("no result"));
 }
 
+// Both ends by the same program and arguments.
+PerftestRun bandwidth_run(const ChildSpec& spec) {
+  return {PerftestProgram::kWriteBandwidth, spec, spec};
+}
+
+ChildSpec bandwidth_at(const MadePerftest& perftest, int port) {
+  return {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}};
+}
+
 TEST(PerftestRun, ProgramThatHangs_IsEnded) {
   MadePerftest perftest;
   perftest.set_mode("hang");
   const int port = free_tcp_port();
-  PerftestRun run(PerftestProgram::kWriteBandwidth,
-                  {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}});
+  PerftestRun run = bandwidth_run(bandwidth_at(perftest, port));
   ASSERT_TRUE(run.start_server(port).has_value());
   ASSERT_TRUE(run.start_client("127.0.0.1", port).has_value());
   const auto result = run.finish([] { return false; }, std::chrono::seconds(1));
@@ -150,8 +228,7 @@ TEST(PerftestRun, ProgramThatHangs_IsEnded) {
 }
 
 PerftestRun server_at(const MadePerftest& perftest, int port) {
-  PerftestRun run(PerftestProgram::kWriteBandwidth,
-                  {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}});
+  PerftestRun run = bandwidth_run(bandwidth_at(perftest, port));
   EXPECT_TRUE(run.start_server(port).has_value());
   return run;
 }
@@ -172,8 +249,7 @@ TEST(PerftestRun, ConnectionWithAnotherMachine_IsNotTheFirewall) {
   perftest.set_mode("hang");
   const int port = free_tcp_port();
   PerftestRun server = server_at(perftest, port);
-  PerftestRun client(PerftestProgram::kWriteBandwidth,
-                     {perftest.path() + "/ib_write_bw", {"--port=" + std::to_string(port)}});
+  PerftestRun client = bandwidth_run(bandwidth_at(perftest, port));
   ASSERT_TRUE(client.start_client("127.0.0.1", port).has_value());
   const auto result = server.finish([] { return false; }, std::chrono::seconds(3));
   ASSERT_FALSE(result.has_value());
@@ -191,12 +267,12 @@ TEST(PerftestRun, OtherEndThatIsFirst_IsTheReason) {
 }
 
 TEST(PerftestRun, ServerThatDoesNotListen_IsAnError) {
-  PerftestRun silent(PerftestProgram::kWriteBandwidth, {"/bin/sleep", {"1000"}});
+  PerftestRun silent = bandwidth_run({"/bin/sleep", {"1000"}});
   const Status waited = silent.start_server(free_tcp_port(), std::chrono::milliseconds(100));
   ASSERT_FALSE(waited.has_value());
   EXPECT_THAT(waited.error().text, HasSubstr("does not listen at TCP port"));
-  PerftestRun failing(PerftestProgram::kWriteBandwidth,
-                      {"/bin/sh", {"-c", "echo ' Port number 1 state is Down' >&2; exit 1"}});
+  PerftestRun failing =
+      bandwidth_run({"/bin/sh", {"-c", "echo ' Port number 1 state is Down' >&2; exit 1"}});
   const Status ended = failing.start_server(free_tcp_port());
   ASSERT_FALSE(ended.has_value());
   EXPECT_THAT(ended.error().text,

@@ -11,8 +11,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const BurnInShares& standard() { return default_burn_in_shares(); }
-
 // Eight GPUs under four switches, each switch with an HCA of 400 Gb/s.
 void inspect_hgx(MadeHost* made) {
   topo::InspectOptions options;
@@ -21,70 +19,31 @@ void inspect_hgx(MadeHost* made) {
 }
 
 std::vector<BurnInCase> cases_of(const MadeHost& made) {
-  return burn_in_cases(made.host.inspection->decision, standard(), made.host.gpus);
+  return cases_with_other_machine(made.host, default_burn_in_shares());
 }
 
 BurnInCase case_of(double port_gbits, double share) {
-  return {.subject = "rail 0 mlx5_0:1 GPU0 (PIX)",
-          .hca = "mlx5_0",
-          .port = 1,
-          .device = 0,
-          .gpu = 0,
-          .gpu_address = "0000:1a:00.0",
-          .cuda_number = 0,
-          .path = "PIX",
-          .port_gbits = port_gbits,
-          .share = share,
-          .cpus = {}};
+  BurnInCase one;
+  one.subject = "rail 0 mlx5_0:1 GPU0 (PIX)";
+  one.end.rail = "rail 0 mlx5_0:1";
+  one.end.hca = "mlx5_0";
+  one.end.gpu = 0;
+  one.end.path = "PIX";
+  one.end.port_gbits = port_gbits;
+  one.end.share = share;
+  return one;
 }
 
-TEST(BurnInCases, EveryRail_HasHostMemoryAndItsGpus) {
-  MadeHost made;
-  inspect_hgx(&made);
-  // CUDA_VISIBLE_DEVICES=1
-  made.host.gpus.gpus[made.host.inspection->decision.machine.gpus[1].bdf].cuda_number = 0;
-  const std::vector<BurnInCase> cases = cases_of(made);
-  ASSERT_EQ(cases.size(), 12u);
-  EXPECT_EQ(cases[2].cuda_number, 0);
-  EXPECT_FALSE(cases[1].cuda_number.has_value());
-  EXPECT_EQ(cases[0].subject, "rail 0 mlx5_0:1 host memory");
-  EXPECT_EQ(cases[0].share, 0.9);
-  EXPECT_EQ(cases[1].subject, "rail 0 mlx5_0:1 GPU0 (PIX)");
-  EXPECT_EQ(cases[2].gpu, 1u);
-  EXPECT_EQ(cases[2].gpu_address, made.host.inspection->decision.machine.gpus[1].bdf.to_string());
-  EXPECT_FALSE(cases[0].gpu.has_value());
-  EXPECT_EQ(cases[0].gpu_address, "");
-  EXPECT_GE(cases[0].cpus.size(), 2u);
-  EXPECT_EQ(cases[11].device, 3);
-  EXPECT_EQ(cases[11].gpu, 7u);
-  EXPECT_GT(cases[11].port_gbits, 0);
-}
-
-TEST(BurnInCases, RailThatIsDown_IsLeftOutAndTakesNoDevice) {
-  MadeHost made;
-  inspect_hgx(&made);
-  made.host.inspection->decision.plan.rails[0].usable = false;
-  for (topology::GpuRails& gpu : made.host.inspection->decision.plan.gpus) {
-    if (!gpu.rails.empty() && gpu.rails[0] == 0) gpu.rails.clear();
-  }
-  const std::vector<BurnInCase> cases = cases_of(made);
-  ASSERT_EQ(cases.size(), 9u);
-  EXPECT_EQ(cases[0].device, 0);
-  EXPECT_THAT(cases[0].subject, HasSubstr("rail 1 "));
-}
-
-TEST(BurnInShares, Text_OverridesTheDefault) {
-  const Result<BurnInShares> shares = parse_burn_in_shares("PIX=95,SYS=40.5");
-  ASSERT_TRUE(shares.has_value());
-  EXPECT_EQ(shares->at("PIX"), 0.95);
-  EXPECT_EQ(shares->at("SYS"), 0.405);
-  EXPECT_EQ(shares->at("PHB"), 0.8);
-  EXPECT_EQ(parse_burn_in_shares("").value(), standard());
-  for (const char* wrong : {"PIX", "PIX=", "NEAR=90", "PIX=0", "PIX=101", "PIX=9x", "PIX=nan"}) {
-    const Result<BurnInShares> bad = parse_burn_in_shares(wrong);
-    ASSERT_FALSE(bad.has_value()) << wrong;
-    EXPECT_THAT(bad.error().text, HasSubstr(wrong));
-  }
+// To a port of another rate, whose memory has another path.
+BurnInCase pair_of(double sender_gbits, double receiver_gbits) {
+  BurnInCase one = case_of(sender_gbits, 0.9);
+  one.receiver = one.end;
+  one.receiver->rail = "rail 1 mlx5_1:1";
+  one.receiver->hca = "mlx5_1";
+  one.receiver->path = "SYS";
+  one.receiver->port_gbits = receiver_gbits;
+  one.receiver->share = 0.3;
+  return one;
 }
 
 TEST(BurnInJudgement, ShareOfTheRate_DecidesTheVerdict) {
@@ -103,6 +62,96 @@ TEST(BurnInJudgement, LatencyThatWasNotMeasured_IsUnknown) {
   EXPECT_THAT(seen.evidence, HasSubstr("399.0 Gb/s, latency unknown by ib_write_bw 6.20"));
 }
 
+TEST(BurnInJudgement, TwoRails_AreJudgedByTheSlowerPortAndTheWorsePath) {
+  const Observation good = judge_burn_in(pair_of(400, 200), {60, 2, "a fake"});
+  EXPECT_EQ(good.verdict, Verdict::kOk);
+  EXPECT_EQ(
+      good.evidence,
+      "60.0 Gb/s, 2.0 us by a fake: 30 % of mlx5_1:1's 200 Gb/s, and 30 % are expected (SYS)");
+  EXPECT_THAT(judge_burn_in(pair_of(100, 200), {60, 2, ""}).evidence,
+              HasSubstr("60 % of mlx5_0:1's 100 Gb/s"));
+  const Observation slow = judge_burn_in(pair_of(400, 400), {60, 2, ""});
+  EXPECT_EQ(slow.verdict, Verdict::kFailure);
+  EXPECT_THAT(slow.evidence,
+              HasSubstr("15 % of each port's 400 Gb/s, and 30 % are expected (SYS)"));
+  EXPECT_THAT(slow.fix, HasSubstr("--burn-in loopback"));
+}
+
+TEST(BurnInJudgement, TwoRailsWithAnUnknownRate_AreUnknown) {
+  for (const BurnInCase& one : {pair_of(0, 400), pair_of(400, 0), pair_of(0, 0)}) {
+    EXPECT_EQ(judge_burn_in(one, {380, 2, ""}).verdict, Verdict::kUnknown);
+  }
+  EXPECT_THAT(judge_burn_in(pair_of(400, 0), {380, 2, ""}).evidence,
+              HasSubstr("the rate of mlx5_1:1 is unknown"));
+}
+
+// A ring of four rails with two GPUs each, where rail 0 does not reach rail 1.
+TEST(BurnIn, RailsThatDoNotReachEachOther_AreUnknownAndTheSenderIsMeasuredByItself) {
+  MadeHost made;
+  inspect_hgx(&made);
+  std::vector<std::string> by_themselves;
+  const auto measure = [&](const BurnInCase& one) -> Result<BurnInMeasurement> {
+    BurnInMeasurement good{one.end.port_gbits, 2.0, "a fake"};
+    if (!one.receiver) by_themselves.push_back(one.subject);
+    if (one.receiver && one.end.device == 0) {
+      good.unreached = "RETRY_EXC_ERR. Fix: look at the links";
+    }
+    return good;
+  };
+  const Report report =
+      burn_in(made.host, cases_of_ring(made.host, default_burn_in_shares()), measure);
+  EXPECT_THAT(by_themselves, ::testing::ElementsAre("rail 0 mlx5_0:1 to itself, host memory",
+                                                    "rail 0 mlx5_0:1 GPU0 (PIX) to itself",
+                                                    "rail 0 mlx5_0:1 GPU1 (PIX) to itself"));
+  const Observations& seen = report.results.at(0).observations;
+  ASSERT_EQ(seen.size(), 1u + 3 + 9);
+  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen[0].subject, "rail 0 mlx5_0:1 to rail 1 mlx5_1:1");
+  EXPECT_EQ(seen[0].evidence, "no message arrived: RETRY_EXC_ERR");
+  EXPECT_THAT(seen[0].needs, HasSubstr("nothing is wrong where the fabric keeps rails apart"));
+  EXPECT_THAT(seen[0].needs, HasSubstr("look at the links"));
+  for (size_t i = 1; i < seen.size(); ++i) EXPECT_EQ(seen[i].verdict, Verdict::kOk);
+  EXPECT_EQ(exit_code_of(report), kExitOk);
+}
+
+TEST(BurnIn, TransferThatFailsBetweenTwoRails_IsAFailure) {
+  MadeHost made;
+  const auto measure = [](const BurnInCase&) -> Result<BurnInMeasurement> {
+    return fail(Code::kRemote, "wrong data");
+  };
+  const Report report = burn_in(made.host, {pair_of(400, 400)}, measure);
+  EXPECT_EQ(report.verdict(), Verdict::kFailure);
+  EXPECT_THAT(report.results.at(0).observations.at(0).fix, HasSubstr("--burn-in loopback"));
+}
+
+TEST(BurnIn, RailThatIsDown_IsUnknown) {
+  MadeHost made;
+  inspect_hgx(&made);
+  topology::Rail& down = made.host.inspection->decision.plan.rails[1];
+  down.usable = false;
+  down.why_not = "the port is down";
+  const auto measure = [](const BurnInCase& one) -> Result<BurnInMeasurement> {
+    return BurnInMeasurement{one.end.port_gbits, 2.0, "a fake"};
+  };
+  const Report report = burn_in(made.host, cases_of(made), measure);
+  const Observation& last = report.results.at(0).observations.back();
+  EXPECT_EQ(last.verdict, Verdict::kUnknown);
+  EXPECT_EQ(last.subject, "rail 1 mlx5_1:1");
+  EXPECT_EQ(last.evidence, "it was not measured: the port is down");
+}
+
+TEST(BurnIn, Note_FollowsTheResult) {
+  MadeHost made;
+  BurnInCase alone = case_of(400, 0.9);
+  alone.note = "to itself, as it is alone";
+  const auto measure = [](const BurnInCase&) -> Result<BurnInMeasurement> {
+    return BurnInMeasurement{400, 2, "a fake"};
+  };
+  const Report report = burn_in(made.host, {alone}, measure);
+  EXPECT_THAT(report.results.at(0).observations.at(0).evidence,
+              ::testing::EndsWith("(PIX); to itself, as it is alone"));
+}
+
 TEST(BurnIn, Report_HasAVerdictForEachMeasurement) {
   MadeHost made;
   inspect_hgx(&made);
@@ -118,7 +167,7 @@ TEST(BurnIn, Report_HasAVerdictForEachMeasurement) {
       case 4:
         return fail(Code::kSystem, "no memory. Fix: raise the limit");
       default:
-        return BurnInMeasurement{one.port_gbits, 2.0, "a fake"};
+        return BurnInMeasurement{one.end.port_gbits, 2.0, "a fake"};
     }
   };
   const Report report = burn_in(made.host, cases_of(made), measure);
