@@ -53,6 +53,20 @@ UniqueFd open_socket(int family) {
 
 }  // namespace
 
+const char* fix_of_listening(int err) {
+  switch (err) {
+    case EADDRINUSE:
+      return "each connection takes a TCP port of this machine; allow more of them by "
+             "`sysctl net.ipv4.ip_local_port_range`";
+    case EMFILE:
+      return "raise the limit of open files (`ulimit -n`)";
+    case ENFILE:
+      return "raise the limit of open files of this machine (`sysctl fs.file-max`)";
+    default:
+      return "name another interface in NCCL_SOCKET_IFNAME";
+  }
+}
+
 Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
   ListeningSocket socket{open_socket(bind_address.ss_family), bind_address};
   clear_port(&socket.address);
@@ -60,9 +74,10 @@ Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
   int fd = socket.fd.get();
   if (fd < 0 || bind(fd, as_sockaddr(socket.address), length) != 0 || listen(fd, kBacklog) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&socket.address), &length) != 0) {
+    const int err = errno;
     auto failure =
-        fail_errno(Code::kSystem, "listening on " + to_string(bind_address) + " failed", errno);
-    failure.value().text += ". Fix: name another interface in NCCL_SOCKET_IFNAME";
+        fail_errno(Code::kSystem, "listening on " + to_string(bind_address) + " failed", err);
+    failure.value().text += std::string(". Fix: ") + fix_of_listening(err);
     return failure;
   }
   return socket;

@@ -4,11 +4,14 @@
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
 
 namespace gdr::transport {
@@ -136,6 +139,28 @@ TEST(Tcp, OtherAddress_KeepsItsScope) {
 }
 
 TEST(Tcp, HandleWithoutPort_IsRejected) { EXPECT_FALSE(read_address(wire::Handle{}).has_value()); }
+
+TEST(Tcp, ListeningFails_ErrorSaysWhatHelps) {
+  sockaddr_storage elsewhere = loopback(AF_INET);
+  reinterpret_cast<sockaddr_in*>(&elsewhere)->sin_addr.s_addr = htonl(0xc0000201);  // 192.0.2.1
+  const auto no_address = listen_tcp(elsewhere);
+  ASSERT_FALSE(no_address.has_value());
+  EXPECT_NE(no_address.error().text.find("NCCL_SOCKET_IFNAME"), std::string::npos);
+
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto no_files = listen_tcp(loopback(AF_INET));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  ASSERT_FALSE(no_files.has_value());
+  EXPECT_NE(no_files.error().text.find("Fix: raise the limit of open files (`ulimit -n`)"),
+            std::string::npos)
+      << no_files.error().text;
+
+  EXPECT_NE(std::string(fix_of_listening(EADDRINUSE)).find("ip_local_port_range"),
+            std::string::npos);
+}
 
 // A job's process that has forked workers, such as those of a data loader, is killed. The workers
 // live on, and must not hold its connections open.
