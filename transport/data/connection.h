@@ -30,8 +30,7 @@ struct RegistrationScope;
 class Connection {
  public:
   // Work requests beside those of the owner that may be outstanding on the QP of clear-to-send: the
-  // probe. A send comm reserves no entry for it: NCCL never has as many sends under way as its send
-  // queue has entries.
+  // probe. A send comm leaves an entry of its send queue to it.
   static constexpr int kProbes = 1;
 
   Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);

@@ -50,9 +50,10 @@ constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
 // two chunks and 512 KiB are four of 128 KiB, and 8 MiB are sixteen. More than kMostOfRails there
 // are only where those are larger than max_write_bytes, up to what the immediate can count. Where
 // not even those suffice, a chunk is several writes, few of which are then ends of chunks.
-// least: chunks that are wanted in any case (NCCL_IB_SPLIT_DATA_ON_QPS).
+// least: chunks that are wanted in any case (NCCL_IB_SPLIT_DATA_ON_QPS). most: chunks of one write
+// that may be on one pair.
 constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least,
-                                    size_t max_write_bytes) {
+                                    size_t max_write_bytes, uint32_t most = wire::kMaxQps) {
   constexpr size_t kLeastBytes = size_t{64} << 10;
   constexpr size_t kMostBytes = size_t{512} << 10;
   constexpr uint32_t kMostOfRails = 32;
@@ -62,10 +63,10 @@ constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least
     each = std::clamp(chunks_for_pairs(bytes, 2 * paths).bytes, kLeastBytes, kMostBytes);
     each = std::max(each, chunks_for_pairs(bytes, kMostOfRails).bytes);
   }
-  const bool largest = bytes > wire::kMaxQps * max_write_bytes;
-  const size_t most = largest ? kWritesOfLargest * max_write_bytes : max_write_bytes;
-  each = std::min({each, chunks_for_pairs(bytes, least).bytes, most});
-  each = std::max(each, chunks_for_pairs(bytes, wire::kMaxQps).bytes);
+  const bool largest = bytes > most * max_write_bytes;
+  const size_t most_bytes = largest ? kWritesOfLargest * max_write_bytes : max_write_bytes;
+  each = std::min({each, chunks_for_pairs(bytes, least).bytes, most_bytes});
+  each = std::max(each, chunks_for_pairs(bytes, most).bytes);
   if (bytes <= each) return {bytes, 1};
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
 }

@@ -76,6 +76,9 @@ class RailLoad {
   // Seconds by which the last late chunk of such a path was late.
   double lateness(size_t path) const { return paths_[path].lateness; }
 
+  // Whether it was late again and again, and is not yet trusted like others.
+  bool is_on_trial(size_t path) const { return is_on_trial(paths_[path]); }
+
   uint64_t unacknowledged(size_t path) const { return paths_[path].unacknowledged; }
   // Bytes per second, as choose() takes it.
   double speed(size_t path) const;

@@ -21,8 +21,9 @@ constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
-// The same of a connection of one QP, whose sender has a chunk on it for each of its requests at
-// most: these, and a batch that has yet to be refilled.
+// The same of a connection of one QP, for as many chunks as its sender has requests, and a batch
+// that has yet to be refilled. A request is free again once its chunk is acknowledged, so that a
+// receiver that is not polled may have more under way, as may staged messages: those wait (RNR).
 constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
 
 // The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be

@@ -139,10 +139,11 @@ void Recovery::on_failed_flush(uint32_t rail, ibv_wc_status status) {
 }
 
 void Recovery::on_late_chunks(uint32_t index, std::chrono::milliseconds lateness) const {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (closed_) return;
-  const std::string port = io_.port_text(index);
-  if (hooks_.rail_late) hooks_.rail_late(port, io_.peer_text(index), lateness);
+  const std::string port = io_.port_text(index), peer = io_.peer_text(index);
+  lock.unlock();  // what follows writes to the log
+  if (hooks_.rail_late) hooks_.rail_late(port, peer, lateness);
   if (hooks_.port_suspected) hooks_.port_suspected(port);
 }
 

@@ -182,8 +182,7 @@ std::string late_rail_text(const std::string& port, const std::string& peer,
   if (times > 1) text += " (" + std::to_string(times) + " times since the last warning of it)";
   return text +
          "; the other rails carry it, and the rail is tried from time to time. Likely cause: "
-         "packets "
-         "are lost on the way. Fix: look for the bad cable, transceiver or switch port by "
+         "packets are lost on the way. Fix: look for the bad cable, transceiver or switch port by "
          "`nccl-gdr doctor --check error-counters` on both hosts, and on RoCE for a switch that "
          "drops packets (PFC, ECN)";
 }

@@ -12,18 +12,23 @@ namespace {
 // any RC request and 4 + 60 of inline data are 256 (rdma-core, providers/mlx5/qp.c: sq_overhead,
 // mlx5_calc_send_wqe); 4 bytes more would take 320, and a queue of the next power of two.
 constexpr int kInlineBytes = 60;
-// A message that needs more writes than this is refused: they would never all have room.
-constexpr int kMaxExtraWrites = SendComm::kRequests - 1;
-
 // Entries of the send queue of a connection that spreads chunks: room for those of several
 // messages, any of which may have to go over the last pair that is left.
 constexpr int kSpreadDepth = 2 * SendComm::kRequests;
 
+// The largest message of NCCL where the plugin's table states none (NCCL_MAX_NET_SIZE).
+constexpr size_t kMostOfNccl = size_t{1} << 30;
+// Entries of a send queue that a message of many writes leaves: to the write that ends it, and to
+// Connection::kProbes.
+constexpr int kOtherEntries = 1 + Connection::kProbes;
+
 // Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
 // its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection of
-// one QP has half as many requests (SendComm::held_back_).
-constexpr int send_depth(bool may_spread) {
-  return may_spread ? kSpreadDepth : SendComm::kRequests;
+// one QP has half as many requests (SendComm::held_back_). On ports whose largest message is small,
+// as on Soft-RoCE, NCCL's largest one takes more entries.
+int send_depth(bool may_spread, size_t max_write_bytes) {
+  const bool needs_more = max_write_bytes * (SendComm::kRequests - kOtherEntries) < kMostOfNccl;
+  return may_spread || needs_more ? kSpreadDepth : SendComm::kRequests;
 }
 
 }  // namespace
@@ -53,8 +58,9 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   // Chunks of several QPs may go to several rails of the peer.
   comm->may_spread_ =
       comm->connection_.offers_recovery() || rails.size() > 1 || options->qps_per_connection > 1;
-  spec.depths = QueueDepths{send_depth(comm->may_spread_), 1, kInlineBytes};
-  // One entry less, as queues are powers of two.
+  const uint32_t port_most = rails.active.front().state.max_message_bytes;
+  comm->send_entries_ = send_depth(comm->may_spread_, transport::max_write_bytes(port_most));
+  spec.depths = QueueDepths{comm->send_entries_, 1, kInlineBytes};
   spec.posts_receives = false;
   const auto plan = [&](const EndRails& some) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
@@ -70,7 +76,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
   comm->one_write_at_most_ = comm->most_of_one_write();
-  if (separate_ends && !comm->may_spread_) comm->hold_back(kRequests / 2);
+  if (!comm->may_spread_) comm->hold_back(separate_ends ? 2 : 1);
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
@@ -134,7 +140,7 @@ void SendComm::start_spreading() {
       .separate_end_above = separate_end_above_,
       .split_data_on_qps = connection_.options().split_data_on_qps,
   };
-  const uint32_t depth = send_depth(may_spread_) - Recovery::kReservedSends;
+  const auto depth = static_cast<uint32_t>(send_entries_ - Recovery::kReservedSends);
   spread_ = std::make_unique<SpreadSends>(owner, SpreadPairs(connection_.rails(), depth));
   connection_.use_spread_path(spread_.get());
   direct_base_ = sequence_base_ ^ uint64_t { 1 } << 63;  // far from those of all slots
@@ -385,10 +391,11 @@ bool SendComm::send_special(const Send& send, Request** request) {
   return send.is_copied() || chunked ? send_staged(send, request) : send_large(send, request);
 }
 
-// A message may take two entries of the send queue, which has one for each request.
-void SendComm::hold_back(int requests) {
-  held_back_ = requests;
-  requests_.reserve(requests);
+// There are no more requests than the entries of the send queue suffice for.
+void SendComm::hold_back(int entries_each) {
+  const int most = (send_entries_ - Connection::kProbes) / entries_each;
+  held_back_ = std::max(0, kRequests - most);
+  requests_.reserve(held_back_);
 }
 
 // Takes a request whose message needs `extra` work requests more than the pool counts for each. A
@@ -397,10 +404,9 @@ bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extr
                                Request** taken) {
   *taken = nullptr;
   int wanted = static_cast<int>(extra);
-  // With nothing else under way, all entries of the send queue are free for it, and it takes them
-  // all: none of its chunks has a separate end that is not counted.
-  const bool alone = wanted >= requests_.available() && requests_.all_free();
-  if (held_back_ > 0 && alone) wanted = std::min(wanted, kRequests - 1 - held_back_);
+  // With nothing else under way, all entries of the send queue are free for it, and it takes all
+  // requests: most_writes() leaves entries for its end and the probe.
+  if (requests_.all_free()) wanted = std::min(wanted, requests_.available() - 1);
   // A message that is larger than the usual limit goes alone.
   const int others = requests_.reserved() - held_back_;
   const bool fits = others == 0 || others + wanted <= kExtraWrites;
@@ -412,6 +418,9 @@ bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extr
   return true;
 }
 
+// A chunk that needs more writes than this is refused: they would never all have room.
+size_t SendComm::most_writes() const { return static_cast<size_t>(send_entries_ - kOtherEntries); }
+
 // Sends a message of which some chunk is larger than the port's largest message. The chunk goes as
 // several plain writes, and its end follows in a write of its own, as with adaptive routing: the
 // receiver needs no more receives than for other messages.
@@ -419,7 +428,7 @@ bool SendComm::send_large(const Send& send, Request** request) {
   const Chunking chunks = chunks_for_pairs(send.bytes, max_chunks_);
   Request* taken;
   const size_t writes = divide_up(chunks.bytes, max_write_bytes_);
-  if (writes > kMaxExtraWrites) return fail_too_large(send.bytes, kMaxExtraWrites * chunks.count);
+  if (writes > most_writes()) return fail_too_large(send.bytes, most_writes() * chunks.count);
   if (!take_with_extra(send.bytes, chunks, writes, &taken)) return false;
   if (taken == nullptr) return true;
   const OutgoingMessage message{
@@ -471,7 +480,10 @@ bool SendComm::post_large_chunk(const OutgoingMessage& message, size_t from, siz
 bool SendComm::send_staged(const Send& send, Request** request) {
   const bool copied_here = send.is_copied();
   const Chunking chunks = chunks_for_staging(send.bytes, max_write_bytes_);
-  if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
+  const int most = std::min(wire::kMaxQps, send_entries_ - Connection::kProbes);
+  if (chunks.count > static_cast<uint32_t>(most)) {
+    return fail_too_large(send.bytes, static_cast<size_t>(most));
+  }
   if (copied_here && staged_.full()) return progress();
   Request* taken;
   if (!take_with_extra(send.bytes, chunks, chunks.count - 1, &taken)) return false;

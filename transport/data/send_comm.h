@@ -67,8 +67,8 @@ class SendComm : public Comm {
   [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
                                     const MemoryHandle& memory, void* parent, Request** request);
   bool is_observed() const { return observed_ != nullptr; }
-  // How many messages of one chunk may be in flight: half of kRequests where each may take two
-  // entries of the only send queue.
+  // How many messages of one chunk may be in flight: fewer than kRequests where those would not all
+  // have room in the only send queue, beside the connection's probe.
   int most_sends() const { return kRequests - held_back_; }
   // Reads completions and posts what staging has copied. Returns false when the connection has
   // failed.
@@ -128,7 +128,8 @@ class SendComm : public Comm {
   [[gnu::cold]] bool send_large(const Send& send, Request** request);
   [[gnu::cold]] bool post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
                                       const QueuePair& pair, const MemoryHandle::Keys& keys);
-  void hold_back(int requests);
+  void hold_back(int entries_each);
+  size_t most_writes() const;
   [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
                                      Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
@@ -140,7 +141,8 @@ class SendComm : public Comm {
 
   RailTables tables_;
   bool prepared_ = false;
-  bool may_spread_ = false;  // spread_ may be made; decides how deep the send queues are
+  bool may_spread_ = false;  // spread_ may be made
+  int send_entries_ = 0;     // of each send queue
   uint64_t sequence_base_ = 0;
   // The base of the sequences for which the direct path looks. With spread_ no slot has such a one.
   uint64_t direct_base_ = 0;

@@ -52,6 +52,12 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
   active_paths_ = static_cast<uint32_t>(active.count());
 }
 
+bool SpreadPairs::has_other_path(uint32_t path) const {
+  return std::ranges::any_of(pairs_, [&](const SpreadPair& pair) {
+    return pair.path != path && carries_data(pair) && !load_.is_on_trial(pair.path);
+  });
+}
+
 std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
   uint64_t paths = 0;
   for (const SpreadPair& pair : pairs_) {

@@ -65,6 +65,9 @@ class SpreadPairs {
     return pair.free >= chunks * work_requests && pair.sent.size() + chunks <= kChunks;
   }
 
+  // Whether another path carries data, and was not late itself.
+  bool has_other_path(uint32_t path) const;
+
   // A chunk is being posted on the pair; its number is sent.posted() before that.
   void push(uint32_t index, const SentChunk& chunk, Time now);
   // The pair's oldest chunk was acknowledged. Returns it.

@@ -62,7 +62,10 @@ bool SpreadSends::send(const Send& send, Request** request) {
 Chunking SpreadSends::cut(const Send& send, bool ordered) const {
   if (ordered) return chunks_for_staging(send.bytes, max_write_bytes_);
   const uint32_t least = split_data_on_qps_ ? pairs_.active_pairs() : 1;
-  return chunks_for_rails(send.bytes, pairs_.active_paths(), least, max_write_bytes_);
+  const uint32_t entries_each = send.bytes > separate_end_above_ ? 2 : 1;
+  const uint32_t most = std::min(uint32_t{wire::kMaxQps}, pairs_.queue_depth() / entries_each);
+  return chunks_for_rails(send.bytes, pairs_.active_paths(), std::min(least, most),
+                          max_write_bytes_, most);
 }
 
 SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking& chunks,
@@ -269,6 +272,7 @@ void SpreadSends::report_late_paths() {
     const uint32_t path = pairs_[i].path;
     if ((late >> path & 1) == 0) continue;
     late &= ~(uint64_t{1} << path);
+    if (!pairs_.has_other_path(path)) continue;  // it is not avoided
     const std::chrono::duration<double> lateness(pairs_.load().lateness(path));
     recovery_.on_late_chunks(i, std::chrono::duration_cast<std::chrono::milliseconds>(lateness));
   }

@@ -1,5 +1,6 @@
 #include "transport/data/staged_receives.h"
 
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -16,10 +17,14 @@ StagedReceives::~StagedReceives() {
 
 void StagedReceives::add(Request* request, int index, void* data, const MemoryHandle& memory,
                          wire::ClearToSend* entry) {
+  if (slots_ == nullptr) slots_.reset(new (std::nothrow) Slots);
+  if (slots_ == nullptr) {
+    connection_.fail(Code::kSystem, "there is no memory for receives through bounce buffers");
+    return;
+  }
   const StagedMemory& staging = *memory.staging;
   std::byte* host = staging.host(data);
   request->special |= static_cast<uint8_t>(1u << index);
-  if (slots_ == nullptr) slots_ = std::make_unique<Slots>();
   ++count_;
   slots_->buffers[wire::slot_of(request->first + index)] = {
       request, host, static_cast<std::byte*>(data), staging.stream(), 0, 0};

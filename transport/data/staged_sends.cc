@@ -1,6 +1,7 @@
 #include "transport/data/staged_sends.h"
 
 #include <algorithm>
+#include <new>
 
 #include "base/log.h"
 
@@ -15,6 +16,11 @@ StagedSends::~StagedSends() {
 
 bool StagedSends::start(const OutgoingMessage& message, const QueuePair& pair, const void* data,
                         const MemoryHandle& memory) {
+  if (sends_ == nullptr) sends_.reset(new (std::nothrow) std::array<StagedSend, kMaxStaged>{});
+  if (sends_ == nullptr) {
+    connection_.fail(Code::kSystem, "there is no memory for sends through bounce buffers");
+    return false;
+  }
   StagedSend send{
       .message = message,
       .pair = &pair,
@@ -37,7 +43,6 @@ bool StagedSends::start(const OutgoingMessage& message, const QueuePair& pair, c
   }
   bytes_ += message.bytes;
   connection_.link().counters().count_staged(message.bytes);
-  if (sends_ == nullptr) sends_ = std::make_unique<std::array<StagedSend, kMaxStaged>>();
   (*sends_)[end_++ % kMaxStaged] = send;
   return true;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 namespace gdr::transport {
 namespace {
@@ -110,13 +111,17 @@ Status validate(const wire::FrameHeader& header) {
 // Empties a buffer. That of a handshake's frame is several KiB, and the channel is kept for as long
 // as the connection, whose other frames are small and seldom. There stays room for kBye, so that a
 // connection is closed without memory as well.
-void release(std::vector<uint8_t>& buffer) {
+void release(std::vector<uint8_t>& buffer) noexcept {
   constexpr size_t kKept = 64;
   buffer.clear();
   if (buffer.capacity() <= kKept) return;
-  std::vector<uint8_t> small;
-  small.reserve(kKept);
-  buffer.swap(small);
+  try {
+    std::vector<uint8_t> small;
+    small.reserve(kKept);
+    buffer.swap(small);
+  } catch (const std::bad_alloc&) {
+    return;  // it keeps its memory
+  }
 }
 
 }  // namespace
@@ -191,8 +196,8 @@ Result<bool> FrameChannel::flush() {
     if (n < 0) return fail_errno(Code::kRemote, "sending on the handshake socket failed", errno);
     sent_ += n;
   }
-  release(outgoing_);
   sent_ = 0;
+  release(outgoing_);
   return true;
 }
 

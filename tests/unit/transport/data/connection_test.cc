@@ -274,7 +274,8 @@ TEST(Connection, OneQueuePairFails_CompletionsOfTheOthersCount) {
 
 // Both ends, with the path of the handshake's socket cut and noticed; RDMA works.
 struct CutPair : CommPair {
-  CutPair() : CommPair(test_options(), false, false, tcp_pair()) {
+  explicit CutPair(const TransportOptions& with = test_options())
+      : CommPair(with, false, false, tcp_pair()) {
     cut(sender->connection().link().fd());
     cut(receiver->connection().link().fd());
     EXPECT_TRUE(wait_for([this] {
@@ -439,6 +440,31 @@ TEST(Connection, Destroyed_SaysByeThenDestroysQueuePairsBeforeRegistrations) {
   const std::vector<std::string> expected{"bye", "destroy_qp", "dereg_mr", "destroy_cq"};
   EXPECT_EQ(teardown_of(fabric, fabric.make_sender().value()), expected);
   EXPECT_EQ(teardown_of(fabric, fabric.make_receiver(4).value()), expected);
+}
+
+// The probe is posted while nothing else is under way, and not complete before NCCL has all
+// requests.
+TEST(Connection, ProbeAndEveryRequest_FitTheSendQueue) {
+  for (bool adaptive : {false, true}) {
+    TransportOptions options = test_options();
+    options.connection.adaptive_routing = adaptive;
+    options.connection.adaptive_routing_threshold = 0;
+    CutPair pair(options);
+    Buffer from = pair.sender_buffer(1);
+    Buffer to = pair.receiver_buffer(1);
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(pair.receiver->progress());
+    for (int i = 0; i < 20; ++i) {
+      ASSERT_NE(pair.irecv(std::vector<ReceiveBuffer>(8, to.receive(1))), nullptr);
+    }
+    EXPECT_TRUE(pair.receiver->progress());
+    pair.verbs.hold();
+    EXPECT_TRUE(pair.sender->progress());
+    EXPECT_EQ(pair.verbs.held(), 1u) << "the probe";
+    int sends = 0;
+    while (pair.isend(from) != nullptr) ++sends;
+    EXPECT_EQ(sends, pair.sender->most_sends()) << failure_of(*pair.sender).text;
+    EXPECT_FALSE(pair.sender->connection().failed());
+  }
 }
 
 TEST(Connection, Destroyed_LeavesNoVerbsObjects) {

@@ -113,6 +113,48 @@ TEST_F(SpreadSendsTest, ChunksOfARailAreLateAgainAndAgain_OneWarningNamesIt) {
   EXPECT_TRUE(contains(warnings[0], "fake_s1:1 <-> ")) << warnings[0];
 }
 
+// One active rail, one standing by: nothing is avoided.
+TEST_F(SpreadSendsTest, OnlyActiveRailIsLate_NoWarning) {
+  ManualClock clock;
+  TransportOptions options = test_options();
+  options.connection.now = clock.as_now();
+  SpreadRails pair(1, 1, options);
+  RecordedLog log;
+  for (int i = 0; i < 100; ++i) {
+    SpreadMessage message(pair, size_t{1} << 20);
+    message.send_held();
+    ASSERT_NE(message.send, nullptr);
+    clock.now += std::chrono::microseconds(100);
+    EXPECT_TRUE(pair.sender->progress());
+    if (i > 20 && i % 2 == 0) clock.now += std::chrono::milliseconds(70);
+    EXPECT_TRUE(pair.sender->progress());
+    ASSERT_TRUE(message.arrives());
+  }
+  EXPECT_EQ(log.warnings("again and again").size(), 0u);
+}
+
+// What the plugin states as its largest message (maxP2pBytes).
+TEST_F(SpreadSendsTest, LargestMessageUnderAdaptiveRouting_Arrives) {
+  constexpr size_t kPortsMost = 4096;
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  options.connection.adaptive_routing_threshold = 0;
+  SpreadRails pair(2, 0, options, local_socket_pair(), {.max_msg_sz = kPortsMost});
+  transfer(pair, largest_message(kPortsMost));
+}
+
+// A chunk for each pair would take more entries than the send queue of the last pair has.
+TEST_F(SpreadSendsTest, SplitOverAsManyQpsAsThereMayBe_Arrives) {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  options.connection.adaptive_routing_threshold = 0;
+  options.connection.qps_per_connection = 64;
+  options.connection.split_data_on_qps = true;
+  SpreadRails pair(2, 0, options);
+  transfer(pair, size_t{1} << 20);
+  EXPECT_LE(pair.chunks().size(), 124u);
+}
+
 struct SendQueue : testing::TestWithParam<bool> {};
 
 // With separate ends, each chunk takes two entries of the send queue.
