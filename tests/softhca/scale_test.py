@@ -4,8 +4,10 @@
 usage: scale_test.py BUILD_FOLDER [TEST ...]
 """
 
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import pathlib
 import sys
@@ -68,6 +70,27 @@ class Costs(unittest.TestCase):
                                    "max_inline": 60, "count": 1}],
                   "completion_queues": [{"cqe": 513, "count": 1}]}
         self.assertEqual(scale.mlx5_queue_bytes(device), 512 * 256 + 64 + 1024 * 64)
+
+    def test_several_queue_pairs_cost_what_was_measured(self):
+        table = scale.read_measured()["gdr"]
+        for words, setting in ((["--qps", "1"], "one rail"), (["--qps", "2"], "2 QPs"), (["--qps", "4"], "4 QPs")):
+            cost = scale.cost_of(table, scale.parse_options(words))
+            for name in ("queue_pairs", "mlx5_queue_kib", "registered_kib"):
+                self.assertEqual(cost[name], (table[setting][name], 0), (words, name))
+
+    def test_a_merged_device_has_the_queues_of_several_queue_pairs(self):
+        # As the software HCA's counters show: at the sender 256 entries of 256 bytes and 512 completions of 64; at
+        # the receiver 64 of 448 bytes (32 KiB), 384 receives of 16 (8), 32 flushes of 256 and 512 completions.
+        ends, _ = scale.cost_of(scale.read_measured()["gdr"], scale.parse_options(["--ports", "2"]))["mlx5_queue_kib"]
+        for end, kib in zip(ends, (2 * (64 + 32), 2 * (32 + 8 + 8 + 32))):
+            self.assertAlmostEqual(end, kib, delta=1)
+
+    def test_options_without_a_meaning_are_refused(self):
+        for words in (["--nodes", "0"], ["--gpus", "0"], ["--qps", "-1"], ["--plugin-name", "unknown"]):
+            with self.subTest(words), contextlib.redirect_stderr(io.StringIO()):
+                with self.assertRaises(SystemExit) as ended:
+                    scale.parse_options(words)
+                self.assertEqual(ended.exception.code, 2)
 
     def test_a_connection_costs_no_more_than_the_file_says(self):
         """After a change of what a connection has: tests/bench/scale --measure, then --page."""

@@ -358,8 +358,8 @@ constexpr Immediate decode(uint32_t bits) {
 
 // The code of a message's size has 13 bits. 0 is the size of its buffer, which both ends know, and
 // any other number so many units, which are the larger the larger the buffer is: 128 bytes below
-// 1 MiB, 1 KiB from 4 to 8 MiB, and so on. NCCL's larger messages are as large as the buffer or a multiple of
-// that, but for the last of an operation whose count is odd.
+// 1 MiB, 1 KiB from 4 to 8 MiB, and so on. NCCL's larger messages are as large as the buffer or a
+// multiple of that, but for the last of an operation whose count is odd.
 inline constexpr int kSizeCodeBits = 13;
 constexpr uint64_t size_unit(uint64_t capacity) {
   const int excess = std::bit_width(capacity / kSplitAlignment) - kSizeCodeBits;
