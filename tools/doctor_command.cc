@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,10 +31,10 @@ struct DoctorCommand {
   bool fix_script = false;
   bool list = false;
   bool fingerprint = false;
-  std::vector<std::string> compared;  // files
-  std::string burn_in;                // the peer
-  std::string burn_in_shares;
-  std::string burn_in_with;
+  std::vector<std::string> compared;   // files
+  std::optional<std::string> burn_in;  // the peer
+  std::optional<std::string> burn_in_shares;
+  std::optional<std::string> burn_in_with;
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -98,12 +99,12 @@ doctor::Report measure_rails(const doctor::Host& host, const std::vector<doctor:
 }
 
 void burn_in(const DoctorCommand& command) {
-  const auto peer = doctor::parse_burn_in_peer(command.burn_in);
+  const auto peer = doctor::parse_burn_in_peer(command.burn_in.value_or(""));
   if (!peer) stop(kExitUsage, "--burn-in: " + peer.error().text);
-  const auto shares = doctor::parse_burn_in_shares(command.burn_in_shares);
+  const auto shares = command.burn_in_shares ? doctor::parse_burn_in_shares(*command.burn_in_shares)
+                                             : doctor::default_burn_in_shares();
   if (!shares) stop(kExitUsage, "--burn-in-shares: " + shares.error().text);
-  const std::string with_text = command.burn_in_with.empty() ? "auto" : command.burn_in_with;
-  const auto with = doctor::parse_burn_in_with(with_text);
+  const auto with = doctor::parse_burn_in_with(command.burn_in_with.value_or("auto"));
   if (!with) stop(kExitUsage, "--burn-in-with: " + with.error().text);
   Result<doctor::Host> host = doctor::read_host("/", false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
@@ -119,18 +120,18 @@ void burn_in(const DoctorCommand& command) {
 void check_combination(const DoctorCommand& command) {
   const bool checks = !command.names.empty();
   const bool prints_no_report = command.list || command.fingerprint || !command.compared.empty();
-  if (!command.burn_in.empty() && (checks || prints_no_report || command.root != "/")) {
+  if (command.burn_in && (checks || prints_no_report || command.root != "/")) {
     stop(kExitUsage,
          "--burn-in measures this machine, and runs no check. Fix: leave out other "
          "options but --json, --prometheus, --burn-in-shares and --burn-in-with");
   }
-  if (!command.burn_in.empty() && command.fix_script) {
+  if (command.burn_in && command.fix_script) {
     stop(kExitUsage, "--burn-in has no fixes for a script. Fix: leave out --fix-script");
   }
-  if (command.burn_in.empty() && !command.burn_in_shares.empty()) {
+  if (!command.burn_in && command.burn_in_shares) {
     stop(kExitUsage, "--burn-in-shares belongs to --burn-in, which is missing");
   }
-  if (command.burn_in.empty() && !command.burn_in_with.empty()) {
+  if (!command.burn_in && command.burn_in_with) {
     stop(kExitUsage, "--burn-in-with belongs to --burn-in, which is missing");
   }
   if (command.fingerprint && checks) {
@@ -146,7 +147,7 @@ void check_combination(const DoctorCommand& command) {
 void run_unguarded(const DoctorCommand& command) {
   check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
-  if (!command.burn_in.empty()) return burn_in(command);
+  if (command.burn_in) return burn_in(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
   const bool watches_errors =
@@ -174,6 +175,26 @@ void run(const DoctorCommand& command) {
   }
 }
 
+// Adds an option for `value`, which keeps an empty text apart from a missing option.
+void add_text_option(CLI::App* sub, const std::string& name, std::optional<std::string>* value,
+                     const std::string& help) {
+  sub->add_option_function<std::string>(
+      name, [value](const std::string& text) { *value = text; }, help);
+}
+
+void add_burn_in_options(CLI::App* sub, DoctorCommand* command) {
+  add_text_option(sub, "--burn-in", &command->burn_in,
+                  "Measure every rail: local (from each rail of this machine to another one), "
+                  "loopback (each port to itself), or ADDRESS[:PORT] of one of two machines on "
+                  "which the same command is started");
+  add_text_option(sub, "--burn-in-shares", &command->burn_in_shares,
+                  "What each class of path has to reach, in percent of the port's rate; default "
+                  "HOST=90,C2C=90,P2C=90,PIX=90,PXB=90,PHB=80,SYS=30");
+  add_text_option(sub, "--burn-in-with", &command->burn_in_with,
+                  "What measures: perftest, perf (nccl-gdr perf, which goes through the plugin) or "
+                  "auto (default): perftest where it is installed");
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
@@ -197,16 +218,7 @@ void add_doctor_command(CLI::App& app) {
   sub->add_option("--compare", command->compared,
                   "Print which of these files of --fingerprint differ, and in what")
       ->expected(2, CLI::detail::expected_max_vector_size);
-  sub->add_option("--burn-in", command->burn_in,
-                  "Measure every rail: local (from each rail of this machine to another one), "
-                  "loopback (each port to itself), or ADDRESS[:PORT] of one of two machines on "
-                  "which the same command is started");
-  sub->add_option("--burn-in-shares", command->burn_in_shares,
-                  "What each class of path has to reach, in percent of the port's rate; default "
-                  "HOST=90,C2C=90,P2C=90,PIX=90,PXB=90,PHB=80,SYS=30");
-  sub->add_option("--burn-in-with", command->burn_in_with,
-                  "What measures: perftest, perf (nccl-gdr perf, which goes through the plugin) or "
-                  "auto (default): perftest where it is installed");
+  add_burn_in_options(sub, command.get());
   sub->callback([command] { run(*command); });
 }
 

@@ -52,6 +52,10 @@ Result<BurnInPeer> parse_burn_in_peer(const std::string& text) {
     }
     peer.port = static_cast<int>(port);
   }
+  if (host.empty()) {
+    return fail(Code::kInvalidArgument,
+                fmt::format("\"{}\" names no peer. Fix: local, loopback or ADDRESS[:PORT]", text));
+  }
   if (host.find(':') != std::string::npos) {
     return fail(Code::kInvalidArgument,
                 fmt::format("\"{}\" is neither local, loopback nor an IPv4 address or name", text));

@@ -163,6 +163,9 @@ const BurnInShares& default_burn_in_shares() {
 }
 
 Result<BurnInShares> parse_burn_in_shares(const std::string& text) {
+  if (text.empty()) {
+    return fail(Code::kInvalidArgument, "it has no share. Fix: one or more, as in PIX=90,SYS=30");
+  }
   BurnInShares shares = default_burn_in_shares();
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {

@@ -29,11 +29,11 @@ class DoctorCommandRun : public ::testing::Test {
     return run_as_is("--root " + folder_.path().string() + " " + arguments);
   }
 
-  // Standard error is empty where CLI11 has the text.
+  // Standard error is empty where CLI11 has the text. The word '' is an empty one.
   static DoctorOutput run_as_is(const std::string& arguments) {
     std::vector<std::string> words = {"nccl-gdr", "doctor"};
     std::istringstream stream(arguments);
-    for (std::string word; stream >> word;) words.push_back(word);
+    for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     testing::internal::CaptureStdout();
@@ -123,6 +123,18 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
     EXPECT_NE(result.err, "") << arguments;
+  }
+}
+
+// As of a variable of a script that is not set.
+TEST_F(DoctorCommandRun, EmptyTextsOfTheBurnIn_ExitWith2AndRunNoCheck) {
+  for (const char* arguments :
+       {"--burn-in ''", "--burn-in :4000", "--burn-in local --burn-in-with ''",
+        "--burn-in local --burn-in-shares ''", "--burn-in-with ''", "--burn-in-shares ''"}) {
+    const DoctorOutput result = run_as_is(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_EQ(result.out, "") << arguments;
+    EXPECT_THAT(result.err, HasSubstr("--burn-in")) << arguments;
   }
 }
 
