@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/finding.h"
+#include "tools/doctor/burn_in_pairs.h"
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
 
@@ -27,9 +28,11 @@ Observation not_measured(const BurnInCase& one, const Error& error) {
   const Finding parts = split_fix(error.text);
   if (error.code == Code::kRemote) {
     const std::string otherwise =
-        one.receiver ? "look at both ports by nccl-gdr doctor and --burn-in loopback"
-                     : "run nccl-gdr conformance, and nccl-gdr doctor on both machines";
-    return failure(one.subject, parts.text, parts.fix.empty() ? otherwise : parts.fix);
+        one.receiver
+            ? "look at both ports by nccl-gdr doctor and --burn-in loopback"
+            : "run nccl-gdr conformance, and nccl-gdr doctor on every machine that took part";
+    return at_cost(Cost::kStops,
+                   failure(one.subject, parts.text, parts.fix.empty() ? otherwise : parts.fix));
   }
   return unknown(one.subject, "it was not measured: " + parts.text,
                  !parts.fix.empty() ? parts.fix : "remove what the error says and run it again");
@@ -65,6 +68,7 @@ constexpr char kFixOfSlowPair[] =
     "and as the receiver has the fault. Otherwise look at what nccl-gdr doctor finds on its path "
     "(ACS, PCIe link, IOMMU, GPUDirect)";
 
+// What is seen of a pair while nothing is known of the others.
 Observation unreached(const BurnInCase& one, const std::string& why) {
   const Finding parts = split_fix(why);
   const std::string otherwise =
@@ -75,6 +79,16 @@ Observation unreached(const BurnInCase& one, const std::string& why) {
       "nothing is wrong where the fabric keeps rails apart: measure by --burn-in ADDRESS. "
       "Otherwise (on RoCE, see docs/doctor.md, Burn-in): " +
           otherwise);
+}
+
+// The same of a pair that the fabric does not mean to keep apart, for the reason `fault`.
+Observation faulty_pair(Observation seen, const std::string& why, const std::string& fault) {
+  const std::string fix = split_fix(why).fix;
+  return at_cost(
+      Cost::kStops,
+      failure(std::move(seen.subject), std::move(seen.evidence) + "; " + fault,
+              (fix.empty() ? "look at the cables, VLANs and routes of both ports" : fix) +
+                  " (on RoCE, see docs/doctor.md, Burn-in)"));
 }
 
 std::string measured_text(const BurnInMeasurement& measured) {
@@ -129,18 +143,19 @@ Observation observed(const Host& host, const BurnInCase& one,
   return seen;
 }
 
-// A report has no line about them otherwise, as nothing is measured.
+// Rails that NCCL_IB_HCA excludes are not part of the plan.
 void add_rails_that_are_down(const Host& host, Observations* seen) {
   if (!host.inspection) return;
   const topology::RailDecision& decision = host.inspection->decision;
   for (const topology::Rail& rail : decision.plan.rails) {
     if (rail.usable) continue;
     const topology::Hca& hca = decision.machine.hcas[static_cast<size_t>(rail.port.hca)];
-    seen->push_back(unknown(
+    seen->push_back(failure(
         fmt::format("rail {} {}:{}", rail.id, hca.name,
                     topology::port_of(decision.machine, rail.port).number),
-        "it was not measured: " + (rail.why_not.empty() ? "it is not usable" : rail.why_not),
-        "nccl-gdr doctor --check port-state"));
+        rail.why_not.empty() ? "it is not usable" : rail.why_not,
+        "nccl-gdr doctor --check port-state says why; a port that is meant to be down is left out "
+        "by NCCL_IB_HCA"));
   }
 }
 
@@ -149,20 +164,60 @@ bool has_subject(const Observations& seen, const std::string& subject) {
                      [&](const Observation& one) { return one.subject == subject; });
 }
 
-// Measures and adds what is seen; of a pair that does not reach each other one line for all its
-// memory, and the sender by itself. False: the other machine does not answer, and nothing more can
-// be measured.
-bool measure_case(const Host& host, const BurnInCase& one, const MeasureBurnIn& measure,
-                  Observations* seen) {
-  const Result<BurnInMeasurement> measured = measure(one);
-  Observation of_case = observed(host, one, measured);
-  if (!has_subject(*seen, of_case.subject)) seen->push_back(std::move(of_case));
+// The measurements of a run, and what is seen of them.
+class BurnInRun {
+ public:
+  BurnInRun(const Host& host, const MeasureBurnIn& measure) : host_(host), measure_(measure) {}
+
+  // Measures and adds what is seen; of a pair that does not reach each other one line for all its
+  // memory, and the sender by itself. False: the other machine does not answer, and nothing more
+  // can be measured.
+  bool measure(const BurnInCase& one);
+
+  // What is seen, once all pairs are known.
+  Observations finish();
+
+ private:
+  struct Unreached {
+    BurnInCase pair;
+    std::string why;
+    size_t at;  // in seen_
+  };
+
+  const Host& host_;
+  const MeasureBurnIn& measure_;
+  Observations seen_;
+  BurnInPairs pairs_;
+  std::vector<Unreached> unreached_;
+};
+
+bool BurnInRun::measure(const BurnInCase& one) {
+  const Result<BurnInMeasurement> measured = measure_(one);
+  Observation of_case = observed(host_, one, measured);
+  const bool is_unreached = measured && !measured->unreached.empty();
+  // A transfer that fails does so after small messages have arrived.
+  const bool is_reached = measured ? !is_unreached : measured.error().code == Code::kRemote;
+  if (one.receiver && (is_reached || is_unreached)) {
+    pairs_.add(one.end, *one.receiver, is_reached);
+  }
+  if (!has_subject(seen_, of_case.subject)) {
+    if (is_unreached) unreached_.push_back({one, measured->unreached, seen_.size()});
+    seen_.push_back(std::move(of_case));
+  }
   if (!measured) return measured.error().code != Code::kInvalidUsage;
-  if (measured->unreached.empty()) return true;
+  if (!is_unreached) return true;
   const BurnInCase alone = to_itself(one);
-  if (has_subject(*seen, alone.subject)) return true;
-  seen->push_back(observed(host, alone, measure(alone)));
+  if (has_subject(seen_, alone.subject)) return true;
+  seen_.push_back(observed(host_, alone, measure_(alone)));
   return true;
+}
+
+Observations BurnInRun::finish() {
+  for (const auto& [pair, why, at] : unreached_) {
+    const std::string fault = pairs_.fault_of(pair.end, *pair.receiver);
+    if (!fault.empty()) seen_[at] = faulty_pair(std::move(seen_[at]), why, fault);
+  }
+  return std::move(seen_);
 }
 
 }  // namespace
@@ -172,13 +227,13 @@ Report burn_in(const Host& host, const std::vector<BurnInCase>& cases,
   Report report;
   report.host = topo::clean_text(host.line("/proc/sys/kernel/hostname"));
   report.is_root = geteuid() == 0;
-  CheckResult result{burn_in_check(), {}};
-  for (const BurnInCase& one : cases) {
-    if (measure_case(host, one, measure, &result.observations)) continue;
-    if (&one == &cases.back()) break;
+  BurnInRun run(host, measure);
+  const auto end = std::find_if_not(cases.begin(), cases.end(),
+                                    [&](const BurnInCase& one) { return run.measure(one); });
+  CheckResult result{burn_in_check(), run.finish()};
+  if (cases.end() - end > 1) {
     result.observations.push_back(unknown("", "the other rails were not measured",
                                           "start the same command again on both machines"));
-    break;
   }
   if (cases.empty()) {
     result.observations.push_back(unknown(

@@ -53,10 +53,10 @@ Observation judge_burn_in(const BurnInCase& one, const BurnInMeasurement& measur
 // not answer, and with another code where this one cannot measure.
 using MeasureBurnIn = std::function<Result<BurnInMeasurement>(const BurnInCase&)>;
 
-// A report of one check, "burn-in". What could not be measured is kUnknown, as is a rail that is
-// down, but for kRemote, which is kFailure; nothing is measured after kInvalidUsage. Two rails that
-// do not reach each other are kUnknown, too: a fabric may keep rails apart. The sender is then
-// measured by itself.
+// A report of one check, "burn-in". What could not be measured is kUnknown, but for kRemote, which
+// is kFailure, as is a rail that is down; nothing is measured after kInvalidUsage. Two rails that
+// do not reach each other are kUnknown, too, as a fabric may keep rails apart, but kFailure where
+// other pairs show that it does not (burn_in_pairs.h). The sender is then measured by itself.
 Report burn_in(const Host& host, const std::vector<BurnInCase>& cases,
                const MeasureBurnIn& measure);
 

@@ -8,6 +8,7 @@
 
 #include "tools/doctor/cuda_number.h"
 #include "tools/doctor/host.h"
+#include "tools/topo/hca_list.h"
 #include "topology/cpu_mask.h"
 
 namespace gdr::tools::doctor {
@@ -18,7 +19,6 @@ constexpr char kHostMemory[] = "HOST";
 struct BurnInRail {
   BurnInEnd host_memory;
   std::vector<BurnInEnd> gpus;
-  std::string fabric;  // "InfiniBand, subnet fe80000000000000", "Ethernet"; "": unknown
 };
 
 // A class without a share, as one that NCCL adds, is taken for the slowest.
@@ -79,8 +79,9 @@ std::vector<BurnInRail> burn_in_rails(const Host& host, const BurnInShares& shar
                   .path = kHostMemory,
                   .port_gbits = (port.link_mbps > 0 ? port.link_mbps : port.speed_mbps) / 1e3,
                   .share = share_of(shares, kHostMemory),
-                  .cpus = cpus_near(decision.machine, hca)};
-    rails.push_back({end, {}, fabric_of(host, hca, port)});
+                  .cpus = cpus_near(decision.machine, hca),
+                  .fabric = fabric_of(host, hca, port)};
+    rails.push_back({end, {}});
     for (size_t gpu = 0; gpu < decision.plan.gpus.size(); ++gpu) {
       const std::vector<int>& own = decision.plan.gpus[gpu].rails;
       if (own.empty() || own[0] != static_cast<int>(i)) continue;
@@ -139,13 +140,29 @@ void add_pair(const BurnInRail& sender, const BurnInRail& receiver,
   }
 }
 
+bool are_in_one_fabric(const BurnInRail& one, const BurnInRail& other) {
+  return one.host_memory.fabric == other.host_memory.fabric;
+}
+
+// " (NCCL_IB_HCA leaves out mlx5_1:1)"; "" where it leaves out nothing.
+std::string left_out_by_list(const Host& host) {
+  std::string ports;
+  for (const std::string& reason : host.inspection->not_offered) {
+    if (!topo::is_excluded_by_list(reason)) continue;
+    ports += (ports.empty() ? "" : ", ") + reason.substr(0, reason.find(' '));
+  }
+  return ports.empty() ? "" : " (NCCL_IB_HCA leaves out " + ports + ")";
+}
+
 // `rails`: the number of usable ones of the machine.
-void add_rail_alone(const BurnInRail& rail, size_t rails, std::vector<BurnInCase>* cases) {
+void add_rail_alone(const Host& host, const BurnInRail& rail, size_t rails,
+                    std::vector<BurnInCase>* cases) {
+  const std::string& fabric = rail.host_memory.fabric;
   const std::string why = rails == 1 ? "this machine has no other usable rail"
                                      : "no other usable rail is in its fabric (" +
-                                           (rail.fabric.empty() ? "unknown" : rail.fabric) + ")";
+                                           (fabric.empty() ? "unknown" : fabric) + ")";
   for (BurnInCase& one : case_for_each_end({rail}, loopback_of)) {
-    one.note = "to itself, without the cable, as " + why;
+    one.note = "without the cable, as " + why + left_out_by_list(host);
     cases->push_back(std::move(one));
   }
 }
@@ -204,9 +221,9 @@ std::vector<BurnInCase> cases_of_ring(const Host& host, const BurnInShares& shar
   std::vector<BurnInCase> cases;
   for (size_t i = 0; i < rails.size(); ++i) {
     size_t next = (i + 1) % rails.size();
-    while (rails[next].fabric != rails[i].fabric) next = (next + 1) % rails.size();
+    while (!are_in_one_fabric(rails[next], rails[i])) next = (next + 1) % rails.size();
     if (next == i) {
-      add_rail_alone(rails[i], rails.size(), &cases);
+      add_rail_alone(host, rails[i], rails.size(), &cases);
     } else {
       add_pair(rails[i], rails[next], &cases);
     }

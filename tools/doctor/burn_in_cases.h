@@ -30,6 +30,7 @@ struct BurnInEnd {
   double port_gbits = 0;                // the rate of the port; 0: unknown
   double share = 0;                     // of the rate, that a good path reaches
   std::vector<int> cpus;                // of the HCA's NUMA node; empty: unknown
+  std::string fabric = {};  // "InfiniBand, subnet fe80000000000000", "Ethernet"; "": unknown
 };
 
 struct BurnInCase {
@@ -39,7 +40,7 @@ struct BurnInCase {
   // Another rail of this machine, to which `end` sends. Nothing: `end` itself, or the same rail of
   // the other machine.
   std::optional<BurnInEnd> receiver = {};
-  std::string note = {};  // what a reader of the result has to know: "to itself, as ..."
+  std::string note = {};  // what a reader of the result has to know: "without the cable, ..."
 };
 
 bool uses_gpu(const BurnInCase& one);

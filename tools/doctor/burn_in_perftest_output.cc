@@ -98,7 +98,7 @@ constexpr char kFixOfRegistration[] =
     "of a GPU: nccl-gdr doctor --check memory-registration";
 constexpr char kFixOfRoute[] =
     "let each port reach the GID or LID of the other one: nccl-gdr doctor --check "
-    "roce-gids,ip-subnets,subnet-manager on both machines";
+    "roce-gids,ip-subnets,subnet-manager on every machine that took part";
 constexpr char kFixOfRelease[] = "install perftest 4.5 or later, or use --burn-in-with perf";
 
 // The first one counts: what causes other errors comes first.
@@ -119,17 +119,16 @@ constexpr PerftestFix kPerftestFixes[] = {
      "raise the limit of locked memory: nccl-gdr doctor --check memory-lock"},
     {"Couldn't get context", Code::kSystem, "nccl-gdr doctor --check device-files,rdma-devices"},
     {"Incompatibility issue with GID", Code::kSystem,
-     "use GIDs of one RoCE version and address family: nccl-gdr doctor --check roce-gids on both "
-     "machines"},
+     "use GIDs of one RoCE version and address family: nccl-gdr doctor --check roce-gids on every "
+     "machine that took part"},
     {"Failed to modify QP", Code::kRemote, kFixOfRoute},
     {"Unable to Connect the HCA", Code::kRemote, kFixOfRoute},
     // IBV_WC_RETRY_EXC_ERR and IBV_WC_RNR_RETRY_EXC_ERR
     {"Failed status 12", Code::kRemote,
-     "the other port did not acknowledge: look at cables, MTU and routes by nccl-gdr doctor on "
-     "both "
-     "machines; on a fabric that asks for GRHs, use --burn-in-with perf"},
+     "the receiving port did not acknowledge: look at cables, MTU and routes by nccl-gdr doctor on "
+     "every machine that took part; on a fabric that asks for GRHs, use --burn-in-with perf"},
     {"Completion with error", Code::kRemote,
-     "run nccl-gdr conformance, and nccl-gdr doctor on both machines"},
+     "run nccl-gdr conformance, and nccl-gdr doctor on every machine that took part"},
     {"not compatible with versions", Code::kSystem,
      "install the same release of perftest on both machines, or use --burn-in-with perf"},
     {"nrecognized option", Code::kSystem, kFixOfRelease},

@@ -77,7 +77,8 @@ TEST(DoctorBurnIn, RailThatIsDown_IsPassedByAndNamed) {
   expect_measured(seen[0], "rail 0 softhca0:1 to rail 2 softhca2:1, host memory", "nccl-gdr perf");
   expect_measured(seen[1], "rail 2 softhca2:1 to rail 0 softhca0:1, host memory", "nccl-gdr perf");
   EXPECT_EQ(seen[2]["subject"], "rail 1 softhca1:1");
-  EXPECT_EQ(seen[2]["evidence"], "it was not measured: the port is down");
+  EXPECT_EQ(seen[2]["verdict"], "failure");
+  EXPECT_EQ(seen[2]["evidence"], "the port is down");
 }
 
 TEST(DoctorBurnIn, OneRail_SendsToItselfAndSaysSo) {
@@ -116,6 +117,25 @@ TEST(DoctorBurnIn, RailsThatDoNotReachEachOther_AreUnknownAndMeasuredByThemselve
   expect_measured(seen[1], "rail 0 softhca0:1 to itself, host memory", "nccl-gdr perf");
   EXPECT_EQ(seen[2]["subject"], "rail 1 softhca1:1 to rail 0 softhca0:1");
   expect_measured(seen[3], "rail 1 softhca1:1 to itself, host memory", "nccl-gdr perf");
+}
+
+// Rail 1 reaches neither of the two that reach each other, so that the fabric does not keep rails
+// apart.
+TEST(DoctorBurnIn, RailThatReachesNoOther_IsAFailure) {
+  const auto seen = observations_over(
+      R"({"devices":[{},{},{}],
+          "faults":[{"kind":"modify_qp_refused","device":"softhca1","count":0,"errno":22}]})",
+      "--burn-in-with perf");
+  std::vector<std::string> failed;
+  for (const auto& one : seen) {
+    const std::string subject = one["subject"];
+    if (subject.find("to itself") != std::string::npos) continue;
+    if (one["verdict"] != "failure") continue;
+    failed.push_back(subject);
+    EXPECT_THAT(one["evidence"].get<std::string>(), HasSubstr("but none rail 1 softhca1:1"));
+  }
+  EXPECT_THAT(failed, ::testing::ElementsAre("rail 0 softhca0:1 to rail 1 softhca1:1",
+                                             "rail 1 softhca1:1 to rail 2 softhca2:1"));
 }
 
 // The probe ends before the port of rail 1 goes down, so that the rails do reach each other. With

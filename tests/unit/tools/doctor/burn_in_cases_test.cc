@@ -156,7 +156,7 @@ TEST_F(BurnInCases, RailsOfSeveralSubnets_AreARingEach) {
                                                  "rail 2 mlx5_2:1 to rail 0 mlx5_0:1, host memory",
                                                  "rail 3 mlx5_3:1 to itself, host memory"));
   EXPECT_EQ(cases[3].note,
-            "to itself, without the cable, as no other usable rail is in its fabric (InfiniBand, "
+            "without the cable, as no other usable rail is in its fabric (InfiniBand, "
             "subnet fe00000000000002)");
   EXPECT_THAT(cases[9].note, HasSubstr("(Ethernet)"));
 }
@@ -167,8 +167,18 @@ TEST_F(BurnInCases, OneRail_SendsToItselfAndSaysSo) {
   ASSERT_EQ(cases.size(), 3u);
   EXPECT_EQ(cases[2].subject, "rail 0 mlx5_0:1 GPU1 (PIX) to itself");
   for (const BurnInCase& one : cases) {
-    EXPECT_EQ(one.note, "to itself, without the cable, as this machine has no other usable rail");
+    EXPECT_EQ(one.note, "without the cable, as this machine has no other usable rail");
   }
+}
+
+TEST_F(BurnInCases, OneRailOfAList_NamesWhatTheListLeavesOut) {
+  for (size_t rail : {1, 2, 3}) take_down(rail);
+  made_.host.inspection->not_offered = {"efa_0:1 is an Elastic Fabric Adapter (EFA)",
+                                        "mlx5_4:1 is excluded by NCCL_IB_HCA",
+                                        "mlx5_5:1 is excluded by NCCL_IB_HCA"};
+  EXPECT_THAT(
+      cases_of_ring(made_.host, standard()).at(0).note,
+      ::testing::EndsWith("no other usable rail (NCCL_IB_HCA leaves out mlx5_4:1, mlx5_5:1)"));
 }
 
 TEST_F(BurnInCases, MachineWithoutATopology_HasNone) {

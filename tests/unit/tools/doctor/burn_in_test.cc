@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "tests/unit/tools/doctor/made_host.h"
 #include "tools/common/exit_codes.h"
 #include "tools/topo/inspect.h"
@@ -85,33 +87,85 @@ TEST(BurnInJudgement, TwoRailsWithAnUnknownRate_AreUnknown) {
               HasSubstr("the rate of mlx5_1:1 is unknown"));
 }
 
-// A ring of four rails with two GPUs each, where rail 0 does not reach rail 1.
-TEST(BurnIn, RailsThatDoNotReachEachOther_AreUnknownAndTheSenderIsMeasuredByItself) {
-  MadeHost made;
-  inspect_hgx(&made);
-  std::vector<std::string> by_themselves;
-  const auto measure = [&](const BurnInCase& one) -> Result<BurnInMeasurement> {
-    BurnInMeasurement good{one.end.port_gbits, 2.0, "a fake"};
-    if (!one.receiver) by_themselves.push_back(one.subject);
-    if (one.receiver && one.end.device == 0) {
-      good.unreached = "RETRY_EXC_ERR. Fix: look at the links";
+// A ring of four rails with two GPUs each, where rails of these numbers do not reach the next one.
+class BurnInRing : public ::testing::Test {
+ protected:
+  Report report_without(const std::set<int>& unreached) {
+    MadeHost made;
+    inspect_hgx(&made);
+    const auto measure = [&](const BurnInCase& one) -> Result<BurnInMeasurement> {
+      BurnInMeasurement good{one.end.port_gbits, 2.0, "a fake"};
+      if (!one.receiver) by_themselves_.push_back(one.subject);
+      if (one.receiver && unreached.contains(one.end.device)) {
+        good.unreached = "RETRY_EXC_ERR. Fix: look at the links";
+      }
+      return good;
+    };
+    return burn_in(made.host, cases_of_ring(made.host, default_burn_in_shares()), measure);
+  }
+
+  // The pairs that no message got over.
+  Observations pairs_without(const std::set<int>& unreached) {
+    Observations pairs;
+    const Report report = report_without(unreached);
+    for (const Observation& one : report.results.at(0).observations) {
+      if (one.evidence.starts_with("no message arrived: ")) pairs.push_back(one);
     }
-    return good;
-  };
-  const Report report =
-      burn_in(made.host, cases_of_ring(made.host, default_burn_in_shares()), measure);
-  EXPECT_THAT(by_themselves, ::testing::ElementsAre("rail 0 mlx5_0:1 to itself, host memory",
-                                                    "rail 0 mlx5_0:1 GPU0 (PIX) to itself",
-                                                    "rail 0 mlx5_0:1 GPU1 (PIX) to itself"));
+    EXPECT_EQ(pairs.size(), unreached.size());
+    return pairs;
+  }
+
+  std::vector<std::string> by_themselves_;
+};
+
+TEST_F(BurnInRing, FabricThatKeepsRailsApart_IsUnknownAndTheSendersAreMeasuredByThemselves) {
+  const Report report = report_without({0, 1, 2, 3});
+  ASSERT_EQ(by_themselves_.size(), 12u);
+  by_themselves_.resize(3);
+  EXPECT_THAT(by_themselves_, ::testing::ElementsAre("rail 0 mlx5_0:1 to itself, host memory",
+                                                     "rail 0 mlx5_0:1 GPU0 (PIX) to itself",
+                                                     "rail 0 mlx5_0:1 GPU1 (PIX) to itself"));
   const Observations& seen = report.results.at(0).observations;
-  ASSERT_EQ(seen.size(), 1u + 3 + 9);
+  ASSERT_EQ(seen.size(), 4u * (1 + 3));
   EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
   EXPECT_EQ(seen[0].subject, "rail 0 mlx5_0:1 to rail 1 mlx5_1:1");
   EXPECT_EQ(seen[0].evidence, "no message arrived: RETRY_EXC_ERR");
   EXPECT_THAT(seen[0].needs, HasSubstr("nothing is wrong where the fabric keeps rails apart"));
   EXPECT_THAT(seen[0].needs, HasSubstr("look at the links"));
-  for (size_t i = 1; i < seen.size(); ++i) EXPECT_EQ(seen[i].verdict, Verdict::kOk);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    EXPECT_EQ(seen[i].verdict, i % 4 == 0 ? Verdict::kUnknown : Verdict::kOk) << i;
+  }
   EXPECT_EQ(exit_code_of(report), kExitOk);
+}
+
+TEST_F(BurnInRing, PairThatOtherPairsConnect_IsAFailure) {
+  const Observations pairs = pairs_without({0});
+  EXPECT_EQ(pairs.at(0).verdict, Verdict::kFailure);
+  EXPECT_EQ(pairs.at(0).cost, Cost::kStops);
+  EXPECT_EQ(pairs.at(0).subject, "rail 0 mlx5_0:1 to rail 1 mlx5_1:1");
+  EXPECT_EQ(pairs.at(0).evidence,
+            "no message arrived: RETRY_EXC_ERR; the fabric connects the two, as other pairs of "
+            "this run show");
+  EXPECT_EQ(pairs.at(0).fix, "look at the links (on RoCE, see docs/doctor.md, Burn-in)");
+  EXPECT_EQ(pairs.at(0).needs, "");
+}
+
+TEST_F(BurnInRing, RailThatReachesNoOther_IsNamedAsTheFailure) {
+  for (const Observation& pair : pairs_without({0, 1})) {
+    EXPECT_EQ(pair.verdict, Verdict::kFailure);
+    EXPECT_THAT(pair.evidence, ::testing::EndsWith(
+                                   "; other rails of this fabric reach each other, but none rail 1 "
+                                   "mlx5_1:1"));
+  }
+  EXPECT_EQ(exit_code_of(report_without({0, 1})), kExitFailed);
+}
+
+// Rails 1 and 2 are on one switch, rails 3 and 0 on another.
+TEST_F(BurnInRing, TwoGroupsOfRails_AreUnknown) {
+  for (const Observation& pair : pairs_without({0, 2})) {
+    EXPECT_EQ(pair.verdict, Verdict::kUnknown);
+    EXPECT_THAT(pair.needs, HasSubstr("nothing is wrong where the fabric keeps rails apart"));
+  }
 }
 
 TEST(BurnIn, TransferThatFailsBetweenTwoRails_IsAFailure) {
@@ -122,9 +176,10 @@ TEST(BurnIn, TransferThatFailsBetweenTwoRails_IsAFailure) {
   const Report report = burn_in(made.host, {pair_of(400, 400)}, measure);
   EXPECT_EQ(report.verdict(), Verdict::kFailure);
   EXPECT_THAT(report.results.at(0).observations.at(0).fix, HasSubstr("--burn-in loopback"));
+  EXPECT_EQ(report.results.at(0).cost(), Cost::kStops);
 }
 
-TEST(BurnIn, RailThatIsDown_IsUnknown) {
+TEST(BurnIn, RailThatIsDown_IsAFailure) {
   MadeHost made;
   inspect_hgx(&made);
   topology::Rail& down = made.host.inspection->decision.plan.rails[1];
@@ -135,21 +190,22 @@ TEST(BurnIn, RailThatIsDown_IsUnknown) {
   };
   const Report report = burn_in(made.host, cases_of(made), measure);
   const Observation& last = report.results.at(0).observations.back();
-  EXPECT_EQ(last.verdict, Verdict::kUnknown);
+  EXPECT_EQ(last.verdict, Verdict::kFailure);
   EXPECT_EQ(last.subject, "rail 1 mlx5_1:1");
-  EXPECT_EQ(last.evidence, "it was not measured: the port is down");
+  EXPECT_EQ(last.evidence, "the port is down");
+  EXPECT_EQ(exit_code_of(report), kExitFailed);
 }
 
 TEST(BurnIn, Note_FollowsTheResult) {
   MadeHost made;
   BurnInCase alone = case_of(400, 0.9);
-  alone.note = "to itself, as it is alone";
+  alone.note = "without the cable";
   const auto measure = [](const BurnInCase&) -> Result<BurnInMeasurement> {
     return BurnInMeasurement{400, 2, "a fake"};
   };
   const Report report = burn_in(made.host, {alone}, measure);
   EXPECT_THAT(report.results.at(0).observations.at(0).evidence,
-              ::testing::EndsWith("(PIX); to itself, as it is alone"));
+              ::testing::EndsWith("(PIX); without the cable"));
 }
 
 TEST(BurnIn, Report_HasAVerdictForEachMeasurement) {
