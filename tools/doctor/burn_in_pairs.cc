@@ -18,7 +18,8 @@ std::string BurnInPairs::fault_of(const BurnInEnd& sender, const BurnInEnd& rece
   for (const BurnInEnd* end : {&sender, &receiver}) {
     if (reaches_none(*end)) alone += (alone.empty() ? "" : " and ") + end->rail;
   }
-  return alone.empty() ? "" : "other rails of this fabric reach each other, but none " + alone;
+  return alone.empty() ? ""
+                       : "other rails of this fabric reach each other, and none reaches " + alone;
 }
 
 // The rails that messages get to over any number of pairs, in either direction, and itself.

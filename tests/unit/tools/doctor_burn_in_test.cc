@@ -132,7 +132,8 @@ TEST(DoctorBurnIn, RailThatReachesNoOther_IsAFailure) {
     if (subject.find("to itself") != std::string::npos) continue;
     if (one["verdict"] != "failure") continue;
     failed.push_back(subject);
-    EXPECT_THAT(one["evidence"].get<std::string>(), HasSubstr("but none rail 1 softhca1:1"));
+    EXPECT_THAT(one["evidence"].get<std::string>(),
+                HasSubstr("and none reaches rail 1 softhca1:1"));
   }
   EXPECT_THAT(failed, ::testing::ElementsAre("rail 0 softhca0:1 to rail 1 softhca1:1",
                                              "rail 1 softhca1:1 to rail 2 softhca2:1"));

@@ -153,9 +153,9 @@ TEST_F(BurnInRing, PairThatOtherPairsConnect_IsAFailure) {
 TEST_F(BurnInRing, RailThatReachesNoOther_IsNamedAsTheFailure) {
   for (const Observation& pair : pairs_without({0, 1})) {
     EXPECT_EQ(pair.verdict, Verdict::kFailure);
-    EXPECT_THAT(pair.evidence, ::testing::EndsWith(
-                                   "; other rails of this fabric reach each other, but none rail 1 "
-                                   "mlx5_1:1"));
+    EXPECT_THAT(pair.evidence,
+                ::testing::EndsWith("; other rails of this fabric reach each other, and none "
+                                    "reaches rail 1 mlx5_1:1"));
   }
   EXPECT_EQ(exit_code_of(report_without({0, 1})), kExitFailed);
 }
