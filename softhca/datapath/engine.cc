@@ -24,6 +24,12 @@ void futex_wait(std::atomic<uint32_t>* word, uint32_t seen, uint64_t ns) {
   syscall(SYS_futex, word, FUTEX_WAIT, seen, ns == kNever ? nullptr : &time, nullptr, 0);
 }
 
+// When the engine has to progress a queue again: CLOCK_MONOTONIC ns, 0 for at once.
+uint64_t next_turn(const Pending& pending) {
+  if (pending.in_progress) return 0;
+  return pending.wake_at == 0 ? kNever : pending.wake_at;
+}
+
 }  // namespace
 
 void Engine::start() {
@@ -40,12 +46,20 @@ void Engine::wake() { wake_engine(process_.arena().header()); }
 
 void Engine::progress(SendQueue& queue) {
   Pending pending = queue.progress();
-  if (pending.any && !queue.on_engine_) add(queue);
+  if (!pending.any) return;
+  if (!queue.on_engine_) {
+    add(queue);
+  } else if (const uint64_t turn = next_turn(pending); turn < queue.engine_turn_) {
+    // The engine may sleep until later, as for an acknowledgement that never comes.
+    queue.engine_turn_ = turn;
+    wake();
+  }
 }
 
 void Engine::add(SendQueue& queue) {
   start();
   queue.on_engine_ = true;
+  queue.engine_turn_ = 0;
   // A count, not a flag: the engine may still have to drop its reference from the time before.
   queue.engine_references_.fetch_add(1);
   {
@@ -115,8 +129,8 @@ bool Engine::serve_queue(SendQueue& queue, uint64_t* next) {
     queue.on_engine_ = false;
     return false;
   }
-  uint64_t at = pending.in_progress ? 0 : pending.wake_at == 0 ? kNever : pending.wake_at;
-  *next = std::min(*next, at);
+  queue.engine_turn_ = next_turn(pending);
+  *next = std::min(*next, queue.engine_turn_);
   return true;
 }
 

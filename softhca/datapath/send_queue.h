@@ -100,7 +100,8 @@ class SendQueue {
   uint64_t tail_ = 0;
   uint32_t claimed_ = 0;
 
-  bool on_engine_ = false;  // the engine progresses the queue; under mutex_
+  bool on_engine_ = false;    // the engine progresses the queue; under mutex_
+  uint64_t engine_turn_ = 0;  // when it does so next, CLOCK_MONOTONIC ns; under mutex_
   // How often the engine's lists name this queue; it must not be destroyed before 0.
   std::atomic<uint32_t> engine_references_{0};
   std::atomic<bool> closing_{false};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <thread>
 
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/memory.h"
@@ -76,6 +77,22 @@ TEST_F(Acknowledgement, LostForGpuMemory_ReceiverStopsAtOnceAndHasAllImmediates)
   ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
   ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_F(Acknowledgement, LostForGpuMemory_WhatIsPostedWhileTheEngineSleepsArrives) {
+  use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
+  Pair pair({.timeout = 0}, {.device = 1});
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 0, 4096);
+  for (uint64_t id : {1, 2}) {
+    ASSERT_EQ(pair.b.recv_empty(id), 0);
+    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
+    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    EXPECT_EQ(pair.b.wait().wr_id, id);
+    // The engine has nothing left but to wait for an acknowledgement that never comes.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
 }
 
 TEST_F(Acknowledgement, LostForGpuMemory_DataArrivesAndRequestFails) {
