@@ -92,9 +92,10 @@ void Runtime::remove_context(Context* context) {
 }
 
 void Runtime::set_port_state(uint32_t device, uint32_t number, ibv_port_state state) {
-  process_.port(device, number).state.store(state);
+  // Whoever sees the state finds the counters as they are in it.
   write_state_files(process_.folder() + "/sys", config().devices[device], number,
                     state == IBV_PORT_ACTIVE);
+  process_.port(device, number).state.store(state);
   report(device, number, state == IBV_PORT_ACTIVE ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 }
 
