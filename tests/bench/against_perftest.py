@@ -1,6 +1,8 @@
-"""Compares a plugin with perftest: bandwidth at 1 MiB, half round trip at 8 B.
+"""Compares plugins with perftest: bandwidth at 1 MiB, half round trip at 8 B.
 
-Each repeat measures both sides of both figures; see nccl-tests-config/comparelib/rounds.py.
+The half round trip is measured twice: with receives posted ahead, as NCCL posts them, and with one
+receive posted at a time, so that every message waits for its clear-to-send. Each repeat measures all
+sides of both figures in turn; see nccl-tests-config/comparelib/rounds.py.
 """
 
 import dataclasses
@@ -24,15 +26,37 @@ class Failed(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Targets:
-    """Bounds on plugin / perftest: of the average bandwidth, and of the typical latency."""
+    """Bounds on plugin / perftest: of the average bandwidth, and of the typical latencies."""
     bandwidth: rounds.Target
     latency: rounds.Target
+    one_receive: rounds.Target  # latency with one receive posted at a time
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugin:
+    """name, file, and the version of the table to use, or "newest"."""
+    name: str
+    file: pathlib.Path
+    table: str = "newest"
+
+    @classmethod
+    def parse(cls, text):
+        """From NAME=FILE[:TABLE]."""
+        name, equals, rest = text.partition("=")
+        file, colon, table = rest.rpartition(":")
+        if not equals or not name:
+            raise ValueError(text)
+        if not colon or not (table.isdigit() or table == "newest"):
+            file, table = rest, "newest"
+        return cls(name, pathlib.Path(file).resolve(), table)
 
 
 def parse(parser, repeat, bandwidth_iters, latency_iters):
     """The options, with absolute paths of existing files; `tool` is the build's nccl-gdr."""
     parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
     parser.add_argument("--plugin", type=pathlib.Path, help="default: the build's own")
+    parser.add_argument("--peer", type=Plugin.parse, metavar="NAME=FILE[:TABLE]",
+                        help="another plugin to measure beside it, and the version of its table")
     parser.add_argument("--repeat", type=int, default=repeat)
     parser.add_argument("--bandwidth-iters", type=int, default=bandwidth_iters)
     parser.add_argument("--latency-iters", type=int, default=latency_iters)
@@ -41,7 +65,8 @@ def parse(parser, repeat, bandwidth_iters, latency_iters):
     options.build = options.build.resolve()
     options.plugin = (options.plugin or options.build / "lib" / "libnccl-net-gdr.so").resolve()
     options.tool = options.build / "bin" / "nccl-gdr"
-    for needed in (options.plugin, options.tool):
+    options.plugins = [Plugin("plugin", options.plugin)] + ([options.peer] if options.peer else [])
+    for needed in [options.tool, *(plugin.file for plugin in options.plugins)]:
         require(parser, needed)
     return options
 
@@ -52,7 +77,7 @@ def require(parser, path):
 
 
 def _measurements(options, run_perftest, run_plugin):
-    """{figure: {side: a function that measures it once}}"""
+    """{figure: {(figure, side): a function that measures it once}}; perftest is the first side."""
     def perftest(program, size, iterations, column):
         output = run_perftest([program, "-F", "-s", str(size), "-n", str(iterations)])
         row = perftest_output.row(output, size)
@@ -60,34 +85,44 @@ def _measurements(options, run_perftest, run_plugin):
             raise Failed(f"{program} printed no result for {size} bytes\n{output}")
         return row[column]
 
-    def plugin(test, size, iterations, rows, key):
+    def perf(plugin, test, shape, key, *more):
+        size, iterations = shape
+        rows = "bandwidth" if test == "bw" else "latency"
         report = json.loads(run_plugin(
             ["perf", "sendrecv", "--test", test, "--begin", str(size), "--end", str(size),
-             "--iters", str(iterations), "--json", "-"]))
+             "--iters", str(iterations), "--json", "-", "--plugin", str(plugin.file),
+             "--table", plugin.table, *more]))
         return report[rows][0][key]
 
     bandwidth = (_BANDWIDTH_BYTES, options.bandwidth_iters)
     latency = (_LATENCY_BYTES, options.latency_iters)
-    return {"bw": {"ib_write_bw": lambda: perftest("ib_write_bw", *bandwidth, 3),
-                   "plugin_bw": lambda: plugin("bw", *bandwidth, "bandwidth", "average_mib_s")},
-            "lat": {"ib_write_lat": lambda: perftest("ib_write_lat", *latency, 4),
-                    "plugin_lat": lambda: plugin("lat", *latency, "latency", "typical_us")}}
+    figures = {"bandwidth": {("bandwidth", "perftest"): lambda: perftest("ib_write_bw", *bandwidth, 3)},
+               "latency": {("latency", "perftest"): lambda: perftest("ib_write_lat", *latency, 4)}}
+    for plugin in options.plugins:
+        figures["bandwidth"]["bandwidth", plugin.name] = (
+            lambda plugin=plugin: perf(plugin, "bw", bandwidth, "average_mib_s"))
+        figures["latency"]["latency", plugin.name] = (
+            lambda plugin=plugin: perf(plugin, "lat", latency, "typical_us"))
+        figures["latency"]["one receive", plugin.name] = (
+            lambda plugin=plugin: perf(plugin, "lat", latency, "typical_us", "--depth", "1"))
+    return figures
 
 
-def _measure(repeats, measurements):
-    """{side's name: its values, one a repeat}; prints a line for each repeat."""
-    samples = {name: [] for sides in measurements.values() for name in sides}
-    for repeat, figure, side in rounds.schedule([0, 1], repeats, measurements):
-        name, measure = list(measurements[figure].items())[side]
-        samples[name].append(measure())
-        if all(len(values) == repeat + 1 for values in samples.values()):
-            line = ", ".join(f"{one} {values[-1]:.2f}" for one, values in samples.items())
-            print(f"  repeat {repeat + 1} of {repeats}: {line}", flush=True)
+def _measure(repeats, figures):
+    """{(figure, side): its values, one a repeat}; prints a line for each repeat."""
+    samples = {key: [] for sides in figures.values() for key in sides}
+    for repeat in range(repeats):
+        for sides in figures.values():
+            for key in rounds.rotated(list(sides), repeat):
+                samples[key].append(sides[key]())
+        line = ", ".join(f"{figure} of {side} {values[-1]:.2f}"
+                         for (figure, side), values in samples.items())
+        print(f"  repeat {repeat + 1} of {repeats}: {line}", flush=True)
     return samples
 
 
 def _spread(found):
-    return f"ratio {found.median:.3f} ({found.low:.3f} to {found.high:.3f})"
+    return f"{found.median:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
 def compare(where, options, targets, run_perftest, run_plugin):
@@ -96,16 +131,27 @@ def compare(where, options, targets, run_perftest, run_plugin):
     run_perftest(words) runs both ends of a perftest program and returns the client's output;
     run_plugin(words) runs nccl-gdr with these arguments and returns its standard output.
     """
-    print(f"The plugin and perftest on {where}, {options.repeat} alternating repeats (MiB/s; half "
-          "round trip, typical, in us)", flush=True)
+    print(f"Plugins and perftest on {where}, {options.repeat} alternating repeats", flush=True)
     samples = _measure(options.repeat, _measurements(options, run_perftest, run_plugin))
-    median = {name: rounds.summary(values).median for name, values in samples.items()}
-    bandwidth = rounds.ratio(samples["plugin_bw"], samples["ib_write_bw"])
-    latency = rounds.ratio(samples["plugin_lat"], samples["ib_write_lat"])
-    print(f"1 MiB bandwidth: ib_write_bw {median['ib_write_bw']:.0f} MiB/s, plugin "
-          f"{median['plugin_bw']:.0f} MiB/s, {_spread(bandwidth)} (target: {targets.bandwidth})")
-    print(f"8 B half round trip: ib_write_lat {median['ib_write_lat']:.2f} us, plugin "
-          f"{median['plugin_lat']:.2f} us, {_spread(latency)} (target: {targets.latency})")
-    met = targets.bandwidth.met(bandwidth) and targets.latency.met(latency)
-    print("both targets are met" if met else "a target is MISSED")
+    met = True
+    for figure, base, title, unit, target in (
+            ("bandwidth", "bandwidth", "1 MiB bandwidth", "MiB/s", targets.bandwidth),
+            ("latency", "latency", "8 B half round trip, receives posted ahead", "us", targets.latency),
+            ("one receive", "latency", "8 B half round trip, one receive at a time", "us",
+             targets.one_receive)):
+        perftest = samples[base, "perftest"]
+        program = "ib_write_bw" if base == "bandwidth" else "ib_write_lat"
+        print(f"{title}: {program} {rounds.summary(perftest).median:.2f} {unit} (median)")
+        for plugin in options.plugins:
+            values = samples[figure, plugin.name]
+            found = rounds.ratio(values, perftest)
+            own = plugin == options.plugins[0]
+            met = met and (not own or target.met(found))
+            text = f" (target: {target})" if own else ""
+            print(f"  {plugin.name} {rounds.summary(values).median:.2f} {unit}, {_spread(found)} times "
+                  f"{program}{text}")
+        for peer in options.plugins[1:]:
+            found = rounds.ratio(samples[figure, "plugin"], samples[figure, peer.name])
+            print(f"  plugin / {peer.name}: {_spread(found)}")
+    print("all targets are met" if met else "a target is MISSED")
     return 1 if options.enforce and not met else 0

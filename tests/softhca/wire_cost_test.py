@@ -4,6 +4,7 @@
 usage: wire_cost_test.py BUILD_FOLDER [TEST ...]
 """
 
+import collections
 import json
 import os
 import pathlib
@@ -105,6 +106,30 @@ class Counters(unittest.TestCase):
         writes = sum(count for opcode, size, count in shapes if (opcode, size) == ("RDMA_WRITE", 4096))
         self.assertGreaterEqual(writes, 1000)
         self.assertEqual(sum(file["devices"][0]["ports"][0]["error_completions"] for file in files), 0)
+
+    def test_ping_pong_with_one_receive_writes_a_clear_to_send_for_each_message(self):
+        for depth, least, most in (("1", 0.99, 1.01), ("8", 0.1, 0.6)):
+            with self.subTest(depth=depth):
+                self.assertTrue(least <= self.clear_to_sends_per_message(depth) <= most)
+
+    def clear_to_sends_per_message(self, depth):
+        """Of the latency test of nccl-gdr perf with that --depth."""
+        with tempfile.TemporaryDirectory() as folder:
+            env = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "softhca"), NCCL_SOCKET_IFNAME="lo",
+                       SOFTHCA_CONFIG=json.dumps({"fabric": f"counters-{os.getpid()}",
+                                                  "counters_file": f"{folder}/%p.json"}))
+            words = [str(BUILD / "bin/nccl-gdr"), "perf", "sendrecv", "--test", "lat", "--begin", "8", "--end",
+                     "8", "--dev", "0", "--iters", "1000", "--depth", depth, "--plugin",
+                     str(BUILD / "lib/libnccl-net-gdr.so")]
+            done = subprocess.run(words, env=env, text=True, capture_output=True, check=False, timeout=200)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            files = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("*.json")]
+        count = collections.Counter()
+        for file in files:
+            for shape in file["devices"][0]["ports"][0]["requests"]:
+                count[shape["opcode"]] += shape["count"]
+        self.assertGreaterEqual(count["RDMA_WRITE_WITH_IMM"], 2000, done.stdout)
+        return count["RDMA_WRITE"] / count["RDMA_WRITE_WITH_IMM"]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,11 @@ import dataclasses
 
 _NODE_MIB = 512
 
+# Words for the kernel's command line of a guest that measures time: the processor's time-stamp counter
+# in place of an emulated timer's registers, and idle processors that poll, as an emulator takes long to
+# wake them.
+STEADY = "clocksource=tsc tsc=reliable idle=poll"
+
 
 @dataclasses.dataclass(frozen=True)
 class Switch:

@@ -60,7 +60,7 @@ class PingPong {
   PingPong(const Endpoint& send, const Endpoint& recv, const PingPongShape& shape, Rank& rank)
       : rank_(rank),
         guard_(rank, StallGuard::yield_interval(1)),
-        sends_(send, shape.bytes, shape.depth),
+        sends_(send, shape.bytes, std::max<size_t>(shape.depth, 2)),
         recvs_(recv, shape.bytes, shape.depth),
         total_(shape.round_trips) {}
 

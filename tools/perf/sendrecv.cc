@@ -153,8 +153,7 @@ Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
 
 Status SendRecv::one_latency(size_t bytes) {
   CpuPin pin(setup_.cpu);
-  PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1),
-                      std::max<size_t>(options_.depth, 2)};
+  PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth};
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
   if (!warm) return forward_error(warm);
   shape.round_trips = iterations(bytes, kLatencyBudget, 1000);

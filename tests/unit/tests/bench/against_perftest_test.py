@@ -2,16 +2,17 @@ import argparse
 import contextlib
 import io
 import json
+import pathlib
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
-from against_perftest import Failed, Targets, compare, rounds
+from against_perftest import Failed, Plugin, Targets, compare, rounds
 
 
 class CompareTest(unittest.TestCase):
-    """Compares fakes of both programs; each call of one takes its next value from a list."""
+    """Compares fakes of the programs; each call of one takes its next value from a list."""
 
-    def compare(self, values, enforce=False, at_least=0.9, at_most=2.0):
+    def compare(self, values, enforce=False, at_least=0.9, at_most=2.0, peer=None):
         self.calls = []
         values = {name: iter(numbers) for name, numbers in values.items()}
 
@@ -22,41 +23,68 @@ class CompareTest(unittest.TestCase):
 
         def run_plugin(words):
             test = words[words.index("--test") + 1]
-            self.calls.append(f"plugin_{test}")
-            value = next(values[f"plugin_{test}"])
+            name = pathlib.Path(words[words.index("--plugin") + 1]).stem
+            one = "1" if "--depth" in words else ""
+            self.calls.append(f"{name}_{test}{one}")
+            value = next(values[f"{name}_{test}{one}"])
             return json.dumps({"bandwidth": [{"average_mib_s": value}],
                                "latency": [{"typical_us": value}]})
 
-        options = argparse.Namespace(repeat=2, bandwidth_iters=10, latency_iters=10, enforce=enforce)
-        targets = Targets(rounds.Target(at_least=at_least), rounds.Target(at_most=at_most))
+        plugins = [Plugin("plugin", pathlib.Path("/lib/plugin.so"))] + ([peer] if peer else [])
+        options = argparse.Namespace(repeat=2, bandwidth_iters=10, latency_iters=10, enforce=enforce,
+                                     plugins=plugins)
+        targets = Targets(rounds.Target(at_least=at_least), rounds.Target(at_most=at_most),
+                          rounds.Target(at_most=3.0))
         self.output = io.StringIO()
         with contextlib.redirect_stdout(self.output):
             return compare("a fake", options, targets, run_perftest, run_plugin)
 
     _VALUES = {"ib_write_bw": [100, 200], "plugin_bw": [90, 200], "ib_write_lat": [1, 2],
-               "plugin_lat": [1.5, 2.5]}
+               "plugin_lat": [1.5, 2.5], "plugin_lat1": [2, 5]}
 
     def test_Repeats_AlternateTheSidesOfEachFigure(self):
         self.compare(self._VALUES)
-        self.assertEqual(self.calls, ["ib_write_bw", "plugin_bw", "ib_write_lat", "plugin_lat",
-                                      "plugin_bw", "ib_write_bw", "plugin_lat", "ib_write_lat"])
+        self.assertEqual(self.calls, ["ib_write_bw", "plugin_bw", "ib_write_lat", "plugin_lat", "plugin_lat1",
+                                      "plugin_bw", "ib_write_bw", "plugin_lat", "plugin_lat1", "ib_write_lat"])
 
     def test_Ratios_ArePrintedWithTheirSpread(self):
         self.assertEqual(self.compare(self._VALUES), 0)
-        self.assertIn("ratio 0.950 (0.900 to 1.000) (target: at least 0.9)", self.output.getvalue())
-        self.assertIn("ratio 1.375 (1.250 to 1.500) (target: at most 2.0)", self.output.getvalue())
-        self.assertIn("both targets are met", self.output.getvalue())
+        for text in ("0.950 (0.900 to 1.000) times ib_write_bw (target: at least 0.9)",
+                     "1.375 (1.250 to 1.500) times ib_write_lat (target: at most 2.0)",
+                     "2.250 (2.000 to 2.500) times ib_write_lat (target: at most 3.0)", "all targets are met"):
+            self.assertIn(text, self.output.getvalue())
+
+    def test_Peer_IsMeasuredBesideThePluginAndComparedWithIt(self):
+        peer = Plugin("other", pathlib.Path("/lib/other.so"), "8")
+        values = {**self._VALUES, "other_bw": [100, 100], "other_lat": [3, 5], "other_lat1": [1, 2]}
+        self.assertEqual(self.compare(values, enforce=True, peer=peer), 0)
+        for text in ("other 100.00 MiB/s, 0.750 (0.500 to 1.000) times ib_write_bw\n",
+                     "plugin / other: 1.450 (0.900 to 2.000)", "plugin / other: 0.500 (0.500 to 0.500)",
+                     "plugin / other: 2.250 (2.000 to 2.500)"):
+            self.assertIn(text, self.output.getvalue())
 
     def test_MissedTarget_FailsOnlyIfEnforced(self):
         self.assertEqual(self.compare(self._VALUES, at_least=0.96), 0)
         self.assertIn("a target is MISSED", self.output.getvalue())
         self.assertEqual(self.compare(self._VALUES, enforce=True, at_least=0.96), 1)
         self.assertEqual(self.compare(self._VALUES, enforce=True, at_most=1.3), 1)
+        self.assertEqual(self.compare({**self._VALUES, "plugin_lat1": [4, 8]}, enforce=True), 1)
         self.assertEqual(self.compare(self._VALUES, enforce=True), 0)
 
     def test_ProgramWithoutResult_IsAFailure(self):
         with self.assertRaisesRegex(Failed, "ib_write_bw printed no result for 1048576 bytes"):
             self.compare({**self._VALUES, "ib_write_bw": ["none"]})
+
+
+class PluginTest(unittest.TestCase):
+    def test_Parse_TakesNameFileAndTable(self):
+        self.assertEqual(Plugin.parse("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
+        self.assertEqual(Plugin.parse("x=/a:b.so"), Plugin("x", pathlib.Path("/a:b.so"), "newest"))
+
+    def test_Parse_WithoutNameOrFile_IsRefused(self):
+        for text in ("/a/b.so", "=/a/b.so"):
+            with self.assertRaises(ValueError):
+                Plugin.parse(text)
 
 
 if __name__ == "__main__":
