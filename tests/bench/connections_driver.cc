@@ -23,16 +23,16 @@
 #include <utility>
 #include <vector>
 
-#include "tools/net/plugin_loader.h"
+#include "tests/bench/net_pair.h"
 
 namespace {
 using Clock = std::chrono::steady_clock;
-using gdr::abi::ncclResult_t;
-using gdr::abi::ncclSuccess;
+using gdr::bench::die;
+using gdr::bench::require;
 using gdr::tools::Net;
-using gdr::tools::Plugin;
 
 constexpr size_t kMessageBytes = 8;
+constexpr int kDevice = 0;
 constexpr int kTag = 7;
 constexpr int kBlock = 100;  // connections whose set-up time is reported together
 
@@ -51,19 +51,6 @@ struct Link {
   End sender;
   End receiver;
 };
-
-[[noreturn]] void die(const std::string& what) {
-  std::fprintf(stderr, "connections_driver: %s\n", what.c_str());
-  std::exit(1);
-}
-
-// Prints a warning without its values: nccl-rdma-sharp-plugins passes a character for a "%s" where
-// sysfs has no path of the HCA, as that of a software HCA.
-void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char* file, int line,
-                  const char* format, ...) {
-  if (level > gdr::abi::kLogWarn) return;
-  std::fprintf(stderr, "%s:%d: %s\n", file, line, format);
-}
 
 int entries_of(const char* folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder), &closedir);
@@ -123,33 +110,15 @@ Memory memory_in_use() {
 
 class Bench {
  public:
-  Bench(Net& net, int dev) : net_(net), dev_(dev) {
-    gdr::tools::InitArguments settings;
-    settings.logger = &log_warnings;
-    require(net_.init(settings, &context_), "init");
-    int devices = 0;
-    require(net_.devices(&devices), "devices");
-    if (devices <= dev) die("the plugin has no device " + std::to_string(dev));
-  }
+  explicit Bench(Net& net)
+      : net_(net), context_(gdr::bench::init(net, &gdr::bench::log_warnings, 1)) {}
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
   ~Bench() { require(net_.finalize(context_), "finalize"); }
 
   Link connect() {
-    Link link;
-    char handle[gdr::abi::kHandleMaxBytes] = {};
-    void* listener = nullptr;
-    require(net_.listen(context_, dev_, handle, &listener), "listen");
-    while (link.sender.comm == nullptr || link.receiver.comm == nullptr) {
-      if (link.sender.comm == nullptr) {
-        require(net_.connect(context_, dev_, handle, &link.sender.comm), "connect");
-      }
-      if (link.receiver.comm == nullptr) {
-        require(net_.accept(listener, &link.receiver.comm), "accept");
-      }
-    }
-    require(net_.close_listen(listener), "closeListen");
-    return link;
+    const gdr::bench::Pair pair = gdr::bench::connect(net_, context_, kDevice, kDevice);
+    return {{.comm = pair.sender}, {.comm = pair.receiver}};
   }
 
   void register_memory(Link& link) {
@@ -192,28 +161,12 @@ class Bench {
     for (End* end : {&link.sender, &link.receiver}) {
       require(net_.dereg_mr(end->comm, end->mr), "deregMr");
     }
-    require(net_.close_send(link.sender.comm), "closeSend");
-    require(net_.close_recv(link.receiver.comm), "closeRecv");
+    gdr::bench::disconnect(net_, {link.sender.comm, link.receiver.comm});
   }
 
  private:
-  static void require(ncclResult_t result, const char* entry) {
-    if (result == ncclSuccess) return;
-    die(std::string(entry) + " returned " + std::to_string(result) +
-        "; the limits of this process are " + limits());
-  }
-  static std::string limits() {
-    auto text = [](auto resource) {
-      rlimit limit{};
-      getrlimit(resource, &limit);
-      return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
-    };
-    return text(RLIMIT_NOFILE) + " open files (ulimit -n) and " + text(RLIMIT_MEMLOCK) +
-           " bytes of locked memory (ulimit -l)";
-  }
   void add_memory(End& end, char* data) {
-    require(net_.reg_mr(end.comm, data, sizeof(buffers_->sent), gdr::abi::kPtrHost, &end.mr),
-            "regMr");
+    end.mr = gdr::bench::register_host(net_, end.comm, data, sizeof(buffers_->sent));
   }
   void finish(End& end) {
     int done = 0;
@@ -223,8 +176,7 @@ class Bench {
   }
 
   Net& net_;
-  int dev_;
-  void* context_ = nullptr;
+  void* context_;
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
 };
 }  // namespace
@@ -359,12 +311,8 @@ int main(int argc, char** argv) {
   }
   const int count = std::atoi(argv[2]);
   const int polls = std::atoi(argv[3]);
-  auto version = gdr::tools::parse_table(argv[4]);
-  if (!version) die(version.error().text);
-  auto plugin = Plugin::load(argv[1], *version);
-  if (!plugin) die(plugin.error().text);
   if (count < 1 || polls < 1) die("the numbers of connections and of polls are at least 1");
-  Bench bench(plugin->net(), 0);
+  Bench bench(gdr::bench::load(argv[1], argv[4]));
   measure(bench, count, polls);
   return 0;
 }

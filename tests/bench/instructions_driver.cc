@@ -5,7 +5,6 @@
 // Each table entry is called in a function of its own that is never inlined; callgrind collects in
 // the function of a given name. Code outside of these functions (connecting, warming up) is not
 // counted.
-#include <cstdarg>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -13,20 +12,20 @@
 #include <cstring>
 #include <memory>
 
-#include "tools/net/plugin_loader.h"
+#include "tests/bench/net_pair.h"
 
 namespace {
 using gdr::abi::ncclResult_t;
-using gdr::abi::ncclSuccess;
+using gdr::bench::die;
+using gdr::bench::require;
 using gdr::tools::Net;
-using gdr::tools::Plugin;
 
 constexpr size_t kMessageBytes = 8;
 constexpr int kTag = 7;
 constexpr uint64_t kWarmUpMessages = 64;
 
 struct End {
-  Net* net;
+  Net* net = nullptr;
   void* comm = nullptr;
   void* mr = nullptr;
   void* request = nullptr;
@@ -40,29 +39,6 @@ struct Polls {
   uint64_t test_recv = 0;
 };
 
-[[noreturn]] void die(const char* what) {
-  std::fprintf(stderr, "instructions_driver: %s\n", what);
-  std::exit(1);
-}
-
-void require(ncclResult_t result, const char* entry) {
-  if (result == ncclSuccess) return;
-  std::fprintf(stderr, "instructions_driver: %s returned %d\n", entry, result);
-  std::exit(1);
-}
-
-void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char*, int,
-                  const char* format, ...) {
-  if (level > gdr::abi::kLogWarn) return;
-  va_list arguments;
-  va_start(arguments, format);
-  std::vfprintf(stderr, format, arguments);
-  va_end(arguments);
-  std::fputc('\n', stderr);
-}
-}  // namespace
-
-namespace {
 struct TableCalls {
   static ncclResult_t isend(End* end) {
     return end->net->isend(end->comm, end->buffer, kMessageBytes, kTag, end->mr, nullptr,
@@ -118,55 +94,22 @@ void exchange(End& sender, End& receiver, uint64_t number, Polls* polls) {
     require(Calls::test_recv(&receiver, &done), "test of a receive");
   if (std::memcmp(receiver.buffer, &number, sizeof(number)) != 0) die("received other bytes");
 }
-
-void connect(End& sender, End& receiver, void* context, int dev) {
-  Net& net = *sender.net;
-  char handle[gdr::abi::kHandleMaxBytes] = {};
-  void* listener = nullptr;
-  require(net.listen(context, dev, handle, &listener), "listen");
-  while (sender.comm == nullptr || receiver.comm == nullptr) {
-    if (sender.comm == nullptr) require(net.connect(context, dev, handle, &sender.comm), "connect");
-    if (receiver.comm == nullptr) require(net.accept(listener, &receiver.comm), "accept");
-  }
-  require(net.close_listen(listener), "closeListen");
-  for (End* end : {&sender, &receiver}) {
-    require(net.reg_mr(end->comm, end->buffer, sizeof(end->buffer), gdr::abi::kPtrHost, &end->mr),
-            "regMr");
-  }
-}
-
-void disconnect(End& sender, End& receiver) {
-  Net& net = *sender.net;
-  for (End* end : {&sender, &receiver}) require(net.dereg_mr(end->comm, end->mr), "deregMr");
-  require(net.close_send(sender.comm), "closeSend");
-  require(net.close_recv(receiver.comm), "closeRecv");
-}
-
-Plugin load(const char* file, const char* table) {
-  auto version = gdr::tools::parse_table(table);
-  if (!version) die(version.error().text.c_str());
-  auto plugin = Plugin::load(file, *version);
-  if (!plugin) die(plugin.error().text.c_str());
-  return std::move(*plugin);
-}
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc != 4) die("usage: instructions_driver PLUGIN_FILE MESSAGES newest|TABLE_VERSION");
-  const Plugin plugin = load(argv[1], argv[3]);
-  Net& net = plugin.net();
+  Net& net = gdr::bench::load(argv[1], argv[3]);
   const uint64_t messages = std::strtoull(argv[2], nullptr, 10);
-  gdr::tools::InitArguments settings;
-  settings.logger = &log_warnings;
-  void* context = nullptr;
-  require(net.init(settings, &context), "init");
-  int devices = 0;
-  require(net.devices(&devices), "devices");
-  if (devices == 0) die("the plugin found no device");
+  void* context = gdr::bench::init(net, &gdr::bench::log_warnings, 1);
   auto sender = std::make_unique<End>();
   auto receiver = std::make_unique<End>();
-  sender->net = receiver->net = &net;
-  connect(*sender, *receiver, context, 0);
+  const gdr::bench::Pair pair = gdr::bench::connect(net, context, 0, 0);
+  sender->comm = pair.sender;
+  receiver->comm = pair.receiver;
+  for (End* end : {sender.get(), receiver.get()}) {
+    end->net = &net;
+    end->mr = gdr::bench::register_host(net, end->comm, end->buffer, sizeof(end->buffer));
+  }
   Polls warm;
   Polls polls;
   for (uint64_t i = 0; i < kWarmUpMessages; ++i) {
@@ -175,7 +118,10 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < messages; ++i) {
     exchange<CountedCalls>(*sender, *receiver, ~i, &polls);
   }
-  disconnect(*sender, *receiver);
+  for (End* end : {sender.get(), receiver.get()}) {
+    require(net.dereg_mr(end->comm, end->mr), "deregMr");
+  }
+  gdr::bench::disconnect(net, pair);
   require(net.finalize(context), "finalize");
   std::printf(
       "{\"name\": \"%s\", \"table\": %d, \"messages\": %llu, \"isend\": %llu, "

@@ -9,26 +9,22 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 #include <system_error>
-#include <utility>
 #include <vector>
 
-#include "tools/net/plugin_loader.h"
+#include "tests/bench/net_pair.h"
 
 namespace {
-using gdr::abi::ncclResult_t;
-using gdr::abi::ncclSuccess;
+using gdr::bench::die;
+using gdr::bench::require;
 using gdr::tools::Net;
-using gdr::tools::Plugin;
 
 struct Connection {
-  void* sender = nullptr;
-  void* receiver = nullptr;
+  gdr::bench::Pair pair;
   void* sender_memory = nullptr;
   void* receiver_memory = nullptr;
 };
@@ -36,29 +32,15 @@ struct Connection {
 std::atomic<uint64_t> g_warnings{0};
 std::atomic<uint64_t> g_lines{0};
 
-[[noreturn]] void die(const char* what) {
-  std::fprintf(stderr, "scale_driver: %s\n", what);
-  std::exit(1);
-}
-
-void require(ncclResult_t result, const char* entry) {
-  if (result == ncclSuccess) return;
-  std::fprintf(stderr, "scale_driver: %s returned %d\n", entry, result);
-  std::exit(1);
-}
-
 // Counts what NCCL_DEBUG=INFO shows without NCCL_DEBUG_SUBSYS.
-void count_lines(gdr::abi::ncclDebugLogLevel level, unsigned long subsystems, const char*, int,
-                 const char* format, ...) {
+void count_lines(gdr::abi::ncclDebugLogLevel level, unsigned long subsystems, const char* file,
+                 int line, const char* format, ...) {
   constexpr unsigned long kShown = 0x1 | 0x80 | 0x1000;  // INIT, ENV, BOOTSTRAP (nccl_common.h)
   if (level <= gdr::abi::kLogWarn) {
     ++g_warnings;
     va_list arguments;
     va_start(arguments, format);
-    // Other formats without their arguments: nccl-rdma-sharp-plugins passes a pointer that it has
-    // not set.
-    const bool text = std::strcmp(format, "%s") == 0;
-    std::fprintf(stderr, "%s\n", text ? va_arg(arguments, const char*) : format);
+    gdr::bench::print_warning(file, line, format, arguments);
     va_end(arguments);
   } else if (level == gdr::abi::kLogInfo && (subsystems & kShown) != 0) {
     ++g_lines;
@@ -132,47 +114,25 @@ void report(size_t connections) {
 }
 
 Connection connect(Net& net, void* context, std::vector<char>& memory) {
-  Connection made;
-  char handle[gdr::abi::kHandleMaxBytes] = {};
-  void* listener = nullptr;
-  require(net.listen(context, 1, handle, &listener), "listen");
-  while (made.sender == nullptr || made.receiver == nullptr) {
-    if (made.sender == nullptr) require(net.connect(context, 0, handle, &made.sender), "connect");
-    if (made.receiver == nullptr) require(net.accept(listener, &made.receiver), "accept");
-  }
-  require(net.close_listen(listener), "closeListen");
-  require(net.reg_mr(made.sender, memory.data(), memory.size(), gdr::abi::kPtrHost,
-                     &made.sender_memory),
-          "regMr");
-  require(net.reg_mr(made.receiver, memory.data(), memory.size(), gdr::abi::kPtrHost,
-                     &made.receiver_memory),
-          "regMr");
+  Connection made{gdr::bench::connect(net, context, 0, 1)};
+  made.sender_memory =
+      gdr::bench::register_host(net, made.pair.sender, memory.data(), memory.size());
+  made.receiver_memory =
+      gdr::bench::register_host(net, made.pair.receiver, memory.data(), memory.size());
   return made;
 }
 
 void close(Net& net, const Connection& connection) {
-  require(net.dereg_mr(connection.sender, connection.sender_memory), "deregMr");
-  require(net.dereg_mr(connection.receiver, connection.receiver_memory), "deregMr");
-  require(net.close_send(connection.sender), "closeSend");
-  require(net.close_recv(connection.receiver), "closeRecv");
+  require(net.dereg_mr(connection.pair.sender, connection.sender_memory), "deregMr");
+  require(net.dereg_mr(connection.pair.receiver, connection.receiver_memory), "deregMr");
+  gdr::bench::disconnect(net, connection.pair);
 }
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 4) die("usage: scale_driver PLUGIN_FILE newest|TABLE_VERSION CONNECTIONS...");
-  auto table = gdr::tools::parse_table(argv[2]);
-  if (!table) die(table.error().text.c_str());
-  auto plugin = Plugin::load(argv[1], *table);
-  if (!plugin) die(plugin.error().text.c_str());
-  // It stays loaded: nccl-rdma-sharp-plugins has a thread that outlives its library.
-  Net& net = (new Plugin(std::move(*plugin)))->net();
-  gdr::tools::InitArguments arguments;
-  arguments.logger = &count_lines;
-  void* context = nullptr;
-  require(net.init(arguments, &context), "init");
-  int devices = 0;
-  require(net.devices(&devices), "devices");
-  if (devices < 2) die("the plugin found fewer than two devices");
+  Net& net = gdr::bench::load(argv[1], argv[2]);
+  void* context = gdr::bench::init(net, &count_lines, 2);
   std::vector<char> memory(size_t{1} << 20);
   std::vector<Connection> connections;
   report(0);

@@ -10,49 +10,29 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <utility>
 #include <vector>
 
 #include "drivers/cuda/cuda_driver.h"
+#include "tests/bench/net_pair.h"
 #include "tests/fakes/cuda/fake_driver.h"
-#include "tools/net/plugin_loader.h"
 
 namespace {
-using gdr::abi::ncclResult_t;
-using gdr::abi::ncclSuccess;
+using gdr::bench::die;
+using gdr::bench::require;
 using gdr::tools::Net;
-using gdr::tools::Plugin;
 
 constexpr size_t kPage = size_t{64} << 10;
 constexpr int kMostGrouped = 8;
 
 struct Settings {
   const char* plugin;
-  std::optional<int> table;
+  const char* table;
   size_t bytes;     // of each message
   int grouped;      // messages of one receive
   size_t receives;  // that are passed in all
   size_t ahead;     // receives and sends that are outstanding
   bool gpu;         // memory of the fake GPU, which is flushed
 };
-
-[[noreturn]] void die(const char* what) {
-  std::fprintf(stderr, "wire_cost_driver: %s\n", what);
-  std::exit(1);
-}
-
-void require(ncclResult_t result, const char* entry) {
-  if (result == ncclSuccess) return;
-  std::fprintf(stderr, "wire_cost_driver: %s returned %d\n", entry, result);
-  std::exit(1);
-}
-
-// Without the arguments: the released nccl-rdma-sharp-plugins passes a pointer that it has not set.
-void log_warnings(gdr::abi::ncclDebugLogLevel level, unsigned long, const char*, int,
-                  const char* format, ...) {
-  if (level <= gdr::abi::kLogWarn) std::fprintf(stderr, "%s\n", format);
-}
 
 // The buffers of one end: one for each message that may be outstanding.
 struct End {
@@ -76,7 +56,7 @@ void allocate(End& end, const Settings& settings) {
   if (!settings.gpu) {
     end.host.resize(bytes);
     end.data = end.host.data();
-    require(end.net->reg_mr(end.comm, end.data, bytes, gdr::abi::kPtrHost, &end.mr), "regMr");
+    end.mr = gdr::bench::register_host(*end.net, end.comm, end.data, bytes);
     return;
   }
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
@@ -84,22 +64,10 @@ void allocate(End& end, const Settings& settings) {
   end.gpu = std::make_unique<fake_cuda::DeviceBuffer>(cuda, 0, bytes);
   end.data = end.gpu->get();
   const gdr::Result<gdr::UniqueFd> fd = gdr::cuda::export_dmabuf(end.data, bytes);
-  if (!fd) die(fd.error().text.c_str());
+  if (!fd) die(fd.error().text);
   require(
       end.net->reg_mr_dmabuf(end.comm, end.data, bytes, gdr::abi::kPtrCuda, 0, fd->get(), &end.mr),
       "regMrDmaBuf");
-}
-
-void connect(End& sender, End& receiver, void* context) {
-  Net& net = *sender.net;
-  char handle[gdr::abi::kHandleMaxBytes] = {};
-  void* listener = nullptr;
-  require(net.listen(context, 1, handle, &listener), "listen");
-  while (sender.comm == nullptr || receiver.comm == nullptr) {
-    if (sender.comm == nullptr) require(net.connect(context, 0, handle, &sender.comm), "connect");
-    if (receiver.comm == nullptr) require(net.accept(listener, &receiver.comm), "accept");
-  }
-  require(net.close_listen(listener), "closeListen");
 }
 
 // Messages go in order. Those of one receive have the tags 0, 1 and so on.
@@ -217,9 +185,7 @@ Settings read(int argc, char** argv) {
   }
   Settings settings = {};
   settings.plugin = argv[1];
-  auto table = gdr::tools::parse_table(argv[2]);
-  if (!table) die(table.error().text.c_str());
-  settings.table = *table;
+  settings.table = argv[2];
   settings.bytes = std::strtoull(argv[3], nullptr, 10);
   settings.grouped = std::atoi(argv[4]);
   settings.receives = std::strtoull(argv[5], nullptr, 10);
@@ -233,26 +199,18 @@ Settings read(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Settings settings = read(argc, argv);
-  auto plugin = Plugin::load(settings.plugin, settings.table);
-  if (!plugin) die(plugin.error().text.c_str());
-  // It stays loaded: nccl-rdma-sharp-plugins has a thread that outlives its library.
-  Net& net = (new Plugin(std::move(*plugin)))->net();
-  gdr::tools::InitArguments arguments;
-  arguments.logger = &log_warnings;
-  void* context = nullptr;
-  require(net.init(arguments, &context), "init");
-  int devices = 0;
-  require(net.devices(&devices), "devices");
-  if (devices < 2) die("the plugin found fewer than two devices");
+  Net& net = gdr::bench::load(settings.plugin, settings.table);
+  void* context = gdr::bench::init(net, &gdr::bench::log_warnings, 2);
+  const gdr::bench::Pair pair = gdr::bench::connect(net, context, 0, 1);
   End sender, receiver;
   sender.net = receiver.net = &net;
-  connect(sender, receiver, context);
+  sender.comm = pair.sender;
+  receiver.comm = pair.receiver;
   allocate(sender, settings);
   allocate(receiver, settings);
   Exchange(sender, receiver, settings).run();
   for (End* end : {&sender, &receiver}) require(net.dereg_mr(end->comm, end->mr), "deregMr");
-  require(net.close_send(sender.comm), "closeSend");
-  require(net.close_recv(receiver.comm), "closeRecv");
+  gdr::bench::disconnect(net, pair);
   require(net.finalize(context), "finalize");
   std::printf("%s, table %d\n", net.name(), net.version());
   return 0;
