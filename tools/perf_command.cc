@@ -89,7 +89,8 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->capture_default_str();
   command
       ->add_option("--depth", o.depth,
-                   "Requests in flight on a connection; in a ping-pong, receives posted ahead")
+                   "Requests in flight on a connection; in the latency test of sendrecv, receives "
+                   "posted ahead")
       ->check(CLI::Range(1, abi::kMaxRequests))
       ->capture_default_str();
   command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");

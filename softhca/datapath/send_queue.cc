@@ -321,7 +321,8 @@ Pending SendQueue::progress() {
     }
   }
   pending.any = head_ != tail_;
-  pending.in_progress = settled_ != next_;
+  // Also where only the next retire() finds out until when an acknowledgement is awaited.
+  pending.in_progress = settled_ != next_ || (ack_at == 0 && head_ != settled_);
   if (ack_at != 0) {
     pending.wake_at = pending.wake_at == 0 ? ack_at : std::min(pending.wake_at, ack_at);
   }

@@ -92,7 +92,8 @@ void Runtime::remove_context(Context* context) {
 }
 
 void Runtime::set_port_state(uint32_t device, uint32_t number, ibv_port_state state) {
-  // Whoever sees the state finds the counters as they are in it.
+  // Whoever sees the state finds the counters as they are in it, unless a fault at a request has
+  // set the state already.
   write_state_files(process_.folder() + "/sys", config().devices[device], number,
                     state == IBV_PORT_ACTIVE);
   process_.port(device, number).state.store(state);

@@ -2,9 +2,10 @@
 
 The half round trip is measured twice: with receives posted ahead, as NCCL posts them, and with one
 receive posted at a time, so that every message waits for its clear-to-send. Each repeat measures all
-sides of both figures in turn; see nccl-tests-config/comparelib/rounds.py.
+sides of each figure in turn; see nccl-tests-config/comparelib/rounds.py.
 """
 
+import argparse
 import dataclasses
 import json
 import pathlib
@@ -16,6 +17,8 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "nccl-tests-config"))
 from comparelib import rounds  # pylint: disable=wrong-import-position
 
+# nccl-rdma-sharp-plugins passes a character for the "%s" of a warning.
+NO_WARNINGS = {"NCCL_DEBUG": "VERSION"}
 _BANDWIDTH_BYTES = 1 << 20
 _LATENCY_BYTES = 8
 
@@ -42,12 +45,14 @@ class Plugin:
     @classmethod
     def parse(cls, text):
         """From NAME=FILE[:TABLE]."""
-        name, equals, rest = text.partition("=")
+        name, _, rest = text.partition("=")
         file, colon, table = rest.rpartition(":")
-        if not equals or not name:
-            raise ValueError(text)
         if not colon or not (table.isdigit() or table == "newest"):
             file, table = rest, "newest"
+        if not name or not file:
+            raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE or NAME=FILE:TABLE")
+        if name in ("plugin", "perftest"):
+            raise argparse.ArgumentTypeError(f"the name {name!r} is taken")
         return cls(name, pathlib.Path(file).resolve(), table)
 
 
@@ -66,8 +71,10 @@ def parse(parser, repeat, bandwidth_iters, latency_iters):
     options.plugin = (options.plugin or options.build / "lib" / "libnccl-net-gdr.so").resolve()
     options.tool = options.build / "bin" / "nccl-gdr"
     options.plugins = [Plugin("plugin", options.plugin)] + ([options.peer] if options.peer else [])
-    for needed in [options.tool, *(plugin.file for plugin in options.plugins)]:
+    for needed in (options.plugin, options.tool):
         require(parser, needed)
+    if options.peer and not options.peer.file.exists():
+        parser.error(f"{options.peer.file} does not exist")
     return options
 
 
@@ -88,11 +95,14 @@ def _measurements(options, run_perftest, run_plugin):
     def perf(plugin, test, shape, key, *more):
         size, iterations = shape
         rows = "bandwidth" if test == "bw" else "latency"
-        report = json.loads(run_plugin(
-            ["perf", "sendrecv", "--test", test, "--begin", str(size), "--end", str(size),
-             "--iters", str(iterations), "--json", "-", "--plugin", str(plugin.file),
-             "--table", plugin.table, *more]))
-        return report[rows][0][key]
+        words = ["perf", "sendrecv", "--test", test, "--begin", str(size), "--end", str(size),
+                 "--iters", str(iterations), "--json", "-", "--plugin", str(plugin.file),
+                 "--table", plugin.table, *more]
+        output = run_plugin(words)
+        try:
+            return json.loads(output)[rows][0][key]
+        except (ValueError, LookupError) as error:
+            raise Failed(f"nccl-gdr {' '.join(words)} printed no result ({error})\n{output}") from error
 
     bandwidth = (_BANDWIDTH_BYTES, options.bandwidth_iters)
     latency = (_LATENCY_BYTES, options.latency_iters)
@@ -129,7 +139,8 @@ def compare(where, options, targets, run_perftest, run_plugin):
     """Measures, prints the medians and ratios, and returns the exit code.
 
     run_perftest(words) runs both ends of a perftest program and returns the client's output;
-    run_plugin(words) runs nccl-gdr with these arguments and returns its standard output.
+    run_plugin(words) runs nccl-gdr with these arguments and NO_WARNINGS, and returns its standard
+    output.
     """
     print(f"Plugins and perftest on {where}, {options.repeat} alternating repeats", flush=True)
     samples = _measure(options.repeat, _measurements(options, run_perftest, run_plugin))

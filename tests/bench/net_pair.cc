@@ -11,9 +11,7 @@
 namespace gdr::bench {
 namespace {
 
-std::string limit_text(int resource) {
-  rlimit limit{};
-  getrlimit(static_cast<__rlimit_resource_t>(resource), &limit);
+std::string limit_text(const rlimit& limit) {
   return limit.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(limit.rlim_cur);
 }
 
@@ -24,12 +22,13 @@ void die(const std::string& what) {
   std::exit(1);
 }
 
-void require(abi::ncclResult_t result, const char* entry) {
-  if (result == abi::ncclSuccess) return;
+void fail_entry(abi::ncclResult_t result, const char* entry) {
+  rlimit files{}, locked{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_MEMLOCK, &locked);
   die(std::string(entry) + " returned " + std::to_string(result) +
-      "; the limits of this process are " + limit_text(RLIMIT_NOFILE) +
-      " open files (ulimit -n) and " + limit_text(RLIMIT_MEMLOCK) +
-      " bytes of locked memory (ulimit -l)");
+      "; the limits of this process are " + limit_text(files) + " open files (ulimit -n) and " +
+      limit_text(locked) + " bytes of locked memory (ulimit -l)");
 }
 
 void print_warning(const char* file, int line, const char* format, va_list arguments) {
@@ -62,8 +61,8 @@ void* init(tools::Net& net, abi::ncclDebugLogger_t logger, int least_devices) {
   int devices = 0;
   require(net.devices(&devices), "devices");
   if (devices < least_devices) {
-    die("the plugin found " + std::to_string(devices) + " devices; " +
-        std::to_string(least_devices) + " are needed");
+    die("devices found by the plugin: " + std::to_string(devices) +
+        ", needed: " + std::to_string(least_devices));
   }
   return context;
 }

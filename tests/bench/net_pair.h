@@ -13,9 +13,14 @@ namespace gdr::bench {
 // Prints "PROGRAM: what" and ends the program with status 1.
 [[noreturn]] void die(const std::string& what);
 
-// Ends the program unless the entry of the table returned ncclSuccess; names the process's limits,
-// which many connections meet first.
-void require(abi::ncclResult_t result, const char* entry);
+// Ends the program as an entry of the table returned an error; names the process's limits, which
+// many connections meet first.
+[[noreturn]] void fail_entry(abi::ncclResult_t result, const char* entry);
+
+// Ends the program unless the entry returned ncclSuccess. Inline, as loops are timed that call it.
+inline void require(abi::ncclResult_t result, const char* entry) {
+  if (result != abi::ncclSuccess) fail_entry(result, entry);
+}
 
 // A logger for init that prints warnings. Formats other than "%s" are printed without their
 // arguments: nccl-rdma-sharp-plugins passes some that do not fit.

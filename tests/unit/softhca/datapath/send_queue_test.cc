@@ -136,6 +136,17 @@ TEST_F(Acknowledgement, Late_CompletesLaterAndInOrder) {
   }
 }
 
+// The engine starts the request, when the link is free, and has nothing else to wake up for.
+TEST_F(Acknowledgement, LateBehindALink_CompletesAfterBoth) {
+  use(R"({"devices": [{"name": "softhca0", "latency_us": 20000}, {"name": "softhca1"}],
+      "faults": [{"kind": "ack_lost", "device": "softhca0", "late_us": 30000, "count": 1}]})");
+  Pair pair({.timeout = 18}, {.device = 1});
+  auto start = Clock::now();
+  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(50));
+}
+
 TEST_F(Acknowledgement, LaterThanAllRetries_IsLost) {
   use(R"({"faults": [
       {"kind": "ack_lost", "device": "softhca0", "late_us": 60000000}]})");

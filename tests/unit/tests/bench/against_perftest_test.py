@@ -75,15 +75,25 @@ class CompareTest(unittest.TestCase):
         with self.assertRaisesRegex(Failed, "ib_write_bw printed no result for 1048576 bytes"):
             self.compare({**self._VALUES, "ib_write_bw": ["none"]})
 
+    def test_PluginThatPrintsNoJson_IsAFailure(self):
+        def run_plugin(words):
+            return "a warning\n{}" if "--test" in words else ""
+
+        options = argparse.Namespace(repeat=1, bandwidth_iters=10, latency_iters=10, enforce=False,
+                                     plugins=[Plugin("plugin", pathlib.Path("/lib/plugin.so"))])
+        with contextlib.redirect_stdout(io.StringIO()):
+            with self.assertRaisesRegex(Failed, "printed no result .*\n?a warning"):
+                compare("a fake", options, None, lambda words: "1048576 10 0 1 0\n8 10 0 0 1 0 0 0 0", run_plugin)
+
 
 class PluginTest(unittest.TestCase):
     def test_Parse_TakesNameFileAndTable(self):
         self.assertEqual(Plugin.parse("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
         self.assertEqual(Plugin.parse("x=/a:b.so"), Plugin("x", pathlib.Path("/a:b.so"), "newest"))
 
-    def test_Parse_WithoutNameOrFile_IsRefused(self):
-        for text in ("/a/b.so", "=/a/b.so"):
-            with self.assertRaises(ValueError):
+    def test_Parse_WithoutNameOrFileOrWithATakenName_IsRefused(self):
+        for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "plugin=/a/b.so", "perftest=/a/b.so"):
+            with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError):
                 Plugin.parse(text)
 
 
