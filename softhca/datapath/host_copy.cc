@@ -26,6 +26,21 @@ void store_word(uint8_t* to, const uint8_t* from) {
   for (uint64_t i = 0; i < kWord; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
+// Copies what comes before the last word. What a program may read while it is written, as an entry
+// of a table, is short: its words are written whole.
+void store_body(uint8_t* to, const uint8_t* from, uint64_t bytes) {
+  constexpr uint64_t kShort = 64;
+  if (bytes > kShort || (bytes | reinterpret_cast<uintptr_t>(to)) % kWord != 0) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  for (uint64_t i = 0; i < bytes; i += kWord) {
+    uint64_t value;
+    memcpy(&value, from + i, kWord);
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to + i), value, __ATOMIC_RELAXED);
+  }
+}
+
 struct Vectors {
   iovec items[kMaxSge + 1];
   uint32_t count = 0;
@@ -63,8 +78,10 @@ void copy_ordered(void* to, const void* from, uint64_t bytes) {
     return;
   }
   uint64_t body = bytes - kWord;
-  if (body != 0) memcpy(to, from, body);
-  store_word(static_cast<uint8_t*>(to) + body, static_cast<const uint8_t*>(from) + body);
+  auto* target = static_cast<uint8_t*>(to);
+  const auto* source = static_cast<const uint8_t*>(from);
+  if (body != 0) store_body(target, source, body);
+  store_word(target + body, source + body);
 }
 
 CopyResult write_host(const Peer& peer, const SegmentList& local, const SegmentList& remote) {
