@@ -14,8 +14,7 @@ namespace {
 // destroyed: descriptors may be closed while the process exits.
 struct Registry {
   std::mutex mutex;
-  std::vector<uint8_t> registered;  // by descriptor; guarded by mutex, as the next one
-  bool handlers_installed = false;
+  std::vector<uint8_t> registered;  // by descriptor; guarded by mutex
   std::atomic<uint32_t> generation{1};
 };
 
@@ -40,6 +39,11 @@ void after_fork_in_child() {
   all.mutex.unlock();
 }
 
+// Installed when the library is loaded: a process may fork while the first descriptor is opened.
+// Without memory for the handlers, children keep the descriptors, as they would without them.
+[[maybe_unused]] const int g_installed =
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+
 }  // namespace
 
 Hold::Hold() { registry().mutex.lock(); }
@@ -47,11 +51,6 @@ Hold::~Hold() { registry().mutex.unlock(); }
 
 void Hold::add(int fd) {
   Registry& all = registry();
-  if (!all.handlers_installed) {
-    // Without memory for the handlers, children keep the descriptors, as they would without them.
-    all.handlers_installed =
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
-  }
   const auto index = static_cast<size_t>(fd);
   if (all.registered.size() <= index) all.registered.resize(index + 1);
   all.registered[index] = 1;

@@ -25,8 +25,8 @@ class Hold {
   void remove(int fd);
 };
 
-// How many forks lead to this process from the one that first registered a descriptor, plus one. A
-// descriptor that was registered under another number is closed here, and its number may be that of
+// How many forks lead to this process from the one that loaded this library, plus one. A descriptor
+// that was registered under another number is closed here, and its number may be that of
 // another file.
 uint32_t generation();
 
