@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import perftest_output
+from plugin_argument import Plugin
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(_ROOT / "nccl-tests-config"))
@@ -35,32 +36,21 @@ class Targets:
     one_receive: rounds.Target  # latency with one receive posted at a time
 
 
-@dataclasses.dataclass(frozen=True)
-class Plugin:
-    """name, file, and the version of the table to use, or "newest"."""
-    name: str
-    file: pathlib.Path
-    table: str = "newest"
-
-    @classmethod
-    def parse(cls, text):
-        """From NAME=FILE[:TABLE]."""
-        name, _, rest = text.partition("=")
-        file, colon, table = rest.rpartition(":")
-        if not colon or not (table.isdigit() or table == "newest"):
-            file, table = rest, "newest"
-        if not name or not file:
-            raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE or NAME=FILE:TABLE")
-        if name in ("plugin", "perftest"):
-            raise argparse.ArgumentTypeError(f"the name {name!r} is taken")
-        return cls(name, pathlib.Path(file).resolve(), table)
+def parse_peer(text):
+    """The Plugin of NAME=FILE[:TABLE]; the name is neither that of perftest nor of the own plugin."""
+    name = text.partition("=")[0]
+    if not name or name == text:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE or NAME=FILE:TABLE")
+    if name in ("plugin", "perftest"):
+        raise argparse.ArgumentTypeError(f"the name {name!r} is taken")
+    return Plugin.parse(text)
 
 
 def parse(parser, repeat, bandwidth_iters, latency_iters):
     """The options, with absolute paths of existing files; `tool` is the build's nccl-gdr."""
     parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
     parser.add_argument("--plugin", type=pathlib.Path, help="default: the build's own")
-    parser.add_argument("--peer", type=Plugin.parse, metavar="NAME=FILE[:TABLE]",
+    parser.add_argument("--peer", type=parse_peer, metavar="NAME=FILE[:TABLE]",
                         help="another plugin to measure beside it, and the version of its table")
     parser.add_argument("--repeat", type=int, default=repeat)
     parser.add_argument("--bandwidth-iters", type=int, default=bandwidth_iters)

@@ -6,7 +6,8 @@ import pathlib
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
-from against_perftest import Failed, Plugin, Targets, compare, rounds
+from against_perftest import Failed, Targets, compare, parse_peer, rounds
+from plugin_argument import Plugin
 
 
 class CompareTest(unittest.TestCase):
@@ -86,15 +87,15 @@ class CompareTest(unittest.TestCase):
                 compare("a fake", options, None, lambda words: "1048576 10 0 1 0\n8 10 0 0 1 0 0 0 0", run_plugin)
 
 
-class PluginTest(unittest.TestCase):
+class PeerTest(unittest.TestCase):
     def test_Parse_TakesNameFileAndTable(self):
-        self.assertEqual(Plugin.parse("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
-        self.assertEqual(Plugin.parse("x=/a:b.so"), Plugin("x", pathlib.Path("/a:b.so"), "newest"))
+        self.assertEqual(parse_peer("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
+        self.assertEqual(parse_peer("x=/a:b.so"), Plugin("x", pathlib.Path("/a:b.so"), "newest"))
 
     def test_Parse_WithoutNameOrFileOrWithATakenName_IsRefused(self):
         for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "plugin=/a/b.so", "perftest=/a/b.so"):
             with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError):
-                Plugin.parse(text)
+                parse_peer(text)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,27 @@
+"""A plugin that an option names: NAME=FILE[:TABLE], or FILE[:TABLE], which has the name of the file."""
+
+import argparse
+import dataclasses
+import pathlib
+
+
+@dataclasses.dataclass(frozen=True)
+class Plugin:
+    """name, file, and the version of the table to use, or "newest"."""
+    name: str
+    file: pathlib.Path
+    table: str = "newest"
+
+    @classmethod
+    def parse(cls, text):
+        """The type of an option of argparse."""
+        name, equals, rest = text.partition("=")
+        if not equals:
+            name, rest = "", text
+        file, colon, table = rest.rpartition(":")
+        if not colon or not (table.isdigit() or table == "newest"):
+            file, table = rest, "newest"
+        if not file:
+            raise argparse.ArgumentTypeError(f"{text!r} names no file")
+        path = pathlib.Path(file).resolve()
+        return cls(name or path.name.split(".")[0], path, table)
