@@ -26,8 +26,8 @@ class Hold {
 };
 
 // How many forks lead to this process from the one that loaded this library, plus one. A descriptor
-// that was registered under another number is closed here, and its number may be that of
-// another file.
+// that was registered under another number is closed here, and its number may be that of another
+// file.
 uint32_t generation();
 
 }  // namespace gdr::process_fds
