@@ -20,10 +20,14 @@ std::string unknown_command(const CLI::App& app, const std::string& word) {
   return fmt::format("unknown subcommand: {}; the subcommands are {}", word, names);
 }
 
-// Returns the command that prints the help for what was called: "nccl-gdr topo --help".
+// Returns the command that prints the help for what was called: "nccl-gdr perf sendrecv --help".
 std::string help_of(const CLI::App& app) {
-  const auto called = app.get_subcommands();
-  return "nccl-gdr " + (called.empty() ? "" : called[0]->get_name() + " ") + "--help";
+  std::string words = "nccl-gdr ";
+  for (auto called = app.get_subcommands(); !called.empty();
+       called = called[0]->get_subcommands()) {
+    words += called[0]->get_name() + " ";
+  }
+  return words + "--help";
 }
 
 }  // namespace

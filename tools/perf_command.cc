@@ -90,7 +90,7 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
   command
       ->add_option("--depth", o.depth,
                    "Requests in flight on a connection; in the latency test of sendrecv, receives "
-                   "posted ahead")
+                   "posted ahead: with 1, every message waits for its clear-to-send")
       ->check(CLI::Range(1, abi::kMaxRequests))
       ->capture_default_str();
   command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");

@@ -44,6 +44,14 @@ TEST(PerfSendrecv, Table_EndsInNothingWrong) {
   EXPECT_THAT(run.out, HasSubstr(": 0 wrong\n"));
 }
 
+TEST(PerfSendrecv, Depth_IsInTheTextAndInTheReport) {
+  std::vector<std::string> words = {"perf", "sendrecv", "--plugin", plugin(),  "-e",
+                                    "8",    "-n",       "2",        "--depth", "1"};
+  EXPECT_THAT(run_tool(words).out, HasSubstr("\n# depth 1: "));
+  words.insert(words.end(), {"--json", "-"});
+  EXPECT_EQ(json::parse(run_tool(words).out)["depth"], 1);
+}
+
 class PerfTable : public testing::TestWithParam<int> {};
 
 TEST_P(PerfTable, Sendrecv_MovesVerifiedDataAndReportsTheVersion) {
@@ -242,6 +250,9 @@ TEST(Perf, WrongWords_AreNamedWithWhatFits) {
   const ToolRun level = run_tool({"topo", "--gdr-level", "FOO"});
   EXPECT_EQ(level.exit_code, 2);
   EXPECT_THAT(level.err, HasSubstr("--gdr-level: \"FOO\" cannot be used: "));
+  const ToolRun option = run_tool({"perf", "sendrecv", "--dept", "1"});
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_THAT(option.err, HasSubstr("Fix: nccl-gdr perf sendrecv --help lists the options"));
 }
 
 TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {

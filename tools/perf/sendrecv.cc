@@ -26,6 +26,10 @@ class SendRecv {
       : rank_(rank), options_(options), setup_(std::move(setup)) {}
 
   Status open();
+  void print_depth() const {
+    print(fmt::format("# depth {}: requests in flight; in the latency test, receives posted ahead",
+                      options_.depth));
+  }
   Status sweep_bandwidth(const std::vector<size_t>& sizes);
   Status sweep_latency(const std::vector<size_t>& sizes);
   Status finish();
@@ -200,6 +204,7 @@ Status SendRecv::finish() {
   if (options_.json.empty()) return {};
   nlohmann::json report = setup_.description;
   report["tool"] = "sendrecv";
+  report["depth"] = options_.depth;
   report["bandwidth"] = rows_.value("bandwidth", nlohmann::json::array());
   report["latency"] = rows_.value("latency", nlohmann::json::array());
   report["checked"] = options_.check;
@@ -218,6 +223,7 @@ int run_sendrecv(Rank& rank, const PerfOptions& options) {
   }
   SendRecv run(rank, options, std::move(*setup));
   Status done = run.open();
+  if (done) run.print_depth();
   if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
   if (done && options.test != "bw") done = run.sweep_latency(*sizes);
   if (done) done = run.finish();
