@@ -12,6 +12,7 @@ import pathlib
 import sys
 
 import perftest_output
+from number_argument import positive
 from plugin_argument import Plugin
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -52,9 +53,9 @@ def parse(parser, repeat, bandwidth_iters, latency_iters):
     parser.add_argument("--plugin", type=pathlib.Path, help="default: the build's own")
     parser.add_argument("--peer", type=parse_peer, metavar="NAME=FILE[:TABLE]",
                         help="another plugin to measure beside it, and the version of its table")
-    parser.add_argument("--repeat", type=int, default=repeat)
-    parser.add_argument("--bandwidth-iters", type=int, default=bandwidth_iters)
-    parser.add_argument("--latency-iters", type=int, default=latency_iters)
+    parser.add_argument("--repeat", type=positive, default=repeat)
+    parser.add_argument("--bandwidth-iters", type=positive, default=bandwidth_iters)
+    parser.add_argument("--latency-iters", type=positive, default=latency_iters)
     parser.add_argument("--enforce", action="store_true", help="exit with 1 when a target is missed")
     options = parser.parse_args()
     options.build = options.build.resolve()
