@@ -20,8 +20,16 @@ class Plugin:
             name, rest = "", text
         file, colon, table = rest.rpartition(":")
         if not colon or not (table.isdigit() or table == "newest"):
+            if colon and not pathlib.Path(rest).exists():
+                raise argparse.ArgumentTypeError(
+                    f"{rest!r} does not exist, and {table!r} is no version of a table of {file!r}: that is a "
+                    "number, or newest")
             file, table = rest, "newest"
         if not file:
             raise argparse.ArgumentTypeError(f"{text!r} names no file")
         path = pathlib.Path(file).resolve()
         return cls(name or path.name.split(".")[0], path, table)
+
+    def __str__(self):
+        """What parse() reads."""
+        return f"{self.name}={self.file}:{self.table}"

@@ -90,7 +90,6 @@ class CompareTest(unittest.TestCase):
 class PeerTest(unittest.TestCase):
     def test_Parse_TakesNameFileAndTable(self):
         self.assertEqual(parse_peer("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
-        self.assertEqual(parse_peer("x=/a:b.so"), Plugin("x", pathlib.Path("/a:b.so"), "newest"))
 
     def test_Parse_WithoutNameOrFileOrWithATakenName_IsRefused(self):
         for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "plugin=/a/b.so", "perftest=/a/b.so"):
