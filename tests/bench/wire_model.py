@@ -6,6 +6,7 @@ post_send_db(), mlx5_post_recv(); verbs.c, mlx5_calc_send_wqe()). Headers from t
 Architecture Specification, volume 1 (5.2 and 9), and its annex A17 for RoCE v2.
 """
 
+import collections
 import dataclasses
 import math
 
@@ -44,6 +45,15 @@ class End:
 
     def total(self, function=lambda request: 1):
         return sum(function(request) * count for request, count in self.requests.items())
+
+
+def requests_of(ports):
+    """Counter of the Requests of ports of the software HCA's counters file."""
+    found = collections.Counter()
+    for port in ports:
+        for shape in port["requests"]:
+            found[Request(shape["opcode"], shape["bytes"], shape["inline"], shape["signaled"])] += shape["count"]
+    return found
 
 
 def wqe_bytes(request):

@@ -100,10 +100,10 @@ class Counters(unittest.TestCase):
             done = subprocess.run(words, env=env, text=True, capture_output=True, check=False, timeout=200)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             files = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("*.json")]
-        shapes = [(shape["opcode"], shape["bytes"], shape["count"]) for file in files
-                  for shape in file["devices"][0]["ports"][0]["requests"]]
         self.assertEqual(len(files), 2)
-        writes = sum(count for opcode, size, count in shapes if (opcode, size) == ("RDMA_WRITE", 4096))
+        requests = wire_model.requests_of(file["devices"][0]["ports"][0] for file in files)
+        writes = sum(count for request, count in requests.items()
+                     if (request.opcode, request.bytes) == ("RDMA_WRITE", 4096))
         self.assertGreaterEqual(writes, 1000)
         self.assertEqual(sum(file["devices"][0]["ports"][0]["error_completions"] for file in files), 0)
 
@@ -125,9 +125,9 @@ class Counters(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             files = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("*.json")]
         count = collections.Counter()
-        for file in files:
-            for shape in file["devices"][0]["ports"][0]["requests"]:
-                count[shape["opcode"]] += shape["count"]
+        requests = wire_model.requests_of(file["devices"][0]["ports"][0] for file in files)
+        for request, number in requests.items():
+            count[request.opcode] += number
         self.assertGreaterEqual(count["RDMA_WRITE_WITH_IMM"], 2000, done.stdout)
         return count["RDMA_WRITE"] / count["RDMA_WRITE_WITH_IMM"]
 
