@@ -9,15 +9,14 @@ import argparse
 import dataclasses
 import json
 import pathlib
-import sys
 
+import figures as results
 import perftest_output
+from figures import OWN, Figure, rounds
 from number_argument import positive
 from plugin_argument import Plugin
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(_ROOT / "nccl-tests-config"))
-from comparelib import rounds  # pylint: disable=wrong-import-position
 
 # nccl-rdma-sharp-plugins passes a character for the "%s" of a warning.
 NO_WARNINGS = {"NCCL_DEBUG": "VERSION"}
@@ -42,7 +41,7 @@ def parse_peer(text):
     name = text.partition("=")[0]
     if not name or name == text:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE or NAME=FILE:TABLE")
-    if name in ("plugin", "perftest"):
+    if name in (OWN, "perftest"):
         raise argparse.ArgumentTypeError(f"the name {name!r} is taken")
     return Plugin.parse(text)
 
@@ -50,22 +49,29 @@ def parse_peer(text):
 def parse(parser, repeat, bandwidth_iters, latency_iters):
     """The options, with absolute paths of existing files; `tool` is the build's nccl-gdr."""
     parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
-    parser.add_argument("--plugin", type=pathlib.Path, help="default: the build's own")
-    parser.add_argument("--peer", type=parse_peer, metavar="NAME=FILE[:TABLE]",
-                        help="another plugin to measure beside it, and the version of its table")
+    parser.add_argument("--plugin", type=Plugin.parse, metavar="FILE[:TABLE]",
+                        help="default: the build's own")
+    parser.add_argument("--peer", type=parse_peer, action="append", default=[], dest="peers",
+                        metavar="NAME=FILE[:TABLE]",
+                        help="another plugin to measure beside it, and the version of its table; several "
+                             "times for several")
     parser.add_argument("--repeat", type=positive, default=repeat)
     parser.add_argument("--bandwidth-iters", type=positive, default=bandwidth_iters)
     parser.add_argument("--latency-iters", type=positive, default=latency_iters)
+    results.add_option(parser)
     parser.add_argument("--enforce", action="store_true", help="exit with 1 when a target is missed")
     options = parser.parse_args()
     options.build = options.build.resolve()
-    options.plugin = (options.plugin or options.build / "lib" / "libnccl-net-gdr.so").resolve()
+    own = options.plugin or Plugin(OWN, options.build / "lib" / "libnccl-net-gdr.so")
     options.tool = options.build / "bin" / "nccl-gdr"
-    options.plugins = [Plugin("plugin", options.plugin)] + ([options.peer] if options.peer else [])
-    for needed in (options.plugin, options.tool):
+    options.plugins = [dataclasses.replace(own, name=OWN), *options.peers]
+    for needed in (own.file, options.tool):
         require(parser, needed)
-    if options.peer and not options.peer.file.exists():
-        parser.error(f"{options.peer.file} does not exist")
+    for peer in options.peers:
+        if not peer.file.exists():
+            parser.error(f"{peer.file} does not exist")
+    if len({plugin.name for plugin in options.plugins}) < len(options.plugins):
+        parser.error("two peers have one name")
     return options
 
 
@@ -126,8 +132,36 @@ def _spread(found):
     return f"{found.median:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
+def _figures(samples, options, targets):
+    """The Figures of what _measure() returned; perftest's latency stands beside both of the plugins'."""
+    found = []
+    for figure, base, title, unit, more, target in (
+            ("bandwidth", "bandwidth", "1 MiB bandwidth", "MiB/s", True, targets.bandwidth),
+            ("latency", "latency", "8 B half round trip, receives posted ahead", "us", False, targets.latency),
+            ("one receive", "latency", "8 B half round trip, one receive at a time", "us", False,
+             targets.one_receive)):
+        sides = {plugin.name: samples[figure, plugin.name] for plugin in options.plugins}
+        found.append(Figure(title, unit, {"perftest": samples[base, "perftest"], **sides}, more,
+                            target=target, target_of="perftest"))
+    return found
+
+
+def _print_figure(figure, options):
+    perftest = figure.samples["perftest"]
+    program = "ib_write_bw" if figure.more_is_better else "ib_write_lat"
+    print(f"{figure.title}: {program} {rounds.summary(perftest).median:.2f} {figure.unit} (median)")
+    for plugin in options.plugins:
+        values = figure.samples[plugin.name]
+        text = f" (target: {figure.target})" if plugin.name == OWN else ""
+        print(f"  {plugin.name} {rounds.summary(values).median:.2f} {figure.unit}, "
+              f"{_spread(rounds.ratio(values, perftest))} times {program}{text}")
+    for peer in options.plugins[1:]:
+        found = rounds.ratio(figure.samples[OWN], figure.samples[peer.name])
+        print(f"  {OWN} / {peer.name}: {_spread(found)}")
+
+
 def compare(where, options, targets, run_perftest, run_plugin):
-    """Measures, prints the medians and ratios, and returns the exit code.
+    """Measures, prints the medians and ratios, writes --json, and returns the exit code.
 
     run_perftest(words) runs both ends of a perftest program and returns the client's output;
     run_plugin(words) runs nccl-gdr with these arguments and NO_WARNINGS, and returns its standard
@@ -135,25 +169,14 @@ def compare(where, options, targets, run_perftest, run_plugin):
     """
     print(f"Plugins and perftest on {where}, {options.repeat} alternating repeats", flush=True)
     samples = _measure(options.repeat, _measurements(options, run_perftest, run_plugin))
-    met = True
-    for figure, base, title, unit, target in (
-            ("bandwidth", "bandwidth", "1 MiB bandwidth", "MiB/s", targets.bandwidth),
-            ("latency", "latency", "8 B half round trip, receives posted ahead", "us", targets.latency),
-            ("one receive", "latency", "8 B half round trip, one receive at a time", "us",
-             targets.one_receive)):
-        perftest = samples[base, "perftest"]
-        program = "ib_write_bw" if base == "bandwidth" else "ib_write_lat"
-        print(f"{title}: {program} {rounds.summary(perftest).median:.2f} {unit} (median)")
-        for plugin in options.plugins:
-            values = samples[figure, plugin.name]
-            found = rounds.ratio(values, perftest)
-            own = plugin == options.plugins[0]
-            met = met and (not own or target.met(found))
-            text = f" (target: {target})" if own else ""
-            print(f"  {plugin.name} {rounds.summary(values).median:.2f} {unit}, {_spread(found)} times "
-                  f"{program}{text}")
-        for peer in options.plugins[1:]:
-            found = rounds.ratio(samples[figure, "plugin"], samples[figure, peer.name])
-            print(f"  plugin / {peer.name}: {_spread(found)}")
-    print("all targets are met" if met else "a target is MISSED")
-    return 1 if options.enforce and not met else 0
+    found = _figures(samples, options, targets)
+    for figure in found:
+        _print_figure(figure, options)
+    missed = [text for text in map(Figure.missed, found) if text]
+    for text in missed:
+        print(f"a target is MISSED: {text}")
+    if not missed:
+        print("all targets are met")
+    if options.json:
+        results.write(options.json, where, found)
+    return 1 if options.enforce and missed else 0

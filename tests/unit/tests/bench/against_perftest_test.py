@@ -3,9 +3,11 @@ import contextlib
 import io
 import json
 import pathlib
+import tempfile
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
+import figures
 from against_perftest import Failed, Targets, compare, parse_peer, rounds
 from plugin_argument import Plugin
 
@@ -13,7 +15,7 @@ from plugin_argument import Plugin
 class CompareTest(unittest.TestCase):
     """Compares fakes of the programs; each call of one takes its next value from a list."""
 
-    def compare(self, values, enforce=False, at_least=0.9, at_most=2.0, peer=None):
+    def compare(self, values, enforce=False, at_least=0.9, at_most=2.0, peers=(), json_file=None):
         self.calls = []
         values = {name: iter(numbers) for name, numbers in values.items()}
 
@@ -31,9 +33,9 @@ class CompareTest(unittest.TestCase):
             return json.dumps({"bandwidth": [{"average_mib_s": value}],
                                "latency": [{"typical_us": value}]})
 
-        plugins = [Plugin("plugin", pathlib.Path("/lib/plugin.so"))] + ([peer] if peer else [])
+        plugins = [Plugin("plugin", pathlib.Path("/lib/plugin.so"))] + list(peers)
         options = argparse.Namespace(repeat=2, bandwidth_iters=10, latency_iters=10, enforce=enforce,
-                                     plugins=plugins)
+                                     plugins=plugins, json=json_file)
         targets = Targets(rounds.Target(at_least=at_least), rounds.Target(at_most=at_most),
                           rounds.Target(at_most=3.0))
         self.output = io.StringIO()
@@ -58,7 +60,7 @@ class CompareTest(unittest.TestCase):
     def test_Peer_IsMeasuredBesideThePluginAndComparedWithIt(self):
         peer = Plugin("other", pathlib.Path("/lib/other.so"), "8")
         values = {**self._VALUES, "other_bw": [100, 100], "other_lat": [3, 5], "other_lat1": [1, 2]}
-        self.assertEqual(self.compare(values, enforce=True, peer=peer), 0)
+        self.assertEqual(self.compare(values, enforce=True, peers=[peer]), 0)
         for text in ("other 100.00 MiB/s, 0.750 (0.500 to 1.000) times ib_write_bw\n",
                      "plugin / other: 1.450 (0.900 to 2.000)", "plugin / other: 0.500 (0.500 to 0.500)",
                      "plugin / other: 2.250 (2.000 to 2.500)"):
@@ -66,11 +68,27 @@ class CompareTest(unittest.TestCase):
 
     def test_MissedTarget_FailsOnlyIfEnforced(self):
         self.assertEqual(self.compare(self._VALUES, at_least=0.96), 0)
-        self.assertIn("a target is MISSED", self.output.getvalue())
+        self.assertIn("a target is MISSED: 1 MiB bandwidth: 0.950 times that of perftest is not at least 0.96",
+                      self.output.getvalue())
+        self.assertNotIn("all targets", self.output.getvalue())
         self.assertEqual(self.compare(self._VALUES, enforce=True, at_least=0.96), 1)
         self.assertEqual(self.compare(self._VALUES, enforce=True, at_most=1.3), 1)
         self.assertEqual(self.compare({**self._VALUES, "plugin_lat1": [4, 8]}, enforce=True), 1)
         self.assertEqual(self.compare(self._VALUES, enforce=True), 0)
+
+    def test_Json_HasTheSamplesOfAllSidesAndTheTargets(self):
+        peers = [Plugin(name, pathlib.Path(f"/lib/{name}.so")) for name in ("one", "two")]
+        values = {**self._VALUES, **{f"{peer.name}_{test}": [3, 5] for peer in peers
+                                     for test in ("bw", "lat", "lat1")}}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "figures.json"
+            self.compare(values, peers=peers, json_file=file)
+            found = figures.read(file)
+        self.assertEqual([list(figure.samples) for figure in found], [["perftest", "plugin", "one", "two"]] * 3)
+        self.assertEqual(found[2].samples["perftest"], [1, 2])
+        self.assertEqual(found[2].samples["plugin"], [2, 5])
+        self.assertEqual([figure.target_of for figure in found], ["perftest"] * 3)
+        self.assertEqual([figure.more_is_better for figure in found], [True, False, False])
 
     def test_ProgramWithoutResult_IsAFailure(self):
         with self.assertRaisesRegex(Failed, "ib_write_bw printed no result for 1048576 bytes"):
