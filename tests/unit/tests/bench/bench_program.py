@@ -2,6 +2,7 @@
 
 import importlib.machinery
 import importlib.util
+import sys
 
 import paths
 
@@ -9,5 +10,6 @@ import paths
 def load(name):
     loader = importlib.machinery.SourceFileLoader(f"bench_{name}", str(paths.ROOT / "tests" / "bench" / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    sys.modules[loader.name] = module  # dataclasses look for it there
     loader.exec_module(module)
     return module
