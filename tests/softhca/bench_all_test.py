@@ -36,7 +36,7 @@ class All(unittest.TestCase):
                                 "softhca-connections.txt"])
         self.assertEqual([(part["name"], part["ran"]) for part in report["parts"]],
                          [("softhca-connections", True), ("requests", True)])
-        self.assertIn("2 of 2 parts ran, 0 did not", text)
+        self.assertIn("2 of 2 parts ran, 0 in part, 0 not", text)
         whats = [row["what"] for row in report["rows"]]
         for what in ("resident memory, open, 100 connections", "set-up, 100 connections",
                      "tear-down, 100 connections", "poll of all in turn, 100 connections",

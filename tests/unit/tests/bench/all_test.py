@@ -27,17 +27,20 @@ class AllTest(unittest.TestCase):
         self.plugin = self.folder / "plugin.so"
         self.plugin.touch()
 
-    def run_all(self, programs, words=(), missing=None):
+    def run_all(self, programs, words=(), missing=None, load=0.0):
         """The exit status of parts that are named as their programs; `missing` has their reasons."""
         def run_program(command, output):
             self.assertEqual(command[-2], "--json")
             output.write(f"output of {command[0]}\n")
+            self.calls.append(command[:-2])
             return programs[command[0]](pathlib.Path(command[-1]))
 
-        fakes = {name: Part(name, f"text of {name}", lambda setting, name=name: [[name]],
+        fakes = {name: Part(name, f"text of {name}",
+                            lambda setting, name=name: [[name, *(peer.name for peer in setting.peers)]],
                             lambda setting, name=name: (missing or {}).get(name)) for name in programs}
-        self.output = io.StringIO()
-        with mock.patch.object(bench_all, "PARTS", fakes), mock.patch.object(bench_all, "run_program", run_program):
+        self.output, self.calls = io.StringIO(), []
+        with mock.patch.object(bench_all, "PARTS", fakes), mock.patch.object(bench_all, "run_program", run_program), \
+                mock.patch("os.getloadavg", lambda: (load, load, load)), mock.patch("signal.signal"):
             with contextlib.redirect_stdout(self.output), contextlib.redirect_stderr(self.output):
                 return bench_all.main(["--build", str(self.folder), "--plugin", str(self.plugin), *words])
 
@@ -54,7 +57,7 @@ class AllTest(unittest.TestCase):
     def test_AllPartsThatRan_AreZero(self):
         self.assertEqual(self.run_all({"one": self.writes(self._FAST), "two": self.writes()}), 0)
         text = self.output.getvalue()
-        for words in ("[1/2] one: text of one", "[2/2] two", "one:\n  time", "2 of 2 parts ran, 0 did not"):
+        for words in ("[1/2] one: text of one", "[2/2] two", "one:\n  time", "2 of 2 parts ran, 0 in part, 0 not"):
             self.assertIn(words, text)
         self.assertRegex(text, r"time +us +1 +peer +2 +0\.500 +better\n")
 
@@ -63,13 +66,13 @@ class AllTest(unittest.TestCase):
         for status in (0, 1):
             self.assertEqual(self.run_all({"one": self.writes(self._SLOW, status=status)}), 1)
             self.assertIn("a target is MISSED: one: rate: 1.000 is not at least 1.9", self.output.getvalue())
-            self.assertIn("1 of 1 parts ran, 0 did not; 1 targets, 1 missed", self.output.getvalue())
+            self.assertIn("1 of 1 parts ran, 0 in part, 0 not; 1 targets, 1 missed", self.output.getvalue())
 
     def test_FailedPart_IsFourAndLosesNoOther(self):
         programs = {"one": lambda file: (1, "it broke"), "two": self.writes(self._FAST)}
         self.assertEqual(self.run_all(programs), 4)
         self.assertIn("did NOT run: one: it broke", self.output.getvalue())
-        self.assertIn("1 of 2 parts ran, 1 did not", self.output.getvalue())
+        self.assertIn("1 of 2 parts ran, 0 in part, 1 not", self.output.getvalue())
         self.assertRegex(self.output.getvalue(), r"time +us +1 +peer")
 
     def test_ProgramWithoutFigures_DidNotRun(self):
@@ -78,7 +81,7 @@ class AllTest(unittest.TestCase):
 
     def test_CrashAfterTheFigures_DidNotRunButKeepsThem(self):
         self.assertEqual(self.run_all({"one": self.writes(self._FAST, status=-11)}), 4)
-        self.assertIn("did NOT run: one: exit status -11: the last line", self.output.getvalue())
+        self.assertIn("ran IN PART: one: exit status -11: the last line", self.output.getvalue())
         self.assertRegex(self.output.getvalue(), r"time +us +1 +peer")
 
     def test_ProgramThatCannotBeStarted_LosesNoOther(self):
@@ -87,6 +90,20 @@ class AllTest(unittest.TestCase):
 
         self.assertEqual(self.run_all({"one": absent, "two": self.writes(self._SLOW)}), 5)
         self.assertIn("did NOT run: one: [Errno 2]", self.output.getvalue())
+
+    def test_PeerThatEndsAPart_DoesNotLoseTheOwnFigures(self):
+        def program(file):
+            return (1, "the peer broke") if len(self.calls) == 1 else self.writes(self._SLOW)(file)
+
+        self.assertEqual(self.run_all({"one": program}, ["--peer", f"peer={self.plugin}"]), 5)
+        self.assertEqual(self.calls, [["one", "peer"], ["one"]])
+        self.assertIn("ran IN PART: one: with peers: the peer broke\n", self.output.getvalue())
+        self.assertRegex(self.output.getvalue(), r"rate +1 +- ")
+
+    def test_BusyMachine_IsNamed(self):
+        for load, named in ((0.0, False), (10000.0, True)):
+            self.run_all({"one": self.writes()}, load=load)
+            self.assertEqual("machine was BUSY" in self.output.getvalue(), named)
 
     def test_PartThatCannotRunHere_IsNamedAndCounted(self):
         self.assertEqual(self.run_all({"one": None, "two": self.writes()}, missing={"one": "no QEMU"}), 4)
