@@ -88,9 +88,9 @@ def _instructions(setting):
 
 
 def _requests(setting):
-    cases = [word for case in _WIRE_CASES[:2 if setting.quick else None] for word in ("--case", case)]
-    return [_program("wire_cost", setting, "--plugin", str(plugin), *cases)
-            for plugin in reversed(setting.plugins)]
+    """A run for each case, since a plugin may be unable to do one of them."""
+    return [_program("wire_cost", setting, "--plugin", str(plugin), "--case", case)
+            for case in _WIRE_CASES[:2 if setting.quick else None] for plugin in reversed(setting.plugins)]
 
 
 def _rails(setting):
