@@ -20,7 +20,7 @@ _CONTENT = {"date": str, "machine": dict, "versions": dict, "place": str, "resul
 # What must be equal in both sessions, unless the user asks to compare all the same.
 _MACHINE = {"types": "data types", "gpudirect": "--gpudirect", "preset": "--preset", "arguments": "arguments after --",
             "hosts": "hosts", "gpus": "GPUs", "ranks": "number of ranks", "one_host": "--one-host",
-            "mode": "--mode", "softhca": "use of the software HCA"}
+            "ranks_per_node": "--ranks-per-node", "mode": "--mode", "softhca": "use of the software HCA"}
 _SAVE_LATER = "--read {folder} --save-baseline FILE writes it later"
 
 

@@ -83,6 +83,9 @@ def _add_runs(parser):
     add("--hostfile", help="run on these hosts through mpirun (implies --mode processes)")
     add("--one-host", action=argparse.BooleanOptionalAction, default=None,
         help="make the ranks of one host use the network (default without --hostfile)")
+    add("--ranks-per-node", type=int, default=None, metavar="N",
+        help="how many ranks of one host take each other for neighbours, which use NVLink and shared memory "
+        "between them; with --mode processes (default 1: each is a node of its own)")
     add("--softhca", metavar="DIR", help="use the software HCA, the libibverbs.so.1 in DIR")
     add("--gpudirect", choices=transports.GPUDIRECT, default="auto",
         help="force it on or off, and check that the log agrees (default: as NCCL decides)")
@@ -186,7 +189,7 @@ def asked_sizes(options):
 def _check_baseline(options):
     """What makes the runs incomparable with the baseline is an error before they start."""
     machine = {"ranks": options.ranks, "mode": options.mode, "one_host": options.one_host,
-               "softhca": bool(options.softhca)}
+               "ranks_per_node": options.ranks_per_node, "softhca": bool(options.softhca)}
     plan = {(side, program) for side in options.sides for program in options.programs}
     place = "in place" if options.place == "in" else "out of place"
     found = baseline.planned_obstacles(machine, place, plan, asked_sizes(options),
@@ -215,6 +218,17 @@ def _check_read(parser, options):
     options.sides = list(options.read)
 
 
+def _check_nodes(parser, options):
+    if options.ranks_per_node is None:
+        options.ranks_per_node = 1
+    elif not options.one_host or options.mode != "processes":
+        parser.error("--ranks-per-node divides the ranks of one host into nodes, and needs --mode processes without "
+                     "--hostfile and --no-one-host")
+    elif not 0 < options.ranks_per_node < options.ranks or options.ranks % options.ranks_per_node:
+        parser.error(f"--ranks-per-node {options.ranks_per_node}: {options.ranks} ranks cannot be two nodes or more "
+                     "of as many ranks each")
+
+
 def _check_run(parser, options):
     words = options.transports if options.transports is not None else ["gdr", "ib", "socket"]
     options.transports = transports.find(words, options.plugin)
@@ -239,6 +253,7 @@ def _check_run(parser, options):
         options.mode = "processes"
     if options.one_host is None:
         options.one_host = not options.hostfile
+    _check_nodes(parser, options)
     if options.softhca:
         options.softhca = os.path.abspath(options.softhca)
         if not os.path.exists(os.path.join(options.softhca, "libibverbs.so.1")):

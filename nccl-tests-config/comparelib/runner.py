@@ -24,7 +24,9 @@ def run_environment(transport, options):
         base["SOFTHCA_DIR"] = options.softhca
         if not options.softhca_is_there:
             files.append("softhca")
-    if options.one_host:
+    if options.ranks_per_node > 1:
+        settings["GDR_RANKS_PER_NODE"] = str(options.ranks_per_node)  # of one_host_rank
+    elif options.one_host:
         files.append("one_host")
     return launch.environment(files, settings, base)
 
@@ -147,6 +149,7 @@ def run_session(options):
             "mode": options.mode,
             "ranks": options.ranks,
             "one_host": options.one_host,
+            "ranks_per_node": options.ranks_per_node,
             "gpudirect": options.gpudirect,
             "softhca": bool(options.softhca),
             "preset": options.preset.name if options.preset else None,

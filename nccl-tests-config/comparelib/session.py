@@ -139,7 +139,8 @@ def machine(session):
     ranks = session.facts.get("ranks") or (len(devices) if devices else None)
     return {"hosts": hosts, "ranks": ranks, "nodes": len(hosts) if hosts else None,
             "gpus": dict(sorted(collections.Counter(devices).items())) if devices else None,
-            "one_host": session.facts.get("one_host"), "mode": session.facts.get("mode"),
+            "one_host": session.facts.get("one_host"),
+            "ranks_per_node": session.facts.get("ranks_per_node"), "mode": session.facts.get("mode"),
             "softhca": session.facts.get("softhca"), "types": data_types(session),
             "gpudirect": session.facts.get("gpudirect"), "arguments": session.facts.get("arguments"),
             # Of outputs that were read, it is unknown.

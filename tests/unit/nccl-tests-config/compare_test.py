@@ -46,6 +46,28 @@ class CompareTest(CompareCase):
         self.assertIn(f"LD_LIBRARY_PATH='{softhca}:", command)
         self.assertIn("NCCL_NET_GDR_LEVEL=SYS", command)
 
+    def test_RanksPerNode_NeighboursUseNvlink_AndTheResultStatesIt(self):
+        mpirun = self.folder / "mpirun"
+        mpirun.write_text('#!/bin/sh\nwhile [ "$1" != "--" ] && [ "${1##*/}" != one_host_rank ]; do shift; done\n'
+                          'shift; exec "$@"\n')
+        mpirun.chmod(0o755)
+        path = f"{self.folder}:{os.environ['PATH']}"
+        common = ("--transports", "gdr", "--mode", "processes", "--ranks", "4")
+        for more, nodes in (("--ranks-per-node", "2"), True), ((), False):
+            done = self.compare(*common, *more, PATH=path)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            command = json.loads((self.output / "results.json").read_text())["runs"][0]["command"]
+            self.assertEqual("GDR_RANKS_PER_NODE=2" in command, nodes)
+            self.assertEqual("NCCL_P2P_DISABLE=1" in command, not nodes)
+            self.assertEqual("4 ranks as 2 nodes" in done.stdout, nodes)
+        for arguments, reason in ((("--ranks-per-node", "2"), "needs --mode processes"),
+                                  ((*common, "--ranks-per-node", "3"), "cannot be two nodes or more"),
+                                  ((*common, "--ranks-per-node", "0"), "cannot be two nodes or more"),
+                                  ((*common, "--ranks-per-node", "4"), "cannot be two nodes or more")):
+            done = self.compare(*arguments, PATH=path)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(reason, done.stderr)
+
     def test_SoftHcaThatIsMissing_EndsWithTheReason(self):
         done = self.compare("--transports", "gdr", "--preset", "one_host_softhca", SOFTHCA_DIR="/absent")
         self.assertEqual(done.returncode, 2)
