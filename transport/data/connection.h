@@ -131,6 +131,10 @@ class Connection {
   // connection has failed. Returns false once it has failed.
   template <class OnSuccess, class OnFailedFlush>
   [[gnu::always_inline]] bool poll_spread(OnSuccess on_success, OnFailedFlush on_failed_flush);
+  // The same for completions that have been read. Returns nothing.
+  template <class OnSuccess, class OnFailedFlush>
+  [[gnu::always_inline]] void take_spread(const ibv_wc* completions, int count,
+                                          OnSuccess on_success, OnFailedFlush on_failed_flush);
   // A work request of a SpreadPath could not be posted on the pair; an errno value. what: "a send".
   // Returns whether the connection goes on.
   [[gnu::cold]] bool on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what,
@@ -160,7 +164,7 @@ class Connection {
   // the orderly close to the peer and destroys the QPs of all rails. Idempotent.
   void close();
 
-  static constexpr int kPollBatch = 8;  // completions of a rail that poll() reads at a time
+  static constexpr int kPollBatch = SpreadPath::kPollBatch;
 
  private:
   Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
@@ -189,7 +193,7 @@ class Connection {
   // needs attention, so that poll() goes by drain(), which recognises the probe's completion.
   [[gnu::cold]] void attend();
   template <class OnCompletion>
-  [[gnu::cold, gnu::noinline]] bool poll_with_attention(OnCompletion on_completion);
+  [[gnu::noinline]] bool poll_with_attention(OnCompletion on_completion);
   [[gnu::cold]] void end_probe();
   uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }
 
@@ -273,9 +277,25 @@ inline bool Connection::poll(OnCompletion on_completion, IsSpecial is_special) {
 
 template <class OnCompletion>
 bool Connection::poll_with_attention(OnCompletion on_completion) {
-  if (spread_path_ != nullptr) return spread_path_->progress();
+  if (spread_path_ != nullptr) return spread_path_->progress(*link_);
   attend();
   return drain(nullptr, 0, on_completion);
+}
+
+template <class OnSuccess, class OnFailedFlush>
+inline void Connection::take_spread(const ibv_wc* completions, int count, OnSuccess on_success,
+                                    OnFailedFlush on_failed_flush) {
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = completions[i];
+    const WorkId id = decode_work_id(wc.wr_id);
+    if (wc.status == IBV_WC_SUCCESS && id.kind <= WorkKind::kFlush) [[likely]] {
+      (void)on_success(id, wc);  // if it fails, so has the connection
+    } else if (id.kind == WorkKind::kFlush) {
+      on_failed_flush(wc);
+    } else {
+      on_failed_work(wc);
+    }
+  }
 }
 
 template <class OnSuccess, class OnFailedFlush>
@@ -287,17 +307,7 @@ inline bool Connection::poll_spread(OnSuccess on_success, OnFailedFlush on_faile
       const uint32_t awaited = recovery_->awaited_empty_queue();  // before the poll
       ibv_wc completions[kPollBatch];
       n = ibv_poll_cq(rails_[rail].cq(), kPollBatch, completions);
-      for (int i = 0; i < n; ++i) {
-        const ibv_wc& wc = completions[i];
-        const WorkId id = decode_work_id(wc.wr_id);
-        if (wc.status == IBV_WC_SUCCESS && id.kind <= WorkKind::kFlush) [[likely]] {
-          (void)on_success(id, wc);  // if it fails, so has the connection
-        } else if (id.kind == WorkKind::kFlush) {
-          on_failed_flush(wc);
-        } else {
-          on_failed_work(wc);
-        }
-      }
+      take_spread(completions, n, on_success, on_failed_flush);
       if (n < 0) [[unlikely]]
         on_failed_poll(rail);
       if (n == 0 && awaited != 0) [[unlikely]]

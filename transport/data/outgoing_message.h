@@ -44,6 +44,9 @@ constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
 }
 
+// The least bytes of a chunk over several rails.
+inline constexpr size_t kLeastChunkOfRails = size_t{64} << 10;
+
 // Cuts a message for a connection of several rails: small enough that a slow rail can carry its
 // part of the message, large enough that chunks cost little. Messages of less than 128 KiB stay
 // whole. Larger ones are two chunks for each path, of 64 to 512 KiB: over two paths, 128 KiB are
@@ -54,13 +57,12 @@ constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
 // that may be on one pair.
 constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least,
                                     size_t max_write_bytes, uint32_t most = wire::kMaxQps) {
-  constexpr size_t kLeastBytes = size_t{64} << 10;
   constexpr size_t kMostBytes = size_t{512} << 10;
   constexpr uint32_t kMostOfRails = 32;
   constexpr size_t kWritesOfLargest = 16;
   size_t each = bytes;
-  if (paths > 1 && bytes >= 2 * kLeastBytes) {
-    each = std::clamp(chunks_for_pairs(bytes, 2 * paths).bytes, kLeastBytes, kMostBytes);
+  if (paths > 1 && bytes >= 2 * kLeastChunkOfRails) {
+    each = std::clamp(chunks_for_pairs(bytes, 2 * paths).bytes, kLeastChunkOfRails, kMostBytes);
     each = std::max(each, chunks_for_pairs(bytes, kMostOfRails).bytes);
   }
   const bool largest = bytes > most * max_write_bytes;
@@ -69,6 +71,15 @@ constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least
   each = std::max(each, chunks_for_pairs(bytes, most).bytes);
   if (bytes <= each) return {bytes, 1};
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
+}
+
+// Returns the most bytes up to which chunks_for_rails() leaves every message whole: for one path,
+// and no more than one chunk wanted, the port's largest write.
+constexpr size_t whole_for_rails(uint32_t paths, uint32_t least, size_t max_write_bytes) {
+  size_t most = max_write_bytes;
+  if (paths > 1) most = std::min(most, 2 * kLeastChunkOfRails - 1);
+  if (least > 1) most = std::min(most, wire::kSplitAlignment);
+  return most;
 }
 
 // Returns the most bytes of one RDMA write on a port whose largest message that is: a multiple of

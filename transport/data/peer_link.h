@@ -70,6 +70,8 @@ class PeerLink {
   bool needs_care() const {
     return (attention_.load(std::memory_order_acquire) & (kFailed | kProbe)) != 0;
   }
+  // Whether only kSpread is set: a connection with a SpreadPath has to look at completions alone.
+  bool is_quiet() const { return attention_.load(std::memory_order_acquire) == kSpread; }
   // From here on the link always needs attention, so that poll() leaves the direct path.
   void set_spread(bool spread) {
     if (spread) {
@@ -95,6 +97,14 @@ class PeerLink {
   ConnectionCounters& counters() { return counters_; }
 
   // ---- any thread
+  // The recovery has news for the data path, or waits for it to find queues empty; or not any more.
+  void set_recovering(bool recovering) {
+    if (recovering) {
+      attention_.fetch_or(kRecovering, std::memory_order_acq_rel);
+    } else {
+      attention_.fetch_and(~kRecovering, std::memory_order_acq_rel);
+    }
+  }
   // Fails the link; the first error is kept, later ones are dropped. notify_peer: the peer receives
   // the text (kFailed) and fails too.
   void fail_link(Error error, bool notify_peer);
@@ -148,6 +158,7 @@ class PeerLink {
   static constexpr uint32_t kFailed = 1;
   static constexpr uint32_t kProbe = 2;
   static constexpr uint32_t kSpread = 4;
+  static constexpr uint32_t kRecovering = 8;
 
   // Only one thread writes each counter, so that a plain increment is enough. See is_idle() for the
   // order.

@@ -172,9 +172,10 @@ class ReceiveComm::Spread final : public SpreadReceives {
                        comm.of_sender_),
         comm_(comm) {}
 
-  bool progress() override;
-
  private:
+  bool progress_fully() override;
+  bool take(const ibv_wc* completions, int count) override;
+  bool on_success(const WorkId& id, const ibv_wc& wc);
   uint64_t oldest_incomplete(uint64_t end, int* receives) const override {
     return comm_.oldest_incomplete(end, receives);
   }
@@ -384,17 +385,20 @@ inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
   }
 }
 
+// Most messages are one chunk, for the first buffer of a receive. That all of the immediate is what
+// such a one has to carry over a pair in epoch 0 stands for every check of its parts.
+inline bool ReceiveComm::is_whole(const Request& request, uint32_t bits, const ibv_wc& wc) {
+  return request.whole == bits && request.chunks_seen[0] == 0 && request.special == 0 &&
+         wc.byte_len <= request.capacity[0];
+}
+
 // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the whole
 // message, of which this is any.
 inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
   const uint32_t bits = be32toh(wc.imm_data);
   Request* request = slots_[wire::decode(bits).slot];
-  // Most messages are one chunk, for the first buffer of a receive. That all of the immediate is
-  // what such a one has to carry stands for every check of its parts.
-  if (request == nullptr || request->whole != bits || request->chunks_seen[0] != 0 ||
-      request->special != 0 || wc.byte_len > request->capacity[0]) [[unlikely]] {
+  if (request == nullptr || !is_whole(*request, bits, wc)) [[unlikely]]
     return on_further_arrival(wc);
-  }
   slots_[wire::decode(bits).slot] = nullptr;
   request->bytes[0] = wc.byte_len;
   return finish_buffer(request, wc.byte_len) && refill(wc.wr_id);
@@ -409,6 +413,13 @@ inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch) {
   const uint32_t bits = be32toh(wc.imm_data);
   if (wire::is_size_coded(bits)) [[unlikely]]
     return take_coded(wc, epoch);
+  Request* request = slots_[wire::decode_chunk(bits).slot];
+  const bool first_epoch = wire::immediate_epoch(epoch) == 0;
+  if (first_epoch && request != nullptr && is_whole(*request, bits, wc)) {
+    slots_[wire::decode_chunk(bits).slot] = nullptr;
+    request->bytes[0] = wc.byte_len;
+    return finish_buffer(request, wc.byte_len);
+  }
   return take(wire::decode_chunk(bits), wc, epoch);
 }
 
@@ -460,17 +471,28 @@ inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
-bool ReceiveComm::Spread::progress() {
+inline bool ReceiveComm::Spread::on_success(const WorkId& id, const ibv_wc& wc) {
+  if (id.kind != WorkKind::kReceive) return on_other(id);
+  return on_arrival(id, comm_.chunk_bytes(wc), wc, [this](const ibv_wc& one, uint32_t epoch) {
+    return comm_.take_chunk(one, epoch);
+  });
+}
+
+bool ReceiveComm::Spread::progress_fully() {
   const bool news = recovery_.has_news();
-  auto on_data = [this](const ibv_wc& wc, uint32_t epoch) { return comm_.take_chunk(wc, epoch); };
-  connection_.poll_spread(
-      [&](const WorkId& id, const ibv_wc& wc) {
-        if (id.kind != WorkKind::kReceive) return on_other(id);
-        return on_arrival(id, comm_.chunk_bytes(wc), wc, on_data);
-      },
+  (void)connection_.poll_spread(
+      [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
       [this](const ibv_wc& wc) { on_failed_flush(wc); });
   if (news) [[unlikely]]
     take_news();
+  set_quiet(uses_only_active());
+  return !connection_.failed();
+}
+
+bool ReceiveComm::Spread::take(const ibv_wc* completions, int count) {
+  connection_.take_spread(
+      completions, count, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
+      [this](const ibv_wc& wc) { on_failed_flush(wc); });
   return !connection_.failed();
 }
 

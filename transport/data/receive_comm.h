@@ -113,6 +113,8 @@ class ReceiveComm : public Comm {
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
   bool on_completion(const ibv_wc& wc);
   [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
+  [[gnu::always_inline]] static bool is_whole(const Request& request, uint32_t bits,
+                                              const ibv_wc& wc);
   [[gnu::noinline]] bool on_further_arrival(const ibv_wc& wc);
   bool refill(size_t pair);
   [[gnu::always_inline]] bool finish_buffer(Request* request, uint64_t bytes);

@@ -61,7 +61,15 @@ std::optional<PairNews> Recovery::next_news() {
     return PairNews{*kind, i, pair.agreement.epoch(), pair.agreement.peer_arrived()};
   }
   has_news_.store(false, std::memory_order_release);
+  set_attention();
   return {};
+}
+
+// Where that is not set, a connection with one active rail takes no look at anything else.
+void Recovery::set_attention() {
+  if (link_ == nullptr) return;
+  link_->set_recovering(has_news_.load(std::memory_order_relaxed) ||
+                        awaits_empty_.load(std::memory_order_relaxed) != 0);
 }
 
 std::optional<PairNews::Kind> Recovery::news_of(const Pair& pair) {

@@ -334,6 +334,7 @@ class Recovery {
   void update_deadline(Clock::time_point now);
   static std::optional<PairNews::Kind> news_of(const Pair& pair);
   void await_empty_queues();
+  void set_attention();
   void log_loss(uint32_t index, const MovedWork* moved);
   RailLoss describe_loss(uint32_t index, const MovedWork* moved) const;
   std::vector<std::string> usable_ports(uint32_t but) const;

@@ -54,6 +54,7 @@ void Recovery::take_steps(Clock::time_point now) {
   });
   has_news_.store(news, std::memory_order_release);
   await_empty_queues();
+  set_attention();
 }
 
 void Recovery::advance(uint32_t index, Clock::time_point now) {

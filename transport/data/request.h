@@ -64,6 +64,8 @@ class RequestPool {
     return static_cast<size_t>(&request - requests_.data());
   }
 
+  Request& operator[](size_t index) { return requests_[index]; }
+
   // How many take() would return.
   int available() const { return free_count_ - reserved_; }
   // Holds back `count` requests, or ends that for -count: their work requests serve another one.

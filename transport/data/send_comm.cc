@@ -268,11 +268,28 @@ bool SendComm::isend_without_slot(const void* data, size_t bytes, int tag,
   *request = nullptr;
   if (!connection_.needs_attention()) [[likely]]
     return true;
-  return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
+  return spread_ == nullptr ? progress() : isend_spread(data, bytes, tag, memory, request);
 }
 
 // Here begins the path of a comm that spreads. The direct path looks for sequences that its slots
-// never have (direct_base_), and so has nothing to decide.
+// never have (direct_base_), and so has nothing to decide. As in isend(), one comparison stands for
+// all checks of the slot.
+bool SendComm::isend_spread(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                            Request** request) {
+  const uint64_t buffer = head_;
+  const wire::ClearToSend& to = slot(buffer);
+  if (!has_arrived<&SendComm::sequence_base_>(to, buffer)) return progress();
+  if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
+      bytes > memory.direct_at_most || !spread_->sends_whole(bytes)) {
+    return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
+  }
+  if (!spread_->send_whole(buffer, data, bytes, memory, request)) return end_observation();
+  if (*request == nullptr) return progress();
+  head_ = buffer + 1;
+  return true;
+}
+
+// The same for all messages.
 bool SendComm::send_attended(Send send, int tag, Request** request) {
   *request = nullptr;
   if (spread_ == nullptr) return !connection_.needs_attention() || progress();

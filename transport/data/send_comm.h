@@ -117,11 +117,13 @@ class SendComm : public Comm {
   void start_spreading();
   [[gnu::noinline]] bool isend_without_slot(const void* data, size_t bytes, int tag,
                                             const MemoryHandle& memory, Request** request);
+  [[gnu::noinline]] bool isend_spread(const void* data, size_t bytes, int tag,
+                                      const MemoryHandle& memory, Request** request);
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
                                        const MemoryHandle& memory, Request** request);
   [[gnu::cold, gnu::noinline]] bool fail_post(int err, Request** request);
   size_t most_of_one_write() const;
-  [[gnu::cold, gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
+  [[gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
   [[gnu::cold]] bool send_special(const Send& send, Request** request);
   [[gnu::cold]] bool send_staged(const Send& send, Request** request);
   [[gnu::cold]] bool start_copies(const OutgoingMessage& message, const Send& send);

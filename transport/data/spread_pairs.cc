@@ -45,6 +45,7 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
     const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
     pair.path = static_cast<uint32_t>(path - paths.begin());
     if (pair.standby) continue;
+    if (active.none()) first_active_ = static_cast<uint32_t>(i);
     active.set(pair.path);
     ++active_pairs_;
   }
@@ -58,23 +59,15 @@ bool SpreadPairs::has_other_path(uint32_t path) const {
   });
 }
 
-std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
+std::optional<uint32_t> SpreadPairs::choose_by_load(size_t bytes, uint32_t work_requests,
+                                                    Time now) {
   uint64_t paths = 0;
   for (const SpreadPair& pair : pairs_) {
     if (!carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
     paths |= uint64_t{1} << pair.path;
   }
   if (paths == 0) return {};
-  const size_t path = load_.choose(bytes, paths, now);
-  const auto count = static_cast<uint32_t>(pairs_.size());
-  for (uint32_t n = 0; n < count; ++n) {
-    const uint32_t i = (turn_[path] + n) % count;
-    const SpreadPair& pair = pairs_[i];
-    if (pair.path != path || !carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
-    turn_[path] = i + 1;
-    return i;
-  }
-  return {};
+  return next_in_turn(load_.choose(bytes, paths, now), work_requests);
 }
 
 bool SpreadPairs::has_room(uint32_t chunks, uint32_t work_requests) const {
@@ -87,28 +80,15 @@ bool SpreadPairs::has_room(uint32_t chunks, uint32_t work_requests) const {
   return room >= chunks;
 }
 
-void SpreadPairs::push(uint32_t index, const SentChunk& chunk, Time now) {
-  SpreadPair& pair = pairs_[index];
-  pair.sent.push(chunk);
-  if (pair.state != PairState::kUsable) return;  // it waits with those that were lost
-  pair.free -= chunk.work_requests;
-  load_.post(pair.path, chunk.bytes, now);
-}
-
-SentChunk SpreadPairs::acknowledge(uint32_t index, Time now) {
-  SpreadPair& pair = pairs_[index];
-  const SentChunk chunk = pair.sent.pop();
-  if (pair.state != PairState::kUsable) return chunk;
-  pair.free += chunk.work_requests;
-  load_.acknowledge(pair.path, chunk.bytes, now);
-  return chunk;
-}
-
 void SpreadPairs::lose(uint32_t index) {
   SpreadPair& pair = pairs_[index];
   pair.state = PairState::kLost;
-  if (!pair.standby) --active_usable_;
-  for (uint64_t n = pair.sent.acknowledged(); n < pair.sent.posted(); ++n) {
+  if (pair.standby) {
+    on_standby_ -= static_cast<uint32_t>(pair.sent.size());
+  } else {
+    --active_usable_;
+  }
+  for (uint64_t n = pair.sent.acknowledged(); is_measured(pair) && n < pair.sent.posted(); ++n) {
     load_.drop(pair.path, pair.sent.at(n).bytes);
   }
 }

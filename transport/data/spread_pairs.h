@@ -33,6 +33,10 @@ struct SpreadPair {
   SentChunks sent;
 };
 
+// The load of a path is measured where it can matter: with one active path, chunks go over that,
+// and the paths that stand by are measured from their first chunk on. Such a connection needs no
+// time.
+//
 // Allocates when it is created and never again.
 class SpreadPairs {
  public:
@@ -55,9 +59,16 @@ class SpreadPairs {
   uint32_t active_paths() const { return active_paths_; }
   uint32_t active_pairs() const { return active_pairs_; }
   uint32_t queue_depth() const { return queue_depth_; }
+  // Whether choose() looks at the time.
+  bool choice_needs_time() const { return active_paths_ > 1 || active_usable_ == 0; }
+  // Whether acknowledge() looks at the time.
+  bool acknowledgement_needs_time() const { return active_paths_ > 1 || on_standby_ > 0; }
+  // Whether nothing is outstanding but on active pairs, all of which are usable.
+  bool only_active_in_use() const { return active_usable_ == active_pairs_ && on_standby_ == 0; }
 
   // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
-  // where none has room. A standby pair carries chunks only while no active one is usable.
+  // where none has room. A standby pair carries chunks only while no active one is usable. now: any
+  // value unless choice_needs_time(), here and in push().
   std::optional<uint32_t> choose(size_t bytes, uint32_t work_requests, Time now);
   // Whether that many chunks fit, of so many work requests each.
   bool has_room(uint32_t chunks, uint32_t work_requests) const;
@@ -70,7 +81,8 @@ class SpreadPairs {
 
   // A chunk is being posted on the pair; its number is sent.posted() before that.
   void push(uint32_t index, const SentChunk& chunk, Time now);
-  // The pair's oldest chunk was acknowledged. Returns it.
+  // The pair's oldest chunk was acknowledged. Returns it. now: any value unless
+  // acknowledgement_needs_time().
   SentChunk acknowledge(uint32_t index, Time now);
   // A usable pair was lost.
   void lose(uint32_t index);
@@ -81,6 +93,11 @@ class SpreadPairs {
   bool carries_data(const SpreadPair& pair) const {
     return pair.state == PairState::kUsable && (!pair.standby || active_usable_ == 0);
   }
+  bool is_measured(const SpreadPair& pair) const { return active_paths_ > 1 || pair.standby; }
+  // The pair of the path that is next in turn; nothing where none has room.
+  [[gnu::always_inline]] std::optional<uint32_t> next_in_turn(size_t path, uint32_t work_requests);
+  [[gnu::noinline]] std::optional<uint32_t> choose_by_load(size_t bytes, uint32_t work_requests,
+                                                           Time now);
 
   std::vector<SpreadPair> pairs_;
   RailLoad load_;
@@ -90,6 +107,49 @@ class SpreadPairs {
   uint32_t active_paths_ = 0;
   uint32_t active_pairs_ = 0;
   uint32_t active_usable_ = 0;  // active pairs that are usable
+  uint32_t first_active_ = 0;   // the first pair that is not on standby
+  uint32_t on_standby_ = 0;     // chunks outstanding on standby pairs that are usable
 };
+
+inline std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_requests) {
+  const auto count = static_cast<uint32_t>(pairs_.size());
+  uint32_t next = turn_[path];
+  for (uint32_t n = 0; n < count; ++n) {
+    const uint32_t i = next < count ? next : next - count;
+    next = i + 1;
+    const SpreadPair& pair = pairs_[i];
+    if (pair.path != path || !carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
+    turn_[path] = next;
+    return i;
+  }
+  return {};
+}
+
+inline std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
+  if (choice_needs_time()) [[unlikely]]
+    return choose_by_load(bytes, work_requests, now);
+  if (active_pairs_ > 1) return next_in_turn(pairs_[first_active_].path, work_requests);
+  if (!has_room(pairs_[first_active_], 1, work_requests)) return {};
+  return first_active_;
+}
+
+inline void SpreadPairs::push(uint32_t index, const SentChunk& chunk, Time now) {
+  SpreadPair& pair = pairs_[index];
+  pair.sent.push(chunk);
+  if (pair.state != PairState::kUsable) return;  // it waits with those that were lost
+  pair.free -= chunk.work_requests;
+  on_standby_ += pair.standby ? 1 : 0;
+  if (is_measured(pair)) load_.post(pair.path, chunk.bytes, now);
+}
+
+inline SentChunk SpreadPairs::acknowledge(uint32_t index, Time now) {
+  SpreadPair& pair = pairs_[index];
+  const SentChunk chunk = pair.sent.pop();
+  if (pair.state != PairState::kUsable) return chunk;
+  pair.free += chunk.work_requests;
+  on_standby_ -= pair.standby ? 1 : 0;
+  if (is_measured(pair)) load_.acknowledge(pair.path, chunk.bytes, now);
+  return chunk;
+}
 
 }  // namespace gdr::transport

@@ -20,7 +20,8 @@ uint64_t announcement_id(uint32_t pair, uint32_t epoch) {
 
 SpreadReceives::SpreadReceives(Connection& connection, ClearToSendWriter& announcements,
                                std::vector<Flush> flushes, ServiceClass of_flushes)
-    : connection_(connection),
+    : SpreadPath(connection.rails()),
+      connection_(connection),
       recovery_(*connection.recovery()),
       announcements_(announcements),
       flushes_(connection, std::move(flushes), of_flushes) {
@@ -152,6 +153,13 @@ void SpreadReceives::begin_epoch(Pair& pair, uint32_t epoch) {
   pair.arrived = 0;
   pair.arrives = true;
   flushes_.start_rail(pair.rail);
+}
+
+// Whether data and the completions of what this end writes come over active pairs alone. A sender
+// that has lost one before this end knows of it writes over another rail meanwhile, which one poll
+// in kEvery sees.
+bool SpreadReceives::uses_only_active() const {
+  return std::ranges::all_of(pairs_, [](const Pair& pair) { return pair.usable || pair.standby; });
 }
 
 bool SpreadReceives::is_rail_left(uint32_t rail) const {

@@ -73,6 +73,7 @@ class SpreadReceives : public SpreadPath {
   void announce_again();
   void finish_agreed(const MovedWork& moved);
   void apply_limit();
+  bool uses_only_active() const;
 
   Connection& connection_;
   Recovery& recovery_;

@@ -9,6 +9,7 @@
 namespace gdr::transport {
 
 void SpreadSends::take_news() {
+  set_quiet(false);
   while (std::optional<PairNews> news = recovery_.next_news()) {
     const SpreadPair& pair = pairs_[news->pair];
     switch (news->kind) {

@@ -15,7 +15,8 @@ bool is_ordered(const Send& send, const wire::ClearToSend& slot) {
 }  // namespace
 
 SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
-    : connection_(owner.comm->connection()),
+    : SpreadPath(owner.comm->connection().rails()),
+      connection_(owner.comm->connection()),
       tables_(*owner.tables),
       requests_(*owner.requests),
       observed_(owner.observed),
@@ -24,6 +25,8 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       separate_end_above_(owner.separate_end_above),
       split_data_on_qps_(owner.split_data_on_qps),
       pairs_(std::move(pairs)),
+      whole_at_most_(whole_for_rails(
+          pairs_.active_paths(), split_data_on_qps_ ? pairs_.active_pairs() : 1, max_write_bytes_)),
       staged_(connection_),
       messages_(kSendRequests),
       failing_since_(kSendRequests) {}
@@ -56,6 +59,46 @@ bool SpreadSends::send(const Send& send, Request** request) {
     return false;
   }
   *request = message.out.request;
+  return true;
+}
+
+bool SpreadSends::send_whole(uint64_t buffer, const void* data, size_t bytes,
+                             const MemoryHandle& memory, Request** request) {
+  *request = nullptr;
+  const bool separate = bytes > separate_end_above_;
+  const uint16_t work_requests = separate ? 2 : 1;
+  const Time at = pairs_.choice_needs_time() ? now() : Time{};
+  const std::optional<uint32_t> pair = pairs_.choose(bytes, work_requests, at);
+  if (!pair) return true;
+  Request* taken = requests_.take();
+  if (taken == nullptr) return true;
+  taken->pending = 1;
+  taken->bytes[0] = bytes;
+  const size_t index = requests_.index_of(*taken);
+  Message& message = messages_[index];
+  const Chunking chunks{bytes, 1};
+  message.out.request = taken;
+  message.out.buffer = buffer;
+  message.out.source = reinterpret_cast<uint64_t>(data);
+  message.out.bytes = bytes;
+  message.out.chunks = chunks;
+  message.out.cpu_readable = memory.host;
+  message.out.separate_end = separate;
+  message.out.size_code = separate ? stated_size(bytes, chunks, slot(buffer).bytes) : kSizeInTable;
+  message.out.parent = nullptr;
+  message.keys = &memory.keys;
+  message.ordered = false;
+  message.next = bytes;
+  const SentChunk chunk{.message = static_cast<uint16_t>(index),
+                        .work_requests = work_requests,
+                        .reported_on = static_cast<uint16_t>(*pair),
+                        .from = 0,
+                        .bytes = bytes};
+  const uint64_t number = pairs_[*pair].sent.posted();
+  pairs_.push(*pair, chunk, at);
+  connection_.link().count_posted();
+  post_recorded(*pair, number, message, chunk);
+  *request = taken;
   return true;
 }
 
@@ -155,6 +198,7 @@ bool SpreadSends::start_copies(const Send& send, const Message& message) {
     report(message.out, chunk.bytes, message.reported_on);
   }
   const QueuePair& first = *pairs_[message.pair].queue_pair;
+  set_quiet(false);  // the ends of the copies have to be awaited
   return staged_.start(message.out, first, send.data, send.memory);
 }
 
@@ -181,17 +225,41 @@ void SpreadSends::post_chunk(Message& message, const SentChunk& chunk, uint32_t 
   message.next = chunk.from + chunk.bytes;
   const uint64_t number = pair.sent.posted();
   pairs_.push(index, chunk, now);
-  if (pair.state != PairState::kUsable) return;
+  if (pair.state == PairState::kUsable) post_recorded(index, number, message, chunk);
+}
+
+// Posts a chunk that is recorded as the `number`th of a usable pair. Where the HCA refuses it, it
+// is one of those that were lost with the pair.
+inline void SpreadSends::post_recorded(uint32_t index, uint64_t number, const Message& message,
+                                       const SentChunk& chunk) {
+  const SpreadPair& pair = pairs_[index];
   const WorkId id{WorkKind::kChunk, index, pair.epoch, static_cast<uint32_t>(number)};
-  const int err = write_chunk(message, chunk, *pair.queue_pair,
-                              {message.out.immediate(pair.epoch), encode(id)});
-  if (err == 0) return;
+  const ChunkEnd end{message.out.immediate(pair.epoch), encode(id)};
+  const int err = chunk.bytes > max_write_bytes_
+                      ? write_parts(message, chunk, *pair.queue_pair, end)
+                      : write_chunk(message, chunk.from, chunk.bytes, *pair.queue_pair, end);
+  if (err != 0) [[unlikely]]
+    on_refused(index, err);
+}
+
+void SpreadSends::on_refused(uint32_t index, int err) {
+  const SpreadPair& pair = pairs_[index];
   pairs_.lose(index);
+  set_quiet(false);
   (void)connection_.on_failed_post(*pair.queue_pair, pair.epoch, "a send", err);
 }
 
-// Returns an errno value; 0 is success.
-int SpreadSends::write_chunk(const Message& message, const SentChunk& chunk, const QueuePair& pair,
+// Posts the last write of a chunk, or all of it. Returns an errno value; 0 is success.
+inline int SpreadSends::write_chunk(const Message& message, size_t from, size_t bytes,
+                                    const QueuePair& pair, ChunkEnd end) {
+  const OutgoingMessage& out = message.out;
+  const RdmaWrite data = write_of(out, slot(out.buffer), from, bytes, pair, *message.keys);
+  if (!out.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
+  return post_with_separate_end(out, data, pair, end, tables_, connection_.peer());
+}
+
+// The same for a chunk that is larger than the ports' largest message.
+int SpreadSends::write_parts(const Message& message, const SentChunk& chunk, const QueuePair& pair,
                              ChunkEnd end) {
   const OutgoingMessage& out = message.out;
   const wire::ClearToSend& to = slot(out.buffer);
@@ -202,9 +270,7 @@ int SpreadSends::write_chunk(const Message& message, const SentChunk& chunk, con
     part.wr().wr_id = end.wr_id;
     if (int err = post(pair, &part.wr()); err != 0) return err;
   }
-  const RdmaWrite data = write_of(out, to, from, left, pair, *message.keys);
-  if (!out.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
-  return post_with_separate_end(out, data, pair, end, tables_, connection_.peer());
+  return write_chunk(message, from, left, pair, end);
 }
 
 bool SpreadSends::post_copied(Time now) {
@@ -237,33 +303,45 @@ std::optional<uint32_t> SpreadSends::pair_for(Message& message, const SentChunk&
   return message.pair;
 }
 
-bool SpreadSends::progress() {
-  const Time at = now();
-  poll(at);
+bool SpreadSends::progress_fully() {
+  poll();
   if (recovery_.has_news()) [[unlikely]]
     take_news();
   if (connection_.failed()) [[unlikely]]
     return false;
   if (!waiting_.empty()) [[unlikely]]
-    move_chunks(at);
-  return (staged_.empty() || post_copied(at)) && !connection_.failed();
+    move_chunks(now());
+  if (!staged_.empty() && !post_copied(now())) return false;
+  set_quiet(pairs_.only_active_in_use() && waiting_.empty() && staged_.empty());
+  return !connection_.failed();
 }
 
-// A rail of which less than a batch was taken has no more.
-void SpreadSends::poll(Time now) {
+// The time is that before the queues are read: see RailLoad. A rail of which less than a batch was
+// taken has no more.
+void SpreadSends::poll() {
+  const bool timed = pairs_.acknowledgement_needs_time();
+  const Time at = timed ? now() : Time{};
   std::array<int, wire::kMaxRails> taken{};
-  (void)connection_.poll_spread(
-      [&](const WorkId& id, const ibv_wc&) {
-        ++taken[pairs_[id.pair].queue_pair->rail];
-        on_success(id, now);
-        return true;
-      },
-      [](const ibv_wc&) {});
+  const auto on_success = [&](const WorkId& id, const ibv_wc&) {
+    ++taken[pairs_[id.pair].queue_pair->rail];
+    return this->on_success(id, at);
+  };
+  (void)connection_.poll_spread(on_success, [](const ibv_wc&) {});
+  if (!timed) return;
   for (uint32_t path = 0; path < pairs_.load().size(); ++path) {
-    if (taken[pairs_.rail_of(path)] < Connection::kPollBatch) pairs_.load().note_poll(path, now);
+    if (taken[pairs_.rail_of(path)] < kPollBatch) pairs_.load().note_poll(path, at);
   }
   if (pairs_.load().has_late_paths()) [[unlikely]]
     report_late_paths();
+}
+
+// With one active path and nothing on those that stand by, no time is needed.
+bool SpreadSends::take(const ibv_wc* completions, int count) {
+  const auto on_success = [this](const WorkId& id, const ibv_wc&) {
+    return this->on_success(id, Time{});
+  };
+  connection_.take_spread(completions, count, on_success, [](const ibv_wc&) {});
+  return !connection_.failed();
 }
 
 void SpreadSends::report_late_paths() {
@@ -280,19 +358,20 @@ void SpreadSends::report_late_paths() {
 
 // A chunk that is acknowledged after both ends have agreed on its pair's epoch is no news: it has
 // arrived, by the receiver's count, or is sent again, as its request was not complete.
-void SpreadSends::on_success(const WorkId& id, Time now) {
+inline bool SpreadSends::on_success(const WorkId& id, Time now) {
   const SpreadPair& pair = pairs_[id.pair];
   const bool undecided = pair.state == PairState::kUsable || pair.state == PairState::kLost;
   if (!undecided || !is_of_epoch(id, pair.epoch)) [[unlikely]]
-    return;
+    return true;
   const SentChunk chunk = pairs_.acknowledge(id.pair, now);
   recovery_.set_acknowledged(id.pair, pair.sent.acknowledged());
   recovery_.counters(pair.queue_pair->rail).count(chunk.bytes);
   complete(chunk);
+  return true;
 }
 
 void SpreadSends::complete(const SentChunk& chunk) {
-  Request& request = *messages_[chunk.message].out.request;
+  Request& request = requests_[chunk.message];
   if (request.special != 0) [[unlikely]] {
     observed_->completed(chunk.message, pairs_[chunk.reported_on].queue_pair->number);
     if (request.pending == 1) request.special = 0;

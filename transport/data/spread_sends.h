@@ -34,7 +34,8 @@ struct SpreadOwner {
 // only the others are posted again. docs/wire-protocol.md has the rules.
 //
 // A healthy connection allocates nothing, takes no lock and makes no system call but for the
-// clock's, which needs none on Linux.
+// clock's, which needs none on Linux. Where only one path is active and others stand by, as with
+// most connections of a server of several HCAs, it does not look at the clock either.
 class SpreadSends final : public SpreadPath {
  public:
   SpreadSends(const SpreadOwner& owner, SpreadPairs pairs);
@@ -42,10 +43,14 @@ class SpreadSends final : public SpreadPath {
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
   // A null *request with true: there is no room now; nothing was done.
   bool send(const Send& send, Request** request);
-  // Reads completions, takes the news of the recovery, and posts what waits for room or for a copy.
-  // Returns false when the connection has failed.
-  bool progress() override;
-
+  // Whether send_whole() takes a message of so many bytes, of a slot that is plain, the only one of
+  // its receive, and not smaller.
+  bool sends_whole(size_t bytes) const {
+    return bytes <= whole_at_most_ && connection_.link().is_quiet() && waiting_.empty();
+  }
+  // send() for most messages: as one chunk, which is neither copied nor observed.
+  bool send_whole(uint64_t buffer, const void* data, size_t bytes, const MemoryHandle& memory,
+                  Request** request);
   const SpreadPairs& pairs() const { return pairs_; }
 
  private:
@@ -82,15 +87,23 @@ class SpreadSends final : public SpreadPath {
   // The pair for the next chunk of an ordered message; nothing where it has to wait.
   std::optional<uint32_t> pair_for(Message& message, const SentChunk& chunk, Time now);
   void post_chunk(Message& message, const SentChunk& chunk, uint32_t pair, Time now);
-  int write_chunk(const Message& message, const SentChunk& chunk, const QueuePair& pair,
-                  ChunkEnd end);
+  [[gnu::always_inline]] void post_recorded(uint32_t pair, uint64_t number, const Message& message,
+                                            const SentChunk& chunk);
+  [[gnu::cold]] void on_refused(uint32_t pair, int err);
+  [[gnu::always_inline]] int write_chunk(const Message& message, size_t from, size_t bytes,
+                                         const QueuePair& pair, ChunkEnd end);
+  [[gnu::noinline]] int write_parts(const Message& message, const SentChunk& chunk,
+                                    const QueuePair& pair, ChunkEnd end);
   void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
   // ---- completions
-  void poll(Time now);
-  void report_late_paths();
-  void on_success(const WorkId& id, Time now);
+  // Also takes the news of the recovery, and posts what waits for room or for a copy.
+  bool progress_fully() override;
+  bool take(const ibv_wc* completions, int count) override;
+  void poll();
+  [[gnu::cold]] void report_late_paths();
+  bool on_success(const WorkId& id, Time now);  // returns true
   void complete(const SentChunk& chunk);
 
   // ---- recovery
@@ -110,6 +123,7 @@ class SpreadSends final : public SpreadPath {
   const size_t separate_end_above_;
   const bool split_data_on_qps_;
   SpreadPairs pairs_;
+  const size_t whole_at_most_;  // messages of at most this many bytes are one chunk of one write
   StagedSends staged_;
   std::vector<Message> messages_;    // by request
   std::vector<Time> failing_since_;  // by request: when a chunk of it failed for the first time

@@ -134,6 +134,11 @@ void FakeVerbs::forget_posted() {
   doorbells_ = 0;
 }
 
+size_t FakeVerbs::polls(const ibv_cq* cq) const {
+  std::lock_guard lock(mutex_);
+  return static_cast<const Cq*>(cq)->polls;
+}
+
 size_t FakeVerbs::doorbells() const {
   std::lock_guard lock(mutex_);
   return doorbells_;

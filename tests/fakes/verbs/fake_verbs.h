@@ -199,6 +199,7 @@ class FakeVerbs {
   std::vector<Posted> posted() const;
   void forget_posted();
   size_t doorbells() const;                    // post_send calls, since the same moment
+  size_t polls(const ibv_cq* cq) const;        // poll_cq calls, since the queue was created
   int posted_receives(uint32_t qp_num) const;  // that no arrival has consumed yet
   // What modify_qp set, over all steps.
   ibv_qp_attr attributes(uint32_t qp_num) const;

@@ -46,7 +46,8 @@ struct Completion {
 
 struct Cq : ibv_cq {
   std::deque<Completion> completions;
-  int users = 0;  // QPs
+  int users = 0;     // QPs
+  size_t polls = 0;  // poll_cq calls
   bool overrun = false;
 };
 

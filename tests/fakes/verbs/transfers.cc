@@ -270,6 +270,7 @@ struct HotEntry {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
     Cq& cq = *static_cast<Cq*>(raw);
+    ++cq.polls;
     if (fabric.fails(Call::kPollCq) || cq.overrun) return -1;
     int n = 0;
     for (; n < count && !cq.completions.empty(); ++n) {

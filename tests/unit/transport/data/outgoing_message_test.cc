@@ -86,6 +86,23 @@ TEST(ChunksForRails, AnyMessage_ChunksOf64To512KibAndAtMost32) {
   EXPECT_EQ(chunks_for_rails(64 * kMib, 2, 1, kUnlimited).count, 32u);
 }
 
+TEST(WholeForRails, AnyConnection_IsTheLargestMessageThatIsOneChunk) {
+  for (uint32_t paths : {1u, 2u, 8u}) {
+    for (uint32_t least : {1u, 2u, 8u}) {
+      for (size_t max_write : {4 * kKib, kMib, kUnlimited}) {
+        const size_t whole = whole_for_rails(paths, least, max_write);
+        const auto count = [&](size_t bytes) {
+          return chunks_for_rails(bytes, paths, least, max_write).count;
+        };
+        EXPECT_EQ(count(whole), 1u) << paths << " " << least << " " << max_write;
+        if (whole < kUnlimited) {
+          EXPECT_GT(count(whole + 1), 1u);
+        }
+      }
+    }
+  }
+}
+
 // NCCL_IB_SPLIT_DATA_ON_QPS.
 TEST(ChunksForRails, SplitOverQueuePairs_AsManyChunksAtLeast) {
   EXPECT_EQ(chunks_for_rails(10000, 2, 8, kUnlimited).count, 8u);

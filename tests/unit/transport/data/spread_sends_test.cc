@@ -1,6 +1,9 @@
 #include "transport/data/spread_sends.h"
 
+#include <array>
+#include <atomic>
 #include <set>
+#include <thread>
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/recording_observer.h"
@@ -57,6 +60,79 @@ TEST_F(SpreadSendsTest, StandbyRail_CarriesNothing) {
   transfer(pair, 8);
   EXPECT_EQ(pair.chunks(0).size(), 2u);
   EXPECT_TRUE(pair.chunks(1).empty());
+}
+
+// Only the recovery writes over a rail that stands by, and what it waits for it waits for without
+// the data path's polls.
+TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
+  SpreadRails pair(1, 1);
+  transfer(pair, 8);
+  const auto polls_in = [&pair](auto& comm, int count) {
+    std::array<size_t, 2> polls;
+    const RailSet& rails = comm.connection().rails();
+    for (int i = 0; i < 2; ++i) polls[i] = pair.verbs.polls(rails[i].cq());
+    for (int i = 0; i < count; ++i) EXPECT_TRUE(comm.progress());
+    for (int i = 0; i < 2; ++i) polls[i] = pair.verbs.polls(rails[i].cq()) - polls[i];
+    return polls;
+  };
+  const std::array<size_t, 2> few{10 * SpreadPath::kEvery, 10};
+  const std::array<size_t, 2> all{10 * SpreadPath::kEvery, 10 * SpreadPath::kEvery};
+  EXPECT_EQ(polls_in(*pair.sender, few[0]), few);
+  EXPECT_EQ(polls_in(*pair.receiver, few[0]), few);
+  pair.set_port('s', 0, false);
+  ASSERT_TRUE(pair.poll_until([&] {
+    return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s0") &&
+           contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r0");
+  }));
+  pair.exchange({8});
+  EXPECT_GE(polls_in(*pair.sender, all[0])[1], all[1]);
+  EXPECT_GE(polls_in(*pair.receiver, all[0])[1], all[1]);
+}
+
+// There is nothing to choose between, so that no speed has to be known.
+TEST_F(SpreadSendsTest, OneActiveRail_MessagesDoNotLookAtTheClock) {
+  std::atomic<int> looks = 0;
+  const std::thread::id data_path = std::this_thread::get_id();  // the watcher looks at it, too
+  TransportOptions options = test_options();
+  options.connection.now = [&] {
+    looks += std::this_thread::get_id() == data_path ? 1 : 0;
+    return std::chrono::steady_clock::now();
+  };
+  SpreadRails pair(1, 1, options);
+  for (int i = 0; i < 100; ++i) pair.exchange({8});  // the recovery has proved the standby pair
+  const int before = looks;
+  for (size_t bytes : {0ul, 8ul, 1ul << 20}) transfer(pair, bytes);
+  EXPECT_EQ(looks, before);
+  pair.set_port('s', 0, false);
+  ASSERT_TRUE(pair.poll_until(
+      [&] { return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s0"); }));
+  pair.exchange({8});
+  EXPECT_GT(looks, before);
+}
+
+TEST_F(SpreadSendsTest, OneActiveRail_LostWithMessagesUnderWay_StandbyRailCarriesThem) {
+  SpreadRails pair(1, 1);
+  std::vector<Buffer> from, to;
+  std::vector<Request*> sends, receives;
+  for (int i = 0; i < 4; ++i) {
+    from.push_back(pair.sender_buffer(100 + i * 70000, static_cast<char>('a' + i)));
+    to.push_back(pair.receiver_buffer(from.back().bytes.size()));
+    receives.push_back(pair.irecv(to.back()));
+  }
+  ASSERT_TRUE(pair.poll_until([&] { return true; }));
+  pair.verbs.hold();
+  for (Buffer& buffer : from) {
+    sends.push_back(pair.isend(buffer));
+    ASSERT_NE(sends.back(), nullptr);
+  }
+  pair.lose_after(0, 2);
+  pair.verbs.release();
+  for (size_t i = 0; i < from.size(); ++i) {
+    ASSERT_TRUE(pair.finish_both(sends[i], receives[i])) << failure_of(*pair.sender).text;
+    EXPECT_EQ(from[i].bytes, to[i].bytes) << i;
+  }
+  EXPECT_EQ(pair.chunks(1).size(), 2u);
+  pair.exchange({8, 1 << 20});
 }
 
 // NCCL_IB_QPS_PER_CONNECTION.
