@@ -1,10 +1,10 @@
 #include "plugin/profiler.h"
 
-#include <link.h>
 #include <strings.h>
 
 #include <string_view>
 
+#include "base/loaded_library.h"
 #include "plugin/abi/profiler_net_ib.h"
 #include "plugin/nccl_library.h"
 
@@ -41,10 +41,7 @@ void* start_if_complete(void* context, void* phandle, const transport::ObservedW
   return start(context, phandle, work);
 }
 
-int is_default_profiler(dl_phdr_info* library, size_t, void*) {
-  const std::string_view path = library->dlpi_name;
-  return path.substr(path.rfind('/') + 1) == "libnccl-profiler.so" ? 1 : 0;
-}
+bool is_default_profiler(std::string_view file_name) { return file_name == "libnccl-profiler.so"; }
 
 // Only for an event that was started: NCCL hands a null one on to the profiler.
 void stop(void* context, void* event) {
@@ -64,11 +61,11 @@ transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t cal
   return observer;
 }
 
-// Looks through the loaded libraries itself: dlopen with RTLD_NOLOAD would first search the library
-// path for the file.
+// Asked for each connection.
 bool profiler_may_be_loaded(const std::string& name) {
   if (!name.empty()) return strcasecmp(name.c_str(), "none") != 0;
-  return dl_iterate_phdr(is_default_profiler, nullptr) != 0;
+  static LoadedLibrary default_profiler(is_default_profiler);
+  return default_profiler.is_loaded();
 }
 
 }  // namespace gdr::plugin

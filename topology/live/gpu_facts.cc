@@ -1,10 +1,10 @@
 #include "topology/live/gpu_facts.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
 #include <string_view>
 
+#include "base/loaded_library.h"
 #include "drivers/cuda/cuda_driver.h"
 
 namespace gdr::topology {
@@ -19,17 +19,13 @@ int index_of(const Machine& machine, const Result<std::string>& bus_id) {
   return -1;
 }
 
-int is_cuda_driver(dl_phdr_info* info, size_t, void*) {
-  const std::string_view path = info->dlpi_name;
-  const size_t slash = path.rfind('/');
-  const bool found = path.substr(slash == path.npos ? 0 : slash + 1).starts_with("libcuda.so");
-  return found ? 1 : 0;
-}
+bool is_cuda_driver(std::string_view file_name) { return file_name.starts_with("libcuda.so"); }
 
 // Returns null where the process has not loaded the driver (RTLD_NOLOAD loads nothing). Asked for
 // each connection: where there is none, dlopen alone would search the library path each time.
 const cuda::CudaDriver* driver() {
-  if (dl_iterate_phdr(is_cuda_driver, nullptr) == 0) return nullptr;
+  static LoadedLibrary cuda_driver(is_cuda_driver);
+  if (!cuda_driver.is_loaded()) return nullptr;
   void* loaded = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return nullptr;
   dlclose(loaded);
