@@ -11,7 +11,7 @@ namespace gdr::transport {
 namespace {
 
 StateChange to_plain_state(const RailEnd& rail, ibv_qp* qp, ibv_qp_state state) {
-  StateChange change{.api = &rail.device().hca->api(), .qp = qp, .port = to_string(rail.device())};
+  StateChange change{.hca = rail.device().hca.get(), .port = rail.device().port, .qp = qp};
   change.attr.qp_state = state;
   change.mask = IBV_QP_STATE;
   return change;
@@ -20,7 +20,7 @@ StateChange to_plain_state(const RailEnd& rail, ibv_qp* qp, ibv_qp_state state) 
 int modify(const StateChange& change) {
   ibv_qp_attr attr = change.attr;
   // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
-  return std::abs(change.api->modify_qp(change.qp, &attr, change.mask));
+  return std::abs(change.hca->api().modify_qp(change.qp, &attr, change.mask));
 }
 
 }  // namespace
@@ -111,8 +111,8 @@ Status PairIo::change(StateChange change) const {
   const int err = modify(change);
   if (err == 0) return {};
   return fail_errno(Code::kSystem,
-                    "moving QP " + hex(change.qp->qp_num) + " of " + change.port + " to state " +
-                        std::to_string(change.attr.qp_state) + " failed",
+                    "moving QP " + hex(change.qp->qp_num) + " of " + transport::port_text(change) +
+                        " to state " + std::to_string(change.attr.qp_state) + " failed",
                     err);
 }
 

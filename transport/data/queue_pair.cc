@@ -54,20 +54,18 @@ bool lacks_flid(const wire::RailAddress& local, const wire::RailAddress& remote)
 }
 
 StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
-  StateChange change{.api = &device.hca->api(), .qp = qp, .port = to_string(device)};
+  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
   ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_INIT;
   attr.pkey_index = options.pkey_index;
   attr.port_num = static_cast<uint8_t>(device.port);
   attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
   change.mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-  change.hint = "NCCL_IB_PKEY is an index into the port's P_Key table, here " +
-                std::to_string(options.pkey_index);
   return change;
 }
 
 StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePairPath& path) {
-  StateChange change{.api = &device.hca->api(), .qp = qp, .port = to_string(device)};
+  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
   ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::min(path.local->mtu, path.remote->mtu));
@@ -78,16 +76,13 @@ StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePai
   fill_address_vector(path, &attr.ah_attr);
   change.mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-  if (path.local->ethernet != 0) {
-    change.resolves = to_string(path.remote->gid);
-    change.hint = "on RoCE the usual cause is a GID that has no route to the peer";
-  }
+  change.resolves = path.local->ethernet != 0;
   return change;
 }
 
 StateChange to_ready_to_send(const Device& device, ibv_qp* qp, const QueuePairPath& path,
                              const ConnectionOptions& options) {
-  StateChange change{.api = &device.hca->api(), .qp = qp, .port = to_string(device)};
+  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
   ibv_qp_attr& attr = change.attr;
   attr.qp_state = IBV_QPS_RTS;
   attr.timeout = options.ack_timeout;

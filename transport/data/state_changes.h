@@ -2,7 +2,6 @@
 // attempts of one.
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <string>
 #include <utility>
@@ -12,18 +11,19 @@
 #include "base/result.h"
 #include "drivers/verbs/verbs_api.h"
 #include "transport/data/connection_options.h"
+#include "transport/device/hca.h"
 
 namespace gdr::transport {
 
-// One call of ibv_modify_qp.
+// One call of ibv_modify_qp. It has no texts of its own: several are made for each connection, and
+// hardly any fails.
 struct StateChange {
-  const verbs::Api* api = nullptr;
+  const HcaContext* hca = nullptr;  // of the QP, which keeps it
+  int port = 0;                     // of the HCA
   ibv_qp* qp = nullptr;
   ibv_qp_attr attr{};
-  int mask = 0;               // ibv_qp_attr_mask
-  std::string port = {};      // of the QP, for texts: "mlx5_0:1"
-  std::string hint = {};      // what a failure usually means; may be empty
-  std::string resolves = {};  // the address that the kernel has to resolve for it; "": none
+  int mask = 0;           // ibv_qp_attr_mask
+  bool resolves = false;  // the kernel has to resolve the address to which `attr` leads (RoCE)
   // Called once, before the first attempt; if it fails, so does the change. May be empty.
   std::function<Status()> before = nullptr;
   // The connection can do without this QP. If the change fails, the others of the QP are dropped
@@ -35,6 +35,9 @@ struct StateChange {
   // Of an optional QP that serves a whole rail: the rail's index in its connection; -1: of another.
   int rail = -1;
 };
+
+// "mlx5_0:1", the port of the QP.
+std::string port_text(const StateChange& change);
 
 // An optional QP whose change of state has failed.
 struct FailedQueuePair {
@@ -64,22 +67,23 @@ class StateChanges {
   uint64_t take_retries() { return std::exchange(retries_, 0); }
 
  private:
-  // The changes of one QP that are still to be made.
+  // The changes of one QP: those before `next` are made.
   struct Sequence {
     ibv_qp* qp;
-    std::deque<StateChange> pending;
-    int attempts = 0;  // of pending.front()
+    std::vector<StateChange> changes;
+    size_t next = 0;
+    int attempts = 0;  // of changes[next]
     Clock::time_point began{};
     Clock::time_point retry_at{};
   };
 
   Result<bool> step_all(bool standby, const ConnectionOptions& options);
   Result<bool> step(Sequence& sequence, bool standby, const ConnectionOptions& options);
-  // Makes or tries the first change. Returns whether to go on with the next.
+  // Makes or tries the next change. Returns whether to go on with the one after it.
   Result<bool> attempt(Sequence& sequence, const ConnectionOptions& options);
   int most_retries(const StateChange& change, const ConnectionOptions& options) const;
 
-  std::vector<Sequence> sequences_;
+  std::vector<Sequence> sequences_;  // of QPs whose changes are not all made
   std::vector<FailedQueuePair> failed_;
   uint64_t retries_ = 0;
   bool optional_connected_ = false;  // the changes of some optional QP of a pair are all made
