@@ -200,24 +200,24 @@ Result<bool> Listener::await_ready() {
     Result<bool> connected = connect_queue_pairs();
     if (!connected || !*connected) return connected;
   }
-  const std::string who = "handshake with " + name_of(sender_) + ": ";
+  const auto who = [this] { return "handshake with " + name_of(sender_) + ": "; };
   if (!channel_.valid()) {
     if (handshake_.now() - *broken_ < kReturnTimeout) return false;
-    return fail(Code::kRemote, who + "the connection broke, and the sender did not come back");
+    return fail(Code::kRemote, who() + "the connection broke, and the sender did not come back");
   }
   Result<bool> sent = channel_.flush();
   if (sent && !*sent) return false;
   Result<std::optional<Frame>> frame = sent ? channel_.receive() : forward_error(sent);
   if (!frame) {
-    frame.error().text = who + frame.error().text;
+    frame.error().text = who() + frame.error().text;
     return on_channel_broken(std::move(frame.error()));
   }
   if (!frame->has_value()) return false;
   if ((*frame)->kind == wire::FrameKind::kReady) return true;
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
-    return fail(Code::kRemote, who + "the sender gives up: " + (*frame)->text());
+    return fail(Code::kRemote, who() + "the sender gives up: " + (*frame)->text());
   }
-  return fail(Code::kInternal, who + "the sender sent an unexpected frame");
+  return fail(Code::kInternal, who() + "the sender sent an unexpected frame");
 }
 
 // A sender closes its socket only when it gives up or its process ends; a connection that breaks

@@ -44,10 +44,13 @@ void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const 
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
-std::string host_name() {
-  char name[sizeof(wire::EndPoint::host)] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0) return "unknown";
-  return name;
+// Read once: each connection names it several times.
+const std::string& host_name() {
+  static const std::string once = [] {
+    char name[sizeof(wire::EndPoint::host)] = {};
+    return std::string(gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown");
+  }();
+  return once;
 }
 
 }  // namespace
@@ -507,16 +510,19 @@ bool Connection::drop_standby(uint32_t rail, const Error& why) const {
 
 std::string Connection::text() const {
   if (link_ != nullptr) return link_->description();
-  std::string local = host_name();
-  std::string remote = peer_.host;
-  auto add_rail = [](std::string* text, const wire::RailAddress& rail, uint32_t qp, bool standby) {
-    *text += (text->find(" qp ") == text->npos ? " " : " + ") + to_string(rail) + " qp " + hex(qp) +
-             (standby ? " (standby)" : "");
+  std::string text = host_name();
+  text.reserve(256);  // one allocation: the text is made for each connection
+  const char* separator = " ";
+  auto add_rail = [&](const wire::RailAddress& rail, uint32_t qp, bool standby) {
+    text.append(std::exchange(separator, " + ")).append(to_string(rail));
+    text.append(" qp ").append(hex(qp)).append(standby ? " (standby)" : "");
   };
   for (uint32_t r = 0; r < rails_.size(); ++r) {
     const uint32_t qp = rails_[r].qps().front().qp->qp_num;
-    add_rail(&local, rails_[r].address(), qp, stands_by(r));
+    add_rail(rails_[r].address(), qp, stands_by(r));
   }
+  text.append(" <-> ").append(peer_.host);
+  separator = " ";
   const uint32_t pairs = std::min<uint32_t>(peer_.qps, static_cast<uint32_t>(rails_.pair_count()));
   uint32_t active = 0, named = 0;  // bit per rail of the peer
   for (uint32_t i = 0; i < pairs; ++i) {
@@ -525,10 +531,10 @@ std::string Connection::text() const {
   for (uint32_t i = 0; i < pairs; ++i) {
     const uint32_t rail = peer_.qp[i].rail;
     if ((named >> rail & 1) != 0) continue;
-    add_rail(&remote, peer_.rail[rail], peer_.qp[i].number, (active >> rail & 1) == 0);
+    add_rail(peer_.rail[rail], peer_.qp[i].number, (active >> rail & 1) == 0);
     named |= 1u << rail;
   }
-  return local + " <-> " + remote;
+  return text;
 }
 
 // Why a failure that another rail could have survived ends the connection; "" where it is none.

@@ -10,16 +10,21 @@
 namespace gdr::transport {
 namespace {
 
+void log_unmet_preference(const Device& device, const GidEntry& chosen,
+                          const GidPreference& preference) {
+  const std::string lacks = unmet_preference(chosen, preference);
+  if (lacks.empty()) return;
+  GDR_INFO(log::kNet, "%s: GID index %d: %s", to_string(device).c_str(), chosen.index,
+           lacks.c_str());
+}
+
 Result<wire::RailAddress> resolve_address(const Device& device, const ConnectionOptions& options) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) return forward_error(state);
   Result<GidEntry> gid = hca.gids().resolve(device.port, *state, options.gid);
   if (!gid) return forward_error(gid);
-  if (std::string lacks = unmet_preference(*gid, options.gid); state->ethernet && !lacks.empty()) {
-    GDR_INFO(log::kNet, "%s:%d GID index %d: %s", hca.name().c_str(), device.port, gid->index,
-             lacks.c_str());
-  }
+  if (state->ethernet) log_unmet_preference(device, *gid, options.gid);
   wire::RailAddress address{};
   std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
   std::copy(gid->gid.begin(), gid->gid.end(), address.gid.begin());
@@ -92,11 +97,14 @@ Result<wire::RailAddress> RailEnd::present_address() const {
 }
 
 std::string to_string(const wire::RailAddress& address) {
-  std::string text = std::string(address.hca) + ":" + std::to_string(address.port);
+  std::string text;
+  text.reserve(sizeof(address.hca) + 64);  // one allocation: this is in a line for each connection
+  text.append(address.hca).append(":").append(std::to_string(address.port));
   if (address.ethernet == 0) {
     const uint16_t flid = flid_of(address.gid);
-    text += " lid " + std::to_string(address.lid);
-    return flid == 0 ? text : text + " flid " + std::to_string(flid);
+    text.append(" lid ").append(std::to_string(address.lid));
+    if (flid != 0) text.append(" flid ").append(std::to_string(flid));
+    return text;
   }
   return text + " gid " + to_string(address.gid) + " (" + gid_type_name(address.gid_type) +
          ", index " + std::to_string(address.gid_index) + ")";

@@ -8,13 +8,13 @@ namespace gdr::transport {
 namespace {
 
 Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& remote) {
-  std::string both = to_string(local) + " and the peer's " + to_string(remote);
+  const auto both = [&] { return to_string(local) + " and the peer's " + to_string(remote); };
   if (remote.mtu < IBV_MTU_256 || remote.mtu > IBV_MTU_4096) {
     return fail(Code::kInternal, "the peer names an impossible MTU for " + to_string(remote));
   }
   if (local.ethernet != remote.ethernet) {
     return fail(Code::kInvalidUsage,
-                both +
+                both() +
                     " are of different link layers (InfiniBand and RoCE). Fix: choose HCAs of one "
                     "fabric with NCCL_IB_HCA");
   }
@@ -22,7 +22,7 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
   if (local.gid_type != remote.gid_type ||
       is_ipv4_mapped(local.gid) != is_ipv4_mapped(remote.gid)) {
     return fail(Code::kInvalidUsage,
-                both +
+                both() +
                     " differ in RoCE version or address family and cannot reach each other. "
                     "Fix: set NCCL_IB_GID_INDEX, or NCCL_IB_ROCE_VERSION_NUM and "
                     "NCCL_IB_ADDR_FAMILY, alike on both nodes");
