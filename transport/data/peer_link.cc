@@ -49,7 +49,11 @@ Error PeerLink::failure() const {
   return failure_;
 }
 
-void PeerLink::send_bye() { send_frame(wire::FrameKind::kBye, ""); }
+void PeerLink::send_bye() {
+  std::lock_guard lock(mutex_);
+  channel_.queue_text(wire::FrameKind::kBye, "");
+  keep_error(channel_.flush_and_end());
+}
 
 void PeerLink::send_memory(uint32_t flags) {
   const wire::Memory body{flags, 0};
@@ -72,8 +76,9 @@ void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
 
 // Frames are small compared with the socket's buffer. They inform the peer sooner and better than
 // its own time-outs would, but nothing depends on them: one that does not fit is dropped.
-void PeerLink::flush() {
-  Result<bool> flushed = channel_.flush();
+void PeerLink::flush() { keep_error(channel_.flush()); }
+
+void PeerLink::keep_error(Result<bool> flushed) {
   if (!flushed && !send_error_) send_error_ = std::move(flushed.error());
 }
 

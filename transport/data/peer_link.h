@@ -111,7 +111,7 @@ class PeerLink {
   // Returns the error of a failed link.
   Error failure() const;
   // Announces an orderly close (kBye), so that the peer does not take the end of the stream for the
-  // death of this process.
+  // death of this process, and ends the stream. What is sent after it is lost.
   void send_bye();
   // Whether the peer's process is gone: the link has failed, or will after the grace period.
   bool peer_gone() const { return peer_gone_.load(std::memory_order_relaxed); }
@@ -170,7 +170,8 @@ class PeerLink {
   void on_pair(const Frame& frame);
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
-  void flush();  // with mutex_
+  void flush();                           // with mutex_
+  void keep_error(Result<bool> flushed);  // with mutex_
   // Returns why the socket has ended. The kernel reports a lost path once, to whoever sends or
   // reads first; after a send, the reader sees only the end of the stream.
   Error end_of_socket(Error read) const;

@@ -187,10 +187,20 @@ void FrameChannel::queue_text(wire::FrameKind kind, std::string_view text) {
   queue(kind, text.data(), text.size());
 }
 
-Result<bool> FrameChannel::flush() {
+Result<bool> FrameChannel::flush() { return send_queued(0); }
+
+// MSG_MORE lets the kernel hold the bytes back, which shutdown() ends.
+Result<bool> FrameChannel::flush_and_end() {
+  Result<bool> sent = send_queued(MSG_MORE);
+  (void)shutdown(socket_.get(), SHUT_WR);
+  return sent;
+}
+
+// flags: MSG_MORE or none.
+Result<bool> FrameChannel::send_queued(int flags) {
   while (sent_ < outgoing_.size()) {
     ssize_t n = ::send(socket_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_,
-                       MSG_NOSIGNAL | MSG_DONTWAIT);
+                       flags | MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     if (n < 0) return fail_errno(Code::kRemote, "sending on the handshake socket failed", errno);

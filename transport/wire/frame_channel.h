@@ -51,12 +51,16 @@ class FrameChannel {
   // Sends queued frames. Returns whether the kernel has taken all of them; kRemote if the socket
   // broke.
   Result<bool> flush();
+  // flush(), after which this end sends nothing more: it ends its stream as well, in the same
+  // packet where that is possible, so that the peer wakes once for both.
+  Result<bool> flush_and_end();
 
   // Returns the next frame, if all of it has arrived. kRemote if the peer closed the socket or it
   // broke; kInternal or kInvalidUsage (another wire version) if the bytes are not a valid frame.
   Result<std::optional<Frame>> receive();
 
  private:
+  Result<bool> send_queued(int flags);
   Status read_available(size_t wanted);
 
   UniqueFd socket_;

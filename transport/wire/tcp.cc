@@ -51,6 +51,14 @@ UniqueFd open_socket(int family) {
       [family] { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); });
 }
 
+// accept4() makes the new descriptor and its socket before it looks whether anybody has connected,
+// and a listener is asked in a loop until it has: that costs ten times as much as poll().
+bool may_accept(int listening_fd) {
+  pollfd entry{listening_fd, POLLIN, 0};
+  // Where there is no socket, or polling it fails, accept4() says why.
+  return listening_fd < 0 || poll(&entry, 1, 0) != 0;
+}
+
 }  // namespace
 
 const char* fix_of_listening(int err) {
@@ -85,6 +93,7 @@ Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
 
 Result<std::optional<UniqueFd>> accept_tcp(int listening_fd) {
   for (;;) {
+    if (!may_accept(listening_fd)) return std::nullopt;
     UniqueFd fd = UniqueFd::of_this_process([listening_fd] {
       return accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     });

@@ -162,14 +162,26 @@ TEST_F(PeerLinkTest, ResetWhileThePathWasWell_FailsAfterGrace) {
   EXPECT_TRUE(here_->failed());
 }
 
-// The peer sent bye before the network went away.
-TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
+// The peer sent bye before the network went away, and the end of its stream did not arrive.
+TEST(PeerLink, PathLostAfterBye_FailsAsAnOrderlyClose) {
+  auto sockets = local_socket_pair();
+  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
+  FrameChannel peer(std::move(sockets[1]));
+  peer.queue(wire::FrameKind::kBye, nullptr, 0);
+  ASSERT_TRUE(peer.flush().value());
+  const auto now = PeerLink::Clock::now();
+  EXPECT_TRUE(link.on_readable(now));
+  link.on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, std::nullopt, now);
+  link.on_tick(link.deadline());
+  ASSERT_TRUE(link.failed());
+  EXPECT_TRUE(contains(link.failure().text, "closed")) << link.failure().text;
+}
+
+// It wakes for both at once, and so need not wait for the peer's socket to be closed.
+TEST_F(PeerLinkTest, PeerSaysBye_TheStreamEndsWithIt) {
   there_->send_bye();
-  EXPECT_TRUE(here_->on_readable(now_));
-  here_->on_socket_end(timed_out(), std::nullopt, now_);
-  wait_out_grace(*here_);
-  ASSERT_TRUE(here_->failed());
-  EXPECT_TRUE(contains(here_->failure().text, "closed")) << here_->failure().text;
+  EXPECT_FALSE(here_->on_readable(now_));
+  EXPECT_TRUE(here_->peer_gone());
 }
 
 TEST_F(PeerLinkTest, SocketNotWatched_DeathOfThePeerIsLeftToRdma) {

@@ -64,6 +64,17 @@ TEST_F(FrameChannelTest, Receive_TwoFramesAtOnce_ArriveOneByOne) {
   EXPECT_FALSE(channel_.receive().value().has_value());
 }
 
+TEST_F(FrameChannelTest, FlushAndEnd_PeerReadsTheFramesAndThenTheEnd) {
+  FrameChannel peer(std::move(raw_));
+  peer.queue(wire::FrameKind::kBye, nullptr, 0);
+  ASSERT_TRUE(peer.flush_and_end().value());
+  EXPECT_EQ(channel_.receive().value()->kind, wire::FrameKind::kBye);
+  Result<std::optional<Frame>> end = channel_.receive();
+  ASSERT_FALSE(end.has_value());
+  EXPECT_EQ(end.error().sys_errno, 0);
+  EXPECT_FALSE(peer.receive().value().has_value()) << "the other direction stays open";
+}
+
 TEST_F(FrameChannelTest, Receive_ForeignBytes_IsAnError) {
   feed("GET / HTTP/1.1\r\n\r\n", 18);
   EXPECT_FALSE(channel_.receive().has_value());

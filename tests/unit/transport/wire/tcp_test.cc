@@ -52,6 +52,13 @@ TEST(Tcp, ListenConnectAccept_ConnectByTheHandle) {
   EXPECT_TRUE(eventually([&] { return accept_tcp(listening->fd.get()).value().has_value(); }));
 }
 
+// The copy of a descriptor that a forked child holds is none.
+TEST(Tcp, AcceptWithoutASocket_IsAnError) {
+  auto accepted = accept_tcp(-1);
+  ASSERT_FALSE(accepted.has_value());
+  EXPECT_EQ(accepted.error().sys_errno, EBADF);
+}
+
 TEST(Tcp, ConnectToClosedPort_IsRemoteErrorWithErrno) {
   sockaddr_storage gone = [] {
     auto listening = listen_tcp(loopback(AF_INET));
