@@ -422,6 +422,8 @@ void Connection::keep_link(FrameChannel channel, const char* role,
     };
   }
   if (has_rail_use()) watcher_->rail_totals().open();
+  first_cq_ = rails_[0].cq();
+  polled_rails_ = static_cast<uint32_t>(rails_.size());
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   count_for_process();
   agreement_->open((peer_.flags & wire::kEndStages) != 0,

@@ -138,17 +138,18 @@ class ReceiveComm : public Comm {
     int posted;  // receives
   };
 
+  // Behind what Connection::poll() reads: what the test of a receive reads beside that.
+  StagedReceives staged_{connection_};
+  RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   RailTables tables_;
   ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
-  StagedReceives staged_{connection_};
   std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
   int receives_each_ = 0;                       // posted on each QP
   bool receives_posted_ = false;                // on all QPs
   std::vector<ShortQueue> short_queues_;        // pairs whose QP did not take all receives
   uint64_t head_ = 0;                           // first buffer of the next irecv
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
-  RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   RequestPool<kFlushes> flushes_{this, RequestKind::kFlush};
   std::unique_ptr<SpreadReceives> spread_;  // null: the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are slots; null: nobody observes

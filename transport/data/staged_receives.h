@@ -63,11 +63,11 @@ class StagedReceives {
     std::array<uint16_t, wire::kSlots> copying{};
   };
 
+  uint32_t copying_begin_ = 0;  // first, as each poll looks at them
+  uint32_t copying_end_ = 0;
   Connection& connection_;
   std::unique_ptr<Slots> slots_;
-  int count_ = 0;  // of the buffers that are in use
-  uint32_t copying_begin_ = 0;
-  uint32_t copying_end_ = 0;
+  int count_ = 0;       // of the buffers that are in use
   uint64_t bytes_ = 0;  // so far
 };
 
