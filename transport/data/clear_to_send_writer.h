@@ -22,8 +22,10 @@ class ClearToSendWriter {
   // a write, and a sender that knows fewer receives has less under way. A power of two.
   static constexpr size_t kAnnounceAtOnce = size_t{64} << 10;
 
-  // What the QP that carries the writes needs.
-  static constexpr int kQueueDepth = 64;
+  // Entries of the send queue of the QP that carries the writes: more than the writes of NCCL's 8
+  // receives, and so many that the completion queue which it shares with the QP's receives and the
+  // flushes has 2^n - 1 entries (ReceiveComm).
+  static constexpr int kQueueDepth = 31;
   static int inline_bytes(const ConnectionOptions& options) {
     return options.announce_batch * static_cast<int>(sizeof(wire::ClearToSend));
   }
@@ -77,6 +79,9 @@ class ClearToSendWriter {
 
  private:
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
+  // Otherwise there might be no room while no write that is outstanding is signalled.
+  static_assert(kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement >=
+                kSignalEvery);
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
   bool write_waiting();

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "transport/data/outgoing_message.h"
@@ -25,6 +26,10 @@ static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
 // that has yet to be refilled. A request is free again once its chunk is acknowledged, so that a
 // receiver that is not polled may have more under way, as may staged messages: those wait (RNR).
 constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
+// mlx5 and rxe give a completion queue the next power of two above what is asked for (rdma-core's
+// mlx5_create_cq; the kernel's rxe_queue_init), so that one entry more would double it.
+static_assert(std::has_single_bit(unsigned{ClearToSendWriter::kQueueDepth + kReceiveDepthOfOne +
+                                           ReceiveComm::kFlushes + 1}));
 
 // The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
 // there.

@@ -12,9 +12,13 @@ namespace {
 // any RC request and 4 + 60 of inline data are 256 (rdma-core, providers/mlx5/qp.c: sq_overhead,
 // mlx5_calc_send_wqe); 4 bytes more would take 320, and a queue of the next power of two.
 constexpr int kInlineBytes = 60;
-// Entries of the send queue of a connection that spreads chunks: room for those of several
-// messages, any of which may have to go over the last pair that is left.
-constexpr int kSpreadDepth = 2 * SendComm::kRequests;
+// Entries of a send queue, as many as its completion queue then has: one less than a power of two,
+// as mlx5 and rxe give a completion queue, and rxe a send queue, the next power of two above what
+// is asked for (rdma-core's mlx5_create_cq; the kernel's rxe_queue_init).
+constexpr int kDepth = SendComm::kRequests - 1;
+// The same for a connection that spreads chunks: room for those of several messages, any of which
+// may have to go over the last pair that is left.
+constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
 
 // The largest message of NCCL where the plugin's table states none (NCCL_MAX_NET_SIZE).
 constexpr size_t kMostOfNccl = size_t{1} << 30;
@@ -27,8 +31,8 @@ constexpr int kOtherEntries = 1 + Connection::kProbes;
 // one QP has half as many requests (SendComm::held_back_). On ports whose largest message is small,
 // as on Soft-RoCE, NCCL's largest one takes more entries.
 int send_depth(bool may_spread, size_t max_write_bytes) {
-  const bool needs_more = max_write_bytes * (SendComm::kRequests - kOtherEntries) < kMostOfNccl;
-  return may_spread || needs_more ? kSpreadDepth : SendComm::kRequests;
+  const bool needs_more = max_write_bytes * (kDepth - kOtherEntries) < kMostOfNccl;
+  return may_spread || needs_more ? kSpreadDepth : kDepth;
 }
 
 }  // namespace

@@ -315,7 +315,7 @@ TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull)
     arrive(pair, {wire::slot_of(posted), 1, wire::stamp_of(posted), false}, 1);
     ASSERT_TRUE(finish(receive).done);
   }
-  EXPECT_EQ(posted, 52u) << "four entries are left for announcements, eight for the recovery";
+  EXPECT_EQ(posted, 19u) << "four entries are left for announcements, eight for the recovery";
   EXPECT_FALSE(pair.receiver->connection().failed());
   pair.verbs.release();
   EXPECT_EQ(pair.irecv(to), nullptr) << "this call reads the completions";
