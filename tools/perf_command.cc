@@ -122,6 +122,9 @@ Status check_options(const PerfOptions& o) {
   if (!sizes) return forward_error(sizes);
   if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
+  if (o.group > 1 && o.test != "bw") {
+    return fail(Code::kInvalidArgument, "--group: only with --test bw");
+  }
   return {};
 }
 
@@ -194,6 +197,12 @@ void add_sendrecv(CLI::App* perf) {
       ->check(CLI::Range(2, 2));
   command->add_option("--slots", options->slots, "Message buffers used in turn while measuring")
       ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command
+      ->add_option("--group", options->group,
+                   "Messages of one receive, with --test bw: as many send at a time, each with its "
+                   "own tag, and --depth counts receives")
+      ->check(CLI::Range(1, abi::kMaxRecvs))
       ->capture_default_str();
   command->add_flag("--osu", options->osu,
                     "Print osu_bw's and osu_latency's two columns, by default 1 B to 4 MiB");

@@ -3,6 +3,7 @@
 #include <climits>
 
 #include "tools/common/pattern.h"
+#include "tools/perf/grouped_stream.h"
 
 namespace gdr::tools {
 namespace {
@@ -83,12 +84,9 @@ struct VerifyHooks {
   uint64_t seed;
   uint64_t stream;
   size_t bytes;
-  size_t filled = 0;  // messages whose data has been written; a post may be tried many times
   uint64_t wrong = 0;
 
   void before_post(char* at, size_t message) {
-    if (message < filled) return;
-    filled = message + 1;
     memory.fill(at, Pattern(seed, stream + (end.sends ? 0 : 1), message));
   }
 
@@ -100,6 +98,12 @@ struct VerifyHooks {
     if (!size_right || !memory.holds(at, Pattern(seed, stream, message))) ++wrong;
   }
 };
+
+template <class Hooks>
+Status run(const Endpoint& end, const StreamShape& shape, StallGuard& guard, Hooks& hooks) {
+  if (shape.group == 1) return run_stream(end, shape, guard, hooks);
+  return GroupedStream<Hooks>(end, shape, guard, hooks).run();
+}
 }  // namespace
 
 Result<StreamTimes> time_stream(const Endpoint& end, const StreamShape& shape, Rank& rank,
@@ -108,7 +112,7 @@ Result<StreamTimes> time_stream(const Endpoint& end, const StreamShape& shape, R
   size_t window = std::max<size_t>(shape.depth, (shape.messages - 1) / kWindows);
   TimingHooks hooks{rank.board(), window};
   Clock::time_point start = Clock::now();
-  if (Status done = run_stream(end, shape, guard, hooks); !done) return forward_error(done);
+  if (Status done = run(end, shape, guard, hooks); !done) return forward_error(done);
   Clock::time_point stop = Clock::now();
   StreamTimes times;
   times.total = seconds_between(start, stop);
@@ -141,11 +145,11 @@ BandwidthRow bandwidth_row(const StreamShape& shape, const StreamTimes& sender,
 
 Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& rank, uint64_t seed,
                                uint64_t stream) {
-  shape.depth = std::min(shape.depth, shape.slots);
+  shape.depth = std::min(shape.depth, shape.slots / shape.group);
   StallGuard guard(rank, kRelaxedYield);
   VerifyHooks hooks{end,  rank.board(), MessageMemory(end, shape.bytes, rank),
                     seed, stream,       shape.bytes};
-  Status done = run_stream(end, shape, guard, hooks);
+  Status done = run(end, shape, guard, hooks);
   // A failed GPU copy is the cause of what the plugin then reports.
   if (const Status& copied = hooks.memory.first_failure(); !copied) {
     return tl::unexpected(copied.error());

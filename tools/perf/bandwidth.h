@@ -28,7 +28,7 @@ BandwidthRow bandwidth_row(const StreamShape& shape, const StreamTimes& sender,
 
 // Sends or receives messages that are filled with a pattern of seed, stream and message number.
 // Returns how many messages had a wrong size or content (always 0 at the sender). The depth is
-// limited to the number of slots, so that no buffer is reused before it has been checked.
+// limited to what the slots hold, so that no buffer is reused before it has been checked.
 Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& rank, uint64_t seed,
                                uint64_t stream);
 

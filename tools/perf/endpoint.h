@@ -23,11 +23,10 @@ struct Endpoint {
   const cuda::GpuWorkspace* gpu = nullptr;  // owner of data; null: host memory
 
   // Posts one message of `bytes` bytes. *request stays null when the plugin has no room yet.
-  abi::ncclResult_t post(char* at, size_t bytes, void** request) const {
+  abi::ncclResult_t post(char* at, size_t bytes, void** request, int tag = 0) const {
     *request = nullptr;
     void* phandle = nullptr;  // no profiler
-    if (sends) return net->isend(comm, at, bytes, 0, mhandle, phandle, request);
-    int tag = 0;
+    if (sends) return net->isend(comm, at, bytes, tag, mhandle, phandle, request);
     void* address = at;
     void* handle = mhandle;
     return net->irecv(comm, 1, &address, &bytes, &tag, &handle, &phandle, request);
@@ -43,6 +42,7 @@ struct StreamShape {
   size_t messages = 0;  // in the whole run
   size_t depth = 1;     // most messages in flight; up to abi::kMaxRequests
   size_t slots = 1;     // parts of the buffer that messages use in turn
+  size_t group = 1;     // messages of one receive; where there are several, depth counts groups
 
   // Bytes from one slot to the next: whole pages.
   size_t stride() const { return (bytes + 4095) / 4096 * 4096; }
@@ -61,11 +61,13 @@ inline tl::unexpected<Error> entry_failed(const char* entry, size_t message,
 }
 
 // Moves shape.messages messages through the endpoint. hooks.before_post(address, message) is called
-// before each attempt to post and hooks.after_done(address, message, bytes) after each completion.
-// Returns an error when a table entry fails or when there is no progress for the rank's patience.
+// before the first attempt to post and hooks.after_done(address, message, bytes) after each
+// completion. Returns an error when a table entry fails or when there is no progress for the rank's
+// patience.
 template <class Hooks>
 Status run_stream(const Endpoint& end, const StreamShape& shape, StallGuard& guard, Hooks& hooks) {
   void* in_flight[abi::kMaxRequests];
+  size_t prepared = 0;
   size_t posted = 0;
   size_t completed = 0;
   // Step through the slots instead of computing an address by division, which costs more than a
@@ -79,7 +81,7 @@ Status run_stream(const Endpoint& end, const StreamShape& shape, StallGuard& gua
   while (completed < shape.messages) {
     bool moved = false;
     if (posted < shape.messages && posted - completed < shape.depth) {
-      hooks.before_post(post_at, posted);
+      if (prepared == posted) hooks.before_post(post_at, prepared++);
       void* request = nullptr;
       abi::ncclResult_t result = end.post(post_at, shape.bytes, &request);
       if (result != abi::ncclSuccess) {

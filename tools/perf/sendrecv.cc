@@ -1,3 +1,4 @@
+#include <limits>
 #include <optional>
 
 #include "tools/common/exit_codes.h"
@@ -43,6 +44,7 @@ class SendRecv {
     std::fflush(stdout);
   }
   size_t slots(size_t bytes) const;
+  StreamShape shape_of(size_t bytes, size_t messages, size_t most_slots) const;
   Status verify(size_t bytes);
   Status one_bandwidth(size_t bytes);
   Status one_latency(size_t bytes);
@@ -72,7 +74,7 @@ Status SendRecv::open() {
   if (!links) return forward_error(links);
   links_ = std::move(*links);
   StreamShape largest{options_.end, 1, 1, 1};
-  size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.slots;
+  size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.slots * options_.group;
   const RankMemory& memory = setup_.memory;
   auto out = memory.allocate(bytes);
   auto in = memory.allocate(bytes);
@@ -93,18 +95,25 @@ Status SendRecv::open() {
   return {};
 }
 
-// Returns how many messages of this size fit into the buffer side by side, up to the depth.
+// Returns how many messages of this size fit into the buffer side by side, up to those in flight.
 size_t SendRecv::slots(size_t bytes) const {
   StreamShape one{bytes, 1, 1, 1};
   size_t fit = out_->bytes() / std::max<size_t>(one.stride(), 1);
-  return std::clamp<size_t>(fit, 1, options_.depth);
+  return std::clamp<size_t>(fit, 1, options_.depth * options_.group);
+}
+
+// Whole groups of at least so many messages, each group side by side.
+StreamShape SendRecv::shape_of(size_t bytes, size_t messages, size_t most_slots) const {
+  const size_t group = options_.group;
+  const size_t groups = (messages + group - 1) / group;
+  return {bytes, groups * group, options_.depth, std::min(most_slots, slots(bytes)), group};
 }
 
 // Verifies both connections: each rank sends in turn.
 Status SendRecv::verify(size_t bytes) {
   if (!options_.check) return {};
-  StreamShape shape{bytes, default_iterations(bytes, kVerifyBudget, 2, 64), options_.depth,
-                    slots(bytes)};
+  const size_t messages = default_iterations(bytes, kVerifyBudget, 2, 64);
+  StreamShape shape = shape_of(bytes, messages, std::numeric_limits<size_t>::max());
   for (int sender = 0; sender < 2; ++sender) {
     const Endpoint& end = rank_.rank() == sender ? send_ : recv_;
     auto wrong = verify_stream(end, shape, rank_, options_.seed ^ bytes << 8, 2 * sender);
@@ -117,8 +126,8 @@ Status SendRecv::verify(size_t bytes) {
 
 Status SendRecv::one_bandwidth(size_t bytes) {
   const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
-  StreamShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth, 1};
-  shape.slots = std::min(options_.slots, slots(bytes));
+  const size_t slots = options_.slots * options_.group;
+  StreamShape shape = shape_of(bytes, std::max<size_t>(options_.warmup, 1), slots);
   CpuPin pin(setup_.cpu);
   uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
   auto warm = time_stream(end, shape, rank_, yield_every);
@@ -126,7 +135,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   if (Status met = rank_.barrier("bandwidth run starts"); !met) return met;
   rank_.board().set_state(fmt::format(
       "{} messages of {}", rank_.rank() == 0 ? "sending" : "receiving", human_bytes(bytes)));
-  shape.messages = iterations(bytes, kBandwidthBudget, 5000);
+  shape = shape_of(bytes, iterations(bytes, kBandwidthBudget, 5000), slots);
   auto times = time_stream(end, shape, rank_, yield_every);
   if (!times) return forward_error(times);
   auto all = rank_.allgather("bandwidth run ended",
