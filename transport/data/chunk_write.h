@@ -39,14 +39,12 @@ struct ChunkEnd {
 // receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a message the
 // same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data: the immediate
 // states the message's size, and the end has no bytes. Where it cannot, the end is a write of the
-// size, 8 bytes, to the slot's entry of the receiver's size table.
-[[gnu::always_inline]] inline int post_with_separate_end(const OutgoingMessage& message,
-                                                         const RdmaWrite& data,
-                                                         const QueuePair& pair, ChunkEnd end,
-                                                         const RailTables& tables,
-                                                         const wire::EndPoint& peer) {
-  WriteRequest data_only(pair, data);
-  data_only.wr().wr_id = end.wr_id;
+// size, 8 bytes, to the slot's entry of the receiver's size table. Returns the write of the end.
+[[gnu::always_inline]] inline RdmaWrite separate_end_of(const OutgoingMessage& message,
+                                                        const RdmaWrite& data,
+                                                        const QueuePair& pair,
+                                                        const RailTables& tables,
+                                                        const wire::EndPoint& peer) {
   RdmaWrite last = data;  // the keys and the address are not used, but valid
   last.bytes = 0;
   if (!message.states_size()) {
@@ -54,6 +52,18 @@ struct ChunkEnd {
     *size = message.bytes;
     last = tables.copy_to_peer(size, 1, peer, pair);
   }
+  return last;
+}
+
+// Posts both writes of such a chunk.
+[[gnu::always_inline]] inline int post_with_separate_end(const OutgoingMessage& message,
+                                                         const RdmaWrite& data,
+                                                         const QueuePair& pair, ChunkEnd end,
+                                                         const RailTables& tables,
+                                                         const wire::EndPoint& peer) {
+  WriteRequest data_only(pair, data);
+  data_only.wr().wr_id = end.wr_id;
+  const RdmaWrite last = separate_end_of(message, data, pair, tables, peer);
   return write_with_immediate(pair, last, end.immediate, end.wr_id, &data_only);
 }
 

@@ -54,6 +54,14 @@ inline int post(const QueuePair& pair, ibv_send_wr* first) {
   return ibv_post_send(pair.qp.get(), first, &bad);
 }
 
+// Makes a prepared write one that consumes one of the peer's receives and shows it `immediate`, and
+// that completes here.
+[[gnu::always_inline]] inline void make_signalled_end(ibv_send_wr* wr, uint32_t immediate) {
+  wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr->send_flags |= IBV_SEND_SIGNALED;
+  wr->imm_data = htobe32(immediate);
+}
+
 // Posts a write that consumes one of the peer's receives and shows it `immediate`, so that the peer
 // learns of the data without polling memory. Its completion here carries wr_id. `before`, if any,
 // is posted ahead of it, at the price of one doorbell for both. Returns an errno value; 0 is
@@ -65,9 +73,7 @@ inline int post(const QueuePair& pair, ibv_send_wr* first) {
   WriteRequest request(pair, write);
   ibv_send_wr& wr = request.wr();
   wr.wr_id = wr_id;
-  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-  wr.send_flags |= IBV_SEND_SIGNALED;
-  wr.imm_data = htobe32(immediate);
+  make_signalled_end(&wr, immediate);
   if (before == nullptr) return post(pair, &wr);
   before->wr().next = &wr;
   return post(pair, &before->wr());

@@ -15,6 +15,10 @@ class Comm;
 
 enum class RequestKind : uint8_t { kSend, kReceive, kFlush };
 
+// Bits of Request::special of a send.
+inline constexpr uint8_t kAttended = 1;
+inline constexpr uint8_t kChained = 2;
+
 // Done when `pending` is zero.
 struct Request {
   Comm* comm;  // a SendComm for kSend, else a ReceiveComm
@@ -24,10 +28,14 @@ struct Request {
   uint16_t pending;
   // Sends: work requests beyond those of a message of one chunk; 0 but for large ones.
   uint8_t extra_chunks;
-  // Whose completions take more than to be counted. Sends: 1 for those with extra chunks or
-  // observed ones. Receives: bit per buffer that is observed or arrives in a bounce buffer. Both
-  // are 0 again once all has completed, so that taking a request need not clear them.
+  // Whose completions take more than to be counted. Sends: kAttended for those with extra chunks or
+  // observed ones, kChained for those that complete others, too. Receives: bit per buffer that is
+  // observed or arrives in a bounce buffer. Both are 0 again once all has completed, so that taking
+  // a request need not clear them.
   uint8_t special;
+  // Sends, with kChained: the request that completes with this one is so many requests further on
+  // in the pool.
+  int16_t ahead;
   // Receives only, the arrays by buffer of the group.
   uint32_t whole;  // the immediate of the first buffer's message if that is one chunk
   uint64_t first;  // number of the first buffer

@@ -316,7 +316,7 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
                            const MemoryHandle& memory, void* parent, Request** request) {
   *request = nullptr;
   std::optional<uint64_t> buffer = match<&SendComm::direct_base_>(first, tag);
-  if (!buffer) return !connection_.needs_attention() || progress();
+  if (!buffer) return !(connection_.needs_attention() || has_waiting_) || progress();
   if (bytes > slot(*buffer).bytes) [[unlikely]] {
     fail_oversized(bytes, slot(*buffer));
     return false;
@@ -340,11 +340,41 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
       .size_code = separate_end ? stated_size(bytes, chunks, slot(*buffer).bytes) : kSizeInTable,
       .parent = parent,
   };
-  if (!post(message, memory)) return false;
+  const int group = first.group;
+  const bool posted = group > 1 ? post_in_group(message, memory, group) : post(message, memory);
+  if (!posted) return false;
   advance(*buffer);
   connection_.link().count_posted();
   *request = taken;
   return true;
+}
+
+// Posts a message of a group of that many: at the latest with the last one of the group, or at the
+// second poll. Those of a chain take one turn of the QPs. One of several chunks does not wait.
+bool SendComm::post_in_group(const OutgoingMessage& message, const MemoryHandle& memory,
+                             int group) {
+  if (message.chunks.count > 1) return post_held() && post(message, memory);
+  const QueuePair& pair = held_.empty() ? connection_.rails().next_pair() : held_.pair();
+  observe(message, message.bytes, pair);
+  const RdmaWrite data = write_of(message, 0, message.bytes, pair, memory.keys);
+  if (message.separate_end) {
+    const RdmaWrite end = separate_end_of(message, data, pair, tables_, connection_.peer());
+    held_.add(pair, &data, end, message.immediate(), message.request);
+  } else {
+    held_.add(pair, nullptr, data, message.immediate(), message.request);
+  }
+  if (served_count_ + 1 >= group) return post_held();
+  has_waiting_ = true;
+  return true;
+}
+
+bool SendComm::post_held() {
+  if (held_.empty()) return true;
+  const int err = held_.post();
+  if (err == 0) [[likely]]
+    return true;
+  connection_.fail_verbs("posting a send", err);
+  return false;
 }
 
 // Messages take the QPs in turn, so that several QPs, which switches hash onto different paths,
@@ -404,6 +434,7 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
 // Sends a message that cannot go as one write per chunk. A null *request with true: there is no
 // room for it now.
 bool SendComm::send_special(const Send& send, Request** request) {
+  if (!post_held()) return false;
   if (!wire::is_known(slot(send.buffer))) {
     connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
     return false;
@@ -434,7 +465,7 @@ bool SendComm::take_with_extra(size_t bytes, const Chunking& chunks, size_t extr
   if (!fits || requests_.available() <= wanted) return progress();
   *taken = take_request(bytes, chunks);
   (*taken)->extra_chunks = static_cast<uint8_t>(wanted);
-  (*taken)->special = 1;
+  (*taken)->special = kAttended;
   requests_.reserve(wanted);
   return true;
 }
@@ -534,6 +565,7 @@ bool SendComm::start_copies(const OutgoingMessage& message, const Send& send) {
   for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
     observe(message, std::min(message.bytes - from, message.chunks.bytes), pair);
   }
+  has_waiting_ = true;
   return staged_.start(message, pair, send.data, send.memory);
 }
 
@@ -550,8 +582,17 @@ bool SendComm::post_copied_chunks() {
   }
 }
 
+// Posts what waits, as far as it is ready.
+bool SendComm::post_waiting() {
+  if (connection_.failed()) held_.drop();
+  if (!held_.empty() && held_.is_due() && !post_held()) return false;
+  if (!staged_.empty() && !post_copied_chunks()) return false;
+  has_waiting_ = !(held_.empty() && staged_.empty());
+  return true;
+}
+
 bool SendComm::progress() {
-  if (!staged_.empty() && !post_copied_chunks()) [[unlikely]]
+  if (has_waiting_ && !post_waiting()) [[unlikely]]
     return end_observation();
   auto request_of = [](const ibv_wc& wc) { return reinterpret_cast<Request*>(wc.wr_id); };
   const bool alive = connection_.poll(
@@ -559,24 +600,36 @@ bool SendComm::progress() {
         Request* request = request_of(wc);
         if (request->special != 0) [[unlikely]]
           on_special_completion(request, wc.qp_num);
-        if (--request->pending == 0) {
-          PeerLink& link = connection_.link();
-          link.counters().count_bytes(request->bytes[0]);
-          link.count_completed();
-        }
+        if (--request->pending == 0) count_completed(*request);
         return true;
       },
       [request_of](const ibv_wc& wc) { return request_of(wc)->special != 0; });
   return alive || end_observation();
 }
 
-// Called before the completion is counted.
+inline void SendComm::count_completed(const Request& request) {
+  PeerLink& link = connection_.link();
+  link.counters().count_bytes(request.bytes[0]);
+  link.count_completed();
+}
+
+// Called before the completion is counted. Completes those ahead of the request in its chain.
 void SendComm::on_special_completion(Request* request, uint32_t qp_number) {
+  if ((request->special & kAttended) != 0) on_attended_completion(request, qp_number);
+  while (HeldWrites::has_one_ahead(*request)) {
+    request = HeldWrites::take_ahead(request);
+    if ((request->special & kAttended) != 0) on_attended_completion(request, qp_number);
+    request->pending = 0;
+    count_completed(*request);
+  }
+}
+
+void SendComm::on_attended_completion(Request* request, uint32_t qp_number) {
   if (observed_ != nullptr) observed_->completed(requests_.index_of(*request), qp_number);
   if (request->pending > 1) return;
   requests_.reserve(-request->extra_chunks);
   request->extra_chunks = 0;
-  request->special = 0;
+  request->special &= static_cast<uint8_t>(~kAttended);
 }
 
 // Returns false: the connection has failed.
@@ -593,7 +646,7 @@ void SendComm::report(const OutgoingMessage& message, size_t bytes, const QueueP
   const ObservedWorkRequest work{static_cast<int>(pair.rail), message.buffer, opcode,
                                  pair.qp->qp_num, bytes};
   if (observed_->posted(requests_.index_of(*message.request), message.parent, work)) {
-    message.request->special = 1;
+    message.request->special |= kAttended;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "transport/data/connection.h"
+#include "transport/data/held_writes.h"
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
@@ -70,8 +71,8 @@ class SendComm : public Comm {
   // How many messages of one chunk may be in flight: fewer than kRequests where those would not all
   // have room in the only send queue, beside the connection's probe.
   int most_sends() const { return kRequests - held_back_; }
-  // Reads completions and posts what staging has copied. Returns false when the connection has
-  // failed.
+  // Reads completions and posts what staging has copied, and what has waited long enough for the
+  // rest of its group. Returns false when the connection has failed.
   bool progress();
   // Takes back a request that is complete.
   void release(Request* request) { requests_.give_back(request); }
@@ -97,6 +98,9 @@ class SendComm : public Comm {
   [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
   [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
+  bool post_in_group(const OutgoingMessage& message, const MemoryHandle& memory, int group);
+  bool post_held();
+  [[gnu::noinline]] bool post_waiting();
   [[gnu::always_inline]] RdmaWrite write_of(const OutgoingMessage& message, size_t from,
                                             size_t bytes, const QueuePair& pair,
                                             const MemoryHandle::Keys& keys) const;
@@ -136,7 +140,9 @@ class SendComm : public Comm {
                                      Request** taken);
   [[gnu::cold]] bool post_copied_chunks();
   [[gnu::cold]] void report(const OutgoingMessage& message, size_t bytes, const QueuePair& pair);
-  [[gnu::cold]] void on_special_completion(Request* request, uint32_t qp_number);
+  void on_special_completion(Request* request, uint32_t qp_number);
+  [[gnu::cold]] void on_attended_completion(Request* request, uint32_t qp_number);
+  void count_completed(const Request& request);
   [[gnu::cold]] bool end_observation();
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
   [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
@@ -159,8 +165,10 @@ class SendComm : public Comm {
   // nor ends in a write of its own.
   size_t one_write_at_most_ = 0;
   SendRequests requests_{this, RequestKind::kSend};
-  int held_back_ = 0;  // of requests_, for good
+  int held_back_ = 0;         // of requests_, for good
+  bool has_waiting_ = false;  // writes that are not posted yet, in one of the next two
   StagedSends staged_{connection_};
+  HeldWrites held_;
   std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes
 };

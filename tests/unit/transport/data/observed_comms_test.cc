@@ -204,7 +204,9 @@ TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {
     EXPECT_EQ(event.work.bytes, sizes[i]);
   }
   for (int tag : {2, 1, 0}) {
-    ASSERT_NE(test.pair.isend(from, tag), nullptr);
+    Request* send = test.pair.isend(from, tag);
+    ASSERT_NE(send, nullptr);
+    EXPECT_TRUE(finish(send).done);
     EXPECT_FALSE(test_once(receive).done);
   }
   EXPECT_EQ(test.recorder.complete(), (Positions{0, 1}));

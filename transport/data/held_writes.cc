@@ -1,0 +1,42 @@
+#include "transport/data/held_writes.h"
+
+namespace gdr::transport {
+
+void HeldWrites::add(const QueuePair& pair, const RdmaWrite* data, const RdmaWrite& last,
+                     uint32_t immediate, Request* request) {
+  if (empty()) {
+    count_ = 0;
+    pair_ = &pair;
+  } else {
+    end_->send_flags &= ~static_cast<unsigned>(IBV_SEND_SIGNALED);
+    request->ahead = static_cast<int16_t>(last_ - request);
+    request->special |= kChained;
+  }
+  const auto wr_id = reinterpret_cast<uint64_t>(request);
+  if (data != nullptr) append(*data, wr_id);
+  ibv_send_wr& end = append(last, wr_id);
+  make_signalled_end(&end, immediate);
+  end_ = &end;
+  last_ = request;
+  polls_ = 0;
+}
+
+ibv_send_wr& HeldWrites::append(const RdmaWrite& write, uint64_t wr_id) {
+  ibv_send_wr& wr = writes_[count_].emplace(*pair_, write).wr();
+  wr.wr_id = wr_id;
+  if (count_ > 0) writes_[count_ - 1]->wr().next = &wr;
+  ++count_;
+  return wr;
+}
+
+int HeldWrites::post() {
+  end_ = nullptr;
+  return gdr::transport::post(*pair_, &writes_[0]->wr());
+}
+
+Request* HeldWrites::take_ahead(Request* request) {
+  request->special &= static_cast<uint8_t>(~kChained);
+  return request + request->ahead;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,58 @@
+// The writes of a group's messages that wait for the group's others, to be posted together.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "transport/data/queue_pair.h"
+#include "transport/data/rdma_write.h"
+#include "transport/data/request.h"
+
+namespace gdr::transport {
+
+// A grouped receive is served by as many sends. Posted one by one, each rings a doorbell and is
+// signalled. Here they become one chain on one QP, with one doorbell and one completion: RC
+// completes requests in order, so that the completion of the last one stands for all.
+//
+// NCCL's proxy calls isend for each part of a group in one pass of its loop, where all are ready,
+// and tests only those that have nothing to send (sendProxyProgress in its src/transport/net.cc).
+// So the chain goes out with the last message of the group, and an incomplete one after a few polls
+// without a further message: nothing that is held back waits for another message.
+class HeldWrites {
+ public:
+  bool empty() const { return end_ == nullptr; }
+  // The QP of those that are held; not empty().
+  const QueuePair& pair() const { return *pair_; }
+
+  // Adds a message, whose completion has the request's address as its wr_id. The first one chooses
+  // the QP; there is room for a whole group. `data`, if any, goes as a plain write ahead of `last`.
+  void add(const QueuePair& pair, const RdmaWrite* data, const RdmaWrite& last, uint32_t immediate,
+           Request* request);
+  // Counts a poll of the comm. Returns whether the chain has waited long enough: at the second one
+  // since the last message, as NCCL polls for another message between two of a group.
+  bool is_due() { return ++polls_ >= kPolls; }
+  // Posts the chain. Returns an errno value; 0 is success.
+  int post();
+  void drop() { end_ = nullptr; }
+
+  // Whether the request's completion stands for that of the request ahead of it, too.
+  static bool has_one_ahead(const Request& request) { return (request.special & kChained) != 0; }
+  // Takes the request from its chain and returns the one ahead of it.
+  static Request* take_ahead(Request* request);
+
+ private:
+  static constexpr int kPolls = 2;
+  static constexpr int kMostWrites = 2 * wire::kMaxGroup;
+
+  ibv_send_wr& append(const RdmaWrite& write, uint64_t wr_id);
+
+  std::array<std::optional<WriteRequest>, kMostWrites> writes_;
+  int count_ = 0;
+  int polls_ = 0;               // since the last message
+  ibv_send_wr* end_ = nullptr;  // of the last message; null: nothing is held
+  Request* last_ = nullptr;
+  const QueuePair* pair_ = nullptr;
+};
+
+}  // namespace gdr::transport
