@@ -22,10 +22,10 @@ class ClearToSendWriter {
   // a write, and a sender that knows fewer receives has less under way. A power of two.
   static constexpr size_t kAnnounceAtOnce = size_t{64} << 10;
 
-  // Entries of the send queue of the QP that carries the writes: more than the writes of NCCL's 8
-  // receives, and so many that the completion queue which it shares with the QP's receives and the
-  // flushes has 2^n - 1 entries (ReceiveComm).
-  static constexpr int kQueueDepth = 31;
+  // Entries of the send queue of the QP that carries the writes: so many that a receive need not
+  // wait for the completion of the last write that is signalled, and that the completion queue
+  // which it shares with the QP's receives and the flushes has 2^n - 1 entries (ReceiveComm).
+  static constexpr int kQueueDepth = 63;
   static int inline_bytes(const ConnectionOptions& options) {
     return options.announce_batch * static_cast<int>(sizeof(wire::ClearToSend));
   }
@@ -79,9 +79,10 @@ class ClearToSendWriter {
 
  private:
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
-  // Otherwise there might be no room while no write that is outstanding is signalled.
+  // While a signalled write is not confirmed yet, there is room for those of NCCL's receives, of
+  // which it has up to 8 under way, and more.
   static_assert(kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement >=
-                kSignalEvery);
+                3 * kSignalEvery);
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
   bool write_waiting();
