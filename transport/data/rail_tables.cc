@@ -8,7 +8,7 @@ namespace gdr::transport {
 Result<RailTables> RailTables::create(const RailSet& rails, bool statements, size_t* failed_rail) {
   RailTables tables;
   const size_t bytes = statements ? sizeof(wire::Tables) : offsetof(wire::Tables, of_sender);
-  tables.memory_.reset(static_cast<wire::Tables*>(allocate_pages(bytes)));
+  tables.memory_ = rails[0].device().hca->pages().allocate<wire::Tables>(bytes);
   for (size_t rail = 0; rail < rails.size(); ++rail) {
     Result<verbs::UniqueMr> mr =
         register_block(*rails[rail].device().hca, tables.memory_.get(), bytes);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -43,11 +42,7 @@ class RailTables {
   }
 
  private:
-  struct Free {
-    void operator()(wire::Tables* memory) const { std::free(memory); }
-  };
-
-  std::unique_ptr<wire::Tables, Free> memory_;
+  PagePool::Pointer<wire::Tables> memory_;
   std::array<uint32_t, wire::kMaxRails> lkeys_{};
   std::vector<verbs::UniqueMr> registrations_;  // by rail; destroyed before memory_
 };

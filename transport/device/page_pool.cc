@@ -1,0 +1,51 @@
+#include "transport/device/page_pool.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cstring>
+
+namespace gdr::transport {
+
+void* PagePool::allocate(size_t bytes, Release* release) {
+  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  bytes = (bytes + page - 1) / page * page;
+  std::lock_guard lock(mutex_);
+  Blocks& blocks = by_size_[bytes];
+  blocks.bytes = bytes;
+  if (blocks.with_room.empty()) {
+    std::list<Chunk> made(1);  // first, so that a mapping is never lost
+    void* begin =
+        mmap(nullptr, kBlocks * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED) return nullptr;
+    made.front() = {static_cast<std::byte*>(begin), 0};
+    blocks.with_room.splice(blocks.with_room.begin(), made);
+  }
+  const auto chunk = blocks.with_room.begin();
+  const auto free = static_cast<uint32_t>(std::countr_one(chunk->taken));
+  chunk->taken |= 1u << free;
+  if (chunk->taken == (1u << kBlocks) - 1) {
+    blocks.full.splice(blocks.full.begin(), blocks.with_room, chunk);
+  }
+  release->pool_ = shared_from_this();
+  release->blocks_ = &blocks;
+  release->chunk_ = chunk;
+  return chunk->begin + free * bytes;
+}
+
+void PagePool::release(Blocks& blocks, std::list<Chunk>::iterator chunk, void* block) {
+  // Before it can be handed out again. The kernel refuses that for locked pages (mlockall).
+  if (madvise(block, blocks.bytes, MADV_DONTNEED) != 0) std::memset(block, 0, blocks.bytes);
+  const auto index = static_cast<size_t>(static_cast<std::byte*>(block) - chunk->begin);
+  std::lock_guard lock(mutex_);
+  if (chunk->taken == (1u << kBlocks) - 1) {
+    blocks.with_room.splice(blocks.with_room.begin(), blocks.full, chunk);
+  }
+  chunk->taken &= ~(1u << index / blocks.bytes);
+  if (chunk->taken != 0) return;
+  munmap(chunk->begin, kBlocks * blocks.bytes);
+  blocks.with_room.erase(chunk);
+}
+
+}  // namespace gdr::transport
