@@ -12,7 +12,8 @@ void ProcessCounters::open(std::shared_ptr<const PeerLink> link,
   std::vector<RailName> named = counts_by_rail ? rails : std::vector<RailName>{RailName{}};
   for (const RailName& rail : named) closed_.rails.try_emplace(rail);
   const PeerLink* key = link.get();
-  open_.insert_or_assign(key,
+  // While a job starts, links mostly get higher and higher addresses.
+  open_.insert_or_assign(open_.end(), key,
                          Open{std::move(link), std::move(recovery), std::move(named), direction});
 }
 

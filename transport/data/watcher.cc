@@ -123,7 +123,9 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*
   {
     std::lock_guard lock(mutex_);
     was_empty = links_.empty();
-    links_[link->fd()] = Watched{link, std::move(objects), std::move(recovery)};
+    // The newest descriptor is mostly the highest.
+    links_.insert_or_assign(links_.end(), link->fd(),
+                            Watched{link, std::move(objects), std::move(recovery)});
   }
   watch_fd(link->fd());
   // Without links the thread sleeps with no time-out. With some it need not learn of another one: a
