@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <cerrno>
 #include <cstring>
 
 namespace gdr::transport {
@@ -35,8 +36,10 @@ void* PagePool::allocate(size_t bytes, Release* release) {
 }
 
 void PagePool::release(Blocks& blocks, std::list<Chunk>::iterator chunk, void* block) {
-  // Before it can be handed out again. The kernel refuses that for locked pages (mlockall).
-  if (madvise(block, blocks.bytes, MADV_DONTNEED) != 0) std::memset(block, 0, blocks.bytes);
+  // Before it can be handed out again. The kernel refuses that for locked pages (mlockall: EINVAL).
+  // A forked child does not have the pages where they were withheld from it (ENOMEM).
+  const bool locked = madvise(block, blocks.bytes, MADV_DONTNEED) != 0 && errno == EINVAL;
+  if (locked) std::memset(block, 0, blocks.bytes);
   const auto index = static_cast<size_t>(static_cast<std::byte*>(block) - chunk->begin);
   std::lock_guard lock(mutex_);
   if (chunk->taken == (1u << kBlocks) - 1) {
