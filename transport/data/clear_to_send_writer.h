@@ -22,10 +22,10 @@ class ClearToSendWriter {
   // a write, and a sender that knows fewer receives has less under way. A power of two.
   static constexpr size_t kAnnounceAtOnce = size_t{64} << 10;
 
-  // Entries of the send queue of the QP that carries the writes: so many that a receive need not
-  // wait for the completion of the last write that is signalled, and that the completion queue
-  // which it shares with the QP's receives and the flushes has 2^n - 1 entries (ReceiveComm).
-  static constexpr int kQueueDepth = 63;
+  // Entries of the send queue of the QP that carries the writes: more than the writes of NCCL's 8
+  // receives, and so many that the completion queue which it shares with the QP's receives and the
+  // flushes has 2^n - 1 entries (ReceiveComm).
+  static constexpr int kQueueDepth = 31;
   static int inline_bytes(const ConnectionOptions& options) {
     return options.announce_batch * static_cast<int>(sizeof(wire::ClearToSend));
   }
@@ -58,7 +58,7 @@ class ClearToSendWriter {
   // so that writes of which none is signalled would fill the queue for good. One in kSignalEvery is
   // enough, since RC completes in order; signalling all of them would cost a completion and its
   // polling each (NCCL's net_ib, p2p.cc, signals its FIFO writes once per round of the ring).
-  static constexpr int kSignalEvery = 16;
+  static constexpr int kSignalEvery = 8;
   static constexpr uint32_t kAgain = 1;  // the WorkId's ordinal of write_again()
   // From here on the connection's clear_to_send_pair() carries the writes, with this wr_id; so many
   // of them are unconfirmed there. Ends a pause. Returns how many are unconfirmed on the pair
@@ -79,10 +79,12 @@ class ClearToSendWriter {
 
  private:
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
-  // While a signalled write is not confirmed yet, there is room for those of NCCL's receives, of
-  // which it has up to 8 under way, and more.
+  static constexpr int kReceivesOfNccl = 8;         // that NCCL has under way (NCCL_STEPS)
+  // No receive of NCCL's waits for the confirmation of a write: data has come for all but the last
+  // kReceivesOfNccl, so that their writes were executed, and the last of those that is signalled is
+  // less than kSignalEvery older.
   static_assert(kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement >=
-                3 * kSignalEvery);
+                kReceivesOfNccl + kSignalEvery);
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
   bool write_waiting();

@@ -212,6 +212,7 @@ class Connection {
   bool sends_;  // this is the sending end
   bool offers_recovery_ = false;
   bool peer_declines_recovery_ = false;  // which this end could have used
+  SpreadPath* spread_path_ = nullptr;
   RailSet rails_;
   uint32_t first_psn_;
   ServiceClass service_;  // of what this end writes
@@ -236,7 +237,6 @@ class Connection {
   std::shared_ptr<PeerLink> link_;
   ibv_cq* first_cq_ = nullptr;  // of rails_[0]
   uint32_t polled_rails_ = 0;   // the size of rails_
-  SpreadPath* spread_path_ = nullptr;
 };
 
 // The base of both ends, so that memory can be registered on either.

@@ -46,7 +46,7 @@ class RailSet {
   // any will do. Their completions carry wr_id. Returns how many were posted: fewer than `count`
   // where the HCA refused one.
   int post_receives(size_t index, int count, uint64_t wr_id) const;
-  static constexpr int kReceiveBatch = 32;  // the most that one call posts
+  static constexpr int kReceiveBatch = 64;  // the most that one call posts
 
   // Destroys the QPs that stand by, and the rails that have no other. Those come last.
   void drop_standby();

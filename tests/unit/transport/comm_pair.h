@@ -26,7 +26,7 @@
 namespace gdr::transport {
 
 inline constexpr wire::Secret kSecret{1, 2, 3};
-inline constexpr int kReceiveDepth = 32 * wire::kMaxGroup + 2 * 32;  // receives posted per QP
+inline constexpr int kReceiveDepth = 32 * wire::kMaxGroup + 2 * 64;  // receives posted per QP
 
 inline sockaddr_storage loopback_address() {
   sockaddr_storage address{};

@@ -162,20 +162,6 @@ TEST_F(PeerLinkTest, ResetWhileThePathWasWell_FailsAfterGrace) {
   EXPECT_TRUE(here_->failed());
 }
 
-// What a quiet connection's polls do not look at has to end that.
-TEST_F(PeerLinkTest, SpreadAlone_IsQuiet_UntilSomethingElseNeedsAttention) {
-  EXPECT_FALSE(here_->is_quiet()) << "the direct path asks nothing else";
-  here_->set_spread(true);
-  EXPECT_TRUE(here_->is_quiet());
-  here_->set_recovering(true);
-  EXPECT_FALSE(here_->is_quiet());
-  EXPECT_FALSE(here_->needs_care());
-  here_->set_recovering(false);
-  EXPECT_TRUE(here_->is_quiet());
-  here_->fail_link(Error{Code::kRemote, "gone"}, /*notify_peer=*/false);
-  EXPECT_FALSE(here_->is_quiet());
-}
-
 // The peer sent bye before the network went away, and the end of its stream did not arrive.
 TEST(PeerLink, PathLostAfterBye_FailsAsAnOrderlyClose) {
   auto sockets = local_socket_pair();

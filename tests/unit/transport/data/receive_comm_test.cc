@@ -179,15 +179,15 @@ TEST(ReceiveComm, Refill_KeepsTheReceiveQueueFilled) {
   CommPair pair;
   const uint32_t qp = qp_number(*pair.receiver);
   EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth);
-  pair.exchange(RailSet::kReceiveBatch - 1);
-  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth - (RailSet::kReceiveBatch - 1));
+  pair.exchange(63);
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth - 63);
   pair.exchange(1);
-  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth) << "a batch at a time";
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth) << "64 at a time";
 }
 
 TEST(ReceiveComm, RefillFails_FailsTheConnection) {
   CommPair pair;
-  pair.exchange(RailSet::kReceiveBatch - 1);
+  pair.exchange(63);
   Buffer to = pair.receiver_buffer(1);
   Buffer from = pair.sender_buffer(1);
   Request* receive = pair.irecv(to);
@@ -315,7 +315,7 @@ TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull)
     arrive(pair, {wire::slot_of(posted), 1, wire::stamp_of(posted), false}, 1);
     ASSERT_TRUE(finish(receive).done);
   }
-  EXPECT_EQ(posted, 51u) << "four entries are left for announcements, eight for the recovery";
+  EXPECT_EQ(posted, 19u) << "four entries are left for announcements, eight for the recovery";
   EXPECT_FALSE(pair.receiver->connection().failed());
   pair.verbs.release();
   EXPECT_EQ(pair.irecv(to), nullptr) << "this call reads the completions";
