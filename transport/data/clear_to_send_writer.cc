@@ -65,24 +65,24 @@ bool ClearToSendWriter::on_failed_post(int err) {
                                     decode_work_id(wr_id_).epoch, "a clear-to-send", err);
 }
 
-// Where there is no room for another reason than the queue, unconfirmed_ is larger by kQueueDepth:
+// Where there is no room for another reason than the queue, unconfirmed_ is larger by kNoRoom:
 // has_room(), which is asked for every receive, then has one number to look at.
 void ClearToSendWriter::block(bool blocked) {
   if (blocked == std::exchange(is_blocked_, blocked)) return;
-  unconfirmed_ += blocked ? kQueueDepth : -kQueueDepth;
+  unconfirmed_ += blocked ? kNoRoom : -kNoRoom;
 }
 
 void ClearToSendWriter::pause() {
   if (std::exchange(is_paused_, true)) return;
-  unconfirmed_ += kQueueDepth;
+  unconfirmed_ += kNoRoom;
   paused_ = std::exchange(waiting_, 0);
 }
 
 int ClearToSendWriter::continue_with(uint64_t wr_id, int unconfirmed) {
-  if (std::exchange(is_paused_, false)) unconfirmed_ -= kQueueDepth;
+  if (std::exchange(is_paused_, false)) unconfirmed_ -= kNoRoom;
   wr_id_ = wr_id;
   waiting_ += std::exchange(paused_, 0);
-  const int blocked = is_blocked_ ? kQueueDepth : 0;
+  const int blocked = is_blocked_ ? kNoRoom : 0;
   return std::exchange(unconfirmed_, unconfirmed + blocked) - blocked;
 }
 

@@ -86,6 +86,11 @@ class ClearToSendWriter {
   static_assert(kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement >=
                 kReceivesOfNccl + kSignalEvery);
 
+  // Beyond what the queue holds, and a multiple of kSignalEvery, so that it changes nothing of
+  // which writes are signalled.
+  static constexpr int kNoRoom = 1024;
+  static_assert(kNoRoom > 2 * kQueueDepth && kNoRoom % kSignalEvery == 0);
+
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
   bool write_waiting();
   [[gnu::noinline]] bool write_wrapped();

@@ -27,9 +27,9 @@ constexpr size_t kMostOfNccl = size_t{1} << 30;
 constexpr int kOtherEntries = 1 + Connection::kProbes;
 
 // Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
-// its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection of
-// one QP has half as many requests (SendComm::held_back_). On ports whose largest message is small,
-// as on Soft-RoCE, NCCL's largest one takes more entries.
+// its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection that
+// takes the direct path has as many requests as one queue has room for (SendComm::held_back_). On
+// ports whose largest message is small, as on Soft-RoCE, NCCL's largest one takes more entries.
 int send_depth(bool may_spread, size_t max_write_bytes) {
   const bool needs_more = max_write_bytes * (kDepth - kOtherEntries) < kMostOfNccl;
   return may_spread || needs_more ? kSpreadDepth : kDepth;
@@ -129,6 +129,7 @@ bool SendComm::spreads() const {
 void SendComm::keep_link(FrameChannel channel) {
   connection_.drop_unused();
   const bool spread = spreads();
+  if (may_spread_ && !spread) hold_back(has_separate_ends() ? 2 : 1);
   if (spread) connection_.make_recovery(tables_, /*receives=*/0);
   connection_.keep_link(std::move(channel), "sender");
   if (spread) start_spreading();

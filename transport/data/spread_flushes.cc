@@ -53,10 +53,15 @@ bool SpreadFlushes::read(Rail& rail, size_t index) {
   flush.rails |= 1u << rail.flush.rail();
   if (rail.in_error) {
     ++rail.epoch;
+    rail.reads = 0;
     rail.in_error = !reconnect(rail);
   }
   const WorkId id{WorkKind::kFlush, rail.flush.rail(), rail.epoch, static_cast<uint32_t>(index)};
-  if (!rail.in_error && rail.flush.post(flush.address, *flush.memory, encode(id)) == 0) return true;
+  if (!rail.in_error && rail.flush.post(flush.address, *flush.memory, encode(id)) == 0) {
+    ++rail.reads;
+    unread_ &= ~(1u << rail.flush.rail());
+    return true;
+  }
   if (fails_everywhere(flush)) {
     connection_.fail(Code::kSystem, "received data cannot be flushed to GPU memory over any rail");
   } else {
@@ -90,7 +95,9 @@ void SpreadFlushes::read_over_any(size_t index) {
 void SpreadFlushes::on_read(const WorkId& id) {
   Rail* rail = find(id.pair);
   Outstanding& flush = outstanding_[id.ordinal];
-  if (!is_of_epoch(id, rail->epoch) || (flush.rails >> id.pair & 1) == 0) return;
+  if (!is_of_epoch(id, rail->epoch)) return;
+  if (--rail->reads == 0 && (unread_ >> id.pair & 1) == 0) carried_ &= ~(1u << id.pair);
+  if ((flush.rails >> id.pair & 1) == 0) return;
   flush.rails &= ~(1u << id.pair);
   if (flush.rails != 0) return;
   std::exchange(flush.request, nullptr)->pending = 0;
@@ -129,6 +136,7 @@ void SpreadFlushes::stop_rail(uint32_t rail) {
   if (stopped == nullptr) return;
   stopped->in_error = true;  // so that late completions do not count
   ++stopped->epoch;
+  stopped->reads = 0;
   for (size_t index = 0; index < outstanding_.size(); ++index) {
     Outstanding& flush = outstanding_[index];
     if (flush.request == nullptr || (flush.rails >> rail & 1) == 0) continue;

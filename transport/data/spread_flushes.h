@@ -26,7 +26,10 @@ class SpreadFlushes {
 
   bool empty() const { return rails_.empty(); }
   // Data has arrived over the rail.
-  void note_data(uint32_t rail) { carried_ |= 1u << rail; }
+  void note_data(uint32_t rail) {
+    carried_ |= 1u << rail;
+    unread_ |= 1u << rail;
+  }
   // Starts the reads of one flush, `index` of its pool, and sets request->pending. Without a rail
   // to read over, start_rail() does that. Returns false when the connection has failed.
   bool post(Request* request, size_t index, const void* address, const MemoryHandle& memory);
@@ -47,6 +50,7 @@ class SpreadFlushes {
     Flush flush;
     uint32_t epoch = 0;     // of the reads that count
     bool in_error = false;  // the QP has to be connected anew
+    uint32_t reads = 0;     // of this epoch that are outstanding
   };
   struct Outstanding {
     Request* request;  // null: none
@@ -68,8 +72,12 @@ class SpreadFlushes {
   Connection& connection_;
   const ServiceClass service_;
   std::vector<Rail> rails_;
-  uint32_t carried_ = 0;  // bit per rail
-  uint32_t lost_ = 0;     // bit per rail
+  // Bit per rail: data has arrived over it that no completed read has ordered; and since the last
+  // read over it was posted. A rail that carried data only while another one was lost is not read
+  // over for ever.
+  uint32_t carried_ = 0;
+  uint32_t unread_ = 0;
+  uint32_t lost_ = 0;  // bit per rail
   std::array<Outstanding, kRequests> outstanding_{};
 };
 

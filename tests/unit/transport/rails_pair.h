@@ -16,6 +16,7 @@ struct RailHcas {
   std::vector<std::string> broken = {};  // names: no completion queue can be created on these
   std::string sysfs = "";  // folder with one for each HCA, by name; "": they have none
   bool roce = false;       // else InfiniBand
+  int more_receivers = 0;  // active rails that only the receiver has
 };
 
 // Rail i is between "fake_s<i>" and "fake_r<i>".
@@ -30,6 +31,10 @@ struct RailsPair : Fabric {
       const Device there = open_port(name('r', i), static_cast<uint16_t>(number + 1));
       (i < active ? sender_rails.active : sender_rails.standby).push_back(here);
       (i < active ? receiver_rails.active : receiver_rails.standby).push_back(there);
+    }
+    for (int i = active + standby; i < active + standby + hcas.more_receivers; ++i) {
+      const auto number = static_cast<uint16_t>(11 + 2 * i);
+      receiver_rails.active.push_back(open_port(name('r', i), number));
     }
     sender =
         SendComm::create(sender_rails, shared(options.connection), watcher.get(),

@@ -164,6 +164,46 @@ TEST_F(PeerWithoutRecovery, Split_IsOverTheActivePairsAlone) {
   EXPECT_EQ(std::ranges::count(posted, IBV_WR_RDMA_WRITE_WITH_IMM, &fake_verbs::Posted::opcode), 1);
 }
 
+// Each takes two entries of a queue that was sized for a connection that spreads its chunks.
+TEST_F(PeerWithoutRecovery, AsManySendsAsThereAre_TheSendQueueHoldsAllOfThem) {
+  for (const bool splits : {false, true}) {
+    ConnectionOptions& options = fabric.options.connection;
+    options.adaptive_routing = true;
+    options.split_data_on_qps = splits;
+    options.qps_per_connection = splits ? 2 : 1;
+    create(/*sender_recovers=*/true, /*receiver_recovers=*/false);
+    connect();
+    keep_links();
+    std::vector<char> from(32 << 10, 's');
+    std::vector<char> to(32 << 10, 'r');
+    auto source = register_for(*sender, from).value();
+    auto target = register_for(*receiver, to).value();
+    std::vector<ReceiveBuffer> group;
+    for (int tag = 0; tag < wire::kMaxGroup; ++tag) {
+      group.push_back({to.data(), to.size(), tag, target.get()});
+    }
+    for (int i = 0; i < SendComm::kRequests / wire::kMaxGroup; ++i) {
+      Request* request = nullptr;
+      ASSERT_TRUE(receiver->irecv(group.data(), wire::kMaxGroup, &request));
+      ASSERT_NE(request, nullptr) << i;
+    }
+    fabric.verbs.hold();
+    int sends = 0;
+    for (Request* request = nullptr; sends == 0 || request != nullptr;
+         sends += request != nullptr) {
+      const int tag = sends % wire::kMaxGroup;
+      ASSERT_TRUE(sender->isend(from.data(), from.size(), tag, *source, &request)) << sends;
+    }
+    for (int i = 0; i < 4; ++i) EXPECT_TRUE(sender->progress()) << "what was held is posted";
+    EXPECT_EQ(sends, sender->most_sends());
+    EXPECT_EQ(sends, SendComm::kRequests - 1);
+    fabric.verbs.release();
+    fabric.verbs.forget_posted();
+    source.reset();
+    target.reset();
+  }
+}
+
 TEST_F(PeerWithoutRecovery, IsLoggedOnceForEachHost) {
   for (const bool at_sender : {false, true}) {
     for (int connection = 0; connection < 2; ++connection) {

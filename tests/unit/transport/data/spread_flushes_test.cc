@@ -87,8 +87,52 @@ TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
   poll();
   EXPECT_EQ(request.pending, 0);
   flushes.start_rail(1);
+  flushes.note_data(0);
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 3u);
+}
+
+// As after a failover whose active rail has returned.
+TEST_F(SpreadFlushesTest, RailOfWhichAllDataIsRead_IsNotReadOverUntilDataComesAgain) {
+  ASSERT_TRUE(post());
+  poll();
+  ASSERT_EQ(request.pending, 0);
+  flushes.note_data(0);
+  pair.verbs.forget_posted();
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 1u);
+  poll();
+  flushes.note_data(0);
+  flushes.note_data(1);
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 3u);
+}
+
+// The read that is under way need not order what came after it was posted.
+TEST_F(SpreadFlushesTest, DataComesDuringARead_TheRailIsReadOverAgain) {
+  pair.verbs.hold();
+  ASSERT_TRUE(post());
+  flushes.note_data(1);
+  pair.verbs.release();
+  poll();
+  ASSERT_EQ(request.pending, 0);
+  flushes.note_data(0);
+  pair.verbs.forget_posted();
+  ASSERT_TRUE(post());
+  EXPECT_EQ(pair.reads(), 2u);
+}
+
+// A second flush must not be complete before the first one has ordered the data of both.
+TEST_F(SpreadFlushesTest, ReadIsUnderWay_TheNextFlushReadsOverTheRailAsWell) {
+  Request other{};
+  pair.verbs.hold();
+  ASSERT_TRUE(post(0));
+  connection.link().count_posted();
+  ASSERT_TRUE(flushes.post(&other, 1, buffer.data(), *buffer.memory));
+  EXPECT_EQ(pair.reads(), 4u);
+  pair.verbs.release();
+  poll();
+  EXPECT_EQ(request.pending + other.pending, 0);
 }
 
 // The rail was given up before the memory was registered, but its pairs are not agreed on yet.

@@ -235,10 +235,11 @@ TEST(SpreadReceivesTest, AllReceivesAreUsedUpWhenTheRailIsLost_EverythingArrives
   std::vector<ReceiveBuffer> group;
   for (int tag = 0; tag < wire::kMaxGroup; ++tag) group.push_back(to.receive(kBytes, tag));
   std::vector<Request*> requests;
-  while (requests.size() < ReceiveComm::kReceives) {
+  ASSERT_TRUE(wait_for([&] {
     // None where the clear-to-sends before it are not confirmed yet.
     if (Request* request = pair.irecv(group); request != nullptr) requests.push_back(request);
-  }
+    return requests.size() == ReceiveComm::kReceives;
+  }));
   const RailSet& rails = pair.receiver->connection().rails();
   auto is_used_up = [&](int rail) {
     return pair.verbs.posted_receives(rails.pair(rail).number) == 0;

@@ -89,6 +89,24 @@ TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
   EXPECT_GE(polls_in(*pair.receiver, all[0])[1], all[1]);
 }
 
+// The speeds of both paths are measured, by the time of each poll.
+TEST_F(SpreadSendsTest, OneRailToTwoOfThePeer_EveryPollLooksAtTheClock) {
+  std::atomic<int> looks = 0;
+  const std::thread::id data_path = std::this_thread::get_id();
+  TransportOptions options = test_options();
+  options.connection.now = [&] {
+    looks += std::this_thread::get_id() == data_path ? 1 : 0;
+    return std::chrono::steady_clock::now();
+  };
+  SpreadRails pair(1, 0, options, local_socket_pair(), {.more_receivers = 1});
+  ASSERT_EQ(pair.sender->connection().rails().pair_count(), 2u);
+  pair.exchange({8, 1 << 20, 8});
+  const int before = looks;
+  constexpr int kPolls = 100;
+  for (int i = 0; i < kPolls; ++i) EXPECT_TRUE(pair.sender->progress());
+  EXPECT_GE(looks - before, kPolls);
+}
+
 // There is nothing to choose between, so that no speed has to be known.
 TEST_F(SpreadSendsTest, OneActiveRail_MessagesDoNotLookAtTheClock) {
   std::atomic<int> looks = 0;
@@ -132,6 +150,24 @@ TEST_F(SpreadSendsTest, OneActiveRail_LostWithMessagesUnderWay_StandbyRailCarrie
     EXPECT_EQ(from[i].bytes, to[i].bytes) << i;
   }
   EXPECT_EQ(pair.chunks(1).size(), 2u);
+  pair.exchange({8, 1 << 20});
+}
+
+TEST_F(SpreadSendsTest, Quiet_NewsAreTakenByTheNextPoll) {
+  SpreadRails pair(1, 1);
+  for (int i = 0; i < 40; ++i) pair.exchange({8});
+  const auto takes_news_at_once = [&pair](auto& comm) {
+    const Recovery& recovery = pair.recovery_of(comm);
+    EXPECT_TRUE(wait_for([&] { return recovery.has_news(); }));
+    EXPECT_TRUE(comm.progress());
+    return !recovery.has_news() || contains(recovery.state_text(), "fake_");
+  };
+  pair.set_port('s', 0, false);
+  EXPECT_TRUE(takes_news_at_once(*pair.sender));
+  const size_t polls = pair.verbs.polls(pair.sender->connection().rails()[1].cq());
+  EXPECT_TRUE(pair.sender->progress());
+  EXPECT_GT(pair.verbs.polls(pair.sender->connection().rails()[1].cq()), polls)
+      << "a connection that has lost its active pair is not quiet";
   pair.exchange({8, 1 << 20});
 }
 
