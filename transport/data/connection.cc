@@ -44,11 +44,12 @@ void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const 
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
-// Read once: each connection names it several times.
+// Read once: each connection names it several times. Never destroyed, as threads may set up
+// connections while the process ends.
 const std::string& host_name() {
-  static const std::string once = [] {
+  static const std::string& once = *[] {
     char name[sizeof(wire::EndPoint::host)] = {};
-    return std::string(gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown");
+    return new std::string(gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown");
   }();
   return once;
 }
