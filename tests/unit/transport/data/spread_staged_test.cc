@@ -1,6 +1,8 @@
 // Messages that go through a bounce buffer, over several rails of which one is lost: their chunks
 // have to arrive in order, as the receiver knows only by their number which bytes are there.
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/unit/transport/spread_rails.h"
@@ -84,6 +86,37 @@ TEST_P(SpreadStaged, PairLostInTheMiddle_TheRestGoesInOrderOverTheOther) {
   for (size_t i = 0; i < rest.size(); ++i) {
     EXPECT_EQ(number_of(rest[i].remote_address, address), i + 2);
   }
+}
+
+// A quiet connection's polls look at completions alone, and a copy ends without one.
+TEST(SpreadStagedTest, QuietConnection_CopiesAreLookedAtByEveryPoll) {
+  SpreadRails pair(1, 1);
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
+  fake_cuda::DeviceBuffer source{cuda, 0, kBytes};
+  std::memset(source.view(), 'x', kBytes);
+  MemoryOptions only;
+  only.gpu_memory = RegistrationPaths::parse("staging").value();
+  Registrar registrar(shared(only));
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kBytes, true};
+  auto from = registrar.register_memory(pair.sender->connection().registration_scope(), region);
+  ASSERT_TRUE(from);
+  Buffer target = pair.receiver_buffer(kBytes);
+  for (int i = 0; i < 40; ++i) pair.exchange({8});
+  pair.verbs.forget_posted();
+  Request* receive = pair.irecv(target);
+  ASSERT_NE(receive, nullptr);
+  Request* send = nullptr;
+  ASSERT_TRUE(pair.sender->isend(source.get(), kBytes, 0, **from, &send));
+  ASSERT_NE(send, nullptr);
+  // The copies run in a thread of the fake driver's, which has far more time than it needs.
+  for (uint32_t polls = 0; pair.chunks().empty(); ++polls) {
+    ASSERT_LT(polls, SpreadPath::kPollsPerLookAtAll / 2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_TRUE(pair.sender->progress());
+  }
+  EXPECT_TRUE(pair.finish_both(send, receive));
+  EXPECT_EQ(std::memcmp(target.data(), source.view(), kBytes), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ends, SpreadStaged,
