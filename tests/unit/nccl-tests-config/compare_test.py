@@ -2,6 +2,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 import unittest
 from pathlib import Path
 
@@ -230,7 +231,14 @@ class CompareTest(CompareCase):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number):
                 self.interrupt(number)
-                self.assertEqual(self.programs_left(), [])
+                self.wait_until_no_program_is_left()
+
+    def wait_until_no_program_is_left(self):
+        """A program that was killed stays in /proc until its parent, or init, has read its status."""
+        deadline = time.monotonic() + 30
+        while self.programs_left() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.assertEqual(self.programs_left(), [])
 
     def programs_left(self):
         """The processes that were started with this test's folder and still run."""
