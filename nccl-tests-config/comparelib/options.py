@@ -85,7 +85,8 @@ def _add_runs(parser):
         help="make the ranks of one host use the network (default without --hostfile)")
     add("--ranks-per-node", type=int, default=None, metavar="N",
         help="how many ranks of one host take each other for neighbours, which use NVLink and shared memory "
-        "between them; with --mode processes (default 1: each is a node of its own)")
+        "between them; with --mode processes (default 1: each is a node of its own). N above 1 needs two nodes or "
+        "more, and so a --ranks above the default 2: 4 for N = 2")
     add("--softhca", metavar="DIR", help="use the software HCA, the libibverbs.so.1 in DIR")
     add("--gpudirect", choices=transports.GPUDIRECT, default="auto",
         help="force it on or off, and check that the log agrees (default: as NCCL decides)")
@@ -225,8 +226,10 @@ def _check_nodes(parser, options):
         parser.error("--ranks-per-node divides the ranks of one host into nodes, and needs --mode processes without "
                      "--hostfile and --no-one-host")
     elif not 0 < options.ranks_per_node < options.ranks or options.ranks % options.ranks_per_node:
-        parser.error(f"--ranks-per-node {options.ranks_per_node}: {options.ranks} ranks cannot be two nodes or more "
-                     "of as many ranks each")
+        possible = [str(each) for each in range(1, options.ranks) if options.ranks % each == 0]
+        more = f", or --ranks {2 * options.ranks_per_node}" if options.ranks_per_node > 0 else ""
+        parser.error(f"--ranks-per-node {options.ranks_per_node}: the {options.ranks} ranks of --ranks cannot be two "
+                     f"nodes or more of {options.ranks_per_node} each: give {' or '.join(possible)}{more}")
 
 
 def _check_run(parser, options):

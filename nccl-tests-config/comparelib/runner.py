@@ -10,6 +10,33 @@ from comparelib import (launch, machine_facts, nccl_log, options as command_line
                         perf_table, preset, progress, rounds, session as sessions, verdict)
 
 
+def _keeps_neighbours_apart(name, value):
+    """Whether NCCL then has no NVLink (NCCL_P2P_*) or no shared memory between ranks of one node."""
+    if name == "NCCL_P2P_LEVEL":
+        return value in ("LOC", "0")
+    return value == "1"
+
+
+def _origin_and_fix(name, value, transport, options):
+    if os.environ.get(name) == value:
+        return "it is set in this shell", f"unset {name}"
+    if options.preset and launch.environment([str(options.preset.env_file)], {}).get(name) == value:
+        return (f"the preset {options.preset.name} sets it",
+                f"leave out --preset {options.preset.name}; what else it sets can be given alone, as by --softhca DIR")
+    return f"{transport.env_file} sets it", "remove it there"
+
+
+def _check_neighbours(env, transport, options):
+    """Raises LaunchError where neighbours would use the network, against what --ranks-per-node promises."""
+    for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"):
+        value = env.get(name)
+        if value is not None and _keeps_neighbours_apart(name, value):
+            origin, fix = _origin_and_fix(name, value, transport, options)
+            raise launch.LaunchError(
+                f"{name}={value} ({origin}) makes neighbours use the network, and with --ranks-per-node "
+                f"{options.ranks_per_node} they are to use NVLink and shared memory: {fix}")
+
+
 def run_environment(transport, options):
     files = [transport.env_file] if transport.env_file else []
     if options.preset:
@@ -26,9 +53,17 @@ def run_environment(transport, options):
             files.append("softhca")
     if options.ranks_per_node > 1:
         settings["GDR_RANKS_PER_NODE"] = str(options.ranks_per_node)  # of one_host_rank
+        # The GPUs of one machine are in one NVLink domain. Where it has a fabric (GB200), NCCL would connect the nodes
+        # over NVLink, whatever NCCL_HOSTID is. NVLink multicast stays on: without that, it ends at the node.
+        settings["NCCL_MNNVL_ENABLE"] = "0"
     elif options.one_host:
         files.append("one_host")
-    return launch.environment(files, settings, base)
+    env = launch.environment(files, settings, base)
+    if options.ranks_per_node > 1:
+        _check_neighbours(env, transport, options)
+    else:
+        env.pop("GDR_RANKS_PER_NODE", None)  # each rank is a node, whatever the shell has for one_host_rank
+    return env
 
 
 def check(options):

@@ -47,27 +47,52 @@ class CompareTest(CompareCase):
         self.assertIn(f"LD_LIBRARY_PATH='{softhca}:", command)
         self.assertIn("NCCL_NET_GDR_LEVEL=SYS", command)
 
-    def test_RanksPerNode_NeighboursUseNvlink_AndTheResultStatesIt(self):
+    def path_with_mpirun(self):
         mpirun = self.folder / "mpirun"
         mpirun.write_text('#!/bin/sh\nwhile [ "$1" != "--" ] && [ "${1##*/}" != one_host_rank ]; do shift; done\n'
                           'shift; exec "$@"\n')
         mpirun.chmod(0o755)
-        path = f"{self.folder}:{os.environ['PATH']}"
-        common = ("--transports", "gdr", "--mode", "processes", "--ranks", "4")
+        return f"{self.folder}:{os.environ['PATH']}"
+
+    _FOUR_RANKS = ("--transports", "gdr", "--mode", "processes", "--ranks", "4")
+
+    def test_RanksPerNode_NeighboursUseNvlink_AndTheResultStatesIt(self):
+        path, common = self.path_with_mpirun(), self._FOUR_RANKS
         for more, nodes in (("--ranks-per-node", "2"), True), ((), False):
-            done = self.compare(*common, *more, PATH=path)
+            done = self.compare(*common, *more, PATH=path, GDR_RANKS_PER_NODE="4")
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             command = json.loads((self.output / "results.json").read_text())["runs"][0]["command"]
             self.assertEqual("GDR_RANKS_PER_NODE=2" in command, nodes)
+            self.assertEqual(command.startswith("env -u GDR_RANKS_PER_NODE "), not nodes, command)
+            self.assertEqual("NCCL_MNNVL_ENABLE=0" in command, nodes)
             self.assertEqual("NCCL_P2P_DISABLE=1" in command, not nodes)
             self.assertEqual("4 ranks as 2 nodes" in done.stdout, nodes)
         for arguments, reason in ((("--ranks-per-node", "2"), "needs --mode processes"),
-                                  ((*common, "--ranks-per-node", "3"), "cannot be two nodes or more"),
-                                  ((*common, "--ranks-per-node", "0"), "cannot be two nodes or more"),
-                                  ((*common, "--ranks-per-node", "4"), "cannot be two nodes or more")):
+                                  ((*common, "--ranks-per-node", "3"), "of 3 each: give 1 or 2, or --ranks 6\n"),
+                                  ((*common, "--ranks-per-node", "0"), "of 0 each: give 1 or 2\n"),
+                                  ((*common, "--ranks-per-node", "4"), "of 4 each: give 1 or 2, or --ranks 8\n")):
             done = self.compare(*arguments, PATH=path)
             self.assertEqual(done.returncode, 2)
             self.assertIn(reason, done.stderr)
+
+    def test_RanksPerNode_WhereNeighboursWouldUseTheNetwork_EndsWithTheFix(self):
+        softhca = self.folder / "softhca"
+        softhca.mkdir()
+        (softhca / "libibverbs.so.1").touch()
+        (self.folder / "mine.env").write_text("# expects network GDR\nNCCL_NET=GDR\nNCCL_P2P_LEVEL=LOC\n")
+        own = ("--transports", "./mine.env", *self._FOUR_RANKS[2:])
+        path = self.path_with_mpirun()
+        for arguments, settings, texts in (
+                (self._FOUR_RANKS, {"NCCL_SHM_DISABLE": "1"}, ("NCCL_SHM_DISABLE=1", ": unset NCCL_SHM_DISABLE\n")),
+                ((*self._FOUR_RANKS, "--preset", "one_host_softhca"), {"SOFTHCA_DIR": str(softhca)},
+                 ("NCCL_P2P_DISABLE=1", "preset one_host_softhca sets it", ": leave out --preset one_host_softhca;")),
+                (own, {}, ("NCCL_P2P_LEVEL=LOC", "mine.env sets it", ": remove it there\n"))):
+            done = self.compare(*arguments, "--ranks-per-node", "2", PATH=path, **settings)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            for text in texts:
+                self.assertIn(text, done.stderr)
+        done = self.compare(*self._FOUR_RANKS, "--ranks-per-node", "2", PATH=path, NCCL_P2P_DISABLE="0")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_SoftHcaThatIsMissing_EndsWithTheReason(self):
         done = self.compare("--transports", "gdr", "--preset", "one_host_softhca", SOFTHCA_DIR="/absent")
