@@ -2,11 +2,12 @@ import contextlib
 import io
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 from unittest import mock
 
-import paths  # noqa: F401  (sets the module path)
+import paths
 import figures
 import parts
 from bench_program import load
@@ -198,6 +199,10 @@ class PartsTest(unittest.TestCase):
             with_peer = str(part.runs(self.setting(self._PEER)))
             self.assertEqual("peer=/peer.so:8" in with_peer, "own plugin alone" not in part.text, name)
             self.assertNotIn("peer.so", str(part.runs(self.setting())))
+
+    def test_MemoryTarget_IsThatOfTheTest(self):
+        text = (paths.ROOT / "tests" / "bench" / "CMakeLists.txt").read_text()
+        self.assertEqual(re.findall(r"--no-instructions --at-most (\d+)\)", text), [str(parts.RESIDENT_KIB)])
 
     def test_MissingFile_IsTheReason(self):
         for name, part in PARTS.items():
