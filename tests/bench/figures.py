@@ -2,10 +2,14 @@
 
 from __future__ import annotations  # for Python 3.9, whose types have no |
 
+import argparse
 import dataclasses
+import errno
 import json
+import os
 import pathlib
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "nccl-tests-config"))
 from comparelib import rounds  # pylint: disable=wrong-import-position
@@ -53,13 +57,22 @@ class Figure:
 
 
 def write(path, program, figures):
-    """Writes the file, or to standard output for "-"."""
-    text = json.dumps({"format": FORMAT, "program": program,
-                       "figures": [dataclasses.asdict(figure) for figure in figures]}, indent=1) + "\n"
+    """Writes the file, or to the standard output for "-"."""
+    write_record(path, {"format": FORMAT, "program": program,
+                        "figures": [dataclasses.asdict(figure) for figure in figures]})
+
+
+def write_record(path, record):
+    """Writes what an option --json is for. That its file can be written was checked, but a disk may be full since."""
+    text = json.dumps(record, indent=1) + "\n"
     if str(path) == "-":
         sys.stdout.write(text)
-    else:
+        return
+    try:
         pathlib.Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"--json {path} cannot be written: {error.strerror}", file=sys.stderr)
+        sys.exit(2)
 
 
 def read(path):
@@ -88,6 +101,26 @@ def merged(lists):
     return list(found.values())
 
 
-def add_option(parser):
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
-                        help="also write the figures of every round to this file")
+def writable(text):
+    """The type of an option of argparse: a file that can be written, or "-". Nothing is written yet, but what cannot
+    be written is an error before hours of measurement."""
+    path = pathlib.Path(text)
+    try:
+        if text == "-":
+            pass
+        elif path.is_dir():
+            raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+        elif path.exists():
+            if not os.access(path, os.W_OK):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        else:
+            with tempfile.TemporaryFile(dir=path.resolve().parent):
+                pass
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: {error.strerror}") from error
+    return path
+
+
+def add_option(parser, what="the figures of every round"):
+    parser.add_argument("--json", type=writable, metavar="FILE",
+                        help=f"also write {what} to this file, or for - to the standard output, after the text")

@@ -151,12 +151,18 @@ class AllTest(unittest.TestCase):
         self.assertTrue(record["quick"])
         self.assertEqual(record["plugins"], {"plugin": {"file": str(self.plugin.resolve()), "table": "newest"}})
 
+    def test_JsonToMinus_IsTheEndOfTheStandardOutput(self):
+        self.assertEqual(self.run_all({"one": self.writes(self._FAST)}, ["--json", "-"]), 0)
+        text = self.output.getvalue()
+        self.assertEqual(json.loads(text[text.index("\n{\n"):])["rows"][0]["what"], "time")
+
     def test_UnusableOptions_AreRefusedBeforeAnyPart(self):
         peer = f"a={self.plugin}"
         for words, text in ((["--peer", "a=/absent.so"], "/absent.so does not exist"),
                             (["--peer", peer, "--peer", peer], "two peers have one name"),
                             (["--only", "three"], "invalid choice: 'three'"),
-                            (["--json", "/absent/a.json"], "its folder does not exist"),
+                            (["--json", "/absent/a.json"], "/absent/a.json cannot be written: No such file"),
+                            (["--json", str(self.folder)], "cannot be written: Is a directory"),
                             (["--keep", f"{self.plugin}/a"], "Not a directory")):
             with self.subTest(words=words), self.assertRaises(SystemExit) as ended:
                 self.run_all({"one": None}, words)

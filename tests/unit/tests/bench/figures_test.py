@@ -1,3 +1,6 @@
+import argparse
+import contextlib
+import io
 import pathlib
 import tempfile
 import unittest
@@ -27,6 +30,28 @@ class FileTest(unittest.TestCase):
                     self.file.write_text(text, encoding="utf-8")
                 with self.assertRaisesRegex(figures.Unreadable, "figures.json has "):
                     figures.read(self.file)
+
+
+    def test_OptionJson_TakesWhatCanBeWritten(self):
+        self.assertEqual(figures.writable("-"), pathlib.Path("-"))
+        self.assertEqual(figures.writable(str(self.file)), self.file)
+        self.assertFalse(self.file.exists())
+        self.file.write_text("kept", encoding="utf-8")
+        figures.writable(str(self.file))
+        self.assertEqual(self.file.read_text(encoding="utf-8"), "kept")
+
+    def test_OptionJson_RefusesWhatCannotBeWritten(self):
+        for path, text in ((self.file.parent, "Is a directory"), (self.file.parent / "no" / "a", "No such file"),
+                           ("/proc/a.json", "cannot be written")):
+            with self.assertRaisesRegex(argparse.ArgumentTypeError, text):
+                figures.writable(str(path))
+
+    def test_FileThatCannotBeWrittenAfterAll_IsNoMissedTarget(self):
+        errors = io.StringIO()
+        with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as ended:
+            figures.write(self.file.parent, "a program", [])
+        self.assertEqual(ended.exception.code, 2)
+        self.assertIn("cannot be written: Is a directory", errors.getvalue())
 
 
 class TargetTest(unittest.TestCase):
