@@ -14,8 +14,8 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "nccl-tests-config"))
 from comparelib import rounds  # pylint: disable=wrong-import-position
 
-FORMAT = 1
-OWN = "plugin"  # the side whose figure is compared with those of the others
+FORMAT = 2
+OWN = "own"  # the side whose figure is compared with those of the others
 
 
 class Unreadable(Exception):
@@ -27,30 +27,47 @@ class Figure:
     """One figure of every side that has it.
 
     samples: {side: its values, one a round}, with None for a round without a value. An exact figure is
-    a count that repeats, so that one value is enough and its difference is no chance. The target is one
-    of the side OWN: of its ratio to the side `target_of`, or, where that is None, of its own median.
+    a count that repeats, so that one value is enough and its difference is no chance. A steady one, such
+    as memory, may differ a little, but not by how busy the machine is or how short the round. The target
+    is one of the side OWN: of its ratio to the side `target_of`, or, where that is None, of its own median.
     """
     title: str
     unit: str
     samples: dict[str, list[float | None]]
     more_is_better: bool = False
     exact: bool = False
+    steady: bool = False
     target: rounds.Target | None = None
     target_of: str | None = None
 
+    def has_target(self):
+        """Whether the target is one of these samples; those of peers have none."""
+        return self.target is not None and OWN in self.samples
+
+    def of_time(self):
+        """Whether a short round or a busy machine changes the figure."""
+        return not (self.exact or self.steady)
+
+    def bound(self):
+        """The target in the words of the table: "own <= 632", "ratio >= 0.95"."""
+        bounds = f">= {self.target.at_least:g}" if self.target.at_most is None else f"<= {self.target.at_most:g}"
+        return f"{'own' if self.target_of is None else 'ratio'} {bounds}"
+
     def judged(self):
-        """The rounds.Summary of what the target bounds; None where there is nothing to judge."""
-        own = self.samples.get(OWN)
-        if self.target is None or not own:
-            return None
+        """The rounds.Summary of what the target bounds; None where no round has it."""
+        own = self.samples[OWN]
         if self.target_of is not None:
             return rounds.ratio(own, self.samples.get(self.target_of, []))
         return rounds.summary(value for value in own if value is not None)
 
     def missed(self):
-        """A sentence where the target is missed, else None."""
+        """A sentence where the target is missed, else None. Without a value, nothing shows that it is met."""
+        if not self.has_target():
+            return None
         found = self.judged()
-        if found is None or self.target.met(found):
+        if found is None:
+            return f"{self.title}: no round has a value for the target {self.target}"
+        if self.target.met(found):
             return None
         of = f" times that of {self.target_of}" if self.target_of else ""
         return f"{self.title}: {found.median:.3f}{of} is not {self.target}"

@@ -18,7 +18,9 @@ from figures import OWN, rounds
 LEGEND = """Figures are medians. The ratio is the median of those of the rounds, in which both sides were measured in
 turn; its spread is the range in which this median lies with 95 % confidence. better, worse: the whole
 spread is on one side of 1, and the median more than 1 % from it; else a tie. With a question mark: fewer
-than 6 rounds, whose whole range is the spread. Counts that repeat exactly have one value and no spread."""
+than 6 rounds, whose whole range is the spread. Counts that repeat exactly have one value and no spread.
+A target is a bound of the own plugin, on its figure (own) or on its ratio to the side of that row (ratio). No
+peer has one. Targets of times are not judged in a quick run and on a busy machine."""
 BETTER, TIE, WORSE = "better", "tie", "worse"
 ENOUGH_ROUNDS = 6
 MARGIN = 0.01  # another build of the same source differs by as much
@@ -80,18 +82,20 @@ def _beside(part, figure, side):
     return row
 
 
-def rows_of(part, figures):
-    """The rows of one part's figures; a target stands in the row of the side that it refers to."""
+def rows_of(part, figures, times=True):
+    """The rows of one part's figures; a target stands in the row of the side that it refers to. `times`: whether
+    targets of times are judged, too."""
     rows = []
     for figure in figures:
         sides = [side for side in figure.samples if side != OWN]
         of_figure = [_beside(part, figure, side) for side in sides]
         if not of_figure:
             of_figure = [Row(part, figure.title, figure.unit, _median(figure.samples.get(OWN)))]
-        if figure.judged() is not None:
+        if figure.has_target():
             row = next((row for row in of_figure if row.other == figure.target_of), of_figure[0])
-            row.missed = figure.missed() is not None
-            row.target = f"{figure.target}{': MISSED' if row.missed else ': met'}"
+            judged = times or not figure.of_time()
+            row.missed = judged and figure.missed() is not None
+            row.target = f"{figure.bound()}: {'MISSED' if row.missed else 'met' if judged else 'not judged'}"
         rows += of_figure
     return rows
 

@@ -48,7 +48,7 @@ class All(unittest.TestCase):
                 self.assertGreater(row["own"], 0)
                 self.assertAlmostEqual(row["ratio"]["median"], row["own"] / row["theirs"])  # of one round
                 self.assertRegex(text, rf"(?m)^  {row['what']} .* same .* {row['verdict'].rstrip('?')}")
-        self.assertRegex(text, r"(?m)^  resident memory, open, 100 connections .* at most 188.0: (met|MISSED)$")
+        self.assertRegex(text, r"(?m)^  resident memory, open, 100 connections .* own <= 188: (met|MISSED)$")
 
 
 if __name__ == "__main__":

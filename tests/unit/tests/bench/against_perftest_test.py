@@ -33,7 +33,7 @@ class CompareTest(unittest.TestCase):
             return json.dumps({"bandwidth": [{"average_mib_s": value}],
                                "latency": [{"typical_us": value}]})
 
-        plugins = [Plugin("plugin", pathlib.Path("/lib/plugin.so"))] + list(peers)
+        plugins = [Plugin("own", pathlib.Path("/lib/plugin.so"))] + list(peers)
         options = argparse.Namespace(repeat=2, bandwidth_iters=10, latency_iters=10, enforce=enforce,
                                      plugins=plugins, json=json_file)
         targets = Targets(rounds.Target(at_least=at_least), rounds.Target(at_most=at_most),
@@ -62,8 +62,8 @@ class CompareTest(unittest.TestCase):
         values = {**self._VALUES, "other_bw": [100, 100], "other_lat": [3, 5], "other_lat1": [1, 2]}
         self.assertEqual(self.compare(values, enforce=True, peers=[peer]), 0)
         for text in ("other 100.00 MiB/s, 0.750 (0.500 to 1.000) times ib_write_bw\n",
-                     "plugin / other: 1.450 (0.900 to 2.000)", "plugin / other: 0.500 (0.500 to 0.500)",
-                     "plugin / other: 2.250 (2.000 to 2.500)"):
+                     "own / other: 1.450 (0.900 to 2.000)", "own / other: 0.500 (0.500 to 0.500)",
+                     "own / other: 2.250 (2.000 to 2.500)"):
             self.assertIn(text, self.output.getvalue())
 
     def test_MissedTarget_FailsOnlyIfEnforced(self):
@@ -84,9 +84,9 @@ class CompareTest(unittest.TestCase):
             file = pathlib.Path(folder) / "figures.json"
             self.compare(values, peers=peers, json_file=file)
             found = figures.read(file)
-        self.assertEqual([list(figure.samples) for figure in found], [["perftest", "plugin", "one", "two"]] * 3)
+        self.assertEqual([list(figure.samples) for figure in found], [["perftest", "own", "one", "two"]] * 3)
         self.assertEqual(found[2].samples["perftest"], [1, 2])
-        self.assertEqual(found[2].samples["plugin"], [2, 5])
+        self.assertEqual(found[2].samples["own"], [2, 5])
         self.assertEqual([figure.target_of for figure in found], ["perftest"] * 3)
         self.assertEqual([figure.more_is_better for figure in found], [True, False, False])
 
@@ -99,7 +99,7 @@ class CompareTest(unittest.TestCase):
             return "a warning\n{}" if "--test" in words else ""
 
         options = argparse.Namespace(repeat=1, bandwidth_iters=10, latency_iters=10, enforce=False,
-                                     plugins=[Plugin("plugin", pathlib.Path("/lib/plugin.so"))])
+                                     plugins=[Plugin("own", pathlib.Path("/lib/plugin.so"))])
         with contextlib.redirect_stdout(io.StringIO()):
             with self.assertRaisesRegex(Failed, "printed no result .*\n?a warning"):
                 compare("a fake", options, None, lambda words: "1048576 10 0 1 0\n8 10 0 0 1 0 0 0 0", run_plugin)
@@ -110,7 +110,7 @@ class PeerTest(unittest.TestCase):
         self.assertEqual(parse_peer("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
 
     def test_Parse_WithoutNameOrFileOrWithATakenName_IsRefused(self):
-        for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "plugin=/a/b.so", "perftest=/a/b.so"):
+        for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "own=/a/b.so", "perftest=/a/b.so"):
             with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError):
                 parse_peer(text)
 

@@ -52,8 +52,9 @@ class AllTest(unittest.TestCase):
             return status, "the last line"
         return program
 
-    _FAST = Figure("time", "us", {"plugin": [1.0] * 6, "peer": [2.0] * 6})
-    _SLOW = Figure("rate", "", {"plugin": [1.0]}, target=rounds.Target(at_least=1.9))
+    _FAST = Figure("time", "us", {"own": [1.0] * 6, "peer": [2.0] * 6})
+    _SLOW = Figure("rate", "", {"own": [1.0]}, target=rounds.Target(at_least=1.9))
+    _LARGE = Figure("memory", "KiB", {"own": [200]}, steady=True, target=rounds.Target(at_most=188.0))
 
     def test_AllPartsThatRan_AreZero(self):
         self.assertEqual(self.run_all({"one": self.writes(self._FAST), "two": self.writes()}), 0)
@@ -67,7 +68,19 @@ class AllTest(unittest.TestCase):
         for status in (0, 1):
             self.assertEqual(self.run_all({"one": self.writes(self._SLOW, status=status)}), 1)
             self.assertIn("a target is MISSED: one: rate: 1.000 is not at least 1.9", self.output.getvalue())
-            self.assertIn("1 of 1 parts ran, 0 in part, 0 not; 1 targets, 1 missed", self.output.getvalue())
+            self.assertIn("1 of 1 parts ran, 0 in part, 0 not; 1 targets, 1 missed, 0 not judged",
+                          self.output.getvalue())
+
+    def test_QuickRunAndBusyMachine_MissNoTargetOfATime(self):
+        for words, load, why in ((["--quick"], 0.0, "QUICK run"), ([], 10000.0, "machine was BUSY")):
+            self.assertEqual(self.run_all({"one": self.writes(self._SLOW)}, words, load=load), 0)
+            text = self.output.getvalue()
+            self.assertLess(text.index(why), text.index("what"))
+            self.assertIn("own >= 1.9: not judged\n", text)
+            self.assertIn("1 targets, 0 missed, 1 not judged", text)
+            self.assertEqual(self.run_all({"one": self.writes(self._SLOW, self._LARGE)}, words, load=load), 1)
+            self.assertIn("own <= 188: MISSED\n", self.output.getvalue())
+            self.assertIn("2 targets, 1 missed, 1 not judged", self.output.getvalue())
 
     def test_FailedPart_IsFourAndLosesNoOther(self):
         programs = {"one": lambda file: (1, "it broke"), "two": self.writes(self._FAST)}
@@ -105,6 +118,7 @@ class AllTest(unittest.TestCase):
         for load, named in ((0.0, False), (10000.0, True)):
             self.run_all({"one": self.writes()}, load=load)
             self.assertEqual("machine was BUSY" in self.output.getvalue(), named)
+            self.assertNotIn("QUICK", self.output.getvalue())
 
     def test_PartThatCannotRunHere_IsNamedAndCounted(self):
         self.assertEqual(self.run_all({"one": None, "two": self.writes()}, missing={"one": "no QEMU"}), 4)
@@ -141,15 +155,15 @@ class AllTest(unittest.TestCase):
     def test_Json_HasPartsRowsAndMissedTargets(self):
         file = self.folder / "all.json"
         programs = {"one": self.writes(self._FAST, self._SLOW), "two": lambda file: (1, "it broke")}
-        self.assertEqual(self.run_all(programs, ["--json", str(file), "--quick"]), 5)
+        self.assertEqual(self.run_all(programs, ["--json", str(file)]), 5)
         record = json.loads(file.read_text())
         self.assertEqual([(part["name"], part["ran"], part["reason"]) for part in record["parts"]],
                          [("one", True, None), ("two", False, "it broke")])
         self.assertEqual([(row["what"], row["verdict"]) for row in record["rows"]],
                          [("time", "better"), ("rate", None)])
         self.assertEqual(record["missed"], ["one: rate: 1.000 is not at least 1.9"])
-        self.assertTrue(record["quick"])
-        self.assertEqual(record["plugins"], {"plugin": {"file": str(self.plugin.resolve()), "table": "newest"}})
+        self.assertIsNone(record["times_not_judged"])
+        self.assertEqual(record["plugins"], {"own": {"file": str(self.plugin.resolve()), "table": "newest"}})
 
     def test_JsonToMinus_IsTheEndOfTheStandardOutput(self):
         self.assertEqual(self.run_all({"one": self.writes(self._FAST)}, ["--json", "-"]), 0)
@@ -182,7 +196,7 @@ class RunProgramTest(unittest.TestCase):
 
 class PartsTest(unittest.TestCase):
     _PEER = Plugin("peer", pathlib.Path("/peer.so"), "8")
-    _OWN = Plugin("plugin", pathlib.Path("/build/lib/libnccl-net-gdr.so"))
+    _OWN = Plugin("own", pathlib.Path("/build/lib/libnccl-net-gdr.so"))
 
     def setting(self, *peers, quick=False, own=_OWN):
         return Setting(pathlib.Path("/build"), own, list(peers), quick)
@@ -215,7 +229,7 @@ class PartsTest(unittest.TestCase):
             self.assertIn("/build/", part.missing(self.setting()), name)
 
     def test_OwnCodeOfAnotherBuild_IsNotMeasuredByRails(self):
-        other = Plugin("plugin", pathlib.Path("/other.so"))
+        other = Plugin("own", pathlib.Path("/other.so"))
         self.assertIn("not /other.so", parts.PARTS["softhca-rails"].missing(self.setting(own=other)))
 
 

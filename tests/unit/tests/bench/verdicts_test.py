@@ -21,7 +21,7 @@ class SpreadTest(unittest.TestCase):
 
 class RowsTest(unittest.TestCase):
     def verdict(self, own, peer, **more):
-        (row,) = verdicts.rows_of("part", [Figure("a", "us", {"plugin": own, "peer": peer}, **more)])
+        (row,) = verdicts.rows_of("part", [Figure("a", "us", {"own": own, "peer": peer}, **more)])
         return row.verdict
 
     def test_SpreadBeyondOne_IsBetterOrWorse(self):
@@ -54,15 +54,26 @@ class RowsTest(unittest.TestCase):
         self.assertIsNone(self.verdict([], [1.0]))
 
     def test_Target_StandsBesideTheSideItIsOf(self):
-        figure = Figure("a", "us", {"perftest": [1.0], "plugin": [3.0], "peer": [2.0]},
+        figure = Figure("a", "us", {"perftest": [1.0], "own": [3.0], "peer": [2.0]},
                         target=rounds.Target(at_most=2.0), target_of="perftest")
         first, second = verdicts.rows_of("part", [figure])
-        self.assertEqual((first.other, first.target, first.missed), ("perftest", "at most 2.0: MISSED", True))
+        self.assertEqual((first.other, first.target, first.missed), ("perftest", "ratio <= 2: MISSED", True))
         self.assertEqual((second.other, second.target, second.missed), ("peer", None, False))
 
+    def test_TargetsOfTimes_AreJudgedOnRequest(self):
+        target = rounds.Target(at_most=2)
+        for more, text in (({}, "own <= 2: not judged"), ({"steady": True}, "own <= 2: MISSED"),
+                           ({"exact": True}, "own <= 2: MISSED")):
+            (row,) = verdicts.rows_of("part", [Figure("a", "", {"own": [3.0]}, target=target, **more)], times=False)
+            self.assertEqual((row.target, row.missed), (text, "MISSED" in text))
+
+    def test_TargetWithoutAValue_StaysInTheTable(self):
+        (row,) = verdicts.rows_of("part", [Figure("a", "", {"own": [None]}, target=rounds.Target(at_most=2))])
+        self.assertEqual((row.own, row.target), (None, "own <= 2: MISSED"))
+
     def test_OwnAlone_IsARow(self):
-        (row,) = verdicts.rows_of("part", [Figure("a", "us", {"plugin": [1.0, 3.0]}, target=rounds.Target(at_most=2))])
-        self.assertEqual((row.own, row.other, row.ratio, row.target), (2.0, None, None, "at most 2: met"))
+        (row,) = verdicts.rows_of("part", [Figure("a", "us", {"own": [1.0, 3.0]}, target=rounds.Target(at_most=2))])
+        self.assertEqual((row.own, row.other, row.ratio, row.target), (2.0, None, None, "own <= 2: met"))
 
 
 class TableTest(unittest.TestCase):
@@ -72,8 +83,8 @@ class TableTest(unittest.TestCase):
             self.assertEqual(verdicts.number(value), text)
 
     def test_Table_HasEachPartOnce(self):
-        figures = [Figure("memory", "KiB", {"plugin": [1.0] * 6, "peer": [2.0] * 6}),
-                   Figure("time", "us", {"plugin": [1.5] * 6})]
+        figures = [Figure("memory", "KiB", {"own": [1.0] * 6, "peer": [2.0] * 6}),
+                   Figure("time", "us", {"own": [1.5] * 6})]
         lines = verdicts.table(verdicts.rows_of("some-part", figures)).splitlines()
         self.assertEqual(lines[0].split()[:3], ["what", "unit", "own"])
         self.assertEqual(lines[1], "some-part:")
