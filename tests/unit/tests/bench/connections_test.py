@@ -3,6 +3,7 @@ import contextlib
 import io
 import pathlib
 import unittest
+from unittest import mock
 
 import paths  # noqa: F401  (sets the module path)
 from bench_program import load
@@ -48,6 +49,24 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual(found[0].samples, {"peer": [2, 2], "plugin": [1, 1]})
         self.assertEqual([figure.title for figure in found if figure.target],
                          [f"resident memory, open, {count} connections" for count in (10, 20)])
+
+
+class InstructionsTest(unittest.TestCase):
+    def figure(self, costs):
+        options = argparse.Namespace(plugins=[Plugin("own", pathlib.Path("/own.so"))], driver=pathlib.Path("/driver"))
+        self.output = io.StringIO()
+        with mock.patch.object(connections, "count_instructions", lambda *_: dict(costs)):
+            with contextlib.redirect_stdout(self.output):
+                return connections.print_instructions(options, {}, "folder")
+
+    def test_Instructions_AreThoseInsideThePlugin(self):
+        self.assertEqual(self.figure({"own.so": 30.0, "libc.so.6": 5.0, "driver": 9.0}).samples, {"own": [30.0]})
+        self.assertRegex(self.output.getvalue(), r"own +30 in own.so; elsewhere: libc.so.6 5\n")
+
+    def test_CodeInAnotherObject_HasNoFigure(self):
+        """Zero instructions would be better than any plugin."""
+        self.assertEqual(self.figure({"core.so": 90.0}).samples, {"own": [None]})
+        self.assertRegex(self.output.getvalue(), r"own +no code in own.so; elsewhere: core.so 90\n")
 
 
 if __name__ == "__main__":
