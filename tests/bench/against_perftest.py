@@ -14,7 +14,7 @@ import figures as results
 import perftest_output
 from figures import OWN, Figure, rounds
 from number_argument import positive
-from plugin_argument import Plugin
+from plugin_argument import Plugin, one_name
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -70,8 +70,8 @@ def parse(parser, repeat, bandwidth_iters, latency_iters):
     for peer in options.peers:
         if not peer.file.exists():
             parser.error(f"{peer.file} does not exist")
-    if len({plugin.name for plugin in options.plugins}) < len(options.plugins):
-        parser.error("two peers have one name")
+    if conflict := one_name("--peer", options.peers):
+        parser.error(conflict)
     return options
 
 

@@ -33,3 +33,14 @@ class Plugin:
     def __str__(self):
         """What parse() reads."""
         return f"{self.name}={self.file}:{self.table}"
+
+
+def one_name(option, plugins):
+    """A sentence where two plugins of an option, which is repeated, have one name; else None."""
+    seen = {}
+    for plugin in plugins:
+        if plugin.name in seen:
+            return (f"{option} {seen[plugin.name]} and {option} {plugin} have one name: give one of them another, by "
+                    "NAME=FILE")
+        seen[plugin.name] = plugin
+    return None

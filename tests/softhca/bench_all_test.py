@@ -51,5 +51,16 @@ class All(unittest.TestCase):
         self.assertRegex(text, r"(?m)^  resident memory, open, 100 connections .* own <= 188: (met|MISSED)$")
 
 
+    def test_UnusablePeer_IsRefusedBeforeAnyPart(self):
+        plugin = BUILD / "lib" / "libnccl-net-reference-old.so"
+        for peer, reason in ((ALL, "cannot load the plugin"), (f"{plugin}:12", "exports no ncclNetPlugin_v12"),
+                             (f"{plugin}:99", "is no version")):
+            done = subprocess.run([str(ALL), "--build", str(BUILD), "--peer", f"peer={peer}"], text=True,
+                                  capture_output=True, check=False, timeout=60)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertRegex(done.stderr, rf"all: error: peer=.*: .*{reason}")
+            self.assertEqual(done.stdout, "")
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0]] + sys.argv[2:], verbosity=2)

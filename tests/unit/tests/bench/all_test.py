@@ -173,7 +173,9 @@ class AllTest(unittest.TestCase):
     def test_UnusableOptions_AreRefusedBeforeAnyPart(self):
         peer = f"a={self.plugin}"
         for words, text in ((["--peer", "a=/absent.so"], "/absent.so does not exist"),
-                            (["--peer", peer, "--peer", peer], "two peers have one name"),
+                            (["--peer", f"a={self.folder}"], f"{self.folder} is no file"),
+                            (["--peer", peer, "--peer", f"b={self.plugin}", "--peer", f"{peer}:8"],
+                             f"--peer a={self.plugin}:newest and --peer a={self.plugin}:8 have one name"),
                             (["--only", "three"], "invalid choice: 'three'"),
                             (["--json", "/absent/a.json"], "/absent/a.json cannot be written: No such file"),
                             (["--json", str(self.folder)], "cannot be written: Is a directory"),
@@ -182,6 +184,33 @@ class AllTest(unittest.TestCase):
                 self.run_all({"one": None}, words)
             self.assertEqual(ended.exception.code, 2)
             self.assertIn(text, self.output.getvalue())
+
+
+class LoadTest(unittest.TestCase):
+    """Over fakes of the driver, which print what the real one does; tests/softhca/bench_all_test.py has that one."""
+
+    def why(self, script):
+        with tempfile.TemporaryDirectory() as name:
+            build = pathlib.Path(name)
+            (build / "softhca").mkdir()
+            (build / "softhca" / "libibverbs.so.1").touch()
+            if script is not None:
+                (build / "bin").mkdir()
+                (build / "bin" / "connections_driver").write_text(f"#!/bin/sh\n{script}\n")
+                (build / "bin" / "connections_driver").chmod(0o755)
+            return bench_all.why_not_loaded(build, Plugin("peer", pathlib.Path("/peer.so"), "8"))
+
+    def test_PluginThatCannotBeLoaded_HasTheReason(self):
+        self.assertEqual(self.why("""printf 'connections_driver: cannot load the plugin "/p.so":\\n  /p.so: bad\\n' >&2
+                                  exit 1"""), 'cannot load the plugin "/p.so": /p.so: bad')
+
+    def test_MissingTable_IsTheReason(self):
+        self.assertEqual(self.why('echo "driver: $1 exports no ncclNetPlugin_v$4; it has 6" >&2; exit 1'),
+                         "/peer.so exports no ncclNetPlugin_v8; it has 6")
+
+    def test_WhatElseFails_IsLeftToTheParts(self):
+        for script in ("exit 0", "echo 'driver: no connection' >&2; exit 1", None):
+            self.assertIsNone(self.why(script))
 
 
 class RunProgramTest(unittest.TestCase):
