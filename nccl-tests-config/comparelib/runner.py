@@ -54,7 +54,8 @@ def run_environment(transport, options):
     if options.ranks_per_node > 1:
         settings["GDR_RANKS_PER_NODE"] = str(options.ranks_per_node)  # of one_host_rank
         # The GPUs of one machine are in one NVLink domain. Where it has a fabric (GB200), NCCL would connect the nodes
-        # over NVLink, whatever NCCL_HOSTID is. NVLink multicast stays on: without that, it ends at the node.
+        # over NVLink, whatever NCCL_HOSTID is; NCCL_P2P_DISABLE, which one_host.env sets, implies that it does not
+        # (init.cc, ncclParamMNNVLEnable). NVLink multicast stays on: without that connection, it ends at the node.
         settings["NCCL_MNNVL_ENABLE"] = "0"
     elif options.one_host:
         files.append("one_host")
