@@ -1,8 +1,11 @@
 // Verified receives from a table that imitates a GPU whose received data is visible only after
-// iflush.
+// iflush, and measured streams of grouped messages.
 #include "tools/perf/bandwidth.h"
 
 #include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
 
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/unit/tools/net/fake_net.h"
@@ -106,6 +109,58 @@ TEST(VerifyStream, FailedFlush_IsAnError) {
 TEST(VerifyStream, PluginWithoutFlushes_IsReadAtOnce) {
   FlushWithoutRequest net;
   EXPECT_EQ(receive({true, 0}, net, kShape.messages), 0);
+}
+
+// Takes a while to post a request, which has completed by its first test.
+class SlowToPost : public FakeNet {
+ public:
+  static constexpr std::chrono::milliseconds kTakes{2};
+
+  abi::ncclResult_t isend(void*, void*, size_t, int, void*, void*, void** request) override {
+    return post(request);
+  }
+  abi::ncclResult_t irecv(void*, int, void**, size_t*, int*, void**, void**,
+                          void** request) override {
+    return post(request);
+  }
+  abi::ncclResult_t test(void*, int* done, int*) override {
+    *done = 1;
+    return abi::ncclSuccess;
+  }
+
+ private:
+  abi::ncclResult_t post(void** request) {
+    std::this_thread::sleep_for(kTakes);
+    *request = this;
+    return abi::ncclSuccess;
+  }
+};
+
+// Measures a stream in a process of its own. Returns its exit code: 0 where the fastest window is
+// of that many messages and took at least as long as it takes to post one request.
+int measure(const StreamShape& shape, bool sends, size_t window) {
+  auto group = group_of(1, "", -1);
+  auto outcomes = run_group(*group, [&](Rank& rank) {
+    SlowToPost net;
+    std::vector<char> memory(shape.slots * shape.stride());
+    Endpoint end{&net, nullptr, nullptr, memory.data(), sends};
+    auto times = time_stream(end, shape, rank, 1);
+    if (!times) return 10;
+    if (times->window_messages != window) return 11;
+    return std::chrono::duration<double>(times->best_window) >= SlowToPost::kTakes ? 0 : 12;
+  });
+  return outcomes ? (*outcomes)[0].exit_code : -1;
+}
+
+TEST(TimeStream, FewGroupedMessages_WindowIsWhatIsInFlight) {
+  constexpr StreamShape kFew{.bytes = 8, .messages = 40, .depth = 2, .slots = 8, .group = 8};
+  EXPECT_EQ(measure(kFew, /*sends=*/false, 16), 0);
+  EXPECT_EQ(measure(kFew, /*sends=*/true, 16), 0);
+}
+
+TEST(TimeStream, ManyGroupedMessages_WindowIsOfWholeGroups) {
+  constexpr StreamShape kMany{.bytes = 8, .messages = 220, .depth = 1, .slots = 4, .group = 4};
+  EXPECT_EQ(measure(kMany, /*sends=*/false, 12), 0);
 }
 }  // namespace
 }  // namespace gdr::tools
