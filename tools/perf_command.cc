@@ -123,7 +123,7 @@ Status check_options(const PerfOptions& o) {
   if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
   if (o.group > 1 && o.test != "bw") {
-    return fail(Code::kInvalidArgument, "--group: only with --test bw");
+    return fail(Code::kInvalidArgument, "--group: only with --test bw. Fix: add --test bw");
   }
   return {};
 }
@@ -195,7 +195,10 @@ void add_sendrecv(CLI::App* perf) {
       ->capture_default_str();
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks: always two")
       ->check(CLI::Range(2, 2));
-  command->add_option("--slots", options->slots, "Message buffers used in turn while measuring")
+  command
+      ->add_option("--slots", options->slots,
+                   "Message buffers used in turn while measuring; with --group, for each of its "
+                   "messages")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command

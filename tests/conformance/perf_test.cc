@@ -52,6 +52,21 @@ TEST(PerfSendrecv, Depth_IsInTheTextAndInTheReport) {
   EXPECT_EQ(json::parse(run_tool(words).out)["depth"], 1);
 }
 
+TEST(PerfSendrecv, Group_IsInTheTextAndInTheReport) {
+  std::vector<std::string> words = {"perf",    "sendrecv", "--plugin", plugin(), "--test",
+                                    "bw",      "-e",       "8",        "-n",     "16",
+                                    "--group", "8",        "--depth",  "2"};
+  EXPECT_THAT(run_tool(words).out, HasSubstr("\n# depth 2, group 8: "));
+  words.insert(words.end(), {"--json", "-"});
+  EXPECT_EQ(json::parse(run_tool(words).out)["group"], 8);
+}
+
+TEST(PerfSendrecv, GroupWithLatencyTest_IsAnErrorWithItsFix) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--group", "8"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("Fix: add --test bw"));
+}
+
 class PerfTable : public testing::TestWithParam<int> {};
 
 TEST_P(PerfTable, Sendrecv_MovesVerifiedDataAndReportsTheVersion) {

@@ -40,7 +40,8 @@ struct PerfOptions {
   // sendrecv
   bool osu = false;           // print OSU's columns
   std::string test = "both";  // bw, lat or both
-  size_t slots = 1;           // message buffers used in turn; 1: always the same, as in perftest
+  size_t slots = 1;           // message buffers used in turn by each message of a group; 1: always
+                              // the same, as in perftest
   size_t group = 1;           // messages of one receive
 
   // all_reduce

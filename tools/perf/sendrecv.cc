@@ -27,10 +27,7 @@ class SendRecv {
       : rank_(rank), options_(options), setup_(std::move(setup)) {}
 
   Status open();
-  void print_depth() const {
-    print(fmt::format("# depth {}: requests in flight; in the latency test, receives posted ahead",
-                      options_.depth));
-  }
+  void print_depth() const;
   Status sweep_bandwidth(const std::vector<size_t>& sizes);
   Status sweep_latency(const std::vector<size_t>& sizes);
   Status finish();
@@ -93,6 +90,16 @@ Status SendRecv::open() {
   send_ = Endpoint{&net, send_comm, out_mr_.get(), out_->data(), true, memory.gpu()};
   recv_ = Endpoint{&net, recv_comm, in_mr_.get(), in_->data(), false, memory.gpu()};
   return {};
+}
+
+void SendRecv::print_depth() const {
+  const PerfOptions& o = options_;
+  print(o.group == 1
+            ? fmt::format(
+                  "# depth {}: requests in flight; in the latency test, receives posted ahead",
+                  o.depth)
+            : fmt::format("# depth {}, group {}: receives in flight, and messages of each", o.depth,
+                          o.group));
 }
 
 // Returns how many messages of this size fit into the buffer side by side, up to those in flight.
@@ -214,6 +221,7 @@ Status SendRecv::finish() {
   nlohmann::json report = setup_.description;
   report["tool"] = "sendrecv";
   report["depth"] = options_.depth;
+  report["group"] = options_.group;
   report["bandwidth"] = rows_.value("bandwidth", nlohmann::json::array());
   report["latency"] = rows_.value("latency", nlohmann::json::array());
   report["checked"] = options_.check;
