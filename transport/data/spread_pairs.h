@@ -41,8 +41,9 @@ struct SpreadPair {
 class SpreadPairs {
  public:
   using Time = RailLoad::Time;
-  // Chunks on one pair, and the entries of its send queue that they may occupy. The receiver has
-  // posted more receives than that.
+  // The most chunks of one pair that are recorded. Its send queue has room for fewer under way: the
+  // 247 of its 255 entries that Recovery::kReservedSends leaves. The receiver has posted more
+  // receives than either.
   static constexpr uint32_t kChunks = 256;
 
   // rails: in which the peer's rails are known. queue_depth: entries of each send queue that chunks
