@@ -15,10 +15,9 @@ namespace gdr::transport {
 // signalled. Here they become one chain on one QP, with one doorbell and one completion: RC
 // completes requests in order, so that the completion of the last one stands for all.
 //
-// NCCL's proxy calls isend for each part of a group in one pass of its loop, where all are ready,
-// and tests only those that have nothing to send (sendProxyProgress in its src/transport/net.cc).
-// So the chain goes out with the last message of the group, and an incomplete one after a few polls
-// without a further message: nothing that is held back waits for another message.
+// The chain goes out with the last message of the group. An incomplete one goes out at the second
+// poll since its last message, so that nothing that is held back waits for another message; why at
+// the second one follows from how NCCL's proxy calls isend and test (docs/adr/0009).
 class HeldWrites {
  public:
   bool empty() const { return end_ == nullptr; }
@@ -29,8 +28,7 @@ class HeldWrites {
   // the QP; there is room for a whole group. `data`, if any, goes as a plain write ahead of `last`.
   void add(const QueuePair& pair, const RdmaWrite* data, const RdmaWrite& last, uint32_t immediate,
            Request* request);
-  // Counts a poll of the comm. Returns whether the chain has waited long enough: at the second one
-  // since the last message, as NCCL polls for another message between two of a group.
+  // Counts a poll of the comm. Returns whether the chain has waited long enough.
   bool is_due() { return ++polls_ >= kPolls; }
   // Posts the chain. Returns an errno value; 0 is success.
   int post();
@@ -49,7 +47,7 @@ class HeldWrites {
 
   std::array<std::optional<WriteRequest>, kMostWrites> writes_;
   int count_ = 0;
-  int polls_ = 0;               // since the last message
+  int polls_ = 0;               // of the comm, since the last message
   ibv_send_wr* end_ = nullptr;  // of the last message; null: nothing is held
   Request* last_ = nullptr;
   const QueuePair* pair_ = nullptr;
