@@ -16,13 +16,13 @@ class RailSet;
 // is a SpreadPath, and Connection::poll, which looks at that anyway, then calls it.
 //
 // Most connections have one active rail, and others that stand by. While the active one is well,
-// nothing completes on the others but for what the recovery writes over them now and then, and no
-// news of it are to be taken. Such a connection is quiet: a poll looks at the active rail's queue
-// alone, and one in kEvery at all there is. What has to be noticed at once is in the link's
-// attention, which every poll loads.
+// only what the recovery writes now and then completes on the others, and the recovery has nothing
+// to report. Such a connection is quiet: most polls look at the active rail's completion queue
+// alone, and one in kPollsPerLookAtAll looks at all queues. What has to be noticed at once is in
+// the link's attention, which every poll loads.
 class SpreadPath {
  public:
-  static constexpr uint32_t kEvery = 16;
+  static constexpr uint32_t kPollsPerLookAtAll = 16;
   static constexpr int kPollBatch = 8;  // completions of a rail that are read at a time
 
   explicit SpreadPath(const RailSet& rails);
@@ -47,7 +47,9 @@ class SpreadPath {
 
   // Whether the polls to come may be those of a quiet connection: nothing is outstanding but on the
   // active rail, all pairs of which are usable, and nothing waits for anything but a completion.
-  void set_quiet(bool quiet) { quiet_left_ = quiet && quiet_cq_ != nullptr ? kEvery - 1 : 0; }
+  void set_quiet(bool quiet) {
+    quiet_left_ = quiet && quiet_cq_ != nullptr ? kPollsPerLookAtAll - 1 : 0;
+  }
 
  private:
   ibv_cq* quiet_cq_ = nullptr;  // of the only active rail; null: there are several

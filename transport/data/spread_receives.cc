@@ -157,7 +157,7 @@ void SpreadReceives::begin_epoch(Pair& pair, uint32_t epoch) {
 
 // Whether data and the completions of what this end writes come over active pairs alone. A sender
 // that has lost one before this end knows of it writes over another rail meanwhile, which one poll
-// in kEvery sees.
+// in kPollsPerLookAtAll sees.
 bool SpreadReceives::uses_only_active() const {
   return std::ranges::all_of(pairs_, [](const Pair& pair) { return pair.usable || pair.standby; });
 }

@@ -75,8 +75,9 @@ TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
     for (int i = 0; i < 2; ++i) polls[i] = pair.verbs.polls(rails[i].cq()) - polls[i];
     return polls;
   };
-  const std::array<size_t, 2> few{10 * SpreadPath::kEvery, 10};
-  const std::array<size_t, 2> all{10 * SpreadPath::kEvery, 10 * SpreadPath::kEvery};
+  const std::array<size_t, 2> few{10 * SpreadPath::kPollsPerLookAtAll, 10};
+  const std::array<size_t, 2> all{10 * SpreadPath::kPollsPerLookAtAll,
+                                  10 * SpreadPath::kPollsPerLookAtAll};
   EXPECT_EQ(polls_in(*pair.sender, few[0]), few);
   EXPECT_EQ(polls_in(*pair.receiver, few[0]), few);
   pair.set_port('s', 0, false);
