@@ -1,8 +1,8 @@
 #include "base/result.h"
 
 #include <algorithm>
-#include <charconv>
-#include <iterator>
+#include <cinttypes>
+#include <cstdio>
 #include <system_error>
 
 namespace gdr {
@@ -17,9 +17,9 @@ void add_detail(std::string* text, const std::string& detail) {
 }
 
 std::string hex(uint64_t value) {
-  char text[2 + 16] = {'0', 'x'};
-  const char* end = std::to_chars(text + 2, std::end(text), value, 16).ptr;
-  return {text, static_cast<size_t>(end - text)};
+  char text[19];
+  std::snprintf(text, sizeof(text), "0x%" PRIx64, value);
+  return text;
 }
 
 }  // namespace gdr
