@@ -64,8 +64,11 @@ class SpreadPairs {
   bool choice_needs_time() const { return active_paths_ > 1 || active_usable_ == 0; }
   // Whether acknowledge() looks at the time.
   bool acknowledgement_needs_time() const { return active_paths_ > 1 || on_standby_ > 0; }
-  // Whether nothing is outstanding but on active pairs, all of which are usable.
-  bool only_active_in_use() const { return active_usable_ == active_pairs_ && on_standby_ == 0; }
+  // Whether nothing is outstanding but on the only active path, all pairs of which are usable. With
+  // several active paths, which may be over one rail of this end, each poll has to be timed.
+  bool only_active_path_in_use() const {
+    return active_usable_ == active_pairs_ && !acknowledgement_needs_time();
+  }
 
   // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
   // where none has room. A standby pair carries chunks only while no active one is usable. now: any

@@ -312,9 +312,7 @@ bool SpreadSends::progress_fully() {
   if (!waiting_.empty()) [[unlikely]]
     move_chunks(now());
   if (!staged_.empty() && !post_copied(now())) return false;
-  // With several active paths, which may be over one rail of this end, each poll has to be timed.
-  set_quiet(!pairs_.acknowledgement_needs_time() && pairs_.only_active_in_use() &&
-            waiting_.empty() && staged_.empty());
+  set_quiet(pairs_.only_active_path_in_use() && waiting_.empty() && staged_.empty());
   return !connection_.failed();
 }
 
