@@ -21,7 +21,8 @@ struct Device {
   std::vector<int> parts;
 };
 
-std::mutex g_mutex;  // guards g_devices; entries stay where they are, as NCCL keeps their names
+std::mutex
+    g_devices_mutex;  // guards g_devices; entries stay where they are, as NCCL keeps their names
 std::vector<Device> g_devices = [] {
   std::vector<Device> devices;
   devices.reserve(kMostDevices);
@@ -37,18 +38,18 @@ bool is_mergeable(const abi::ncclNetVDeviceProps_v12_t& props) {
 }  // namespace
 
 ncclResult_t devices(int* ndev) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_devices_mutex);
   *ndev = static_cast<int>(g_devices.size());
   return abi::ncclSuccess;
 }
 
 bool is_device(int dev) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_devices_mutex);
   return dev >= 0 && dev < static_cast<int>(g_devices.size());
 }
 
 ncclResult_t make_v_device(int* dev, const abi::ncclNetVDeviceProps_v12_t& props) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_devices_mutex);
   if (!is_mergeable(props) || g_devices.size() == kMostDevices) return abi::ncclInvalidUsage;
   Device made;
   for (int i = 0; i < props.ndevs; ++i) {
@@ -66,7 +67,7 @@ ncclResult_t get_properties(int dev, abi::ncclNetProperties_v12_t* props) {
     if (has_defect("crashes_on_bad_device")) raise(SIGSEGV);
     return abi::ncclInvalidArgument;
   }
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_devices_mutex);
   Device& device = g_devices[static_cast<size_t>(dev)];
   *props = {};
   props->name = device.name.data();

@@ -24,11 +24,11 @@ struct Communicator {
 };
 
 const std::thread::id g_first_thread = std::this_thread::get_id();  // which loaded the library
-std::mutex g_mutex;                                                 // guards g_communicators
+std::mutex g_communicators_mutex;                                   // guards g_communicators
 std::vector<std::unique_ptr<Communicator>> g_communicators;
 
 bool is_context(const void* context) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_communicators_mutex);
   for (const auto& each : g_communicators) {
     if (each.get() != context) continue;
     if (has_defect("reads_context") && each->unread != 0) return false;
@@ -64,7 +64,7 @@ ncclResult_t init(void** context, uint64_t, Config* config, abi::ncclDebugLogger
   g_profiler = profiler;
   if (context == nullptr) return abi::ncclSuccess;
   if (config->trafficClass > 100 && has_defect("refuses_class")) return abi::ncclInvalidUsage;
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_communicators_mutex);
   if (has_defect("starts_once") && g_inits > 1 && g_communicators.empty()) {
     return abi::ncclInternalError;
   }
@@ -78,7 +78,7 @@ ncclResult_t init(void** context, uint64_t, Config* config, abi::ncclDebugLogger
 }
 
 ncclResult_t finalize(void* context) {
-  std::lock_guard lock(g_mutex);
+  std::lock_guard lock(g_communicators_mutex);
   if (has_defect("ends_all")) g_communicators.clear();
   size_t ended =
       std::erase_if(g_communicators, [context](const auto& each) { return each.get() == context; });

@@ -212,4 +212,14 @@ int Request::post(ibv_qp* qp) {
   return ibv_post_send(qp, &wr, &bad);
 }
 
+ibv_wc_status rdma_write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey) {
+  EXPECT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), address, rkey).post(pair.a.qp()), 0);
+  return pair.a.wait().status;
+}
+
+ibv_wc_status write_nothing(Endpoint& from) {
+  EXPECT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(from.qp()), 0);
+  return from.wait().status;
+}
+
 }  // namespace softhca_test

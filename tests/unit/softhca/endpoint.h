@@ -127,4 +127,9 @@ struct Request {
   ibv_send_wr wr = {};
 };
 
+// The status of an RDMA write of the whole buffer from `a` to `b`, or of an empty one from `from`,
+// once it has completed.
+ibv_wc_status rdma_write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey);
+ibv_wc_status write_nothing(Endpoint& from);
+
 }  // namespace softhca_test

@@ -10,6 +10,8 @@
 
 namespace softhca_test {
 
+inline const fake_cuda::Hooks& hooks() { return fake_cuda::Driver::load().hooks; }
+
 class Memory {
  public:
   // `gpu` is a device of the fake driver, which is loaded then, or -1 for host memory.

@@ -9,9 +9,12 @@
 #include <random>
 #include <string>
 
+#include "base/result.h"
 #include "topology/model.h"
 
 namespace gdr::topology {
+
+inline const std::string kTopologies = GDR_TOPOLOGIES;
 
 struct Counts {
   size_t gpus, hcas, switches, numa_nodes;
@@ -105,6 +108,20 @@ inline std::string mutate(const std::string& text, std::mt19937* random) {
     }
   }
   return changed;
+}
+
+// Returns the machine that a source read, and checks it; an empty one after a failure.
+inline Machine checked(const Result<Machine>& machine) {
+  if (!machine) {
+    ADD_FAILURE() << machine.error().text;
+    return {};
+  }
+  expect_consistent(*machine);
+  return *machine;
+}
+
+inline std::string error_of(const Result<Machine>& machine) {
+  return machine ? "no error" : machine.error().text;
 }
 
 }  // namespace gdr::topology

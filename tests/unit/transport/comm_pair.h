@@ -44,6 +44,14 @@ inline TransportOptions test_options() {
   return options;
 }
 
+// With adaptive routing for messages of any size.
+inline TransportOptions adaptive_options() {
+  TransportOptions options = test_options();
+  options.connection.adaptive_routing = true;
+  options.connection.adaptive_routing_threshold = 0;
+  return options;
+}
+
 template <class Options>
 std::shared_ptr<const Options> shared(const Options& options) {
   return std::make_shared<const Options>(options);

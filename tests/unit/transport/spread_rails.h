@@ -8,6 +8,10 @@
 
 namespace gdr::transport {
 
+// A message long enough for two rails, and the chunks that it has there.
+inline constexpr size_t kTwoRailBytes = 4 << 20;
+inline constexpr int kTwoRailChunks = 8;
+
 struct SpreadRails : RailsPair {
   using RailsPair::RailsPair;
 

@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kBytes = (1 << 20) + 5;
 
-const fake_cuda::Hooks& hooks() { return fake_cuda::Driver::load().hooks; }
-
 class MemoryKinds : public testing::TestWithParam<std::tuple<int, int>> {
  protected:
   Pair pair_;

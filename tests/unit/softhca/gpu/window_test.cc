@@ -6,9 +6,7 @@
 namespace softhca_test {
 namespace {
 
-constexpr size_t kBytes = 65536 + 3;
-
-const fake_cuda::Hooks& hooks() { return fake_cuda::Driver::load().hooks; }
+constexpr size_t kOddBytes = 65536 + 3;
 
 class VirtualGpuMemory : public testing::Test {
  protected:
@@ -21,22 +19,22 @@ class VirtualGpuMemory : public testing::Test {
 
 TEST_F(VirtualGpuMemory, WriteToOtherGpu_Arrives) {
   Pair pair;
-  Memory from(pair.a, 0, kBytes);
-  Memory to(pair.b, 1, kBytes);
+  Memory from(pair.a, 0, kOddBytes);
+  Memory to(pair.b, 1, kOddBytes);
   from.fill(4);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(5, kBytes - 5), to.address(5), to.rkey());
+  Request request(IBV_WR_RDMA_WRITE, from.sge(5, kOddBytes - 5), to.address(5), to.rkey());
   ASSERT_EQ(request.post(pair.a.qp()), 0);
   ASSERT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   Request head(IBV_WR_RDMA_WRITE, from.sge(0, 5), to.address(), to.rkey());
   ASSERT_EQ(head.post(pair.a.qp()), 0);
   ASSERT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-  EXPECT_EQ(to.mismatch(4), kBytes);
+  EXPECT_EQ(to.mismatch(4), kOddBytes);
 }
 
 TEST_F(VirtualGpuMemory, Deregistered_ReleasesAllHandles) {
   {
     Pair pair;
-    Memory memory(pair.a, 0, kBytes);
+    Memory memory(pair.a, 0, kOddBytes);
     EXPECT_GT(hooks().live_handles(), 0u);
   }
   EXPECT_EQ(hooks().live_handles(), 0u);

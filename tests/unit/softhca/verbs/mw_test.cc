@@ -42,11 +42,6 @@ ibv_mw_bind_info all_of(const Buffer& buffer, unsigned access = kWrite) {
   return {buffer.mr.get(), buffer.address(), buffer.bytes.size(), access};
 }
 
-ibv_wc_status write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey) {
-  EXPECT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), address, rkey).post(pair.a.qp()), 0);
-  return pair.a.wait().status;
-}
-
 TEST(Window, Type1_AllowsItsRangeAndItsAccess) {
   Pair pair;
   Buffer from(pair.a, 8);
@@ -56,9 +51,9 @@ TEST(Window, Type1_AllowsItsRangeAndItsAccess) {
   uint32_t unbound = mw->rkey;
   ASSERT_EQ(bind1(pair.b, mw.get(), {to.mr.get(), to.address(8), 16, kWrite}), IBV_WC_SUCCESS);
   EXPECT_NE(mw->rkey, unbound);
-  ASSERT_EQ(write(pair, from, to.address(16), mw->rkey), IBV_WC_SUCCESS);
+  ASSERT_EQ(rdma_write(pair, from, to.address(16), mw->rkey), IBV_WC_SUCCESS);
   EXPECT_TRUE(std::equal(from.bytes.begin(), from.bytes.end(), to.bytes.begin() + 16));
-  EXPECT_EQ(write(pair, from, to.address(17), mw->rkey), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(17), mw->rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, NotBound_RemoteAccessError) {
@@ -66,7 +61,7 @@ TEST(Window, NotBound_RemoteAccessError) {
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8, kBindable);
   MwPtr mw = allocate(pair.b, IBV_MW_TYPE_1);
-  EXPECT_EQ(write(pair, from, to.address(), mw->rkey), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), mw->rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, WithoutThatAccess_RemoteAccessError) {
@@ -75,7 +70,7 @@ TEST(Window, WithoutThatAccess_RemoteAccessError) {
   Buffer to(pair.b, 8, kAllAccess | IBV_ACCESS_MW_BIND);
   MwPtr mw = allocate(pair.b, IBV_MW_TYPE_1);
   ASSERT_EQ(bind1(pair.b, mw.get(), all_of(to, IBV_ACCESS_REMOTE_READ)), IBV_WC_SUCCESS);
-  EXPECT_EQ(write(pair, from, to.address(), mw->rkey), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), mw->rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, ZeroBased_AddressesCountFromItsStart) {
@@ -86,7 +81,7 @@ TEST(Window, ZeroBased_AddressesCountFromItsStart) {
   MwPtr mw = allocate(pair.b, IBV_MW_TYPE_1);
   ibv_mw_bind_info info = {to.mr.get(), to.address(8), 16, kWrite | IBV_ACCESS_ZERO_BASED};
   ASSERT_EQ(bind1(pair.b, mw.get(), info), IBV_WC_SUCCESS);
-  ASSERT_EQ(write(pair, from, 4, mw->rkey), IBV_WC_SUCCESS);
+  ASSERT_EQ(rdma_write(pair, from, 4, mw->rkey), IBV_WC_SUCCESS);
   EXPECT_TRUE(std::equal(from.bytes.begin(), from.bytes.end(), to.bytes.begin() + 12));
 }
 
@@ -98,8 +93,8 @@ TEST(Window, Type1BoundAgain_TheOldKeyEnds) {
   ASSERT_EQ(bind1(pair.b, mw.get(), all_of(to)), IBV_WC_SUCCESS);
   uint32_t old_key = mw->rkey;
   ASSERT_EQ(bind1(pair.b, mw.get(), all_of(to)), IBV_WC_SUCCESS);
-  ASSERT_EQ(write(pair, from, to.address(), mw->rkey), IBV_WC_SUCCESS);
-  EXPECT_EQ(write(pair, from, to.address(), old_key), IBV_WC_REM_ACCESS_ERR);
+  ASSERT_EQ(rdma_write(pair, from, to.address(), mw->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), old_key), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, Type1BoundWithLengthZero_Unbinds) {
@@ -110,7 +105,7 @@ TEST(Window, Type1BoundWithLengthZero_Unbinds) {
   ASSERT_EQ(bind1(pair.b, mw.get(), all_of(to)), IBV_WC_SUCCESS);
   EXPECT_EQ(ibv_dereg_mr(to.mr.get()), EBUSY);
   ASSERT_EQ(bind1(pair.b, mw.get(), {}), IBV_WC_SUCCESS);
-  EXPECT_EQ(write(pair, from, to.address(), mw->rkey), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), mw->rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, RegionThatDoesNotAllowIt_BindError) {
@@ -149,7 +144,7 @@ TEST(Window, Type2_OnlyTheQpItWasBoundOn) {
   ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), key).post(other.get()), 0);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_REM_ACCESS_ERR);
   Buffer sent(pair.a, 8);
-  EXPECT_EQ(write(pair, sent, to.address(), key), IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, sent, to.address(), key), IBV_WC_SUCCESS);
 }
 
 TEST(Window, Type2LocallyInvalidated_RemoteAccessErrorAndMayBeBoundAgain) {
@@ -167,8 +162,8 @@ TEST(Window, Type2LocallyInvalidated_RemoteAccessErrorAndMayBeBoundAgain) {
   EXPECT_EQ(wc.opcode, IBV_WC_LOCAL_INV);
   uint32_t next = ibv_inc_rkey(key);
   ASSERT_EQ(bind2(pair.b, mw.get(), next, all_of(to)), IBV_WC_SUCCESS);
-  EXPECT_EQ(write(pair, from, to.address(), next), IBV_WC_SUCCESS);
-  EXPECT_EQ(write(pair, from, to.address(), key), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), next), IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), key), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, Type2BoundTwice_BindError) {
@@ -196,7 +191,7 @@ TEST(Window, SendWithInvalidate_EndsTheBindingAndNamesTheKey) {
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(wc.wc_flags, unsigned{IBV_WC_WITH_INV});
   EXPECT_EQ(wc.invalidated_rkey, key);
-  EXPECT_EQ(write(pair, from, to.address(), key), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), key), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Window, SendInvalidatesTheKeyOfARegion_ErrorsAtBothEnds) {

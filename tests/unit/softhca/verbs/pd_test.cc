@@ -12,11 +12,6 @@ ContextPtr import(ibv_context* context) {
   return ContextPtr(ibv_import_device(dup(context->cmd_fd)));
 }
 
-ibv_wc_status write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey) {
-  EXPECT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), address, rkey).post(pair.a.qp()), 0);
-  return pair.a.wait().status;
-}
-
 TEST(ParentDomain, RegionOfIt_AccessibleByQpsOfItsBase) {
   Pair pair;
   ibv_parent_domain_init_attr attr = {};
@@ -26,7 +21,7 @@ TEST(ParentDomain, RegionOfIt_AccessibleByQpsOfItsBase) {
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8);
   MrPtr mr(ibv_reg_mr(parent.get(), to.bytes.data(), 8, kAllAccess));
-  EXPECT_EQ(write(pair, from, to.address(), mr->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), mr->rkey), IBV_WC_SUCCESS);
 }
 
 TEST(ParentDomain, InUse_NeitherItNorItsBaseCanGo) {
@@ -121,11 +116,11 @@ TEST(Rereg, Access_DecidesAboutLaterRequests) {
   ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAllAccess),
             0);
   EXPECT_EQ(to.rkey(), rkey);
-  EXPECT_EQ(write(pair, from, to.address(), rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), rkey), IBV_WC_SUCCESS);
   ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
                          IBV_ACCESS_LOCAL_WRITE),
             0);
-  EXPECT_EQ(write(pair, from, to.address(), rkey), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), rkey), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Rereg, Translation_MovesTheRegion) {
@@ -140,9 +135,9 @@ TEST(Rereg, Translation_MovesTheRegion) {
   EXPECT_EQ(to.mr->addr, elsewhere.data());
   EXPECT_EQ(to.mr->length, 16u);
   auto address = reinterpret_cast<uint64_t>(elsewhere.data());
-  ASSERT_EQ(write(pair, from, address + 8, to.rkey()), IBV_WC_SUCCESS);
+  ASSERT_EQ(rdma_write(pair, from, address + 8, to.rkey()), IBV_WC_SUCCESS);
   EXPECT_TRUE(std::equal(from.bytes.begin(), from.bytes.end(), elsewhere.begin() + 8));
-  EXPECT_EQ(write(pair, from, to.address(), to.rkey()), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Rereg, OtherDomain_TheRegionBelongsToIt) {
@@ -153,7 +148,7 @@ TEST(Rereg, OtherDomain_TheRegionBelongsToIt) {
   ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_PD, other.get(), nullptr, 0, 0), 0);
   EXPECT_EQ(to.mr->pd, other.get());
   EXPECT_EQ(ibv_dealloc_pd(other.get()), EBUSY);
-  EXPECT_EQ(write(pair, from, to.address(), to.rkey()), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_REM_ACCESS_ERR);
   to.mr.reset();
   EXPECT_EQ(ibv_dealloc_pd(other.release()), 0);
 }
@@ -174,7 +169,7 @@ TEST(Rereg, WrongUse_InputErrorAndTheRegionIsAsBefore) {
       ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
       IBV_REREG_MR_ERR_CMD);
   EXPECT_EQ(errno, EINVAL);
-  EXPECT_EQ(write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
 }
 
 TEST(Registration, AccessThatThisHcaLacks_NotSupported) {

@@ -13,7 +13,7 @@
 namespace gdr::tools::doctor {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
@@ -25,7 +25,7 @@ BurnInPeer peer_at(int port, int rank) {
 BurnInClock::time_point in(milliseconds later) { return BurnInClock::now() + later; }
 
 // Meets in another thread.
-std::future<Result<BurnInLink>> meeting(const BurnInPeer& peer, const json& hello) {
+std::future<Result<BurnInLink>> meeting(const BurnInPeer& peer, const Json& hello) {
   return std::async(std::launch::async, [peer, hello] {
     return BurnInLink::meet(peer, hello, BurnInClock::now() + seconds(30));
   });
@@ -65,7 +65,7 @@ TEST(BurnInLink, TextThatIsNoUtf8_IsSent) {
   auto other = std::async(std::launch::async, [&] {
     return pair.connecting->exchange({{"text", "\xff"}}, in(seconds(30)));
   });
-  EXPECT_TRUE(pair.listening->exchange(json::object(), in(seconds(30)))->contains("text"));
+  EXPECT_TRUE(pair.listening->exchange(Json::object(), in(seconds(30)))->contains("text"));
   EXPECT_TRUE(other.get().has_value());
 }
 
@@ -75,25 +75,25 @@ TEST(BurnInLink, OtherMachineThatEnds_IsNewsAndAnError) {
   pair.connecting.reset();
   while (!pair.listening->has_news()) {
   }
-  const auto answer = pair.listening->exchange(json::object(), in(seconds(30)));
+  const auto answer = pair.listening->exchange(Json::object(), in(seconds(30)));
   ASSERT_FALSE(answer.has_value());
   EXPECT_EQ(answer.error().code, Code::kInvalidUsage);
 }
 
 TEST(BurnInLink, SilentMachine_IsAnErrorAtTheDeadline) {
   LinkPair pair;
-  const auto answer = pair.listening->exchange(json::object(), in(milliseconds(50)));
+  const auto answer = pair.listening->exchange(Json::object(), in(milliseconds(50)));
   ASSERT_FALSE(answer.has_value());
   EXPECT_THAT(answer.error().text, HasSubstr("does not answer any more: it sends nothing"));
 }
 
 TEST(BurnInLink, NobodyComes_NamesThePortsAndTheFix) {
   const int port = free_tcp_port();
-  const auto listening = BurnInLink::meet(peer_at(port, 0), json::object(), in(milliseconds(50)));
+  const auto listening = BurnInLink::meet(peer_at(port, 0), Json::object(), in(milliseconds(50)));
   ASSERT_FALSE(listening.has_value());
   EXPECT_EQ(listening.error().code, Code::kInvalidUsage);
   EXPECT_THAT(listening.error().text, HasSubstr("is a loopback address"));
-  const auto connecting = BurnInLink::meet(peer_at(port, 1), json::object(), in(milliseconds(50)));
+  const auto connecting = BurnInLink::meet(peer_at(port, 1), Json::object(), in(milliseconds(50)));
   ASSERT_FALSE(connecting.has_value());
   EXPECT_THAT(connecting.error().text, HasSubstr("Connection refused"));
 }
@@ -103,12 +103,12 @@ TEST(BurnInLink, NobodyComes_NamesThePortsAndTheFix) {
 TEST(BurnInLink, NobodyComes_SaysWhichMachineHasTheAddress) {
   const int port = free_tcp_port();
   const BurnInPeer absent{.is_local = false, .address = "192.0.2.1", .port = port, .rank = 1};
-  const auto connecting = BurnInLink::meet(absent, json::object(), in(milliseconds(50)));
+  const auto connecting = BurnInLink::meet(absent, Json::object(), in(milliseconds(50)));
   ASSERT_FALSE(connecting.has_value());
   EXPECT_THAT(connecting.error().text,
               HasSubstr("on the machine that has 192.0.2.1 (ip -4 addr), and on this one"));
   const BurnInPeer any{.is_local = false, .address = "0.0.0.0", .port = port, .rank = 0};
-  const auto listening = BurnInLink::meet(any, json::object(), in(milliseconds(50)));
+  const auto listening = BurnInLink::meet(any, Json::object(), in(milliseconds(50)));
   ASSERT_FALSE(listening.has_value());
   EXPECT_THAT(listening.error().text, HasSubstr("only this machine has 0.0.0.0 (ip -4 addr)"));
 }
@@ -117,14 +117,14 @@ TEST(BurnInLink, PortInUse_IsAnErrorAtOnce) {
   const int port = free_tcp_port();
   const auto taken = listen_on({"127.0.0.1", static_cast<uint16_t>(port)});
   ASSERT_TRUE(taken.has_value());
-  const auto link = BurnInLink::meet(peer_at(port, 0), json::object(), in(seconds(1000)));
+  const auto link = BurnInLink::meet(peer_at(port, 0), Json::object(), in(seconds(1000)));
   ASSERT_FALSE(link.has_value());
   EXPECT_THAT(link.error().text, HasSubstr("Fix: another port, ADDRESS:PORT"));
 }
 
 TEST(BurnInLink, PortScan_IsNotTheOtherMachine) {
   const int port = free_tcp_port();
-  auto first = meeting(peer_at(port, 0), json::object());
+  auto first = meeting(peer_at(port, 0), Json::object());
   const HostPort address{"127.0.0.1", static_cast<uint16_t>(port)};
   for (const char* sent : {"", "GET / HTTP/1.0\r\n\r\n", "{\"hello\": 1}\n", "[]\n"}) {
     const auto scan = connect_until(address, in(seconds(30)));
@@ -138,7 +138,7 @@ TEST(BurnInLink, PortScan_IsNotTheOtherMachine) {
 
 TEST(BurnInLink, OtherRelease_IsAnError) {
   const int port = free_tcp_port();
-  auto first = meeting(peer_at(port, 0), json::object());
+  auto first = meeting(peer_at(port, 0), Json::object());
   const auto other = connect_until({"127.0.0.1", static_cast<uint16_t>(port)}, in(seconds(30)));
   ASSERT_TRUE(write_all(other->get(), "{\"nccl_gdr_burn_in\": 99}\n").has_value());
   const auto link = first.get();

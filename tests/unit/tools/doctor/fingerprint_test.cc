@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::Pair;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 void make_node(MadeHost* made) {
   made->write("/proc/sys/kernel/hostname", "node17\n");

@@ -13,7 +13,7 @@
 
 namespace gdr::tools {
 namespace {
-constexpr StreamShape kShape{.bytes = 8, .messages = 12, .depth = 2, .slots = 8, .group = 4};
+constexpr StreamShape kGroups{.bytes = 8, .messages = 12, .depth = 2, .slots = 8, .group = 4};
 
 // Completes each request at its first test. A send whose tag is 3 gets a request at its second
 // attempt only.
@@ -61,12 +61,12 @@ template <class Expected>
 int run_stream_of(bool sends, Expected expected) {
   auto group = group_of(1, "", -1);
   auto outcomes = run_group(*group, [&](Rank& rank) {
-    std::vector<char> memory(kShape.slots * kShape.stride());
+    std::vector<char> memory(kGroups.slots * kGroups.stride());
     KeepingNet net;
     CountingHooks hooks;
     StallGuard guard(rank, 1);
     Endpoint end{&net, nullptr, nullptr, memory.data(), sends};
-    if (!GroupedStream<CountingHooks>(end, kShape, guard, hooks).run()) return 10;
+    if (!GroupedStream<CountingHooks>(end, kGroups, guard, hooks).run()) return 10;
     return expected(net, hooks) ? 0 : 11;
   });
   return outcomes ? (*outcomes)[0].exit_code : -1;

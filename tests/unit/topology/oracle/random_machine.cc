@@ -397,9 +397,10 @@ nccl::Settings random_settings(uint64_t seed) {
   if (dice.chance(25)) settings.p2p_level = dice.one_of(levels);
   settings.nvb_disable = dice.chance(15);
   if (dice.chance(25)) {
-    using Kind = nccl::NetDevicesPolicy::Kind;
-    settings.net_devices.kind = dice.one_of<Kind>({Kind::kAuto, Kind::kAll, Kind::kMax});
-    if (settings.net_devices.kind == Kind::kMax) settings.net_devices.max = 1 + dice.roll(4);
+    using PolicyKind = nccl::NetDevicesPolicy::Kind;
+    settings.net_devices.kind =
+        dice.one_of<PolicyKind>({PolicyKind::kAuto, PolicyKind::kAll, PolicyKind::kMax});
+    if (settings.net_devices.kind == PolicyKind::kMax) settings.net_devices.max = 1 + dice.roll(4);
   }
   return settings;
 }
@@ -417,9 +418,9 @@ std::vector<std::string> environment_of(const nccl::Settings& settings) {
   if (settings.pxn_c2c.has_value()) set("PXN_C2C", *settings.pxn_c2c ? "1" : "0");
   if (settings.p2p_level.has_value()) set("P2P_LEVEL", to_string(*settings.p2p_level));
   if (settings.nvb_disable) set("NVB_DISABLE", "1");
-  using Kind = nccl::NetDevicesPolicy::Kind;
-  if (settings.net_devices.kind == Kind::kAll) set("NETDEVS_POLICY", "ALL");
-  if (settings.net_devices.kind == Kind::kMax) {
+  using PolicyKind = nccl::NetDevicesPolicy::Kind;
+  if (settings.net_devices.kind == PolicyKind::kAll) set("NETDEVS_POLICY", "ALL");
+  if (settings.net_devices.kind == PolicyKind::kMax) {
     set("NETDEVS_POLICY", fmt::format("MAX:{}", settings.net_devices.max));
   }
   return result;

@@ -17,21 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kTopologies = GDR_TOPOLOGIES;
-
-Machine read(const std::string& file) {
-  auto machine = hwloc_xml(file);
-  if (!machine) {
-    ADD_FAILURE() << machine.error().text;
-    return {};
-  }
-  expect_consistent(*machine);
-  return *machine;
-}
-
-std::string error_of(const Result<Machine>& machine) {
-  return machine ? "no error" : machine.error().text;
-}
+Machine read_hwloc(const std::string& file) { return checked(hwloc_xml(file)); }
 
 // Writes hwloc files and removes them.
 class HwlocText : public ::testing::Test {
@@ -47,7 +33,7 @@ class HwlocText : public ::testing::Test {
 };
 
 TEST(Hwloc, Xml_DgxH100_HasANicOnEachGpusSwitch) {
-  Machine machine = read(kTopologies + "/hwloc-dgx-h100.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 12, 8, 2}));
   EXPECT_EQ(machine.host_bridges.size(), 10u);
   const int nearest[] = {0, 3, 4, 5, 6, 9, 10, 11};
@@ -63,7 +49,7 @@ TEST(Hwloc, Xml_DgxH100_HasANicOnEachGpusSwitch) {
 }
 
 TEST(Hwloc, Xml_DgxH100_HasTheValuesOfTheFile) {
-  Machine machine = read(kTopologies + "/hwloc-dgx-h100.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(machine.source, "hwloc XML " + kTopologies + "/hwloc-dgx-h100.xml");
   EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "GenuineIntel", 6, 143}));
   EXPECT_EQ(machine.packages, (std::vector<Package>{{0}, {1}}));
@@ -85,7 +71,7 @@ TEST(Hwloc, Xml_DgxH100_HasTheValuesOfTheFile) {
 }
 
 TEST(Hwloc, Xml_TwoSocketPlain_HasNoSwitch) {
-  Machine machine = read(kTopologies + "/hwloc-two-socket-plain.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-two-socket-plain.xml");
   EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 2}));
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(machine.gpus[i].at.numa, machine.hcas[i].at.numa);
@@ -94,7 +80,7 @@ TEST(Hwloc, Xml_TwoSocketPlain_HasNoSwitch) {
 }
 
 TEST(Hwloc, Xml_Power9_HasNodesZeroAndEightAndDomains) {
-  Machine machine = read(kTopologies + "/hwloc-power9.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-power9.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 2, 2}));
   EXPECT_EQ(machine.cpu.arch, "ppc64");
   EXPECT_EQ(machine.numa_nodes[1].id, 8);
@@ -106,7 +92,7 @@ TEST(Hwloc, Xml_Power9_HasNodesZeroAndEightAndDomains) {
 }
 
 TEST(Hwloc, Xml_DualPortCards_HaveTwoFunctionsOnTheGpusSwitch) {
-  Machine machine = read(kTopologies + "/hwloc-dual-port-cards.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-dual-port-cards.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 2, 2}));
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(machine.gpus[i].at, machine.hcas[i].at) << i;
   EXPECT_EQ(machine.hcas[0].guid, machine.hcas[1].guid);
@@ -114,7 +100,7 @@ TEST(Hwloc, Xml_DualPortCards_HaveTwoFunctionsOnTheGpusSwitch) {
 }
 
 TEST(Hwloc, Xml_FlatVm_HasAllOnOneBus) {
-  Machine machine = read(kTopologies + "/hwloc-flat-vm.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-flat-vm.xml");
   EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 1}));
   EXPECT_EQ(machine.gpus[0].at, machine.hcas[1].at);
   EXPECT_EQ(machine.gpus[0].model, "NVIDIA A10G");
@@ -130,7 +116,7 @@ TEST(Hwloc, Xml_OtherVendorSelected_FindsNoGpus) {
 }
 
 TEST(Hwloc, Xml_Dgx2_HasEachNicOnTheSwitchOfTwoGpus) {
-  Machine machine = read(kTopologies + "/hwloc-dgx2.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-dgx2.xml");
   EXPECT_EQ(counts_of(machine), (Counts{16, 11, 12, 2}));
   const int nic_of_pair[] = {1, 2, 3, 4, 7, 8, 9, 10};
   for (size_t i = 0; i < 16; ++i) {
@@ -144,13 +130,13 @@ TEST(Hwloc, Xml_Dgx2_HasEachNicOnTheSwitchOfTwoGpus) {
 }
 
 TEST(Hwloc, Xml_SharedNic_IsOnTheSwitchOfBothGpus) {
-  Machine machine = read(kTopologies + "/hwloc-shared-nic.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-shared-nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{2, 1, 1, 2}));
   for (const Gpu& gpu : machine.gpus) EXPECT_EQ(gpu.at, machine.hcas[0].at);
 }
 
 TEST(Hwloc, Xml_CloudFarNic_IsOfAnotherMakeAndOnSocketOne) {
-  Machine machine = read(kTopologies + "/hwloc-cloud-far-nic.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-cloud-far-nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 1, 1, 2}));
   EXPECT_EQ(numa_id(machine, hca_named(machine, "rdmap163s0").at), 1);
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(numa_id(machine, machine.gpus[i].at), i < 4 ? 0 : 1);
@@ -158,7 +144,7 @@ TEST(Hwloc, Xml_CloudFarNic_IsOfAnotherMakeAndOnSocketOne) {
 
 // The server's own display controller is no GPU.
 TEST(Hwloc, Xml_EpycAmd_HasEachGpuBehindASwitchOfItsOwn) {
-  Machine machine = read(kTopologies + "/hwloc-epyc-amd.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-epyc-amd.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 1, 8, 2}));
   for (size_t i = 0; i < 8; ++i) EXPECT_EQ(machine.gpus[i].at.parent, static_cast<int>(i));
   EXPECT_EQ(machine.hcas[0].at.parent, -1);
@@ -166,7 +152,7 @@ TEST(Hwloc, Xml_EpycAmd_HasEachGpuBehindASwitchOfItsOwn) {
 }
 
 TEST(Hwloc, Xml_OneGpu_IsOfDisplayClass) {
-  Machine machine = read(kTopologies + "/hwloc-one-gpu.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-one-gpu.xml");
   EXPECT_EQ(counts_of(machine), (Counts{1, 2, 0, 2}));
   EXPECT_EQ(machine.gpus[0].class_code, 0x030000u);
   EXPECT_EQ(machine.numa_nodes[1].cpus, "0000000f,00000000,0000000f,00000000");
@@ -174,7 +160,7 @@ TEST(Hwloc, Xml_OneGpu_IsOfDisplayClass) {
 }
 
 TEST(Hwloc, Xml_XeonMaxFlat_HasOnlyTheNodesOfDram) {
-  Machine machine = read(kTopologies + "/hwloc-xeon-max-flat.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-xeon-max-flat.xml");
   EXPECT_EQ(counts_of(machine), (Counts{2, 2, 0, 2}));
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(numa_id(machine, machine.gpus[i].at), i);
@@ -185,7 +171,7 @@ TEST(Hwloc, Xml_XeonMaxFlat_HasOnlyTheNodesOfDram) {
 }
 
 TEST(Hwloc, Xml_FileOfHwloc1_IsRead) {
-  Machine machine = read(kTopologies + "/hwloc-version-1.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-version-1.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 4, 2}));
   EXPECT_EQ(machine.packages.size(), 2u);
   for (int i = 0; i < 4; ++i) {
@@ -197,9 +183,9 @@ TEST(Hwloc, Xml_FileOfHwloc1_IsRead) {
 
 // hwloc has NVLinks only where its NVML component took part.
 TEST_F(HwlocText, Xml_NvLinks_AreKnownByTheMatrixOrByNvSwitches) {
-  EXPECT_TRUE(read(kTopologies + "/hwloc-dgx-h100.xml").gpu_links_known);
-  EXPECT_FALSE(read(kTopologies + "/hwloc-version-1.xml").gpu_links_known);
-  EXPECT_FALSE(read(kTopologies + "/hwloc-flat-vm.xml").gpu_links_known);
+  EXPECT_TRUE(read_hwloc(kTopologies + "/hwloc-dgx-h100.xml").gpu_links_known);
+  EXPECT_FALSE(read_hwloc(kTopologies + "/hwloc-version-1.xml").gpu_links_known);
+  EXPECT_FALSE(read_hwloc(kTopologies + "/hwloc-flat-vm.xml").gpu_links_known);
   std::string text = read_whole(kTopologies + "/hwloc-dgx-h100.xml");
   size_t from = text.find("<distances2hetero"), end = text.find("</topology>");
   text.erase(from, end - from);

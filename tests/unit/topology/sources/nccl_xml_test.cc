@@ -7,29 +7,15 @@
 namespace gdr::topology {
 namespace {
 
-const std::string kTopologies = GDR_TOPOLOGIES;
-
-Machine read(const std::string& file) {
-  auto machine = nccl_xml(file);
-  if (!machine) {
-    ADD_FAILURE() << machine.error().text;
-    return {};
-  }
-  expect_consistent(*machine);
-  return *machine;
-}
+Machine read_nccl(const std::string& file) { return checked(nccl_xml(file)); }
 
 // `inside` the only <cpu>.
 Result<Machine> in_cpu(const std::string& inside) {
   return nccl_xml_text("<system version=\"1\">\n<cpu numaid=\"0\">\n" + inside + "</cpu></system>");
 }
 
-std::string error_of(const Result<Machine>& machine) {
-  return machine ? "no error" : machine.error().text;
-}
-
 TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
-  Machine machine = read(kTopologies + "/nccl-dgx-a100.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 10, 12, 6}));
   EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:03:00.0");
   EXPECT_EQ(switch_above(machine, machine.gpus[1].at), "0000:03:00.0");
@@ -45,7 +31,7 @@ TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
 }
 
 TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
-  Machine machine = read(kTopologies + "/nccl-dgx-a100.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100.xml");
   EXPECT_EQ(machine.cpu, (Cpu{"x86_64", "AuthenticAMD", 23, 49}));
   EXPECT_EQ(machine.numa_nodes[0].cpus, "00000000,00000000,00000000,0000ffff");
   EXPECT_EQ(machine.numa_nodes[0].package, -1);
@@ -65,7 +51,7 @@ TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
 }
 
 TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
-  Machine machine = read(kTopologies + "/nccl-hgx-4nic.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-hgx-4nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i / 2].at)) << i;
@@ -73,7 +59,7 @@ TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
 }
 
 TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
-  Machine machine = read(kTopologies + "/nccl-azure-ndv4.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-azure-ndv4.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 4, 4}));
   EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
   EXPECT_EQ(numa_id(machine, machine.gpus[0].at), 1);
@@ -83,7 +69,7 @@ TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
 }
 
 TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
-  Machine machine = read(kTopologies + "/nccl-azure-ndv5.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-azure-ndv5.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 8, 2}));
   EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
   EXPECT_FALSE(machine.hcas[0].named);
@@ -94,7 +80,7 @@ TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
 }
 
 TEST(NcclXml, Read_Gb200Tray_HasC2cAndNoSwitch) {
-  Machine machine = read(kTopologies + "/nccl-gb200-tray.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-gb200-tray.xml");
   EXPECT_EQ(counts_of(machine), (Counts{4, 4, 0, 2}));
   EXPECT_EQ(machine.cpu.arch, "arm64");
   EXPECT_EQ(machine.gpus[0].c2c_links, 5);
@@ -106,7 +92,7 @@ TEST(NcclXml, Read_Gb200Tray_HasC2cAndNoSwitch) {
 }
 
 TEST(NcclXml, Read_DgxA100Cascade_HasGpusBehindSwitchesOfTheirBoards) {
-  Machine machine = read(kTopologies + "/nccl-dgx-a100-cascade.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100-cascade.xml");
   // 10 cards, of which two have two ports with names of their own.
   EXPECT_EQ(counts_of(machine), (Counts{8, 12, 24, 6}));
   EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:06:00.0");
@@ -116,14 +102,14 @@ TEST(NcclXml, Read_DgxA100Cascade_HasGpusBehindSwitchesOfTheirBoards) {
 }
 
 TEST(NcclXml, Read_Cloud4Nic_FindsDevicesByClassAmongComments) {
-  Machine machine = read(kTopologies + "/nccl-cloud-4nic.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-cloud-4nic.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
   for (size_t i = 0; i < 8; ++i)
     EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i / 2].at)) << i;
 }
 
 TEST(NcclXml, Read_Amd8Gpu_HasXgmiLinksBetweenAllGpus) {
-  Machine machine = read(kTopologies + "/nccl-amd-8gpu.xml");
+  Machine machine = read_nccl(kTopologies + "/nccl-amd-8gpu.xml");
   EXPECT_EQ(counts_of(machine), (Counts{8, 8, 24, 2}));
   EXPECT_EQ(machine.gpus[0].compute_capability, 0);
   ASSERT_EQ(machine.gpus[0].nvlinks.size(), 7u);
@@ -238,7 +224,7 @@ TEST(NcclXml, Read_Devices_HaveTheirPositionInTheFile) {
 }
 
 TEST(NcclXml, Read_Gb10_HasNoGpuDirectWhereTheFileDeniesIt) {
-  Machine machine = read(kTopologies + "/cases/gb10b.xml");
+  Machine machine = read_nccl(kTopologies + "/cases/gb10b.xml");
   ASSERT_EQ(machine.hcas.size(), 2u);
   for (const Hca& hca : machine.hcas) EXPECT_EQ(hca.gpudirect, false) << hca.name;
   EXPECT_EQ(machine.gpus.at(0).c2c_links, 8);
@@ -250,14 +236,14 @@ TEST(NcclXml, Read_Gb10_HasNoGpuDirectWhereTheFileDeniesIt) {
 }
 
 TEST(NcclXml, Read_PciLinks_ArePeersOfTheirSwitches) {
-  Machine machine = read(kTopologies + "/cases/pcilink.xml");
+  Machine machine = read_nccl(kTopologies + "/cases/pcilink.xml");
   ASSERT_EQ(machine.switches.size(), 2u);
   EXPECT_EQ(machine.switches[0].peers, std::vector<Bdf>{machine.switches[1].bdf});
   EXPECT_EQ(machine.switches[1].peers, std::vector<Bdf>{machine.switches[0].bdf});
 }
 
 TEST(NcclXml, Read_SplitGpu_IsOneGpuPerPartition) {
-  Machine machine = read(kTopologies + "/cases/mlopart.xml");
+  Machine machine = read_nccl(kTopologies + "/cases/mlopart.xml");
   ASSERT_EQ(machine.gpus.size(), 2u);
   EXPECT_EQ(machine.gpus[0].bdf, machine.gpus[1].bdf);
   EXPECT_EQ(machine.gpus[0].partition, 0);
@@ -274,7 +260,7 @@ TEST(NcclXml, Read_TwoElementsOfOnePartition_AreOneGpu) {
 }
 
 TEST(NcclXml, Read_NetsOfOneSidedTransports_AreNoHcas) {
-  Machine machine = read(kTopologies + "/cases/gin.xml");
+  Machine machine = read_nccl(kTopologies + "/cases/gin.xml");
   ASSERT_EQ(machine.hcas.size(), 2u);
   EXPECT_EQ(machine.hcas[0].name, "mlx5_0:1");
   EXPECT_EQ(machine.hcas[1].name, "mlx5_0:2");
@@ -282,7 +268,7 @@ TEST(NcclXml, Read_NetsOfOneSidedTransports_AreNoHcas) {
 
 // Where the file lists only the virtual NIC, that is what NCCL used.
 TEST(NcclXml, Read_VirtualNic_CountsOnlyWithoutItsPorts) {
-  Machine alone = read(kTopologies + "/cases/vnic.xml");
+  Machine alone = read_nccl(kTopologies + "/cases/vnic.xml");
   ASSERT_EQ(alone.hcas.size(), 1u);
   EXPECT_EQ(alone.hcas[0].name, "mlx5_0+mlx5_1");
   EXPECT_FALSE(alone.hcas[0].named);
@@ -300,7 +286,7 @@ TEST(NcclXml, Read_VirtualNic_CountsOnlyWithoutItsPorts) {
 
 TEST(NcclXml, Read_TwoHosts_GivesTheOneThatIsSelected) {
   const std::string file = kTopologies + "/cases/nvl72b.xml";
-  Machine first = read(file);
+  Machine first = read_nccl(file);
   EXPECT_EQ(first.hosts, 2);
   EXPECT_EQ(first.host, "0xabc0");
   EXPECT_EQ(first.source, "NCCL XML " + file + ", host 0 (0xabc0) of 2");
@@ -340,7 +326,7 @@ TEST(NcclXml, ReadHosts_Nvl72_GivesEveryTray) {
 }
 
 TEST(NcclXml, Read_OneHost_IsNotMentioned) {
-  Machine machine = read(kTopologies + "/cases/gb300.xml");
+  Machine machine = read_nccl(kTopologies + "/cases/gb300.xml");
   EXPECT_EQ(machine.hosts, 1);
   EXPECT_EQ(machine.source, "NCCL XML " + kTopologies + "/cases/gb300.xml");
 }

@@ -35,19 +35,10 @@ constexpr char kOldAndQuoted[] =
     "> mlx5_0  PIX     PHB      X      SOC\n"
     "> mlx5_1  SOC     SOC     SOC      X\n";
 
-Machine read(const std::string& text) {
-  auto machine = nvidia_smi_text(text, "paste.txt");
-  if (!machine) {
-    ADD_FAILURE() << machine.error().text;
-    return {};
-  }
-  expect_consistent(*machine);
-  return *machine;
-}
+Machine read_smi(const std::string& text) { return checked(nvidia_smi_text(text, "paste.txt")); }
 
-std::string error_of(const std::string& text) {
-  auto machine = nvidia_smi_text(text, "paste.txt");
-  return machine ? "no error" : machine.error().text;
+std::string error_of_smi(const std::string& text) {
+  return error_of(nvidia_smi_text(text, "paste.txt"));
 }
 
 // Returns the row of the matrix as the machine has it: "PIX NODE".
@@ -63,30 +54,31 @@ std::string row_of(const Machine& machine, size_t gpu) {
 
 // Terminals wrap long lines, and pasting keeps the breaks: columns are then on lines of their own.
 TEST(NvidiaSmi, LegendOfNicsWithoutColumns_IsAnError) {
-  EXPECT_THAT(error_of("GPU0 NIC0\n NIC1 CPU Affinity\nGPU0 X PIX\n SYS 0-13\nNIC0 PIX X\n SYS\n"
-                       "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"),
-              HasSubstr("the legend names NIC1, which the matrix has no column for"));
+  EXPECT_THAT(
+      error_of_smi("GPU0 NIC0\n NIC1 CPU Affinity\nGPU0 X PIX\n SYS 0-13\nNIC0 PIX X\n SYS\n"
+                   "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"),
+      HasSubstr("the legend names NIC1, which the matrix has no column for"));
 }
 
 TEST(NvidiaSmi, NicWithoutALegend_HasNoNameThatVerbsKnows) {
-  EXPECT_FALSE(read("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-13\nNIC0 PIX X\n").hcas[0].named);
-  EXPECT_TRUE(read(kOldAndQuoted).hcas[0].named);
+  EXPECT_FALSE(read_smi("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-13\nNIC0 PIX X\n").hcas[0].named);
+  EXPECT_TRUE(read_smi(kOldAndQuoted).hcas[0].named);
 }
 
 TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
   const std::string line = "node17: ", text = kTwoSockets;
   std::string prefixed = line;
   for (char c : text) prefixed += c == '\n' ? "\n" + line : std::string(1, c);
-  const Machine machine = read(prefixed);
+  const Machine machine = read_smi(prefixed);
   ASSERT_EQ(machine.hcas.size(), 3u);
   EXPECT_EQ(machine.hcas[2].name, "mlx5_bond_0");
   EXPECT_TRUE(machine.hcas[2].named);
-  EXPECT_EQ(row_of(machine, 0), row_of(read(kTwoSockets), 0));
+  EXPECT_EQ(row_of(machine, 0), row_of(read_smi(kTwoSockets), 0));
   EXPECT_TRUE(has_smi_matrix(prefixed));
 }
 
 TEST(NvidiaSmi, Read_Matrix_GivesItsDistances) {
-  Machine machine = read(kTwoSockets);
+  Machine machine = read_smi(kTwoSockets);
   EXPECT_EQ(counts_of(machine), (Counts{4, 3, 4, 2}));
   EXPECT_EQ(machine.hcas[1].name, "mlx5_3");
   EXPECT_EQ(row_of(machine, 0), "PIX SYS NODE");
@@ -98,7 +90,7 @@ TEST(NvidiaSmi, Read_Matrix_GivesItsDistances) {
 }
 
 TEST(NvidiaSmi, Read_Matrix_SaysWhatIsMadeUpOrUnknown) {
-  Machine machine = read(kTwoSockets);
+  Machine machine = read_smi(kTwoSockets);
   EXPECT_THAT(machine.source, HasSubstr("addresses are made up"));
   EXPECT_EQ(machine.gpus[0].bdf.domain, 0xffffu);
   EXPECT_EQ(machine.hcas[0].ports.at(0), Port{});
@@ -107,9 +99,9 @@ TEST(NvidiaSmi, Read_Matrix_SaysWhatIsMadeUpOrUnknown) {
 }
 
 TEST(NvidiaSmi, Read_NvLinks_AreToSwitchesWhereAGpuCannotHaveThatMany) {
-  EXPECT_EQ(read(kTwoSockets).gpus[0].nvlinks,
+  EXPECT_EQ(read_smi(kTwoSockets).gpus[0].nvlinks,
             (std::vector<NvLink>{{NvLink::To::kSwitch, std::nullopt, 18}}));
-  Machine mesh = read(
+  Machine mesh = read_smi(
       "GPU0 GPU1 GPU2 CPU Affinity NUMA Affinity\n"
       "GPU0 X NV4 NV4 0-7 0\nGPU1 NV4 X SYS 0-7 0\nGPU2 NV4 SYS X 8-15 1\n");
   EXPECT_EQ(mesh.gpus[0].nvlinks, (std::vector<NvLink>{{NvLink::To::kGpu, mesh.gpus[1].bdf, 4},
@@ -118,7 +110,7 @@ TEST(NvidiaSmi, Read_NvLinks_AreToSwitchesWhereAGpuCannotHaveThatMany) {
 }
 
 TEST(NvidiaSmi, Read_OldDriversText_HasTheNamesOfTheColumns) {
-  Machine machine = read(kOldAndQuoted);
+  Machine machine = read_smi(kOldAndQuoted);
   EXPECT_EQ(counts_of(machine), (Counts{2, 2, 1, 2}));
   EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
   EXPECT_EQ(row_of(machine, 0), "PIX SYS");
@@ -126,27 +118,27 @@ TEST(NvidiaSmi, Read_OldDriversText_HasTheNamesOfTheColumns) {
 }
 
 TEST(NvidiaSmi, Read_CpuAffinity_IsThatOfTheNode) {
-  const Machine machine = read(kTwoSockets);
+  const Machine machine = read_smi(kTwoSockets);
   EXPECT_EQ(machine.numa_nodes.at(0).cpus, "0000ffff,ffffffff");
   EXPECT_EQ(machine.numa_nodes.at(1).cpus, "ffffffff,ffff0000,00000000");
   EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("affinity=\"ffffffff,ffff0000,00000000\""));
-  EXPECT_EQ(read(kOldAndQuoted).numa_nodes.at(0).cpus, "00003fff");
+  EXPECT_EQ(read_smi(kOldAndQuoted).numa_nodes.at(0).cpus, "00003fff");
 }
 
 // CPUs that belong to more than one node, or that the driver does not know.
 TEST(NvidiaSmi, Read_CpuAffinityOfNoSingleNode_IsUnknown) {
   const std::string header = "GPU0 NIC0 CPU Affinity NUMA Affinity\nGPU0 X PIX ";
   const std::string nic = "\nNIC0 PIX X\n";
-  EXPECT_EQ(read(header + "0-7 0" + nic).numa_nodes.at(0).cpus, "000000ff");
+  EXPECT_EQ(read_smi(header + "0-7 0" + nic).numa_nodes.at(0).cpus, "000000ff");
   for (const char* affinity : {"0-7 0-1", "N/A 0", "N/A N/A", "0-99999 0"}) {
-    EXPECT_EQ(read(header + affinity + nic).numa_nodes.at(0).cpus, "") << affinity;
+    EXPECT_EQ(read_smi(header + affinity + nic).numa_nodes.at(0).cpus, "") << affinity;
   }
 }
 
 // Grace Hopper: the memory of a GPU is a NUMA node only where NVLink-C2C connects it.
 TEST(NvidiaSmi, Read_GpuWithANumaNode_HasC2c) {
-  Machine machine =
-      read("GPU0 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X NODE 0-71 0 1\nNIC0 NODE X\n");
+  Machine machine = read_smi(
+      "GPU0 NIC0 CPU Affinity NUMA Affinity GPU NUMA ID\nGPU0 X NODE 0-71 0 1\nNIC0 NODE X\n");
   EXPECT_EQ(machine.gpus.at(0).c2c_links, 1);
   EXPECT_EQ(machine.cpu.arch, "arm64");
 }
@@ -169,7 +161,7 @@ TEST(NvidiaSmi, Read_TextThatCannotBeRight_IsAnErrorThatSaysWhere) {
                 "contradicts itself: GPU0 and NIC1 are SYS, but by their distances to other "
                 "devices PIX"},
        }) {
-    EXPECT_THAT(error_of(one.text), HasSubstr(one.error));
+    EXPECT_THAT(error_of_smi(one.text), HasSubstr(one.error));
   }
   auto missing = nvidia_smi("/nonexistent");
   ASSERT_FALSE(missing.has_value());

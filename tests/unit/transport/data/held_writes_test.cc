@@ -7,14 +7,7 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 100;  // more than are sent inline
-
-TransportOptions adaptive() {
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
-  return options;
-}
+constexpr size_t kHeldBytes = 100;  // more than are sent inline
 
 TransportOptions over_qps(int qps, bool split) {
   TransportOptions options = test_options();
@@ -23,11 +16,11 @@ TransportOptions over_qps(int qps, bool split) {
   return options;
 }
 
-// A pair with messages of kBytes, whose tags count from 0.
+// A pair with messages of kHeldBytes, whose tags count from 0.
 struct Grouped {
   CommPair pair;
-  Buffer from = pair.sender_buffer(wire::kMaxGroup * kBytes);
-  Buffer to = pair.receiver_buffer(wire::kMaxGroup * kBytes);
+  Buffer from = pair.sender_buffer(wire::kMaxGroup * kHeldBytes);
+  Buffer to = pair.receiver_buffer(wire::kMaxGroup * kHeldBytes);
   std::vector<Request*> sends;
 
   explicit Grouped(const TransportOptions& options = test_options()) : pair(options) {}
@@ -35,14 +28,15 @@ struct Grouped {
   Request* irecv(int count) {
     std::vector<ReceiveBuffer> group;
     for (int i = 0; i < count; ++i) {
-      group.push_back({to.data() + static_cast<size_t>(i) * kBytes, kBytes, i, to.memory.get()});
+      group.push_back(
+          {to.data() + static_cast<size_t>(i) * kHeldBytes, kHeldBytes, i, to.memory.get()});
     }
     return pair.irecv(group);
   }
   void isend(int tag) {
-    char* data = from.data() + static_cast<size_t>(tag) * kBytes;
-    std::memset(data, 'a' + tag, kBytes);
-    sends.push_back(pair.isend(data, kBytes, from, tag));
+    char* data = from.data() + static_cast<size_t>(tag) * kHeldBytes;
+    std::memset(data, 'a' + tag, kHeldBytes);
+    sends.push_back(pair.isend(data, kHeldBytes, from, tag));
     ASSERT_NE(sends.back(), nullptr) << tag;
   }
   void isend_up_to(int count) {
@@ -74,7 +68,8 @@ TEST(HeldWrites, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
   EXPECT_TRUE(finish(receive).done);
   test.expect_all_done();
   for (size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(std::string(test.to.data() + i * kBytes, kBytes), std::string(kBytes, 'a' + i));
+    EXPECT_EQ(std::string(test.to.data() + i * kHeldBytes, kHeldBytes),
+              std::string(kHeldBytes, 'a' + i));
   }
 }
 
@@ -111,9 +106,9 @@ TEST(HeldWrites, IsendThatFindsNoBuffer_CountsAsAPoll) {
   Grouped test;
   ASSERT_NE(test.irecv(2), nullptr);
   test.isend(0);
-  EXPECT_EQ(test.pair.isend(test.from.data(), kBytes, test.from, 0), nullptr);
+  EXPECT_EQ(test.pair.isend(test.from.data(), kHeldBytes, test.from, 0), nullptr);
   EXPECT_TRUE(test.posted().empty());
-  EXPECT_EQ(test.pair.isend(test.from.data(), kBytes, test.from, 0), nullptr);
+  EXPECT_EQ(test.pair.isend(test.from.data(), kHeldBytes, test.from, 0), nullptr);
   EXPECT_EQ(test.posted().size(), 1u);
   test.isend(1);
   test.expect_all_done();
@@ -136,7 +131,7 @@ TEST(HeldWrites, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
 }
 
 TEST(HeldWrites, SeparateEnds_AreInTheChainBehindTheirData) {
-  Grouped test(adaptive());
+  Grouped test(adaptive_options());
   Request* receive = test.irecv(8);
   test.isend_up_to(8);
   const auto posted = test.posted();
@@ -193,7 +188,7 @@ TEST(HeldWrites, PostFailsInTheMiddleOfAChain_FailsTheConnection) {
   test.isend_up_to(7);
   test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM, /*skip=*/3);
   Request* last = nullptr;
-  EXPECT_FALSE(test.pair.sender->isend(test.from.data(), kBytes, 7, *test.from.memory, &last));
+  EXPECT_FALSE(test.pair.sender->isend(test.from.data(), kHeldBytes, 7, *test.from.memory, &last));
   EXPECT_EQ(last, nullptr);
   EXPECT_EQ(test.posted().size(), 3u);
   EXPECT_TRUE(contains(failure_of(*test.pair.sender).text, "posting a send"));
@@ -246,8 +241,8 @@ TEST(HeldWrites, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
   int parent = 0;
   for (int tag = 0; tag < 8; ++tag) {
     Request* send = nullptr;
-    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kBytes, tag, *test.from.memory,
-                                                 &parent, &send));
+    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kHeldBytes, tag,
+                                                 *test.from.memory, &parent, &send));
     test.sends.push_back(send);
     ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
     EXPECT_EQ(recorder.events.back().completions, 0);

@@ -39,13 +39,6 @@ TransportOptions split_over(int qps) {
   return options;
 }
 
-TransportOptions adaptive() {
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
-  return options;
-}
-
 TEST(ObservedComms, NoObserver_NeitherEndIsObserved) {
   CommPair pair;
   EXPECT_FALSE(pair.sender->is_observed());
@@ -132,7 +125,7 @@ TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
 
 // The data's write is not signalled; the write of the end confirms it.
 TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
-  Observed test(adaptive());
+  Observed test(adaptive_options());
   Buffer from = test.pair.sender_buffer(1000);
   Buffer to = test.pair.receiver_buffer(1000);
   Request* receive = test.pair.irecv(to);

@@ -8,9 +8,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 4 << 20;
-constexpr int kChunks = 8;  // of kBytes over two rails
-
 // How far pair 0, which carries four of the chunks, has come when it is lost.
 struct Moment {
   const char* name;
@@ -24,9 +21,9 @@ class LostPair : public testing::TestWithParam<Moment> {};
 TEST_P(LostPair, MessageArrivesAndOnlyWhatWasMissingIsSentAgain) {
   const Moment& moment = GetParam();
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
-  ASSERT_EQ(pair.chunks(0).size(), size_t{kChunks} / 2);
+  ASSERT_EQ(pair.chunks(0).size(), size_t{kTwoRailChunks} / 2);
   EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 0), moment.delivered), moment.delivered);
   if (moment.polled) {
     EXPECT_FALSE(test_once(message.send).done);
@@ -34,8 +31,9 @@ TEST_P(LostPair, MessageArrivesAndOnlyWhatWasMissingIsSentAgain) {
   pair.lose_after(0, 0, moment.arrives);
   ASSERT_TRUE(message.arrives());
   const int arrived = moment.delivered + (moment.arrives ? 1 : 0);
-  EXPECT_EQ(pair.chunks().size(), static_cast<size_t>(kChunks + kChunks / 2 - arrived));
-  EXPECT_EQ(pair.chunks(0).size(), size_t{kChunks} / 2);
+  EXPECT_EQ(pair.chunks().size(),
+            static_cast<size_t>(kTwoRailChunks + kTwoRailChunks / 2 - arrived));
+  EXPECT_EQ(pair.chunks(0).size(), size_t{kTwoRailChunks} / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(SpreadSends, LostPair,
@@ -63,24 +61,24 @@ struct SpreadRecoveryTest : testing::Test {
 
 TEST_F(SpreadRecoveryTest, PostRefused_ChunksTakeTheOtherRail) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   pair.verbs.fail_call(fake_verbs::Call::kPostSend, EIO, /*skip=*/3);
   message.send = pair.isend(message.from);
   ASSERT_TRUE(message.arrives());
-  EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
+  EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks});
 }
 
 TEST_F(SpreadRecoveryTest, AllAcknowledged_NextMessageTakesTheOtherRail) {
   SpreadRails pair(2, 0);
-  ASSERT_TRUE(transfers(pair, kBytes));
+  ASSERT_TRUE(transfers(pair, kTwoRailBytes));
   pair.verbs.break_qp(qp_number(*pair.sender, 0));
   pair.verbs.forget_posted();
-  EXPECT_TRUE(transfers(pair, kBytes));
+  EXPECT_TRUE(transfers(pair, kTwoRailBytes));
 }
 
 TEST_F(SpreadRecoveryTest, OnlyActiveRailLost_StandbyCarriesOn) {
   SpreadRails pair(1, 1);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   pair.lose_after(0, 0);
   ASSERT_TRUE(message.arrives());
@@ -90,13 +88,13 @@ TEST_F(SpreadRecoveryTest, OnlyActiveRailLost_StandbyCarriesOn) {
 
 TEST_F(SpreadRecoveryTest, SecondRailLostWithTheMovedChunks_ThirdCarriesThem) {
   SpreadRails pair(2, 1);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   pair.lose_after(0, 1);
   ASSERT_TRUE(wait_for([&] {  // until they are on pair 1
     (void)test_once(message.receive);
     (void)test_once(message.send);
-    return pair.chunks(1).size() == kChunks / 2 + 3;
+    return pair.chunks(1).size() == kTwoRailChunks / 2 + 3;
   }));
   pair.lose_after(1, 5);
   ASSERT_TRUE(message.arrives());
@@ -107,11 +105,11 @@ TEST_F(SpreadRecoveryTest, SeveralWritesAndASeparateEnd_AreAllSentAgain) {
   TransportOptions options = test_options();
   options.connection.adaptive_routing = true;
   SpreadRails pair(2, 0, options);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   pair.lose_after(0, 3);  // the second chunk's data has arrived, its end has not
   ASSERT_TRUE(message.arrives());
-  EXPECT_EQ(pair.chunks().size(), static_cast<size_t>(kChunks + 3));
+  EXPECT_EQ(pair.chunks().size(), static_cast<size_t>(kTwoRailChunks + 3));
 }
 
 // Each chunk is 16 plain writes and one that ends them.
@@ -146,37 +144,37 @@ TEST_F(SpreadRecoveryTest, ManyChunks_OnlyThoseThatHaveNotArrivedAreSentAgain) {
 TEST_F(SpreadRecoveryTest, Observed_EachChunkCompletesOnce) {
   RecordingObserver observer;
   SpreadRails pair(2, 0, observer.options());
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held_and_observed();
   pair.lose_after(0, 1);
   ASSERT_TRUE(message.arrives());
-  EXPECT_EQ(observer.events.size(), size_t{kChunks});
+  EXPECT_EQ(observer.events.size(), size_t{kTwoRailChunks});
   EXPECT_TRUE(observer.each_completed_once());
 }
 
 // The pause before a pair is tried again is a second.
 TEST_F(SpreadRecoveryTest, PairReturns_CarriesChunksOfTheNextEpoch) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   pair.lose_after(0, 1);
   ASSERT_TRUE(message.arrives());
   pair.verbs.forget_posted();
-  ASSERT_TRUE(wait_for([&] { return transfers(pair, kBytes) && !pair.chunks(0).empty(); }));
+  ASSERT_TRUE(wait_for([&] { return transfers(pair, kTwoRailBytes) && !pair.chunks(0).empty(); }));
   EXPECT_EQ(immediate_of(pair.chunks(0).front()).stamp >> 4, 1u);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(transfers(pair, kBytes));
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(transfers(pair, kTwoRailBytes));
 }
 
 // What is missing waits, and goes over the pairs that return themselves.
 TEST_F(SpreadRecoveryTest, BothRailsLostAtOnce_MessageGoesOnWhenTheyReturn) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   pair.lose_after(0, 1);
   pair.lose_after(1, 2);
   ASSERT_TRUE(message.arrives());
-  EXPECT_EQ(pair.chunks().size(), size_t{kChunks} + kChunks - 3);
-  EXPECT_TRUE(transfers(pair, kBytes));
+  EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks} + kTwoRailChunks - 3);
+  EXPECT_TRUE(transfers(pair, kTwoRailBytes));
 }
 
 // The probes of no bytes by which the rails return come through.
@@ -220,19 +218,19 @@ TEST_F(SpreadRecoveryTest, ManyLossesButEachOfAnotherChunk_ConnectionGoesOn) {
 TEST_F(SpreadRecoveryTest, QueuePairsCannotBeStopped_MessageArrivesOverTheOtherRail) {
   RecordingObserver observer;
   SpreadRails pair(2, 0, observer.options());
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held_and_observed();
   pair.verbs.fail_call(fake_verbs::Call::kModifyToError, ETIMEDOUT, 0, /*times=*/1 << 20);
   pair.lose_after(0, 1);
   ASSERT_TRUE(message.arrives());
   EXPECT_TRUE(observer.each_completed_once());
   EXPECT_EQ(pair.sender->connection().rails().pair(0).qp, nullptr);
-  EXPECT_TRUE(transfers(pair, kBytes));
+  EXPECT_TRUE(transfers(pair, kTwoRailBytes));
 }
 
 TEST_F(SpreadRecoveryTest, FewerArrivedThanWereAcknowledged_DataWasLost) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 0), 2), 2);
   EXPECT_FALSE(test_once(message.send).done);
@@ -251,7 +249,7 @@ TEST_F(SpreadRecoveryTest, FewerArrivedThanWereAcknowledged_DataWasLost) {
 // sent again.
 TEST_F(SpreadRecoveryTest, AcknowledgementsAreSeenAfterTheAgreement_AreIgnored) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes), next(pair, 8);
+  SpreadMessage message(pair, kTwoRailBytes), next(pair, 8);
   message.send_held();
   EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 0), 2), 2);
   EXPECT_EQ(pair.verbs.drop_completions(qp_number(*pair.receiver, 0)), 2);
@@ -267,7 +265,7 @@ TEST_F(SpreadRecoveryTest, AcknowledgementsAreSeenAfterTheAgreement_AreIgnored) 
 // A receiver that has counted what was never sent.
 TEST_F(SpreadRecoveryTest, PeerStatesMoreThanWasSent_BothEndsFail) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   ASSERT_EQ(pair.chunks(0).size(), 4u);
   for (int i = 0; i < 5; ++i) {
@@ -289,7 +287,7 @@ TEST_F(SpreadRecoveryTest, PeerStatesMoreThanWasSent_BothEndsFail) {
 
 TEST_F(SpreadRecoveryTest, BothRailsLostWithTransfersUnderWay_BothEndsFailWithTheReasons) {
   SpreadRails pair(2, 0);
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   message.send_held();
   EXPECT_EQ(pair.verbs.deliver(3), 3);
   pair.set_port('s', 0, false);
@@ -320,7 +318,7 @@ TEST_F(SpreadRecoveryTest, DataSlotsAndAFlushAreLostAtOnce_AllComplete) {
   pair.exchange({8});
   Buffer flushed = pair.receiver_buffer(100);
   flushed.pose_as_gpu_memory();
-  SpreadMessage message(pair, kBytes);
+  SpreadMessage message(pair, kTwoRailBytes);
   pair.verbs.forget_posted();
   message.send_held();
   SpreadMessage next(pair, 1000);
@@ -328,7 +326,7 @@ TEST_F(SpreadRecoveryTest, DataSlotsAndAFlushAreLostAtOnce_AllComplete) {
   Request* flush = nullptr;
   ASSERT_TRUE(pair.receiver->iflush(&buffer, 1, &flush));
   ASSERT_NE(flush, nullptr);
-  EXPECT_EQ(pair.posted_on(*pair.sender, 0, WorkKind::kChunk), size_t{kChunks} / 2);
+  EXPECT_EQ(pair.posted_on(*pair.sender, 0, WorkKind::kChunk), size_t{kTwoRailChunks} / 2);
   EXPECT_EQ(pair.posted_on(*pair.receiver, 0, WorkKind::kClearToSend), 1u);
   EXPECT_EQ(decode_work_id(pair.verbs.posted().back().wr_id), (WorkId{WorkKind::kFlush, 0, 0, 0}));
   pair.set_port('r', 0, false);

@@ -12,9 +12,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 4 << 20;
-constexpr int kChunks = 8;  // of kBytes over two rails
-
 struct SpreadSendsTest : testing::Test {
   void transfer(SpreadRails& pair, size_t bytes) {
     Buffer from = pair.sender_buffer(bytes);
@@ -30,12 +27,12 @@ struct SpreadSendsTest : testing::Test {
 
 TEST_F(SpreadSendsTest, TwoRails_LongMessageTakesBoth) {
   SpreadRails pair(2, 0);
-  transfer(pair, kBytes);
-  EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
-  EXPECT_EQ(pair.chunks(0).size(), size_t{kChunks} / 2);
+  transfer(pair, kTwoRailBytes);
+  EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks});
+  EXPECT_EQ(pair.chunks(0).size(), size_t{kTwoRailChunks} / 2);
   for (const auto& chunk : pair.chunks()) {
-    EXPECT_EQ(immediate_of(chunk).chunks, uint32_t{kChunks});
-    EXPECT_EQ(chunk.bytes, kBytes / kChunks);
+    EXPECT_EQ(immediate_of(chunk).chunks, uint32_t{kTwoRailChunks});
+    EXPECT_EQ(chunk.bytes, kTwoRailBytes / kTwoRailChunks);
     EXPECT_TRUE(chunk.is_signalled());
   }
 }
@@ -56,7 +53,7 @@ TEST_F(SpreadSendsTest, AnySize_Arrives) {
 
 TEST_F(SpreadSendsTest, StandbyRail_CarriesNothing) {
   SpreadRails pair(1, 1);
-  transfer(pair, kBytes);
+  transfer(pair, kTwoRailBytes);
   transfer(pair, 8);
   EXPECT_EQ(pair.chunks(0).size(), 2u);
   EXPECT_TRUE(pair.chunks(1).empty());
@@ -177,8 +174,8 @@ TEST_F(SpreadSendsTest, SeveralQpsOnARail_TakeTurns) {
   TransportOptions options = test_options();
   options.connection.qps_per_connection = 2;
   SpreadRails pair(2, 0, options);
-  transfer(pair, kBytes);
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), size_t{kChunks} / 4) << i;
+  transfer(pair, kTwoRailBytes);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), size_t{kTwoRailChunks} / 4) << i;
 }
 
 TEST_F(SpreadSendsTest, SplitOverQps_ShortMessageTakesAll) {
@@ -194,8 +191,8 @@ TEST_F(SpreadSendsTest, AdaptiveRouting_EveryChunkEndsInAWriteOfTheSize) {
   TransportOptions options = test_options();
   options.connection.adaptive_routing = true;
   SpreadRails pair(2, 0, options);
-  transfer(pair, kBytes);
-  EXPECT_EQ(pair.chunks().size(), size_t{kChunks});
+  transfer(pair, kTwoRailBytes);
+  EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks});
   for (const auto& chunk : pair.chunks()) EXPECT_EQ(chunk.bytes, sizeof(uint64_t));
 }
 
@@ -213,7 +210,7 @@ TEST_F(SpreadSendsTest, ChunksOfARailAreLateAgainAndAgain_OneWarningNamesIt) {
     ASSERT_NE(message.send, nullptr);
     clock.now += std::chrono::milliseconds(10);
     EXPECT_TRUE(pair.sender->progress());  // a poll that finds nothing: it took that long
-    (void)pair.verbs.deliver_on(qp_number(*pair.sender, 0), kChunks);
+    (void)pair.verbs.deliver_on(qp_number(*pair.sender, 0), kTwoRailChunks);
     EXPECT_TRUE(pair.sender->progress());
     const bool at_first = i < 20;
     if (!at_first || i % 4 == 3) clock.now += std::chrono::milliseconds(at_first ? 40 : 200);
@@ -275,16 +272,16 @@ TEST_P(SendQueue, NoRoomLeft_NullRequest) {
   TransportOptions options = test_options();
   options.connection.adaptive_routing = GetParam();
   SpreadRails pair(2, 0, options);
-  Buffer from = pair.sender_buffer(kBytes);
-  Buffer to = pair.receiver_buffer(kBytes);
+  Buffer from = pair.sender_buffer(kTwoRailBytes);
+  Buffer to = pair.receiver_buffer(kTwoRailBytes);
   std::vector<Request*> receives;
   std::vector<Request*> sends;
   for (int i = 0; i < 32; ++i)
-    receives.push_back(pair.irecv({to.receive(kBytes), to.receive(kBytes)}));
+    receives.push_back(pair.irecv({to.receive(kTwoRailBytes), to.receive(kTwoRailBytes)}));
   pair.verbs.hold();
   while (Request* send = pair.isend(from)) sends.push_back(send);
   const size_t entries = 2 * SendComm::kRequests - 1 - Recovery::kReservedSends;
-  EXPECT_EQ(sends.size(), 2 * entries / (GetParam() ? 2 : 1) / kChunks);
+  EXPECT_EQ(sends.size(), 2 * entries / (GetParam() ? 2 : 1) / kTwoRailChunks);
   pair.verbs.release();
   for (Request* send : sends) EXPECT_TRUE(finish(send).done);
   EXPECT_NE(pair.isend(from), nullptr);
@@ -313,15 +310,16 @@ TEST_F(SpreadSendsTest, MoreWritesThanOnePairsQueueHolds_FailsAndNamesTheLimit) 
 TEST_F(SpreadSendsTest, Observed_EachChunkOnceWithItsRail) {
   RecordingObserver observer;
   SpreadRails pair(2, 0, observer.options());
-  Buffer from = pair.sender_buffer(kBytes);
-  Buffer to = pair.receiver_buffer(kBytes);
+  Buffer from = pair.sender_buffer(kTwoRailBytes);
+  Buffer to = pair.receiver_buffer(kTwoRailBytes);
   Request* receive = pair.irecv(to);
   Request* send = nullptr;
   int parent = 0;
-  ASSERT_TRUE(pair.sender->isend_observed(from.data(), kBytes, 0, *from.memory, &parent, &send));
+  ASSERT_TRUE(
+      pair.sender->isend_observed(from.data(), kTwoRailBytes, 0, *from.memory, &parent, &send));
   ASSERT_NE(send, nullptr);
   ASSERT_TRUE(pair.finish_both(send, receive));
-  ASSERT_EQ(observer.events.size(), size_t{kChunks});
+  ASSERT_EQ(observer.events.size(), size_t{kTwoRailChunks});
   EXPECT_TRUE(observer.each_completed_once());
   std::set<int> rails;
   for (const auto& event : observer.events) rails.insert(event.work.rail);

@@ -10,8 +10,8 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 3 * (size_t{1} << 20) + 5;  // seven chunks
-constexpr size_t kChunks = 7;
+constexpr size_t kStagedBytes = 3 * (size_t{1} << 20) + 5;  // seven chunks
+constexpr size_t kStagedChunks = 7;
 
 struct StagedMessage {
   const char* name;
@@ -23,9 +23,10 @@ struct StagedMessage {
 class SpreadStaged : public testing::TestWithParam<StagedMessage> {
  protected:
   SpreadStaged() {
-    for (size_t i = 0; i < kBytes; ++i) source.view()[i] = static_cast<char>(i * 2654435761u >> 24);
-    std::memset(target.view(), 0, kBytes);
-    std::memcpy(host_source.data(), source.view(), kBytes);
+    for (size_t i = 0; i < kStagedBytes; ++i)
+      source.view()[i] = static_cast<char>(i * 2654435761u >> 24);
+    std::memset(target.view(), 0, kStagedBytes);
+    std::memcpy(host_source.data(), source.view(), kStagedBytes);
   }
   void TearDown() override { cuda.hooks.set_copy_delay_us(0); }
 
@@ -34,17 +35,17 @@ class SpreadStaged : public testing::TestWithParam<StagedMessage> {
     MemoryOptions only;
     only.gpu_memory = RegistrationPaths::parse("staging").value();
     Registrar registrar(shared(only));
-    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kBytes, true};
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kStagedBytes, true};
     return registrar.register_memory(comm.connection().registration_scope(), region).value();
   }
   Request* irecv() {
     if (!GetParam().at_receiver) return pair.irecv(host_target);
-    return pair.irecv({ReceiveBuffer{target.get(), kBytes, 0, to.get()}});
+    return pair.irecv({ReceiveBuffer{target.get(), kStagedBytes, 0, to.get()}});
   }
   Request* isend() {
     if (!GetParam().at_sender) return pair.isend(host_source);
     Request* request = nullptr;
-    EXPECT_TRUE(pair.sender->isend(source.get(), kBytes, 0, *from, &request));
+    EXPECT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 0, *from, &request));
     return request;
   }
   const char* arrived() { return GetParam().at_receiver ? target.view() : host_target.data(); }
@@ -54,12 +55,12 @@ class SpreadStaged : public testing::TestWithParam<StagedMessage> {
   SpreadRails pair{2};
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   const bool initialised = cuda::CudaDriver::shared().has_value();
-  fake_cuda::DeviceBuffer source{cuda, 0, kBytes};
-  fake_cuda::DeviceBuffer target{cuda, 1, kBytes};
+  fake_cuda::DeviceBuffer source{cuda, 0, kStagedBytes};
+  fake_cuda::DeviceBuffer target{cuda, 1, kStagedBytes};
   std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
   std::unique_ptr<MemoryHandle> to = stage(*pair.receiver, target);
-  Buffer host_source = pair.sender_buffer(kBytes);
-  Buffer host_target = pair.receiver_buffer(kBytes);
+  Buffer host_source = pair.sender_buffer(kStagedBytes);
+  Buffer host_target = pair.receiver_buffer(kStagedBytes);
 };
 
 TEST_P(SpreadStaged, PairLostInTheMiddle_TheRestGoesInOrderOverTheOther) {
@@ -69,7 +70,7 @@ TEST_P(SpreadStaged, PairLostInTheMiddle_TheRestGoesInOrderOverTheOther) {
   cuda.hooks.set_copy_delay_us(GetParam().copy_delay_us);
   Request* send = isend();
   ASSERT_NE(send, nullptr);
-  const size_t posted = GetParam().copy_delay_us > 0 ? 3 : kChunks;
+  const size_t posted = GetParam().copy_delay_us > 0 ? 3 : kStagedChunks;
   ASSERT_TRUE(wait_for([&] {
     (void)test_once(send);
     return pair.chunks().size() >= posted;
@@ -80,9 +81,9 @@ TEST_P(SpreadStaged, PairLostInTheMiddle_TheRestGoesInOrderOverTheOther) {
   pair.lose_after(first, 2);
   pair.verbs.release();
   ASSERT_TRUE(pair.finish_both(send, receive)) << failure_of(*pair.sender).text;
-  EXPECT_EQ(std::memcmp(arrived(), source.view(), kBytes), 0);
+  EXPECT_EQ(std::memcmp(arrived(), source.view(), kStagedBytes), 0);
   const auto rest = pair.chunks(1 - first);
-  ASSERT_EQ(rest.size(), kChunks - 2);
+  ASSERT_EQ(rest.size(), kStagedChunks - 2);
   for (size_t i = 0; i < rest.size(); ++i) {
     EXPECT_EQ(number_of(rest[i].remote_address, address), i + 2);
   }
@@ -93,21 +94,21 @@ TEST(SpreadStagedTest, QuietConnection_CopiesAreLookedAtByEveryPoll) {
   SpreadRails pair(1, 1);
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
-  fake_cuda::DeviceBuffer source{cuda, 0, kBytes};
-  std::memset(source.view(), 'x', kBytes);
+  fake_cuda::DeviceBuffer source{cuda, 0, kStagedBytes};
+  std::memset(source.view(), 'x', kStagedBytes);
   MemoryOptions only;
   only.gpu_memory = RegistrationPaths::parse("staging").value();
   Registrar registrar(shared(only));
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kBytes, true};
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kStagedBytes, true};
   auto from = registrar.register_memory(pair.sender->connection().registration_scope(), region);
   ASSERT_TRUE(from);
-  Buffer target = pair.receiver_buffer(kBytes);
+  Buffer target = pair.receiver_buffer(kStagedBytes);
   for (int i = 0; i < 40; ++i) pair.exchange({8});
   pair.verbs.forget_posted();
   Request* receive = pair.irecv(target);
   ASSERT_NE(receive, nullptr);
   Request* send = nullptr;
-  ASSERT_TRUE(pair.sender->isend(source.get(), kBytes, 0, **from, &send));
+  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 0, **from, &send));
   ASSERT_NE(send, nullptr);
   // The copies run in a thread of the fake driver's, which has far more time than it needs.
   for (uint32_t polls = 0; pair.chunks().empty(); ++polls) {
@@ -116,7 +117,7 @@ TEST(SpreadStagedTest, QuietConnection_CopiesAreLookedAtByEveryPoll) {
     EXPECT_TRUE(pair.sender->progress());
   }
   EXPECT_TRUE(pair.finish_both(send, receive));
-  EXPECT_EQ(std::memcmp(target.data(), source.view(), kBytes), 0);
+  EXPECT_EQ(std::memcmp(target.data(), source.view(), kStagedBytes), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ends, SpreadStaged,

@@ -11,6 +11,8 @@
 
 namespace gdr::transport {
 
+inline constexpr size_t kPage = 4096;  // what the registration cache rounds to
+
 struct FakeRegistrations : ibv_pd {
   // Relaxed, so that they order nothing between the threads of a test.
   std::atomic<int> live{0};

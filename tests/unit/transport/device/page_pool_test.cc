@@ -14,7 +14,7 @@ namespace {
 
 using Block = PagePool::Pointer<unsigned char>;
 
-const size_t kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+const size_t kSystemPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 bool is_zero(const Block& block, size_t bytes) {
   return std::all_of(block.get(), block.get() + bytes,
@@ -23,44 +23,44 @@ bool is_zero(const Block& block, size_t bytes) {
 
 bool is_mapped(void* page) {
   unsigned char resident;
-  return mincore(page, kPage, &resident) == 0;
+  return mincore(page, kSystemPage, &resident) == 0;
 }
 
 // More than are mapped at a time.
 TEST(PagePool, ManyBlocks_AreZeroedWholePagesOfTheirOwn) {
   const auto pool = PagePool::create();
-  const size_t bytes = kPage + 1;
+  const size_t bytes = kSystemPage + 1;
   std::vector<Block> blocks;
   std::set<unsigned char*> pages;
   for (int i = 0; i < 50; ++i) {
     Block& block = blocks.emplace_back(pool->allocate<unsigned char>(bytes));
     ASSERT_NE(block, nullptr);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(block.get()) % kPage, 0u);
-    ASSERT_TRUE(is_zero(block, 2 * kPage)) << i;
-    std::memset(block.get(), 0xff, 2 * kPage);
-    EXPECT_TRUE(pages.insert(block.get()).second && pages.insert(block.get() + kPage).second);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block.get()) % kSystemPage, 0u);
+    ASSERT_TRUE(is_zero(block, 2 * kSystemPage)) << i;
+    std::memset(block.get(), 0xff, 2 * kSystemPage);
+    EXPECT_TRUE(pages.insert(block.get()).second && pages.insert(block.get() + kSystemPage).second);
   }
 }
 
 TEST(PagePool, BlockIsGivenBack_TheNextIsZeroAgain) {
   const auto pool = PagePool::create();
-  const Block other = pool->allocate<unsigned char>(kPage);
-  Block block = pool->allocate<unsigned char>(kPage);
+  const Block other = pool->allocate<unsigned char>(kSystemPage);
+  Block block = pool->allocate<unsigned char>(kSystemPage);
   unsigned char* const place = block.get();
-  std::memset(block.get(), 0xff, kPage);
+  std::memset(block.get(), 0xff, kSystemPage);
   block.reset();
   unsigned char resident = 1;
-  ASSERT_EQ(mincore(place, kPage, &resident), 0);
+  ASSERT_EQ(mincore(place, kSystemPage, &resident), 0);
   EXPECT_EQ(resident & 1, 0) << "its memory is the kernel's again";
-  block = pool->allocate<unsigned char>(kPage);
+  block = pool->allocate<unsigned char>(kSystemPage);
   EXPECT_EQ(block.get(), place);
-  EXPECT_TRUE(is_zero(block, kPage));
+  EXPECT_TRUE(is_zero(block, kSystemPage));
 }
 
 TEST(PagePool, AllBlocksAreGivenBack_NothingStaysMapped) {
   const auto pool = PagePool::create();
   std::vector<Block> blocks;
-  for (int i = 0; i < 50; ++i) blocks.push_back(pool->allocate<unsigned char>(3 * kPage));
+  for (int i = 0; i < 50; ++i) blocks.push_back(pool->allocate<unsigned char>(3 * kSystemPage));
   std::vector<unsigned char*> places;
   for (const Block& block : blocks) places.push_back(block.get());
   blocks.clear();
@@ -71,7 +71,7 @@ TEST(PagePool, AllBlocksAreGivenBack_NothingStaysMapped) {
 TEST(PagePool, PoolIsGivenUpFirst_BlocksStayUsable) {
   auto pool = PagePool::create();
   Block small = pool->allocate<unsigned char>(1);
-  Block large = pool->allocate<unsigned char>(20 * kPage);
+  Block large = pool->allocate<unsigned char>(20 * kSystemPage);
   pool.reset();
   *small = *large = 1;
   small.reset();

@@ -11,8 +11,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kPage = 4096;
-
 struct Model {
   struct Live {
     ibv_mr* mr;

@@ -17,7 +17,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr int kDmabuf = 3;  // any descriptor; the fake does not use it
 
 class RegistrationCacheTest : public testing::Test {

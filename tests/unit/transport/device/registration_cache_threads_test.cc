@@ -15,7 +15,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kPage = 4096;
 constexpr std::chrono::seconds kPatience{20};  // a wait ends earlier unless there is a bug
 constexpr MemoryRegion kRange{0x100000, 4 * kPage};
 

@@ -15,7 +15,7 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 64 << 10;
+constexpr size_t kStreamBytes = 64 << 10;
 constexpr auto kPatience = std::chrono::seconds(20);
 
 class CopyStreamTest : public ::testing::Test {
@@ -24,13 +24,13 @@ class CopyStreamTest : public ::testing::Test {
     Result<cuda::CudaDriver> loaded = cuda::CudaDriver::load();
     ASSERT_TRUE(loaded) << loaded.error().text;
     driver_.emplace(*loaded);
-    Result<std::unique_ptr<PinnedMemory>> host = PinnedMemory::create(*driver_, 1, kBytes);
+    Result<std::unique_ptr<PinnedMemory>> host = PinnedMemory::create(*driver_, 1, kStreamBytes);
     ASSERT_TRUE(host) << host.error().text;
     host_ = std::move(*host);
     Result<std::shared_ptr<CopyStream>> stream = CopyStream::create(*driver_, 1);
     ASSERT_TRUE(stream) << stream.error().text;
     stream_ = *stream;
-    gpu_.emplace(fake_, 1, kBytes);
+    gpu_.emplace(fake_, 1, kStreamBytes);
   }
   void TearDown() override { fake_.hooks.set_copies_held(0); }
 
@@ -53,11 +53,11 @@ class CopyStreamTest : public ::testing::Test {
 };
 
 TEST_F(CopyStreamTest, BothDirections_BytesArriveBeforeDone) {
-  std::memset(gpu_->view(), 0x5a, kBytes);
-  wait_for(stream_->copy(host_->get(), gpu_->get(), kBytes).value());
-  EXPECT_TRUE(std::all_of(host_->get(), host_->get() + kBytes,
+  std::memset(gpu_->view(), 0x5a, kStreamBytes);
+  wait_for(stream_->copy(host_->get(), gpu_->get(), kStreamBytes).value());
+  EXPECT_TRUE(std::all_of(host_->get(), host_->get() + kStreamBytes,
                           [](std::byte byte) { return byte == std::byte{0x5a}; }));
-  std::memset(host_->get(), 0x17, kBytes);
+  std::memset(host_->get(), 0x17, kStreamBytes);
   wait_for(stream_->copy(gpu_->get() + 100, host_->get(), 1000).value());
   EXPECT_EQ(gpu_->view()[99], 0x5a);
   EXPECT_EQ(gpu_->view()[100], 0x17);
@@ -68,7 +68,7 @@ TEST_F(CopyStreamTest, BothDirections_BytesArriveBeforeDone) {
 TEST_F(CopyStreamTest, HeldCopies_AreNotDoneAndNoCallWaits) {
   fake_.hooks.set_copies_held(1);
   fake_.hooks.set_kernel_running(1);
-  uint64_t first = stream_->copy(host_->get(), gpu_->get(), kBytes).value();
+  uint64_t first = stream_->copy(host_->get(), gpu_->get(), kStreamBytes).value();
   uint64_t second = stream_->copy(gpu_->get(), host_->get(), 8).value();
   EXPECT_EQ(second, first + 1);
   EXPECT_FALSE(stream_->done(first).value());
@@ -94,7 +94,7 @@ TEST_F(CopyStreamTest, MoreCopiesThanEvents_NoneIsDoneTooEarly) {
 
 TEST_F(CopyStreamTest, WhileAThreadCapturesAGraph_CopiesGoOn) {
   fake_.hooks.set_capturing(1);
-  wait_for(stream_->copy(host_->get(), gpu_->get(), kBytes).value());
+  wait_for(stream_->copy(host_->get(), gpu_->get(), kStreamBytes).value());
   fake_.hooks.set_capturing(0);
 }
 

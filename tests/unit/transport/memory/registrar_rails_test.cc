@@ -15,7 +15,7 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 1 << 20;
+constexpr size_t kRailBytes = 1 << 20;
 
 bool has_text(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -37,7 +37,7 @@ class RegistrarRailsTest : public ::testing::Test {
     return Registrar(std::make_shared<const MemoryOptions>(options_));
   }
   MemoryRegion gpu_region() const {
-    return {.address = reinterpret_cast<uintptr_t>(gpu_.get()), .bytes = kBytes, .cuda = true};
+    return {.address = reinterpret_cast<uintptr_t>(gpu_.get()), .bytes = kRailBytes, .cuda = true};
   }
   // The next attempts by dma-buf and by nvidia-peermem fail as on a machine that supports neither.
   void fail_gpudirect() {
@@ -53,7 +53,7 @@ class RegistrarRailsTest : public ::testing::Test {
 
   const fake_cuda::Driver& cuda_ = fake_cuda::Driver::load();
   const bool initialised_ = cuda::CudaDriver::shared().has_value();
-  fake_cuda::DeviceBuffer gpu_{cuda_, 0, kBytes};
+  fake_cuda::DeviceBuffer gpu_{cuda_, 0, kRailBytes};
   fake_verbs::FakeVerbs verbs_;
   RecordedLog log_;
   MemoryOptions options_;
@@ -64,8 +64,8 @@ class RegistrarRailsTest : public ::testing::Test {
 
 TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {
   Registrar registrar = make_registrar();
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   auto handle = registrar.register_memory(scope_, region).value();
   EXPECT_TRUE(handle->host);
   EXPECT_TRUE(handle->direct);
@@ -85,8 +85,8 @@ TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionGoesOnWithoutItsRail) {
     lost.push_back(rail);
     return true;
   };
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   for (int error : {EIO, ENODEV, ENOLINK, ENXIO}) {
     lose_hca_with(error);
     auto of_host = registrar.register_memory(scope_, host);
@@ -118,8 +118,8 @@ TEST_F(RegistrarRailsTest, HcaIsGoneAndPeermemIsMissing_GpuMemoryIsDirectOnTheOt
 
 TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionCannotGoOn_IsAnError) {
   Registrar registrar = make_registrar();
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   scope_.lose_rail = [](size_t) { return false; };
   lose_hca_with(EIO);
   EXPECT_FALSE(registrar.register_memory(scope_, region));
@@ -138,8 +138,8 @@ TEST_F(RegistrarRailsTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) 
     EXPECT_TRUE(has_text(why.text, "fake_1") || has_text(why.text, "nvidia-peermem")) << why.text;
     return rail == 1;
   };
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM, /*skip=*/1);
   auto of_host = registrar.register_memory(scope_, host).value();
   EXPECT_NE(of_host->keys[0].rkey, 0u);
@@ -151,8 +151,8 @@ TEST_F(RegistrarRailsTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) 
   EXPECT_EQ(of_gpu->staging, nullptr);
   EXPECT_EQ(of_gpu->keys[1].rkey, 0u);
   agreement_.on_frame(wire::kMemoryAnswers);
-  fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kBytes);
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kBytes, true};
+  fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kRailBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kRailBytes, true};
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENOMEM, /*skip=*/1);
   verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
   EXPECT_TRUE(registrar.register_memory(scope_, region)) << "nor is a user's buffer declined";
@@ -165,8 +165,8 @@ TEST_F(RegistrarRailsTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) 
 TEST_F(RegistrarRailsTest, RailGivenUp_NothingIsRegisteredThere) {
   Registrar registrar = make_registrar();
   scope_.hcas[1] = nullptr;
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   auto of_host = registrar.register_memory(scope_, host).value();
   auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
   EXPECT_EQ(verbs_.live().mrs, 2);
@@ -178,8 +178,8 @@ TEST_F(RegistrarRailsTest, RailGivenUp_NothingIsRegisteredThere) {
 TEST_F(RegistrarRailsTest, OneRegistrationFailsAsOnALostHca_HcaAnswers_IsAFailureOfTheMemory) {
   Registrar registrar = make_registrar();
   scope_.lose_rail = [](size_t) { return true; };
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion host{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   verbs_.fail_call(fake_verbs::Call::kRegMr, EIO);
   EXPECT_FALSE(registrar.register_memory(scope_, host));
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EIO);
@@ -211,7 +211,7 @@ TEST_F(RegistrarRailsTest, GpuMemory_NoGpuDirect_IsStagedAndWarnedOfOnce) {
     EXPECT_FALSE(handle->direct);
     EXPECT_EQ(handle->direct_at_most, 0u);
     ASSERT_NE(handle->staging, nullptr);
-    EXPECT_GE(handle->staging->bytes(), kBytes);
+    EXPECT_GE(handle->staging->bytes(), kRailBytes);
     EXPECT_NE(handle->staging_keys[0].rkey, 0u);
     EXPECT_NE(handle->staging_keys[1].rkey, 0u);
     EXPECT_EQ(handle->keys[0].rkey, 0u);
@@ -260,19 +260,19 @@ TEST_F(RegistrarRailsTest, LoggingThrowsForAUsersBuffer_OnlyNcclsOwnStaysRegiste
   Registrar registrar = make_registrar();
   agreement_.on_frame(wire::kMemoryAnswers);
   auto own = registrar.register_memory(scope_, gpu_region()).value();
-  fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kBytes);
+  fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kRailBytes);
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);  // the other path is logged, too
   log::set_sink(
       [](log::Level, unsigned long, const char*, int, const char*) { throw std::bad_alloc(); });
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kBytes, true};
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kRailBytes, true};
   EXPECT_THROW((void)registrar.register_memory(scope_, region), std::bad_alloc);
   EXPECT_EQ(verbs_.live().mrs, 2);
 }
 
 TEST_F(RegistrarRailsTest, Handle_HasRoomForEveryRegistrationFromTheStart) {
   Registrar registrar = make_registrar();
-  std::vector<char> buffer(kBytes);
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kBytes};
+  std::vector<char> buffer(kRailBytes);
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   auto handle = registrar.register_memory(scope_, region).value();
   EXPECT_EQ(handle->registrations.size(), 2u);
   EXPECT_GE(handle->registrations.capacity(), 4u) << "the buffer and a bounce buffer, on two rails";

@@ -19,15 +19,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr size_t kBytes = 1 << 20;
+constexpr size_t kRegionBytes = 1 << 20;
 
 struct RegistrarTest : testing::Test {
   CommPair pair;
   MemoryOptions options;
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   const bool initialised = cuda::CudaDriver::shared().has_value();
-  fake_cuda::DeviceBuffer gpu{cuda, 0, kBytes};
-  std::vector<char> host = std::vector<char>(kBytes);
+  fake_cuda::DeviceBuffer gpu{cuda, 0, kRegionBytes};
+  std::vector<char> host = std::vector<char>(kRegionBytes);
   std::unique_ptr<Registrar> registrar;
 
   RecordedLog log;
@@ -37,10 +37,10 @@ struct RegistrarTest : testing::Test {
     return registrar->register_memory(pair.sender->connection().registration_scope(), region);
   }
   auto register_host() {
-    return register_region({reinterpret_cast<uintptr_t>(host.data()), kBytes, false});
+    return register_region({reinterpret_cast<uintptr_t>(host.data()), kRegionBytes, false});
   }
   auto register_gpu() {
-    return register_region({reinterpret_cast<uintptr_t>(gpu.get()), kBytes, true});
+    return register_region({reinterpret_cast<uintptr_t>(gpu.get()), kRegionBytes, true});
   }
   // The next attempts by dma-buf and by nvidia-peermem fail.
   void refuse_gpudirect() {
@@ -209,7 +209,7 @@ TEST_F(RegistrarTest, UnalignedGpuMemory_ItsWholePagesAreExported) {
 TEST_F(RegistrarTest, DmabufOfNcclFails_PeermemDoesNotTryItAgain) {
   options.strict = true;
   const UniqueFd dmabuf(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  MemoryRegion region{reinterpret_cast<uintptr_t>(gpu.get()), kBytes, true, dmabuf.get()};
+  MemoryRegion region{reinterpret_cast<uintptr_t>(gpu.get()), kRegionBytes, true, dmabuf.get()};
   refuse_gpudirect();
   EXPECT_FALSE(register_region(region)) << "a second attempt by dma-buf would have succeeded";
   auto handle = register_region(region);

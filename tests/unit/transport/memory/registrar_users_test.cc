@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr size_t kBytes = 1 << 20;
+constexpr size_t kUserBytes = 1 << 20;
 constexpr size_t kOtherBytes = 8 << 20;
 
 // One end, as NCCL uses it: one allocation of its own, and later a user's.
@@ -48,9 +48,9 @@ MemoryOptions limited() {
 struct UsersBuffers : testing::Test {
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   const bool initialised = cuda::CudaDriver::shared().has_value();
-  fake_cuda::DeviceBuffer sender_own{cuda, 0, kBytes};
+  fake_cuda::DeviceBuffer sender_own{cuda, 0, kUserBytes};
   fake_cuda::DeviceBuffer sender_users{cuda, 0, kOtherBytes};
-  fake_cuda::DeviceBuffer receiver_own{cuda, 1, kBytes};
+  fake_cuda::DeviceBuffer receiver_own{cuda, 1, kUserBytes};
   fake_cuda::DeviceBuffer receiver_users{cuda, 1, kOtherBytes};
   RecordedLog log;
   CommPair pair;
@@ -61,9 +61,9 @@ struct UsersBuffers : testing::Test {
 
   // Registers NCCL's own buffers at both ends: two parts of one allocation.
   void register_own(End& from, End& to) {
-    for (size_t offset : {size_t{0}, kBytes / 2}) {
-      own.push_back(from.register_at(sender(), sender_own, kBytes / 2, offset).value());
-      own.push_back(to.register_at(receiver(), receiver_own, kBytes / 2, offset).value());
+    for (size_t offset : {size_t{0}, kUserBytes / 2}) {
+      own.push_back(from.register_at(sender(), sender_own, kUserBytes / 2, offset).value());
+      own.push_back(to.register_at(receiver(), receiver_own, kUserBytes / 2, offset).value());
     }
   }
   // Whether the sender and the receiver accept a user's buffer.
@@ -119,11 +119,11 @@ TEST_F(UsersBuffers, BothStageAndMemoryIsLeftOver_BothDecline) {
 TEST_F(UsersBuffers, OneOfTheOwnBuffersIsStagedUnexpectedly_BothDecline) {
   End from{{}};
   End to{{}};
-  own.push_back(from.register_at(sender(), sender_own, kBytes / 2).value());
-  own.push_back(to.register_at(receiver(), receiver_own, kBytes / 2).value());
+  own.push_back(from.register_at(sender(), sender_own, kUserBytes / 2).value());
+  own.push_back(to.register_at(receiver(), receiver_own, kUserBytes / 2).value());
   pair.verbs.fail_call(Call::kRegDmabufMr, ENOMEM);
   pair.verbs.fail_call(Call::kRegMr, EFAULT);
-  own.push_back(to.register_at(receiver(), receiver_own, kBytes / 2, kBytes / 2).value());
+  own.push_back(to.register_at(receiver(), receiver_own, kUserBytes / 2, kUserBytes / 2).value());
   ASSERT_FALSE(own.back()->direct);
   EXPECT_EQ(accepted(from, to), kNeither);
 }
@@ -154,7 +154,7 @@ TEST_F(UsersBuffers, PeerSendsNothing_DeclinesAndWarnsOnce) {
     const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), bytes, true};
     return from.registrar.register_memory(scope, region);
   };
-  auto first = register_on(sender_own, kBytes);
+  auto first = register_on(sender_own, kUserBytes);
   ASSERT_TRUE(first);
   for (int i = 0; i < 2; ++i) {
     auto users = register_on(sender_users, kOtherBytes);
@@ -188,21 +188,21 @@ TEST_F(UsersBuffers, SharedComm_TheSameBufferAgainIsStagedToo) {
   End to{staging()};
   register_own(from, to);
   pair.exchange(1);
-  auto again = to.register_at(receiver(), receiver_own, kBytes / 2);
+  auto again = to.register_at(receiver(), receiver_own, kUserBytes / 2);
   ASSERT_TRUE(again) << again.error().text;
   EXPECT_FALSE((*again)->direct);
 }
 
 // PXN: a sender has a buffer of one size for each rank that it sends for.
 TEST_F(UsersBuffers, RelayingSender_AnotherBufferOfTheSameSizeIsOwn) {
-  fake_cuda::DeviceBuffer of_other_rank{cuda, 0, kBytes};
+  fake_cuda::DeviceBuffer of_other_rank{cuda, 0, kUserBytes};
   MemoryOptions relaying = staging();
   relaying.relays = true;
   End from{relaying};
   End to{relaying};
   register_own(from, to);
-  EXPECT_TRUE(from.register_at(sender(), of_other_rank, kBytes));
-  EXPECT_FALSE(to.register_at(receiver(), of_other_rank, kBytes)) << "only senders relay";
+  EXPECT_TRUE(from.register_at(sender(), of_other_rank, kUserBytes));
+  EXPECT_FALSE(to.register_at(receiver(), of_other_rank, kUserBytes)) << "only senders relay";
   EXPECT_EQ(accepted(from, to), kNeither);
 }
 

@@ -14,7 +14,7 @@ void add_machine(MadeHost* made) {
   made->write("/sys/class/net/eth1/operstate", "down\n");
 }
 
-Observations seen_with(const config::Environment& environment) {
+Observations filters_seen_with(const config::Environment& environment) {
   MadeHost made;
   add_machine(&made);
   made.host.is_live = true;
@@ -22,16 +22,16 @@ Observations seen_with(const config::Environment& environment) {
   return nccl_filters().run(made.host);
 }
 
-TEST(NcclFilters, NothingSet_IsOk) { EXPECT_EQ(seen_with({})[0].verdict, Verdict::kOk); }
+TEST(NcclFilters, NothingSet_IsOk) { EXPECT_EQ(filters_seen_with({})[0].verdict, Verdict::kOk); }
 
 TEST(NcclFilters, HcaThatExists_IsOk) {
-  const Observations seen = seen_with({{"NCCL_IB_HCA", "mlx5"}});
+  const Observations seen = filters_seen_with({{"NCCL_IB_HCA", "mlx5"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen[0].evidence, "mlx5 (environment) accepts 1 of 1 ports");
 }
 
 TEST(NcclFilters, OneOfTwoHcasIsMissing_IsAWarning) {
-  const Observations seen = seen_with({{"NCCL_IB_HCA", "mlx5_0,mlx5_7"}});
+  const Observations seen = filters_seen_with({{"NCCL_IB_HCA", "mlx5_0,mlx5_7"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_EQ(seen[0].evidence, "mlx5_0,mlx5_7 (environment): this machine has no mlx5_7");
 }
@@ -41,16 +41,16 @@ TEST(NcclFilters, NothingSetOnAnotherMachine_IsUnknown) {
 }
 
 TEST(NcclFilters, BlanksInTheHcas_AreAWarningWithoutThePlugin) {
-  const Observations seen = seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}});
+  const Observations seen = filters_seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_EQ(seen[0].fix, "export NCCL_IB_HCA=mlx5_0,mlx5_1");
-  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", " mlx5_0"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
+  EXPECT_EQ(filters_seen_with({{"NCCL_IB_HCA", " mlx5_0"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
             Verdict::kOk);
 }
 
 TEST(NcclFilters, NoHcaMatches_IsAFailure) {
-  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "ib0"}})[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "^mlx5"}})[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(filters_seen_with({{"NCCL_IB_HCA", "ib0"}})[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(filters_seen_with({{"NCCL_IB_HCA", "^mlx5"}})[0].verdict, Verdict::kFailure);
 }
 
 TEST(NcclFilters, MachineWithoutHcas_IsOk) {
@@ -60,11 +60,11 @@ TEST(NcclFilters, MachineWithoutHcas_IsOk) {
 }
 
 TEST(NcclFilters, Interface_HasToExistAndBeUp) {
-  EXPECT_EQ(seen_with({{"NCCL_SOCKET_IFNAME", "eth"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_SOCKET_IFNAME", "=eth1"}})[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen_with({{"NCCL_SOCKET_IFNAME", "=eth1"}})[0].fix,
+  EXPECT_EQ(filters_seen_with({{"NCCL_SOCKET_IFNAME", "eth"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(filters_seen_with({{"NCCL_SOCKET_IFNAME", "=eth1"}})[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(filters_seen_with({{"NCCL_SOCKET_IFNAME", "=eth1"}})[0].fix,
             "ip link set dev 'eth1' up, or name another interface");
-  const Observations seen = seen_with({{"NCCL_SOCKET_IFNAME", "bond0"}});
+  const Observations seen = filters_seen_with({{"NCCL_SOCKET_IFNAME", "bond0"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].evidence,
             "bond0 (environment) matches no interface of this machine (eth0, "
@@ -78,9 +78,9 @@ TEST(NcclFilters, InterfaceWithoutSysfs_IsUnknown) {
 }
 
 TEST(NcclFilters, PkeyWithoutAnEntry_IsAFailure) {
-  EXPECT_EQ(seen_with({{"NCCL_IB_PKEY", "0"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_IB_PKEY", "1"}})[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen_with({{"NCCL_IB_PKEY", "0x7fff"}})[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(filters_seen_with({{"NCCL_IB_PKEY", "0"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(filters_seen_with({{"NCCL_IB_PKEY", "1"}})[0].verdict, Verdict::kFailure);
+  EXPECT_EQ(filters_seen_with({{"NCCL_IB_PKEY", "0x7fff"}})[0].verdict, Verdict::kFailure);
 }
 
 TEST(NcclFilters, PkeyWithoutATable_IsUnknownAndAKeyAWarning) {

@@ -6,7 +6,7 @@
 namespace gdr::tools::doctor {
 namespace {
 
-Observations seen_with(const config::Environment& environment) {
+Observations transport_seen_with(const config::Environment& environment) {
   MadeHost made;
   made.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
   made.host.is_live = true;
@@ -16,7 +16,7 @@ Observations seen_with(const config::Environment& environment) {
 }
 
 Verdict verdict_with(const config::Environment& environment) {
-  return seen_with(environment)[0].verdict;
+  return transport_seen_with(environment)[0].verdict;
 }
 
 TEST(NcclTransport, NothingSet_IsOk) { EXPECT_EQ(verdict_with({}), Verdict::kOk); }
@@ -28,7 +28,7 @@ TEST(NcclTransport, ThisPlugin_IsOk) {
 }
 
 TEST(NcclTransport, DisabledIb_IsAFailure) {
-  const Observations seen = seen_with({{"NCCL_IB_DISABLE", "1"}});
+  const Observations seen = transport_seen_with({{"NCCL_IB_DISABLE", "1"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].fix, "unset NCCL_IB_DISABLE");
   EXPECT_EQ(verdict_with({{"NCCL_IB_DISABLE", "0"}}), Verdict::kOk);
@@ -50,7 +50,7 @@ TEST(NcclTransport, OwnTransportBesideThePlugin_IsAWarning) {
 }
 
 TEST(NcclTransport, NetGdrWithoutThePlugin_IsAFailure) {
-  const Observations seen = seen_with({{"NCCL_NET", "GDR"}});
+  const Observations seen = transport_seen_with({{"NCCL_NET", "GDR"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].fix, "export NCCL_NET_PLUGIN=gdr");
 }
@@ -72,7 +72,7 @@ TEST(NcclTransport, NetGdrWithADefaultPlugin_DependsOnWhichItIs) {
 }
 
 TEST(NcclTransport, NetOfNoTransport_IsAFailureWhereNoPluginIsLoaded) {
-  const Observations seen = seen_with({{"NCCL_NET", "XYZ"}});
+  const Observations seen = transport_seen_with({{"NCCL_NET", "XYZ"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].fix, "unset NCCL_NET");
   EXPECT_EQ(verdict_with({{"NCCL_NET", "XYZ"}, {"NCCL_NET_PLUGIN", "ofi"}}), Verdict::kUnknown);
@@ -86,7 +86,7 @@ TEST(NcclTransport, NetOfNoTransport_IsAFailureWhereNoPluginIsLoaded) {
 }
 
 TEST(NcclTransport, PluginInCapitals_IsAFailure) {
-  const Observations seen = seen_with({{"NCCL_NET_PLUGIN", "GDR"}});
+  const Observations seen = transport_seen_with({{"NCCL_NET_PLUGIN", "GDR"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
   EXPECT_EQ(seen[0].fix, "export NCCL_NET_PLUGIN=gdr");
 }

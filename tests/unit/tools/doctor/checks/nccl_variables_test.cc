@@ -6,7 +6,7 @@
 namespace gdr::tools::doctor {
 namespace {
 
-Observations seen_with(const config::Environment& environment, size_t gpus = 0) {
+Observations variables_seen_with(const config::Environment& environment, size_t gpus = 0) {
   MadeHost made;
   made.host.is_live = true;
   made.host.environment = environment;
@@ -16,7 +16,7 @@ Observations seen_with(const config::Environment& environment, size_t gpus = 0) 
 }
 
 TEST(NcclVariables, NothingSet_IsOk) {
-  const Observations seen = seen_with({});
+  const Observations seen = variables_seen_with({});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
 }
@@ -31,8 +31,9 @@ TEST(NcclVariables, NothingSetOnAnotherMachine_IsUnknown) {
 TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
   for (const char* value : {"0", "1", "-2", "PHB"}) {
     for (const char* name : {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"}) {
-      EXPECT_EQ(seen_with({{name, value}})[0].verdict, Verdict::kWarning) << name << value;
-      const Observations seen = seen_with({{name, value}, {"NCCL_NET_PLUGIN", "gdr"}});
+      EXPECT_EQ(variables_seen_with({{name, value}})[0].verdict, Verdict::kWarning)
+          << name << value;
+      const Observations seen = variables_seen_with({{name, value}, {"NCCL_NET_PLUGIN", "gdr"}});
       ASSERT_EQ(seen.size(), 1u) << name << value;
       EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name << value;
       EXPECT_TRUE(seen[0].fix.starts_with(std::string("unset ") + name)) << seen[0].fix;
@@ -41,21 +42,21 @@ TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
 }
 
 TEST(NcclVariables, BlanksInTheHcas_AreLeftToTheCheckOfFilters) {
-  EXPECT_EQ(seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(variables_seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}})[0].verdict, Verdict::kOk);
 }
 
 TEST(NcclVariables, NameLikeNoOther_HasNoSuggestion) {
-  EXPECT_EQ(seen_with({{"NCCL_RNG", "1"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"GDR_NCCL_FOO", "1"}})[0].fix.find("nearest"), std::string::npos);
+  EXPECT_EQ(variables_seen_with({{"NCCL_RNG", "1"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(variables_seen_with({{"GDR_NCCL_FOO", "1"}})[0].fix.find("nearest"), std::string::npos);
 }
 
 TEST(NcclVariables, CommonOnes_AreOk) {
-  const Observations seen = seen_with({{"NCCL_DEBUG", "INFO"},
-                                       {"NCCL_IB_TIMEOUT", "22"},
-                                       {"NCCL_NET_GDR_LEVEL", "PHB"},
-                                       {"NCCL_ASYNC_ERROR_HANDLING", "1"},
-                                       {"NCCL_VERSION", "2.27.3"},
-                                       {"NCCL_TESTS_DEVICE", "0"}});
+  const Observations seen = variables_seen_with({{"NCCL_DEBUG", "INFO"},
+                                                 {"NCCL_IB_TIMEOUT", "22"},
+                                                 {"NCCL_NET_GDR_LEVEL", "PHB"},
+                                                 {"NCCL_ASYNC_ERROR_HANDLING", "1"},
+                                                 {"NCCL_VERSION", "2.27.3"},
+                                                 {"NCCL_TESTS_DEVICE", "0"}});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kOk);
   EXPECT_EQ(seen[0].evidence,
@@ -63,7 +64,7 @@ TEST(NcclVariables, CommonOnes_AreOk) {
 }
 
 TEST(NcclVariables, LevelAsANumber_IsAWarningThatNamesIt) {
-  const Observations seen = seen_with({{"NCCL_NET_GDR_LEVEL", "3"}});
+  const Observations seen = variables_seen_with({{"NCCL_NET_GDR_LEVEL", "3"}});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_EQ(seen[0].subject, "NCCL_NET_GDR_LEVEL");
@@ -74,21 +75,21 @@ TEST(NcclVariables, LevelAsANumber_IsAWarningThatNamesIt) {
 }
 
 TEST(NcclVariables, LevelOfAnotherTool_IsAWarning) {
-  const Observations seen = seen_with({{"NCCL_NET_GDR_LEVEL", "NODE"}});
+  const Observations seen = variables_seen_with({{"NCCL_NET_GDR_LEVEL", "NODE"}});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
 }
 
 TEST(NcclVariables, ValueOutOfRange_IsAWarning) {
-  const Observations seen = seen_with({{"NCCL_IB_RETRY_CNT", "13"}});
+  const Observations seen = variables_seen_with({{"NCCL_IB_RETRY_CNT", "13"}});
   ASSERT_EQ(seen.size(), 1u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   EXPECT_EQ(seen[0].fix, "use 0 to 7");
 }
 
 TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
-  const Observations seen =
-      seen_with({{"NCCL_IB_HCAS", "mlx5_0"}, {"NCCL_NET_PLUGINS", "gdr"}, {"NCCL_DEBG", "INFO"}});
+  const Observations seen = variables_seen_with(
+      {{"NCCL_IB_HCAS", "mlx5_0"}, {"NCCL_NET_PLUGINS", "gdr"}, {"NCCL_DEBG", "INFO"}});
   ASSERT_EQ(seen.size(), 3u);
   EXPECT_NE(seen[0].fix.find("NCCL_IB_HCA"), std::string::npos);
   EXPECT_EQ(seen[1].fix, "check the spelling; the nearest name is NCCL_DEBUG");
@@ -96,8 +97,8 @@ TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
 }
 
 TEST(NcclVariables, OfTheOwnTransportOnly_IsAWarningWithThePlugin) {
-  EXPECT_EQ(seen_with({{"NCCL_IB_OOO_RQ", "1"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_IB_OOO_RQ", "1"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
+  EXPECT_EQ(variables_seen_with({{"NCCL_IB_OOO_RQ", "1"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(variables_seen_with({{"NCCL_IB_OOO_RQ", "1"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
             Verdict::kWarning);
 }
 
@@ -110,7 +111,7 @@ TEST(NcclVariables, SetInAFile_NamesTheLine) {
 }
 
 TEST(NcclVariables, MissingTopologyFile_IsAWarning) {
-  const Observations seen = seen_with({{"NCCL_TOPO_FILE", "/etc/topo.xml"}});
+  const Observations seen = variables_seen_with({{"NCCL_TOPO_FILE", "/etc/topo.xml"}});
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
   MadeHost made;
   made.write("/etc/topo.xml", "<system/>");
@@ -119,10 +120,10 @@ TEST(NcclVariables, MissingTopologyFile_IsAWarning) {
 }
 
 TEST(NcclVariables, Leftovers_AreWarningsWhereTheyCost) {
-  EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_NET_GDR_READ", "0"}}, 1)[0].verdict, Verdict::kWarning);
-  EXPECT_EQ(seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen_with({{"NCCL_SHM_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(variables_seen_with({{"NCCL_NET_GDR_READ", "0"}})[0].verdict, Verdict::kOk);
+  EXPECT_EQ(variables_seen_with({{"NCCL_NET_GDR_READ", "0"}}, 1)[0].verdict, Verdict::kWarning);
+  EXPECT_EQ(variables_seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kOk);
+  EXPECT_EQ(variables_seen_with({{"NCCL_SHM_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
   MadeHost made;
   made.host.environment["NCCL_P2P_DISABLE"] = "1";
   made.host.inspection.emplace();
