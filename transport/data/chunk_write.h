@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
@@ -55,7 +56,20 @@ struct ChunkEnd {
   return last;
 }
 
-// Posts both writes of such a chunk.
+// The writes of a chunk, in their order.
+struct ChunkWrites {
+  RdmaWrite data;
+  std::optional<RdmaWrite> end;  // without it, the data's write is the one with immediate
+};
+
+inline ChunkWrites writes_of(const OutgoingMessage& message, const RdmaWrite& data,
+                             const QueuePair& pair, const RailTables& tables,
+                             const wire::EndPoint& peer) {
+  if (!message.separate_end) return {data, {}};
+  return {data, separate_end_of(message, data, pair, tables, peer)};
+}
+
+// Posts both writes of a chunk that ends in a write of its own.
 [[gnu::always_inline]] inline int post_with_separate_end(const OutgoingMessage& message,
                                                          const RdmaWrite& data,
                                                          const QueuePair& pair, ChunkEnd end,

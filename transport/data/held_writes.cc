@@ -2,8 +2,8 @@
 
 namespace gdr::transport {
 
-void HeldWrites::add(const QueuePair& pair, const RdmaWrite* data, const RdmaWrite& last,
-                     uint32_t immediate, Request* request) {
+void HeldWrites::add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end,
+                     Request* request) {
   if (empty()) {
     count_ = 0;
     pair_ = &pair;
@@ -12,11 +12,9 @@ void HeldWrites::add(const QueuePair& pair, const RdmaWrite* data, const RdmaWri
     request->ahead = static_cast<int16_t>(last_ - request);
     request->special |= kChained;
   }
-  const auto wr_id = reinterpret_cast<uint64_t>(request);
-  if (data != nullptr) append(*data, wr_id);
-  ibv_send_wr& end = append(last, wr_id);
-  make_signalled_end(&end, immediate);
-  end_ = &end;
+  end_ = &append(writes.data, end.wr_id);
+  if (writes.end) end_ = &append(*writes.end, end.wr_id);
+  make_signalled_end(end_, end.immediate);
   last_ = request;
   polls_ = 0;
 }

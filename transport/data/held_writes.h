@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "transport/data/chunk_write.h"
 #include "transport/data/queue_pair.h"
 #include "transport/data/rdma_write.h"
 #include "transport/data/request.h"
@@ -24,10 +25,9 @@ class HeldWrites {
   // The QP of those that are held; not empty().
   const QueuePair& pair() const { return *pair_; }
 
-  // Adds a message, whose completion has the request's address as its wr_id. The first one chooses
-  // the QP; there is room for a whole group. `data`, if any, goes as a plain write ahead of `last`.
-  void add(const QueuePair& pair, const RdmaWrite* data, const RdmaWrite& last, uint32_t immediate,
-           Request* request);
+  // Adds a message of one chunk. The first one chooses the QP; there is room for a whole group.
+  // The completion of the last message has to find the others' requests.
+  void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end, Request* request);
   // Counts a poll of the comm. Returns whether the chain has waited long enough.
   bool is_due() { return ++polls_ >= kPolls; }
   // Posts the chain. Returns an errno value; 0 is success.
@@ -49,7 +49,7 @@ class HeldWrites {
   int count_ = 0;
   int polls_ = 0;               // of the comm, since the last message
   ibv_send_wr* end_ = nullptr;  // of the last message; null: nothing is held
-  Request* last_ = nullptr;
+  Request* last_ = nullptr;     // its request
   const QueuePair* pair_ = nullptr;
 };
 

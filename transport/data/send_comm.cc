@@ -341,41 +341,15 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
       .size_code = separate_end ? stated_size(bytes, chunks, slot(*buffer).bytes) : kSizeInTable,
       .parent = parent,
   };
-  const int group = first.group;
-  const bool posted = group > 1 ? post_in_group(message, memory, group) : post(message, memory);
+  const bool grouped = first.group > 1;
+  const bool posted = grouped && chunks.count == 1
+                          ? hold(message, memory)
+                          : (!grouped || post_held()) && post(message, memory);
   if (!posted) return false;
   advance(*buffer);
   connection_.link().count_posted();
   *request = taken;
   return true;
-}
-
-// Posts a message of a group of that many: at the latest with the last one of the group, or at the
-// second poll. Those of a chain take one turn of the QPs. One of several chunks does not wait.
-bool SendComm::post_in_group(const OutgoingMessage& message, const MemoryHandle& memory,
-                             int group) {
-  if (message.chunks.count > 1) return post_held() && post(message, memory);
-  const QueuePair& pair = held_.empty() ? connection_.rails().next_pair() : held_.pair();
-  observe(message, message.bytes, pair);
-  const RdmaWrite data = write_of(message, 0, message.bytes, pair, memory.keys);
-  if (message.separate_end) {
-    const RdmaWrite end = separate_end_of(message, data, pair, tables_, connection_.peer());
-    held_.add(pair, &data, end, message.immediate(), message.request);
-  } else {
-    held_.add(pair, nullptr, data, message.immediate(), message.request);
-  }
-  if (served_count_ + 1 >= group) return post_held();
-  has_waiting_ = true;
-  return true;
-}
-
-bool SendComm::post_held() {
-  if (held_.empty()) return true;
-  const int err = held_.post();
-  if (err == 0) [[likely]]
-    return true;
-  connection_.fail_verbs("posting a send", err);
-  return false;
 }
 
 // Messages take the QPs in turn, so that several QPs, which switches hash onto different paths,
@@ -581,15 +555,6 @@ bool SendComm::post_copied_chunks() {
     if (!post_chunk(message, from, bytes, *ready->pair, ready->keys)) return false;
     staged_.mark_posted();
   }
-}
-
-// Posts what waits, as far as it is ready.
-bool SendComm::post_waiting() {
-  if (connection_.failed()) held_.drop();
-  if (!held_.empty() && held_.is_due() && !post_held()) return false;
-  if (!staged_.empty() && !post_copied_chunks()) return false;
-  has_waiting_ = !(held_.empty() && staged_.empty());
-  return true;
 }
 
 bool SendComm::progress() {

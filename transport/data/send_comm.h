@@ -98,7 +98,8 @@ class SendComm : public Comm {
   [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
   [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
-  bool post_in_group(const OutgoingMessage& message, const MemoryHandle& memory, int group);
+  bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
+  bool hold(const OutgoingMessage& message, const MemoryHandle& memory);
   bool post_held();
   [[gnu::noinline]] bool post_waiting();
   [[gnu::always_inline]] RdmaWrite write_of(const OutgoingMessage& message, size_t from,

@@ -1,13 +1,13 @@
 // How the sends of a grouped receive are gathered into one chain.
 #include "transport/data/held_writes.h"
 
-#include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/grouped_messages.h"
 #include "tests/unit/transport/recording_observer.h"
 
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kHeldBytes = 100;  // more than are sent inline
+constexpr size_t kHeldBytes = GroupedMessages<CommPair>::kBytes;
 
 TransportOptions over_qps(int qps, bool split) {
   TransportOptions options = test_options();
@@ -16,40 +16,9 @@ TransportOptions over_qps(int qps, bool split) {
   return options;
 }
 
-// A pair with messages of kHeldBytes, whose tags count from 0.
-struct Grouped {
-  CommPair pair;
-  Buffer from = pair.sender_buffer(wire::kMaxGroup * kHeldBytes);
-  Buffer to = pair.receiver_buffer(wire::kMaxGroup * kHeldBytes);
-  std::vector<Request*> sends;
-
-  explicit Grouped(const TransportOptions& options = test_options()) : pair(options) {}
-
-  Request* irecv(int count) {
-    std::vector<ReceiveBuffer> group;
-    for (int i = 0; i < count; ++i) {
-      group.push_back(
-          {to.data() + static_cast<size_t>(i) * kHeldBytes, kHeldBytes, i, to.memory.get()});
-    }
-    return pair.irecv(group);
-  }
-  void isend(int tag) {
-    char* data = from.data() + static_cast<size_t>(tag) * kHeldBytes;
-    std::memset(data, 'a' + tag, kHeldBytes);
-    sends.push_back(pair.isend(data, kHeldBytes, from, tag));
-    ASSERT_NE(sends.back(), nullptr) << tag;
-  }
-  void isend_up_to(int count) {
-    for (int tag = static_cast<int>(sends.size()); tag < count; ++tag) isend(tag);
-  }
+struct Grouped : GroupedMessages<CommPair> {
+  explicit Grouped(const TransportOptions& options = test_options()) : GroupedMessages(options) {}
   std::vector<fake_verbs::Posted> posted() { return pair.posted_by(*pair.sender); }
-  void expect_all_done() {
-    for (size_t i = 0; i < sends.size(); ++i) EXPECT_TRUE(finish(sends[i]).done) << i;
-    sends.clear();
-  }
-  void expect_all_failed() {
-    for (Request* send : sends) EXPECT_FALSE(finish(send).alive);
-  }
 };
 
 TEST(HeldWrites, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
@@ -67,10 +36,7 @@ TEST(HeldWrites, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
   }
   EXPECT_TRUE(finish(receive).done);
   test.expect_all_done();
-  for (size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(std::string(test.to.data() + i * kHeldBytes, kHeldBytes),
-              std::string(kHeldBytes, 'a' + i));
-  }
+  test.expect_bytes(8);
 }
 
 TEST(HeldWrites, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
@@ -241,8 +207,8 @@ TEST(HeldWrites, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
   int parent = 0;
   for (int tag = 0; tag < 8; ++tag) {
     Request* send = nullptr;
-    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kHeldBytes, tag,
-                                                 *test.from.memory, &parent, &send));
+    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kHeldBytes, tag, *test.from.memory,
+                                                 &parent, &send));
     test.sends.push_back(send);
     ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
     EXPECT_EQ(recorder.events.back().completions, 0);

@@ -1,0 +1,63 @@
+// The messages of a grouped receive, over any pair of connected comms.
+#pragma once
+
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+
+// Messages of kBytes each, whose tags count from 0. Pair: CommPair, or one of several rails.
+template <class Pair>
+struct GroupedMessages {
+  static constexpr size_t kBytes = 100;  // more than are sent inline
+
+  template <class... Args>
+  explicit GroupedMessages(Args&&... args) : pair(std::forward<Args>(args)...) {}
+
+  Request* irecv(int count) {
+    std::vector<ReceiveBuffer> group;
+    for (int i = 0; i < count; ++i) {
+      group.push_back({to.data() + static_cast<size_t>(i) * kBytes, kBytes, i, to.memory.get()});
+    }
+    return pair.irecv(group);
+  }
+  // What sender->isend() returns as the request.
+  Request* try_isend(int tag) {
+    char* data = from.data() + static_cast<size_t>(tag) * kBytes;
+    std::memset(data, 'a' + tag, kBytes);
+    Request* request = nullptr;
+    EXPECT_TRUE(pair.sender->isend(data, kBytes, tag, *from.memory, &request));
+    return request;
+  }
+  void isend(int tag) {
+    sends.push_back(try_isend(tag));
+    ASSERT_NE(sends.back(), nullptr) << tag;
+  }
+  void isend_up_to(int count) {
+    for (int tag = static_cast<int>(sends.size()); tag < count; ++tag) isend(tag);
+  }
+  void expect_all_done() {
+    for (size_t i = 0; i < sends.size(); ++i) EXPECT_TRUE(finish(sends[i]).done) << i;
+    sends.clear();
+  }
+  void expect_all_failed() {
+    for (Request* send : sends) EXPECT_FALSE(finish(send).alive);
+  }
+  void expect_bytes(int count) {
+    for (int i = 0; i < count; ++i) {
+      EXPECT_EQ(std::string(to.data() + static_cast<size_t>(i) * kBytes, kBytes),
+                std::string(kBytes, static_cast<char>('a' + i)));
+    }
+  }
+
+  Pair pair;
+  Buffer from = pair.sender_buffer(wire::kMaxGroup * kBytes);
+  Buffer to = pair.receiver_buffer(wire::kMaxGroup * kBytes);
+  std::vector<Request*> sends;
+};
+
+}  // namespace gdr::transport

@@ -1,0 +1,39 @@
+// What SendComm does with the messages of a group, of which it holds the simple ones back.
+#include "transport/data/chunk_write.h"
+#include "transport/data/send_comm.h"
+
+namespace gdr::transport {
+
+// Holds a message of one chunk back until the last one of its group, or the second poll. Those of a
+// chain take one turn of the QPs.
+bool SendComm::hold(const OutgoingMessage& message, const MemoryHandle& memory) {
+  const QueuePair& pair = held_.empty() ? connection_.rails().next_pair() : held_.pair();
+  if (message.parent != nullptr) report(message, message.bytes, pair);
+  const RdmaWrite data =
+      transport::write_of(message, slot(message.buffer), 0, message.bytes, pair, memory.keys);
+  held_.add(pair, writes_of(message, data, pair, tables_, connection_.peer()),
+            {message.immediate(), message.wr_id()}, message.request);
+  if (is_last_of_group()) return post_held();
+  has_waiting_ = true;
+  return true;
+}
+
+bool SendComm::post_held() {
+  if (held_.empty()) return true;
+  const int err = held_.post();
+  if (err == 0) [[likely]]
+    return true;
+  connection_.fail_verbs("posting a send", err);
+  return false;
+}
+
+// Posts what waits, as far as it is ready.
+bool SendComm::post_waiting() {
+  if (connection_.failed()) held_.drop();
+  if (!held_.empty() && held_.is_due() && !post_held()) return false;
+  if (!staged_.empty() && !post_copied_chunks()) return false;
+  has_waiting_ = !(held_.empty() && staged_.empty());
+  return true;
+}
+
+}  // namespace gdr::transport
