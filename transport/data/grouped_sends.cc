@@ -1,4 +1,5 @@
-// What SendComm does with the messages of a group, of which it holds the simple ones back.
+// What SendComm does with the messages of a group, of which it holds the simple ones back: those of
+// the direct path, and those that SpreadSends holds in the same chain.
 #include "transport/data/chunk_write.h"
 #include "transport/data/send_comm.h"
 
@@ -18,8 +19,18 @@ bool SendComm::hold(const OutgoingMessage& message, const MemoryHandle& memory) 
   return true;
 }
 
+// Whether SpreadSends holds the message back: nothing about it or the connection is special.
+bool SendComm::is_held_spread(const Send& send) const {
+  return wire::is_plain(slot(send.buffer)) && send.bytes <= send.memory.direct_at_most &&
+         spread_->holds(send.bytes);
+}
+
 bool SendComm::post_held() {
   if (held_.empty()) return true;
+  if (spread_ != nullptr) {
+    spread_->post_held();
+    return !connection_.failed();
+  }
   const int err = held_.post();
   if (err == 0) [[likely]]
     return true;

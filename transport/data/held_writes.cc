@@ -9,8 +9,10 @@ void HeldWrites::add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd 
     pair_ = &pair;
   } else {
     end_->send_flags &= ~static_cast<unsigned>(IBV_SEND_SIGNALED);
-    request->ahead = static_cast<int16_t>(last_ - request);
-    request->special |= kChained;
+    if (request != nullptr) {
+      request->ahead = static_cast<int16_t>(last_ - request);
+      request->special |= kChained;
+    }
   }
   end_ = &append(writes.data, end.wr_id);
   if (writes.end) end_ = &append(*writes.end, end.wr_id);

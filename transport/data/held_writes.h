@@ -26,8 +26,10 @@ class HeldWrites {
   const QueuePair& pair() const { return *pair_; }
 
   // Adds a message of one chunk. The first one chooses the QP; there is room for a whole group.
-  // The completion of the last message has to find the others' requests.
-  void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end, Request* request);
+  // request: of the direct path, where the completion of the last message has to find the others'
+  // requests. Null where the completion states which requests of the QP it stands for.
+  void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end,
+           Request* request = nullptr);
   // Counts a poll of the comm. Returns whether the chain has waited long enough.
   bool is_due() { return ++polls_ >= kPolls; }
   // Posts the chain. Returns an errno value; 0 is success.

@@ -141,6 +141,7 @@ void SendComm::start_spreading() {
       .tables = &tables_,
       .requests = &requests_,
       .observed = observed_.get(),
+      .held = &held_,
       .max_write_bytes = max_write_bytes_,
       .separate_end_above = separate_end_above_,
       .split_data_on_qps = connection_.options().split_data_on_qps,
@@ -307,8 +308,12 @@ bool SendComm::send_attended(Send send, int tag, Request** request) {
     fail_oversized(send.bytes, slot(*buffer));
     return false;
   }
-  if (!spread_->send(send, request)) return end_observation();
+  const bool sent = first.group > 1 && is_held_spread(send)
+                        ? spread_->hold(send, is_last_of_group(), request)
+                        : spread_->send(send, request);
+  if (!sent) return end_observation();
   if (*request == nullptr) return progress();
+  if (!held_.empty()) has_waiting_ = true;
   advance(*buffer);
   return true;
 }

@@ -14,7 +14,7 @@ void SpreadSends::take_news() {
     const SpreadPair& pair = pairs_[news->pair];
     switch (news->kind) {
       case PairNews::Kind::kLost:
-        if (pair.state == PairState::kUsable) pairs_.lose(news->pair);
+        if (pair.state == PairState::kUsable) lose(news->pair);
         break;
       case PairNews::Kind::kAgreed:
         agree(*news);
@@ -26,11 +26,17 @@ void SpreadSends::take_news() {
   }
 }
 
+// What is held for the pair is recorded as posted: it has not arrived, and goes over another one.
+void SpreadSends::lose(uint32_t index) {
+  pairs_.lose(index);
+  if (!held_.empty() && held_.pair().index == index) held_.drop();
+}
+
 // Chunks below `arrived` are complete. The others wait for a pair; this one may be the first that
 // is usable again. The pair was lost with the first of them, unless something else has failed.
 void SpreadSends::agree(const PairNews& news) {
   SpreadPair& pair = pairs_[news.pair];
-  if (pair.state == PairState::kUsable) pairs_.lose(news.pair);
+  if (pair.state == PairState::kUsable) lose(news.pair);
   if (!check_arrived(news)) return;
   while (pair.sent.acknowledged() < news.arrived) complete(pair.sent.pop());
   pair.state = PairState::kDown;

@@ -20,6 +20,7 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       tables_(*owner.tables),
       requests_(*owner.requests),
       observed_(owner.observed),
+      held_(*owner.held),
       recovery_(*connection_.recovery()),
       max_write_bytes_(owner.max_write_bytes),
       separate_end_above_(owner.separate_end_above),
@@ -50,6 +51,7 @@ bool SpreadSends::send(const Send& send, Request** request) {
   if (chunks.count * work_requests_for(message.out, chunks.bytes) > pairs_.queue_depth()) {
     return fail_too_large(send.bytes, pairs_.queue_depth());
   }
+  post_held();  // before room is looked for, as that may lose a pair
   if (!find_room(send, message, at) || !take_request(send, message)) return true;
   Message& kept = messages_[requests_.index_of(*message.out.request)] = message;
   connection_.link().count_posted();  // before a launch, which the driver may delay
@@ -65,41 +67,83 @@ bool SpreadSends::send(const Send& send, Request** request) {
 bool SpreadSends::send_whole(uint64_t buffer, const void* data, size_t bytes,
                              const MemoryHandle& memory, Request** request) {
   *request = nullptr;
-  const bool separate = bytes > separate_end_above_;
-  const uint16_t work_requests = separate ? 2 : 1;
   const Time at = pairs_.choice_needs_time() ? now() : Time{};
-  const std::optional<uint32_t> pair = pairs_.choose(bytes, work_requests, at);
+  const std::optional<uint32_t> pair = pairs_.choose(bytes, work_requests_of_whole(bytes), at);
   if (!pair) return true;
+  const Recorded whole = record_whole({bytes, data, buffer, memory, nullptr}, *pair, at);
+  if (whole.message == nullptr) return true;
+  post_recorded(*pair, whole.number, *whole.message, whole.chunk);
+  *request = whole.message->out.request;
+  return true;
+}
+
+// Takes a request for a message that is one chunk, and counts it on the pair, which has room.
+inline SpreadSends::Recorded SpreadSends::record_whole(const Send& send, uint32_t pair, Time now) {
   Request* taken = requests_.take();
-  if (taken == nullptr) return true;
+  if (taken == nullptr) return {};
   taken->pending = 1;
-  taken->bytes[0] = bytes;
+  taken->bytes[0] = send.bytes;
+  const bool separate = send.bytes > separate_end_above_;
   const size_t index = requests_.index_of(*taken);
   Message& message = messages_[index];
-  const Chunking chunks{bytes, 1};
+  const Chunking chunks{send.bytes, 1};
   message.out.request = taken;
-  message.out.buffer = buffer;
-  message.out.source = reinterpret_cast<uint64_t>(data);
-  message.out.bytes = bytes;
+  message.out.buffer = send.buffer;
+  message.out.source = reinterpret_cast<uint64_t>(send.data);
+  message.out.bytes = send.bytes;
   message.out.chunks = chunks;
-  message.out.cpu_readable = memory.host;
+  message.out.cpu_readable = send.memory.host;
   message.out.separate_end = separate;
-  message.out.size_code = separate ? stated_size(bytes, chunks, slot(buffer).bytes) : kSizeInTable;
-  message.out.parent = nullptr;
-  message.keys = &memory.keys;
+  message.out.size_code =
+      separate ? stated_size(send.bytes, chunks, slot(send.buffer).bytes) : kSizeInTable;
+  message.out.parent = send.parent;
+  message.keys = &send.memory.keys;
   message.ordered = false;
-  message.next = bytes;
+  message.next = send.bytes;
   const SentChunk chunk{.message = static_cast<uint16_t>(index),
-                        .work_requests = work_requests,
-                        .reported_on = static_cast<uint16_t>(*pair),
+                        .work_requests = work_requests_of_whole(send.bytes),
+                        .reported_on = static_cast<uint16_t>(pair),
                         .from = 0,
-                        .bytes = bytes};
-  const uint64_t number = pairs_[*pair].sent.posted();
-  pairs_.push(*pair, chunk, at);
+                        .bytes = send.bytes};
+  const uint64_t number = pairs_[pair].sent.posted();
+  pairs_.push(pair, chunk, now);
   connection_.link().count_posted();
-  post_recorded(*pair, number, message, chunk);
-  *request = taken;
+  return {&message, chunk, number};
+}
+
+// No time is needed with one active path.
+bool SpreadSends::hold(const Send& send, bool last, Request** request) {
+  *request = nullptr;
+  const uint16_t work_requests = work_requests_of_whole(send.bytes);
+  if (!held_.empty() && !pairs_.has_room(pairs_[held_.pair().index], 1, work_requests)) {
+    post_held();  // the message may go over another pair of the path, in a chain of its own
+    if (!holds(send.bytes)) return true;
+  }
+  const std::optional<uint32_t> pair = held_.empty()
+                                           ? pairs_.choose(send.bytes, work_requests, Time{})
+                                           : std::optional(held_.pair().index);
+  if (!pair) return true;
+  const Recorded whole = record_whole(send, *pair, Time{});
+  if (whole.message == nullptr) return true;
+  const OutgoingMessage& out = whole.message->out;
+  if (out.parent != nullptr) report(out, send.bytes, *pair);
+  const QueuePair& qp = *pairs_[*pair].queue_pair;
+  const RdmaWrite data = write_of(out, slot(out.buffer), 0, send.bytes, qp, send.memory.keys);
+  held_.add(qp, writes_of(out, data, qp, tables_, connection_.peer()),
+            end_of(*pair, whole.number, *whole.message));
+  if (last) post_held();
+  *request = out.request;
   return true;
+}
+
+// What the HCA refuses of a chain is lost with the pair, as is what it took and has not completed:
+// all of it is recorded.
+void SpreadSends::post_held() {
+  if (held_.empty()) return;
+  const uint32_t pair = held_.pair().index;
+  const int err = held_.post();
+  if (err != 0) [[unlikely]]
+    on_refused(pair, err);
 }
 
 Chunking SpreadSends::cut(const Send& send, bool ordered) const {
@@ -219,8 +263,10 @@ bool SpreadSends::fail_too_large(size_t bytes, size_t most) {
   return false;
 }
 
-// Posts a chunk on a pair, or keeps it with the others of the pair where that is lost.
+// Posts a chunk on a pair, or keeps it with the others of the pair where that is lost. What is held
+// has lower numbers and goes first, also where the chunk is one that was lost or copied.
 void SpreadSends::post_chunk(Message& message, const SentChunk& chunk, uint32_t index, Time now) {
+  post_held();
   SpreadPair& pair = pairs_[index];
   message.next = chunk.from + chunk.bytes;
   const uint64_t number = pair.sent.posted();
@@ -233,8 +279,7 @@ void SpreadSends::post_chunk(Message& message, const SentChunk& chunk, uint32_t 
 inline void SpreadSends::post_recorded(uint32_t index, uint64_t number, const Message& message,
                                        const SentChunk& chunk) {
   const SpreadPair& pair = pairs_[index];
-  const WorkId id{WorkKind::kChunk, index, pair.epoch, static_cast<uint32_t>(number)};
-  const ChunkEnd end{message.out.immediate(pair.epoch), encode(id)};
+  const ChunkEnd end = end_of(index, number, message);
   const int err = chunk.bytes > max_write_bytes_
                       ? write_parts(message, chunk, *pair.queue_pair, end)
                       : write_chunk(message, chunk.from, chunk.bytes, *pair.queue_pair, end);
@@ -242,9 +287,15 @@ inline void SpreadSends::post_recorded(uint32_t index, uint64_t number, const Me
     on_refused(index, err);
 }
 
+inline ChunkEnd SpreadSends::end_of(uint32_t index, uint64_t number, const Message& message) const {
+  const uint32_t epoch = pairs_[index].epoch;
+  const WorkId id{WorkKind::kChunk, index, epoch, static_cast<uint32_t>(number)};
+  return {message.out.immediate(epoch), encode(id)};
+}
+
 void SpreadSends::on_refused(uint32_t index, int err) {
   const SpreadPair& pair = pairs_[index];
-  pairs_.lose(index);
+  lose(index);
   set_quiet(false);
   (void)connection_.on_failed_post(*pair.queue_pair, pair.epoch, "a send", err);
 }
@@ -357,17 +408,32 @@ void SpreadSends::report_late_paths() {
 }
 
 // A chunk that is acknowledged after both ends have agreed on its pair's epoch is no news: it has
-// arrived, by the receiver's count, or is sent again, as its request was not complete.
+// arrived, by the receiver's count, or is sent again, as its request was not complete. The pair
+// completes requests in order, so that a chunk's completion stands for those ahead of it that were
+// not signalled.
 inline bool SpreadSends::on_success(const WorkId& id, Time now) {
   const SpreadPair& pair = pairs_[id.pair];
   const bool undecided = pair.state == PairState::kUsable || pair.state == PairState::kLost;
   if (!undecided || !is_of_epoch(id, pair.epoch)) [[unlikely]]
     return true;
-  const SentChunk chunk = pairs_.acknowledge(id.pair, now);
-  recovery_.set_acknowledged(id.pair, pair.sent.acknowledged());
+  if (static_cast<uint32_t>(pair.sent.acknowledged()) != id.ordinal) [[unlikely]]
+    acknowledge_ahead_of(id, now);
+  acknowledge_oldest(id.pair, now);
+  return true;
+}
+
+void SpreadSends::acknowledge_ahead_of(const WorkId& id, Time now) {
+  const SentChunks& sent = pairs_[id.pair].sent;
+  const uint64_t number = whole_ordinal(id.ordinal, sent.acknowledged());
+  while (sent.acknowledged() < number && sent.size() > 1) acknowledge_oldest(id.pair, now);
+}
+
+inline void SpreadSends::acknowledge_oldest(uint32_t index, Time now) {
+  const SpreadPair& pair = pairs_[index];
+  const SentChunk chunk = pairs_.acknowledge(index, now);
+  recovery_.set_acknowledged(index, pair.sent.acknowledged());
   recovery_.counters(pair.queue_pair->rail).count(chunk.bytes);
   complete(chunk);
-  return true;
 }
 
 void SpreadSends::complete(const SentChunk& chunk) {

@@ -8,6 +8,7 @@
 
 #include "transport/data/chunk_write.h"
 #include "transport/data/connection.h"
+#include "transport/data/held_writes.h"
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
@@ -24,6 +25,7 @@ struct SpreadOwner {
   RailTables* tables;
   SendRequests* requests;
   ObservedWork* observed;     // null: nobody observes
+  HeldWrites* held;           // of the group that is being sent
   size_t max_write_bytes;     // the ports' largest message
   size_t separate_end_above;  // larger messages end in a write of their own (adaptive routing)
   bool split_data_on_qps;     // each message is split over all QPs at least
@@ -51,6 +53,16 @@ class SpreadSends final : public SpreadPath {
   // send() for most messages: as one chunk, which is neither copied nor observed.
   bool send_whole(uint64_t buffer, const void* data, size_t bytes, const MemoryHandle& memory,
                   Request** request);
+  // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
+  // one chunk, and the connection is quiet with one active path.
+  bool holds(size_t bytes) const { return sends_whole(bytes) && pairs_.only_active_path_in_use(); }
+  // send() for such a message of a group, which is not copied: holds it back for the group's
+  // others. It counts as posted in all else; where its pair is lost, so is the message, and goes
+  // again over another pair. last: nothing of the group is still to come, and what is held is
+  // posted.
+  bool hold(const Send& send, bool last, Request** request);
+  // Posts what is held, if anything.
+  void post_held();
   const SpreadPairs& pairs() const { return pairs_; }
 
  private:
@@ -66,6 +78,13 @@ class SpreadSends final : public SpreadPath {
     uint32_t pair;         // ordered: over which they go
     uint32_t reported_on;  // ordered: under which pair the observer knows them
     size_t next;           // ordered: offset of the chunk that is to be posted next
+  };
+
+  // A message of one chunk that is recorded as the `number`th of a pair and still to be posted.
+  struct Recorded {
+    Message* message;  // null: all requests are in use
+    SentChunk chunk;
+    uint64_t number;
   };
 
   const wire::ClearToSend& slot(uint64_t buffer) const {
@@ -87,6 +106,12 @@ class SpreadSends final : public SpreadPath {
   // The pair for the next chunk of an ordered message; nothing where it has to wait.
   std::optional<uint32_t> pair_for(Message& message, const SentChunk& chunk, Time now);
   void post_chunk(Message& message, const SentChunk& chunk, uint32_t pair, Time now);
+  uint16_t work_requests_of_whole(size_t bytes) const {
+    return bytes > separate_end_above_ ? 2 : 1;
+  }
+  [[gnu::always_inline]] Recorded record_whole(const Send& send, uint32_t pair, Time now);
+  [[gnu::always_inline]] ChunkEnd end_of(uint32_t pair, uint64_t number,
+                                         const Message& message) const;
   [[gnu::always_inline]] void post_recorded(uint32_t pair, uint64_t number, const Message& message,
                                             const SentChunk& chunk);
   [[gnu::cold]] void on_refused(uint32_t pair, int err);
@@ -104,10 +129,13 @@ class SpreadSends final : public SpreadPath {
   void poll();
   [[gnu::cold]] void report_late_paths();
   bool on_success(const WorkId& id, Time now);  // returns true
+  [[gnu::noinline]] void acknowledge_ahead_of(const WorkId& id, Time now);
+  [[gnu::always_inline]] void acknowledge_oldest(uint32_t pair, Time now);
   void complete(const SentChunk& chunk);
 
   // ---- recovery
   [[gnu::cold]] void take_news();
+  [[gnu::cold]] void lose(uint32_t pair);
   [[gnu::cold]] void agree(const PairNews& news);
   [[gnu::cold]] bool check_arrived(const PairNews& news);
   [[gnu::cold]] FailedWork count_failure(SentChunk& chunk);
@@ -118,6 +146,7 @@ class SpreadSends final : public SpreadPath {
   RailTables& tables_;
   SendRequests& requests_;
   ObservedWork* observed_;
+  HeldWrites& held_;
   Recovery& recovery_;
   const size_t max_write_bytes_;
   const size_t separate_end_above_;
