@@ -25,7 +25,8 @@ from wire_model import End, Request
 
 # Of those that `wire_cost` runs by hand, what differs in kind; the others differ in size.
 MEASURED = ("8 B, one at a time", "8 B", "64 KiB", "64 KiB, 8 grouped", "64 KiB, adaptive routing",
-            "64 KiB, 4 QPs, split", "8 B, GPU", "64 KiB, standby rail")
+            "64 KiB, 4 QPs, split", "8 B, GPU", "64 KiB, standby rail",
+            "64 KiB, 8 grouped, standby rail")
 
 
 class Table(unittest.TestCase):
