@@ -11,13 +11,6 @@ namespace {
 
 using fake_verbs::Call;
 
-TransportOptions adaptive() {
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
-  return options;
-}
-
 TransportOptions over_two_qps() {
   TransportOptions options = test_options();
   options.connection.qps_per_connection = 2;
@@ -136,7 +129,7 @@ TEST(GroupedSends, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
 }
 
 TEST(GroupedSends, SeparateEnds_AreInTheChainBehindTheirData) {
-  Standby test(adaptive());
+  Standby test(adaptive_options());
   Request* receive = test.irecv(8);
   test.isend_up_to(8);
   const auto posted = test.posted();
@@ -168,7 +161,7 @@ TEST(GroupedSends, SeveralQpsOnTheActiveRail_AGroupTakesOneAndTheNextAnother) {
 
 // What is held occupies the queue: its 247 entries take 123 messages of two requests each.
 TEST(GroupedSends, SendQueueIsFullOfHeldWrites_NextMessageWaits) {
-  Standby test(adaptive());
+  Standby test(adaptive_options());
   std::vector<Request*> receives;
   for (int group = 0; group < 16; ++group) {
     receives.push_back(test.irecv(8));

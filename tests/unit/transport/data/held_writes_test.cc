@@ -207,8 +207,8 @@ TEST(HeldWrites, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
   int parent = 0;
   for (int tag = 0; tag < 8; ++tag) {
     Request* send = nullptr;
-    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kHeldBytes, tag, *test.from.memory,
-                                                 &parent, &send));
+    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kHeldBytes, tag,
+                                                 *test.from.memory, &parent, &send));
     test.sends.push_back(send);
     ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
     EXPECT_EQ(recorder.events.back().completions, 0);
