@@ -23,7 +23,7 @@ BurnInCase host_case() {
   return one;
 }
 
-BurnInCase gpu_case() {
+BurnInCase session_gpu_case() {
   BurnInCase one = host_case();
   one.end.gpu = 0;
   one.end.gpu_address = "0000:1a:00.0";
@@ -57,7 +57,7 @@ TEST(BurnInSession, Local_RunsBothEnds) {
 }
 
 // Rail 0 sends to rail 1.
-BurnInCase pair_case() {
+BurnInCase session_pair_case() {
   BurnInCase one = host_case();
   one.receiver = one.end;
   one.receiver->hca = "mlx5_1";
@@ -68,7 +68,8 @@ BurnInCase pair_case() {
 TEST(BurnInSession, TwoRails_ReceiverListensAndSenderConnects) {
   const MadeHost host;
   const MadePerftest perftest;
-  const auto measured = local_session(host, perftest, pair_case()).measure(pair_case());
+  const auto measured =
+      local_session(host, perftest, session_pair_case()).measure(session_pair_case());
   ASSERT_TRUE(measured.has_value()) << measured.error().text;
   EXPECT_EQ(measured->unreached, "");
   EXPECT_EQ(measured->gbits, 180.25);
@@ -84,11 +85,11 @@ TEST(BurnInSession, RailsThatDoNotReachEachOther_AreAskedOnce) {
   const MadeHost host;
   MadePerftest perftest("6.20", "  --use_cuda=<id> x\n");
   perftest.set_mode("error  Unable to Connect the HCA's through the link");
-  BurnInSession session = local_session(host, perftest, pair_case());
-  BurnInCase with_gpu = pair_case();
+  BurnInSession session = local_session(host, perftest, session_pair_case());
+  BurnInCase with_gpu = session_pair_case();
   with_gpu.receiver->gpu = 0;
   with_gpu.receiver->cuda_number = 0;
-  for (const BurnInCase& one : {pair_case(), with_gpu}) {
+  for (const BurnInCase& one : {session_pair_case(), with_gpu}) {
     const auto measured = session.measure(one);
     ASSERT_TRUE(measured.has_value()) << measured.error().text;
     EXPECT_THAT(measured->unreached, HasSubstr("Unable to Connect the HCA's"));
@@ -97,7 +98,7 @@ TEST(BurnInSession, RailsThatDoNotReachEachOther_AreAskedOnce) {
   EXPECT_THAT(perftest.runs(),
               Not(ContainsRegex("ib_write_lat.*\n.*ib_write_lat.*\n.*ib_write_lat")));
   // Another pair is asked again.
-  BurnInCase back = pair_case();
+  BurnInCase back = session_pair_case();
   std::swap(back.end, *back.receiver);
   perftest.set_mode("well");
   EXPECT_EQ(session.measure(back)->unreached, "");
@@ -108,7 +109,8 @@ TEST(BurnInSession, ProbeThatCannotRun_IsAnError) {
   const MadeHost host;
   MadePerftest perftest;
   perftest.set_mode("error Couldn't allocate MR");
-  const auto measured = local_session(host, perftest, pair_case()).measure(pair_case());
+  const auto measured =
+      local_session(host, perftest, session_pair_case()).measure(session_pair_case());
   ASSERT_FALSE(measured.has_value());
   EXPECT_EQ(measured.error().code, Code::kSystem);
   EXPECT_THAT(measured.error().text, HasSubstr("Couldn't allocate MR"));
@@ -117,7 +119,7 @@ TEST(BurnInSession, ProbeThatCannotRun_IsAnError) {
 TEST(BurnInSession, GpuThatCudaHidesAtTheReceiver_IsNotMeasured) {
   const MadeHost host;
   const MadePerftest perftest("6.20", "  --use_cuda=<id> x\n");
-  BurnInCase hidden = pair_case();
+  BurnInCase hidden = session_pair_case();
   hidden.receiver->gpu = 0;
   const auto measured = local_session(host, perftest, hidden).measure(hidden);
   ASSERT_FALSE(measured.has_value());
@@ -127,8 +129,8 @@ TEST(BurnInSession, GpuThatCudaHidesAtTheReceiver_IsNotMeasured) {
 TEST(BurnInSession, GpuMemory_TakesSendLatency) {
   const MadeHost host;
   const MadePerftest perftest("6.20", "  --use_cuda=<id> x\n  --use_cuda_bus_id=<id> x\n");
-  BurnInSession session = local_session(host, perftest, gpu_case());
-  const auto measured = session.measure(gpu_case());
+  BurnInSession session = local_session(host, perftest, session_gpu_case());
+  const auto measured = session.measure(session_gpu_case());
   ASSERT_TRUE(measured.has_value()) << measured.error().text;
   EXPECT_THAT(perftest.runs(), HasSubstr("ib_send_lat"));
   EXPECT_THAT(perftest.runs(), HasSubstr("--use_cuda_bus_id=0000:1a:00.0"));
@@ -136,7 +138,7 @@ TEST(BurnInSession, GpuMemory_TakesSendLatency) {
 
 TEST(BurnInSession, GpuThatCudaHides_IsNotMeasured) {
   const MadeHost host;
-  BurnInCase hidden = gpu_case();
+  BurnInCase hidden = session_gpu_case();
   hidden.end.cuda_number = {};
   const MadePerftest with("6.20", "  --use_cuda=<id> x\n"), without;
   for (const MadePerftest* perftest : {&with, &without}) {
@@ -152,8 +154,8 @@ TEST(BurnInSession, GpuMemoryWithoutLatency_HasTheBandwidth) {
   const MadeHost host;
   MadePerftest perftest("6.20", "  --use_cuda=<id> x\n");
   perftest.remove("ib_send_lat");
-  BurnInSession session = local_session(host, perftest, gpu_case());
-  const auto measured = session.measure(gpu_case());
+  BurnInSession session = local_session(host, perftest, session_gpu_case());
+  const auto measured = session.measure(session_gpu_case());
   ASSERT_TRUE(measured.has_value()) << measured.error().text;
   EXPECT_EQ(measured->gbits, 180.25);
   EXPECT_EQ(measured->latency_us, 0);
@@ -162,7 +164,7 @@ TEST(BurnInSession, GpuMemoryWithoutLatency_HasTheBandwidth) {
 TEST(BurnInSession, PerftestWithoutCuda_LeavesGpuMemoryToPerf) {
   const MadeHost host;
   const MadePerftest perftest;
-  const auto session = BurnInSession::open(host.host, {host_case(), gpu_case()},
+  const auto session = BurnInSession::open(host.host, {host_case(), session_gpu_case()},
                                            {{}, BurnInWith::kAuto, perftest.path()});
   EXPECT_EQ(session->measured_by(),
             "perftest 6.06 with host memory, nccl-gdr perf with GPU memory, as perftest was built "

@@ -11,7 +11,7 @@
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kBytes = 1 << 20;
+constexpr size_t kClosingBytes = 1 << 20;
 
 // Of this process.
 auto open_files() {
@@ -38,8 +38,8 @@ struct ClosingTest : testing::Test {
   }
 
   RailsPair pair{2};
-  Buffer from = pair.sender_buffer(kBytes);
-  Buffer to = pair.receiver_buffer(kBytes);
+  Buffer from = pair.sender_buffer(kClosingBytes);
+  Buffer to = pair.receiver_buffer(kClosingBytes);
   const std::ptrdiff_t files = open_files();
   Request* receive = nullptr;
   Request* send = nullptr;

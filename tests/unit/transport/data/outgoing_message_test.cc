@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/transport/data/sizes.h"
+
 namespace gdr::transport {
 namespace {
 
 constexpr size_t kUnlimited = size_t{1} << 32;
-constexpr size_t kKib = 1024;
-constexpr size_t kMib = 1024 * kKib;
 
 TEST(ChunksForPairs, OnePair_IsOneChunk) {
   Chunking chunks = chunks_for_pairs(10 * kMib, 1);

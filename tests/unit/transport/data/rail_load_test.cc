@@ -6,12 +6,10 @@
 #include <vector>
 
 #include "tests/unit/transport/data/rail_simulation.h"
+#include "tests/unit/transport/data/sizes.h"
 
 namespace gdr::transport {
 namespace {
-
-constexpr size_t kKib = 1024;
-constexpr size_t kMib = 1024 * kKib;
 
 constexpr double kFast = 20e9;
 constexpr size_t kSizes[] = {128 * kKib, 512 * kKib, 2 * kMib, 8 * kMib};

@@ -125,33 +125,33 @@ TEST(SpreadStagedTest, StagedMessageInAGroup_ThoseHeldArePostedAtOnce) {
   SpreadRails pair(1, 1);
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
-  fake_cuda::DeviceBuffer source{cuda, 0, kBytes};
-  std::memset(source.view(), 'x', kBytes);
+  fake_cuda::DeviceBuffer source{cuda, 0, kStagedBytes};
+  std::memset(source.view(), 'x', kStagedBytes);
   MemoryOptions only;
   only.gpu_memory = RegistrationPaths::parse("staging").value();
   Registrar registrar(shared(only));
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kBytes, true};
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kStagedBytes, true};
   auto from = registrar.register_memory(pair.sender->connection().registration_scope(), region);
   ASSERT_TRUE(from);
   Buffer small = pair.sender_buffer(100), small_target = pair.receiver_buffer(100);
-  Buffer target = pair.receiver_buffer(kBytes);
+  Buffer target = pair.receiver_buffer(kStagedBytes);
   ASSERT_TRUE(pair.poll_until([&] { return pair.sender->connection().link().is_quiet(); }));
   pair.verbs.forget_posted();
-  Request* receive = pair.irecv({small_target.receive(100, 0), target.receive(kBytes, 1)});
+  Request* receive = pair.irecv({small_target.receive(100, 0), target.receive(kStagedBytes, 1)});
   ASSERT_NE(receive, nullptr);
   Request* held = pair.isend(small, 0);
   ASSERT_NE(held, nullptr);
   EXPECT_TRUE(pair.chunks().empty());
   cuda.hooks.set_copy_delay_us(3000);
   Request* staged = nullptr;
-  ASSERT_TRUE(pair.sender->isend(source.get(), kBytes, 1, **from, &staged));
+  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 1, **from, &staged));
   ASSERT_NE(staged, nullptr);
   EXPECT_EQ(pair.chunks().size(), 1u);
   EXPECT_TRUE(finish(held).done);
   EXPECT_TRUE(pair.finish_both(staged, receive));
   cuda.hooks.set_copy_delay_us(0);
   EXPECT_EQ(small_target.bytes, small.bytes);
-  EXPECT_EQ(std::memcmp(target.data(), source.view(), kBytes), 0);
+  EXPECT_EQ(std::memcmp(target.data(), source.view(), kStagedBytes), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ends, SpreadStaged,
