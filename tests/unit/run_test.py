@@ -100,6 +100,18 @@ class CountTest(unittest.TestCase):
         self.assertEqual(self.count("No tests were found!!!\n"), "0 0 0 1")
 
 
+class PhasesTest(unittest.TestCase):
+
+    def test_TestedPreset_Summary_HasTheSecondsToBuildAndToTest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            summary = _bash('folder="$1"; build_dir() { printf %s "$folder"; }; '
+                            "build() { SECONDS=1000; }; ctest() { :; }; "
+                            "count_tests() { SECONDS=3000; }; "
+                            'test_preset release; printf "%s\n" "${summary[@]}"', folder)
+        # The clock of this test goes on by itself.
+        self.assertRegex(summary, r"(?m)^release: (99\d|1000) s to build, (199\d|2000) s to test$")
+
+
 class FilterTest(unittest.TestCase):
 
     def test_LinesOfSeveralRanks_Filtered_AppearOnceWithoutPrefix(self):
