@@ -14,13 +14,13 @@ bool SendComm::hold(const OutgoingMessage& message, const MemoryHandle& memory) 
       transport::write_of(message, slot(message.buffer), 0, message.bytes, pair, memory.keys);
   held_.add(pair, writes_of(message, data, pair, tables_, connection_.peer()),
             {message.immediate(), message.wr_id()}, message.request);
-  if (is_last_of_group()) return post_held();
+  if (is_last_of_group() || held_.full()) return post_held();
   has_waiting_ = true;
   return true;
 }
 
 // Whether SpreadSends holds the message back: nothing about it or the connection is special.
-bool SendComm::is_held_spread(const Send& send) const {
+bool SendComm::spread_holds(const Send& send) const {
   return wire::is_plain(slot(send.buffer)) && send.bytes <= send.memory.direct_at_most &&
          spread_->holds(send.bytes);
 }

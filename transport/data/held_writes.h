@@ -25,7 +25,11 @@ class HeldWrites {
   // The QP of those that are held; not empty().
   const QueuePair& pair() const { return *pair_; }
 
-  // Adds a message of one chunk. The first one chooses the QP; there is room for a whole group.
+  // Whether there is no room for one more message. There is room for a whole group, unless the peer
+  // changes the number of a group's buffers while it is served.
+  bool full() const { return count_ + kMostWritesEach > kMostWrites; }
+
+  // Adds a message of one chunk; not full(). The first one chooses the QP.
   // request: of the direct path, where the completion of the last message has to find the others'
   // requests. Null where the completion states which requests of the QP it stands for.
   void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end,
@@ -43,7 +47,8 @@ class HeldWrites {
 
  private:
   static constexpr int kPolls = 2;
-  static constexpr int kMostWrites = 2 * wire::kMaxGroup;
+  static constexpr int kMostWritesEach = 2;
+  static constexpr int kMostWrites = kMostWritesEach * wire::kMaxGroup;
 
   ibv_send_wr& append(const RdmaWrite& write, uint64_t wr_id);
 

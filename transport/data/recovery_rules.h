@@ -17,7 +17,7 @@ namespace gdr::transport {
 
 // What the sender knows of the chunks of one pair in one epoch: their numbers.
 struct ChunkCounts {
-  uint64_t acknowledged = 0;  // successful completions that were taken from the CQ
+  uint64_t acknowledged = 0;  // those of which a successful completion was taken, or of a later one
   uint64_t posted = 0;
 };
 

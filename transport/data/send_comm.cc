@@ -286,7 +286,7 @@ bool SendComm::isend_spread(const void* data, size_t bytes, int tag, const Memor
   const wire::ClearToSend& to = slot(buffer);
   if (!has_arrived<&SendComm::sequence_base_>(to, buffer)) return progress();
   if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
-      bytes > memory.direct_at_most || !spread_->sends_whole(bytes)) {
+      bytes > memory.direct_at_most || !held_.empty() || !spread_->sends_whole(bytes)) {
     return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
   }
   if (!spread_->send_whole(buffer, data, bytes, memory, request)) return end_observation();
@@ -308,7 +308,7 @@ bool SendComm::send_attended(Send send, int tag, Request** request) {
     fail_oversized(send.bytes, slot(*buffer));
     return false;
   }
-  const bool sent = first.group > 1 && is_held_spread(send)
+  const bool sent = first.group > 1 && spread_holds(send)
                         ? spread_->hold(send, is_last_of_group(), request)
                         : spread_->send(send, request);
   if (!sent) return end_observation();

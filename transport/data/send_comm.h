@@ -100,7 +100,7 @@ class SendComm : public Comm {
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
   bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
   bool hold(const OutgoingMessage& message, const MemoryHandle& memory);
-  bool is_held_spread(const Send& send) const;
+  bool spread_holds(const Send& send) const;
   bool post_held();
   [[gnu::noinline]] bool post_waiting();
   [[gnu::always_inline]] RdmaWrite write_of(const OutgoingMessage& message, size_t from,

@@ -18,8 +18,8 @@ struct SentChunk {
   size_t bytes;
 };
 
-// A ring. A reliable-connected QP completes its requests in order, so that each acknowledgement is
-// that of the oldest chunk. Chunks are numbered from 0 in each epoch of the pair, as the receiver
+// A ring. A reliable-connected QP completes its requests in order, so that the oldest chunk is
+// always acknowledged first. Chunks are numbered from 0 in each epoch of the pair, as the receiver
 // numbers their immediates. Allocates when it is created and never again.
 class SentChunks {
  public:

@@ -116,8 +116,8 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   *request = nullptr;
   const uint16_t work_requests = work_requests_of_whole(send.bytes);
   if (!held_.empty() && !pairs_.has_room(pairs_[held_.pair().index], 1, work_requests)) {
-    post_held();  // the message may go over another pair of the path, in a chain of its own
-    if (!holds(send.bytes)) return true;
+    post_held();  // the message waits, or takes another pair at its next attempt
+    return true;
   }
   const std::optional<uint32_t> pair = held_.empty()
                                            ? pairs_.choose(send.bytes, work_requests, Time{})
@@ -131,7 +131,7 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   const RdmaWrite data = write_of(out, slot(out.buffer), 0, send.bytes, qp, send.memory.keys);
   held_.add(qp, writes_of(out, data, qp, tables_, connection_.peer()),
             end_of(*pair, whole.number, *whole.message));
-  if (last) post_held();
+  if (last || held_.full()) post_held();
   *request = out.request;
   return true;
 }
@@ -417,15 +417,20 @@ inline bool SpreadSends::on_success(const WorkId& id, Time now) {
   if (!undecided || !is_of_epoch(id, pair.epoch)) [[unlikely]]
     return true;
   if (static_cast<uint32_t>(pair.sent.acknowledged()) != id.ordinal) [[unlikely]]
-    acknowledge_ahead_of(id, now);
+    return acknowledge_up_to(id, now);
   acknowledge_oldest(id.pair, now);
   return true;
 }
 
-void SpreadSends::acknowledge_ahead_of(const WorkId& id, Time now) {
+bool SpreadSends::acknowledge_up_to(const WorkId& id, Time now) {
   const SentChunks& sent = pairs_[id.pair].sent;
   const uint64_t number = whole_ordinal(id.ordinal, sent.acknowledged());
-  while (sent.acknowledged() < number && sent.size() > 1) acknowledge_oldest(id.pair, now);
+  if (number < sent.acknowledged() || number >= sent.posted()) [[unlikely]] {
+    connection_.fail(Code::kInternal, "the HCA completed a send that is not outstanding");
+    return false;
+  }
+  while (sent.acknowledged() <= number) acknowledge_oldest(id.pair, now);
+  return true;
 }
 
 inline void SpreadSends::acknowledge_oldest(uint32_t index, Time now) {

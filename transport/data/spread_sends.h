@@ -128,8 +128,8 @@ class SpreadSends final : public SpreadPath {
   bool take(const ibv_wc* completions, int count) override;
   void poll();
   [[gnu::cold]] void report_late_paths();
-  bool on_success(const WorkId& id, Time now);  // returns true
-  [[gnu::noinline]] void acknowledge_ahead_of(const WorkId& id, Time now);
+  bool on_success(const WorkId& id, Time now);  // false: the connection has failed
+  [[gnu::noinline]] bool acknowledge_up_to(const WorkId& id, Time now);
   [[gnu::always_inline]] void acknowledge_oldest(uint32_t pair, Time now);
   void complete(const SentChunk& chunk);
 

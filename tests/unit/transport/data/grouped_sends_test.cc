@@ -99,6 +99,7 @@ TEST(GroupedSends, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
   EXPECT_EQ(test.posted().size(), 8u);
   test.sends.erase(test.sends.begin(), test.sends.begin() + 3);
   EXPECT_TRUE(test.all_arrive(receive));
+  EXPECT_FALSE(test.link().has_outstanding());
 }
 
 TEST(GroupedSends, IsendThatFindsNoBuffer_CountsAsAPoll) {
@@ -189,7 +190,6 @@ TEST(GroupedSends, SendQueueIsFullOfHeldWrites_NextMessageWaits) {
 
 // A message larger than the port's largest one is several chunks.
 TEST(GroupedSends, MessageOfSeveralChunks_FollowsThoseBeforeIt) {
-  constexpr size_t kPortsMost = 4096;
   Standby test(test_options(), {.max_msg_sz = kPortsMost});
   Buffer large = test.pair.sender_buffer(3 * kPortsMost, 'x');
   Buffer to = test.pair.receiver_buffer(3 * kPortsMost);
@@ -250,8 +250,7 @@ TEST(GroupedSends, RecoveryHasNews_MessageIsPostedAtOnceBehindThoseHeld) {
   Request* receive = test.irecv(8);
   test.isend_up_to(2);
   test.pair.set_port('s', 1, false);
-  const Recovery& recovery = test.pair.recovery_of(*test.pair.sender);
-  ASSERT_TRUE(wait_for([&] { return recovery.has_news(); }));
+  ASSERT_TRUE(wait_for([&] { return !test.link().is_quiet(); }));
   test.isend(2);
   const auto posted = test.posted();
   ASSERT_EQ(posted.size(), 3u);
@@ -294,15 +293,27 @@ TEST(GroupedSends, SlotHasUnknownFlags_FailsTheConnectionAndPostsNothing) {
   EXPECT_TRUE(test.posted().empty());
 }
 
+TEST(GroupedSends, PeerMakesAGroupTheOnlyBuffer_NothingGoesAheadOfWhatIsHeld) {
+  Standby test;
+  ASSERT_NE(test.irecv(8), nullptr);
+  test.isend_up_to(3);
+  for (wire::ClearToSend& slot : tables_of(*test.pair.sender).ring) wire::set_plain(&slot, 1);
+  EXPECT_EQ(test.try_isend(0), nullptr) << "its buffer is served";
+  EXPECT_TRUE(test.posted().empty());
+  EXPECT_EQ(test.try_isend(0), nullptr);
+  EXPECT_EQ(test.posted().size(), 3u);
+  test.expect_all_done();
+  EXPECT_FALSE(test.link().has_outstanding());
+}
+
 // ---- loss of the pair
 
 TEST(GroupedSends, PairIsLostWhileMessagesAreHeld_TheyGoOnceOverTheStandbyRail) {
   Standby test;
   Request* receive = test.irecv(8);
   test.isend_up_to(3);
-  const Recovery& recovery = test.pair.recovery_of(*test.pair.sender);
   test.pair.set_port('s', 0, false);
-  ASSERT_TRUE(wait_for([&] { return recovery.has_news(); }));
+  ASSERT_TRUE(wait_for([&] { return !test.link().is_quiet(); }));
   EXPECT_FALSE(test_once(test.sends[0]).done);  // the first poll, which takes the news
   ASSERT_TRUE(wait_for([&] {
     (void)test_once(receive);
@@ -350,7 +361,6 @@ TEST(GroupedSends, PostFailsAtThePoll_EachMessageArrivesOnce) {
 }
 
 TEST(GroupedSends, PostFailsAheadOfAMessageOfSeveralChunks_AllArrive) {
-  constexpr size_t kPortsMost = 4096;
   Standby test(test_options(), {.max_msg_sz = kPortsMost});
   Buffer large = test.pair.sender_buffer(3 * kPortsMost, 'x');
   Buffer to = test.pair.receiver_buffer(3 * kPortsMost);
