@@ -21,8 +21,8 @@ struct Device {
   std::vector<int> parts;
 };
 
-std::mutex
-    g_devices_mutex;  // guards g_devices; entries stay where they are, as NCCL keeps their names
+// Guards g_devices. Its entries stay where they are, as NCCL keeps their names.
+std::mutex g_devices_mutex;
 std::vector<Device> g_devices = [] {
   std::vector<Device> devices;
   devices.reserve(kMostDevices);

@@ -175,7 +175,13 @@ class DoctorBurnIn(Case):
     def test_perftest_measures_between_two_machines(self):
         self.on_all("sysctl -qw net.ipv4.ip_nonlocal_bind=1")
         self.addCleanup(self.on_all, "sysctl -qw net.ipv4.ip_nonlocal_bind=0")
-        self.observed(self.burn_in([self.command()] * 2), "ib_write_bw [0-9]")
+        # perftest compares the CPU's time stamps with the clock, and its times are infinite where the two
+        # do not agree, as on a busy emulated machine.
+        for _ in range(4):
+            ends = self.burn_in([self.command()] * 2)
+            if not any("the result is inf" in output for _, output, _ in ends):
+                break
+        self.observed(ends, "ib_write_bw [0-9]")
 
     def test_perf_measures_where_one_machine_has_no_perftest(self):
         ends = self.burn_in([self.command(), "PATH=/no/such/folder " + self.command()])

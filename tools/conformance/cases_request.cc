@@ -7,11 +7,11 @@
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kBytes = 64;
+constexpr size_t kRequestBytes = 64;
 constexpr size_t kUnlimited = 4096;  // a plugin that accepts this many is taken to have no limit
 
 struct Posted {
-  GuardedBuffer buffer{kBytes};
+  GuardedBuffer buffer{kRequestBytes};
   std::unique_ptr<CheckedRegistration> registration;
   Op op;
 };
@@ -19,11 +19,12 @@ struct Posted {
 // Returns a registered buffer with an op that is not posted yet.
 std::unique_ptr<Posted> prepare(Session& s, void* comm, Op::Kind kind) {
   auto made = std::make_unique<Posted>();
-  made->registration = std::make_unique<CheckedRegistration>(s, comm, made->buffer.data(), kBytes);
+  made->registration =
+      std::make_unique<CheckedRegistration>(s, comm, made->buffer.data(), kRequestBytes);
   made->op.kind = kind;
   made->op.comm = comm;
   made->op.data = {made->buffer.data()};
-  made->op.sizes = {kBytes};
+  made->op.sizes = {kRequestBytes};
   made->op.tags = {0};
   made->op.mhandles = {made->registration->get()};
   return made;
@@ -65,15 +66,15 @@ void request_limit(Session& s) {
     if (s.rank() == 0) {
       for (size_t i = 0; i < count; ++i) {
         posted.push_back(prepare(s, connection.send_comm(), Op::Kind::kSend));
-        Pattern(s.options().seed, 9, i).fill(posted.back()->buffer.data(), kBytes);
+        Pattern(s.options().seed, 9, i).fill(posted.back()->buffer.data(), kRequestBytes);
         traffic.add(posted.back()->op);
       }
     }
     traffic.run();  // the receive without a request is accepted now, as the others complete
     for (size_t i = 0; s.rank() == 1 && i < count; ++i) {
       size_t wrong =
-          Pattern(s.options().seed, 9, i).first_mismatch(posted[i]->buffer.data(), kBytes);
-      s.require(wrong == kBytes, "message {} of {} is wrong at byte {}", i, count, wrong);
+          Pattern(s.options().seed, 9, i).first_mismatch(posted[i]->buffer.data(), kRequestBytes);
+      s.require(wrong == kRequestBytes, "message {} of {} is wrong at byte {}", i, count, wrong);
     }
     s.meet("all data has arrived");
   }

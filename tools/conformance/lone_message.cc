@@ -12,7 +12,7 @@
 
 namespace gdr::tools {
 namespace {
-constexpr size_t kBytes = 60000;
+constexpr size_t kMessageBytes = 60000;
 
 class LoneMessage {
  public:
@@ -80,32 +80,32 @@ void LoneMessage::test(const char* what, void* request) {
 }
 
 void LoneMessage::transfer() {
-  std::vector<char> from(kBytes);
-  std::vector<char> to(kBytes);
-  pattern_.fill(from.data(), kBytes);
+  std::vector<char> from(kMessageBytes);
+  std::vector<char> to(kMessageBytes);
+  pattern_.fill(from.data(), kMessageBytes);
   void* from_handle = nullptr;
   void* to_handle = nullptr;
-  good("regMr", net_.reg_mr(send_, from.data(), kBytes, abi::kPtrHost, &from_handle));
-  good("regMr", net_.reg_mr(recv_, to.data(), kBytes, abi::kPtrHost, &to_handle));
+  good("regMr", net_.reg_mr(send_, from.data(), kMessageBytes, abi::kPtrHost, &from_handle));
+  good("regMr", net_.reg_mr(recv_, to.data(), kMessageBytes, abi::kPtrHost, &to_handle));
   void* receive = nullptr;
   void* send = nullptr;
   poll("irecv and isend", [&] {
     void* data = to.data();
-    size_t bytes = kBytes;
+    size_t bytes = kMessageBytes;
     int tag = 0;
     void* phandle = this;
     if (receive == nullptr) {
       good("irecv", net_.irecv(recv_, 1, &data, &bytes, &tag, &to_handle, &phandle, &receive));
     }
     if (send == nullptr) {
-      good("isend", net_.isend(send_, from.data(), kBytes, 0, from_handle, this, &send));
+      good("isend", net_.isend(send_, from.data(), kMessageBytes, 0, from_handle, this, &send));
     }
     return receive != nullptr && send != nullptr;
   });
   if (!error_.empty()) return;
   test("a send", send);
   test("a receive", receive);
-  if (error_.empty() && pattern_.first_mismatch(to.data(), kBytes) != kBytes) {
+  if (error_.empty() && pattern_.first_mismatch(to.data(), kMessageBytes) != kMessageBytes) {
     error_ = "the data is wrong";
   }
   good("deregMr", net_.dereg_mr(send_, from_handle));

@@ -15,15 +15,13 @@
 namespace gdr::tools::topo {
 namespace {
 
-constexpr double kRounding = 1e-6;  // shares are sums of fractions
-
 // Returns "1/4 of a rail", "1 rail", "1.5 rails".
 std::string share_text(double share) {
   const double parts = share > 0 ? 1 / share : 0;
-  if (share < 1 && std::abs(parts - std::round(parts)) < kRounding) {
+  if (share < 1 && std::abs(parts - std::round(parts)) < kShareRounding) {
     return fmt::format("1/{:.0f} of a rail", parts);
   }
-  return fmt::format("{:.3g} {}", share, std::abs(share - 1) < kRounding ? "rail" : "rails");
+  return fmt::format("{:.3g} {}", share, std::abs(share - 1) < kShareRounding ? "rail" : "rails");
 }
 
 constexpr char kCompare[] =
@@ -63,10 +61,10 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
     for (size_t other : peers_of(machine, gpu)) {
       best = std::max(best, share_of(decision.plan, other));
     }
-    if (own >= best - kRounding) continue;
+    if (own >= best - kShareRounding) continue;
     auto same = std::find_if(found.begin(), found.end(), [&](const SmallShare& one) {
       return is_same_gpu_model(machine.gpus[one.gpus[0]], machine.gpus[gpu]) &&
-             std::abs(share_of(decision.plan, one.gpus[0]) - own) < kRounding;
+             std::abs(share_of(decision.plan, one.gpus[0]) - own) < kShareRounding;
     });
     if (same == found.end()) same = found.insert(found.end(), SmallShare{{}, best});
     same->gpus.push_back(gpu);
@@ -81,7 +79,7 @@ void check_equal_shares(const RailDecision& decision, CheckReport* report) {
     const std::vector<size_t> all = peers_of(machine, small.gpus[0]);
     std::vector<size_t> peers;
     for (size_t gpu : all) {
-      if (share_of(decision.plan, gpu) > small.best - kRounding) peers.push_back(gpu);
+      if (share_of(decision.plan, gpu) > small.best - kShareRounding) peers.push_back(gpu);
     }
     const std::string names = short_list(gpu_labels(small.gpus));
     const size_t rails = rails_of(decision, all);

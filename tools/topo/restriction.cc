@@ -7,13 +7,11 @@
 namespace gdr::tools::topo {
 namespace {
 
-constexpr double kRounding = 1e-6;  // shares are sums of fractions
-
 bool loses(const RailDecision& chosen, const RailDecision& free, size_t gpu) {
   if (free.plan.gpus[gpu].rails.empty()) return false;
   if (chosen.plan.gpus[gpu].rails.empty()) return true;
   return chosen.plan.gpus[gpu].path > free.plan.gpus[gpu].path ||
-         share_of(chosen.plan, gpu) < share_of(free.plan, gpu) - kRounding;
+         share_of(chosen.plan, gpu) < share_of(free.plan, gpu) - kShareRounding;
 }
 
 }  // namespace

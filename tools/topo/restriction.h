@@ -19,6 +19,9 @@ struct Restriction {
 // of its own.
 double share_of(const topology::RailPlan& plan, size_t gpu);
 
+// Shares are sums of fractions: a difference up to this is none.
+inline constexpr double kShareRounding = 1e-6;
+
 // Compares the decision with the one without the user's choice. A GPU loses where its own rail is
 // farther away, or its share of rails is smaller. GPUs are the same in both.
 Restriction restriction_of(const topology::RailDecision& chosen,

@@ -127,9 +127,10 @@ struct Request {
   ibv_send_wr wr = {};
 };
 
-// The status of an RDMA write of the whole buffer from `a` to `b`, or of an empty one from `from`,
-// once it has completed.
+// Waits for an RDMA write of the whole buffer from `a` to `b`, and returns its status.
 ibv_wc_status rdma_write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey);
+
+// The same for a write of no bytes.
 ibv_wc_status write_nothing(Endpoint& from);
 
 }  // namespace softhca_test

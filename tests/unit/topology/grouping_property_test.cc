@@ -13,7 +13,7 @@
 namespace gdr::topology {
 namespace {
 
-constexpr unsigned kMachines = 1000;
+constexpr unsigned kUniformMachines = 1000;
 
 // A machine with HCAs of one port of one speed, all up, and links of one speed, so that NCCL's
 // choice depends on distance alone.
@@ -75,7 +75,7 @@ TEST(GroupedMachine, GpusThatAreNear_StayNear) {
                                      {PathClass::kPxb, PathClass::kPix},
                                      {PathClass::kPhb, PathClass::kPix}};
   std::set<Classes> seen;
-  for (unsigned seed = 0; seed < kMachines; ++seed) {
+  for (unsigned seed = 0; seed < kUniformMachines; ++seed) {
     const GroupedMachine one(seed);
     for (const ClassChange& change : class_changes(one.machine, one.grouped)) {
       if (change.with == ClassChange::With::kHca) continue;
@@ -90,7 +90,7 @@ TEST(GroupedMachine, GpusThatAreNear_StayNear) {
 
 TEST(GroupedMachine, Nccl_UsesTheRailsOfEachGpuThatTheTreeCanShow) {
   int followed = 0, different = 0;
-  for (unsigned seed = 0; seed < kMachines / 2; ++seed) {
+  for (unsigned seed = 0; seed < kUniformMachines / 2; ++seed) {
     const GroupedMachine one(seed);
     std::vector<PortRef> devices;
     for (const Rail& rail : one.plan.rails) devices.push_back(rail.port);

@@ -14,7 +14,7 @@
 namespace gdr::topology {
 namespace {
 
-constexpr int kMachines = 2000;
+constexpr int kRandomMachines = 2000;
 
 struct Planned {
   explicit Planned(Machine given) : machine(std::move(given)), paths((sort(&machine), machine)) {
@@ -60,7 +60,7 @@ struct Planned {
 
 template <class Check>
 void for_many_machines(Check check) {
-  for (unsigned seed = 0; seed < kMachines; ++seed) {
+  for (unsigned seed = 0; seed < kRandomMachines; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomTree random(seed);
     check(random.machine(), seed);

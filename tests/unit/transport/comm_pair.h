@@ -44,6 +44,10 @@ inline TransportOptions test_options() {
   return options;
 }
 
+// The max_msg_sz of a port, where a test sends more than that. It is 1 GiB on mlx5 and 8 MiB on
+// Soft-RoCE.
+inline constexpr uint32_t kPortsMost = 4096;
+
 // With adaptive routing for messages of any size.
 inline TransportOptions adaptive_options() {
   TransportOptions options = test_options();

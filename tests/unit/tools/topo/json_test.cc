@@ -16,10 +16,10 @@ using topology::with_nvlink;
 
 using Json = nlohmann::ordered_json;
 
-Json parsed(const RailDecision& scene) { return Json::parse(json_text(scene)); }
+Json parsed_json(const RailDecision& scene) { return Json::parse(json_text(scene)); }
 
 TEST(TopologyJson, Machine_HasPackagesSwitchesAndDevices) {
-  Json root = parsed(scene_of(two_sockets_with_switches()));
+  Json root = parsed_json(scene_of(two_sockets_with_switches()));
   EXPECT_EQ(root["source"], "made by hand");
   EXPECT_EQ(root["cpu"]["vendor"], "GenuineIntel");
   EXPECT_EQ(root["packages"].size(), 2u);
@@ -35,7 +35,7 @@ TEST(TopologyJson, Machine_HasPackagesSwitchesAndDevices) {
 }
 
 TEST(TopologyJson, Paths_AreMatricesOfClassesAndOfWords) {
-  Json paths = parsed(scene_of(with_nvlink()))["paths"];
+  Json paths = parsed_json(scene_of(with_nvlink()))["paths"];
   EXPECT_EQ(paths["gpu_hca"]["class"].size(), 8u);
   EXPECT_EQ(paths["gpu_hca"]["class"][0].size(), 5u);
   EXPECT_EQ(paths["gpu_hca"]["class"][0][1], "PHB");
@@ -47,7 +47,7 @@ TEST(TopologyJson, Paths_AreMatricesOfClassesAndOfWords) {
 }
 
 TEST(TopologyJson, Rails_NameTheirPortsAndGpus) {
-  Json root = parsed(scene_of(two_sockets_with_switches()));
+  Json root = parsed_json(scene_of(two_sockets_with_switches()));
   ASSERT_EQ(root["rails"].size(), 4u);
   EXPECT_EQ(root["rails"][1]["rail"], 1);
   EXPECT_EQ(root["rails"][1]["port"], "mlx5_1:1");
@@ -60,7 +60,7 @@ TEST(TopologyJson, Rails_NameTheirPortsAndGpus) {
 TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
   topology::nccl::Settings settings;
   settings.gdr_read = 0;
-  Json rail = parsed(scene_of(two_sockets_with_switches(), settings))["gpus"][7]["rails"][0];
+  Json rail = parsed_json(scene_of(two_sockets_with_switches(), settings))["gpus"][7]["rails"][0];
   EXPECT_EQ(rail["rail"], 3);
   EXPECT_EQ(rail["path"], "PIX");
   EXPECT_EQ(rail["display"], "PIX");
@@ -70,10 +70,10 @@ TEST(TopologyJson, GpusRails_HaveVerdictsForBothDirections) {
 }
 
 TEST(TopologyJson, Level_IsNullWhereItIsUnset) {
-  EXPECT_EQ(parsed(scene_of(flat(1, 1)))["nccl"]["settings"]["gdr_level"], nullptr);
+  EXPECT_EQ(parsed_json(scene_of(flat(1, 1)))["nccl"]["settings"]["gdr_level"], nullptr);
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kSys;
-  EXPECT_EQ(parsed(scene_of(flat(1, 1), settings))["nccl"]["settings"]["gdr_level"], "SYS");
+  EXPECT_EQ(parsed_json(scene_of(flat(1, 1), settings))["nccl"]["settings"]["gdr_level"], "SYS");
 }
 
 // Expects null for each key, which has to be there.
@@ -91,7 +91,7 @@ TEST(TopologyJson, UnknownValueOfAnHca_IsNull) {
   machine.hcas[0].ids = {};
   machine.hcas[0].class_code = 0;
   machine.hcas[0].ports[0] = Port{};
-  Json hca = parsed(scene_of(machine))["hcas"][0];
+  Json hca = parsed_json(scene_of(machine))["hcas"][0];
   expect_null(hca, {"address", "switch", "host_bridge", "class", "vendor", "device",
                     "subsystem_vendor", "subsystem_device", "link_gt_per_s", "link_width", "guid",
                     "gpudirect", "physical_function"});
@@ -103,13 +103,13 @@ TEST(TopologyJson, UnknownValueOfAGpu_IsNull) {
   machine.gpus[0].model = "";
   machine.gpus[0].ids = {};
   machine.gpus[0].compute_capability = 0;
-  Json gpu = parsed(scene_of(machine))["gpus"][0];
+  Json gpu = parsed_json(scene_of(machine))["gpus"][0];
   expect_null(gpu, {"partition", "model", "vendor", "device", "compute_capability", "gpudirect",
                     "nvlinks", "c2c_links", "c2c_mb_per_s"});
 }
 
 TEST(TopologyJson, UnknownValueOfTheMachine_IsNull) {
-  Json root = parsed(scene_of(flat(1, 1)));
+  Json root = parsed_json(scene_of(flat(1, 1)));
   expect_null(root, {"host"});
   expect_null(root["cpu"], {"arch", "vendor", "family", "model"});
   expect_null(root["numa_nodes"][0], {"package", "cpu_mask", "cpus", "distances"});
@@ -117,10 +117,10 @@ TEST(TopologyJson, UnknownValueOfTheMachine_IsNull) {
 
 TEST(TopologyJson, NvlinksThatTheSourceDoesNotState_MakeTheClassNull) {
   Machine machine = flat(2, 1);
-  EXPECT_EQ(parsed(scene_of(machine))["paths"]["gpu_gpu"]["class"],
+  EXPECT_EQ(parsed_json(scene_of(machine))["paths"]["gpu_gpu"]["class"],
             Json::array({{"LOC", nullptr}, {nullptr, "LOC"}}));
   machine.gpu_links_known = true;
-  Json root = parsed(scene_of(machine));
+  Json root = parsed_json(scene_of(machine));
   EXPECT_EQ(root["paths"]["gpu_gpu"]["class"], Json::array({{"LOC", "PHB"}, {"PHB", "LOC"}}));
   EXPECT_EQ(root["gpus"][0]["nvlinks"], Json::array());
   EXPECT_EQ(root["gpus"][0]["c2c_links"], 0);
@@ -129,7 +129,7 @@ TEST(TopologyJson, NvlinksThatTheSourceDoesNotState_MakeTheClassNull) {
 TEST(TopologyJson, Nccl_HasDevicesAndWhatEachGpuDoesWithThem) {
   topology::nccl::Settings settings;
   settings.gdr_read = 0;
-  Json nccl = parsed(scene_of(two_sockets_with_switches(), settings))["nccl"];
+  Json nccl = parsed_json(scene_of(two_sockets_with_switches(), settings))["nccl"];
   EXPECT_EQ(nccl["release"], settings.release.to_string());
   EXPECT_EQ(nccl["settings"]["gdr_read"], 0);
   EXPECT_EQ(nccl["failure"], nullptr);
@@ -152,7 +152,7 @@ TEST(TopologyJson, Nccl_HasDevicesAndWhatEachGpuDoesWithThem) {
 TEST(TopologyJson, Findings_HaveTheirParts) {
   RailDecision scene = scene_of(flat(1, 1));
   scene.findings = {{Severity::kWarning, "GPU0", "it is slow", ""}};
-  Json finding = parsed(scene)["findings"][0];
+  Json finding = parsed_json(scene)["findings"][0];
   EXPECT_EQ(finding["severity"], "warning");
   EXPECT_EQ(finding["subject"], "GPU0");
   EXPECT_EQ(finding["text"], "it is slow");
@@ -160,7 +160,7 @@ TEST(TopologyJson, Findings_HaveTheirParts) {
 }
 
 TEST(TopologyJson, NoDevices_IsEmptyArraysAndUnknownSockets) {
-  Json root = parsed(scene_of(Machine{}));
+  Json root = parsed_json(scene_of(Machine{}));
   for (const char* key :
        {"numa_nodes", "switches", "gpus", "hcas", "rails", "excluded_ports", "not_offered"}) {
     EXPECT_EQ(root.at(key), Json::array()) << key;
@@ -177,7 +177,7 @@ TEST(TopologyJson, PortsThatAreNotOffered_AreTexts) {
 TEST(TopologyJson, NameThatIsNotUtf8_IsValidJson) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "mlx5\xff\"\n";
-  EXPECT_EQ(parsed(scene_of(machine))["hcas"][0]["name"], "mlx5\ufffd\"\n");
+  EXPECT_EQ(parsed_json(scene_of(machine))["hcas"][0]["name"], "mlx5\ufffd\"\n");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/tools/topo/random_machine.h"
+#include "tests/unit/tools/topo/rects.h"
 #include "tests/unit/topology/machines.h"
 
 namespace gdr::tools::topo {
@@ -12,10 +13,6 @@ using topology::flat;
 using topology::lopsided;
 using topology::scene_of;
 using topology::two_sockets_with_switches;
-
-bool overlap(const Rect& a, const Rect& b) {
-  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
-}
 
 bool contains(const Rect& outer, const Rect& inner) {
   return outer.x <= inner.x && outer.y <= inner.y &&

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/unit/tools/topo/random_machine.h"
+#include "tests/unit/tools/topo/rects.h"
 #include "tests/unit/topology/machines.h"
 #include "tools/topo/layout.h"
 #include "tools/topo/render.h"
@@ -24,7 +25,7 @@ using topology::scene_of;
 using topology::two_sockets_with_switches;
 using topology::with_nvlink;
 
-pugi::xml_document parsed(const RailDecision& scene) {
+pugi::xml_document parsed_svg(const RailDecision& scene) {
   pugi::xml_document document;
   pugi::xml_parse_result result = document.load_string(svg_text(scene).c_str());
   EXPECT_TRUE(result) << result.description();
@@ -55,7 +56,7 @@ size_t dashed_lines(const pugi::xml_document& document) {
 TEST(Svg, AnyMachine_NamesEveryDevice) {
   for (const Machine& machine : {two_sockets_with_switches(), flat(16, 16, 2), lopsided()}) {
     RailDecision scene = scene_of(machine);
-    pugi::xml_document document = parsed(scene);
+    pugi::xml_document document = parsed_svg(scene);
     for (size_t i = 0; i < scene.machine.gpus.size(); ++i) {
       EXPECT_EQ(title_of(words(document, "gpu" + std::to_string(i))), "GPU" + std::to_string(i));
     }
@@ -66,7 +67,7 @@ TEST(Svg, AnyMachine_NamesEveryDevice) {
 }
 
 TEST(Svg, Rail_GpuAndHcaShareItsColourAndOthersDoNot) {
-  pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
+  pugi::xml_document document = parsed_svg(scene_of(two_sockets_with_switches()));
   std::set<std::string> colours;
   for (int rail = 0; rail < 4; ++rail) {
     std::string colour = header_fill(group(document, "hca" + std::to_string(rail)));
@@ -79,17 +80,17 @@ TEST(Svg, Rail_GpuAndHcaShareItsColourAndOthersDoNot) {
 }
 
 TEST(Svg, PortThatIsDown_IsMarked) {
-  pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
+  pugi::xml_document document = parsed_svg(scene_of(two_sockets_with_switches()));
   EXPECT_TRUE(words(document, "hca4").select_node("text[starts-with(., 'DOWN 2')]"));
   EXPECT_FALSE(words(document, "hca4").select_node("text[starts-with(., 'DOWN 1')]"));
 }
 
 TEST(Svg, GpudirectNotAllowed_LinesAreDashed) {
-  EXPECT_EQ(dashed_lines(parsed(scene_of(two_sockets_with_switches()))), 0u);
+  EXPECT_EQ(dashed_lines(parsed_svg(scene_of(two_sockets_with_switches()))), 0u);
   topology::nccl::Settings never;
   never.gdr_level = PathClass::kLoc;
   RailDecision scene = scene_of(two_sockets_with_switches(), never);
-  EXPECT_EQ(dashed_lines(parsed(scene)), 2 * scene.machine.gpus.size());  // with their edges
+  EXPECT_EQ(dashed_lines(parsed_svg(scene)), 2 * scene.machine.gpus.size());  // with their edges
 }
 
 // The space that a text takes at most in a sans-serif font, by the sizes of the style sheet.
@@ -150,7 +151,7 @@ TEST(Svg, RandomMachines_TextsLieInThePictureAndApart) {
     SCOPED_TRACE(seed);
     RandomMachine machines(seed);
     pugi::xml_document document =
-        parsed(scene_of(machines.make(1 + static_cast<int>(seed * 5 % 16), 8, 4)));
+        parsed_svg(scene_of(machines.make(1 + static_cast<int>(seed * 5 % 16), 8, 4)));
     expect_texts_apart(document);
     expect_words_on_cards(document);
   }
@@ -158,12 +159,8 @@ TEST(Svg, RandomMachines_TextsLieInThePictureAndApart) {
 
 TEST(Svg, LargeMachines_TextsLieInThePictureAndApart) {
   RandomMachine sixteen(1), tray(2);
-  expect_texts_apart(parsed(scene_of(sixteen.make(16, 32, 1))));
-  expect_texts_apart(parsed(scene_of(tray.make(72, 72, 1))));
-}
-
-bool overlap(const Rect& a, const Rect& b) {
-  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+  expect_texts_apart(parsed_svg(scene_of(sixteen.make(16, 32, 1))));
+  expect_texts_apart(parsed_svg(scene_of(tray.make(72, 72, 1))));
 }
 
 // The three parts of a bracket "M x y V y H x V y".
@@ -207,7 +204,7 @@ TEST(Svg, MeshesOfLinks_HaveNoNumberOnTheLineOfAnother) {
         if (&gpu != &other) gpu.nvlinks.push_back({NvLink::To::kGpu, other.bdf, 12});
       }
     }
-    pugi::xml_document document = parsed(scene_of(machine));
+    pugi::xml_document document = parsed_svg(scene_of(machine));
     expect_numbers_on_own_links(document);
     expect_texts_apart(document);
   }
@@ -237,7 +234,7 @@ TEST(Svg, LinesOfRails_TouchNoWordsBetweenTheirEnds) {
     auto machine = std::string(file).starts_with("nccl") ? topology::nccl_xml(path, {})
                                                          : topology::hwloc_xml(path, {});
     ASSERT_TRUE(machine.has_value()) << machine.error().text;
-    pugi::xml_document document = parsed(scene_of(*machine));
+    pugi::xml_document document = parsed_svg(scene_of(*machine));
     const auto lines = document.select_nodes("//g[@id='lines']/path");
     EXPECT_GE(lines.size(), 8u);
     std::vector<Rect> points;
@@ -264,7 +261,7 @@ std::string texts_of(const pugi::xml_node& node) {
 }
 
 TEST(Svg, Nvswitch_IsABoxWithTheNumberOfLinks) {
-  pugi::xml_document document = parsed(scene_of(with_nvlink()));
+  pugi::xml_document document = parsed_svg(scene_of(with_nvlink()));
   std::string text = texts_of(group(document, "links"));
   EXPECT_THAT(text, HasSubstr("NVSwitch\n"));
   EXPECT_THAT(text, HasSubstr("GPU7\n18\n"));
@@ -275,7 +272,7 @@ TEST(Svg, LinksBetweenGpus_AreBracketsWithTheirNumber) {
   Machine machine = flat(3, 1);
   machine.gpu_links_known = true;
   machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}};
-  pugi::xml_document document = parsed(scene_of(machine));
+  pugi::xml_document document = parsed_svg(scene_of(machine));
   EXPECT_EQ(group(document, "links").select_nodes("path").size(), 1u);
   EXPECT_THAT(texts_of(group(document, "links")), HasSubstr("GPU2\n4\n"));
 }
@@ -284,26 +281,26 @@ TEST(Svg, C2c_LeadsToTheNumaNode) {
   Machine machine = flat(2, 1);
   machine.gpu_links_known = true;
   machine.gpus[1].c2c_links = 10;
-  std::string text = texts_of(group(parsed(scene_of(machine)), "links"));
+  std::string text = texts_of(group(parsed_svg(scene_of(machine)), "links"));
   EXPECT_THAT(text, HasSubstr("node 0\nC2C 10\n"));
 }
 
 TEST(Svg, LinksOfGpus_AreLeftOutWhereThereAreNoneAndUnknownWhereTheyAre) {
   Machine machine = flat(2, 1);
-  EXPECT_THAT(texts_of(group(parsed(scene_of(machine)), "links")), HasSubstr("does not state"));
+  EXPECT_THAT(texts_of(group(parsed_svg(scene_of(machine)), "links")), HasSubstr("does not state"));
   machine.gpu_links_known = true;
-  EXPECT_FALSE(group(parsed(scene_of(machine)), "links"));
+  EXPECT_FALSE(group(parsed_svg(scene_of(machine)), "links"));
 }
 
 TEST(Svg, Line_BeginsAtClassAndSpeed) {
-  pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
+  pugi::xml_document document = parsed_svg(scene_of(two_sockets_with_switches()));
   EXPECT_EQ(document.select_nodes("//text[.='PIX, 32 GT/s x16']").size(), 8u);
 }
 
 TEST(Svg, MachineOnWhichNcclFails_SaysSo) {
   Machine machine = two_sockets_with_switches();
   machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[4].bdf, 2}};  // and not back
-  EXPECT_THAT(texts_of(group(parsed(scene_of(machine)), "legend")),
+  EXPECT_THAT(texts_of(group(parsed_svg(scene_of(machine)), "legend")),
               HasSubstr(" fails on this machine: "));
 }
 
@@ -312,7 +309,7 @@ TEST(Svg, Header_HasTheDate) {
 }
 
 TEST(Svg, Lines_LieAboveAllBoxes) {
-  pugi::xml_document document = parsed(scene_of(two_sockets_with_switches()));
+  pugi::xml_document document = parsed_svg(scene_of(two_sockets_with_switches()));
   EXPECT_STREQ(group(document, "boxes").next_sibling().attribute("id").value(), "lines");
   EXPECT_EQ(group(document, "words").select_nodes(".//rect").size(), 0u);
 }
@@ -321,7 +318,7 @@ TEST(Svg, SpecialCharacters_AreEscaped) {
   Machine machine = flat(1, 1);
   machine.source = "a & <b> \"c\"";
   machine.hcas[0].name = "m<&>\"'";
-  pugi::xml_document document = parsed(scene_of(machine));
+  pugi::xml_document document = parsed_svg(scene_of(machine));
   EXPECT_EQ(title_of(words(document, "hca0")), "m<&>\"'");
   EXPECT_STREQ(document.select_node("/svg/title").node().text().get(), "a & <b> \"c\"");
 }
@@ -337,7 +334,7 @@ TEST(Svg, NameThatIsNotUtf8_IsCleaned) {
 TEST(Svg, LongName_IsCutAndIsWholeInTheTooltip) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "a_very_long_name_of_an_hca";
-  pugi::xml_document document = parsed(scene_of(machine));
+  pugi::xml_document document = parsed_svg(scene_of(machine));
   pugi::xml_node title = words(document, "hca0").select_node("text/title").node();
   EXPECT_STREQ(title.text().get(), "a_very_long_name_of_an_hca");
 }
@@ -346,7 +343,7 @@ TEST(Svg, SameMachine_IsTheSamePicture) {
   EXPECT_EQ(svg_text(scene_of(with_nvlink())), svg_text(scene_of(with_nvlink())));
 }
 
-TEST(Svg, EmptyMachine_IsAPicture) { EXPECT_TRUE(parsed(scene_of(Machine{})).child("svg")); }
+TEST(Svg, EmptyMachine_IsAPicture) { EXPECT_TRUE(parsed_svg(scene_of(Machine{})).child("svg")); }
 
 }  // namespace
 }  // namespace gdr::tools::topo

@@ -7,7 +7,7 @@
 namespace gdr::topology {
 namespace {
 
-constexpr char kGpu[] = "0x030200";
+constexpr char kGpuClass[] = "0x030200";
 constexpr char kNic[] = "0x020700";
 constexpr char kBridge[] = "0x060400";
 
@@ -50,7 +50,7 @@ class Sysfs : public MadeSysfs {
       std::string down = up + "/0000:17:0" + std::to_string(i) + ".0";
       function(down, kBridge, "0x1000");
       std::string below = down + "/0000:1" + "89a"[i] + ":00.0";
-      function(below, i == 0 ? kNic : kGpu, i == 0 ? "0x15b3" : "0x10de");
+      function(below, i == 0 ? kNic : kGpuClass, i == 0 ? "0x15b3" : "0x10de");
     }
     hca("mlx5_0", "devices/" + up + "/0000:17:00.0/0000:18:00.0");
   }
@@ -90,7 +90,7 @@ TEST_F(Sysfs, Read_SwitchCabledToAnother_HasItAsPeer) {
 
 TEST_F(Sysfs, Read_Gpu_HasTheValuesOfItsFiles) {
   function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
-  function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu, "0x10de", "1");
+  function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpuClass, "0x10de", "1");
   Machine machine = read();
   ASSERT_EQ(machine.gpus.size(), 1u);
   const Gpu& gpu = machine.gpus[0];
@@ -109,7 +109,7 @@ TEST_F(Sysfs, Read_GpuBelowASwitch_IsOnTheNodeOfTheSwitch) {
     path += std::string("/") + bridge;
     function(path, kBridge, "0x1000", bridge[6] == '6' ? "1" : "2");
   }
-  function(path + "/0000:18:00.0", kGpu, "0x10de", "3");
+  function(path + "/0000:18:00.0", kGpuClass, "0x10de", "3");
   Machine machine = read();
   EXPECT_EQ(numa_id(machine, machine.gpus.at(0).at), 1);
   EXPECT_EQ(numa_id(machine, machine.switches.at(0).at), 1);
@@ -127,7 +127,7 @@ TEST_F(Sysfs, Read_DistancesOfNodes_AreThoseBetweenNodesWithCpus) {
 }
 
 TEST_F(Sysfs, Read_UnknownLink_IsZero) {
-  fs::path folder = function("pci0000:00/0000:00:05.0", kGpu, "0x10de", "-1");
+  fs::path folder = function("pci0000:00/0000:00:05.0", kGpuClass, "0x10de", "-1");
   write(folder / "max_link_speed", "Unknown\n");
   write(folder / "max_link_width", "255\n");
   Machine machine = read();
@@ -137,7 +137,7 @@ TEST_F(Sysfs, Read_UnknownLink_IsZero) {
 
 TEST_F(Sysfs, Read_Link_IsTheLesserOfFunctionAndSlot) {
   fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
-  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu);
+  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpuClass);
   write(slot / "max_link_speed", "16.0 GT/s PCIe\n");
   write(folder / "max_link_width", "8\n");
   EXPECT_EQ(read().gpus.at(0).link, (PciLink{16, 8}));
@@ -149,7 +149,7 @@ TEST_F(Sysfs, Read_Link_IsTheLesserOfFunctionAndSlot) {
 // As NCCL reads the two files: a speed that is missing is no limit, a width that is missing is 0.
 TEST_F(Sysfs, Read_LinkOfWhichOneEndIsUnknown_HasTheSpeedOfTheOther) {
   fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
-  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpu);
+  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpuClass);
   write(folder / "max_link_speed", "Unknown\n");
   write(slot / "max_link_width", "0\n");
   EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 0}));
@@ -159,7 +159,7 @@ TEST_F(Sysfs, Read_LinkOfWhichOneEndIsUnknown_HasTheSpeedOfTheOther) {
 }
 
 TEST_F(Sysfs, Read_LinkOnTheRootBus_HasNoWidth) {
-  function("pci0000:00/0000:00:05.0", kGpu);
+  function("pci0000:00/0000:00:05.0", kGpuClass);
   Machine machine = read();
   EXPECT_EQ(machine.gpus.at(0).link, (PciLink{32, 0}));
   EXPECT_TRUE(machine.sysfs);
@@ -184,7 +184,7 @@ TEST_F(Sysfs, Read_NodeOverTwoPackages_HasNoPackage) {
 }
 
 TEST_F(Sysfs, Read_Cpuinfo_GivesTheCpu) {
-  function("pci0000:00/0000:00:05.0", kGpu);
+  function("pci0000:00/0000:00:05.0", kGpuClass);
   write("../proc/cpuinfo",
         "processor\t: 0\nvendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 143\n"
         "model name\t: Intel(R) Xeon(R)\n\nprocessor\t: 1\nmodel\t\t: 7\n");
@@ -220,8 +220,8 @@ TEST_F(Sysfs, Read_VirtualFunctionHca_NamesItsPhysicalFunction) {
 }
 
 TEST_F(Sysfs, Read_VirtualFunctionGpu_IsIgnored) {
-  fs::path physical = function("pci0000:3a/0000:3a:00.0", kGpu);
-  link(function("pci0000:3a/0000:3a:00.4", kGpu) / "physfn", physical);
+  fs::path physical = function("pci0000:3a/0000:3a:00.0", kGpuClass);
+  link(function("pci0000:3a/0000:3a:00.4", kGpuClass) / "physfn", physical);
   EXPECT_EQ(read().gpus.size(), 1u);
 }
 
@@ -235,7 +235,7 @@ TEST_F(Sysfs, Read_OtherDisplays_AreNoGpus) {
 }
 
 TEST_F(Sysfs, Read_NoInfinibandClass_IsAMachineWithoutHcas) {
-  function("pci0000:00/0000:00:05.0", kGpu);
+  function("pci0000:00/0000:00:05.0", kGpuClass);
   EXPECT_EQ(counts_of(read()), (Counts{1, 0, 0, 1}));
 }
 
@@ -258,8 +258,8 @@ TEST_F(Sysfs, Read_HcaOnNoFunction_IsOnTheFirstNode) {
 }
 
 TEST_F(Sysfs, Read_HcaOnNoFunctionBesideGpus_IsOnTheFirstGpusNode) {
-  function("pci0000:00/0000:00:06.0", kGpu, "0x10de", "3");
-  function("pci0000:00/0000:00:05.0", kGpu, "0x10de", "-1");
+  function("pci0000:00/0000:00:06.0", kGpuClass, "0x10de", "3");
+  function("pci0000:00/0000:00:05.0", kGpuClass, "0x10de", "-1");
   node(3, "2");
   node(2, "1");
   virtual_hca("rxe0", "lo\n");
@@ -270,7 +270,7 @@ TEST_F(Sysfs, Read_HcaOnNoFunctionBesideGpus_IsOnTheFirstGpusNode) {
 TEST_F(Sysfs, Read_BehindVmd_IsBelowVmdsOwnBus) {
   function("pci0000:00/0000:00:0e.0", "0x010400", "0x8086");
   function("pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0", kBridge, "0x8086");
-  function("pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", kGpu);
+  function("pci0000:00/0000:00:0e.0/pci10000:e0/10000:e0:06.0/10000:e1:00.0", kGpuClass);
   Machine machine = read();
   ASSERT_EQ(machine.gpus.size(), 1u);
   EXPECT_EQ(machine.gpus[0].at.parent, -1);
@@ -279,7 +279,7 @@ TEST_F(Sysfs, Read_BehindVmd_IsBelowVmdsOwnBus) {
 
 TEST_F(Sysfs, Read_HostBridgeBelowAPlatformDevice_IsFound) {
   function("platform/bus@0/pci000a:00/000a:00:00.0", kBridge);
-  function("platform/bus@0/pci000a:00/000a:00:00.0/000a:01:00.0", kGpu);
+  function("platform/bus@0/pci000a:00/000a:00:00.0/000a:01:00.0", kGpuClass);
   EXPECT_EQ(read().host_bridges, (std::vector<HostBridge>{{0xa, 0}}));
 }
 
@@ -348,8 +348,8 @@ TEST_F(HwlocOfSysfs, Live_Switch_EqualsSysfs) {
     bridge_config(root_port / "0000:16:00.0" / ("0000:17:0" + std::to_string(i) + ".0"), 0x17,
                   static_cast<char>(0x18 + i), static_cast<char>(0x18 + i));
   }
-  fs::path physical = function("pci0000:85/0000:85:03.0", kGpu, "0x10de", "1");
-  link(function("pci0000:85/0000:85:03.4", kGpu, "0x10de", "1") / "physfn", physical);
+  fs::path physical = function("pci0000:85/0000:85:03.0", kGpuClass, "0x10de", "1");
+  link(function("pci0000:85/0000:85:03.4", kGpuClass, "0x10de", "1") / "physfn", physical);
   virtual_hca("rxe0", "lo\n");
   port("mlx5_0", 1, "4: ACTIVE", "400 Gb/sec (4X NDR)");
   Machine sysfs = read();
@@ -377,7 +377,7 @@ TEST_F(HwlocOfSysfs, Live_SwitchBelowSwitch_EqualsSysfs) {
     bridge_config(function(path, kBridge, "0x1000"), static_cast<char>(0x35 + i),
                   static_cast<char>(0x36 + i), 0x3a);
   }
-  function(path + "/0000:3a:00.0", kGpu);
+  function(path + "/0000:3a:00.0", kGpuClass);
   Machine sysfs = read();
   auto live = hwloc_live();
   ASSERT_TRUE(live.has_value()) << live.error().text;

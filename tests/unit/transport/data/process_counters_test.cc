@@ -66,10 +66,8 @@ TEST_F(ProcessCountersTest, MessagesAreSplit_EachChunkIsAMessageAndTheBytesAreEx
 }
 
 TEST_F(ProcessCountersTest, SpreadOverRails_SumsOfBothEndsAreExact) {
-  TransportOptions options = test_options();
+  TransportOptions options = adaptive_options();
   options.connection.split_data_on_qps = true;
-  options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
   RailsPair rails(2, 0, options);
   rails.exchange({100001, 7, 100001});
   RailSums::Moved sent, received;

@@ -205,9 +205,6 @@ TEST(SendChunks, AdaptiveRoutingUnset_IsOnForInfiniBandAndOffForRoce) {
   EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options, true), 8193).data, 0u);
 }
 
-// A port's largest message, max_msg_sz, is 1 GiB on mlx5 and 8 MiB on Soft-RoCE.
-constexpr uint32_t kPortsMost = 4096;
-
 TEST(SendChunks, LargerThanThePortsLargestMessage_SeveralWritesAndOneEnd) {
   CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
   Writes at = writes_for(pair, kPortsMost);

@@ -114,7 +114,6 @@ TEST_F(SpreadRecoveryTest, SeveralWritesAndASeparateEnd_AreAllSentAgain) {
 
 // Each chunk is 16 plain writes and one that ends them.
 TEST_F(SpreadRecoveryTest, LargerThanThePortsLargestMessage_ChunkLostHalfwayIsSentAgainAsAWhole) {
-  constexpr size_t kPortsMost = 4096;
   constexpr size_t kLarge = 9 * 16 * kPortsMost + 1000;
   SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
   SpreadMessage message(pair, kLarge);
@@ -130,7 +129,6 @@ TEST_F(SpreadRecoveryTest, LargerThanThePortsLargestMessage_ChunkLostHalfwayIsSe
 
 // Each chunk is one write of the port's largest message.
 TEST_F(SpreadRecoveryTest, ManyChunks_OnlyThoseThatHaveNotArrivedAreSentAgain) {
-  constexpr size_t kPortsMost = 4096;
   constexpr size_t kLarge = 100 * kPortsMost;
   SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
   SpreadMessage message(pair, kLarge);

@@ -245,19 +245,14 @@ TEST_F(SpreadSendsTest, OnlyActiveRailIsLate_NoWarning) {
 
 // What the plugin states as its largest message (maxP2pBytes).
 TEST_F(SpreadSendsTest, LargestMessageUnderAdaptiveRouting_Arrives) {
-  constexpr size_t kPortsMost = 4096;
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
+  TransportOptions options = adaptive_options();
   SpreadRails pair(2, 0, options, local_socket_pair(), {.max_msg_sz = kPortsMost});
   transfer(pair, largest_message(kPortsMost));
 }
 
 // A chunk for each pair would take more entries than the send queue of the last pair has.
 TEST_F(SpreadSendsTest, SplitOverAsManyQpsAsThereMayBe_Arrives) {
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
+  TransportOptions options = adaptive_options();
   options.connection.qps_per_connection = 64;
   options.connection.split_data_on_qps = true;
   SpreadRails pair(2, 0, options);
@@ -293,7 +288,6 @@ INSTANTIATE_TEST_SUITE_P(SpreadSends, SendQueue, testing::Bool(), [](const auto&
 
 // One that had room on all pairs only would wait for ever once a pair is lost.
 TEST_F(SpreadSendsTest, MoreWritesThanOnePairsQueueHolds_FailsAndNamesTheLimit) {
-  constexpr size_t kPortsMost = 4096;
   SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
   transfer(pair, wire::kMaxQps * kPortsMost);
   constexpr size_t kTooMany = 2 * wire::kMaxQps * kPortsMost;

@@ -10,7 +10,7 @@
 namespace gdr::transport {
 namespace {
 
-bool covers(const RangeNode& node, uintptr_t begin, uintptr_t end) {
+bool node_covers(const RangeNode& node, uintptr_t begin, uintptr_t end) {
   return node.begin <= begin && node.end >= end;
 }
 
@@ -65,7 +65,7 @@ TEST(CoveringTreeTest, RandomRanges_AreFoundAsByLinearSearch) {
       live.erase(gone);
     }
     uintptr_t first = below(110), past = first + 1 + below(50);
-    auto fits = [&](const RangeNode& n) { return covers(n, first, past); };
+    auto fits = [&](const RangeNode& n) { return node_covers(n, first, past); };
     const RangeNode* found = tree.find_covering(first, past);
     ASSERT_EQ(found != nullptr, std::any_of(live.begin(), live.end(), fits)) << "step " << step;
     ASSERT_TRUE(found == nullptr || fits(*found)) << "step " << step;

@@ -11,7 +11,7 @@
 
 namespace gdr::transport {
 
-inline constexpr size_t kPage = 4096;  // what the registration cache rounds to
+inline constexpr size_t kPage = 4096;  // of x86-64; the cache asks the system
 
 struct FakeRegistrations : ibv_pd {
   // Relaxed, so that they order nothing between the threads of a test.

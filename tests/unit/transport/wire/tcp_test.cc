@@ -108,7 +108,7 @@ TEST(Tcp, ConnectingFromAnAddress_LeavesThePortToConnect) {
   }
 }
 
-sockaddr_storage ipv6(const char* text, uint32_t scope) {
+sockaddr_storage scoped_ipv6(const char* text, uint32_t scope) {
   sockaddr_storage address = loopback(AF_INET6);
   auto* in6 = reinterpret_cast<sockaddr_in6*>(&address);
   inet_pton(AF_INET6, text, &in6->sin6_addr);
@@ -124,20 +124,20 @@ uint32_t scope_of(const sockaddr_storage& address) {
 TEST(Tcp, LinkLocalAddressOfAPeer_GetsTheScopeOfTheOwnInterface) {
   const uint32_t lo = if_nametoindex("lo");
   ASSERT_NE(lo, 0u);
-  sockaddr_storage address = ipv6("fe80::1", 77);
-  set_local_scope(&address, "lo", ipv6("fd00::2", 0));
+  sockaddr_storage address = scoped_ipv6("fe80::1", 77);
+  set_local_scope(&address, "lo", scoped_ipv6("fd00::2", 0));
   EXPECT_EQ(scope_of(address), lo);
-  address = ipv6("fe80::1", 77);
-  set_local_scope(&address, "", ipv6("fe80::2", 5));
+  address = scoped_ipv6("fe80::1", 77);
+  set_local_scope(&address, "", scoped_ipv6("fe80::2", 5));
   EXPECT_EQ(scope_of(address), 5u);
-  address = ipv6("fe80::1", 77);
-  set_local_scope(&address, "no such interface", ipv6("fe80::2", 5));
+  address = scoped_ipv6("fe80::1", 77);
+  set_local_scope(&address, "no such interface", scoped_ipv6("fe80::2", 5));
   EXPECT_EQ(scope_of(address), 5u);
 }
 
 TEST(Tcp, OtherAddress_KeepsItsScope) {
-  sockaddr_storage global = ipv6("fd00::1", 77);
-  set_local_scope(&global, "lo", ipv6("fe80::2", 5));
+  sockaddr_storage global = scoped_ipv6("fd00::1", 77);
+  set_local_scope(&global, "lo", scoped_ipv6("fe80::2", 5));
   EXPECT_EQ(scope_of(global), 77u);
   sockaddr_storage v4 = loopback(AF_INET);
   const sockaddr_storage before = v4;
