@@ -13,6 +13,16 @@ namespace {
 constexpr size_t kStagedBytes = 3 * (size_t{1} << 20) + 5;  // seven chunks
 constexpr size_t kStagedChunks = 7;
 
+// Registers GPU memory that is staged, and nothing else.
+template <class Comm>
+std::unique_ptr<MemoryHandle> stage(Comm& comm, const fake_cuda::DeviceBuffer& buffer) {
+  MemoryOptions only;
+  only.gpu_memory = RegistrationPaths::parse("staging").value();
+  Registrar registrar(shared(only));
+  const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kStagedBytes, true};
+  return registrar.register_memory(comm.connection().registration_scope(), region).value();
+}
+
 struct StagedMessage {
   const char* name;
   bool at_sender;
@@ -30,14 +40,6 @@ class SpreadStaged : public testing::TestWithParam<StagedMessage> {
   }
   void TearDown() override { cuda.hooks.set_copy_delay_us(0); }
 
-  template <class Comm>
-  std::unique_ptr<MemoryHandle> stage(Comm& comm, const fake_cuda::DeviceBuffer& buffer) {
-    MemoryOptions only;
-    only.gpu_memory = RegistrationPaths::parse("staging").value();
-    Registrar registrar(shared(only));
-    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kStagedBytes, true};
-    return registrar.register_memory(comm.connection().registration_scope(), region).value();
-  }
   Request* irecv() {
     if (!GetParam().at_receiver) return pair.irecv(host_target);
     return pair.irecv({ReceiveBuffer{target.get(), kStagedBytes, 0, to.get()}});
@@ -96,19 +98,15 @@ TEST(SpreadStagedTest, QuietConnection_CopiesAreLookedAtByEveryPoll) {
   ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
   fake_cuda::DeviceBuffer source{cuda, 0, kStagedBytes};
   std::memset(source.view(), 'x', kStagedBytes);
-  MemoryOptions only;
-  only.gpu_memory = RegistrationPaths::parse("staging").value();
-  Registrar registrar(shared(only));
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kStagedBytes, true};
-  auto from = registrar.register_memory(pair.sender->connection().registration_scope(), region);
-  ASSERT_TRUE(from);
+  const std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
+  ASSERT_NE(from, nullptr);
   Buffer target = pair.receiver_buffer(kStagedBytes);
   for (int i = 0; i < 40; ++i) pair.exchange({8});
   pair.verbs.forget_posted();
   Request* receive = pair.irecv(target);
   ASSERT_NE(receive, nullptr);
   Request* send = nullptr;
-  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 0, **from, &send));
+  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 0, *from, &send));
   ASSERT_NE(send, nullptr);
   // The copies run in a thread of the fake driver's, which has far more time than it needs.
   for (uint32_t polls = 0; pair.chunks().empty(); ++polls) {
@@ -127,12 +125,8 @@ TEST(SpreadStagedTest, StagedMessageInAGroup_ThoseHeldArePostedAtOnce) {
   ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
   fake_cuda::DeviceBuffer source{cuda, 0, kStagedBytes};
   std::memset(source.view(), 'x', kStagedBytes);
-  MemoryOptions only;
-  only.gpu_memory = RegistrationPaths::parse("staging").value();
-  Registrar registrar(shared(only));
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(source.get()), kStagedBytes, true};
-  auto from = registrar.register_memory(pair.sender->connection().registration_scope(), region);
-  ASSERT_TRUE(from);
+  const std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
+  ASSERT_NE(from, nullptr);
   Buffer small = pair.sender_buffer(100), small_target = pair.receiver_buffer(100);
   Buffer target = pair.receiver_buffer(kStagedBytes);
   ASSERT_TRUE(pair.poll_until([&] { return pair.sender->connection().link().is_quiet(); }));
@@ -144,7 +138,7 @@ TEST(SpreadStagedTest, StagedMessageInAGroup_ThoseHeldArePostedAtOnce) {
   EXPECT_TRUE(pair.chunks().empty());
   cuda.hooks.set_copy_delay_us(3000);
   Request* staged = nullptr;
-  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 1, **from, &staged));
+  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 1, *from, &staged));
   ASSERT_NE(staged, nullptr);
   EXPECT_EQ(pair.chunks().size(), 1u);
   EXPECT_TRUE(finish(held).done);
