@@ -13,8 +13,7 @@ void* PagePool::allocate(size_t bytes, Release* release) {
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   bytes = (bytes + page - 1) / page * page;
   std::lock_guard lock(mutex_);
-  Blocks& blocks = by_size_[bytes];
-  blocks.bytes = bytes;
+  Blocks& blocks = by_size_.try_emplace(bytes, bytes).first->second;
   if (blocks.with_room.empty()) {
     std::list<Chunk> made(1);  // first, so that a mapping is never lost
     void* begin =

@@ -54,9 +54,10 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
     std::byte* begin;
     uint32_t taken;
   };
-  // Those of one size.
+  // Those of one size. release() reads `bytes` without the mutex.
   struct Blocks {
-    size_t bytes = 0;  // of one block
+    explicit Blocks(size_t block_bytes) : bytes(block_bytes) {}
+    const size_t bytes;  // of one block
     std::list<Chunk> with_room, full;
   };
 

@@ -36,9 +36,9 @@ struct alignas(64) MemoryHandle {
   class Keys {
    public:
     RailKeys operator[](size_t rail) const { return {lkeys_[rail], rkeys_[rail]}; }
-    void set(size_t rail, RailKeys keys) {
-      lkeys_[rail] = keys.lkey;
-      rkeys_[rail] = keys.rkey;
+    void set(size_t rail, RailKeys rail_keys) {
+      lkeys_[rail] = rail_keys.lkey;
+      rkeys_[rail] = rail_keys.rkey;
     }
     const std::array<uint32_t, wire::kMaxRails>& rkeys() const { return rkeys_; }
 

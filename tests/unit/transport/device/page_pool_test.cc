@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace gdr::transport {
@@ -76,6 +78,25 @@ TEST(PagePool, PoolIsGivenUpFirst_BlocksStayUsable) {
   *small = *large = 1;
   small.reset();
   EXPECT_EQ(*large, 1);
+}
+
+// Comms of one HCA are set up and closed in many threads. ThreadSanitizer reports what they share.
+TEST(PagePool, ThreadsAllocateAndGiveBack_EachBlockIsZeroed) {
+  const auto pool = PagePool::create();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&pool] {
+      std::deque<Block> blocks;
+      for (int round = 0; round < 200; ++round) {
+        Block& block = blocks.emplace_back(pool->allocate<unsigned char>(kSystemPage));
+        ASSERT_NE(block, nullptr);
+        ASSERT_TRUE(is_zero(block, kSystemPage)) << round;
+        std::memset(block.get(), 0xff, kSystemPage);
+        if (blocks.size() > 20) blocks.pop_front();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 TEST(PagePool, NoMemory_GivesNull) {
