@@ -56,6 +56,14 @@ inline TransportOptions adaptive_options() {
   return options;
 }
 
+// With that many QPs per connection, which carry a part of each message, or messages in turn.
+inline TransportOptions options_of_qps(int qps, bool split) {
+  TransportOptions options = test_options();
+  options.connection.qps_per_connection = qps;
+  options.connection.split_data_on_qps = split;
+  return options;
+}
+
 template <class Options>
 std::shared_ptr<const Options> shared(const Options& options) {
   return std::make_shared<const Options>(options);
@@ -251,8 +259,10 @@ struct CommPair : Fabric {
   // What was posted on the QPs of one end.
   template <class Comm>
   std::vector<fake_verbs::Posted> posted_by(const Comm& comm) {
+    return posted_by(end_of(comm));
+  }
+  std::vector<fake_verbs::Posted> posted_by(const wire::EndPoint& end) {
     std::vector<fake_verbs::Posted> some;
-    const wire::EndPoint end = end_of(comm);
     for (const fake_verbs::Posted& work : verbs.posted()) {
       for (int i = 0; i < end.qps; ++i) {
         if (work.qp_num == end.qp[static_cast<size_t>(i)].number) some.push_back(work);

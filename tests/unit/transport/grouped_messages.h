@@ -27,10 +27,8 @@ struct GroupedMessages {
   }
   // What sender->isend() returns as the request.
   Request* try_isend(int tag) {
-    char* data = from.data() + static_cast<size_t>(tag) * kBytes;
-    std::memset(data, 'a' + tag, kBytes);
     Request* request = nullptr;
-    EXPECT_TRUE(pair.sender->isend(data, kBytes, tag, *from.memory, &request));
+    EXPECT_TRUE(pair.sender->isend(filled(tag), kBytes, tag, *from.memory, &request));
     return request;
   }
   void isend(int tag) {
@@ -39,6 +37,24 @@ struct GroupedMessages {
   }
   void isend_up_to(int count) {
     for (int tag = static_cast<int>(sends.size()); tag < count; ++tag) isend(tag);
+  }
+  // Of a comm that is observed.
+  void isend_observed(int tag, void* parent) {
+    Request* request = nullptr;
+    EXPECT_TRUE(
+        pair.sender->isend_observed(filled(tag), kBytes, tag, *from.memory, parent, &request));
+    ASSERT_NE(request, nullptr) << tag;
+    sends.push_back(request);
+  }
+  // Tests the sends and the receive as two ranks would. Returns whether all are done.
+  bool all_arrive(Request* receive) {
+    std::vector<Request*> left = std::exchange(sends, {});
+    left.push_back(receive);
+    const bool done = wait_for([&] {
+      std::erase_if(left, [](Request* request) { return test_once(request).done; });
+      return left.empty() || link().failed();
+    });
+    return done && left.empty();
   }
   void expect_all_done() {
     for (size_t i = 0; i < sends.size(); ++i) EXPECT_TRUE(finish(sends[i]).done) << i;
@@ -54,10 +70,19 @@ struct GroupedMessages {
     }
   }
 
+  PeerLink& link() { return pair.sender->connection().link(); }
+
   Pair pair;
   Buffer from = pair.sender_buffer(wire::kMaxGroup * kBytes);
   Buffer to = pair.receiver_buffer(wire::kMaxGroup * kBytes);
   std::vector<Request*> sends;
+
+ private:
+  char* filled(int tag) {
+    char* data = from.data() + static_cast<size_t>(tag) * kBytes;
+    std::memset(data, 'a' + tag, kBytes);
+    return data;
+  }
 };
 
 }  // namespace gdr::transport

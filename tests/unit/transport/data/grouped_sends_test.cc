@@ -1,168 +1,27 @@
-// Groups on a connection with a standby rail: how their messages are chained, and what becomes of a
-// chain whose pair is lost.
-#include <utility>
-
-#include "tests/unit/transport/grouped_messages.h"
+// Groups on a connection with a standby rail: what of theirs is not chained, and what becomes of a
+// chain whose pair is lost. held_writes_test.cc has what holds without a standby rail, too.
+#include "tests/unit/transport/data/held_groups.h"
 #include "tests/unit/transport/recording_observer.h"
-#include "tests/unit/transport/spread_rails.h"
 
 namespace gdr::transport {
 namespace {
 
 using fake_verbs::Call;
 
-TransportOptions over_two_qps() {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 2;
-  return options;
-}
-
-// One active rail and one that stands by, and nothing to do for the recovery.
-struct Standby : GroupedMessages<SpreadRails> {
-  explicit Standby(const TransportOptions& options = test_options(), const RailHcas& hcas = {})
-      : GroupedMessages(1, 1, options, local_socket_pair(), hcas) {
-    EXPECT_TRUE(pair.poll_until([&] { return link().is_quiet(); }));
-    pair.exchange({8});
-    EXPECT_TRUE(pair.poll_until([&] { return link().is_quiet(); }));
-    pair.verbs.forget_posted();
-  }
-
-  PeerLink& link() { return pair.sender->connection().link(); }
-  // What was posted on the sender's pair, the recovery's own requests aside.
-  std::vector<fake_verbs::Posted> posted(int on_pair = 0) {
-    std::vector<fake_verbs::Posted> some;
-    for (const fake_verbs::Posted& work : pair.verbs.posted()) {
-      const bool is_chunk = decode_work_id(work.wr_id).kind == WorkKind::kChunk;
-      if (is_chunk && work.qp_num == qp_number(*pair.sender, on_pair)) some.push_back(work);
-    }
-    return some;
-  }
-  // Tests all requests, as two ranks would. Returns whether all are done.
-  bool all_arrive(Request* receive) {
-    std::vector<Request*> left = std::exchange(sends, {});
-    left.push_back(receive);
-    const bool done = wait_for([&] {
-      std::erase_if(left, [](Request* request) { return test_once(request).done; });
-      return left.empty() || pair.sender->connection().failed();
-    });
-    return done && left.empty();
-  }
-};
-
-TEST(GroupedSends, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
-  Standby test;
-  const uint64_t before = test.link().completed();
-  const uint64_t chunks = test.pair.recovery_of(*test.pair.sender).counters(0).chunks.load();
-  Request* receive = test.irecv(8);
-  test.isend_up_to(7);
-  EXPECT_TRUE(test.posted().empty());
-  test.isend(7);
-  const auto posted = test.posted();
-  ASSERT_EQ(posted.size(), 8u);
-  for (size_t i = 0; i < posted.size(); ++i) {
-    EXPECT_EQ(posted[i].doorbell, posted[0].doorbell);
-    EXPECT_EQ(posted[i].is_signalled(), i == 7) << i;
-    EXPECT_EQ(immediate_of(posted[i]).slot, immediate_of(posted[0]).slot + i);
-  }
-  EXPECT_TRUE(test.all_arrive(receive));
-  test.expect_bytes(8);
-  EXPECT_EQ(test.link().completed() - before, 8u);
-  EXPECT_EQ(test.pair.recovery_of(*test.pair.sender).counters(0).chunks.load() - chunks, 8u);
-}
-
-TEST(GroupedSends, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
-  Standby test;
-  ASSERT_NE(test.irecv(2), nullptr);
-  test.pair.verbs.hold();
-  test.isend_up_to(2);
-  EXPECT_EQ(test.pair.verbs.deliver_on(qp_number(*test.pair.sender, 0)), 1);
-  for (Request* send : test.sends) EXPECT_FALSE(test_once(send).done);
-  test.pair.verbs.release();
-  test.expect_all_done();
-}
-
-TEST(GroupedSends, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
-  Standby test;
-  Request* receive = test.irecv(8);
-  test.isend_up_to(2);
-  EXPECT_FALSE(test_once(test.sends[0]).done);
-  test.isend_up_to(3);
-  EXPECT_FALSE(test_once(test.sends[1]).done);
-  EXPECT_TRUE(test.posted().empty());
-  EXPECT_TRUE(test.link().has_outstanding());
-  EXPECT_TRUE(test_once(test.sends[0]).done) << "whichever request is tested";
-  const auto posted = test.posted();
-  ASSERT_EQ(posted.size(), 3u);
-  EXPECT_EQ(posted[0].doorbell, posted[2].doorbell);
-  EXPECT_TRUE(test_once(test.sends[1]).done && test_once(test.sends[2]).done);
-  test.isend_up_to(8);
-  EXPECT_EQ(test.posted().size(), 8u);
-  test.sends.erase(test.sends.begin(), test.sends.begin() + 3);
-  EXPECT_TRUE(test.all_arrive(receive));
-  EXPECT_FALSE(test.link().has_outstanding());
-}
-
-TEST(GroupedSends, IsendThatFindsNoBuffer_CountsAsAPoll) {
-  Standby test;
-  Request* receive = test.irecv(2);
-  test.isend(0);
-  EXPECT_EQ(test.try_isend(0), nullptr);
-  EXPECT_TRUE(test.posted().empty());
-  EXPECT_EQ(test.try_isend(0), nullptr);
-  EXPECT_EQ(test.posted().size(), 1u);
-  test.isend(1);
-  EXPECT_TRUE(test.all_arrive(receive));
-}
-
-// More groups than there are requests, so that each request is used again, in chains and alone.
-TEST(GroupedSends, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
-  Standby test;
-  const uint64_t before = test.link().completed();
-  for (int i = 0; i < 100; ++i) {
-    const int count = 1 + i % 8;
-    Request* receive = test.irecv(count);
-    ASSERT_NE(receive, nullptr) << i;
-    test.isend_up_to(count);
-    ASSERT_TRUE(test.all_arrive(receive)) << i;
-  }
-  EXPECT_EQ(test.link().completed() - before, 12u * 36 + 10);
-  test.pair.exchange({8, 1 << 20});
-}
-
-TEST(GroupedSends, SeparateEnds_AreInTheChainBehindTheirData) {
-  Standby test(adaptive_options());
+TEST(GroupedSends, WholeGroup_EachMessageIsAChunkOfTheRail) {
+  GroupsWithStandby test;
+  const auto& chunks = test.pair.recovery_of(*test.pair.sender).counters(0).chunks;
+  const uint64_t before = chunks.load();
   Request* receive = test.irecv(8);
   test.isend_up_to(8);
-  const auto posted = test.posted();
-  ASSERT_EQ(posted.size(), 16u);
-  for (size_t i = 0; i < posted.size(); ++i) {
-    EXPECT_EQ(posted[i].doorbell, posted[0].doorbell);
-    EXPECT_EQ(posted[i].opcode, i % 2 == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM) << i;
-    EXPECT_EQ(posted[i].is_signalled(), i == 15) << i;
-  }
+  EXPECT_EQ(test.posted(0).size(), 8u);
   EXPECT_TRUE(test.all_arrive(receive));
-  test.expect_bytes(8);
-}
-
-TEST(GroupedSends, SeveralQpsOnTheActiveRail_AGroupTakesOneAndTheNextAnother) {
-  Standby test(over_two_qps());
-  std::vector<uint32_t> taken;
-  for (int group = 0; group < 2; ++group) {
-    Request* receive = test.irecv(8);
-    test.isend_up_to(8);
-    const auto posted = test.pair.chunks();
-    ASSERT_EQ(posted.size(), 8u);
-    for (const auto& work : posted) EXPECT_EQ(work.doorbell, posted[0].doorbell);
-    taken.push_back(posted[0].qp_num);
-    EXPECT_TRUE(test.all_arrive(receive));
-    test.pair.verbs.forget_posted();
-  }
-  EXPECT_NE(taken[0], taken[1]);
+  EXPECT_EQ(chunks.load() - before, 8u);
 }
 
 // What is held occupies the queue: its 247 entries take 123 messages of two requests each.
 TEST(GroupedSends, SendQueueIsFullOfHeldWrites_NextMessageWaits) {
-  Standby test(adaptive_options());
+  GroupsWithStandby test(adaptive_options());
   std::vector<Request*> receives;
   for (int group = 0; group < 16; ++group) {
     receives.push_back(test.irecv(8));
@@ -190,7 +49,7 @@ TEST(GroupedSends, SendQueueIsFullOfHeldWrites_NextMessageWaits) {
 
 // A message larger than the port's largest one is several chunks.
 TEST(GroupedSends, MessageOfSeveralChunks_FollowsThoseBeforeIt) {
-  Standby test(test_options(), {.max_msg_sz = kPortsMost});
+  GroupsWithStandby test(test_options(), {.max_msg_sz = kPortsMost});
   Buffer large = test.pair.sender_buffer(3 * kPortsMost, 'x');
   Buffer to = test.pair.receiver_buffer(3 * kPortsMost);
   Request* receive =
@@ -213,26 +72,6 @@ TEST(GroupedSends, MessageOfSeveralChunks_FollowsThoseBeforeIt) {
   EXPECT_EQ(to.bytes, large.bytes);
 }
 
-TEST(GroupedSends, MessageSplitOverQps_FollowsThoseBeforeIt) {
-  TransportOptions options = over_two_qps();
-  options.connection.split_data_on_qps = true;
-  Standby test(options);
-  Buffer split = test.pair.sender_buffer(1000, 'x');
-  Buffer to = test.pair.receiver_buffer(1000);
-  Request* receive = test.pair.irecv({test.to.receive(100, 0), to.receive(1000, 1)});
-  test.isend(0);
-  EXPECT_TRUE(test.pair.chunks().empty());
-  test.sends.push_back(test.pair.isend(split, 1));
-  ASSERT_NE(test.sends.back(), nullptr);
-  const auto posted = test.pair.chunks();
-  ASSERT_EQ(posted.size(), 3u);
-  EXPECT_EQ(posted[0].bytes, 100u);
-  EXPECT_NE(posted[1].qp_num, posted[2].qp_num);
-  for (const auto& work : posted) EXPECT_TRUE(work.is_signalled());
-  EXPECT_TRUE(test.all_arrive(receive));
-  EXPECT_EQ(to.bytes, split.bytes);
-}
-
 TEST(GroupedSends, SeveralActiveRails_EachMessageIsPostedAtOnce) {
   GroupedMessages<SpreadRails> test(2, 0);
   ASSERT_NE(test.irecv(8), nullptr);
@@ -246,7 +85,7 @@ TEST(GroupedSends, SeveralActiveRails_EachMessageIsPostedAtOnce) {
 
 // The standby rail is lost: nothing of that concerns the chain.
 TEST(GroupedSends, RecoveryHasNews_MessageIsPostedAtOnceBehindThoseHeld) {
-  Standby test;
+  GroupsWithStandby test;
   Request* receive = test.irecv(8);
   test.isend_up_to(2);
   test.pair.set_port('s', 1, false);
@@ -265,7 +104,7 @@ TEST(GroupedSends, RecoveryHasNews_MessageIsPostedAtOnceBehindThoseHeld) {
 }
 
 TEST(GroupedSends, ActiveRailIsLost_GroupsGoOverTheStandbyRailOneByOne) {
-  Standby test;
+  GroupsWithStandby test;
   test.pair.set_port('s', 0, false);
   ASSERT_TRUE(test.pair.poll_until(
       [&] { return contains(test.pair.recovery_of(*test.pair.sender).state_text(), "fake_s0"); }));
@@ -284,7 +123,7 @@ TEST(GroupedSends, ActiveRailIsLost_GroupsGoOverTheStandbyRailOneByOne) {
 }
 
 TEST(GroupedSends, SlotHasUnknownFlags_FailsTheConnectionAndPostsNothing) {
-  Standby test;
+  GroupsWithStandby test;
   ASSERT_NE(test.irecv(2), nullptr);
   for (wire::ClearToSend& slot : tables_of(*test.pair.sender).ring) slot.flags |= 0x80;
   Request* request = nullptr;
@@ -294,7 +133,7 @@ TEST(GroupedSends, SlotHasUnknownFlags_FailsTheConnectionAndPostsNothing) {
 }
 
 TEST(GroupedSends, PeerMakesAGroupTheOnlyBuffer_NothingGoesAheadOfWhatIsHeld) {
-  Standby test;
+  GroupsWithStandby test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(3);
   for (wire::ClearToSend& slot : tables_of(*test.pair.sender).ring) wire::set_plain(&slot, 1);
@@ -309,7 +148,7 @@ TEST(GroupedSends, PeerMakesAGroupTheOnlyBuffer_NothingGoesAheadOfWhatIsHeld) {
 // ---- loss of the pair
 
 TEST(GroupedSends, PairIsLostWhileMessagesAreHeld_TheyGoOnceOverTheStandbyRail) {
-  Standby test;
+  GroupsWithStandby test;
   Request* receive = test.irecv(8);
   test.isend_up_to(3);
   test.pair.set_port('s', 0, false);
@@ -332,7 +171,7 @@ TEST(GroupedSends, PairIsLostWhileMessagesAreHeld_TheyGoOnceOverTheStandbyRail) 
 }
 
 TEST(GroupedSends, PostFailsInTheMiddleOfAChain_EachMessageArrivesOnce) {
-  Standby test;
+  GroupsWithStandby test;
   Request* receive = test.irecv(8);
   test.isend_up_to(7);
   test.pair.verbs.fail_call(Call::kPostSend, ENOMEM, /*skip=*/3);
@@ -346,7 +185,7 @@ TEST(GroupedSends, PostFailsInTheMiddleOfAChain_EachMessageArrivesOnce) {
 }
 
 TEST(GroupedSends, PostFailsAtThePoll_EachMessageArrivesOnce) {
-  Standby test;
+  GroupsWithStandby test;
   Request* receive = test.irecv(2);
   test.isend(0);
   test.pair.verbs.fail_call(Call::kPostSend, EIO);
@@ -361,7 +200,7 @@ TEST(GroupedSends, PostFailsAtThePoll_EachMessageArrivesOnce) {
 }
 
 TEST(GroupedSends, PostFailsAheadOfAMessageOfSeveralChunks_AllArrive) {
-  Standby test(test_options(), {.max_msg_sz = kPortsMost});
+  GroupsWithStandby test(test_options(), {.max_msg_sz = kPortsMost});
   Buffer large = test.pair.sender_buffer(3 * kPortsMost, 'x');
   Buffer to = test.pair.receiver_buffer(3 * kPortsMost);
   Request* receive = test.pair.irecv({test.to.receive(100, 0), to.receive(3 * kPortsMost, 1)});
@@ -383,20 +222,12 @@ class LostChain : public testing::TestWithParam<std::tuple<int, bool>> {};
 TEST_P(LostChain, OnlyWhatHasNotArrivedIsSentAgain) {
   const auto [delivered, arrives] = GetParam();
   RecordingObserver observer;
-  Standby test(observer.options());
+  GroupsWithStandby test(observer.options());
   const uint64_t before = test.link().completed();
   Request* receive = test.irecv(8);
   test.pair.verbs.hold();
   int parent = 0;
-  for (int tag = 0; tag < 8; ++tag) {
-    char* data = test.from.data() + tag * Standby::kBytes;
-    std::memset(data, 'a' + tag, Standby::kBytes);
-    Request* send = nullptr;
-    ASSERT_TRUE(test.pair.sender->isend_observed(data, Standby::kBytes, tag, *test.from.memory,
-                                                 &parent, &send));
-    ASSERT_NE(send, nullptr);
-    test.sends.push_back(send);
-  }
+  for (int tag = 0; tag < 8; ++tag) ASSERT_NO_FATAL_FAILURE(test.isend_observed(tag, &parent));
   ASSERT_EQ(test.posted(0).size(), 8u);
   EXPECT_EQ(test.posted(0).front().doorbell, test.posted(0).back().doorbell);
   test.pair.lose_after(0, delivered, arrives);
@@ -415,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(GroupedSends, LostChain,
 
 // The lost pair's message goes over the pair for which others are held, and they go first.
 TEST(GroupedSends, MessageOfAnotherPairIsMoved_FollowsThoseHeld) {
-  Standby test(over_two_qps());
+  GroupsWithStandby test(options_of_qps(2, /*split=*/false));
   Buffer to = test.pair.receiver_buffer(50);
   Buffer alone = test.pair.sender_buffer(50, 'y');
   Request* first = test.pair.irecv(to);
@@ -435,7 +266,7 @@ TEST(GroupedSends, MessageOfAnotherPairIsMoved_FollowsThoseHeld) {
   EXPECT_TRUE(test.pair.sender->progress());  // one poll, after which they might be held yet
   const auto posted = test.posted(1 - lost);
   ASSERT_EQ(posted.size(), 2u);
-  EXPECT_EQ(posted[0].bytes, Standby::kBytes);
+  EXPECT_EQ(posted[0].bytes, GroupsWithStandby::kBytes);
   EXPECT_EQ(posted[1].bytes, 50u);
   EXPECT_EQ(decode_work_id(posted[1].wr_id).ordinal, decode_work_id(posted[0].wr_id).ordinal + 1);
   test.pair.verbs.release();
@@ -446,50 +277,6 @@ TEST(GroupedSends, MessageOfAnotherPairIsMoved_FollowsThoseHeld) {
   test.sends.push_back(first);
   EXPECT_TRUE(test.all_arrive(receive)) << failure_of(*test.pair.sender).text;
   EXPECT_EQ(to.bytes, alone.bytes);
-}
-
-// ---- the end
-
-TEST(GroupedSends, ConnectionFails_WhatIsHeldIsNotPosted) {
-  Standby test;
-  ASSERT_NE(test.irecv(8), nullptr);
-  test.isend_up_to(3);
-  test.pair.sender->connection().fail(Code::kRemote, "the peer is gone");
-  test.expect_all_failed();
-  test.expect_all_failed();
-  EXPECT_TRUE(test.posted().empty());
-}
-
-TEST(GroupedSends, Close_WhatIsHeldIsNotPosted) {
-  Standby test;
-  ASSERT_NE(test.irecv(8), nullptr);
-  test.isend_up_to(3);
-  test.pair.verbs.forget_posted();
-  test.from.memory.reset();
-  test.pair.sender.reset();
-  for (const auto& work : test.pair.verbs.posted()) {
-    EXPECT_NE(decode_work_id(work.wr_id).kind, WorkKind::kChunk);
-  }
-}
-
-TEST(GroupedSends, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
-  RecordingObserver recorder;
-  Standby test(recorder.options());
-  Request* receive = test.irecv(8);
-  int parent = 0;
-  for (int tag = 0; tag < 8; ++tag) {
-    Request* send = nullptr;
-    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), Standby::kBytes, tag,
-                                                 *test.from.memory, &parent, &send));
-    test.sends.push_back(send);
-    ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
-    EXPECT_EQ(recorder.events.back().completions, 0);
-  }
-  const auto posted = test.posted();
-  ASSERT_EQ(posted.size(), 8u);
-  EXPECT_EQ(posted.front().doorbell, posted.back().doorbell);
-  EXPECT_TRUE(test.all_arrive(receive));
-  EXPECT_TRUE(recorder.each_completed_once());
 }
 
 }  // namespace

@@ -1,28 +1,26 @@
 // How the sends of a grouped receive are gathered into one chain.
 #include "transport/data/held_writes.h"
 
-#include "tests/unit/transport/grouped_messages.h"
+#include "tests/unit/transport/data/held_groups.h"
 #include "tests/unit/transport/recording_observer.h"
 
 namespace gdr::transport {
 namespace {
 
-constexpr size_t kHeldBytes = GroupedMessages<CommPair>::kBytes;
-
-TransportOptions over_qps(int qps, bool split) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = qps;
-  options.connection.split_data_on_qps = split;
-  return options;
-}
-
-struct Grouped : GroupedMessages<CommPair> {
-  explicit Grouped(const TransportOptions& options = test_options()) : GroupedMessages(options) {}
-  std::vector<fake_verbs::Posted> posted() { return pair.posted_by(*pair.sender); }
+template <class Groups>
+struct HeldGroups : testing::Test {};
+using KindsOfConnection = testing::Types<GroupsOfOneRail, GroupsWithStandby>;
+struct NameOfKind {
+  template <class Groups>
+  static std::string GetName(int) {
+    return Groups::kName;
+  }
 };
+TYPED_TEST_SUITE(HeldGroups, KindsOfConnection, NameOfKind);
 
-TEST(HeldWrites, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
-  Grouped test;
+TYPED_TEST(HeldGroups, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
+  TypeParam test;
+  const uint64_t before = test.link().completed();
   Request* receive = test.irecv(8);
   test.isend_up_to(7);
   EXPECT_TRUE(test.posted().empty());
@@ -32,32 +30,33 @@ TEST(HeldWrites, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
   for (size_t i = 0; i < posted.size(); ++i) {
     EXPECT_EQ(posted[i].doorbell, posted[0].doorbell);
     EXPECT_EQ(posted[i].is_signalled(), i == 7) << i;
-    EXPECT_EQ(immediate_of(posted[i]).slot, i);
+    EXPECT_EQ(immediate_of(posted[i]).slot, immediate_of(posted[0]).slot + i);
   }
-  EXPECT_TRUE(finish(receive).done);
-  test.expect_all_done();
+  EXPECT_TRUE(test.all_arrive(receive));
   test.expect_bytes(8);
+  EXPECT_EQ(test.link().completed() - before, 8u);
 }
 
-TEST(HeldWrites, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
-  Grouped test;
+TYPED_TEST(HeldGroups, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
+  TypeParam test;
   ASSERT_NE(test.irecv(2), nullptr);
   test.pair.verbs.hold();
   test.isend_up_to(2);
-  EXPECT_EQ(test.pair.verbs.deliver(), 1);
+  EXPECT_EQ(test.pair.verbs.deliver_on(qp_number(*test.pair.sender)), 1);
   for (Request* send : test.sends) EXPECT_FALSE(test_once(send).done);
   test.pair.verbs.release();
   test.expect_all_done();
 }
 
-TEST(HeldWrites, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
-  Grouped test;
+TYPED_TEST(HeldGroups, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
+  TypeParam test;
   Request* receive = test.irecv(8);
   test.isend_up_to(2);
   EXPECT_FALSE(test_once(test.sends[0]).done);
   test.isend_up_to(3);
   EXPECT_FALSE(test_once(test.sends[1]).done);
   EXPECT_TRUE(test.posted().empty());
+  EXPECT_TRUE(test.link().has_outstanding());
   EXPECT_TRUE(test_once(test.sends[0]).done) << "whichever request is tested";
   const auto posted = test.posted();
   ASSERT_EQ(posted.size(), 3u);
@@ -65,39 +64,40 @@ TEST(HeldWrites, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
   EXPECT_TRUE(test_once(test.sends[1]).done && test_once(test.sends[2]).done);
   test.isend_up_to(8);
   EXPECT_EQ(test.posted().size(), 8u);
-  EXPECT_TRUE(finish(receive).done);
+  test.sends.erase(test.sends.begin(), test.sends.begin() + 3);
+  EXPECT_TRUE(test.all_arrive(receive));
+  EXPECT_FALSE(test.link().has_outstanding());
 }
 
-TEST(HeldWrites, IsendThatFindsNoBuffer_CountsAsAPoll) {
-  Grouped test;
-  ASSERT_NE(test.irecv(2), nullptr);
+TYPED_TEST(HeldGroups, IsendThatFindsNoBuffer_CountsAsAPoll) {
+  TypeParam test;
+  Request* receive = test.irecv(2);
   test.isend(0);
-  EXPECT_EQ(test.pair.isend(test.from.data(), kHeldBytes, test.from, 0), nullptr);
+  EXPECT_EQ(test.try_isend(0), nullptr);
   EXPECT_TRUE(test.posted().empty());
-  EXPECT_EQ(test.pair.isend(test.from.data(), kHeldBytes, test.from, 0), nullptr);
+  EXPECT_EQ(test.try_isend(0), nullptr);
   EXPECT_EQ(test.posted().size(), 1u);
   test.isend(1);
-  test.expect_all_done();
+  EXPECT_TRUE(test.all_arrive(receive));
 }
 
 // More groups than there are requests, so that each request is used again, in chains and alone.
-TEST(HeldWrites, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
-  Grouped test;
-  const uint64_t before = test.pair.sender->connection().link().completed();
+TYPED_TEST(HeldGroups, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
+  TypeParam test;
+  const uint64_t before = test.link().completed();
   for (int i = 0; i < 100; ++i) {
     const int count = 1 + i % 8;
     Request* receive = test.irecv(count);
     ASSERT_NE(receive, nullptr) << i;
     test.isend_up_to(count);
-    ASSERT_TRUE(finish(receive).done) << i;
-    test.expect_all_done();
+    ASSERT_TRUE(test.all_arrive(receive)) << i;
   }
-  EXPECT_EQ(test.pair.sender->connection().link().completed() - before, 12u * 36 + 10);
-  test.pair.exchange(1);
+  EXPECT_EQ(test.link().completed() - before, 12u * 36 + 10);
+  test.exchange();
 }
 
-TEST(HeldWrites, SeparateEnds_AreInTheChainBehindTheirData) {
-  Grouped test(adaptive_options());
+TYPED_TEST(HeldGroups, SeparateEnds_AreInTheChainBehindTheirData) {
+  TypeParam test(adaptive_options());
   Request* receive = test.irecv(8);
   test.isend_up_to(8);
   const auto posted = test.posted();
@@ -107,54 +107,98 @@ TEST(HeldWrites, SeparateEnds_AreInTheChainBehindTheirData) {
     EXPECT_EQ(posted[i].opcode, i % 2 == 0 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM) << i;
     EXPECT_EQ(posted[i].is_signalled(), i == 15) << i;
   }
-  EXPECT_TRUE(finish(receive).done);
-  test.expect_all_done();
+  EXPECT_TRUE(test.all_arrive(receive));
+  test.expect_bytes(8);
 }
 
-TEST(HeldWrites, SeveralQps_AGroupTakesOneAndTheNextAnother) {
-  Grouped test(over_qps(2, /*split=*/false));
+TYPED_TEST(HeldGroups, SeveralQps_AGroupTakesOneAndTheNextAnother) {
+  TypeParam test(options_of_qps(2, /*split=*/false));
+  std::vector<uint32_t> taken;
   for (int group = 0; group < 2; ++group) {
     Request* receive = test.irecv(8);
     test.isend_up_to(8);
     const auto posted = test.posted();
     ASSERT_EQ(posted.size(), 8u);
+    taken.push_back(posted[0].qp_num);
     for (const auto& work : posted) {
-      EXPECT_EQ(work.qp_num, qp_number(*test.pair.sender, group));
+      EXPECT_EQ(work.qp_num, taken.back());
       EXPECT_EQ(work.doorbell, posted[0].doorbell);
     }
+    EXPECT_TRUE(test.all_arrive(receive));
     test.pair.verbs.forget_posted();
-    EXPECT_TRUE(finish(receive).done);
-    test.expect_all_done();
   }
+  EXPECT_NE(taken[0], taken[1]);
 }
 
 // A message of several chunks does not wait, and what is held goes ahead of it.
-TEST(HeldWrites, SplitMessageInAGroup_FollowsThoseBeforeIt) {
-  CommPair pair(over_qps(2, /*split=*/true));
-  Buffer from = pair.sender_buffer(1000);
-  Buffer to = pair.receiver_buffer(2000);
-  Request* receive = pair.irecv({{to.data(), 1000, 0, to.memory.get()},
-                                 {to.data() + 1000, 1000, 1, to.memory.get()},
-                                 {to.data(), 8, 2, to.memory.get()}});
-  Request* small = pair.isend(from.data(), 8, from, 0);
-  EXPECT_TRUE(pair.posted_by(*pair.sender).empty());
-  Request* split = pair.isend(from.data(), 1000, from, 1);
-  const auto posted = pair.posted_by(*pair.sender);
+TYPED_TEST(HeldGroups, SplitMessageInAGroup_FollowsThoseBeforeIt) {
+  TypeParam test(options_of_qps(2, /*split=*/true));
+  Buffer split = test.pair.sender_buffer(1000, 'x');
+  Buffer to = test.pair.receiver_buffer(1000);
+  Request* receive =
+      test.pair.irecv({test.to.receive(100, 0), to.receive(1000, 1),
+                       ReceiveBuffer{test.to.data() + 100, 100, 2, test.to.memory.get()}});
+  test.isend(0);
+  EXPECT_TRUE(test.posted().empty());
+  test.sends.push_back(test.pair.isend(split, 1));
+  ASSERT_NE(test.sends.back(), nullptr);
+  const auto posted = test.posted();
   ASSERT_EQ(posted.size(), 3u);
-  EXPECT_EQ(posted[0].bytes, 8u);
-  EXPECT_TRUE(posted[0].is_signalled() && posted[1].is_signalled() && posted[2].is_signalled());
-  Request* last = pair.isend(from.data(), 8, from, 2);
-  EXPECT_EQ(pair.posted_by(*pair.sender).size(), 4u);
-  for (Request* request : {small, split, last, receive}) EXPECT_TRUE(finish(request).done);
+  EXPECT_EQ(posted[0].bytes, 100u);
+  EXPECT_NE(posted[1].qp_num, posted[2].qp_num);
+  for (const auto& work : posted) EXPECT_TRUE(work.is_signalled());
+  test.isend(2);
+  EXPECT_EQ(test.posted().size(), 4u);
+  EXPECT_TRUE(test.all_arrive(receive));
+  EXPECT_EQ(to.bytes, split.bytes);
 }
 
+TYPED_TEST(HeldGroups, ConnectionFails_WhatIsHeldIsNotPosted) {
+  TypeParam test;
+  ASSERT_NE(test.irecv(8), nullptr);
+  test.isend_up_to(3);
+  test.pair.sender->connection().fail(Code::kRemote, "the peer is gone");
+  test.expect_all_failed();
+  test.expect_all_failed();
+  EXPECT_TRUE(test.posted().empty());
+}
+
+TYPED_TEST(HeldGroups, Close_WhatIsHeldIsNotPosted) {
+  TypeParam test;
+  ASSERT_NE(test.irecv(8), nullptr);
+  test.isend_up_to(3);
+  test.from.memory.reset();
+  test.pair.sender.reset();
+  EXPECT_TRUE(test.posted().empty());
+}
+
+TYPED_TEST(HeldGroups, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
+  RecordingObserver recorder;
+  TypeParam test(recorder.options());
+  Request* receive = test.irecv(8);
+  int parent = 0;
+  for (int tag = 0; tag < 8; ++tag) {
+    ASSERT_NO_FATAL_FAILURE(test.isend_observed(tag, &parent));
+    ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
+    EXPECT_EQ(recorder.events.back().completions, 0);
+  }
+  const auto posted = test.posted();
+  ASSERT_EQ(posted.size(), 8u);
+  EXPECT_EQ(posted.front().doorbell, posted.back().doorbell);
+  EXPECT_TRUE(test.all_arrive(receive));
+  EXPECT_TRUE(recorder.each_completed_once());
+}
+
+// ---- a work request fails, and nothing recovers
+
 TEST(HeldWrites, PostFailsInTheMiddleOfAChain_FailsTheConnection) {
-  Grouped test;
+  GroupsOfOneRail test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(7);
   test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM, /*skip=*/3);
   Request* last = nullptr;
-  EXPECT_FALSE(test.pair.sender->isend(test.from.data(), kHeldBytes, 7, *test.from.memory, &last));
+  EXPECT_FALSE(test.pair.sender->isend(test.from.data(), GroupsOfOneRail::kBytes, 7,
+                                       *test.from.memory, &last));
   EXPECT_EQ(last, nullptr);
   EXPECT_EQ(test.posted().size(), 3u);
   EXPECT_TRUE(contains(failure_of(*test.pair.sender).text, "posting a send"));
@@ -162,7 +206,7 @@ TEST(HeldWrites, PostFailsInTheMiddleOfAChain_FailsTheConnection) {
 }
 
 TEST(HeldWrites, PostFailsAtAPoll_FailsTheConnection) {
-  Grouped test;
+  GroupsOfOneRail test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(2);
   test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM, /*skip=*/1);
@@ -173,48 +217,11 @@ TEST(HeldWrites, PostFailsAtAPoll_FailsTheConnection) {
 
 // An unsignalled write that fails has a completion all the same.
 TEST(HeldWrites, WriteFailsInTheMiddleOfAChain_FailsTheConnection) {
-  Grouped test;
+  GroupsOfOneRail test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.pair.verbs.fail_transfer(IBV_WC_REM_ACCESS_ERR, /*skip=*/3);
   test.isend_up_to(8);
   test.expect_all_failed();
-}
-
-TEST(HeldWrites, ConnectionFails_WhatIsHeldIsNotPosted) {
-  Grouped test;
-  ASSERT_NE(test.irecv(8), nullptr);
-  test.isend_up_to(3);
-  test.pair.sender->connection().fail(Code::kRemote, "the peer is gone");
-  test.expect_all_failed();
-  test.expect_all_failed();
-  EXPECT_TRUE(test.posted().empty());
-}
-
-TEST(HeldWrites, Close_WhatIsHeldIsNotPosted) {
-  Grouped test;
-  ASSERT_NE(test.irecv(8), nullptr);
-  test.isend_up_to(3);
-  test.pair.verbs.forget_posted();
-  test.from.memory.reset();
-  test.pair.sender.reset();
-  EXPECT_TRUE(test.pair.verbs.posted().empty());
-}
-
-TEST(HeldWrites, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
-  RecordingObserver recorder;
-  Grouped test(recorder.options(test_options()));
-  ASSERT_NE(test.irecv(8), nullptr);
-  int parent = 0;
-  for (int tag = 0; tag < 8; ++tag) {
-    Request* send = nullptr;
-    ASSERT_TRUE(test.pair.sender->isend_observed(test.from.data(), kHeldBytes, tag,
-                                                 *test.from.memory, &parent, &send));
-    test.sends.push_back(send);
-    ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
-    EXPECT_EQ(recorder.events.back().completions, 0);
-  }
-  test.expect_all_done();
-  for (const RecordingObserver::Event& event : recorder.events) EXPECT_EQ(event.completions, 1);
 }
 
 }  // namespace

@@ -32,13 +32,6 @@ struct Observed {
   }
 };
 
-TransportOptions split_over(int qps) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = qps;
-  options.connection.split_data_on_qps = true;
-  return options;
-}
-
 TEST(ObservedComms, NoObserver_NeitherEndIsObserved) {
   CommPair pair;
   EXPECT_FALSE(pair.sender->is_observed());
@@ -86,7 +79,7 @@ TEST(ObservedComms, ManyMessages_EachHasItsEventAtBothEndsOnce) {
 }
 
 TEST(ObservedComms, SplitSend_OneEventPerQpEndsAsItsQpCompletes) {
-  Observed test(split_over(4));
+  Observed test(options_of_qps(4, /*split=*/true));
   Buffer from = test.pair.sender_buffer(4 * 128 - 28);
   Buffer to = test.pair.receiver_buffer(4 * 128);
   Request* receive = test.pair.irecv(to);
@@ -112,7 +105,7 @@ TEST(ObservedComms, SplitSend_OneEventPerQpEndsAsItsQpCompletes) {
 }
 
 TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
-  Observed test(split_over(2 * SendComm::kMaxObservedChunks));
+  Observed test(options_of_qps(2 * SendComm::kMaxObservedChunks, /*split=*/true));
   Buffer from = test.pair.sender_buffer(2 * SendComm::kMaxObservedChunks * 128);
   Buffer to = test.pair.receiver_buffer(from.bytes.size());
   Request* receive = test.pair.irecv(to);
@@ -144,7 +137,7 @@ TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
 
 // 2 chunks of 5,120 and 4,880 bytes, each of them two writes and an end.
 TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
-  Observed test(split_over(2), 4096);
+  Observed test(options_of_qps(2, /*split=*/true), 4096);
   Buffer from = test.pair.sender_buffer(10000);
   Buffer to = test.pair.receiver_buffer(10000);
   Request* receive = test.pair.irecv(to);
@@ -209,7 +202,7 @@ TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {
 }
 
 TEST(ObservedComms, ReceiveOverSeveralQps_EventEndsWithTheLastChunk) {
-  Observed test(split_over(4));
+  Observed test(options_of_qps(4, /*split=*/true));
   Buffer from = test.pair.sender_buffer(4 * 128);
   Buffer to = test.pair.receiver_buffer(4 * 128);
   Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
@@ -255,7 +248,7 @@ TEST(ObservedComms, CallsThatHaveToBeRepeated_StartNothing) {
 }
 
 TEST(ObservedComms, ObserverDeclines_NothingCompletesAndTheNextMessageIsObserved) {
-  Observed test(split_over(4));
+  Observed test(options_of_qps(4, /*split=*/true));
   Buffer from = test.pair.sender_buffer(4 * 128);
   Buffer to = test.pair.receiver_buffer(4 * 128);
   for (bool declines : {true, false}) {
@@ -271,7 +264,7 @@ TEST(ObservedComms, ObserverDeclines_NothingCompletesAndTheNextMessageIsObserved
 }
 
 TEST(ObservedComms, TransferFails_EventsEndOnceWithTheFailingTest) {
-  Observed test(split_over(4));
+  Observed test(options_of_qps(4, /*split=*/true));
   Buffer from = test.pair.sender_buffer(4 * 128);
   Buffer to = test.pair.receiver_buffer(4 * 128);
   Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
