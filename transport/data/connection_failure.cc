@@ -1,0 +1,145 @@
+// How a connection fails: what it says, and the probe that finds whether its peer is alive.
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "drivers/verbs/wc_text.h"
+#include "transport/data/connection.h"
+#include "transport/data/failure_class.h"
+#include "transport/data/rdma_write.h"
+
+namespace gdr::transport {
+namespace {
+
+constexpr char kProbeFailed[] =
+    "the peer does not answer by RDMA either, after the handshake socket was lost: ";
+
+// How long the failure of a peer is held back while work of this end that needs no peer completes:
+// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
+constexpr std::chrono::seconds kLocalWork{3};
+
+}  // namespace
+
+// Why a failure that another rail could have survived ends the connection; "" where it is none.
+std::string Connection::no_failover_text(ibv_wc_status status) const {
+  const bool is_peers_choice = peer_declines_recovery_ && !recovers();
+  if (!is_peers_choice || classify_failure(status) == FailureClass::kConnectionLost) return "";
+  return std::string("; it did not fail over, as failover is off on ") + peer_.host +
+         " (GDR_NCCL_FAILOVER=0)";
+}
+
+void Connection::fail_completion(const ibv_wc& wc) {
+  failed_here_ = true;
+  if (failed()) return;  // what was posted on a QP in error is flushed: hundreds of completions
+  std::string what = wc.wr_id == probe_id() ? kProbeFailed : "";
+  what += std::string("work completion ") + verbs::wc_status_name(wc.status) + " (status " +
+          std::to_string(wc.status) + ", vendor_err " + hex(wc.vendor_err) + ", qp " +
+          hex(wc.qp_num) + ")" + no_failover_text(wc.status) + ". " +
+          verbs::wc_status_hint(wc.status);
+  fail(Code::kRemote, what);
+}
+
+bool Connection::on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what, int err) {
+  if (!recovery_->recovers()) {
+    fail_verbs((std::string("posting ") + what).c_str(), err);
+    return false;
+  }
+  recovery_->on_failed_post(pair.index, epoch);
+  return !failed();
+}
+
+void Connection::on_failed_poll(uint32_t rail) {
+  if (!recovery_->recovers()) {
+    (void)fail_polling();
+  } else {
+    recovery_->on_failed_poll(rail);
+  }
+}
+
+// Takes a completion that is an error, or one of a probe or a statement.
+void Connection::on_failed_work(const ibv_wc& wc) {
+  const WorkId id = decode_work_id(wc.wr_id);
+  if (wc.status == IBV_WC_SUCCESS) {
+    recovery_->on_written(id);
+  } else if (recovery_->recovers() &&
+             classify_failure(wc.status) != FailureClass::kConnectionLost) {
+    recovery_->on_failed_work(id, wc.status);
+  } else {
+    fail_completion(wc);
+  }
+}
+
+// The probe of a link whose socket is lost.
+void Connection::attend_spread() {
+  if (!link_->probe_wanted() || failed()) return;
+  if (!recovery_->probe_peer()) link_->end_probe();
+}
+
+void Connection::fail_verbs(const char* call, int err) {
+  fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
+}
+
+bool Connection::fail_polling() {
+  fail(Code::kSystem, "polling the completion queue failed");
+  return false;
+}
+
+void Connection::fail(Code code, const std::string& what) {
+  failed_here_ = true;
+  link_->fail_link(Error{code, text() + ": " + what}, true);
+  if (recovery_ != nullptr) recovery_->on_failed_connection();
+}
+
+void Connection::attend() {
+  if (!link_->probe_wanted() || failed() || probe_posted_) return;
+  if (sends_ && link_->has_outstanding()) {
+    // The data shows as well whether the peer answers, and its queue may have no entry left.
+    link_->end_probe();
+    return;
+  }
+  const QueuePair& pair = rails_.clear_to_send_pair();
+  // The keys are not used, but valid, in case that an HCA looks at them.
+  WriteRequest request(pair, RdmaWrite{.source = 0,
+                                       .bytes = 0,
+                                       .lkey = 0,
+                                       .target = peer_.tables_address,
+                                       .rkey = peer_.rail[pair.peer_rail].tables_rkey,
+                                       .cpu_readable = false});
+  request.wr().wr_id = probe_id();
+  request.wr().send_flags |= IBV_SEND_SIGNALED;
+  probe_posted_ = post(pair, &request.wr()) == 0;
+  // Where the send queue is full, the requests in it find out the same.
+  if (!probe_posted_) link_->end_probe();
+}
+
+void Connection::end_probe() {
+  probe_posted_ = false;
+  link_->end_probe();
+}
+
+bool Connection::may_finish_local_work() {
+  if (failed_here_ || link_->failure().code != Code::kRemote) return false;
+  const PeerLink::Clock::time_point now = PeerLink::Clock::now();
+  if (!local_work_until_) local_work_until_ = now + kLocalWork;
+  return now < *local_work_until_;
+}
+
+Code Connection::surface_failure() {
+  Error error = link_->failure();
+  if (!std::exchange(surfaced_, true)) {
+    watcher_->log_failure(*link_);
+    log_moved_counters();
+  }
+  return error.code;
+}
+
+// Before the call returns, as NCCL may end the process then.
+void Connection::log_moved_counters() const {
+  std::vector<std::string> ports;
+  for (const RailEnd& rail : rails_) ports.push_back(to_string(rail.device()));
+  for (const std::string& text : watcher_->moved_counters().read_now(ports)) {
+    GDR_WARN("%s", text.c_str());
+  }
+}
+
+}  // namespace gdr::transport

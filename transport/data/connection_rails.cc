@@ -1,0 +1,204 @@
+// The rails and queue pairs that a connection has, and those that it does without.
+#include <algorithm>
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/data/connection.h"
+
+namespace gdr::transport {
+namespace {
+
+const char* missing_rail_text(bool stands_by) {
+  return stands_by ? ": connections go without it as their standby rail, so that they fail when "
+                     "their other rails do: "
+                   : ": connections go without it, over their other rails: ";
+}
+
+// One warning for each port, as its connections fail alike.
+void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why) {
+  const std::string port = to_string(device);
+  const std::string cause = "without rail: " + port;
+  watcher.warn_once(cause, port + missing_rail_text(stands_by) + why.text);
+}
+
+}  // namespace
+
+Status Connection::add_rail(const Device& device, const RailSpec& spec) {
+  if (Status status = rails_.add(device, spec, *options_); !status) return status;
+  const RailEnd& rail = rails_[rails_.size() - 1];
+  for (const QueuePair& pair : rail.qps()) {
+    StateChange change = to_init(device, pair.qp.get(), *options_);
+    change.optional = offers_recovery_;
+    changes_.add(std::move(change));
+  }
+  return {};
+}
+
+Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, RailSpec each) {
+  std::vector<size_t> missing;
+  for (;;) {
+    size_t failed = 0;
+    const size_t active = rails.active.size();
+    const PairPlan intended = plan(rails);
+    const PairPlan places = plan_without(intended, active, rails.standby.size(), missing);
+    Result<RailTables> added = try_rails(rails, places, each, &failed);
+    for (uint32_t i = 0; added && i < places.size(); ++i) {
+      if (places[i] != intended[i]) displaced_.push_back(i);
+    }
+    if (added || !offers_recovery_ || rails.size() - missing.size() == 1) return added;
+    warn_of_rail(*watcher_, rails[failed], failed >= active, added.error());
+    if (failed < active) {
+      missing.push_back(failed);
+    } else {
+      rails.standby.erase(rails.standby.begin() + static_cast<ptrdiff_t>(failed - active));
+    }
+  }
+}
+
+Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
+                                         size_t* failed) {
+  rails_ = RailSet();
+  changes_ = StateChanges();
+  PairPlan compact = plan;  // numbers only the rails that have a pair
+  std::vector<size_t> numbered;
+  for (uint32_t rail = 0; rail < rails.size(); ++rail) {
+    each.qps = pairs_on_rail(plan, rail);
+    if (each.qps == 0) continue;
+    for (size_t i = 0; i < plan.size(); ++i) {
+      if (plan[i].rail == rail) compact[i].rail = static_cast<uint32_t>(rails_.size());
+    }
+    *failed = rail;
+    numbered.push_back(rail);
+    if (Status status = add_rail(rails[rail], each); !status) return forward_error(status);
+  }
+  rails_.arrange(compact);
+  size_t without_tables = 0;
+  Result<RailTables> tables = RailTables::create(rails_, offers_recovery_, &without_tables);
+  if (!tables) *failed = numbered[without_tables];
+  return tables;
+}
+
+// They are between rails that the fabric need not connect, so that they are used only once a probe
+// has come through, like pairs that return. Without recovery there are no probes.
+void Connection::exclude_displaced_pairs() {
+  if (!recovers()) return;
+  for (uint32_t pair : displaced_) {
+    const bool last = excluded_.size() + 1 == rails_.pair_count();
+    if (!last) (void)exclude(pair, {Code::kSystem, "the rail that it is meant for is missing"});
+  }
+}
+
+bool Connection::is_excluded(size_t pair) const {
+  return std::ranges::find(excluded_, pair) != excluded_.end();
+}
+
+Status Connection::exclude(uint32_t pair, Error error) {
+  if (is_excluded(pair)) return {};
+  excluded_.push_back(pair);
+  if (!recovers() || excluded_.size() == rails_.pair_count()) {
+    return tl::unexpected<Error>(std::move(error));
+  }
+  log_excluded(pair, error);
+  return {};
+}
+
+void Connection::drop_unused() {
+  if (recovers()) return;
+  rails_.drop_standby();
+  excluded_.clear();
+}
+
+// One warning for the standby pairs between two ports, as all nodes name theirs alike.
+void Connection::log_excluded(uint32_t pair, const Error& why) const {
+  const auto [local, remote] = ports_of(pair);
+  const bool warned = std::ranges::find(given_up_, rails_.pair(pair).rail) != given_up_.end();
+  if (warned || !rails_.pair(pair).standby) {
+    // The warning of the loss points to it, so that NCCL_DEBUG=INFO alone shows it.
+    GDR_INFO(log::kInit | log::kNet, "%s: queue pair %u is not connected: %s", text().c_str(), pair,
+             why.text.c_str());
+    return;
+  }
+  auto port = [](const wire::RailAddress& rail) {
+    return std::string(rail.hca) + ":" + std::to_string(rail.port);
+  };
+  const std::string ports = port(local) + " and the peers' " + port(remote);
+  watcher_->warn_once("standby pair: " + ports,
+                      text() + ": the standby rail between " + ports +
+                          " is not connected, so that connections fail when their other rails do. "
+                          "It is tried again from time to time. " +
+                          why.text);
+}
+
+std::pair<const wire::RailAddress&, const wire::RailAddress&> Connection::ports_of(
+    uint32_t pair) const {
+  const QueuePair& of = rails_.pair(pair);
+  return {rails_[of.rail].address(), peer_.rail[of.peer_rail]};
+}
+
+// Whether the pair stands by and would most likely be waited for in vain. The last hope of a
+// connection is tried all the same.
+bool Connection::is_known_unreachable(uint32_t pair) const {
+  if (!recovers() || !rails_.pair(pair).standby) return false;
+  bool has_active = false;
+  for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
+    has_active = has_active || (!rails_.pair(i).standby && !is_excluded(i));
+  }
+  const auto [local, remote] = ports_of(pair);
+  return has_active && watcher_->unreachable_paths().contains(local, remote, options_->now());
+}
+
+void Connection::note_reached_ports() const {
+  for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
+    const ibv_qp* qp = rails_.pair(i).qp.get();
+    if (qp == nullptr || qp->state != IBV_QPS_RTS) continue;
+    const auto [local, remote] = ports_of(i);
+    watcher_->unreachable_paths().remove(local, remote);
+  }
+}
+
+Status Connection::give_up_rail(uint32_t rail, const Error& error) {
+  given_up_.push_back(rail);
+  for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
+    if (rails_.pair(i).rail != rail) continue;
+    if (Status status = exclude(i, error); !status) return status;
+  }
+  warn_of_rail(*watcher_, rails_[rail].device(), stands_by(rail), error);
+  return {};
+}
+
+// A QP that belongs to no pair is that of a rail's flush, without which the rail is of no use.
+Status Connection::exclude_failed_pairs() {
+  for (FailedQueuePair& failed : changes_.take_failed()) {
+    for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
+      const QueuePair& pair = rails_.pair(i);
+      const bool concerned = failed.qp == pair.qp.get() || failed.rail == int(pair.rail);
+      if (!concerned) continue;
+      if (failed.rail < 0 && failed.error.sys_errno == ETIMEDOUT) {
+        const auto [local, remote] = ports_of(i);
+        watcher_->unreachable_paths().add(local, remote, options_->now());
+      }
+      if (Status status = exclude(i, failed.error); !status) return status;
+    }
+  }
+  return {};
+}
+
+// Whether the rail carries nothing while others are usable.
+bool Connection::stands_by(uint32_t rail) const {
+  for (size_t i = 0; i < rails_.pair_count(); ++i) {
+    if (rails_.pair(i).rail == rail && !rails_.pair(i).standby) return false;
+  }
+  return true;
+}
+
+// Without the keys of this end the peer must not use the rail either: it learns that the pairs are
+// lost, and this end does not bring them back.
+bool Connection::drop_standby(uint32_t rail, const Error& why) const {
+  if (recovery_ == nullptr || !stands_by(rail) || !recovery_->withdraw_rail(rail)) return false;
+  warn_of_rail(*watcher_, rails_[rail].device(), /*stands_by=*/true, why);
+  return true;
+}
+
+}  // namespace gdr::transport
