@@ -240,4 +240,16 @@ struct RecoveryBed : Fabric {
   RecoveringEnd receiver{*this, PairEnd::kReceiver};
 };
 
+struct RecoveringEnds : testing::Test {
+  RecoveryBed bed;
+  RecoveringEnd& sender = bed.sender;
+  RecoveringEnd& receiver = bed.receiver;
+
+  // Lets time pass beyond the pause before a pair is tried again.
+  void skip_pause() {
+    bed.skip(std::chrono::milliseconds(1100));
+    bed.run();
+  }
+};
+
 }  // namespace gdr::transport

@@ -9,11 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = PairNews::Kind;
 
-struct RecoveryEndTest : testing::Test {
-  RecoveryBed bed;
-  RecoveringEnd& sender = bed.sender;
-  RecoveringEnd& receiver = bed.receiver;
-
+struct RecoveryEndTest : RecoveringEnds {
   void lose_both() {
     bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
     bed.run();

@@ -10,10 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = PairNews::Kind;
 
-struct RecoveryPortsTest : testing::Test {
-  RecoveryBed bed;
-  RecoveringEnd& sender = bed.sender;
-
+struct RecoveryPortsTest : RecoveringEnds {
   static bool report_queue_error(RecoveringEnd& end, ibv_cq* cq) {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_CQ_ERR;
@@ -67,8 +64,8 @@ TEST_F(RecoveryPortsTest, RetriesOfAPortThatIsDownEnd_ThePortIsTheCauseAtBothEnd
   EXPECT_TRUE(contains(sender.recovery->state_text(), "(the port is down (RETRY_EXC_ERR))"))
       << sender.recovery->state_text();
   bed.run();
-  EXPECT_TRUE(contains(bed.receiver.recovery->state_text(), ": the port is down (RETRY_EXC_ERR))"))
-      << bed.receiver.recovery->state_text();
+  EXPECT_TRUE(contains(receiver.recovery->state_text(), ": the port is down (RETRY_EXC_ERR))"))
+      << receiver.recovery->state_text();
 }
 
 TEST_F(RecoveryPortsTest, HcaIsLostWhileItsPairIsRevived_ThePairStaysDown) {
@@ -117,7 +114,6 @@ TEST_F(RecoveryPortsTest, QueueOfARailCannotBePolled_ItsPairNeverReturns) {
 // Such as that of a standby rail. What has arrived over it is still there to be polled.
 TEST_F(RecoveryPortsTest, CompletionQueueFails_ItsRailIsLostForGoodAndArrivalsCount) {
   bed.send(1);
-  RecoveringEnd& receiver = bed.receiver;
   const RailEnd& rail = receiver.connection.rails()[1];
   EXPECT_TRUE(report_queue_error(receiver, rail.cq()));
   bed.run();
@@ -148,7 +144,7 @@ TEST_F(RecoveryPortsTest, QueuePairOfAFlushFails_ItsRailIsLostAndReturns) {
 }
 
 TEST_F(RecoveryPortsTest, QueuePairOfAnotherConnectionFails_IsNotDealtWith) {
-  const Flush flush = Flush::create(bed.receiver.connection.rails()[1], 1, 1).value();
+  const Flush flush = Flush::create(receiver.connection.rails()[1], 1, 1).value();
   EXPECT_FALSE(report_fatal(flush));
 }
 

@@ -12,11 +12,7 @@ using namespace std::chrono_literals;
 using fake_verbs::Call;
 using Kind = PairNews::Kind;
 
-struct RecoveryRevivalTest : testing::Test {
-  RecoveryBed bed;
-  RecoveringEnd& sender = bed.sender;
-  RecoveringEnd& receiver = bed.receiver;
-
+struct RecoveryRevivalTest : RecoveringEnds {
   void lose(std::initializer_list<uint32_t> pairs) {
     for (uint32_t pair : pairs) bed.fail_pair(sender, pair);
     bed.run();
@@ -24,11 +20,6 @@ struct RecoveryRevivalTest : testing::Test {
   // As the kernel answers where nobody answers for the address.
   void fail_attempts(int count) { bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, 0, count); }
   int attempts_to_fail() const { return bed.verbs.failures_left(Call::kModifyToRtr); }
-  // Lets a second pass, and a little more.
-  void wait() {
-    bed.skip(1100ms);
-    bed.run();
-  }
   // Of the first pair that is lost.
   std::string lost_path() const {
     const std::string text = sender.recovery->state_text();  // ", lost: PATH (RETRY_EXC_ERR)"
@@ -41,11 +32,11 @@ TEST_F(RecoveryRevivalTest, NoPairIsUsableAndNoPeerAnswers_BothEndsTryEverySecon
   lose({0, 1});
   fail_attempts(4 * 3);
   for (int second = 0; second < 3; ++second) {
-    wait();
+    skip_pause();
     EXPECT_EQ(attempts_to_fail(), 4 * (2 - second));
     EXPECT_EQ(sender.qp(0)->state, IBV_QPS_INIT);
   }
-  wait();
+  skip_pause();
   for (uint32_t pair : {0u, 1u}) {
     EXPECT_TRUE(sender.has_seen(Kind::kReturned, pair));
     EXPECT_TRUE(receiver.has_seen(Kind::kReturned, pair));
@@ -55,12 +46,12 @@ TEST_F(RecoveryRevivalTest, NoPairIsUsableAndNoPeerAnswers_BothEndsTryEverySecon
 TEST_F(RecoveryRevivalTest, AnotherPairIsUsable_TheAttemptIsSparedWhileThePathIsHeld) {
   lose({1});
   fail_attempts(2);  // one of each end
-  wait();
+  skip_pause();
   EXPECT_EQ(attempts_to_fail(), 0);
   fail_attempts(1);
-  for (int second = 0; second < 25; ++second) wait();
+  for (int second = 0; second < 25; ++second) skip_pause();
   EXPECT_EQ(attempts_to_fail(), 1);
-  for (int second = 0; second < 7; ++second) wait();
+  for (int second = 0; second < 7; ++second) skip_pause();
   EXPECT_EQ(attempts_to_fail(), 0) << "the pause did not grow meanwhile";
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
 }
@@ -69,7 +60,7 @@ TEST_F(RecoveryRevivalTest, AnotherPairIsUsable_TheAttemptIsSparedWhileThePathIs
 TEST_F(RecoveryRevivalTest, PeerIsReadyAfterThisEndsAttemptFailed_ThisEndFollowsAtOnce) {
   lose({1});
   fail_attempts(1);
-  wait();
+  skip_pause();
   EXPECT_EQ(attempts_to_fail(), 0);
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
   EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
@@ -93,7 +84,7 @@ TEST_F(RecoveryRevivalTest, NoPairIsUsableAndThePathIsSlow_IsTriedAfterAsLongAsI
 TEST_F(RecoveryRevivalTest, PeerIsReady_ASlowPathIsNotWaitedFor) {
   lose({1});
   bed.slow.on_failure(lost_path(), bed.now(), 1min);
-  wait();
+  skip_pause();
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
 }
 

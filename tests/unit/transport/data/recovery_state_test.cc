@@ -8,11 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-struct RecoveryStateTest : testing::Test {
-  RecoveryBed bed;
-  RecoveringEnd& sender = bed.sender;
-  RecoveringEnd& receiver = bed.receiver;
-
+struct RecoveryStateTest : RecoveringEnds {
   std::string state() const { return sender.recovery->state_text(); }
   // Only the sender's watcher and reviver run.
   void tick_sender() {
