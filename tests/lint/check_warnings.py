@@ -65,7 +65,8 @@ _NOT_WARNED = {
     "it is written to the file of counters": {"plugin/stats_text.cc": {"*"}},
     "it names a connection and is part of each of its lines": {
         "transport/data/connection.cc": {"text"}, "transport/data/ece_agreement.cc": {"text"},
-        "transport/data/send_comm.cc": {"text"}, "transport/memory/registrar.cc": {"pair_text"}},
+        "transport/data/send_comm_set_up.cc": {"text"},
+        "transport/memory/registrar.cc": {"pair_text"}},
 }
 
 

@@ -3,171 +3,16 @@
 #include <endian.h>
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
-#include "transport/data/outgoing_message.h"
-#include "transport/data/spread_pairs.h"
 
 namespace gdr::transport {
 namespace {
-
-// Each arriving chunk consumes one receive of its QP, also one that is cut into several writes
-// because it is larger than a port's largest message. A sender on the direct path has at most one
-// chunk on a QP for each of the messages of kReceives groups of kMaxGroup; large staged messages
-// send more over one QP, and should they ever exceed the depth, the sender's HCA waits (RNR NAK)
-// and tries again. A sender that spreads its chunks has kMostChunks on a QP at most, of whichever
-// messages. The two batches on top let refills be posted a batch at a time.
-constexpr int kRefill = RailSet::kReceiveBatch;
-constexpr int kMostChunks = SpreadPairs::kChunks;
-constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
-static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
-// The same of a connection of one QP, for as many chunks as its sender has requests, and a batch
-// that has yet to be refilled. A request is free again once its chunk is acknowledged, so that a
-// receiver that is not polled may have more under way, as may staged messages: those wait (RNR).
-constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
-// mlx5 and rxe give a completion queue the next power of two above what is asked for (rdma-core's
-// mlx5_create_cq; the kernel's rxe_queue_init), so that one entry more would double it.
-static_assert(std::has_single_bit(unsigned{ClearToSendWriter::kQueueDepth + kReceiveDepthOfOne +
-                                           ReceiveComm::kFlushes + 1}));
-
-// The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
-// there.
-bool may_register_gpu_memory(const HcaContext& hca) {
-  if (hca.supports_dmabuf()) return true;
-  const Peermem peermem = probe_peermem(sysfs_root_of(hca.sysfs_path()));
-  return is_present(peermem) || peermem.kind == PeermemKind::kUnknown;
-}
 
 constexpr char kSizeTwice[] = "a message states its size and has bytes or chunks beside that";
 constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
 
 }  // namespace
-
-ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/false) {}
-
-Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
-    const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
-    int qps) {
-  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
-  comm->receives_each_ = kReceiveDepth;
-  return create(std::move(comm), EndRails{{device}, {}},
-                [qps](const EndRails&) { return plan_sender_pairs(1, 0, qps, /*peer=*/{}); });
-}
-
-Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
-    const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
-    const wire::EndPoint& sender) {
-  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
-  const bool recovers =
-      comm->connection_.options().failover && (sender.flags & wire::kEndRecovers) != 0;
-  if (recovers) comm->connection_.offer_recovery();
-  comm->receives_each_ = recovers || sender.qps > 1 ? kReceiveDepth : kReceiveDepthOfOne;
-  if (!recovers && comm->connection_.options().failover && rails.size() > 1) {
-    comm->connection_.note_peer_without_recovery(sender.host);
-  }
-  return create(std::move(comm), rails, [recovers, &sender](const EndRails& some) {
-    return plan_receiver_pairs(some.active.size(), recovers ? some.standby.size() : 0, sender);
-  });
-}
-
-Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<ReceiveComm> comm,
-                                                         const EndRails& rails,
-                                                         const Connection::Planner& plan) {
-  RailSpec spec;
-  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, comm->receives_each_,
-                            ClearToSendWriter::inline_bytes(comm->connection_.options())};
-  spec.extra_completions = kFlushes;
-  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
-  if (!tables) return forward_error(tables);
-  comm->tables_ = std::move(*tables);
-  comm->observed_ = ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1);
-  Result<bool> prepared = comm->connection_.change_states();
-  if (!prepared) return forward_error(prepared);
-  if (*prepared) comm->post_all_receives();
-  return comm;
-}
-
-Status ReceiveComm::create_flushes() {
-  const ConnectionOptions& options = connection_.options();
-  const RailSet& rails = connection_.rails();
-  if (options.flush_disabled) return {};
-  for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    if (!connection_.uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca)) continue;
-    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
-    if (!flush && connection_.recovers()) {
-      Status status = connection_.give_up_rail(rail, flush.error());
-      if (!status) return status;
-      continue;
-    }
-    if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], of_sender_, options, connection_.recovers(),
-                   &connection_.state_changes());
-    flush_.push_back(std::move(*flush));
-  }
-  return {};
-}
-
-void ReceiveComm::post_all_receives() {
-  receives_posted_ = true;
-  RailSet& rails = connection_.rails();
-  for (uint32_t pair = 0; pair < rails.pair_count(); ++pair) {
-    int posted = 0;
-    for (int taken = kRefill; posted < receives_each_ && taken == kRefill; posted += taken) {
-      taken = rails.post_receives(pair, kRefill, receive_id(pair, 0));
-    }
-    if (posted < receives_each_) short_queues_.push_back({pair, posted});
-  }
-}
-
-// A QP that did not come to INIT takes none, and an HCA that fails may take some.
-Status ReceiveComm::exclude_pairs_without_receives() {
-  for (const ShortQueue& queue : short_queues_) {
-    Error error{Code::kSystem, "posting receives on a new QP failed"};
-    if (Status status = connection_.exclude(queue.pair, std::move(error)); !status) return status;
-  }
-  return {};
-}
-
-// Only the WorkId of a connection that recovers says more than the pair.
-uint64_t ReceiveComm::receive_id(uint32_t pair, uint32_t epoch) const {
-  return connection_.offers_recovery() ? encode(WorkId{WorkKind::kReceive, pair, epoch, 0}) : pair;
-}
-
-// NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection
-// then travel in one class, even where only the sender knows of it.
-ServiceClass ReceiveComm::service_class() const {
-  const ConnectionOptions& options = connection_.options();
-  return {of_sender_.service_level,
-          options.clear_to_send_traffic_class.value_or(of_sender_.traffic_class)};
-}
-
-wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
-  wire::EndPoint end{};
-  end.service_level = service_class().service_level;
-  end.traffic_class = service_class().traffic_class;
-  connection_.describe(secret, &end);
-  tables_.describe(&end);
-  return end;
-}
-
-Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
-  if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
-  of_sender_ = {sender.service_level, sender.traffic_class};
-  connection_.begin_connecting(service_class());
-  if (Status status = create_flushes(); !status) return forward_error(status);
-  return connect_step();
-}
-
-Result<bool> ReceiveComm::connect_step() {
-  Result<bool> connected = connection_.change_states();
-  if (!connected || !*connected) return connected;
-  if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
-  if (!receives_posted_) post_all_receives();
-  if (Status status = exclude_pairs_without_receives(); !status) return forward_error(status);
-  return true;
-}
 
 // The receives of a connection that recovers.
 class ReceiveComm::Spread final : public SpreadReceives {
@@ -534,12 +379,13 @@ bool ReceiveComm::on_special_arrival(Request* request, uint32_t buffer, uint64_t
 }
 
 // Counts the receive that an arrival consumed, and replaces a batch of them at a time: one doorbell
-// for kRefill messages.
+// for kReceiveBatch messages.
 inline bool ReceiveComm::refill(size_t index) {
+  constexpr int kBatch = RailSet::kReceiveBatch;
   QueuePair& pair = connection_.rails().pair(index);
-  if (++pair.consumed_receives < kRefill) return true;
+  if (++pair.consumed_receives < kBatch) return true;
   pair.consumed_receives = 0;
-  return connection_.rails().post_receives(index, kRefill, index) == kRefill ||
+  return connection_.rails().post_receives(index, kBatch, index) == kBatch ||
          fail_protocol("refilling the receive queue failed");
 }
 

@@ -78,6 +78,11 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
+  // Entries of a send queue that a message of many writes leaves: to the write that ends it, and to
+  // Connection::kProbes.
+  static constexpr int kOtherEntries = 1 + Connection::kProbes;
+
+  static int send_depth(bool may_spread, size_t max_write_bytes);
   ServiceClass service_class() const;  // of what this end writes
   // The most requests that are held back for the additional writes of large messages, so that
   // others are not kept waiting.

@@ -1,0 +1,162 @@
+// How a send comm is made and connected.
+#include <string>
+#include <utility>
+
+#include "base/random.h"
+#include "transport/data/outgoing_message.h"
+#include "transport/data/send_comm.h"
+
+namespace gdr::transport {
+namespace {
+
+// mlx5 rounds each send work request up to 64 bytes and the queue to a power of two: 192 bytes for
+// any RC request and 4 + 60 of inline data are 256 (rdma-core, providers/mlx5/qp.c: sq_overhead,
+// mlx5_calc_send_wqe); 4 bytes more would take 320, and a queue of the next power of two.
+constexpr int kInlineBytes = 60;
+// Entries of a send queue, as many as its completion queue then has: one less than a power of two,
+// as mlx5 and rxe give a completion queue, and rxe a send queue, the next power of two above what
+// is asked for (rdma-core's mlx5_create_cq; the kernel's rxe_queue_init).
+constexpr int kDepth = SendComm::kRequests - 1;
+// The same for a connection that spreads chunks: room for those of several messages, any of which
+// may have to go over the last pair that is left.
+constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
+
+// The largest message of NCCL where the plugin's table states none (NCCL_MAX_NET_SIZE).
+constexpr size_t kMostOfNccl = size_t{1} << 30;
+
+}  // namespace
+
+// Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
+// its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection that
+// takes the direct path has as many requests as one queue has room for (SendComm::held_back_). On
+// ports whose largest message is small, as on Soft-RoCE, NCCL's largest one takes more entries.
+int SendComm::send_depth(bool may_spread, size_t max_write_bytes) {
+  const bool needs_more = max_write_bytes * (kDepth - kOtherEntries) < kMostOfNccl;
+  return may_spread || needs_more ? kSpreadDepth : kDepth;
+}
+
+SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
+    : Comm(std::move(options), watcher, /*sends=*/true),
+      sequence_base_(random_bits()),
+      direct_base_(sequence_base_) {}
+
+Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
+                                                   std::shared_ptr<const ConnectionOptions> options,
+                                                   Watcher* watcher) {
+  return create(EndRails{{device}, {}}, std::move(options), watcher, {});
+}
+
+Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
+                                                   std::shared_ptr<const ConnectionOptions> options,
+                                                   Watcher* watcher, ListenerRails peer) {
+  std::unique_ptr<SendComm> comm(new SendComm(options, watcher));
+  if (!options->failover) peer = {};
+  if (options->failover && (rails.size() > 1 || peer.has_spare())) {
+    comm->connection_.offer_recovery();
+  }
+  const bool separate_ends =
+      options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
+  RailSpec spec;
+  // Chunks of several QPs may go to several rails of the peer.
+  comm->may_spread_ =
+      comm->connection_.offers_recovery() || rails.size() > 1 || options->qps_per_connection > 1;
+  const uint32_t port_most = rails.active.front().state.max_message_bytes;
+  comm->send_entries_ = send_depth(comm->may_spread_, transport::max_write_bytes(port_most));
+  spec.depths = QueueDepths{comm->send_entries_, 1, kInlineBytes};
+  spec.posts_receives = false;
+  const auto plan = [&](const EndRails& some) {
+    return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
+                             options->qps_per_connection, peer);
+  };
+  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
+  if (!tables) return forward_error(tables);
+  comm->tables_ = std::move(*tables);
+  if (options->split_data_on_qps) {
+    comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().active_count());
+  }
+  comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
+  comm->max_write_bytes_ = comm->connection_.max_write_bytes();
+  if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
+  comm->one_write_at_most_ = comm->most_of_one_write();
+  if (!comm->may_spread_) comm->hold_back(separate_ends ? 2 : 1);
+  if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
+  return comm;
+}
+
+Result<bool> SendComm::prepare() {
+  if (prepared_) return true;
+  Result<bool> changed = connection_.change_states();
+  if (!changed || !*changed) return changed;
+  connection_.query_ece_offers();
+  prepared_ = true;
+  return true;
+}
+
+ServiceClass SendComm::service_class() const {
+  const ConnectionOptions& options = connection_.options();
+  return {options.service_level.value_or(0), options.traffic_class.value_or(0)};
+}
+
+wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
+  wire::EndPoint end{};
+  end.sequence_base = sequence_base_;
+  end.service_level = service_class().service_level;
+  end.traffic_class = service_class().traffic_class;
+  connection_.describe(secret, &end);
+  tables_.describe(&end);
+  return end;
+}
+
+Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
+  if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
+  connection_.begin_connecting(service_class());
+  return connect_step();
+}
+
+// A connection takes the direct path unless it has several rails or recovers pairs.
+bool SendComm::spreads() const {
+  const RailSet& rails = connection_.rails();
+  bool one_path = !connection_.recovers();
+  for (size_t i = 0; i < rails.pair_count(); ++i) {
+    one_path = one_path && rails.pair(i).rail == rails.pair(0).rail &&
+               rails.pair(i).peer_rail == rails.pair(0).peer_rail;
+  }
+  return !one_path;
+}
+
+void SendComm::keep_link(FrameChannel channel) {
+  connection_.drop_unused();
+  const bool spread = spreads();
+  if (may_spread_ && !spread) hold_back(has_separate_ends() ? 2 : 1);
+  if (spread) connection_.make_recovery(tables_, /*receives=*/0);
+  connection_.keep_link(std::move(channel), "sender");
+  if (spread) start_spreading();
+}
+
+void SendComm::start_spreading() {
+  const SpreadOwner owner{
+      .comm = this,
+      .tables = &tables_,
+      .requests = &requests_,
+      .observed = observed_.get(),
+      .held = &held_,
+      .max_write_bytes = max_write_bytes_,
+      .separate_end_above = separate_end_above_,
+      .split_data_on_qps = connection_.options().split_data_on_qps,
+  };
+  const auto depth = static_cast<uint32_t>(send_entries_ - Recovery::kReservedSends);
+  spread_ = std::make_unique<SpreadSends>(owner, SpreadPairs(connection_.rails(), depth));
+  connection_.use_spread_path(spread_.get());
+  direct_base_ = sequence_base_ ^ uint64_t { 1 } << 63;  // far from those of all slots
+}
+
+std::string SendComm::text() const {
+  std::string text =
+      connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
+  if (max_chunks_ > 1) text += ", messages split over them";
+  text += connection_.ece_text();
+  if (!has_separate_ends()) return text;
+  return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
+}
+
+}  // namespace gdr::transport
