@@ -20,10 +20,12 @@ transport::TransportOptions options_with(transport::ManualClock& clock) {
 
 }  // namespace
 
-RailsRun::RailsRun()
-    : pair(2, 1, options_with(clock)),
+RailsRun::RailsRun(const RailsShape& shape)
+    : pair(shape.active, shape.standby, options_with(clock)),
       from(*pair.sender, pair.options.memory, kRoom + kMaxBuffers * kShift),
-      to(*pair.receiver, pair.options.memory, kMaxBuffers * kRoom) {
+      to(*pair.receiver, pair.options.memory, kMaxBuffers * kRoom),
+      may_hold_(shape.active == 1) {
+  check(shape.active + shape.standby == kRails, "a shape has another number of rails");
   stop_watching(pair);
   to.memory->host = false;
   for (size_t i = 0; i < kRoom + kMaxBuffers * kShift; ++i) {
@@ -59,6 +61,7 @@ void RailsRun::send(size_t bytes, int tag) {
   Request* request = nullptr;
   call_sender([&] { note(pair.sender->isend(data, bytes, tag, *from.memory, &request), true); });
   if (request == nullptr) return;
+  if (may_hold_) slots_of_held_.push_back(sender_tables.ring);
   sends_.push_back(request);
   if (forged) return;
   check(current_ < receives_.size(), "a message is sent without a receive");
@@ -125,11 +128,15 @@ void RailsRun::check_data(const Receive& receive, const Outcome& outcome) const 
   }
 }
 
-void RailsRun::check_targets(const std::array<wire::ClearToSend, wire::kSlots>& slots) const {
+void RailsRun::check_targets(const Slots& slots) const {
   for (const fake_verbs::Posted& work : pair.verbs.posted()) {
     const auto is_within = [&](uint64_t begin, uint64_t bytes) {
       const uint64_t offset = work.remote_address - begin;
       return offset <= bytes && work.bytes <= bytes - offset;
+    };
+    const auto is_named = [&](const Slots& some) {
+      return std::ranges::any_of(
+          some, [&](const wire::ClearToSend& slot) { return is_within(slot.address, slot.bytes); });
     };
     const bool is_sender =
         std::any_of(sending_end.qp.begin(), sending_end.qp.begin() + sending_end.qps,
@@ -137,9 +144,7 @@ void RailsRun::check_targets(const std::array<wire::ClearToSend, wire::kSlots>& 
     if (!is_sender || work.bytes == 0 ||
         is_within(receiving_end.tables_address, sizeof(wire::Tables)))
       continue;
-    check(std::ranges::any_of(
-              slots,
-              [&](const wire::ClearToSend& slot) { return is_within(slot.address, slot.bytes); }),
+    check(is_named(slots) || std::ranges::any_of(slots_of_held_, is_named),
           "the sender writes to memory that no slot names");
   }
 }

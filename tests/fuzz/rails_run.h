@@ -11,10 +11,16 @@
 
 namespace gdr::fuzz {
 
+// Rails of each end, kRails in all; those on standby come last.
+struct RailsShape {
+  int active;
+  int standby;
+};
+
 struct RailsRun {
   static constexpr size_t kRoom = 136 << 10;  // of a buffer: messages of up to three chunks
   static constexpr size_t kMaxBuffers = 8;
-  static constexpr int kRails = 3;  // of each end, and pairs; the last one stands by
+  static constexpr int kRails = 3;  // of each end, and pairs
 
   // A grouped receive, and what was sent into its buffers.
   struct Receive {
@@ -27,7 +33,7 @@ struct RailsRun {
     bool done = false;
   };
 
-  RailsRun();
+  explicit RailsRun(const RailsShape& shape);
 
   // ---- data paths
   void receive(int count);
@@ -73,10 +79,11 @@ struct RailsRun {
   static constexpr uint32_t kAllPairs = (1u << kRails) - 1;
 
  private:
+  using Slots = std::array<transport::wire::ClearToSend, transport::wire::kSlots>;
+
   template <class Call>
   void call_sender(Call call);
-  void check_targets(
-      const std::array<transport::wire::ClearToSend, transport::wire::kSlots>& slots) const;
+  void check_targets(const Slots& slots) const;
   void check_data(const Receive& receive, const transport::Outcome& outcome) const;
   void note(bool alive, bool at_sender);
   void check_link(bool at_sender);
@@ -84,6 +91,10 @@ struct RailsRun {
   bool is_all_done() const;
 
   transport::SlowPaths slow_;
+  // Whether messages of a group are held, and the slots as they were when isend() took each
+  // message, since those that are held are posted later.
+  const bool may_hold_;
+  std::vector<Slots> slots_of_held_;
   size_t buffers_ = 0;
   size_t current_ = 0;  // the receive into which the next message goes
   std::vector<Receive> receives_;

@@ -14,10 +14,15 @@ namespace {
 constexpr std::string_view kPrefix = "fuzz_";
 
 constexpr Target kTargets[] = {
-    {"arrivals", run_arrivals, arrivals_seeds}, {"handle", run_handle, handle_seeds},
-    {"hello", run_hello, hello_seeds},          {"kept_socket", run_kept_socket, kept_socket_seeds},
-    {"rails", run_rails, rails_seeds},          {"reply", run_reply, reply_seeds},
-    {"slots", run_slots, slots_seeds},          {"statements", run_statements, statements_seeds},
+    {"arrivals", run_arrivals, arrivals_seeds},
+    {"handle", run_handle, handle_seeds},
+    {"hello", run_hello, hello_seeds},
+    {"kept_socket", run_kept_socket, kept_socket_seeds},
+    {"rails", run_rails, rails_seeds},
+    {"reply", run_reply, reply_seeds},
+    {"slots", run_slots, slots_seeds},
+    {"standby", run_standby, standby_seeds},
+    {"statements", run_statements, statements_seeds},
 };
 
 }  // namespace

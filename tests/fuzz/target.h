@@ -39,6 +39,8 @@ void run_reply(Input input);
 Seeds reply_seeds();
 void run_slots(Input input);
 Seeds slots_seeds();
+void run_standby(Input input);
+Seeds standby_seeds();
 void run_statements(Input input);
 Seeds statements_seeds();
 
