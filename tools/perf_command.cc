@@ -190,6 +190,14 @@ void add_sendrecv(CLI::App* perf) {
   CLI::App* command =
       perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, like perftest");
   add_common_options(command, *options);
+  command
+      ->add_option("--seconds", options->seconds,
+                   "Measure each size for about so long, instead of by a number of iterations")
+      ->check(CLI::PositiveNumber)
+      ->excludes("--iters");
+  command->add_flag(
+      "--peak", options->peak,
+      "Measure the bandwidth of the largest size and the latency of the smallest alone");
   command->add_option("--test", options->test, "What to measure")
       ->check(CLI::IsMember({"bw", "lat", "both"}))
       ->capture_default_str();

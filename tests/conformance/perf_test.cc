@@ -44,6 +44,38 @@ TEST(PerfSendrecv, Table_EndsInNothingWrong) {
   EXPECT_THAT(run.out, HasSubstr(": 0 wrong\n"));
 }
 
+TEST(PerfSendrecv, Seconds_MeasuresForAboutSoLong) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "8", "-e", "8",
+                          "--seconds", "0.2", "--json", "-"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json report = json::parse(run.out);
+  const json& stream = report["bandwidth"][0];
+  EXPECT_GE(stream["iterations"].get<double>() / (stream["message_mpps"].get<double>() * 1e6), 0.1);
+  const json& round_trips = report["latency"][0];
+  EXPECT_GE(
+      2e-6 * round_trips["iterations"].get<double>() * round_trips["average_us"].get<double>(),
+      0.1);
+}
+
+TEST(PerfSendrecv, SecondsAndIterations_IsAnError) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--seconds", "1", "-n", "5"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--seconds excludes --iters"));
+}
+
+TEST(PerfSendrecv, Peak_IsTheBandwidthOfTheLargestSizeAndTheLatencyOfTheSmallest) {
+  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "8", "-e", "1M", "-n",
+                          "20", "--peak", "--json", "-"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const json report = json::parse(run.out);
+  ASSERT_EQ(report["bandwidth"].size(), 1u);
+  EXPECT_EQ(report["bandwidth"][0]["bytes"], 1 << 20);
+  ASSERT_EQ(report["latency"].size(), 1u);
+  EXPECT_EQ(report["latency"][0]["bytes"], 8);
+  EXPECT_EQ(report["wrong"], 0);
+  EXPECT_EQ(report["verified"], 2 * (16 + 64)) << "both sizes, in both directions";
+}
+
 TEST(PerfSendrecv, Depth_IsInTheTextAndInTheReport) {
   std::vector<std::string> words = {"perf", "sendrecv", "--plugin", plugin(),  "-e",
                                     "8",    "-n",       "2",        "--depth", "1"};

@@ -15,7 +15,6 @@ namespace gdr::tools::doctor {
 namespace {
 
 constexpr char kPerfBytes[] = "4M";
-constexpr char kPerfFactor[] = "524288";  // from 8 B to 4 MiB in one step
 
 // What the plugin warns of when a call fails or a connection is lost, which names the cause; "" for
 // another line, such as a warning about a setting.
@@ -136,9 +135,10 @@ std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer&
                                         "--memory",  memory_for_perf(one),
                                         "-b",        "8",
                                         "-e",        kPerfBytes,
-                                        "-f",        kPerfFactor,
+                                        "--seconds", std::to_string(kBurnInBandwidthSeconds),
                                         "--timeout", std::to_string(kBurnInPatienceSeconds),
                                         "--json",    "-"};
+  arguments.push_back("--peak");
   if (peer.is_local) return arguments;
   arguments.insert(arguments.end(), {"--root", fmt::format("{}:{}", peer.address, peer.port + 1),
                                      "--rank", std::to_string(peer.rank)});

@@ -15,9 +15,6 @@ namespace gdr::tools::doctor {
 namespace {
 
 constexpr auto kPerftestQuestionTime = std::chrono::seconds(10);
-// Seconds in which ib_write_bw sends; the first and the last quarter do not count (its --margin).
-// By time and not by number of messages, so that a slow path takes no longer than a fast one.
-constexpr int kPerftestBandwidthSeconds = 4;
 constexpr int kPerftestLatencyMessages = 1000;
 constexpr int kPerftestProbeMessages = 10;
 
@@ -165,7 +162,8 @@ std::vector<std::string> perftest_arguments(PerftestProgram program, const Perft
   };
   add("--size", is_bandwidth ? kPerftestBandwidthBytes : kPerftestLatencyBytes);
   if (is_bandwidth) {
-    add("--duration", kPerftestBandwidthSeconds);
+    // The first and the last quarter do not count (its --margin).
+    add("--duration", 2 * kBurnInBandwidthSeconds);
     arguments.push_back("--report_gbits");
   } else {
     add("--iters",

@@ -1,4 +1,5 @@
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "tools/common/exit_codes.h"
@@ -8,6 +9,7 @@
 #include "tools/perf/benchmarks.h"
 #include "tools/perf/columns.h"
 #include "tools/perf/cpu_affinity.h"
+#include "tools/perf/iterations.h"
 #include "tools/perf/latency.h"
 #include "tools/perf/rank_setup.h"
 #include "tools/ranks/link.h"
@@ -46,9 +48,13 @@ class SendRecv {
   Status one_bandwidth(size_t bytes);
   Status one_latency(size_t bytes);
   size_t iterations(size_t bytes, size_t budget, size_t most) const {
+    if (options_.seconds > 0) return kFirstIterations;
     return options_.iterations > 0 ? options_.iterations
                                    : default_iterations(bytes, budget, 16, most);
   }
+  template <class Run>
+  Status measure(size_t first, Run run);
+  Result<size_t> number_of_rank_0(size_t number);
 
   Rank& rank_;
   const PerfOptions& options_;
@@ -131,6 +137,32 @@ Status SendRecv::verify(size_t bytes) {
   return {};
 }
 
+// The ranks measure the same number of iterations.
+Result<size_t> SendRecv::number_of_rank_0(size_t number) {
+  const uint64_t mine = number;
+  auto all = rank_.allgather("iterations are chosen",
+                             {reinterpret_cast<const char*>(&mine), sizeof(mine)});
+  if (!all) return forward_error(all);
+  uint64_t chosen;
+  std::memcpy(&chosen, (*all)[0].data(), sizeof(chosen));
+  return chosen;
+}
+
+// Calls run(iterations), which returns the seconds that it took: once, or with --seconds until it
+// has taken long enough at rank 0. The last call is the measurement.
+template <class Run>
+Status SendRecv::measure(size_t first, Run run) {
+  for (size_t number = first; number > 0;) {
+    Result<double> took = run(number);
+    if (!took) return forward_error(took);
+    if (options_.seconds <= 0) return {};
+    auto next = number_of_rank_0(next_iterations(number, *took, options_.seconds));
+    if (!next) return forward_error(next);
+    number = *next;
+  }
+  return {};
+}
+
 Status SendRecv::one_bandwidth(size_t bytes) {
   const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
   const size_t slots = options_.slots * options_.group;
@@ -139,18 +171,25 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
   auto warm = time_stream(end, shape, rank_, yield_every);
   if (!warm) return forward_error(warm);
-  if (Status met = rank_.barrier("bandwidth run starts"); !met) return met;
-  rank_.board().set_state(fmt::format(
-      "{} messages of {}", rank_.rank() == 0 ? "sending" : "receiving", human_bytes(bytes)));
-  shape = shape_of(bytes, iterations(bytes, kBandwidthBudget, 5000), slots);
-  auto times = time_stream(end, shape, rank_, yield_every);
-  if (!times) return forward_error(times);
+  StreamTimes times;
+  Status measured =
+      measure(iterations(bytes, kBandwidthBudget, 5000), [&](size_t messages) -> Result<double> {
+        if (Status met = rank_.barrier("bandwidth run starts"); !met) return forward_error(met);
+        rank_.board().set_state(fmt::format(
+            "{} messages of {}", rank_.rank() == 0 ? "sending" : "receiving", human_bytes(bytes)));
+        shape = shape_of(bytes, messages, slots);
+        auto run = time_stream(end, shape, rank_, yield_every);
+        if (!run) return forward_error(run);
+        times = *run;
+        return times.total;
+      });
+  if (!measured) return measured;
   auto all = rank_.allgather("bandwidth run ended",
-                             {reinterpret_cast<const char*>(&*times), sizeof(StreamTimes)});
+                             {reinterpret_cast<const char*>(&times), sizeof(StreamTimes)});
   if (!all) return forward_error(all);
   StreamTimes receiver;
   std::memcpy(&receiver, (*all)[1].data(), sizeof(receiver));
-  BandwidthRow row = bandwidth_row(shape, *times, receiver);
+  BandwidthRow row = bandwidth_row(shape, times, receiver);
   print(options_.osu ? osu_row(row) : format_row(row));
   rows_["bandwidth"].push_back({{"bytes", row.bytes},
                                 {"iterations", row.iterations},
@@ -176,11 +215,18 @@ Status SendRecv::one_latency(size_t bytes) {
   PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth};
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
   if (!warm) return forward_error(warm);
-  shape.round_trips = iterations(bytes, kLatencyBudget, 1000);
-  auto halves = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
-  if (!halves) return forward_error(halves);
+  std::vector<double> halves;
+  Status measured =
+      measure(iterations(bytes, kLatencyBudget, 1000), [&](size_t round_trips) -> Result<double> {
+        shape.round_trips = round_trips;
+        auto run = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
+        if (!run) return forward_error(run);
+        halves = std::move(*run);
+        return 2e-6 * std::accumulate(halves.begin(), halves.end(), 0.0);
+      });
+  if (!measured) return measured;
   if (rank_.rank() != 0) return {};
-  LatencyRow row{bytes, shape.round_trips, summarize(*halves)};
+  LatencyRow row{bytes, shape.round_trips, summarize(halves)};
   print(options_.osu ? osu_row(row) : format_row(row));
   const LatencySummary& t = row.half_round_trip;
   rows_["latency"].push_back({{"bytes", bytes},
@@ -199,7 +245,8 @@ Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
   print(options_.osu ? osu_latency_header(options_.memory) : latency_header());
   for (size_t bytes : sizes) {
     rank_.board().set_state(fmt::format("ping-pong of {}", human_bytes(bytes)));
-    Status done = options_.test == "lat" ? verify(bytes) : Status{};
+    // Else sweep_bandwidth() has verified this size.
+    Status done = options_.test == "lat" || options_.peak ? verify(bytes) : Status{};
     if (done) done = one_latency(bytes);
     if (!done) return done;
   }
@@ -241,8 +288,11 @@ int run_sendrecv(Rank& rank, const PerfOptions& options) {
   SendRecv run(rank, options, std::move(*setup));
   Status done = run.open();
   if (done) run.print_depth();
-  if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
-  if (done && options.test != "bw") done = run.sweep_latency(*sizes);
+  using Sizes = std::vector<size_t>;
+  const Sizes for_bandwidth = options.peak ? Sizes{options.end} : *sizes;
+  const Sizes for_latency = options.peak ? Sizes{options.begin} : *sizes;
+  if (done && options.test != "lat") done = run.sweep_bandwidth(for_bandwidth);
+  if (done && options.test != "bw") done = run.sweep_latency(for_latency);
   if (done) done = run.finish();
   if (!done) {
     rank.board().set_report(done.error().text);

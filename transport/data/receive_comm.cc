@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace gdr::transport {
 namespace {
 

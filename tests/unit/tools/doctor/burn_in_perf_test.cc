@@ -24,8 +24,8 @@ TEST(PerfArguments, Remote_HasTheAddressAndTheRank) {
   const BurnInPeer peer{.is_local = false, .address = "10.0.0.1", .port = 29500, .rank = 1};
   EXPECT_THAT(perf_arguments(gpu_case(), peer),
               ElementsAre("perf", "sendrecv", "--dev", "0", "--memory", "cuda:0", "-b", "8", "-e",
-                          "4M", "-f", "524288", "--timeout", "60", "--json", "-", "--root",
-                          "10.0.0.1:29501", "--rank", "1"));
+                          "4M", "--seconds", "2", "--timeout", "60", "--json", "-", "--peak",
+                          "--root", "10.0.0.1:29501", "--rank", "1"));
 }
 
 // From GPU 0 of CUDA at rail 0 to GPU 5 at rail 2.
@@ -87,7 +87,7 @@ TEST(PerfArguments, LocalHostMemory_HasNoAddress) {
   one.end.device = 3;
   EXPECT_THAT(perf_arguments(one, {}),
               ElementsAre("perf", "sendrecv", "--dev", "3", "--memory", "host", "-b", "8", "-e",
-                          "4M", "-f", "524288", "--timeout", "60", "--json", "-"));
+                          "4M", "--seconds", "2", "--timeout", "60", "--json", "-", "--peak"));
 }
 
 TEST(PerfResult, Json_GivesTheLargestSizeAndTheLatencyOfTheSmallest) {
