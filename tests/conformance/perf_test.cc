@@ -60,7 +60,7 @@ TEST(PerfSendrecv, Seconds_MeasuresForAboutSoLong) {
 TEST(PerfSendrecv, SecondsAndIterations_IsAnError) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--seconds", "1", "-n", "5"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--seconds excludes --iters"));
+  EXPECT_THAT(run.err, HasSubstr("--iters excludes --seconds"));
 }
 
 TEST(PerfSendrecv, Peak_IsTheBandwidthOfTheLargestSizeAndTheLatencyOfTheSmallest) {

@@ -21,7 +21,8 @@ transport::TransportOptions options_with(transport::ManualClock& clock) {
 }  // namespace
 
 RailsRun::RailsRun(const RailsShape& shape)
-    : pair(shape.active, shape.standby, options_with(clock)),
+    : pair(shape.active, shape.standby, options_with(clock), transport::local_socket_pair(),
+           {.max_msg_sz = shape.max_message_bytes}),
       from(*pair.sender, pair.options.memory, kRoom + kMaxBuffers * kShift),
       to(*pair.receiver, pair.options.memory, kMaxBuffers * kRoom),
       may_hold_(shape.active == 1) {

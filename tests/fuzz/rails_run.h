@@ -15,6 +15,7 @@ namespace gdr::fuzz {
 struct RailsShape {
   int active;
   int standby;
+  uint32_t max_message_bytes = 1u << 30;  // of a port
 };
 
 struct RailsRun {

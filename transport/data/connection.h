@@ -1,5 +1,6 @@
 // What a sender and a receiver have in common: the rails, both ends' addresses, the link to the
-// peer, and how a failure is reported.
+// peer, and how a failure is reported. connection_rails.cc has what adds rails and pairs and what
+// leaves them out, connection_failure.cc what fails a connection.
 #pragma once
 
 #include <functional>
@@ -81,7 +82,7 @@ class Connection {
   void drop_unused();
   // Goes on without a rail for good, on which something could not be created. Before keep_link();
   // errors as exclude().
-  Status give_up_rail(uint32_t rail, const Error& error);
+  Status leave_out_rail(uint32_t rail, const Error& error);
   // Makes the Recovery, for an end that will have a SpreadPath. Once all QPs are connected and
   // before keep_link(). receives: posted per QP.
   void make_recovery(const RailTables& tables, int receives);

@@ -1,4 +1,4 @@
-// How a connection fails: what it says, and the probe that finds whether its peer is alive.
+// How a connection fails and what it reports, and the probe that shows whether its peer is alive.
 #include <string>
 #include <utility>
 

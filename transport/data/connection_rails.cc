@@ -158,7 +158,7 @@ void Connection::note_reached_ports() const {
   }
 }
 
-Status Connection::give_up_rail(uint32_t rail, const Error& error) {
+Status Connection::leave_out_rail(uint32_t rail, const Error& error) {
   given_up_.push_back(rail);
   for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
     if (rails_.pair(i).rail != rail) continue;

@@ -1,4 +1,5 @@
-// The receiving end of a connection. Its data path belongs to one thread.
+// The receiving end of a connection. Its data path belongs to one thread. receive_comm_set_up.cc
+// makes and connects it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How a receive comm is made and connected.
+// How a receive comm is made and connected, up to keep_link(), which makes what its data path has.
 #include <bit>
 #include <utility>
 
@@ -91,7 +91,7 @@ Status ReceiveComm::create_flushes() {
     if (!connection_.uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca)) continue;
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
     if (!flush && connection_.recovers()) {
-      Status status = connection_.give_up_rail(rail, flush.error());
+      Status status = connection_.leave_out_rail(rail, flush.error());
       if (!status) return status;
       continue;
     }

@@ -49,11 +49,6 @@ inline Request* SendComm::take_request(size_t bytes, const Chunking& chunks) {
   return taken;
 }
 
-size_t SendComm::most_of_one_write() const {
-  const size_t whole = max_chunks_ > 1 ? wire::kSplitAlignment : std::numeric_limits<size_t>::max();
-  return std::min(whole, separate_end_above_);
-}
-
 // Most messages are the only one of their receive and go as one write, which is all that is done
 // here: one comparison stands for all checks of the slot's group and flags, and nothing is kept of
 // the message.
@@ -266,13 +261,6 @@ bool SendComm::send_special(const Send& send, Request** request) {
   }
   const bool chunked = (slot(send.buffer).flags & wire::kChunked) != 0;
   return send.is_copied() || chunked ? send_staged(send, request) : send_large(send, request);
-}
-
-// There are no more requests than the entries of the send queue suffice for.
-void SendComm::hold_back(int entries_each) {
-  const int most = (send_entries_ - Connection::kProbes) / entries_each;
-  held_back_ = std::max(0, kRequests - most);
-  requests_.reserve(held_back_);
 }
 
 // Takes a request whose message needs `extra` work requests more than the pool counts for each. A

@@ -1,4 +1,5 @@
-// The sending end of a connection. Its data path belongs to one thread.
+// The sending end of a connection. Its data path belongs to one thread. send_comm_set_up.cc makes
+// and connects it, grouped_sends.cc holds the messages of a group.
 #pragma once
 
 #include <cstdint>
@@ -78,8 +79,8 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
-  // Entries of a send queue that a message of many writes leaves: to the write that ends it, and to
-  // Connection::kProbes.
+  // Entries of a send queue that a message of many writes leaves free: for the write that ends it
+  // and for the connection's probes.
   static constexpr int kOtherEntries = 1 + Connection::kProbes;
 
   static int send_depth(bool may_spread, size_t max_write_bytes);

@@ -83,6 +83,18 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   return comm;
 }
 
+size_t SendComm::most_of_one_write() const {
+  const size_t whole = max_chunks_ > 1 ? wire::kSplitAlignment : std::numeric_limits<size_t>::max();
+  return std::min(whole, separate_end_above_);
+}
+
+// There are no more requests than the entries of the send queue suffice for.
+void SendComm::hold_back(int entries_each) {
+  const int most = (send_entries_ - Connection::kProbes) / entries_each;
+  held_back_ = std::max(0, kRequests - most);
+  requests_.reserve(held_back_);
+}
+
 Result<bool> SendComm::prepare() {
   if (prepared_) return true;
   Result<bool> changed = connection_.change_states();

@@ -245,8 +245,9 @@ struct RecoveringEnds : testing::Test {
   RecoveringEnd& sender = bed.sender;
   RecoveringEnd& receiver = bed.receiver;
 
-  // Lets time pass beyond the pause before a pair is tried again.
-  void skip_pause() {
+  // Lets a second pass, and a little more: the pause before a pair is tried again for the first
+  // time.
+  void skip_a_second() {
     bed.skip(std::chrono::milliseconds(1100));
     bed.run();
   }

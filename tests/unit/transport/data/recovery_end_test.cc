@@ -32,8 +32,7 @@ TEST_F(RecoveryEndTest, TwoPortsFlapAtOnceAtDifferentEnds_BothRailsReturn) {
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   bed.port_event(sender, 0, IBV_EVENT_PORT_ACTIVE);
   bed.port_event(receiver, 1, IBV_EVENT_PORT_ACTIVE);
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   for (RecoveringEnd* end : {&sender, &receiver}) {
     EXPECT_FALSE(end->link->failed());
     EXPECT_TRUE(end->has_seen(Kind::kReturned, 0));
@@ -95,8 +94,7 @@ TEST_F(RecoveryEndTest, NoRailIsUsable_TheLossSaysThatTheConnectionWaits) {
   bed.verbs.port("fake_a", 1).active = false;
   bed.fail_pair(sender, 0);
   bed.run();
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   ASSERT_EQ(sender.losses.size(), 2u);
   EXPECT_TRUE(contains(sender.losses[0], "goes on over fake_a:1")) << sender.losses[0];
   EXPECT_TRUE(contains(sender.losses[1], "fake_a:1 <-> ")) << sender.losses[1];
@@ -222,8 +220,7 @@ TEST_F(RecoveryEndTest, NeitherEndIsCalled_TheirTimeDoesNotPass) {
   EXPECT_FALSE(sender.link->failed());
   EXPECT_FALSE(receiver.link->failed());
   bed.run();
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   EXPECT_FALSE(sender.link->failed());
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 0));
   EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));

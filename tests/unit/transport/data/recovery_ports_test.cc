@@ -32,8 +32,7 @@ TEST_F(RecoveryPortsTest, EventOfTheActivePortIsLost_ThePortIsLookedAt) {
   bed.run();
   bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
   bed.verbs.port("fake_a", 1).active = true;
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   bed.run();
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
   EXPECT_FALSE(sender.has_seen(Kind::kLost, 0));
@@ -75,8 +74,7 @@ TEST_F(RecoveryPortsTest, HcaIsLostWhileItsPairIsRevived_ThePairStaysDown) {
     EXPECT_TRUE(sender.recovery->on_lost_hca(1));
     return {};
   };
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RESET);
   bed.skip(2min);
   bed.run();
@@ -93,8 +91,7 @@ TEST_F(RecoveryPortsTest, PortGoesDownWhileItsPairIsRevived_ItReturnsWithThePort
     sender.while_reviving = nullptr;
     return {};
   };
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RESET);
   bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
   bed.skip(2100ms);
@@ -106,8 +103,7 @@ TEST_F(RecoveryPortsTest, QueueOfARailCannotBePolled_ItsPairNeverReturns) {
   sender.recovery->on_failed_poll(1);
   bed.run();
   EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
 }
 
@@ -138,8 +134,7 @@ TEST_F(RecoveryPortsTest, QueuePairOfAFlushFails_ItsRailIsLostAndReturns) {
   bed.run();
   EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
   EXPECT_FALSE(sender.has_seen(Kind::kLost, 0));
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
 }
 
@@ -156,8 +151,7 @@ TEST_F(RecoveryPortsTest, PortWentDownBefore_ItsPairIsGivenUpAtOnceAndReturnsWit
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
   bed.run();
   bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
-  bed.skip(1100ms);
-  bed.run();
+  skip_a_second();
   EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
 }
 
@@ -179,6 +173,96 @@ TEST(RecoveryHcaTest, HcaOfTwoPortsIsGone_BothRailsAreLost) {
   EXPECT_FALSE(bed.sender.recovery->on_lost_hca(1));
   EXPECT_TRUE(bed.sender.link->failed());
   for (uint32_t pair : {0u, 1u}) EXPECT_EQ(bed.sender.qp(pair)->state, IBV_QPS_ERR);
+}
+
+TEST_F(RecoveryPortsTest, PortGoesDown_ItsPairIsGivenUpAtOnceAndReturnsWithThePort) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+  bed.run();
+  skip_a_second();
+  EXPECT_FALSE(sender.has_seen(Kind::kReturned, 1)) << "the port is still down";
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
+  bed.skip(2100ms);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
+  EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+}
+
+// The HCA's retries may outlast it.
+TEST_F(RecoveryPortsTest, PortOfTheLastPairGoesDown_ItIsKept) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
+  EXPECT_FALSE(sender.link->failed());
+}
+
+TEST_F(RecoveryPortsTest, HcaIsGone_ItsPairNeverReturns) {
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  ASSERT_TRUE(receiver.recovery->on_event(*receiver.connection.rails()[1].device().hca, event));
+  bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  skip_a_second();
+  bed.skip(2min);
+  bed.run();
+  EXPECT_FALSE(receiver.has_seen(Kind::kReturned, 1));
+}
+
+// Of an HCA that is gone no receive is flushed, so that its arrivals are counted when its CQ is
+// empty.
+TEST_F(RecoveryPortsTest, HcaIsGoneWithArrivalsInItsQueue_TheyAreCounted) {
+  for (int i = 0; i < 3; ++i) bed.send(1);
+  bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO, 0, 1);
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  ASSERT_TRUE(receiver.recovery->on_event(*receiver.connection.rails()[1].device().hca, event));
+  bed.settle();
+  sender.follow_news();
+  EXPECT_FALSE(sender.has_seen(Kind::kAgreed, 1));
+  bed.run();
+  ASSERT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  EXPECT_EQ(sender.seen[1].arrived, 3u);
+}
+
+// Only a receiver counts what has arrived.
+TEST_F(RecoveryPortsTest, HcaOfTheSenderIsGone_NoEmptyQueueIsAwaited) {
+  bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO, 0, 1);
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  ASSERT_TRUE(sender.recovery->on_event(*sender.connection.rails()[1].device().hca, event));
+  EXPECT_EQ(sender.recovery->awaited_empty_queue(), 0u);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  EXPECT_EQ(sender.recovery->awaited_empty_queue(), 0u);
+}
+
+// A poll that began before the pair was stopped may have missed what arrived in between.
+TEST_F(RecoveryPortsTest, HcaIsGoneWhileItsQueueIsPolled_ArrivalsBehindThePollAreCounted) {
+  receiver.link->count_posted();
+  const uint32_t before = receiver.recovery->awaited_empty_queue();
+  EXPECT_EQ(receiver.poll().size(), 0u);
+  bed.send(1);
+  bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO, 0, 1);
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  ASSERT_TRUE(receiver.recovery->on_event(*receiver.connection.rails()[1].device().hca, event));
+  receiver.recovery->on_empty_queue(1, before);
+  bed.run();
+  ASSERT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  EXPECT_EQ(sender.seen[1].arrived, 1u);
+  EXPECT_EQ(receiver.recovery->awaited_empty_queue(), 0u);
+}
+
+// The kernel has destroyed its QPs, and every call on them fails.
+TEST_F(RecoveryPortsTest, HcaIsRemovedAndItsEventIsLost_TheEndsAgree) {
+  bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO);
+  bed.verbs.fail_call(fake_verbs::Call::kDestroyQp, EIO);
+  bed.fail_pair(sender, 1);
+  bed.run();
+  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
+  EXPECT_FALSE(sender.link->failed());
 }
 
 }  // namespace

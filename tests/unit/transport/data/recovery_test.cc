@@ -164,7 +164,7 @@ TEST_F(RecoveryTest, PairIsLost_IsLoggedOnceWithWhatMoved) {
     EXPECT_TRUE(contains(sender.losses[0], part)) << part << " in " << sender.losses[0];
   }
   bed.run();
-  skip_pause();
+  skip_a_second();
   EXPECT_EQ(sender.losses.size(), 1u);
   ASSERT_EQ(sender.returns.size(), 1u);
   EXPECT_TRUE(sender.returns[0].starts_with("fake_c:1 <-> ")) << sender.returns[0];

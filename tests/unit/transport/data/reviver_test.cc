@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Pair 1 is lost, and due to be revived in on_tick.
-struct ReviverTest : testing::Test {
+struct ReviverTest : RecoveringEnds {
   void SetUp() override {
     bed.fail_pair(sender, 1);
     bed.run();
@@ -23,10 +23,6 @@ struct ReviverTest : testing::Test {
   static std::shared_ptr<Recovery> shared_recovery(RecoveringEnd& end) {
     return {std::shared_ptr<Recovery>(), &*end.recovery};
   }
-
-  RecoveryBed bed;
-  RecoveringEnd& sender = bed.sender;
-  RecoveringEnd& receiver = bed.receiver;
 };
 
 TEST_F(ReviverTest, PairIsDue_TheTickItselfDoesNotTouchItsQueuePair) {

@@ -80,7 +80,8 @@ TEST(PagePool, PoolIsGivenUpFirst_BlocksStayUsable) {
   EXPECT_EQ(*large, 1);
 }
 
-// Comms of one HCA are set up and closed in many threads. ThreadSanitizer reports what they share.
+// Comms of one HCA are set up and closed in many threads. ThreadSanitizer reports unsynchronised
+// access.
 TEST(PagePool, ThreadsAllocateAndGiveBack_EachBlockIsZeroed) {
   const auto pool = PagePool::create();
   std::vector<std::thread> threads;
