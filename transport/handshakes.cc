@@ -12,7 +12,7 @@ namespace {
 // whole process may have been suspended, though: only a handshake that is not called within the
 // grace period after it was suspected is abandoned.
 constexpr std::chrono::minutes kAbandonedAfter{5};
-constexpr std::chrono::seconds kGrace{10};
+constexpr std::chrono::seconds kGraceOfSuspects{10};
 // Looking at all handshakes for each new one would be quadratic.
 constexpr std::chrono::seconds kExpiryInterval{1};
 // Handshakes that wait for the same peer stall within moments of each other, and are logged
@@ -130,7 +130,7 @@ bool Handshake::expire_if_abandoned(Clock::time_point now) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !last_call_ || now - *last_call_ < kAbandonedAfter) return false;
   if (!suspected_) suspected_ = now;
-  if (!expired_ && now - *suspected_ >= kGrace) {
+  if (!expired_ && now - *suspected_ >= kGraceOfSuspects) {
     expired_ = true;
     release_();
   }

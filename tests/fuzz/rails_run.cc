@@ -24,8 +24,7 @@ RailsRun::RailsRun(const RailsShape& shape)
     : pair(shape.active, shape.standby, options_with(clock), transport::local_socket_pair(),
            {.max_msg_sz = shape.max_message_bytes}),
       from(*pair.sender, pair.options.memory, kRoom + kMaxBuffers * kShift),
-      to(*pair.receiver, pair.options.memory, kMaxBuffers * kRoom),
-      may_hold_(shape.active == 1) {
+      to(*pair.receiver, pair.options.memory, kMaxBuffers * kRoom) {
   check(shape.active + shape.standby == kRails, "a shape has another number of rails");
   stop_watching(pair);
   to.memory->host = false;
@@ -62,7 +61,7 @@ void RailsRun::send(size_t bytes, int tag) {
   Request* request = nullptr;
   call_sender([&] { note(pair.sender->isend(data, bytes, tag, *from.memory, &request), true); });
   if (request == nullptr) return;
-  if (may_hold_) slots_of_held_.push_back(sender_tables.ring);
+  if (!posts_chunks()) slots_of_held_.push_back(sender_tables.ring);
   sends_.push_back(request);
   if (forged) return;
   check(current_ < receives_.size(), "a message is sent without a receive");
@@ -127,6 +126,12 @@ void RailsRun::check_data(const Receive& receive, const Outcome& outcome) const 
     check(std::memcmp(arrived, receive.data[i], receive.bytes[i]) == 0,
           "a receive is complete with wrong bytes");
   }
+}
+
+bool RailsRun::posts_chunks() const {
+  return std::ranges::any_of(pair.verbs.posted(), [](const fake_verbs::Posted& work) {
+    return transport::decode_work_id(work.wr_id).kind == transport::WorkKind::kChunk;
+  });
 }
 
 void RailsRun::check_targets(const Slots& slots) const {

@@ -84,6 +84,7 @@ struct RailsRun {
 
   template <class Call>
   void call_sender(Call call);
+  bool posts_chunks() const;  // since the last forget_posted()
   void check_targets(const Slots& slots) const;
   void check_data(const Receive& receive, const transport::Outcome& outcome) const;
   void note(bool alive, bool at_sender);
@@ -92,9 +93,8 @@ struct RailsRun {
   bool is_all_done() const;
 
   transport::SlowPaths slow_;
-  // Whether messages of a group are held, and the slots as they were when isend() took each
-  // message, since those that are held are posted later.
-  const bool may_hold_;
+  // The slots as they were when isend() took a message and posted nothing: it is held for its
+  // group, or waits for a pair.
   std::vector<Slots> slots_of_held_;
   size_t buffers_ = 0;
   size_t current_ = 0;  // the receive into which the next message goes

@@ -26,6 +26,9 @@ Seeds standby_seeds() {
                          .add(send_of(256, 1));
   const auto recovers = Script().bytes({kRelease}).add(polls).add(polls).add(polls);
   const auto returns = Script().add(recovers).bytes({kTick, 12}).add(polls).add(recovers);
+  // Both ends agree, and the receiver announces its buffers again, before the sender is called.
+  const auto until_announced = Script().bytes(
+      {kTestSender, kTestReceiver, kExchange, kTick, 2, kExchange, kTestReceiver, kPoll, 1});
   const auto fail = [](int end, int pair) { return Script().bytes({kReportQp, end, pair}); };
   const auto deliver = [](int count) { return Script().bytes({kDeliver, 0, 0, count}); };
   const auto slot = [](int number) { return Script().bytes({kForgeSlot, number, 0}); };
@@ -47,12 +50,17 @@ Seeds standby_seeds() {
                                      .add(slot(1))
                                      .patch(offsetof(wire::ClearToSend, address), ~uint64_t{0})
                                      .add(recovers)},
-      {"forged-slot-of-a-lost-chain", Script()
-                                          .add(chain)
-                                          .add(slot(0))
-                                          .patch(offsetof(wire::ClearToSend, address), ~uint64_t{0})
-                                          .add(fail(0, 0))
-                                          .add(recovers)},
+      // A standby rail is lost, and what is held goes ahead of the next message.
+      {"news-while-held",
+       Script().add(two_held).bytes({kSetPort, 0, 1, 0}).add(send_of(8, 2)).add(recovers)},
+      {"smaller-slot-of-a-lost-chain", Script()
+                                           .add(chain)
+                                           .add(fail(0, 0))
+                                           .bytes({kRelease})
+                                           .add(until_announced)
+                                           .add(slot(0))
+                                           .patch(offsetof(wire::ClearToSend, bytes), uint64_t{8})
+                                           .add(recovers)},
       {"forged-group-while-held", Script()
                                       .add(two_held)
                                       .add(slot(0))

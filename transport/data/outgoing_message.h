@@ -117,6 +117,10 @@ struct Send {
   const void* source() const { return is_copied() ? memory.staging->host(data) : data; }
 };
 
+// Where a chunk is posted later than its message was taken, its slot is read again. The peer can
+// write it all the time.
+inline constexpr char kSlotShrank[] = "the peer's clear-to-send was made smaller than its message";
+
 // Why a message is refused that takes more writes than `most`.
 std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most);
 

@@ -55,7 +55,7 @@ constexpr uint32_t kMostTries = 12;
 constexpr uint32_t kWholeWindow = 32;
 // No pause before a try is longer, in seconds: a rail whose lateness is that of a long
 // NCCL_IB_TIMEOUT would stay unused for many minutes after it has become healthy.
-constexpr double kLongestPause = 60;
+constexpr double kLongestTrialPause = 60;
 
 RailLoad::Time::duration ticks(double seconds) {
   return std::chrono::duration_cast<RailLoad::Time::duration>(Seconds(seconds));
@@ -176,7 +176,7 @@ void RailLoad::note_late(Path& path, double seconds, Time now) {
     }
     const uint32_t doublings = (path.distrust - 1) / kTries;
     const double pause = kPatience * path.lateness * (1u << doublings);
-    const Time until = now + ticks(std::min(pause, kLongestPause));
+    const Time until = now + ticks(std::min(pause, kLongestTrialPause));
     path.late_until = std::max(path.late_until, until);
   }
   const Time until = std::max(now, path.late_until) + ticks(kLateMemory * seconds);

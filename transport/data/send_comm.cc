@@ -390,6 +390,10 @@ bool SendComm::post_copied_chunks() {
     const OutgoingMessage& message = ready->message;
     const size_t from = message.chunks.bytes * ready->posted;
     const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
+    if (from + bytes > slot(message.buffer).bytes) {
+      connection_.fail(Code::kInternal, kSlotShrank);
+      return false;
+    }
     if (!post_chunk(message, from, bytes, *ready->pair, ready->keys)) return false;
     staged_.mark_posted();
   }

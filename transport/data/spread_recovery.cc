@@ -84,8 +84,14 @@ bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
   const std::optional<uint32_t> to = message.ordered
                                          ? pair_for(message, chunk, now)
                                          : pairs_.choose(chunk.bytes, chunk.work_requests, now);
-  if (to) post_chunk(message, chunk, *to, now);
+  if (to && still_fits(message, chunk)) post_chunk(message, chunk, *to, now);
   return to.has_value();
+}
+
+bool SpreadSends::still_fits(const Message& message, const SentChunk& chunk) {
+  if (chunk.from + chunk.bytes <= slot(message.out.buffer).bytes) return true;
+  connection_.fail(Code::kInternal, kSlotShrank);
+  return false;
 }
 
 }  // namespace gdr::transport

@@ -333,6 +333,7 @@ bool SpreadSends::post_copied(Time now) {
     const SentChunk chunk = chunk_at(message, message.out.chunks.bytes * ready->posted);
     const std::optional<uint32_t> pair = pair_for(message, chunk, now);
     if (!pair) return true;
+    if (!still_fits(message, chunk)) return false;
     post_chunk(message, chunk, *pair, now);
     staged_.mark_posted();
   }

@@ -141,6 +141,7 @@ class SpreadSends final : public SpreadPath {
   [[gnu::cold]] FailedWork count_failure(SentChunk& chunk);
   [[gnu::cold]] void move_chunks(Time now);
   [[gnu::cold]] bool move_chunk(const SentChunk& chunk, Time now);
+  bool still_fits(const Message& message, const SentChunk& chunk);
 
   Connection& connection_;
   RailTables& tables_;

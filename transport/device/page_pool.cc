@@ -11,13 +11,15 @@ namespace gdr::transport {
 
 void* PagePool::allocate(size_t bytes, Release* release) {
   static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  bytes = (bytes + page - 1) / page * page;
+  size_t chunk_bytes;
+  if (__builtin_mul_overflow((bytes - 1) / page + 1, kBlocks * page, &chunk_bytes)) return nullptr;
+  bytes = chunk_bytes / kBlocks;
   std::lock_guard lock(mutex_);
   Blocks& blocks = by_size_.try_emplace(bytes, bytes).first->second;
   if (blocks.with_room.empty()) {
     std::list<Chunk> made(1);  // first, so that a mapping is never lost
     void* begin =
-        mmap(nullptr, kBlocks * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, chunk_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (begin == MAP_FAILED) return nullptr;
     made.front() = {static_cast<std::byte*>(begin), 0};
     blocks.with_room.splice(blocks.with_room.begin(), made);
@@ -36,7 +38,8 @@ void* PagePool::allocate(size_t bytes, Release* release) {
 
 void PagePool::release(Blocks& blocks, std::list<Chunk>::iterator chunk, void* block) {
   // Before it can be handed out again. The kernel refuses that for locked pages (mlockall: EINVAL).
-  // A forked child does not have the pages where they were withheld from it (ENOMEM).
+  // A forked child does not have the pages where they were withheld from it (ENOMEM): it may give a
+  // block back, but must not allocate from its parent's pool.
   const bool locked = madvise(block, blocks.bytes, MADV_DONTNEED) != 0 && errno == EINVAL;
   if (locked) std::memset(block, 0, blocks.bytes);
   const auto index = static_cast<size_t>(static_cast<std::byte*>(block) - chunk->begin);

@@ -130,27 +130,30 @@ TYPED_TEST(HeldGroups, SeveralQps_AGroupTakesOneAndTheNextAnother) {
   EXPECT_NE(taken[0], taken[1]);
 }
 
-// A message of several chunks does not wait, and what is held goes ahead of it.
+// A message of several chunks does not wait, and what is held goes ahead of it, here inline.
 TYPED_TEST(HeldGroups, SplitMessageInAGroup_FollowsThoseBeforeIt) {
   TypeParam test(options_of_qps(2, /*split=*/true));
+  Buffer small = test.pair.sender_buffer(8, 'y');
+  Buffer small_target = test.pair.receiver_buffer(8), last_target = test.pair.receiver_buffer(8);
   Buffer split = test.pair.sender_buffer(1000, 'x');
   Buffer to = test.pair.receiver_buffer(1000);
   Request* receive =
-      test.pair.irecv({test.to.receive(100, 0), to.receive(1000, 1),
-                       ReceiveBuffer{test.to.data() + 100, 100, 2, test.to.memory.get()}});
-  test.isend(0);
+      test.pair.irecv({small_target.receive(8, 0), to.receive(1000, 1), last_target.receive(8, 2)});
+  test.sends.push_back(test.pair.isend(small, 0));
   EXPECT_TRUE(test.posted().empty());
   test.sends.push_back(test.pair.isend(split, 1));
   ASSERT_NE(test.sends.back(), nullptr);
   const auto posted = test.posted();
   ASSERT_EQ(posted.size(), 3u);
-  EXPECT_EQ(posted[0].bytes, 100u);
+  EXPECT_EQ(posted[0].bytes, 8u);
   EXPECT_NE(posted[1].qp_num, posted[2].qp_num);
   for (const auto& work : posted) EXPECT_TRUE(work.is_signalled());
-  test.isend(2);
+  test.sends.push_back(test.pair.isend(small, 2));
   EXPECT_EQ(test.posted().size(), 4u);
   EXPECT_TRUE(test.all_arrive(receive));
+  EXPECT_EQ(small_target.bytes, small.bytes);
   EXPECT_EQ(to.bytes, split.bytes);
+  EXPECT_EQ(last_target.bytes, small.bytes);
 }
 
 TYPED_TEST(HeldGroups, ConnectionFails_WhatIsHeldIsNotPosted) {

@@ -118,6 +118,27 @@ TEST(SpreadStagedTest, QuietConnection_CopiesAreLookedAtByEveryPoll) {
   EXPECT_EQ(std::memcmp(target.data(), source.view(), kStagedBytes), 0);
 }
 
+TEST(SpreadStagedTest, PeerMakesASlotSmallerWhileTheSourceIsCopied_NothingIsPosted) {
+  SpreadRails pair(1, 1);
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
+  fake_cuda::DeviceBuffer source{cuda, 0, kStagedBytes};
+  const std::unique_ptr<MemoryHandle> from = stage(*pair.sender, source);
+  ASSERT_NE(from, nullptr);
+  Buffer target = pair.receiver_buffer(kStagedBytes);
+  ASSERT_NE(pair.irecv(target), nullptr);
+  cuda.hooks.set_copy_delay_us(3000);
+  Request* send = nullptr;
+  ASSERT_TRUE(pair.sender->isend(source.get(), kStagedBytes, 0, *from, &send));
+  ASSERT_NE(send, nullptr);
+  tables_of(*pair.sender).ring[0].bytes = 8;
+  EXPECT_TRUE(wait_for([&] { return !test_once(send).alive; }));
+  cuda.hooks.set_copy_delay_us(0);
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "made smaller than its message"))
+      << failure_of(*pair.sender).text;
+  EXPECT_TRUE(pair.chunks().empty());
+}
+
 // The copies take their time, for which what is held does not wait.
 TEST(SpreadStagedTest, StagedMessageInAGroup_ThoseHeldArePostedAtOnce) {
   SpreadRails pair(1, 1);

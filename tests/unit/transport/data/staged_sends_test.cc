@@ -40,6 +40,19 @@ TEST_F(StagedSendsTest, SourceNotCopiedYet_NothingIsPosted) {
   EXPECT_TRUE(both_complete(receive, send));
 }
 
+TEST_F(StagedSendsTest, PeerMakesASlotSmallerWhileTheSourceIsCopied_NothingIsPosted) {
+  hold_copies(true);
+  ASSERT_NE(irecv(1000), nullptr);
+  Request* send = isend(1000);
+  ASSERT_NE(send, nullptr);
+  tables_of(*pair.sender).ring[0].bytes = 999;
+  hold_copies(false);
+  EXPECT_TRUE(wait_for([&] { return !test_once(send).alive; }));
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "made smaller than its message"))
+      << failure_of(*pair.sender).text;
+  EXPECT_TRUE(pair.posted_by(*pair.sender).empty());
+}
+
 TEST_F(StagedSendsTest, SourceNotCopiedYet_WatchdogNamesTheCopy) {
   hold_copies(true);
   Request* receive = irecv(1000);

@@ -102,7 +102,8 @@ TEST(PagePool, ThreadsAllocateAndGiveBack_EachBlockIsZeroed) {
 
 TEST(PagePool, NoMemory_GivesNull) {
   const auto pool = PagePool::create();
-  EXPECT_EQ(pool->allocate<unsigned char>(size_t{1} << 60), nullptr);
+  EXPECT_EQ(pool->allocate<unsigned char>(size_t{1} << 50), nullptr) << "more than can be mapped";
+  EXPECT_EQ(pool->allocate<unsigned char>((size_t{1} << 60) + 1), nullptr) << "sizes overflow";
 }
 
 }  // namespace
