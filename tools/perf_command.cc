@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "plugin/abi/nccl_types.h"
@@ -122,6 +123,7 @@ Status check_options(const PerfOptions& o) {
   if (!sizes) return forward_error(sizes);
   if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
+  if (!std::isfinite(o.seconds)) return fail(Code::kInvalidArgument, "--seconds: not a number");
   if (o.group > 1 && o.test != "bw") {
     return fail(Code::kInvalidArgument, "--group: only with --test bw. Fix: add --test bw");
   }
@@ -191,13 +193,14 @@ void add_sendrecv(CLI::App* perf) {
       perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, like perftest");
   add_common_options(command, *options);
   command
-      ->add_option("--seconds", options->seconds,
-                   "Measure each size for about so long, instead of by a number of iterations")
+      ->add_option(
+          "--seconds", options->seconds,
+          "Measure each size for about so many seconds, instead of by a number of iterations")
       ->check(CLI::PositiveNumber)
       ->excludes("--iters");
   command->add_flag(
       "--peak", options->peak,
-      "Measure the bandwidth of the largest size and the latency of the smallest alone");
+      "Measure only the bandwidth of the largest size and the latency of the smallest");
   command->add_option("--test", options->test, "What to measure")
       ->check(CLI::IsMember({"bw", "lat", "both"}))
       ->capture_default_str();

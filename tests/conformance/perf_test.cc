@@ -63,6 +63,31 @@ TEST(PerfSendrecv, SecondsAndIterations_IsAnError) {
   EXPECT_THAT(run.err, HasSubstr("--iters excludes --seconds"));
 }
 
+TEST(PerfSendrecv, SecondsAreNoNumber_IsAnError) {
+  for (const char* seconds : {"nan", "inf", "0", "-1"}) {
+    ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--seconds", seconds});
+    EXPECT_EQ(run.exit_code, 2) << seconds;
+    EXPECT_THAT(run.err, HasSubstr("--seconds")) << seconds;
+  }
+}
+
+TEST(PerfSendrecv, RanksHaveOtherOptions_BothEndWithTheFix) {
+  // The port is probably free; if another process takes it, the run fails with another error.
+  const std::string root = "127.0.0.1:" + std::to_string(20000 + (getpid() + 7) % 20000);
+  const auto run_rank = [&](const char* rank, const char* option, const char* value) {
+    return run_tool({"perf", "sendrecv", "--plugin", plugin(), "--root", root, "--rank", rank, "-e",
+                     "8", "--test", "bw", option, value});
+  };
+  ToolRun second;
+  std::thread other([&] { second = run_rank("1", "--seconds", "0.2"); });
+  const ToolRun first = run_rank("0", "-n", "16");
+  other.join();
+  for (const ToolRun* run : {&first, static_cast<const ToolRun*>(&second)}) {
+    EXPECT_EQ(run->exit_code, 1);
+    EXPECT_THAT(run->err, HasSubstr("Fix: start the same command on both machines")) << run->err;
+  }
+}
+
 TEST(PerfSendrecv, Peak_IsTheBandwidthOfTheLargestSizeAndTheLatencyOfTheSmallest) {
   ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "8", "-e", "1M", "-n",
                           "20", "--peak", "--json", "-"});

@@ -22,9 +22,9 @@ namespace gdr::tools::doctor {
 // How long one machine waits for the other one to begin.
 inline constexpr int kBurnInPatienceSeconds = 60;
 
-// How long the bandwidth of a path is measured, about. By time and not by number of messages, so
-// that a slow path takes no longer than a fast one.
-inline constexpr int kBurnInBandwidthSeconds = 2;
+// How long the bandwidth of a path is measured, about, and by nccl-gdr perf its latency. By time
+// and not by number of messages, so that a slow path takes no longer than a fast one.
+inline constexpr int kBurnInSeconds = 2;
 
 struct BurnInMeasurement {
   double gbits = 0;       // of 4 MiB messages

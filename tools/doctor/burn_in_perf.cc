@@ -135,7 +135,7 @@ std::vector<std::string> perf_arguments(const BurnInCase& one, const BurnInPeer&
                                         "--memory",  memory_for_perf(one),
                                         "-b",        "8",
                                         "-e",        kPerfBytes,
-                                        "--seconds", std::to_string(kBurnInBandwidthSeconds),
+                                        "--seconds", std::to_string(kBurnInSeconds),
                                         "--timeout", std::to_string(kBurnInPatienceSeconds),
                                         "--json",    "-"};
   arguments.push_back("--peak");

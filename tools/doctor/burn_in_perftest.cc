@@ -163,7 +163,7 @@ std::vector<std::string> perftest_arguments(PerftestProgram program, const Perft
   add("--size", is_bandwidth ? kPerftestBandwidthBytes : kPerftestLatencyBytes);
   if (is_bandwidth) {
     // The first and the last quarter do not count (its --margin).
-    add("--duration", 2 * kBurnInBandwidthSeconds);
+    add("--duration", 2 * kBurnInSeconds);
     arguments.push_back("--report_gbits");
   } else {
     add("--iters",

@@ -10,11 +10,11 @@ constexpr double kMostGrowth = 10;
 
 }  // namespace
 
-size_t next_iterations(size_t last, double took_seconds, double wanted_seconds) {
-  if (took_seconds >= wanted_seconds / 2 || last >= kMostIterations) return 0;
+size_t next_iterations(size_t last, double took_seconds, double wanted_seconds, size_t most) {
+  if (took_seconds >= wanted_seconds / 2 || last >= most) return 0;
   const double growth =
       took_seconds > 0 ? std::min(kMostGrowth, wanted_seconds / took_seconds) : kMostGrowth;
-  return std::min(kMostIterations, static_cast<size_t>(static_cast<double>(last) * growth));
+  return std::min(most, static_cast<size_t>(static_cast<double>(last) * growth));
 }
 
 }  // namespace gdr::tools

@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kBandwidthBudget = size_t{1} << 30;
 constexpr size_t kLatencyBudget = size_t{64} << 20;
 constexpr size_t kVerifyBudget = size_t{16} << 20;
+constexpr size_t kMostMessages = size_t{1} << 50;  // of a measurement by time
 
 // One rank's run. Rank 0 measures bandwidth as the sender, and latency as the side that begins each
 // round trip; it prints the tables and writes the report.
@@ -28,6 +29,7 @@ class SendRecv {
   SendRecv(Rank& rank, const PerfOptions& options, RankSetup setup)
       : rank_(rank), options_(options), setup_(std::move(setup)) {}
 
+  Status compare_options();
   Status open();
   void print_depth() const;
   Status sweep_bandwidth(const std::vector<size_t>& sizes);
@@ -53,7 +55,7 @@ class SendRecv {
                                    : default_iterations(bytes, budget, 16, most);
   }
   template <class Run>
-  Status measure(size_t first, Run run);
+  Status measure(size_t first, size_t most, Run run);
   Result<size_t> number_of_rank_0(size_t number);
 
   Rank& rank_;
@@ -96,6 +98,23 @@ Status SendRecv::open() {
   send_ = Endpoint{&net, send_comm, out_mr_.get(), out_->data(), true, memory.gpu()};
   recv_ = Endpoint{&net, recv_comm, in_mr_.get(), in_->data(), false, memory.gpu()};
   return {};
+}
+
+// Each rank goes by its own options, so that those that decide what is measured must be the same.
+Status SendRecv::compare_options() {
+  const PerfOptions& o = options_;
+  const std::string mine = fmt::format(
+      "--begin {} --end {} --factor {} --iters {} --warmup {} --seconds {} --test {} "
+      "--group {}{}{}",
+      o.begin, o.end, o.factor, o.iterations, o.warmup, o.seconds, o.test, o.group,
+      o.peak ? " --peak" : "", o.check ? "" : " --no-check");
+  auto all = rank_.allgather("options are compared", mine);
+  if (!all) return forward_error(all);
+  if ((*all)[0] == (*all)[1]) return {};
+  return fail(Code::kInvalidArgument,
+              fmt::format("the ranks have other options: rank 0 {}; rank 1 {}. Fix: start the same "
+                          "command on both machines, but for --rank",
+                          (*all)[0], (*all)[1]));
 }
 
 void SendRecv::print_depth() const {
@@ -143,7 +162,9 @@ Result<size_t> SendRecv::number_of_rank_0(size_t number) {
   auto all = rank_.allgather("iterations are chosen",
                              {reinterpret_cast<const char*>(&mine), sizeof(mine)});
   if (!all) return forward_error(all);
-  uint64_t chosen;
+  uint64_t chosen = 0;
+  if ((*all)[0].size() != sizeof(chosen))
+    return fail(Code::kInternal, "the ranks measure otherwise");
   std::memcpy(&chosen, (*all)[0].data(), sizeof(chosen));
   return chosen;
 }
@@ -151,12 +172,12 @@ Result<size_t> SendRecv::number_of_rank_0(size_t number) {
 // Calls run(iterations), which returns the seconds that it took: once, or with --seconds until it
 // has taken long enough at rank 0. The last call is the measurement.
 template <class Run>
-Status SendRecv::measure(size_t first, Run run) {
+Status SendRecv::measure(size_t first, size_t most, Run run) {
   for (size_t number = first; number > 0;) {
     Result<double> took = run(number);
     if (!took) return forward_error(took);
     if (options_.seconds <= 0) return {};
-    auto next = number_of_rank_0(next_iterations(number, *took, options_.seconds));
+    auto next = number_of_rank_0(next_iterations(number, *took, options_.seconds, most));
     if (!next) return forward_error(next);
     number = *next;
   }
@@ -172,8 +193,9 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   auto warm = time_stream(end, shape, rank_, yield_every);
   if (!warm) return forward_error(warm);
   StreamTimes times;
-  Status measured =
-      measure(iterations(bytes, kBandwidthBudget, 5000), [&](size_t messages) -> Result<double> {
+  Status measured = measure(
+      iterations(bytes, kBandwidthBudget, 5000), kMostMessages,
+      [&](size_t messages) -> Result<double> {
         if (Status met = rank_.barrier("bandwidth run starts"); !met) return forward_error(met);
         rank_.board().set_state(fmt::format(
             "{} messages of {}", rank_.rank() == 0 ? "sending" : "receiving", human_bytes(bytes)));
@@ -216,14 +238,14 @@ Status SendRecv::one_latency(size_t bytes) {
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
   if (!warm) return forward_error(warm);
   std::vector<double> halves;
-  Status measured =
-      measure(iterations(bytes, kLatencyBudget, 1000), [&](size_t round_trips) -> Result<double> {
-        shape.round_trips = round_trips;
-        auto run = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
-        if (!run) return forward_error(run);
-        halves = std::move(*run);
-        return 2e-6 * std::accumulate(halves.begin(), halves.end(), 0.0);
-      });
+  Status measured = measure(iterations(bytes, kLatencyBudget, 1000), kMostSamples,
+                            [&](size_t round_trips) -> Result<double> {
+                              shape.round_trips = round_trips;
+                              auto run = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
+                              if (!run) return forward_error(run);
+                              halves = std::move(*run);
+                              return 2e-6 * std::accumulate(halves.begin(), halves.end(), 0.0);
+                            });
   if (!measured) return measured;
   if (rank_.rank() != 0) return {};
   LatencyRow row{bytes, shape.round_trips, summarize(halves)};
@@ -286,7 +308,8 @@ int run_sendrecv(Rank& rank, const PerfOptions& options) {
     return kExitCouldNotRun;
   }
   SendRecv run(rank, options, std::move(*setup));
-  Status done = run.open();
+  Status done = run.compare_options();
+  if (done) done = run.open();
   if (done) run.print_depth();
   using Sizes = std::vector<size_t>;
   const Sizes for_bandwidth = options.peak ? Sizes{options.end} : *sizes;

@@ -80,6 +80,7 @@ void SpreadSends::move_chunks(Time now) {
 
 // Returns false where the chunk has to wait.
 bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
+  if (connection_.failed()) return true;
   Message& message = messages_[chunk.message];
   const std::optional<uint32_t> to = message.ordered
                                          ? pair_for(message, chunk, now)

@@ -361,8 +361,10 @@ bool SpreadSends::progress_fully() {
     take_news();
   if (connection_.failed()) [[unlikely]]
     return false;
-  if (!waiting_.empty()) [[unlikely]]
+  if (!waiting_.empty()) [[unlikely]] {
     move_chunks(now());
+    if (connection_.failed()) return false;
+  }
   if (!staged_.empty() && !post_copied(now())) return false;
   set_quiet(pairs_.only_active_path_in_use() && waiting_.empty() && staged_.empty());
   return !connection_.failed();

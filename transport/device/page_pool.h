@@ -38,7 +38,7 @@ class PagePool : public std::enable_shared_from_this<PagePool> {
   static std::shared_ptr<PagePool> create() { return std::shared_ptr<PagePool>(new PagePool()); }
 
   // Returns a zeroed block of that many bytes, at least one, rounded up to whole pages; null
-  // without memory for it. May throw std::bad_alloc, which leaves nothing behind. The T is not
+  // without memory for it. May throw std::bad_alloc, by which no memory is lost. The T is not
   // constructed: all of its bytes being zero must be one of its values.
   template <class T>
   Pointer<T> allocate(size_t bytes) {
