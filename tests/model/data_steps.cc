@@ -58,7 +58,7 @@ void Steps::poll_sent(int end, int pair) {
   Pair& at = pair_of(state, end, pair);
   const WorkKind kind = at.unpolled.pop();
   if (kind == WorkKind::kProbe) at.agreement.on_probe_completed(IBV_WC_SUCCESS, kNow);
-  if (kind == WorkKind::kClearToSendAgain) state.receiver.limit.on_written(pair);
+  if (kind == WorkKind::kClearToSendAgain) state.receiver.rules.on_written(pair);
   if (kind != WorkKind::kChunk) return;
   // The ordinal of a completion is its place in the order of its pair and epoch.
   const uint8_t ordinal = state.sender.acknowledged[pair]++;
@@ -105,7 +105,7 @@ void Steps::take_over(State& state, int end, int pair) {
   at.taken_over = true;
   if (end == kReceiver) {
     state.receiver.announce_again = !is(Mutation::kNeverAnnouncesAgain);
-    state.receiver.limit.on_recovered(pair);
+    state.receiver.rules.on_recovered(pair);
   } else {
     Sender& sender = state.sender;
     uint64_t arrived = at.agreement.peer_arrived();
@@ -219,28 +219,36 @@ void Steps::post_receive() {
 void Steps::announce(int pair) {
   const Receiver& before = now_.receiver;
   uint64_t end = before.posted;
-  if (!is(Mutation::kNoAnnouncementLimit)) end = std::min(end, before.limit.end());
+  if (!is(Mutation::kReusesSlotsTooEarly)) end = std::min(end, before.rules.end());
   if (before.announced >= end || !pair_of(now_, kReceiver, pair).uses) return;
   State& state = add("announces", kReceiver, pair);
   state.receiver.announced = static_cast<uint8_t>(end);
+  state.receiver.rules.record(pair, end);
   post(state, kReceiver, pair,
        Work{.kind = WorkKind::kClearToSend,
             .first = before.announced,
             .end = state.receiver.announced});
 }
 
-// Writes the slots again from that of the oldest buffer on that is not complete.
+// Writes the first run of slots again that may be lost, from that of the oldest buffer on that is
+// not complete. A pair carries one such write at a time.
 void Steps::announce_again(int pair) {
   const Receiver& before = now_.receiver;
   if (!before.announce_again || !pair_of(now_, kReceiver, pair).uses) return;
-  uint8_t oldest = 0;
-  while (oldest < before.announced && is_received(now_, oldest, bounds_)) ++oldest;
+  if (before.rules.awaits_confirmation(pair)) return;
+  const transport::BufferRange incomplete{oldest_incomplete(now_, bounds_), before.announced};
+  const bool all = is(Mutation::kAnnouncesAllAgain);
+  const auto lost = all ? incomplete : before.rules.first_lost(incomplete);
   State& state = add("announces again", kReceiver, pair);
   state.receiver.announce_again = false;
-  if (oldest == before.announced) return;
-  state.receiver.limit.on_announced_again(pair, oldest);
+  if (lost.empty()) return;
+  state.receiver.rules.on_announced_again(pair, lost);
+  const auto further = state.receiver.rules.first_lost({lost.end, before.announced});
+  state.receiver.announce_again = !further.empty();
   post(state, kReceiver, pair,
-       Work{.kind = WorkKind::kClearToSendAgain, .first = oldest, .end = before.announced});
+       Work{.kind = WorkKind::kClearToSendAgain,
+            .first = static_cast<uint8_t>(lost.first),
+            .end = static_cast<uint8_t>(lost.end)});
 }
 
 }  // namespace gdr::model

@@ -19,7 +19,6 @@
 namespace gdr::model {
 namespace {
 
-constexpr int kMutations = static_cast<int>(Mutation::kNoAnnouncementLimit) + 1;
 constexpr int kAny = std::numeric_limits<int>::max();
 constexpr int kUint8 = std::numeric_limits<uint8_t>::max();  // what RecoveryState counts up to
 

@@ -137,7 +137,7 @@ class Describer {
     for (const Arrival& arrival : state_.receiver.cq[pair]) {
       add_(arrival.chunk.message << 8 | arrival.chunk.number | arrival.epoch << 16);
     }
-    state_.receiver.limit.add_to(pair, add_);
+    state_.receiver.rules.add_to(pair, add_);
   }
 
   void add_data() {
@@ -150,6 +150,13 @@ class Describer {
            receiver.arrived[message] << 16);
     }
     for (int slot = 0; slot < bounds_.slots; ++slot) add_(sender.ring[slot]);
+    const int oldest = oldest_incomplete(state_, bounds_);
+    for (int buffer = oldest; buffer < receiver.announced; ++buffer) add_announcer(buffer);
+  }
+
+  void add_announcer(int buffer) {
+    const uint8_t pair = state_.receiver.rules.pair_of_slot(buffer);
+    add_(pair < bounds_.pairs ? place_[pair] : pair);
   }
 
   const RecoveryState& state_;

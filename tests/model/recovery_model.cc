@@ -1,5 +1,6 @@
 #include "tests/model/recovery_model.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "tests/model/recovery_steps.h"
@@ -48,8 +49,10 @@ const char* to_string(Mutation mutation) {
       return "only the data path checks what has arrived";
     case Mutation::kNoCheckOfArrived:
       return "nobody checks what has arrived";
-    case Mutation::kNoAnnouncementLimit:
+    case Mutation::kReusesSlotsTooEarly:
       return "slots are used again while older announcements may be on their way";
+    case Mutation::kAnnouncesAllAgain:
+      return "the receiver announces again what a living pair may still deliver";
   }
   return "unknown";
 }
@@ -91,6 +94,20 @@ void lose_and_return(RecoveryState* state, int pair) {
   for (End& end : state->end) end.pair[pair].epoch = 1;
 }
 
+// The first buffer was announced over a further pair, and so was the third one, if there are as
+// many; the second one over pair 0. All have arrived, and the further pair is down at both ends.
+void announce_over_lost_pair(RecoveryState* state, int buffers) {
+  Receiver& receiver = state->receiver;
+  constexpr int kFurtherPair = kMaxPairs - 1;
+  for (int buffer = 0; buffer < buffers; ++buffer) {
+    receiver.rules.record(buffer == 1 ? 0 : kFurtherPair, buffer + 1);
+    state->sender.ring[buffer] = static_cast<uint8_t>(buffer + 1);
+  }
+  receiver.rules.on_recovered(kFurtherPair);
+  receiver.posted = receiver.announced = static_cast<uint8_t>(buffers);
+  receiver.announce_again = true;
+}
+
 }  // namespace
 
 RecoveryModel::State RecoveryModel::initial() const {
@@ -105,10 +122,10 @@ RecoveryModel::State RecoveryModel::initial() const {
   }
   state.link.fill(true);
   state.socket = bounds_.socket;
-  state.receiver.limit = transport::AnnouncementLimit<kMaxPairs>(bounds_.slots);
+  state.receiver.rules = transport::AnnouncementRules<kMaxPairs, kMaxSlots>(bounds_.slots);
   if (bounds_.after_a_loss) {
-    state.receiver.posted = state.receiver.announced = state.sender.ring[0] = 1;
-    state.receiver.announce_again = true;
+    announce_over_lost_pair(&state,
+                            std::min({bounds_.outstanding, bounds_.messages, bounds_.slots, 3}));
   }
   if (bounds_.after_a_return) lose_and_return(&state, 0);
   return state;

@@ -27,7 +27,8 @@ struct Bounds {
   int repairs = 0;  // of links
   int epochs = 2;   // of a pair, from 0 on: no pair is revived more often than epochs - 1 times
   // Begins where a further pair was lost after the first buffer had been announced over it, and was
-  // down at both ends: the receiver announces the buffer again.
+  // down at both ends: the receiver announces the buffer again. With 3 receives outstanding the
+  // third buffer, too, and pair 0 had announced the second one.
   bool after_a_loss = false;
   // Begins where pair 0 was lost and has returned: both ends use it in epoch 1. `epochs` counts
   // from there, so that with 1 it is lost once more at most, and with 2 it returns once more.
@@ -67,8 +68,10 @@ enum class Mutation : uint8_t {
   kStatesOverUsablePairs,  // not over those whose probe is outstanding
   kDataPathChecksAlone,    // the watcher does not check what has arrived
   kNoCheckOfArrived,
-  kNoAnnouncementLimit,
+  kReusesSlotsTooEarly,
+  kAnnouncesAllAgain,  // also what went over a pair that is not lost
 };
+inline constexpr int kMutations = static_cast<int>(Mutation::kAnnouncesAllAgain) + 1;
 
 const char* to_string(Mutation mutation);
 

@@ -22,7 +22,7 @@ constexpr size_t kMutationWalks = 1000;
 #else
 constexpr size_t kMostStates = 0;  // all
 constexpr size_t kWalks = 1500;
-constexpr size_t kMutationStates = 20000;
+constexpr size_t kMutationStates = 150000;
 constexpr size_t kMutationWalks = 40000;
 #endif
 constexpr bool kBrief = kMostStates != 0;
@@ -100,11 +100,43 @@ TEST(RecoveryModel, AnnouncedAgainWithSlotsInUse_OneFailure_HasNoViolation) {
   expect_correct(bounds, 30000);
 }
 
+// What a slow pair still carries of a slot must not replace a newer one.
+TEST(RecoveryModel, ThreePairsWithSlotsInUse_OneFailure_HasNoViolation) {
+  Bounds bounds = kOneMessage;
+  bounds.tables = false;
+  bounds.pairs = 3;
+  bounds.messages = 2;
+  expect_correct(bounds, 600000);
+}
+
+TEST(RecoveryModel, ThreePairsAfterALoss_OneFailure_HasNoViolation) {
+  Bounds bounds = kOneMessage;
+  bounds.tables = bounds.link_losses = bounds.hca_losses = bounds.socket_losses = false;
+  bounds.silent_failures = bounds.sender_fails = false;
+  bounds.pairs = 3;
+  bounds.messages = 2;
+  bounds.after_a_loss = true;
+  expect_correct(bounds, 290000);
+}
+
+// What is to be announced again is not in a row.
+TEST(RecoveryModel, AnnouncedAgainInTwoWrites_HasNoViolation) {
+  expect_correct({.messages = 3,
+                  .slots = 3,
+                  .outstanding = 3,
+                  .failures = 0,
+                  .epochs = 1,
+                  .after_a_loss = true,
+                  .tables = false},
+                 13000);
+}
+
 // Too many states to visit all of them.
 TEST(RecoveryModel, ManyFailures_RandomWalksHaveNoViolation) {
   const Bounds large[] = {
       {.pairs = 2, .messages = 3, .slots = 1, .outstanding = 1, .failures = 3, .epochs = 3},
       {.pairs = 3, .messages = 2, .chunks = 2, .slots = 2, .failures = 4, .link_losses = false},
+      {.pairs = 3, .messages = 4, .slots = 1, .outstanding = 1, .failures = 2},
       {.pairs = 3,
        .messages = 4,
        .chunks = 2,
@@ -147,13 +179,16 @@ std::vector<BrokenRule> broken_rules() {
                             .link_losses = false,
                             .hca_losses = false,
                             .socket_losses = false};
+  Bounds slots_in_use = after_a_loss;
+  slots_in_use.pairs = 3;
+  slots_in_use.after_a_loss = false;
   const Bounds three_pairs{
       .pairs = 3, .chunks = 2, .slots = 2, .failures = 4, .link_losses = false};
   Bounds without_socket{.pairs = 3, .slots = 1, .outstanding = 1, .failures = 2, .socket = false};
   const Bounds usual = BrokenRule{}.bounds;
   std::vector<BrokenRule> rules{
       {Mutation::kReceiverKeepsQueuePair, usual, true},
-      {Mutation::kStatesBeforeCounting},
+      {Mutation::kStatesBeforeCounting, usual, true},
       {Mutation::kSendsAgainBeforeAgreement},
       {Mutation::kSendsEverythingAgain},
       {Mutation::kNeverSendsAgain},
@@ -170,7 +205,8 @@ std::vector<BrokenRule> broken_rules() {
       {Mutation::kStatesOverUsablePairs, three_pairs, true},
       {Mutation::kDataPathChecksAlone, usual, true},
       {Mutation::kNoCheckOfArrived},
-      {Mutation::kNoAnnouncementLimit, after_a_loss},
+      {Mutation::kReusesSlotsTooEarly, after_a_loss},
+      {Mutation::kAnnouncesAllAgain, slots_in_use, true},
   };
   if (kBrief) std::erase_if(rules, [](const BrokenRule& rule) { return rule.is_rare; });
   return rules;

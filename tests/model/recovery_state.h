@@ -131,7 +131,7 @@ struct Receiver {
   std::array<uint8_t, kMaxMessages> arrived{};  // chunks, by bit
   std::array<List<Arrival, 12>, kMaxPairs> cq{};
   std::array<uint8_t, kMaxPairs> counted{};
-  transport::AnnouncementLimit<kMaxPairs> limit;
+  transport::AnnouncementRules<kMaxPairs, kMaxSlots> rules;
 };
 
 enum class Outcome : uint8_t { kNone, kNoPair, kDataLost };

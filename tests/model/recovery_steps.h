@@ -37,6 +37,14 @@ inline uint8_t all_chunks(const Bounds& bounds) {
 inline bool is_received(const RecoveryState& state, int message, const Bounds& bounds) {
   return state.receiver.arrived[message] == all_chunks(bounds);
 }
+
+// The first buffer that is not complete among those that the receiver has announced; their end
+// where all are complete.
+inline uint8_t oldest_incomplete(const RecoveryState& state, const Bounds& bounds) {
+  uint8_t oldest = 0;
+  while (oldest < state.receiver.announced && is_received(state, oldest, bounds)) ++oldest;
+  return oldest;
+}
 // Whether all messages are complete at both ends.
 bool is_done(const RecoveryState& state, const Bounds& bounds);
 

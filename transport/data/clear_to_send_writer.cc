@@ -30,10 +30,10 @@ bool ClearToSendWriter::write_wrapped() {
 }
 
 // All writes go over one pair, so that the completion of the last one confirms the others.
-bool ClearToSendWriter::write_again(uint64_t first) {
+bool ClearToSendWriter::write_again(uint64_t first, uint64_t end) {
   const uint64_t wrap = end_of_ring(first);
-  if (wrap >= announced_) return write_slots<true>(first, announced_);
-  return write_slots<false>(first, wrap) && write_slots<true>(wrap, announced_);
+  if (wrap >= end) return write_slots<true>(first, end);
+  return write_slots<false>(first, wrap) && write_slots<true>(wrap, end);
 }
 
 // Writes the slots of buffers that follow each other in the ring. kConfirmed: the completion is

@@ -73,9 +73,9 @@ class ClearToSendWriter {
   void block(bool blocked);
   // The buffers before it are announced.
   uint64_t announced() const { return announced_; }
-  // Writes the slots from that buffer to announced() again, and has that confirmed (kAgain).
+  // Writes the slots of the buffers from `first` to `end` again, and has that confirmed (kAgain).
   // Returns false where the connection has failed.
-  [[gnu::cold]] bool write_again(uint64_t first);
+  [[gnu::cold]] bool write_again(uint64_t first, uint64_t end);
 
  private:
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps

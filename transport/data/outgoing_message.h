@@ -119,7 +119,8 @@ struct Send {
 
 // Where a chunk is posted later than its message was taken, its slot is read again. The peer can
 // write it all the time.
-inline constexpr char kSlotShrank[] = "the peer's clear-to-send was made smaller than its message";
+inline constexpr char kSlotChanged[] =
+    "the peer's clear-to-send was replaced or made smaller before all of its message was sent";
 
 // Why a message is refused that takes more writes than `most`.
 std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most);

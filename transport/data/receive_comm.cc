@@ -25,8 +25,9 @@ class ReceiveComm::Spread final : public SpreadReceives {
   bool progress_fully() override;
   bool take(const ibv_wc* completions, int count) override;
   bool on_success(const WorkId& id, const ibv_wc& wc);
-  uint64_t oldest_incomplete(uint64_t end, int* receives) const override {
-    return comm_.oldest_incomplete(end, receives);
+  uint64_t oldest_incomplete(uint64_t end) const override { return comm_.oldest_incomplete(end); }
+  int incomplete_receives(const BufferRange& among) const override {
+    return comm_.incomplete_receives(among);
   }
 
   ReceiveComm& comm_;
@@ -345,18 +346,27 @@ bool ReceiveComm::Spread::take(const ibv_wc* completions, int count) {
   return !connection_.failed();
 }
 
-uint64_t ReceiveComm::oldest_incomplete(uint64_t end, int* receives) const {
-  const uint64_t first = end - std::min<uint64_t>(end, wire::kSlots);
-  uint64_t oldest = end;
+// The receive of a buffer that is announced and not complete; null where it is complete. A later
+// use of the slot is not announced yet.
+const Request* ReceiveComm::incomplete(uint64_t buffer) const {
+  const Request* request = slots_[wire::slot_of(buffer)];
+  return request != nullptr && request->first <= buffer ? request : nullptr;
+}
+
+uint64_t ReceiveComm::oldest_incomplete(uint64_t end) const {
+  uint64_t buffer = end - std::min<uint64_t>(end, wire::kSlots);
+  while (buffer < end && incomplete(buffer) == nullptr) ++buffer;
+  return buffer;
+}
+
+int ReceiveComm::incomplete_receives(const BufferRange& among) const {
+  int receives = 0;
   const Request* counted = nullptr;
-  for (uint64_t buffer = first; buffer < end; ++buffer) {
-    const Request* request = slots_[wire::slot_of(buffer)];
-    // A later use of the slot is not announced yet.
-    if (request == nullptr || request->first > buffer) continue;
-    oldest = std::min(oldest, buffer);
-    if (request != std::exchange(counted, request)) ++*receives;
+  for (uint64_t buffer = among.first; buffer < among.end; ++buffer) {
+    const Request* request = incomplete(buffer);
+    if (request != nullptr && std::exchange(counted, request) != request) ++receives;
   }
-  return oldest;
+  return receives;
 }
 
 // Takes a chunk of a buffer that is staged, observed or both: `bytes` of it have arrived.

@@ -130,7 +130,9 @@ class ReceiveComm : public Comm {
   [[gnu::noinline]] bool take_coded(const ibv_wc& wc, uint32_t epoch);
   [[gnu::always_inline]] bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
   uint64_t chunk_bytes(const ibv_wc& wc) const;
-  uint64_t oldest_incomplete(uint64_t end, int* receives) const;
+  const Request* incomplete(uint64_t buffer) const;
+  uint64_t oldest_incomplete(uint64_t end) const;
+  int incomplete_receives(const BufferRange& among) const;
   [[gnu::cold]] bool finishes_local_work();
   [[gnu::cold]] bool fail_protocol(const char* what);
 

@@ -69,7 +69,7 @@ struct RecoveryHooks {
 // A sender that takes kAgreed checks acknowledged <= arrived <= posted of the pair; anything else
 // fails the connection. Chunks below `arrived` are complete, the others go over other pairs.
 // Completions of the pair that it has not polled by then belong to an epoch that ended, and count
-// for nothing. A receiver announces all receives again that are announced and not complete.
+// for nothing. A receiver announces those buffers again whose last announcement went over the pair.
 class Recovery {
  public:
   using Clock = PeerLink::Clock;

@@ -390,8 +390,9 @@ bool SendComm::post_copied_chunks() {
     const OutgoingMessage& message = ready->message;
     const size_t from = message.chunks.bytes * ready->posted;
     const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
-    if (from + bytes > slot(message.buffer).bytes) {
-      connection_.fail(Code::kInternal, kSlotShrank);
+    const wire::ClearToSend& to = slot(message.buffer);
+    if (!has_arrived<&SendComm::sequence_base_>(to, message.buffer) || from + bytes > to.bytes) {
+      connection_.fail(Code::kInternal, kSlotChanged);
       return false;
     }
     if (!post_chunk(message, from, bytes, *ready->pair, ready->keys)) return false;

@@ -152,6 +152,7 @@ void SendComm::start_spreading() {
       .requests = &requests_,
       .observed = observed_.get(),
       .held = &held_,
+      .sequence_base = sequence_base_,
       .max_write_bytes = max_write_bytes_,
       .separate_end_above = separate_end_above_,
       .split_data_on_qps = connection_.options().split_data_on_qps,

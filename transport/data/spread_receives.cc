@@ -76,7 +76,8 @@ void SpreadReceives::on_announced(const WorkId& id) {
   Pair& pair = pairs_[id.pair];
   if (id.epoch != pair.epoch) return;
   if (id.ordinal == ClearToSendWriter::kAgain) {
-    limit_.on_written(id.pair);
+    announcement_rules_.on_written(id.pair);
+    if (repeats_announcements_ && announcer_) return repeat_announcements();
     apply_limit();
   } else if (id.pair == announcer_) {
     announcements_.on_written();
@@ -88,7 +89,7 @@ void SpreadReceives::on_announced(const WorkId& id) {
 // No slot is filled for another buffer while an older announcement of it may be under way. That is
 // so for a moment after a recovery only, so that there is no need to go by the slot.
 void SpreadReceives::apply_limit() {
-  announcements_.block(limit_.end() != AnnouncementLimit<>::kNone);
+  announcements_.block(announcement_rules_.end() != AnnouncementRules<>::kNone);
 }
 
 void SpreadReceives::on_failed_flush(const ibv_wc& wc) {
@@ -101,6 +102,7 @@ void SpreadReceives::on_failed_flush(const ibv_wc& wc) {
 
 // All news first, so that what was lost with several pairs is announced again only once.
 void SpreadReceives::take_news() {
+  record_announced();
   while (const std::optional<PairNews> news = recovery_.next_news()) {
     switch (news->kind) {
       case PairNews::Kind::kLost:
@@ -116,18 +118,24 @@ void SpreadReceives::take_news() {
   }
   move_announcements(best_announcer());
   apply_limit();
-  if (!announces_again_) return;
+  if (!repeats_announcements_) return;
   if (announcer_) {
-    announce_again();
+    repeat_announcements();
   } else {
     finish_agreed({});  // one of them has to return for that
   }
 }
 
+// Called before the announcer changes or is down at both ends, so that an ordinary announcement
+// records nothing.
+void SpreadReceives::record_announced() {
+  if (announcer_) announcement_rules_.record(*announcer_, announcements_.announced());
+}
+
 void SpreadReceives::on_agreed(uint32_t index) {
   if (!is_rail_left(pairs_[index].rail)) flushes_.stop_rail(pairs_[index].rail);
-  limit_.on_recovered(index);
-  announces_again_ = true;
+  announcement_rules_.on_recovered(index);
+  repeats_announcements_ = true;
   agreed_.push_back(index);
 }
 
@@ -182,18 +190,22 @@ std::optional<uint32_t> SpreadReceives::best_announcer() const {
 
 // A batch of chunks has arrived over the pair since it came here last, by which the pairs of a rail
 // that the sender avoids are recognised. The slots on their way over the present pair arrive as
-// they are: the sender reads each slot by itself, and none is filled again before its data is here.
+// they are: the sender reads each slot by itself, and none is filled again before its data is here,
+// nor announced again over another pair while this one may still deliver it.
 void SpreadReceives::follow_data(uint32_t index) {
   Pair& pair = pairs_[index];
   if (!announcer_ || *announcer_ == index) return;
   const Pair& announcer = pairs_[*announcer_];
   const uint32_t before = std::exchange(pair.arrived_at_announcer, announcer.arrived);
   if (before == kNone || !pair.usable || pair.standby != announcer.standby) return;
-  if (announcer.arrived - before < RailSet::kReceiveBatch / kFollowAt) move_announcements(index);
+  if (announcer.arrived - before >= RailSet::kReceiveBatch / kFollowAt) return;
+  move_announcements(index);
+  if (repeats_announcements_) repeat_announcements();
 }
 
 void SpreadReceives::move_announcements(std::optional<uint32_t> best) {
   if (best == announcer_) return;
+  record_announced();
   for (Pair& pair : pairs_) pair.arrived_at_announcer = kNone;
   if (!best) {
     announcements_.pause();
@@ -208,18 +220,37 @@ void SpreadReceives::move_announcements(std::optional<uint32_t> best) {
   announcer_ = best;
 }
 
-// The slots that were written over a lost pair may be lost. The sender ignores those that it knows.
-void SpreadReceives::announce_again() {
-  MovedWork moved;
+// Announces again what may be lost with a pair. The sender ignores the slots that it knows.
+void SpreadReceives::repeat_announcements() {
   (void)announcements_.announce_all();  // so that the limit concerns only what is posted later
-  const uint64_t oldest = oldest_incomplete(announcements_.announced(), &moved.receives);
-  announces_again_ = false;
-  if (oldest < announcements_.announced()) {
-    limit_.on_announced_again(*announcer_, oldest);
-    (void)announcements_.write_again(oldest);  // where that fails, the pair is lost in turn
-  }
+  record_announced();
+  const uint64_t end = announcements_.announced();
+  const BufferRange incomplete{oldest_incomplete(end), end};
+  const int receives = lost_receives(incomplete);
+  write_first_lost(incomplete);
+  finish_agreed({.receives = receives});
   apply_limit();
-  finish_agreed(moved);
+}
+
+int SpreadReceives::lost_receives(const BufferRange& among) const {
+  int receives = 0;
+  BufferRange lost = announcement_rules_.first_lost(among);
+  for (; !lost.empty(); lost = announcement_rules_.first_lost({lost.end, among.end})) {
+    receives += incomplete_receives(lost);
+  }
+  return receives;
+}
+
+// One run of slots at a time, the next one once that is confirmed, since the send queue has room
+// for no more (ClearToSendWriter::has_room).
+void SpreadReceives::write_first_lost(const BufferRange& among) {
+  BufferRange lost = announcement_rules_.first_lost(among);
+  if (!lost.empty() && !announcement_rules_.awaits_confirmation(*announcer_)) {
+    announcement_rules_.on_announced_again(*announcer_, lost);
+    (void)announcements_.write_again(lost.first, lost.end);  // a failure loses the pair in turn
+    lost = announcement_rules_.first_lost({lost.end, among.end});
+  }
+  repeats_announcements_ = !lost.empty();
 }
 
 void SpreadReceives::finish_agreed(const MovedWork& moved) {

@@ -46,8 +46,10 @@ class SpreadReceives : public SpreadPath {
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
   // Returns the number of the oldest buffer before `end` that is posted and not complete; `end`
-  // where there is none. *receives: grows by how many receives those buffers belong to.
-  virtual uint64_t oldest_incomplete(uint64_t end, int* receives) const = 0;
+  // where all are complete.
+  virtual uint64_t oldest_incomplete(uint64_t end) const = 0;
+  // Returns how many receives the incomplete ones of these buffers belong to.
+  virtual int incomplete_receives(const BufferRange& among) const = 0;
 
   // The completion of a receive, for a chunk of so many bytes. on_data(wc, epoch) takes what it
   // brought; false: the connection has failed.
@@ -63,14 +65,16 @@ class SpreadReceives : public SpreadPath {
   [[gnu::cold]] void receive_early(const WorkId& id);
   [[gnu::cold]] void begin_epoch(Pair& pair, uint32_t epoch);
   [[gnu::cold]] void take_news();
-  void on_lost(uint32_t index);
+  void record_announced();
   void on_agreed(uint32_t index);
   void on_returned(const PairNews& news);
   bool is_rail_left(uint32_t rail) const;
   std::optional<uint32_t> best_announcer() const;
   void move_announcements(std::optional<uint32_t> best);
   void follow_data(uint32_t index);
-  void announce_again();
+  void repeat_announcements();
+  int lost_receives(const BufferRange& among) const;
+  void write_first_lost(const BufferRange& among);
   void finish_agreed(const MovedWork& moved);
   void apply_limit();
   bool uses_only_active() const;
@@ -79,10 +83,10 @@ class SpreadReceives : public SpreadPath {
   Recovery& recovery_;
   ClearToSendWriter& announcements_;
   std::vector<Pair> pairs_;
-  std::optional<uint32_t> announcer_;  // the pair that carries clear-to-send; none: all are lost
-  bool announces_again_ = false;       // what may have been lost with a pair
-  std::vector<uint32_t> agreed_;       // pairs that await that
-  AnnouncementLimit<> limit_;
+  std::optional<uint32_t> announcer_;   // the pair that carries clear-to-send; none: all are lost
+  bool repeats_announcements_ = false;  // those that may have been lost with a pair
+  std::vector<uint32_t> agreed_;        // pairs whose recovery is to be finished
+  AnnouncementRules<> announcement_rules_;
   SpreadFlushes flushes_;
 };
 

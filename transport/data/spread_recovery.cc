@@ -89,9 +89,16 @@ bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
   return to.has_value();
 }
 
+// Whether the slot is still that of the message, and large enough. The receiver keeps a late write
+// of an older announcement from replacing it (AnnouncementRules); a peer that does not would have
+// the data written into another buffer.
 bool SpreadSends::still_fits(const Message& message, const SentChunk& chunk) {
-  if (chunk.from + chunk.bytes <= slot(message.out.buffer).bytes) return true;
-  connection_.fail(Code::kInternal, kSlotShrank);
+  const wire::ClearToSend& to = slot(message.out.buffer);
+  if (load_hca_written(to.sequence) == sequence_base_ + message.out.buffer &&
+      chunk.from + chunk.bytes <= to.bytes) {
+    return true;
+  }
+  connection_.fail(Code::kInternal, kSlotChanged);
   return false;
 }
 

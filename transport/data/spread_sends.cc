@@ -22,6 +22,7 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       observed_(owner.observed),
       held_(*owner.held),
       recovery_(*connection_.recovery()),
+      sequence_base_(owner.sequence_base),
       max_write_bytes_(owner.max_write_bytes),
       separate_end_above_(owner.separate_end_above),
       split_data_on_qps_(owner.split_data_on_qps),

@@ -26,6 +26,7 @@ struct SpreadOwner {
   SendRequests* requests;
   ObservedWork* observed;     // null: nobody observes
   HeldWrites* held;           // of the group that is being sent
+  uint64_t sequence_base;     // wire::EndPoint's
   size_t max_write_bytes;     // the ports' largest message
   size_t separate_end_above;  // larger messages end in a write of their own (adaptive routing)
   bool split_data_on_qps;     // each message is split over all QPs at least
@@ -149,6 +150,7 @@ class SpreadSends final : public SpreadPath {
   ObservedWork* observed_;
   HeldWrites& held_;
   Recovery& recovery_;
+  const uint64_t sequence_base_;
   const size_t max_write_bytes_;
   const size_t separate_end_above_;
   const bool split_data_on_qps_;

@@ -73,6 +73,103 @@ TEST(SpreadReceivesTest, DataComesOverBothRails_ClearToSendStays) {
   EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
 }
 
+// A connection of three rails whose fabric holds everything back. Rail 0 and another one carry a
+// large message each, so that small messages go over the third.
+struct BusyRails : RailsPair {
+  BusyRails() : RailsPair(3) {
+    for (Request*& receive : receives_large) receive = irecv(to_large);
+    verbs.hold();
+    for (Request*& send : sends_large) send = isend(large);
+    EXPECT_EQ(posted_on(*sender, 0, WorkKind::kChunk), 1u);
+    idle = posted_on(*sender, 1, WorkKind::kChunk) == 0 ? 1 : 2;
+  }
+  uint32_t announcer() const { return receiver->connection().rails().clear_to_send_pair().index; }
+  size_t announced_on(uint32_t rail) { return posted_on(*receiver, rail, WorkKind::kClearToSend); }
+
+  // Small messages arrive over a rail until clear-to-send has moved there. Returns the request of a
+  // receive into `late`, whose clear-to-send the former announcer has written last, and which is
+  // held back.
+  Request* move_announcer(uint32_t to, Buffer* late = nullptr) {
+    const uint32_t from = announcer();
+    Request* receive_late = nullptr;
+    for (int i = 1; announcer() == from && i <= 2 * RailSet::kReceiveBatch; ++i) {
+      Request* receive = irecv(to_small);
+      EXPECT_EQ(verbs.deliver_on(qp_number(*receiver, from)), 1) << i;
+      Request* send = isend(small);
+      if (late != nullptr && i == RailSet::kReceiveBatch) receive_late = irecv(*late);
+      EXPECT_EQ(verbs.deliver_on(qp_number(*sender, to)), 1) << i;
+      EXPECT_TRUE(finish_both(send, receive)) << i;
+    }
+    EXPECT_EQ(announcer(), to);
+    return receive_late;
+  }
+  // The receiver's port of a rail is lost, and both ends have moved what was under way.
+  void lose(uint32_t rail) {
+    verbs.forget_posted();
+    set_port('r', static_cast<int>(rail), false);
+    EXPECT_TRUE(poll_until([&] { return log.lines("is lost").size() == 2u; }));
+  }
+  void finish_large() {
+    for (int i : {0, 1}) EXPECT_TRUE(finish_both(sends_large[i], receives_large[i])) << i;
+  }
+  void expect_small(Request* receive) {
+    Request* send = isend_soon(small);
+    EXPECT_TRUE(send != nullptr && receive != nullptr && finish_both(send, receive));
+  }
+
+  RecordedLog log;
+  Buffer large = sender_buffer(120000), to_large = receiver_buffer(120000);
+  Buffer small = sender_buffer(8), to_small = receiver_buffer(8);
+  Request *sends_large[2], *receives_large[2];
+  uint32_t idle;
+};
+
+// Were `late` announced over the present announcer, too, the write over rail 0 could replace a
+// newer slot.
+TEST(SpreadReceivesTest, ThirdRailIsLost_WhatALivingRailMayDeliverIsNotAnnouncedAgain) {
+  BusyRails rails;
+  Request* late = rails.move_announcer(rails.idle, &rails.to_small);
+  rails.lose(3 - rails.idle);
+  EXPECT_EQ(rails.announced_on(rails.idle), 0u);
+  rails.verbs.release();
+  rails.finish_large();
+  rails.expect_small(late);
+}
+
+TEST(SpreadReceivesTest, FormerAnnouncerIsLost_WhatItAnnouncedIsAnnouncedAgain) {
+  BusyRails rails;
+  Request* late = rails.move_announcer(rails.idle, &rails.to_small);
+  rails.lose(0);
+  EXPECT_EQ(rails.announced_on(rails.idle), 1u);
+  rails.verbs.release();
+  rails.finish_large();
+  rails.expect_small(late);
+}
+
+// Rail 0 has announced a buffer before and one after those of another rail.
+TEST(SpreadReceivesTest, LostSlotsAreNotInARow_AllAreAnnouncedAgain) {
+  BusyRails rails;
+  Request* first = rails.move_announcer(rails.idle, &rails.to_large);
+  ASSERT_EQ(rails.verbs.deliver_on(qp_number(*rails.receiver, 0)), 1);
+  Request* send_first = rails.isend(rails.large);  // so that rail 0 is the idle one
+  ASSERT_NE(send_first, nullptr);
+  ASSERT_EQ(rails.verbs.deliver_on(qp_number(*rails.sender, 0)), 1);
+  ASSERT_TRUE(wait_for([&] { return test_once(rails.sends_large[0]).done; }));
+  rails.move_announcer(0);
+  Request* last = rails.irecv(rails.to_small);
+  rails.lose(0);
+  const uint32_t announcer = rails.announcer();
+  EXPECT_EQ(rails.announced_on(announcer), 1u) << "the second run waits for the first";
+  rails.set_port('r', static_cast<int>(3 - announcer), false);
+  EXPECT_TRUE(rails.poll_until([&] { return rails.log.lines("is lost").size() == 4u; }));
+  EXPECT_EQ(rails.announced_on(announcer), 1u) << "also after a further loss";
+  EXPECT_EQ(rails.irecv(rails.to_small), nullptr) << "and what is new for both";
+  rails.verbs.release();
+  EXPECT_TRUE(rails.finish_both(send_first, first));
+  rails.expect_small(last);
+  EXPECT_EQ(rails.log.lines("take over 3 receives").size(), 1u) << "those and a large one";
+}
+
 struct LostRailTest : testing::TestWithParam<char> {
   // The port of one end of rail 0 fails, and of that alone.
   void lose_rail(RailsPair& pair) { pair.set_port(GetParam(), 0, false); }

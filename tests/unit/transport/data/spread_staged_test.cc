@@ -134,7 +134,7 @@ TEST(SpreadStagedTest, PeerMakesASlotSmallerWhileTheSourceIsCopied_NothingIsPost
   tables_of(*pair.sender).ring[0].bytes = 8;
   EXPECT_TRUE(wait_for([&] { return !test_once(send).alive; }));
   cuda.hooks.set_copy_delay_us(0);
-  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "made smaller than its message"))
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, kSlotChanged))
       << failure_of(*pair.sender).text;
   EXPECT_TRUE(pair.chunks().empty());
 }

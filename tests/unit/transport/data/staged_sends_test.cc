@@ -48,7 +48,7 @@ TEST_F(StagedSendsTest, PeerMakesASlotSmallerWhileTheSourceIsCopied_NothingIsPos
   tables_of(*pair.sender).ring[0].bytes = 999;
   hold_copies(false);
   EXPECT_TRUE(wait_for([&] { return !test_once(send).alive; }));
-  EXPECT_TRUE(contains(failure_of(*pair.sender).text, "made smaller than its message"))
+  EXPECT_TRUE(contains(failure_of(*pair.sender).text, kSlotChanged))
       << failure_of(*pair.sender).text;
   EXPECT_TRUE(pair.posted_by(*pair.sender).empty());
 }
