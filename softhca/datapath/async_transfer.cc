@@ -101,6 +101,8 @@ TransferResult start_async(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
       qp.peer().self() ? start_lane_copies(qp, wqe, transfer) : start_staged(qp, wqe, transfer);
   if (result.kind == TransferResult::kInProgress) {
     qp.set_async_kind(kind);
+    transfer.is_read = wqe.fetches();
+    if (transfer.is_read) qp.read_started();
     qp.remote().inbound.fetch_add(1);
   }
   return result;
@@ -125,6 +127,8 @@ bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
     transfer.has_receive = false;
   }
   transfer.release_all();
+  if (transfer.is_read) qp.read_ended();
+  if (success) qp.count_accepted(transfer.local.bytes);
   remote.inbound.fetch_sub(1, std::memory_order_release);
   // Those that were posted behind it have waited for it.
   if (exists && state == IBV_QPS_ERR) flush_receives(qp.process(), qp.peer(), remote);

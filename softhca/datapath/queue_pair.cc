@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "softhca/datapath/copy_requests.h"
+#include "softhca/datapath/engine_wake.h"
 #include "softhca/datapath/receive_ring.h"
 #include "softhca/fabric/event_queue.h"
 #include "softhca/fabric/route.h"
@@ -51,6 +52,9 @@ bool QueuePair::remote_answers() {
     return false;
   }
   if (peer_->port(remote.device, remote.port)->state.load() != IBV_PORT_ACTIVE) return false;
+  // Packets ahead of the expected one are lost: the NAK asks for packets that were never sent, so
+  // the requester ignores it (check_psn() of Linux, rxe_resp.c and rxe_comp.c).
+  if (packets_behind() > (kPsnMask + 1) / 2) return false;
   uint32_t epoch = remote.epoch.load(std::memory_order_relaxed);
   uint32_t own_epoch = shared_.epoch.load(std::memory_order_relaxed);
   if (verified_epoch_ == epoch && verified_own_epoch_ == own_epoch) return true;
@@ -86,9 +90,11 @@ void QueuePair::fail_remote(int event) {
   if (state == IBV_QPS_ERR || state == IBV_QPS_RESET) return;
   remote_->state.store(IBV_QPS_ERR);
   flush_receives(process_, *peer_, *remote_);
-  if (event < 0) return;
-  post_event(process_, *peer_, remote_->async_queue,
-             {static_cast<uint32_t>(event), qpn_index(remote_->qpn)});
+  if (event >= 0) {
+    post_event(process_, *peer_, remote_->async_queue,
+               {static_cast<uint32_t>(event), qpn_index(remote_->qpn)});
+  }
+  wake_engine(peer_->arena().header());  // it flushes sends that wait for nothing else
 }
 
 void QueuePair::wait_for_inbound(Peer* peer) {

@@ -13,6 +13,8 @@
 
 namespace softhca {
 
+constexpr uint32_t kPsnMask = 0xffffff;  // packet sequence numbers (PSN) have 24 bits
+
 // What a QP is created with. It never changes.
 struct QueuePairConfig {
   uint32_t index;  // in the arena's table of QPs
@@ -45,7 +47,8 @@ class QueuePair {
 
   // The members from here to the counters belong to the thread that holds the send queue's mutex.
 
-  // The attributes as last modified.
+  // The attributes as last modified, but for sq_psn, the number of the packet that is sent next,
+  // and rq_psn, which is in shared().
   ibv_qp_attr& attributes() { return attributes_; }
   const ibv_qp_attr& attributes() const { return attributes_; }
   LinkModel& link() const { return *link_; }
@@ -66,8 +69,34 @@ class QueuePair {
   // What the faults of this process and of the peer watch of each request; known once connected.
   Watch watch() const { return watch_; }
   // Returns true when the remote QP accepts packets of this one: it is in a state to receive, its
-  // port is up, both address each other, and both use the same ECE options. remote().mutex is held.
+  // port is up, both address each other, both use the same ECE options, and it expects no earlier
+  // packet than the next one. remote().mutex is held.
   bool remote_answers();
+  // How many packets this QP still sends before the one that the remote QP expects. Values above
+  // half of the numbers mean that it is ahead instead. remote().mutex is held. UC ignores numbers:
+  // its responder adopts that of a message's first packet (check_psn() of Linux, rxe_resp.c).
+  uint32_t packets_behind() const {
+    return reliable() ? (remote_->rq_psn - attributes_.sq_psn) & kPsnMask : 0;
+  }
+  // Advances the packet number of this end by those of a message of so many bytes.
+  void count_sent(uint64_t bytes) {
+    attributes_.sq_psn = (attributes_.sq_psn + packets_of(bytes)) & kPsnMask;
+  }
+  // The same at both ends: the remote QP has accepted the message. remote().mutex is held.
+  void count_accepted(uint64_t bytes) {
+    count_sent(bytes);
+    remote_->rq_psn = (remote_->rq_psn + packets_of(bytes)) & kPsnMask;
+  }
+  // A message without data is one packet, too.
+  uint32_t packets_of(uint64_t bytes) const {
+    const uint32_t shift = attributes_.path_mtu + 7;  // IBV_MTU_256 is 1
+    return bytes == 0 ? 1 : static_cast<uint32_t>((bytes - 1) >> shift) + 1;
+  }
+
+  // Reads that are in progress asynchronously.
+  uint32_t reads_in_progress() const { return reads_in_progress_; }
+  void read_started() { ++reads_in_progress_; }
+  void read_ended() { --reads_in_progress_; }
 
   // Which transfers are in progress asynchronously (datapath/async_transfer.cc).
   int64_t async_kind() const { return async_kind_; }
@@ -136,6 +165,7 @@ class QueuePair {
 
   Watch watch_ = Watch::kNothing;
   int64_t async_kind_ = 0;
+  uint32_t reads_in_progress_ = 0;
   uint32_t lane_hint_ = kNoHint;
   std::atomic<uint64_t> sends_polled_{0};
   std::atomic<uint64_t> receives_polled_{0};

@@ -1,5 +1,7 @@
 #include "softhca/datapath/transfer.h"
 
+#include <algorithm>
+
 #include "softhca/datapath/async_transfer.h"
 #include "softhca/datapath/completions.h"
 #include "softhca/datapath/fault_events.h"
@@ -58,9 +60,56 @@ TransferResult fail_receive(QueuePair& qp, const Wqe& wqe, const Transfer& trans
   return finished(ours);
 }
 
+// The answer of a responder that sends the NAK "invalid request".
+TransferResult refuse(QueuePair& qp) {
+  qp.fail_remote(IBV_EVENT_QP_REQ_ERR);
+  return finished(IBV_WC_REM_INV_REQ_ERR);
+}
+
 // A responder answers in order, and its errors stop the remote QP. So a request that fails at the
 // remote end waits, like one that may not overtake, until nothing earlier is in progress.
 constexpr TransferResult kNeedsExclusive = {TransferResult::kNeedsExclusive};
+
+// Answers a request that begins with packets before the expected one, as duplicate_request() of
+// Linux (rxe_resp.c): they are taken for repetitions. Those of writes and sends are acknowledged
+// and dropped. (The acknowledgement names the packet before the expected one. A requester that
+// never sent that one may ignore it, as hfi1's does, and end with RETRY_EXC_ERR; data that is lost
+// without an error is the harder case for a program.) A message that goes on with the expected
+// packet lacks its first one there. A read or an atomic is not among those that were answered
+// before, so that it is lost.
+TransferResult answer_repetition(QueuePair& qp, const Wqe& wqe, uint64_t bytes) {
+  if (wqe.fetches()) return {TransferResult::kNoAnswer};
+  if (qp.packets_of(bytes) > qp.packets_behind()) return refuse(qp);
+  qp.count_sent(bytes);
+  return {};
+}
+
+// Answers a write or send that is longer than one of two unequal path MTUs. All packets of it but
+// the last must be as long as the responder's, and the last not longer (rxe_resp_check_length() of
+// Linux, rxe_resp.c). UC drops the message.
+TransferResult answer_other_mtu(QueuePair& qp) {
+  return qp.reliable() ? refuse(qp) : TransferResult{TransferResult::kNoAnswer};
+}
+
+bool exceeds_smaller_mtu(const QueuePair& qp, uint64_t bytes) {
+  const uint32_t mtu = qp.attributes().path_mtu;
+  const uint32_t other = qp.remote().path_mtu;
+  return mtu != other && bytes > (128u << std::min(mtu, other));
+}
+
+// Whether the responder has no more resources for the read or atomic.
+bool exceeds_read_depth(const QueuePair& qp, Wqe& wqe) {
+  if (!wqe.fetches()) return false;
+  if (qp.reads_in_progress() >= qp.remote().max_dest_rd_atomic) wqe.exceeds_read_depth = true;
+  return wqe.exceeds_read_depth;
+}
+
+// Whether the receiver is not ready. Of a send the first packet takes the receive, before its
+// length is checked; of a write with immediate the last one (rxe_receiver() of Linux, rxe_resp.c).
+bool lacks_receive(const QueuePair& qp, const Wqe& wqe, bool too_long) {
+  if (!wqe.consumes_receive() || (too_long && !wqe.sends())) return false;
+  return qp.remote().rq_head.load() == qp.remote().rq_tail.load(std::memory_order_acquire);
+}
 
 // Looks up the memory of the oldest receive.
 TransferResult gather_receive(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bool alone) {
@@ -92,9 +141,7 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
                                     : IBV_ACCESS_REMOTE_WRITE;
   bool misaligned = wqe.atomic() && wqe.remote_address % 8 != 0;
   if ((qp.remote().access & access) == 0 || misaligned) {
-    if (!alone) return kNeedsExclusive;
-    qp.fail_remote(IBV_EVENT_QP_REQ_ERR);
-    return finished(IBV_WC_REM_INV_REQ_ERR);
+    return alone ? refuse(qp) : kNeedsExclusive;
   }
   if (transfer.local.bytes == 0) return {};
   ibv_sge range = {wqe.remote_address, static_cast<uint32_t>(transfer.local.bytes), wqe.rkey};
@@ -185,14 +232,31 @@ TransferResult complete_in_steps(QueuePair& qp, Wqe& wqe, const Transfer& transf
   return {TransferResult::kUnacknowledged};
 }
 
+// Ends a request whose bytes have been copied. The remote QP's mutex is held.
+TransferResult complete(QueuePair& qp, Wqe& wqe, const Transfer& transfer) {
+  TransferResult result;
+  if (qp.watch() == Watch::kEvents) {
+    result = complete_in_steps(qp, wqe, transfer);
+  } else if (wqe.consumes_receive()) {
+    result = complete_receive(qp, wqe, transfer);
+  }
+  if (result.succeeded() || result.kind == TransferResult::kUnacknowledged) {
+    qp.count_accepted(transfer.local.bytes);
+  }
+  return result;
+}
+
 TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) {
   if (!qp.connected() || !qp.peer().alive()) return {TransferResult::kNoAnswer};
   SharedLock lock(qp.remote().mutex);
   if (!qp.remote_answers()) return {TransferResult::kNoAnswer};
-  if (wqe.consumes_receive() &&
-      qp.remote().rq_head.load() == qp.remote().rq_tail.load(std::memory_order_acquire)) {
-    return {TransferResult::kReceiverNotReady};
+  if (qp.packets_behind() != 0) {
+    return alone ? answer_repetition(qp, wqe, transfer.local.bytes) : kNeedsExclusive;
   }
+  if (exceeds_read_depth(qp, wqe)) return alone ? refuse(qp) : kNeedsExclusive;
+  const bool too_long = exceeds_smaller_mtu(qp, transfer.local.bytes);
+  if (lacks_receive(qp, wqe, too_long)) return {TransferResult::kReceiverNotReady};
+  if (too_long && !wqe.fetches()) return alone ? answer_other_mtu(qp) : kNeedsExclusive;
   if (qp.watch() == Watch::kEvents && wqe.receive_fault != IBV_WC_SUCCESS) {
     return fail_receive_as_configured(qp, wqe, transfer, wqe.receive_fault);
   }
@@ -203,6 +267,9 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
     gathered = invalidate_remote(qp, wqe, transfer, alone);
   }
   if (!gathered.succeeded()) return gathered;
+  // The responder knows only its own MTU. The requester finds that the packets are too long or
+  // short.
+  if (too_long) return alone ? finished(IBV_WC_BAD_RESP_ERR) : kNeedsExclusive;
   if (needs_async(qp, transfer)) {
     TransferResult result = start_async(qp, wqe, transfer, alone);
     if (result.kind == TransferResult::kInProgress && wqe.consumes_receive()) {
@@ -215,8 +282,7 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
   if (!alone) return kNeedsExclusive;
   switch (copy_now(qp, wqe, transfer)) {
     case CopyResult::kDone:
-      if (qp.watch() == Watch::kEvents) return complete_in_steps(qp, wqe, transfer);
-      return wqe.consumes_receive() ? complete_receive(qp, wqe, transfer) : TransferResult{};
+      return complete(qp, wqe, transfer);
     case CopyResult::kGone:
       return {TransferResult::kNoAnswer};
     case CopyResult::kFault:
@@ -247,7 +313,7 @@ TransferResult finish_in_steps(QueuePair& qp, Wqe& wqe, Transfer& transfer) {
       transfer.has_receive = false;
       put_receive_back(qp.remote());
     }
-    result = complete_in_steps(qp, wqe, transfer);
+    result = complete(qp, wqe, transfer);
   }
   lock.unlock();
   complete_transfer(qp, transfer, false);
@@ -263,6 +329,9 @@ TransferResult start_transfer(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool 
   } else if (transfer.local.bytes > qp.port().max_msg_sz ||
              (wqe.atomic() && transfer.local.bytes != 8)) {
     result = finished(IBV_WC_LOC_LEN_ERR);
+  } else if (wqe.fetches() && qp.reads_in_progress() >= qp.attributes().max_rd_atomic) {
+    // It waits for earlier ones, with a depth of 0 for ever (check_init_depth() of rxe_req.c).
+    result = kNeedsExclusive;
   } else if (qp.port().state.load(std::memory_order_relaxed) == IBV_PORT_ACTIVE) {
     result = deliver(qp, wqe, transfer, alone);
   }

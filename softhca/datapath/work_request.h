@@ -25,7 +25,8 @@ struct Transfer {
   uint32_t held_count = 0;
   bool has_receive = false;  // `receive` has to be pushed when the transfer completes
   bool solicited = false;
-  bool staged = false;  // in progress by `staged_copy`, else by the copies of one lane
+  bool is_read = false;  // counted in QueuePair::reads_in_progress()
+  bool staged = false;   // in progress by `staged_copy`, else by the copies of one lane
   Cqe receive;
   GpuTicket ticket{};
   uint32_t polls = 0;
@@ -70,9 +71,12 @@ struct Wqe {
   uint8_t* inline_data;
   WindowBinding binding;  // of IBV_WR_BIND_MW
 
-  bool started;                 // `transfer` is in progress or completed, but not yet retired
-  bool completed;               // with `outcome`; waits for earlier requests to be retired
-  bool exclusive;               // starts only when everything before it is finished
+  bool started;    // `transfer` is in progress or completed, but not yet retired
+  bool completed;  // with `outcome`; waits for earlier requests to be retired
+  bool exclusive;  // starts only when everything before it is finished
+  // A read that met as many in progress as the responder allows. Kept, since none is in progress
+  // when it is tried alone.
+  bool exceeds_read_depth;
   bool resent;                  // delivered; acknowledged when both ends reach each other again
   ibv_wc_status outcome;        // once completed
   uint32_t reached;             // bit 1 << Moment for each that was counted for the faults
@@ -87,7 +91,7 @@ struct Wqe {
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
-    started = completed = exclusive = resent = false;
+    started = completed = exclusive = exceeds_read_depth = resent = false;
     reached = 0;
     receive_fault = IBV_WC_SUCCESS;
     retry_at = deadline = due = ack_delay = ack_at = 0;

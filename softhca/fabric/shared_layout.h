@@ -20,7 +20,7 @@
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 5;
+constexpr uint32_t kLayoutVersion = 6;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -145,12 +145,15 @@ struct SharedQp {
   uint32_t dest_qpn;
   uint32_t pd;
   uint32_t access;
+  uint32_t rq_psn;  // of the packet that is expected next, under mutex
   uint32_t device;
   uint32_t port;
   uint32_t global;  // addressed by GID instead of LID
   uint16_t dlid;
   uint8_t sl;
   uint8_t min_rnr_timer;
+  uint8_t path_mtu;  // ibv_mtu
+  uint8_t max_dest_rd_atomic;
   uint8_t hop_limit;
   ibv_gid dgid;
   ibv_gid sgid;           // while `global`

@@ -86,6 +86,7 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   shared.dest_qpn = 0;
   shared.pd = pd.verbs.handle;
   shared.access = 0;
+  shared.rq_psn = 0;
   shared.device = context.device->index;
   shared.port = 1;
   shared.global = 0;
@@ -216,6 +217,10 @@ int query_qp(ibv_qp* handle, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr
   *attr = qp.pair.attributes();
   attr->qp_state = attr->cur_qp_state = qp.pair.state();
   attr->cap = config.cap;
+  {
+    SharedLock shared_lock(qp.pair.shared().mutex);
+    attr->rq_psn = qp.pair.shared().rq_psn;
+  }
   handle->state = attr->qp_state;
   *init_attr = {};
   init_attr->qp_context = handle->qp_context;

@@ -62,11 +62,16 @@ void take_values(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
   if (mask & IBV_QP_PKEY_INDEX) own.pkey_index = attr.pkey_index;
   if (mask & IBV_QP_PORT) shared.port = own.port_num = attr.port_num;
   if (mask & IBV_QP_ACCESS_FLAGS) shared.access = own.qp_access_flags = attr.qp_access_flags;
-  if (mask & IBV_QP_PATH_MTU) own.path_mtu = attr.path_mtu;
-  if (mask & IBV_QP_RQ_PSN) own.rq_psn = attr.rq_psn;
-  if (mask & IBV_QP_SQ_PSN) own.sq_psn = attr.sq_psn;
+  if (mask & IBV_QP_PATH_MTU) {
+    own.path_mtu = attr.path_mtu;
+    shared.path_mtu = static_cast<uint8_t>(attr.path_mtu);
+  }
+  if (mask & IBV_QP_RQ_PSN) shared.rq_psn = attr.rq_psn & kPsnMask;
+  if (mask & IBV_QP_SQ_PSN) own.sq_psn = attr.sq_psn & kPsnMask;
   if (mask & IBV_QP_DEST_QPN) shared.dest_qpn = own.dest_qp_num = attr.dest_qp_num;
-  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) own.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+  if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) {
+    shared.max_dest_rd_atomic = own.max_dest_rd_atomic = attr.max_dest_rd_atomic;
+  }
   if (mask & IBV_QP_MAX_QP_RD_ATOMIC) own.max_rd_atomic = attr.max_rd_atomic;
   if (mask & IBV_QP_MIN_RNR_TIMER) shared.min_rnr_timer = own.min_rnr_timer = attr.min_rnr_timer;
   if (mask & IBV_QP_TIMEOUT) own.timeout = attr.timeout;
@@ -93,6 +98,7 @@ void reset(Qp& qp) {
     shared.rq_head.store(shared.rq_tail.load());
     shared.dest_qpn = 0;
     shared.access = 0;
+    shared.rq_psn = 0;
     shared.ece_options = 0;
   }
   qp.pair.attributes() = {};

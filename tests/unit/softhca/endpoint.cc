@@ -26,9 +26,10 @@ int to_init(ibv_qp* qp, const Options& options) {
 int to_rtr(ibv_qp* qp, const Options& options, const Address& peer) {
   ibv_qp_attr attr = {};
   attr.qp_state = IBV_QPS_RTR;
-  attr.path_mtu = IBV_MTU_1024;
+  attr.path_mtu = options.path_mtu;
+  attr.rq_psn = options.rq_psn;
   attr.dest_qp_num = peer.qpn;
-  attr.max_dest_rd_atomic = 4;
+  attr.max_dest_rd_atomic = options.max_dest_rd_atomic;
   attr.min_rnr_timer = options.min_rnr_timer;
   attr.ah_attr.dlid = peer.lid;
   attr.ah_attr.port_num = options.port;
@@ -49,7 +50,8 @@ int to_rts(ibv_qp* qp, const Options& options) {
   attr.timeout = options.timeout;
   attr.retry_cnt = options.retry_cnt;
   attr.rnr_retry = options.rnr_retry;
-  attr.max_rd_atomic = 4;
+  attr.sq_psn = options.sq_psn;
+  attr.max_rd_atomic = options.max_rd_atomic;
   int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
   if (options.type == IBV_QPT_RC) {
     mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
@@ -124,11 +126,11 @@ void Endpoint::connect(const Address& peer) {
   ASSERT_EQ(to_rts(), 0);
 }
 
-ibv_qp_state Endpoint::state() {
+ibv_qp_attr Endpoint::query() {
   ibv_qp_attr attr = {};
   ibv_qp_init_attr init = {};
   EXPECT_EQ(ibv_query_qp(qp(), &attr, IBV_QP_STATE, &init), 0);
-  return attr.qp_state;
+  return attr;
 }
 
 MrPtr Endpoint::reg(void* address, size_t bytes, int access) {

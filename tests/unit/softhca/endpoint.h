@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace softhca_test {
@@ -34,6 +35,11 @@ struct Options {
   bool grh = false;       // address the peer by a GRH on InfiniBand, too
   uint8_t hop_limit = 64;
   unsigned access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  uint32_t sq_psn = 0;
+  uint32_t rq_psn = 0;
+  ibv_mtu path_mtu = IBV_MTU_1024;
+  uint8_t max_rd_atomic = 4;
+  uint8_t max_dest_rd_atomic = 4;
 };
 
 constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -61,6 +67,7 @@ class Endpoint {
   ibv_pd* pd() { return pd_.get(); }
   ibv_cq* cq() { return cq_.get(); }
   ibv_qp* qp() { return qp_.get(); }
+  Options& options() { return options_; }  // of the next connect()
   ibv_comp_channel* channel() { return channel_.get(); }
   void drop_qp() { qp_.reset(); }
 
@@ -74,7 +81,8 @@ class Endpoint {
   void connect(const Address& peer);
   // The same for another QP of this device and type. Returns 0 or an errno value.
   int connect_qp(ibv_qp* qp, const Address& peer);
-  ibv_qp_state state();
+  ibv_qp_attr query();
+  ibv_qp_state state() { return query().qp_state; }
 
   MrPtr reg(void* address, size_t bytes, int access = kAllAccess);
   int recv(uint64_t wr_id, ibv_sge sge);
@@ -100,6 +108,8 @@ class Endpoint {
 // Two endpoints connected with each other.
 struct Pair {
   explicit Pair(const Options& a_options = {}, const Options& b_options = {});
+  // The next packet number of a, and the one that b expects.
+  std::pair<uint32_t, uint32_t> numbers() { return {a.query().sq_psn, b.query().rq_psn}; }
   Endpoint a;
   Endpoint b;
 };

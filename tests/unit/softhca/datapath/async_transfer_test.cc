@@ -10,6 +10,7 @@ namespace softhca_test {
 namespace {
 
 constexpr size_t kBytes = (1 << 20) + 5;
+constexpr std::pair kPackets(1025u, 1025u);  // at both ends, with an MTU of 1024
 
 class MemoryKinds : public testing::TestWithParam<std::tuple<int, int>> {
  protected:
@@ -24,6 +25,7 @@ TEST_P(MemoryKinds, Write_DataArrives) {
   ASSERT_EQ(request.post(pair_.a.qp()), 0);
   ASSERT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(remote_.mismatch(1), kBytes);
+  EXPECT_EQ(pair_.numbers(), kPackets);
 }
 
 TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
@@ -36,6 +38,7 @@ TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
   EXPECT_EQ(wc.wr_id, 9u);
   EXPECT_EQ(remote_.mismatch(2), kBytes);
   EXPECT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair_.numbers(), kPackets);
 }
 
 TEST_P(MemoryKinds, Read_DataComesBack) {
@@ -44,6 +47,7 @@ TEST_P(MemoryKinds, Read_DataComesBack) {
   ASSERT_EQ(request.post(pair_.a.qp()), 0);
   ASSERT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(local_.mismatch(3), kBytes);
+  EXPECT_EQ(pair_.numbers(), kPackets);
 }
 
 INSTANTIATE_TEST_SUITE_P(HostAndGpus, MemoryKinds,
@@ -56,6 +60,43 @@ INSTANTIATE_TEST_SUITE_P(HostAndGpus, MemoryKinds,
                            return name(std::get<0>(ends.param)) + "To" +
                                   name(std::get<1>(ends.param));
                          });
+
+// Two reads that are posted together, so that both would be in progress.
+TEST(Gpu, ReadsBeyondTheDepthOfOneEnd_WaitOrAreRefused) {
+  for (auto [sent, answered, second] :
+       {std::tuple(2, 2, IBV_WC_SUCCESS), std::tuple(1, 1, IBV_WC_SUCCESS),
+        std::tuple(2, 1, IBV_WC_REM_INV_REQ_ERR)}) {
+    Pair pair({.max_rd_atomic = static_cast<uint8_t>(sent)},
+              {.max_dest_rd_atomic = static_cast<uint8_t>(answered)});
+    Memory into(pair.a, 0, 64);
+    Memory from(pair.b, 0, 64);
+    Request last(IBV_WR_RDMA_READ, into.sge(32, 32), from.address(32), from.rkey());
+    Request first(IBV_WR_RDMA_READ, into.sge(0, 32), from.address(), from.rkey());
+    first.wr.next = &last.wr;
+    last.wr.sg_list = &last.sge;
+    ASSERT_EQ(first.post(pair.a.qp()), 0);
+    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(pair.a.wait().status, second) << sent << " " << answered;
+  }
+}
+
+// An answer that stops the remote QP must not overtake what is in progress.
+TEST(Gpu, RefusedBehindOneInProgress_TheFirstOneCompletes) {
+  Pair pair({}, {.path_mtu = IBV_MTU_256});
+  Memory from(pair.a, 0, 4096);
+  Memory to(pair.b, 1, 4096);
+  for (uint64_t id : {1, 2}) ASSERT_EQ(pair.b.recv_empty(id), 0);
+  hooks().set_copies_held(1);
+  Request first(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(0, 256), to.address(), to.rkey());
+  Request too_long(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(0, 257), to.address(), to.rkey());
+  ASSERT_EQ(first.post(pair.a.qp()), 0);
+  ASSERT_EQ(too_long.post(pair.a.qp()), 0);
+  EXPECT_TRUE(pair.a.quiet());
+  hooks().set_copies_held(0);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_REM_INV_REQ_ERR);
+}
 
 TEST(Gpu, CopiesHeldBack_PostReturnsAndNothingCompletes) {
   Pair pair;

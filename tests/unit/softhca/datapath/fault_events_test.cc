@@ -263,6 +263,14 @@ TEST_F(FaultEvent, PortReturnsBeforeTheLastRetry_ReceivedOnce) {
   EXPECT_EQ(pair.a.query_port().state, IBV_PORT_ACTIVE);
   EXPECT_EQ(pair.b.wait().wr_id, 1u);
   EXPECT_TRUE(pair.b.quiet());
+  EXPECT_EQ(pair.numbers(), std::pair(1u, 1u)) << "packet numbers";
+}
+
+// Two messages of four packets each.
+TEST_F(FaultEvent, RequestGoesOnOnGpuMemory_ItsPacketsCountOnce) {
+  configure(R"("kind": "client_reregister")", "requester", "received");
+  EXPECT_EQ(run(0).request, IBV_WC_SUCCESS);
+  EXPECT_EQ(pair_->numbers(), std::pair(8u, 8u));
 }
 
 }  // namespace
