@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""That the software HCA notices QPs which are connected wrongly, as an HCA does.
+
+mutants_test.py TOOL PLUGIN SOFTHCA_FOLDER FAKE_CUDA_FOLDER MUTANT_LIBRARY [unittest arguments]
+
+The library is that of verbs_mutant.cc. Every run is made without a mutant, too, which has to pass.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+TIMEOUT_S = 120
+TOOL, PLUGIN, SOFTHCA, FAKE_CUDA, MUTANT = sys.argv[1:6]
+
+SIZES = ("conformance", "--plugin", PLUGIN, "--filter", "C20*", "--timeout", "2")
+GPU_MEMORY = ("perf", "sendrecv", "--plugin", PLUGIN, "--memory", "cuda", "--end", "64K", "--iters", "5",
+              "--check", "--timeout", "5")
+TWO_RAILS = ("perf", "sendrecv", "--plugin", PLUGIN, "--dev", "0", "--begin", "1M", "--end", "1M",
+             "--test", "bw", "--check", "--timeout", "5")
+FLAP = {"faults": [{"kind": "port_flap", "device": "softhca0", "after_ops": 200, "down_ms": 100}]}
+USED_AGAIN = "softhca0:1: the rail is used again after"
+GAVE_UP = "gave up waiting"
+# The event of the refused QP may be noticed before a completion.
+REFUSED = 'REM_INV_REQ_ERR|"QP request error"'
+
+
+def start(command, mutant=None, config=None):
+    kept = {name: value for name, value in os.environ.items()
+            if not name.startswith(("NCCL_", "GDR_NCCL_"))}
+    environment = kept | {
+        "LD_LIBRARY_PATH": f"{SOFTHCA}:{FAKE_CUDA}", "NCCL_IBVERBS_LIB": MUTANT, "NCCL_DEBUG": "INFO",
+        "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_TIMEOUT": "8", "NCCL_IB_RETRY_CNT": "1",
+        "SOFTHCA_CONFIG": json.dumps({"fabric": f"mutants-{os.getpid()}"} | (config or {}))}
+    if mutant:
+        environment["VERBS_MUTANT"] = mutant
+    return subprocess.Popen([TOOL, *command], env=environment, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.STDOUT, start_new_session=True)
+
+
+def output_of(process):
+    """What it prints until it ends; it is killed with its ranks where it hangs."""
+    try:
+        return process.communicate(timeout=TIMEOUT_S)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return "killed, as it did not end: " + process.communicate()[0]
+
+
+class Mutants(unittest.TestCase):
+    def expect_success(self, command):
+        process = start(command)
+        output = output_of(process)
+        self.assertEqual(process.returncode, 0, output)
+        self.assertNotIn("verbs_mutant:", output)
+
+    def expect_failure(self, command, mutant, *reasons, config=None):
+        process = start(command, mutant, config)
+        output = output_of(process)
+        self.assertEqual(process.returncode, 1, output)  # not by a signal
+        self.assertIn(f"verbs_mutant: {mutant} of QP", output)
+        for reason in reasons:
+            self.assertRegex(output, reason)
+
+    def test_conformance(self):
+        for mutant, reason in (("psn:12345", GAVE_UP), ("psn:-12345", "RETRY_EXC_ERR"),
+                               ("mtu:0", REFUSED)):
+            with self.subTest(mutant=mutant):
+                self.expect_failure(SIZES, mutant, reason)
+        self.expect_success(SIZES)
+
+    def test_flush_by_a_read(self):
+        self.expect_failure(GPU_MEMORY, "rd:0", REFUSED)
+        self.expect_success(GPU_MEMORY)
+
+    def rail_returns(self, mutant=None):
+        """Whether a lost rail returns, before one of its QPs was connected wrongly three times."""
+        process = start((*TWO_RAILS, "--seconds", str(TIMEOUT_S)), mutant, FLAP)
+        lines = []
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if USED_AGAIN in line:
+                    return True
+                if line.startswith("verbs_mutant: ") and lines.count(line) == 3:
+                    return False
+            raise AssertionError("".join(lines))
+        finally:
+            process.terminate()
+            output_of(process)
+
+    # The end that sends is ahead of what the other one expects, so that the probe is not answered.
+    def test_rail_of_another_epoch_does_not_return(self):
+        self.assertFalse(self.rail_returns("epoch:-1"))
+        self.assertTrue(self.rail_returns())
+
+    # It is behind: the probe and the data are acknowledged as repetitions, and do not arrive. A
+    # difference of one packet would be over with the probe.
+    def test_rail_of_another_epoch_that_returns_carries_nothing(self):
+        self.expect_failure((*TWO_RAILS, "--seconds", "5"), "epoch:100000", USED_AGAIN, GAVE_UP,
+                            config=FLAP)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[6:], verbosity=2)
