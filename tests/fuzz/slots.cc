@@ -31,6 +31,7 @@ struct SenderRun : CommRun {
   const uint64_t target_tables = transport::end_of(receiver).tables_address;
   uint64_t announced = 0;
   std::vector<Request*> sends;
+  std::vector<wire::ClearToSend> slots_of_held;  // since something was posted
 
   void step(Input& input) {
     switch (input.below(kSlotSteps)) {
@@ -78,7 +79,13 @@ struct SenderRun : CommRun {
     const bool alive = sender.isend(from.data.get(), bytes, tag, *from.memory, &request);
     if (!alive) on_failure();
     if (request != nullptr) sends.push_back(request);
-    for (const fake_verbs::Posted& work : posted_by_sender()) check_target(work, slots);
+    const auto posted = posted_by_sender();
+    for (const fake_verbs::Posted& work : posted) check_target(work, slots);
+    if (!posted.empty()) return slots_of_held.clear();
+    // A message of a group that waits for the others goes where its slot named it.
+    for (const wire::ClearToSend& slot : slots) {
+      if (request != nullptr && slot.sequence != 0) slots_of_held.push_back(slot);
+    }
   }
 
   // That a slot's buffer or the receiver's table of sizes holds what is written.
@@ -89,9 +96,10 @@ struct SenderRun : CommRun {
       return offset <= bytes && work.bytes <= bytes - offset;
     };
     if (work.bytes == 0 || is_within(target_tables, sizeof(wire::Tables))) return;
-    check(std::ranges::any_of(
-              slots,
-              [&](const wire::ClearToSend& slot) { return is_within(slot.address, slot.bytes); }),
+    const auto names = [&](const wire::ClearToSend& slot) {
+      return is_within(slot.address, slot.bytes);
+    };
+    check(std::ranges::any_of(slots, names) || std::ranges::any_of(slots_of_held, names),
           "the sender writes to memory that no slot names");
   }
 
