@@ -31,7 +31,9 @@ struct SenderRun : CommRun {
   const uint64_t target_tables = transport::end_of(receiver).tables_address;
   uint64_t announced = 0;
   std::vector<Request*> sends;
-  std::vector<wire::ClearToSend> slots_of_held;  // since something was posted
+  // The slots as they were when isend() took a message and posted nothing: it is held for its
+  // group, and goes where its slot named it then.
+  std::vector<std::array<wire::ClearToSend, wire::kSlots>> slots_of_held;
 
   void step(Input& input) {
     switch (input.below(kSlotSteps)) {
@@ -82,10 +84,7 @@ struct SenderRun : CommRun {
     const auto posted = posted_by_sender();
     for (const fake_verbs::Posted& work : posted) check_target(work, slots);
     if (!posted.empty()) return slots_of_held.clear();
-    // A message of a group that waits for the others goes where its slot named it.
-    for (const wire::ClearToSend& slot : slots) {
-      if (request != nullptr && slot.sequence != 0) slots_of_held.push_back(slot);
-    }
+    if (request != nullptr) slots_of_held.push_back(slots);
   }
 
   // That a slot's buffer or the receiver's table of sizes holds what is written.
@@ -96,10 +95,11 @@ struct SenderRun : CommRun {
       return offset <= bytes && work.bytes <= bytes - offset;
     };
     if (work.bytes == 0 || is_within(target_tables, sizeof(wire::Tables))) return;
-    const auto names = [&](const wire::ClearToSend& slot) {
-      return is_within(slot.address, slot.bytes);
+    const auto is_named = [&](const auto& by) {
+      return std::ranges::any_of(
+          by, [&](const wire::ClearToSend& slot) { return is_within(slot.address, slot.bytes); });
     };
-    check(std::ranges::any_of(slots, names) || std::ranges::any_of(slots_of_held, names),
+    check(is_named(slots) || std::ranges::any_of(slots_of_held, is_named),
           "the sender writes to memory that no slot names");
   }
 

@@ -12,6 +12,17 @@ namespace {
 
 // The bounds are those of docs/wire-protocol.md.
 constexpr Bounds kOneMessage{.messages = 1, .slots = 1, .outstanding = 1, .epochs = 1};
+// A slot is used twice; a QP of the receiver fails, and its HCA reports that.
+constexpr Bounds kSlotsInUse{.messages = 2,
+                             .slots = 1,
+                             .outstanding = 1,
+                             .epochs = 1,
+                             .tables = false,
+                             .sender_fails = false,
+                             .silent_failures = false,
+                             .link_losses = false,
+                             .hca_losses = false,
+                             .socket_losses = false};
 
 // Under a sanitizer each step takes many times as long, and what it looks for is the same in all.
 #ifdef GDR_MODEL_BRIEF
@@ -92,10 +103,7 @@ TEST(RecoveryModel, PairReturnsAgain_OneFailure_HasNoViolation) {
 }
 
 TEST(RecoveryModel, AnnouncedAgainWithSlotsInUse_OneFailure_HasNoViolation) {
-  Bounds bounds = kOneMessage;
-  bounds.tables = bounds.link_losses = bounds.hca_losses = bounds.socket_losses = false;
-  bounds.silent_failures = bounds.sender_fails = false;
-  bounds.messages = 2;
+  Bounds bounds = kSlotsInUse;
   bounds.after_a_loss = true;
   expect_correct(bounds, 30000);
 }
@@ -110,11 +118,8 @@ TEST(RecoveryModel, ThreePairsWithSlotsInUse_OneFailure_HasNoViolation) {
 }
 
 TEST(RecoveryModel, ThreePairsAfterALoss_OneFailure_HasNoViolation) {
-  Bounds bounds = kOneMessage;
-  bounds.tables = bounds.link_losses = bounds.hca_losses = bounds.socket_losses = false;
-  bounds.silent_failures = bounds.sender_fails = false;
+  Bounds bounds = kSlotsInUse;
   bounds.pairs = 3;
-  bounds.messages = 2;
   bounds.after_a_loss = true;
   expect_correct(bounds, 290000);
 }
@@ -168,20 +173,10 @@ struct BrokenRule {
 void PrintTo(const BrokenRule& rule, std::ostream* out) { *out << to_string(rule.mutation); }
 
 std::vector<BrokenRule> broken_rules() {
-  const Bounds after_a_loss{.messages = 2,
-                            .slots = 1,
-                            .outstanding = 1,
-                            .epochs = 1,
-                            .after_a_loss = true,
-                            .tables = false,
-                            .sender_fails = false,
-                            .silent_failures = false,
-                            .link_losses = false,
-                            .hca_losses = false,
-                            .socket_losses = false};
-  Bounds slots_in_use = after_a_loss;
+  Bounds after_a_loss = kSlotsInUse;
+  after_a_loss.after_a_loss = true;
+  Bounds slots_in_use = kSlotsInUse;
   slots_in_use.pairs = 3;
-  slots_in_use.after_a_loss = false;
   const Bounds three_pairs{
       .pairs = 3, .chunks = 2, .slots = 2, .failures = 4, .link_losses = false};
   Bounds without_socket{.pairs = 3, .slots = 1, .outstanding = 1, .failures = 2, .socket = false};

@@ -101,8 +101,8 @@ class AnnouncementRules {
     set_limit(pair, kNone);
     std::ranges::replace(pair_of_slot_, static_cast<uint8_t>(pair), kLost);
   }
-  // Returns the first run of buffers in `among` whose last announcement went over a lost pair;
-  // empty if there is no such run. `among` has at most as many buffers as the ring has slots.
+  // Returns the first run of buffers in `among` whose last announcement went over a lost pair; its
+  // end, as an empty range, where every one may still arrive. `among` fits into the ring.
   BufferRange first_lost(const BufferRange& among) const {
     uint64_t first = among.first;
     while (first < among.end && pair_of_slot(first) != kLost) ++first;
