@@ -12,8 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import committed
-
 _ROOT = Path(__file__).resolve().parents[2]
 _DATE = "1795305600"  # 2026-11-22 in UTC, so that the pictures do not depend on the day
 
@@ -35,9 +33,20 @@ def draw(tool, machine):
                           text=True).stdout
 
 
-if __name__ == "__main__":
-    if len(sys.argv) < 2:
+def main(arguments):
+    check = arguments[:1] == ["--check"]
+    if len(arguments) != 1 + check:
         sys.exit(f"usage: {sys.argv[0]} [--check] TOOL")
-    program = os.path.abspath(sys.argv.pop())
-    committed.main({name: lambda machine=machine: draw(program, machine)
-                    for name, machine in PICTURES.items()}, _ROOT / "docs")
+    tool, outdated = os.path.abspath(arguments[-1]), False
+    for name, machine in PICTURES.items():
+        path, text = _ROOT / "docs" / name, draw(tool, machine)
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            print(f"docs/{name} is not what the tool draws; make it again: target topo-pictures")
+            outdated = True
+    return 1 if outdated else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
