@@ -1,32 +1,20 @@
-// The output of `doctor --json` has the form that docs/doctor.schema.json describes.
+// tests/schemas/ holds the output of the tool against docs/doctor.schema.json.
 #include <gmock/gmock.h>
 
-#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/doctor/made_host.h"
 #include "tests/unit/tools/doctor/made_report.h"
-#include "tests/unit/tools/json_schema.h"
 #include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using Json = nlohmann::ordered_json;
 
-const Json& doctor_schema() {
-  static const Json parsed = [] {
-    std::ifstream in(GDR_DOCTOR_SCHEMA);
-    return Json::parse(in);
-  }();
-  return parsed;
-}
-
-TEST(DoctorJson, EveryVerdictAndAnyByte_IsOfTheSchema) {
+TEST(DoctorJson, EveryVerdictAndAnyByte_IsJson) {
   const Json json = Json::parse(to_json(full_report()));
-  EXPECT_THAT(violations(doctor_schema(), json), IsEmpty());
   EXPECT_EQ(json["verdict"], "failure");
   EXPECT_EQ(json["exit_status"], 1);
   EXPECT_EQ(json["checks"][4]["observations"][1]["steps"][0]["undo"], "echo down");
@@ -44,21 +32,10 @@ TEST(DoctorJson, ObservationWithACostOfItsOwn_IsTheCostOfBoth) {
   EXPECT_THAT(to_prometheus(report), HasSubstr("{check=\"mixed\",cost=\"halves\"} 2\n"));
 }
 
-TEST(DoctorJson, EmptyReport_IsOfTheSchema) {
-  EXPECT_THAT(violations(doctor_schema(), Json::parse(to_json(Report{}))), IsEmpty());
-}
-
-TEST(DoctorJson, EveryCheckOnAnEmptyRoot_IsOfTheSchema) {
+TEST(DoctorJson, EveryCheckOnAnEmptyRoot_IsThere) {
   MadeHost made;
   const Json json = Json::parse(to_json(run_checks(all_checks(), made.host)));
-  EXPECT_THAT(violations(doctor_schema(), json), IsEmpty());
   EXPECT_EQ(json["checks"].size(), all_checks().size());
-}
-
-TEST(DoctorJson, OtherVerdict_IsNotOfTheSchema) {
-  Json json = Json::parse(to_json(full_report()));
-  json["checks"][0]["verdict"] = "fine";
-  EXPECT_THAT(violations(doctor_schema(), json), Contains(HasSubstr("/checks/0/verdict")));
 }
 
 }  // namespace
