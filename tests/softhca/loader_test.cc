@@ -27,7 +27,6 @@ using ::testing::SizeIs;
 
 class Loader : public ::testing::TestWithParam<NcclRelease> {
  protected:
-  void SetUp() override { unsetenv("GDR_NCCL_TABLE_MAX"); }
   const NcclRelease& release() const { return GetParam(); }
 };
 
@@ -74,23 +73,6 @@ TEST_P(Loader, List_ThisPluginIsFoundBehindOthers) {
   }
 }
 
-TEST_P(Loader, TableMax_OffersNoNewerTable) {
-  for (int newest = 6; newest <= 12; ++newest) {
-    setenv("GDR_NCCL_TABLE_MAX", std::to_string(newest).c_str(), 1);
-    auto plugins = load_plugins(release(), "gdr");
-    const int expected = std::min(newest, release().tables[0]);
-    EXPECT_THAT(versions_of(plugins), ElementsAre(expected)) << newest;
-  }
-}
-
-TEST_P(Loader, TableMaxThatCannotBeUsed_OffersTheNewest) {
-  for (const char* bad : {"", "5", "13", "x", "8x", "-1", "8 9"}) {
-    setenv("GDR_NCCL_TABLE_MAX", bad, 1);
-    auto plugins = load_plugins(release(), "gdr");
-    EXPECT_THAT(versions_of(plugins), ElementsAre(release().tables[0])) << bad;
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Nccl, Loader, ::testing::ValuesIn(nccl_releases()), [](const auto& one) {
   std::string name = one.param.name;
   std::replace_if(
@@ -100,10 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Nccl, Loader, ::testing::ValuesIn(nccl_releases()), [](
 
 // The tests below call init, which reads the environment once in a process.
 struct LoaderInit : ::testing::Test {
-  void SetUp() override {
-    unsetenv("GDR_NCCL_TABLE_MAX");
-    unsetenv("NCCL_TOPO_FILE");
-  }
+  void SetUp() override { unsetenv("NCCL_TOPO_FILE"); }
   // Of the newest release.
   const abi::ncclNet_v12_t& load() {
     plugins_ = load_plugins(nccl_releases().back(), "gdr");
@@ -117,15 +96,6 @@ struct LoaderInit : ::testing::Test {
   std::vector<LoadedPlugin> plugins_;
   void* context_ = nullptr;
 };
-
-TEST_F(LoaderInit, TableMaxThatCannotBeUsed_IsAWarningThatNamesTheVariable) {
-  setenv("GDR_NCCL_TABLE_MAX", "13", 1);
-  const abi::ncclNet_v12_t& net = load();
-  ASSERT_EQ(init(net), abi::ncclSuccess) << PluginLog::text();
-  EXPECT_THAT(PluginLog::warnings("GDR_NCCL_TABLE_MAX"),
-              ElementsAre(HasSubstr("\"13\" cannot be used")));
-  EXPECT_EQ(net.finalize(context_), abi::ncclSuccess);
-}
 
 TEST_F(LoaderInit, ReleaseWhoseRulesAreNotKnown_IsLoggedOnceWithTheNearest) {
   g_release = 23100;
@@ -148,14 +118,15 @@ TEST_F(LoaderInit, ReleaseWhoseRulesAreKnown_IsNotLogged) {
   EXPECT_EQ(net.finalize(context_), abi::ncclSuccess);
 }
 
-TEST_F(LoaderInit, TableMax_InitLogsTheTableThatIsUsed) {
-  setenv("GDR_NCCL_TABLE_MAX", "8", 1);
-  plugins_ = load_plugins(nccl_releases().back(), "gdr");
+TEST_F(LoaderInit, OlderRelease_InitLogsItsTable) {
+  const std::vector<NcclRelease>& releases = nccl_releases();
+  const auto older = std::ranges::find(releases, 8, [](const auto& one) { return one.tables[0]; });
+  ASSERT_NE(older, releases.end());
+  plugins_ = load_plugins(*older, "gdr");
   ASSERT_EQ(versions_of(plugins_), std::vector<int>{8});
   const auto& net = *static_cast<const abi::ncclNet_v8_t*>(plugins_[0].table);
   ASSERT_EQ(net.init(PluginLog::logger()), abi::ncclSuccess) << PluginLog::text();
   EXPECT_THAT(PluginLog::lines(", table v8), "), SizeIs(1));
-  EXPECT_THAT(PluginLog::warnings("GDR_NCCL_TABLE_MAX"), IsEmpty());
 }
 
 // The numbers of NCCL_IB_HCA, in its order; the names stay those of the verbs devices.

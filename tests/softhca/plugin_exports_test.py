@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Fails where the plugin exports anything but the tables that it has, as indirect functions.
+"""Fails where the plugin exports anything but the tables that it has.
 
 usage: plugin_exports_test.py PLUGIN ABI_FOLDER
 
-A symbol of another kind would be found by NCCL whatever GDR_NCCL_TABLE_MAX says, and other names
-(ncclCollNetPlugin_v*, ncclTunerPlugin_v*, C++) would be looked up in the application's process.
+Other names (ncclCollNetPlugin_v*, ncclTunerPlugin_v*, C++) would be looked up in the application's
+process.
 """
 import re
 import subprocess
@@ -23,7 +23,7 @@ def main():
     found = exports(sys.argv[1])
     versions = sorted(int(re.fullmatch(r"net_v(\d+)\.h", path.name)[1])
                       for path in Path(sys.argv[2]).glob("net_v*.h"))
-    expected = {f"ncclNetPlugin_v{version}": "i" for version in versions}
+    expected = {f"ncclNetPlugin_v{version}": "D" for version in versions}
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             print(f"{name}: {found.get(name, 'missing')}, expected {expected.get(name, 'nothing')}")
