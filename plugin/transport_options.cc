@@ -36,7 +36,6 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   if (options.adaptive_routing_threshold != -2) {
     connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   }
-  connection.announce_batch = options.clear_to_send_batch;
   connection.flush_disabled = options.flush_disable;
   connection.peer_watch = options.peer_watch;
   connection.failover = options.failover;

@@ -14,10 +14,11 @@ namespace gdr::transport {
 class ClearToSendWriter {
  public:
   // While the sender knows of kAnnounceBelow receives that are not complete, further small ones
-  // wait until there is a batch of them (ConnectionOptions::announce_batch): with batches of 3, a
-  // full pipeline costs a third of the writes, doorbells and acknowledgements. NCCL keeps up to 8
-  // receives posted, of which the sender then always knows 5 or more (docs/adr/0005).
+  // wait until there are kBatch of them: a full pipeline then costs a third of the writes,
+  // doorbells and acknowledgements. NCCL keeps up to 8 receives posted, of which the sender then
+  // always knows 5 or more (docs/adr/0005).
   static constexpr int kAnnounceBelow = 4;
+  static constexpr int kBatch = 3;
   // A receive of which a buffer has this many bytes never waits: its transfer costs much more than
   // a write, and a sender that knows fewer receives has less under way. A power of two.
   static constexpr size_t kAnnounceAtOnce = size_t{64} << 10;
@@ -26,12 +27,10 @@ class ClearToSendWriter {
   // receives, and so many that the completion queue which it shares with the QP's receives and the
   // flushes has 2^n - 1 entries (ReceiveComm).
   static constexpr int kQueueDepth = 31;
-  static int inline_bytes(const ConnectionOptions& options) {
-    return options.announce_batch * static_cast<int>(sizeof(wire::ClearToSend));
-  }
+  static constexpr int kInlineBytes = kBatch * static_cast<int>(sizeof(wire::ClearToSend));
 
   ClearToSendWriter(Connection& connection, const RailTables& tables)
-      : connection_(connection), tables_(tables), batch_(connection.options().announce_batch) {}
+      : connection_(connection), tables_(tables) {}
 
   // Whether the send queue has room for the writes of one more receive.
   bool has_room() const {
@@ -91,7 +90,7 @@ class ClearToSendWriter {
   static constexpr int kNoRoom = 1024;
   static_assert(kNoRoom > 2 * kQueueDepth && kNoRoom % kSignalEvery == 0);
 
-  bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < batch_; }
+  bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < kBatch; }
   bool write_waiting();
   [[gnu::noinline]] bool write_wrapped();
   template <bool kConfirmed>
@@ -100,7 +99,6 @@ class ClearToSendWriter {
 
   Connection& connection_;
   const RailTables& tables_;
-  const int batch_;
   uint64_t announced_ = 0;  // the buffers before it are known to the sender
   uint64_t end_ = 0;        // the buffers before it are posted
   int open_ = 0;            // receives that are announced and not complete

@@ -45,9 +45,6 @@ struct ConnectionOptions {
   // NCCL_IB_AR_THRESHOLD, bytes: with adaptive routing, larger messages end in a write of their
   // own.
   size_t adaptive_routing_threshold = 8192;
-  // GDR_NCCL_CLEAR_TO_SEND_BATCH: small receives that are announced to the sender by one write,
-  // once it knows of several (docs/adr/0005). 1: each by its own.
-  int announce_batch = 3;
   bool flush_disabled = false;  // NCCL_GDR_FLUSH_DISABLE
   // GDR_NCCL_FAILOVER: connections keep standby rails where there are some, and go on when a rail
   // is lost, if the other end does so, too.

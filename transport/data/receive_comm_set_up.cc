@@ -71,7 +71,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<Receive
                                                          const Connection::Planner& plan) {
   RailSpec spec;
   spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, comm->receives_each_,
-                            ClearToSendWriter::inline_bytes(comm->connection_.options())};
+                            ClearToSendWriter::kInlineBytes};
   spec.extra_completions = kFlushes;
   Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
   if (!tables) return forward_error(tables);

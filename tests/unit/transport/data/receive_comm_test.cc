@@ -268,15 +268,6 @@ TEST(ReceiveComm, ClearToSend_LargeReceive_IsWrittenAtOnceWithThoseThatWait) {
   EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1, 4}));
 }
 
-TEST(ReceiveComm, ClearToSend_BatchOfOne_EachIsWrittenAtOnce) {
-  TransportOptions options = test_options();
-  options.connection.announce_batch = 1;
-  CommPair pair(options);
-  Buffer to = pair.receiver_buffer(1);
-  for (int i = 0; i < 6; ++i) ASSERT_NE(pair.irecv(to), nullptr);
-  EXPECT_EQ(announced(pair), std::vector<size_t>(6, 1));
-}
-
 TEST(ReceiveComm, ClearToSend_PipelineDrains_WaitingReceivesAreAnnounced) {
   CommPair pair;
   Buffer to = pair.receiver_buffer(1);
