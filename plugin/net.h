@@ -33,7 +33,7 @@ abi::ncclResult_t close_communicator(void* context);
 // Takes note of what NCCL is going to run.
 abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes);
 
-// Sets *count to the number of devices; 0 where NCCL_IB_DISABLE=1.
+// Sets *count to the number of devices; 0 with NCCL_IB_DISABLE.
 abi::ncclResult_t devices(int* count);
 // Fills *properties; its strings live as long as the process.
 abi::ncclResult_t properties(int device, DeviceProperties* properties);

@@ -217,7 +217,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   plugin->flushes_always = options.force_flush;
   plugin->merges = options.merge_nics;
   plugin->profiler = options.profiler_plugin;
-  if (options.disable) {
+  if (options.disable != 0) {
     plugin->generation = process_fds::generation();
     GDR_INFO(kInitLines, "disabled by NCCL_IB_DISABLE");
     return plugin;

@@ -25,7 +25,7 @@ struct Plugin {
   bool flushes_always = false;  // NCCL_NET_FORCE_FLUSH
   bool merges = true;           // NCCL_IB_MERGE_NICS
   std::string profiler;         // NCCL_PROFILER_PLUGIN
-  std::unique_ptr<transport::Transport> transport;  // null if NCCL_IB_DISABLE=1
+  std::unique_ptr<transport::Transport> transport;  // null with NCCL_IB_DISABLE
   topology::RailDecision decision;
   std::vector<topology::Disagreement> different;  // topology::disagreements(decision)
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not

@@ -26,7 +26,7 @@ TEST(Options, NothingSet_AreNcclsDefaults) {
   Options options = load({}, &findings);
   EXPECT_THAT(findings, IsEmpty());
   EXPECT_TRUE(options.hcas.accepts("mlx5_0", 1));
-  EXPECT_FALSE(options.disable);
+  EXPECT_EQ(options.disable, 0);
   EXPECT_EQ(options.gid_index, -1);
   EXPECT_EQ(options.roce_version, 2);
   EXPECT_EQ(options.address_family, AF_INET);
@@ -75,7 +75,7 @@ TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
   EXPECT_THAT(findings, IsEmpty());
   EXPECT_TRUE(options.hcas.accepts("mlx5_3", 1));
   EXPECT_FALSE(options.hcas.accepts("mlx5_3", 2));
-  EXPECT_TRUE(options.disable);
+  EXPECT_EQ(options.disable, 1);
   EXPECT_EQ(options.gid_index, 3);
   EXPECT_EQ(options.roce_version, 1);
   EXPECT_EQ(options.address_family, AF_INET6);
@@ -117,6 +117,15 @@ TEST(Options, RailVariables_AreRead) {
   EXPECT_EQ(options.rail_map->entries().size(), 1u);
   EXPECT_TRUE(options.generate_topology);
   EXPECT_EQ(options.test_gpu_vendor, 0x1234);
+}
+
+TEST(Options, Disable_IsAnyNumberButZero) {
+  EXPECT_EQ(load({{"NCCL_IB_DISABLE", "0"}}, nullptr).disable, 0);
+  for (const char* value : {"1", "2", "-1"}) {
+    Findings findings;
+    EXPECT_NE(load({{"NCCL_IB_DISABLE", value}}, &findings).disable, 0) << value;
+    EXPECT_TRUE(findings.empty()) << value;
+  }
 }
 
 TEST(Options, SwitchesOfNccl_AreOnForAnyNumberButZero) {
