@@ -1,5 +1,7 @@
 #include "plugin/config/topology_options.h"
 
+#include <cstdlib>
+
 namespace gdr::config {
 namespace {
 
@@ -64,18 +66,20 @@ transport::DiscoveryOptions discovery_options(const Options& options, bool table
   return discovery;
 }
 
-topology::Selection gpu_selection(const Options& options) {
+topology::Selection gpu_selection() {
   topology::Selection selection;
-  if (options.test_gpu_vendor != 0) {
-    selection.gpu_vendors.push_back(static_cast<uint16_t>(options.test_gpu_vendor));
+#ifdef GDR_TEST_HOOKS
+  if (const char* vendor = std::getenv("GDR_TEST_GPU_VENDOR")) {
+    selection.gpu_vendors.push_back(static_cast<uint16_t>(std::strtoul(vendor, nullptr, 0)));
   }
+#endif
   return selection;
 }
 
 topology::ReadOptions read_options(const Options& options) {
   topology::ReadOptions read;
   read.topology_file = options.topology_file;
-  read.selection = gpu_selection(options);
+  read.selection = gpu_selection();
   return read;
 }
 

@@ -21,9 +21,9 @@ transport::RegistrationPaths allowed_paths(const Options& options);
 // Direct needs that, or that NCCL does it anyway.
 transport::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush);
 
-// Returns what counts as a GPU: those of NVIDIA and AMD, and the vendor of
-// GDR_NCCL_TEST_GPU_VENDOR.
-topology::Selection gpu_selection(const Options& options);
+// Returns what counts as a GPU: those of NVIDIA and AMD and, in builds with tests, display
+// controllers of the PCI vendor that GDR_TEST_GPU_VENDOR names, for machines without GPUs.
+topology::Selection gpu_selection();
 
 topology::ReadOptions read_options(const Options& options);
 

@@ -127,7 +127,7 @@ class GpuServer(Case):
     hardware = Hardware(sockets=2, cpus_per_socket=1, switches=(
         (Switch(("display", "nic")), Switch(("nic", "display"))),
         (Switch(("display", "nic")), Switch(("nic", "display")))))
-    environment = "export GDR_NCCL_TEST_GPU_VENDOR=0x1234 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET"
+    environment = "export GDR_TEST_GPU_VENDOR=0x1234 NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=NET"
 
     def setUp(self):
         super().setUp()

@@ -6,7 +6,7 @@ from case import TOOL, Case
 from cluster import Network
 from hardware import Hardware, Switch
 
-_SETTINGS = "export GDR_NCCL_TEST_GPU_VENDOR=0x1234"
+_SETTINGS = "export GDR_TEST_GPU_VENDOR=0x1234"
 
 # What Linux sets in a port of a switch where an IOMMU is on: SrcValid, ReqRedir, CmpltRedir, UpstreamFwd.
 _REDIRECTS = 0x1d

@@ -63,7 +63,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
   Result<InspectSettings> settings = read_settings(options, &findings);
   if (!settings) return forward_error(settings);
   if (options.from == "live") return inspect_live(*settings, std::move(findings));
-  topology::Selection selection = config::gpu_selection(settings->options);
+  topology::Selection selection = config::gpu_selection();
   std::error_code unreadable;
   const bool is_folder = std::filesystem::is_directory(options.from, unreadable);
   Result<Machine> machine = is_folder ? read_gathered(options.from, selection)

@@ -105,8 +105,7 @@ TEST(Options, RailVariables_AreRead) {
                           {"NCCL_TOPO_FILE", "/a=b.xml"},
                           {"NCCL_IB_WARN_RAIL_LOCAL", "1"},
                           {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0"},
-                          {"GDR_NCCL_GENERATE_TOPO_FILE", "1"},
-                          {"GDR_NCCL_TEST_GPU_VENDOR", "0x1234"}},
+                          {"GDR_NCCL_GENERATE_TOPO_FILE", "1"}},
                          nullptr);
   EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
   EXPECT_EQ(options.gdr_read, 0);
@@ -116,7 +115,6 @@ TEST(Options, RailVariables_AreRead) {
   EXPECT_TRUE(options.warn_cross_rail);
   EXPECT_EQ(options.rail_map->entries().size(), 1u);
   EXPECT_TRUE(options.generate_topology);
-  EXPECT_EQ(options.test_gpu_vendor, 0x1234);
 }
 
 TEST(Options, Disable_IsAnyNumberButZero) {

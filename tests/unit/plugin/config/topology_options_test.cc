@@ -48,10 +48,11 @@ TEST(TopologyOptions, DiscoveryOptions_HaveTheFilterAndTheSpeedQuery) {
 }
 
 TEST(TopologyOptions, GpuSelection_AddsTheVendorForTests) {
-  EXPECT_THAT(gpu_selection(Options{}).gpu_vendors, Not(Contains(0x1234)));
-  Options options = load({{"GDR_NCCL_TEST_GPU_VENDOR", "0x1234"}}, nullptr);
-  EXPECT_THAT(gpu_selection(options).gpu_vendors, Contains(0x1234));
-  EXPECT_THAT(gpu_selection(options).gpu_vendors, Contains(topology::kNvidia));
+  EXPECT_THAT(gpu_selection().gpu_vendors, Not(Contains(0x1234)));
+  setenv("GDR_TEST_GPU_VENDOR", "0x1234", 1);
+  EXPECT_THAT(gpu_selection().gpu_vendors, Contains(0x1234));
+  EXPECT_THAT(gpu_selection().gpu_vendors, Contains(topology::kNvidia));
+  unsetenv("GDR_TEST_GPU_VENDOR");
 }
 
 TEST(TopologyOptions, TopologyFile_IsTheUsers) {
