@@ -1,7 +1,7 @@
 // Changes to the process environment that are safe while other threads read it.
 //
 // Why it exists: the plugin publishes a topology file to NCCL by setting NCCL_TOPO_FILE
-// (GDR_NCCL_GENERATE_TOPO_FILE), and hwloc is configured by HWLOC_* variables. Both happen in
+// (plugin/rail_policy.h), and hwloc is configured by HWLOC_* variables. Both happen in
 // NCCL's init, in a training process with many threads that may call getenv(). setenv() may free
 // the array that such a thread is reading. Here, `environ` is pointed at a new array instead, and
 // old arrays and strings are never freed.

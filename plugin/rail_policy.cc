@@ -65,7 +65,6 @@ std::vector<std::string> exclusion_reasons(const topology::RailDecision& decisio
 bool should_generate_topology(const topology::RailDecision& decision,
                               const config::Options& options) {
   if (!options.topology_file.empty()) return false;
-  if (options.generate_topology) return true;
   return options.rail_map.has_value() && topology::is_flat(decision) &&
          !may_have_c2c(decision.machine);
 }

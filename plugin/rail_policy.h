@@ -39,9 +39,9 @@ std::set<std::pair<std::string, std::string>> pairs_over_pcie(
 
 // Whether the plugin should set NCCL_TOPO_FILE to a topology in which every GPU sits beside its
 // rails. NCCL chooses NICs by distance, so this is how it follows a rail map. Never where the user
-// set NCCL_TOPO_FILE; else with GDR_NCCL_GENERATE_TOPO_FILE=1, and without it where a rail map is
-// given and the machine's tree shows no distances (is_flat()), unless GPUs may have NVLink-C2C: the
-// generated switches would lead GPUDirect over PCIe instead.
+// set NCCL_TOPO_FILE; else where a rail map is given and the machine's tree shows no distances
+// (is_flat()), unless GPUs may have NVLink-C2C: the generated switches would lead GPUDirect over
+// PCIe instead.
 bool should_generate_topology(const topology::RailDecision& decision,
                               const config::Options& options);
 

@@ -212,14 +212,6 @@ TEST_F(Exhaustion, ThreadsRunOutInInit_LeavesNoSignalBlocked) {
   EXPECT_EQ(sigismember(&blocked, SIGTERM), 0);
 }
 
-// NCCL goes on with its next transport, in the same environment.
-TEST_F(Exhaustion, ThreadsRunOutInInit_SetsNoTopologyFile) {
-  setenv("GDR_NCCL_GENERATE_TOPO_FILE", "1", 1);
-  EXPECT_EQ(init_without_threads(), abi::ncclSystemError);
-  EXPECT_EQ(std::getenv("NCCL_TOPO_FILE"), nullptr);
-  unsetenv("GDR_NCCL_GENERATE_TOPO_FILE");
-}
-
 // How an init ended in a process of its own, since one that succeeds cannot be undone.
 enum InitOutcome { kUndisturbed, kFailed, kWentWithout, kWrongResult, kEndedByRuntime };
 

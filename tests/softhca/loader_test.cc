@@ -149,13 +149,11 @@ TEST_F(LoaderInit, RailsAndPlanesOfTheUser_AreReported) {
 // NCCL then goes on with the next plugin of the list, and with its own transports.
 TEST_F(LoaderInit, NoDevice_IsDeclinedWithTheReasonAndLeavesNothing) {
   setenv("NCCL_IB_HCA", "=absent", 1);
-  setenv("GDR_NCCL_GENERATE_TOPO_FILE", "1", 1);
   const abi::ncclNet_v12_t& net = load();
   EXPECT_EQ(init(net), abi::ncclSystemError);
   EXPECT_EQ(context_, nullptr);
   EXPECT_THAT(PluginLog::warnings("init: no usable RDMA device"), SizeIs(1));
   EXPECT_THAT(PluginLog::warnings("NCCL continues with another transport"), SizeIs(1));
-  EXPECT_EQ(std::getenv("NCCL_TOPO_FILE"), nullptr);
   int devices = -1;
   EXPECT_EQ(net.devices(&devices), abi::ncclSuccess);
   EXPECT_EQ(devices, 0);

@@ -11,8 +11,6 @@
 namespace gdr::tools::topo {
 namespace {
 
-constexpr char kGenerate[] = "GDR_NCCL_GENERATE_TOPO_FILE";
-
 std::string joined(const Machine& machine, const std::vector<PortRef>& ports) {
   std::vector<std::string> labels;
   for (PortRef port : ports) labels.push_back(port_label(machine, port));
@@ -52,16 +50,12 @@ std::string remedy_lines(bool has_map, RailDecision* decision) {
   for (const topology::Remedy& remedy : topology::remedies(*decision)) {
     if (!badly_served(remedy.decision, has_map).empty()) continue;
     *decision = remedy.decision;
-    if (remedy.name != kGenerate) {
+    if (!remedy.value.empty()) {
       return why + comment("With this it follows the rails, or serves GPUs as well.") +
              export_line(remedy.name.c_str(), remedy.value);
     }
     return why +
-           comment(
-               "With a generated topology file it follows the rails. Unset NCCL_TOPO_FILE for "
-               "that.") +
-           export_line(kGenerate, "1") +
-           comment("The same without this plugin, once on each kind of node:") +
+           comment("With a topology file it follows the rails, made once on each kind of node:") +
            comment("  nccl-gdr topo --nccl-xml --grouped > FILE; export NCCL_TOPO_FILE=FILE");
   }
   return why + comment("No setting makes NCCL follow all rails.");

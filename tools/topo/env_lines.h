@@ -13,7 +13,7 @@ namespace gdr::tools::topo {
 //   NCCL_NET_GDR_LEVEL           where rails are beyond the level, but not across sockets
 //   NCCL_NET_GDR_C2C             where the release does not use NVLink-C2C by itself
 //   GDR_NCCL_RAIL_MAP            the user's map
-//   NCCL_NETDEVS_POLICY, GDR_NCCL_GENERATE_TOPO_FILE
+//   NCCL_NETDEVS_POLICY, NCCL_TOPO_FILE
 //                                where NCCL would use worse HCAs than the rails, and follows them
 //                                with the setting (see topology/live/rail_agreement.h)
 // Each is judged with those before it. Settings that cannot be used are unset. What keeps GPUs off

@@ -207,9 +207,8 @@ std::vector<Remedy> remedies(const RailDecision& decision) {
   with.prediction =
       Prediction(group_under_switches(decision.machine, decision.plan), devices, settings);
   if (!adds_far_gpudirect(decision, with.prediction)) {
-    list.push_back({"GDR_NCCL_GENERATE_TOPO_FILE", "1",
-                    "set GDR_NCCL_GENERATE_TOPO_FILE=1, or NCCL_TOPO_FILE to what `nccl-gdr topo "
-                    "--nccl-xml --grouped` prints",
+    list.push_back({"NCCL_TOPO_FILE", "",
+                    "set NCCL_TOPO_FILE to what `nccl-gdr topo --nccl-xml --grouped` prints",
                     std::move(with)});
   }
   const RailBandwidths before(decision);

@@ -27,9 +27,10 @@ struct Disagreement {
 
 // A setting that may make NCCL follow the rails, and what it would then do.
 struct Remedy {
-  std::string name, value;  // of the environment variable
-  std::string text;         // "set NCCL_NETDEVS_POLICY=ALL"
-  RailDecision decision;    // but for the prediction, that of the machine as it is
+  // Of the environment variable; no value for a topology file, which has to be made first.
+  std::string name, value;
+  std::string text;       // "set NCCL_NETDEVS_POLICY=ALL"
+  RailDecision decision;  // but for the prediction, that of the machine as it is
 };
 
 // Returns the settings to try, the simplest first. Left out is what would take bandwidth from the

@@ -86,21 +86,17 @@ TEST(GeneratedTopology, FlatMachineWithAMap_IsGenerated) {
 TEST(GeneratedTopology, FileOfTheUser_IsNeverReplaced) {
   const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
   config::Options options = options_with_map(map);
-  options.generate_topology = true;
   options.topology_file = "/etc/topology.xml";
   EXPECT_FALSE(should_generate_topology(decision_with_map(topology::flat(2, 2), map), options));
 }
 
-TEST(GeneratedTopology, TreeWithDistances_IsGeneratedOnRequestOnly) {
+TEST(GeneratedTopology, TreeWithDistances_IsNotGenerated) {
   const std::string map = "GPU0=mlx5_3";
   auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
-  config::Options options = options_with_map(map);
-  EXPECT_FALSE(should_generate_topology(decision, options));
-  options.generate_topology = true;
-  EXPECT_TRUE(should_generate_topology(decision, options));
+  EXPECT_FALSE(should_generate_topology(decision, options_with_map(map)));
 }
 
-TEST(GeneratedTopology, FlatMachineThatMayHaveC2c_IsGeneratedOnRequestOnly) {
+TEST(GeneratedTopology, FlatMachineThatMayHaveC2c_IsNotGenerated) {
   const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
   topology::Machine machine = topology::flat(2, 2);
   machine.cpu.arch = "arm64";
@@ -142,8 +138,7 @@ std::string fix_of_map(const topology::Machine& machine, const std::string& map)
 
 TEST(UnfollowedMap, Fix_IsWhatMakesNcclFollowByThePrediction) {
   const std::string crossed = "GPU0=mlx5_1;GPU1=mlx5_0";
-  EXPECT_THAT(fix_of_map(topology::flat(2, 2), crossed),
-              HasSubstr("set GDR_NCCL_GENERATE_TOPO_FILE=1"));
+  EXPECT_THAT(fix_of_map(topology::flat(2, 2), crossed), HasSubstr("set NCCL_TOPO_FILE to what"));
   auto grouped = grouped_decision(decision_with_map(topology::flat(2, 2), crossed));
   EXPECT_THAT(topology::disagreements(grouped), IsEmpty());
   // Both GPUs have both HCAs: no grouped file can give each GPU all, and the policy can.

@@ -104,8 +104,7 @@ TEST(Options, RailVariables_AreRead) {
                           {"NCCL_IB_MERGE_VFS", "0"},
                           {"NCCL_TOPO_FILE", "/a=b.xml"},
                           {"NCCL_IB_WARN_RAIL_LOCAL", "1"},
-                          {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0"},
-                          {"GDR_NCCL_GENERATE_TOPO_FILE", "1"}},
+                          {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0"}},
                          nullptr);
   EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
   EXPECT_EQ(options.gdr_read, 0);
@@ -114,7 +113,6 @@ TEST(Options, RailVariables_AreRead) {
   EXPECT_EQ(options.topology_file, "/a=b.xml");
   EXPECT_TRUE(options.warn_cross_rail);
   EXPECT_EQ(options.rail_map->entries().size(), 1u);
-  EXPECT_TRUE(options.generate_topology);
 }
 
 TEST(Options, Disable_IsAnyNumberButZero) {

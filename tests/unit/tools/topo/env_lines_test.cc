@@ -151,8 +151,8 @@ TEST(EnvLines, MapThatNcclWouldNotFollow_GetsAGeneratedFile) {
   for (const auto& [setting, origin] : origins) {
     const std::string text = lines_of(
         inspection_of(scene_of(flat(2, 2), settings, rails), {{"GDR_NCCL_RAIL_MAP", setting}}));
-    EXPECT_EQ(commands_in(text), "export GDR_NCCL_RAIL_MAP='" + map + "'\n" +
-                                     "export GDR_NCCL_GENERATE_TOPO_FILE='1'\n");
+    EXPECT_EQ(commands_in(text), "export GDR_NCCL_RAIL_MAP='" + map + "'\n");
+    EXPECT_THAT(text, HasSubstr("--grouped > FILE; export NCCL_TOPO_FILE=FILE"));
     EXPECT_THAT(text, HasSubstr("# As given by " + origin + ".\n"));
     EXPECT_THAT(text, HasSubstr("# NCCL would use GPU0 mlx5_"));
   }

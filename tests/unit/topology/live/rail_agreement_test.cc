@@ -37,7 +37,7 @@ TEST(Disagreements, TieThatNcclBreaksOtherwise_HasReasonAndAFixThatWorks) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].gpu, 0u);
   EXPECT_THAT(found[0].reason, HasSubstr("equally near and fast"));
-  EXPECT_THAT(found[0].fix, HasSubstr("GDR_NCCL_GENERATE_TOPO_FILE=1"));
+  EXPECT_THAT(found[0].fix, HasSubstr("NCCL_TOPO_FILE"));
   EXPECT_TRUE(found[0].as_good);
   EXPECT_THAT(sentences(decision.machine, found),
               ElementsAre("GPU0, GPU1: NCCL uses other HCAs than the rails, which are as near and "
@@ -236,7 +236,7 @@ TEST(Remedies, FileThatWouldAllowGpuDirectBeyondTheLevel_IsLeftOut) {
   const auto has_file = [](const RailDecision& decision) {
     const std::vector<Remedy> list = remedies(decision);
     return std::any_of(list.begin(), list.end(),
-                       [](const Remedy& one) { return one.name == "GDR_NCCL_GENERATE_TOPO_FILE"; });
+                       [](const Remedy& one) { return one.name == "NCCL_TOPO_FILE"; });
   };
   EXPECT_FALSE(has_file(scene_of(machine)));
   nccl::Settings all_levels;
