@@ -27,7 +27,6 @@ reads only the environment. Neither sees what NCCL asks an environment plugin (`
 Numbers may be decimal, hexadecimal (`0x1f`) or, with a leading 0, octal. Here the plugin is
 stricter than NCCL, which reads `7x` as 7, a word as 0, any number but 0 as 1 where 0 or 1 is meant,
 and passes numbers that are out of range on to the HCA.
-
 )";
 
 // Escapes what Markdown would interpret: '|' ends a cell, '*' starts emphasis, '[' a link.
@@ -42,18 +41,16 @@ std::string cell(const std::string& text) {
 
 std::string code(const std::string& text) { return "`" + text + "`"; }
 
-std::string summary_line(const Variable& variable) {
-  return "| " + code(variable.name) + " | " + variable.type + " | " + cell(variable.accepted) +
-         " | " + cell(variable.default_text) + " |\n";
+std::string heading(const char* group) {
+  return "\n## " + std::string(group) +
+         "\n\n| variable | accepted | default | meaning |\n|---|---|---|---|\n";
 }
 
-std::string section(const Variable& variable) {
-  std::string text = "\n## " + std::string(variable.name) + "\n\n" + cell(variable.doc) + "\n\n";
-  text += "- Type: " + std::string(variable.type) + "\n";
-  text += "- Accepted: " + cell(variable.accepted) + "\n";
-  if (*variable.unit != '\0') text += "- Unit: " + cell(variable.unit) + "\n";
-  text += "- Default: " + cell(variable.default_text) + "\n";
-  return text + "- Since: " + variable.since + "\n";
+std::string line(const Variable& variable) {
+  std::string accepted = variable.accepted;
+  if (*variable.unit != '\0') accepted += "; " + std::string(variable.unit);
+  return "| " + code(variable.name) + " | " + cell(accepted) + " | " + cell(variable.default_text) +
+         " | " + cell(variable.doc) + " |\n";
 }
 
 constexpr char kNotApplicable[] = R"(
@@ -78,9 +75,12 @@ std::string not_applicable_line(const NotApplicable& variable) {
 
 std::string markdown() {
   std::string text = kIntroduction;
-  text += "| variable | type | accepted | default |\n|---|---|---|---|\n";
-  for (const Variable& variable : variables()) text += summary_line(variable);
-  for (const Variable& variable : variables()) text += section(variable);
+  std::string group;
+  for (const Variable& variable : variables()) {
+    if (variable.group != group) text += heading(variable.group);
+    group = variable.group;
+    text += line(variable);
+  }
   text += kNotApplicable;
   for (const NotApplicable& variable : not_applicable()) text += not_applicable_line(variable);
   return text;

@@ -54,39 +54,41 @@ std::string range_text(int64_t low, int64_t high) {
 
 std::vector<Variable> make_variables() {
   std::vector<Variable> rows;
+  const char* group = "";
+#define GDR_GROUP(title) group = title;
 #define GDR_INTEGER(field, name, fallback, low, high, unit, since, doc)                          \
-  rows.push_back({name, "integer", range_text(low, high), std::to_string(fallback), unit, since, \
-                  doc,                                                                           \
+  rows.push_back({group, name, "integer", range_text(low, high), std::to_string(fallback), unit, \
+                  since, doc,                                                                    \
                   [](const std::string& value, Options* options, Notes*) {                       \
                     return parse_integer(value, {low, high}, &options->field);                   \
                   },                                                                             \
                   [](const Options& options) { return std::to_string(options.field); }});
-#define GDR_BOOLEAN(field, name, fallback, since, doc)                                \
-  rows.push_back({name, "boolean", "0 or 1", fallback ? "1" : "0", "", since, doc,    \
-                  [](const std::string& value, Options* options, Notes*) {            \
-                    const bool of_nccl = std::string_view(name).starts_with("NCCL_"); \
-                    return parse_boolean(value, of_nccl, &options->field);            \
-                  },                                                                  \
+#define GDR_BOOLEAN(field, name, fallback, since, doc)                                    \
+  rows.push_back({group, name, "boolean", "0 or 1", fallback ? "1" : "0", "", since, doc, \
+                  [](const std::string& value, Options* options, Notes*) {                \
+                    const bool of_nccl = std::string_view(name).starts_with("NCCL_");     \
+                    return parse_boolean(value, of_nccl, &options->field);                \
+                  },                                                                      \
                   [](const Options& options) { return std::string(options.field ? "1" : "0"); }});
-#define GDR_FAMILY(field, name, fallback, fallback_text, since, doc)                 \
-  rows.push_back(                                                                    \
-      {name, "address family", "AF_INET or AF_INET6", fallback_text, "", since, doc, \
-       [](const std::string& value, Options* options, Notes*) {                      \
-         return parse_family(value, &options->field);                                \
-       },                                                                            \
+#define GDR_FAMILY(field, name, fallback, fallback_text, since, doc)                        \
+  rows.push_back(                                                                           \
+      {group, name, "address family", "AF_INET or AF_INET6", fallback_text, "", since, doc, \
+       [](const std::string& value, Options* options, Notes*) {                             \
+         return parse_family(value, &options->field);                                       \
+       },                                                                                   \
        [](const Options& options) { return std::string(family_name(options.field)); }});
-#define GDR_PARSED(type, field, name, accepted, fallback_text, since, doc)        \
-  rows.push_back({name, kTypeName<type>, accepted, fallback_text, "", since, doc, \
-                  [](const std::string& value, Options* options, Notes* notes) {  \
-                    return assign_parsed(value, &options->field, notes);          \
-                  },                                                              \
+#define GDR_PARSED(type, field, name, accepted, fallback_text, since, doc)               \
+  rows.push_back({group, name, kTypeName<type>, accepted, fallback_text, "", since, doc, \
+                  [](const std::string& value, Options* options, Notes* notes) {         \
+                    return assign_parsed(value, &options->field, notes);                 \
+                  },                                                                     \
                   [](const Options& options) { return show_parsed(options.field); }});
-#define GDR_TEXT(field, name, accepted, fallback_text, since, doc)         \
-  rows.push_back({name, "text", accepted, fallback_text, "", since, doc,   \
-                  [](const std::string& value, Options* options, Notes*) { \
-                    options->field = value;                                \
-                    return Status{};                                       \
-                  },                                                       \
+#define GDR_TEXT(field, name, accepted, fallback_text, since, doc)              \
+  rows.push_back({group, name, "text", accepted, fallback_text, "", since, doc, \
+                  [](const std::string& value, Options* options, Notes*) {      \
+                    options->field = value;                                     \
+                    return Status{};                                            \
+                  },                                                            \
                   [](const Options& options) { return options.field; }});
 #include "plugin/config/options.def"
   return rows;

@@ -12,6 +12,7 @@ namespace gdr::config {
 // One environment variable that the plugin reads. Every text is for people; none ends in a full
 // stop but `doc`.
 struct Variable {
+  const char* group;         // the heading that it has in docs/environment.md, "Queue pairs"
   const char* name;          // "NCCL_IB_TIMEOUT"
   const char* type;          // "integer", "boolean", "address family", "list", "path class", ...
   std::string accepted;      // "0 to 31"
