@@ -30,50 +30,40 @@ foreach(folder packaging softhca tests/topologies tests/vm tools)
 endforeach()
 install(FILES packaging/Dockerfile DESTINATION ${documents}/packaging COMPONENT tools)
 
-# --- Completion: printed by the program itself, so that it has the program's options ---
+install(FILES packaging/nccl-gdr.bash RENAME nccl-gdr
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
+
+# --- Man pages: that of the plugin, and for each subcommand what its --help prints ---
 # A program with a sanitizer may not start while it is built, and is not for installing.
-if(CMAKE_CROSSCOMPILING OR GDR_SANITIZE)
+find_program(GZIP gzip)
+if(NOT GZIP OR CMAKE_CROSSCOMPILING OR GDR_SANITIZE)
   return()
 endif()
-set(completion ${CMAKE_BINARY_DIR}/completion)
-set(gdr_completion_bash nccl-gdr ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
-set(gdr_completion_fish nccl-gdr.fish ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
-set(gdr_completion_zsh _nccl-gdr ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-foreach(shell bash fish zsh)
-  list(GET gdr_completion_${shell} 0 file)
-  list(GET gdr_completion_${shell} 1 folder)
-  add_custom_command(OUTPUT ${completion}/${file}
-    COMMAND ${CMAKE_COMMAND} -E make_directory ${completion}
-    COMMAND nccl-gdr completion ${shell} > ${completion}/${file}
-    DEPENDS nccl-gdr VERBATIM)
-  list(APPEND generated ${completion}/${file})
-  install(FILES ${completion}/${file} DESTINATION ${folder} COMPONENT tools)
-endforeach()
+set(man ${CMAKE_BINARY_DIR}/man)
+set(page ${man}/nccl-net-gdr.7.gz)
+add_custom_command(OUTPUT ${page}
+  COMMAND ${CMAKE_COMMAND} -E make_directory ${man}
+  COMMAND ${GZIP} -9nc ${PROJECT_SOURCE_DIR}/packaging/nccl-net-gdr.7 > ${page}
+  DEPENDS packaging/nccl-net-gdr.7 VERBATIM)
+install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT plugin)
+set(pages ${page})
 
-# --- Man pages ---
-find_program(PANDOC pandoc)
-find_program(GZIP gzip)
-if(PANDOC AND GZIP)
-  file(GLOB pages CONFIGURE_DEPENDS docs/man/*.[17].md)
-  foreach(source IN LISTS pages)
-    get_filename_component(page ${source} NAME_WLE)
-    string(REGEX MATCH ".$" section ${page})
-    set(output ${CMAKE_BINARY_DIR}/man/${page}.gz)
-    add_custom_command(OUTPUT ${output}
-      COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/man
-      COMMAND ${PANDOC} -s -t man -V "footer=nccl-net-gdr ${PROJECT_VERSION}" ${source}
-              -o ${CMAKE_BINARY_DIR}/man/${page}
-      COMMAND ${GZIP} -9nf ${CMAKE_BINARY_DIR}/man/${page}
-      DEPENDS ${source} VERBATIM)
-    list(APPEND generated ${output})
-    if(section EQUAL 7)
-      set(component plugin)
-    else()
-      set(component tools)
-    endif()
-    install(FILES ${output} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section} COMPONENT ${component})
+find_program(HELP2MAN help2man)
+if(HELP2MAN)
+  foreach(command "" doctor topo env with-softhca conformance perf "perf sendrecv" "perf all_reduce")
+    string(STRIP "nccl-gdr ${command}" program)
+    string(REPLACE " " "-" name ${program})
+    set(page ${man}/${name}.1)
+    add_custom_command(OUTPUT ${page}.gz
+      COMMAND ${CMAKE_COMMAND} -E make_directory ${man}
+      COMMAND ${HELP2MAN} --no-info --version-string=${PROJECT_VERSION} --source=nccl-net-gdr
+              --output=${page} "./${program}"
+      COMMAND ${GZIP} -9nf ${page}
+      DEPENDS nccl-gdr WORKING_DIRECTORY $<TARGET_FILE_DIR:nccl-gdr> VERBATIM)
+    list(APPEND pages ${page}.gz)
+    install(FILES ${page}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
   endforeach()
 else()
-  message(STATUS "pandoc or gzip was not found: no man pages are built and installed")
+  message(STATUS "help2man was not found: no man pages of nccl-gdr are built and installed")
 endif()
-add_custom_target(gdr_installed_texts ALL DEPENDS ${generated})
+add_custom_target(gdr_man_pages ALL DEPENDS ${pages})

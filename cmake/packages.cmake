@@ -100,8 +100,7 @@ set(CPACK_RPM_COMPRESSION_TYPE xz)
 set(CPACK_RPM_INSTALL_WITH_EXEC ON)
 # Folders that other packages own are not ours.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
-  /usr/share/bash-completion /usr/share/bash-completion/completions /usr/share/fish
-  /usr/share/fish/vendor_completions.d /usr/share/zsh /usr/share/zsh/site-functions
+  /usr/share/bash-completion /usr/share/bash-completion/completions
   /usr/share/man /usr/share/man/man1 /usr/share/man/man7)
 # CPack has one licence for all packages; packaging/copyright has what is in which of them.
 set(CPACK_RPM_PACKAGE_LICENSE

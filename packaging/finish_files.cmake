@@ -25,10 +25,6 @@ function(add_debian_files root package)
     file(COPY ${CPACK_GDR_SOURCE_DIR}/packaging/lintian/${package}
       DESTINATION ${root}/usr/share/lintian/overrides)
   endif()
-  # Debian's zsh searches this folder, and not site-functions.
-  if(EXISTS ${root}/usr/share/zsh/site-functions)
-    file(RENAME ${root}/usr/share/zsh/site-functions ${root}/usr/share/zsh/vendor-completions)
-  endif()
 endfunction()
 
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)

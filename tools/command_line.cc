@@ -39,6 +39,9 @@ void stop(int code, const std::string& text) {
 
 void add_commands(CLI::App& app) {
   app.description("Measures, tests and explains NCCL network plugins and GPUDirect RDMA");
+  app.footer(
+      "Exit status of the subcommands: 0: as wanted; 1: wrong results, a failed check or case, or "
+      "a difference; 2: an option cannot be used; 3: nothing could be run or looked at");
   app.require_subcommand(1);
   app.set_version_flag("--version", "nccl-gdr " GDR_VERSION, "Print the version and exit");
   add_perf_command(app);
@@ -47,7 +50,6 @@ void add_commands(CLI::App& app) {
   add_doctor_command(app);
   add_env_command(app);
   add_with_softhca_command(app);
-  add_completion_command(app);
 }
 
 int run_command_line(int argc, char** argv) {

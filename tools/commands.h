@@ -37,9 +37,6 @@ void add_topo_command(CLI::App& app);
 // 125 where there is no software HCA, with 126 or 127 where the program cannot be run or found.
 void add_with_softhca_command(CLI::App& app);
 
-// `nccl-gdr completion`: prints what completes command lines of nccl-gdr in a shell.
-void add_completion_command(CLI::App& app);
-
 // Adds --version and all subcommands to an application, which must be named nccl-gdr.
 void add_commands(CLI::App& app);
 

@@ -27,7 +27,7 @@ class BuildPackagesTest(unittest.TestCase):
         shutil.copy(ROOT / "CMakeLists.txt", self.tree)
         (self.tree / ".gitignore").write_text("build-package\n")
         self.tools.mkdir()
-        for name, text in {"cmake": _CMAKE, "cpack": _CPACK, "pandoc": "#!/bin/sh\n", "file": "#!/bin/sh\n",
+        for name, text in {"cmake": _CMAKE, "cpack": _CPACK, "help2man": "#!/bin/sh\n", "file": "#!/bin/sh\n",
                            "dpkg-shlibdeps": "#!/bin/sh\n",
                            "dpkg-architecture": "#!/bin/sh\necho any\n"}.items():
             self.tool(name, text)
