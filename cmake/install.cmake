@@ -25,7 +25,7 @@ install(FILES CHANGELOG.md DESTINATION ${doc}/${GDR_PACKAGE_tools} COMPONENT too
 set(documents ${CMAKE_INSTALL_DATADIR}/nccl-net-gdr)
 install(DIRECTORY docs DESTINATION ${documents} COMPONENT tools)
 install(FILES README.md CONTRIBUTING.md CHANGELOG.md LICENSE DESTINATION ${documents} COMPONENT tools)
-foreach(folder packaging softhca tests/topologies tests/vm tools)
+foreach(folder packaging softhca tests/fuzz tests/topologies tests/vm tools)
   install(FILES ${folder}/README.md DESTINATION ${documents}/${folder} COMPONENT tools)
 endforeach()
 install(FILES packaging/Dockerfile DESTINATION ${documents}/packaging COMPONENT tools)

@@ -1,5 +1,5 @@
 // The fuzz targets: for each kind of input from a peer a function that gives arbitrary ones to the
-// code that takes them, and checks what has to hold. CONTRIBUTING.md explains how they are run.
+// code that takes them, and checks what has to hold. README.md explains how they are run.
 #pragma once
 
 #include <span>
