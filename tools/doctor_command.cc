@@ -31,6 +31,7 @@ struct DoctorCommand {
   bool fix_script = false;
   bool list = false;
   bool fingerprint = false;
+  std::optional<std::string> good;     // the file of a good machine
   std::vector<std::string> compared;   // files
   std::optional<std::string> burn_in;  // the peer
   std::optional<std::string> burn_in_shares;
@@ -71,12 +72,26 @@ void end_with(int code) {
   if (code != kExitOk) throw CLI::RuntimeError(code);
 }
 
-void compare_files(const DoctorCommand& command) {
-  Result<std::vector<doctor::FleetNode>> nodes = doctor::read_fleet(command.compared);
-  if (!nodes) stop(kExitUsage, nodes.error().text);
-  const doctor::FleetComparison result = doctor::compare_fleet(std::move(*nodes));
+void print_comparison(const DoctorCommand& command, const doctor::Comparison& result) {
   fmt::print("{}", command.json ? doctor::to_json(result) : doctor::to_text(result));
   end_with(result.deviations.empty() ? kExitOk : kExitFailed);
+}
+
+void compare_files(const DoctorCommand& command) {
+  Result<std::vector<doctor::Profile>> nodes = doctor::read_fingerprints(command.compared);
+  if (!nodes) stop(kExitUsage, nodes.error().text);
+  print_comparison(command, doctor::compare_fleet(*nodes));
+}
+
+void expect_good(const DoctorCommand& command) {
+  Result<doctor::Profile> good = doctor::read_good(*command.good);
+  if (!good) stop(kExitUsage, good.error().text);
+  Result<doctor::Host> host = doctor::read_host(command.root, false);
+  if (!host) stop(kExitCouldNotRun, host.error().text);
+  Result<doctor::Profile> own = doctor::parse_fingerprint(doctor::to_fingerprint(*host));
+  if (!own) stop(kExitCouldNotRun, own.error().text);
+  if (own->name.empty()) own->name = command.root;
+  print_comparison(command, doctor::compare_with_good(*own, *good));
 }
 
 doctor::Report measure_rails(const doctor::Host& host, const std::vector<doctor::BurnInCase>& cases,
@@ -119,7 +134,8 @@ void burn_in(const DoctorCommand& command) {
 // Stops at options that have no effect together.
 void check_combination(const DoctorCommand& command) {
   const bool checks = !command.names.empty();
-  const bool prints_no_report = command.list || command.fingerprint || !command.compared.empty();
+  const bool compares = !command.compared.empty() || command.good.has_value();
+  const bool prints_no_report = command.list || command.fingerprint || compares;
   if (command.burn_in && (checks || prints_no_report || command.root != "/")) {
     stop(kExitUsage,
          "--burn-in measures this machine, and runs no check. Fix: leave out other "
@@ -142,11 +158,17 @@ void check_combination(const DoctorCommand& command) {
   if (!command.compared.empty() && (checks || prints || command.root != "/")) {
     stop(kExitUsage, "--compare reads files alone. Fix: leave out other options but --json");
   }
+  if (command.good.has_value() && (checks || prints)) {
+    stop(
+        kExitUsage,
+        "--expect compares, and runs no check. Fix: leave out other options but --root and --json");
+  }
 }
 
 void run_unguarded(const DoctorCommand& command) {
   check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
+  if (command.good) return expect_good(command);
   if (command.burn_in) return burn_in(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
@@ -213,11 +235,16 @@ void add_doctor_command(CLI::App& app) {
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
   forms->add_flag("--fix-script", command->fix_script,
                   "Print a shell script with the fixes and their undo; nothing is run");
-  forms->add_flag("--fingerprint", command->fingerprint, "Print what nodes should have in common");
+  forms->add_flag("--fingerprint", command->fingerprint,
+                  "Print what machines should have in common, for --expect and --compare");
   forms->require_option(0, 1);
+  CLI::Option* expect =
+      sub->add_option("--expect", command->good,
+                      "Print in what this machine differs from this --fingerprint of a good one");
   sub->add_option("--compare", command->compared,
-                  "Print which of these files of --fingerprint differ, and in what")
-      ->expected(2, CLI::detail::expected_max_vector_size);
+                  "Print which of these files of --fingerprint differ from most, and in what")
+      ->expected(2, CLI::detail::expected_max_vector_size)
+      ->excludes(expect);
   add_burn_in_options(sub, command.get());
   sub->callback([command] { run(*command); });
 }

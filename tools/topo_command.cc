@@ -14,7 +14,6 @@
 namespace gdr::tools {
 namespace {
 
-using topo::Aspect;
 using topo::Outcome;
 using topo::View;
 using topology::nccl::kNewestRelease;
@@ -28,9 +27,6 @@ struct TopoCommand {
   bool env = false;
   bool check = false;
   std::string svg;
-  std::vector<std::string> diff;  // two sources, or empty
-  std::string expect;             // a golden file
-  std::vector<std::string> also;  // names of aspects
 
   // Returns the options that choose what is printed; more than one of them is an error. --json
   // belongs to several.
@@ -40,14 +36,11 @@ struct TopoCommand {
     if (nccl_xml) given.push_back("--nccl-xml");
     if (env) given.push_back("--env");
     if (check) given.push_back("--check");
-    if (!diff.empty()) given.push_back("--diff");
-    if (!expect.empty()) given.push_back("--expect");
     return given;
   }
   bool shows_several() const {
     return request.sources.size() > 1 || request.options.host == topo::kAllHosts;
   }
-  bool compares_or_checks() const { return check || !diff.empty() || !expect.empty(); }
 };
 
 struct CloseFile {
@@ -67,19 +60,6 @@ Status write_file(const std::string& name, const std::string& text) {
   return write_all(file.get(), name, text);
 }
 
-void check_diff(const TopoCommand& command) {
-  if (command.request.sources != std::vector<std::string>{"live"}) {
-    stop(kExitUsage, "--diff names both machines itself: leave --from out");
-  }
-  if (!command.request.options.host.has_value()) return;
-  if (std::find(command.diff.begin(), command.diff.end(), "live") != command.diff.end()) {
-    stop(kExitUsage, "--host chooses from the hosts of a file, and live is none");
-  }
-  if (*command.request.options.host == topo::kAllHosts) {
-    stop(kExitUsage, "--diff compares two hosts: give --host A,B in place of all");
-  }
-}
-
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
   const std::vector<std::string> modes = command.modes();
@@ -88,10 +68,10 @@ void check_conflicts(const TopoCommand& command) {
   };
   if (modes.size() > 1) conflict(modes[0], modes[1]);
   const bool several = command.shows_several();
-  if (command.request.json && !modes.empty() && !command.compares_or_checks()) {
+  if (command.request.json && !modes.empty() && !command.check) {
     conflict("--json", modes[0]);
   }
-  if (!command.svg.empty() && (command.env || command.compares_or_checks())) {
+  if (!command.svg.empty() && (command.env || command.check)) {
     conflict("--svg", modes[0]);
   }
   if (command.svg == "-" && (command.request.json || !modes.empty())) {
@@ -101,26 +81,14 @@ void check_conflicts(const TopoCommand& command) {
   if (several && !command.svg.empty()) {
     stop(kExitUsage, "--svg shows one machine: give --from one source, and --host one host");
   }
-  if (several && !modes.empty() && !command.compares_or_checks()) {
+  if (several && !modes.empty() && !command.check) {
     stop(kExitUsage, modes[0] + " shows one machine: give --from one source, and --host one host");
   }
   const std::vector<std::string>& sources = command.request.sources;
-  if (command.request.options.host.has_value() && command.diff.empty() &&
+  if (command.request.options.host.has_value() &&
       std::find(sources.begin(), sources.end(), "live") != sources.end()) {
     stop(kExitUsage, "--host chooses from the hosts of a file: name the file by --from");
   }
-  if (!command.diff.empty()) check_diff(command);
-}
-
-std::set<Aspect> aspects_of(const std::vector<std::string>& names) {
-  std::set<Aspect> aspects;
-  for (const std::string& name : names) {
-    if (name == "names") aspects.insert(Aspect::kNames);
-    if (name == "addresses") aspects.insert(Aspect::kAddresses);
-    if (name == "guids") aspects.insert(Aspect::kGuids);
-    if (name == "release") aspects.insert(Aspect::kRelease);
-  }
-  return aspects;
 }
 
 View view_of(const TopoCommand& command) {
@@ -134,10 +102,6 @@ View view_of(const TopoCommand& command) {
 Outcome outcome_of(const TopoCommand& command) {
   const topo::Request& request = command.request;
   if (command.check) return topo::check_mode(request);
-  if (!command.diff.empty()) return topo::diff_mode(request, command.diff[0], command.diff[1]);
-  if (!command.expect.empty()) {
-    return topo::expect_mode(request, command.expect, aspects_of(command.also));
-  }
   if (command.shows_several()) return topo::fleet_mode(request, view_of(command));
   return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
 }
@@ -150,8 +114,6 @@ void take_standard_input(TopoCommand* command) {
     is_used = is_used || *source == topo::kStandardInput;
   };
   for (std::string& source : command->request.sources) take(&source);
-  for (std::string& source : command->diff) take(&source);
-  take(&command->expect);
   if (!is_used) return;
   Status readable = topo::make_standard_input_rereadable();
   if (!readable) stop(kExitUsage, readable.error().text);
@@ -182,7 +144,7 @@ void add_input(CLI::App* sub, TopoCommand* command) {
       ->group("Input");
   sub->add_option("--host", command->request.options.host,
                   "The host of a file that describes several: a number from 0, its name or hash; "
-                  "all: each of them; A,B: those that --diff compares")
+                  "all: each of them")
       ->group("Input");
 }
 
@@ -206,24 +168,9 @@ void add_output(CLI::App* sub, TopoCommand* command) {
 }
 
 void add_checks(CLI::App* sub, TopoCommand* command) {
-  const char* group = "Checks (with --json: as JSON; exit code 1: faults or differences)";
+  const char* group = "Checks (with --json: as JSON; exit code 1: faults)";
   sub->add_flag("--check", command->check,
                 "Look for what makes the machine slow; one line for each fault, the worst first")
-      ->group(group);
-  sub->add_option("--diff", command->diff, "Compare two machines, each as for --from")
-      ->expected(2)
-      ->type_name("A B")
-      ->group(group);
-  CLI::Option* expect =
-      sub->add_option("--expect", command->expect,
-                      "Compare with the output of --json on a good machine; one line a machine")
-          ->type_name("GOLDEN.json")
-          ->group(group);
-  sub->add_option("--expect-also", command->also,
-                  "With --expect: also compare names, addresses, guids or release")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"names", "addresses", "guids", "release"}))
-      ->needs(expect)
       ->group(group);
 }
 

@@ -46,18 +46,6 @@ std::string_view root_element(std::string_view text) {
 
 }  // namespace
 
-const char* name_of(FileFormat format) {
-  switch (format) {
-    case FileFormat::kHwloc:
-      return "an hwloc XML file";
-    case FileFormat::kNccl:
-      return "a NCCL topology file";
-    case FileFormat::kNvidiaSmi:
-      break;
-  }
-  return "the text of `nvidia-smi topo -m`";
-}
-
 Result<FileFormat> file_format(std::string_view text) {
   std::string_view root = root_element(text);
   if (root == "topology") return FileFormat::kHwloc;
@@ -71,8 +59,9 @@ Result<FileFormat> file_format(std::string_view text) {
   }
   const size_t start = text.find_first_not_of(kBlanks);
   if (start != std::string_view::npos && text[start] == '{') {
-    return fail(Code::kInvalidUsage,
-                "this is JSON, which can only be compared: use --expect GOLDEN.json, or --diff");
+    return fail(
+        Code::kInvalidUsage,
+        "this is JSON: a file of --fingerprint is for nccl-gdr doctor --expect and --compare");
   }
   return fail(
       Code::kInvalidUsage,

@@ -14,9 +14,6 @@ enum class FileFormat {
   kNvidiaSmi,  // the text of `nvidia-smi topo -m`
 };
 
-// Returns "an hwloc XML file", "a NCCL topology file" or "the text of `nvidia-smi topo -m`".
-const char* name_of(FileFormat format);
-
 // Returns the format by the name of the root element, or by the line of text that names the
 // columns, which the text or file has within its first MiB. The error is InvalidUsage; it names all
 // formats and the programs that write them, or for JSON the options that take it.

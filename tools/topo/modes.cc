@@ -10,7 +10,6 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/topo/check.h"
-#include "tools/topo/diff.h"
 #include "tools/topo/env_lines.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/inspect.h"
@@ -113,22 +112,6 @@ Status check_addresses(const std::string& source, View view) {
       "in its file: run this on the machine, or give --from a file of lstopo or NCCL");
 }
 
-// Returns the options for both machines of --diff: "--host A,B" is the host of each.
-std::pair<InspectOptions, InspectOptions> options_of_both(const InspectOptions& options) {
-  InspectOptions first = options, second = options;
-  const size_t comma = options.host.value_or("").find(',');
-  if (comma != std::string::npos) {
-    first.host = options.host->substr(0, comma);
-    second.host = options.host->substr(comma + 1);
-  }
-  return {first, second};
-}
-
-std::string name_with_host(const std::string& source, const InspectOptions& options) {
-  const std::string host = options.host.has_value() ? " host " + *options.host : "";
-  return clean_text(source + host);
-}
-
 }  // namespace
 
 Outcome view_mode(const Request& request, View view, bool with_picture) {
@@ -212,50 +195,6 @@ Outcome check_mode(const Request& request) {
     outcome.diagnostics += fmt::format("note: NCCL {} is assumed; --nccl-version sets another\n",
                                        topology::nccl::kNewestRelease.to_string());
   }
-  return outcome;
-}
-
-Outcome diff_mode(const Request& request, const std::string& first, const std::string& second) {
-  Outcome outcome;
-  const auto [of_first, of_second] = options_of_both(request.options);
-  Result<Profile> one = read_profile(of_first, first);
-  Result<Profile> other = read_profile(of_second, second);
-  if (!one) add_error("", one.error(), &outcome);
-  if (!other) add_error("", other.error(), &outcome);
-  if (!one || !other) return outcome;
-  const std::vector<Difference> found = compare_profiles(
-      *one, *other,
-      {Aspect::kShape, Aspect::kNames, Aspect::kAddresses, Aspect::kGuids, Aspect::kRelease});
-  const std::string a = name_with_host(first, of_first), b = name_with_host(second, of_second);
-  outcome.results = request.json ? json_lines({diff_json(found, a, b)}) : diff_text(found, a, b);
-  if (!found.empty()) add_exit_code(kExitFailed, &outcome);
-  return outcome;
-}
-
-Outcome expect_mode(const Request& request, const std::string& golden,
-                    const std::set<Aspect>& also) {
-  Outcome outcome;
-  Result<Profile> expected = read_golden(golden);
-  if (!expected) {
-    add_error("", expected.error(), &outcome);
-    return outcome;
-  }
-  std::set<Aspect> aspects = also;
-  aspects.insert(Aspect::kShape);
-  std::vector<Document> documents;
-  for (const ProfiledNode& node : read_profiles(request.options, request.sources)) {
-    if (!node.profile) {
-      add_error(node.name, node.profile.error(), &outcome);
-      documents.push_back(error_json(node.name, node.profile.error()));
-      continue;
-    }
-    std::vector<Difference> found = compare_profiles(*node.profile, *expected, aspects);
-    drop_unknown_in_second(&found);
-    if (!found.empty()) add_exit_code(kExitFailed, &outcome);
-    if (request.json) documents.push_back(expect_json(node.name, found));
-    if (!request.json) outcome.results += expect_text(node.name, found);
-  }
-  if (request.json) outcome.results = json_lines(documents);
   return outcome;
 }
 

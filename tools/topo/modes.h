@@ -2,12 +2,10 @@
 // names and return what to print.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "tools/topo/inspection.h"
-#include "tools/topo/profile.h"
 
 namespace gdr::tools::topo {
 
@@ -16,7 +14,7 @@ enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg, kEnv };
 struct Request {
   InspectOptions options;  // but for `from`
   std::vector<std::string> sources = {"live"};
-  bool json = false;  // of check_mode(), diff_mode() and expect_mode()
+  bool json = false;  // of check_mode()
 };
 
 struct Outcome {
@@ -35,14 +33,5 @@ Outcome fleet_mode(const Request& request, View view);
 
 // Checks each machine. kExitFailed where one has a fault.
 Outcome check_mode(const Request& request);
-
-// Compares two sources, all aspects of them; options.host is the host of both, or "A,B" that of
-// each. kExitFailed where they differ.
-Outcome diff_mode(const Request& request, const std::string& first, const std::string& second);
-
-// Compares each machine with the one of a golden file: its shape and `also`. kExitFailed where one
-// differs.
-Outcome expect_mode(const Request& request, const std::string& golden,
-                    const std::set<Aspect>& also);
 
 }  // namespace gdr::tools::topo

@@ -21,6 +21,23 @@ int host_number(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? number : -1;
 }
 
+// The error about a --host that a file does not have; `hosts` are the names of those that it has,
+// "" for one without a name.
+std::string wrong_host_text(const std::string& file, const std::string& host,
+                            const std::vector<std::string>& hosts) {
+  std::string fix = "leave it out: the file describes one host";
+  if (hosts.size() > 1) {
+    std::string names;
+    for (const std::string& one : hosts) {
+      names += (names.empty() ? "" : ", ") + (one.empty() ? "one without a name" : one);
+    }
+    fix = "choose from its hosts: " + names + "; or a number from 0 to " +
+          std::to_string(hosts.size() - 1);
+  }
+  return clean_text(to_string(
+      {Severity::kError, "--host", config::quoted(host) + " is not in " + file, std::move(fix)}));
+}
+
 // Returns the machine of a host that is not the first.
 Result<Machine> other_host(const std::string& file, const topology::Selection& selection,
                            const std::string& host) {
@@ -48,21 +65,6 @@ Result<Machine> read_file(const std::string& file, topology::Selection selection
   if (!is_first) return fail(Code::kInvalidUsage, wrong_host_text(file, *host, {""}));
   return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
                                        : topology::nvidia_smi(file);
-}
-
-std::string wrong_host_text(const std::string& file, const std::string& host,
-                            const std::vector<std::string>& hosts) {
-  std::string fix = "leave it out: the file describes one host";
-  if (hosts.size() > 1) {
-    std::string names;
-    for (const std::string& one : hosts) {
-      names += (names.empty() ? "" : ", ") + (one.empty() ? "one without a name" : one);
-    }
-    fix = "choose from its hosts: " + names + "; or a number from 0 to " +
-          std::to_string(hosts.size() - 1);
-  }
-  return clean_text(to_string(
-      {Severity::kError, "--host", config::quoted(host) + " is not in " + file, std::move(fix)}));
 }
 
 }  // namespace gdr::tools::topo

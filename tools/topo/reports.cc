@@ -17,31 +17,6 @@ std::string count_text(size_t count, const char* one, const char* several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
-Document difference_json(const Difference& difference, const char* first, const char* second) {
-  auto value = [](const std::optional<std::string>& text) {
-    return text ? Document(*text) : Document(nullptr);
-  };
-  Document json = {{"subject", difference.subject}};
-  if (difference.kind == Difference::Kind::kValue) {
-    json["property"] = difference.property;
-    json[first] = value(difference.first);
-    json[second] = value(difference.second);
-    return json;
-  }
-  const bool only_first = difference.kind == Difference::Kind::kOnlyInFirst;
-  json["property"] = "present";
-  json[first] = only_first ? "yes" : "no";
-  json[second] = only_first ? "no" : "yes";
-  return json;
-}
-
-Document differences_json(const std::vector<Difference>& differences, const char* first,
-                          const char* second) {
-  Document list = Document::array();
-  for (const Difference& one : differences) list.push_back(difference_json(one, first, second));
-  return list;
-}
-
 // Returns "400 Gb/s" or, for different speeds of rails, "200-400 Gb/s".
 std::string rail_speeds(const RailDecision& decision) {
   int least = 0, most = 0;
@@ -128,36 +103,6 @@ Document check_json(const std::string& node, const CheckReport& report) {
 
 Document error_json(const std::string& node, const Error& error) {
   return {{"node", node}, {"ok", false}, {"error", error.text}};
-}
-
-std::string diff_text(const std::vector<Difference>& differences, const std::string& first,
-                      const std::string& second) {
-  std::string text;
-  for (const Difference& one : grouped(differences))
-    text += comparing_text(one, first, second) + "\n";
-  return text;
-}
-
-Document diff_json(const std::vector<Difference>& differences, const std::string& first,
-                   const std::string& second) {
-  return {{"first", first},
-          {"second", second},
-          {"same", differences.empty()},
-          {"differences", differences_json(differences, "first", "second")}};
-}
-
-std::string expect_text(const std::string& node, const std::vector<Difference>& differences) {
-  if (differences.empty()) return node + ": ok\n";
-  std::string text;
-  const std::vector<Difference> groups = grouped(differences);
-  for (const Difference& one : groups) text += (text.empty() ? "" : "; ") + expecting_text(one);
-  return node + ": " + count_text(groups.size(), "difference", "differences") + ": " + text + "\n";
-}
-
-Document expect_json(const std::string& node, const std::vector<Difference>& differences) {
-  return {{"node", node},
-          {"ok", differences.empty()},
-          {"differences", differences_json(differences, "actual", "expected")}};
 }
 
 Summary summary_of(const std::string& node, const Inspection& inspection,

@@ -1,4 +1,4 @@
-// What --check, --diff, --expect and several inputs print: lines for people, JSON for scripts.
+// What --check and several inputs print: lines for people, JSON for scripts.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "tools/topo/check_report.h"
-#include "tools/topo/diff.h"
 #include "tools/topo/inspection.h"
 
 namespace gdr::tools::topo {
@@ -20,17 +19,6 @@ nlohmann::ordered_json check_json(const std::string& node, const CheckReport& re
 
 // In place of the others, for a machine that cannot be read.
 nlohmann::ordered_json error_json(const std::string& node, const Error& error);
-
-// One line for each difference of the machines called `first` and `second`.
-std::string diff_text(const std::vector<Difference>& differences, const std::string& first,
-                      const std::string& second);
-nlohmann::ordered_json diff_json(const std::vector<Difference>& differences,
-                                 const std::string& first, const std::string& second);
-
-// One line: "node17: ok", or "node17: 2 differences: mlx5_3: port 1 state is down, expected ...".
-std::string expect_text(const std::string& node, const std::vector<Difference>& differences);
-nlohmann::ordered_json expect_json(const std::string& node,
-                                   const std::vector<Difference>& differences);
 
 // A line of the table of several machines.
 struct Summary {

@@ -1,6 +1,5 @@
 // The subcommand doctor from the command line to its output and exit code.
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,8 @@
 #include "tests/fakes/temp_folder.h"
 #include "tools/commands.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/topo/inspect.h"
+#include "tools/topo/render.h"
 
 namespace gdr::tools {
 namespace {
@@ -161,22 +162,46 @@ TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
 
 TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
   const fs::path good = folder_.path() / "good.json", bad = folder_.path() / "bad.json";
-  const fs::path pipe = folder_.path() / "pipe";
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   fs::create_directories(folder_.path() / "proc");
   std::ofstream(good) << run("--fingerprint").out;
   std::ofstream(bad) << "no JSON";
-  for (const std::string& other : {bad.string(), folder_.path().string(), good.string() + "x",
-                                   pipe.string(), std::string("/dev/zero")}) {
-    const DoctorOutput result = run_as_is("--compare " + good.string() + " " + other);
-    EXPECT_EQ(result.code, 2) << other;
-    EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr(other + ": "));
+  for (const std::string& other :
+       {bad.string(), folder_.path().string(), good.string() + "x", std::string("/dev/zero")}) {
+    for (const std::string& option :
+         {"--compare " + good.string() + " ", std::string("--expect ")}) {
+      const DoctorOutput result = run_as_is(option + other);
+      EXPECT_EQ(result.code, 2) << option + other;
+      EXPECT_EQ(result.out, "");
+      EXPECT_THAT(result.err, HasSubstr(other + ": "));
+    }
   }
   for (const char* more :
        {"", " --all", " --prometheus", " --fingerprint", " --check memory-lock"}) {
     EXPECT_EQ(run_as_is("--compare " + good.string() + more).code, 2) << more;
+    EXPECT_EQ(run_as_is("--expect " + good.string() + more).code, 2) << more;
   }
+  EXPECT_EQ(run_as_is("--expect ''").code, 2);
+}
+
+TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
+  const fs::path good = folder_.path() / "good.json";
+  for (const char* hca : {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"}) {
+    fs::create_directories(folder_.path() / "sys/class/infiniband" / hca);
+  }
+  auto json = nlohmann::json::parse(run("--fingerprint").out);
+  topo::InspectOptions options;
+  options.from = std::string(GDR_TOPOLOGIES) + "/nccl-hgx-4nic.xml";
+  const topo::Inspection machine = topo::inspect(options).value();
+  json["topology"] = nlohmann::json::parse(topo::json_text(machine.decision, machine.not_offered));
+  std::ofstream(good) << json;
+  EXPECT_EQ(run("--expect " + good.string()).code, 0);
+  json["software"]["nccl-gdr"] = "0.0.1";
+  std::ofstream(good) << json;
+  const DoctorOutput differing = run("--expect " + good.string());
+  EXPECT_EQ(differing.code, 1);
+  EXPECT_THAT(differing.out, HasSubstr(" differs from " + good.string() + "\n"));
+  const auto printed = nlohmann::json::parse(run("--json --expect " + good.string()).out);
+  EXPECT_EQ(printed["different"][0]["differences"][0]["expected"], "0.0.1");
 }
 
 TEST_F(DoctorCommandRun, List_NamesEveryCheckAndExitsWith0) {

@@ -84,11 +84,6 @@ class TopoCommand : public ::testing::Test {
     return write(name, text);
   }
 
-  // Writes the output of --json for a known machine.
-  std::string golden(const std::string& file) const {
-    return write("golden.json", run("--json --from " + known(file)).out);
-  }
-
   const TempFolder files_;
   const fs::path folder_ = files_.path();
 };

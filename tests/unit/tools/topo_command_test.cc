@@ -132,7 +132,7 @@ TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   for (const std::string& arguments :
        {"--check --env" + one, "--dot --nccl-xml" + one, "--json --env" + one, "--json --dot" + one,
         "--check --svg -" + one, "--json --svg -" + one, "--env" + two, "--dot" + two,
-        "--svg -" + two, "--diff a b" + one, "--expect g --check" + one}) {
+        "--svg -" + two}) {
     const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_THAT(result.out, IsEmpty()) << arguments;
@@ -205,6 +205,16 @@ TEST_F(TopoCommand, SeveralOfOneName_AreDistinguishedByTheirSources) {
   const Printed result = run("--from " + one + " " + two);
   EXPECT_THAT(result.out, HasSubstr("\nnode (" + one + ") "));
   EXPECT_THAT(result.out, HasSubstr("\nnode (" + two + ") "));
+}
+
+TEST_F(TopoCommand, ErrorsAboutFilesOfOneName_HaveEachPathOnce) {
+  fs::create_directory(folder_ / "a");
+  const std::string first = write("n.xml", "<x"), second = write("a/n.xml", "<x");
+  const std::string errors = run("--from " + first + " " + second).err;
+  for (const std::string& path : {first, second}) {
+    EXPECT_EQ(errors.find(path), errors.rfind(path)) << errors;
+    EXPECT_NE(errors.find(path), std::string::npos) << errors;
+  }
 }
 
 }  // namespace

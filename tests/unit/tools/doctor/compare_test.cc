@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/doctor/made_host.h"
@@ -31,35 +32,28 @@ Json node_json(const std::string& name) {
   return Json::parse(to_fingerprint(made.host));
 }
 
-FleetNode node_of(const Json& json) { return parse_fingerprint(json.dump()).value(); }
+Profile node_of(const Json& json) { return parse_fingerprint(json.dump()).value(); }
 
 std::string error_of(const std::string& text) {
-  const Result<FleetNode> node = parse_fingerprint(text);
+  const Result<Profile> node = parse_fingerprint(text);
   return node ? "" : node.error().text;
 }
 
 TEST(CompareFleet, SameNodes_AreAlike) {
-  const FleetComparison result =
+  const Comparison result =
       compare_fleet({node_of(node_json("a")), node_of(node_json("b")), node_of(node_json("c"))});
   EXPECT_TRUE(result.deviations.empty()) << to_text(result);
   EXPECT_EQ(to_text(result), "3 nodes are alike\n");
   EXPECT_EQ(Json::parse(to_json(result))["alike"].size(), 3u);
 }
 
-TEST(CompareFleet, AddressesAndGuids_AreNoDifference) {
-  Json other = node_json("b");
-  for (Json& hca : other["topology"]["hcas"]) hca["guid"] = "0x1122334455667788";
-  const FleetComparison result = compare_fleet({node_of(node_json("a")), node_of(other)});
-  EXPECT_TRUE(result.deviations.empty()) << to_text(result);
-}
-
 TEST(CompareFleet, OneWithOtherDriverAndFirmware_IsNamed) {
   Json odd = node_json("odd");
   odd["software"]["NVIDIA driver"] = "550.54.14";
   for (Json& hca : odd["hcas"]) hca["firmware"] = "28.39.1002";
-  const FleetComparison result =
+  const Comparison result =
       compare_fleet({node_of(odd), node_of(node_json("b")), node_of(node_json("c"))});
-  EXPECT_TRUE(result.is_majority);
+  EXPECT_TRUE(result.is_reference_right);
   EXPECT_THAT(result.alike, ElementsAre("b", "c"));
   EXPECT_EQ(to_text(result),
             "odd: NVIDIA driver: 550.54.14, expected 570.133.20\n"
@@ -102,7 +96,7 @@ TEST(CompareFleet, NoTopologyOnOneSide_IsNoDifference) {
   EXPECT_TRUE(compare_fleet({node_of(node_json("b")), node_of(without)}).deviations.empty());
   Json odd = node_json("odd");
   odd["topology"]["gpus"][5]["link_width"] = 8;
-  const FleetComparison result = compare_fleet(
+  const Comparison result = compare_fleet(
       {node_of(without), node_of(odd), node_of(node_json("b")), node_of(node_json("c"))});
   ASSERT_EQ(result.deviations.size(), 1u) << to_text(result);
   EXPECT_EQ(result.deviations[0].node, "odd");
@@ -127,23 +121,58 @@ TEST(CompareFleet, LinksInUse_AreCompared) {
 TEST(CompareFleet, TwoThatDiffer_HaveNoMajority) {
   Json other = node_json("b");
   other["software"]["kernel"] = "6.9.0";
-  const FleetComparison result = compare_fleet({node_of(node_json("a")), node_of(other)});
-  EXPECT_FALSE(result.is_majority);
+  const Comparison result = compare_fleet({node_of(node_json("a")), node_of(other)});
+  EXPECT_FALSE(result.is_reference_right);
   EXPECT_THAT(to_text(result), StartsWith("b: kernel: 6.9.0 in b, 6.8.0 in a\n"));
-  EXPECT_THAT(to_text(result), HasSubstr("none is known to be right"));
+  EXPECT_THAT(to_text(result), HasSubstr("the right kind is unknown"));
 }
 
 TEST(CompareFleet, LargestGroup_IsTheMajority) {
-  std::vector<FleetNode> nodes;
+  std::vector<Profile> nodes;
   for (const char* kernel : {"1", "2", "3", "2"}) {
     Json json = node_json(kernel);
     json["software"]["kernel"] = kernel;
     nodes.push_back(node_of(json));
   }
-  const FleetComparison result = compare_fleet(nodes);
-  EXPECT_TRUE(result.is_majority);
+  const Comparison result = compare_fleet(nodes);
+  EXPECT_TRUE(result.is_reference_right);
   EXPECT_EQ(result.deviations.size(), 2u);
   EXPECT_THAT(to_text(result), StartsWith("1: kernel: 1, expected 2\n3: kernel: 3, expected 2\n"));
+}
+
+TEST(CompareWithGood, Machine_IsLikeItOrEachDifferenceIsALine) {
+  Profile good = node_of(node_json("good"));
+  good.name = "good.json";
+  EXPECT_EQ(to_text(compare_with_good(node_of(node_json("a")), good)), "a is like good.json\n");
+  Json odd = node_json("odd");
+  odd["software"]["kernel"] = "6.9.0";
+  odd["topology"]["gpus"][5]["link_width"] = 8;
+  const Comparison result = compare_with_good(node_of(odd), good);
+  EXPECT_EQ(to_text(result),
+            "odd: kernel: 6.9.0, expected 6.8.0\n"
+            "odd: GPU5: PCIe link: 32 GT/s x8, expected 32 GT/s x16\n"
+            "odd differs from good.json\n");
+  const Json first = Json::parse(to_json(result))["different"][0]["differences"][0];
+  EXPECT_EQ(
+      first,
+      Json({{"subject", ""}, {"property", "kernel"}, {"actual", "6.9.0"}, {"expected", "6.8.0"}}));
+}
+
+TEST(CompareWithGood, FileOfAMachineWithoutDevices_IsRefused) {
+  const TempFolder folder;
+  const std::string file = (folder.path() / "good.json").string();
+  const auto error_for = [&](const Json& json) {
+    std::ofstream(file) << json.dump();
+    const Result<Profile> good = read_good(file);
+    return good ? "" : good.error().text;
+  };
+  Json json = node_json("a");
+  EXPECT_EQ(error_for(json), "");
+  json["topology"]["gpus"] = Json::array();
+  EXPECT_THAT(error_for(json), HasSubstr(file + ": it describes a machine without GPUs"));
+  json = node_json("a");
+  json["hcas"] = json["topology"]["hcas"] = Json::array();
+  EXPECT_THAT(error_for(json), HasSubstr("a machine without HCAs"));
 }
 
 TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
@@ -156,8 +185,12 @@ TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
               HasSubstr("it has version 9, and this program reads 1"));
   EXPECT_THAT(error_of("{\"format\": \"nccl-gdr-fingerprint\", \"version\": 1, \"topology\": {}}"),
               HasSubstr("in its topology: "));
-  EXPECT_THAT(error_of(std::string(100, '[') + std::string(100, ']')),
+  const std::string brackets(200000, '['), closing(200000, ']');
+  EXPECT_THAT(error_of(brackets + closing), HasSubstr("nested too deeply"));
+  std::string deep = node_json("a").dump(), quoted = deep;
+  EXPECT_THAT(error_of(deep.insert(1, "\"new\": " + brackets + closing + ",")),
               HasSubstr("nested too deeply"));
+  EXPECT_EQ(error_of(quoted.insert(1, "\"new\": \"\\\"" + brackets + "\",")), "");
 }
 
 // Values of other types than this program writes are unknown, and no reason to end.

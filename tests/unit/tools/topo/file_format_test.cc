@@ -36,7 +36,7 @@ TEST(FileFormat, Json_FailsAndNamesTheOptionsThatTakeIt) {
   for (const char* text : {"{}", "\n {\"schema_version\": 1}"}) {
     Result<FileFormat> format = file_format(text);
     ASSERT_FALSE(format.has_value()) << text;
-    EXPECT_THAT(format.error().text, ::testing::HasSubstr("--diff"));
+    EXPECT_THAT(format.error().text, ::testing::HasSubstr("--compare"));
     EXPECT_THAT(format.error().text, ::testing::HasSubstr("--expect"));
   }
 }

@@ -7,8 +7,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tools/doctor/compare.h"
 #include "tools/doctor/fingerprint.h"
+#include "tools/doctor/profile.h"
 #include "tools/topo/file_content.h"
 #include "tools/topo/labels.h"
 
@@ -61,23 +61,31 @@ Status check_format(const Json& json) {
   return {};
 }
 
-void add_properties(const Json& object, FleetNode* node, bool are_settings) {
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items()) {
-    const std::string name = topo::clean_text(key);
-    node->profile.properties.push_back({name, text_or_nothing(value)});
-    if (are_settings) node->settings.insert(name);
+void add_software(const Json& software, Profile* profile) {
+  if (!software.is_object()) return;
+  for (const auto& [key, value] : software.items()) {
+    profile->properties.push_back({topo::clean_text(key), text_or_nothing(value)});
   }
 }
 
+Settings settings_in(const Json& object) {
+  Settings settings;
+  if (!object.is_object()) return settings;
+  for (const auto& [key, value] : object.items()) {
+    const std::optional<std::string> text = text_or_nothing(value);
+    if (text.has_value()) settings.emplace(topo::clean_text(key), *text);
+  }
+  return settings;
+}
+
 // An HCA that the topology does not have, as one that verbs does not list, is added to it.
-void add_hca(const Json& hca, topo::Profile* profile) {
+void add_hca(const Json& hca, Profile* profile) {
   const std::string name = text_or_nothing(at_key(hca, "name")).value_or("?");
-  topo::DeviceProfile* device = nullptr;
-  for (topo::DeviceProfile& one : profile->hcas) {
+  DeviceProfile* device = nullptr;
+  for (DeviceProfile& one : profile->hcas) {
     if (one.label == name) device = &one;
   }
-  if (device == nullptr) device = &profile->hcas.emplace_back(topo::DeviceProfile{name, "", {}});
+  if (device == nullptr) device = &profile->hcas.emplace_back(DeviceProfile{name, "", {}});
   device->properties.push_back({"firmware", text_or_nothing(at_key(hca, "firmware"))});
   device->properties.push_back({"board", text_or_nothing(at_key(hca, "board"))});
   device->properties.push_back({"type", text_or_nothing(at_key(hca, "type"))});
@@ -86,30 +94,15 @@ void add_hca(const Json& hca, topo::Profile* profile) {
   device->properties.push_back({"PCIe link in use", text_or_nothing(at_key(hca, "pcie_link"))});
 }
 
-void add_gpu(const Json& gpu, topo::Profile* profile) {
+void add_gpu(const Json& gpu, Profile* profile) {
   const std::string name = text_or_nothing(at_key(gpu, "name")).value_or("");
-  for (topo::DeviceProfile& one : profile->gpus) {
+  for (DeviceProfile& one : profile->gpus) {
     if (one.label != name) continue;
     one.properties.push_back({"PCIe lanes in use", text_or_nothing(at_key(gpu, "pcie_width"))});
   }
 }
 
-// A pipe is read where the shell made it, as by <(...); another one may have nobody who writes.
-bool is_regular_or_of_shell(const std::string& file) {
-  std::error_code unreadable;
-  if (fs::is_regular_file(file, unreadable)) return true;
-  const bool is_descriptor = file.starts_with("/dev/fd/") || file.starts_with("/proc/self/fd/");
-  return is_descriptor && fs::is_fifo(file, unreadable);
-}
-
 Result<std::string> read_fingerprint_file(const std::string& file) {
-  std::error_code unreadable;
-  if (fs::is_directory(file, unreadable)) {
-    return fail_errno(Code::kInvalidArgument, "cannot be read", EISDIR);
-  }
-  if (fs::exists(file, unreadable) && !is_regular_or_of_shell(file)) {
-    return fail(Code::kInvalidArgument, "cannot be read: it is not a regular file");
-  }
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return fail_errno(Code::kInvalidArgument, "cannot be read", errno);
   std::optional<std::string> text = topo::rest_of_stream(stream, kMostBytes);
@@ -118,60 +111,56 @@ Result<std::string> read_fingerprint_file(const std::string& file) {
               stream.bad() ? "cannot be read" : "it is larger than a fingerprint can be");
 }
 
-// Nodes of one name, as "localhost", are named by their files as well.
-void name_apart(const std::vector<std::string>& files, std::vector<FleetNode>* nodes) {
+// Machines of one name, as "localhost", are named by their files as well.
+void name_apart(const std::vector<std::string>& files, std::vector<Profile>* profiles) {
   std::map<std::string, int> uses;
-  for (size_t i = 0; i < nodes->size(); ++i) {
-    std::string& name = (*nodes)[i].name;
+  for (size_t i = 0; i < profiles->size(); ++i) {
+    std::string& name = (*profiles)[i].name;
     if (name.empty()) name = topo::clean_text(fs::path(files[i]).stem().string());
     ++uses[name];
   }
-  for (size_t i = 0; i < nodes->size(); ++i) {
-    std::string& name = (*nodes)[i].name;
+  for (size_t i = 0; i < profiles->size(); ++i) {
+    std::string& name = (*profiles)[i].name;
     if (uses[name] > 1) name += " (" + topo::clean_text(files[i]) + ")";
   }
 }
 
 }  // namespace
 
-Result<FleetNode> parse_fingerprint(const std::string& text) {
+Result<Profile> parse_fingerprint(const std::string& text) {
   Result<Json> json = parse_json(text);
   if (!json) return forward_error(json);
   if (Status good = check_format(*json); !good) return forward_error(good);
-  FleetNode node;
+  Profile profile;
   if (const Json& topology = at_key(*json, "topology"); !topology.is_null()) {
-    Result<topo::Profile> profile = topo::profile_of(topology);
-    if (!profile) {
-      return fail(profile.error().code, "in its topology: " + profile.error().text);
+    if (Status added = add_topology(topology, &profile); !added) {
+      return fail(added.error().code, "in its topology: " + added.error().text);
     }
-    node.profile = std::move(*profile);
-    node.has_topology = true;
   }
-  node.name = text_or_nothing(at_key(*json, "host")).value_or("");
-  add_properties(at_key(*json, "software"), &node, false);
-  add_properties(at_key(*json, "settings"), &node, true);
+  profile.name = text_or_nothing(at_key(*json, "host")).value_or("");
+  add_software(at_key(*json, "software"), &profile);
+  profile.settings = settings_in(at_key(*json, "settings"));
   if (const Json& gpus = at_key(*json, "gpus"); gpus.is_array()) {
-    for (const Json& gpu : gpus) add_gpu(gpu, &node.profile);
+    for (const Json& gpu : gpus) add_gpu(gpu, &profile);
   }
-  const Json& hcas = at_key(*json, "hcas");
-  if (hcas.is_array()) {
-    for (const Json& hca : hcas) add_hca(hca, &node.profile);
+  if (const Json& hcas = at_key(*json, "hcas"); hcas.is_array()) {
+    for (const Json& hca : hcas) add_hca(hca, &profile);
   }
-  return node;
+  return profile;
 }
 
-Result<std::vector<FleetNode>> read_fleet(const std::vector<std::string>& files) {
-  std::vector<FleetNode> nodes;
+Result<std::vector<Profile>> read_fingerprints(const std::vector<std::string>& files) {
+  std::vector<Profile> profiles;
   for (const std::string& file : files) {
     const std::string prefix = topo::clean_text(file) + ": ";
     Result<std::string> text = read_fingerprint_file(file);
     if (!text) return fail(text.error().code, prefix + text.error().text);
-    Result<FleetNode> node = parse_fingerprint(*text);
-    if (!node) return fail(node.error().code, prefix + node.error().text);
-    nodes.push_back(std::move(*node));
+    Result<Profile> profile = parse_fingerprint(*text);
+    if (!profile) return fail(profile.error().code, prefix + profile.error().text);
+    profiles.push_back(std::move(*profile));
   }
-  name_apart(files, &nodes);
-  return nodes;
+  name_apart(files, &profiles);
+  return profiles;
 }
 
 }  // namespace gdr::tools::doctor

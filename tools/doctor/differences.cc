@@ -1,13 +1,14 @@
-#include "tools/topo/diff.h"
+#include "tools/doctor/differences.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "tools/topo/short_list.h"
 
-namespace gdr::tools::topo {
+namespace gdr::tools::doctor {
 namespace {
 
 // A device of each machine that belong together, as positions; -1: the machine has none.
@@ -80,19 +81,27 @@ const Property* find_property(const std::vector<Property>& properties, const std
 }
 
 void compare_properties(const std::string& subject, const std::vector<Property>& first,
-                        const std::vector<Property>& second, const std::set<Aspect>& aspects,
-                        std::vector<Difference>* list) {
-  auto compare = [&](const Property& property, const std::optional<std::string>& a,
-                     const std::optional<std::string>& b) {
-    if (aspects.count(property.aspect) == 0 || a == b) return;
-    list->push_back({Difference::Kind::kValue, subject, property.name, a, b});
-  };
+                        const std::vector<Property>& second, std::vector<Difference>* list) {
   for (const Property& one : first) {
     const Property* other = find_property(second, one.name);
-    compare(one, one.value, other == nullptr ? std::nullopt : other->value);
+    if (other == nullptr || !one.value.has_value() || !other->value.has_value()) continue;
+    if (one.value == other->value) continue;
+    list->push_back({Difference::Kind::kValue, subject, one.name, *one.value, *other->value});
   }
-  for (const Property& other : second) {
-    if (find_property(first, other.name) == nullptr) compare(other, std::nullopt, other.value);
+}
+
+// A variable that a machine does not have is unset there, which is known.
+void compare_settings(const Settings& first, const Settings& second,
+                      std::vector<Difference>* list) {
+  Settings all = first;
+  all.insert(second.begin(), second.end());
+  auto value_in = [](const Settings& settings, const std::string& name) {
+    const auto found = settings.find(name);
+    return found == settings.end() ? "unset" : found->second;
+  };
+  for (const auto& [name, unused] : all) {
+    const std::string one = value_in(first, name), other = value_in(second, name);
+    if (one != other) list->push_back({Difference::Kind::kValue, "", name, one, other});
   }
 }
 
@@ -104,43 +113,38 @@ struct DeviceComparison {
   const Matches& matches;
 };
 
-void compare_devices(const DeviceComparison& devices, const std::set<Aspect>& aspects,
-                     const std::set<std::string>& excluded, std::vector<Difference>* list) {
+void compare_devices(const DeviceComparison& devices, std::vector<Difference>* list) {
   const size_t before = list->size();
   for (const Match& match : devices.matches) {
     if (match.second < 0) {
       const std::string name = full_name(devices.first[static_cast<size_t>(match.first)]);
-      list->push_back({Difference::Kind::kOnlyInFirst, name, "", {}, {}});
+      list->push_back({Difference::Kind::kOnlyInFirst, name, "", "", ""});
     } else if (match.first < 0) {
-      const DeviceProfile& other = devices.second[static_cast<size_t>(match.second)];
-      const char* why = excluded.count(other.label) > 0 ? "excluded by NCCL_IB_HCA" : "";
-      list->push_back({Difference::Kind::kOnlyInSecond, full_name(other), why, {}, {}});
+      const std::string name = full_name(devices.second[static_cast<size_t>(match.second)]);
+      list->push_back({Difference::Kind::kOnlyInSecond, name, "", "", ""});
     } else {
       const DeviceProfile& one = devices.first[static_cast<size_t>(match.first)];
       const DeviceProfile& other = devices.second[static_cast<size_t>(match.second)];
-      compare_properties(one.label, one.properties, other.properties, aspects, list);
+      compare_properties(one.label, one.properties, other.properties, list);
     }
   }
   for (size_t i = before; i < list->size(); ++i) (*list)[i].device = devices.kind;
 }
 
-// Compares switches by their addresses or, where that leaves fewer differences of the shape, by
-// their order. Nothing is compared where one of the machines does not state them.
-void compare_switches(const Profile& first, const Profile& second, const std::set<Aspect>& aspects,
-                      std::vector<Difference>* list) {
+// Compares switches by their addresses or, where that leaves fewer differences, by their order.
+// Nothing is compared where one of the machines does not state them.
+void compare_switches(const Profile& first, const Profile& second, std::vector<Difference>* list) {
   if (!first.switches_known || !second.switches_known) return;
-  const std::vector<Matches> ways = {
-      match_devices(first.switches, second.switches, {have_same_address, are_any}),
-      match_devices(first.switches, second.switches, {are_any})};
-  auto compare = [&](const Matches& matches, const std::set<Aspect>& compared) {
+  auto compare = [&](const std::vector<AreSame>& rules) {
+    const Matches matches = match_devices(first.switches, second.switches, rules);
     std::vector<Difference> found;
     compare_devices({Difference::Device::kSwitch, first.switches, second.switches, matches},
-                    compared, {}, &found);
+                    &found);
     return found;
   };
-  const bool by_order =
-      compare(ways[1], {Aspect::kShape}).size() < compare(ways[0], {Aspect::kShape}).size();
-  const std::vector<Difference> found = compare(ways[by_order ? 1 : 0], aspects);
+  const std::vector<Difference> by_address = compare({have_same_address, are_any});
+  const std::vector<Difference> by_order = compare({are_any});
+  const auto& found = by_order.size() < by_address.size() ? by_order : by_address;
   list->insert(list->end(), found.begin(), found.end());
 }
 
@@ -184,28 +188,25 @@ void compare_paths(const PathComparison& paths, const std::vector<DeviceProfile>
 
 // The lower, the nearer to the cause.
 int rank_of(const Difference& one) {
-  if (one.kind != Difference::Kind::kValue) return 0;
   const std::string& name = one.property;
   if (name == "NCCL's failure" || name == "rails that NCCL uses") return 5;
+  if (one.kind != Difference::Kind::kValue || one.subject.empty()) return 0;
   if (name == "GPUDirect receive" || name == "GPUDirect send") return 4;
   if (name == "rails" || name == "path to its rail" || name.ends_with(" role")) return 3;
   return name.starts_with("path to ") ? 2 : 1;
 }
 
 std::vector<Difference> compare_matched(const Profile& first, const Profile& second,
-                                        const Matches& gpus, const Matches& hcas,
-                                        const std::set<Aspect>& aspects) {
-  std::vector<Difference> list;
-  compare_properties("", first.properties, second.properties, aspects, &list);
+                                        const Matches& gpus, const Matches& hcas) {
   using Device = Difference::Device;
-  compare_devices({Device::kGpu, first.gpus, second.gpus, gpus}, aspects, {}, &list);
-  compare_devices({Device::kHca, first.hcas, second.hcas, hcas}, aspects, first.excluded_hcas,
-                  &list);
-  compare_switches(first, second, aspects, &list);
-  if (aspects.count(Aspect::kShape) > 0) {
-    compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
-    compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
-  }
+  std::vector<Difference> list;
+  compare_properties("", first.properties, second.properties, &list);
+  compare_settings(first.settings, second.settings, &list);
+  compare_devices({Device::kGpu, first.gpus, second.gpus, gpus}, &list);
+  compare_devices({Device::kHca, first.hcas, second.hcas, hcas}, &list);
+  compare_switches(first, second, &list);
+  compare_paths({first.gpu_gpu, second.gpu_gpu, gpus, gpus, true}, first.gpus, &list);
+  compare_paths({first.gpu_hca, second.gpu_hca, gpus, hcas, false}, first.hcas, &list);
   std::stable_sort(list.begin(), list.end(), [](const Difference& a, const Difference& b) {
     return rank_of(a) < rank_of(b);
   });
@@ -225,38 +226,19 @@ std::string common_target(std::string* first, std::string* second) {
 
 const char* verb_of(const Difference& difference) { return difference.several ? " are " : " is "; }
 
-std::string value_text(const std::optional<std::string>& value) {
-  return value.value_or("unknown");
-}
-
 }  // namespace
 
 // One more card moves the bus numbers of all that follow, so that an address may be another
-// device's on the other machine. The way that leaves the shapes most alike is taken.
-std::vector<Difference> compare_profiles(const Profile& first, const Profile& second,
-                                         const std::set<Aspect>& aspects) {
-  const std::vector<Matches> ways_of_gpus = ways_to_match(first.gpus, second.gpus);
-  const std::vector<Matches> ways_of_hcas = ways_to_match(first.hcas, second.hcas);
-  const Matches* gpus = nullptr;
-  const Matches* hcas = nullptr;
-  size_t fewest = SIZE_MAX;
-  for (const Matches& some_gpus : ways_of_gpus) {
-    for (const Matches& some_hcas : ways_of_hcas) {
-      const size_t differences =
-          compare_matched(first, second, some_gpus, some_hcas, {Aspect::kShape}).size();
-      if (differences >= fewest) continue;
-      fewest = differences;
-      gpus = &some_gpus;
-      hcas = &some_hcas;
+// device's on the other machine. The way that leaves the machines most alike is taken.
+std::vector<Difference> compare_profiles(const Profile& first, const Profile& second) {
+  std::optional<std::vector<Difference>> fewest;
+  for (const Matches& gpus : ways_to_match(first.gpus, second.gpus)) {
+    for (const Matches& hcas : ways_to_match(first.hcas, second.hcas)) {
+      std::vector<Difference> list = compare_matched(first, second, gpus, hcas);
+      if (!fewest.has_value() || list.size() < fewest->size()) fewest = std::move(list);
     }
   }
-  return compare_matched(first, second, *gpus, *hcas, aspects);
-}
-
-void drop_unknown_in_second(std::vector<Difference>* list) {
-  std::erase_if(*list, [](const Difference& one) {
-    return one.kind == Difference::Kind::kValue && !one.second.has_value();
-  });
+  return std::move(*fewest);
 }
 
 std::vector<Difference> grouped(const std::vector<Difference>& list) {
@@ -277,7 +259,7 @@ std::vector<Difference> grouped(const std::vector<Difference>& list) {
     subjects[position].push_back(one.subject);
   }
   for (size_t i = 0; i < groups.size(); ++i) {
-    groups[i].subject = short_list(subjects[i]);
+    groups[i].subject = topo::short_list(subjects[i]);
     groups[i].several = subjects[i].size() > 1;
   }
   return groups;
@@ -290,21 +272,19 @@ std::string comparing_text(const Difference& difference, const std::string& firs
     return difference.subject + verb_of(difference) + "only in " + (only_first ? first : second);
   }
   const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";
-  return subject + difference.property + ": " + value_text(difference.first) + " in " + first +
-         ", " + value_text(difference.second) + " in " + second;
+  return subject + difference.property + ": " + difference.first + " in " + first + ", " +
+         difference.second + " in " + second;
 }
 
 std::string expecting_text(const Difference& difference) {
-  if (difference.kind == Difference::Kind::kOnlyInFirst)
-    return difference.subject + verb_of(difference) + "unexpected";
-  if (difference.kind == Difference::Kind::kOnlyInSecond) {
-    return difference.subject + verb_of(difference) +
-           (difference.property.empty() ? "missing" : difference.property);
+  if (difference.kind != Difference::Kind::kValue) {
+    const bool only_first = difference.kind == Difference::Kind::kOnlyInFirst;
+    return difference.subject + verb_of(difference) + (only_first ? "unexpected" : "missing");
   }
   const std::string subject = difference.subject.empty() ? "" : difference.subject + ": ";
-  std::string found = value_text(difference.first), expected = value_text(difference.second);
+  std::string found = difference.first, expected = difference.second;
   const std::string target = common_target(&found, &expected);
   return subject + difference.property + ": " + found + ", expected " + expected + target;
 }
 
-}  // namespace gdr::tools::topo
+}  // namespace gdr::tools::doctor

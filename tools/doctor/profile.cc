@@ -1,22 +1,18 @@
-#include "tools/topo/profile.h"
+#include "tools/doctor/profile.h"
 
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tools/topo/hca_list.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/render.h"
 
-namespace gdr::tools::topo {
+namespace gdr::tools::doctor {
 namespace {
 
 using Document = nlohmann::ordered_json;
-
-constexpr int kMaxNesting = 64;  // what this program writes has less than 10 levels
 
 // Returns the value of a key; null where it is missing.
 const Document& value_at(const Document& json, const char* key) {
@@ -27,7 +23,7 @@ const Document& value_at(const Document& json, const char* key) {
 
 std::optional<std::string> text_of(const Document& json) {
   if (json.is_null()) return std::nullopt;
-  if (json.is_string()) return clean_text(json.get_ref<const std::string&>());
+  if (json.is_string()) return topo::clean_text(json.get_ref<const std::string&>());
   if (json.is_boolean()) return json.get<bool>() ? "yes" : "no";
   return json.dump();
 }
@@ -66,7 +62,7 @@ std::optional<std::string> link_text(const Document& device) {
   const Document& speed = value_at(device, "link_gt_per_s");
   const std::optional<int> width = number_at(device, "link_width");
   if (!speed.is_number() || !width.has_value()) return std::nullopt;
-  return pci_link_text({speed.get<double>(), *width});
+  return topo::pci_link_text({speed.get<double>(), *width});
 }
 
 std::optional<std::string> count_of(const Document& array) {
@@ -133,8 +129,7 @@ DeviceProfile switch_profile(const Document& one) {
           address,
           {{"PCI device", joined(one, {"vendor", "device"}, ":")},
            {"NUMA node", text_at(one, "numa_node")},
-           {"PCIe link", link_text(one)},
-           {"address", text_at(one, "address"), Aspect::kAddresses}}};
+           {"PCIe link", link_text(one)}}};
 }
 
 DeviceProfile gpu_profile(const Document& gpu, const Document& nccl, size_t index) {
@@ -143,7 +138,6 @@ DeviceProfile gpu_profile(const Document& gpu, const Document& nccl, size_t inde
   const Document& rails = value_at(gpu, "rails");
   const Document& own = rails.is_array() && !rails.empty() ? rails[0] : Document();
   std::vector<Property> more = {
-      {"address", text_at(gpu, "address"), Aspect::kAddresses},
       {"partition", text_at(gpu, "partition")},
       {"model", text_at(gpu, "model")},
       {"compute capability", text_at(gpu, "compute_capability")},
@@ -179,16 +173,14 @@ DeviceProfile hca_profile(const Document& root, const Document& hca, size_t inde
                         text_at(hca, "address").value_or(""),
                         {}};
   profile.properties = pci_properties(hca);
-  profile.properties.push_back({"name", text_at(hca, "name"), Aspect::kNames});
-  profile.properties.push_back({"address", text_at(hca, "address"), Aspect::kAddresses});
-  profile.properties.push_back({"GUID", text_at(hca, "guid"), Aspect::kGuids});
+  profile.properties.push_back({"number of ports", count_of(value_at(hca, "ports"))});
   for (const Document& port : value_at(hca, "ports")) {
     const std::string number = text_at(port, "number").value_or("?");
     const std::string prefix = "port " + number + " ";
     const std::optional<int> speed = number_at(port, "speed_mbps");
     profile.properties.push_back({prefix + "state", text_at(port, "state")});
     profile.properties.push_back(
-        {prefix + "speed", speed ? std::optional(speed_text(*speed)) : std::nullopt});
+        {prefix + "speed", speed ? std::optional(topo::speed_text(*speed)) : std::nullopt});
     profile.properties.push_back({prefix + "link layer", text_at(port, "link_layer")});
     profile.properties.push_back({prefix + "role", role_of(root, index, number)});
   }
@@ -196,36 +188,10 @@ DeviceProfile hca_profile(const Document& root, const Document& hca, size_t inde
 }
 
 std::vector<Property> machine_properties(const Document& root) {
-  const Document& nccl = value_at(root, "nccl");
-  std::vector<Property> properties = {
-      {"CPU", joined(value_at(root, "cpu"), {"arch", "vendor", "family", "model"}, " ")},
-      {"number of packages", count_of(value_at(root, "packages"))},
-      {"number of NUMA nodes", count_of(value_at(root, "numa_nodes"))},
-      {"NCCL's release", text_at(nccl, "release"), Aspect::kRelease},
-      {"NCCL's failure", text_at(nccl, "failure").value_or("none")}};
-  const Document& settings = value_at(nccl, "settings");
-  if (!settings.is_object()) return properties;
-  for (const auto& [key, value] : settings.items()) {
-    properties.push_back({"NCCL's " + clean_text(key), text_of(value).value_or("unset")});
-  }
-  return properties;
-}
-
-// Whether arrays and objects contain each other too deeply. Without a limit, code that recurses
-// into values could exhaust the stack.
-bool is_nested_too_deeply(const std::string& text) {
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string && c == '\\') ++i;
-    if (c == '"') in_string = !in_string;
-    if (in_string) continue;
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (depth > kMaxNesting) return true;
-  }
-  return false;
+  return {{"CPU", joined(value_at(root, "cpu"), {"arch", "vendor", "family", "model"}, " ")},
+          {"number of packages", count_of(value_at(root, "packages"))},
+          {"number of NUMA nodes", count_of(value_at(root, "numa_nodes"))},
+          {"NCCL's failure", text_at(value_at(root, "nccl"), "failure").value_or("none")}};
 }
 
 PathMatrix matrix_of(const Document& paths, const char* key) {
@@ -239,65 +205,32 @@ PathMatrix matrix_of(const Document& paths, const char* key) {
 
 }  // namespace
 
-Result<Profile> profile_of(const Document& root) {
+Status add_topology(const Document& root, Profile* profile) {
   const std::optional<int> version = number_at(root, "schema_version");
   if (!version.has_value() || !value_at(root, "gpus").is_array() ||
       !value_at(root, "hcas").is_array()) {
     return fail(Code::kInvalidArgument, "it is not output of `nccl-gdr topo --json`");
   }
-  if (*version != kJsonSchemaVersion) {
+  if (*version != topo::kJsonSchemaVersion) {
     return fail(Code::kInvalidArgument,
                 fmt::format("it has schema_version {}, and this program reads {}: write it again "
-                            "by this release of nccl-gdr topo --json",
-                            *version, kJsonSchemaVersion));
+                            "by this release of nccl-gdr",
+                            *version, topo::kJsonSchemaVersion));
   }
-  Profile profile;
-  profile.host = text_at(root, "host").value_or("");
-  profile.schema_version = *version;
-  profile.properties = machine_properties(root);
+  profile->has_topology = true;
+  profile->properties = machine_properties(root);
   for (const Document& gpu : root["gpus"]) {
-    profile.gpus.push_back(gpu_profile(gpu, value_at(root, "nccl"), profile.gpus.size()));
+    profile->gpus.push_back(gpu_profile(gpu, value_at(root, "nccl"), profile->gpus.size()));
   }
   for (const Document& hca : root["hcas"]) {
-    profile.hcas.push_back(hca_profile(root, hca, profile.hcas.size()));
+    profile->hcas.push_back(hca_profile(root, hca, profile->hcas.size()));
   }
   const Document& switches = value_at(root, "switches");
-  profile.switches_known = switches.is_array();
-  for (const Document& one : switches) profile.switches.push_back(switch_profile(one));
-  for (const Document& reason : value_at(root, "not_offered")) {
-    const std::string text = text_of(reason).value_or("");
-    const size_t colon = text.rfind(':');
-    if (is_excluded_by_list(text) && colon != std::string::npos) {
-      profile.excluded_hcas.insert(text.substr(0, colon));
-    }
-  }
-  profile.gpu_gpu = matrix_of(value_at(root, "paths"), "gpu_gpu");
-  profile.gpu_hca = matrix_of(value_at(root, "paths"), "gpu_hca");
-  return profile;
+  profile->switches_known = switches.is_array();
+  for (const Document& one : switches) profile->switches.push_back(switch_profile(one));
+  profile->gpu_gpu = matrix_of(value_at(root, "paths"), "gpu_gpu");
+  profile->gpu_hca = matrix_of(value_at(root, "paths"), "gpu_hca");
+  return {};
 }
 
-Result<std::vector<Profile>> parse_profiles(const std::string& name, const std::string& text) {
-  if (is_nested_too_deeply(text)) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("{}: its values are nested in more than {} levels, and output of "
-                            "`nccl-gdr topo --json` is not",
-                            name, kMaxNesting));
-  }
-  std::istringstream stream(text);
-  std::vector<Profile> profiles;
-  while (stream >> std::ws && !stream.eof()) {
-    Document document;
-    try {
-      stream >> document;
-    } catch (const Document::exception& error) {
-      return fail(Code::kInvalidArgument, name + ": " + clean_text(error.what()));
-    }
-    Result<Profile> profile = profile_of(document);
-    if (!profile) return fail(profile.error().code, name + ": " + profile.error().text);
-    profiles.push_back(std::move(*profile));
-  }
-  if (profiles.empty()) return fail(Code::kInvalidArgument, name + ": the file is empty");
-  return profiles;
-}
-
-}  // namespace gdr::tools::topo
+}  // namespace gdr::tools::doctor
