@@ -8,7 +8,7 @@
 install(TARGETS nccl-net-gdr LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin)
 install(TARGETS softhca
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${GDR_SOFTHCA_IN_LIBDIR} COMPONENT softhca)
-install(TARGETS nccl-gdr RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+install(TARGETS nccl-gdr nccl-gdr-diagnose RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 
 install(DIRECTORY nccl-tests-config DESTINATION ${CMAKE_INSTALL_DATADIR}/nccl-net-gdr COMPONENT tools
   USE_SOURCE_PERMISSIONS
@@ -59,7 +59,7 @@ if(HELP2MAN)
       COMMAND ${HELP2MAN} --no-info --version-string=${PROJECT_VERSION} --source=nccl-net-gdr
               --output=${page} "./${program}"
       COMMAND ${GZIP} -9nf ${page}
-      DEPENDS nccl-gdr WORKING_DIRECTORY $<TARGET_FILE_DIR:nccl-gdr> VERBATIM)
+      DEPENDS nccl-gdr nccl-gdr-diagnose WORKING_DIRECTORY $<TARGET_FILE_DIR:nccl-gdr> VERBATIM)
     list(APPEND pages ${page}.gz)
     install(FILES ${page}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
   endforeach()

@@ -37,24 +37,9 @@ void stop(int code, const std::string& text) {
   throw CLI::RuntimeError(code);
 }
 
-void add_commands(CLI::App& app) {
-  app.description("Measures, tests and explains NCCL network plugins and GPUDirect RDMA");
-  app.footer(
-      "Exit status of the subcommands: 0: as wanted; 1: wrong results, a failed check or case, or "
-      "a difference; 2: an option cannot be used; 3: nothing could be run or looked at");
-  app.require_subcommand(1);
-  app.set_version_flag("--version", "nccl-gdr " GDR_VERSION, "Print the version and exit");
-  add_perf_command(app);
-  add_conformance_command(app);
-  add_topo_command(app);
-  add_doctor_command(app);
-  add_env_command(app);
-  add_with_softhca_command(app);
-}
-
-int run_command_line(int argc, char** argv) {
+int run_command_line(int argc, char** argv, void (*add)(CLI::App& app)) {
   CLI::App app{"", "nccl-gdr"};
-  add_commands(app);
+  add(app);
   if (std::string error = argc > 1 ? unknown_command(app, argv[1]) : ""; !error.empty()) {
     fmt::print(stderr, "nccl-gdr: {}\n", error);
     return kExitUsage;

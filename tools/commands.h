@@ -43,8 +43,9 @@ void add_commands(CLI::App& app);
 // Ends a subcommand with an error on stderr and that exit code.
 [[noreturn]] void stop(int code, const std::string& text);
 
-// Parses the command line of nccl-gdr and runs the subcommand. Returns the exit status.
-int run_command_line(int argc, char** argv);
+// Parses the command line of nccl-gdr and runs the subcommand, one of those that `add` adds.
+// Returns the exit status.
+int run_command_line(int argc, char** argv, void (*add)(CLI::App& app) = &add_commands);
 
 // Returns the value of LD_LIBRARY_PATH that has `folder` in front of `path`, which may be empty.
 std::string with_folder_first(const std::string& folder, const std::string& path);

@@ -1,7 +1,28 @@
-// nccl-gdr: one program with a subcommand for each task.
+// nccl-gdr: runs perf, and the program nccl-gdr-diagnose beside it for every other subcommand.
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "tools/common/exit_codes.h"
+#include "tools/common/installed_folders.h"
+
+// tools/commands.h would include CLI11, which compiles slowly.
+namespace CLI {
+class App;
+}
 namespace gdr::tools {
-// Declared here, since tools/commands.h includes CLI11, which compiles slowly.
-int run_command_line(int argc, char** argv);
+void add_perf_command(CLI::App& app);
+int run_command_line(int argc, char** argv, void (*add)(CLI::App& app));
 }  // namespace gdr::tools
 
-int main(int argc, char** argv) { return gdr::tools::run_command_line(argc, argv); }
+int main(int argc, char** argv) {
+  if (argc > 1 && std::string(argv[1]) == "perf") {
+    return gdr::tools::run_command_line(argc, argv, &gdr::tools::add_perf_command);
+  }
+  const std::string program = gdr::tools::program_folder() + "/nccl-gdr-diagnose";
+  (void)execv(program.c_str(), argv);
+  std::perror(("nccl-gdr: cannot run " + program).c_str());
+  std::fputs("Fix: install it beside nccl-gdr, or in a source tree run ./run build\n", stderr);
+  return gdr::tools::kExitCouldNotRun;
+}
