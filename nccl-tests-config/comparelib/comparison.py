@@ -53,28 +53,13 @@ def half(row, in_place):
     return row.in_place if in_place else row.out_of_place
 
 
-def bus_factor(table, in_place):
-    """Bus bandwidth / algorithm bandwidth of a table, where its numbers have enough digits; or None."""
-    best = max((found for row in table.rows if (found := half(row, in_place))),
-               key=lambda found: found.algbw, default=None)
-    return best.busbw / best.algbw if best and best.algbw >= 0.5 else None
-
-
-def bus_bandwidth(size, measure, factor):
-    """GB/s. nccl-tests prints two decimals, so that of small messages is computed from their time."""
-    exact = size / measure.time_us / 1e3
-    agrees = abs(exact - measure.algbw) <= 0.01 + 0.02 * measure.algbw
-    return exact * factor if factor is not None and agrees and measure.algbw < 1 else measure.busbw
-
-
 def _series(tables, size, in_place):
     times, bandwidths, wrongs = [], [], []
     for table in tables:
         row = next((row for row in table.rows if row.size == size), None) if table else None
         found = row and half(row, in_place)
         times.append(found.time_us if found else None)
-        bandwidths.append(
-            bus_bandwidth(size, found, bus_factor(table, in_place)) if found else None)
+        bandwidths.append(found.busbw if found else None)
         if found and found.wrong is not None:
             wrongs.append(found.wrong)
     return Series(times, bandwidths, sum(wrongs) if wrongs else None)

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 CONFIG_DIR = pathlib.Path(__file__).resolve().parent.parent
@@ -49,7 +48,8 @@ def environment(env_files, settings, base=None):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
     printed = done.stderr.decode(errors="replace")
     if done.returncode != 0:
-        raise LaunchError(f"bash could not source {' '.join(files)}: {printed.strip() or 'it gives no reason'}")
+        raise LaunchError(
+            f"bash could not source {' '.join(files)}: {printed.strip() or 'it gives no reason'}")
     result = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
     _check_softhca(result)
     sys.stderr.write(printed)
@@ -65,8 +65,9 @@ def _check_softhca(env):
     if folder is not None and asked and not os.path.exists(os.path.join(folder, "libibverbs.so.1")):
         where = f"there is no libibverbs.so.1 of the software HCA in {folder}" if folder else (
             "there is no software HCA on this machine")
-        raise LaunchError(f"{where}: build it (./run build), install the package nccl-net-gdr-softhca, or "
-                          "set SOFTHCA_DIR to the folder of its libibverbs.so.1")
+        raise LaunchError(
+            f"{where}: build it (./run build), install the package nccl-net-gdr-softhca, or "
+            "set SOFTHCA_DIR to the folder of its libibverbs.so.1")
 
 
 def find_program(name, base=None):
@@ -95,7 +96,8 @@ def decides_runs(name):
 def software_hca(env):
     """The folder of the software HCA that programs load in this environment, or None."""
     for folder in env.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder and (folder == env.get("SOFTHCA_DIR") or os.path.basename(os.path.normpath(folder)) == "softhca"):
+        if folder and (folder == env.get("SOFTHCA_DIR")
+                       or os.path.basename(os.path.normpath(folder)) == "softhca"):
             if os.path.exists(os.path.join(folder, "libibverbs.so.1")):
                 return folder
     return None
@@ -123,13 +125,6 @@ def command(program, arguments, options, env):
     return [*words, program, *arguments, "-g", "1"]
 
 
-def _collect(stream, lines, on_line):
-    for line in stream:
-        lines.append(line)
-        if on_line is not None:
-            on_line(line)
-
-
 def _kill(process):
     """Ends a program and its children. mpirun ends its ranks, also on other hosts, where it gets the time to."""
     try:
@@ -144,34 +139,20 @@ def _kill(process):
             pass  # it ended, and left nobody behind
 
 
-def run(words, env, timeout_s, on_line=None):
-    """Runs one program. Both streams are pipes, as NCCL opens its log, /dev/stderr, a second time.
-
-    `on_line` gets each line of the standard output when it is printed, in another thread.
-    """
+def run(words, env, timeout_s):
+    """Runs one program. Both streams are pipes, as NCCL opens its log, /dev/stderr, a second time."""
     start = time.monotonic()
     with subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, errors="replace",
                           start_new_session=True) as process:
         # An interrupt from here on has to end the program: the end of `with` waits for it.
         try:
-            texts = [], []
-            readers = [threading.Thread(target=_collect, args=arguments, daemon=True) for arguments in (
-                (process.stdout, texts[0], on_line), (process.stderr, texts[1], None))]
-            for reader in readers:
-                reader.start()
-            exit_code = process.wait(timeout_s)
+            texts = process.communicate(timeout=timeout_s)
+            exit_code = process.returncode
         except subprocess.TimeoutExpired:
-            exit_code = None
             _kill(process)
+            texts, exit_code = process.communicate(), None
         except BaseException:
             _kill(process)
             raise
-        for reader in readers:
-            reader.join(max(timeout_s - (time.monotonic() - start), 5))
-        if any(reader.is_alive() for reader in readers):
-            # A process that the program left behind holds the pipes.
-            os.killpg(process.pid, signal.SIGKILL)
-            for reader in readers:
-                reader.join(5)
-    return Outcome(exit_code, *("".join(lines) for lines in texts), time.monotonic() - start)
+    return Outcome(exit_code, *texts, time.monotonic() - start)

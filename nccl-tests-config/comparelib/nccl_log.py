@@ -12,21 +12,23 @@ _NETWORK = re.compile(r"NCCL INFO .*\bUsing network (.*?\S)(?=\s+\S+:\d+:\d+ \[|
 _CHANNEL = re.compile(
     r"NCCL INFO .*\b(?:Channel|Ring) \d+(?:/\d+)? : .* \[(?:send|receive)\] via (NET/.+?/\d+[^\s]*)")
 _DEVICE_OF_CHANNEL = re.compile(r"NET/(.+?)/\d")
-_VERSION = re.compile(r"\bNCCL version (\S+)")
-_PLUGIN = re.compile(r"NCCL INFO .*Loaded net plugin (.+?) \((v[0-9]+)\)")
-_DRIVER = re.compile(r"NCCL INFO .*\bcudaDriverVersion ([0-9]+)")
+# The first line that matches each is taken.
+_VERSIONS = {
+    "NCCL": re.compile(r"\bNCCL version (\S+)"),
+    "plugin": re.compile(r"NCCL INFO .*Loaded net plugin (.+?) \((v[0-9]+)\)"),  # and its table
+    "CUDA version of the driver": re.compile(r"NCCL INFO .*\bcudaDriverVersion ([0-9]+)"),
+    "nccl-tests": re.compile(r"# nccl-tests version (\S+)"),
+}
 _WARNING = re.compile(r"NCCL WARN (.*\S)")
 _LINE = re.compile(r"\bNCCL (?:INFO|WARN)\b")
 
 
 @dataclasses.dataclass(frozen=True)
 class NcclLog:
-    version: str | None
     networks: frozenset[str]  # of all ranks; several: a mixture; none: not logged
     channels: collections.Counter  # "NET/GDR/0/GDRDMA" -> ends of channels that use it
     warnings: list[str]
-    plugin: str | None = None  # "GDR v11": the loaded plugin's name and the version of its table
-    cuda: str | None = None  # the newest CUDA version that the driver supports, such as 13000
+    versions: dict[str, str]  # what -> version
     empty: bool = False  # there was no line of NCCL's log at all
 
     def channel_networks(self):
@@ -40,8 +42,14 @@ def last_other_lines(text, count=5):
     return lines[-count:]
 
 
+def _version(line):
+    for what, pattern in _VERSIONS.items():
+        if match := pattern.search(line):
+            yield what, " ".join(match.groups())
+
+
 def parse(text):
-    version, plugin, cuda, networks, warnings, empty = None, None, None, set(), [], True
+    networks, warnings, versions, empty = set(), [], {}, True
     channels = collections.Counter()
     for line in text.splitlines():
         empty = empty and not _LINE.search(line)
@@ -51,10 +59,6 @@ def parse(text):
             networks.add(match[1])
         elif match := _WARNING.search(line):
             warnings.append(match[1])
-        elif plugin is None and (match := _PLUGIN.search(line)):
-            plugin = f"{match[1]} {match[2]}"
-        elif cuda is None and (match := _DRIVER.search(line)):
-            cuda = match[1]
-        elif version is None and (match := _VERSION.search(line)):
-            version = match[1]
-    return NcclLog(version, frozenset(networks), channels, warnings, plugin, cuda, empty)
+        else:
+            versions = {**dict(_version(line)), **versions}
+    return NcclLog(frozenset(networks), channels, warnings, versions, empty)

@@ -1,8 +1,7 @@
-"""Reads the JSON that the programs of nccl-tests write with -J FILE.
+"""Reads the JSON that the programs of nccl-tests write with -J FILE, from 2.17.3 on.
 
-nccl-tests writes it from 2.17.3 on, as version 1 of its format; 2.19.2 to 2.19.5 write version 2, and
-2.19.6 version 3. They differ in what is not used here (single iterations, and the spelling of
-"bandwidth"). Source: src/util.cu of https://github.com/NVIDIA/nccl-tests at the tags v2.17.3 to v2.19.6.
+Releases 2.17.3 to 2.19.1 write version 1 of the format, 2.19.2 to 2.19.5 version 2, and 2.19.6 version 3.
+They differ in what is not used here. Source: src/util.cu of https://github.com/NVIDIA/nccl-tests at these tags.
 
     {"version": 3, "args": ["all_reduce_perf", ...], "env": [...], "nccl_version": 22803,
      "config": {"nthreads": 1, "ngpus": 2, ..., "devices": [{"hostname": ..., "device_info": ...}]},
@@ -11,18 +10,16 @@ nccl-tests writes it from 2.17.3 on, as version 1 of its format; 2.19.2 to 2.19.
                   "in_place": {...}, ...}],
      "out_of_bounds": {"count": 0, "okay": "true"}, ..., "end_time": "2026-07-09 16:00:00"}
 
-The list of devices has one entry a process, for the first GPU of that process. Releases before 2.19.2
-leave the text without its end where the program is aborted; its complete rows are read nevertheless.
+The list of devices has one entry a process, for the first GPU of that process.
 """
 
+from __future__ import annotations  # for Python 3.9, whose types have no |
+
+import dataclasses
 import json
 import math
 import re
 
-from comparelib import perf_table
-
-VERSIONS = (1, 2, 3)
-_RESULTS = re.compile(r'"results"\s*:\s*\[')
 # The writer prints an infinite number as printf does, which is no JSON.
 _INFINITE = re.compile(r"(?<=[:\[,])(-?)inf(?=\s*[,}\]])")
 
@@ -31,46 +28,51 @@ class JsonError(Exception):
     """The text is not what nccl-tests writes; the message says what is wrong."""
 
 
-def looks_like_json(text):
-    return text.lstrip("\ufeff \t\r\n").startswith("{")
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """One half of a row. time_us in microseconds, bandwidths in 10^9 bytes/s."""
+    time_us: float
+    algbw: float
+    busbw: float
+    wrong: float | None  # None where the program does not check, or does not count
 
 
-def _rows_of_a_torso(text):
-    """(what precedes the results, the complete rows) of a text that ends too early."""
-    start = _RESULTS.search(text)
-    if start is None:
-        raise JsonError("the text ends before its results")
-    head = json.loads(text[:start.end()] + "]}")
-    decoder, rows, at = json.JSONDecoder(), [], start.end()
-    while True:
-        while at < len(text) and text[at] in ", \t\r\n":
-            at += 1
-        try:
-            row, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError:
-            return {**head, "results": rows}
-        rows.append(row)
+@dataclasses.dataclass(frozen=True)
+class Row:
+    size: int  # bytes
+    out_of_place: Measure | None
+    in_place: Measure | None
+    kind: str = ""  # data type and operator, such as "float sum"
+
+    def wrong(self):
+        """Wrong elements of both halves; None when neither was checked."""
+        counts = [half.wrong for half in (self.out_of_place, self.in_place)
+                  if half is not None and half.wrong is not None]
+        return sum(counts) if counts else None
 
 
-def _document(text):
-    text = _INFINITE.sub(r"\1Infinity", text)
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        try:
-            return _rows_of_a_torso(text)
-        except json.JSONDecodeError:
-            raise JsonError(f"no JSON: {error}") from error
+@dataclasses.dataclass(frozen=True)
+class PerfTable:
+    rows: list[Row] = dataclasses.field(default_factory=list)
+    out_of_bounds: int | None = None
+    devices: list[str] = dataclasses.field(default_factory=list)  # the name of each rank's GPU
+    hosts: list[str] = dataclasses.field(default_factory=list)  # the host of each rank
+    program: str = ""  # "all_reduce_perf"
+    library: str = ""  # NCCL's version as a number, such as 22803
+    cpu_time: bool = False  # -C: the CPU's time, which is not the time of the collective
+    notes: list[str] = dataclasses.field(default_factory=list)  # what cannot be used
 
 
 def _measure(half):
-    """A Measure and whether its time is the CPU's; None for an absent half."""
+    """A Measure; None for an absent half, and where the time is no time."""
     if half is None:
         return None
-    time_us = half["cpu_time"] if "cpu_time" in half else half["time"]
+    time_us = float(half["cpu_time"] if "cpu_time" in half else half["time"])
+    if not math.isfinite(time_us) or time_us <= 0:
+        return None
     wrong = half.get("nwrong")
-    return perf_table.measure([time_us, half["alg_bw"], half["bus_bw"],
-                               "N/A" if wrong is None else wrong])
+    return Measure(time_us, float(half["alg_bw"]), float(half["bus_bw"]),
+                   None if wrong is None else float(wrong))
 
 
 def _row(entry, notes):
@@ -81,7 +83,7 @@ def _row(entry, notes):
         if half is not None and result is None:
             notes.append(f"at {size} B the time is {half.get('time', half.get('cpu_time'))}")
     kind = " ".join(entry[name] for name in ("type", "redop") if entry.get(name, "none") != "none")
-    return perf_table.Row(size, *measures, kind) if any(measures) else None
+    return Row(size, *measures, kind) if any(measures) else None
 
 
 def _ranks(config):
@@ -93,34 +95,31 @@ def _ranks(config):
 
 def parse(text):
     """The PerfTable in `text`. Raises JsonError."""
-    document = _document(text)
-    if not isinstance(document, dict) or not isinstance(document.get("results", []), list):
-        raise JsonError('not written by nccl-tests -J: there is no list "results"')
-    if "results" not in document:
-        raise JsonError('there is no list "results": the program ended before it measured')
-    notes = []
-    version = document.get("version")
-    if version not in VERSIONS:
-        notes.append(
-            f"the JSON has version {version}; known are 1 to {VERSIONS[-1]} (nccl-tests 2.17.3 "
-            "to 2.19.6)")
-    if "end_time" not in document:
-        notes.append("the program ended before its last lines")
     try:
-        rows = [_row(entry, notes) for entry in document["results"]]
+        document = json.loads(_INFINITE.sub(r"\1Infinity", text))
+        results, notes = document["results"], []
+        rows = [_row(entry, notes) for entry in results]
         ranks = _ranks(document.get("config", {}))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise JsonError(f"a result lacks or misstates {error}") from error
-    halves = [half for entry in document["results"]
-              for half in (entry.get("out_of_place"), entry.get("in_place")) if half]
-    arguments = document.get("args") or [""]
-    average = next((found.get("bandwidth", found.get("bandwidith"))
-                    for found in (document.get("average_bus_bandwidth"),
-                                  document.get("average_bus_bandwidith"))
-                    if found), None)
-    return perf_table.PerfTable(
-        [row for row in rows if row], (document.get("out_of_bounds") or {}).get("count"),
-        average if isinstance(average, (int, float)) and math.isfinite(average) else None,
-        [gpu for _, gpu in ranks], [host for host, _ in ranks],
-        str(arguments[0]).rsplit("/", 1)[-1], "", str(document.get("nccl_version", "")),
-        any("cpu_time" in half for half in halves), False, notes)
+        cpu_time = any("cpu_time" in half for entry in results
+                       for half in (entry.get("out_of_place"), entry.get("in_place")) if half)
+        program = str((document.get("args") or [""])[0]).rsplit("/", 1)[-1]
+        out_of_bounds = (document.get("out_of_bounds") or {}).get("count")
+    except json.JSONDecodeError as error:
+        raise JsonError(f"no complete JSON: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise JsonError(f"not written by nccl-tests -J: it lacks or misstates {error}") from error
+    return PerfTable([row for row in rows if row], out_of_bounds, [gpu for _, gpu in ranks],
+                     [host for host, _ in ranks], re.sub(r"_perf\w*$", "_perf", program),
+                     str(document.get("nccl_version", "")), cpu_time, notes)
+
+
+def load(path):
+    """The PerfTable of a file; without rows, and with a note, where a run has not written all of it."""
+    try:
+        return parse(path.read_text(encoding="utf-8", errors="replace"))
+    except FileNotFoundError:
+        return PerfTable(notes=[
+            "no JSON was written (nccl-tests 2.17.3 or later is needed, and several "
+            "hosts need the output folder on a shared file system)"])
+    except JsonError as error:
+        return PerfTable(notes=[str(error)])

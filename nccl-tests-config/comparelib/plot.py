@@ -1,86 +1,69 @@
-"""Draws one program's comparison as SVG: bus bandwidth, time and speed ratio over the size.
+"""Draws one program's comparison with matplotlib, where it is installed: time, bus bandwidth and speed over size.
 
-The SVG is written here and not by a plotting program, so that every machine that can compare can also
-draw, compute nodes included, and so that the page has the picture in it. Bars are the spread over the
-rounds.
+Bars are the spread over the rounds, the grey band of the speeds is the control.
 """
 
-from xml.sax.saxutils import escape
+import functools
 
-from comparelib import axes, marks, panel
-
-WIDTH, HEIGHT = 960, 700
-_LEGEND, _ROW = 42, 18  # where the legend is, and the height of its rows
-
-
-def _legend(style, y):
-    """(elements, the y of the last row): names that do not fit into a row begin another one."""
-    parts, x = [], 70.0
-    for side in style.sides:
-        width = 56 + 7.6 * len(side)
-        if x > 70 and x + width > WIDTH:
-            x, y = 70.0, y + _ROW
-        colour = style.colour(side)
-        parts += [
-            marks.line(x, y, x + 26, y, colour, 2, style.dash(side)),
-            marks.symbol(style.symbol(side), x + 13, y, colour, side),
-            marks.text(x + 32, y + 4.5, side, 13, "start")
-        ]
-        x += width
-    return parts, y
+MISSING = ("No picture was drawn: it needs matplotlib (Debian and Ubuntu: apt-get install python3-matplotlib). "
+           "The tables have the same figures.")
+_BAND = "#cccccc"
 
 
-def _curves(points, sides, take):
-    """Side -> [(size, Summary)], of positive values only: zero has no place on a logarithmic axis."""
-    found = {
-        side: [(point.size, summary)
-               for point in points
-               if point.size > 0 and (summary := take(point, side)) is not None and summary.low > 0
-              ] for side in sides
-    }
-    return {side: curve for side, curve in found.items() if curve}
-
-
-def svg(session, points, title):
-    """The picture as a complete SVG document, or None where there is nothing to draw."""
-    style = marks.Style(session)
-    plain = [side for side in session.sides if side != session.control]
-    bandwidth = _curves(points, plain, lambda point, side: point.series[side].bandwidths())
-    time = _curves(points, plain, lambda point, side: point.series[side].times())
-    speed = _curves(points, session.others, lambda point, side: point.speed[side])
-    if not time:
+@functools.lru_cache
+def library():
+    """matplotlib.pyplot, or None where it is not installed. Loading it takes a second, so it waits for its use."""
+    try:
+        import matplotlib
+    except ImportError:
         return None
-    panels = [(panel.Panel((70, 78, 460, 350), "time, us", time, axes.value_axis,
-                           axes.value_ticks), "us")]
-    if bandwidth:
-        panels.append((panel.Panel((550, 78, 940, 350), "bus bandwidth, GB/s", bandwidth,
-                                   axes.value_axis, axes.value_ticks), "GB/s"))
-    if speed:
-        panels.append((panel.Panel((70, 440, 940, 650), f"speed, {session.base} = 1 (above: faster)",
-                                   speed, axes.ratio_axis, axes.ratio_ticks),
-                       f"times the speed of {session.base}"))
-    legend, last = _legend(style, _LEGEND)
-    height = (HEIGHT if speed else 400) + last - _LEGEND
-    head = [marks.text(WIDTH / 2, 22, title, 15, extra=' font-weight="bold"'), *legend]
-    return _document(title, height, [*head, f'<g transform="translate(0 {last - _LEGEND})">',
-                                     *_drawn(session, style, panels), "</g>"])
+    matplotlib.use("Agg")  # without a display
+    from matplotlib import pyplot
+    return pyplot
 
 
-def _drawn(session, style, panels):
-    parts = []
-    for one, unit in panels:
-        one.frame()
-        if one.y.logarithmic is False:
-            one.band(one.curves.get(session.control, []))
-            one.level(1)
-        one.draw(style, unit)
-        parts += one.parts
-    return parts
+def _curve(points, take):
+    """(sizes, medians, [below, above]) of the points that have a value."""
+    found = [(point.size, summary) for point in points if (summary := take(point)) is not None]
+    return ([size for size, _ in found], [one.median for _, one in found
+                                          ], [[one.median - one.low for _, one in found],
+                                              [one.high - one.median for _, one in found]])
 
 
-def _document(title, height, parts):
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" role="img" font-family="sans-serif">\n<title>{escape(title)}</title>\n'
-        f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n{body}\n</svg>\n')
+def _panel(axis, title, curves):
+    """`curves` maps a side to what _curve() returned."""
+    axis.set(title=title, xlabel="message size, bytes")
+    axis.set_xscale("log", base=2)
+    axis.grid(alpha=0.4)
+    for (side, (sizes, medians, spread)), marker in zip(curves.items(), "os^dvX*P" * len(curves)):
+        axis.errorbar(sizes, medians, yerr=spread, label=side, marker=marker, capsize=3)
+    axis.legend()
+
+
+def _band(axis, points, control):
+    found = [(point.size, point.speed[control]) for point in points if point.speed.get(control)]
+    axis.fill_between([size for size, _ in found], [one.low for _, one in found],
+                      [one.high for _, one in found], color=_BAND)
+    axis.axhline(1, color="black", linewidth=1)
+
+
+def draw(session, points, title, path):
+    """Writes the picture in the format of the path's suffix. Returns None, or why there is none, as a sentence."""
+    pyplot = library()
+    if pyplot is None:
+        return MISSING
+    plain = [side for side in session.sides if side != session.control]
+    others = [side for side in session.others if side != session.control]
+    figure, axes = pyplot.subplots(1, 3, figsize=(18, 6), layout="constrained")
+    figure.suptitle(title)
+    for axis, name, take in (
+            (axes[0], "time, us", lambda point, side: point.series[side].times()),
+            (axes[1], "bus bandwidth, GB/s", lambda point, side: point.series[side].bandwidths())):
+        _panel(axis, name, {side: _curve(points, lambda point, side=side: take(point, side)) for side in plain})
+        axis.set_yscale("log")
+    _band(axes[2], points, session.control)
+    _panel(axes[2], f"speed, {session.base} = 1 (above: faster)",
+           {side: _curve(points, lambda point, side=side: point.speed[side]) for side in others})
+    figure.savefig(path)
+    pyplot.close(figure)
+    return None

@@ -101,45 +101,30 @@ def load(word):
     return Preset(path.stem, path.resolve(), own.get("machine", ""), results)
 
 
-def gaps(preset, ranks, programs, sizes):
-    """What keeps runs over these sizes from being judged, to be known before they start: sentences."""
-    if not preset.results:
-        return []
-    fitting = [one for one in preset.results if one.nodes * one.gpus_per_node == ranks]
-    if not fitting:
-        known = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
-        return [f"Preset {preset.name} has no figure for {ranks} ranks, only for {', '.join(known)} GPUs."]
-    collectives = {sessions.collective_of(program) for program in programs}
-    return [f"The figure of preset {preset.name} for {one} cannot be judged: these runs do not measure it."
-            for one in fitting if one.collective not in collectives or one.bytes not in sizes]
-
-
-def applies(expected, machine):
+def applies(expected, machine, one_host):
     """Whether a figure is for this number of nodes and ranks. On one host whose ranks use the network, each
     rank is like a node."""
     ranks, nodes = machine["ranks"], machine["nodes"]
     if expected.nodes * expected.gpus_per_node != ranks:
         return False
-    if machine.get("one_host"):
+    if one_host:
         return expected.nodes == 1 or expected.gpus_per_node == 1
     return nodes is None or expected.nodes == nodes
 
 
-def _check(session, expected, side, tolerance):
-    least = expected.busbw_gbs * (1 - tolerance)
+def _check(session, expected, side):
+    least = expected.busbw_gbs * (1 - TOLERANCE)
     for program in session.programs:
         if sessions.collective_of(program) != expected.collective:
             continue
-        point = next(
-            (one for one in comparison.points(session, program) if one.size == expected.bytes),
-            None)
+        point = next((one for one in comparison.points(session, program) if one.size == expected.bytes), None)
         found = point and point.series[side].bandwidths()
         if found is None:
             continue
         passed = found.median >= least
         reason = (
             f"expected {expected.busbw_gbs:g} GB/s ({expected.kind}), at least {least:.2f} within "
-            f"{100 * tolerance:g} %")
+            f"{100 * TOLERANCE:g} %")
         if not passed and found.high >= least:
             reason += "; the best round reaches it, so measure more rounds"
         return Check(side, expected, found, PASS if passed else FAIL, reason)
@@ -147,31 +132,23 @@ def _check(session, expected, side, tolerance):
                  f"{report.size_text(expected.bytes)}")
 
 
-def judge(session, preset, tolerance=TOLERANCE):
+def judge(session, preset):
     """(Checks of every side but the control against every figure that applies, notes)."""
-    machine = sessions.machine(session)
     if not preset.results:
         return [], [f"Preset {preset.name} has no expected figure, so nothing was judged."]
-    fitting = [one for one in preset.results if applies(one, machine)]
-    notes = []
-    if not fitting:
-        sizes = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
-        nodes = machine["nodes"]
-        hosts = "hosts that no output names" if nodes is None else f"{nodes} host{'s' * (nodes != 1)}"
-        notes.append(
-            f"Preset {preset.name} has figures for {', '.join(sizes)} GPUs only (nodes x GPUs of each), not "
-            f"for {machine['ranks']} ranks on {hosts}.")
+    machine = sessions.machine(session)
+    fitting = [
+        one for one in preset.results if applies(one, machine, session.facts.get("one_host"))]
     sides = [side for side in session.sides if side != session.control]
-    return [_check(session, one, side, tolerance) for one in fitting for side in sides], notes
-
-
-def status(checks, judged_side):
-    """PASS where the judged side reaches every figure that could be judged, FAIL where it misses one, and
-    NOT_JUDGED where none could be."""
-    own = {check.status for check in checks if check.side == judged_side}
-    return FAIL if FAIL in own else PASS if PASS in own else NOT_JUDGED
+    checks = [_check(session, one, side) for one in fitting for side in sides]
+    if fitting:
+        return checks, []
+    known = sorted({f"{one.nodes} x {one.gpus_per_node}" for one in preset.results})
+    return checks, [f"Preset {preset.name} has figures for {', '.join(known)} GPUs only (nodes x GPUs of each), not "
+                    f"for {machine['ranks']} ranks on {machine['nodes'] or 'unknown'} hosts."]
 
 
 def failed(checks, preset, judged_side):
-    """Whether the judged side fails. A preset with figures of which none could be judged fails, too."""
-    return bool(preset.results) and status(checks, judged_side) != PASS
+    """Whether the side misses a figure. A preset with figures of which none could be judged fails, too."""
+    own = {check.status for check in checks if check.side == judged_side}
+    return bool(preset.results) and (FAIL in own or PASS not in own)

@@ -1,6 +1,6 @@
 """Formats a comparison side by side, as text and as Markdown, and describes it in sentences."""
 
-from comparelib import comparison
+from comparelib import comparison, session as sessions
 
 
 def size_text(size):
@@ -117,10 +117,61 @@ def sentences(session, points):
                 f"{side} has {ratios.median:.2f} times the speed of {session.base} in the median "
                 f"over the sizes ({ratios.low:.2f} to {ratios.high:.2f}): {verdicts}.")
     if session.rounds == 1 and any(comparison.overall(points, side) for side in session.others):
-        found.append("No verdict from one round, whose spread is unknown: use --rounds 5 --control.")
+        found.append(
+            "No verdict from one round, whose spread is unknown: use --rounds 5 --control.")
     if 1 < session.rounds <= comparison.WEAK_ROUNDS and session.others:
         control = "" if session.control else ", and --control,"
         found.append(
             f"The {session.rounds} rounds of one size in {2 ** (session.rounds - 1)} agree by chance alone; "
             f"--rounds 5 or more{control} make the verdicts reliable.")
     return found
+
+
+def channels(session):
+    """What the channels of each side used, by the log of its first round."""
+    found = []
+    for run in session.runs:
+        if run.repeat == 0 and not run.log.empty:
+            ends = ", ".join(f"via {channel} x{count}"
+                             for channel, count in sorted(run.log.channels.items()))
+            used = ",".join(sorted(run.log.networks)) or "none named"
+            found.append(
+                f"{run.program} {run.transport}: network {used}; {ends or 'no network channel'}")
+    return found
+
+
+def facts(session):
+    """The machine and the rounds in a few words."""
+    machine = sessions.machine(session)
+    gpus = [f"{count} x {name}" for name, count in (machine["gpus"] or {}).items()]
+    found = [
+        *(gpus or [machine["ranks"] and f"{machine['ranks']} ranks"]),
+        session.facts.get("mode"), "in place" if session.in_place else "out of place"]
+    if (each := session.facts.get("ranks_per_node") or 1) > 1:
+        found.append(f"{machine['ranks']} ranks as {machine['ranks'] // each} nodes")
+    found.append("one run" if session.rounds == 1 else f"medians of {session.rounds} rounds")
+    return ", ".join(text for text in found if text)
+
+
+def heading(session):
+    return f"{facts(session)}; bandwidths in GB/s (10^9), a speed above 1 is faster than {session.base}"
+
+
+def _section(title, lines):
+    return f"\n## {title}\n\n" + "\n".join(f"- {line}" for line in lines) + "\n" if lines else ""
+
+
+def document(session, found, lines):
+    """table.md: all of it in Markdown. `found` maps a program to its points, `lines` has the outcome."""
+    parts = []
+    for program, points in found.items():
+        parts.append(
+            f"## {program}\n\n{heading(session)}\n\n{as_markdown(build(session, points))}\n")
+        parts += [f"- {text}" for text in sentences(session, points)]
+        commands = dict.fromkeys(run.command for run in session.runs
+                                 if run.program == program and run.repeat == 0 and run.command)
+        if commands:
+            parts.append("\n```\n" + "\n".join(commands) + "\n```\n")
+    facts_found = [f"{what}: {value}" for what, value in sessions.versions(session).items()]
+    return "\n".join(parts) + _section("Outcome", lines) + _section(
+        "Transport of the channels", channels(session)) + _section("Versions", facts_found)

@@ -1,13 +1,12 @@
 """Runs the programs over all sides in alternating rounds, and collects their results."""
 
-import dataclasses
 import os
 import platform
 import shlex
 import sys
+import time
 
-from comparelib import (launch, machine_facts, nccl_log, options as command_line, perf_json,
-                        perf_table, preset, progress, rounds, session as sessions, verdict)
+from comparelib import launch, machine_facts, nccl_log, perf_json, rounds, session as sessions, verdict
 
 
 def _keeps_neighbours_apart(name, value):
@@ -17,24 +16,15 @@ def _keeps_neighbours_apart(name, value):
     return value == "1"
 
 
-def _origin_and_fix(name, value, transport, options):
-    if os.environ.get(name) == value:
-        return "it is set in this shell", f"unset {name}"
-    if options.preset and launch.environment([str(options.preset.env_file)], {}).get(name) == value:
-        return (f"the preset {options.preset.name} sets it",
-                f"leave out --preset {options.preset.name}; what else it sets can be given alone, as by --softhca DIR")
-    return f"{transport.env_file} sets it", "remove it there"
-
-
 def _check_neighbours(env, transport, options):
     """Raises LaunchError where neighbours would use the network, against what --ranks-per-node promises."""
     for name in ("NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE"):
         value = env.get(name)
         if value is not None and _keeps_neighbours_apart(name, value):
-            origin, fix = _origin_and_fix(name, value, transport, options)
             raise launch.LaunchError(
-                f"{name}={value} ({origin}) makes neighbours use the network, and with --ranks-per-node "
-                f"{options.ranks_per_node} they are to use NVLink and shared memory: {fix}")
+                f"{name}={value} makes neighbours use the network, and with --ranks-per-node "
+                f"{options.ranks_per_node} they are to use NVLink and shared memory: it is set in this shell"
+                f"{f', by the preset {options.preset.name}' if options.preset else ''} or in {transport.env_file}")
 
 
 def run_environment(transport, options):
@@ -63,7 +53,8 @@ def run_environment(transport, options):
     if options.ranks_per_node > 1:
         _check_neighbours(env, transport, options)
     else:
-        env.pop("GDR_RANKS_PER_NODE", None)  # each rank is a node, whatever the shell has for one_host_rank
+        env.pop("GDR_RANKS_PER_NODE",
+                None)  # each rank is a node, whatever the shell has for one_host_rank
     return env
 
 
@@ -89,32 +80,15 @@ def _arguments(options):
             "-w", options.warmup, *options.extra]
 
 
-def _table(outcome, json_file):
-    """The table of the JSON where the program wrote it, else of the text; and a note, or None."""
-    text = perf_table.parse(outcome.stdout)
-    if json_file is None:
-        return text, None
-    try:
-        found = perf_json.parse(json_file.read_text(encoding="utf-8", errors="replace"))
-    except FileNotFoundError:
-        return text, "wrote no JSON here (no -J before nccl-tests 2.17.3, or another host has it); its text was read"
-    except perf_json.JsonError as error:
-        return text, f"{json_file.name} cannot be read ({error}); its text was read"
-    return dataclasses.replace(found, version=text.version, devices=text.devices or found.devices,
-                               hosts=text.hosts or found.hosts), None
-
-
 def _stderr_end(outcome, table):
     failed = outcome.exit_code != 0 or not table.rows
     return tuple(nccl_log.last_other_lines(outcome.stderr)) if failed else ()
 
 
-def _warn_of_gaps(options):
-    asked = command_line.asked_sizes(options)
-    if asked is None:
-        return
-    for gap in preset.gaps(options.preset, options.ranks, options.programs, set(asked)):
-        print(f"compare: {gap}", file=sys.stderr)
+def outlook(seconds, plan):
+    """When all will be done, by the mean of the runs that ended: "; 4 more take about 80 s"."""
+    left = len(plan) - len(seconds)
+    return f"; {left} more take about {left * sum(seconds) / len(seconds):.0f} s" if left and seconds else ""
 
 
 class Runner:
@@ -128,43 +102,43 @@ class Runner:
         name = self.options.base if side == self.options.control else side
         return self.options.transports[name]
 
-    def _run_once(self, program, side, repeat, shown):
+    def _run_once(self, program, side, repeat):
         options, transport = self.options, self._transport(side)
         env = run_environment(transport, options)
-        stem = f"{program}.{side}.{repeat + 1}"
-        # nccl-tests keeps a file that exists, and writes to another name.
-        (options.output / f"{stem}.json").unlink(missing_ok=True)
-        json_file = options.output / f"{stem}.json" if options.json else None
-        arguments = _arguments(options) + (["-J", str(json_file.resolve())] if json_file else [])
-        words = launch.command(launch.find_program(program), arguments, options, env)
-        shown.begin(f"{program} over {side}, round {repeat + 1} of {options.repeat}")
-        outcome = launch.run(words, env, options.timeout, shown.line)
-        (options.output / f"{stem}.out").write_text(outcome.stdout)
-        (options.output / f"{stem}.err").write_text(outcome.stderr)
-        table, note = _table(outcome, json_file)
-        if note:
-            self.notes.append(f"{stem} {note}.")
+        stem = options.output / f"{program}.{side}.{repeat + 1}"
+        json_file = stem.with_name(f"{stem.name}.json").resolve()
+        json_file.unlink(
+            missing_ok=True)  # nccl-tests keeps a file that exists, and writes to another name
+        words = launch.command(
+            launch.find_program(program),
+            [*_arguments(options), "-J", str(json_file)], options, env)
+        outcome = launch.run(words, env, options.timeout)
+        stem.with_name(f"{stem.name}.out").write_text(outcome.stdout)
+        stem.with_name(f"{stem.name}.err").write_text(outcome.stderr)
+        table = perf_json.load(json_file)
         log = nccl_log.parse(outcome.stdout + "\n" + outcome.stderr)
         left_out = verdict.reasons_to_leave_out(
             table, log, transport.network, transport.wanted_gpudirect(options.gpudirect))
-        return sessions.Run(program, side, repeat,
-                            shell_line(words, env), table, log, outcome.seconds, left_out,
-                            verdict.defects(table, outcome), f"{stem}.out", _stderr_end(outcome, table))
+        return sessions.Run(program, side, repeat, shell_line(words, env), table, log, outcome.seconds, left_out,
+                            verdict.defects(table, outcome), json_file.name, _stderr_end(outcome, table))
 
     def run(self):
-        """All runs; after an interrupt, those that had ended."""
-        sides = self.options.sides
-        plan = list(rounds.schedule(sides, self.options.repeat, self.options.programs))
-        shown = progress.Progress([(program, side) for _, program, side in plan])
+        """All runs; after an interrupt, those that had ended. The standard error shows which is under way."""
+        plan = list(rounds.schedule(self.options.sides, self.options.rounds, self.options.programs))
+        seconds = []
         try:
-            for repeat, program, side in plan:
-                run = self._run_once(program, side, repeat, shown)
+            for number, (repeat, program, side) in enumerate(plan, start=1):
+                label = f"[{number}/{len(plan)}] {program} over {side}, round {repeat + 1} of {self.options.rounds}"
+                print(f"{label} ...", file=sys.stderr, flush=True)
+                began = time.monotonic()
+                run = self._run_once(program, side, repeat)
                 self.runs.append(run)
-                shown.end("; ".join(run.problems) or "ok")
+                seconds.append(time.monotonic() - began)
+                print(f"{label}: {seconds[-1]:.0f} s, {'; '.join(run.problems) or 'ok'}{outlook(seconds, plan)}",
+                      file=sys.stderr, flush=True)
         except KeyboardInterrupt:
             if not self.runs:
                 raise
-            shown.end("interrupted")
             self.interrupted = True
             self.notes.append(f"Interrupted after {len(self.runs)} of {len(plan)} runs.")
         return self.runs
@@ -172,24 +146,15 @@ class Runner:
 
 def run_session(options):
     """(the session, whether it was interrupted)"""
-    if options.preset:
-        _warn_of_gaps(options)
     runner = Runner(options)
     runs = sessions.separate_kinds(runner.run())
-    runner.notes += sessions.table_notes(runs)
-    session = sessions.Session(
-        runs, options.sides, options.base, options.control, options.place == "in", options.repeat, {
-            "date": sessions.now(),
-            "host": platform.node(),
-            "arguments": shlex.join(options.extra) or "none",
-            "mode": options.mode,
-            "ranks": options.ranks,
-            "one_host": options.one_host,
-            "ranks_per_node": options.ranks_per_node,
-            "gpudirect": options.gpudirect,
-            "softhca": bool(options.softhca),
-            "preset": options.preset.name if options.preset else None,
-            "asked_sizes": command_line.asked_sizes(options),
-            "versions": machine_facts.versions()
-        }, runner.notes)
+    facts = {
+        "date": sessions.now(), "host": platform.node(), "arguments": shlex.join(options.extra),
+        "mode": options.mode, "ranks": options.ranks, "one_host": options.one_host,
+        "ranks_per_node": options.ranks_per_node, "gpudirect": options.gpudirect,
+        "softhca": bool(options.softhca), "preset": options.preset.name if options.preset else None,
+        "versions": machine_facts.versions()}
+    session = sessions.Session(runs, options.sides, options.base, options.control,
+                               options.place == "in", options.rounds, facts,
+                               [*runner.notes, *sessions.table_notes(runs)])
     return session, runner.interrupted

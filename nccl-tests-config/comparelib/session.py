@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import json
 
-from comparelib import nccl_log, perf_table
+from comparelib import nccl_log, perf_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,22 +16,21 @@ class Run:
     program: str  # "all_reduce_perf"; with the data type and operator where a session has several
     transport: str  # the name of the side
     repeat: int  # the round, from 0
-    command: str  # empty where the run was read from a file that does not have it
-    table: perf_table.PerfTable
+    command: str  # empty where the run was read from a file
+    table: perf_json.PerfTable
     log: nccl_log.NcclLog
     seconds: float | None
     left_out: list[str]  # why its numbers are not in the tables; empty where they are
     defects: list[str]  # why it does not count although its numbers are in the tables
-    source: str = ""  # the file with its output
+    source: str = ""  # the file with its results
     stderr_end: tuple[str, ...] = ()  # where it failed: the last lines beside NCCL's log
 
     @property
     def problems(self):
         return [*self.defects, *self.left_out]
 
-    @property
-    def collective(self):
-        return collective_of(self.program)
+    def __str__(self):
+        return f"{self.program} over {self.transport}, round {self.repeat + 1}"
 
 
 def control_name(base):
@@ -44,14 +43,14 @@ def without_control(side):
     return side.removesuffix("#2")
 
 
-def collective_of(program):
-    """all_reduce of all_reduce_perf."""
-    return program.replace("_perf", "", 1)
-
-
 def base_program(program):
     """all_reduce_perf of "all_reduce_perf (half max)"."""
     return program.split(" ", 1)[0]
+
+
+def collective_of(program):
+    """all_reduce of all_reduce_perf; with the data type and operator where the program has them."""
+    return program.replace("_perf", "", 1)
 
 
 @dataclasses.dataclass
@@ -88,13 +87,12 @@ class Session:
 
 
 def causes(session):
-    """(run, file, last lines of its standard error) of the runs that failed, each text once a side."""
+    """(run, last lines of its standard error) of the runs that failed, each text once a side."""
     found = {}
     for run in session.failed():
         if run.stderr_end:
             found.setdefault((run.transport, run.stderr_end), run)
-    return [(f"{run.program} over {run.transport}, round {run.repeat + 1}",
-             run.source.removesuffix(".out") + ".err", run.stderr_end) for run in found.values()]
+    return [(run, run.stderr_end) for run in found.values()]
 
 
 def separate_kinds(runs):
@@ -110,75 +108,53 @@ def separate_kinds(runs):
             continue
         for kind in own:
             rows = [row for row in run.table.rows if row.kind == kind]
-            separate.append(
-                dataclasses.replace(run,
-                                    program=f"{run.program} ({kind})",
-                                    table=dataclasses.replace(run.table, rows=rows)))
+            table = dataclasses.replace(run.table, rows=rows)
+            separate.append(dataclasses.replace(run, program=f"{run.program} ({kind})",
+                                                table=table))
     return separate
 
 
 def table_notes(runs):
-    """What the outputs lack, or report themselves."""
-    return list(dict.fromkeys(f"{run.source}: {note}." for run in runs for note in run.table.notes))
-
-
-def place(session):
-    return "in place" if session.in_place else "out of place"
-
-
-def data_types(session):
-    """The data types that were measured, such as ["float"], without the operators; None where no run has a result."""
-    kinds = {row.kind.split(" ")[0] for run in session.runs for row in run.table.rows if row.kind}
-    return sorted(kinds) or None
+    """What the results that count report themselves."""
+    return list(dict.fromkeys(f"{run.source}: {note}." for run in runs if run.table.rows
+                              for note in run.table.notes))
 
 
 def machine(session):
     """What identifies the machines and their part in the runs. One value a key, or None if unknown."""
     hosts = session.first(lambda run: sorted(set(run.table.hosts)))
     devices = session.first(lambda run: run.table.devices)
-    ranks = session.facts.get("ranks") or (len(devices) if devices else None)
-    return {"hosts": hosts, "ranks": ranks, "nodes": len(hosts) if hosts else None,
-            "gpus": dict(sorted(collections.Counter(devices).items())) if devices else None,
-            "one_host": session.facts.get("one_host"),
-            "ranks_per_node": session.facts.get("ranks_per_node"), "mode": session.facts.get("mode"),
-            "softhca": session.facts.get("softhca"), "types": data_types(session),
-            "gpudirect": session.facts.get("gpudirect"), "arguments": session.facts.get("arguments"),
-            # Of outputs that were read, it is unknown.
-            "preset": (session.facts["preset"] or "none") if "preset" in session.facts else None}
+    return {"hosts": hosts, "nodes": len(hosts) if hosts else None,
+            "ranks": session.facts.get("ranks") or (len(devices) if devices else None),
+            "gpus": dict(sorted(collections.Counter(devices).items())) if devices else None}
 
 
 def versions(session):
-    """(what, version) of everything whose version the logs or this host show."""
-    tables, logs = (lambda take:
-                    (lambda run: take(run.table))), (lambda take: lambda run: take(run.log))
-    plugins = sorted({run.log.plugin for run in session.runs if run.log.plugin})
-    found = [("NCCL", session.first(logs(lambda log: log.version))
-              or session.first(tables(lambda table: table.library))),
-             ("plugins that NCCL loaded", ", ".join(plugins)),
-             ("nccl-tests", session.first(tables(lambda table: table.version))),
-             ("CUDA version of the driver", session.first(logs(lambda log: log.cuda)))]
-    return [(name, str(value)) for name, value in found if value] + list(
-        session.facts.get("versions", {}).items())
+    """What -> version, of everything whose version the logs or this host show."""
+    found = {}
+    for run in session.runs:
+        for what, version in run.log.versions.items():
+            found.setdefault(what, {})[version] = None
+    if library := session.first(lambda run: run.table.library):
+        found.setdefault("NCCL", {library: None})
+    return {**{what: ", ".join(each) for what, each in found.items()},
+            **session.facts.get("versions", {})}
 
 
 def now():
     return datetime.datetime.now().astimezone().isoformat(timespec="seconds")
 
 
-def record(session):
-    """The session as plain values, for results.json."""
-    devices = session.first(lambda run: run.table.devices) or []
-    return {
-        **session.facts, "date": session.facts.get("date", now()), "base": session.base,
-        "control": session.control, "sides": session.sides, "place": place(session),
-        "rounds": session.rounds, "machine": machine(session), "devices": devices,
-        "nccl": session.first(lambda run: run.log.version), "versions": dict(versions(session)),
-        "notes": session.notes,
-        "runs": [{**dataclasses.asdict(run), "problems": run.problems, "log": {
-            **dataclasses.asdict(dataclasses.replace(run.log, networks=frozenset(), channels=None)),
-            "networks": sorted(run.log.networks), "channels": dict(run.log.channels)}}
-                 for run in session.runs]}
+def _record_of_run(run):
+    log = dataclasses.replace(run.log, networks=sorted(run.log.networks),
+                              channels=dict(run.log.channels))
+    return {**dataclasses.asdict(dataclasses.replace(run, log=log)), "problems": run.problems}
 
 
 def save(session, path):
-    path.write_text(json.dumps(record(session), indent=1) + "\n", encoding="utf-8")
+    """Writes the session as plain values."""
+    record = {**session.facts, "base": session.base, "control": session.control,
+              "sides": session.sides, "in_place": session.in_place, "rounds": session.rounds,
+              "machine": machine(session), "versions": versions(session), "notes": session.notes,
+              "runs": [_record_of_run(run) for run in session.runs]}
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
 """Decides whether a run counts: correct results, over the requested transport.
 
 A problem of either kind makes the whole comparison fail. A run whose numbers would stand for something
-else (another transport, rows that nobody can assign) is also left out of the tables; one that ended early
-or has wrong values stays in them, with what it measured.
+else (another transport, rows that nobody can assign) is also left out of the tables; one that has wrong
+values, or failed at its end, stays in them.
 """
 
 from comparelib import transports
@@ -11,27 +11,21 @@ from comparelib import transports
 def unusable(table):
     """The reasons why the table's numbers mean nothing."""
     if not table.rows:
-        return ["printed no result"]
+        return ["no result" + "".join(f": {note}" for note in table.notes)]
     # Sizes are rounded down to whole elements of every rank, so that the smallest become 0, several times.
     sizes = [(row.size, row.kind) for row in table.rows if row.size > 0]
     if len(set(sizes)) != len(sizes):
-        return ["printed a size more than once (processes of programs built without MPI=1, several "
-                "roots, or several cycles, -N, in one run?)"]
+        return [
+            "a size is there more than once (several roots, or several cycles, -N, in one run?)"]
     return []
 
 
 def _wrong(table):
-    problems = []
-    for row in table.rows:
-        if row.wrong():
-            problems.append(f"{row.wrong():g} wrong values at {row.size} B")
+    problems = [
+        f"{row.wrong():g} wrong values at {row.size} B" for row in table.rows if row.wrong()]
     if table.out_of_bounds:
         problems.append(f"{table.out_of_bounds} values out of bounds")
-    if table.deviations:
-        # Before nccl-tests 2.13 the closing line alone shows whether the values were right.
-        if table.out_of_bounds is None:
-            problems.append("the line with the values out of bounds is missing")
-    elif table.rows and all(row.wrong() is None for row in table.rows):
+    if table.rows and all(row.wrong() is None for row in table.rows):
         problems.append("no value was checked (-c 0?)")
     return problems
 
@@ -85,7 +79,7 @@ def reasons_to_leave_out(table, log, network, gpudirect):
 
 def defects(table, outcome):
     """What is wrong with a run whose numbers are in the table all the same."""
-    return _end(outcome) + table.lost + _wrong(table)
+    return _end(outcome) + _wrong(table)
 
 
 def problems(table, log, outcome, network, gpudirect):

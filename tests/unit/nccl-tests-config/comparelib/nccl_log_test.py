@@ -4,6 +4,7 @@ import paths  # noqa: F401  (sets the module path)
 from comparelib import nccl_log
 
 _LOG = """\
+# nccl-tests version 2.19.6 nccl-headers=22803 nccl-library=22803
 host1:41022:41030 [0] NCCL INFO cudaDriverVersion 13000
 NCCL version 2.28.3+cuda13.0
 host1:41022:41030 [0] NCCL INFO NET/Plugin: Loaded net plugin GDR (v11)
@@ -18,34 +19,31 @@ host1:41022:41041 [1] proxy.cc:12 NCCL WARN Something is slow
 
 class NcclLogTest(unittest.TestCase):
 
-    def test_Log_Parsed_CountsChannelsByTransport(self):
-        log = nccl_log.parse(_LOG)
-        self.assertEqual(log.networks, {"GDR"})
-        self.assertEqual(log.channels, {"NET/GDR/0/GDRDMA": 2, "NET/GDR/1(1)/GDRDMA/Shared": 1})
-        self.assertEqual(log.channel_networks(), {"GDR"})
-        self.assertEqual(log.version, "2.28.3+cuda13.0")
-        self.assertEqual(log.warnings, ["Something is slow"])
-        self.assertEqual((log.plugin, log.cuda, log.empty), ("GDR v11", "13000", False))
+    def test_Log_HasNetworksChannelsWarningsAndVersions(self):
+        log = nccl_log.parse(_LOG + _LOG.replace("2.28.3", "9"))  # the first version counts
+        self.assertEqual((log.networks, log.channel_networks(), log.empty),
+                         ({"GDR"}, {"GDR"}, False))
+        self.assertEqual(log.channels, {"NET/GDR/0/GDRDMA": 4, "NET/GDR/1(1)/GDRDMA/Shared": 2})
+        self.assertEqual(log.warnings, ["Something is slow"] * 2)
+        self.assertEqual(log.versions, {"nccl-tests": "2.19.6", "CUDA version of the driver": "13000",
+                                        "NCCL": "2.28.3+cuda13.0", "plugin": "GDR v11"})
 
-    def test_NetworkWithASpace_IsReadWhole(self):
-        log = nccl_log.parse(
-            "a:1:2 [0] NCCL INFO Using network AWS Libfabric\n"
-            "a:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/AWS Libfabric/2/GDRDMA comm 0x9bb nRanks 4\n"
-        )
-        self.assertEqual(log.networks, {"AWS Libfabric"})
-        self.assertEqual(log.channels, {"NET/AWS Libfabric/2/GDRDMA": 1})
-        self.assertEqual(log.channel_networks(), {"AWS Libfabric"})
-
-    def test_LinesOfTwoProcessesInOne_GiveTheFirstNetwork(self):
-        log = nccl_log.parse(
-            "a:1:2 [0] NCCL INFO Using network IB b:3:4 [1] NCCL INFO comm 0x1 rank 1\n")
-        self.assertEqual(log.networks, {"IB"})
-
-    def test_ChannelsOfOldReleases_AreCounted(self):
-        log = nccl_log.parse(
-            "a:1:2 [0] NCCL INFO Channel 00 : 1[35000] -> 0[f5000] [receive] via NET/IB/0/GDRDMA\n"
-                             "a:1:2 [0] NCCL INFO Ring 02 : 0[160] -> 1[160] [send] via NET/AWS Libfabric/0\n")
-        self.assertEqual(log.channels, {"NET/IB/0/GDRDMA": 1, "NET/AWS Libfabric/0": 1})
+    def test_Lines_OfEveryRelease_GiveNetworkAndChannel(self):
+        channel = "a:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/"
+        for line, networks, channels in (
+            ("a:1:2 [0] NCCL INFO Using network AWS Libfabric", {"AWS Libfabric"},
+             {}), (f"{channel}AWS Libfabric/2/GDRDMA comm 0x9bb nRanks 4", {"AWS Libfabric"},
+                   {"NET/AWS Libfabric/2/GDRDMA": 1
+                    }), ("a:1:2 [0] NCCL INFO Using network IB b:3:4 [1] NCCL INFO comm 0x1 rank 1",
+                         {"IB"}, {}),
+            ("a:1:2 [0] NCCL INFO Channel 00 : 1[35000] -> 0[f5000] [receive] via NET/IB/0/GDRDMA",
+             {"IB"}, {"NET/IB/0/GDRDMA": 1}),
+            ("a:1:2 [0] NCCL INFO Ring 02 : 0[160] -> 1[160] [send] via NET/AWS Libfabric/0",
+             {"AWS Libfabric"}, {"NET/AWS Libfabric/0": 1})):
+            with self.subTest(line):
+                log = nccl_log.parse(line + "\n")
+                self.assertEqual(log.channels, channels)
+                self.assertEqual(log.channel_networks() if channels else log.networks, networks)
 
     def test_OtherLines_AreTheLastOnesOfTheProgram(self):
         text = "host:1:1 [0] NCCL INFO Using network IB\n\n" + "".join(f"line {n}\n" for n in range(7))

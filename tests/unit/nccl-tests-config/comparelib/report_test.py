@@ -4,69 +4,51 @@ import samples
 from comparelib import comparison, report
 
 
-def _table(session):
-    return report.build(session, comparison.points(session, "all_reduce_perf"))
+def _points(session):
+    return comparison.points(session, "all_reduce_perf")
 
 
-class ReportTest(unittest.TestCase):
+def _table(times):
+    session = samples.of_times(times)
+    return report.build(session, _points(session))
 
-    def _table(self):
-        return _table(samples.of_times({"gdr": [{1 << 20: 10}], "ib": [{8: 5, 1 << 20: 25}]}))
+
+class TableTest(unittest.TestCase):
+    _TIMES = {"gdr": [{1 << 20: 10}], "ib": [{8: 5, 1 << 20: 25}]}
 
     def test_TwoTransports_AsText_ShowRatioOfSpeeds(self):
-        lines = report.as_text(self._table()).splitlines()
-        self.assertEqual(lines[0].split(), ["gdr", "ib", "gdr/ib"])
-        self.assertEqual(lines[1].split(),
-                         ["size", "time", "us", "busbw", "time", "us", "busbw", "speed", "#wrong"])
-        self.assertEqual(lines[2].split(), ["8", "-", "-", "5.00", "0.00", "-", "0"])
-        self.assertEqual(lines[3].split(), ["1M", "10.00", "104.86", "25.00", "41.94", "2.50", "0"])
+        lines = report.as_text(_table(self._TIMES)).splitlines()
+        self.assertEqual([line.split() for line in lines],
+                         [["gdr", "ib", "gdr/ib"],
+                          ["size", "time", "us", "busbw", "time", "us", "busbw", "speed", "#wrong"],
+                          ["8", "-", "-", "5.00", "0.00", "-", "0"],
+                          ["1M", "10.00", "104.86", "25.00", "41.94", "2.50", "0"]])
         self.assertEqual(len({len(line) for line in lines[1:]}), 1)
 
-    def test_SeveralRounds_Built_GiveTheMedianOfTheirRatiosAndTheSpread(self):
+    def test_SeveralRounds_GiveTheMedianOfTheirRatiosAndTheSpread(self):
         # The ratios of the rounds are 2, 0.5 and 4; that of the median times would be 1.
-        lines = _table(
-            samples.of_times({
-                "gdr": [{
-                    8: 10
-                }, {
-                    8: 20
-                }, {
-                    8: 100
-                }],
-                "ib": [{
-                    8: 20
-                }, {
-                    8: 10
-                }, {
-                    8: 400
-                }]
-            }))[2]
-        self.assertEqual(lines,
-                         [["8", "20.00", "0.00", "20.00", "0.00", "2.00", "0.50-4.00", "tie", "0"]])
-
-    def test_RoundWithoutASize_Built_IsLeftOutOfItsRatio(self):
-        lines = _table(samples.of_times({"gdr": [{}, {8: 10}], "ib": [{8: 10}, {8: 10}]}))[2]
-        self.assertEqual(lines[0][5:8], ["1.00", "1.00-1.00", "?"])
+        self.assertEqual(
+            _table({"gdr": [{8: 10}, {8: 20}, {8: 100}], "ib": [{8: 20}, {8: 10}, {8: 400}]})[2],
+            [["8", "20.00", "0.00", "20.00", "0.00", "2.00", "0.50-4.00", "tie", "0"]])
+        self.assertEqual(_table({"gdr": [{}, {8: 10}], "ib": [{8: 10}, {8: 10}]})[2][0][5:8],
+                         ["1.00", "1.00-1.00", "?"])
 
     def test_LongNames_KeepTheColumnsUnderThem(self):
-        table = _table(samples.of_times({"a_very_long_name": [{8: 10}], "ib": [{8: 10}]}))
-        top, heads, line = report.as_text(table).splitlines()
+        top, heads, line = report.as_text(_table({"a_very_long_name": [{8: 10}],
+                                                  "ib": [{8: 10}]})).splitlines()
         self.assertEqual(len(heads), len(line))
         self.assertIn("a_very_long_name/ib", top)
         self.assertEqual(top.index("a_very_long_name") // 8, heads.index("time us") // 8)
 
     def test_TwoTransports_AsMarkdown_NameTheirColumns(self):
-        lines = report.as_markdown(self._table()).splitlines()
+        lines = report.as_markdown(_table(self._TIMES)).splitlines()
         self.assertIn("| gdr time us |", lines[0])
         self.assertTrue(lines[0].endswith("| gdr/ib | #wrong |"))
         self.assertEqual(len({line.count("|") for line in lines}), 1)
 
-    def test_Sizes_AreWrittenAsTheOptionsTakeThem(self):
+    def test_Sizes_AreWrittenAndReadAsTheOptionsTakeThem(self):
         self.assertEqual([report.size_text(size) for size in (0, 8, 1000, 1024, 3 << 20, 8 << 30)],
                          ["0", "8", "1000", "1K", "3M", "8G"])
-
-
-    def test_SizesOfOptions_AreReadAsNcclTestsDoes(self):
         self.assertEqual([report.size_of(text) for text in ("8", "128k", "1M", "1.5G")],
                          [8, 128 << 10, 1 << 20, 3 << 29])
         for text in ("", "M", "8x", "1T"):
@@ -76,51 +58,41 @@ class ReportTest(unittest.TestCase):
 
 class SentencesTest(unittest.TestCase):
 
-    def _sentences(self, times, **options):
-        session = samples.of_times(times, **options)
-        return report.sentences(session, comparison.points(session, "all_reduce_perf"))
+    def test_Sentences_DescribeSidesControlAndRounds(self):
+        side, five = "gdr has 2.00 times the speed of ib in the median over the sizes (2.00 to 2.00): ", 5
+        for times, control, expected in (
+                ({"gdr": [{8: 10, 1024: 10, 4096: 10}] * five, "ib": [{8: 20, 1024: 11, 4096: 10}] * five}, None, [
+                    "gdr has 1.10 times the speed of ib in the median over the sizes (1.00 to 2.00): 2 faster, 1 tie."]),
+                ({"ib": [{8: 10}] * five, "ib#2": [{8: 10}] * 4 + [{8: 8}]}, "ib#2", [
+                    "Control: ib measured against itself differs by up to 25.0 % in a round."]),
+                ({"gdr": [{8: 1}] * 3, "ib": [{8: 2}] * 3}, None, [
+                    f"{side}1 faster.", "The 3 rounds of one size in 4 agree by chance alone; --rounds 5 or more, and "
+                    "--control, make the verdicts reliable."]),
+                ({"gdr": [{8: 1}], "ib": [{8: 2}]}, None, [
+                    f"{side}1 ?.", "No verdict from one round, whose spread is unknown: use --rounds 5 --control."]),
+                ({"gdr": [{8: 1}], "ib": [{16: 2}]}, None, ["gdr has no result that ib has, too."])):
+            with self.subTest(times):
+                session = samples.of_times(times, control=control)
+                self.assertEqual(report.sentences(session, _points(session)), expected)
 
-    def test_Side_IsDescribedByItsMedianSizeAndItsVerdicts(self):
-        rounds = [{8: 10, 1024: 10, 4096: 10}] * 5
-        text = self._sentences({"gdr": rounds, "ib": [{8: 20, 1024: 11, 4096: 10}] * 5})
-        self.assertEqual(text, [
-            "gdr has 1.10 times the speed of ib in the median over the sizes (1.00 to 2.00): "
-            "2 faster, 1 tie."
-        ])
 
-    def test_Control_IsDescribedByItsLargestDifference(self):
-        text = self._sentences({
-            "ib": [{
-                8: 10
-            }] * 5,
-            "ib#2": [{
-                8: 10
-            }] * 4 + [{
-                8: 8
-            }]
-        },
-                               control="ib#2")
-        self.assertEqual(
-            text, ["Control: ib measured against itself differs by up to 25.0 % in a round."])
+class FactsTest(unittest.TestCase):
 
-    def test_FewRounds_AreWarnedOf(self):
-        self.assertRegex(
-            self._sentences({
-                "gdr": [{
-                    8: 1
-                }] * 3,
-                "ib": [{
-                    8: 2
-                }] * 3
-            })[1], "The 3 rounds of one size in 4 agree by chance")
+    def test_Facts_NameGpusModeHalfAndRounds(self):
+        times = {"gdr": [{8: 1}] * 2, "ib": [{8: 1}] * 2}
+        self.assertEqual(report.facts(samples.of_times(times, mode="processes")),
+                         "2 x NVIDIA H200, processes, out of place, medians of 2 rounds")
+        self.assertIn("8 ranks as 4 nodes",
+                      report.facts(samples.of_times(times, ranks=8, ranks_per_node=2)))
+        self.assertTrue(report.facts(samples.of_times({"ib": [{8: 1}]})).endswith("one run"))
 
-    def test_OneRound_HasNoVerdictAndSaysSo(self):
-        self.assertEqual(self._sentences({"gdr": [{8: 1}], "ib": [{8: 2}]})[1:], [
-            "No verdict from one round, whose spread is unknown: use --rounds 5 --control."])
-
-    def test_SideWithoutCommonSizes_IsNamed(self):
-        self.assertEqual(self._sentences({"gdr": [{8: 1}], "ib": [{16: 2}]}), [
-            "gdr has no result that ib has, too."])
+    def test_Document_HasTablesCommandsOutcomeChannelsAndVersions(self):
+        session = samples.of_times({"gdr": [{8: 1}], "ib": [{8: 1}]}, versions={"Linux": "6.1"})
+        text = report.document(session, {"all_reduce_perf": _points(session)}, ["2 runs"])
+        for part in ("## all_reduce_perf\n", "| gdr/ib |", "\n```\nNCCL_NET=gdr all_reduce_perf\nNCCL_NET=ib ",
+                     "## Outcome\n\n- 2 runs\n", "- all_reduce_perf gdr: network GDR; via NET/GDR/0/GDRDMA x1\n",
+                     "- NCCL: 22803\n- Linux: 6.1\n"):
+            self.assertIn(part, text)
 
 
 if __name__ == "__main__":
