@@ -1,15 +1,13 @@
-"""nccl-tests-config/compare_setting over the plugin on the software HCA, with the fake CUDA driver.
+"""nccl-tests-config/compare_setting over the plugin on the software HCA.
 
-CTest sets NCCL_GDR_TOOL, TEST_PLUGIN and REFERENCE_PLUGIN, and puts both libraries into
+CTest sets NCCL_GDR_TOOL, TEST_PLUGIN and REFERENCE_PLUGIN, and puts the libraries into
 LD_LIBRARY_PATH.
 """
 
-import json
 import os
 import pathlib
 import re
 import subprocess
-import tempfile
 import unittest
 
 _SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "nccl-tests-config" / "compare_setting"
@@ -36,29 +34,6 @@ class CompareSettingTest(unittest.TestCase):
     def assert_succeeded(self, done):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def test_Staging_RunsTheSecondSideThroughHostMemory(self):
-        done = compare("staging", "--memory", "cuda", "-b", "0", "-e", "1M", "-f", "16", "--rounds",
-                       "2", "--json", "-")
-        self.assert_succeeded(done)
-        report = json.loads(done.stdout)
-        self.assertEqual(report["wrong"], 0)
-        self.assertIsNone(report["compare"]["first"]["GDR_NCCL_GPU_MEMORY"])
-        self.assertEqual(report["compare"]["second"]["GDR_NCCL_GPU_MEMORY"], "staging")
-        self.assertEqual(len(report["rounds"]), 2)
-        verified = 0
-        for one in report["rounds"]:
-            self.assertEqual(one["first"]["ranks"][0]["registered_by"], "dma-buf")
-            self.assertEqual(one["second"]["ranks"][0]["registered_by"], "device address")
-            for side in ("first", "second"):
-                self.assertEqual(len(one[side]["bandwidth"]), 7)
-                verified += one[side]["verified"]
-        self.assertEqual(report["verified"], verified)
-        self.assertEqual(len(report["medians"]), 7)
-        largest = report["medians"][6]
-        self.assertEqual(largest["bytes"], 1 << 20)
-        self.assertGreater(largest["average_mib_s"]["ratio"], 0)
-        self.assertGreater(largest["typical_us"]["ratio"], 0)
-
     def test_Table_IsPrintedOnceWithTheDescriptionOfTheFirstRound(self):
         done = compare("NCCL_IB_QPS_PER_CONNECTION=2", "-e", "64", "-f", "8")
         self.assert_succeeded(done)
@@ -77,17 +52,13 @@ class CompareSettingTest(unittest.TestCase):
         self.assertIn("# first: unchanged, NCCL_IB_QPS_PER_CONNECTION=f; second: "
                       "NCCL_IB_QPS_PER_CONNECTION=s\n", done.stdout)
         self.assertEqual(warnings_of(done.stderr), "ffssssffffss", done.stderr)
+        self.assertNotIn("MiB", done.stdout)
 
-    def test_Json_IsWrittenInAdditionToTheTable(self):
-        with tempfile.TemporaryDirectory(prefix="compare setting ") as folder:
-            file = pathlib.Path(folder) / "report.json"
-            done = compare("NCCL_IB_QPS_PER_CONNECTION=2", "-e", "8", "--test", "bw", "--no-check",
-                           "--json", str(file))
-            self.assert_succeeded(done)
-            report = json.loads(file.read_text())
+    def test_NothingChecked_IsPrinted(self):
+        done = compare("NCCL_IB_QPS_PER_CONNECTION=2", "-e", "8", "--test", "bw", "--no-check",
+                       "--rounds", "1")
+        self.assert_succeeded(done)
         self.assertTrue(done.stdout.endswith("\n# nothing verified (--no-check)\n"), done.stdout)
-        self.assertEqual(len(report["rounds"]), 3)
-        self.assertNotIn("typical_us", report["medians"][0])
 
     def test_WrongData_IsCountedOverAllRoundsAndFails(self):
         done = run_script("--with", "REFERENCE_PLUGIN_DEFECT=corrupts_large", "--rounds", "2",
@@ -114,19 +85,17 @@ class CompareSettingTest(unittest.TestCase):
                         done.stdout)
 
     def test_UnsuitableOptions_AreUsageErrors(self):
-        def rejected(setting, *arguments):
-            done = compare(setting, *arguments)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertEqual(done.stdout, "")
-            return done.stderr
-
-        self.assertIn("leave out --osu", rejected("A=1", "--osu"))
-        self.assertIn("leave out --root", rejected("A=1", "--root", "127.0.0.1:29500", "--rank", "0"))
-        self.assertIn("add --memory cuda", rejected("staging", "--memory", "host"))
-        self.assertIn('--with: "NAME" is neither staging nor NAME=VALUE', rejected("NAME"))
-        rejected("=1")
-        rejected("A=1", "--rounds", "0")
-        self.assertEqual(run_script("sendrecv", "--rounds", "2").returncode, 2)
+        for words, reason in (
+                (("--with", "A=1", "sendrecv", "--osu"), "leave out --osu"),
+                (("--with", "A=1", "sendrecv", "--root", "h:1"), "leave out --root"),
+                (("--with", "A=1", "sendrecv", "--json", "-"), "leave out --json"),
+                (("--with", "A=1", "sendrecv", "--rounds", "0"), "at least 1"),
+                (("--with", "NAME", "sendrecv"), '--with: "NAME" is not NAME=VALUE'),
+                (("--with", "=1", "sendrecv"), "is not NAME=VALUE"), (("sendrecv",), "--with")):
+            with self.subTest(words):
+                done = run_script(*words)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertIn(reason, done.stderr)
 
 
 if __name__ == "__main__":
