@@ -94,6 +94,13 @@ class PresetTest(unittest.TestCase):
                     if match := re.match(r"(\w+)=", line):
                         self.assertEqual(sourced(preset, **{match[1]: "mine"})[match[1]], "mine")
 
+    def test_KubernetesExample_HasTheSettingsOfItsPreset(self):
+        manifest = (_CONFIG / "launch/kubernetes/mpijob.example.yaml").read_text()
+        passed = dict(re.findall(r'^ +- "-x"\n +- "(\w+)=(.*)"$', manifest, re.MULTILINE))
+        preset = sourced(_CONFIG / "env/gdr.env", _CONFIG / "presets/dgx_h100.env")
+        self.assertEqual(passed.pop("NCCL_SOCKET_IFNAME"), "eth0")  # of every pod
+        self.assertEqual(passed, {name: preset[name] for name in preset if name not in _OF_SCRIPTS})
+
     def test_Preset_IsInTheReadme(self):
         readme = (_CONFIG / "README.md").read_text()
         for preset in _PRESETS:
