@@ -13,6 +13,12 @@ install(TARGETS nccl-gdr nccl-gdr-diagnose RUNTIME DESTINATION ${CMAKE_INSTALL_B
 install(DIRECTORY nccl-tests-config DESTINATION ${CMAKE_INSTALL_DATADIR}/nccl-net-gdr COMPONENT tools
   USE_SOURCE_PERMISSIONS
   PATTERN __pycache__ EXCLUDE)
+# A command is in PATH; its modules are found beside the file that the link leads to.
+set(burn_in ${CMAKE_BINARY_DIR}/packaging/nccl-gdr-burn-in)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/packaging)
+file(CREATE_LINK ../${CMAKE_INSTALL_DATADIR}/nccl-net-gdr/nccl-tests-config/nccl-gdr-burn-in ${burn_in}
+  SYMBOLIC)
+install(FILES ${burn_in} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 
 # --- Licences and documents ---
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)

@@ -47,7 +47,8 @@ environment; without that, installing it changes nothing.")
 set(summary_tools "tools for NCCL network plugins and GPUDirect RDMA")
 set(text_tools "The program nccl-gdr finds out why GPUDirect RDMA is not working or slow
 (doctor), shows GPUs, HCAs, rails and what NCCL will choose (topo), measures a
-network plugin without NCCL (perf) and tests one (conformance). With it come
+network plugin without NCCL (perf) and tests one (conformance);
+nccl-gdr-burn-in measures every rail and says which one is slow. With them come
 environments and scripts that compare network transports by the programs of
 nccl-tests, and the documentation.")
 set(summary_softhca "software RDMA devices in place of RDMA hardware, for tests")
@@ -88,7 +89,7 @@ set(CPACK_DEBIAN_PLUGIN_PACKAGE_RECOMMENDS "libibverbs1, ibverbs-providers, libh
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "nccl-net-gdr-tools, libnccl2 (>= 2.13)")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "python3:any")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "nccl-net-gdr, libibverbs1, libhwloc15")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "nccl-net-gdr-softhca")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "nccl-net-gdr-softhca, perftest")
 set(CPACK_DEBIAN_SOFTHCA_PACKAGE_RECOMMENDS "nccl-net-gdr-tools")
 set(CPACK_DEBIAN_SOFTHCA_PACKAGE_SUGGESTS "perftest, ibverbs-utils")
 
@@ -126,7 +127,7 @@ Recommends: ${recommends}
 Suggests: ${suggests}")
 endmacro()
 gdr_rpm_package(plugin "libibverbs, hwloc-libs" "nccl-net-gdr-tools")
-gdr_rpm_package(tools "nccl-net-gdr, libibverbs, hwloc-libs" "nccl-net-gdr-softhca")
+gdr_rpm_package(tools "nccl-net-gdr, libibverbs, hwloc-libs" "nccl-net-gdr-softhca, perftest")
 gdr_rpm_package(softhca "nccl-net-gdr-tools" "perftest, libibverbs-utils")
 set(CPACK_RPM_tools_PACKAGE_REQUIRES "python3")
 set(CPACK_RPM_plugin_POST_INSTALL_SCRIPT_FILE ${CMAKE_BINARY_DIR}/packaging/ldconfig)

@@ -98,6 +98,8 @@ class Install(unittest.TestCase):
     def test_scripts_of_nccl_tests_run(self):
         scripts = self.prefix / "share/nccl-net-gdr/nccl-tests-config"
         self.assertTrue(output_of(scripts / "compare", "--help").startswith("usage: compare"))
+        burn_in = self.prefix / "bin/nccl-gdr-burn-in"
+        self.assertTrue(output_of(burn_in, "--help").startswith("usage: nccl-gdr-burn-in"))
 
     def test_links_of_documents_lead_to_installed_files(self):
         documents = self.prefix / "share/nccl-net-gdr"

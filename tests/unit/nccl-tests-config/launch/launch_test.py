@@ -262,10 +262,11 @@ class MpirunTest(LaunchTest):
         self.refused(3, "mpirun was not found. Fix: install Open MPI", "mpirun", "--gpus", 1,
                      PATH=f"{_LAUNCH}:{tools}")
 
-    def test_PerfRank_MeetsAtTheFirstHost(self):
-        _, environment = self.dry_run("mpirun", "--nodes", 2, "--gpus", 1, "--host", "a,b", "--program",
-                                      "perf_rank")
-        self.assertEqual((environment["MASTER_ADDR"], environment["MASTER_PORT"]), ("a", "29500"))
+    def test_ProgramsWithoutMpi_MeetAtTheFirstHost(self):
+        for program in ("perf_rank", "nccl-gdr-burn-in"):
+            _, environment = self.dry_run("mpirun", "--nodes", 2, "--gpus", 1, "--host", "a,b",
+                                          "--program", program)
+            self.assertEqual((environment["MASTER_ADDR"], environment["MASTER_PORT"]), ("a", "29500"))
 
 
 class SlurmTest(LaunchTest):

@@ -1,0 +1,1 @@
+"""What nccl-gdr-burn-in consists of."""

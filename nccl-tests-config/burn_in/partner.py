@@ -1,0 +1,131 @@
+"""The TCP connection between the two machines of a run: rank 0 judges, rank 1 does what it asks
+for. A message is a line of JSON."""
+
+import dataclasses
+import json
+import socket
+import time
+
+from burn_in import bench
+from burn_in.child import Outcome
+from burn_in.failure import Failure, printable
+from burn_in.perftest import Tools
+from burn_in.rails import End, Rail
+
+_MEET_LIMIT_S = 60
+_HELLO_LIMIT_S = 10
+_MESSAGE_LIMIT_S = 300  # above what a measurement takes
+_MOST_BYTES = 1 << 22
+_HELLO = "nccl-gdr-burn-in 1"  # with the version of the messages
+
+
+class Link:
+    """The connection, and what the other machine has."""
+
+    def __init__(self, connection, rails, tools):
+        self._socket = connection
+        self._lines = connection.makefile("r", encoding="utf-8", errors="replace")
+        self.send({"hello": _HELLO, "tools": dataclasses.asdict(tools),
+                   "rails": [dataclasses.asdict(rail) for rail in rails]})
+        hello = self.receive(_HELLO_LIMIT_S)
+        if hello.get("hello") != _HELLO:
+            raise Failure("the other machine has another release of nccl-gdr-burn-in, or something "
+                          "else answers", "install the same on both, or give --root a free port")
+        self.tools = Tools(**hello["tools"])
+        self.rails = [Rail(End(**rail["host"]), [End(**gpu) for gpu in rail["gpus"]])
+                      for rail in hello["rails"]]
+
+    def send(self, message):
+        try:
+            self._socket.sendall(json.dumps(message).encode() + b"\n")
+        except OSError as error:
+            raise _left(error)
+
+    def receive(self, limit_s=_MESSAGE_LIMIT_S):
+        try:
+            self._socket.settimeout(limit_s)
+            message = json.loads(self._lines.readline(_MOST_BYTES) or "null")
+        except (OSError, ValueError) as error:
+            raise _left(error)
+        if not isinstance(message, dict):
+            raise _left("its connection was closed")
+        return message
+
+
+def _left(error):
+    return Failure(f"the other machine has left, or does not answer: {error}",
+                   "look at what it printed, and start both again", ends=True)
+
+
+def is_own(address):
+    """Whether an address is one of this machine's: then it is the source of what is sent to it.
+    That a socket can be bound shows nothing where net.ipv4.ip_nonlocal_bind is 1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        try:
+            one.connect((address, 9))  # sends nothing
+        except OSError:
+            return False
+        return one.getsockname()[0] == address
+
+
+def accept(address, rails, tools, limit_s=_MEET_LIMIT_S):
+    """Rank 0 waits for rank 1 at the address (host, port)."""
+    try:
+        listener = socket.create_server(address)
+    except OSError as error:
+        raise Failure(f"cannot listen at {address[0]}:{address[1]}: {error.strerror}",
+                      "start rank 0 on the machine that has the address, with a free port")
+    with listener:
+        listener.settimeout(limit_s)
+        try:
+            return Link(listener.accept()[0], rails, tools)
+        except socket.timeout:
+            raise Failure(f"the other machine did not connect to {address[0]}:{address[1]} within "
+                          f"{limit_s} s",
+                          "start the same command on it, and let TCP through the firewall")
+
+
+def connect(address, rails, tools, limit_s=_MEET_LIMIT_S):
+    """Rank 1 goes to rank 0, which may start later."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return Link(socket.create_connection(address, timeout=limit_s), rails, tools)
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise Failure(f"the other machine does not answer at {address[0]}:{address[1]}: "
+                              f"{error}",
+                              "start the same command on it, and let TCP through the firewall")
+        time.sleep(0.2)
+
+
+class There:
+    """The end that connects, on the other machine (see bench.Here)."""
+
+    def __init__(self, link):
+        self._link = link
+
+    def run(self, job):
+        self._link.send({"job": dataclasses.asdict(job)})
+        answer = self._link.receive()
+        if "failure" in answer:
+            raise Failure(f"on the other machine: {printable(answer['failure'])}",
+                          printable(answer["fix"]))
+        return Outcome(**answer["outcome"])
+
+
+def serve(link, tools):
+    """What rank 1 does: runs the programs that rank 0 asks for, until that ends the run. Returns
+    the run's exit status."""
+    while True:
+        message = link.receive()
+        if "exit_status" in message:
+            return message["exit_status"]
+        job = bench.Job(**message["job"])
+        job.server, job.client = End(**job.server), End(**job.client)
+        try:
+            link.send({"outcome": dataclasses.asdict(bench.Here(tools).run(job))})
+        except Failure as failure:
+            if failure.ends:
+                raise
+            link.send({"failure": failure.text, "fix": failure.fix})

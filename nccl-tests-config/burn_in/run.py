@@ -1,0 +1,97 @@
+"""Measures all cases of a run, here or with the other machine, and prints what is found."""
+
+import sys
+
+from burn_in import bench, partner, perf, perftest, plan, report, verdict
+from burn_in.failure import Failure
+from burn_in.plan import Case
+from burn_in.verdict import Result
+
+
+def run(options, rails, nccl_gdr):
+    """Returns the exit status. Raises Failure."""
+    tools = perftest.Tools(nccl_gdr) if options.by == "perf" else perftest.find(nccl_gdr)
+    if options.mode == "remote":
+        return _with_other_machine(options, rails, tools)
+    cases = plan.local(rails.usable) if options.mode == "local" else plan.loopback(rails.usable)
+    if not (cases or rails.down):
+        raise Failure("this machine has no rail", "nccl-gdr doctor and nccl-gdr topo say why")
+    meter = bench.Bench(tools, bench.Here(tools), _programs(options, tools, tools))
+    return _finish(options, measure(cases, meter) + _down(rails))
+
+
+def _with_other_machine(options, rails, tools):
+    if options.rank == 1:
+        return partner.serve(partner.connect(options.root, rails.usable, tools), tools)
+    link = partner.accept(options.root, rails.usable, tools)
+    status = 3
+    try:
+        cases = plan.remote(rails.usable, link.rails)
+        programs = _programs(options, tools, link.tools)
+        meter = bench.Bench(tools, partner.There(link), programs, options.root[0])
+        results = measure(cases, meter) + _down(rails)
+        results += [Result(name, verdict=verdict.FAILURE, text="only one machine can use it",
+                           fix="nccl-gdr doctor --check port-state on both; NCCL_IB_HCA chooses "
+                               "the same ports")
+                    for name in plan.unpaired(rails.usable, link.rails)]
+        status = _finish(options, results)
+    finally:
+        link.send({"exit_status": status})
+    return status
+
+
+def _programs(options, here, there):
+    programs, why = bench.choose(options.by, here, there)
+    if why:
+        print(f"burn-in: {perf.NAME} measures, as {why}", file=sys.stderr)
+    return programs
+
+
+def _down(rails):
+    return [Result(name, verdict=verdict.FAILURE, text=reason,
+                   fix="nccl-gdr doctor --check port-state; NCCL_IB_HCA leaves out a port that is "
+                       "meant to be down")
+            for name, reason in rails.down]
+
+
+def _finish(options, results):
+    verdict.judge(results, options.expect)
+    print(report.as_json(results, options.mode) if options.json else report.as_text(results))
+    return verdict.exit_status(results)
+
+
+def measure(cases, meter):
+    """The results. Of two rails that do not reach each other only host memory has one, and the
+    sender is then measured by itself."""
+    results, unreached = [], set()
+    for case in cases:
+        if case.rails() in unreached:
+            continue
+        results.append(_measure_one(case, meter))
+        if results[-1].is_reached is False:
+            unreached.add(case.rails())
+            if case.mode == "local":
+                results.append(_measure_one(Case("loopback", case.first, case.first), meter))
+    return results
+
+
+def _measure_one(case, meter):
+    print(f"burn-in: {case.subject()}, by {meter.by(case)}", file=sys.stderr)
+    result = Result(case.subject(), case, by=meter.by(case))
+    # The small messages go first: where none arrives, the rails do not reach each other.
+    looks = not case.uses_gpu()
+    try:
+        if looks:
+            result.latency_us = meter.measure(case, "latency")
+            result.is_reached = True
+        result.gbits = meter.measure(case, "bandwidth")
+    except Failure as failure:
+        if failure.ends:
+            raise
+        what = "not measured"
+        if failure.is_transfer and looks and not result.is_reached and case.mode != "loopback":
+            result.is_reached, what = False, "no message arrived"
+        elif failure.is_transfer:
+            result.verdict, what = verdict.FAILURE, "the transfer failed"
+        result.text, result.fix = f"{what}: {failure.text}", failure.fix
+    return result

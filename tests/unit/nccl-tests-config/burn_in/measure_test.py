@@ -1,0 +1,105 @@
+"""What a run measures, in which order, and what it makes of errors; and what it measures with."""
+
+import contextlib
+import io
+import unittest
+
+import paths  # noqa: F401  (sets the module path)
+from burn_in import bench, plan, run
+from burn_in.failure import Failure
+from burn_in.perftest import Tools
+from burn_in.verdict import FAILURE, UNKNOWN
+from ends import rail
+
+_LOST = Failure("Failed status 12", "look at cables", is_transfer=True)
+
+
+class Meter:
+    """Measures 100 Gb/s and 2 us, but for the errors by (subject, kind)."""
+
+    def __init__(self, errors):
+        self.errors, self.calls = errors, []
+
+    def by(self, _case):
+        return "a test"
+
+    def measure(self, case, kind):
+        self.calls.append((case.subject(), kind))
+        if (case.subject(), kind) in self.errors:
+            raise self.errors[case.subject(), kind]
+        return 100 if kind == "bandwidth" else 2
+
+
+def measured(cases, errors=()):
+    """(results, calls)"""
+    meter = Meter(dict(errors))
+    with contextlib.redirect_stderr(io.StringIO()):
+        return run.measure(cases, meter), meter.calls
+
+
+class MeasureTest(unittest.TestCase):
+
+    def test_Rail_HasBandwidthAndTheLatencyOfHostMemory(self):
+        results, calls = measured(plan.loopback([rail(0, gpus=[0])]))
+        host, gpu = (f"rail 0 mlx5_0:1 to itself, {memory}" for memory in ("host memory", "GPU0 (PIX)"))
+        self.assertEqual(calls, [(host, "latency"), (host, "bandwidth"), (gpu, "bandwidth")])
+        self.assertEqual([(one.gbits, one.latency_us, one.by) for one in results],
+                         [(100, 2, "a test"), (100, 0, "a test")])
+
+    def test_PairThatIsNotReached_LeavesOutItsGpusAndMeasuresTheSenderByItself(self):
+        cases = plan.local([rail(0, gpus=[0]), rail(1)])
+        lost = "rail 0 mlx5_0:1 to rail 1 mlx5_1:1, host memory"
+        results, _ = measured(cases, {(lost, "latency"): _LOST})
+        self.assertEqual([(one.subject, one.is_reached) for one in results],
+                         [(lost, False), ("rail 0 mlx5_0:1 to itself, host memory", True),
+                          ("rail 1 mlx5_1:1 to rail 0 mlx5_0:1, host memory", True),
+                          ("rail 1 mlx5_1:1 to rail 0 mlx5_0:1, host memory, GPU0 (PIX)", None)])
+        self.assertEqual(results[0].text, "no message arrived: Failed status 12")
+
+    def test_Errors_AreFaultsOfTheRailOrOfTheMeasurement(self):
+        one = plan.loopback([rail(0)])
+        pair = plan.local([rail(0), rail(1)])[:1]
+        other = Failure("no memory", "raise the limit")
+        # (cases, what fails, with what, verdict, text)
+        for cases, kind, error, verdict, text in (
+                (one, "latency", _LOST, FAILURE, "the transfer failed: Failed status 12"),
+                (pair, "bandwidth", _LOST, FAILURE, "the transfer failed: Failed status 12"),
+                (pair, "latency", other, UNKNOWN, "not measured: no memory"),
+                (one, "bandwidth", other, UNKNOWN, "not measured: no memory")):
+            with self.subTest(text):
+                results, _ = measured(cases, {(cases[0].subject(), kind): error})
+                self.assertEqual([(found.verdict, found.text, found.fix) for found in results],
+                                 [(verdict, text, error.fix)])
+
+    def test_OtherMachineThatLeaves_EndsTheRun(self):
+        cases = plan.remote([rail(0)], [rail(0)])
+        with self.assertRaises(Failure):
+            measured(cases, {(cases[0].subject(), "latency"): Failure("it has left", ends=True)})
+
+
+class ChooseTest(unittest.TestCase):
+
+    def test_Perftest_IsTakenWhereBothHaveIt(self):
+        plain, cuda = Tools("", "6.06"), Tools("", "6.06", cuda_options=["--use_cuda"])
+        newer, none = Tools("", "6.20"), Tools("", lacks="it is not in PATH")
+        # (--with, here, there, what measures host memory and memory of GPUs, a part of the reason)
+        for wanted, here, there, host, gpu, why in (
+                ("auto", cuda, cuda, "perftest", "perftest", ""),
+                ("auto", cuda, plain, "perftest", "nccl-gdr perf", ""),
+                ("auto", plain, newer, "nccl-gdr perf", "nccl-gdr perf", "6.06 here and 6.20 on"),
+                ("auto", none, plain, "nccl-gdr perf", "nccl-gdr perf", "it is not in PATH"),
+                ("auto", plain, none, "nccl-gdr perf", "nccl-gdr perf", "on the other machine it is"),
+                ("perftest", plain, newer, "perftest", "nccl-gdr perf", ""),
+                ("perf", cuda, cuda, "nccl-gdr perf", "nccl-gdr perf", "")):
+            with self.subTest(f"{wanted} {host} {why}"):
+                found, reason = bench.choose(wanted, here, there)
+                self.assertEqual(found, {False: host, True: gpu})
+                self.assertIn(why, reason)
+                self.assertEqual(bool(why), bool(reason))
+        for here, there in ((none, plain), (plain, none)):
+            with self.assertRaisesRegex(Failure, "--with perftest: .*it is not in PATH"):
+                bench.choose("perftest", here, there)
+
+
+if __name__ == "__main__":
+    unittest.main()

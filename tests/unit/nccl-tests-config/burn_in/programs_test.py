@@ -1,0 +1,146 @@
+"""Measurements by programs that listen and connect as perftest's do, here and elsewhere."""
+
+import os
+import pathlib
+import socket
+import tempfile
+import threading
+import time
+import unittest
+from unittest import mock
+
+import paths  # noqa: F401  (sets the module path)
+from burn_in import bench, child, partner, perftest, plan
+from burn_in.failure import Failure
+from ends import end, rail
+
+# FAKE: what happens. The number of the attempt is the size of a file.
+_PROGRAM = """#!/usr/bin/env python3
+import os, pathlib, socket, sys
+options = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[1:])
+if "version" in options or "help" in options:
+    print("Version: 6.06\\n --use_cuda=<id>\\n --use_cuda_dmabuf")
+    sys.exit()
+what, attempts = os.environ.get("FAKE"), pathlib.Path(sys.argv[0] + ".attempts")
+if sys.argv[-1].startswith("-"):  # listens
+    attempts.write_text((attempts.read_text() if attempts.exists() else "") + ".")
+    if what == "taken" and attempts.stat().st_size < 3:
+        sys.exit(f"Couldn't listen to port {options['port']}")
+    if what == "broken":
+        sys.exit("IB device mlx5_0 not found")
+    with socket.create_server(("", int(options["port"]))) as server:
+        server.accept()[0].recv(1)
+else:
+    with socket.create_connection((sys.argv[-1], int(options["port"]))):
+        print("#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec]")
+        print(options["size"], 100, 0.0, {"mlx5_0": 100, "mlx5_1": 200}[options["ib-dev"]])
+"""
+
+
+class ProgramsTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        for name in ("ib_write_bw", "ib_write_lat"):
+            self.program = pathlib.Path(folder.name) / name
+            self.program.write_text(_PROGRAM, encoding="ascii")
+            self.program.chmod(0o755)
+        self.set("PATH", f"{folder.name}:{os.environ['PATH']}")
+        self.pair = plan.local([rail(0), rail(1)])[0]
+
+    def set(self, name, value):
+        patch = mock.patch.dict(os.environ, {name: value})
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def measure(self, case, partner_of_run=None):
+        tools = perftest.find("nccl-gdr")
+        programs = {False: "perftest", True: "perftest"}
+        meter = bench.Bench(tools, partner_of_run or bench.Here(tools), programs)
+        return meter.measure(case, "bandwidth")
+
+    def test_Perftest_InThePath_IsFound(self):
+        self.assertEqual(perftest.find("tool"), perftest.Tools(
+            "tool", "6.06", "", ["--use_cuda", "--use_cuda_dmabuf"]))
+        self.program.unlink()
+        with mock.patch.dict(os.environ, {"PATH": str(self.program.parent)}):
+            self.assertEqual(perftest.find("tool").lacks, "ib_write_lat is not in PATH")
+
+    def test_FirstRail_Sends(self):
+        self.assertEqual(self.measure(self.pair), 100)
+
+    def test_PortThatAnotherProgramHas_IsReplaced(self):
+        self.set("FAKE", "taken")
+        self.assertEqual(self.measure(self.pair), 100)
+
+    def test_ProgramThatDoesNotListen_IsReported(self):
+        self.set("FAKE", "broken")
+        with self.assertRaisesRegex(Failure, "status 1: IB device mlx5_0 not found"):
+            self.measure(self.pair)
+
+    def test_GpuThatCudaHides_IsReported(self):
+        case = plan.loopback([rail(0, gpus=[3])])[1]
+        case.first.cuda = None
+        job = bench.Job("perftest", "bandwidth", case.first, case.second, "", 1)
+        with self.assertRaisesRegex(Failure, "CUDA does not show the GPU 0000:03:00.0"):
+            bench.start(job, "server", None)
+
+    def test_ProgramThatDoesNotEnd_IsEnded(self):
+        begun = self.program.with_name("begun")
+        one = child.Child(["sh", "-c", f"echo output; touch {begun}; exec sleep 60"], {}, [])
+        while not begun.exists():
+            time.sleep(0.01)
+        self.assertEqual(one.finish(0), child.Outcome(None, "output\n", ""))
+
+    def meet(self, tools_there):
+        """The link of rank 0 to a machine with rail 0, which runs in a thread; its result follows."""
+        address, found = ("127.0.0.1", child.free_port()), []
+
+        def other_machine():
+            link = partner.connect(address, [rail(0)], tools_there)
+            found.append(partner.serve(link, tools_there))
+
+        thread = threading.Thread(target=other_machine, daemon=True)
+        thread.start()
+        link = partner.accept(address, [rail(0)], perftest.Tools("here"))
+        return link, thread, found
+
+    def test_TwoMachines_MeasureTogether(self):
+        link, thread, found = self.meet(perftest.Tools("there", "6.06"))
+        self.assertEqual((link.tools.version, link.rails), ("6.06", [rail(0)]))
+        case = plan.Case("remote", end(0), end(1))
+        self.assertEqual(self.measure(case, partner.There(link)), 200)
+        case.second.gpu = 1
+        with self.assertRaisesRegex(Failure, "on the other machine: CUDA does not show"):
+            self.measure(case, partner.There(link))
+        link.send({"exit_status": 1})
+        thread.join()
+        self.assertEqual(found, [1])
+
+    def test_OtherMachineThatIsMissing_IsReportedWithAFix(self):
+        address = ("127.0.0.1", child.free_port())
+        for meet, text in ((partner.accept, "did not connect to 127.0.0.1:"),
+                           (partner.connect, "does not answer at 127.0.0.1:")):
+            with self.assertRaisesRegex(Failure, text) as caught:
+                meet(address, [], perftest.Tools(""), limit_s=0.1)
+            self.assertIn("start the same command", caught.exception.fix)
+        with socket.create_server(address), self.assertRaisesRegex(Failure, "cannot listen at"):
+            partner.accept(address, [], perftest.Tools(""))
+
+    def test_WhatDoesNotSpeakTheProtocol_IsReported(self):
+        for answer, text in ((b"SSH-2.0\n", "does not answer"), (b"", "was closed"),
+                             (b'{"hello": "nccl-gdr-burn-in 0"}\n', "another release")):
+            ours, theirs = socket.socketpair()
+            with ours, theirs, self.assertRaisesRegex(Failure, text):
+                theirs.sendall(answer)
+                theirs.shutdown(socket.SHUT_WR)
+                partner.Link(ours, [], perftest.Tools(""))
+
+    def test_Address_OfThisMachine_IsKnown(self):
+        for address, is_own in (("127.0.0.1", True), ("192.0.2.254", False)):
+            self.assertEqual(partner.is_own(address), is_own)
+
+
+if __name__ == "__main__":
+    unittest.main()
