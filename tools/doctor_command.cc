@@ -1,17 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
-#include "tools/doctor/burn_in_session.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/compare.h"
 #include "tools/doctor/fingerprint.h"
@@ -31,11 +28,8 @@ struct DoctorCommand {
   bool fix_script = false;
   bool list = false;
   bool fingerprint = false;
-  std::optional<std::string> good;     // the file of a good machine
-  std::vector<std::string> compared;   // files
-  std::optional<std::string> burn_in;  // the peer
-  std::optional<std::string> burn_in_shares;
-  std::optional<std::string> burn_in_with;
+  std::optional<std::string> good;    // the file of a good machine
+  std::vector<std::string> compared;  // files
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -94,62 +88,9 @@ void expect_good(const DoctorCommand& command) {
   print_comparison(command, doctor::compare_with_good(*own, *good));
 }
 
-doctor::Report measure_rails(const doctor::Host& host, const std::vector<doctor::BurnInCase>& cases,
-                             const doctor::BurnInPeer& peer, doctor::BurnInWith with) {
-  if (cases.empty() && peer.is_local) return doctor::burn_in(host, cases, nullptr);
-  const char* path = std::getenv("PATH");
-  auto session =
-      doctor::BurnInSession::open(host, cases, {peer, with, path == nullptr ? "" : path});
-  // The other machine has to know that nothing can be measured here. The report says why.
-  if (cases.empty()) {
-    if (!session) fmt::print(stderr, "nccl-gdr: --burn-in: {}\n", session.error().text);
-    return doctor::burn_in(host, cases, nullptr);
-  }
-  if (!session) stop(kExitCouldNotRun, "--burn-in: " + session.error().text);
-  fmt::print(stderr, "burn-in: measured by {}\n", session->measured_by());
-  return doctor::burn_in(host, cases, [&](const doctor::BurnInCase& one) {
-    fmt::print(stderr, "burn-in: {}\n", one.subject);
-    return session->measure(one);
-  });
-}
-
-void burn_in(const DoctorCommand& command) {
-  const auto peer = doctor::parse_burn_in_peer(command.burn_in.value_or(""));
-  if (!peer) stop(kExitUsage, "--burn-in: " + peer.error().text);
-  const auto shares = command.burn_in_shares ? doctor::parse_burn_in_shares(*command.burn_in_shares)
-                                             : doctor::default_burn_in_shares();
-  if (!shares) stop(kExitUsage, "--burn-in-shares: " + shares.error().text);
-  const auto with = doctor::parse_burn_in_with(command.burn_in_with.value_or("auto"));
-  if (!with) stop(kExitUsage, "--burn-in-with: " + with.error().text);
-  Result<doctor::Host> host = doctor::read_host("/", false);
-  if (!host) stop(kExitCouldNotRun, host.error().text);
-  const std::vector<doctor::BurnInCase> cases = doctor::burn_in_cases(*host, *peer, *shares);
-  const doctor::Report report = measure_rails(*host, cases, *peer, *with);
-  DoctorCommand form = command;
-  form.all = true;
-  fmt::print("{}", text_of(form, report));
-  end_with(doctor::exit_code_of(report));
-}
-
 // Stops at options that have no effect together.
 void check_combination(const DoctorCommand& command) {
   const bool checks = !command.names.empty();
-  const bool compares = !command.compared.empty() || command.good.has_value();
-  const bool prints_no_report = command.list || command.fingerprint || compares;
-  if (command.burn_in && (checks || prints_no_report || command.root != "/")) {
-    stop(kExitUsage,
-         "--burn-in measures this machine, and runs no check. Fix: leave out other "
-         "options but --json, --prometheus, --burn-in-shares and --burn-in-with");
-  }
-  if (command.burn_in && command.fix_script) {
-    stop(kExitUsage, "--burn-in has no fixes for a script. Fix: leave out --fix-script");
-  }
-  if (!command.burn_in && command.burn_in_shares) {
-    stop(kExitUsage, "--burn-in-shares belongs to --burn-in, which is missing");
-  }
-  if (!command.burn_in && command.burn_in_with) {
-    stop(kExitUsage, "--burn-in-with belongs to --burn-in, which is missing");
-  }
   if (command.fingerprint && checks) {
     stop(kExitUsage, "--fingerprint runs no check. Fix: leave out --check");
   }
@@ -169,7 +110,6 @@ void run_unguarded(const DoctorCommand& command) {
   check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
   if (command.good) return expect_good(command);
-  if (command.burn_in) return burn_in(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
   const bool watches_errors =
@@ -195,26 +135,6 @@ void run(const DoctorCommand& command) {
     stop(kExitCouldNotRun, std::string("the doctor could not look at the machine: ") +
                                error.what() + ". Fix: report this as an error of nccl-gdr");
   }
-}
-
-// Adds an option for `value`, which keeps an empty text apart from a missing option.
-void add_text_option(CLI::App* sub, const std::string& name, std::optional<std::string>* value,
-                     const std::string& help) {
-  sub->add_option_function<std::string>(
-      name, [value](const std::string& text) { *value = text; }, help);
-}
-
-void add_burn_in_options(CLI::App* sub, DoctorCommand* command) {
-  add_text_option(sub, "--burn-in", &command->burn_in,
-                  "Measure every rail: local (from each rail of this machine to another one), "
-                  "loopback (each port to itself), or ADDRESS[:PORT] of one of two machines on "
-                  "which the same command is started");
-  add_text_option(sub, "--burn-in-shares", &command->burn_in_shares,
-                  "What each class of path has to reach, in percent of the port's rate; default "
-                  "HOST=90,C2C=90,P2C=90,PIX=90,PXB=90,PHB=80,SYS=30");
-  add_text_option(sub, "--burn-in-with", &command->burn_in_with,
-                  "What measures: perftest, perf (nccl-gdr perf, which goes through the plugin) or "
-                  "auto (default): perftest where it is installed");
 }
 
 }  // namespace
@@ -245,7 +165,6 @@ void add_doctor_command(CLI::App& app) {
                   "Print which of these files of --fingerprint differ from most, and in what")
       ->expected(2, CLI::detail::expected_max_vector_size)
       ->excludes(expect);
-  add_burn_in_options(sub, command.get());
   sub->callback([command] { run(*command); });
 }
 

@@ -1,5 +1,6 @@
 """What the tests in guests share: machines for all tests of a class, and the programs that run there."""
 
+import pathlib
 import re
 import time
 import unittest
@@ -8,6 +9,7 @@ from cluster import BUILD, Cluster, Network, address, join
 from hardware import Hardware
 
 TOOL = BUILD / "bin" / "nccl-gdr"
+SCRIPTS = pathlib.Path(__file__).resolve().parents[2] / "nccl-tests-config"
 _PLUGIN = f"--plugin {BUILD / 'lib' / 'libnccl-net-gdr.so'}"
 
 # 4.096 us x 2^14 for each of 1 + 3 attempts: 0.27 s until a lost peer is an error. rxe may take several

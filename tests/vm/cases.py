@@ -18,8 +18,7 @@ from case import (ERROR_BOUND_S, FEW_PACKETS, IMPATIENT, PATIENCE_S, QUICK_RETRY
 from cluster import Network, address, addressing, join, require  # noqa: E402
 from doctor_cases import (DoctorAcs, DoctorIommuPassthrough,  # noqa: E402,F401
                           DoctorIommuStrict)
-from doctor_fabric_cases import (DoctorBurnIn, DoctorBurnInLocal, DoctorCounters,  # noqa: E402,F401
-                                 DoctorFabric)
+from doctor_fabric_cases import BurnIn, DoctorCounters, DoctorFabric  # noqa: E402,F401
 from hardware import Hardware, Switch  # noqa: E402
 from kernel import Missing  # noqa: E402
 from machine import GuestError  # noqa: E402

@@ -38,7 +38,6 @@ struct GpuFact {
   std::optional<uint64_t> bar1_used;     // how much of that is mapped now
   std::optional<bool> exports_dmabuf;    // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
   std::optional<bool> gpudirect;         // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
-  std::optional<int> cuda_number;        // of the device in CUDA; nothing: CUDA does not show it
 };
 
 // How an HCA can register GPU memory.

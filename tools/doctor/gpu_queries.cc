@@ -52,7 +52,6 @@ void read_gpus_of_cuda(const cuda::Api& api, std::map<Bdf, GpuFact>* gpus) {
       return value != 0;
     };
     (*gpus)[*bdf].exports_dmabuf = flag(cuda::kDeviceDmaBufSupported);
-    if (!(*gpus)[*bdf].cuda_number) (*gpus)[*bdf].cuda_number = ordinal;
     (*gpus)[*bdf].gpudirect = flag(cuda::kDeviceGpuDirectRdmaSupported);
   }
 }

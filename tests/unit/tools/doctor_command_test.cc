@@ -118,24 +118,11 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   for (const char* arguments :
        {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
         "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
-        "--burn-in local", "--burn-in local --fix-script", "--burn-in-shares PIX=90",
-        "--burn-in-with perf", "--all --json", "unexpected"}) {
+        "--all --json", "unexpected"}) {
     const DoctorOutput result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
     EXPECT_NE(result.err, "") << arguments;
-  }
-}
-
-// As of a variable of a script that is not set.
-TEST_F(DoctorCommandRun, EmptyTextsOfTheBurnIn_ExitWith2AndRunNoCheck) {
-  for (const char* arguments :
-       {"--burn-in ''", "--burn-in :4000", "--burn-in local --burn-in-with ''",
-        "--burn-in local --burn-in-shares ''", "--burn-in-with ''", "--burn-in-shares ''"}) {
-    const DoctorOutput result = run_as_is(arguments);
-    EXPECT_EQ(result.code, 2) << arguments;
-    EXPECT_EQ(result.out, "") << arguments;
-    EXPECT_THAT(result.err, HasSubstr("--burn-in")) << arguments;
   }
 }
 

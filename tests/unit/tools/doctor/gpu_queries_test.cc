@@ -43,7 +43,6 @@ TEST_F(GpuQueries, LoadedDriver_IsAskedForEachGpu) {
   const GpuFact& gpu = facts.gpus.at(kFirst);
   EXPECT_EQ(gpu.exports_dmabuf, true);
   EXPECT_EQ(gpu.gpudirect, true);
-  EXPECT_EQ(gpu.cuda_number, 0);
   EXPECT_EQ(gpu.memory_bytes, 80 * kGiB);
   EXPECT_EQ(gpu.bar1_bytes, 128 * kGiB);
   EXPECT_EQ(gpu.bar1_used, 32 * kGiB);
