@@ -198,9 +198,6 @@ void add_sendrecv(CLI::App* perf) {
           "Measure each size for about so many seconds, instead of by a number of iterations")
       ->check(CLI::PositiveNumber)
       ->excludes("--iters");
-  command->add_flag(
-      "--peak", options->peak,
-      "Measure only the bandwidth of the largest size and the latency of the smallest");
   command->add_option("--test", options->test, "What to measure")
       ->check(CLI::IsMember({"bw", "lat", "both"}))
       ->capture_default_str();

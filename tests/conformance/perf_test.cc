@@ -88,19 +88,6 @@ TEST(PerfSendrecv, RanksHaveOtherOptions_BothEndWithTheFix) {
   }
 }
 
-TEST(PerfSendrecv, Peak_IsTheBandwidthOfTheLargestSizeAndTheLatencyOfTheSmallest) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "8", "-e", "1M", "-n",
-                          "20", "--peak", "--json", "-"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json report = json::parse(run.out);
-  ASSERT_EQ(report["bandwidth"].size(), 1u);
-  EXPECT_EQ(report["bandwidth"][0]["bytes"], 1 << 20);
-  ASSERT_EQ(report["latency"].size(), 1u);
-  EXPECT_EQ(report["latency"][0]["bytes"], 8);
-  EXPECT_EQ(report["wrong"], 0);
-  EXPECT_EQ(report["verified"], 2 * (16 + 64)) << "both sizes, in both directions";
-}
-
 TEST(PerfSendrecv, Depth_IsInTheTextAndInTheReport) {
   std::vector<std::string> words = {"perf", "sendrecv", "--plugin", plugin(),  "-e",
                                     "8",    "-n",       "2",        "--depth", "1"};

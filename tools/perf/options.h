@@ -39,7 +39,6 @@ struct PerfOptions {
 
   // sendrecv
   double seconds = 0;         // of each measurement, about; 0: `iterations`
-  bool peak = false;          // only the bandwidth of the largest size, the latency of the smallest
   bool osu = false;           // print OSU's columns
   std::string test = "both";  // bw, lat or both
   size_t slots = 1;           // message buffers used in turn by each message of a group; 1: always

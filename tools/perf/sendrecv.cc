@@ -105,9 +105,9 @@ Status SendRecv::compare_options() {
   const PerfOptions& o = options_;
   const std::string mine = fmt::format(
       "--begin {} --end {} --factor {} --iters {} --warmup {} --seconds {} --test {} "
-      "--group {}{}{}",
+      "--group {}{}",
       o.begin, o.end, o.factor, o.iterations, o.warmup, o.seconds, o.test, o.group,
-      o.peak ? " --peak" : "", o.check ? "" : " --no-check");
+      o.check ? "" : " --no-check");
   auto all = rank_.allgather("options are compared", mine);
   if (!all) return forward_error(all);
   if ((*all)[0] == (*all)[1]) return {};
@@ -268,7 +268,7 @@ Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
   for (size_t bytes : sizes) {
     rank_.board().set_state(fmt::format("ping-pong of {}", human_bytes(bytes)));
     // Else sweep_bandwidth() has verified this size.
-    Status done = options_.test == "lat" || options_.peak ? verify(bytes) : Status{};
+    Status done = options_.test == "lat" ? verify(bytes) : Status{};
     if (done) done = one_latency(bytes);
     if (!done) return done;
   }
@@ -311,11 +311,8 @@ int run_sendrecv(Rank& rank, const PerfOptions& options) {
   Status done = run.compare_options();
   if (done) done = run.open();
   if (done) run.print_depth();
-  using Sizes = std::vector<size_t>;
-  const Sizes for_bandwidth = options.peak ? Sizes{options.end} : *sizes;
-  const Sizes for_latency = options.peak ? Sizes{options.begin} : *sizes;
-  if (done && options.test != "lat") done = run.sweep_bandwidth(for_bandwidth);
-  if (done && options.test != "bw") done = run.sweep_latency(for_latency);
+  if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
+  if (done && options.test != "bw") done = run.sweep_latency(*sizes);
   if (done) done = run.finish();
   if (!done) {
     rank.board().set_report(done.error().text);
