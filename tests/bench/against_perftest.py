@@ -10,11 +10,10 @@ import dataclasses
 import json
 import pathlib
 
+from arguments import Plugin, one_name, positive
 import figures as results
 import perftest_output
 from figures import OWN, Figure, rounds
-from number_argument import positive
-from plugin_argument import Plugin, one_name
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -7,9 +7,9 @@ import tempfile
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
+from arguments import Plugin
 import figures
-from against_perftest import Failed, Targets, compare, parse_peer, rounds
-from plugin_argument import Plugin
+from against_perftest import Failed, Targets, compare, rounds
 
 
 class CompareTest(unittest.TestCase):
@@ -103,16 +103,6 @@ class CompareTest(unittest.TestCase):
         with contextlib.redirect_stdout(io.StringIO()):
             with self.assertRaisesRegex(Failed, "printed no result .*\n?a warning"):
                 compare("a fake", options, None, lambda words: "1048576 10 0 1 0\n8 10 0 0 1 0 0 0 0", run_plugin)
-
-
-class PeerTest(unittest.TestCase):
-    def test_Parse_TakesNameFileAndTable(self):
-        self.assertEqual(parse_peer("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
-
-    def test_Parse_WithoutNameOrFileOrWithATakenName_IsRefused(self):
-        for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "own=/a/b.so", "perftest=/a/b.so"):
-            with self.subTest(text=text), self.assertRaises(argparse.ArgumentTypeError):
-                parse_peer(text)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import unittest
 from unittest import mock
 
 import paths  # noqa: F401  (sets the module path)
+from arguments import Plugin
 from bench_program import load
-from plugin_argument import Plugin
 
 connections = load("connections")
 _PLUGINS = [Plugin("peer", pathlib.Path("/peer.so")), Plugin("plugin", pathlib.Path("/own.so"))]

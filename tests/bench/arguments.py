@@ -1,8 +1,28 @@
-"""A plugin that an option names: NAME=FILE[:TABLE], or FILE[:TABLE], which has the name of the file."""
+"""What options of the programs take: numbers, and a plugin as NAME=FILE[:TABLE] or FILE[:TABLE]."""
 
 import argparse
 import dataclasses
 import pathlib
+
+
+def positive(text):
+    """The type of an option of argparse: a whole number from 1 on, as of rounds."""
+    return _above_zero(text, int, "a whole number from 1 on")
+
+
+def positive_real(text):
+    """The type of an option of argparse: a number above 0, as of seconds."""
+    return _above_zero(text, float, "a number above 0")
+
+
+def _above_zero(text, kind, wanted):
+    try:
+        number = kind(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}")
+    return number
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,16 +34,12 @@ class Plugin:
 
     @classmethod
     def parse(cls, text):
-        """The type of an option of argparse."""
+        """The type of an option of argparse. Without a name, it has that of the file."""
         name, equals, rest = text.partition("=")
         if not equals:
             name, rest = "", text
         file, colon, table = rest.rpartition(":")
         if not colon or not (table.isdigit() or table == "newest"):
-            if colon and not pathlib.Path(rest).exists():
-                raise argparse.ArgumentTypeError(
-                    f"{rest!r} does not exist, and {table!r} is no version of a table of {file!r}: that is a "
-                    "number, or newest")
             file, table = rest, "newest"
         if not file:
             raise argparse.ArgumentTypeError(f"{text!r} names no file")
