@@ -13,6 +13,7 @@
 #include "tools/doctor/compare.h"
 #include "tools/doctor/fingerprint.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/job_settings.h"
 #include "tools/doctor/report.h"
 #include "tools/doctor/wrap.h"
 
@@ -55,10 +56,17 @@ void print_list(const std::vector<doctor::Check>& checks) {
   }
 }
 
-std::string text_of(const DoctorCommand& command, const doctor::Report& report) {
+// Returns the lines of --fix-script that are about no check.
+std::string settings_for_script(const DoctorCommand& command, const doctor::Host& host) {
+  const bool is_whole = command.fix_script && command.names.empty();
+  return is_whole && host.inspection ? doctor::job_settings(*host.inspection) : "";
+}
+
+std::string text_of(const DoctorCommand& command, const doctor::Report& report,
+                    const std::string& settings = "") {
   if (command.json) return doctor::to_json(report);
   if (command.prometheus) return doctor::to_prometheus(report);
-  if (command.fix_script) return doctor::to_fix_script(report);
+  if (command.fix_script) return doctor::to_fix_script(report, settings);
   return doctor::to_text(report, command.all || !command.names.empty());
 }
 
@@ -121,7 +129,7 @@ void run_unguarded(const DoctorCommand& command) {
   if (!host) stop(kExitCouldNotRun, host.error().text);
   if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(*host));
   const doctor::Report report = doctor::run_checks(checks, *host);
-  fmt::print("{}", text_of(command, report));
+  fmt::print("{}", text_of(command, report, settings_for_script(command, *host)));
   end_with(doctor::exit_code_of(report));
 }
 
@@ -153,8 +161,9 @@ void add_doctor_command(CLI::App& app) {
   forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
   forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
-  forms->add_flag("--fix-script", command->fix_script,
-                  "Print a shell script with the fixes and their undo; nothing is run");
+  forms->add_flag(
+      "--fix-script", command->fix_script,
+      "Print a shell script with the fixes, their undo, and settings for jobs; nothing is run");
   forms->add_flag("--fingerprint", command->fingerprint,
                   "Print what machines should have in common, for --expect and --compare");
   forms->require_option(0, 1);

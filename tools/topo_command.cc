@@ -24,7 +24,6 @@ struct TopoCommand {
   bool dot = false;
   bool nccl_xml = false;
   bool grouped = false;
-  bool env = false;
   bool check = false;
   std::string svg;
 
@@ -34,7 +33,6 @@ struct TopoCommand {
     std::vector<std::string> given;
     if (dot) given.push_back("--dot");
     if (nccl_xml) given.push_back("--nccl-xml");
-    if (env) given.push_back("--env");
     if (check) given.push_back("--check");
     return given;
   }
@@ -71,7 +69,7 @@ void check_conflicts(const TopoCommand& command) {
   if (command.request.json && !modes.empty() && !command.check) {
     conflict("--json", modes[0]);
   }
-  if (!command.svg.empty() && (command.env || command.check)) {
+  if (!command.svg.empty() && command.check) {
     conflict("--svg", modes[0]);
   }
   if (command.svg == "-" && (command.request.json || !modes.empty())) {
@@ -95,7 +93,6 @@ View view_of(const TopoCommand& command) {
   if (command.request.json) return View::kJson;
   if (command.dot) return View::kDot;
   if (command.nccl_xml) return command.grouped ? View::kGroupedNcclXml : View::kNcclXml;
-  if (command.env) return View::kEnv;
   return command.svg == "-" ? View::kSvg : View::kMatrix;
 }
 
@@ -161,9 +158,6 @@ void add_output(CLI::App* sub, TopoCommand* command) {
   sub->add_flag("--grouped", command->grouped,
                 "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
       ->needs(xml)
-      ->group(group);
-  sub->add_flag("--env", command->env,
-                "Print the settings that make NCCL use the rails, as export lines for a shell")
       ->group(group);
 }
 

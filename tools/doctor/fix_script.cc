@@ -2,273 +2,138 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
 
 #include "tools/doctor/report.h"
 #include "tools/doctor/wrap.h"
 #include "tools/topo/labels.h"
+#include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-// A step of the script. The steps of one observation are a sequence: where one fails, those after
-// it are left out.
-struct ScriptStep {
+// An observation with a fix, and the check that made it.
+struct Fix {
   const CheckResult* result;
   const Observation* observation;
-  const FixStep* step;
-  size_t number;    // from 1
-  size_t sequence;  // the number of the first step of the observation
 };
 
-// What runs the steps. `case` names every step, so that nothing is composed to a command.
-constexpr char kRunner[] = R"sh(
-# Runs a part of a step in a shell of its own, which ends at the first command that fails.
-run() {
-  ( set -eu; step "$1" )
-}
-
-# A boot ends what most steps do: setpci, sysctl, modprobe. They are then applied again.
-is_applied() {
-  [ -f "$state" ] && grep -qxF "$1 $boot" "$state"
-}
-
-# In this boot or an earlier one: a file that a step wrote is still there.
-was_applied() {
-  [ -f "$state" ] && grep -q "^$1 " "$state"
-}
-
-forget() {
-  grep -v "^$1 " "$state" > "$state.new" || true
-  mv "$state.new" "$state"
-}
-
-apply_step() {
-  if is_applied "$1"; then
-    echo "step $1 was applied before: undo it first to apply it again"
-    return
-  fi
-  if [ "$failed_sequence" = "$(sequence_of "$1")" ]; then
-    echo "step $1 is left out, as a step before it failed"
-    return
-  fi
-  run "apply_$1"
-  status=$?
-  if [ "$status" -eq 0 ]; then
-    forget "$1"
-    echo "$1 $boot" >> "$state"
-    echo "step $1 is applied"
-    return
-  fi
-  echo "step $1 FAILED with status $status" >&2
-  failed="$failed $1"
-  failed_sequence=$(sequence_of "$1")
-}
-
-undo_step() {
-  if ! was_applied "$1"; then return; fi
-  run "undo_$1"
-  status=$?
-  if [ "$status" -eq 0 ]; then
-    forget "$1"
-    case " $without_undo " in
-      *" $1 "*) echo "step $1 has no undo: see its comment" ;;
-      *) echo "step $1 is undone" ;;
-    esac
-    return
-  fi
-  echo "the undo of step $1 FAILED with status $status" >&2
-  failed="$failed $1"
-}
-
-show_step() {
-  if is_applied "$1"; then
-    echo "step $1: applied"
-  elif was_applied "$1"; then
-    echo "step $1: applied before the last boot, which may have ended it"
-  else
-    echo "step $1: not applied"
-  fi
-}
-
-boot=$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown)
-what=${1:-}
-[ $# -gt 0 ] && shift
-case $what in
-  apply) action=apply_step numbers=$forward ;;
-  undo) action=undo_step numbers=$backward ;;
-  show) action=show_step numbers=$forward ;;
-  *) echo "usage: sh $0 apply|undo|show [STEP...]" >&2; exit 2 ;;
-esac
-for number in "$@"; do
-  case " $forward " in
-    *" $number "*) ;;
-    *) echo "there is no step $number" >&2; exit 2 ;;
-  esac
-done
-if [ ! -f "$0" ]; then
-  echo "save this script in a file first: what it applied is kept beside it" >&2
-  exit 2
-fi
-if [ "$what" != show ]; then
-  if [ -n "$machine" ] && [ "$(uname -n)" != "$machine" ] && [ -z "${ANY_MACHINE:-}" ]; then
-    echo "this script is for the machine $machine, and this is $(uname -n)" >&2
-    echo "to run it nevertheless: ANY_MACHINE=1 sh $0 $what" >&2
-    exit 2
-  fi
-  if ! : >> "$state"; then exit 1; fi
-  if [ "$(id -u)" -ne 0 ]; then echo "this is not root, which most steps need" >&2; fi
-fi
-failed=
-failed_sequence=
-for number in $numbers; do
-  if [ $# -gt 0 ]; then
-    case " $* " in
-      *" $number "*) ;;
-      *) continue ;;
-    esac
-  fi
-  $action "$number"
-done
-[ -s "$state" ] || rm -f "$state"
-if [ -n "$failed" ]; then
-  echo "failed:$failed" >&2
-  exit 1
-fi
-)sh";
-
-bool is_blank(const std::string& text) {
-  return text.find_first_not_of(" \t\r\n") == std::string::npos;
-}
-
-std::vector<ScriptStep> steps_of(const Report& report) {
-  std::vector<ScriptStep> steps;
+// Those of failures first.
+std::vector<Fix> fixes_of(const Report& report) {
+  std::vector<Fix> fixes;
   for (const Verdict verdict : {Verdict::kFailure, Verdict::kWarning}) {
     for (const CheckResult* result : report.with(verdict)) {
       for (const Observation& one : result->observations) {
-        const size_t sequence = steps.size() + 1;
-        for (const FixStep& step : one.steps) {
-          if (is_blank(step.command)) continue;
-          steps.push_back({result, &one, &step, steps.size() + 1, sequence});
-        }
+        if (!one.fix.empty() || !one.steps.empty()) fixes.push_back({result, &one});
       }
     }
   }
-  return steps;
+  return fixes;
 }
 
 // Every line is behind a '#', so that no text of a machine becomes a command.
-std::string commented(const std::string& text, const std::string& indent = "  ") {
+std::string script_comment(const std::string& indent, const std::string& text) {
   return wrapped(indent + "# ", indent + "# ", text);
 }
 
-std::string seen_text(const CheckResult& result, const Observation& one) {
-  return fmt::format("{}: {}{}", result.check.name, one.subject.empty() ? "" : one.subject + ": ",
-                     one.evidence);
+std::string seen_text(const Fix& fix) {
+  const Observation& one = *fix.observation;
+  return fmt::format("{}: {}{}", fix.result->check.name,
+                     one.subject.empty() ? "" : one.subject + ": ", one.evidence);
 }
 
-std::string step_text(const ScriptStep& one) {
-  const bool has_undo = !is_blank(one.step->undo);
-  return commented(
-             fmt::format("Step {}. {}", one.number, seen_text(*one.result, *one.observation))) +
-         commented(one.step->comment) +
-         fmt::format("  apply_{0})\n    {1}\n    ;;\n  undo_{0})\n    {2}\n    ;;\n\n", one.number,
-                     one.step->command, has_undo ? one.step->undo : ":");
+// Runs commands in a shell of their own, which ends at the first one that fails. It must not be a
+// part of a condition, where `set -e` has no effect.
+std::string guarded(const std::string& commands, const std::string& name) {
+  if (commands.empty()) return "";
+  return "  (\n    set -eu\n" + commands + "  )\n" + fmt::format("  ended $? '{}'\n\n", name);
 }
 
-std::string single_quoted(const std::string& text) {
-  std::string word = "'";
-  for (const char c : text) word += c == '\'' ? "'\\''" : std::string(1, c);
-  return word + "'";
-}
-
-std::string numbers_of(const std::vector<ScriptStep>& steps, bool backward) {
-  std::string numbers;
-  for (const ScriptStep& one : steps) {
-    const std::string number = std::to_string(one.number);
-    if (numbers.empty()) {
-      numbers = number;
-    } else {
-      numbers = backward ? number + " " + numbers : numbers + " " + number;
-    }
+std::string apply_text(const Fix& fix, size_t number) {
+  std::string commands;
+  for (const FixStep& step : fix.observation->steps) {
+    commands += script_comment("    ", step.comment) + "    " + step.command + "\n";
   }
-  return numbers;
+  return script_comment("  ", fmt::format("{}. {}", number, seen_text(fix))) +
+         guarded(commands, fmt::format("fix {}", number));
 }
 
-std::string without_undo(const std::vector<ScriptStep>& steps) {
-  std::string numbers;
-  for (const ScriptStep& one : steps) {
-    if (!is_blank(one.step->undo)) continue;
-    numbers += (numbers.empty() ? "" : " ") + std::to_string(one.number);
+std::string undo_text(const Fix& fix, size_t number) {
+  const std::vector<FixStep>& steps = fix.observation->steps;
+  std::string commands;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (!step->undo.empty()) commands += "    " + step->undo + "\n";
   }
-  return numbers;
+  return guarded(commands, fmt::format("undo of fix {}", number));
 }
 
-// A script with other steps has another file, so that it never takes back what it did not apply.
-std::string hash_of(const std::vector<ScriptStep>& steps) {
-  uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  for (const ScriptStep& one : steps) {
-    for (const char c : one.step->command + '\n' + one.step->undo + '\n') {
-      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-    }
+constexpr char kUsage[] =
+    "#   sh FILE apply   makes the fixes. One that fails is named, and the others go on\n"
+    "#   sh FILE undo    restores what the doctor saw\n"
+    "# Exit status: 0 all done, 1 something failed, 2 usage or another machine.\n";
+
+constexpr char kFunctions[] = R"sh(
+failed=0
+ended() {
+  if [ "$1" -eq 0 ]; then
+    echo "$2: done"
+  else
+    echo "$2: FAILED with status $1" >&2
+    failed=1
+  fi
+}
+
+)sh";
+
+// Addresses and values are those of one machine.
+std::string guard_of(const std::string& machine) {
+  if (machine.empty()) return "";
+  return "\nmachine=" + topo::shell_word(machine) + R"sh(
+if [ "$(uname -n)" != "$machine" ] && [ -z "${ANY_MACHINE:-}" ]; then
+  echo "this script is for the machine $machine, unless ANY_MACHINE=1 is set" >&2
+  exit 2
+fi
+)sh";
+}
+
+std::string body_of(const std::vector<Fix>& fixes) {
+  std::string apply, undo;
+  for (size_t i = 0; i < fixes.size(); ++i) {
+    apply += apply_text(fixes[i], i + 1);
+    undo = undo_text(fixes[i], i + 1) + undo;
   }
-  return fmt::format("{:08x}", static_cast<uint32_t>(hash ^ (hash >> 32)));
+  return kFunctions + ("case ${1:-} in\napply)\n" + apply + "  ;;\nundo)\n" + undo) +
+         "  ;;\n*)\n  echo \"usage: sh $0 apply|undo\" >&2\n  exit 2\n  ;;\nesac\n"
+         "exit \"$failed\"\n";
 }
 
-std::string step_function(const std::vector<ScriptStep>& steps) {
-  std::string parts, sequences;
-  for (const ScriptStep& one : steps) {
-    parts += step_text(one);
-    sequences += fmt::format("    {}) echo {} ;;\n", one.number, one.sequence);
-  }
-  return "step() {\n  case $1 in\n" + parts + "  esac\n}\n\n" +
-         "# The first of the steps that belong together.\n"
-         "sequence_of() {\n  case $1 in\n" +
-         sequences + "  esac\n}\n";
-}
-
-// What a person has to do by hand.
-std::string by_hand(const Report& report) {
+std::string by_hand(const std::vector<Fix>& fixes) {
   std::string text;
-  for (const Verdict verdict : {Verdict::kFailure, Verdict::kWarning}) {
-    for (const CheckResult* result : report.with(verdict)) {
-      for (const Observation& one : result->observations) {
-        if (one.fix.empty() || !one.steps.empty()) continue;
-        text += commented(seen_text(*result, one), "") + unbroken("#   Fix: ", one.fix);
-      }
-    }
+  for (const Fix& fix : fixes) {
+    text += script_comment("", seen_text(fix)) + unbroken("#   Fix: ", fix.observation->fix);
   }
   return text.empty() ? "" : "\n# Not in this script, for a person to do:\n" + text;
 }
 
 }  // namespace
 
-std::string to_fix_script(const Report& report) {
-  const std::vector<ScriptStep> steps = steps_of(report);
+std::string to_fix_script(const Report& report, const std::string& settings) {
+  std::vector<Fix> fixes = fixes_of(report);
+  const auto has_steps = [](const Fix& fix) { return !fix.observation->steps.empty(); };
+  const auto manual = std::stable_partition(fixes.begin(), fixes.end(), has_steps);
+  const std::vector<Fix> others(manual, fixes.end());
+  fixes.erase(manual, fixes.end());
   const std::string machine = topo::clean_text(report.host);
-  const std::string host =
-      unbroken("", machine.empty() ? "this machine" : "the machine " + machine);
-  std::string text =
-      "#!/bin/sh\n# Fixes for what nccl-gdr doctor found on " + host +
-      "# Read it before you run it. Nothing is changed before you do:\n"
-      "#   sh FILE apply [STEP...]   applies all steps, or those with these numbers\n"
-      "#   sh FILE undo [STEP...]    restores what the doctor saw, for the steps that were "
-      "applied\n"
-      "#   sh FILE show              says which steps are applied\n"
-      "# A step that fails is named, and the steps of other checks go on. Exit status: 0 all "
-      "done,\n"
-      "# 1 a step failed, 2 usage or another machine. Beside this file it keeps a list of the "
-      "steps\n"
-      "# applied. After a reboot, which ends what most of them do, apply applies them again.\n";
-  text += by_hand(report);
-  if (steps.empty()) return text + "\necho \"there is no step to apply\"\n";
-  return text +
-         fmt::format(
-             "\nmachine={}\nstate=$0.{}.applied\nforward=\"{}\"\nbackward=\"{}\"\n"
-             "without_undo=\"{}\"\n\n",
-             single_quoted(machine), hash_of(steps), numbers_of(steps, false),
-             numbers_of(steps, true), without_undo(steps)) +
-         step_function(steps) + kRunner;
+  std::string text = "#!/bin/sh\n" +
+                     unbroken("# Fixes for what nccl-gdr doctor found on ",
+                              machine.empty() ? "this machine" : "the machine " + machine) +
+                     "# Read it before you run it. Nothing is changed before you do:\n" + kUsage +
+                     by_hand(others);
+  if (!settings.empty()) {
+    text += "\n# Settings for jobs: copy these lines to the job's script. Here they do nothing.\n" +
+            settings;
+  }
+  if (fixes.empty()) return text + "\necho \"there is no fix to apply\"\n";
+  return text + guard_of(machine) + body_of(fixes);
 }
 
 }  // namespace gdr::tools::doctor

@@ -227,7 +227,7 @@ std::string nccl_text(const RailDecision& decision) {
   if (worse != different.end()) {
     text += worse->fix.empty()
                 ? "\nNo setting changes that; `nccl-gdr topo --check` looks for a fault.\n"
-                : "\n`nccl-gdr topo --env` prints the setting that changes that.\n";
+                : "\n`nccl-gdr doctor --fix-script` prints the setting that changes that.\n";
   }
   return text + list("Assumptions", prediction.assumptions());
 }

@@ -10,7 +10,6 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/topo/check.h"
-#include "tools/topo/env_lines.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
@@ -85,8 +84,6 @@ Result<std::string> view_text(const Inspection& inspection, View view) {
           topology::group_under_switches(decision.machine, decision.plan));
     case View::kSvg:
       return svg_text(decision, picture_date());
-    case View::kEnv:
-      return env_lines(inspection);
     case View::kMatrix:
       break;
   }

@@ -9,7 +9,7 @@
 
 namespace gdr::tools::topo {
 
-enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg, kEnv };
+enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg };
 
 struct Request {
   InspectOptions options;  // but for `from`

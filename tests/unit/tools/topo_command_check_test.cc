@@ -60,15 +60,12 @@ TEST_F(TopoCommand, CheckAsJson_HasTheFaults) {
   EXPECT_FALSE(json["notes"].empty());
 }
 
-TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_IsAFaultAndIsTakenBack) {
+TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_IsAFault) {
   const std::string source = "--hca mlx5_0,mlx5_1 --from " + known(kMachine);
   EXPECT_THAT(run(source).out, HasSubstr("\n  mlx5_2:1 is excluded by NCCL_IB_HCA\n"));
   const Printed check = run("--check " + source);
   EXPECT_EQ(check.code, 1);
   EXPECT_THAT(check.out, HasSubstr("--hca mlx5_0,mlx5_1 leaves out mlx5_2:1, mlx5_3:1"));
-  const std::string env = run("--env " + source).out;
-  EXPECT_THAT(env, HasSubstr("unset NCCL_IB_HCA\n"));
-  EXPECT_THAT(env, Not(HasSubstr("export NCCL_IB_HCA")));
 }
 
 // The kinds of faults of a machine, each once: "rail-share gdr-reach".
@@ -95,12 +92,10 @@ TEST_F(TopoCommand, FaultsOfKnownMachines_AreThose) {
   }
 }
 
-TEST_F(TopoCommand, LineThatCheckNames_IsThatOfEnv) {
+TEST_F(TopoCommand, RailsJustBeyondTheLevel_GetTheLineThatRaisesIt) {
   for (const char* file : {"hwloc-two-socket-plain.xml", "hwloc-flat-vm.xml", "hwloc-power9.xml"}) {
     EXPECT_THAT(run("--check --from " + known(file)).out,
                 HasSubstr("Fix: export NCCL_NET_GDR_LEVEL=PHB, and measure both"));
-    EXPECT_THAT(run("--env --from " + known(file)).out,
-                HasSubstr("\nexport NCCL_NET_GDR_LEVEL='PHB'\n"));
   }
 }
 
@@ -119,19 +114,23 @@ TEST_F(TopoCommand, SettingThatLeavesGpusWorseOff_IsNamedWithItsValue) {
   const std::string of_map = run("--check --rail-map " + map + " --from " + known(kMachine)).out;
   EXPECT_THAT(of_map, HasSubstr("--rail-map GPU0=mlx5_3 leaves out mlx5_0:1, "));
   EXPECT_THAT(of_map, Not(HasSubstr("--hca")));
+  setenv("GDR_NCCL_RAIL_MAP", map.c_str(), 1);
+  const std::string by_environment = run("--check --from " + known(kMachine)).out;
+  unsetenv("GDR_NCCL_RAIL_MAP");
+  EXPECT_THAT(by_environment, HasSubstr("GDR_NCCL_RAIL_MAP=GPU0=mlx5_3 leaves out mlx5_0:1, "));
 }
 
-TEST_F(TopoCommand, ListThatRestrictsNothing_IsKeptWhereTheMapIsTakenBack) {
-  const std::string env = run("--env --hca mlx5_0,mlx5_1,mlx5_2,mlx5_3 --rail-map GPU0=mlx5_3 "
-                              "--from " +
-                              known(kMachine))
-                              .out;
-  EXPECT_THAT(env, StartsWith("# --rail-map GPU0=mlx5_3: this gives GPU"));
-  EXPECT_THAT(env, HasSubstr("unset GDR_NCCL_RAIL_MAP\n"));
-  EXPECT_THAT(env, Not(HasSubstr("unset NCCL_IB_HCA\n")));
-  const std::string fewer =
-      run("--env --hca ^mlx5_3 --rail-map GPU0=mlx5_0 --from " + known(kMachine)).out;
-  EXPECT_THAT(fewer, HasSubstr("unset NCCL_IB_HCA\n"));
+TEST_F(TopoCommand, LevelThatKeepsGpusFromGpuDirect_IsAFaultWithWhereItIsSet) {
+  const std::string check = "--check --from " + known(kMachine);
+  EXPECT_THAT(run(check + " --gdr-level LOC").out, HasSubstr("Fix: leave out --gdr-level LOC\n"));
+  setenv("NCCL_NET_GDR_LEVEL", "LOC", 1);
+  EXPECT_THAT(run(check).out, HasSubstr("Fix: unset NCCL_NET_GDR_LEVEL\n"));
+  unsetenv("NCCL_NET_GDR_LEVEL");
+  const std::string file = write("nccl.conf", "NCCL_NET_GDR_LEVEL=LOC\n");
+  setenv("NCCL_CONF_FILE", file.c_str(), 1);
+  const std::string of_file = run(check).out;
+  unsetenv("NCCL_CONF_FILE");
+  EXPECT_THAT(of_file, HasSubstr("Fix: remove NCCL_NET_GDR_LEVEL from line 1 of " + file + "\n"));
 }
 
 TEST_F(TopoCommand, ListOfTheEnvironment_DoesNotApplyToHcasThatTheFileHasNoNamesOf) {

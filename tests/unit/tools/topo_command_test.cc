@@ -130,9 +130,8 @@ TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
 TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   const std::string one = " --from " + known(kMachine), two = one + " " + known(kMachine);
   for (const std::string& arguments :
-       {"--check --env" + one, "--dot --nccl-xml" + one, "--json --env" + one, "--json --dot" + one,
-        "--check --svg -" + one, "--json --svg -" + one, "--env" + two, "--dot" + two,
-        "--svg -" + two}) {
+       {"--check --dot" + one, "--dot --nccl-xml" + one, "--json --dot" + one,
+        "--check --svg -" + one, "--json --svg -" + one, "--dot" + two, "--svg -" + two}) {
     const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_THAT(result.out, IsEmpty()) << arguments;
@@ -168,7 +167,7 @@ TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
   EXPECT_EQ(single.code, 2);
   EXPECT_THAT(single.err, HasSubstr("Fix: leave it out: the file describes one host"));
   EXPECT_EQ(run("--host 0").code, 2);
-  EXPECT_EQ(run("--host all --env" + from).code, 2);
+  EXPECT_EQ(run("--host all --dot" + from).code, 2);
 }
 
 TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
@@ -215,6 +214,21 @@ TEST_F(TopoCommand, ErrorsAboutFilesOfOneName_HaveEachPathOnce) {
     EXPECT_EQ(errors.find(path), errors.rfind(path)) << errors;
     EXPECT_NE(errors.find(path), std::string::npos) << errors;
   }
+}
+
+TEST_F(TopoCommand, RailMap_IsNamedByItsOrigin) {
+  const std::string source = " --from " + known(kMachine);
+  EXPECT_THAT(run("--rail-map 'GPU0=mlx5_3;GPU7=mlx5_0'" + source).out,
+              HasSubstr("\nRails, by --rail-map\n"));
+  const auto by_environment = [&](const char* map) {
+    setenv("GDR_NCCL_RAIL_MAP", map, 1);
+    const Printed result = run(source);
+    unsetenv("GDR_NCCL_RAIL_MAP");
+    return result.out;
+  };
+  EXPECT_THAT(by_environment("GPU0=mlx5_3;GPU7=mlx5_0"),
+              HasSubstr("\nRails, by GDR_NCCL_RAIL_MAP in the environment\n"));
+  EXPECT_THAT(by_environment("GPU0=mlx5_99"), HasSubstr("\nRails\n"));  // it does not fit
 }
 
 }  // namespace
