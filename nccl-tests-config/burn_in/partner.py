@@ -24,6 +24,7 @@ class Link:
 
     def __init__(self, connection, rails, tools):
         self._socket = connection
+        self.address = connection.getsockname()[0]  # by which the other machine reaches this one
         self._lines = connection.makefile("r", encoding="utf-8", errors="replace")
         self.send({"hello": _HELLO, "tools": dataclasses.asdict(tools),
                    "rails": [dataclasses.asdict(rail) for rail in rails]})
@@ -60,6 +61,8 @@ def _left(error):
 def is_own(address):
     """Whether an address is one of this machine's: then it is the source of what is sent to it.
     That a socket can be bound shows nothing where net.ipv4.ip_nonlocal_bind is 1."""
+    if address.startswith("127."):
+        return True
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         try:
             one.connect((address, 9))  # sends nothing
@@ -68,25 +71,24 @@ def is_own(address):
         return one.getsockname()[0] == address
 
 
-def accept(address, rails, tools, limit_s=_MEET_LIMIT_S):
-    """Rank 0 waits for rank 1 at the address (host, port)."""
+def accept(port, rails, tools, limit_s=_MEET_LIMIT_S):
+    """Rank 0 waits for rank 1, at all addresses: a host's own name may lead to 127.0.1.1."""
     try:
-        listener = socket.create_server(address)
+        listener = socket.create_server(("", port))
     except OSError as error:
-        raise Failure(f"cannot listen at {address[0]}:{address[1]}: {error.strerror}",
-                      "start rank 0 on the machine that has the address, with a free port")
+        raise Failure(f"cannot listen at TCP port {port}: {error.strerror}",
+                      "give --root HOST:PORT with a port that is free")
     with listener:
         listener.settimeout(limit_s)
         try:
             return Link(listener.accept()[0], rails, tools)
         except socket.timeout:
-            raise Failure(f"the other machine did not connect to {address[0]}:{address[1]} within "
-                          f"{limit_s} s",
+            raise Failure(f"the other machine did not connect to TCP port {port} in {limit_s} s",
                           "start the same command on it, and let TCP through the firewall")
 
 
 def connect(address, rails, tools, limit_s=_MEET_LIMIT_S):
-    """Rank 1 goes to rank 0, which may start later."""
+    """Rank 1 goes to rank 0 at (host, port), which may start later."""
     deadline = time.monotonic() + limit_s
     while True:
         try:

@@ -1,5 +1,6 @@
 """Measures all cases of a run, here or with the other machine, and prints what is found."""
 
+import contextlib
 import sys
 
 from burn_in import bench, partner, perf, perftest, plan, report, verdict
@@ -23,12 +24,12 @@ def run(options, rails, nccl_gdr):
 def _with_other_machine(options, rails, tools):
     if options.rank == 1:
         return partner.serve(partner.connect(options.root, rails.usable, tools), tools)
-    link = partner.accept(options.root, rails.usable, tools)
+    link = partner.accept(options.root[1], rails.usable, tools)
     status = 3
     try:
         cases = plan.remote(rails.usable, link.rails)
         programs = _programs(options, tools, link.tools)
-        meter = bench.Bench(tools, partner.There(link), programs, options.root[0])
+        meter = bench.Bench(tools, partner.There(link), programs, link.address)
         results = measure(cases, meter) + _down(rails)
         results += [Result(name, verdict=verdict.FAILURE, text="only one machine can use it",
                            fix="nccl-gdr doctor --check port-state on both; NCCL_IB_HCA chooses "
@@ -36,7 +37,8 @@ def _with_other_machine(options, rails, tools):
                     for name in plan.unpaired(rails.usable, link.rails)]
         status = _finish(options, results)
     finally:
-        link.send({"exit_status": status})
+        with contextlib.suppress(Failure):
+            link.send({"exit_status": status})
     return status
 
 
@@ -67,7 +69,11 @@ def measure(cases, meter):
     for case in cases:
         if case.rails() in unreached:
             continue
-        results.append(_measure_one(case, meter))
+        try:
+            results.append(_measure_one(case, meter))
+        except Failure as failure:
+            return [*results, Result("the other rails", text=f"not measured: {failure.text}",
+                                     fix=failure.fix)]
         if results[-1].is_reached is False:
             unreached.add(case.rails())
             if case.mode == "local":

@@ -150,9 +150,8 @@ def _fault_of_pair(one, ring):
     if reached and len(lost) == 1:
         return "all other pairs of this fabric reach each other"
     for end in one.case.ends():
-        # Of one pair either rail may be the reason.
-        is_silent = not any(other.is_over(end) for other in reached)
-        if reached and is_silent and sum(other.is_over(end) for other in lost) > 1:
+        # Of one pair either rail may be the reason; a rail is in two pairs of the ring.
+        if reached and sum(other.is_over(end) for other in lost) > 1:
             return f"other rails of this fabric reach each other, and none reaches {end.name()}"
     return ""
 

@@ -72,9 +72,12 @@ class MeasureTest(unittest.TestCase):
                                  [(verdict, text, error.fix)])
 
     def test_OtherMachineThatLeaves_EndsTheRun(self):
-        cases = plan.remote([rail(0)], [rail(0)])
-        with self.assertRaises(Failure):
-            measured(cases, {(cases[0].subject(), "latency"): Failure("it has left", ends=True)})
+        cases = plan.remote([rail(0), rail(1), rail(2)], [rail(0), rail(1), rail(2)])
+        left = Failure("it has left", ends=True)
+        results, _ = measured(cases, {(cases[1].subject(), "latency"): left})
+        self.assertEqual([(one.subject, one.text) for one in results],
+                         [("rail 0 mlx5_0:1 <-> mlx5_0:1, host memory", ""),
+                          ("the other rails", "not measured: it has left")])
 
 
 class ChooseTest(unittest.TestCase):

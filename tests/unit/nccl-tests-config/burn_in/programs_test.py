@@ -19,6 +19,9 @@ _PROGRAM = """#!/usr/bin/env python3
 import os, pathlib, socket, sys
 options = dict(word.lstrip("-").partition("=")[::2] for word in sys.argv[1:])
 if "version" in options or "help" in options:
+    if os.environ.get("FAKE") == "unloadable":
+        print("libx.so: cannot open")
+        sys.exit(127)
     print("Version: 6.06\\n --use_cuda=<id>\\n --use_cuda_dmabuf")
     sys.exit()
 what, attempts = os.environ.get("FAKE"), pathlib.Path(sys.argv[0] + ".attempts")
@@ -63,6 +66,8 @@ class ProgramsTest(unittest.TestCase):
     def test_Perftest_InThePath_IsFound(self):
         self.assertEqual(perftest.find("tool"), perftest.Tools(
             "tool", "6.06", "", ["--use_cuda", "--use_cuda_dmabuf"]))
+        self.set("FAKE", "unloadable")
+        self.assertEqual(perftest.find("tool").lacks, "libx.so: cannot open")
         self.program.unlink()
         with mock.patch.dict(os.environ, {"PATH": str(self.program.parent)}):
             self.assertEqual(perftest.find("tool").lacks, "ib_write_lat is not in PATH")
@@ -95,20 +100,21 @@ class ProgramsTest(unittest.TestCase):
 
     def meet(self, tools_there):
         """The link of rank 0 to a machine with rail 0, which runs in a thread; its result follows."""
-        address, found = ("127.0.0.1", child.free_port()), []
+        port, found = child.free_port(), []
 
         def other_machine():
-            link = partner.connect(address, [rail(0)], tools_there)
+            link = partner.connect(("127.0.0.1", port), [rail(0)], tools_there)
             found.append(partner.serve(link, tools_there))
 
         thread = threading.Thread(target=other_machine, daemon=True)
         thread.start()
-        link = partner.accept(address, [rail(0)], perftest.Tools("here"))
+        link = partner.accept(port, [rail(0)], perftest.Tools("here"))
         return link, thread, found
 
     def test_TwoMachines_MeasureTogether(self):
         link, thread, found = self.meet(perftest.Tools("there", "6.06"))
         self.assertEqual((link.tools.version, link.rails), ("6.06", [rail(0)]))
+        self.assertEqual(link.address, "127.0.0.1")
         case = plan.Case("remote", end(0), end(1))
         self.assertEqual(self.measure(case, partner.There(link)), 200)
         case.second.gpu = 1
@@ -119,26 +125,29 @@ class ProgramsTest(unittest.TestCase):
         self.assertEqual(found, [1])
 
     def test_OtherMachineThatIsMissing_IsReportedWithAFix(self):
-        address = ("127.0.0.1", child.free_port())
-        for meet, text in ((partner.accept, "did not connect to 127.0.0.1:"),
-                           (partner.connect, "does not answer at 127.0.0.1:")):
+        port = child.free_port()
+        for meet, where, text in (
+                (partner.accept, port, f"did not connect to TCP port {port}"),
+                (partner.connect, ("127.0.0.1", port), f"does not answer at 127.0.0.1:{port}")):
             with self.assertRaisesRegex(Failure, text) as caught:
-                meet(address, [], perftest.Tools(""), limit_s=0.1)
+                meet(where, [], perftest.Tools(""), limit_s=0.1)
             self.assertIn("start the same command", caught.exception.fix)
-        with socket.create_server(address), self.assertRaisesRegex(Failure, "cannot listen at"):
-            partner.accept(address, [], perftest.Tools(""))
+        with socket.create_server(("", port)), self.assertRaisesRegex(Failure, "cannot listen at"):
+            partner.accept(port, [], perftest.Tools(""))
 
     def test_WhatDoesNotSpeakTheProtocol_IsReported(self):
         for answer, text in ((b"SSH-2.0\n", "does not answer"), (b"", "was closed"),
                              (b'{"hello": "nccl-gdr-burn-in 0"}\n', "another release")):
-            ours, theirs = socket.socketpair()
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                theirs = socket.create_connection(listener.getsockname())
+                ours = listener.accept()[0]
             with ours, theirs, self.assertRaisesRegex(Failure, text):
                 theirs.sendall(answer)
                 theirs.shutdown(socket.SHUT_WR)
                 partner.Link(ours, [], perftest.Tools(""))
 
     def test_Address_OfThisMachine_IsKnown(self):
-        for address, is_own in (("127.0.0.1", True), ("192.0.2.254", False)):
+        for address, is_own in (("127.0.1.1", True), ("192.0.2.254", False)):
             self.assertEqual(partner.is_own(address), is_own)
 
 
