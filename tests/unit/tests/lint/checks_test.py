@@ -1,0 +1,105 @@
+"""The checks of words, links, folders and includes: what they find, as tables of cases."""
+
+import pathlib
+import tempfile
+import unittest
+
+import paths  # noqa: F401  (sets the module path)
+import check_layers
+import check_links
+import check_mirror
+import check_words
+from compare_nccl_variables import listed, names_read
+
+
+class WordsTest(unittest.TestCase):
+
+    def test_RetiredWords_AreFoundWithLineAndAdvice(self):
+        self.assertEqual(check_words.findings("a.cc", "// A port.\n// The user can mend it.\n"),
+                         ["a.cc:2: 'mend': write fix"])
+        for name, text, count in (
+                ("a.cc", "bool isToldOf();", 1), ("a.cc", "int stand_in_count; class StandInPool;", 2),
+                ("a.cc", 'root["not_rails"]', 1), ("transport/stand_in.h", "", 1),
+                ("a.cc", 'printf("Mend: load the module");', 1), ("a.cc", "// Registers the buffer.\n", 0),
+                # Allowed meanings, a former name, and parts of other words.
+                ("a.cc", "// Requests in flight overlap; a laptop collapses.", 0),
+                ("a.md", "- `findings` (was `complaints`).", 0), ("a.cc", "// amendment, tellurium, aside", 0)):
+            with self.subTest(text or name):
+                self.assertEqual(len(check_words.findings(name, text)), count)
+
+
+class LinksTest(unittest.TestCase):
+
+    def test_Links_ThatLeadToNothing_AreFoundWithTheirLine(self):
+        with tempfile.TemporaryDirectory(prefix="links test ") as folder:
+            root = pathlib.Path(folder).resolve()
+            (root / "docs").mkdir()
+            (root / "base").mkdir()
+            (root / "base/log.h").touch()
+            (root / "docs/b.md").write_text("# B\n\n## The `x`, [y](z) & more\n")
+            for text, found in (
+                    ("[b](b.md), [up](../base/log.h), [x](b.md#the-x-y--more)\n## Here\n[here](#here)", []),
+                    ("[web](https://example.org/none), `/sys/module`, `base/*_test.cc`, `base/<name>.h`", []),
+                    ("`base/log.h`, `base/log`, `base/`, `docs/b.md --option`, `build/lib/x.so`", []),
+                    ("text\n[c](c.md)", ["docs/a.md:2: link to c.md: no such file"]),
+                    ("[b](b.md#nothing)", ["docs/a.md:1: link to b.md#nothing: no such heading"]),
+                    ("`base/gone.h`", ["docs/a.md:1: path base/gone.h: no such file"]),
+                    ("```\n[c](c.md)\n```\n[c](d.md)", ["docs/a.md:4: link to d.md: no such file"])):
+                with self.subTest(text):
+                    (root / "docs/a.md").write_text(text)
+                    self.assertEqual(check_links.findings("docs/a.md", {"base", "docs"}, root),
+                                     found)
+
+
+class MirrorTest(unittest.TestCase):
+
+    def test_TestsWithoutACounterpart_AreFound(self):
+        names = ["tests/unit/transport/data/rail_test.cc", "tests/unit/select/cidr_test.cc",
+                 "tests/unit/run_test.py", "tests/unit/other/helper.h"]
+        found = list(check_mirror.unmirrored(names, {pathlib.Path("transport/data"), pathlib.Path("transport")}))
+        self.assertEqual([line.split(" ")[0] for line in found], ["tests/unit/select"])
+
+    def test_PathsOutsideTheCheckout_AreFound(self):
+        for line, count in (('set(x "${PROJECT_SOURCE_DIR}/../other")', 1), ('open("../shared/a.xml")', 1),
+                            ('read("/home/me/machine.xml")', 1), ('open("/proc/self/status")', 0),
+                            ('set(x "${PROJECT_SOURCE_DIR}/tests/topologies")', 0),
+                            ('#include "tests/fakes/verbs/fake_verbs.h"', 0), ('run("/no/such/file.so")', 0)):
+            self.assertEqual(len(list(check_mirror.leaving("a.cc", line))), count, line)
+
+
+class LayersTest(unittest.TestCase):
+
+    def test_Includes_ThatPointUpOrInCircles_AreFound(self):
+        for files, found in (
+                ({}, []),  # the table itself is in order
+                ({"topology/rails.h": ["base/result.h", "topology/model.h"], "topology/model.h": ["base/result.h"]}, []),
+                ({"base/a.cc": ["base/a.h"], "base/a.h": []}, []),
+                ({"base/result.h": ["transport/data/rail.h"]},
+                 ["base/result.h includes transport/data/rail.h: base may not use transport/data"]),
+                ({"base/log.cc": ["tests/fakes/fake.h"]},
+                 ["base/log.cc includes tests/fakes/fake.h, which is in no folder that base may use"]),
+                ({"base/a.h": ["base/b.h"], "base/b.h": ["base/c.h"], "base/c.cc": ["base/a.h"]},
+                 ["circle of includes: base/a -> base/b -> base/c -> base/a"])):
+            with self.subTest(files), tempfile.TemporaryDirectory(prefix="layers test ") as folder:
+                for name, included in files.items():
+                    path = pathlib.Path(folder) / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_text("".join(f'#include "{other}"\n' for other in included))
+                self.assertEqual(check_layers.findings(pathlib.Path(folder)),
+                                 (found, sum(map(len, files.values()))))
+
+
+class NcclVariablesTest(unittest.TestCase):
+
+    def test_VariablesOfTheTransport_AreRead(self):
+        for text, names in (
+                ('NCCL_PARAM(IbTimeout, "IB_TIMEOUT", 20)\nncclGetEnv("NCCL_IB_HCA");', {"NCCL_IB_TIMEOUT", "NCCL_IB_HCA"}),
+                ('getenv("NCCL_IBVERBS_LIB")', {"NCCL_IBVERBS_LIB"}),
+                ('NCCL_PARAM(IbTc,\n           "IB_TC", -1)', {"NCCL_IB_TC"}),
+                ('NCCL_PARAM(GinIbTc, "GIN_IB_TC", -1) ncclGetEnv("NCCL_DEBUG") WARN("NCCL_IB_FOO is set")', set())):
+            self.assertEqual(names_read(text), names)
+        self.assertEqual(listed("# a list\nNCCL_IB_TC 2.20.3 2.30.7 src/a.cc\n"), {"NCCL_IB_TC"})
+
+
+if __name__ == "__main__":
+    unittest.main()
