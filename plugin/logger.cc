@@ -5,7 +5,6 @@
 #include <atomic>
 
 #include "base/log.h"
-#include "plugin/nccl_library.h"
 
 namespace gdr::plugin {
 namespace {
@@ -37,11 +36,6 @@ void use_logger(abi::ncclDebugLogger_t logger) {
   }
   g_logger.store(logger, std::memory_order_release);
   log::set_sink(log_to_nccl);
-}
-
-int version_of_nccl() {
-  abi::ncclDebugLogger_t logger = g_logger.load(std::memory_order_acquire);
-  return logger == nullptr ? 0 : version_of_library(reinterpret_cast<const void*>(logger));
 }
 
 }  // namespace gdr::plugin

@@ -11,7 +11,4 @@ namespace gdr::plugin {
 // another.
 void use_logger(abi::ncclDebugLogger_t logger);
 
-// Returns what ncclGetVersion of the library that contains the logger returns; 0: unknown.
-int version_of_nccl();
-
 }  // namespace gdr::plugin

@@ -126,11 +126,9 @@ Result<transport::RailChoice> rails_of(int device) {
   return rails;
 }
 
-// The prediction knows only devices of one port, since NCCL merges them after init.
+// The map at init has only devices of one port, since NCCL merges them later.
 void log_merged(int device) {
-  GDR_INFO(log::kInit | log::kNet,
-           "NCCL has merged a device: %s. The map above shows its ports; which GPUs use it is not "
-           "predicted",
+  GDR_INFO(log::kInit | log::kNet, "NCCL has merged a device: %s. The map above shows its ports",
            plugin().devices->describe(device).c_str());
 }
 

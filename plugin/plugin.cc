@@ -62,23 +62,6 @@ struct LiveDecision {
   std::set<topology::Bdf> listed;          // HCAs of NCCL's topology file
 };
 
-// The release of NCCL, whose rules decide what the rails are worth.
-topology::nccl::Release loaded_release(Findings* findings) {
-  const int version = version_of_nccl();
-  const topology::nccl::Release assumed = topology::nccl::kNewestRelease;
-  if (version != 0) {
-    const auto release = topology::nccl::Release::of_code(version);
-    const std::string note = topology::nccl::note_on_rules(release);
-    if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
-    return release;
-  }
-  findings->push_back({Severity::kInfo, "",
-                       "the release of NCCL is unknown; what it will do is predicted for " +
-                           assumed.to_string() + ", which is assumed",
-                       ""});
-  return assumed;
-}
-
 LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
   Findings findings = discovery.findings;
   topology::Machine machine = topology::read_machine(config::read_options(options), &findings);
@@ -94,7 +77,6 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
                                               ? topology::LoadNvml::kYes
                                               : topology::LoadNvml::kOnlyIfLoaded);
   topology::DecisionOptions decision = config::decision_options(options, machine);
-  decision.nccl.release = loaded_release(&findings);
   live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));
   topology::add_acs_findings(&live.rails);
   return live;
@@ -105,9 +87,7 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
 void publish_rails(const config::Options& options, LiveDecision* live, Plugin* plugin) {
   Findings* findings = &live->rails.findings;
   if (!should_generate_topology(live->rails, options)) {
-    plugin->different = topology::disagreements(live->rails);
-    auto finding = unfollowed_map(live->rails, plugin->different, options);
-    if (finding) findings->push_back(*finding);
+    if (auto finding = map_against_distance(live->rails, options)) findings->push_back(*finding);
     return;
   }
   topology::RailDecision grouped = grouped_decision(live->rails);
@@ -115,13 +95,11 @@ void publish_rails(const config::Options& options, LiveDecision* live, Plugin* p
   if (!name) {
     findings->push_back(
         {Severity::kWarning, "", "NCCL_TOPO_FILE could not be made: " + name.error().text, ""});
-    plugin->different = topology::disagreements(live->rails);
     return;
   }
   plugin->generated_file = *name;
   live->listed.merge(listed_in_file(grouped.machine));
   live->rails = std::move(grouped);
-  plugin->different = topology::disagreements(live->rails);
 }
 
 DeviceFacts facts_of(const transport::Device& device, const config::Options& options,
@@ -170,9 +148,10 @@ std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::
                          allowed = config::allowed_paths(options)](int device) {
     return transport::why_not_direct(*devices[device].hca, allowed);
   };
-  return std::make_unique<RailWarnings>(plugin.decision, std::move(ports),
-                                        RailWarningOptions{options.strict, options.warn_cross_rail},
-                                        std::move(why_not_direct));
+  return std::make_unique<RailWarnings>(
+      plugin.decision, std::move(ports),
+      RailWarningOptions{options.strict, options.warn_cross_rail, !options.pxn_disable},
+      std::move(why_not_direct));
 }
 
 // Chooses the standby rails of all devices, as GDR_NCCL_FAILOVER and GDR_NCCL_STANDBY_RAILS ask.
@@ -285,7 +264,7 @@ void log_choice(const Plugin& plugin) {
     GDR_INFO(kInitLines, "NCCL_TOPO_FILE set to %s, with every GPU beside its rails",
              plugin.generated_file.c_str());
   }
-  for (const std::string& line : topology::describe(plugin.decision, plugin.different)) {
+  for (const std::string& line : topology::describe(plugin.decision)) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }
   for (const std::string& line : plugin.failover) GDR_INFO(kInitLines, "%s", line.c_str());

@@ -12,7 +12,6 @@
 #include "plugin/net_devices.h"
 #include "plugin/rail_warnings.h"
 #include "plugin/stats_writer.h"
-#include "topology/live/rail_agreement.h"
 #include "topology/live/rail_decision.h"
 #include "transport/transport.h"
 
@@ -27,7 +26,6 @@ struct Plugin {
   std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null with NCCL_IB_DISABLE
   topology::RailDecision decision;
-  std::vector<topology::Disagreement> different;  // topology::disagreements(decision)
   std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
   std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
   std::unique_ptr<NetDevices> devices = std::make_unique<NetDevices>();

@@ -4,7 +4,7 @@
 
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
-#include "topology/live/rail_agreement.h"
+#include "topology/live/gdr_verdict.h"
 
 namespace gdr::plugin {
 namespace {
@@ -14,6 +14,15 @@ bool is_in(const topology::RailMap& map, const topology::Machine& machine, size_
   return std::any_of(map.entries().begin(), map.entries().end(), [&](const auto& entry) {
     return entry.bdf ? machine.gpus[gpu].bdf == *entry.bdf : entry.index == static_cast<int>(gpu);
   });
+}
+
+// The class of the path to the nearest HCA that is offered.
+topology::PathClass nearest_path(const topology::RailDecision& decision, size_t gpu) {
+  topology::PathClass nearest = topology::PathClass::kSys;
+  for (topology::PortRef port : topology::usable_ports(decision.plan)) {
+    nearest = std::min(nearest, decision.paths.gpu_hca(gpu, static_cast<size_t>(port.hca)));
+  }
+  return nearest;
 }
 
 bool may_have_c2c(const topology::Machine& machine) {
@@ -28,12 +37,13 @@ std::set<std::pair<std::string, std::string>> pairs_over_pcie(
     const topology::RailDecision& decision) {
   std::set<std::pair<std::string, std::string>> pairs;
   const topology::Machine& machine = decision.machine;
-  const std::vector<topology::PortRef>& devices = decision.prediction.devices();
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    for (size_t device = 0; device < devices.size(); ++device) {
-      const auto [send, receive] = decision.prediction.verdicts(gpu, device);
-      if (!send.over_pcie && !receive.over_pcie) continue;
-      pairs.insert({machine.gpus[gpu].bdf.to_string(), hca_of(machine, devices[device]).name});
+    if (machine.gpus[gpu].c2c_links == 0) continue;
+    for (topology::PortRef port : topology::usable_ports(decision.plan)) {
+      const topology::GdrVerdict verdict =
+          topology::gdr_verdict(decision, gpu, static_cast<size_t>(port.hca));
+      if (!verdict.direct || verdict.distance == topology::PathClass::kP2c) continue;
+      pairs.insert({machine.gpus[gpu].bdf.to_string(), hca_of(machine, port).name});
     }
   }
   return pairs;
@@ -74,36 +84,26 @@ topology::RailDecision grouped_decision(const topology::RailDecision& decision) 
   grouped.machine = topology::group_under_switches(decision.machine, decision.plan);
   grouped.paths = topology::PathTable(grouped.machine);
   topology::set_own_paths(grouped.paths, &grouped.plan);
-  const topology::nccl::Settings& settings = decision.prediction.settings();
-  grouped.prediction = topology::predict(grouped.machine, grouped.plan, settings);
-  const Findings changes =
-      topology::grouping_findings(decision.machine, grouped.machine, grouped.plan, settings);
+  const Findings changes = topology::grouping_findings(decision.machine, grouped.machine);
   grouped.findings.insert(grouped.findings.end(), changes.begin(), changes.end());
   return grouped;
 }
 
-std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
-                                      const std::vector<topology::Disagreement>& different,
-                                      const config::Options& options) {
+std::optional<Finding> map_against_distance(const topology::RailDecision& decision,
+                                            const config::Options& options) {
   if (!options.rail_map.has_value()) return std::nullopt;
   std::string names;
-  std::vector<size_t> gpus;
-  for (const topology::Disagreement& one : different) {
-    if (!is_in(*options.rail_map, decision.machine, one.gpu)) continue;
-    names += (names.empty() ? "GPU" : ", GPU") + std::to_string(one.gpu);
-    gpus.push_back(one.gpu);
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    if (!is_in(*options.rail_map, decision.machine, gpu)) continue;
+    if (decision.plan.gpus[gpu].path <= nearest_path(decision, gpu)) continue;
+    names += (names.empty() ? "GPU" : ", GPU") + std::to_string(gpu);
   }
-  if (gpus.empty()) return std::nullopt;
-  std::string fix = topology::fix_to_follow(decision, gpus);
-  if (fix.empty()) {
-    fix = "take these GPUs out of the map: no setting is known with which NCCL follows it for all";
-  } else if (!options.topology_file.empty() && fix.find("TOPO_FILE") != std::string::npos) {
-    fix += ", in place of the present NCCL_TOPO_FILE";
-  }
-  return Finding{
-      Severity::kWarning, "",
-      "NCCL chooses by bandwidth and distance and will not follow GDR_NCCL_RAIL_MAP for " + names,
-      fix};
+  if (names.empty()) return std::nullopt;
+  return Finding{Severity::kWarning, "",
+                 "NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " + names +
+                     ", to which another HCA is nearer",
+                 "take these GPUs out of the map, or set NCCL_TOPO_FILE to what `nccl-gdr topo "
+                 "--nccl-xml --grouped` prints; `nccl-gdr topo` shows what NCCL will choose"};
 }
 
 }  // namespace gdr::plugin

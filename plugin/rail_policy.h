@@ -11,7 +11,6 @@
 
 #include "base/finding.h"
 #include "plugin/config/options.h"
-#include "topology/live/rail_agreement.h"
 #include "topology/live/rail_decision.h"
 #include "topology/live/verbs_ports.h"
 
@@ -33,7 +32,7 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
 std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision);
 
 // Returns for MemoryOptions::over_pcie the GPUs, by PCI address, and HCAs for which NCCL asks for a
-// mapping over PCIe although the GPU has NVLink-C2C (topology::nccl::Verdict::over_pcie).
+// mapping over PCIe although the GPU has NVLink-C2C: they are nearer by PCIe.
 std::set<std::pair<std::string, std::string>> pairs_over_pcie(
     const topology::RailDecision& decision);
 
@@ -49,11 +48,9 @@ bool should_generate_topology(const topology::RailDecision& decision,
 // HCA under one switch with its GPUs.
 topology::RailDecision grouped_decision(const topology::RailDecision& decision);
 
-// Returns a warning that names the GPUs for which NCCL will not follow the user's rail map, and the
-// setting with which it does, by the prediction. `different` are disagreements(decision) (see
-// topology/live/rail_agreement.h). Nothing without a map.
-std::optional<Finding> unfollowed_map(const topology::RailDecision& decision,
-                                      const std::vector<topology::Disagreement>& different,
-                                      const config::Options& options);
+// Returns a warning that names the GPUs to which another offered HCA is nearer than the rails that
+// the user's map gives them. Nothing without a map.
+std::optional<Finding> map_against_distance(const topology::RailDecision& decision,
+                                            const config::Options& options);
 
 }  // namespace gdr::plugin

@@ -4,6 +4,7 @@
 
 #include "base/finding.h"
 #include "base/log.h"
+#include "topology/live/gdr_verdict.h"
 
 namespace gdr::plugin {
 namespace {
@@ -11,7 +12,17 @@ namespace {
 // A user who set the level chose this; one who did not may lose half of the bandwidth unawares.
 // Without knowledge of NVLinks the distance may be shorter than it looks, so there is no warning.
 bool is_chosen_distance(const topology::RailDecision& decision) {
-  return decision.prediction.settings().gdr_level.has_value() || !decision.machine.gpu_links_known;
+  return decision.gdr_level.has_value() || !decision.machine.gpu_links_known;
+}
+
+// Whether a GPU that is nearer to the HCA is one NVLink away. By PXN NCCL sends over it, and then
+// compares its distance with the level in both directions (ncclTopoCheckGdr in src/graph/paths.cc).
+bool has_relay(const topology::RailDecision& decision, size_t gpu, size_t hca) {
+  for (size_t other = 0; other < decision.machine.gpus.size(); ++other) {
+    if (decision.paths.gpu_gpu(gpu, other) != topology::PathClass::kNvl) continue;
+    if (topology::gdr_verdict(decision, other, hca).direct) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -33,9 +44,9 @@ Status RailWarnings::check_device(int device, int gpu) {
   if (gpu < 0 || device < 0 || static_cast<size_t>(device) >= ports_.size()) return {};
   const topology::PortRef port = ports_[device];
   const size_t hca = static_cast<size_t>(port.hca), index = static_cast<size_t>(gpu);
-  const topology::nccl::Verdict verdict = decision_.prediction.verdict(
-      index, static_cast<size_t>(device), topology::nccl::Direction::kReceive);
+  const topology::GdrVerdict verdict = topology::gdr_verdict(decision_, index, hca);
   if (verdict.direct) return {};
+  if (verdict.too_far && options_.relays && has_relay(decision_, index, hca)) return {};
   const std::string pair = "GPU" + std::to_string(gpu) + " uses " +
                            topology::port_label(decision_.machine, port) +
                            " without GPUDirect RDMA";

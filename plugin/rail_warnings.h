@@ -16,6 +16,7 @@ namespace gdr::plugin {
 struct RailWarningOptions {
   bool strict = false;           // GDR_NCCL_STRICT: no GPUDirect is an error
   bool warn_cross_rail = false;  // NCCL_IB_WARN_RAIL_LOCAL: different rails are logged at WARN
+  bool relays = true;            // NCCL may send over another GPU (PXN)
 };
 
 // The numbers of the rails that a pair of queue pairs connects; -1: unknown.

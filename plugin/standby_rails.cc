@@ -5,14 +5,13 @@
 #include <optional>
 
 #include "topology/distance.h"
+#include "topology/live/gdr_verdict.h"
 
 namespace gdr::plugin {
 namespace {
 
+using topology::GdrVerdict;
 using topology::PathClass;
-using topology::nccl::Direction;
-using topology::nccl::Prediction;
-using topology::nccl::Verdict;
 
 std::string label(const DeviceFacts& device) {
   return device.hca + ":" + std::to_string(device.port);
@@ -33,45 +32,63 @@ class Chooser {
  public:
   Chooser(const topology::RailDecision& decision, const std::vector<DeviceFacts>& devices,
           bool excludes_ports)
-      : decision_(decision), devices_(devices), excludes_ports_(excludes_ports) {}
+      : decision_(decision),
+        ports_(topology::usable_ports(decision.plan)),
+        devices_(devices),
+        excludes_ports_(excludes_ports) {}
 
   StandbyRails choose(size_t device, size_t most) const;
 
  private:
+  size_t hca(size_t device) const { return static_cast<size_t>(ports_[device].hca); }
+  PathClass path(size_t gpu, size_t device) const {
+    return decision_.paths.gpu_hca(gpu, hca(device));
+  }
+  GdrVerdict verdict(size_t gpu, size_t device) const {
+    return topology::gdr_verdict(decision_, gpu, hca(device));
+  }
   bool is_placed(size_t device) const;
+  bool are_nearest(size_t gpu, size_t device) const;
   std::vector<size_t> bounding_gpus(size_t device) const;
   std::optional<std::string> misfit(size_t device, size_t other) const;
-  Verdict direct_verdict(size_t gpu, size_t device) const;
-  std::string too_far(size_t device, size_t other, const std::vector<size_t>& gpus) const;
+  std::string too_far(size_t other, const std::vector<size_t>& gpus) const;
   Candidate candidate(size_t device, size_t other, const std::vector<size_t>& gpus) const;
   std::string inactive_rails() const;
 
-  const Prediction& prediction() const { return decision_.prediction; }
-
   const topology::RailDecision& decision_;
+  const std::vector<topology::PortRef> ports_;  // of the devices
   const std::vector<DeviceFacts>& devices_;
   const bool excludes_ports_;
 };
 
 // Whether the decision has the device, and where it is on the PCI tree.
 bool Chooser::is_placed(size_t device) const {
-  const std::vector<topology::PortRef>& ports = prediction().devices();
-  return device < ports.size() && hca_of(decision_.machine, ports[device]).bdf.has_value();
+  return device < ports_.size() && hca_of(decision_.machine, ports_[device]).bdf.has_value();
 }
 
-// The GPUs that use the device with GPUDirect. A GPU that sends over another one (PXN) is none of
-// them: the data is then in the memory of the other.
+// Whether no device is nearer to the GPU, or no GPU nearer to the device: NCCL chooses among the
+// nearest devices of a GPU, and sends over the GPU that is nearest to a device (PXN).
+bool Chooser::are_nearest(size_t gpu, size_t device) const {
+  bool device_is = true, gpu_is = true;
+  for (size_t other = 0; other < ports_.size(); ++other) {
+    device_is = device_is && path(gpu, device) <= path(gpu, other);
+  }
+  for (size_t other = 0; other < decision_.machine.gpus.size(); ++other) {
+    gpu_is = gpu_is && path(gpu, device) <= path(other, device);
+  }
+  return device_is || gpu_is;
+}
+
+// The GPUs that may use the device with GPUDirect: its rail's, by plan or by distance.
 std::vector<size_t> Chooser::bounding_gpus(size_t device) const {
   std::vector<size_t> gpus;
   if (!is_placed(device)) return gpus;
   for (size_t gpu = 0; gpu < decision_.machine.gpus.size(); ++gpu) {
-    const std::vector<size_t>& used = prediction().devices_of_gpu(gpu);
-    const bool uses = std::find(used.begin(), used.end(), device) != used.end() ||
-                      prediction().local_gpu(device) == static_cast<int>(gpu);
-    if (!uses) continue;
-    const bool relays = prediction().gpu_to_device(gpu, device).path == PathClass::kPxn;
-    const bool sends = !relays && prediction().verdict(gpu, device, Direction::kSend).direct;
-    if (sends || direct_verdict(gpu, device).direct) gpus.push_back(gpu);
+    const std::vector<const topology::Rail*> rails = decision_.plan.rails_of(gpu);
+    const bool is_rail = std::any_of(rails.begin(), rails.end(), [&](const topology::Rail* rail) {
+      return rail->port == ports_[device];
+    });
+    if ((is_rail || are_nearest(gpu, device)) && verdict(gpu, device).direct) gpus.push_back(gpu);
   }
   return gpus;
 }
@@ -91,29 +108,12 @@ std::optional<std::string> Chooser::misfit(size_t device, size_t other) const {
   return std::nullopt;
 }
 
-// NCCL's verdict on the path that a connection takes whose data is in the memory of this GPU: not
-// over another GPU near the device, even where NCCL would send over that one (PXN).
-Verdict Chooser::direct_verdict(size_t gpu, size_t device) const {
-  Verdict verdict = prediction().verdict(gpu, device, Direction::kReceive);
-  if (prediction().gpu_to_device(gpu, device).path != PathClass::kPxn) return verdict;
-  const size_t hca = static_cast<size_t>(prediction().devices()[device].hca);
-  verdict.distance = topology::path_between(decision_, gpu, hca);
-  // Where it is unset, no level allows a path on which NCCL would rather go over another GPU.
-  const std::optional<PathClass> level = prediction().settings().gdr_level;
-  verdict.direct = level.has_value() && verdict.distance <= *level;
-  verdict.too_far = !verdict.direct;
-  verdict.reason = std::string(topology::to_string(verdict.distance)) + " is beyond " +
-                   (level ? std::string("NCCL_NET_GDR_LEVEL=") + topology::to_string(*level)
-                          : "the level where NCCL_NET_GDR_LEVEL is unset");
-  return verdict;
-}
-
 // Why the other device is out of reach of one of the GPUs; "" where it is not.
-std::string Chooser::too_far(size_t device, size_t other, const std::vector<size_t>& gpus) const {
+std::string Chooser::too_far(size_t other, const std::vector<size_t>& gpus) const {
   if (!is_placed(other)) return "";
   for (size_t gpu : gpus) {
-    const Verdict its = direct_verdict(gpu, other);
-    if (its.direct || !(its.too_far || direct_verdict(gpu, device).direct)) continue;
+    const GdrVerdict its = verdict(gpu, other);
+    if (its.direct) continue;
     std::string text =
         "from GPU" + std::to_string(gpu) + " to " + label(devices_[other]) + " " + its.reason;
     if (its.too_far) {
@@ -134,10 +134,10 @@ Candidate Chooser::candidate(size_t device, size_t other, const std::vector<size
   made.device = other;
   if (gpus.empty() || !is_placed(other)) return made;
   made.distance.path = PathClass::kLoc;
-  const size_t hca = static_cast<size_t>(prediction().devices()[other].hca);
   for (size_t gpu : gpus) {
-    made.distance = std::max(
-        made.distance, topology::distance_between(decision_.machine, decision_.paths, gpu, hca));
+    made.distance =
+        std::max(made.distance,
+                 topology::distance_between(decision_.machine, decision_.paths, gpu, hca(other)));
   }
   return made;
 }
@@ -168,7 +168,7 @@ StandbyRails Chooser::choose(size_t device, size_t most) const {
       continue;
     }
     const Candidate made = candidate(device, other, gpus);
-    (too_far(device, other, gpus).empty() ? within : beyond).push_back(made);
+    (too_far(other, gpus).empty() ? within : beyond).push_back(made);
   }
   std::sort(within.begin(), within.end());
   if (within.size() > most) within.resize(most);
@@ -177,7 +177,7 @@ StandbyRails Chooser::choose(size_t device, size_t most) const {
     standby.why_none.clear();
   } else if (!beyond.empty()) {
     const Candidate nearest = *std::min_element(beyond.begin(), beyond.end());
-    standby.why_none = too_far(device, nearest.device, gpus);
+    standby.why_none = too_far(nearest.device, gpus);
   }
   const std::string inactive = within.empty() ? inactive_rails() : "";
   if (!inactive.empty()) {

@@ -18,14 +18,15 @@ struct StandbyRails {
   std::string why_none;  // where there are none; with the setting that would allow one, if any
 };
 
-// Chooses for each device up to `most` standby rails among the others; devices[i] is device i of
-// the decision's prediction. A standby rail
+// Chooses for each device up to `most` standby rails among the others; devices[i] is the
+// i-th usable rail. A standby rail
 // - has the device's link layer, and its registration paths for GPU memory, since a connection
 //   registers memory on all of its rails by the same path; and both or neither use Data Direct,
 //   since NCCL flushes what a device receives by that device's property;
-// - is within NCCL_NET_GDR_LEVEL of every GPU that uses the device with GPUDirect, as NCCL predicts
-//   it. A GPU that goes through host memory sets no bound, nor do positions that are unknown (a
-//   machine without GPUs, an HCA on no PCI function).
+// - is within NCCL_NET_GDR_LEVEL of every GPU that may use the device with GPUDirect: its GPUs by
+//   the plan, and those to which it is nearest, or which are nearest to it. A GPU that goes through
+//   host memory sets no bound, nor do positions that are unknown (a machine without GPUs, an HCA on
+//   no PCI function).
 // Among these the first choice is the nearest to the GPUs, then one of the same plane, then one on
 // another card, then the next in the order of devices: so that the devices of a switch take each
 // other, and all machines of a kind choose alike. excludes_ports: NCCL_IB_HCA excludes ports of the

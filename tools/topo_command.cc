@@ -6,10 +6,10 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/prediction/release.h"
 #include "tools/topo/modes.h"
 #include "tools/topo/nodes.h"
 #include "tools/topo/standard_input.h"
-#include "topology/nccl/release.h"
 
 namespace gdr::tools {
 namespace {

@@ -1,5 +1,5 @@
 // The values of NCCL_NET_GDR_LEVEL, up to which distance NCCL uses GPUDirect RDMA between a GPU and
-// an HCA. nccl/prediction.h computes NCCL's decision.
+// an HCA.
 #pragma once
 
 #include <string>

@@ -1,12 +1,10 @@
-// What a topology file with grouped rails changes: how far its devices seem to be from each other,
-// and whether NCCL follows the rails.
+// What a topology file with grouped rails changes: how far its devices seem to be from each other.
 #pragma once
 
 #include <vector>
 
 #include "base/finding.h"
-#include "topology/nccl/settings.h"
-#include "topology/rail_plan.h"
+#include "topology/path_class.h"
 
 namespace gdr::topology {
 
@@ -27,9 +25,7 @@ std::vector<ClassChange> class_changes(const Machine& machine, const Machine& gr
 
 // Returns what a user of a topology file of `grouped` should know: for each GPU the classes that
 // differ from those of the machine, as a warning where two GPUs seem farther apart than PXB, up to
-// which NCCL lets GPUs copy to each other; and a warning for each GPU that NCCL will still not give
-// its rails alone.
-Findings grouping_findings(const Machine& machine, const Machine& grouped, const RailPlan& plan,
-                           const nccl::Settings& settings);
+// which NCCL lets GPUs copy to each other.
+Findings grouping_findings(const Machine& machine, const Machine& grouped);
 
 }  // namespace gdr::topology

@@ -46,7 +46,7 @@ const char* display_name(PathClass path, const Attachment& a, const Attachment& 
 // Machine::gpus and Machine::hcas.
 //
 // This is the distance in hardware. What a release of NCCL makes of it, such as kP2c and kPxn, is
-// in nccl/prediction.h.
+// in tools/prediction/prediction.h.
 class PathTable {
  public:
   explicit PathTable(const Machine& machine);

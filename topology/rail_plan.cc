@@ -19,6 +19,14 @@ int rail_of(const RailPlan& plan, PortRef port) {
   return -1;
 }
 
+std::vector<PortRef> usable_ports(const RailPlan& plan) {
+  std::vector<PortRef> ports;
+  for (const Rail& rail : plan.rails) {
+    if (rail.usable) ports.push_back(rail.port);
+  }
+  return ports;
+}
+
 void set_own_paths(const PathTable& paths, RailPlan* plan) {
   for (size_t gpu = 0; gpu < plan->gpus.size(); ++gpu) {
     const Rail* first = plan->first_rail_of(gpu);

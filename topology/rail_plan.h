@@ -43,6 +43,9 @@ struct RailPlan {
 // Returns the rail of a port as a position in RailPlan::rails, or -1 where the port is excluded.
 int rail_of(const RailPlan& plan, PortRef port);
 
+// Returns the ports of the usable rails, in their order: what is offered to NCCL as its devices.
+std::vector<PortRef> usable_ports(const RailPlan& plan);
+
 // Sets GpuRails::path of every GPU from the table.
 void set_own_paths(const PathTable& paths, RailPlan* plan);
 

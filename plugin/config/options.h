@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "plugin/config/nccl_values.h"
 #include "topology/gdr_level.h"
 #include "topology/rail_map.h"
 #include "transport/device/cidr.h"

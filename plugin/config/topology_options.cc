@@ -33,20 +33,6 @@ std::vector<topology::NamedPort> named_ports(const topology::Machine& machine,
   return named;
 }
 
-topology::nccl::Settings nccl_settings(const Options& options) {
-  topology::nccl::Settings nccl;
-  nccl.gdr_read = options.gdr_read;
-  if (options.gdr_c2c.has_value()) nccl.gdr_c2c = options.gdr_c2c->on();
-  nccl.gdr_mlopart = options.gdr_mlopart != 0;
-  nccl.pxn_disable = options.pxn_disable;
-  if (options.pxn_c2c.has_value()) nccl.pxn_c2c = options.pxn_c2c->on();
-  if (options.p2p_level.has_value()) nccl.p2p_level = options.p2p_level->path();
-  if (options.p2p_disable == 1) nccl.p2p_level = topology::PathClass::kLoc;
-  nccl.nvb_disable = options.nvb_disable != 0;
-  nccl.net_devices = options.net_devices.policy();
-  return nccl;
-}
-
 }  // namespace
 
 transport::RegistrationPaths allowed_paths(const Options& options) {
@@ -87,7 +73,6 @@ topology::DecisionOptions decision_options(const Options& options,
                                            const topology::Machine& machine) {
   topology::DecisionOptions decision;
   decision.gdr_level = options.gdr_level;
-  decision.nccl = nccl_settings(options);
   decision.rails = {named_ports(machine, options.hcas), options.rail_map};
   return decision;
 }

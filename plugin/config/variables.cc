@@ -22,10 +22,6 @@ template <>
 constexpr const char* kTypeName<std::optional<topology::GdrLevel>> = "path class";
 template <>
 constexpr const char* kTypeName<std::optional<topology::RailMap>> = "map";
-template <>
-constexpr const char* kTypeName<std::optional<NcclSwitch>> = "integer";
-template <>
-constexpr const char* kTypeName<DevicesPolicy> = "policy";
 
 template <class T>
 Status assign_parsed(const std::string& value, T* field, [[maybe_unused]] Notes* notes) {

@@ -4,9 +4,9 @@
 // that are all equally near, so that they are one large group.
 #include <benchmark/benchmark.h>
 
+#include "tools/prediction/prediction.h"
 #include "topology/builder.h"
 #include "topology/grouping.h"
-#include "topology/nccl/prediction.h"
 #include "topology/rails.h"
 
 namespace gdr::topology {

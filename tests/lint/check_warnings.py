@@ -41,10 +41,7 @@ _WORDS_OF_A_SENTENCE = 4
 # What is not printed at WARN by the plugin: why, and the functions and constants. "*": all of a file.
 _NOT_WARNED = {
     "the tools alone print it": {
-        "plugin/config/markdown.cc": {"*"}, "topology/nccl/bandwidth.cc": {"*"},
-        "topology/sources/hwloc.cc": {"*"},
-        "topology/sources/hwloc_xml_check.cc": {"*"}, "topology/sources/nvidia_smi.cc": {"*"},
-        "topology/sources/nvidia_smi_matrix.cc": {"*"}},
+        "plugin/config/markdown.cc": {"*"}, "topology/sources/hwloc.cc": {"*"}},
     "the plugin goes on with sysfs, and logs that at INFO": {
         "topology/live/read_machine.cc": {"read_by_hwloc"},
         "topology/sources/hwloc_library.cc": {"*"}},
@@ -52,10 +49,7 @@ _NOT_WARNED = {
         "plugin/config/not_applicable.cc": {"kOwnFailover", "kSmallHandshake"},
         "plugin/device_table.cc": {"*"}, "plugin/plugin.cc": {"choose_standby"},
         "plugin/standby_rails.cc": {"*"}, "topology/gdr_level.cc": {"note_on_number"},
-        "topology/live/rail_agreement.cc": {"*"}, "topology/live/rail_decision.cc": {"verdicts_between"},
-        "topology/live/rail_log.cc": {"*"}, "topology/nccl/graph_builder.cc": {"*"},
-        "topology/nccl/paths.cc": {"*"}, "topology/nccl/release.cc": {"*"},
-        "topology/nccl/routing.cc": {"*"},
+        "topology/live/rail_log.cc": {"*"},
         "transport/data/flush.cc": {"reconnect"}, "transport/data/rail_use.cc": {"*"},
         "transport/data/state_changes.cc": {"log_first_retry"},
         "transport/device/gid_selection.cc": {"unmet_preference"},

@@ -8,21 +8,12 @@
 #include "tests/softhca/plugin_log.h"
 #include "tests/unit/plugin/table_calls.h"
 
-// The program is NCCL's library for the plugin, which asks the library of the logger for its
-// release.
-static int g_release = 23007;
-extern "C" __attribute__((visibility("default"))) int ncclGetVersion(int* version) {
-  *version = g_release;
-  return 0;
-}
-
 namespace gdr {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::SizeIs;
 
 class Loader : public ::testing::TestWithParam<NcclRelease> {
@@ -96,27 +87,6 @@ struct LoaderInit : ::testing::Test {
   std::vector<LoadedPlugin> plugins_;
   void* context_ = nullptr;
 };
-
-TEST_F(LoaderInit, ReleaseWhoseRulesAreNotKnown_IsLoggedOnceWithTheNearest) {
-  g_release = 23100;
-  const abi::ncclNet_v12_t& net = load();
-  ASSERT_EQ(init(net), abi::ncclSuccess) << PluginLog::text();
-  EXPECT_THAT(
-      PluginLog::lines("the rules of NCCL"),
-      ElementsAre(HasSubstr("INFO NET/GDR : the rules of NCCL 2.31.0 are not known; what it "
-                            "will do is predicted by those of 2.30.7")));
-  EXPECT_THAT(PluginLog::lines("release of NCCL is unknown"), IsEmpty());
-  EXPECT_EQ(net.finalize(context_), abi::ncclSuccess);
-}
-
-TEST_F(LoaderInit, ReleaseWhoseRulesAreKnown_IsNotLogged) {
-  const abi::ncclNet_v12_t& net = load();
-  ASSERT_EQ(init(net), abi::ncclSuccess) << PluginLog::text();
-  EXPECT_THAT(PluginLog::lines("are not known"), IsEmpty());
-  EXPECT_THAT(PluginLog::lines("release of NCCL is unknown"), IsEmpty());
-  EXPECT_THAT(PluginLog::lines("map "), Not(IsEmpty())) << PluginLog::text();
-  EXPECT_EQ(net.finalize(context_), abi::ncclSuccess);
-}
 
 TEST_F(LoaderInit, OlderRelease_InitLogsItsTable) {
   const std::vector<NcclRelease>& releases = nccl_releases();

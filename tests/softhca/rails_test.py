@@ -181,7 +181,7 @@ class Rails(unittest.TestCase):
         output = self.run_perf(devices(), GDR_NCCL_RAIL_MAP="GPU0=mlx5_3;GPU6=mlx5_0")
         self.assertRegex(output, r"map GPU0 \S+ rail 0 mlx5_3:1 path SYS")
         self.assertRegex(output, r"\[0\] mlx5_3:1 ")
-        self.assertIn("will not follow GDR_NCCL_RAIL_MAP for GPU0, GPU6. Fix:", output)
+        self.assertIn("will not follow GDR_NCCL_RAIL_MAP for GPU0, GPU6, to which another HCA is nearer. Fix:", output)
 
     def test_bad_map_is_warned_about_and_distance_counts(self):
         output = self.run_perf(devices(), GDR_NCCL_RAIL_MAP="GPU0=mlx5_7")

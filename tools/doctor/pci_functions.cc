@@ -24,7 +24,7 @@ fs::path pci_folder(const Host& host, const topology::Bdf& bdf) {
 }
 
 GpuRailPair pair_of(const Host& host, size_t gpu, size_t hca) {
-  const topology::RailDecision& decision = host.inspection->decision;
+  const topology::PredictedRails& decision = host.inspection->decision;
   const topology::Machine& machine = decision.machine;
   const auto [send, receive] = topology::verdicts_between(decision, gpu, hca);
   const fs::path from = pci_folder(host, *machine.hcas[hca].bdf);

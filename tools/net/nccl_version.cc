@@ -6,7 +6,7 @@ namespace gdr::tools {
 namespace {
 
 std::atomic<int>& reported_version() {
-  static std::atomic<int> version{23007};  // kNewestRelease of topology/nccl/release.h
+  static std::atomic<int> version{23007};  // kNewestRelease of tools/prediction/release.h
   return version;
 }
 

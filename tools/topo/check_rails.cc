@@ -3,11 +3,11 @@
 #include <map>
 #include <utility>
 
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/rdma_devices.h"
 #include "tools/topo/reach.h"
 #include "tools/topo/reach_remedy.h"
-#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {

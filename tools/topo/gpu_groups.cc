@@ -11,7 +11,7 @@ namespace {
 using topology::Hca;
 using topology::Machine;
 using topology::Rail;
-using topology::RailDecision;
+using RailDecision = topology::PredictedRails;
 
 using Model = std::pair<uint16_t, uint16_t>;  // vendor and device
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "topology/live/rail_decision.h"
+#include "tools/prediction/predicted_rails.h"
 
 namespace gdr::tools::topo {
 
@@ -18,7 +18,7 @@ struct GpuGroup {
 
 // Returns the groups of all GPUs, in the order of their first GPU. Each GPU below no switch is a
 // group without rails.
-std::vector<GpuGroup> gpu_groups(const topology::RailDecision& decision);
+std::vector<GpuGroup> gpu_groups(const topology::PredictedRails& decision);
 
 // Whether the GPUs are of one model, and on boards of one maker.
 bool is_same_gpu_model(const topology::Gpu& a, const topology::Gpu& b);
@@ -31,6 +31,6 @@ bool should_be_even(size_t gpus, size_t rails);
 // Returns the GPUs of groups that lack something beside others: fewer HCAs of a known model, though
 // some, than an equal number of GPUs below a switch of the same model has; or numbers of GPUs and
 // rails that should come out even, and do not.
-std::set<size_t> gpus_of_lacking_groups(const topology::RailDecision& decision);
+std::set<size_t> gpus_of_lacking_groups(const topology::PredictedRails& decision);
 
 }  // namespace gdr::tools::topo

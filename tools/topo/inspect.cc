@@ -25,9 +25,10 @@ Result<Inspection> decide(Machine machine, const InspectSettings& settings, Find
   topology::DecisionOptions options = config::decision_options(settings.options, machine);
   Result<topology::nccl::Release> release = release_of(settings.asked, &findings);
   if (!release) return forward_error(release);
-  options.nccl.release = *release;
-  topology::RailDecision decision =
-      topology::decide(std::move(machine), std::move(options), std::move(findings));
+  topology::nccl::Settings nccl = settings.nccl;
+  nccl.release = *release;
+  topology::PredictedRails decision = topology::predict(
+      topology::decide(std::move(machine), std::move(options), std::move(findings)), nccl);
   UserSettings set = settings.set, unusable = settings.unusable;
   if (!map.has_value()) {
     set.erase(kRailMapVariable);

@@ -7,6 +7,7 @@
 #include "plugin/config/load.h"
 #include "plugin/config/values.h"
 #include "plugin/config/variables.h"
+#include "tools/topo/nccl_settings.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -62,7 +63,7 @@ UserSettings unusable_settings(const Findings& findings, const SettingSources& s
 Result<InspectSettings> read_settings(const InspectOptions& asked, Findings* findings) {
   const SettingSources sources = read_sources();
   config::Environment environment = sources.all;
-  InspectSettings settings{.asked = asked, .options = {}, .set = {}, .unusable = {}};
+  InspectSettings settings{.asked = asked, .options = {}, .nccl = {}, .set = {}, .unusable = {}};
   for (const auto& [name, option] : overrides_of(asked)) {
     if (option->has_value()) environment[name] = **option;
     if (auto setting = find_source(sources, name, *option)) settings.set.emplace(name, *setting);
@@ -70,6 +71,9 @@ Result<InspectSettings> read_settings(const InspectOptions& asked, Findings* fin
   // A bad value in the environment is only reported; a bad value on the command line is an error.
   if (Status usable = check_flags(asked); !usable) return forward_error(usable);
   settings.options = config::load(environment, findings);
+  settings.nccl = nccl_settings(environment, findings);
+  settings.nccl.pxn_disable = settings.options.pxn_disable;
+  if (settings.options.gdr_level) settings.nccl.gdr_level = settings.options.gdr_level->path();
   settings.unusable = unusable_settings(*findings, sources);
   return settings;
 }

@@ -5,14 +5,16 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "plugin/config/options.h"
+#include "tools/prediction/settings.h"
 #include "tools/topo/inspection.h"
 #include "tools/topo/user_settings.h"
 
 namespace gdr::tools::topo {
 
 struct InspectSettings {
-  InspectOptions asked;     // of the command line
-  config::Options options;  // what is in force
+  InspectOptions asked;                // of the command line
+  config::Options options;             // what is in force
+  topology::nccl::Settings nccl = {};  // likewise, but for the release
   // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, whether or not they can be used.
   UserSettings set;
   UserSettings unusable;  // variables with a value that cannot be used

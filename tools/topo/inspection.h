@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/prediction/predicted_rails.h"
 #include "tools/topo/user_settings.h"
-#include "topology/live/rail_decision.h"
 
 namespace gdr::tools::topo {
 
@@ -26,7 +26,7 @@ struct InspectOptions {
 };
 
 struct Inspection {
-  topology::RailDecision decision;  // with all findings
+  topology::PredictedRails decision;  // with all findings
   // The ports that the verbs library or the file lists and that are not in `decision`, with the
   // reason: "efa_0:1 is an Elastic Fabric Adapter (EFA), ...", "mlx5_1:1 is excluded by
   // NCCL_IB_HCA".
@@ -36,7 +36,7 @@ struct Inspection {
   std::filesystem::path sysfs_root = {};
   // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see
   // restriction.h); else nothing.
-  std::optional<topology::RailDecision> unrestricted = {};
+  std::optional<topology::PredictedRails> unrestricted = {};
   // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
   UserSettings settings = {};
   // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "topology/live/rail_decision.h"
+#include "tools/prediction/predicted_rails.h"
 
 namespace gdr::tools::topo {
 
@@ -28,7 +28,7 @@ using topology::PciLink;
 using topology::Port;
 using topology::PortRef;
 using topology::Rail;
-using topology::RailDecision;
+using RailDecision = topology::PredictedRails;
 using topology::RailPlan;
 using topology::Switch;
 using topology::nccl::Verdict;

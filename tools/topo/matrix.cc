@@ -4,11 +4,11 @@
 #include <array>
 #include <set>
 
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/nccl_choice.h"
 #include "tools/topo/render.h"
 #include "tools/topo/text_table.h"
-#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {

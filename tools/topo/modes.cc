@@ -94,8 +94,11 @@ Result<std::string> view_text(const Inspection& inspection, View view) {
 // Returns what the user of a file with grouped rails should know.
 Findings findings_of_grouping(const RailDecision& decision) {
   const Machine grouped = topology::group_under_switches(decision.machine, decision.plan);
-  return topology::grouping_findings(decision.machine, grouped, decision.plan,
-                                     decision.prediction.settings());
+  Findings findings = topology::grouping_findings(decision.machine, grouped);
+  const Findings unfollowed =
+      topology::unfollowed_rails(grouped, decision.plan, decision.prediction.settings());
+  findings.insert(findings.end(), unfollowed.begin(), unfollowed.end());
+  return findings;
 }
 
 // NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.

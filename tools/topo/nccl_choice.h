@@ -1,5 +1,5 @@
 // What NCCL core will do, in words: the devices that it uses for a GPU, and by which rules.
-// topology/live/rail_agreement.h has where they are not the GPU's rails.
+// tools/prediction/rail_agreement.h has where they are not the GPU's rails.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // Which of the NICs in a source are RDMA devices.
 #pragma once
 
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/labels.h"
-#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 

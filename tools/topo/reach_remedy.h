@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/live/rail_decision.h"
+#include "tools/prediction/predicted_rails.h"
 
 namespace gdr::tools::topo {
 
@@ -21,6 +21,6 @@ struct ReachRemedy {
 // Returns the first setting with which, by the prediction, all of the GPUs (indexes in
 // Machine::gpus) have GPUDirect RDMA with their own rails: NCCL_NET_GDR_C2C, a level that is not
 // set, or the level of the longest of their paths.
-ReachRemedy reach_remedy(const topology::RailDecision& decision, const std::vector<size_t>& gpus);
+ReachRemedy reach_remedy(const topology::PredictedRails& decision, const std::vector<size_t>& gpus);
 
 }  // namespace gdr::tools::topo

@@ -5,11 +5,11 @@
 
 #include "base/finding.h"
 #include "plugin/config/values.h"
+#include "tools/sources/hwloc_xml.h"
+#include "tools/sources/nvidia_smi.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/labels.h"
-#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
-#include "topology/sources/nvidia_smi.h"
 
 namespace gdr::tools::topo {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/live/rail_decision.h"
+#include "tools/prediction/predicted_rails.h"
 
 namespace gdr::tools::topo {
 
@@ -14,7 +14,7 @@ namespace gdr::tools::topo {
 // rails, the devices that NCCL will use, and the GPUDirect verdict in both directions.
 // `not_offered` has ports that are not in the decision, each with its reason; they follow the
 // excluded ports. `map_origin` says where the map comes from that the rails are by; "" for none.
-std::string matrix_text(const topology::RailDecision& decision,
+std::string matrix_text(const topology::PredictedRails& decision,
                         const std::vector<std::string>& not_offered = {},
                         const std::string& map_origin = "");
 
@@ -23,15 +23,15 @@ std::string matrix_text(const topology::RailDecision& decision,
 inline constexpr int kJsonSchemaVersion = 1;
 
 // One JSON object, of the form that docs/topo.schema.json describes. It is an interface.
-std::string json_text(const topology::RailDecision& decision,
+std::string json_text(const topology::PredictedRails& decision,
                       const std::vector<std::string>& not_offered = {});
 
 // A picture of packages, switches and devices as nested boxes, below a header with `date`, which
 // may be empty; see picture_date(). Every rail has a colour, which its GPU, its HCA port and the
 // line between them share. Below the boxes are the NVLinks and a table.
-std::string svg_text(const topology::RailDecision& decision, const std::string& date = "");
+std::string svg_text(const topology::PredictedRails& decision, const std::string& date = "");
 
 // The same as a graph in the DOT language, for `dot -Tsvg` and other programs of Graphviz.
-std::string dot_text(const topology::RailDecision& decision, const std::string& date = "");
+std::string dot_text(const topology::PredictedRails& decision, const std::string& date = "");
 
 }  // namespace gdr::tools::topo

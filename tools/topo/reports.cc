@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/checks.h"
-#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {

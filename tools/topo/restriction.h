@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "topology/live/rail_decision.h"
+#include "tools/prediction/predicted_rails.h"
 
 namespace gdr::tools::topo {
 
@@ -24,7 +24,7 @@ inline constexpr double kShareRounding = 1e-6;
 
 // Compares the decision with the one without the user's choice. A GPU loses where its own rail is
 // farther away, or its share of rails is smaller. GPUs are the same in both.
-Restriction restriction_of(const topology::RailDecision& chosen,
-                           const topology::RailDecision& free);
+Restriction restriction_of(const topology::PredictedRails& chosen,
+                           const topology::PredictedRails& free);
 
 }  // namespace gdr::tools::topo

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/nccl_choice.h"
 #include "tools/topo/svg_canvas.h"
 #include "tools/topo/svg_parts.h"
-#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::topo {
 namespace {

@@ -12,7 +12,7 @@ namespace {
 
 using topology::Machine;
 
-bool loses_by(const topology::RailDecision& chosen, const topology::RailDecision& free) {
+bool loses_by(const topology::PredictedRails& chosen, const topology::PredictedRails& free) {
   return !restriction_of(chosen, free).gpus.empty();
 }
 
@@ -24,10 +24,10 @@ struct Choices {
 
 // Returns the decision without these settings of the user; `all` is the machine with all of its
 // ports.
-topology::RailDecision decide_without(const Choices& dropped, const Machine& all,
-                                      const config::Options& settings,
-                                      const Inspection& inspection) {
-  topology::DecisionOptions options{inspection.decision.prediction.settings(), {}, {}};
+topology::PredictedRails decide_without(const Choices& dropped, const Machine& all,
+                                        const config::Options& settings,
+                                        const Inspection& inspection) {
+  topology::DecisionOptions options;
   const Machine& machine = dropped.list ? all : inspection.decision.machine;
   if (!dropped.list) {
     options.rails.named = config::decision_options(settings, machine).rails.named;
@@ -35,12 +35,13 @@ topology::RailDecision decide_without(const Choices& dropped, const Machine& all
   if (!dropped.map && inspection.settings.contains(kRailMapVariable)) {
     options.rails.map = settings.rail_map;
   }
-  return topology::decide(machine, std::move(options), {});
+  return topology::predict(topology::decide(machine, std::move(options), {}),
+                           inspection.decision.prediction.settings());
 }
 
 // Returns which of the two makes GPUs lose; both where neither does alone. `free` is the decision
 // without either.
-Choices restricting_of(const Choices& in_force, const topology::RailDecision& free,
+Choices restricting_of(const Choices& in_force, const topology::PredictedRails& free,
                        const Machine& all, const config::Options& settings,
                        const Inspection& inspection) {
   if (!in_force.list || !in_force.map) return in_force;
@@ -61,7 +62,7 @@ void decide_unrestricted(const Machine& all, const config::Options& settings,
   const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), is_excluded_by_list);
   const Choices in_force{has_excluded, inspection->settings.contains(kRailMapVariable)};
   if (!in_force.list && !in_force.map) return;
-  const topology::RailDecision free = decide_without(in_force, all, settings, *inspection);
+  const topology::PredictedRails free = decide_without(in_force, all, settings, *inspection);
   if (!loses_by(inspection->decision, free)) return;
   const Choices found = restricting_of(in_force, free, all, settings, *inspection);
   inspection->unrestricted = decide_without(found, all, settings, *inspection);

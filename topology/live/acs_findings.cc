@@ -3,6 +3,7 @@
 #include <set>
 #include <system_error>
 
+#include "topology/live/gdr_verdict.h"
 #include "topology/sources/pci_acs.h"
 
 namespace gdr::topology {
@@ -20,8 +21,7 @@ struct Pair {
 bool crosses_a_switch_directly(const RailDecision& decision, const Pair& pair) {
   PathClass path = decision.paths.gpu_hca(pair.gpu, pair.hca);
   if (path != PathClass::kPix && path != PathClass::kPxb) return false;
-  auto [send, receive] = verdicts_between(decision, pair.gpu, pair.hca);
-  return send.direct || receive.direct;
+  return gdr_verdict(decision, pair.gpu, pair.hca).direct;
 }
 
 // Each GPU paired with the HCAs of its rails, where GPUDirect would cross a switch.

@@ -5,14 +5,11 @@
 namespace gdr::topology {
 namespace {
 
-nccl::Settings make_settings(const DecisionOptions& options, Findings* findings) {
-  nccl::Settings settings = options.nccl;
-  if (options.gdr_level.has_value()) {
-    settings.gdr_level = options.gdr_level->path();
-    const std::string& note = options.gdr_level->number_note();
-    if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
-  }
-  return settings;
+std::optional<PathClass> level_of(const DecisionOptions& options, Findings* findings) {
+  if (!options.gdr_level.has_value()) return std::nullopt;
+  const std::string& note = options.gdr_level->number_note();
+  if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
+  return options.gdr_level->path();
 }
 
 RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions options,
@@ -30,38 +27,12 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
 }  // namespace
 
 RailDecision decide(Machine machine, DecisionOptions options, Findings findings) {
-  const nccl::Settings settings = make_settings(options, &findings);
+  const std::optional<PathClass> level = level_of(options, &findings);
   PathTable paths(machine);
   RailPlan plan = make_plan(machine, paths, std::move(options.rails), &findings);
   warn_of_slow_links(machine, plan, &findings);
-  nccl::Prediction prediction = predict(machine, plan, settings);
-  return RailDecision{std::move(machine), std::move(paths), std::move(plan), std::move(prediction),
+  return RailDecision{std::move(machine), std::move(paths), std::move(plan), level,
                       std::move(findings)};
-}
-
-nccl::Prediction predict(const Machine& machine, const RailPlan& plan,
-                         const nccl::Settings& settings) {
-  std::vector<PortRef> devices;
-  for (const Rail& rail : plan.rails) {
-    if (rail.usable) devices.push_back(rail.port);
-  }
-  return nccl::Prediction(machine, std::move(devices), settings);
-}
-
-PathClass path_between(const RailDecision& decision, size_t gpu, size_t hca) {
-  const int device = decision.prediction.device_of(hca);
-  const bool over_c2c =
-      device >= 0 &&
-      decision.prediction.device_to_gpu(static_cast<size_t>(device), gpu).path == PathClass::kP2c;
-  return over_c2c ? PathClass::kP2c : decision.paths.gpu_hca(gpu, hca);
-}
-
-nccl::Verdicts verdicts_between(const RailDecision& decision, size_t gpu, size_t hca) {
-  const int device = decision.prediction.device_of(hca);
-  if (device >= 0) return decision.prediction.verdicts(gpu, static_cast<size_t>(device));
-  const nccl::Verdict none{false, false, false,
-                           decision.machine.hcas[hca].name + " is not offered to NCCL"};
-  return {none, none};
 }
 
 bool is_flat(const RailDecision& decision) {

@@ -1,18 +1,11 @@
 #include "topology/live/rail_log.h"
 
-#include <algorithm>
 #include <set>
 
-#include "topology/live/rail_agreement.h"
+#include "topology/live/gdr_verdict.h"
 
 namespace gdr::topology {
 namespace {
-
-std::string verdict_text(const RailDecision& decision, size_t gpu, size_t hca) {
-  auto [send, receive] = verdicts_between(decision, gpu, hca);
-  if (receive.direct == send.direct) return "GPUDirect " + to_string(receive);
-  return "GPUDirect receive " + to_string(receive) + "; send " + to_string(send);
-}
 
 std::string gpu_line(const RailDecision& decision, size_t index) {
   const Gpu& gpu = decision.machine.gpus[index];
@@ -24,15 +17,15 @@ std::string gpu_line(const RailDecision& decision, size_t index) {
     numbers += (numbers.empty() ? "" : ",") + std::to_string(rail->id);
     ports += (ports.empty() ? "" : ",") + port_label(decision.machine, rail->port);
   }
+  const GdrVerdict verdict = gdr_verdict(decision, index, static_cast<size_t>(first->port.hca));
   return line + " rail " + numbers + " " + ports + " path " +
-         to_string(decision.plan.gpus[index].path) + " " +
-         verdict_text(decision, index, static_cast<size_t>(first->port.hca));
+         to_string(decision.plan.gpus[index].path) + " GPUDirect " +
+         (verdict.direct ? "yes: " : "no: ") + verdict.reason;
 }
 
 }  // namespace
 
-std::vector<std::string> describe(const RailDecision& decision,
-                                  const std::vector<Disagreement>& different) {
+std::vector<std::string> describe(const RailDecision& decision) {
   std::vector<std::string> lines;
   std::set<int> served;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
@@ -47,19 +40,6 @@ std::vector<std::string> describe(const RailDecision& decision,
     lines.push_back("map rail " + std::to_string(rail.id) + " " +
                     port_label(decision.machine, rail.port) +
                     (rail.usable ? " serves no GPU of its own" : " not usable: " + rail.why_not));
-  }
-  for (const std::string& sentence : sentences(decision.machine, different)) {
-    lines.push_back("map " + sentence);
-  }
-  const auto worse = std::find_if(different.begin(), different.end(),
-                                  [](const Disagreement& one) { return !one.as_good; });
-  if (worse != different.end() && !worse->fix.empty()) {
-    lines.push_back("map to make NCCL follow the rails: " + worse->fix);
-  }
-  const nccl::Prediction& nccl = decision.prediction;
-  if (!nccl.failure().empty()) {
-    lines.push_back("map NCCL " + nccl.settings().release.to_string() +
-                    " fails on this machine: " + nccl.failure());
   }
   for (const ExcludedPort& one : decision.plan.excluded) {
     lines.push_back("map " + port_label(decision.machine, one.port) + " excluded: " + one.reason);

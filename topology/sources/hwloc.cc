@@ -8,11 +8,9 @@
 
 #include "topology/builder.h"
 #include "topology/sources/hwloc_library.h"
-#include "topology/sources/hwloc_xml_check.h"
 #include "topology/sources/nvlinks.h"
 #include "topology/sources/sysfs_files.h"
 #include "topology/sources/sysfs_rdma.h"
-#include "topology/sources/xml_file.h"
 
 namespace gdr::topology {
 namespace {
@@ -58,11 +56,11 @@ Bdf bdf_of(hwloc_obj_t object) {
   return Bdf{pci.domain, pci.bus, pci.dev, pci.func};
 }
 
-uint32_t class_of(hwloc_obj_t object) {
+uint32_t object_class_of(hwloc_obj_t object) {
   return static_cast<uint32_t>(pci_attributes(object).class_id) << 8;
 }
 
-PciIds ids_of(hwloc_obj_t object) {
+PciIds object_ids_of(hwloc_obj_t object) {
   const auto& pci = pci_attributes(object);
   return PciIds{pci.vendor_id, pci.device_id, pci.subvendor_id, pci.subdevice_id};
 }
@@ -268,7 +266,8 @@ PciPosition HwlocReader::position(hwloc_obj_t function) const {
     if (above->type != HWLOC_OBJ_BRIDGE) break;
     if (is_pci_bridge(above)) {
       Bdf bdf = bdf_of(above);
-      position.bridges.push_back(Bridge{bdf, class_of(above), ids_of(above), link_of(bdf)});
+      position.bridges.push_back(
+          Bridge{bdf, object_class_of(above), object_ids_of(above), link_of(bdf)});
     } else {
       const auto& bus = above->attr->bridge.downstream.pci;
       position.host_bridge = HostBridge{bus.domain, bus.secondary_bus};
@@ -294,14 +293,14 @@ PciPosition HwlocReader::live_position(const PciLocation& location) const {
 
 void HwlocReader::add_gpus() {
   for (auto [bdf, function] : functions_) {
-    if (!selection_.is_gpu(class_of(function), ids_of(function).vendor)) continue;
+    if (!selection_.is_gpu(object_class_of(function), object_ids_of(function).vendor)) continue;
     // The virtual functions of a GPU are meant for virtual machines.
     if (sysfs_ && pci_function(sysfs_folder(bdf))->physical_function) continue;
     Gpu gpu;
     gpu.bdf = bdf;
     gpu.at = attach(&machine_, position(function));
-    gpu.class_code = class_of(function);
-    gpu.ids = ids_of(function);
+    gpu.class_code = object_class_of(function);
+    gpu.ids = object_ids_of(function);
     gpu.link = link_of(bdf);
     gpu.model = model_of(function);
     machine_.gpus.push_back(std::move(gpu));
@@ -325,8 +324,8 @@ void HwlocReader::add_hcas() {
     }
     hca.bdf = bdf_of(function);
     hca.at = attach(&machine_, position(function));
-    hca.class_code = class_of(function);
-    hca.ids = ids_of(function);
+    hca.class_code = object_class_of(function);
+    hca.ids = object_ids_of(function);
     machine_.hcas.push_back(std::move(hca));
   }
   for (Hca& hca : without_pci) {
@@ -403,27 +402,14 @@ void HwlocReader::add_gpu_links() {
   machine_.gpu_links_known = known && machine_.cpu.arch != "arm64";
 }
 
-// Returns the XML without comments. hwloc's built-in reader silently ends an element at a comment,
-// so that all devices after it would be missing.
-std::string without_comments(const pugi::xml_node& topology) {
-  struct Writer : pugi::xml_writer {
-    void write(const void* data, size_t size) override {
-      text.append(static_cast<const char*>(data), size);
-    }
-    std::string text;
-  } writer;
-  topology.print(writer, "", pugi::format_raw | pugi::format_no_declaration);
-  return std::move(writer.text);
-}
+}  // namespace
 
-Result<Machine> convert(const HwlocLibrary& library, const HwlocTopology& topology,
-                        const Selection& selection, std::optional<fs::path> sysfs) {
+Machine machine_of(const HwlocLibrary& library, const HwlocTopology& topology,
+                   const Selection& selection, std::optional<std::filesystem::path> sysfs) {
   Machine machine = HwlocReader(library, topology.get(), selection, std::move(sysfs)).read();
   sort(&machine);
   return machine;
 }
-
-}  // namespace
 
 Result<Machine> hwloc_live(const Selection& selection) {
   auto library = HwlocLibrary::load();
@@ -432,34 +418,12 @@ Result<Machine> hwloc_live(const Selection& selection) {
   if (!topology) return forward_error(topology);
   const char* root = std::getenv("HWLOC_FSROOT");
   fs::path sysfs = fs::path(root != nullptr && *root != '\0' ? root : "/") / "sys";
-  auto machine = convert(**library, *topology, selection, sysfs);
-  if (machine) {
-    machine->sysfs = true;
-    add_switch_peers(&*machine, sysfs);
-    hwloc_obj_t object = (*library)->get_obj_by_depth(topology->get(), 0, 0);
-    machine->source = "hwloc " + info(object, "hwlocVersion");
-    if (root != nullptr && *root != '\0') machine->source += std::string(" of ") + root;
-  }
-  return machine;
-}
-
-Result<Machine> hwloc_xml(const std::string& file, const Selection& selection) {
-  auto xml = XmlFile::read(file);
-  if (!xml) return forward_error(xml);
-  pugi::xml_node root = xml->document().child("topology");
-  if (!root) {
-    bool nccl = !xml->document().child("system").empty();
-    return fail(Code::kInvalidArgument, file + " has no <topology>" +
-                                            (nccl ? " but is a NCCL topology file" : "") +
-                                            ": expected a file that `lstopo --of xml FILE` wrote");
-  }
-  if (Status status = check_hwloc_xml(*xml, root); !status) return forward_error(status);
-  auto library = HwlocLibrary::load();
-  if (!library) return forward_error(library);
-  auto topology = load_xml(**library, without_comments(root), file);
-  if (!topology) return forward_error(topology);
-  auto machine = convert(**library, *topology, selection, std::nullopt);
-  if (machine) machine->source = "hwloc XML " + file;
+  Machine machine = machine_of(**library, *topology, selection, sysfs);
+  machine.sysfs = true;
+  add_switch_peers(&machine, sysfs);
+  hwloc_obj_t object = (*library)->get_obj_by_depth(topology->get(), 0, 0);
+  machine.source = "hwloc " + info(object, "hwlocVersion");
+  if (root != nullptr && *root != '\0') machine.source += std::string(" of ") + root;
   return machine;
 }
 

@@ -1,12 +1,14 @@
 // The machine as hwloc (https://www.open-mpi.org/projects/hwloc/) describes it. The library
-// is loaded at run time, so both functions fail with Unsupported where libhwloc.so.15 is missing;
+// is loaded at run time, so hwloc_live() fails with Unsupported where libhwloc.so.15 is missing;
 // sysfs_machine() then reads the live machine without it.
 #pragma once
 
-#include <string>
+#include <filesystem>
+#include <optional>
 
 #include "base/result.h"
 #include "topology/model.h"
+#include "topology/sources/hwloc_library.h"
 #include "topology/sources/selection.h"
 
 namespace gdr::topology {
@@ -16,9 +18,9 @@ namespace gdr::topology {
 // CUDA_VISIBLE_DEVICES allow this process. HCAs are the RDMA devices in sysfs.
 Result<Machine> hwloc_live(const Selection& selection = {});
 
-// Reads a file that `lstopo --of xml FILE` of hwloc 1 or 2 wrote on any machine. HCAs are its
-// OpenFabrics devices. Such files lack the speed of links and ports. Fails with InvalidArgument;
-// the text names the file and the line.
-Result<Machine> hwloc_xml(const std::string& file, const Selection& selection = {});
+// Returns the machine of a loaded topology. sysfs: of the live machine; nothing for a file, whose
+// HCAs are its OpenFabrics devices.
+Machine machine_of(const HwlocLibrary& library, const HwlocTopology& topology,
+                   const Selection& selection, std::optional<std::filesystem::path> sysfs);
 
 }  // namespace gdr::topology

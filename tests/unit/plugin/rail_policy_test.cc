@@ -114,56 +114,37 @@ TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {
   for (const topology::GpuRails& gpu : grouped.plan.gpus) {
     EXPECT_EQ(gpu.path, topology::PathClass::kPix);
   }
-  EXPECT_EQ(grouped.prediction.device_to_gpu(0, 1).path, topology::PathClass::kPhb);
-  EXPECT_EQ(grouped.prediction.device_to_gpu(1, 1).path, topology::PathClass::kPix);
+  EXPECT_EQ(grouped.paths.gpu_hca(1, 0), topology::PathClass::kPix) << "GPU1 and mlx5_0";
+  EXPECT_EQ(grouped.paths.gpu_hca(1, 1), topology::PathClass::kPhb);
   ASSERT_FALSE(grouped.findings.empty());
   EXPECT_THAT(grouped.findings.back().text, HasSubstr("PHB to PIX"));
   EXPECT_EQ(topology::port_label(grouped.machine, grouped.plan.rails[0].port), "mlx5_1:1");
 }
 
-TEST(UnfollowedMap, MapAgainstDistance_NamesItsGpus) {
-  const std::string map = "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0";
+std::optional<Finding> finding_on(const std::string& map) {
   auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
-  auto finding = unfollowed_map(decision, topology::disagreements(decision), options_with_map(map));
+  return map_against_distance(decision, options_with_map(map));
+}
+
+TEST(MapAgainstDistance, FartherRail_NamesItsGpus) {
+  auto finding = finding_on("GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0");
   ASSERT_TRUE(finding.has_value());
   EXPECT_EQ(finding->severity, Severity::kWarning);
-  EXPECT_THAT(finding->text, HasSubstr("GDR_NCCL_RAIL_MAP for GPU0, GPU6"));
+  EXPECT_THAT(finding->text, HasSubstr("GDR_NCCL_RAIL_MAP for GPU0, GPU6, to which another HCA"));
+  EXPECT_THAT(finding->fix, HasSubstr("take these GPUs out of the map"));
 }
 
-std::string fix_of_map(const topology::Machine& machine, const std::string& map) {
-  auto decision = decision_with_map(machine, map);
-  auto finding = unfollowed_map(decision, topology::disagreements(decision), options_with_map(map));
-  return finding ? finding->fix : "none needed";
+TEST(MapAgainstDistance, NearerHcaThatTheMapLeavesOut_IsNotOfferedAndDoesNotCount) {
+  EXPECT_FALSE(finding_on("GPU0=mlx5_3").has_value());
 }
 
-TEST(UnfollowedMap, Fix_IsWhatMakesNcclFollowByThePrediction) {
-  const std::string crossed = "GPU0=mlx5_1;GPU1=mlx5_0";
-  EXPECT_THAT(fix_of_map(topology::flat(2, 2), crossed), HasSubstr("set NCCL_TOPO_FILE to what"));
-  auto grouped = grouped_decision(decision_with_map(topology::flat(2, 2), crossed));
-  EXPECT_THAT(topology::disagreements(grouped), IsEmpty());
-  // Both GPUs have both HCAs: no grouped file can give each GPU all, and the policy can.
-  EXPECT_EQ(fix_of_map(topology::flat(2, 2), "GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1"),
-            "set NCCL_NETDEVS_POLICY=ALL");
-}
-
-TEST(UnfollowedMap, MapThatNothingMakesNcclFollow_RecommendsNoFile) {
-  const std::string map = "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0";
-  const topology::Machine machine = topology::two_sockets_with_switches();
-  auto grouped = grouped_decision(decision_with_map(machine, map));
-  ASSERT_FALSE(topology::disagreements(grouped).empty());
-  EXPECT_THAT(fix_of_map(machine, map), testing::AllOf(HasSubstr("take these GPUs out of the map"),
-                                                       testing::Not(HasSubstr("TOPO_FILE"))));
-}
-
-TEST(UnfollowedMap, MapAlongDistanceOrNone_IsNothing) {
+TEST(MapAgainstDistance, MapAlongDistanceOrNone_IsNothing) {
+  EXPECT_FALSE(finding_on("GPU0=mlx5_0;GPU2=mlx5_1;GPU4=mlx5_2;GPU6=mlx5_3").has_value());
   auto decision = topology::scene_of(topology::two_sockets_with_switches());
-  EXPECT_FALSE(unfollowed_map(decision, {}, {}).has_value());
-  const std::string map =
-      "GPU0=mlx5_0;GPU1=mlx5_0;GPU2=mlx5_1;GPU3=mlx5_1;"
-      "GPU4=mlx5_2;GPU5=mlx5_2;GPU6=mlx5_3;GPU7=mlx5_3";
-  auto mapped = decision_with_map(topology::two_sockets_with_switches(), map);
-  const auto different = topology::disagreements(mapped);
-  EXPECT_FALSE(unfollowed_map(mapped, different, options_with_map(map)).has_value());
+  EXPECT_FALSE(map_against_distance(decision, {}).has_value());
+  const std::string crossed = "GPU0=mlx5_1;GPU1=mlx5_0";
+  EXPECT_FALSE(map_against_distance(decision_with_map(topology::flat(2, 2), crossed),
+                                    options_with_map(crossed)));
 }
 
 }  // namespace

@@ -23,15 +23,6 @@ class RailWarningsTest : public ::testing::Test {
     return RailWarnings(decision_, std::move(ports), options,
                         [](int device) { return "reason of device " + std::to_string(device); });
   }
-  // Predicts for the machine as the test has changed it.
-  void predict_again(const topology::nccl::Settings& settings) {
-    decision_.prediction = topology::predict(decision_.machine, decision_.plan, settings);
-  }
-  void set_level(topology::PathClass level) {
-    topology::nccl::Settings settings;
-    settings.gdr_level = level;
-    predict_again(settings);
-  }
   std::vector<std::string> lines() const { return log_.lines(); }
 
   RecordedLog log_;
@@ -65,7 +56,7 @@ TEST_F(RailWarningsTest, DistantHca_IsWarnedAboutOnceWithALevelThatAllowsIt) {
 
 TEST_F(RailWarningsTest, DistantHcaWithALevelOfTheUser_IsInfo) {
   decision_.machine.gpu_links_known = true;
-  set_level(topology::PathClass::kPix);
+  decision_.gdr_level = topology::PathClass::kPix;
   EXPECT_TRUE(warnings().check_device(3, 0));
   EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO ")));
 }
@@ -76,9 +67,17 @@ TEST_F(RailWarningsTest, DistantHcaWithUnknownNvLinks_IsInfo) {
   EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO ")));
 }
 
+// By PXN, NCCL compares the distance of a GPU one NVLink away, which is near the HCA.
+TEST_F(RailWarningsTest, DistantHcaBehindANearerGpu_IsLoggedOnlyWithoutPxn) {
+  decision_ = topology::scene_of(topology::with_nvlink());
+  EXPECT_TRUE(warnings().check_device(3, 0));
+  EXPECT_THAT(lines(), IsEmpty());
+  EXPECT_TRUE(warnings({.relays = false}).check_device(3, 0));
+  EXPECT_THAT(lines(), ElementsAre(HasSubstr("GPU0 uses mlx5_3:1 without GPUDirect RDMA")));
+}
+
 TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsWarnedAboutWithTheReason) {
   decision_.machine.hcas[1].gpudirect = false;
-  predict_again({});
   EXPECT_TRUE(warnings().check_device(1, 2));
   EXPECT_THAT(lines(), ElementsAre(AllOf(StartsWith("WARN NET/GDR : GPU2 uses mlx5_1:1 without"),
                                          HasSubstr("reason of device 1"))));
@@ -86,7 +85,6 @@ TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsWarnedAboutWithTheReason)
 
 TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
   decision_.machine.hcas[1].gpudirect = false;
-  predict_again({});
   RailWarnings checked = warnings({.strict = true});
   for (int i = 0; i < 2; ++i) {
     Status status = checked.check_device(1, 2);
@@ -99,7 +97,7 @@ TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
 
 // NCCL also connects over devices that it will not use for the GPU.
 TEST_F(RailWarningsTest, StrictAndDistantHca_IsAWarning) {
-  set_level(topology::PathClass::kPix);
+  decision_.gdr_level = topology::PathClass::kPix;
   EXPECT_TRUE(warnings({.strict = true}).check_device(3, 0));
   EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN ")));
 }

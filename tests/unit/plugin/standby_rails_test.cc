@@ -19,10 +19,10 @@ topology::nccl::Settings with_level(PathClass level) {
   return settings;
 }
 
-// The facts of the devices that a decision predicts for, all alike but for name and card.
+// The facts of the devices of a decision, all alike but for name and card.
 std::vector<DeviceFacts> facts_of(const topology::RailDecision& decision) {
   std::vector<DeviceFacts> facts;
-  for (topology::PortRef port : decision.prediction.devices()) {
+  for (topology::PortRef port : topology::usable_ports(decision.plan)) {
     DeviceFacts made;
     made.hca = hca_of(decision.machine, port).name;
     made.port = port_of(decision.machine, port).number;

@@ -4,8 +4,8 @@
 
 #include <filesystem>
 
+#include "tools/sources/hwloc_xml.h"
 #include "topology/rails.h"
-#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology {

@@ -43,7 +43,7 @@ TEST(ClassChanges, SameMachine_AreNone) {
 TEST(GroupingFindings, ChangedClasses_AreListedByGpu) {
   RailDecision scene = scene_of(machine_with_one_switch());
   Machine grouped = group_under_switches(scene.machine, scene.plan);
-  Findings findings = grouping_findings(scene.machine, grouped, scene.plan, {});
+  Findings findings = grouping_findings(scene.machine, grouped);
   ASSERT_EQ(findings.size(), 2u);
   EXPECT_EQ(to_string(findings[0]),
             "GPU0: the file shows other distances than the machine: GPU1 PIX to PXB, mlx5_1 PIX to "
@@ -56,21 +56,10 @@ TEST(GroupingFindings, ChangedClasses_AreListedByGpu) {
 TEST(GroupingFindings, GpusTornApart_AreAWarning) {
   Machine machine = machine_with_one_switch(), grouped = machine;
   grouped.gpus[1].at.parent = -1;
-  RailDecision scene = scene_of(machine);
-  Findings findings = grouping_findings(scene.machine, grouped, scene.plan, {});
+  Findings findings = grouping_findings(machine, grouped);
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings[0].severity, Severity::kWarning);
   EXPECT_THAT(findings[0].text, HasSubstr("GPU1 PIX to PHB"));
-}
-
-TEST(GroupingFindings, RailsThatNcclDoesNotFollow_AreAWarning) {
-  RailDecision scene = scene_of(machine_with_one_switch());
-  std::swap(scene.plan.gpus[0], scene.plan.gpus[1]);
-  Findings findings = grouping_findings(scene.machine, scene.machine, scene.plan, {});
-  ASSERT_EQ(findings.size(), 2u);
-  EXPECT_EQ(findings[0].severity, Severity::kWarning);
-  EXPECT_EQ(to_string(findings[0]),
-            "GPU0: even with the file NCCL uses mlx5_0, which the map gives to other GPUs");
 }
 
 }  // namespace

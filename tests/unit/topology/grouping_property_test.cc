@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "tests/unit/topology/random_tree.h"
+#include "tools/prediction/prediction.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
-#include "topology/nccl/prediction.h"
 #include "topology/rails.h"
 
 namespace gdr::topology {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "topology/live/rail_decision.h"
+#include "tools/prediction/predicted_rails.h"
 
 namespace gdr::topology {
 
@@ -14,15 +14,13 @@ inline void PrintTo(const Machine& machine, std::ostream* out) {
   *out << machine.gpus.size() << " GPUs, " << machine.hcas.size() << " HCAs";
 }
 
-// The machine, sorted, with the rails planned on it.
-inline RailDecision scene_of(Machine machine, const nccl::Settings& settings = {},
-                             const RailOptions& options = {}) {
+// The machine, sorted, with the rails planned on it. Tests of the plugin take the decision alone.
+inline PredictedRails scene_of(Machine machine, const nccl::Settings& settings = {},
+                               const RailOptions& options = {}) {
   sort(&machine);
   PathTable paths(machine);
   RailPlan plan = plan_rails(machine, paths, options).value();
-  nccl::Prediction prediction = predict(machine, plan, settings);
-  return RailDecision{
-      std::move(machine), std::move(paths), std::move(plan), std::move(prediction), {}};
+  return predict(RailDecision{std::move(machine), std::move(paths), std::move(plan)}, settings);
 }
 
 inline Bdf bdf_of(int bus, int device = 0, int function = 0) {

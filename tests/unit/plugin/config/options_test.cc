@@ -99,16 +99,12 @@ TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
 
 TEST(Options, RailVariables_AreRead) {
   Options options = load({{"NCCL_NET_GDR_LEVEL", "PHB"},
-                          {"NCCL_NET_GDR_READ", "0"},
-                          {"NCCL_NET_GDR_C2C", "0"},
                           {"NCCL_IB_MERGE_VFS", "0"},
                           {"NCCL_TOPO_FILE", "/a=b.xml"},
                           {"NCCL_IB_WARN_RAIL_LOCAL", "1"},
                           {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0"}},
                          nullptr);
   EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
-  EXPECT_EQ(options.gdr_read, 0);
-  EXPECT_FALSE(options.gdr_c2c->on());
   EXPECT_FALSE(options.merge_functions);
   EXPECT_EQ(options.topology_file, "/a=b.xml");
   EXPECT_TRUE(options.warn_cross_rail);
@@ -122,18 +118,6 @@ TEST(Options, Disable_IsAnyNumberButZero) {
     EXPECT_NE(load({{"NCCL_IB_DISABLE", value}}, &findings).disable, 0) << value;
     EXPECT_TRUE(findings.empty()) << value;
   }
-}
-
-TEST(Options, SwitchesOfNccl_AreOnForAnyNumberButZero) {
-  for (const char* value : {"1", "2", "-1", "0x10"}) {
-    Findings findings;
-    Options options = load({{"NCCL_NET_GDR_C2C", value}, {"NCCL_PXN_C2C", value}}, &findings);
-    EXPECT_TRUE(options.gdr_c2c->on()) << value;
-    EXPECT_TRUE(options.pxn_c2c->on()) << value;
-    EXPECT_TRUE(findings.empty()) << value;
-  }
-  EXPECT_FALSE(load({}, nullptr).gdr_c2c.has_value());
-  EXPECT_FALSE(load({{"NCCL_NET_GDR_C2C", "on"}}, nullptr).gdr_c2c.has_value());
 }
 
 // NCCL accepts numbers, so one is not worth a warning.

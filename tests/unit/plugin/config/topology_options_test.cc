@@ -74,20 +74,5 @@ TEST(TopologyOptions, PortsNamedInFull_AreNamedWithTheirRails) {
   EXPECT_EQ(named("=mlx5_2")[0].rail, -1);
 }
 
-TEST(TopologyOptions, SettingsOfNccl_ReachThePrediction) {
-  auto settings = [](const Environment& environment) {
-    return decision_options(load(environment, nullptr), topology::Machine{}).nccl;
-  };
-  EXPECT_TRUE(settings({{"NCCL_NET_GDR_MLOPART", "2"}}).gdr_mlopart);
-  EXPECT_FALSE(*settings({{"NCCL_PXN_C2C", "0"}}).pxn_c2c);
-  EXPECT_TRUE(settings({{"NCCL_PXN_DISABLE", "1"}}).pxn_disable);
-  EXPECT_TRUE(settings({{"NCCL_NVB_DISABLE", "1"}}).nvb_disable);
-  EXPECT_EQ(settings({{"NCCL_P2P_LEVEL", "PHB"}}).p2p_level, topology::PathClass::kPhb);
-  EXPECT_EQ(settings({{"NCCL_P2P_LEVEL", "PHB"}, {"NCCL_P2P_DISABLE", "1"}}).p2p_level,
-            topology::PathClass::kLoc);
-  EXPECT_EQ(settings({{"NCCL_NETDEVS_POLICY", "max:2"}}).net_devices.max, 2);
-  EXPECT_FALSE(settings({}).gdr_c2c.has_value());
-}
-
 }  // namespace
 }  // namespace gdr::config

@@ -9,9 +9,9 @@
 #include "tests/unit/tools/topo/random_machine.h"
 #include "tests/unit/tools/topo/rects.h"
 #include "tests/unit/topology/machines.h"
+#include "tools/sources/hwloc_xml.h"
 #include "tools/topo/layout.h"
 #include "tools/topo/render.h"
-#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::tools::topo {

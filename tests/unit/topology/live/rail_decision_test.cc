@@ -4,8 +4,8 @@
 
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
+#include "tools/sources/hwloc_xml.h"
 #include "topology/live/rail_log.h"
-#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology {
@@ -22,10 +22,6 @@ config::Options options_of(const config::Environment& environment) {
   config::Options options = config::load(environment, &findings);
   EXPECT_THAT(findings, IsEmpty());
   return options;
-}
-
-std::vector<std::string> described(const RailDecision& decision) {
-  return describe(decision, disagreements(decision));
 }
 
 Machine machine_of(const std::string& file) {
@@ -45,24 +41,17 @@ RailDecision decision_of(const std::string& file, const config::Environment& env
 }
 
 TEST(RailDecision, Description_HasALineForEachGpuAndEachOddPort) {
-  std::vector<std::string> lines = described(decision_of("hwloc-dgx-h100.xml"));
+  std::vector<std::string> lines = describe(decision_of("hwloc-dgx-h100.xml"));
   ASSERT_EQ(lines.size(), 12u);  // 8 GPUs, 4 storage ports
   EXPECT_THAT(lines[1], HasSubstr("map GPU1 0000:43:00.0 rail 1 mlx5_3:1 path PIX GPUDirect yes: "
                                   "PIX is within P2C"));
   EXPECT_THAT(lines, Contains(HasSubstr("map mlx5_1:1 excluded: no GPU is nearest to it")));
 }
 
-TEST(RailDecision, DifferentDirections_HaveAVerdictEach) {
-  std::vector<std::string> lines =
-      described(decision_of("hwloc-dgx-h100.xml", {{"NCCL_NET_GDR_READ", "0"}}));
-  EXPECT_THAT(lines[0], HasSubstr("GPUDirect receive yes: PIX is within P2C"));
-  EXPECT_THAT(lines[0], HasSubstr("; send no: NCCL_NET_GDR_READ=0"));
-}
-
 TEST(RailDecision, Level_DecidesTheVerdict) {
-  std::vector<std::string> lines = described(decision_of("hwloc-two-socket-plain.xml"));
+  std::vector<std::string> lines = describe(decision_of("hwloc-two-socket-plain.xml"));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect no: PHB is beyond P2C"));
-  lines = described(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
+  lines = describe(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect yes: PHB is within NCCL_NET_GDR_LEVEL=PHB"));
 }
 
@@ -139,7 +128,7 @@ TEST(RailDecision, SlowLinkOfAPortWhoseSpeedTheFileStates_IsWarnedAbout) {
 
 TEST(RailDecision, NoGpu_IsDescribed) {
   Machine machine;
-  EXPECT_THAT(described(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU: ")));
+  EXPECT_THAT(describe(decide(machine, {}, {})), ElementsAre(StartsWith("map no GPU: ")));
 }
 
 TEST(RailDecision, IsFlat_TreeWithoutDistances_IsTrue) {

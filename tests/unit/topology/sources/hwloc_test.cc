@@ -10,6 +10,7 @@
 #endif
 
 #include "tests/unit/topology/machine_checks.h"
+#include "tools/sources/hwloc_xml.h"
 #include "topology/sources/sysfs.h"
 
 namespace gdr::topology {

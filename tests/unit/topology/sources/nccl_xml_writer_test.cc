@@ -5,8 +5,8 @@
 #include <pugixml.hpp>
 
 #include "tests/unit/topology/machines.h"
+#include "tools/sources/hwloc_xml.h"
 #include "topology/grouping.h"
-#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology {

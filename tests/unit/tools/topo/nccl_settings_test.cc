@@ -1,0 +1,70 @@
+#include "tools/topo/nccl_settings.h"
+
+#include <gmock/gmock.h>
+
+namespace gdr::tools::topo {
+namespace {
+
+using topology::PathClass;
+using Kind = topology::nccl::NetDevicesPolicy::Kind;
+
+topology::nccl::Settings settings_of(const config::Environment& environment) {
+  Findings findings;
+  const topology::nccl::Settings settings = nccl_settings(environment, &findings);
+  EXPECT_TRUE(findings.empty());
+  return settings;
+}
+
+TEST(NcclSettings, Unset_AreTheDefaults) {
+  const topology::nccl::Settings settings = settings_of({{"NCCL_NET_GDR_C2C", ""}});
+  EXPECT_EQ(settings.gdr_read, -2);
+  EXPECT_FALSE(settings.gdr_c2c.has_value());
+  EXPECT_FALSE(settings.p2p_level.has_value());
+  EXPECT_EQ(settings.net_devices.kind, Kind::kAuto);
+}
+
+TEST(NcclSettings, EachVariable_ReachesItsOwnField) {
+  EXPECT_EQ(settings_of({{"NCCL_NET_GDR_READ", "0"}}).gdr_read, 0);
+  EXPECT_TRUE(settings_of({{"NCCL_NET_GDR_MLOPART", "2"}}).gdr_mlopart);
+  EXPECT_EQ(settings_of({{"NCCL_PXN_C2C", "0"}}).pxn_c2c, false);
+  EXPECT_TRUE(settings_of({{"NCCL_NVB_DISABLE", "1"}}).nvb_disable);
+  EXPECT_EQ(settings_of({{"NCCL_P2P_LEVEL", "PHB"}}).p2p_level, PathClass::kPhb);
+  for (const char* on : {"1", "2", "-1", "0x10"}) {
+    EXPECT_EQ(settings_of({{"NCCL_NET_GDR_C2C", on}}).gdr_c2c, true) << on;
+  }
+}
+
+TEST(NcclSettings, PeerAccessDisabled_CountsBeforeTheLevel) {
+  const config::Environment level = {{"NCCL_P2P_LEVEL", "PHB"}, {"NCCL_P2P_DISABLE", "1"}};
+  EXPECT_EQ(settings_of(level).p2p_level, PathClass::kLoc);
+  EXPECT_FALSE(settings_of({{"NCCL_P2P_DISABLE", "0"}}).p2p_level.has_value());
+}
+
+TEST(NcclSettings, Policy_IsReadInEitherCase) {
+  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "auto"}}).net_devices.kind, Kind::kAuto);
+  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "All"}}).net_devices.kind, Kind::kAll);
+  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "max:3"}}).net_devices.kind, Kind::kMax);
+  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "max:3"}}).net_devices.max, 3);
+}
+
+TEST(NcclSettings, WhatNcclIgnores_IsAnErrorAndTheDefaultCounts) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"NCCL_NETDEVS_POLICY", "some"},  {"NCCL_NETDEVS_POLICY", "MAX"},
+      {"NCCL_NETDEVS_POLICY", "MAX:0"}, {"NCCL_NETDEVS_POLICY", "MAX:x"},
+      {"NCCL_NET_GDR_C2C", "on"},       {"NCCL_P2P_LEVEL", "pix"},
+      {"NCCL_NET_GDR_READ", "yes"},     {"NCCL_P2P_DISABLE", "no"}};
+  for (const auto& [name, value] : bad) {
+    Findings findings;
+    const topology::nccl::Settings settings = nccl_settings({{name, value}}, &findings);
+    ASSERT_EQ(findings.size(), 1u) << name << "=" << value;
+    EXPECT_EQ(findings[0].severity, Severity::kError);
+    EXPECT_EQ(findings[0].subject, name);
+    EXPECT_THAT(findings[0].text, testing::HasSubstr("cannot be used"));
+    EXPECT_EQ(settings.net_devices.kind, Kind::kAuto);
+    EXPECT_FALSE(settings.gdr_c2c.has_value() || settings.p2p_level.has_value());
+    EXPECT_EQ(settings.gdr_read, -2);
+  }
+}
+
+}  // namespace
+}  // namespace gdr::tools::topo

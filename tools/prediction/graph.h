@@ -1,0 +1,69 @@
+// The machine as NCCL sees it: a graph of devices, with the bandwidth of each link (struct
+// ncclTopoSystem in NCCL's src/graph/topo.h). NCCL's struct ncclTopoGraph is something else: the
+// rings and trees that it finds in this one.
+//
+// Ties between routes and between devices are broken by the order of nodes and of links, so both
+// are those that NCCL arrives at. Nodes follow the order of NCCL's XML tree; see xml_tree.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/prediction/rules.h"
+#include "topology/ports.h"
+
+namespace gdr::topology::nccl {
+
+enum class NodeKind {
+  kGpu,        // a rank; `index` is the one in Machine::gpus
+  kDev,        // the GPU that a rank runs on, or its partition; in releases that have DEV nodes
+  kSwitch,     // a PCIe switch; `index` is the one in Machine::switches
+  kNvSwitch,   // all NVSwitches
+  kCpu,        // a NUMA node; `index` is the one in Machine::numa_nodes
+  kNic,        // a PCIe function with network devices
+  kNet,        // a network device; `index` is its number
+  kC2cBridge,  // CXB in NCCL: shares one NVLink-C2C between the partitions of a GPU
+};
+
+enum class LinkKind { kLocal, kNvLink, kC2c, kPci, kSys, kNet };
+
+struct Link {
+  LinkKind kind = LinkKind::kPci;
+  int to = -1;  // index in Graph::nodes
+  float gb_per_s =
+      0;  // 10^9 bytes per second; NCCL computes with float, and so do comparisons here
+};
+
+struct Node {
+  NodeKind kind = NodeKind::kCpu;
+  int index = -1;
+  int dev = -1;  // kGpu: its kDev, where the release has these
+  std::vector<Link> links;
+};
+
+struct Graph {
+  std::vector<Node> nodes;
+  std::vector<int> gpus, nets, cpus;  // indexes in `nodes`, in NCCL's order
+  int nv_switch = -1;
+  int devs = 0;  // nodes of kDev
+
+  int add(NodeKind kind, int index);
+  // Adds a link in one direction, or adds to the bandwidth of the link of this kind that is there.
+  // Links are kept in descending order of bandwidth.
+  void connect(int from, int to, LinkKind kind, float gb_per_s);
+  void connect_both(int a, int b, LinkKind kind, float gb_per_s);
+  // Returns the link of this kind; nullptr: there is none.
+  const Link* find(int from, int to, LinkKind kind) const;
+};
+
+// What building a graph came across.
+struct GraphNotes {
+  std::string failure;                   // why NCCL fails on the machine; "": it does not
+  std::vector<std::string> assumptions;  // sentences; see Prediction::assumptions()
+};
+
+// Returns the graph of a job with one rank for each GPU. devices[i] is the network device i.
+Graph build_graph(const Machine& machine, const std::vector<PortRef>& devices, const Rules& rules,
+                  GraphNotes* notes);
+
+}  // namespace gdr::topology::nccl
