@@ -72,19 +72,12 @@ TEST(PerfSendrecv, SecondsAreNoNumber_IsAnError) {
 }
 
 TEST(PerfSendrecv, RanksHaveOtherOptions_BothEndWithTheFix) {
-  // The port is probably free; if another process takes it, the run fails with another error.
-  const std::string root = "127.0.0.1:" + std::to_string(20000 + (getpid() + 7) % 20000);
-  const auto run_rank = [&](const char* rank, const char* option, const char* value) {
-    return run_tool({"perf", "sendrecv", "--plugin", plugin(), "--root", root, "--rank", rank, "-e",
-                     "8", "--test", "bw", option, value});
-  };
-  ToolRun second;
-  std::thread other([&] { second = run_rank("1", "--seconds", "0.2"); });
-  const ToolRun first = run_rank("0", "-n", "16");
-  other.join();
-  for (const ToolRun* run : {&first, static_cast<const ToolRun*>(&second)}) {
-    EXPECT_EQ(run->exit_code, 1);
-    EXPECT_THAT(run->err, HasSubstr("Fix: start the same command on both machines")) << run->err;
+  const auto runs =
+      run_two_ranks({"perf", "sendrecv", "--plugin", plugin(), "-e", "8", "--test", "bw"},
+                    {"-n", "16"}, {"--seconds", "0.2"});
+  for (const ToolRun& run : runs) {
+    EXPECT_EQ(run.exit_code, 1);
+    EXPECT_THAT(run.err, HasSubstr("Fix: start the same command on both machines")) << run.err;
   }
 }
 
@@ -207,16 +200,9 @@ TEST(PerfAllReduce, Rails_NameTheDeviceOfEachChannel) {
 }
 
 TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
-  // The port is probably free; if another process takes it, the run fails with an error.
-  std::string root = "127.0.0.1:" + std::to_string(20000 + getpid() % 20000);
-  auto run_rank = [&](const char* rank) {
-    return run_tool({"perf", "all_reduce", "--plugin", plugin(), "--root", root, "--nranks", "2",
-                     "--rank", rank, "-e", "64K", "-f", "8", "-n", "2"});
-  };
-  ToolRun second;
-  std::thread other([&] { second = run_rank("1"); });
-  ToolRun first = run_rank("0");
-  other.join();
+  const auto [first, second] = run_two_ranks({"perf", "all_reduce", "--plugin", plugin(),
+                                              "--nranks", "2", "-e", "64K", "-f", "8", "-n", "2"},
+                                             {}, {});
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
   EXPECT_TRUE(first.out.ends_with(": 0 wrong\n")) << first.out;

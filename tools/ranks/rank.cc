@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "tools/ranks/control_frame.h"
@@ -63,7 +64,7 @@ Status Rank::barrier(std::string_view what) {
 bool Rank::abandoned() const {
   char byte;
   ssize_t got = recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got == 0;
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 }  // namespace gdr::tools

@@ -206,6 +206,10 @@ Result<GroupSpec> group_of(int nranks, const std::string& root, int rank) {
     return fail(Code::kInvalidArgument,
                 fmt::format("--root needs --rank, from 0 to {}", nranks - 1));
   }
+  if (served_at->port == 0 && rank != 0) {
+    return fail(Code::kInvalidArgument,
+                "--root: port 0 is a free one, which rank 0 prints; give the other ranks that one");
+  }
   spec.root = *served_at;
   spec.local = {rank};
   return spec;
@@ -219,6 +223,9 @@ Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain
     auto opened = ControlServer::open(spec.root, spec.nranks);
     if (!opened) return forward_error(opened);
     server.emplace(std::move(*opened));
+    if (spec.root.port == 0 && std::ssize(spec.local) < spec.nranks) {
+      fmt::print(stderr, "nccl-gdr: rank 0 listens on {}:{}\n", spec.root.host, server->port());
+    }
   }
   Supervisor supervisor(spec, std::move(*boards), std::move(server));
   if (Status started = supervisor.start(main); !started) return forward_error(started);

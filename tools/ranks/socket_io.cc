@@ -28,10 +28,10 @@ Result<HostPort> parse_host_port(const std::string& text) {
     out.host = text.substr(0, colon);
     const char* end = text.data() + text.size();
     auto [stop, error] = std::from_chars(text.data() + colon + 1, end, out.port);
-    if (error == std::errc() && stop == end && out.port != 0) return out;
+    if (error == std::errc() && stop == end) return out;
   }
   return fail(Code::kInvalidArgument,
-              fmt::format("\"{}\" is not an address; give HOST:PORT, the port 1..65535", text));
+              fmt::format("\"{}\" is not an address; give HOST:PORT, the port 0..65535", text));
 }
 
 Result<sockaddr_in> resolve(const HostPort& address) {

@@ -19,7 +19,7 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-// Parses "HOST:PORT"; the host may be a name or an IPv4 address, the port is 1 to 65535.
+// Parses "HOST:PORT"; the host may be a name or an IPv4 address, the port is 0 to 65535.
 Result<HostPort> parse_host_port(const std::string& text);
 
 Result<sockaddr_in> resolve(const HostPort& address);
