@@ -85,7 +85,7 @@ bool lock_soon(int fd) {
 }
 
 // Returns an errno value.
-int write_all(int fd, std::string_view text) {
+int write_text(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;
@@ -202,7 +202,7 @@ Status StatsFile::replace(const std::string& text) {
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!fd.valid()) return stats_failure("creating", temporary, errno);
   (void)fchmod(fd.get(), 0644);
-  int err = write_all(fd.get(), text);
+  int err = write_text(fd.get(), text);
   // NFS and quotas may report what could not be written only here.
   if (::close(fd.release()) != 0 && err == 0) err = errno;
   if (err == 0 && rename(temporary.c_str(), file(number_).c_str()) != 0) err = errno;
