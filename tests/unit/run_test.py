@@ -68,6 +68,25 @@ class CountTest(unittest.TestCase):
             "    rail_test.cc:12: Failure",
             "    the rail is open"])
 
+    def test_FailedProgramOfManyTests_Counted_ShowsTheFailedOnesOnly(self):
+        log = """\
+1/1 Test #1: rail_test ...***Failed 0.02 sec
+[ RUN      ] Rail.Opens
+noise of a test that passes
+[       OK ] Rail.Opens (0 ms)
+[ RUN      ] Rail.Closes
+rail_test.cc:12: Failure
+[  FAILED  ] Rail.Closes (0 ms)
+[ RUN      ] Rail.Hangs
+
+0% tests passed, 1 tests failed out of 1
+"""
+        summary = _bash('count_tests preset /dev/fd/3; printf "%s\\n" "${summary[@]}"', text=log)
+        self.assertNotIn("Rail.Opens", summary)
+        self.assertNotIn("noise", summary)
+        for line in ("rail_test.cc:12: Failure", "FAILED  ] Rail.Closes", "RUN      ] Rail.Hangs"):
+            self.assertIn(line, summary)
+
     def test_TestThatPassesWhenItIsRunAgain_Counted_IsNamed(self):
         log = _CTEST_LOG.replace("75% tests passed, 1 tests", "100% tests passed, 0 tests").replace(
             " 4/4", "    Test  #3: rail_test.Rail.Opens .............   Passed    0.02 sec\n 4/4")
