@@ -16,7 +16,18 @@ enum class Severity : uint8_t {
   kError,    // it does not work, or a value is not used
 };
 
+// What a finding is about. Code decides by it: the text may change.
+enum class FindingKind : uint8_t {
+#define GDR_FINDING_KIND(name, id) name,
+#include "base/finding_kinds.def"
+#undef GDR_FINDING_KIND
+};
+
+// Returns the kind's id, as logs and JSON have it: "slow-link".
+const char* id_of(FindingKind kind);
+
 struct Finding {
+  FindingKind kind = {};
   Severity severity = Severity::kInfo;
   std::string subject;  // what it is about: a variable, a device, a GPU and HCA; may be empty
   std::string text;     // what was found, without a full stop at the end
@@ -28,11 +39,15 @@ using Findings = std::vector<Finding>;
 // "subject: text. Fix: fix"; without the parts that are empty.
 std::string to_string(const Finding& finding);
 
-// Takes such a text apart, as those of errors are, into `text` and `fix`. The severity is kInfo,
-// and a subject stays part of the text.
-Finding split_fix(const std::string& text);
+// The text of an error, which may end in ". Fix: ...", taken apart.
+struct TextAndFix {
+  std::string text, fix;
+};
+TextAndFix split_fix(const std::string& text);
+std::string to_string(const TextAndFix& parts);
 
-// Logs each with NCCL's logger: kInfo at INFO, the others at WARN. Subsystems as in base/log.h.
+// Logs each with NCCL's logger, behind the id of its kind: kInfo at INFO, the others at WARN.
+// Subsystems as in base/log.h.
 void log_findings(const Findings& findings, unsigned long subsystems);
 
 }  // namespace gdr

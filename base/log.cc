@@ -24,4 +24,12 @@ void write(Level level, unsigned long subsystems, const char* file, int line, co
   sink(level, subsystems, file, line, text);
 }
 
+void write_of_kind(Level level, unsigned long subsystems, const char* kind, const char* text) {
+  Sink sink = g_sink.load(std::memory_order_acquire);
+  if (sink == nullptr) return;
+  char line[kMaxLine];
+  std::snprintf(line, sizeof(line), "NET/GDR [%s] : %s", kind, text);
+  sink(level, subsystems, __FILE__, __LINE__, line);
+}
+
 }  // namespace gdr::log

@@ -29,6 +29,9 @@ void set_sink(Sink sink);
 void write(Level level, unsigned long subsystems, const char* file, int line, const char* format,
            ...) __attribute__((format(printf, 5, 6)));
 
+// Writes the text of a finding, prefixed with "NET/GDR [kind] : ".
+void write_of_kind(Level level, unsigned long subsystems, const char* kind, const char* text);
+
 }  // namespace gdr::log
 
 #define GDR_WARN(...) \

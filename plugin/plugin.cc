@@ -93,8 +93,8 @@ void publish_rails(const config::Options& options, LiveDecision* live, Plugin* p
   topology::RailDecision grouped = grouped_decision(live->rails);
   Result<std::string> name = publish_topology(topology::nccl_xml_text_of(grouped.machine));
   if (!name) {
-    findings->push_back(
-        {Severity::kWarning, "", "NCCL_TOPO_FILE could not be made: " + name.error().text, ""});
+    findings->push_back({FindingKind::kTopologyFile, Severity::kWarning, "",
+                         "NCCL_TOPO_FILE could not be made: " + name.error().text, ""});
     return;
   }
   plugin->generated_file = *name;
@@ -135,7 +135,7 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
 
 Error no_device(const Plugin& plugin) {
   std::string text = "no usable RDMA device";
-  for (const std::string& reason : plugin.skipped) text += "; " + reason;
+  for (const transport::SkippedPort& one : plugin.skipped) text += "; " + to_string(one);
   if (plugin.skipped.empty()) text += ": the verbs library lists none";
   text += ". NCCL continues with another transport unless NCCL_NET=GDR";
   if (plugin.skipped.empty()) text += ". Fix: " + transport::fix_for_no_device();
@@ -167,8 +167,8 @@ void choose_standby(const config::Options& options, const std::vector<DeviceFact
         "merged device");
     return;
   }
-  const bool excludes = std::ranges::any_of(plugin->skipped, [](const std::string& reason) {
-    return reason.ends_with(transport::HcaFilter::kExcluded);
+  const bool excludes = std::ranges::any_of(plugin->skipped, [](const transport::SkippedPort& one) {
+    return one.kind == FindingKind::kHcaExcluded;
   });
   const std::vector<StandbyRails> chosen = choose_standby_rails(
       plugin->decision, devices, static_cast<size_t>(options.standby_rails), excludes);
@@ -219,8 +219,8 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
     ports.push_back(offered.port);
   }
   if (devices.empty()) {
-    for (std::string& reason : exclusion_reasons(live.rails)) {
-      plugin->skipped.push_back(std::move(reason));
+    for (transport::SkippedPort& one : excluded_ports(live.rails)) {
+      plugin->skipped.push_back(std::move(one));
     }
     log_findings(discovery->findings, kInitLines);
     return tl::unexpected<Error>(no_device(*plugin));
@@ -268,8 +268,8 @@ void log_choice(const Plugin& plugin) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }
   for (const std::string& line : plugin.failover) GDR_INFO(kInitLines, "%s", line.c_str());
-  for (const std::string& reason : plugin.skipped) {
-    GDR_INFO(kInitLines, "not used: %s", reason.c_str());
+  for (const transport::SkippedPort& one : plugin.skipped) {
+    log_findings({{one.kind, Severity::kInfo, "not used", to_string(one), ""}}, kInitLines);
   }
 }
 

@@ -26,8 +26,8 @@ struct Plugin {
   std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null with NCCL_IB_DISABLE
   topology::RailDecision decision;
-  std::string generated_file;        // NCCL_TOPO_FILE as the plugin set it; "" where it did not
-  std::vector<std::string> skipped;  // "name:port reason" for each port that is not a device
+  std::string generated_file;  // NCCL_TOPO_FILE as the plugin set it; "" where it did not
+  std::vector<transport::SkippedPort> skipped;  // each port that is not a device
   std::unique_ptr<NetDevices> devices = std::make_unique<NetDevices>();
   std::vector<std::vector<size_t>> standby;  // the standby rails of port i; empty without failover
   std::vector<std::string> failover;         // the same for the log

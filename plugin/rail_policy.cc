@@ -63,13 +63,14 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
   return offered;
 }
 
-std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision) {
-  std::vector<std::string> reasons;
+std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision& decision) {
+  std::vector<transport::SkippedPort> excluded;
   for (const topology::ExcludedPort& other : decision.plan.excluded) {
-    reasons.push_back(topology::port_label(decision.machine, other.port) + " excluded: " +
-                      other.reason + " (name it in NCCL_IB_HCA to use it all the same)");
+    excluded.push_back(
+        {FindingKind::kPortExcluded, topology::port_label(decision.machine, other.port),
+         "excluded: " + other.reason + " (name it in NCCL_IB_HCA to use it all the same)"});
   }
-  return reasons;
+  return excluded;
 }
 
 bool should_generate_topology(const topology::RailDecision& decision,
@@ -99,7 +100,7 @@ std::optional<Finding> map_against_distance(const topology::RailDecision& decisi
     names += (names.empty() ? "GPU" : ", GPU") + std::to_string(gpu);
   }
   if (names.empty()) return std::nullopt;
-  return Finding{Severity::kWarning, "",
+  return Finding{FindingKind::kRailMapIgnored, Severity::kWarning, "",
                  "NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " + names +
                      ", to which another HCA is nearer",
                  "take these GPUs out of the map, or set NCCL_TOPO_FILE to what `nccl-gdr topo "

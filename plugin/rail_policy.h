@@ -13,6 +13,7 @@
 #include "plugin/config/options.h"
 #include "topology/live/rail_decision.h"
 #include "topology/live/verbs_ports.h"
+#include "transport/device/hca_filter.h"
 
 namespace gdr::plugin {
 
@@ -28,8 +29,8 @@ struct OfferedPort {
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
                                        const std::vector<topology::VerbsPort>& ports);
 
-// Returns a line for each excluded port, for the error where no port is left to offer.
-std::vector<std::string> exclusion_reasons(const topology::RailDecision& decision);
+// Returns the ports that are no GPU's rail, for the error where no port is left to offer.
+std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision& decision);
 
 // Returns for MemoryOptions::over_pcie the GPUs, by PCI address, and HCAs for which NCCL asks for a
 // mapping over PCIe although the GPU has NVLink-C2C: they are nearer by PCIe.

@@ -50,7 +50,8 @@ Status RailWarnings::check_device(int device, int gpu) {
   const std::string pair = "GPU" + std::to_string(gpu) + " uses " +
                            topology::port_label(decision_.machine, port) +
                            " without GPUDirect RDMA";
-  Finding finding{Severity::kWarning, "", pair + ", through host memory: " + verdict.reason, ""};
+  Finding finding{FindingKind::kNoGpuDirect, Severity::kWarning, "",
+                  pair + ", through host memory: " + verdict.reason, ""};
   if (verdict.too_far) {
     if (!options_.strict && is_chosen_distance(decision_)) finding.severity = Severity::kInfo;
     finding.fix = std::string("set NCCL_NET_GDR_LEVEL=") + topology::to_string(verdict.distance) +
@@ -70,11 +71,11 @@ void RailWarnings::check_rails(const RailsOfPair& rails, const std::string& conn
   const std::string numbers =
       "rail " + std::to_string(rails.here) + " to rail " + std::to_string(rails.there);
   Finding finding{
-      options_.warn_cross_rail ? Severity::kWarning : Severity::kInfo, numbers,
-      connection + ": a rail-optimised fabric is slow between rails, or has no path",
+      FindingKind::kCrossRail, options_.warn_cross_rail ? Severity::kWarning : Severity::kInfo,
+      numbers, connection + ": a rail-optimised fabric is slow between rails, or has no path",
       "connect devices of one rail; NCCL_CROSS_NIC=0 keeps NCCL's rings on their rails"};
   if (rails.standby) {
-    finding = {Severity::kInfo, "standby " + numbers,
+    finding = {FindingKind::kCrossRail, Severity::kInfo, "standby " + numbers,
                connection +
                    ": the standby pair crosses rails; where the fabric has no path between "
                    "them, the connection fails with its active rail",

@@ -50,7 +50,8 @@ Findings grouping_findings(const Machine& machine, const Machine& grouped) {
       text += (text.empty() ? "" : ", ") + change_text(machine, *one);
     }
     const bool warn = std::any_of(from, to, hinders_peer_copies);
-    findings.push_back({warn ? Severity::kWarning : Severity::kInfo, gpu_name(from->gpu),
+    findings.push_back({FindingKind::kFileDistances, warn ? Severity::kWarning : Severity::kInfo,
+                        gpu_name(from->gpu),
                         "the file shows other distances than the machine: " + text, ""});
     from = to;
   }

@@ -14,7 +14,7 @@ constexpr std::string_view kTransportPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_"};
 constexpr std::string_view kPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_", "NCCL_NET_", "NCCL_"};
 
 Finding rejection(const Variable& variable, const std::string& value, const std::string& reason) {
-  return {Severity::kError, variable.name,
+  return {FindingKind::kBadValue, Severity::kError, variable.name,
           quoted(value) + " cannot be used: " + reason +
               "; the default is used: " + variable.default_text,
           "use " + variable.accepted};
@@ -22,14 +22,16 @@ Finding rejection(const Variable& variable, const std::string& value, const std:
 
 void read(const Variable& variable, const std::string& value, Options* options,
           Findings* findings) {
-  std::vector<std::string> notes;
+  Findings notes;
   Status status = variable.assign(value, options, &notes);
   if (!status) {
     findings->push_back(rejection(variable, value, status.error().text));
     return;
   }
-  for (const std::string& note : notes) {
-    findings->push_back({Severity::kWarning, variable.name, quoted(value) + ": " + note, ""});
+  for (Finding& note : notes) {
+    note.subject = variable.name;
+    note.text = quoted(value) + ": " + note.text;
+    findings->push_back(std::move(note));
   }
 }
 
@@ -54,7 +56,7 @@ void check_range_family(const Environment& environment, Options* options, Findin
 void check_subnet_prefix(const Options& options, Findings* findings) {
   if (options.subnet_aware_routing) return;
   if (options.subnet_prefix_bits == Options{}.subnet_prefix_bits) return;
-  findings->push_back({Severity::kInfo, "NCCL_IB_SUBNET_PREFIX_LEN",
+  findings->push_back({FindingKind::kNoEffect, Severity::kInfo, "NCCL_IB_SUBNET_PREFIX_LEN",
                        "\"" + std::to_string(options.subnet_prefix_bits) +
                            "\" has no effect without NCCL_IB_SUBNET_AWARE_ROUTING=1",
                        ""});
@@ -65,7 +67,7 @@ void check_locks_of_mlx5(const Environment& environment, Options* options, Findi
   const auto set = environment.find(kMlx5SingleThreaded);
   if (set == environment.end() || set->second != "1") return;
   options->failover = false;
-  findings->push_back({Severity::kWarning, kMlx5SingleThreaded,
+  findings->push_back({FindingKind::kMlx5Locks, Severity::kWarning, kMlx5SingleThreaded,
                        "\"1\" removes the locks of libmlx5, which ends the process where two "
                        "threads meet; failover is off, as it needs a second thread",
                        "unset it; NCCL itself uses several threads"});
@@ -119,7 +121,8 @@ bool is_misspelling(const std::string& name, const std::string& nearest) {
 Finding unknown_own(const std::string& name, const std::string& nearest) {
   const bool is_near = nearest.starts_with(kOwnPrefix) ? is_misspelling(name, nearest)
                                                        : word_of(name) == word_of(nearest);
-  return {Severity::kWarning, printable(name), "the plugin has no variable of this name",
+  return {FindingKind::kUnknownVariable, Severity::kWarning, printable(name),
+          "the plugin has no variable of this name",
           is_near ? "check the spelling; the nearest name is " + nearest
                   : "unset it; nccl-gdr env prints all names"};
 }
@@ -128,8 +131,10 @@ Finding unknown_own(const std::string& name, const std::string& nearest) {
 Finding unknown_of_nccl(const std::string& name, const std::string& nearest) {
   const char* text =
       "neither the plugin nor the transport of NCCL 2.30 reads a variable of this name";
-  if (!is_misspelling(name, nearest)) return {Severity::kInfo, printable(name), text, ""};
-  return {Severity::kWarning, printable(name), text,
+  if (!is_misspelling(name, nearest)) {
+    return {FindingKind::kUnknownVariable, Severity::kInfo, printable(name), text, ""};
+  }
+  return {FindingKind::kUnknownVariable, Severity::kWarning, printable(name), text,
           "check the spelling; the nearest name is " + nearest};
 }
 

@@ -72,7 +72,7 @@ void check_not_applicable(const NotApplicable& variable, const std::string& valu
                           Findings* findings) {
   const int64_t number = nccl_number(value);
   if (number == variable.default_value || number == variable.ours) return;
-  findings->push_back({variable.severity, variable.name,
+  findings->push_back({FindingKind::kNoEffect, variable.severity, variable.name,
                        quoted(value) + " has no effect on the plugin: " + variable.reason,
                        variable.fix});
 }

@@ -3,7 +3,7 @@
 namespace gdr::config {
 namespace {
 
-using Notes = std::vector<std::string>;
+using Notes = Findings;
 
 template <class T>
 struct Unwrapped {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "plugin/config/options.h"
 #include "plugin/config/values.h"
 
@@ -23,7 +24,7 @@ struct Variable {
 
   // Reads a value into its field and appends to `notes` what it ignored in it. On failure, which
   // the error's text explains, *options is unchanged.
-  Status (*assign)(const std::string& value, Options* options, std::vector<std::string>* notes);
+  Status (*assign)(const std::string& value, Options* options, Findings* notes);
   // Returns the field as it would be written in the environment; "" where it is unset.
   std::string (*show)(const Options& options);
 };

@@ -187,7 +187,7 @@ class Speed(Fabric):
 
     def test_unknown_speed_is_warned_about(self):
         output = self.perf({"name": "mlx5_0", "port_speed_gbps": 0, "speed_gbps": 0})
-        self.assertRegex(output, r"WARN NET/GDR : .*mlx5_0:1.* the speed of the port is unknown; "
+        self.assertRegex(output, r"WARN NET/GDR \[port-speed\] : .*mlx5_0:1.* the speed of the port is unknown; "
                                  r"NCCL is given \d+ Gb/s.*Fix: update rdma-core")
         assumed = int(re.search(r"NCCL is given (\d+) Gb/s", output)[1])
         self.assertRegex(output, rf"device +0 mlx5_0 .* speed {assumed * 1000} Mb/s")

@@ -96,7 +96,7 @@ class Rails(unittest.TestCase):
         checked = subprocess.run([TOOL, "topo", "--check", "--json"],
                                  env=self.environment(devices(), **settings), text=True,
                                  stdout=subprocess.PIPE, timeout=TIMEOUT_S)
-        return [one for one in json.loads(checked.stdout)["faults"] if one["check"] == "setting"]
+        return [one for one in json.loads(checked.stdout)["faults"] if one["kind"] == "restriction"]
 
     # The ports that NCCL_IB_HCA excludes are not among those of the decision.
     def test_check_names_gpus_that_lose_by_settings(self):
@@ -185,7 +185,7 @@ class Rails(unittest.TestCase):
 
     def test_bad_map_is_warned_about_and_distance_counts(self):
         output = self.run_perf(devices(), GDR_NCCL_RAIL_MAP="GPU0=mlx5_7")
-        self.assertIn("NCCL WARN NET/GDR : GDR_NCCL_RAIL_MAP does not fit this machine", output)
+        self.assertIn("NCCL WARN NET/GDR [rail-map] : GDR_NCCL_RAIL_MAP does not fit this machine", output)
         self.assertRegex(output, r"map GPU0 \S+ rail 0 mlx5_0:1 path PIX")
 
     def test_functions_of_one_card_are_reported_with_different_ports(self):
@@ -201,7 +201,7 @@ class Rails(unittest.TestCase):
 
     def test_bad_topology_file_is_warned_about(self):
         output = self.run_perf(devices(), NCCL_TOPO_FILE=__file__)
-        self.assertIn("NCCL WARN NET/GDR : rails are by the machine itself", output)
+        self.assertIn("NCCL WARN NET/GDR [topology-file] : rails are by the machine itself", output)
 
     def test_standby_rails_are_within_the_level_or_named_as_beyond(self):
         output = self.run_perf(devices())
@@ -274,8 +274,8 @@ class Rails(unittest.TestCase):
 
     def test_connection_across_rails_is_logged_once(self):
         output = self.crossed()
-        self.assertEqual(output.count("NCCL INFO NET/GDR : rail 0 to rail 3: "), 1, output)
-        self.assertIn("NCCL WARN NET/GDR : rail 0 to rail 3: ",
+        self.assertEqual(output.count("NCCL INFO NET/GDR [cross-rail] : rail 0 to rail 3: "), 1, output)
+        self.assertIn("NCCL WARN NET/GDR [cross-rail] : rail 0 to rail 3: ",
                       self.crossed(NCCL_IB_WARN_RAIL_LOCAL="1"))
 
     def test_connection_along_a_rail_is_not_logged(self):

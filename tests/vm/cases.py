@@ -209,7 +209,7 @@ class GpuServer(Case):
         output = self.machines[0].run(
             f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}'\n" +
             perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
-        self.assertIn("NCCL WARN NET/GDR : NCCL chooses by distance and will not follow", output)
+        self.assertIn("NCCL WARN NET/GDR [rail-map-ignored] : NCCL chooses by distance and will not follow", output)
         self.assertIn("GPU0, GPU1, GPU2, GPU3, to which another HCA is nearer. Fix: take", output)
 
     def test_generated_topology_has_the_gpu_next_to_its_rail(self):

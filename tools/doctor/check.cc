@@ -28,6 +28,14 @@ Observation failure(std::string subject, std::string evidence, std::string fix,
           std::move(fix),    std::move(steps),   ""};
 }
 
+Observation observation_of(const Finding& finding) {
+  Observation seen = finding.severity == Severity::kError
+                         ? failure(finding.subject, finding.text, finding.fix)
+                         : warning(finding.subject, finding.text, finding.fix);
+  seen.kind = finding.kind;
+  return seen;
+}
+
 Observation at_cost(Cost cost, Observation observation) {
   observation.cost = cost;
   return observation;

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
+
 namespace gdr::tools::doctor {
 
 struct Host;
@@ -49,7 +51,8 @@ struct Observation {
   std::vector<FixStep> steps;  // of --fix-script; empty where no command can do it
   // For kUnknown: what would show it, "run it as root", "mount /sys in the container".
   std::string needs;
-  std::optional<Cost> cost = {};  // where it is another than that of the check
+  std::optional<Cost> cost = {};         // where it is another than that of the check
+  std::optional<FindingKind> kind = {};  // likewise
 };
 
 using Observations = std::vector<Observation>;
@@ -59,6 +62,8 @@ struct Check {
   const char* looks_at;  // "the ACS control register of each bridge between a GPU and its rail"
   const char* why;       // what goes wrong otherwise, in a full sentence
   Cost cost;             // of a failure
+  // What is wrong where something is; nothing where the name says that.
+  std::optional<FindingKind> kind = {};
   // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
   // without one, that is kNothing, or kUnknown where it is the reason for running the doctor at
   // all.
@@ -73,6 +78,12 @@ Observation warning(std::string subject, std::string evidence, std::string fix,
                     std::vector<FixStep> steps = {});
 Observation failure(std::string subject, std::string evidence, std::string fix,
                     std::vector<FixStep> steps = {});
+
+// A failure for an error, else a warning.
+Observation observation_of(const Finding& finding);
+
+// For Observation::needs.
+inline constexpr char kNeedsRoot[] = "run it as root";
 
 // Returns the observation with a cost of its own.
 Observation at_cost(Cost cost, Observation observation);

@@ -6,21 +6,21 @@
 #include <utility>
 #include <vector>
 
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/rdma_devices.h"
 #include "tools/topo/reach.h"
 #include "tools/topo/restriction.h"
 #include "tools/topo/shell_lines.h"
 #include "tools/topo/short_list.h"
-#include "topology/live/rail_agreement.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
 using topo::comment;
 using topo::export_line;
+using topo::RailDecision;
 using topology::PortRef;
 using topology::Rail;
-using topology::RailDecision;
 
 constexpr size_t kMaxNcclEntries = 32;  // MAX_IF_LIST of NCCL's NCCL_IB_HCA
 

@@ -8,13 +8,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json json_of(const Observation& one, Cost cost_of_check) {
+Json json_of(const CheckResult& result, const Observation& one) {
   Json steps = Json::array();
   for (const FixStep& step : one.steps) {
     steps.push_back({{"comment", step.comment}, {"command", step.command}, {"undo", step.undo}});
   }
-  return {{"verdict", name_of(one.verdict)},
-          {"cost", name_of(one.cost.value_or(cost_of_check))},
+  const bool is_wrong = one.verdict >= Verdict::kWarning;
+  return {{"kind", is_wrong ? Json(result.kind_of(one)) : Json(nullptr)},
+          {"verdict", name_of(one.verdict)},
+          {"cost", name_of(one.cost.value_or(result.check.cost))},
           {"subject", one.subject},
           {"evidence", one.evidence},
           {"fix", one.fix},
@@ -25,7 +27,7 @@ Json json_of(const Observation& one, Cost cost_of_check) {
 Json json_of(const CheckResult& result) {
   Json observations = Json::array();
   for (const Observation& one : result.observations) {
-    observations.push_back(json_of(one, result.check.cost));
+    observations.push_back(json_of(result, one));
   }
   return {{"name", result.check.name},      {"verdict", name_of(result.verdict())},
           {"cost", name_of(result.cost())}, {"looks_at", result.check.looks_at},

@@ -59,7 +59,7 @@ std::string needs_for_config(const Host& host) {
              "user namespace";
     }
   }
-  return "run it as root";
+  return kNeedsRoot;
 }
 
 std::vector<GpuRailPair> gpu_rail_pairs(const Host& host) {

@@ -80,13 +80,11 @@ bool is_in_first_user_namespace(const Host& host) {
   return inside == 0 && outside == 0 && count == 0xffffffff;
 }
 
-// A port that is not offered is named first in its text: "mlx5_1:1 is excluded by NCCL_IB_HCA".
 std::vector<std::string> inspected_hcas(const topo::Inspection& inspection) {
   std::set<std::string> names;
   for (const topology::Hca& hca : inspection.decision.machine.hcas) names.insert(hca.name);
-  for (const std::string& text : inspection.not_offered) {
-    const std::string name = text.substr(0, text.find_first_of(": "));
-    if (text.size() > name.size() && text[name.size()] == ':') names.insert(name);
+  for (const transport::SkippedPort& one : inspection.not_offered) {
+    if (!one.port.empty()) names.insert(one.port.substr(0, one.port.rfind(':')));
   }
   return {names.begin(), names.end()};
 }

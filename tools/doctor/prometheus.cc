@@ -1,6 +1,9 @@
 // The report as a file for node_exporter's textfile collector.
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
 #include "tools/doctor/report.h"
 
 namespace gdr::tools::doctor {
@@ -26,6 +29,23 @@ std::string metric_head(const char* name, const char* help) {
   return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help);
 }
 
+// One series for each kind of what is wrong.
+std::string findings_metric(const Report& report) {
+  std::map<std::pair<std::string, std::string>, int> counts;  // by check and kind
+  for (const CheckResult& result : report.results) {
+    for (const Observation& one : result.observations) {
+      if (one.verdict < Verdict::kWarning) continue;
+      ++counts[{result.check.name, result.kind_of(one)}];
+    }
+  }
+  std::string text = metric_head("nccl_gdr_doctor_findings", "Number of warnings and failures.");
+  for (const auto& [labels, count] : counts) {
+    text += fmt::format("nccl_gdr_doctor_findings{{check=\"{}\",kind=\"{}\"}} {}\n", labels.first,
+                        labels.second, count);
+  }
+  return text;
+}
+
 }  // namespace
 
 // One series for each check, so that an alert can name it. Labels are few, and change
@@ -39,6 +59,7 @@ std::string to_prometheus(const Report& report) {
     text += fmt::format("nccl_gdr_doctor_check_status{{check=\"{}\",cost=\"{}\"}} {}\n",
                         one.check.name, name_of(one.cost()), value_of(one.verdict()));
   }
+  text += findings_metric(report);
   text += metric_head("nccl_gdr_doctor_checks", "Number of checks by their verdict.");
   for (const Verdict verdict :
        {Verdict::kNothing, Verdict::kOk, Verdict::kUnknown, Verdict::kWarning, Verdict::kFailure}) {

@@ -45,6 +45,11 @@ Cost CheckResult::cost() const {
   return highest.value_or(check.cost);
 }
 
+std::string CheckResult::kind_of(const Observation& one) const {
+  const std::optional<FindingKind> kind = one.kind.has_value() ? one.kind : check.kind;
+  return kind.has_value() ? id_of(*kind) : check.name;
+}
+
 Verdict Report::verdict() const {
   Verdict worst = Verdict::kNothing;
   for (const CheckResult& one : results) worst = std::max(worst, one.verdict());

@@ -15,6 +15,8 @@ struct CheckResult {
 
   Verdict verdict() const;  // the worst of the observations
   Cost cost() const;        // the highest of those with that verdict
+  // What the observation is about, a warning or a failure: the id of its kind, or the check's name.
+  std::string kind_of(const Observation& one) const;
 };
 
 struct Report {

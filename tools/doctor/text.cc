@@ -134,14 +134,12 @@ std::map<std::string, CheckResults> by_need(const Report& report) {
   return needs;
 }
 
-bool is_for_root(const std::string& need) { return need.find("as root") != std::string::npos; }
-
 // One line for what root would show, and one for what else was not looked at.
 std::string unknown_lines(const Report& report) {
   std::string lines, others;
   for (const auto& [need, results] : by_need(report)) {
     const std::string names = names_of(results);
-    if (is_for_root(need)) {
+    if (need == kNeedsRoot) {
       lines += wrapped("unknown  ", fmt::format("{}: {}{}", names, need,
                                                 report.is_root ? " of the host, as root here lacks "
                                                                  "a capability"

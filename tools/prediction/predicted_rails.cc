@@ -60,7 +60,7 @@ Findings unfollowed_rails(const Machine& grouped, const RailPlan& plan,
     const std::string names = foreign_devices(grouped, plan, prediction, gpu);
     if (names.empty()) continue;
     findings.push_back(
-        {Severity::kWarning, "GPU" + std::to_string(gpu),
+        {FindingKind::kRailMapIgnored, Severity::kWarning, "GPU" + std::to_string(gpu),
          "even with the file NCCL uses " + names + ", which the map gives to other GPUs", ""});
   }
   return findings;

@@ -1,7 +1,5 @@
 #include "tools/topo/check.h"
 
-#include <algorithm>
-
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::topo {
@@ -21,8 +19,6 @@ CheckReport check_machine(const Inspection& inspection, const PciStates& states)
                      check_settings, check_diagnostics}) {
     check(input, &report);
   }
-  std::stable_sort(report.faults.begin(), report.faults.end(),
-                   [](const Fault& a, const Fault& b) { return a.check < b.check; });
   return report;
 }
 

@@ -122,7 +122,7 @@ void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report
     }
     const bool is_bridged = kind == static_cast<size_t>(NvLink::To::kGpu) &&
                             machine.gpus.size() > 2 && has_bridged_pairs(machine, gpu);
-    add_fault(report, Check::kNvlink, gpu_name(machine, gpu),
+    add_fault(report, FindingKind::kNvlink, gpu_name(machine, gpu),
               fmt::format("{} NVLinks to {}, where {} {}", own == 0 ? "no" : std::to_string(own),
                           kTargets[kind], peers_with(machine, gpu, most, count), most),
               is_bridged ? kLookAtBridge : kLookAtLinks);
@@ -144,7 +144,7 @@ void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* repor
       const bool unknown = link.count == 0 || (back != target.nvlinks.end() && returned == 0);
       if (unknown || returned >= link.count) continue;
       add_fault(
-          report, Check::kNvlink, gpu_name(machine, other),
+          report, FindingKind::kNvlink, gpu_name(machine, other),
           fmt::format("{} NVLinks to {}, which has {} to it",
                       returned == 0 ? "no" : std::to_string(returned), gpu_label(gpu), link.count),
           kLookAtLinks);
@@ -167,7 +167,7 @@ void check_missing_targets(const Machine& machine, CheckReport* report) {
   }
   for (const auto& [target, gpus] : linked) {
     add_fault(
-        report, Check::kNvlink, target.to_string(),
+        report, FindingKind::kNvlink, target.to_string(),
         fmt::format("the machine shows no GPU there, to which {} {} NVLinks", short_list(gpus),
                     gpus.size() == 1 ? "has" : "have"),
         "look at lspci, nvidia-smi -L and the kernel's log (Xid 79) for a GPU that is lost; a "
@@ -179,7 +179,7 @@ void check_c2c(const Machine& machine, size_t gpu, CheckReport* report) {
   auto count = [](const Gpu& one) { return one.c2c_links; };
   const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
   if (own >= most) return;
-  add_fault(report, Check::kC2c, gpu_name(machine, gpu),
+  add_fault(report, FindingKind::kC2c, gpu_name(machine, gpu),
             fmt::format("{} NVLink-C2C links to its CPU, where {} {}",
                         own == 0 ? "no" : std::to_string(own),
                         peers_with(machine, gpu, most, count), most),

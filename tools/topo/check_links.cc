@@ -94,14 +94,14 @@ void compare_with_peers(const Linked& device, const std::vector<Linked>& devices
     return short_list(list);
   };
   if (device.link.width > 0 && device.link.width < best.width) {
-    add_fault(report, Check::kLinkWidth, device.name,
+    add_fault(report, FindingKind::kPcieWidth, device.name,
               "the PCIe link has " + width_words(device.link.width) + ", that of its peers " +
                   names([&](const PciLink& link) { return link.width == best.width; }) + " " +
                   width_words(best.width),
               kReseat);
   }
   if (device.link.gt_per_s > 0 && device.link.gt_per_s < best.gt_per_s) {
-    add_fault(report, Check::kLinkSpeed, device.name,
+    add_fault(report, FindingKind::kPcieSpeed, device.name,
               "the PCIe link has " + speed_words(device.link.gt_per_s) + ", that of its peers " +
                   names([&](const PciLink& link) { return link.gt_per_s == best.gt_per_s; }) + " " +
                   speed_words(best.gt_per_s),
@@ -114,13 +114,13 @@ void compare_with_peers(const Linked& device, const std::vector<Linked>& devices
 void compare_with_current(const Linked& device, const PciLink& current, bool may_idle,
                           CheckReport* report) {
   if (current.width > 0 && current.width < device.link.width) {
-    add_fault(report, Check::kLinkWidth, device.name,
+    add_fault(report, FindingKind::kPcieWidth, device.name,
               "the PCIe link runs at " + width_words(current.width) + ", and " +
                   width_words(device.link.width) + " is possible",
               kReseat);
   }
   if (!may_idle && current.gt_per_s > 0 && current.gt_per_s < device.link.gt_per_s) {
-    add_fault(report, Check::kLinkSpeed, device.name,
+    add_fault(report, FindingKind::kPcieSpeed, device.name,
               "the PCIe link runs at " + speed_words(current.gt_per_s) + ", and " +
                   speed_words(device.link.gt_per_s) + " is possible",
               kReseat);

@@ -69,7 +69,7 @@ void check_missing_gpus(const CheckInput& input, CheckReport* report) {
   const size_t each = rails_of_each_card(decision, cards);
   const std::vector<std::string> spare = orphans(decision);
   if (each > 0 && spare.size() >= missing * each) {
-    add_fault(report, Check::kRailShare, short_list(spare),
+    add_fault(report, FindingKind::kRailShare, short_list(spare),
               fmt::format("like the rails, and near no GPU, where each of the {} GPUs has {} of "
                           "its own: a GPU may be missing",
                           cards.size(), each == 1 ? "a rail" : fmt::format("{} rails", each)),
@@ -79,7 +79,7 @@ void check_missing_gpus(const CheckInput& input, CheckReport* report) {
   }
   const bool is_known =
       std::any_of(report->faults.begin(), report->faults.end(),
-                  [](const Fault& fault) { return fault.check == Check::kRailShare; });
+                  [](const Finding& one) { return one.kind == FindingKind::kRailShare; });
   if (is_known) return;
   report->notes.push_back(
       fmt::format("{} GPUs are an unusual number: a GPU that is missing together with its HCA "

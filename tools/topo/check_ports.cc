@@ -69,7 +69,7 @@ void check_down(const CheckInput& input, CheckReport* report) {
         continue;
       }
     }
-    add_fault(report, Check::kPortDown, label,
+    add_fault(report, FindingKind::kPortDown, label,
               fmt::format("the port is down, and rail {} with it{}", rail.id,
                           sign.empty() ? "" : "; it is in use: " + sign),
               "look at the cable, the switch's port and ibstat; exclude a port that is not in use: "
@@ -107,7 +107,7 @@ void check_speeds(const RailDecision& decision, CheckReport* report) {
       if (topology::link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
     }
     if (best == own) continue;
-    add_fault(report, Check::kPortSpeed, port_label(machine, port),
+    add_fault(report, FindingKind::kSlowLink, port_label(machine, port),
               fmt::format("the port runs at {}, its peers {} at up to {}", speed_text(own),
                           short_list(faster), speed_text(best)),
               "look at the cable, the switch's port and the link's error counters");
@@ -131,7 +131,7 @@ void check_layers(const RailDecision& decision, CheckReport* report) {
   const bool few_ethernet = ethernet.size() < infiniband.size();
   const auto few = few_ethernet ? Port::LinkLayer::kEthernet : Port::LinkLayer::kInfiniBand;
   const auto many = few_ethernet ? Port::LinkLayer::kInfiniBand : Port::LinkLayer::kEthernet;
-  add_fault(report, Check::kLinkLayer, short_list(few_ethernet ? ethernet : infiniband),
+  add_fault(report, FindingKind::kLinkLayer, short_list(few_ethernet ? ethernet : infiniband),
             fmt::format("link layer {}, that of the other rails is {}", layer_text(few),
                         layer_text(many)),
             "set LINK_TYPE by mlxconfig, or exclude the ports by NCCL_IB_HCA");
@@ -167,7 +167,7 @@ bool check_hca_registration(const RailDecision& decision, CheckReport* report) {
                             "RDMA); NCCL uses network interfaces by sockets, through host memory");
   }
   if (!hcas.empty() && !machine.gpus.empty()) {
-    add_fault(report, Check::kNoGpuDirect, short_list(hcas),
+    add_fault(report, FindingKind::kNoGpuDirect, short_list(hcas),
               "cannot register GPU memory: neither dma-buf nor nvidia-peermem",
               has_nvidia_gpus(machine)
                   ? "load the kernel module nvidia-peermem, or use a kernel and a driver with "
@@ -186,7 +186,7 @@ void check_registration(const RailDecision& decision, CheckReport* report) {
     if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back(gpu);
   }
   if (gpus.empty()) return;
-  add_fault(report, Check::kNoGpuDirect, short_list(gpu_labels(gpus)),
+  add_fault(report, FindingKind::kNoGpuDirect, short_list(gpu_labels(gpus)),
             "the driver offers no GPUDirect RDMA on the GPU",
             has_nvidia_gpus(machine)
                 ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"

@@ -16,11 +16,13 @@ void check_usable(const CheckInput& input, CheckReport* report) {
   const RailDecision& decision = input.decision();
   const Machine& machine = decision.machine;
   if (machine.gpus.empty()) {
-    add_fault(report, Check::kNoGpu, "", "the machine shows no GPU, so that rails are not checked",
+    add_fault(report, FindingKind::kNoGpu, "",
+              "the machine shows no GPU, so that rails are not checked",
               "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices");
   }
   if (machine.hcas.empty() && !input.inspection.unrestricted.has_value()) {
-    add_fault(report, Check::kNoHca, "", "the machine shows no HCA, so that no GPU has a rail",
+    add_fault(report, FindingKind::kNoHca, "",
+              "the machine shows no HCA, so that no GPU has a rail",
               "look at lspci and ibstat: the HCA's driver, or the container's devices");
   }
   if (machine.gpus.empty() || machine.hcas.empty()) return;
@@ -29,9 +31,9 @@ void check_usable(const CheckInput& input, CheckReport* report) {
     if (decision.plan.first_rail_of(gpu) == nullptr) without.push_back(gpu);
   }
   if (without.empty()) return;
-  add_fault(report, Check::kNoRail, short_list(gpu_labels(without)),
+  add_fault(report, FindingKind::kNoRail, short_list(gpu_labels(without)),
             "no rail: no port of an HCA is usable",
-            "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA");
+            "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA", Severity::kError);
 }
 
 // Where a GPU and its rail meet, in words.
@@ -50,13 +52,15 @@ std::string fix_of_reach(const Inspection& inspection, PathClass path,
                          const std::vector<size_t>& gpus) {
   const RailDecision& decision = inspection.decision;
   const ReachRemedy remedy = reach_remedy(decision, gpus);
-  if (remedy.line.empty()) {
+  if (remedy.setting == ReachRemedy::Setting::kNone) {
     return "no setting is known that helps: move an HCA below the GPU's PCIe switch, or to a slot "
            "of its NUMA node";
   }
-  if (remedy.line == kUnsetLevel) return removal_text(inspection.settings, kLevelVariable);
+  if (remedy.setting == ReachRemedy::Setting::kUnsetLevel) {
+    return removal_text(inspection.settings, kLevelVariable);
+  }
   std::string fix = remedy.line;
-  if (!fix.starts_with("export NCCL_NET_GDR_LEVEL")) return fix;
+  if (remedy.setting != ReachRemedy::Setting::kLevel) return fix;
   if (!remedy.advised) {
     fix = "an HCA on the GPU's NUMA node; " + remedy.line +
           " allows it as it is, mostly slower than host memory";
@@ -99,9 +103,11 @@ void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
     if (one.as_good || !has_rdma_rail(decision.machine, one)) continue;
     std::string fix = one.fix;
     if (fix.empty()) {
-      fix = has_cause ? kFirstTheFaultAbove : fix_of_choice(decision.machine, one);
+      fix = has_cause ? "no setting; first what else nccl-gdr doctor finds"
+                      : fix_of_choice(decision.machine, one);
     }
-    add_fault(report, Check::kNcclChoice, "", to_string(decision.machine, one), std::move(fix));
+    add_fault(report, FindingKind::kNcclChoice, "", to_string(decision.machine, one),
+              std::move(fix));
   }
   std::erase_if(different, [](const topology::Disagreement& one) { return !one.as_good; });
   for (std::string& note : sentences(decision.machine, different)) {
@@ -125,7 +131,7 @@ void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus_o
   for (const auto& [text, gpus] : gpus_by_reason) {
     const auto& [reason, consequence] = text;
     const PathClass path = decision.plan.gpus[gpus[0]].path;
-    add_fault(report, Check::kGdrReach, short_list(gpu_labels(gpus)),
+    add_fault(report, FindingKind::kGdrReach, short_list(gpu_labels(gpus)),
               "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
                   ", and " + reason,
               fix_of_reach(inspection, path, gpus));
@@ -135,7 +141,7 @@ void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus_o
 void check_rails(const CheckInput& input, CheckReport* report) {
   const RailDecision& decision = input.decision();
   if (!decision.prediction.failure().empty()) {
-    add_fault(report, Check::kNcclFails, "",
+    add_fault(report, FindingKind::kNcclFails, "",
               "NCCL " + decision.prediction.settings().release.to_string() +
                   " fails on this machine: " + decision.prediction.failure(),
               "use another release, or give NCCL_TOPO_FILE the name of a corrected file");

@@ -5,7 +5,6 @@
 
 #include "tools/topo/checks.h"
 #include "tools/topo/small_bars.h"
-#include "topology/live/slow_links.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -34,7 +33,7 @@ void check_numa(const Machine& machine, CheckReport* report) {
     }
   }
   if (names.empty()) return;
-  add_fault(report, Check::kNuma, short_list(names),
+  add_fault(report, FindingKind::kNuma, short_list(names),
             "the NUMA node is unknown (numa_node is -1), so that NCCL places them wrongly",
             "update the firmware, or write the node to numa_node in the device's folder of sysfs");
 }
@@ -49,14 +48,14 @@ void check_iommu(const CheckInput& input, CheckReport* report) {
     if (input.state_of(one.bdf).iommu_domain.starts_with("DMA")) names.push_back(one.name);
   }
   if (names.empty()) return;
-  add_fault(report, Check::kIommu, short_list(names),
+  add_fault(report, FindingKind::kIommu, short_list(names),
             "the IOMMU translates the HCA's addresses, which slows GPUDirect RDMA down",
             "boot with iommu=pt, or switch the IOMMU off in the firmware");
 }
 
 void check_bars(const CheckInput& input, CheckReport* report) {
   for (const SmallBar& one : small_bars(input.machine(), input.states)) {
-    add_fault(report, Check::kBar, gpu_name(input.machine(), one.gpu),
+    add_fault(report, FindingKind::kBar, gpu_name(input.machine(), one.gpu),
               "its largest BAR " + one.text, kFixOfSmallBar);
   }
 }
@@ -77,7 +76,7 @@ void check_read_requests(const CheckInput& input, CheckReport* report) {
     const int own = input.state_of(machine.hcas[index].bdf).max_read_request;
     if (own == 0) continue;
     if (own < most || own < kSmallReadRequest) {
-      add_fault(report, Check::kReadRequest, hca_name(machine, index),
+      add_fault(report, FindingKind::kReadRequest, hca_name(machine, index),
                 fmt::format("Max_Read_Request_Size is {} bytes, {}", own,
                             own < most ? fmt::format("that of its peers {}", most)
                                        : fmt::format("{} is usual", kGoodReadRequest)),
@@ -111,15 +110,13 @@ void check_settings(const CheckInput& input, CheckReport* report) {
 }
 
 void check_diagnostics(const CheckInput& input, CheckReport* report) {
-  const Findings& findings = input.decision().findings;
-  for (size_t i = 0; i < findings.size(); ++i) {
+  for (const Finding& finding : input.decision().findings) {
     // check_ports() judges slow links with more care.
-    if (!input.machine().gpus.empty() && topology::is_about_slow_link(findings[i])) continue;
-    const bool is_acs = i + input.inspection.acs_findings >= findings.size();
-    if (findings[i].severity != Severity::kInfo) {
-      report->faults.push_back({is_acs ? Check::kAcs : Check::kDiagnostic, findings[i]});
+    if (!input.machine().gpus.empty() && finding.kind == FindingKind::kSlowLink) continue;
+    if (finding.severity != Severity::kInfo) {
+      report->faults.push_back(finding);
     } else {
-      report->notes.push_back(to_string(findings[i]));
+      report->notes.push_back(to_string(finding));
     }
   }
 }

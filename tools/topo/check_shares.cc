@@ -89,7 +89,7 @@ void check_equal_shares(const RailDecision& decision, CheckReport* report) {
     const bool lacks = std::any_of(small.gpus.begin(), small.gpus.end(),
                                    [&](size_t gpu) { return lacking.count(gpu) > 0; });
     if (lacks || should_be_even(all.size(), rails)) {
-      add_fault(report, Check::kRailShare, names, text, kCompare);
+      add_fault(report, FindingKind::kRailShare, names, text, kCompare);
     } else {
       report->notes.push_back(fmt::format("{}: {}, since {} rails for {} GPUs do not come out even",
                                           names, text, rails, all.size()));
@@ -136,7 +136,7 @@ void check_equal_distances(const RailDecision& decision, CheckReport* report) {
   const bool is_few = 2 * far.size() < machine.gpus.size();
   const bool has_rails_for_all = decision.plan.rails.size() >= gpu_groups(decision).size();
   if (is_few || (has_rails_for_all && !are_on_sockets_without_rails(decision, far))) {
-    add_fault(report, Check::kRailShare, names, text, kCompare);
+    add_fault(report, FindingKind::kRailShare, names, text, kCompare);
   } else {
     report->notes.push_back(names + ": " + text);
   }
@@ -165,7 +165,7 @@ void check_shares(const CheckInput& input, CheckReport* report) {
   if (input.inspection.unrestricted.has_value()) {
     const Restriction lost = restriction_of(input.decision(), *input.inspection.unrestricted);
     const std::string& setting = input.inspection.restricted_by;
-    add_fault(report, Check::kSetting, short_list(gpu_labels(lost.gpus)),
+    add_fault(report, FindingKind::kRestriction, short_list(gpu_labels(lost.gpus)),
               lost.ports.empty()
                   ? setting + " gives rails that are farther away, or shared by more GPUs"
                   : setting + " leaves out " + short_list(lost.ports) +

@@ -39,10 +39,9 @@ const PciState& CheckInput::state_of(const std::optional<Bdf>& bdf) const {
   return found == states.end() ? kUnknownState : found->second;
 }
 
-void add_fault(CheckReport* report, Check check, std::string subject, std::string text,
-               std::string fix) {
-  report->faults.push_back(
-      {check, {Severity::kWarning, std::move(subject), std::move(text), std::move(fix)}});
+void add_fault(CheckReport* report, FindingKind kind, std::string subject, std::string text,
+               std::string fix, Severity severity) {
+  report->faults.push_back({kind, severity, std::move(subject), std::move(text), std::move(fix)});
 }
 
 std::string gpu_name(const Machine& machine, size_t gpu) {

@@ -37,11 +37,8 @@ void check_diagnostics(const CheckInput& input, CheckReport* report);   // findi
 void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus,
                  CheckReport* report);
 
-// The fix of a fault of kNcclChoice that a fault before it may have caused.
-inline constexpr char kFirstTheFaultAbove[] = "no setting; first the fault above";
-
-void add_fault(CheckReport* report, Check check, std::string subject, std::string text,
-               std::string fix);
+void add_fault(CheckReport* report, FindingKind kind, std::string subject, std::string text,
+               std::string fix, Severity severity = Severity::kWarning);
 
 std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
 std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"

@@ -12,19 +12,7 @@ namespace gdr::tools::topo {
 namespace {
 
 using topology::Machine;
-
-std::vector<std::string> labels_of(const Machine& machine,
-                                   const std::function<bool(const std::string&, int)>& matches) {
-  std::vector<std::string> labels;
-  for (const topology::Hca& hca : machine.hcas) {
-    for (const topology::Port& port : hca.ports) {
-      if (matches(hca.name, port.number)) {
-        labels.push_back(hca.name + ":" + std::to_string(port.number));
-      }
-    }
-  }
-  return labels;
-}
+using transport::SkippedPort;
 
 }  // namespace
 
@@ -38,7 +26,8 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
     if (!hca.named && !all && !settings.asked.hca.has_value()) nameless.insert(hca.name);
   }
   if (!nameless.empty()) {
-    findings->push_back({Severity::kInfo, setting_text(settings.set, kHcaVariable),
+    findings->push_back({FindingKind::kHcaUnmatched, Severity::kInfo,
+                         setting_text(settings.set, kHcaVariable),
                          "does not apply to " + short_list({nameless.begin(), nameless.end()}) +
                              ": the source does not have the names of these HCAs",
                          ""});
@@ -48,15 +37,21 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
   };
 }
 
-std::vector<std::string> excluded_by(const Machine& machine, const Accepts& accepts) {
-  std::vector<std::string> excluded =
-      labels_of(machine, [&](const std::string& hca, int port) { return !accepts(hca, port); });
-  for (std::string& one : excluded) one += transport::HcaFilter::kExcluded;
+std::vector<SkippedPort> excluded_by(const Machine& machine, const Accepts& accepts) {
+  std::vector<SkippedPort> excluded;
+  for (const topology::Hca& hca : machine.hcas) {
+    for (const topology::Port& port : hca.ports) {
+      if (accepts(hca.name, port.number)) continue;
+      excluded.push_back({FindingKind::kHcaExcluded, hca.name + ":" + std::to_string(port.number),
+                          transport::HcaFilter::kExcluded});
+    }
+  }
   return excluded;
 }
 
-bool is_excluded_by_list(const std::string& reason) {
-  return reason.ends_with(transport::HcaFilter::kExcluded);
+bool has_excluded(const std::vector<SkippedPort>& skipped) {
+  return std::any_of(skipped.begin(), skipped.end(),
+                     [](const SkippedPort& one) { return one.kind == FindingKind::kHcaExcluded; });
 }
 
 void add_unmatched(const Machine& all, const InspectSettings& settings, Findings* findings) {
@@ -69,7 +64,8 @@ void add_unmatched(const Machine& all, const InspectSettings& settings, Findings
   if (ports.empty()) return;
   const std::string subject = setting_text(settings.set, kHcaVariable);
   for (const std::string& entry : filter.entries_without_port(ports)) {
-    findings->push_back({filter.excludes() ? Severity::kInfo : Severity::kWarning, subject,
+    findings->push_back({FindingKind::kHcaUnmatched,
+                         filter.excludes() ? Severity::kInfo : Severity::kWarning, subject,
                          config::quoted(entry) + " matches no port of this machine",
                          filter.excludes() ? "" : "correct the name, or take it out"});
   }
@@ -85,7 +81,7 @@ Status check_hca_list(const InspectOptions& asked, const std::string& existing,
                       const Machine& machine) {
   if (!asked.hca.has_value() || existing.empty() || !machine.hcas.empty()) return {};
   return fail(Code::kInvalidUsage,
-              to_string({Severity::kError, "--hca",
+              to_string({FindingKind::kBadValue, Severity::kError, "--hca",
                          config::quoted(*asked.hca) + " accepts no port of this machine",
                          "choose from its HCAs: " + existing}));
 }

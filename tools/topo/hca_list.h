@@ -21,12 +21,12 @@ using Accepts = std::function<bool(const std::string&, int)>;
 Accepts accepted_by(const topology::Machine& machine, const InspectSettings& settings,
                     Findings* findings);
 
-// Returns the ports that are not accepted: "mlx5_1:1 is excluded by NCCL_IB_HCA".
-std::vector<std::string> excluded_by(const topology::Machine& machine, const Accepts& accepts);
+// Returns the ports that are not accepted, as FindingKind::kHcaExcluded.
+std::vector<transport::SkippedPort> excluded_by(const topology::Machine& machine,
+                                                const Accepts& accepts);
 
-// Whether a reason for leaving out a port, of excluded_by() or of transport::Discovery, is the
-// list.
-bool is_excluded_by_list(const std::string& reason);
+// Whether some port is left out by the list.
+bool has_excluded(const std::vector<transport::SkippedPort>& skipped);
 
 // Adds a finding for each entry of the list that matches no port of the machine: a warning, or a
 // note in a list of exclusions, which often names what only some machines have.

@@ -48,9 +48,7 @@ Result<Inspection> inspect_live(const InspectSettings& settings, Findings findin
   if (!accepted) return forward_error(accepted);
   auto made = decide(std::move(live.machine), settings, std::move(findings));
   if (!made) return made;
-  const size_t before = made->decision.findings.size();
   topology::add_acs_findings(&made->decision);
-  made->acs_findings = made->decision.findings.size() - before;
   made->not_offered = std::move(live.not_offered);
   made->sysfs_root = "/sys";
   decide_unrestricted(live.all, settings.options, &*made);
@@ -71,7 +69,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
                                       : read_file(options.from, selection, options.host);
   if (!machine) return forward_error(machine);
   if (machine->hosts > 1 && !options.host.has_value()) {
-    findings.push_back({Severity::kInfo, "",
+    findings.push_back({FindingKind::kSeveralHosts, Severity::kInfo, "",
                         "the file describes " + std::to_string(machine->hosts) +
                             " hosts, and this is the first; --host shows another or all of them",
                         ""});

@@ -19,11 +19,11 @@ Status check_flag(const char* flag, const std::string& name,
   for (const config::Variable& variable : config::variables()) {
     if (variable.name != name) continue;
     config::Options unused;
-    std::vector<std::string> notes;
+    Findings notes;
     Status status = variable.assign(*value, &unused, &notes);
     if (!status) {
       return fail(Code::kInvalidUsage,
-                  to_string({Severity::kError, flag,
+                  to_string({FindingKind::kBadValue, Severity::kError, flag,
                              config::quoted(*value) + " cannot be used: " + status.error().text,
                              "use " + variable.accepted}));
     }
@@ -85,13 +85,14 @@ Result<topology::nccl::Release> release_of(const InspectOptions& asked, Findings
   const std::string newest = topology::nccl::kNewestRelease.to_string();
   if (!release || release->major != topology::nccl::kNewestRelease.major) {
     return fail(Code::kInvalidUsage,
-                to_string({Severity::kError, "--nccl-version",
+                to_string({FindingKind::kBadValue, Severity::kError, "--nccl-version",
                            config::quoted(*asked.nccl_version) +
                                " cannot be used: it is not a release of NCCL 2",
                            "use one such as 2.28.9 or 2.28; the newest known is " + newest}));
   }
   const std::string note = topology::nccl::note_on_rules(*release);
-  if (!note.empty()) findings->push_back({Severity::kInfo, "--nccl-version", note, ""});
+  if (!note.empty())
+    findings->push_back({FindingKind::kNcclRelease, Severity::kInfo, "--nccl-version", note, ""});
   return release;
 }
 

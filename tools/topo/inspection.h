@@ -8,6 +8,7 @@
 
 #include "tools/prediction/predicted_rails.h"
 #include "tools/topo/user_settings.h"
+#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
 
@@ -27,11 +28,8 @@ struct InspectOptions {
 
 struct Inspection {
   topology::PredictedRails decision;  // with all findings
-  // The ports that the verbs library or the file lists and that are not in `decision`, with the
-  // reason: "efa_0:1 is an Elastic Fabric Adapter (EFA), ...", "mlx5_1:1 is excluded by
-  // NCCL_IB_HCA".
-  std::vector<std::string> not_offered = {};
-  size_t acs_findings = 0;  // how many of the last of decision.findings are about ACS
+  // The ports that the verbs library or the file lists and that are not in `decision`.
+  std::vector<transport::SkippedPort> not_offered = {};
   // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
   std::filesystem::path sysfs_root = {};
   // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see

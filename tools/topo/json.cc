@@ -82,11 +82,16 @@ Json excluded_json(const Machine& machine, const ExcludedPort& other) {
       {"hca", other.port.hca}, {"port", port_label(machine, other.port)}, {"reason", other.reason}};
 }
 
+Json skipped_json(const transport::SkippedPort& one) {
+  return {{"kind", id_of(one.kind)}, {"port", text_or_null(one.port)}, {"reason", one.reason}};
+}
+
 Json finding_json(const Finding& finding) {
   const char* severity = finding.severity == Severity::kInfo      ? "info"
                          : finding.severity == Severity::kWarning ? "warning"
                                                                   : "error";
-  return {{"severity", severity},
+  return {{"kind", id_of(finding.kind)},
+          {"severity", severity},
           {"subject", text_or_null(finding.subject)},
           {"text", finding.text},
           {"fix", text_or_null(finding.fix)}};
@@ -94,7 +99,8 @@ Json finding_json(const Finding& finding) {
 
 }  // namespace
 
-std::string json_text(const RailDecision& decision, const std::vector<std::string>& not_offered) {
+std::string json_text(const RailDecision& decision,
+                      const std::vector<transport::SkippedPort>& not_offered) {
   const Machine& machine = decision.machine;
   const RailPlan& plan = decision.plan;
   Json root;
@@ -107,7 +113,8 @@ std::string json_text(const RailDecision& decision, const std::vector<std::strin
   root["rails"] = array_of(plan.rails.size(), [&](size_t i) { return rail_json(decision, i); });
   root["excluded_ports"] = array_of(
       plan.excluded.size(), [&](size_t i) { return excluded_json(machine, plan.excluded[i]); });
-  root["not_offered"] = not_offered;
+  root["not_offered"] =
+      array_of(not_offered.size(), [&](size_t i) { return skipped_json(not_offered[i]); });
   root["nccl"] = nccl_json(decision);
   root["findings"] = array_of(decision.findings.size(),
                               [&](size_t i) { return finding_json(decision.findings[i]); });

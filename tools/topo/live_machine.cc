@@ -1,6 +1,5 @@
 #include "tools/topo/live_machine.h"
 
-#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -17,12 +16,9 @@ using topology::Machine;
 
 // Returns what discovery skipped, but for ports that are only not active: they are HCAs' ports like
 // the others, and shown as down.
-std::vector<std::string> not_offered(transport::Discovery discovery) {
-  std::erase_if(discovery.skipped, [&](const std::string& reason) {
-    return std::any_of(
-        discovery.inactive.begin(), discovery.inactive.end(), [&](const transport::Device& device) {
-          return reason.starts_with(device.hca->name() + ":" + std::to_string(device.port) + " ");
-        });
+std::vector<transport::SkippedPort> not_offered(transport::Discovery discovery) {
+  std::erase_if(discovery.skipped, [](const transport::SkippedPort& one) {
+    return one.kind == FindingKind::kPortDown;
   });
   return std::move(discovery.skipped);
 }
@@ -54,23 +50,20 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
                   *verbs, config::discovery_options(options, /*table_can_flush=*/true))
             : Result<transport::Discovery>(forward_error(verbs));
   if (!found) {
-    findings->push_back(
-        {Severity::kInfo, "", "HCAs are those of sysfs: " + found.error().text, ""});
+    findings->push_back({FindingKind::kSysfsAlone, Severity::kInfo, "",
+                         "HCAs are those of sysfs: " + found.error().text, ""});
     Machine all = machine;
     const Accepts accepts = accepted_by(all, settings, findings);
     topology::keep_accepted(&machine, accepts);
     return {std::move(machine), all, excluded_by(all, accepts), std::move(existing)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
-  const bool has_excluded =
-      std::any_of(found->skipped.begin(), found->skipped.end(), is_excluded_by_list);
   std::optional<Machine> with_all;
-  if (has_excluded) with_all = with_all_ports(machine, *verbs, options);
+  if (has_excluded(found->skipped)) with_all = with_all_ports(machine, *verbs, options);
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
   Machine all = with_all.has_value() ? std::move(*with_all) : machine;
   if (!all.hcas.empty()) existing = names_of_hcas(all);
-  std::vector<std::string> reasons = not_offered(std::move(*found));
-  return {std::move(machine), std::move(all), std::move(reasons), std::move(existing)};
+  return {std::move(machine), std::move(all), not_offered(std::move(*found)), std::move(existing)};
 }
 
 }  // namespace gdr::tools::topo

@@ -119,14 +119,16 @@ std::string rails_text(const RailDecision& decision, const std::string& origin) 
 }
 
 std::string excluded_text(const RailDecision& decision,
-                          const std::vector<std::string>& not_offered) {
+                          const std::vector<transport::SkippedPort>& not_offered) {
   if (decision.plan.excluded.empty() && not_offered.empty()) return "";
   std::vector<TextRow> rows;
   for (const ExcludedPort& one : decision.plan.excluded) {
     rows.push_back({port_label(decision.machine, one.port), one.reason});
   }
   std::string text = "\nExcluded ports\n" + aligned(rows, kIndent);
-  for (const std::string& reason : not_offered) text += kIndent + clean_text(reason) + "\n";
+  for (const transport::SkippedPort& one : not_offered) {
+    text += kIndent + clean_text(to_string(one)) + "\n";
+  }
   return text;
 }
 
@@ -241,7 +243,8 @@ std::string host_text(const Machine& machine) {
 
 }  // namespace
 
-std::string matrix_text(const RailDecision& decision, const std::vector<std::string>& not_offered,
+std::string matrix_text(const RailDecision& decision,
+                        const std::vector<transport::SkippedPort>& not_offered,
                         const std::string& map_origin) {
   const std::string host = host_text(decision.machine);
   if (decision.machine.gpus.empty() && decision.machine.hcas.empty()) {

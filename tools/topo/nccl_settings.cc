@@ -92,7 +92,7 @@ Settings nccl_settings(const config::Environment& environment, Findings* finding
     if (set == environment.end() || set->second.empty()) continue;
     Status status = variable.assign(set->second, &settings);
     if (status) continue;
-    findings->push_back({Severity::kError, variable.name,
+    findings->push_back({FindingKind::kBadValue, Severity::kError, variable.name,
                          config::quoted(set->second) + " cannot be used: " + status.error().text +
                              "; the default is used: " + variable.default_text,
                          std::string("use ") + variable.accepted});

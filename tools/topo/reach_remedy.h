@@ -8,12 +8,10 @@
 
 namespace gdr::tools::topo {
 
-inline constexpr char kUnsetLevel[] = "unset NCCL_NET_GDR_LEVEL";
-
 struct ReachRemedy {
-  // For a shell: "export NCCL_NET_GDR_LEVEL=PHB"; "": no setting helps. kUnsetLevel also where an
-  // option or a file sets the level.
-  std::string line;
+  enum class Setting { kNone, kC2c, kUnsetLevel, kLevel };
+  Setting setting = Setting::kNone;
+  std::string line;  // for a shell: "export NCCL_NET_GDR_LEVEL=PHB"; "" for kNone and kUnsetLevel
   // Whether it is worth a try. Across NUMA nodes GPUDirect RDMA is mostly slower than host memory.
   bool advised = false;
 };

@@ -9,6 +9,7 @@
 #include "tools/sources/nvidia_smi.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/labels.h"
+#include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::tools::topo {
@@ -34,8 +35,8 @@ std::string wrong_host_text(const std::string& file, const std::string& host,
     fix = "choose from its hosts: " + names + "; or a number from 0 to " +
           std::to_string(hosts.size() - 1);
   }
-  return clean_text(to_string(
-      {Severity::kError, "--host", config::quoted(host) + " is not in " + file, std::move(fix)}));
+  return clean_text(to_string({FindingKind::kBadValue, Severity::kError, "--host",
+                               config::quoted(host) + " is not in " + file, std::move(fix)}));
 }
 
 // Returns the machine of a host that is not the first.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/prediction/predicted_rails.h"
+#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
 
@@ -15,16 +16,16 @@ namespace gdr::tools::topo {
 // `not_offered` has ports that are not in the decision, each with its reason; they follow the
 // excluded ports. `map_origin` says where the map comes from that the rails are by; "" for none.
 std::string matrix_text(const topology::PredictedRails& decision,
-                        const std::vector<std::string>& not_offered = {},
+                        const std::vector<transport::SkippedPort>& not_offered = {},
                         const std::string& map_origin = "");
 
 // The number of the JSON's form. It grows where a key is removed, renamed or changes its meaning or
 // type; keys may be added without that.
-inline constexpr int kJsonSchemaVersion = 1;
+inline constexpr int kJsonSchemaVersion = 2;
 
 // One JSON object, of the form that docs/topo.schema.json describes. It is an interface.
 std::string json_text(const topology::PredictedRails& decision,
-                      const std::vector<std::string>& not_offered = {});
+                      const std::vector<transport::SkippedPort>& not_offered = {});
 
 // A picture of packages, switches and devices as nested boxes, below a header with `date`, which
 // may be empty; see picture_date(). Every rail has a colour, which its GPU, its HCA port and the

@@ -55,12 +55,12 @@ size_t direct_gpus(const RailDecision& decision) {
 
 // Returns "ok", or the kinds of faults, the worst first, with their numbers: "port-down, nvlink
 // x2".
-std::string faults_text(const std::vector<Fault>& faults) {
+std::string faults_text(const Findings& faults) {
   std::vector<std::string> kinds;
   for (size_t i = 0; i < faults.size();) {
     size_t end = i;
-    while (end < faults.size() && faults[end].check == faults[i].check) ++end;
-    const std::string kind = name_of(faults[i].check);
+    while (end < faults.size() && faults[end].kind == faults[i].kind) ++end;
+    const std::string kind = id_of(faults[i].kind);
     kinds.push_back(end - i == 1 ? kind : fmt::format("{} x{}", kind, end - i));
     i = end;
   }
@@ -82,20 +82,19 @@ std::string check_text(const std::string& node, const Inspection& inspection,
                        count_text(inspection.decision.plan.rails.size(), "rail", "rails"));
   }
   std::string text;
-  for (const Fault& fault : report.faults) {
-    text += prefix + name_of(fault.check) + ": " + clean_text(to_string(fault.finding)) + "\n";
+  for (const Finding& fault : report.faults) {
+    text += prefix + id_of(fault.kind) + ": " + clean_text(to_string(fault)) + "\n";
   }
   return text;
 }
 
 Document check_json(const std::string& node, const CheckReport& report) {
   Document faults = Document::array();
-  for (const Fault& fault : report.faults) {
-    faults.push_back(
-        {{"check", name_of(fault.check)},
-         {"subject", fault.finding.subject},
-         {"text", fault.finding.text},
-         {"fix", fault.finding.fix.empty() ? Document(nullptr) : Document(fault.finding.fix)}});
+  for (const Finding& fault : report.faults) {
+    faults.push_back({{"kind", id_of(fault.kind)},
+                      {"subject", fault.subject},
+                      {"text", fault.text},
+                      {"fix", fault.fix.empty() ? Document(nullptr) : Document(fault.fix)}});
   }
   return {
       {"node", node}, {"ok", report.faults.empty()}, {"faults", faults}, {"notes", report.notes}};

@@ -58,9 +58,8 @@ Choices restricting_of(const Choices& in_force, const topology::PredictedRails& 
 
 void decide_unrestricted(const Machine& all, const config::Options& settings,
                          Inspection* inspection) {
-  const auto& reasons = inspection->not_offered;
-  const bool has_excluded = std::any_of(reasons.begin(), reasons.end(), is_excluded_by_list);
-  const Choices in_force{has_excluded, inspection->settings.contains(kRailMapVariable)};
+  const Choices in_force{has_excluded(inspection->not_offered),
+                         inspection->settings.contains(kRailMapVariable)};
   if (!in_force.list && !in_force.map) return;
   const topology::PredictedRails free = decide_without(in_force, all, settings, *inspection);
   if (!loses_by(inspection->decision, free)) return;

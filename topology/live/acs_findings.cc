@@ -62,7 +62,7 @@ Redirects redirects_between(const Bdf& gpu, const Bdf& hca, const fs::path& sysf
 }
 
 Finding redirect_finding(const RailDecision& decision, const Pair& pair, const std::string& ports) {
-  return {Severity::kWarning,
+  return {FindingKind::kAcs, Severity::kWarning,
           "GPU" + std::to_string(pair.gpu) + " and " + decision.machine.hcas[pair.hca].name,
           "ACS redirects peer-to-peer traffic at " + ports +
               " through the CPU, which costs GPUDirect much of its bandwidth",
@@ -84,14 +84,14 @@ void add_acs_findings(RailDecision* decision, const fs::path& sysfs_root) {
     decision->findings.push_back(redirect_finding(*decision, pair, found.ports));
   }
   if (redirected > kMaxFindings) {
-    decision->findings.push_back({Severity::kWarning, "",
+    decision->findings.push_back({FindingKind::kAcs, Severity::kWarning, "",
                                   "ACS redirects peer-to-peer traffic between " +
                                       std::to_string(redirected - kMaxFindings) + " more pairs",
                                   ""});
   }
   if (unknown && redirected == 0) {
     decision->findings.push_back(
-        {Severity::kInfo, "",
+        {FindingKind::kAcsUnknown, Severity::kInfo, "",
          "whether ACS redirects GPUDirect through the CPU is unknown: that takes CAP_SYS_ADMIN to "
          "read",
          "look at ReqRedir and CmpltRedir in the ACSCtl lines of sudo lspci -vvv"});

@@ -8,7 +8,7 @@ namespace {
 std::optional<PathClass> level_of(const DecisionOptions& options, Findings* findings) {
   if (!options.gdr_level.has_value()) return std::nullopt;
   const std::string& note = options.gdr_level->number_note();
-  if (!note.empty()) findings->push_back({Severity::kInfo, "", note, ""});
+  if (!note.empty()) findings->push_back({FindingKind::kGdrLevel, Severity::kInfo, "", note, ""});
   return options.gdr_level->path();
 }
 
@@ -17,7 +17,7 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
   Result<RailPlan> plan = plan_rails(machine, paths, options);
   if (plan) return std::move(*plan);
   findings->push_back(
-      {Severity::kWarning, "",
+      {FindingKind::kRailMap, Severity::kWarning, "",
        "GDR_NCCL_RAIL_MAP does not fit this machine and is not used: " + plan.error().text,
        "correct the map; `nccl-gdr topo --rail-map MAP` checks one"});
   options.map.reset();

@@ -31,14 +31,14 @@ Machine read_live(const ReadOptions& options, Findings* findings) {
   Result<Machine> by_hwloc = read_by_hwloc(options);
   if (by_hwloc && !by_hwloc->gpus.empty()) return std::move(*by_hwloc);
   if (by_sysfs) {
-    findings->push_back({Severity::kInfo, "",
+    findings->push_back({FindingKind::kSysfsAlone, Severity::kInfo, "",
                          "the machine is read from sysfs alone: " +
                              (by_hwloc ? "hwloc shows no GPU" : by_hwloc.error().text),
                          ""});
     return std::move(*by_sysfs);
   }
   if (by_hwloc) return std::move(*by_hwloc);
-  findings->push_back({Severity::kWarning, "",
+  findings->push_back({FindingKind::kTopologyUnknown, Severity::kWarning, "",
                        "the machine's topology is unknown, and rails are in order of names: " +
                            by_sysfs.error().text,
                        "give NCCL_TOPO_FILE the name of a topology file"});
@@ -149,7 +149,7 @@ Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
 
 void add_findings(const Machine& machine, const std::string& file, Findings* findings) {
   if (machine.hosts == 1) return;
-  findings->push_back({Severity::kWarning, "",
+  findings->push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",
                        "rails are those of the first of " + std::to_string(machine.hosts) +
                            " hosts that " + file + " describes",
                        "give NCCL_TOPO_FILE a file of this host alone"});
@@ -165,7 +165,7 @@ Machine read_machine(const ReadOptions& options, Findings* findings) {
   Result<Machine> machine = read_file(file, options);
   if (!machine) {
     findings->push_back(
-        {Severity::kWarning, "",
+        {FindingKind::kTopologyFile, Severity::kWarning, "",
          "rails are by the machine itself, not by NCCL's topology file: " + machine.error().text,
          "correct the file or unset NCCL_TOPO_FILE"});
     return read_live(options, findings);

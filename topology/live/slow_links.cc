@@ -5,8 +5,6 @@
 namespace gdr::topology {
 namespace {
 
-constexpr char kBeginning[] = "the link runs at ";
-
 // Whether the ports are of one model and link layer. One port of a card can be on InfiniBand and
 // another on Ethernet, which need not have one speed.
 bool are_alike(const Machine& machine, PortRef a, PortRef b) {
@@ -37,14 +35,12 @@ void warn_of_slow_links(const Machine& machine, const RailPlan& plan, Findings* 
     const int speed = link_speed(machine, rail.port);
     const int others = model_speed(machine, plan, rail);
     if (!rail.usable || speed == 0 || speed >= others) continue;
-    findings->push_back({Severity::kWarning, port_label(machine, rail.port),
-                         kBeginning + std::to_string(speed / 1000) +
+    findings->push_back({FindingKind::kSlowLink, Severity::kWarning, port_label(machine, rail.port),
+                         "the link runs at " + std::to_string(speed / 1000) +
                              " Gb/s, where rails on cards of the same model have " +
                              std::to_string(others / 1000) + " Gb/s",
                          "look at the cable, the switch's port and the link's error counters"});
   }
 }
-
-bool is_about_slow_link(const Finding& finding) { return finding.text.starts_with(kBeginning); }
 
 }  // namespace gdr::topology

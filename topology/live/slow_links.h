@@ -11,12 +11,10 @@ namespace gdr::topology {
 // that is unknown, too.
 int link_speed(const Machine& machine, PortRef port);
 
-// Adds a warning for each rail that is slower than the others of its model. Ports of one model are
-// compared where their cards are of one maker and their link layers are equal: one port of a card
-// can be on InfiniBand and another on Ethernet, which need not have one speed.
+// Adds a warning of FindingKind::kSlowLink for each rail that is slower than the others of its
+// model. Ports of one model are compared where their cards are of one maker and their link layers
+// are equal: one port of a card can be on InfiniBand and another on Ethernet, which need not have
+// one speed.
 void warn_of_slow_links(const Machine& machine, const RailPlan& plan, Findings* findings);
-
-// Whether the finding is one of warn_of_slow_links().
-bool is_about_slow_link(const Finding& finding);
 
 }  // namespace gdr::topology

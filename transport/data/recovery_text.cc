@@ -46,7 +46,7 @@ LikelyCause likely_cause_of(ibv_wc_status status) {
   if (hint.starts_with("The ") || hint.starts_with("A ")) {
     hint[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(hint[0])));
   }
-  const Finding parts = split_fix(hint);
+  const TextAndFix parts = split_fix(hint);
   if (parts.fix.empty()) return {kRank, hint, "look at `dmesg` and the log of both ends"};
   return {kRank, parts.text, parts.fix};
 }

@@ -34,14 +34,14 @@ struct DeviceList {
 };
 
 Finding unknown_speed(const std::string& port) {
-  return {Severity::kWarning, port,
+  return {FindingKind::kPortSpeed, Severity::kWarning, port,
           "the speed of the port is unknown; NCCL is given " +
               std::to_string(kAssumedSpeedMbps / 1000) + " Gb/s and may use too few channels",
           "update rdma-core, or set the NIC's speed in a file for NCCL_TOPO_FILE"};
 }
 
 Finding named_iwarp(const std::string& port) {
-  return {Severity::kInfo, port,
+  return {FindingKind::kIwarp, Severity::kInfo, port,
           "the port is of an iWARP device and is used because NCCL_IB_HCA names it; if its queue "
           "pairs connect only by the RDMA connection manager, connections over it fail",
           ""};
@@ -49,7 +49,7 @@ Finding named_iwarp(const std::string& port) {
 
 Finding unused_data_direct(const std::string& hca) {
   return {
-      Severity::kWarning, hca,
+      FindingKind::kDataDirect, Severity::kWarning, hca,
       "the HCA's Data Direct is not used: it needs a flush after each receive, which NCCL before "
       "2.24 cannot be asked for, or which NCCL_GDR_FLUSH_DISABLE=1 turns off",
       "set NCCL_NET_FORCE_FLUSH=1 on all ranks and unset NCCL_GDR_FLUSH_DISABLE to use it, or "
@@ -61,20 +61,21 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) {
-    discovery->skipped.push_back(label + ": " + state.error().text);
+    discovery->skipped.push_back(
+        {FindingKind::kHcaFailed, label, "cannot be queried: " + state.error().text});
     return;
   }
   const PortKind kind{hca.context()->device->transport_type, hca.vendor_id(), state->link_layer,
                       options.hcas.entry_for(hca.name(), device.port) != nullptr};
   if (const std::string reason = exclusion_reason(kind); !reason.empty()) {
-    discovery->skipped.push_back(label + reason);
+    discovery->skipped.push_back({FindingKind::kHcaUnsupported, label, reason});
     return;
   }
   device.state = *state;
   device.speed_mbps =
       port_speed_mbps(hca.api(), hca.context(), device.port, options.query_port_speed);
   if (!state->active) {
-    discovery->skipped.push_back(label + " is not ACTIVE");
+    discovery->skipped.push_back({FindingKind::kPortDown, label, "is not ACTIVE"});
     discovery->inactive.push_back(std::move(device));
     return;
   }
@@ -91,7 +92,7 @@ void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& o
     if (options.hcas.accepts(hca->name(), port)) {
       add_port(Device{.hca = hca, .port = port, .state = {}}, label, options, discovery);
     } else {
-      discovery->skipped.push_back(label + HcaFilter::kExcluded);
+      discovery->skipped.push_back({FindingKind::kHcaExcluded, label, HcaFilter::kExcluded});
     }
   }
   if (hca->leaves_data_direct() && discovery->devices.size() > before) {
@@ -120,7 +121,7 @@ struct NamedPorts {
 void add_unmatched_entries(const NamedPorts& ports, const HcaFilter& filter, Findings* findings) {
   const Severity severity = filter.excludes() ? Severity::kInfo : Severity::kWarning;
   for (const std::string& entry : filter.entries_without_port(ports.all)) {
-    findings->push_back({severity, "NCCL_IB_HCA",
+    findings->push_back({FindingKind::kHcaUnmatched, severity, "NCCL_IB_HCA",
                          "'" + entry + "' matches no port of this machine, which has " +
                              (ports.text.empty() ? "none" : ports.text),
                          filter.excludes() ? "" : "correct the name, or take it out"});
@@ -216,7 +217,7 @@ Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
     Result<std::shared_ptr<HcaContext>> hca =
         HcaContext::open(api, list.list[i], options.data_direct);
     if (!hca) {
-      discovery.skipped.push_back(hca.error().text);
+      discovery.skipped.push_back({FindingKind::kHcaFailed, "", hca.error().text});
       ports.add_unknown(api->get_device_name(list.list[i]));
       continue;
     }

@@ -122,7 +122,7 @@ std::string to_string(const Device& device);
 struct Discovery {
   std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
   std::vector<Device> inactive;  // ports that it accepts, but that are not active
-  std::vector<std::string> skipped;  // why each other port is not in `devices`: "name:port reason"
+  std::vector<SkippedPort> skipped;  // each other port
   Findings findings;                 // about `devices`, and entries of the filter without a port
 };
 

@@ -102,6 +102,10 @@ bool HcaFilter::names_in_full(std::string_view device, int port) const {
   return false;
 }
 
+std::string to_string(const SkippedPort& skipped) {
+  return skipped.port.empty() ? skipped.reason : skipped.port + " " + skipped.reason;
+}
+
 const HcaFilter::Entry* HcaFilter::entry_for(std::string_view device, int port) const {
   return list_.exclude ? nullptr : match(device, port);
 }

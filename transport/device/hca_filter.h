@@ -6,10 +6,20 @@
 #include <utility>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/result.h"
 #include "transport/device/name_list.h"
 
 namespace gdr::transport {
+
+// A port that is not offered, or an HCA that cannot be opened.
+struct SkippedPort {
+  FindingKind kind;
+  std::string port;    // "mlx5_0:1"; "" for an HCA
+  std::string reason;  // "is excluded by NCCL_IB_HCA", behind the port's name
+  bool operator==(const SkippedPort&) const = default;
+};
+std::string to_string(const SkippedPort& skipped);  // "mlx5_0:1 is excluded by NCCL_IB_HCA"
 
 // A list of HCAs in the grammar of name_list.h, `[^][=]entry(,entry)*`, in which an entry is
 // `name[:port[:rail[:plane]]]`. Examples:
@@ -24,8 +34,8 @@ class HcaFilter {
  public:
   static constexpr size_t kMaxEntries =
       32;  // NCCL's limit; further entries are ignored with a note
-  // What follows "name:port" of a port that is not accepted, in texts.
-  static constexpr char kExcluded[] = " is excluded by NCCL_IB_HCA";
+  // Why a port that is not accepted is skipped.
+  static constexpr char kExcluded[] = "is excluded by NCCL_IB_HCA";
 
   struct Entry {
     int port = -1;   // -1: every port
@@ -50,7 +60,7 @@ class HcaFilter {
   std::vector<std::string> entries_without_port(
       const std::vector<std::pair<std::string, int>>& ports) const;
   // What parse() ignored, as texts for the user.
-  const std::vector<std::string>& notes() const { return list_.notes; }
+  const Findings& notes() const { return list_.notes; }
   // The filter in the grammar above.
   std::string to_string() const { return list_.to_string(); }
 

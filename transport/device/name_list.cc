@@ -32,9 +32,10 @@ Status check_name(std::string_view name) {
   return {};
 }
 
-void add_note(const std::string& note, NameList* list) {
-  if (std::find(list->notes.begin(), list->notes.end(), note) == list->notes.end()) {
-    list->notes.push_back(note);
+void add_note(FindingKind kind, const std::string& text, NameList* list) {
+  const auto is_same = [&](const Finding& note) { return note.text == text; };
+  if (std::none_of(list->notes.begin(), list->notes.end(), is_same)) {
+    list->notes.push_back({kind, Severity::kWarning, "", text, ""});
   }
 }
 
@@ -42,12 +43,13 @@ void add_note(const std::string& note, NameList* list) {
 Status add_entry(std::string_view item, NameList* list) {
   std::string_view entry = trim(item);
   if (entry.size() != item.size() && !entry.empty()) {
-    add_note("blanks around '" + std::string(entry) + "' are ignored", list);
+    add_note(FindingKind::kListBlanks, "blanks around '" + std::string(entry) + "' are ignored",
+             list);
   }
   size_t colon = entry.find(':');
   std::string_view name = entry.substr(0, colon);
   if (name.empty()) {
-    add_note("entries without a name are ignored", list);
+    add_note(FindingKind::kListEntry, "entries without a name are ignored", list);
     return {};
   }
   if (Status status = check_name(name); !status) return status;
@@ -73,8 +75,8 @@ Result<NameList> NameList::parse(std::string_view text, size_t max_entries) {
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
     if (list.entries.size() == max_entries) {
-      list.notes.push_back("entries after the first " + std::to_string(max_entries) +
-                           " are ignored");
+      add_note(FindingKind::kListEntry,
+               "entries after the first " + std::to_string(max_entries) + " are ignored", &list);
       break;
     }
     if (Status status = add_entry(text.substr(begin, end - begin), &list); !status) {

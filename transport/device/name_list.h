@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/result.h"
 
 namespace gdr::transport {
@@ -25,7 +26,7 @@ struct NameList {
   bool exclude = false;  // '^'
   bool exact = false;    // '='
   std::vector<Entry> entries;
-  std::vector<std::string> notes;  // what parse() ignored, as texts for the user
+  Findings notes;  // what parse() ignored; without a subject
 
   // Ignores entries beyond max_entries with a note, where NCCL ignores them silently. kInvalidUsage
   // if a name has a blank or a control character, if a modifier is not at the start, or if a list

@@ -13,22 +13,22 @@ std::string device_reason(const PortKind& kind) {
       return "";
     case IBV_TRANSPORT_IWARP:
       if (is_named_iwarp(kind)) return "";
-      return " is an iWARP device, whose queue pairs mostly connect only by the RDMA connection "
+      return "is an iWARP device, whose queue pairs mostly connect only by the RDMA connection "
              "manager, which NCCL and this plugin do not use. Fix: if they connect without, as "
              "those "
              "of eRDMA in its compatible mode do, name the device in NCCL_IB_HCA";
     case IBV_TRANSPORT_USNIC:
     case IBV_TRANSPORT_USNIC_UDP:
-      return " is a usNIC device, which has neither reliable connections nor RDMA writes; NCCL has "
+      return "is a usNIC device, which has neither reliable connections nor RDMA writes; NCCL has "
              "no transport for it but TCP sockets";
     default:
       break;
   }
   if (kind.vendor_id == kAmazon) {
-    return " is an Elastic Fabric Adapter (EFA), which has no reliable connections. Fix: use the "
+    return "is an Elastic Fabric Adapter (EFA), which has no reliable connections. Fix: use the "
            "network plugin aws-ofi-nccl with it";
   }
-  return " is a device of an unknown transport, neither InfiniBand nor RoCE. Fix: use the network "
+  return "is a device of an unknown transport, neither InfiniBand nor RoCE. Fix: use the network "
          "plugin of its vendor, if there is one";
 }
 
@@ -43,7 +43,7 @@ std::string exclusion_reason(const PortKind& kind) {
   if (std::string reason = device_reason(kind); !reason.empty()) return reason;
   const bool known =
       kind.link_layer == IBV_LINK_LAYER_INFINIBAND || kind.link_layer == IBV_LINK_LAYER_ETHERNET;
-  return known ? "" : " has a link layer that is neither InfiniBand nor Ethernet";
+  return known ? "" : "has a link layer that is neither InfiniBand nor Ethernet";
 }
 
 }  // namespace gdr::transport

@@ -18,7 +18,7 @@ struct PortKind {
 };
 
 // Returns why the transport cannot use a port of this kind, and what can, to follow the port's name
-// in a log line: " is an iWARP device, ...". "" for a port that it can use.
+// in a log line: "is an iWARP device, ...". "" for a port that it can use.
 //
 // Most iWARP devices connect only by the RDMA connection manager. But some have queue pairs that
 // connect as those of RoCE do: Alibaba's eRDMA in its compatible mode. Nothing in the verbs library

@@ -113,7 +113,9 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
   Result<NameList> list = NameList::parse(text, kMaxEntries);
   if (!list) return forward_error(list);
   for (NameList::Entry& entry : list->entries) {
-    if (!entry.fields.empty()) list->notes.push_back("':" + entry.fields + "' is ignored");
+    if (entry.fields.empty()) continue;
+    list->notes.push_back({FindingKind::kListEntry, Severity::kWarning, "",
+                           "':" + entry.fields + "' is ignored", ""});
     entry.fields.clear();
   }
   InterfaceFilter filter;

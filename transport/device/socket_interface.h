@@ -29,7 +29,7 @@ class InterfaceFilter {
   bool is_set() const { return !list_.entries.empty(); }
   bool accepts(std::string_view name) const;
   // What parse() ignored, as texts for the user.
-  const std::vector<std::string>& notes() const { return list_.notes; }
+  const Findings& notes() const { return list_.notes; }
   std::string to_string() const { return list_.to_string(); }
 
  private:

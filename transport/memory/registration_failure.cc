@@ -125,13 +125,14 @@ void append_once(std::string* list, const std::string& text, const char* separat
 
 RegistrationFailure explain(const Attempt& attempt, const SystemFacts& facts) {
   Cause cause = cause_of(attempt, facts);
-  return {cause.reason, Finding{Severity::kWarning, name_of(attempt.path), std::move(cause.text),
-                                std::move(cause.fix)}};
+  return {cause.reason,
+          Finding{FindingKind::kRegistration, Severity::kWarning, name_of(attempt.path),
+                  std::move(cause.text), std::move(cause.fix)}};
 }
 
 RegistrationFailure disabled_by_user(RegistrationPath path) {
   return {FailureReason::kDisabledByUser,
-          Finding{Severity::kWarning, name_of(path),
+          Finding{FindingKind::kRegistration, Severity::kWarning, name_of(path),
                   "disabled by GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE", ""}};
 }
 

@@ -21,15 +21,15 @@ void record(log::Level level, unsigned long, const char*, int, const char* text)
 }
 
 TEST(FindingTest, ToString_AllParts_NamesSubjectAndFix) {
-  Finding finding{Severity::kWarning, "mlx5_0:1", "the GID at index 5 is empty",
-                  "set NCCL_IB_GID_INDEX=3"};
+  Finding finding{FindingKind::kBadValue, Severity::kWarning, "mlx5_0:1",
+                  "the GID at index 5 is empty", "set NCCL_IB_GID_INDEX=3"};
   EXPECT_EQ(to_string(finding),
             "mlx5_0:1: the GID at index 5 is empty. Fix: set NCCL_IB_GID_INDEX=3");
 }
 
 TEST(FindingTest, SplitFix_TakesToStringBack) {
   const std::string text = "the GID is empty. Fix: set it. Fix: is not looked for twice";
-  const Finding parts = split_fix(text);
+  const TextAndFix parts = split_fix(text);
   EXPECT_EQ(parts.text, "the GID is empty");
   EXPECT_EQ(parts.fix, "set it. Fix: is not looked for twice");
   EXPECT_EQ(to_string(parts), text);
@@ -38,21 +38,23 @@ TEST(FindingTest, SplitFix_TakesToStringBack) {
 }
 
 TEST(FindingTest, ToString_EmptyParts_AreLeftOut) {
-  EXPECT_EQ(to_string(Finding{Severity::kInfo, "", "read from sysfs", ""}), "read from sysfs");
+  EXPECT_EQ(to_string(Finding{FindingKind::kBadValue, Severity::kInfo, "", "read from sysfs", ""}),
+            "read from sysfs");
 }
 
-TEST(FindingTest, LogFindings_EachSeverity_HasItsLevel) {
+TEST(FindingTest, LogFindings_EachSeverity_HasItsLevelAndItsKind) {
   logged().clear();
   log::set_sink(record);
-  log_findings({{Severity::kInfo, "", "one", ""},
-                {Severity::kWarning, "", "two", ""},
-                {Severity::kError, "", "three", ""}},
+  log_findings({{FindingKind::kGdrLevel, Severity::kInfo, "", "one", ""},
+                {FindingKind::kSlowLink, Severity::kWarning, "mlx5_0:1", "two", "look"},
+                {FindingKind::kBadValue, Severity::kError, "", "three", ""}},
                log::kInit);
   log::set_sink(nullptr);
   ASSERT_EQ(logged().size(), 3u);
   EXPECT_EQ(logged()[0].first, log::Level::kInfo);
-  EXPECT_NE(logged()[0].second.find("one"), std::string::npos);
+  EXPECT_EQ(logged()[0].second, "NET/GDR [gdr-level] : one");
   EXPECT_EQ(logged()[1].first, log::Level::kWarn);
+  EXPECT_EQ(logged()[1].second, "NET/GDR [slow-link] : mlx5_0:1: two. Fix: look");
   EXPECT_EQ(logged()[2].first, log::Level::kWarn);
 }
 

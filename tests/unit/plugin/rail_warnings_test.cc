@@ -49,9 +49,10 @@ TEST_F(RailWarningsTest, DistantHca_IsWarnedAboutOnceWithALevelThatAllowsIt) {
   EXPECT_TRUE(checked.check_device(3, 0));
   EXPECT_TRUE(checked.check_device(3, 0));
   EXPECT_THAT(lines(),
-              ElementsAre(AllOf(StartsWith("WARN NET/GDR : GPU0 uses mlx5_3:1 without GPUDirect "
-                                           "RDMA, through host memory: "),
-                                HasSubstr("Fix: set NCCL_NET_GDR_LEVEL=SYS"))));
+              ElementsAre(AllOf(
+                  StartsWith("WARN NET/GDR [no-gpudirect] : GPU0 uses mlx5_3:1 without GPUDirect "
+                             "RDMA, through host memory: "),
+                  HasSubstr("Fix: set NCCL_NET_GDR_LEVEL=SYS"))));
 }
 
 TEST_F(RailWarningsTest, DistantHcaWithALevelOfTheUser_IsInfo) {
@@ -79,8 +80,9 @@ TEST_F(RailWarningsTest, DistantHcaBehindANearerGpu_IsLoggedOnlyWithoutPxn) {
 TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsWarnedAboutWithTheReason) {
   decision_.machine.hcas[1].gpudirect = false;
   EXPECT_TRUE(warnings().check_device(1, 2));
-  EXPECT_THAT(lines(), ElementsAre(AllOf(StartsWith("WARN NET/GDR : GPU2 uses mlx5_1:1 without"),
-                                         HasSubstr("reason of device 1"))));
+  EXPECT_THAT(lines(), ElementsAre(AllOf(
+                           StartsWith("WARN NET/GDR [no-gpudirect] : GPU2 uses mlx5_1:1 without"),
+                           HasSubstr("reason of device 1"))));
 }
 
 TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
@@ -107,13 +109,15 @@ TEST_F(RailWarningsTest, DifferentRails_AreLoggedOnceForEachPair) {
   checked.check_rails({0, 3}, "one connection");
   checked.check_rails({0, 3}, "another connection");
   checked.check_rails({3, 0}, "one connection");
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO NET/GDR : rail 0 to rail 3: one connection"),
-                                   StartsWith("INFO NET/GDR : rail 3 to rail 0: ")));
+  EXPECT_THAT(
+      lines(),
+      ElementsAre(StartsWith("INFO NET/GDR [cross-rail] : rail 0 to rail 3: one connection"),
+                  StartsWith("INFO NET/GDR [cross-rail] : rail 3 to rail 0: ")));
 }
 
 TEST_F(RailWarningsTest, DifferentRailsWithWarnRailLocal_AreAWarning) {
   warnings({.warn_cross_rail = true}).check_rails({1, 2}, "one connection");
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN NET/GDR : rail 1 to rail 2: ")));
+  EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN NET/GDR [cross-rail] : rail 1 to rail 2: ")));
 }
 
 // It carries nothing, so that NCCL's choice of devices is not to blame.
@@ -122,8 +126,9 @@ TEST_F(RailWarningsTest, StandbyPairBetweenDifferentRails_IsAnInfoOfItsOwn) {
   checked.check_rails({1, 2, /*standby=*/true}, "one connection");
   checked.check_rails({1, 2, /*standby=*/true}, "another connection");
   checked.check_rails({1, 2}, "one connection");
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO NET/GDR : standby rail 1 to rail 2: one "),
-                                   StartsWith("WARN NET/GDR : rail 1 to rail 2: ")));
+  EXPECT_THAT(lines(),
+              ElementsAre(StartsWith("INFO NET/GDR [cross-rail] : standby rail 1 to rail 2: one "),
+                          StartsWith("WARN NET/GDR [cross-rail] : rail 1 to rail 2: ")));
 }
 
 TEST_F(RailWarningsTest, SameOrUnknownRails_LogNothing) {

@@ -55,7 +55,7 @@ TEST_F(TopoCommand, CheckAsJson_HasTheFaults) {
   EXPECT_EQ(json["node"], "node7");
   EXPECT_EQ(json["ok"], false);
   ASSERT_EQ(json["faults"].size(), 1u);
-  EXPECT_EQ(json["faults"][0]["check"], "nvlink");
+  EXPECT_EQ(json["faults"][0]["kind"], "nvlink");
   EXPECT_EQ(json["faults"][0]["subject"], "GPU0 (0000:12:00.0)");
   EXPECT_FALSE(json["notes"].empty());
 }
@@ -138,7 +138,7 @@ TEST_F(TopoCommand, ListOfTheEnvironment_DoesNotApplyToHcasThatTheFileHasNoNames
   setenv("NCCL_IB_HCA", "mlx5_ib", 1);
   const Printed result = run("--check --from " + file);
   unsetenv("NCCL_IB_HCA");
-  EXPECT_THAT(result.out, Not(HasSubstr("setting: ")));
+  EXPECT_THAT(result.out, Not(HasSubstr("restriction: ")));
   EXPECT_THAT(result.err, HasSubstr("NCCL_IB_HCA=mlx5_ib: does not apply to "));
   EXPECT_EQ(run("--check --hca mlx5_ib --from " + file).code, 2);
 }

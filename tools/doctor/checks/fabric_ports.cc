@@ -29,8 +29,8 @@ std::map<std::string, std::string> fabric_exclusions(const topology::RailDecisio
 // What the inspection says of a port that it left out: "is excluded by NCCL_IB_HCA"; "" for others.
 std::string reason_of_inspection(const Host& host, const std::string& label) {
   if (!host.inspection.has_value()) return "";
-  for (const std::string& text : host.inspection->not_offered) {
-    if (text.starts_with(label + " ")) return text.substr(label.size() + 1);
+  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+    if (one.port == label) return one.reason;
   }
   return "";
 }
@@ -88,7 +88,7 @@ std::vector<FabricPort> fabric_ports(const Host& host) {
       const auto reason = reasons.find(one.label);
       const std::string fault = fault_of_kind(host, hca, port);
       if (!fault.empty()) {
-        one.excluded = "it" + split_fix(fault).text;
+        one.excluded = "it " + split_fix(fault).text;
       } else if (reason != reasons.end()) {
         one.excluded = reason->second;
       } else {

@@ -20,8 +20,9 @@ using topo::RailDecision;
 // rail that is far away by itself is none: NCCL leaves GPUDirect RDMA out there for good reason.
 bool setting_forbids_reach(const RailDecision& decision, const std::vector<size_t>& far) {
   return std::any_of(far.begin(), far.end(), [&](size_t gpu) {
-    const std::string line = topo::reach_remedy(decision, {gpu}).line;
-    return line == topo::kUnsetLevel || line.starts_with("export NCCL_NET_GDR_C2C");
+    using Setting = topo::ReachRemedy::Setting;
+    const Setting setting = topo::reach_remedy(decision, {gpu}).setting;
+    return setting == Setting::kUnsetLevel || setting == Setting::kC2c;
   });
 }
 
@@ -42,7 +43,7 @@ std::vector<FarGpus> far_gpus_by_reason(const topo::Inspection& inspection,
     topo::CheckReport report;
     topo::check_reach(inspection, {gpu}, &report);
     if (report.faults.empty()) continue;
-    const Finding& finding = report.faults[0].finding;
+    const Finding& finding = report.faults[0];
     auto group = std::find_if(groups.begin(), groups.end(), [&](const FarGpus& one) {
       return one.finding.text == finding.text && one.finding.fix == finding.fix;
     });
@@ -168,6 +169,7 @@ Check gpu_rail_path() {
               "NCCL copies through host memory where the path is longer than its level for "
               "GPUDirect RDMA (NCCL_NET_GDR_LEVEL), and logs nothing.",
           .cost = Cost::kHalves,
+          .kind = FindingKind::kGdrReach,
           .run = run_gpu_rail_path};
 }
 

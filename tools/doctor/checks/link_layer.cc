@@ -63,6 +63,7 @@ Check link_layer() {
               "Ports of the two cannot reach each other, so that a rail of the minority is lost "
               "unless every node has it alike.",
           .cost = Cost::kHalves,
+          .kind = FindingKind::kLinkLayer,
           .run = run_link_layer};
 }
 

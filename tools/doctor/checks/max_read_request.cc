@@ -82,14 +82,14 @@ Observations judge_read_requests(const Host& host, const std::vector<size_t>& hc
   for (const size_t hca : hcas) {
     const std::string name = topo::hca_name(machine, hca);
     const auto fault =
-        std::find_if(report.faults.begin(), report.faults.end(), [&](const topo::Fault& one) {
-          return one.check == topo::Check::kReadRequest && one.finding.subject == name;
+        std::find_if(report.faults.begin(), report.faults.end(), [&](const Finding& one) {
+          return one.kind == FindingKind::kReadRequest && one.subject == name;
         });
     if (read_request_of(host, hca) == 0) {
       hidden.push_back(name);
     } else if (fault != report.faults.end()) {
       const int wanted = most > read_request_of(host, hca) ? most : kRecommendedReadRequest;
-      seen.push_back(small_read_request(host, fault->finding, hca, wanted));
+      seen.push_back(small_read_request(host, *fault, hca, wanted));
     } else {
       fine.push_back(hca);
     }
@@ -123,6 +123,7 @@ Check max_read_request() {
               "An HCA that reads GPU memory in smaller pieces than its peers, or in very small "
               "ones, sends more slowly.",
           .cost = Cost::kSlows,
+          .kind = FindingKind::kReadRequest,
           .run = run_max_read_request};
 }
 

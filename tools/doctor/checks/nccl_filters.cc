@@ -17,14 +17,6 @@
 namespace gdr::tools::doctor {
 namespace {
 
-// Adds the port that a text of Inspection::not_offered begins with: "mlx5_1:1 is excluded ...".
-void add_not_offered(const std::string& text, std::vector<std::pair<std::string, int>>* ports) {
-  const std::string label = text.substr(0, text.find(' '));
-  const size_t colon = label.find(':');
-  if (colon == 0 || colon == std::string::npos) return;
-  ports->emplace_back(label.substr(0, colon), std::atoi(label.c_str() + colon + 1));
-}
-
 // Every HCA and port of the machine, of sysfs or, where that has none, as with the software HCA, of
 // the topology.
 std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
@@ -39,7 +31,11 @@ std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
   for (const topology::Hca& hca : host.inspection->decision.machine.hcas) {
     for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
   }
-  for (const std::string& text : host.inspection->not_offered) add_not_offered(text, &ports);
+  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+    const size_t colon = one.port.rfind(':');
+    if (one.port.empty()) continue;
+    ports.emplace_back(one.port.substr(0, colon), std::atoi(one.port.c_str() + colon + 1));
+  }
   return ports;
 }
 

@@ -23,8 +23,7 @@ bool is_level(const std::string& name) { return name == kLevels[0] || name == kL
 
 // They do no harm in the plugin, and nccl_filters.cc judges them for NCCL's own transport.
 bool is_about_blanks_of_hcas(const Finding& finding) {
-  return finding.subject == "NCCL_IB_HCA" &&
-         finding.text.find("blanks around") != std::string::npos;
+  return finding.kind == FindingKind::kListBlanks && finding.subject == "NCCL_IB_HCA";
 }
 
 // What the tables of the plugin know of a variable. A level as a number is judged below, and a name
@@ -41,8 +40,9 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
       seen->push_back(ok(finding.subject, evidence));
       continue;
     }
-    seen->push_back(warning(finding.subject, evidence,
-                            finding.fix.empty() ? unset_text(host, finding.subject) : finding.fix));
+    seen->push_back(
+        observation_of({finding.kind, Severity::kWarning, finding.subject, evidence,
+                        finding.fix.empty() ? unset_text(host, finding.subject) : finding.fix}));
   }
 }
 

@@ -80,9 +80,9 @@ Observations run_numa(const Host& host) {
   topo::CheckReport report;
   topo::check_settings({*host.inspection, host.pci_states}, &report);
   Observations seen;
-  for (const topo::Fault& fault : report.faults) {
-    if (fault.check != topo::Check::kNuma) continue;
-    seen.push_back(warning(fault.finding.subject, fault.finding.text, fault.finding.fix));
+  for (const Finding& fault : report.faults) {
+    if (fault.kind != FindingKind::kNuma) continue;
+    seen.push_back(observation_of(fault));
   }
   const size_t nodes = numa_nodes_of(machine);
   if (nodes == 0) {

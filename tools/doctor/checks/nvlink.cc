@@ -22,9 +22,9 @@ Observations run_nvlink(const Host& host) {
   if (machine.gpus.empty())
     return {nothing_on(host, "there is no GPU, whose NVLinks could be looked at")};
   Observations seen;
-  for (const topo::Fault& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
-    if (fault.check != topo::Check::kNvlink && fault.check != topo::Check::kC2c) continue;
-    seen.push_back(warning(fault.finding.subject, fault.finding.text, fault.finding.fix));
+  for (const Finding& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
+    if (fault.kind != FindingKind::kNvlink && fault.kind != FindingKind::kC2c) continue;
+    seen.push_back(observation_of(fault));
   }
   if (!seen.empty()) return seen;
   const auto linked = std::count_if(machine.gpus.begin(), machine.gpus.end(), has_nvlink);

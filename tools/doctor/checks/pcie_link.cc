@@ -65,32 +65,29 @@ double mbps_of_link(const topology::PciLink& link) {
 
 // Whether the link certainly costs: it runs below what both ends support, and the HCA's ports need
 // more than it carries. Without an active port an HCA carries nothing now.
-bool costs_bandwidth(const PcieLink& link, topo::Check kind) {
+bool costs_bandwidth(const PcieLink& link, FindingKind kind) {
   const bool runs_below =
-      kind == topo::Check::kLinkWidth
+      kind == FindingKind::kPcieWidth
           ? link.current.width > 0 && link.current.width < link.possible.width
           : link.current.gt_per_s > 0 && link.current.gt_per_s < link.possible.gt_per_s;
   return runs_below && (!link.is_hca || mbps_of_link(link.current) < link.port_mbps);
 }
 
 // The registers that a hypervisor shows need not be those of the hardware.
-Observation link_observation(const topo::Fault& fault, const PcieLinks& links, bool is_virtual) {
-  const Finding& finding = fault.finding;
+Observation link_observation(Finding finding, const PcieLinks& links, bool is_virtual) {
   const auto found = links.find(finding.subject);
-  if (found == links.end()) return warning(finding.subject, finding.text, finding.fix);
+  if (found == links.end()) return observation_of(finding);
   const PcieLink& link = found->second;
-  std::string evidence =
-      fmt::format("{} (current_link_* and max_link_* in /sys/bus/pci/devices/{})", finding.text,
-                  link.bdf.to_string());
+  finding.text += fmt::format(" (current_link_* and max_link_* in /sys/bus/pci/devices/{})",
+                              link.bdf.to_string());
   if (link.port_mbps > 0 && link.current.width > 0) {
-    evidence += fmt::format("; it carries {:.0f} Gb/s, the HCA's ports {} Gb/s",
-                            mbps_of_link(link.current) / 1000, link.port_mbps / 1000);
+    finding.text += fmt::format("; it carries {:.0f} Gb/s, the HCA's ports {} Gb/s",
+                                mbps_of_link(link.current) / 1000, link.port_mbps / 1000);
   }
-  const std::string fix = fmt::format("{}; sudo lspci -vv -s {} shows LnkCap and LnkSta",
-                                      finding.fix, link.bdf.to_string());
-  return !is_virtual && costs_bandwidth(link, fault.check)
-             ? failure(finding.subject, evidence, fix)
-             : warning(finding.subject, evidence, fix);
+  finding.fix +=
+      fmt::format("; sudo lspci -vv -s {} shows LnkCap and LnkSta", link.bdf.to_string());
+  if (!is_virtual && costs_bandwidth(link, finding.kind)) finding.severity = Severity::kError;
+  return observation_of(finding);
 }
 
 // What is fine, and which links are slow now only because their devices are idle.
@@ -127,7 +124,7 @@ Observations run_pcie_link(const Host& host) {
   topo::check_links({*host.inspection, host.pci_states}, &report);
   Observations seen;
   const bool is_virtual = is_virtual_machine(host);
-  for (const topo::Fault& fault : report.faults) {
+  for (const Finding& fault : report.faults) {
     seen.push_back(link_observation(fault, links, is_virtual));
   }
   if (!seen.empty()) return seen;

@@ -45,9 +45,9 @@ Observation rate_beside_peers(const FabricPort& one, const std::vector<FabricPor
 
 Observation port_rate_seen(const FabricPort& one, const std::vector<FabricPort>& ports,
                            const topo::CheckReport& report) {
-  for (const topo::Fault& fault : report.faults) {
-    if (fault.check != topo::Check::kPortSpeed || fault.finding.subject != one.label) continue;
-    return failure(one.label, fault.finding.text, kLookAtLink);
+  for (const Finding& fault : report.faults) {
+    if (fault.kind != FindingKind::kSlowLink || fault.subject != one.label) continue;
+    return failure(one.label, fault.text, kLookAtLink);
   }
   if (!one.port->is_active()) return ok(one.label, "not active: see port-state");
   // NCCL's rails are compared by the report. Each device of software has the rate of no link.
@@ -78,6 +78,7 @@ Check port_rate() {
           .looks_at = "the rate of each port against those of its peers, and the lanes of its link",
           .why = "Each step of a collective waits for the slowest rail.",
           .cost = Cost::kSlows,
+          .kind = FindingKind::kSlowLink,
           .run = run_port_rate};
 }
 

@@ -123,6 +123,7 @@ Check port_state() {
               "A rail whose port is not active carries nothing: its GPU uses another rail, "
               "farther away and shared, or the job does not start.",
           .cost = Cost::kHalves,
+          .kind = FindingKind::kPortDown,
           .run = run_port_state};
 }
 

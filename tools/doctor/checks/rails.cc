@@ -13,31 +13,30 @@ namespace gdr::tools::doctor {
 namespace {
 
 // Diagnostics of the topology. Those of variables and ports belong to the checks of these.
-bool is_diagnostic_of_rails(const topo::Fault& fault) {
-  const std::string& subject = fault.finding.subject;
-  return fault.check == topo::Check::kDiagnostic && (subject.empty() || subject.starts_with("GPU"));
+bool is_diagnostic_of_rails(const Finding& fault) {
+  switch (fault.kind) {
+    case FindingKind::kRailMap:
+    case FindingKind::kRailMapIgnored:
+    case FindingKind::kTopologyUnknown:
+    case FindingKind::kTopologyFile:
+    case FindingKind::kSeveralHosts:
+      return true;
+    default:
+      return false;
+  }
 }
 
-bool is_about_rails(const topo::Fault& fault) {
-  switch (fault.check) {
-    case topo::Check::kNcclFails:
-    case topo::Check::kNoRail:
-    case topo::Check::kSetting:
-    case topo::Check::kRailShare:
-    case topo::Check::kNcclChoice:
+bool is_about_rails(const Finding& fault) {
+  switch (fault.kind) {
+    case FindingKind::kNcclFails:
+    case FindingKind::kNoRail:
+    case FindingKind::kRestriction:
+    case FindingKind::kRailShare:
+    case FindingKind::kNcclChoice:
       return true;
     default:
       return is_diagnostic_of_rails(fault);
   }
-}
-
-Observation observation_of_rails(const topo::Fault& fault) {
-  const Finding& finding = fault.finding;
-  const bool has_none = fault.check == topo::Check::kNoRail;
-  std::string fix = finding.fix;
-  if (fix == topo::kFirstTheFaultAbove) fix = "no setting; first what nccl-gdr topo --check lists";
-  return has_none ? failure(finding.subject, finding.text, fix)
-                  : warning(finding.subject, finding.text, fix);
 }
 
 // "GPU0 mlx5_0:1, GPU1 mlx5_1:1".
@@ -61,8 +60,8 @@ Observations run_rails(const Host& host) {
   if (decision.machine.gpus.empty())
     return {nothing_on(host, "there is no GPU that could have a rail")};
   Observations seen;
-  for (const topo::Fault& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
-    if (is_about_rails(fault)) seen.push_back(observation_of_rails(fault));
+  for (const Finding& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
+    if (is_about_rails(fault)) seen.push_back(observation_of(fault));
   }
   if (!seen.empty()) return seen;
   if (decision.machine.hcas.empty())

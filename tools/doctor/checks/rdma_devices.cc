@@ -203,8 +203,8 @@ std::string other_plugin(const Host& host) {
 // vendor is loaded.
 Observation device_of_other_kind(const Host& host, const RdmaHca& hca, const std::string& fault,
                                  bool has_other) {
-  const Finding parts = split_fix(fault);
-  const std::string evidence = fmt::format("{}; it{}", device_text(hca), parts.text);
+  const TextAndFix parts = split_fix(fault);
+  const std::string evidence = fmt::format("{}; it {}", device_text(hca), parts.text);
   if (has_other) return ok(hca.name, evidence);
   const std::string plugin = other_plugin(host);
   if (!plugin.empty()) {

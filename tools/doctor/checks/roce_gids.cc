@@ -40,7 +40,7 @@ std::string set_address(const RdmaPort& port) {
 
 // The texts of select_gid() end in ". Fix: ...".
 Observation no_gid(const FabricPort& one, const std::string& text) {
-  const Finding parts = split_fix(text);
+  const TextAndFix parts = split_fix(text);
   return failure(one.label, parts.text, parts.fix.empty() ? set_address(*one.port) : parts.fix);
 }
 
@@ -97,11 +97,14 @@ void add_mixed_families(const std::vector<FabricPort>& ports,
 }
 
 // Without GPUs, a port whose interface has no address may be one that is not in use.
-void allow_unused_ports(const Host& host, Observations* seen) {
+void allow_unused_ports(const Host& host, const std::vector<FabricPort>& ports,
+                        const transport::GidPreference& preference, Observations* seen) {
   const auto is_fine = [](const Observation& one) { return one.verdict == Verdict::kOk; };
   if (has_rails(host) || std::none_of(seen->begin(), seen->end(), is_fine)) return;
-  for (Observation& one : *seen) {
-    if (one.evidence.find("link-local") != std::string::npos) one = ok(one.subject, one.evidence);
+  for (size_t i = 0; i < ports.size(); ++i) {
+    const auto chosen = transport::select_gid(gid_table(*ports[i].port), preference);
+    if (!chosen || !transport::is_link_local(chosen->gid)) continue;
+    (*seen)[i] = ok((*seen)[i].subject, (*seen)[i].evidence);
   }
 }
 
@@ -114,7 +117,7 @@ Observations run_roce_gids(const Host& host) {
   const transport::GidPreference preference = gid_preference(host);
   Observations seen;
   for (const FabricPort& one : ports) seen.push_back(roce_gid(one, preference));
-  if (preference.forced_index < 0) allow_unused_ports(host, &seen);
+  if (preference.forced_index < 0) allow_unused_ports(host, ports, preference, &seen);
   add_mixed_families(ports, preference, &seen);
   return seen;
 }

@@ -32,6 +32,23 @@ TEST(DoctorJson, ObservationWithACostOfItsOwn_IsTheCostOfBoth) {
   EXPECT_THAT(to_prometheus(report), HasSubstr("{check=\"mixed\",cost=\"halves\"} 2\n"));
 }
 
+// By the observation, else the check, else the check's name; nothing where nothing is wrong.
+TEST(DoctorJson, Kind_IsNamedByJsonAndMetrics) {
+  Observations seen = {ok("mlx5_0:1", "is well"), failure("mlx5_1:1", "is slow", "look at it"),
+                       observation_of({FindingKind::kAcs, Severity::kWarning, "GPU0", "x", "y"})};
+  Report report = report_of({result_of("port-rate", Cost::kSlows, seen),
+                             result_of("plain", Cost::kSlows, {warning("", "is odd", "look")})});
+  report.results[0].check.kind = FindingKind::kSlowLink;
+  const Json json = Json::parse(to_json(report));
+  const Json& observations = json["checks"][0]["observations"];
+  EXPECT_TRUE(observations[0]["kind"].is_null());
+  EXPECT_EQ(observations[1]["kind"], "slow-link");
+  EXPECT_EQ(observations[2]["kind"], "acs");
+  EXPECT_EQ(observations[2]["verdict"], "warning");
+  EXPECT_EQ(json["checks"][1]["observations"][0]["kind"], "plain");
+  EXPECT_THAT(to_prometheus(report), HasSubstr("{check=\"port-rate\",kind=\"acs\"} 1\n"));
+}
+
 TEST(DoctorJson, EveryCheckOnAnEmptyRoot_IsThere) {
   MadeHost made;
   const Json json = Json::parse(to_json(run_checks(all_checks(), made.host)));

@@ -45,7 +45,9 @@ TEST(RdmaDeviceNames, WithoutSysfs_AreThoseOfTheTopologyAndTheExcluded) {
   MadeHost made;
   made.host.inspection.emplace();
   made.host.inspection->decision.machine.hcas.emplace_back().name = "softhca1";
-  made.host.inspection->not_offered = {"softhca0:1 is excluded by NCCL_IB_HCA", "odd text"};
+  made.host.inspection->not_offered = {
+      {FindingKind::kHcaExcluded, "softhca0:1", "is excluded by NCCL_IB_HCA"},
+      {FindingKind::kHcaFailed, "", "odd text"}};
   EXPECT_EQ(rdma_device_names(made.host), (std::vector<std::string>{"softhca0", "softhca1"}));
 }
 

@@ -24,6 +24,7 @@ TEST(DoctorPrometheus, EveryVerdict_HasItsNumber) {
         "nccl_gdr_doctor_check_status{check=\"unseen\",cost=\"halves\"} -1\n",
         "nccl_gdr_doctor_check_status{check=\"doubtful\",cost=\"slows\"} 1\n",
         "nccl_gdr_doctor_check_status{check=\"dear\",cost=\"stops\"} 2\n",
+        "nccl_gdr_doctor_findings{check=\"dear\",kind=\"dear\"} 1\n",
         "nccl_gdr_doctor_checks{verdict=\"failure\"} 2\n", "nccl_gdr_doctor_exit_status 1\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
@@ -52,7 +53,7 @@ TEST(DoctorPrometheus, Format_IsTheExpositionFormat) {
     EXPECT_EQ(parts[2], current) << line;
     EXPECT_TRUE(series.insert(parts[1]).second) << line;
   }
-  EXPECT_EQ(comments.size(), 4u);
+  EXPECT_EQ(comments.size(), 5u);
   for (const auto& [name, count] : comments) EXPECT_EQ(count, 2) << name;
 }
 

@@ -15,19 +15,19 @@ using ::testing::Not;
 
 TEST(Check, GpuLinkNarrowerThanThatOfItsPeers_IsNamed) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus[3].link.width = 8; }),
-              ElementsAre(AllOf(HasSubstr("link-width: GPU3 (0000:35:00.0): the PCIe link has x8"),
+              ElementsAre(AllOf(HasSubstr("pcie-width: GPU3 (0000:35:00.0): the PCIe link has x8"),
                                 HasSubstr("GPU0 (0000:13:00.0)"), HasSubstr("x16"))));
 }
 
 TEST(Check, HcaLinkSlowerThanThatOfItsPeers_IsNamed) {
   EXPECT_THAT(
       faults_with([](Machine* machine) { machine->hcas[2].link.gt_per_s = 16; }),
-      ElementsAre(HasSubstr("link-speed: mlx5_2 (0000:54:00.0): the PCIe link has 16 GT/s")));
+      ElementsAre(HasSubstr("pcie-speed: mlx5_2 (0000:54:00.0): the PCIe link has 16 GT/s")));
 }
 
 TEST(Check, SwitchLinkNarrowerThanThatOfItsPeers_IsNamed) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->switches[1].link.width = 4; }),
-              ElementsAre(HasSubstr("link-width: PCIe switch 0000:31:00.0: the PCIe link has x4")));
+              ElementsAre(HasSubstr("pcie-width: PCIe switch 0000:31:00.0: the PCIe link has x4")));
 }
 
 TEST(Check, LinkOfAnotherModelOrRole_IsNotCompared) {
@@ -55,7 +55,7 @@ TEST(Check, GpusWithoutPciIds_ArePeersAndOthersANote) {
               Contains("PCIe links of HCAs are not compared: the source has no model of them"));
   machine.gpus[3].link.width = 8;
   EXPECT_THAT(faults_of(report_on(machine)),
-              ElementsAre(HasSubstr("link-width: GPU3 (0000:35:00.0): the PCIe link has x8")));
+              ElementsAre(HasSubstr("pcie-width: GPU3 (0000:35:00.0): the PCIe link has x8")));
   EXPECT_THAT(report_on(good_machine()).notes, Not(Contains(HasSubstr("not compared"))));
 }
 
@@ -64,9 +64,9 @@ TEST(Check, LinkThatRunsBelowWhatItSupports_IsNamed) {
                 (*states)[*machine.hcas[1].bdf].current = {8, 16};
                 (*states)[machine.gpus[2].bdf].current = {32, 4};
               }),
-              ElementsAre(AllOf(HasSubstr("link-width: GPU2"), HasSubstr("runs at x4"),
+              ElementsAre(AllOf(HasSubstr("pcie-width: GPU2"), HasSubstr("runs at x4"),
                                 HasSubstr("x16 is possible")),
-                          AllOf(HasSubstr("link-speed: mlx5_1"), HasSubstr("runs at 8 GT/s"),
+                          AllOf(HasSubstr("pcie-speed: mlx5_1"), HasSubstr("runs at 8 GT/s"),
                                 HasSubstr("32 GT/s is possible"))));
 }
 

@@ -90,13 +90,13 @@ TEST(Check, LinkSlowerThanTheFileStates_IsNamed) {
                 for (size_t i = 0; i < 4; ++i) machine->hcas[i].ports[0].link_mbps = 400000;
                 machine->hcas[1].ports[0].link_mbps = 100000;
               }),
-              ElementsAre(HasSubstr("port-speed: mlx5_1:1: the port runs at 100 Gb/s, its peers "
+              ElementsAre(HasSubstr("slow-link: mlx5_1:1: the port runs at 100 Gb/s, its peers "
                                     "mlx5_0:1, mlx5_2:1, mlx5_3:1 at up to 400 Gb/s")));
 }
 
 TEST(Check, PortSlowerThanItsPeers_IsNamed) {
   EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas[1].ports[0].speed_mbps = 200000; }),
-              ElementsAre(HasSubstr("port-speed: mlx5_1:1: the port runs at 200 Gb/s, its peers "
+              ElementsAre(HasSubstr("slow-link: mlx5_1:1: the port runs at 200 Gb/s, its peers "
                                     "mlx5_0:1, mlx5_2:1, mlx5_3:1 at up to 400 Gb/s")));
 }
 
@@ -116,7 +116,7 @@ TEST(Check, PortsOfTwoLinkLayers_NeedNotHaveOneSpeed) {
   EXPECT_THAT(faults_with([&](Machine* machine) { slow(machine, Port::LinkLayer::kEthernet); }),
               ElementsAre(HasSubstr("link-layer: mlx5_1:1: ")));
   EXPECT_THAT(faults_with([&](Machine* machine) { slow(machine, Port::LinkLayer::kInfiniBand); }),
-              ElementsAre(HasSubstr("port-speed: mlx5_1:1: ")));
+              ElementsAre(HasSubstr("slow-link: mlx5_1:1: ")));
 }
 
 // HCAs on the CPU become rails where those below the switches are missing.
@@ -201,7 +201,7 @@ TEST(Check, VirtualFunction_IsNoPeerOfPhysicalOnes) {
     machine->hcas[1].physical_function = machine->hcas[0].bdf;
     machine->hcas[1].ports[0].speed_mbps = 100000;
   };
-  EXPECT_THAT(faults_with(change), Not(Contains(HasSubstr("port-speed"))));
+  EXPECT_THAT(faults_with(change), Not(Contains(HasSubstr("slow-link"))));
 }
 
 }  // namespace

@@ -150,8 +150,8 @@ TEST(Check, RailThatIsDown_HidesNoHcaThatIsMissing) {
   Machine machine = with_more_hcas({0, 1, 2});
   machine.hcas[0].ports[0].state = Port::State::kDown;
   EXPECT_THAT(faults_of(report_on(machine)),
-              ElementsAre(HasSubstr("rail-share: GPU6, GPU7: 1/2 of a rail for each, where "),
-                          HasSubstr("port-down: ")));
+              ElementsAre(HasSubstr("port-down: "),
+                          HasSubstr("rail-share: GPU6, GPU7: 1/2 of a rail for each, where ")));
   const Inspection by_map{.decision = scene_of(machine),
                           .settings = {{"GDR_NCCL_RAIL_MAP", UserSetting{}}}};
   EXPECT_THAT(faults_of(check_machine(by_map, {})), ElementsAre(HasSubstr("port-down: ")));
@@ -167,7 +167,7 @@ TEST(Check, PortsLeftOutByTheUser_AreTheFaultInPlaceOfWhatFollows) {
                               .unrestricted = scene_of(good_machine()),
                               .restricted_by = "NCCL_IB_HCA=^mlx5_3"};
   const std::vector<std::string> faults = faults_of(check_machine(inspection, {}));
-  EXPECT_THAT(faults, Contains(HasSubstr("setting: GPU4, GPU5, GPU6, GPU7: NCCL_IB_HCA=^mlx5_3 "
+  EXPECT_THAT(faults, Contains(HasSubstr("restriction: GPU4, GPU5, GPU6, GPU7: NCCL_IB_HCA=^mlx5_3 "
                                          "leaves out mlx5_3:1, so that rails are farther")));
   EXPECT_THAT(faults, Not(Contains(HasSubstr("rail-share"))));
 }

@@ -21,9 +21,9 @@ TEST(Check, GoodMachine_HasNoFault) {
 
 std::vector<std::string> consequences_of(const Machine& machine) {
   std::vector<std::string> texts;
-  for (const Fault& fault : report_on(machine).faults) {
+  for (const Finding& fault : report_on(machine).faults) {
     if (is_consequence(fault)) {
-      texts.push_back(std::string(name_of(fault.check)) + ": " + to_string(fault.finding));
+      texts.push_back(std::string(id_of(fault.kind)) + ": " + to_string(fault));
     }
   }
   return texts;
@@ -53,32 +53,22 @@ TEST(Check, EmptyMachine_LacksBothKindsOfDevices) {
 }
 
 TEST(Check, FindingsOfTheDecision_AreFaultsOrNotes) {
-  Inspection inspection{scene_of(good_machine()), {}, 1, "/sys"};
-  inspection.decision.findings = {{Severity::kInfo, "", "an info", ""},
-                                  {Severity::kWarning, "NCCL_IB_X", "is wrong", ""},
-                                  {Severity::kWarning, "GPU0 and mlx5_0", "ACS redirects", ""}};
+  Inspection inspection{scene_of(good_machine()), {}, "/sys"};
+  inspection.decision.findings = {
+      {FindingKind::kGdrLevel, Severity::kInfo, "", "an info", ""},
+      {FindingKind::kBadValue, Severity::kWarning, "NCCL_IB_X", "is wrong", ""},
+      {FindingKind::kAcs, Severity::kWarning, "GPU0 and mlx5_0", "ACS redirects", ""}};
   const CheckReport report = check_machine(inspection, {});
-  EXPECT_THAT(faults_of(report), ElementsAre("acs: GPU0 and mlx5_0: ACS redirects",
-                                             "diagnostic: NCCL_IB_X: is wrong"));
+  EXPECT_THAT(faults_of(report),
+              ElementsAre("bad-value: NCCL_IB_X: is wrong", "acs: GPU0 and mlx5_0: ACS redirects"));
   EXPECT_THAT(report.notes, Contains("an info"));
 }
 
 TEST(Check, SlowLinkThatTheDecisionWarnsOf_IsOneFault) {
-  Inspection inspection{scene_of(good_machine()), {}, 0, "/sys"};
-  inspection.decision.findings = {
-      {Severity::kWarning, "mlx5_1:1", "the link runs at 100 Gb/s, where rails on others", ""}};
+  Inspection inspection{scene_of(good_machine()), {}, "/sys"};
+  inspection.decision.findings = {{FindingKind::kSlowLink, Severity::kWarning, "mlx5_1:1",
+                                   "the link runs at 100 Gb/s, where rails on others", ""}};
   EXPECT_THAT(faults_of(check_machine(inspection, {})), IsEmpty());
-}
-
-TEST(Check, SeveralFaults_AreSortedByWeight) {
-  const std::vector<std::string> faults = faults_with([](Machine* machine) {
-    machine->hcas[1].ports[0].speed_mbps = 200000;
-    machine->gpus[3].link.width = 8;
-    machine->gpus[5].nvlinks[0].count = 16;
-    machine->hcas[0].gpudirect = false;
-  });
-  EXPECT_THAT(faults, ElementsAre(HasSubstr("no-gpudirect: "), HasSubstr("nvlink: "),
-                                  HasSubstr("link-width: "), HasSubstr("port-speed: ")));
 }
 
 // The HCAs are of two models, so that neither is called slow.
@@ -88,10 +78,9 @@ TEST(CheckMachine, ChoiceThatNoSettingChanges_NamesWhatToLookAt) {
   machine.hcas[2].ports[0].speed_mbps = 200000;
   const CheckReport report = report_on(machine);
   ASSERT_FALSE(report.faults.empty());
-  EXPECT_EQ(report.faults[0].check, Check::kNcclChoice);
-  EXPECT_THAT(
-      report.faults[0].finding.fix,
-      AllOf(HasSubstr("look at the slot and the port of mlx5_2:1"), HasSubstr("move its card")));
+  EXPECT_EQ(report.faults[0].kind, FindingKind::kNcclChoice);
+  EXPECT_THAT(report.faults[0].fix, AllOf(HasSubstr("look at the slot and the port of mlx5_2:1"),
+                                          HasSubstr("move its card")));
 }
 
 }  // namespace

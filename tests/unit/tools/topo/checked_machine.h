@@ -21,21 +21,21 @@ inline Machine good_machine() {
 
 inline CheckReport report_on(Machine machine, const PciStates& states = {},
                              const topology::nccl::Settings& settings = {}) {
-  const Inspection inspection{topology::scene_of(std::move(machine), settings), {}, 0, "/sys"};
+  const Inspection inspection{topology::scene_of(std::move(machine), settings), {}, "/sys"};
   return check_machine(inspection, states);
 }
 
 // Faults of one device often make NCCL choose another HCA, which has tests of its own.
-inline bool is_consequence(const Fault& fault) {
-  return fault.check == Check::kNcclChoice || fault.check == Check::kNcclFails;
+inline bool is_consequence(const Finding& fault) {
+  return fault.kind == FindingKind::kNcclChoice || fault.kind == FindingKind::kNcclFails;
 }
 
 // The faults as the tool prints them, without consequences.
 inline std::vector<std::string> faults_of(const CheckReport& report) {
   std::vector<std::string> texts;
-  for (const Fault& fault : report.faults) {
+  for (const Finding& fault : report.faults) {
     if (is_consequence(fault)) continue;
-    texts.push_back(std::string(name_of(fault.check)) + ": " + to_string(fault.finding));
+    texts.push_back(std::string(id_of(fault.kind)) + ": " + to_string(fault));
   }
   return texts;
 }

@@ -151,8 +151,9 @@ TEST(TopologyJson, Nccl_HasDevicesAndWhatEachGpuDoesWithThem) {
 
 TEST(TopologyJson, Findings_HaveTheirParts) {
   RailDecision scene = scene_of(flat(1, 1));
-  scene.findings = {{Severity::kWarning, "GPU0", "it is slow", ""}};
+  scene.findings = {{FindingKind::kAcs, Severity::kWarning, "GPU0", "it is slow", ""}};
   Json finding = parsed_json(scene)["findings"][0];
+  EXPECT_EQ(finding["kind"], "acs");
   EXPECT_EQ(finding["severity"], "warning");
   EXPECT_EQ(finding["subject"], "GPU0");
   EXPECT_EQ(finding["text"], "it is slow");
@@ -169,9 +170,13 @@ TEST(TopologyJson, NoDevices_IsEmptyArraysAndUnknownSockets) {
   EXPECT_EQ(root["paths"]["gpu_hca"]["class"], Json::array());
 }
 
-TEST(TopologyJson, PortsThatAreNotOffered_AreTexts) {
-  Json root = Json::parse(json_text(scene_of(flat(1, 1)), {"iw_0:1 is an iWARP device"}));
-  EXPECT_EQ(root["not_offered"], Json::array({"iw_0:1 is an iWARP device"}));
+TEST(TopologyJson, PortsThatAreNotOffered_HaveTheirKindAndReason) {
+  Json root = Json::parse(json_text(
+      scene_of(flat(1, 1)), {{FindingKind::kHcaUnsupported, "iw_0:1", "is an iWARP device"}}));
+  EXPECT_EQ(
+      root["not_offered"],
+      Json::array(
+          {{{"kind", "hca-unsupported"}, {"port", "iw_0:1"}, {"reason", "is an iWARP device"}}}));
 }
 
 TEST(TopologyJson, NameThatIsNotUtf8_IsValidJson) {

@@ -194,8 +194,9 @@ TEST(Matrix, GpuWithoutRail_HasTheReason) {
 }
 
 TEST(Matrix, PortsThatAreNotOffered_AreListedWithTheReasonAlsoWithoutRails) {
-  const std::vector<std::string> not_offered = {"efa_0:1 is an Elastic Fabric Adapter\x1b",
-                                                "iw_0:1 is an iWARP device"};
+  const std::vector<transport::SkippedPort> not_offered = {
+      {FindingKind::kHcaUnsupported, "efa_0:1", "is an Elastic Fabric Adapter\x1b"},
+      {FindingKind::kHcaUnsupported, "iw_0:1", "is an iWARP device"}};
   std::string text = matrix_text(scene_of(flat(1, 0)), not_offered);
   EXPECT_THAT(text, HasSubstr("\nExcluded ports\n  efa_0:1 is an Elastic Fabric Adapter"));
   EXPECT_THAT(text, HasSubstr("\n  iw_0:1 is an iWARP device\n\nGPUs\n"));
@@ -203,7 +204,8 @@ TEST(Matrix, PortsThatAreNotOffered_AreListedWithTheReasonAlsoWithoutRails) {
 }
 
 TEST(Matrix, EmptyMachine_IsASentenceInPlaceOfTables) {
-  const std::string text = matrix_text(scene_of(Machine{}), {"efa_0:1 is an EFA"});
+  const std::string text =
+      matrix_text(scene_of(Machine{}), {{FindingKind::kHcaUnsupported, "efa_0:1", "is an EFA"}});
   EXPECT_THAT(text, StartsWith("The machine shows neither a GPU nor an HCA."));
   EXPECT_THAT(text, Not(HasSubstr("Affinity")));
   EXPECT_THAT(text, HasSubstr("\n  efa_0:1 is an EFA\n"));

@@ -111,7 +111,8 @@ TEST_F(HcaTest, Discover_PortDown_IsInactiveWithItsReason) {
   EXPECT_TRUE(found.devices.empty());
   EXPECT_EQ(names(found.inactive), Names{"mlx5_0:1"});
   ASSERT_EQ(found.skipped.size(), 1u);
-  EXPECT_EQ(found.skipped[0], "mlx5_0:1 is not ACTIVE");
+  EXPECT_EQ(found.skipped[0], (SkippedPort{FindingKind::kPortDown, "mlx5_0:1", "is not ACTIVE"}));
+  EXPECT_EQ(to_string(found.skipped[0]), "mlx5_0:1 is not ACTIVE");
 }
 
 TEST_F(HcaTest, Discover_FilteredOut_NamesTheVariable) {
@@ -120,8 +121,8 @@ TEST_F(HcaTest, Discover_FilteredOut_NamesTheVariable) {
   Discovery found = discover("=mlx5_1");
   EXPECT_EQ(names(found.devices), Names{"mlx5_1:1"});
   ASSERT_EQ(found.skipped.size(), 1u);
-  EXPECT_NE(found.skipped[0].find("mlx5_0:1"), std::string::npos);
-  EXPECT_NE(found.skipped[0].find("NCCL_IB_HCA"), std::string::npos);
+  EXPECT_EQ(found.skipped[0],
+            (SkippedPort{FindingKind::kHcaExcluded, "mlx5_0:1", "is excluded by NCCL_IB_HCA"}));
 }
 
 TEST_F(HcaTest, Discover_OneHcaFails_TheOthersAreListed) {
@@ -131,7 +132,8 @@ TEST_F(HcaTest, Discover_OneHcaFails_TheOthersAreListed) {
   Discovery found = discover();
   EXPECT_EQ(names(found.devices), Names{"mlx5_1:1"});
   ASSERT_EQ(found.skipped.size(), 1u);
-  EXPECT_NE(found.skipped[0].find("mlx5_0"), std::string::npos);
+  EXPECT_EQ(found.skipped[0].kind, FindingKind::kHcaFailed);
+  EXPECT_NE(to_string(found.skipped[0]).find("mlx5_0"), std::string::npos);
 }
 
 TEST_F(HcaTest, Discover_PortCannotBeQueried_IsSkipped) {
@@ -140,7 +142,8 @@ TEST_F(HcaTest, Discover_PortCannotBeQueried_IsSkipped) {
   Discovery found = discover();
   EXPECT_TRUE(found.devices.empty());
   ASSERT_EQ(found.skipped.size(), 1u);
-  EXPECT_NE(found.skipped[0].find("mlx5_0:1"), std::string::npos);
+  EXPECT_EQ(found.skipped[0].kind, FindingKind::kHcaFailed);
+  EXPECT_EQ(found.skipped[0].port, "mlx5_0:1");
 }
 
 TEST_F(HcaTest, Discover_ListFails_IsAnError) {

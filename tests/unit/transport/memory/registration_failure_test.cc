@@ -135,9 +135,11 @@ TEST(RegistrationFailure, Finding_NamesThePath) {
 }
 
 TEST(RegistrationFailure, JoinedText_NamesEachFixOnce) {
-  Findings findings = {{Severity::kWarning, "dma-buf", "no room", "register less"},
-                       {Severity::kWarning, "nvidia-peermem", "no room", "register less"},
-                       {Severity::kWarning, "other", "lost", "find it"}};
+  Findings findings = {
+      {FindingKind::kRegistration, Severity::kWarning, "dma-buf", "no room", "register less"},
+      {FindingKind::kRegistration, Severity::kWarning, "nvidia-peermem", "no room",
+       "register less"},
+      {FindingKind::kRegistration, Severity::kWarning, "other", "lost", "find it"}};
   EXPECT_EQ(joined_text(findings),
             "dma-buf: no room; nvidia-peermem: no room; other: lost. "
             "Fix: register less; or: find it");

@@ -18,7 +18,7 @@ class InspectedHost : public MadeHost {
     if (change) change(&machine);
     host.pci_states = topo::good_states(machine);
     host.inspection =
-        topo::Inspection{topology::scene_of(std::move(machine), settings), {}, 0, "/sys"};
+        topo::Inspection{topology::scene_of(std::move(machine), settings), {}, "/sys"};
   }
 
   const topology::Machine& machine() const { return host.inspection->decision.machine; }

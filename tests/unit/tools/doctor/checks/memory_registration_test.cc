@@ -120,7 +120,7 @@ TEST(MemoryRegistration, CopyOfAMachine_IsUnknownUnlessItsFilesExcludeBoth) {
   RegistrationHost made;
   made.host.is_live = false;
   made.host.gpus = {};
-  made.host.inspection = topo::Inspection{topology::scene_of(topology::flat(1, 1)), {}, 0, "/sys"};
+  made.host.inspection = topo::Inspection{topology::scene_of(topology::flat(1, 1)), {}, "/sys"};
   EXPECT_EQ(made.verdict(), Verdict::kUnknown);
   made.write("/proc/driver/nvidia/version", kProprietaryModules);
   EXPECT_EQ(made.verdict(), Verdict::kFailure);
@@ -130,7 +130,7 @@ TEST(MemoryRegistration, CopyOfAMachine_IsUnknownUnlessItsFilesExcludeBoth) {
 
 TEST(MemoryRegistration, OnlyTheHcasOfRails_Count) {
   RegistrationHost made;
-  made.host.inspection = topo::Inspection{topology::scene_of(topology::flat(1, 1)), {}, 0, "/sys"};
+  made.host.inspection = topo::Inspection{topology::scene_of(topology::flat(1, 1)), {}, "/sys"};
   made.host.gpus.hcas["irdma0"] = {false, kPeermemAbsent};
   EXPECT_EQ(made.verdict(), Verdict::kOk);
 }

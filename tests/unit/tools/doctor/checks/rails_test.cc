@@ -36,9 +36,11 @@ TEST(Rails, NoUsablePort_IsAFailure) {
 TEST(Rails, DiagnosticOfTheTopology_IsAWarningAndThatOfAVariableIsNot) {
   InspectedHost made;
   Findings& findings = made.host.inspection->decision.findings;
-  findings.push_back({Severity::kWarning, "NCCL_IB_TC", "odd", "correct it"});
+  findings.push_back(
+      {FindingKind::kBadValue, Severity::kWarning, "NCCL_IB_TC", "odd", "correct it"});
   EXPECT_EQ(verdict_of(rails(), made.host), Verdict::kOk);
-  findings.push_back({Severity::kWarning, "", "the machine's topology is unknown", "x"});
+  findings.push_back({FindingKind::kTopologyUnknown, Severity::kWarning, "",
+                      "the machine's topology is unknown", "x"});
   EXPECT_EQ(verdict_of(rails(), made.host), Verdict::kWarning);
 }
 

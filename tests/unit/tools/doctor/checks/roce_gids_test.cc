@@ -46,7 +46,8 @@ TEST(RoceGids, PortExcludedByTheUser_IsNotLookedAt) {
   MadeFabric made;
   made.add_roce().gids.resize(1);
   made.host.inspection.emplace();
-  made.host.inspection->not_offered = {"mlx5_0:1 is excluded by NCCL_IB_HCA"};
+  made.host.inspection->not_offered = {
+      {FindingKind::kHcaExcluded, "mlx5_0:1", "is excluded by NCCL_IB_HCA"}};
   EXPECT_EQ(verdict_of(roce_gids(), made.host), Verdict::kNothing);
 }
 
