@@ -39,7 +39,7 @@ install(FILES packaging/Dockerfile DESTINATION ${documents}/packaging COMPONENT 
 install(FILES packaging/nccl-gdr.bash RENAME nccl-gdr
   DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools)
 
-# --- Man pages: that of the plugin, and for each subcommand what its --help prints ---
+# --- Man pages: that of the plugin, and for each command what its --help prints ---
 # A program with a sanitizer may not start while it is built, and is not for installing.
 find_program(GZIP gzip)
 if(NOT GZIP OR CMAKE_CROSSCOMPILING OR GDR_SANITIZE)
@@ -56,8 +56,12 @@ set(pages ${page})
 
 find_program(HELP2MAN help2man)
 if(HELP2MAN)
-  foreach(command "" doctor topo env with-softhca conformance perf "perf sendrecv" "perf all_reduce")
-    string(STRIP "nccl-gdr ${command}" program)
+  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nccl-tests-config/nccl-gdr-burn-in
+    ${CMAKE_BINARY_DIR}/bin/nccl-gdr-burn-in SYMBOLIC)
+  foreach(command "" -burn-in " doctor" " topo" " env" " with-softhca" " conformance" " perf"
+      " perf sendrecv" " perf all_reduce")
+    set(program nccl-gdr${command})
     string(REPLACE " " "-" name ${program})
     set(page ${man}/${name}.1)
     add_custom_command(OUTPUT ${page}.gz
@@ -65,7 +69,8 @@ if(HELP2MAN)
       COMMAND ${HELP2MAN} --no-info --version-string=${PROJECT_VERSION} --source=nccl-net-gdr
               --output=${page} "./${program}"
       COMMAND ${GZIP} -9nf ${page}
-      DEPENDS nccl-gdr nccl-gdr-diagnose WORKING_DIRECTORY $<TARGET_FILE_DIR:nccl-gdr> VERBATIM)
+      DEPENDS nccl-gdr nccl-gdr-diagnose nccl-tests-config/nccl-gdr-burn-in
+      WORKING_DIRECTORY $<TARGET_FILE_DIR:nccl-gdr> VERBATIM)
     list(APPEND pages ${page}.gz)
     install(FILES ${page}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
   endforeach()

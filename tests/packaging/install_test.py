@@ -93,6 +93,7 @@ class Install(unittest.TestCase):
         for name in re.findall(r"^  ([a-z][\w-]*) ", output_of(self.program, "--help").split(
                 "Subcommands:")[1], re.MULTILINE):
             self.assertIn(f"nccl-gdr-{name}.1.gz", pages)
+        self.assertIn("nccl-gdr-burn-in.1.gz", pages)
         self.assertIn("--from", gzip.decompress(
             (self.prefix / "share/man/man1/nccl-gdr-topo.1.gz").read_bytes()).decode().replace("\\", ""))
 
