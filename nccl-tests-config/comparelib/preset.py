@@ -18,15 +18,6 @@ from comparelib import comparison, launch, report, rounds, session as sessions
 PRESET_DIR = launch.CONFIG_DIR / "presets"
 TOLERANCE = 0.10
 PASS, FAIL, NOT_JUDGED = "pass", "FAIL", "not judged"
-_FIELDS = {
-    "collective": str,
-    "nodes": int,
-    "gpus_per_node": int,
-    "bytes": int,
-    "busbw_gbs": (int, float),
-    "kind": str,
-    "source": str
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +63,6 @@ def names(folder=PRESET_DIR):
     return sorted(path.stem for path in folder.glob("*.env"))
 
 
-def _expected(name, index, entry):
-    for field, kind in _FIELDS.items():
-        if not isinstance(entry.get(field), kind) or isinstance(entry.get(field), bool):
-            raise launch.LaunchError(
-                f"expected.json: result {index + 1} of {name} has no usable {field}")
-    return Expected(**{field: entry[field] for field in _FIELDS})
-
-
 def load(word):
     """The preset of that name in presets/, or of a file NAME.env beside an expected.json."""
     path = pathlib.Path(
@@ -89,15 +72,11 @@ def load(word):
         raise launch.LaunchError(f"no preset {word}; there are: {known}")
     figures = path.parent / "expected.json"
     try:
-        entries = json.loads(figures.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        entries = {}
-    except (OSError, json.JSONDecodeError) as error:
+        entries = json.loads(figures.read_text(encoding="utf-8")) if figures.exists() else {}
+        own = entries.get(path.stem, {})
+        results = [Expected(**entry) for entry in own.get("results", [])]
+    except (OSError, ValueError, TypeError) as error:
         raise launch.LaunchError(f"cannot read {figures}: {error}") from error
-    own = entries.get(path.stem, {})
-    results = [
-        _expected(path.stem, index, entry) for index, entry in enumerate(own.get("results", []))
-    ]
     return Preset(path.stem, path.resolve(), own.get("machine", ""), results)
 
 

@@ -91,13 +91,9 @@ class LoadTest(unittest.TestCase):
         self.assertEqual(self.load("{}").results, [])
 
     def test_Unusable_IsNamed(self):
-        for change in ({"bytes": "1M"}, {"busbw_gbs": None}, {"nodes": True}, {"source": 3}):
-            text = json.dumps({"lab": {"results": [_ENTRY, {**_ENTRY, **change}]}})
-            with self.assertRaisesRegex(launch.LaunchError,
-                                        f"result 2 of lab has no usable {list(change)[0]}"):
+        for text in (json.dumps({"lab": {"results": [{"nodes": 2}]}}), "{"):
+            with self.assertRaisesRegex(launch.LaunchError, "cannot read .*expected.json"):
                 self.load(text)
-        with self.assertRaisesRegex(launch.LaunchError, "cannot read .*expected.json"):
-            self.load("{")
         with self.assertRaisesRegex(launch.LaunchError, "no preset no-such-9; there are: "):
             preset.load("no-such-9")
 
