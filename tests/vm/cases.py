@@ -30,17 +30,6 @@ _SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 # runs, too.
 _ALL_CASES = "--filter '!(C8*|C28*|C29*)'"
 
-# What the older versions of the table lack, of the cases in _OF_ADAPTERS.
-# Every second version: over the software HCA, where a case takes a tenth of the time, all of them run.
-_LACKING = {version: {"C60", "C61", "C62", "C64", "C65", "C70"} for version in (6, 8)}
-for _version in (6, 8):
-    _LACKING[_version] |= {"C07", "C09", "C35"}  # virtual devices, among others
-_LACKING |= {10: {"C60", "C61", "C62", "C65"}}
-
-# Cases of calls that the older versions' adapters convert: init, properties, connect and accept, sizes,
-# requests, registration, communicators. The rest is the same code for every version.
-_OF_ADAPTERS = "@(C0|C1[01]|C2[04]|C3[05]|C4[03]|C6|C7)*"
-
 
 def _has_acs(config):
     """Walks the extended capabilities of a PCI Express configuration space."""
@@ -59,14 +48,6 @@ class OneMachine(Case):
     def test_conformance_suite_passes(self):
         outcome = self.machines[0].run(conformance("--dev 0", _ALL_CASES), timeout=240)
         self.expect_all_passed(outcome)
-
-    def test_conformance_suite_passes_for_older_tables(self):
-        for version, lacking in _LACKING.items():
-            with self.subTest(version=version):
-                outcome = self.machines[0].run(conformance(
-                    f"--dev 0 --table {version} --filter '{_OF_ADAPTERS}'"), timeout=120)
-                self.assertIn(f"table v{version} ", outcome.output)
-                self.expect_all_passed(outcome, lacking)
 
     def connect_with(self, settings, gid):
         output = self.machines[0].run(
@@ -200,18 +181,6 @@ class GpuServer(Case):
         self.assertEqual([one["address"] for one in read["switches"]],
                          [one["address"] for one in live["switches"]])
 
-    def test_map_overrides_distance(self):
-        wanted = list(reversed(self.expected))
-        rail_map = ";".join(f"GPU{gpu}={name}" for gpu, name in enumerate(wanted))
-        view = self.topo(settings=f"export GDR_NCCL_RAIL_MAP='{rail_map}'")
-        self.assertEqual(self.rails_of(view), [[f"{name}:1"] for name in wanted])
-        self.assertEqual([rail["port"] for rail in view["rails"]], [f"{name}:1" for name in wanted])
-        output = self.machines[0].run(
-            f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}'\n" +
-            perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
-        self.assertIn("NCCL WARN NET/GDR [rail-map-ignored] : NCCL chooses by distance and will not follow", output)
-        self.assertIn("GPU0, GPU1, GPU2, GPU3, to which another HCA is nearer. Fix: take", output)
-
     def test_generated_topology_has_the_gpu_next_to_its_rail(self):
         """With one GPU left, and one rail that is not below its switch, the tree shows no distances."""
         guest = self.machines[0]
@@ -331,28 +300,22 @@ class TwoMachines(Case):
         self.assertRegex(outputs[0], r"(?m)^# .*\b0 wrong")
         self.assertRegex(outputs[0], rf"(?m)^ *{largest} ")
 
-    def conform(self, device, cases, before="true"):
+    def conform(self, cases, before="true"):
         # A single call may take a second where two machines share a busy processor.
-        root = f"--root {address(0, 0)}:{7100 + 100 * device}"
+        root = f"--root {address(0, 0)}:7100"
         jobs = [machine.start(f"{before}\n" + conformance(
-            f"--dev {device} --filter '{cases}' --call-limit 5", root, f"--rank {rank}"))
+            f"--dev 0 --filter '{cases}' --call-limit 5", root, f"--rank {rank}"))
                 for rank, machine in enumerate(self.machines)]
         for outcome in join(jobs, 200):
             self.expect_all_passed(outcome)
 
     def test_conformance_suite_passes(self):
-        self.conform(0, "!(C8*|C29*)")
+        self.conform("!(C8*|C29*)")
 
     # The second NIC of one machine does not reach the first one of the other, so that a rail is lost at
     # once. With NCCL's timeouts this would take 34 s.
     def test_merged_device_and_plain_one_carry_data(self):
-        self.conform(0, "C29*", before="export NCCL_IB_TIMEOUT=17 NCCL_IB_RETRY_CNT=1")
-
-    def test_conformance_suite_passes_on_the_second_nic(self):
-        self.conform(1, "C2[01]*")
-
-    def test_all_reduce_over_two_nics_is_correct(self):
-        self.all_reduce(2 << 20)
+        self.conform("C29*", before="export NCCL_IB_TIMEOUT=17 NCCL_IB_RETRY_CNT=1")
 
     def use_jumbo_frames(self):
         self.on_all("for i in 0 1; do ip link set eth$i mtu 4200; done")
@@ -361,10 +324,6 @@ class TwoMachines(Case):
     def test_all_reduce_with_jumbo_frames_is_correct(self):
         self.use_jumbo_frames()
         self.all_reduce(2 << 20)
-
-    def test_all_reduce_is_correct_with_a_thousandth_lost(self):
-        self.on_every_cable("loss 0.1%")
-        self.all_reduce(2 << 20, FEW_PACKETS, before="export NCCL_IB_TIMEOUT=17 NCCL_DEBUG=WARN")
 
     def test_all_reduce_is_correct_with_a_hundredth_lost(self):
         self.use_jumbo_frames()
@@ -428,17 +387,8 @@ class TwoMachines(Case):
     def test_interface_down_names_both_ends_and_the_status(self):
         self.expect_both_ends_named("sleep 1; ip link set eth1 down", "LOC_QP_OP_ERR")
 
-    def test_interface_down_for_a_second_is_an_error_too(self):
-        self.expect_both_ends_named("sleep 1; ip link set eth1 down; sleep 1; ip link set eth1 up",
-                                    "LOC_QP_OP_ERR")
-
     def test_cable_removed_names_both_ends_and_the_status(self):
         self.expect_both_ends_named(netem(1, "loss 100%"), "RETRY_EXC_ERR")
-
-    def test_killed_peer_is_an_error(self):
-        jobs = self.start_stream()
-        jobs[1].kill()
-        self.assertIn("b rxe0:1", self.expect_error(jobs[0]))
 
     def drop_sent_packets(self):
         """Drops what the first machine sends, as a real cable to a dead machine does. QEMU's emulated cable
