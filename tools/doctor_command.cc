@@ -56,17 +56,16 @@ void print_list(const std::vector<doctor::Check>& checks) {
   }
 }
 
-// Returns the lines of --fix-script that are about no check.
-std::string settings_for_script(const DoctorCommand& command, const doctor::Host& host) {
-  const bool is_whole = command.fix_script && command.names.empty();
-  return is_whole && host.inspection ? doctor::job_settings(*host.inspection) : "";
-}
-
 std::string text_of(const DoctorCommand& command, const doctor::Report& report,
-                    const std::string& settings = "") {
+                    const doctor::Host& host) {
   if (command.json) return doctor::to_json(report);
   if (command.prometheus) return doctor::to_prometheus(report);
-  if (command.fix_script) return doctor::to_fix_script(report, settings);
+  if (command.fix_script) {
+    // Settings for jobs are about no check.
+    const bool has_settings = command.names.empty() && host.inspection.has_value();
+    return doctor::to_fix_script(report,
+                                 has_settings ? doctor::job_settings(*host.inspection) : "");
+  }
   return doctor::to_text(report, command.all || !command.names.empty());
 }
 
@@ -129,7 +128,7 @@ void run_unguarded(const DoctorCommand& command) {
   if (!host) stop(kExitCouldNotRun, host.error().text);
   if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(*host));
   const doctor::Report report = doctor::run_checks(checks, *host);
-  fmt::print("{}", text_of(command, report, settings_for_script(command, *host)));
+  fmt::print("{}", text_of(command, report, *host));
   end_with(doctor::exit_code_of(report));
 }
 

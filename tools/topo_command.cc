@@ -9,7 +9,6 @@
 #include "tools/prediction/release.h"
 #include "tools/topo/modes.h"
 #include "tools/topo/nodes.h"
-#include "tools/topo/standard_input.h"
 
 namespace gdr::tools {
 namespace {
@@ -103,22 +102,8 @@ Outcome outcome_of(const TopoCommand& command) {
   return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
 }
 
-// Gives "-" its name as a file, and makes standard input readable where something names it.
-void take_standard_input(TopoCommand* command) {
-  bool is_used = false;
-  auto take = [&](std::string* source) {
-    if (*source == "-") *source = topo::kStandardInput;
-    is_used = is_used || *source == topo::kStandardInput;
-  };
-  for (std::string& source : command->request.sources) take(&source);
-  if (!is_used) return;
-  Status readable = topo::make_standard_input_rereadable();
-  if (!readable) stop(kExitUsage, readable.error().text);
-}
-
-void run(TopoCommand command) {
+void run(const TopoCommand& command) {
   check_conflicts(command);
-  take_standard_input(&command);
   const Outcome outcome = outcome_of(command);
   fmt::print(stderr, "{}", outcome.diagnostics);
   if (!outcome.picture.empty()) {
@@ -135,8 +120,8 @@ void add_input(CLI::App* sub, TopoCommand* command) {
   sub->add_option(
          "--from", command->request.sources,
          "live: this machine; otherwise a file of any machine (XML of hwloc or NCCL, or the text "
-         "of `nvidia-smi topo -m`; -: from standard input), or a folder that "
-         "hwloc-gather-topology --io gathered. Several make a table, one line each")
+         "of `nvidia-smi topo -m`), or a folder that hwloc-gather-topology --io gathered. Several "
+         "make a table, one line each")
       ->capture_default_str()
       ->group("Input");
   sub->add_option("--host", command->request.options.host,

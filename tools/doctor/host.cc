@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tools/topo/file_content.h"
-#include "tools/topo/folder_names.h"
 #include "tools/topo/inspect.h"
 
 namespace gdr::tools::doctor {

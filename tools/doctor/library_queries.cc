@@ -10,7 +10,7 @@
 #include "tools/doctor/host.h"
 #include "tools/doctor/library_facts.h"
 #include "tools/doctor/loader_search.h"
-#include "tools/topo/folder_names.h"
+#include "tools/topo/file_content.h"
 
 namespace gdr::tools::doctor {
 namespace {

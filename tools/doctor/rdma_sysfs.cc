@@ -7,7 +7,7 @@
 
 #include "tools/doctor/host.h"
 #include "tools/doctor/rdma_ports.h"
-#include "tools/topo/folder_names.h"
+#include "tools/topo/file_content.h"
 #include "topology/model.h"
 #include "topology/sources/sysfs_files.h"
 #include "topology/sources/sysfs_rdma.h"

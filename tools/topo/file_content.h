@@ -1,7 +1,9 @@
-// Whole files. An iterator over a stream's buffer lets the exception of a read() that fails through
-// (libstdc++'s __ios_failure), as of a folder in the place of a file; istream::read() does not.
+// Whole files, and the names in folders. An iterator over a stream's buffer lets the exception of a
+// read() that fails through (libstdc++'s __ios_failure), as of a folder in the place of a file;
+// istream::read() does not.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
@@ -10,6 +12,9 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
+
+#include "topology/model.h"
 
 namespace gdr::tools::topo {
 
@@ -36,6 +41,19 @@ inline std::optional<std::string> file_content(const std::filesystem::path& file
   std::ifstream stream(file, std::ios::binary);
   if (!stream.is_open()) return {};
   return rest_of_stream(stream, most);
+}
+
+// Returns the names in a folder, with numbers in their order (mlx5_2 before mlx5_10); none where it
+// cannot be listed. Names are as the file system has them: clean_text() before they are shown.
+inline std::vector<std::string> folder_names(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error);
+  for (const std::filesystem::directory_iterator end; !error && at != end; at.increment(error)) {
+    names.push_back(at->path().filename().string());
+  }
+  std::sort(names.begin(), names.end(), topology::name_less);
+  return names;
 }
 
 }  // namespace gdr::tools::topo

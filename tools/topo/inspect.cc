@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "plugin/config/topology_options.h"
-#include "tools/topo/gathered_folder.h"
 #include "tools/topo/hca_list.h"
 #include "tools/topo/inspect_settings.h"
 #include "tools/topo/live_machine.h"

@@ -1,6 +1,9 @@
 #include "tools/topo/read_file.h"
 
 #include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/finding.h"
@@ -11,6 +14,7 @@
 #include "tools/topo/labels.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
+#include "topology/sources/sysfs.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -53,6 +57,29 @@ Result<Machine> other_host(const std::string& file, const topology::Selection& s
   return fail(Code::kInvalidUsage, wrong_host_text(file, host, names));
 }
 
+// Sets a variable of the environment for its lifetime.
+class VariableFor {
+ public:
+  VariableFor(const char* name, const std::string& value) : name_(name) {
+    const char* before = std::getenv(name);
+    if (before != nullptr) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~VariableFor() {
+    if (before_.has_value()) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  VariableFor(const VariableFor&) = delete;
+  VariableFor& operator=(const VariableFor&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
 }  // namespace
 
 Result<Machine> read_file(const std::string& file, topology::Selection selection,
@@ -66,6 +93,23 @@ Result<Machine> read_file(const std::string& file, topology::Selection selection
   if (!is_first) return fail(Code::kInvalidUsage, wrong_host_text(file, *host, {""}));
   return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
                                        : topology::nvidia_smi(file);
+}
+
+Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_directory(std::filesystem::path(folder) / "sys" / "devices",
+                                     unreadable)) {
+    return fail(Code::kInvalidUsage,
+                folder +
+                    " is a folder without sys/devices: expected one that hwloc-gather-topology "
+                    "packed, unpacked");
+  }
+  const VariableFor root("HWLOC_FSROOT", folder);
+  Result<Machine> machine = topology::hwloc_live(selection);
+  if (!machine) {
+    machine = topology::sysfs_machine(std::filesystem::path(folder) / "sys", selection);
+  }
+  return machine;
 }
 
 }  // namespace gdr::tools::topo

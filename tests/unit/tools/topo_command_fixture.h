@@ -2,14 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <thread>
 
 #include "tests/fakes/temp_folder.h"
 #include "tools/commands.h"
@@ -42,24 +40,6 @@ class TopoCommand : public ::testing::Test {
     std::fflush(stderr);
     result.out = testing::internal::GetCapturedStdout();
     result.err += testing::internal::GetCapturedStderr();
-    return result;
-  }
-
-  // Runs with a pipe on standard input that has this text.
-  static Printed run_with_input(const std::string& text, const std::string& arguments) {
-    int ends[2];
-    if (pipe(ends) != 0) return {};
-    const int before = dup(STDIN_FILENO);
-    dup2(ends[0], STDIN_FILENO);
-    close(ends[0]);
-    std::thread writer([&] {
-      EXPECT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
-      close(ends[1]);
-    });
-    Printed result = run(arguments);
-    writer.join();
-    dup2(before, STDIN_FILENO);
-    close(before);
     return result;
   }
 

@@ -71,20 +71,6 @@ TEST_F(TopoCommand, FolderWithoutSys_IsAnErrorWithAdvice) {
   EXPECT_THAT(result.err, HasSubstr("hwloc-gather-topology"));
 }
 
-TEST_F(TopoCommand, FromStandardInput_ReadsAPipeOfEveryFormat) {
-  for (const char* file : {"nccl-hgx-4nic.xml", "hwloc-dgx-h100.xml"}) {
-    std::ifstream stream(known(file));
-    const std::string text{std::istreambuf_iterator<char>(stream), {}};
-    for (const char* name : {"-", "/dev/stdin"}) {
-      const Printed result = run_with_input(text, std::string("--from ") + name + " --json");
-      EXPECT_EQ(result.code, 0) << result.err;
-      EXPECT_EQ(Document::parse(result.out)["gpus"],
-                Document::parse(run("--json --from " + known(file)).out)["gpus"]);
-    }
-  }
-  EXPECT_NE(run_with_input("", "--from -").code, 0);
-}
-
 TEST_F(TopoCommand, TextOfNvidiaSmi_IsRead) {
   const std::string text =
       "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n"
