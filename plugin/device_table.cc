@@ -149,7 +149,6 @@ std::string DeviceTable::describe(size_t row) const {
 
 std::string gdr_text(const transport::HcaContext& hca,
                      const transport::RegistrationPaths& allowed) {
-  if (allowed.only_staging()) return "replaced by staging, as GDR_NCCL_GPU_MEMORY asks";
   const transport::GdrSupport support = transport::gdr_support(hca, allowed);
   const std::string module = allowed.peermem ? to_string(hca.peermem()) : "";
   if (support.dmabuf) return module.empty() ? "dma-buf" : "dma-buf, " + module;

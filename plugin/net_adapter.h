@@ -44,8 +44,7 @@ void fill_no_offload(Properties* props) {
 // Fills those of v9 and later. regIsGlobal, of v8 and later, stays 0. Where it is 1, NCCL registers
 // a buffer once per device, over a loopback comm of its own, and uses that handle on every other
 // comm of the device (ncclNetRegister in NCCL 2.20's src/register.cc; NCCL 2.30 ignores the field).
-// A handle of this plugin belongs to one connection: it holds keys for that connection's rails, and
-// both of its ends agreed on whether it is staged.
+// A handle of this plugin belongs to one connection: it holds keys for that connection's rails.
 template <class Properties>
 void fill_sizes(const DeviceProperties& device, Properties* props) {
   props->forceFlush = device.force_flush ? 1 : 0;

@@ -20,8 +20,7 @@ constexpr auto kRetries = {std::pair{Retry::kConnect, "connect"},
                            std::pair{Retry::kQueuePair, "queue_pair"}};
 // The values of GDR_NCCL_GPU_MEMORY.
 constexpr auto kGpuPaths = {std::pair{RegistrationPath::kDmaBuf, "dmabuf"},
-                            std::pair{RegistrationPath::kPeermem, "peermem"},
-                            std::pair{RegistrationPath::kStaged, "staging"}};
+                            std::pair{RegistrationPath::kPeermem, "peermem"}};
 
 struct StatsLabel {
   const char* name;
@@ -104,7 +103,7 @@ void add_rails(const transport::ProcessSums& sums, StatsPage* page) {
 void add_registrations(const transport::TransportStats& stats, StatsPage* page) {
   page->begin("nccl_gdr_registrations_total", "counter",
               "Buffers that were registered on an HCA: GPU memory by dmabuf or peermem (GPUDirect "
-              "RDMA) or by staging (without), and host memory.");
+              "RDMA), and host memory.");
   for (const auto& [hca, counts] : stats.registrations) {
     for (const auto& [path, name] : kGpuPaths) {
       page->add({{"device", hca}, {"path", name}}, counts.gpu[static_cast<size_t>(path)]);
@@ -117,11 +116,6 @@ void add_registrations(const transport::TransportStats& stats, StatsPage* page) 
 }
 
 void add_events(const transport::ProcessSums& sums, StatsPage* page) {
-  page->begin("nccl_gdr_staged_bytes_total", "counter",
-              "Data that was copied through host memory, as GPUDirect RDMA was not possible.");
-  for (const auto& [direction, name] : kDirections) {
-    page->add({{"direction", name}}, sums.staged_bytes[static_cast<size_t>(direction)]);
-  }
   page->begin("nccl_gdr_retries_total", "counter",
               "Attempts after the first while connections were set up: of the handshake's TCP "
               "connection, or to move a queue pair to its next state.");

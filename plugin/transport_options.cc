@@ -39,19 +39,12 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   connection.flush_disabled = options.flush_disable;
   connection.peer_watch = options.peer_watch;
   connection.failover = options.failover;
-  connection.stages_all = config::allowed_paths(options).only_staging();
-  connection.stages_large_sends = options.gpudirect_limit >= 0;
   return connection;
 }
 
 transport::MemoryOptions memory_options(const config::Options& options) {
   transport::MemoryOptions memory;
   memory.gpu_memory = config::allowed_paths(options);
-  memory.strict = options.strict;
-  if (options.gpudirect_limit >= 0) {
-    memory.gpudirect_limit = static_cast<size_t>(options.gpudirect_limit);
-  }
-  memory.staging_bytes = static_cast<size_t>(options.staging_mib) << 20;
   memory.relaxed_ordering = options.relaxed_ordering != 0;
   return memory;
 }

@@ -12,14 +12,12 @@ using transport::FrameChannel;
 using transport::PeerLink;
 
 enum LinkStep : uint8_t {
-  kRawBytes,     // counted
-  kAnyFrame,     // kind, then a counted body
-  kMemoryFrame,  // patches of a valid body
-  kPairFrame,    // patches of a valid body
-  kTick,         // after so many tenths of a second
-  kQuery,        // this end asks for the peer's state
-  kFailHere,     // this end fails
-  kRegister,     // this end has registered a buffer; 1: it is staged
+  kRawBytes,   // counted
+  kAnyFrame,   // kind, then a counted body
+  kPairFrame,  // patches of a valid body
+  kTick,       // after so many tenths of a second
+  kQuery,      // this end asks for the peer's state
+  kFailHere,   // this end fails
   kProbeEnds,
   kPeerEnds,
   kStateHere,  // this end states a pair
@@ -32,20 +30,16 @@ struct LinkRun {
   const bool recovers_pairs;
   std::array<UniqueFd, 2> sockets = transport::local_socket_pair();
   FrameChannel far{std::move(sockets[1])};
-  std::shared_ptr<transport::RegistrationAgreement> agreement =
-      std::make_shared<transport::RegistrationAgreement>(false, std::chrono::milliseconds(0));
   std::shared_ptr<PeerLink> link = std::make_shared<PeerLink>(
       FrameChannel(std::move(sockets[0])), "this end <-> the peer", "sender", options());
   PeerLink::Clock::time_point now = PeerLink::Clock::now();
   bool readable = true;
 
   // recovers: the connection takes statements about pairs.
-  explicit LinkRun(bool recovers) : recovers_pairs(recovers) {
-    agreement->open(false, [this](uint32_t flags) { link->send_memory(flags); });
-  }
+  explicit LinkRun(bool recovers) : recovers_pairs(recovers) {}
 
   transport::PeerLinkOptions options() const {
-    transport::PeerLinkOptions options{.peer = {"host", 1}, .agreement = agreement};
+    transport::PeerLinkOptions options{.peer = {"host", 1}};
     if (recovers_pairs) {
       options.on_statement = [](const wire::PairStatement& statement) {
         check(wire::is_known(statement), "the link passes a statement on that no end knows");
@@ -62,8 +56,6 @@ struct LinkRun {
         const uint8_t kind = input.byte();
         return send_bytes(far.fd(), frame_of(kind, input.counted()));
       }
-      case kMemoryFrame:
-        return send_patched(input, wire::FrameKind::kMemory, wire::Memory{wire::kMemoryAsks, 0});
       case kPairFrame:
         return send_patched(input, wire::FrameKind::kPair, first_statement());
       case kTick:
@@ -73,8 +65,6 @@ struct LinkRun {
         return link->query_peer(now);
       case kFailHere:
         return link->fail_link(Error{Code::kRemote, "a work request failed"}, true);
-      case kRegister:
-        return agreement->note_own(input.byte() == 1);
       case kProbeEnds:
         return link->end_probe();
       case kStateHere:
@@ -104,9 +94,6 @@ struct LinkRun {
       auto frame = far.receive();
       check(frame.has_value(), "the link sends what is no frame");
       if (!frame->has_value()) return;
-      if ((*frame)->kind == wire::FrameKind::kMemory) {
-        check((*frame)->memory().has_value(), "the link sends a kMemory that is not valid");
-      }
       if ((*frame)->kind == wire::FrameKind::kPair) {
         check((*frame)->pair_statement().has_value(), "the link sends a kPair that is not valid");
       }
@@ -130,7 +117,6 @@ void run_kept_socket(Input input) {
     run.link->on_tick(run.now + std::chrono::seconds(60));
     check(run.link->failed() || run.link->deaf(), "the end of the socket has no consequence");
   }
-  run.agreement->close();  // holds the link
 }
 
 Seeds kept_socket_seeds() {
@@ -145,19 +131,13 @@ Seeds kept_socket_seeds() {
       {"states",
        Script().bytes({kQuery}).add(frame(wire::FrameKind::kState, "receiver\x7f posted"))},
       {"does-not-answer", Script().bytes({kQuery, kTick, 30, kTick, 30, kTick, 30})},
-      {"memory", Script()
-                     .bytes({kMemoryFrame})
-                     .no_patch()
-                     .bytes({kRegister, 1, kMemoryFrame})
-                     .patch(0, uint32_t{wire::kMemoryAnswers | wire::kMemoryStages})},
-      {"unknown-memory", Script().bytes({kMemoryFrame}).patch(4, uint32_t{1})},
       {"pair", Script().bytes({kPairFrame}).no_patch()},
       {"states-pair", Script().bytes({kStateHere, kPairFrame}).no_patch()},
       {"unknown-pair", Script().bytes({kPairFrame}).patch(12, uint16_t{128})},
       {"unexpected", frame(wire::FrameKind::kReady)},
       {"unknown-kind", frame(wire::FrameKind{77}, "abc")},
       {"no-frame", Script().bytes({kRawBytes}).counted("220 ready\r\n          ")},
-      {"partial", Script().bytes({kRawBytes}).counted("GDRG\x06").bytes({kTick, 1, kPeerEnds})},
+      {"partial", Script().bytes({kRawBytes}).counted("GDRG\x07").bytes({kTick, 1, kPeerEnds})},
       {"fails-here", Script().bytes({kFailHere}).add(frame(wire::FrameKind::kFailed, "too"))},
       {"probe", Script().bytes({kPeerEnds, kProbeEnds, kTick, 200})},
   };

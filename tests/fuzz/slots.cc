@@ -68,7 +68,7 @@ struct SenderRun : CommRun {
     slot.bytes = input.number<uint16_t>() % (kBufferBytes + 1);
     slot.address = reinterpret_cast<uint64_t>(to.data.get());
     slot.rkey = transport::rkeys_of(to.memory->keys);
-    wire::set_plain(&slot, group);
+    wire::set_group(&slot, group, 0);
     slot.sequence = base + announced;
     input.patch(&slot);
     tables.ring[wire::slot_of(announced++)] = slot;
@@ -150,16 +150,17 @@ Seeds slots_seeds() {
       {"two-rails",
        form(kSeveralRails | kSplit).add(announce(1, 7, 4096).no_patch()).add(send(4096, 7))},
       {"small-writes", form(kSmallWrites).add(announce(1, 7, 4096).no_patch()).add(send(4096, 7))},
-      {"staged", form(kSmallWrites)
-                     .add(announce(1, 7, 4096)
-                              .patch(offsetof(wire::ClearToSend, flags), uint8_t{wire::kChunked}))
-                     .add(send(4096, 7))},
+      {"users-buffer",
+       form(kSmallWrites)
+           .add(announce(1, 7, 4096)
+                    .patch(offsetof(wire::ClearToSend, flags), uint8_t{wire::kUsersBuffer}))
+           .add(send(4096, 7))},
       {"oversized", form(0).add(one).add(send(65, 7))},
       {"empty-group", form(0).add(announce(0, 7, 64).no_patch()).add(send(64, 7))},
       {"large-group", form(0).add(announce(9, 7, 64).no_patch()).add(send(64, 7))},
       {"unknown-flags",
        form(0)
-           .add(announce(1, 7, 64).patch(offsetof(wire::ClearToSend, flags), uint8_t{2}))
+           .add(announce(1, 7, 64).patch(offsetof(wire::ClearToSend, flags), uint8_t{4}))
            .add(send(64, 7))},
       {"wrong-key",
        form(0)

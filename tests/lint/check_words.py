@@ -13,7 +13,7 @@ from source_files import ROOT, source_files
 # Pattern of the retired word, what to write instead. Matched without regard to case, after names such
 # as IsToldOf and stand_in have been split into words.
 _RETIRED = {
-    r"stand[- ]?ins?": "bounce buffer",
+    r"stand[- ]?ins?": "fake, replacement",
     r"strangers?": "unauthenticated peer",
     r"mend(s|ed|ing)?": "fix",
     r"(un)?told|untold|tells?": "logged, reported, signalled, known",
@@ -29,7 +29,7 @@ _RETIRED = {
     r"nobody (knows|tells)|cannot be told|nowhere": "unknown, without",
     r"hears?|hearing|heard": "read the hello, receive",
     r"flown|flew|flies|fl(y|ying)|in flight as|flights?": "transfer in progress (software HCA)",
-    r"bounced?(?! buffer)|bounces": "staged copy, bounce buffer",
+    r"bounced?(?! buffer)|bounces": "staged copy",
     r"seats?": "CPU affinity",
     r"house|household": "tree, project",
     r"thrice|hither|thither|albeit": "plain modern English",

@@ -46,8 +46,8 @@ std::map<std::string, std::string> environment_of(const Scenario& scenario, int 
   // A socket that is shut down looks as if the peer had ended.
   if (scenario.socket_lost_at >= 0) variables["GDR_NCCL_PEER_WATCH"] = "0";
   if (gpu) {
-    const bool staged = scenario.memory == MemoryKind::kStaged;
-    variables["GDR_NCCL_GPU_MEMORY"] = staged ? "staging" : "dmabuf";
+    const bool peermem = scenario.memory == MemoryKind::kPeermem;
+    variables["GDR_NCCL_GPU_MEMORY"] = peermem ? "peermem" : "dmabuf";
   }
   return variables;
 }

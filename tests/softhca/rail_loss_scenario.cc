@@ -61,7 +61,7 @@ void choose_configuration(Random& random, Scenario* scenario) {
   scenario->adaptive = random() % 3 == 0;
   scenario->ethernet = random() % 3 == 0;
   const uint64_t dice = random() % 8;
-  if (dice == 0) scenario->memory = MemoryKind::kStaged;
+  if (dice == 0) scenario->memory = MemoryKind::kPeermem;
   if (dice == 1) scenario->memory = MemoryKind::kDmaBuf;
   for (int& slow : scenario->slow_one_in) {
     if (random() % 3 == 0) slow = 5 + static_cast<int>(random() % 30);
@@ -112,7 +112,7 @@ std::string softhca_config(const Scenario& scenario, int end, const std::string&
 }
 
 std::string to_string(const Scenario& scenario) {
-  constexpr std::array<const char*, 3> kMemory{"host", "dma-buf", "staged"};
+  constexpr std::array<const char*, 3> kMemory{"host", "dma-buf", "peermem"};
   constexpr std::array<const char*, 3> kExpect{"", " may fail", " fails"};
   std::string text = fmt::format(
       "seed {}: {}; table v{} {} qps {}{}{} {} memory {} slow {},{}{}{}", scenario.seed,

@@ -40,7 +40,7 @@ struct Traffic {
 // Guard bytes around each buffer.
 constexpr size_t kGuard = 64;
 
-enum class MemoryKind : uint8_t { kHost, kDmaBuf, kStaged };
+enum class MemoryKind : uint8_t { kHost, kDmaBuf, kPeermem };
 
 // A fault of the software HCA at one end.
 struct Fault {

@@ -38,10 +38,7 @@ Connection::Connection(std::shared_ptr<const ConnectionOptions> options, Watcher
     : options_(std::move(options)),
       watcher_(watcher),
       sends_(sends),
-      first_psn_(static_cast<uint32_t>(random_bits()) & 0xffffff),
-      agreement_(std::make_shared<RegistrationAgreement>(options_->stages_all ||
-                                                         (sends && options_->stages_large_sends))) {
-}
+      first_psn_(static_cast<uint32_t>(random_bits()) & 0xffffff) {}
 
 Connection::~Connection() { close(); }
 
@@ -93,7 +90,6 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   std::snprintf(end->host, sizeof(end->host), "%s", host_name().c_str());
   end->pid = static_cast<uint32_t>(getpid());
   end->first_psn = first_psn_;
-  if (agreement_->stages()) end->flags |= wire::kEndStages;
   if (offers_recovery_) end->flags |= wire::kEndRecovers;
   rails_.describe(end);
   ece_->describe(end);
@@ -226,7 +222,7 @@ Result<bool> Connection::change_states() {
 void Connection::keep_link(FrameChannel channel, const char* role,
                            const std::vector<const void*>& own_queue_pairs) {
   tune_kept_socket(channel.fd());
-  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch, agreement_,
+  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch,
                                options_->owner_text};
   if (recovers() && recovery_ != nullptr) {
     link_options.on_statement = [recovery = recovery_](const wire::PairStatement& statement) {
@@ -244,10 +240,6 @@ void Connection::keep_link(FrameChannel channel, const char* role,
   polled_rails_ = static_cast<uint32_t>(rails_.size());
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   count_for_process();
-  agreement_->open((peer_.flags & wire::kEndStages) != 0,
-                   [link = std::weak_ptr<PeerLink>(link_)](uint32_t flags) {
-                     if (auto alive = link.lock()) alive->send_memory(flags);
-                   });
   std::vector<const void*> objects;
   for (const RailEnd& rail : rails_) {
     watcher_->moved_counters().watch(rail.device());
@@ -301,15 +293,13 @@ RegistrationScope Connection::registration_scope() const {
     const bool used = recovery_ == nullptr || !recovery_->is_given_up(rail);
     hcas.push_back(used ? rails_[rail].device().hca : nullptr);
   }
-  auto traffic_started = [link = link_] { return link != nullptr && link->has_posted(); };
   auto lose_rail = [recovery = recovery_.get()](size_t rail) {
     return recovery != nullptr && recovery->on_lost_hca(static_cast<uint32_t>(rail));
   };
   auto drop = [this](size_t rail, const Error& why) {
     return drop_standby(static_cast<uint32_t>(rail), why);
   };
-  return {std::move(hcas),   copy_streams_.get(),        agreement_.get(),     sends_,
-          max_write_bytes(), std::move(traffic_started), std::move(lose_rail), std::move(drop)};
+  return {std::move(hcas), own_allocations_.get(), sends_, std::move(lose_rail), std::move(drop)};
 }
 
 std::string Connection::text() const {

@@ -19,8 +19,7 @@
 #include "transport/data/recovery.h"
 #include "transport/data/spread_path.h"
 #include "transport/data/watcher.h"
-#include "transport/memory/copy_stream.h"
-#include "transport/memory/registration_agreement.h"
+#include "transport/memory/own_allocations.h"
 
 namespace gdr::transport {
 
@@ -141,8 +140,8 @@ class Connection {
   [[gnu::cold]] bool on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what,
                                     int err);
 
-  // Whether what this end does without the peer, flushes and copies of staging, may still complete
-  // after the connection failed: the failure came from the peer, and not long ago.
+  // Whether what this end does without the peer, flushes, may still complete after the connection
+  // failed: the failure came from the peer, and not long ago.
   [[gnu::cold]] bool may_finish_local_work();
 
   // The first failure is kept and sent to the peer; later ones are dropped. Cold: kept out of line,
@@ -220,12 +219,11 @@ class Connection {
   StateChanges changes_;
   std::unique_ptr<EceAgreement> ece_ = std::make_unique<EceAgreement>();
   wire::EndPoint peer_{};
-  std::vector<uint32_t> displaced_;                   // pairs whose rail could not be created
-  std::vector<uint32_t> excluded_;                    // pairs that could not be connected
-  std::vector<uint32_t> given_up_;                    // rails
-  std::shared_ptr<Recovery> recovery_;                // shared with the watcher
-  std::shared_ptr<RegistrationAgreement> agreement_;  // shared with the link
-  std::unique_ptr<CopyStreams> copy_streams_ = std::make_unique<CopyStreams>();
+  std::vector<uint32_t> displaced_;     // pairs whose rail could not be created
+  std::vector<uint32_t> excluded_;      // pairs that could not be connected
+  std::vector<uint32_t> given_up_;      // rails
+  std::shared_ptr<Recovery> recovery_;  // shared with the watcher
+  std::unique_ptr<OwnAllocations> own_allocations_ = std::make_unique<OwnAllocations>();
   // Data path only.
   bool surfaced_ = false;
   bool closed_ = false;

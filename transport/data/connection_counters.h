@@ -16,8 +16,6 @@ class ConnectionCounters {
   void count_bytes(uint64_t bytes) { add(bytes_, bytes); }
   // Direct path: messages or chunks beyond one for each request that completes.
   void count_further_messages(uint64_t messages) { add(further_messages_, messages); }
-  // Data whose copy to or from a bounce buffer has been launched.
-  void count_staged(uint64_t bytes) { add(staged_bytes_, bytes); }
   // Before the request is counted as completed: a reader that takes the completions first then
   // finds no fewer flushes than are among them.
   void count_flush() { add(flushes_, 1); }
@@ -25,7 +23,6 @@ class ConnectionCounters {
   // ---- any thread
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   uint64_t further_messages() const { return further_messages_.load(std::memory_order_relaxed); }
-  uint64_t staged_bytes() const { return staged_bytes_.load(std::memory_order_relaxed); }
   uint64_t flushes() const { return flushes_.load(std::memory_order_relaxed); }
 
  private:
@@ -35,7 +32,6 @@ class ConnectionCounters {
 
   std::atomic<uint64_t> bytes_{0};
   std::atomic<uint64_t> further_messages_{0};
-  std::atomic<uint64_t> staged_bytes_{0};
   std::atomic<uint64_t> flushes_{0};
 };
 

@@ -54,10 +54,6 @@ struct ConnectionOptions {
   // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
   // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
   bool peer_watch = true;
-  // GDR_NCCL_GPU_MEMORY=staging: this process stages all GPU memory, and GDR_NCCL_GDR_LIMIT: its
-  // large sends (MemoryOptions). Peers need to know.
-  bool stages_all = false;
-  bool stages_large_sends = false;
   // Of each connection's work requests.
   WorkRequestObserver observer;
   // Whose connection it is and what runs on it, for the log of a stall. Called by any thread;

@@ -21,8 +21,7 @@ bool SendComm::hold(const OutgoingMessage& message, const MemoryHandle& memory) 
 
 // Whether SpreadSends holds the message back: nothing about it or the connection is special.
 bool SendComm::spread_holds(const Send& send) const {
-  return wire::is_plain(slot(send.buffer)) && send.bytes <= send.memory.direct_at_most &&
-         spread_->holds(send.bytes);
+  return wire::is_plain(slot(send.buffer)) && spread_->holds(send.bytes);
 }
 
 bool SendComm::post_held() {
@@ -42,8 +41,7 @@ bool SendComm::post_held() {
 bool SendComm::post_waiting() {
   if (connection_.failed()) held_.drop();
   if (!held_.empty() && held_.is_due() && !post_held()) return false;
-  if (!staged_.empty() && !post_copied_chunks()) return false;
-  has_waiting_ = !(held_.empty() && staged_.empty());
+  has_waiting_ = !held_.empty();
   return true;
 }
 

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "transport/data/request.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/wire/wire.h"
@@ -30,17 +32,6 @@ constexpr Chunking chunks_for_pairs(size_t bytes, uint32_t parts) {
   if (parts <= 1 || bytes <= wire::kSplitAlignment) return {bytes, 1};
   const size_t each =
       divide_up(divide_up(bytes, parts), wire::kSplitAlignment) * wire::kSplitAlignment;
-  return {each, static_cast<uint32_t>(divide_up(bytes, each))};
-}
-
-// Cuts a message that is copied through a bounce buffer at either end, so that the copy of one
-// chunk and the transfer of another overlap. At most wire::kMaxChunks, of at least
-// wire::kMinChunkBytes: shorter copies cost more in launches than the overlap gains. 2 MiB are 4
-// chunks of 512 KiB, 16 MiB are 8 of 2 MiB. Where the ports' largest message, max_write_bytes, is
-// smaller than such a chunk, there are more of that size.
-constexpr Chunking chunks_for_staging(size_t bytes, size_t max_write_bytes) {
-  const Chunking even = chunks_for_pairs(bytes, wire::kMaxChunks);
-  const size_t each = std::min(std::max(wire::kMinChunkBytes, even.bytes), max_write_bytes);
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
 }
 
@@ -88,9 +79,8 @@ constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
   return std::max<size_t>(max_message_bytes / wire::kSplitAlignment, 1) * wire::kSplitAlignment;
 }
 
-// Returns the most bytes of one message on such a port, however it is sent: a staged one may
-// consist of wire::kMaxQps chunks, and each is one write at most. A message that is not staged may
-// be larger.
+// Returns the most bytes of one message on such a port, however it is sent: every send queue has
+// room for that many writes (SendComm::send_depth). A message over several pairs may be larger.
 constexpr size_t largest_message(uint32_t max_message_bytes) {
   return wire::kMaxQps * max_write_bytes(max_message_bytes);
 }
@@ -110,17 +100,15 @@ struct Send {
   uint64_t buffer;  // number of the receiver's buffer
   const MemoryHandle& memory;
   void* parent;
-
-  bool is_copied() const {  // through a bounce buffer of this end
-    return memory.staging != nullptr && bytes > memory.direct_at_most;
-  }
-  const void* source() const { return is_copied() ? memory.staging->host(data) : data; }
 };
 
-// Where a chunk is posted later than its message was taken, its slot is read again. The peer can
-// write it all the time.
-inline constexpr char kSlotChanged[] =
-    "the peer's clear-to-send was replaced or made smaller before all of its message was sent";
+// Whether nothing speaks against a send into the slot, for most messages. The others need
+// rejection_of().
+inline bool suits(const Send& send, const wire::ClearToSend& slot) {
+  return send.bytes <= slot.bytes && wire::is_plain(slot);
+}
+// Why a send into the slot is refused; nothing: it is not.
+std::optional<Error> rejection_of(const Send& send, const wire::ClearToSend& slot);
 
 // Why a message is refused that takes more writes than `most`.
 std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most);
@@ -136,7 +124,7 @@ constexpr uint32_t stated_size(size_t bytes, const Chunking& chunks, uint64_t ca
 struct OutgoingMessage {
   Request* request;
   uint64_t buffer;  // number of the receiver's buffer: selects its clear-to-send slot
-  uint64_t source;  // address that the HCA reads: the user's memory or a bounce buffer
+  uint64_t source;  // address that the HCA reads
   size_t bytes;
   Chunking chunks;
   bool cpu_readable;  // the source is not GPU memory

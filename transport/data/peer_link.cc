@@ -55,13 +55,6 @@ void PeerLink::send_bye() {
   keep_error(channel_.flush_and_end());
 }
 
-void PeerLink::send_memory(uint32_t flags) {
-  const wire::Memory body{flags, 0};
-  std::lock_guard lock(mutex_);
-  channel_.queue(wire::FrameKind::kMemory, &body, sizeof(body));
-  flush();
-}
-
 void PeerLink::send_statement(const wire::PairStatement& statement) {
   std::lock_guard lock(mutex_);
   channel_.queue(wire::FrameKind::kPair, &statement, sizeof(statement));
@@ -118,9 +111,6 @@ void PeerLink::on_frame(const Frame& frame) {
         GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
       }
       break;
-    case wire::FrameKind::kMemory:
-      on_memory(frame);
-      break;
     case wire::FrameKind::kPair:
       on_pair(frame);
       break;
@@ -133,7 +123,6 @@ void PeerLink::on_frame(const Frame& frame) {
 void PeerLink::on_socket_end(const Error& error,
                              std::optional<std::chrono::milliseconds> silent_for,
                              Clock::time_point now) {
-  if (options_.agreement != nullptr) options_.agreement->close();
   if (error.code != Code::kRemote) {  // bytes that are no frame
     fail_link(Error{error.code, description_ + ": " + error.text}, true);
     return;
@@ -148,12 +137,6 @@ void PeerLink::on_socket_end(const Error& error,
     deaf_ = true;
     probe_at_ = now;
   }
-}
-
-void PeerLink::on_memory(const Frame& frame) {
-  const std::optional<wire::Memory> memory = frame.memory();
-  if (!memory) return fail_unexpected();
-  if (options_.agreement != nullptr) options_.agreement->on_frame(memory->flags);
 }
 
 void PeerLink::on_pair(const Frame& frame) {
@@ -171,7 +154,6 @@ void PeerLink::on_tick(Clock::time_point now) {
   if (probe_at_ <= now) ask_for_probe(now);
   note_progress(now);
   check_answer(now);
-  copies_.on_tick();
   ticked_at_ = now;
 }
 
@@ -229,7 +211,7 @@ std::string PeerLink::state_text() const {
          " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
          (owner.empty() ? "" : " for " + owner) + (deaf_ ? " without handshake socket" : "") +
          (options_.pairs_text ? options_.pairs_text() : "") +
-         (failed() ? " failed: " + failure().text : "") + copies_.likely_cause();
+         (failed() ? " failed: " + failure().text : "");
 }
 
 }  // namespace gdr::transport

@@ -15,8 +15,6 @@
 
 #include "base/result.h"
 #include "transport/data/connection_counters.h"
-#include "transport/data/copy_monitor.h"
-#include "transport/memory/registration_agreement.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -34,8 +32,6 @@ struct PeerLinkOptions {
   PeerProcess peer;
   // GDR_NCCL_PEER_WATCH: the link fails when the end of the socket shows that the peer is gone.
   bool socket_end_fails = true;
-  // Takes the peer's kMemory frames; null: they are ignored.
-  std::shared_ptr<RegistrationAgreement> agreement = nullptr;
   std::function<std::string()> owner_text = nullptr;  // ConnectionOptions::owner_text
   // Takes the peer's kPair frames; null: they are unexpected. Watcher thread.
   std::function<void(const wire::PairStatement&)> on_statement = nullptr;
@@ -89,11 +85,9 @@ class PeerLink {
   [[gnu::always_inline]] void count_completed() {
     bump(completed_);
   }  // of receives: once their arrivals are counted
-  bool has_posted() const { return posted_.load(std::memory_order_relaxed) > 0; }
   bool has_outstanding() const {
     return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
   }
-  CopyMonitor& copies() { return copies_; }
   ConnectionCounters& counters() { return counters_; }
 
   // ---- any thread
@@ -128,8 +122,6 @@ class PeerLink {
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   // The socket has ended and the link goes on without it.
   bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
-  // Sends how this end registers GPU memory (wire::Memory::flags).
-  void send_memory(uint32_t flags);
 
   // ---- watcher thread
   // Reads the frames that have arrived. Returns false once the socket has ended; on_socket_end has
@@ -166,7 +158,6 @@ class PeerLink {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   void on_frame(const Frame& frame);
-  void on_memory(const Frame& frame);
   void on_pair(const Frame& frame);
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
@@ -191,7 +182,6 @@ class PeerLink {
   ConnectionCounters counters_;  // beside what is written with it
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
-  CopyMonitor copies_;
 
   mutable std::mutex mutex_;  // guards channel_'s sending side, send_error_ and failure_
   FrameChannel channel_;

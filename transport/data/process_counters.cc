@@ -55,7 +55,6 @@ void ProcessCounters::add(Open& open, ProcessSums* sums) {
     rail.losses += counters.losses.load(std::memory_order_relaxed);
     rail.returns += counters.returns.load(std::memory_order_relaxed);
   }
-  sums->staged_bytes[direction] += open.link->counters().staged_bytes();
   if (open.link->failed()) ++sums->failed;
 }
 

@@ -47,12 +47,11 @@ struct RailSums {
 };
 
 struct ProcessSums {
-  uint64_t connections = 0;                              // that are open now
-  uint64_t failed = 0;                                   // connections, so far
-  uint64_t stalls = 0;                                   // episodes that the watchdog has logged
-  std::array<uint64_t, kRetryCount> retries{};           // by Retry
-  std::array<uint64_t, kDataDirections> staged_bytes{};  // by DataDirection
-  std::map<RailName, RailSums> rails;                    // those of connections, open or closed
+  uint64_t connections = 0;                     // that are open now
+  uint64_t failed = 0;                          // connections, so far
+  uint64_t stalls = 0;                          // episodes that the watchdog has logged
+  std::array<uint64_t, kRetryCount> retries{};  // by Retry
+  std::map<RailName, RailSums> rails;           // those of connections, open or closed
 };
 
 // Thread-safe. The data path does not come by: what it counts is read where it counts it.

@@ -116,7 +116,7 @@ inline bool ReceiveComm::slots_are_free(int count) const {
   int i = 0;
   do {
     const uint32_t slot = wire::slot_of(head_ + i);
-    if (slots_[slot] != nullptr || staged_.is_busy(slot)) return false;
+    if (slots_[slot] != nullptr) return false;
   } while (++i < count);
   return true;
 }
@@ -134,17 +134,15 @@ inline void ReceiveComm::fill_slot(const ReceiveBuffer& buffer, int index, Reque
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
   entry.rkey = rkeys_of(buffer.memory->keys);
-  wire::set_plain(&entry, request->buffers);
-  if (!buffer.memory->direct) [[unlikely]]
-    staged_.add(request, index, buffer.data, *buffer.memory, &entry);
+  wire::set_group(&entry, request->buffers,
+                  buffer.memory->slot_flags->load(std::memory_order_relaxed));
   entry.tag = buffer.tag;
   entry.sequence = connection_.peer().sequence_base + number;
 }
 
-// Host memory needs no flush, and the receive of a staged buffer is complete only once the GPU has
-// its data. `bytes` are those that were received.
+// `bytes` are those that were received.
 static bool needs_flush(const ReceiveBuffer& buffer) {
-  return buffer.bytes > 0 && !buffer.memory->host && buffer.memory->direct;
+  return buffer.bytes > 0 && !buffer.memory->host;
 }
 
 bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
@@ -201,20 +199,17 @@ bool ReceiveComm::fail_without_flush() {
 }
 
 bool ReceiveComm::progress() {
-  if (staged_.is_copying() && !finish_copied_buffers()) [[unlikely]]
-    return false;
   if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); },
                        [](const ibv_wc&) { return false; })) [[likely]]
     return true;
-  return finishes_local_work();
+  return finishes_flushes();
 }
 
-// After a failure of the peer: whether flushes, and copies of data that has arrived, are still to
-// be awaited. What they complete counts, as NCCL may need nothing else of the peer.
-bool ReceiveComm::finishes_local_work() {
+// After a failure of the peer: whether flushes are still to be awaited. What they complete counts,
+// as NCCL may need nothing else of the peer.
+bool ReceiveComm::finishes_flushes() {
   if (observed_ != nullptr) observed_->complete_all();
-  const bool some = staged_.is_copying() || !flushes_.all_free();
-  return some && connection_.may_finish_local_work();
+  return !flushes_.all_free() && connection_.may_finish_local_work();
 }
 
 inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
@@ -295,11 +290,11 @@ inline bool ReceiveComm::take(const wire::Immediate& imm, const ibv_wc& wc, uint
   }
   const bool complete = ++request->chunks_seen[buffer] == imm.chunks;
   if (complete) slots_[imm.slot] = nullptr;
-  // Most requests have no such buffer, which is the cheaper question.
-  if (request->special != 0 && (request->special >> buffer & 1) != 0) [[unlikely]] {
-    return on_special_arrival(request, buffer, bytes, complete);
+  if (complete) {
+    if (request->special != 0) [[unlikely]]
+      end_observation(request, buffer);
+    return finish_buffer(request, bytes);
   }
-  if (complete) return finish_buffer(request, bytes);
   connection_.link().counters().count_further_messages(1);
   return true;
 }
@@ -369,22 +364,10 @@ int ReceiveComm::incomplete_receives(const BufferRange& among) const {
   return receives;
 }
 
-// Takes a chunk of a buffer that is staged, observed or both: `bytes` of it have arrived.
-bool ReceiveComm::on_special_arrival(Request* request, uint32_t buffer, uint64_t bytes,
-                                     bool complete) {
-  const uint32_t slot = wire::slot_of(request->first + buffer);
-  if (!complete) connection_.link().counters().count_further_messages(1);
-  if (complete) {
-    request->special &= static_cast<uint8_t>(~(1u << buffer));
-    if (observed_ != nullptr) {
-      observed_->completed(slot);
-    }
-  }
-  if (staged_.is_busy(slot)) {
-    if (complete) connection_.link().counters().count_bytes(bytes);
-    return staged_.on_arrival(slot, bytes, complete);
-  }
-  return !complete || finish_buffer(request, bytes);
+void ReceiveComm::end_observation(Request* request, uint32_t buffer) {
+  if ((request->special >> buffer & 1) == 0) return;
+  request->special &= static_cast<uint8_t>(~(1u << buffer));
+  observed_->completed(wire::slot_of(request->first + buffer));
 }
 
 // Counts the receive that an arrival consumed, and replaces a batch of them at a time: one doorbell
@@ -408,15 +391,6 @@ inline bool ReceiveComm::finish_buffer(Request* request, uint64_t bytes) {
   }
   link.count_completed();
   return announcements_.on_received();
-}
-
-bool ReceiveComm::finish_copied_buffers() {
-  for (;;) {
-    Request* request;
-    if (!staged_.next_copied(&request)) return false;
-    if (request == nullptr) return true;
-    if (!finish_buffer(request, 0)) return false;
-  }
 }
 
 bool ReceiveComm::fail_protocol(const char* what) {

@@ -14,7 +14,6 @@
 #include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_receives.h"
-#include "transport/data/staged_receives.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
 
@@ -43,8 +42,7 @@ struct ReceiveArrays {
 };
 
 // Receives are announced to the sender, which writes the data straight into their buffers and ends
-// each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied
-// but what goes through bounce buffers.
+// each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied.
 class ReceiveComm : public Comm {
  public:
   static constexpr int kReceives = 32;                       // grouped receives in flight
@@ -84,7 +82,7 @@ class ReceiveComm : public Comm {
   // Starts a flush, whose completion means that all data received so far is visible to the GPU.
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
-  // Reads completions and waits for staging's copies. Returns false when the connection has failed.
+  // Reads completions. Returns false when the connection has failed.
   bool progress();
   // Takes back a request that is complete.
   void release(Request* request) {
@@ -120,9 +118,7 @@ class ReceiveComm : public Comm {
   bool refill(size_t pair);
   [[gnu::always_inline]] bool finish_buffer(Request* request, uint64_t bytes);
   // Cold: kept out of line, so that the direct path saves no registers for it.
-  [[gnu::cold]] bool on_special_arrival(Request* request, uint32_t buffer, uint64_t bytes,
-                                        bool complete);
-  [[gnu::cold]] bool finish_copied_buffers();
+  [[gnu::cold]] void end_observation(Request* request, uint32_t buffer);
   [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool fail_too_many_flushes();
   [[gnu::noinline]] bool flush_spread(const ReceiveBuffer& buffer, Request** request);
@@ -133,7 +129,7 @@ class ReceiveComm : public Comm {
   const Request* incomplete(uint64_t buffer) const;
   uint64_t oldest_incomplete(uint64_t end) const;
   int incomplete_receives(const BufferRange& among) const;
-  [[gnu::cold]] bool finishes_local_work();
+  [[gnu::cold]] bool finishes_flushes();
   [[gnu::cold]] bool fail_protocol(const char* what);
 
   struct ShortQueue {
@@ -142,7 +138,6 @@ class ReceiveComm : public Comm {
   };
 
   // Behind what Connection::poll() reads: what the test of a receive reads beside that.
-  StagedReceives staged_{connection_};
   RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   RailTables tables_;
   ServiceClass of_sender_;  // which the data and the flush have

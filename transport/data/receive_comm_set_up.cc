@@ -11,17 +11,17 @@ namespace {
 
 // Each arriving chunk consumes one receive of its QP, also one that is cut into several writes
 // because it is larger than a port's largest message. A sender on the direct path has at most one
-// chunk on a QP for each of the messages of kReceives groups of kMaxGroup; large staged messages
-// send more over one QP, and should they ever exceed the depth, the sender's HCA waits (RNR NAK)
-// and tries again. A sender that spreads its chunks has kMostChunks on a QP at most, of whichever
-// messages. The two batches on top let refills be posted a batch at a time.
+// chunk on a QP for each of the messages of kReceives groups of kMaxGroup. A sender that spreads
+// its chunks has kMostChunks on a QP at most, of whichever messages. The two batches on top let
+// refills be posted a batch at a time.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
 // The same of a connection of one QP, for as many chunks as its sender has requests, and a batch
 // that has yet to be refilled. A request is free again once its chunk is acknowledged, so that a
-// receiver that is not polled may have more under way, as may staged messages: those wait (RNR).
+// receiver that is not polled may have more under way: those wait (RNR NAK), and the sender's HCA
+// tries again.
 constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
 // mlx5 and rxe give a completion queue the next power of two above what is asked for (rdma-core's
 // mlx5_create_cq; the kernel's rxe_queue_init), so that one entry more would double it.

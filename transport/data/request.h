@@ -30,8 +30,8 @@ struct Request {
   uint8_t extra_chunks;
   // Whose completions take more than to be counted. Sends: kAttended for those with extra chunks or
   // observed ones, kChained for those that complete others, too. Receives: bit per buffer that is
-  // observed or arrives in a bounce buffer. Both are 0 again once all has completed, so that taking
-  // a request need not clear them.
+  // observed. Both are 0 again once all has completed, so that taking a request need not clear
+  // them.
   uint8_t special;
   // Sends, with kChained: the request that completes with this one is so many requests further on
   // in the pool.

@@ -60,7 +60,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
     return isend_without_slot(data, bytes, tag, memory, request);
   }
   if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
-      bytes > memory.direct_at_most || bytes > one_write_at_most_) {
+      bytes > one_write_at_most_) {
     return isend_further(data, bytes, tag, memory, request);
   }
   Request* taken = requests_.take();
@@ -125,8 +125,8 @@ bool SendComm::isend_spread(const void* data, size_t bytes, int tag, const Memor
   const uint64_t buffer = head_;
   const wire::ClearToSend& to = slot(buffer);
   if (!has_arrived<&SendComm::sequence_base_>(to, buffer)) return progress();
-  if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
-      bytes > memory.direct_at_most || !held_.empty() || !spread_->sends_whole(bytes)) {
+  if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes || !held_.empty() ||
+      !spread_->sends_whole(bytes)) {
     return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
   }
   if (!spread_->send_whole(buffer, data, bytes, memory, request)) return end_observation();
@@ -144,10 +144,8 @@ bool SendComm::send_attended(Send send, int tag, Request** request) {
   const std::optional<uint64_t> buffer = match<&SendComm::sequence_base_>(first, tag);
   if (!buffer) return progress();
   send.buffer = *buffer;
-  if (send.bytes > slot(*buffer).bytes) {
-    fail_oversized(send.bytes, slot(*buffer));
+  if (!suits(send, slot(*buffer)) && !accepts(send)) [[unlikely]]
     return false;
-  }
   const bool sent = first.group > 1 && spread_holds(send)
                         ? spread_->hold(send, is_last_of_group(), request)
                         : spread_->send(send, request);
@@ -163,14 +161,11 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
   *request = nullptr;
   std::optional<uint64_t> buffer = match<&SendComm::direct_base_>(first, tag);
   if (!buffer) return !(connection_.needs_attention() || has_waiting_) || progress();
-  if (bytes > slot(*buffer).bytes) [[unlikely]] {
-    fail_oversized(bytes, slot(*buffer));
+  const Send asked{bytes, data, *buffer, memory, parent};
+  if (!suits(asked, slot(*buffer)) && !accepts(asked)) [[unlikely]]
     return false;
-  }
-  const bool special = bytes > memory.direct_at_most;
-  if (special || (bytes > 0 && !wire::is_plain(slot(*buffer)))) [[unlikely]] {
-    return send_special({bytes, data, *buffer, memory, parent}, request);
-  }
+  if (bytes > max_write_bytes_) [[unlikely]]
+    return send_large(asked, request);
   const Chunking chunks = chunks_for_pairs(bytes, max_chunks_);
   Request* taken = take_request(bytes, chunks);
   if (taken == nullptr) return progress();
@@ -200,22 +195,19 @@ inline bool SendComm::send(const wire::ClearToSend& first, const void* data, siz
 // Messages take the QPs in turn, so that several QPs, which switches hash onto different paths,
 // share the load even where messages are not split.
 inline bool SendComm::post(const OutgoingMessage& message, const MemoryHandle& memory) {
-  if (message.chunks.count > 1) return post_chunks(message, memory, /*one_pair=*/false);
+  if (message.chunks.count > 1) return post_chunks(message, memory);
   const QueuePair& pair = connection_.rails().next_pair();
   observe(message, message.bytes, pair);
   return post_chunk(message, 0, message.bytes, pair, memory.keys);
 }
 
-// Chunks of a split message take the QPs in turn, those of a staged one stay on one QP, in order.
-bool SendComm::post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
-                           bool one_pair) {
+bool SendComm::post_chunks(const OutgoingMessage& message, const MemoryHandle& memory) {
   connection_.link().counters().count_further_messages(message.chunks.count - 1);
-  const QueuePair* pair = nullptr;
   for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
-    if (pair == nullptr || !one_pair) pair = &connection_.rails().next_pair();
+    const QueuePair& pair = connection_.rails().next_pair();
     const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
-    observe(message, bytes, *pair);
-    if (!post_chunk(message, from, bytes, *pair, memory.keys)) return false;
+    observe(message, bytes, pair);
+    if (!post_chunk(message, from, bytes, pair, memory.keys)) return false;
   }
   return true;
 }
@@ -251,16 +243,12 @@ inline int SendComm::post_with_separate_end(const OutgoingMessage& message, cons
       message, data, pair, {message.immediate(), message.wr_id()}, tables_, connection_.peer());
 }
 
-// Sends a message that cannot go as one write per chunk. A null *request with true: there is no
-// room for it now.
-bool SendComm::send_special(const Send& send, Request** request) {
-  if (!post_held()) return false;
-  if (!wire::is_known(slot(send.buffer))) {
-    connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
-    return false;
-  }
-  const bool chunked = (slot(send.buffer).flags & wire::kChunked) != 0;
-  return send.is_copied() || chunked ? send_staged(send, request) : send_large(send, request);
+// Whether the message may go into its slot, of which suits() does not know. Fails the connection
+// otherwise.
+bool SendComm::accepts(const Send& send) {
+  const std::optional<Error> rejection = rejection_of(send, slot(send.buffer));
+  if (rejection) connection_.fail(rejection->code, rejection->text);
+  return !rejection;
 }
 
 // Takes a request whose message needs `extra` work requests more than the pool counts for each. A
@@ -288,8 +276,10 @@ size_t SendComm::most_writes() const { return static_cast<size_t>(send_entries_ 
 
 // Sends a message of which some chunk is larger than the port's largest message. The chunk goes as
 // several plain writes, and its end follows in a write of its own, as with adaptive routing: the
-// receiver needs no more receives than for other messages.
+// receiver needs no more receives than for other messages. A null *request with true: there is no
+// room for it now.
 bool SendComm::send_large(const Send& send, Request** request) {
+  if (!post_held()) return false;
   const Chunking chunks = chunks_for_pairs(send.bytes, max_chunks_);
   Request* taken;
   const size_t writes = divide_up(chunks.bytes, max_write_bytes_);
@@ -338,66 +328,6 @@ bool SendComm::post_large_chunk(const OutgoingMessage& message, size_t from, siz
   if (err == 0) return true;
   connection_.fail_verbs("posting a send", err);
   return false;
-}
-
-// Sends a message that goes through a bounce buffer at either end, in chunks over one QP. A null
-// *request with true: there is no room for it now.
-bool SendComm::send_staged(const Send& send, Request** request) {
-  const bool copied_here = send.is_copied();
-  const Chunking chunks = chunks_for_staging(send.bytes, max_write_bytes_);
-  const int most = std::min(wire::kMaxQps, send_entries_ - Connection::kProbes);
-  if (chunks.count > static_cast<uint32_t>(most)) {
-    return fail_too_large(send.bytes, static_cast<size_t>(most));
-  }
-  if (copied_here && staged_.full()) return progress();
-  Request* taken;
-  if (!take_with_extra(send.bytes, chunks, chunks.count - 1, &taken)) return false;
-  if (taken == nullptr) return true;
-  const OutgoingMessage message{
-      .request = taken,
-      .buffer = send.buffer,
-      .source = reinterpret_cast<uint64_t>(send.source()),
-      .bytes = send.bytes,
-      .chunks = chunks,
-      .cpu_readable = copied_here || send.memory.host,
-      .separate_end = false,
-      .parent = send.parent,
-  };
-  connection_.link().count_posted();  // before a launch, which the driver may delay
-  const bool started = copied_here ? start_copies(message, send)
-                                   : post_chunks(message, send.memory, /*one_pair=*/true);
-  if (!started) return false;
-  advance(send.buffer);
-  *request = taken;
-  return true;
-}
-
-bool SendComm::start_copies(const OutgoingMessage& message, const Send& send) {
-  connection_.link().counters().count_further_messages(message.chunks.count - 1);
-  const QueuePair& pair = connection_.rails().next_pair();
-  for (size_t from = 0; from < message.bytes; from += message.chunks.bytes) {
-    observe(message, std::min(message.bytes - from, message.chunks.bytes), pair);
-  }
-  has_waiting_ = true;
-  return staged_.start(message, pair, send.data, send.memory);
-}
-
-bool SendComm::post_copied_chunks() {
-  for (;;) {
-    StagedSend* ready;
-    if (!staged_.next_copied(&ready)) return false;
-    if (ready == nullptr) return true;
-    const OutgoingMessage& message = ready->message;
-    const size_t from = message.chunks.bytes * ready->posted;
-    const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
-    const wire::ClearToSend& to = slot(message.buffer);
-    if (!has_arrived<&SendComm::sequence_base_>(to, message.buffer) || from + bytes > to.bytes) {
-      connection_.fail(Code::kInternal, kSlotChanged);
-      return false;
-    }
-    if (!post_chunk(message, from, bytes, *ready->pair, ready->keys)) return false;
-    staged_.mark_posted();
-  }
 }
 
 bool SendComm::progress() {
@@ -462,16 +392,6 @@ void SendComm::report(const OutgoingMessage& message, size_t bytes, const QueueP
 bool SendComm::fail_too_large(size_t bytes, size_t most) {
   connection_.fail(Code::kInvalidUsage, too_large_text(bytes, max_write_bytes_, most));
   return false;
-}
-
-void SendComm::fail_oversized(size_t bytes, const wire::ClearToSend& slot) {
-  connection_.fail(
-      Code::kInvalidUsage,
-      "a send of " + std::to_string(bytes) + " bytes with tag " + std::to_string(slot.tag) +
-          " matches a receive of " + std::to_string(slot.bytes) +
-          " bytes. Fix: call the collective with the same count on all ranks; if they do, and "
-          "a rank stages GPU memory, set NCCL_GRAPH_REGISTER=0 and "
-          "NCCL_LOCAL_REGISTER=0 on all of them");
 }
 
 }  // namespace gdr::transport

@@ -15,7 +15,6 @@
 #include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_sends.h"
-#include "transport/data/staged_sends.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
 
@@ -64,16 +63,16 @@ class SendComm : public Comm {
   // posted for the tag fail the connection at both ends.
   bool isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
              Request** request);
-  // isend() that reports each chunk to the observer unless `parent` is null: from here, which for a
-  // staged one includes its copy, to its completion. Only where is_observed().
+  // isend() that reports each chunk to the observer unless `parent` is null: from here to its
+  // completion. Only where is_observed().
   [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
                                     const MemoryHandle& memory, void* parent, Request** request);
   bool is_observed() const { return observed_ != nullptr; }
   // How many messages of one chunk may be in flight: fewer than kRequests where those would not all
   // have room in the only send queue, beside the connection's probe.
   int most_sends() const { return kRequests - held_back_; }
-  // Reads completions and posts what staging has copied, and what has waited long enough for the
-  // rest of its group. Returns false when the connection has failed.
+  // Reads completions and posts what has waited long enough for the rest of its group. Returns
+  // false when the connection has failed.
   bool progress();
   // Takes back a request that is complete.
   void release(Request* request) { requests_.give_back(request); }
@@ -118,8 +117,7 @@ class SendComm : public Comm {
                                                     const RdmaWrite& data, const QueuePair& pair);
   [[gnu::always_inline]] void advance(uint64_t buffer);
   // Kept out of line, so that the direct path saves no registers for them.
-  [[gnu::noinline]] bool post_chunks(const OutgoingMessage& message, const MemoryHandle& memory,
-                                     bool one_pair);
+  [[gnu::noinline]] bool post_chunks(const OutgoingMessage& message, const MemoryHandle& memory);
   [[gnu::always_inline]] void observe(const OutgoingMessage& message, size_t bytes,
                                       const QueuePair& pair);
   bool has_separate_ends() const {
@@ -136,9 +134,7 @@ class SendComm : public Comm {
   [[gnu::cold, gnu::noinline]] bool fail_post(int err, Request** request);
   size_t most_of_one_write() const;
   [[gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
-  [[gnu::cold]] bool send_special(const Send& send, Request** request);
-  [[gnu::cold]] bool send_staged(const Send& send, Request** request);
-  [[gnu::cold]] bool start_copies(const OutgoingMessage& message, const Send& send);
+  [[gnu::cold]] bool accepts(const Send& send);
   [[gnu::cold]] bool send_large(const Send& send, Request** request);
   [[gnu::cold]] bool post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
                                       const QueuePair& pair, const MemoryHandle::Keys& keys);
@@ -146,14 +142,12 @@ class SendComm : public Comm {
   size_t most_writes() const;
   [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
                                      Request** taken);
-  [[gnu::cold]] bool post_copied_chunks();
   [[gnu::cold]] void report(const OutgoingMessage& message, size_t bytes, const QueuePair& pair);
   void on_special_completion(Request* request, uint32_t qp_number);
   [[gnu::cold]] void on_attended_completion(Request* request, uint32_t qp_number);
   void count_completed(const Request& request);
   [[gnu::cold]] bool end_observation();
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
-  [[gnu::cold]] void fail_oversized(size_t bytes, const wire::ClearToSend& slot);
 
   RailTables tables_;
   bool prepared_ = false;
@@ -165,17 +159,16 @@ class SendComm : public Comm {
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
   int served_count_ = 0;
-  uint32_t max_chunks_ = 1;     // that a message which is not staged is cut into
+  uint32_t max_chunks_ = 1;     // that a message is cut into
   size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
-  // A message of at most this many bytes is one write with immediate: it is neither split over QPs
-  // nor ends in a write of its own.
+  // A message of at most this many bytes is one write with immediate: it is not split, and does not
+  // end in a write of its own.
   size_t one_write_at_most_ = 0;
   SendRequests requests_{this, RequestKind::kSend};
   int held_back_ = 0;         // of requests_, for good
-  bool has_waiting_ = false;  // writes that are not posted yet, in one of the next two
-  StagedSends staged_{connection_};
+  bool has_waiting_ = false;  // writes that are not posted yet, in held_
   HeldWrites held_;
   std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes

@@ -84,7 +84,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
 }
 
 size_t SendComm::most_of_one_write() const {
-  const size_t whole = max_chunks_ > 1 ? wire::kSplitAlignment : std::numeric_limits<size_t>::max();
+  const size_t whole = max_chunks_ > 1 ? wire::kSplitAlignment : max_write_bytes_;
   return std::min(whole, separate_end_above_);
 }
 

@@ -45,8 +45,6 @@ void SpreadSends::agree(const PairNews& news) {
   while (!pair.sent.empty()) {
     SentChunk chunk = pair.sent.pop();
     if (moved.chunks == 0) failed = count_failure(chunk);
-    Message& message = messages_[chunk.message];
-    message.next = std::min(message.next, chunk.from);
     ++moved.chunks;
     moved.bytes += chunk.bytes;
     waiting_.push_back(chunk);
@@ -73,7 +71,6 @@ bool SpreadSends::check_arrived(const PairNews& news) {
   return plausible.has_value();
 }
 
-// One that has to wait does not keep the others: it may wait for one of them.
 void SpreadSends::move_chunks(Time now) {
   std::erase_if(waiting_, [&](const SentChunk& chunk) { return move_chunk(chunk, now); });
 }
@@ -81,10 +78,8 @@ void SpreadSends::move_chunks(Time now) {
 // Returns false where the chunk has to wait.
 bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
   if (connection_.failed()) return true;
-  Message& message = messages_[chunk.message];
-  const std::optional<uint32_t> to = message.ordered
-                                         ? pair_for(message, chunk, now)
-                                         : pairs_.choose(chunk.bytes, chunk.work_requests, now);
+  const Message& message = messages_[chunk.message];
+  const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
   if (to && still_fits(message, chunk)) post_chunk(message, chunk, *to, now);
   return to.has_value();
 }
@@ -98,7 +93,9 @@ bool SpreadSends::still_fits(const Message& message, const SentChunk& chunk) {
       chunk.from + chunk.bytes <= to.bytes) {
     return true;
   }
-  connection_.fail(Code::kInternal, kSlotChanged);
+  connection_.fail(Code::kInternal,
+                   "the peer's clear-to-send was replaced or made smaller before all of its "
+                   "message was sent");
   return false;
 }
 

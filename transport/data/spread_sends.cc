@@ -5,14 +5,6 @@
 #include <utility>
 
 namespace gdr::transport {
-namespace {
-
-// Whether it goes through a bounce buffer at either end.
-bool is_ordered(const Send& send, const wire::ClearToSend& slot) {
-  return send.is_copied() || (send.bytes > 0 && (slot.flags & wire::kChunked) != 0);
-}
-
-}  // namespace
 
 SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
     : SpreadPath(owner.comm->connection().rails()),
@@ -29,38 +21,30 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       pairs_(std::move(pairs)),
       whole_at_most_(whole_for_rails(
           pairs_.active_paths(), split_data_on_qps_ ? pairs_.active_pairs() : 1, max_write_bytes_)),
-      staged_(connection_),
       messages_(kSendRequests),
       failing_since_(kSendRequests) {}
 
 bool SpreadSends::send(const Send& send, Request** request) {
-  const wire::ClearToSend& to = slot(send.buffer);
-  if (!wire::is_known(to)) {
-    connection_.fail(Code::kInternal, "the peer's clear-to-send has flags of another version");
-    return false;
-  }
   const Time at = now();
   if (recovery_.has_news()) [[unlikely]]
     take_news();
   if (connection_.failed()) return false;
   if (!waiting_.empty()) return true;  // what was lost goes first
-  const bool ordered = is_ordered(send, to);
-  const Chunking chunks = cut(send, ordered);
+  const Chunking chunks = cut(send);
   if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
-  Message message = make_message(send, chunks, ordered);
+  Message message = make_message(send, chunks);
   // All of it must fit on one pair, which may be the last one that is left.
-  if (chunks.count * work_requests_for(message.out, chunks.bytes) > pairs_.queue_depth()) {
+  const uint32_t work_requests_each = work_requests_for(message.out, chunks.bytes);
+  if (chunks.count * work_requests_each > pairs_.queue_depth()) {
     return fail_too_large(send.bytes, pairs_.queue_depth());
   }
   post_held();  // before room is looked for, as that may lose a pair
-  if (!find_room(send, message, at) || !take_request(send, message)) return true;
-  Message& kept = messages_[requests_.index_of(*message.out.request)] = message;
-  connection_.link().count_posted();  // before a launch, which the driver may delay
-  if (!send.is_copied()) {
-    post_all(kept, at);
-  } else if (!start_copies(send, kept)) {
-    return false;
+  if (!pairs_.has_room(chunks.count, work_requests_each) || !take_request(send, message)) {
+    return true;
   }
+  const Message& kept = messages_[requests_.index_of(*message.out.request)] = message;
+  connection_.link().count_posted();
+  post_all(kept, at);
   *request = message.out.request;
   return true;
 }
@@ -99,8 +83,6 @@ inline SpreadSends::Recorded SpreadSends::record_whole(const Send& send, uint32_
       separate ? stated_size(send.bytes, chunks, slot(send.buffer).bytes) : kSizeInTable;
   message.out.parent = send.parent;
   message.keys = &send.memory.keys;
-  message.ordered = false;
-  message.next = send.bytes;
   const SentChunk chunk{.message = static_cast<uint16_t>(index),
                         .work_requests = work_requests_of_whole(send.bytes),
                         .reported_on = static_cast<uint16_t>(pair),
@@ -147,8 +129,7 @@ void SpreadSends::post_held() {
     on_refused(pair, err);
 }
 
-Chunking SpreadSends::cut(const Send& send, bool ordered) const {
-  if (ordered) return chunks_for_staging(send.bytes, max_write_bytes_);
+Chunking SpreadSends::cut(const Send& send) const {
   const uint32_t least = split_data_on_qps_ ? pairs_.active_pairs() : 1;
   const uint32_t entries_each = send.bytes > separate_end_above_ ? 2 : 1;
   const uint32_t most = std::min(uint32_t{wire::kMaxQps}, pairs_.queue_depth() / entries_each);
@@ -156,40 +137,21 @@ Chunking SpreadSends::cut(const Send& send, bool ordered) const {
                           max_write_bytes_, most);
 }
 
-SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking& chunks,
-                                               bool ordered) const {
-  const bool copied = send.is_copied();
-  const bool separate =
-      !ordered && (send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_);
+SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking& chunks) const {
+  const bool separate = send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_;
   return Message{
       .out = {.request = nullptr,
               .buffer = send.buffer,
-              .source = reinterpret_cast<uint64_t>(send.source()),
+              .source = reinterpret_cast<uint64_t>(send.data),
               .bytes = send.bytes,
               .chunks = chunks,
-              .cpu_readable = copied || send.memory.host,
+              .cpu_readable = send.memory.host,
               .separate_end = separate,
               .size_code = separate ? stated_size(send.bytes, chunks, slot(send.buffer).bytes)
                                     : kSizeInTable,
               .parent = send.parent},
-      .keys = copied ? &send.memory.staging_keys : &send.memory.keys,
-      .ordered = ordered,
-      .pair = 0,
-      .reported_on = 0,
-      .next = 0,
+      .keys = &send.memory.keys,
   };
-}
-
-bool SpreadSends::find_room(const Send& send, Message& message, Time now) {
-  const Chunking& chunks = message.out.chunks;
-  if (!message.ordered) {
-    return pairs_.has_room(chunks.count, work_requests_for(message.out, chunks.bytes));
-  }
-  if (send.is_copied() && staged_.full()) return false;
-  const std::optional<uint32_t> pair = pairs_.choose(send.bytes, 1, now);
-  if (!pair || !pairs_.has_room(pairs_[*pair], chunks.count, 1)) return false;
-  message.pair = message.reported_on = *pair;
-  return true;
 }
 
 // Returns false when all are in use.
@@ -213,7 +175,7 @@ SentChunk SpreadSends::chunk_at(const Message& message, size_t from) const {
   return SentChunk{
       .message = static_cast<uint16_t>(requests_.index_of(*message.out.request)),
       .work_requests = static_cast<uint16_t>(work_requests_for(message.out, bytes)),
-      .reported_on = static_cast<uint16_t>(message.reported_on),
+      .reported_on = 0,
       .from = from,
       .bytes = bytes,
   };
@@ -221,30 +183,17 @@ SentChunk SpreadSends::chunk_at(const Message& message, size_t from) const {
 
 // There was room for all of it. But a pair may be lost half-way, where the HCA refuses a work
 // request; chunks for which there is no room any more then wait with those of that pair.
-void SpreadSends::post_all(Message& message, Time now) {
+void SpreadSends::post_all(const Message& message, Time now) {
   std::optional<uint32_t> lost;
   for (uint32_t i = 0; i < message.out.chunks.count; ++i) {
     SentChunk chunk = chunk_at(message, message.out.chunks.bytes * i);
-    std::optional<uint32_t> pair = message.pair;
-    if (!message.ordered) pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
+    std::optional<uint32_t> pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
     if (!pair) pair = lost;
     chunk.reported_on = static_cast<uint16_t>(*pair);
     if (message.out.parent != nullptr) report(message.out, chunk.bytes, *pair);
     post_chunk(message, chunk, *pair, now);
     if (pairs_[*pair].state != PairState::kUsable) lost = pair;
   }
-}
-
-// All chunks are reported while NCCL is in isend: NCCL 2.26 attaches an event to the step that is
-// current when the event starts.
-bool SpreadSends::start_copies(const Send& send, const Message& message) {
-  for (uint32_t i = 0; message.out.parent != nullptr && i < message.out.chunks.count; ++i) {
-    const SentChunk chunk = chunk_at(message, message.out.chunks.bytes * i);
-    report(message.out, chunk.bytes, message.reported_on);
-  }
-  const QueuePair& first = *pairs_[message.pair].queue_pair;
-  set_quiet(false);  // the ends of the copies have to be awaited
-  return staged_.start(message.out, first, send.data, send.memory);
 }
 
 // A chunk is one piece of work, even where plain writes go ahead of the write that ends it.
@@ -265,11 +214,11 @@ bool SpreadSends::fail_too_large(size_t bytes, size_t most) {
 }
 
 // Posts a chunk on a pair, or keeps it with the others of the pair where that is lost. What is held
-// has lower numbers and goes first, also where the chunk is one that was lost or copied.
-void SpreadSends::post_chunk(Message& message, const SentChunk& chunk, uint32_t index, Time now) {
+// has lower numbers and goes first, also where the chunk is one that was lost.
+void SpreadSends::post_chunk(const Message& message, const SentChunk& chunk, uint32_t index,
+                             Time now) {
   post_held();
   SpreadPair& pair = pairs_[index];
-  message.next = chunk.from + chunk.bytes;
   const uint64_t number = pair.sent.posted();
   pairs_.push(index, chunk, now);
   if (pair.state == PairState::kUsable) post_recorded(index, number, message, chunk);
@@ -325,37 +274,6 @@ int SpreadSends::write_parts(const Message& message, const SentChunk& chunk, con
   return write_chunk(message, from, left, pair, end);
 }
 
-bool SpreadSends::post_copied(Time now) {
-  for (;;) {
-    StagedSend* ready;
-    if (!staged_.next_copied(&ready)) return false;
-    if (ready == nullptr) return true;
-    Message& message = messages_[requests_.index_of(*ready->message.request)];
-    const SentChunk chunk = chunk_at(message, message.out.chunks.bytes * ready->posted);
-    const std::optional<uint32_t> pair = pair_for(message, chunk, now);
-    if (!pair) return true;
-    if (!still_fits(message, chunk)) return false;
-    post_chunk(message, chunk, *pair, now);
-    staged_.mark_posted();
-  }
-}
-
-// The chunks of an ordered message stay on their pair while that is usable. They leave it only when
-// the receiver has stated what arrived over it, so that a chunk cannot overtake one that was
-// acknowledged and not counted yet.
-std::optional<uint32_t> SpreadSends::pair_for(Message& message, const SentChunk& chunk, Time now) {
-  if (chunk.from != message.next) return {};
-  const SpreadPair& pair = pairs_[message.pair];
-  if (pair.state == PairState::kLost) return {};
-  if (pair.state != PairState::kUsable) {
-    const std::optional<uint32_t> other = pairs_.choose(chunk.bytes, chunk.work_requests, now);
-    if (other) message.pair = *other;
-    return other;
-  }
-  if (!pairs_.has_room(pair, 1, chunk.work_requests)) return {};
-  return message.pair;
-}
-
 bool SpreadSends::progress_fully() {
   poll();
   if (recovery_.has_news()) [[unlikely]]
@@ -366,8 +284,7 @@ bool SpreadSends::progress_fully() {
     move_chunks(now());
     if (connection_.failed()) return false;
   }
-  if (!staged_.empty() && !post_copied(now())) return false;
-  set_quiet(pairs_.only_active_path_in_use() && waiting_.empty() && staged_.empty());
+  set_quiet(pairs_.only_active_path_in_use() && waiting_.empty());
   return !connection_.failed();
 }
 

@@ -15,7 +15,6 @@
 #include "transport/data/recovery_rules.h"
 #include "transport/data/spread_pairs.h"
 #include "transport/data/spread_path.h"
-#include "transport/data/staged_sends.h"
 
 namespace gdr::transport {
 
@@ -51,16 +50,15 @@ class SpreadSends final : public SpreadPath {
   bool sends_whole(size_t bytes) const {
     return bytes <= whole_at_most_ && connection_.link().is_quiet() && waiting_.empty();
   }
-  // send() for most messages: as one chunk, which is neither copied nor observed.
+  // send() for most messages: as one chunk, which is not observed.
   bool send_whole(uint64_t buffer, const void* data, size_t bytes, const MemoryHandle& memory,
                   Request** request);
   // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
   // one chunk, and the connection is quiet with one active path.
   bool holds(size_t bytes) const { return sends_whole(bytes) && pairs_.only_active_path_in_use(); }
-  // send() for such a message of a group, which is not copied: holds it back for the group's
-  // others. It counts as posted in all else; where its pair is lost, so is the message, and goes
-  // again over another pair. last: nothing of the group is still to come, and what is held is
-  // posted.
+  // send() for such a message of a group: holds it back for the group's others. It counts as posted
+  // in all else; where its pair is lost, so is the message, and goes again over another pair. last:
+  // nothing of the group is still to come, and what is held is posted.
   bool hold(const Send& send, bool last, Request** request);
   // Posts what is held, if anything.
   void post_held();
@@ -73,12 +71,6 @@ class SpreadSends final : public SpreadPath {
   struct Message {
     OutgoingMessage out;
     const MemoryHandle::Keys* keys;
-    // Its chunks go over one pair, and after the loss of that over one other, in order: it goes
-    // through a bounce buffer at either end.
-    bool ordered;
-    uint32_t pair;         // ordered: over which they go
-    uint32_t reported_on;  // ordered: under which pair the observer knows them
-    size_t next;           // ordered: offset of the chunk that is to be posted next
   };
 
   // A message of one chunk that is recorded as the `number`th of a pair and still to be posted.
@@ -94,19 +86,13 @@ class SpreadSends final : public SpreadPath {
   Time now() const { return connection_.options().now(); }
 
   // ---- sending
-  Chunking cut(const Send& send, bool ordered) const;
-  Message make_message(const Send& send, const Chunking& chunks, bool ordered) const;
-  // Whether there is room for the message now. Decides on the pair of an ordered one.
-  bool find_room(const Send& send, Message& message, Time now);
+  Chunking cut(const Send& send) const;
+  Message make_message(const Send& send, const Chunking& chunks) const;
   bool take_request(const Send& send, Message& message);
   uint32_t work_requests_for(const OutgoingMessage& message, size_t bytes) const;
   SentChunk chunk_at(const Message& message, size_t from) const;
-  void post_all(Message& message, Time now);
-  bool start_copies(const Send& send, const Message& message);
-  bool post_copied(Time now);
-  // The pair for the next chunk of an ordered message; nothing where it has to wait.
-  std::optional<uint32_t> pair_for(Message& message, const SentChunk& chunk, Time now);
-  void post_chunk(Message& message, const SentChunk& chunk, uint32_t pair, Time now);
+  void post_all(const Message& message, Time now);
+  void post_chunk(const Message& message, const SentChunk& chunk, uint32_t pair, Time now);
   uint16_t work_requests_of_whole(size_t bytes) const {
     return bytes > separate_end_above_ ? 2 : 1;
   }
@@ -124,7 +110,7 @@ class SpreadSends final : public SpreadPath {
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
   // ---- completions
-  // Also takes the news of the recovery, and posts what waits for room or for a copy.
+  // Also takes the news of the recovery, and posts what waits for room.
   bool progress_fully() override;
   bool take(const ibv_wc* completions, int count) override;
   void poll();
@@ -155,9 +141,8 @@ class SpreadSends final : public SpreadPath {
   const size_t separate_end_above_;
   const bool split_data_on_qps_;
   SpreadPairs pairs_;
-  const size_t whole_at_most_;  // messages of at most this many bytes are one chunk of one write
-  StagedSends staged_;
-  std::vector<Message> messages_;    // by request
+  const size_t whole_at_most_;     // messages of at most this many bytes are one chunk of one write
+  std::vector<Message> messages_;  // by request
   std::vector<Time> failing_since_;  // by request: when a chunk of it failed for the first time
   std::vector<SentChunk> waiting_;   // that did not arrive over pairs that were lost
 };

@@ -189,8 +189,7 @@ std::string to_string(const Device& device) {
 }
 
 GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
-  bool peermem = allowed.peermem && is_present(hca.peermem());
-  return {allowed.dmabuf && hca.supports_dmabuf(), peermem || allowed.only_staging()};
+  return {allowed.dmabuf && hca.supports_dmabuf(), allowed.peermem && is_present(hca.peermem())};
 }
 
 std::string fix_for_no_device() {

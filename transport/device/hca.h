@@ -91,7 +91,7 @@ class HcaContext {
 // How NCCL can hand GPU memory to an HCA.
 struct GdrSupport {
   bool dmabuf = false;   // as a dma-buf (ibv_reg_dmabuf_mr)
-  bool address = false;  // by its address: peermem is loaded, or the plugin stages everything
+  bool address = false;  // by its address: peermem is loaded
 
   bool any() const { return dmabuf || address; }
 };

@@ -6,38 +6,21 @@ namespace {
 bool* member(RegistrationPaths& paths, std::string_view name) {
   if (name == "dmabuf") return &paths.dmabuf;
   if (name == "peermem") return &paths.peermem;
-  if (name == "staging") return &paths.staging;
   return nullptr;
 }
 
 }  // namespace
 
 const char* name_of(RegistrationPath path) {
-  switch (path) {
-    case RegistrationPath::kDmaBuf:
-      return "dma-buf";
-    case RegistrationPath::kPeermem:
-      return "nvidia-peermem";
-    case RegistrationPath::kStaged:
-      break;
-  }
-  return "staging";
+  return path == RegistrationPath::kDmaBuf ? "dma-buf" : "nvidia-peermem";
 }
 
 bool RegistrationPaths::includes(RegistrationPath path) const {
-  switch (path) {
-    case RegistrationPath::kDmaBuf:
-      return dmabuf;
-    case RegistrationPath::kPeermem:
-      return peermem;
-    case RegistrationPath::kStaged:
-      break;
-  }
-  return staging;
+  return path == RegistrationPath::kDmaBuf ? dmabuf : peermem;
 }
 
 Result<RegistrationPaths> RegistrationPaths::parse(std::string_view text) {
-  RegistrationPaths paths{false, false, false};
+  RegistrationPaths paths{false, false};
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = text.find(',', begin);
     if (end == std::string_view::npos) end = text.size();
@@ -45,7 +28,7 @@ Result<RegistrationPaths> RegistrationPaths::parse(std::string_view text) {
     bool* allowed = member(paths, name);
     if (allowed == nullptr) {
       return fail(Code::kInvalidArgument,
-                  "'" + std::string(name) + "' is neither dmabuf, peermem nor staging");
+                  "'" + std::string(name) + "' is neither dmabuf nor peermem");
     }
     *allowed = true;
     begin = end + 1;
@@ -57,7 +40,6 @@ std::string RegistrationPaths::to_string() const {
   std::string text;
   if (dmabuf) text += ",dmabuf";
   if (peermem) text += ",peermem";
-  if (staging) text += ",staging";
   return text.substr(1);
 }
 

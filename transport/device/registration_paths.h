@@ -13,25 +13,21 @@ namespace gdr::transport {
 enum class RegistrationPath : uint8_t {
   kDmaBuf,   // ibv_reg_dmabuf_mr: GPUDirect RDMA through the kernel's dma-buf framework
   kPeermem,  // ibv_reg_mr of the GPU's address: GPUDirect RDMA by the kernel module nvidia-peermem
-  kStaged,   // through page-locked host memory (a bounce buffer), by copies; no GPUDirect
 };
-inline constexpr int kRegistrationPathCount = 3;
+inline constexpr int kRegistrationPathCount = 2;
 
-// Returns "dma-buf", "nvidia-peermem" or "staging", as logs name the path.
+// Returns "dma-buf" or "nvidia-peermem", as logs name the path.
 const char* name_of(RegistrationPath path);
 
 // The paths that may be tried, always in the order of the enum.
 struct RegistrationPaths {
   bool dmabuf = true;
   bool peermem = true;
-  bool staging = true;
 
   bool includes(RegistrationPath path) const;
-  bool only_staging() const { return staging && !dmabuf && !peermem; }
 
-  // Parses the list of GDR_NCCL_GPU_MEMORY: "dmabuf", "peermem" and "staging" in any order,
-  // separated by commas, at least one. "dmabuf,staging" allows all but nvidia-peermem. Any other
-  // text is a kInvalidArgument.
+  // Parses the list of GDR_NCCL_GPU_MEMORY: "dmabuf" and "peermem" in any order, separated by
+  // commas, at least one. Any other text is a kInvalidArgument.
   static Result<RegistrationPaths> parse(std::string_view text);
   // The list in that grammar, in the order of the enum.
   std::string to_string() const;

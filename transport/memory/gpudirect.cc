@@ -11,6 +11,11 @@
 namespace gdr::transport {
 namespace {
 
+// What helps whatever the cause is.
+constexpr char kHostBuffers[] =
+    "set NCCL_NET_GDR_LEVEL=LOC, with which NCCL keeps its buffers in host memory "
+    "(NCCL_NET_GDR_READ=0: those that it sends from)";
+
 // A dma-buf that NCCL gave stays NCCL's; one that is exported here is closed when the registration
 // is made. The registration itself keeps the pages.
 Result<ibv_mr*> register_by_dmabuf(const HcaContext& hca, const MemoryRegion& region,
@@ -57,7 +62,7 @@ Result<DirectRegistration> register_direct(const HcaContext& hca, const MemoryRe
     attempt.error = error = mr.error().sys_errno;
     failures.push_back(explain(attempt, read_system_facts(hca, gpu)).finding);
   }
-  return fail(Code::kSystem, joined_text(failures), error);
+  return fail(Code::kSystem, joined_text(failures, kHostBuffers), error);
 }
 
 std::string why_not_direct(const HcaContext& hca, const RegistrationPaths& allowed) {

@@ -2,29 +2,25 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "transport/device/hca.h"
-#include "transport/memory/bounce_buffers.h"
-#include "transport/memory/registration_agreement.h"
+#include "transport/memory/own_allocations.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
 
-// The registrations of one buffer on the rails of one comm. Deregisters with its destructor, which
-// first waits for the copies of its bounce buffer. A comm's data path only reads it.
-//
-// A buffer is in one of three states:
-// - direct, no staging: the HCAs access it by `keys` (host memory, and GPU memory by GPUDirect).
-//   Sends larger than `direct_at_most`, the ports' largest message, take several writes.
-// - not direct, staging: every message goes through the bounce buffer by `staging_keys`.
-// - direct, staging: sends larger than `direct_at_most` go through the bounce buffer, all else is
-//   direct (GDR_NCCL_GDR_LIMIT).
+// Flags of clear-to-send slots (wire::ClearToSend::flags). They may change while handles refer to
+// them, and are read by data paths.
+using SlotFlags = std::atomic<uint32_t>;
+
+// The registrations of one buffer on the rails of one comm. Deregisters with its destructor. A
+// comm's data path only reads it.
 // What isend and irecv read comes first, in one cache line for up to four rails.
 struct alignas(64) MemoryHandle {
   struct RailKeys {
@@ -46,41 +42,37 @@ struct alignas(64) MemoryHandle {
     std::array<uint32_t, wire::kMaxRails> rkeys_{};
     std::array<uint32_t, wire::kMaxRails> lkeys_{};
   };
-  // Bytes of the largest send that is one write per chunk, from the buffer itself. 0 if `direct` is
-  // false.
-  size_t direct_at_most = std::numeric_limits<size_t>::max();
+  // For host memory, which NCCL registers for itself alone.
+  static inline const SlotFlags kHostFlags{0};
+
+  // What the slots of receives into the buffer state about it. Outlives the handle.
+  const SlotFlags* slot_flags = &kHostFlags;
   // The CPU can read the buffer, so that small sends can be inline.
   bool host = true;
-  // The HCAs access the buffer itself.
-  bool direct = true;
-  // The buffer's own keys.
   Keys keys{};
-  // The bounce buffer and its keys by rail; null if nothing is staged.
-  std::unique_ptr<StagedMemory> staging;
-  Keys staging_keys{};
-  // References into the HCAs' registration caches, of the buffer and of its bounce buffer.
+  // References into the HCAs' registration caches.
   std::vector<std::pair<std::shared_ptr<HcaContext>, ibv_mr*>> registrations;
   // Where the buffer is one of NCCL's own in GPU memory: keeps its allocation known as such.
-  RegistrationAgreement::Own own;
+  OwnAllocations::Own own;
 
-  // Makes room for the registrations of the buffer and of its bounce buffer on that many rails.
-  // Without, add() may throw, which leaves its reference to nobody.
-  void reserve(size_t rails) { registrations.reserve(2 * rails); }
+  // A buffer of the user's own, in GPU memory.
+  bool is_users() const { return !host && own == nullptr; }
 
-  // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's own on
-  // that rail, or its bounce buffer's. Enters its keys in `to`: &MemoryHandle::keys or
-  // staging_keys.
-  void add(Keys MemoryHandle::*to, size_t rail, const std::shared_ptr<HcaContext>& hca,
-           ibv_mr* mr) {
+  // Makes room for the registrations on that many rails. Without, add() may throw, which leaves its
+  // reference to nobody.
+  void reserve(size_t rails) { registrations.reserve(rails); }
+
+  // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's on that
+  // rail.
+  void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr) {
     registrations.emplace_back(hca, mr);
-    (this->*to).set(rail, {mr->lkey, mr->rkey});
+    keys.set(rail, {mr->lkey, mr->rkey});
   }
 
   MemoryHandle() = default;
   MemoryHandle(const MemoryHandle&) = delete;
   MemoryHandle& operator=(const MemoryHandle&) = delete;
   ~MemoryHandle() {
-    if (staging != nullptr) staging->finish();
     for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
   }
 };

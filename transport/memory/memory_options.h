@@ -1,8 +1,6 @@
 // What a user may choose about the registration of memory.
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,15 +13,8 @@ namespace gdr::transport {
 struct MemoryOptions {
   // GDR_NCCL_GPU_MEMORY and NCCL_DMABUF_ENABLE: the registration paths that may be tried.
   RegistrationPaths gpu_memory;
-  // GDR_NCCL_STRICT: GPU memory that only staging could serve is an error.
-  bool strict = false;
-  // GDR_NCCL_GDR_LIMIT, bytes: larger sends from GPU memory are staged. Unset: no limit.
-  std::optional<size_t> gpudirect_limit;
-  // GDR_NCCL_STAGING_MIB, here in bytes: the most page-locked host memory that the bounce buffers
-  // of this process may take together.
-  size_t staging_bytes = size_t{4} << 30;
   // Processes of this machine may send for each other (NCCL's PXN), as they do over NVLink unless
-  // NCCL_PXN_DISABLE is 1. See RegistrationAgreement::claim().
+  // NCCL_PXN_DISABLE is 1. See OwnAllocations::claim().
   bool relays = false;
   // NCCL_IB_PCI_RELAXED_ORDERING: where the verbs library supports it (ibv_reg_mr_iova2).
   bool relaxed_ordering = true;

@@ -1,6 +1,5 @@
 // Registers memory for a comm. Host memory is registered as it is; GPU memory by GPUDirect
-// (dma-buf, else nvidia-peermem), else it is staged through a bounce buffer, which is always
-// logged.
+// (dma-buf, else nvidia-peermem).
 #pragma once
 
 #include <array>
@@ -25,13 +24,8 @@ namespace gdr::transport {
 struct RegistrationScope {
   // By rail; null: the connection has given the rail up, and nothing is registered there.
   std::vector<std::shared_ptr<HcaContext>> hcas;
-  CopyStreams* copy_streams;
-  RegistrationAgreement* agreement;
-  bool sends;              // this is the sending end
-  size_t max_write_bytes;  // of one write on any rail
-  // Whether messages were posted on the connection. Asked when memory would be page-locked, since
-  // another thread may have started meanwhile.
-  std::function<bool()> traffic_started;
+  OwnAllocations* own;
+  bool sends;  // this is the sending end
   // The HCA of a rail is gone (HcaContext::is_gone). Returns whether the connection goes on without
   // that rail. Null: it does not.
   std::function<bool(size_t rail)> lose_rail = nullptr;
@@ -53,55 +47,37 @@ class Registrar {
 
   // Registers the region on every rail of the scope but those that the connection has lost with
   // their HCA, and those that only stand by and cannot register it, which the connection then gives
-  // up. GPU memory of NCCL's own that another rail cannot register is staged on all. Errors:
-  // kSystem with the cause and fix of each registration path; kDeclined for a user's buffer
-  // (RegistrationAgreement) where either end stages, or where an HCA refuses it. NCCL then does
-  // without the registration.
+  // up. Errors: kSystem with the cause and fix of each registration path; kDeclined where an HCA
+  // refuses a user's buffer (OwnAllocations), as NCCL then does without the registration. From then
+  // on the slots of NCCL's own buffers state it (wire::kAfterDecline).
   Result<std::unique_ptr<MemoryHandle>> register_memory(const RegistrationScope& scope,
                                                         const MemoryRegion& region);
 
   // Returns how many regions of GPU memory were registered by each path so far, as
-  // "120 by dma-buf, 0 by nvidia-peermem, 8 staged"; "" before the first.
+  // "120 by dma-buf, 0 by nvidia-peermem"; "" before the first.
   std::string counts_text() const;
   // The same for each HCA, by its name; and host memory.
   std::map<std::string, RegistrationCounts> counts() const;
 
  private:
   PciOrdering ordering(const HcaContext& hca) const;
-  // Host memory: the user's, or a bounce buffer's. Enters the keys in `keys` of the handle.
-  Status register_on_rails(const RegistrationScope& scope, const MemoryRegion& region,
-                           MemoryHandle::Keys MemoryHandle::*keys, MemoryHandle* handle);
+  Status register_host(const RegistrationScope& scope, const MemoryRegion& region,
+                       MemoryHandle* handle);
   Status register_gpu(const RegistrationScope& scope, const MemoryRegion& region,
                       MemoryHandle* handle);
-  // NCCL's own buffers, and users'.
-  Status register_own(const RegistrationScope& scope, const MemoryRegion& region,
-                      const GpuIdentity& gpu, MemoryHandle* handle);
-  Status register_users(const RegistrationScope& scope, const MemoryRegion& region,
-                        const GpuIdentity& gpu, MemoryHandle* handle);
-  Status check_neither_stages(const RegistrationScope& scope);
-  bool limits_sends(const RegistrationScope& scope) const {
-    return scope.sends && options_->gpudirect_limit.has_value();
-  }
   // Registers by GPUDirect on one rail, and adds the registration to the handle.
   Status register_direct_on(const RegistrationScope& scope, size_t rail, const MemoryRegion& region,
                             const GpuIdentity& gpu, MemoryHandle* handle);
+  Error decline(const std::string& pair, const MemoryRegion& region, const Error& failure);
   // Whether the connection goes on without this rail, on which a registration failed.
   static bool goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error);
-  Status check_staging_allowed(const std::string& pair, const Error& failure) const;
-  Status stage_all(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
-                   MemoryHandle* handle);
-  Status stage_large_sends(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
-                           MemoryHandle* handle);
-  Status stage(const RegistrationScope& scope, const MemoryRegion& region, int gpu,
-               MemoryHandle* handle);
   void count(const HcaContext& hca, RegistrationPath path);
   void count_host(const HcaContext& hca);
   void log_direct(const std::string& pair, RegistrationPath path);
-  void log_staged(const std::string& pair, const Error& failure);
   bool log_once(const std::string& what);
 
   std::shared_ptr<const MemoryOptions> options_;
-  BounceBufferPool bounce_buffers_;
+  SlotFlags own_flags_{0};                            // of NCCL's own buffers in GPU memory
   mutable std::mutex mutex_;                          // guards all that follows
   std::map<std::string, RegistrationCounts> counts_;  // by HCA
   std::set<std::string> logged_;                      // what is logged once per process

@@ -136,12 +136,13 @@ RegistrationFailure disabled_by_user(RegistrationPath path) {
                   "disabled by GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE", ""}};
 }
 
-std::string joined_text(const Findings& findings) {
+std::string joined_text(const Findings& findings, const std::string& last_fix) {
   std::string causes, fixes;
   for (const Finding& finding : findings) {
     append_once(&causes, finding.subject + ": " + finding.text, "; ");
     append_once(&fixes, finding.fix, "; or: ");
   }
+  append_once(&fixes, last_fix, "; or: ");
   return fixes.empty() ? causes : causes + ". Fix: " + fixes;
 }
 

@@ -19,8 +19,6 @@ size_t max_body_bytes(wire::FrameKind kind) {
     case wire::FrameKind::kFailed:
     case wire::FrameKind::kState:
       return wire::kMaxText;
-    case wire::FrameKind::kMemory:
-      return sizeof(wire::Memory);
     case wire::FrameKind::kPair:
       return sizeof(wire::PairStatement);
     default:
@@ -140,14 +138,6 @@ std::string Frame::text() const {
     if (!is_printable(c)) c = '?';
   }
   return text;
-}
-
-std::optional<wire::Memory> Frame::memory() const {
-  wire::Memory memory{};
-  if (body.size() != sizeof(memory)) return {};
-  std::memcpy(&memory, body.data(), sizeof(memory));
-  const bool known = (memory.flags & ~wire::kMemoryFlags) == 0 && memory.reserved == 0;
-  return known ? std::optional(memory) : std::nullopt;
 }
 
 std::optional<wire::PairStatement> Frame::pair_statement() const {

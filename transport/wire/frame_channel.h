@@ -28,8 +28,6 @@ struct Frame {
   // The end point of kHello and kReply, with terminated strings of printable ASCII, and with counts
   // and indices within the limits of wire.h; kInternal if the peer's is not valid.
   Result<wire::EndPoint> end_point() const;
-  // The body of kMemory; unset if this version does not know it.
-  std::optional<wire::Memory> memory() const;
   // The body of kPair; unset if this version does not know it.
   std::optional<wire::PairStatement> pair_statement() const;
 };

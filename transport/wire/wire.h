@@ -21,18 +21,13 @@ namespace gdr::transport::wire {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 6;
+inline constexpr uint16_t kWireVersion = 7;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
 inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
 inline constexpr int kSlots =
     512;  // entries of the clear-to-send ring, one per buffer; a power of two
-// Limits of a staged message, which is sent in chunks so that copies and transfers overlap: the
-// least bytes of each chunk but the last, and the most chunks of one message. A port whose largest
-// message is smaller than such a chunk has more of that size, up to kMaxQps.
-inline constexpr size_t kMinChunkBytes = size_t{512} << 10;
-inline constexpr int kMaxChunks = 8;
 // Bytes. A message is split between QPs only at multiples of this: NCCL's LL128 protocol reads a
 // 128-byte line as soon as its flag is there, so one line must arrive by one write.
 inline constexpr size_t kSplitAlignment = 128;
@@ -96,8 +91,7 @@ enum class FrameKind : uint8_t {
   kFailed = 6,      // either, text: the connection failed for that reason
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
-  kMemory = 9,      // either, Memory: how this end registers GPU memory
-  kPair = 10,       // either, PairStatement: the step of this end in the recovery of a pair
+  kPair = 9,        // either, PairStatement: the step of this end in the recovery of a pair
 };
 
 // Precedes each frame's body.
@@ -135,19 +129,6 @@ struct RailAddress {
 };
 static_assert(sizeof(RailAddress) == 96);
 
-// Memory::flags. kMemoryAsks: the other end is to answer, with kMemoryAnswers.
-inline constexpr uint32_t kMemoryStages = 1;  // GPU memory of this connection is staged at this end
-inline constexpr uint32_t kMemoryAsks = 2;
-inline constexpr uint32_t kMemoryAnswers = 4;
-inline constexpr uint32_t kMemoryFlags = 7;  // all that are defined
-
-// Body of kMemory, which both ends may send at any time after the handshake.
-struct Memory {
-  uint32_t flags;
-  uint32_t reserved;
-};
-static_assert(sizeof(Memory) == 8);
-
 // Enhanced connection establishment: an ibv_ece, by which the HCAs of both ends agree on options of
 // their vendor for one QP.
 struct Ece {
@@ -177,9 +158,8 @@ struct QpAddress {
 static_assert(sizeof(QpAddress) == 20);
 
 // EndPoint::flags.
-inline constexpr uint8_t kEndStages = 1;    // GPU memory of this connection is staged at this end
-inline constexpr uint8_t kEndRecovers = 2;  // this end recovers pairs, if the other one does, too
-inline constexpr uint8_t kEndFlags = kEndStages | kEndRecovers;  // all that are defined
+inline constexpr uint8_t kEndRecovers = 1;  // this end recovers pairs, if the other one does, too
+inline constexpr uint8_t kEndFlags = kEndRecovers;  // all that are defined
 
 // Body of kHello and kReply. The first field is the secret in every version.
 struct EndPoint {
@@ -204,10 +184,12 @@ struct EndPoint {
 static_assert(sizeof(EndPoint) == 136 + 20 * kMaxQps + 96 * kMaxRails);
 static_assert(offsetof(EndPoint, secret) == 0);
 
-// ClearToSend::flags. kChunked: the receiver stages the buffer. A message of more than
-// kMinChunkBytes must then arrive in chunks of equal size, the last one possibly smaller, in order
-// over one QP; where that is lost, what has not arrived follows in order over one other.
-inline constexpr uint8_t kChunked = 1;
+// ClearToSend::flags. NCCL sends and expects other sizes where it uses a buffer that the user has
+// registered, and decides on that at each end alone. So the sender refuses a message between a
+// user's buffer and one of NCCL's own where the latter's end has declined a user's buffer.
+inline constexpr uint8_t kUsersBuffer = 1;   // GPU memory of the user's own
+inline constexpr uint8_t kAfterDecline = 2;  // NCCL's own, where a user's buffer has been declined
+inline constexpr uint8_t kSlotFlags = kUsersBuffer | kAfterDecline;  // all that are defined
 
 // Clear-to-send: one buffer of a posted receive, which the receiver writes into the sender's ring.
 // Buffers are numbered from 0 over all receives of the connection; those of a grouped receive have
@@ -235,14 +217,14 @@ inline uint32_t group_word(const ClearToSend& slot) {
 inline bool is_plain(const ClearToSend& slot) { return group_word(slot) >> 8 == 0; }
 // Whether it is plain, and that of the only buffer of its receive. One comparison, too.
 inline bool is_plain_alone(const ClearToSend& slot) { return group_word(slot) == 1; }
-// Sets the group of a slot and nothing beside it. One store.
-inline void set_plain(ClearToSend* slot, uint8_t group) {
-  const uint32_t word = group;
+// Sets the group of a slot, its flags and nothing beside them. One store.
+inline void set_group(ClearToSend* slot, uint8_t group, uint32_t flags) {
+  const uint32_t word = group | flags << 8;
   std::memcpy(reinterpret_cast<char*>(slot) + offsetof(ClearToSend, group), &word, sizeof(word));
 }
 // Whether this version knows all that a slot has set.
 constexpr bool is_known(const ClearToSend& slot) {
-  return (slot.flags & ~kChunked) == 0 && slot.reserved[0] == 0 && slot.reserved[1] == 0;
+  return (slot.flags & ~kSlotFlags) == 0 && slot.reserved[0] == 0 && slot.reserved[1] == 0;
 }
 static_assert(sizeof(ClearToSend) == 64 && offsetof(ClearToSend, sequence) == 56);
 

@@ -35,8 +35,7 @@ transport::TransportStats some_stats() {
   stats.sums.failed = 4;
   stats.sums.stalls = 6;
   stats.sums.retries = {9, 10};
-  stats.sums.staged_bytes = {11, 13};
-  stats.registrations["mlx5_0"].gpu = {14, 15, 16};
+  stats.registrations["mlx5_0"].gpu = {14, 15};
   stats.registrations["mlx5_0"].host = 17;
   stats.registered_gpu_bytes["mlx5_0"] = 18;
   return stats;
@@ -56,11 +55,8 @@ TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
       {"nccl_gdr_returns_total" + rail + "}", 1},
       {"nccl_gdr_registrations_total" + hca + ",path=\"dmabuf\"}", 14},
       {"nccl_gdr_registrations_total" + hca + ",path=\"peermem\"}", 15},
-      {"nccl_gdr_registrations_total" + hca + ",path=\"staging\"}", 16},
       {"nccl_gdr_registrations_total" + hca + ",path=\"host\"}", 17},
       {"nccl_gdr_registered_gpu_bytes" + hca + "}", 18},
-      {"nccl_gdr_staged_bytes_total{process=\"5\",direction=\"sent\"}", 11},
-      {"nccl_gdr_staged_bytes_total{process=\"5\",direction=\"received\"}", 13},
       {"nccl_gdr_retries_total{process=\"5\",step=\"connect\"}", 9},
       {"nccl_gdr_retries_total{process=\"5\",step=\"queue_pair\"}", 10},
       {"nccl_gdr_stalls_total{process=\"5\"}", 6},

@@ -99,7 +99,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 6. Fix: install"));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 7. Fix: install"));
 }
 
 // Version 3 reads the magic number and the version of a handle at these places, too.
@@ -108,7 +108,7 @@ TEST_F(TransportTest, Listen_HandleBeginsAsInEveryVersion) {
   uint8_t bytes[6];
   std::memcpy(bytes, &handle, sizeof(bytes));
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 6, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 7, 0}));
 }
 
 TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {

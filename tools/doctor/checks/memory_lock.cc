@@ -12,7 +12,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 // Queue pairs, completion queues and the host memory of a few connections need as much. GPU memory
 // does not count: neither dma-buf nor nvidia-peermem accounts it to the process.
 constexpr uint64_t kLeastMemoryLock = 64 * kMiB;
-// The same for every connection of a process in a job of many nodes, and for bounce buffers.
+// The same for every connection of a process in a job of many nodes.
 constexpr uint64_t kAmpleMemoryLock = 1024 * kMiB;
 constexpr int kCapIpcLock = 14;  // CAP_IPC_LOCK of linux/capability.h
 constexpr char kMemoryLockFile[] = "/etc/security/limits.d/90-nccl-gdr-memlock.conf";

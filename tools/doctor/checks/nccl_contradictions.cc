@@ -48,14 +48,7 @@ void judge_merging(const Host& host, const config::Options& options, Observation
   }
 }
 
-void judge_staging(const Host& host, const config::Options& options, Observations* seen) {
-  if (options.strict && options.gpu_memory.only_staging()) {
-    seen->push_back(failure(
-        "GDR_NCCL_STRICT",
-        fmt::format("{} forbids the staging that {} asks for: every job on GPU memory fails",
-                    value_text(host, "GDR_NCCL_STRICT"), setting_text(host, "GDR_NCCL_GPU_MEMORY")),
-        unset_text(host, "GDR_NCCL_STRICT") + ", or " + unset_text(host, "GDR_NCCL_GPU_MEMORY")));
-  }
+void judge_p2p(const Host& host, Observations* seen) {
   if (nccl_number(host, "NCCL_P2P_DISABLE") == 1 &&
       nccl_setting(host, "NCCL_P2P_LEVEL").has_value()) {
     add_contradiction(host, "NCCL_P2P_LEVEL", setting_text(host, "NCCL_P2P_DISABLE"), seen);
@@ -68,7 +61,7 @@ Observations run_nccl_contradictions(const Host& host) {
   judge_forced_gid(host, options, &seen);
   judge_queue_pairs(host, options, &seen);
   judge_merging(host, options, &seen);
-  judge_staging(host, options, &seen);
+  judge_p2p(host, &seen);
   if (!seen.empty()) return seen;
   constexpr char kHealthy[] = "no two variables that are set contradict each other";
   return {host.environment.empty() ? nothing_set(host, kHealthy) : ok("", kHealthy)};

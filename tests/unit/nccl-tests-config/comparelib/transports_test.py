@@ -15,7 +15,6 @@ class TransportsTest(unittest.TestCase):
                 "gdr": ("GDR", None),
                 "gdr_no_ar": ("GDR", None),
                 "gdr_no_gpudirect": ("GDR", "off"),
-                "gdr_staging": ("GDR", None),
                 "ib": ("IB", None),
                 "ib_no_ar": ("IB", None),
                 "ib_no_gpudirect": ("IB", "off"),
@@ -30,10 +29,6 @@ class TransportsTest(unittest.TestCase):
         self.assertEqual(environment("gdr_no_gpudirect")["NCCL_NET_GDR_LEVEL"], "LOC")
         self.assertEqual(environment("gdr_no_gpudirect")["NCCL_NET"], "GDR")
         self.assertEqual(environment("ib_no_gpudirect")["NCCL_NET_PLUGIN"], "none")
-        staging = environment("gdr_staging")
-        self.assertEqual((staging["GDR_NCCL_GPU_MEMORY"], staging["NCCL_LOCAL_REGISTER"]),
-                         ("staging", "0"))
-        self.assertNotIn("NCCL_NET_GDR_LEVEL", staging)
 
     def test_FileThatTurnsGpuDirectOff_KeepsItOff(self):
         one = transports.known()["gdr_no_gpudirect"]

@@ -19,7 +19,6 @@ TEST(TopologyOptions, AllowedPaths_NeedBothVariablesForDmaBuf) {
   auto peermem = allowed_paths(load({{"GDR_NCCL_GPU_MEMORY", "peermem"}}, nullptr));
   EXPECT_FALSE(peermem.dmabuf);
   EXPECT_TRUE(peermem.peermem);
-  EXPECT_FALSE(peermem.staging);
 }
 
 TEST(TopologyOptions, DiscoveryOptions_DataDirectNeedsTheFlush) {

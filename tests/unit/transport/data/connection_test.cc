@@ -69,38 +69,6 @@ TEST(Connection, OwnMemoryCannotBeLocked_NamesTheLimit) {
       << sender.error().text;
 }
 
-bool says_it_stages(const wire::EndPoint& end) { return (end.flags & wire::kEndStages) != 0; }
-
-// What NCCL's users of GPU memory may do depends on both ends (RegistrationAgreement).
-TEST(Connection, EndThatStages_SetsTheFlag) {
-  struct Case {
-    bool all, large_sends;  // the options
-    bool sender_stages, receiver_stages;
-  };
-  for (const Case& one : {Case{false, false, false, false}, Case{true, false, true, true},
-                          Case{false, true, true, false}, Case{true, true, true, true}}) {
-    Fabric fabric;
-    fabric.options.connection.stages_all = one.all;
-    fabric.options.connection.stages_large_sends = one.large_sends;
-    auto sender = fabric.make_sender().value();
-    auto receiver = fabric.make_receiver().value();
-    EXPECT_EQ(says_it_stages(end_of(*sender)), one.sender_stages) << one.all << one.large_sends;
-    EXPECT_EQ(says_it_stages(end_of(*receiver)), one.receiver_stages) << one.all << one.large_sends;
-  }
-}
-
-// The peer of the handshake sends nothing more; the receiver need not ask it.
-TEST(Connection, PeerThatStages_IsKnownWithoutAFrame) {
-  Fabric fabric;
-  fabric.options.connection.stages_large_sends = true;
-  auto sender = fabric.make_sender().value();
-  auto receiver = fabric.make_receiver().value();
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  auto sockets = local_socket_pair();
-  receiver->keep_link(FrameChannel(std::move(sockets[0])));
-  EXPECT_EQ(receiver->connection().registration_scope().agreement->peer_stages(), true);
-}
-
 // Without inline data the HCA may still have the QP.
 TEST(Connection, CreatingAQueuePairFailsOnce_IsTriedWithoutInlineData) {
   Fabric fabric;

@@ -103,18 +103,10 @@ TEST(Flush, Group_ReadsTheLastBufferThatHasBytes) {
   EXPECT_EQ(pair.verbs.posted()[0].remote_address, reinterpret_cast<uint64_t>(group[1].data));
 }
 
-TEST(Flush, StagedMemory_PostsNothing) {
-  FlushPair pair;
-  auto group = pair.gpu_buffers({64});
-  pair.buffers[0].memory->direct = false;
-  EXPECT_EQ(pair.iflush(group), nullptr);
-}
-
-// A group of point-to-point buffers, of which BAR1 took only some.
-TEST(Flush, GroupEndsInStagedMemory_ReadsTheLastDirectBuffer) {
+TEST(Flush, GroupEndsInHostMemory_ReadsTheLastGpuBuffer) {
   FlushPair pair;
   auto group = pair.gpu_buffers({64, 64, 64});
-  pair.buffers[2].memory->direct = false;
+  pair.buffers[2].memory->host = true;
   ASSERT_NE(pair.iflush(group), nullptr);
   ASSERT_EQ(pair.verbs.posted().size(), 1u);
   EXPECT_EQ(pair.verbs.posted()[0].remote_address, reinterpret_cast<uint64_t>(group[1].data));

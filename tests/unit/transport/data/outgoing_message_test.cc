@@ -45,25 +45,6 @@ TEST(ChunksForPairs, AnySize_CoversTheMessageWithoutAnEmptyChunk) {
   }
 }
 
-TEST(ChunksForStaging, ShortMessage_IsOneChunk) {
-  EXPECT_EQ(chunks_for_staging(1, kUnlimited).count, 1u);
-  EXPECT_EQ(chunks_for_staging(512 * kKib, kUnlimited).count, 1u);
-  EXPECT_EQ(chunks_for_staging(512 * kKib + 1, kUnlimited).count, 2u);
-}
-
-TEST(ChunksForStaging, LongMessage_IsEightChunks) {
-  Chunking chunks = chunks_for_staging(16 * kMib, kUnlimited);
-  EXPECT_EQ(chunks.bytes, 2 * kMib);
-  EXPECT_EQ(chunks.count, 8u);
-  EXPECT_EQ(chunks_for_staging(16 * kMib + 1, kUnlimited).count, 8u);
-}
-
-TEST(ChunksForStaging, PortsLargestMessageIsSmaller_MoreChunks) {
-  Chunking chunks = chunks_for_staging(kMib, 64 * kKib);
-  EXPECT_EQ(chunks.bytes, 64 * kKib);
-  EXPECT_EQ(chunks.count, 16u);
-}
-
 TEST(ChunksForRails, OnePath_StaysWhole) {
   EXPECT_EQ(chunks_for_rails(16 * kMib, 1, 1, kUnlimited).count, 1u);
 }

@@ -66,42 +66,6 @@ TEST_F(PeerLinkTest, PeerFails_ReasonArrivesHere) {
   EXPECT_NE(here_->failure().text.find("rabbit"), std::string::npos);
 }
 
-TEST_F(PeerLinkTest, PeerAsksHowMemoryIsRegistered_IsAnswered) {
-  auto asked = std::make_shared<RegistrationAgreement>(/*stages=*/true);
-  auto sockets = local_socket_pair();
-  PeerLinkOptions options;
-  options.agreement = asked;
-  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender", options);
-  asked->open(false, [&](uint32_t flags) { link.send_memory(flags); });
-  FrameChannel peer(std::move(sockets[1]));
-  const wire::Memory question{wire::kMemoryAsks, 0};
-  peer.queue(wire::FrameKind::kMemory, &question, sizeof(question));
-  ASSERT_TRUE(peer.flush().value());
-  EXPECT_TRUE(link.on_readable(now_));
-  const std::optional<Frame> answer = peer.receive().value();
-  ASSERT_TRUE(answer.has_value() && answer->memory().has_value());
-  EXPECT_EQ(answer->memory()->flags, wire::kMemoryAnswers | wire::kMemoryStages);
-  EXPECT_EQ(asked->peer_stages(), false);
-}
-
-TEST_F(PeerLinkTest, SocketIsLost_NobodyWaitsForHowThePeerRegisters) {
-  auto asking = std::make_shared<RegistrationAgreement>(false, std::chrono::hours(1));
-  auto sockets = local_socket_pair();
-  PeerLinkOptions options;
-  options.agreement = asking;
-  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender", options);
-  asking->open(false, [&](uint32_t flags) { link.send_memory(flags); });
-  link.on_socket_end(Error{Code::kRemote, "no answer", ETIMEDOUT}, {}, now_);
-  EXPECT_EQ(asking->peer_stages(), std::nullopt);
-}
-
-TEST_F(PeerLinkTest, PeerSendsFlagsOfAnotherVersion_FailsTheLink) {
-  there_->send_memory(wire::kMemoryFlags + 1);
-  EXPECT_TRUE(here_->on_readable(now_));
-  ASSERT_TRUE(here_->failed());
-  EXPECT_NE(here_->failure().text.find("unexpected frame"), std::string::npos);
-}
-
 TEST_F(PeerLinkTest, SecondFailure_DoesNotReplaceTheFirst) {
   here_->fail_link(Error{Code::kSystem, "first"}, false);
   here_->fail_link(Error{Code::kSystem, "second"}, false);
@@ -149,7 +113,7 @@ TEST_F(PeerLinkTest, FrameIsSentOnALostPath_ItIsNotThePeersDeath) {
   cut(here_->fd());
   pollfd ended{here_->fd(), POLLIN, 0};
   ASSERT_EQ(poll(&ended, 1, 60000), 1);
-  here_->send_memory(0);
+  here_->send_statement(wire::PairStatement{});
   EXPECT_FALSE(here_->on_readable(now_));
   EXPECT_TRUE(here_->deaf());
   EXPECT_FALSE(here_->peer_gone());
@@ -228,27 +192,6 @@ TEST_F(PeerLinkTest, StateThatNobodyAskedFor_IsNotLogged) {
   ASSERT_TRUE(peer.flush());
   EXPECT_TRUE(here_->on_readable(now_));
   EXPECT_EQ(log_.warnings().size(), 0u);
-}
-
-TEST_F(PeerLinkTest, State_ThreadInsideTheDriver_IsNamed) {
-  CopyMonitor::DriverCall in_driver(here_->copies());
-  here_->on_tick(now_);
-  here_->on_tick(now_ + seconds(1));
-  EXPECT_TRUE(contains(state(), "inside a copy call of the CUDA driver")) << state();
-}
-
-TEST_F(PeerLinkTest, State_ThreadOnlyPassesThroughTheDriver_IsNotBlamed) {
-  { CopyMonitor::DriverCall earlier(here_->copies()); }
-  here_->on_tick(now_);
-  CopyMonitor::DriverCall just_now(here_->copies());
-  EXPECT_FALSE(contains(state(), "inside")) << state();
-}
-
-TEST_F(PeerLinkTest, State_CopyNotComplete_IsNamed) {
-  here_->copies().set_awaits_copy(true);
-  EXPECT_TRUE(contains(state(), "launched but not complete")) << state();
-  here_->copies().set_awaits_copy(false);
-  EXPECT_FALSE(contains(state(), "launched but")) << state();
 }
 
 }  // namespace

@@ -164,8 +164,7 @@ TEST_F(RailSetTest, Flush_ReadsWithTheKeysOfItsRail) {
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     const auto& hca = rails[rail].device().hca;
     const MemoryRegion region{reinterpret_cast<uintptr_t>(bytes.data()), bytes.size()};
-    memory.add(&MemoryHandle::keys, rail, hca,
-               hca->registrations().acquire(region, PciOrdering::kStrict).value());
+    memory.add(rail, hca, hca->registrations().acquire(region, PciOrdering::kStrict).value());
   }
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     Flush flush = Flush::create(rails[rail], rail, 1).value();

@@ -236,7 +236,7 @@ TEST(SendComm, ClearToSendHasFlagsOrReservedBitsOfAnotherVersion_Fails) {
     return entry;
   };
   const wire::ClearToSend entries[] = {
-      with([](auto& entry) { entry.flags = 2; }),
+      with([](auto& entry) { entry.flags = 4; }),
       with([](auto& entry) { entry.reserved[0] = 1; }),
       with([](auto& entry) { entry.reserved[1] = 1; }),
   };

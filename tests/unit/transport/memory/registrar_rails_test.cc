@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "drivers/cuda/cuda_driver.h"
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/fakes/recorded_log.h"
 #include "tests/fakes/verbs/fake_verbs.h"
@@ -29,10 +30,8 @@ class RegistrarRailsTest : public ::testing::Test {
       ibv_device* device = verbs_.add_hca(fake_verbs::HcaConfig::infiniband(name, 1));
       scope_.hcas.push_back(HcaContext::open(verbs_.api(), device).value());
     }
-    scope_.copy_streams = &streams_;
   }
 
-  std::vector<std::string> warnings() const { return log_.warnings(); }
   Registrar make_registrar() const {
     return Registrar(std::make_shared<const MemoryOptions>(options_));
   }
@@ -57,19 +56,16 @@ class RegistrarRailsTest : public ::testing::Test {
   fake_verbs::FakeVerbs verbs_;
   RecordedLog log_;
   MemoryOptions options_;
-  CopyStreams streams_;
-  RegistrationAgreement agreement_{/*stages=*/false};
-  RegistrationScope scope_{{}, nullptr, &agreement_, /*sends=*/true, 1 << 30, [] { return false; }};
+  OwnAllocations own_;
+  RegistrationScope scope_{{}, &own_, /*sends=*/true};
 };
 
-TEST_F(RegistrarRailsTest, HostMemory_IsDirectOnEveryRail) {
+TEST_F(RegistrarRailsTest, HostMemory_IsRegisteredOnEveryRail) {
   Registrar registrar = make_registrar();
   std::vector<char> buffer(kRailBytes);
   const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   auto handle = registrar.register_memory(scope_, region).value();
   EXPECT_TRUE(handle->host);
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(handle->staging, nullptr);
   EXPECT_EQ(handle->registrations.size(), 2u);
   EXPECT_NE(handle->keys[0].rkey, handle->keys[1].rkey);
   EXPECT_EQ(verbs_.live().mrs, 2);
@@ -97,21 +93,19 @@ TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionGoesOnWithoutItsRail) {
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENODEV);
   lose_hca_with(ENODEV);
   auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(of_gpu->direct);
   EXPECT_EQ(of_gpu->keys[0].rkey, 0u);
   EXPECT_NE(of_gpu->keys[1].rkey, 0u);
   EXPECT_EQ(lost, (std::vector<size_t>{0, 0, 0, 0, 0}));
 }
 
 // The kernel finds that it does not know the GPU's address before it comes to the HCA.
-TEST_F(RegistrarRailsTest, HcaIsGoneAndPeermemIsMissing_GpuMemoryIsDirectOnTheOtherRail) {
+TEST_F(RegistrarRailsTest, HcaIsGoneAndPeermemIsMissing_GpuMemoryIsRegisteredOnTheOtherRail) {
   Registrar registrar = make_registrar();
   scope_.lose_rail = [](size_t rail) { return rail == 0; };
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EIO);
   verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
   verbs_.fail_call(fake_verbs::Call::kQueryDevice, EIO);
   auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(of_gpu->direct);
   EXPECT_EQ(of_gpu->keys[0].rkey, 0u);
   EXPECT_NE(of_gpu->keys[1].rkey, 0u);
 }
@@ -130,7 +124,6 @@ TEST_F(RegistrarRailsTest, HcaIsGone_ConnectionCannotGoOn_IsAnError) {
 }
 
 TEST_F(RegistrarRailsTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) {
-  options_.strict = true;
   Registrar registrar = make_registrar();
   std::vector<size_t> dropped;
   scope_.drop_standby = [&](size_t rail, const Error& why) {
@@ -147,10 +140,7 @@ TEST_F(RegistrarRailsTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) 
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENOMEM, /*skip=*/1);
   verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
   auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(of_gpu->direct);
-  EXPECT_EQ(of_gpu->staging, nullptr);
   EXPECT_EQ(of_gpu->keys[1].rkey, 0u);
-  agreement_.on_frame(wire::kMemoryAnswers);
   fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kRailBytes);
   const MemoryRegion region{reinterpret_cast<uintptr_t>(users.get()), 2 * kRailBytes, true};
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, ENOMEM, /*skip=*/1);
@@ -184,67 +174,31 @@ TEST_F(RegistrarRailsTest, OneRegistrationFailsAsOnALostHca_HcaAnswers_IsAFailur
   EXPECT_FALSE(registrar.register_memory(scope_, host));
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EIO);
   verbs_.fail_call(fake_verbs::Call::kRegMr, EIO);
-  auto of_gpu = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_FALSE(of_gpu->direct);
+  EXPECT_FALSE(registrar.register_memory(scope_, gpu_region()));
 }
 
 TEST_F(RegistrarRailsTest, GpuMemory_DmabufFailsOnOneRail_TakesPeermemThere) {
   Registrar registrar = make_registrar();
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);
   auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_TRUE(handle->direct);
-  EXPECT_EQ(registrar.counts_text(), "1 by dma-buf, 1 by nvidia-peermem, 0 staged");
+  EXPECT_EQ(registrar.counts_text(), "1 by dma-buf, 1 by nvidia-peermem");
 }
 
 TEST_F(RegistrarRailsTest, GpuMemory_DmabufExcluded_TakesPeermem) {
   options_.gpu_memory.dmabuf = false;
   Registrar registrar = make_registrar();
   auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 2 by nvidia-peermem, 0 staged");
+  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 2 by nvidia-peermem");
 }
 
-TEST_F(RegistrarRailsTest, GpuMemory_NoGpuDirect_IsStagedAndWarnedOfOnce) {
-  Registrar registrar = make_registrar();
-  for (int i = 0; i < 2; ++i) {
-    fail_gpudirect();
-    auto handle = registrar.register_memory(scope_, gpu_region()).value();
-    EXPECT_FALSE(handle->direct);
-    EXPECT_EQ(handle->direct_at_most, 0u);
-    ASSERT_NE(handle->staging, nullptr);
-    EXPECT_GE(handle->staging->bytes(), kRailBytes);
-    EXPECT_NE(handle->staging_keys[0].rkey, 0u);
-    EXPECT_NE(handle->staging_keys[1].rkey, 0u);
-    EXPECT_EQ(handle->keys[0].rkey, 0u);
-  }
-  EXPECT_EQ(verbs_.live().mrs, 0);
-  EXPECT_EQ(registrar.counts_text(), "0 by dma-buf, 0 by nvidia-peermem, 2 staged");
-  ASSERT_EQ(warnings().size(), 1u);
-  EXPECT_TRUE(has_text(warnings()[0], "GPU 0000:1a:00.0 and fake_0: GPU memory is staged"));
-  EXPECT_TRUE(has_text(warnings()[0], "dma-buf: "));
-  EXPECT_TRUE(has_text(warnings()[0], "; nvidia-peermem: "));
-  EXPECT_TRUE(has_text(warnings()[0], ". Fix: "));
-}
-
-TEST_F(RegistrarRailsTest, GpuMemory_OneRailWithoutGpuDirect_IsStagedOnAll) {
+TEST_F(RegistrarRailsTest, GpuMemory_OneRailWithoutGpuDirect_IsAnErrorThatNamesIt) {
   Registrar registrar = make_registrar();
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP, 1);
   verbs_.fail_call(fake_verbs::Call::kRegMr, EFAULT);
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_FALSE(handle->direct);
-  EXPECT_NE(handle->staging_keys[0].rkey, 0u);
-  EXPECT_NE(handle->staging_keys[1].rkey, 0u);
-  ASSERT_EQ(warnings().size(), 1u);
-  EXPECT_TRUE(has_text(warnings()[0], "and fake_1: GPU memory is staged"));
-  handle.reset();
+  auto handle = registrar.register_memory(scope_, gpu_region());
+  ASSERT_FALSE(handle);
+  EXPECT_TRUE(has_text(handle.error().text, "GPU 0000:1a:00.0 and fake_1: "));
   EXPECT_EQ(verbs_.live().mrs, 0);
-}
-
-TEST_F(RegistrarRailsTest, OnlyStagingAllowed_TriesNoGpuDirect) {
-  options_.gpu_memory = {.dmabuf = false, .peermem = false, .staging = true};
-  Registrar registrar = make_registrar();
-  auto handle = registrar.register_memory(scope_, gpu_region()).value();
-  EXPECT_FALSE(handle->direct);
-  EXPECT_EQ(verbs_.live().mrs, 2) << "the bounce buffer alone, on both rails";
 }
 
 // An exception between the registration with an HCA and the handle's would leave the memory pinned.
@@ -258,7 +212,6 @@ TEST_F(RegistrarRailsTest, LoggingThrows_NothingStaysRegistered) {
 
 TEST_F(RegistrarRailsTest, LoggingThrowsForAUsersBuffer_OnlyNcclsOwnStaysRegistered) {
   Registrar registrar = make_registrar();
-  agreement_.on_frame(wire::kMemoryAnswers);
   auto own = registrar.register_memory(scope_, gpu_region()).value();
   fake_cuda::DeviceBuffer users(cuda_, 0, 2 * kRailBytes);
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);  // the other path is logged, too
@@ -275,7 +228,7 @@ TEST_F(RegistrarRailsTest, Handle_HasRoomForEveryRegistrationFromTheStart) {
   const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.data()), kRailBytes};
   auto handle = registrar.register_memory(scope_, region).value();
   EXPECT_EQ(handle->registrations.size(), 2u);
-  EXPECT_GE(handle->registrations.capacity(), 4u) << "the buffer and a bounce buffer, on two rails";
+  EXPECT_EQ(handle->registrations.capacity(), 2u) << "that it does not grow";
 }
 
 TEST_F(RegistrarRailsTest, WhyNotDirect_NamesEveryPathAndItsFix) {

@@ -1,12 +1,13 @@
-// Users' buffers, which NCCL registers after its own: both ends of a connection accept them or both
-// decline them.
+// Users' buffers, which NCCL registers after its own, and what follows where an HCA refuses one.
 #include <gmock/gmock.h>
 
 #include <cerrno>
 
+#include "drivers/cuda/cuda_driver.h"
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/spread_rails.h"
 
 namespace gdr::transport {
 namespace {
@@ -17,193 +18,164 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr size_t kUserBytes = 1 << 20;
-constexpr size_t kOtherBytes = 8 << 20;
+constexpr size_t kOwnBytes = 1 << 20;
+constexpr size_t kUsersBytes = 8 << 20;
+constexpr size_t kMessageBytes = 64 << 10;  // each receive is announced at once
 
-// One end, as NCCL uses it: one allocation of its own, and later a user's.
-struct End {
-  explicit End(const MemoryOptions& with) : options(with), registrar(shared(with)) {}
+// The GPU memory of one end, as NCCL registers it: its own buffer, and later a user's.
+struct GpuEnd {
+  GpuEnd(const fake_cuda::Driver& cuda, int gpu)
+      : own_memory(cuda, gpu, kOwnBytes), users_memory(cuda, gpu, kUsersBytes) {}
 
-  auto register_at(Connection& connection, const fake_cuda::DeviceBuffer& buffer, size_t bytes,
-                   size_t offset = 0) {
-    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()) + offset, bytes, true};
-    return registrar.register_memory(connection.registration_scope(), region);
+  template <class Comm>
+  void register_own(Comm& comm) {
+    own = register_at(comm, own_memory, kOwnBytes).value();
   }
+  template <class Comm>
+  void register_users(Comm& comm) {
+    users = register_at(comm, users_memory, kUsersBytes).value();
+  }
+  template <class Comm>
+  Error refused_users(Comm& comm, fake_verbs::FakeVerbs& verbs) {
+    verbs.fail_call(Call::kRegDmabufMr, ENOMEM);
+    verbs.fail_call(Call::kRegMr, EFAULT);
+    return register_at(comm, users_memory, kUsersBytes).error();
+  }
+  template <class Comm>
+  Result<std::unique_ptr<MemoryHandle>> register_at(Comm& comm,
+                                                    const fake_cuda::DeviceBuffer& buffer,
+                                                    size_t bytes) {
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), bytes, true};
+    return registrar.register_memory(comm.connection().registration_scope(), region);
+  }
+  const MemoryHandle& memory(bool is_users) const { return is_users ? *users : *own; }
+  void* data(bool is_users) const { return is_users ? users_memory.get() : own_memory.get(); }
 
-  MemoryOptions options;
-  Registrar registrar;
+  Registrar registrar{shared(MemoryOptions{})};
+  fake_cuda::DeviceBuffer own_memory;
+  fake_cuda::DeviceBuffer users_memory;
+  std::unique_ptr<MemoryHandle> own;
+  std::unique_ptr<MemoryHandle> users;
 };
 
-MemoryOptions staging() {
-  MemoryOptions options;
-  options.gpu_memory = RegistrationPaths::parse("staging").value();
-  return options;
-}
-MemoryOptions limited() {
-  MemoryOptions options;
-  options.gpudirect_limit = 4096;
-  return options;
-}
-
+// Over one rail, and over rails that recover.
+template <class Rails>
 struct UsersBuffers : testing::Test {
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   const bool initialised = cuda::CudaDriver::shared().has_value();
-  fake_cuda::DeviceBuffer sender_own{cuda, 0, kUserBytes};
-  fake_cuda::DeviceBuffer sender_users{cuda, 0, kOtherBytes};
-  fake_cuda::DeviceBuffer receiver_own{cuda, 1, kUserBytes};
-  fake_cuda::DeviceBuffer receiver_users{cuda, 1, kOtherBytes};
+  Rails pair = make_rails();
+  GpuEnd from{cuda, 0};
+  GpuEnd to{cuda, 1};
   RecordedLog log;
-  CommPair pair;
-  std::vector<std::unique_ptr<MemoryHandle>> own;
 
-  Connection& sender() { return pair.sender->connection(); }
-  Connection& receiver() { return pair.receiver->connection(); }
-
-  // Registers NCCL's own buffers at both ends: two parts of one allocation.
-  void register_own(End& from, End& to) {
-    for (size_t offset : {size_t{0}, kUserBytes / 2}) {
-      own.push_back(from.register_at(sender(), sender_own, kUserBytes / 2, offset).value());
-      own.push_back(to.register_at(receiver(), receiver_own, kUserBytes / 2, offset).value());
+  static Rails make_rails() {
+    if constexpr (std::is_same_v<Rails, SpreadRails>) {
+      return SpreadRails(2);
+    } else {
+      return Rails();
     }
   }
-  // Whether the sender and the receiver accept a user's buffer.
-  std::pair<bool, bool> accepted(End& from, End& to) {
-    auto sent = from.register_at(sender(), sender_users, kOtherBytes);
-    auto received = to.register_at(receiver(), receiver_users, kOtherBytes);
-    EXPECT_TRUE(sent || sent.error().code == Code::kDeclined) << sent.error().text;
-    EXPECT_TRUE(received || received.error().code == Code::kDeclined) << received.error().text;
-    return {sent.has_value(), received.has_value()};
+  void SetUp() override {
+    from.register_own(*pair.sender);
+    to.register_own(*pair.receiver);
+    pair.verbs.hold();  // the fake fabric cannot read GPU memory
+  }
+  Error sender_declines() { return from.refused_users(*pair.sender, pair.verbs); }
+  Error receiver_declines() { return to.refused_users(*pair.receiver, pair.verbs); }
+  // Another of the user's buffers, which the HCA takes.
+  void register_users() {
+    from.register_users(*pair.sender);
+    to.register_users(*pair.receiver);
+  }
+  // Posts one message, from and into a user's buffer or NCCL's own. Returns the text of the
+  // connection's failure at the sender; "" where the message was posted.
+  std::string send(bool from_users, bool to_users) {
+    const ReceiveBuffer buffer{to.data(to_users), kMessageBytes, 0, &to.memory(to_users)};
+    Request* received = nullptr;
+    EXPECT_TRUE(pair.receiver->irecv(&buffer, 1, &received));
+    pair.verbs.deliver_on(qp_number(*pair.receiver));  // the clear-to-send
+    Request* sent = nullptr;
+    const bool alive =
+        pair.sender->isend(from.data(from_users), kMessageBytes, 0, from.memory(from_users), &sent);
+    EXPECT_EQ(alive, sent != nullptr);
+    if (!alive) return pair.sender->connection().link().failure().text;
+    return "";
   }
 };
+using UsersRails = testing::Types<CommPair, SpreadRails>;
+TYPED_TEST_SUITE(UsersBuffers, UsersRails);
 
-constexpr std::pair<bool, bool> kBoth{true, true};
-constexpr std::pair<bool, bool> kNeither{false, false};
-
-TEST_F(UsersBuffers, BothEndsDirect_BothAccept) {
-  End from{{}};
-  End to{{}};
-  register_own(from, to);
-  EXPECT_EQ(accepted(from, to), kBoth);
-  pair.exchange(1);
-  EXPECT_EQ(accepted(from, to), kBoth) << "traffic decides nothing";
-  EXPECT_THAT(log.warnings(), IsEmpty());
+TYPED_TEST(UsersBuffers, HcaRefusesIt_IsDeclinedAndWarnedOfOnceWithTheReason) {
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(this->sender_declines().code, Code::kDeclined);
+  EXPECT_THAT(this->log.warnings(), ElementsAre(AllOf(HasSubstr("GPU 0000:1a:00.0 and fake_"),
+                                                      HasSubstr("a user's buffer of 8388608 bytes"),
+                                                      HasSubstr("NCCL_GRAPH_REGISTER=0"))));
 }
 
-TEST_F(UsersBuffers, SenderStages_BothDecline) {
-  End from{staging()};
-  End to{{}};
-  register_own(from, to);
-  EXPECT_EQ(accepted(from, to), kNeither);
-}
-
-TEST_F(UsersBuffers, ReceiverStages_BothDecline) {
-  End from{{}};
-  End to{staging()};
-  register_own(from, to);
-  EXPECT_EQ(accepted(from, to), kNeither);
-}
-
-// What lies unused in the pool differs between equal ranks.
-TEST_F(UsersBuffers, BothStageAndMemoryIsLeftOver_BothDecline) {
-  End from{staging()};
-  End to{staging()};
-  auto other = pair.make_sender().value();
-  auto released = from.register_at(other->connection(), sender_users, kOtherBytes);
-  ASSERT_TRUE(released) << released.error().text;
-  register_own(from, to);
-  released->reset();
-  EXPECT_EQ(accepted(from, to), kNeither);
-}
-
-// The HCA took the first of NCCL's buffers, but not the second.
-TEST_F(UsersBuffers, OneOfTheOwnBuffersIsStagedUnexpectedly_BothDecline) {
-  End from{{}};
-  End to{{}};
-  own.push_back(from.register_at(sender(), sender_own, kUserBytes / 2).value());
-  own.push_back(to.register_at(receiver(), receiver_own, kUserBytes / 2).value());
-  pair.verbs.fail_call(Call::kRegDmabufMr, ENOMEM);
-  pair.verbs.fail_call(Call::kRegMr, EFAULT);
-  own.push_back(to.register_at(receiver(), receiver_own, kUserBytes / 2, kUserBytes / 2).value());
-  ASSERT_FALSE(own.back()->direct);
-  EXPECT_EQ(accepted(from, to), kNeither);
-}
-
-TEST_F(UsersBuffers, SenderLimitsGpudirect_BothDecline) {
-  End from{limited()};
-  End to{{}};
-  register_own(from, to);
-  EXPECT_EQ(accepted(from, to), kNeither);
-}
-
-// The limit concerns sends.
-TEST_F(UsersBuffers, ReceiverLimitsGpudirect_BothAcceptAndNothingIsStaged) {
-  End from{{}};
-  End to{limited()};
-  register_own(from, to);
-  EXPECT_EQ(own.back()->staging, nullptr);
-  EXPECT_EQ(accepted(from, to), kBoth);
-}
-
-// The peer's process may have stopped, or the network of the handshake may be gone.
-TEST_F(UsersBuffers, PeerSendsNothing_DeclinesAndWarnsOnce) {
-  End from{{}};
-  RegistrationAgreement silent(/*stages=*/false, std::chrono::milliseconds(0));
-  RegistrationScope scope = sender().registration_scope();
-  scope.agreement = &silent;
-  auto register_on = [&](const fake_cuda::DeviceBuffer& buffer, size_t bytes) {
-    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), bytes, true};
-    return from.registrar.register_memory(scope, region);
-  };
-  auto first = register_on(sender_own, kUserBytes);
-  ASSERT_TRUE(first);
-  for (int i = 0; i < 2; ++i) {
-    auto users = register_on(sender_users, kOtherBytes);
-    ASSERT_FALSE(users);
-    EXPECT_EQ(users.error().code, Code::kDeclined);
+TYPED_TEST(UsersBuffers, NothingDeclined_EveryMessageIsSent) {
+  this->register_users();
+  for (bool sent : {false, true}) {
+    for (bool received : {false, true}) EXPECT_EQ(this->send(sent, received), "");
   }
-  EXPECT_THAT(log.warnings(),
-              ElementsAre(AllOf(HasSubstr("does not answer"), HasSubstr("NCCL_GRAPH_REGISTER=0"))));
+  EXPECT_THAT(this->log.warnings(), IsEmpty());
 }
 
-// As with NCCL's net_ib, an accident of this end: it can only be logged.
-TEST_F(UsersBuffers, HcaRefusesIt_DeclinesAndWarnsOnceWithTheReason) {
-  End from{{}};
-  End to{{}};
-  register_own(from, to);
-  for (int i = 0; i < 2; ++i) {
-    pair.verbs.fail_call(Call::kRegDmabufMr, ENOMEM);
-    pair.verbs.fail_call(Call::kRegMr, EFAULT);
-    auto users = from.register_at(sender(), sender_users, kOtherBytes);
-    ASSERT_FALSE(users);
-    EXPECT_EQ(users.error().code, Code::kDeclined);
-  }
-  EXPECT_THAT(log.warnings(),
-              ElementsAre(AllOf(HasSubstr("fake_a"), HasSubstr("a user's buffer of 8388608 bytes"),
-                                HasSubstr("NCCL_GRAPH_REGISTER=0"))));
+TYPED_TEST(UsersBuffers, BothDecline_NcclsOwnBuffersAreUsed) {
+  this->sender_declines();
+  this->receiver_declines();
+  EXPECT_EQ(this->send(false, false), "");
+}
+
+// Whoever has declined one buffer may use another that its HCA took.
+TYPED_TEST(UsersBuffers, BothDeclineAndRegisterAnother_UsersBuffersAreUsed) {
+  this->sender_declines();
+  this->receiver_declines();
+  this->register_users();
+  EXPECT_EQ(this->send(true, true), "");
+}
+
+TYPED_TEST(UsersBuffers, SenderDeclines_MessageIntoAUsersBufferFails) {
+  this->sender_declines();
+  this->register_users();
+  EXPECT_THAT(this->send(false, true), AllOf(HasSubstr("the sender has declined a user's buffer"),
+                                             HasSubstr("NCCL_LOCAL_REGISTER=0")));
+}
+
+TYPED_TEST(UsersBuffers, ReceiverDeclines_MessageFromAUsersBufferFails) {
+  this->receiver_declines();
+  this->register_users();
+  EXPECT_THAT(this->send(true, false), HasSubstr("the receiver has declined a user's buffer"));
+}
+
+// A use that the decline of an end cannot explain: the user has registered at one end alone.
+TYPED_TEST(UsersBuffers, TheOtherEndDeclines_MessageThatItDoesNotConcernIsSent) {
+  this->receiver_declines();
+  this->register_users();
+  EXPECT_EQ(this->send(false, true), "");
 }
 
 // A comm that several connections of NCCL's share: each registers the same buffer.
-TEST_F(UsersBuffers, SharedComm_TheSameBufferAgainIsStagedToo) {
-  End from{staging()};
-  End to{staging()};
-  register_own(from, to);
-  pair.exchange(1);
-  auto again = to.register_at(receiver(), receiver_own, kUserBytes / 2);
-  ASSERT_TRUE(again) << again.error().text;
-  EXPECT_FALSE((*again)->direct);
+TYPED_TEST(UsersBuffers, OwnBufferAgain_IsNotTheUsers) {
+  this->from.register_own(*this->pair.sender);
+  EXPECT_FALSE(this->from.own->is_users());
 }
 
 // PXN: a sender has a buffer of one size for each rank that it sends for.
-TEST_F(UsersBuffers, RelayingSender_AnotherBufferOfTheSameSizeIsOwn) {
-  fake_cuda::DeviceBuffer of_other_rank{cuda, 0, kUserBytes};
-  MemoryOptions relaying = staging();
+TEST(RelayedBuffers, AnotherOfTheSameSize_IsNcclsOwnAtASender) {
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  CommPair pair;
+  MemoryOptions relaying;
   relaying.relays = true;
-  End from{relaying};
-  End to{relaying};
-  register_own(from, to);
-  EXPECT_TRUE(from.register_at(sender(), of_other_rank, kUserBytes));
-  EXPECT_FALSE(to.register_at(receiver(), of_other_rank, kUserBytes)) << "only senders relay";
-  EXPECT_EQ(accepted(from, to), kNeither);
+  Registrar registrar(shared(relaying));
+  fake_cuda::DeviceBuffer one(cuda, 0, kOwnBytes), other(cuda, 0, kOwnBytes);
+  auto is_users = [&](auto& comm, const fake_cuda::DeviceBuffer& buffer) {
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kOwnBytes, true};
+    return registrar.register_memory(comm.connection().registration_scope(), region).value();
+  };
+  const auto sent = is_users(*pair.sender, one), relayed = is_users(*pair.sender, other);
+  EXPECT_FALSE(sent->is_users() || relayed->is_users());
+  const auto own = is_users(*pair.receiver, one), users = is_users(*pair.receiver, other);
+  EXPECT_TRUE(!own->is_users() && users->is_users()) << "only senders relay";
 }
 
 }  // namespace

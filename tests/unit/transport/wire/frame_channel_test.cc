@@ -88,7 +88,7 @@ TEST_F(FrameChannelTest, Receive_FrameOfVersion3_NamesBothVersionsAndTheFix) {
   ASSERT_FALSE(frame.has_value());
   EXPECT_EQ(frame.error().code, Code::kInvalidUsage);
   EXPECT_EQ(frame.error().text,
-            "the peer runs wire version 3, this side 6. Fix: install the same release of "
+            "the peer runs wire version 3, this side 7. Fix: install the same release of "
             "nccl-net-gdr on every node");
 }
 
@@ -99,7 +99,7 @@ TEST_F(FrameChannelTest, Queue_BeginsAsInEveryVersion) {
   uint8_t bytes[6];
   ASSERT_EQ(read(raw_.get(), bytes, sizeof(bytes)), ssize_t{sizeof(bytes)});
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 6, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 7, 0}));
 }
 
 TEST_F(FrameChannelTest, Receive_ReservedByteOfTheHeaderIsSet_IsAnError) {
@@ -165,7 +165,7 @@ TEST_F(FrameChannelTest, EndPoint_FieldsThatThisVersionDoesNotKnow_AreRejected) 
 
 TEST_F(FrameChannelTest, EndPoint_FlagsOfThisVersion_AreKept) {
   wire::EndPoint end = smallest_end();
-  end.flags = wire::kEndRecovers | wire::kEndStages;
+  end.flags = wire::kEndFlags;
   end.qps = 2;
   end.qp[1] = end.qp[0];
   end.qp[1].flags = wire::kQpStandby;

@@ -84,7 +84,9 @@ TEST(ClearToSend, AnythingBesideTheGroup_IsNotPlain) {
   ClearToSend slot{};
   slot.group = 255;
   EXPECT_TRUE(is_plain(slot) && is_known(slot));
-  slot.flags = kChunked;
+  set_group(&slot, 255, kSlotFlags);
+  EXPECT_EQ(slot.group, 255);
+  EXPECT_EQ(slot.flags, kSlotFlags);
   EXPECT_FALSE(is_plain(slot));
   EXPECT_TRUE(is_known(slot));
   slot.flags = 0;

@@ -104,7 +104,7 @@ TEST(MemoryRegistration, SettingThatSwitchesOffWhatWorks_IsAFailure) {
   EXPECT_THAT(made.first().fix, HasSubstr("unset NCCL_DMABUF_ENABLE"));
   made.host.gpus.hcas["mlx5_0"].peermem = kPeermemLoaded;
   EXPECT_EQ(made.verdict(), Verdict::kOk);
-  made.host.environment = {{"GDR_NCCL_GPU_MEMORY", "staging"}};
+  made.host.environment = {{"GDR_NCCL_GPU_MEMORY", "dmabuf"}, {"NCCL_DMABUF_ENABLE", "0"}};
   EXPECT_EQ(made.verdict(), Verdict::kFailure);
   EXPECT_THAT(made.first().evidence, HasSubstr("GDR_NCCL_GPU_MEMORY switches off"));
 }

@@ -55,12 +55,5 @@ TEST(NcclContradictions, OthersInPairs_AreWarnings) {
       Verdict::kWarning);
 }
 
-TEST(NcclContradictions, StrictStaging_IsAFailure) {
-  EXPECT_EQ(
-      contradictions_seen_with({{"GDR_NCCL_STRICT", "1"}, {"GDR_NCCL_GPU_MEMORY", "staging"}})[0]
-          .verdict,
-      Verdict::kFailure);
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor
