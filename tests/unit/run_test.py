@@ -1,5 +1,4 @@
 import pathlib
-import shutil
 import subprocess
 import tempfile
 import unittest
@@ -45,31 +44,35 @@ def _bash(script, *arguments, text=""):
 
 class CountTest(unittest.TestCase):
 
-    def count(self, *logs):
+    def summary(self, *logs):
+        """The lines of the summary for these logs, and the counts of tests behind them."""
         with tempfile.TemporaryDirectory(prefix="run test ") as folder:
-            names = []
-            for number, log in enumerate(logs):
-                names.append(str(pathlib.Path(folder) / f"{number}.log"))
-                pathlib.Path(names[-1]).write_text(log)
-            return _bash('for log in "$@"; do count_tests preset "$log"; done; '
-                         'echo "$passed $failed $skipped $broken"', *names).strip()
+            names = [str(pathlib.Path(folder) / f"{number}.log") for number in range(len(logs))]
+            for name, log in zip(names, logs):
+                pathlib.Path(name).write_text(log)
+            lines = _bash('for log in "$@"; do count_tests preset "$log"; done; '
+                          'printf "%s\\n" "${summary[@]}" "$passed $failed $skipped $broken"',
+                          *names).splitlines()
+            return lines[:-1], lines[-1]
 
-    def test_MixedLog_Counted_CountsSkippedApart(self):
-        self.assertEqual(self.count(_CTEST_LOG), "2 1 1 0")
+    def test_Logs_AreSummedWithSkippedApart(self):
+        for logs, counts in (([_CTEST_LOG], "2 1 1 0"), ([_CTEST_LOG, _CLEAN_LOG], "4 1 1 0"),
+                             (["No tests were found!!!\n"], "0 0 0 1")):
+            self.assertEqual(self.summary(*logs)[1], counts)
 
-    def test_FailedTest_Counted_IsNamedInTheSummaryWithItsOutput(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
-            log.write(_CTEST_LOG)
-            log.flush()
-            summary = _bash('count_tests preset "$1"; printf "%s\\n" "${summary[@]}"', log.name)
-        self.assertEqual(summary.splitlines(), [
-            "preset: 75% tests passed, 1 tests failed out of 4",
-            "  rail_test.Rail.Opens: Failed    0.02 sec",
-            "    rail_test.cc:12: Failure",
-            "    the rail is open"])
+    def test_FailedTest_IsNamedWithItsOutputAndItsSecondTry(self):
+        again = _CTEST_LOG.replace("75% tests passed, 1 tests", "100% tests passed, 0 tests").replace(
+            " 4/4", "    Test  #3: rail_test.Rail.Opens .............   Passed    0.02 sec\n 4/4")
+        for log, first, end, counts in (
+                (_CTEST_LOG, "preset: 75% tests passed, 1 tests failed out of 4", "", "2 1 1 0"),
+                (again, "preset: 100% tests passed, 0 tests failed out of 4",
+                 "; passed when it was run again", "3 0 1 0")):
+            self.assertEqual(self.summary(log), ([
+                first, f"  rail_test.Rail.Opens: Failed    0.02 sec{end}",
+                "    rail_test.cc:12: Failure", "    the rail is open"], counts))
 
-    def test_FailedProgramOfManyTests_Counted_ShowsTheFailedOnesOnly(self):
-        log = """\
+    def test_FailedProgramOfManyTests_ShowsTheFailedOnesOnly(self):
+        lines, _ = self.summary("""\
 1/1 Test #1: rail_test ...***Failed 0.02 sec
 [ RUN      ] Rail.Opens
 noise of a test that passes
@@ -80,43 +83,17 @@ rail_test.cc:12: Failure
 [ RUN      ] Rail.Hangs
 
 0% tests passed, 1 tests failed out of 1
-"""
-        summary = _bash('count_tests preset /dev/fd/3; printf "%s\\n" "${summary[@]}"', text=log)
-        self.assertNotIn("Rail.Opens", summary)
-        self.assertNotIn("noise", summary)
-        for line in ("rail_test.cc:12: Failure", "FAILED  ] Rail.Closes", "RUN      ] Rail.Hangs"):
-            self.assertIn(line, summary)
+""")
+        text = "\n".join(lines)
+        for line, shown in (("Rail.Opens", False), ("noise", False), ("rail_test.cc:12: Failure", True),
+                            ("FAILED  ] Rail.Closes", True), ("RUN      ] Rail.Hangs", True)):
+            self.assertEqual(line in text, shown, line)
 
-    def test_TestThatPassesWhenItIsRunAgain_Counted_IsNamed(self):
-        log = _CTEST_LOG.replace("75% tests passed, 1 tests", "100% tests passed, 0 tests").replace(
-            " 4/4", "    Test  #3: rail_test.Rail.Opens .............   Passed    0.02 sec\n 4/4")
-        with tempfile.NamedTemporaryFile("w", suffix=".log") as file:
-            file.write(log)
-            file.flush()
-            summary = _bash('count_tests preset "$1"; printf "%s\\n" "${summary[@]}" "$failed"',
-                            file.name)
-        self.assertEqual(summary.splitlines(), [
-            "preset: 100% tests passed, 0 tests failed out of 4",
-            "  rail_test.Rail.Opens: Failed    0.02 sec; passed when it was run again",
-            "    rail_test.cc:12: Failure",
-            "    the rail is open",
-            "0"])
-
-    def test_ManyFailedTests_Counted_ShowTenAndTheNumberOfTheOthers(self):
-        with tempfile.NamedTemporaryFile("w", suffix=".log") as log:
-            for number in range(1, 13):
-                log.write(f"{number}/12 Test #{number}: a.{number} ...***Timeout   1.00 sec\n")
-            log.write("0% tests passed, 12 tests failed out of 12\n")
-            log.flush()
-            summary = _bash('count_tests preset "$1"; printf "%s\\n" "${summary[@]}"', log.name)
-        self.assertEqual(len(summary.splitlines()), 12)
-        self.assertIn("  a.10: Timeout   1.00 sec\n  and 2 more\n", summary)
-
-    def test_SeveralLogs_Counted_AreSummed(self):
-        self.assertEqual(self.count(_CTEST_LOG, _CLEAN_LOG), "4 1 1 0")
-
-    def test_LogWithoutTests_Counted_IsBroken(self):
-        self.assertEqual(self.count("No tests were found!!!\n"), "0 0 0 1")
+    def test_ManyFailedTests_ShowTenAndTheNumberOfTheOthers(self):
+        lines, _ = self.summary("".join(f"{number}/12 Test #{number}: a.{number} ...***Timeout   1.00 sec\n"
+                                        for number in range(1, 13)) + "0% tests passed, 12 tests failed out of 12\n")
+        self.assertEqual(len(lines), 12)
+        self.assertEqual(lines[-2:], ["  a.10: Timeout   1.00 sec", "  and 2 more"])
 
 
 class PhasesTest(unittest.TestCase):
@@ -146,22 +123,12 @@ class CommandTest(unittest.TestCase):
         return subprocess.run([str(_RUN), *arguments], cwd="/", stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False)
 
-    def test_Help_FromAnotherFolder_ListsTheCommands(self):
-        done = self.run_it("help")
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("test [PRESET", done.stdout)
-
-    def test_UnknownCommand_Run_IsAUsageError(self):
-        done = self.run_it("tset")
-        self.assertEqual(done.returncode, 2)
-        self.assertIn("usage:", done.stderr)
-
-    @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
-    def test_Scripts_UnderShellcheck_AreClean(self):
-        scripts = [_RUN, ROOT / ".ci" / "run", ROOT / "nccl-tests-config" / "one_host_rank"]
-        done = subprocess.run(["shellcheck", "--severity=warning", *map(str, scripts)],
-                              capture_output=True, text=True, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout)
+    def test_Commands_FromAnotherFolder(self):
+        for words, status, text in ((("help",), 0, "test [PRESET"), (("tset",), 2, "usage:"),
+                                    (("fuzz", "hullo"), 1, "there is no target hullo; there are: arrivals")):
+            done = self.run_it(*words)
+            self.assertEqual(done.returncode, status)
+            self.assertIn(text, done.stdout + done.stderr)
 
 
 class FuzzTest(unittest.TestCase):
@@ -170,21 +137,13 @@ class FuzzTest(unittest.TestCase):
         return _bash(f"have_fuzzer() {{ {fuzzer}; }}; CI={ci}; presets=(\"$@\"); "
                      'leave_out_fuzzer; echo "${presets[*]}"; echo $broken', *presets).split("\n")[:2]
 
-    def test_NoFuzzer_Test_LeavesThePresetOutAndFailsUnderCi(self):
-        self.assertEqual(self.left("false", "", "release", "fuzz"), ["release", "0"])
-        self.assertEqual(self.left("false", "true", "release", "fuzz"), ["release", "1"])
-
-    def test_Fuzzer_Test_KeepsThePreset(self):
-        self.assertEqual(self.left("true", "true", "release", "fuzz"), ["release fuzz", "0"])
-
-    def test_NoFuzzerAndOtherPresets_Test_IsNoFailure(self):
-        self.assertEqual(self.left("false", "true", "release", "tsan"), ["release tsan", "0"])
-
-    def test_UnknownTarget_Fuzz_NamesThoseThatThereAre(self):
-        done = subprocess.run([str(_RUN), "fuzz", "hullo"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, check=False)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("there is no target hullo; there are: arrivals", done.stderr)
+    def test_PresetFuzz_IsLeftOutWithoutAFuzzerAndFailsUnderCi(self):
+        for fuzzer, ci, presets, left in (
+                ("false", "", ["release", "fuzz"], ["release", "0"]),
+                ("false", "true", ["release", "fuzz"], ["release", "1"]),
+                ("true", "true", ["release", "fuzz"], ["release fuzz", "0"]),
+                ("false", "true", ["release", "tsan"], ["release tsan", "0"])):
+            self.assertEqual(self.left(fuzzer, ci, *presets), left)
 
 
 class LintTest(unittest.TestCase):
@@ -195,10 +154,8 @@ class LintTest(unittest.TestCase):
             f"clang-format() {{ [[ $1 == --version ]] && echo 'version {version}.0.6'; }}; "
             "CI=; if main lint; then echo passed; else echo failed; fi; echo $broken").split()[-2:]
 
-    def test_FormattingOfTheTreesVersion_Lint_FailsButNoTestRun(self):
+    def test_Formatting_FailsInTheTreesVersionOnlyAndNoTestRun(self):
         self.assertEqual(self.lint(14), ["failed", "0"])
-
-    def test_FormattingOfAnotherVersion_Lint_Passes(self):
         self.assertEqual(self.lint(15), ["passed", "0"])
 
 
