@@ -9,7 +9,7 @@
 #include "tools/topo/inspect_settings.h"
 #include "tools/topo/live_machine.h"
 #include "tools/topo/read_file.h"
-#include "tools/topo/unrestricted.h"
+#include "tools/topo/restriction.h"
 #include "topology/live/acs_findings.h"
 
 namespace gdr::tools::topo {

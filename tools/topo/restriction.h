@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/prediction/predicted_rails.h"
+#include "plugin/config/options.h"
+#include "tools/topo/inspection.h"
 
 namespace gdr::tools::topo {
 
@@ -26,5 +27,10 @@ inline constexpr double kShareRounding = 1e-6;
 // farther away, or its share of rails is smaller. GPUs are the same in both.
 Restriction restriction_of(const topology::PredictedRails& chosen,
                            const topology::PredictedRails& free);
+
+// Fills Inspection::unrestricted, restricted_by and restricting; `all` is the machine with all of
+// its ports.
+void decide_unrestricted(const topology::Machine& all, const config::Options& settings,
+                         Inspection* inspection);
 
 }  // namespace gdr::tools::topo
