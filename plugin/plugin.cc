@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/process_fds.h"
 #include "drivers/verbs/verbs_api.h"
+#include "plugin/bar1_room.h"
 #include "plugin/config/environment.h"
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
@@ -60,6 +61,7 @@ struct LiveDecision {
   topology::RailDecision rails;
   std::vector<topology::VerbsPort> ports;  // of discovery.devices first, in the same order
   std::set<topology::Bdf> listed;          // HCAs of NCCL's topology file
+  std::string withheld;                    // why GPUDirect is not offered; empty: it is
 };
 
 LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
@@ -76,6 +78,11 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
   (void)topology::add_gpu_links(&machine, topology::uses_cuda()
                                               ? topology::LoadNvml::kYes
                                               : topology::LoadNvml::kOnlyIfLoaded);
+  if (std::optional<Finding> no_room = short_bar1(machine, options)) {
+    live.withheld = to_string(*no_room);
+    findings.push_back(std::move(*no_room));
+    for (topology::Hca& hca : machine.hcas) hca.gpudirect = false;
+  }
   topology::DecisionOptions decision = config::decision_options(options, machine);
   live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));
   topology::add_acs_findings(&live.rails);
@@ -143,14 +150,16 @@ Error no_device(const Plugin& plugin) {
 }
 
 std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::Options& options,
-                                            std::vector<topology::PortRef> ports) {
+                                            std::vector<topology::PortRef> ports,
+                                            std::string withheld) {
   auto why_not_direct = [devices = plugin.transport->devices(),
                          allowed = config::allowed_paths(options)](int device) {
     return transport::why_not_direct(*devices[device].hca, allowed);
   };
   return std::make_unique<RailWarnings>(
       plugin.decision, std::move(ports),
-      RailWarningOptions{options.strict, options.warn_cross_rail, !options.pxn_disable},
+      RailWarningOptions{options.strict, options.warn_cross_rail, !options.pxn_disable,
+                         std::move(withheld)},
       std::move(why_not_direct));
 }
 
@@ -238,11 +247,14 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   std::vector<DeviceFacts> facts;
   for (const transport::Device& device : plugin->transport->devices()) {
     facts.push_back(facts_of(device, options, live.listed));
+    if (live.withheld.empty()) continue;
+    facts.back().gdr = {};
+    facts.back().gdr_text = "off: too little BAR1 is free";
   }
   plugin->decision = std::move(live.rails);
   choose_standby(options, facts, plugin.get());
   plugin->devices = std::make_unique<NetDevices>(std::move(facts));
-  plugin->warnings = make_warnings(*plugin, options, std::move(ports));
+  plugin->warnings = make_warnings(*plugin, options, std::move(ports), std::move(live.withheld));
   plugin->stats = start_stats(options.stats_folder, *plugin->transport);
   return plugin;
 }

@@ -151,6 +151,10 @@ bool GpuLinks::read(Gpu* gpu) {
       api_.compute_capability(device_, &major, &minor) != nvml::kSuccess) {
     return false;
   }
+  nvml::MemoryInfo bar1{};
+  if (api_.bar1_memory_info && api_.bar1_memory_info(device_, &bar1) == nvml::kSuccess) {
+    gpu->bar1 = Bar1{bar1.total, bar1.free};
+  }
   capability_ = major * 10 + minor;
   if (gpu->compute_capability == 0) gpu->compute_capability = capability_;
   complete_ = true;

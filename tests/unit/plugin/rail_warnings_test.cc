@@ -97,6 +97,17 @@ TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
   }
 }
 
+// It was logged at init.
+TEST_F(RailWarningsTest, GpudirectWithheld_IsInfoWithTheReason) {
+  for (topology::Hca& hca : decision_.machine.hcas) hca.gpudirect = false;
+  EXPECT_TRUE(warnings({.withheld = "too little BAR1"}).check_device(1, 2));
+  EXPECT_THAT(lines(), ElementsAre(AllOf(StartsWith("INFO "), HasSubstr("mlx5_1:1 without"),
+                                         HasSubstr("through host memory: too little BAR1"))));
+  Status status = warnings({.strict = true, .withheld = "too little BAR1"}).check_device(1, 2);
+  ASSERT_FALSE(status);
+  EXPECT_THAT(status.error().text, HasSubstr("too little BAR1. GDR_NCCL_STRICT=1 forbids"));
+}
+
 // NCCL also connects over devices that it will not use for the GPU.
 TEST_F(RailWarningsTest, StrictAndDistantHca_IsAWarning) {
   decision_.gdr_level = topology::PathClass::kPix;

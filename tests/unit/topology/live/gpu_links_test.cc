@@ -196,6 +196,16 @@ TEST_F(GpuLinks, C2cLinks_AreCountedWhereUp) {
   EXPECT_EQ(machine.gpus[0].compute_capability, 90);
 }
 
+// The fake has three quarters of it free.
+TEST_F(GpuLinks, Bar1_IsKnownWhereNvmlShowsIt) {
+  Machine machine = machine_with_gpus(2);
+  show(0, 90, {}).bar1_bytes = 256 << 20;
+  show(1, 90, {});
+  EXPECT_TRUE(add(&machine));
+  EXPECT_EQ(machine.gpus[0].bar1, (Bar1{256 << 20, 192 << 20}));
+  EXPECT_EQ(machine.gpus[1].bar1, std::nullopt);
+}
+
 TEST_F(GpuLinks, LinksThatAreKnown_StayAsTheyAre) {
   Machine machine = machine_with_gpus(2);
   machine.gpus[0].nvlinks = {to_gpu(1, 4)};
