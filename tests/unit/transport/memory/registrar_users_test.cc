@@ -163,6 +163,7 @@ TYPED_TEST(UsersBuffers, OwnBufferAgain_IsNotTheUsers) {
 // PXN: a sender has a buffer of one size for each rank that it sends for.
 TEST(RelayedBuffers, AnotherOfTheSameSize_IsNcclsOwnAtASender) {
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
   CommPair pair;
   MemoryOptions relaying;
   relaying.relays = true;
