@@ -62,7 +62,7 @@ size_t RegistrationCache::gpu_bytes() const {
   std::lock_guard lock(mutex_);
   size_t sum = 0;
   for (const auto& [mr, registration] : registrations_) {
-    if (registration.gpu) sum += registration.end - registration.begin;
+    if (registration.gpu) sum += registration.key.end - registration.key.begin;
   }
   return sum;
 }
@@ -83,8 +83,8 @@ Result<ibv_mr*> RegistrationCache::acquire(const MemoryRegion& region, PciOrderi
   if (!made) return forward_error(made);
   lock.lock();
   ibv_mr* mr = made->get();
-  auto it = registrations_.try_emplace(mr, *key, region.cuda, std::move(*made)).first;
-  ranges_[key->kind].insert(&it->second);
+  auto it = registrations_.try_emplace(mr, Registration{*key, region.cuda, std::move(*made)}).first;
+  ranges_[key->kind].insert(key->begin, key->end, &it->second);
   return mr;
 }
 
@@ -93,7 +93,8 @@ void RegistrationCache::release(ibv_mr* mr) {
   std::lock_guard lock(mutex_);
   auto found = registrations_.find(mr);
   if (found == registrations_.end() || --found->second.references > 0) return;
-  ranges_[found->second.kind].erase(&found->second);
+  const Key& key = found->second.key;
+  ranges_[key.kind].erase(key.begin, key.end);
   unused = registrations_.extract(found);
 }
 
@@ -111,7 +112,7 @@ Result<RegistrationCache::Key> RegistrationCache::key_of(const MemoryRegion& reg
 }
 
 RegistrationCache::Registration* RegistrationCache::find_covering(const Key& wanted) {
-  return static_cast<Registration*>(ranges_[wanted.kind].find_covering(wanted.begin, wanted.end));
+  return ranges_[wanted.kind].find_covering(wanted.begin, wanted.end);
 }
 
 bool RegistrationCache::is_pending(const Key& wanted) const {

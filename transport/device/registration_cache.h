@@ -18,7 +18,7 @@
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
-#include "transport/device/covering_tree.h"
+#include "transport/device/covering_ranges.h"
 
 namespace gdr::transport {
 
@@ -73,10 +73,8 @@ class RegistrationCache {
   };
   static constexpr size_t kKinds = 4;  // by dma-buf or by address, with either ordering
 
-  struct Registration : RangeNode {
-    Registration(const Key& key, bool of_gpu, verbs::UniqueMr made)
-        : RangeNode(key.begin, key.end), kind(key.kind), gpu(of_gpu), mr(std::move(made)) {}
-    size_t kind;
+  struct Registration {
+    Key key;
     bool gpu;
     verbs::UniqueMr mr;
     int references = 1;
@@ -101,7 +99,7 @@ class RegistrationCache {
   std::condition_variable pending_ended_;
   std::vector<Key> pending_;  // being registered now, at most one per thread
   std::map<ibv_mr*, Registration> registrations_;
-  std::array<CoveringTree, kKinds> ranges_;
+  std::array<CoveringRanges<Registration>, kKinds> ranges_;
 };
 
 }  // namespace gdr::transport

@@ -1,0 +1,81 @@
+#include "transport/device/covering_ranges.h"
+
+#include <gtest/gtest.h>
+
+#include <iterator>
+#include <list>
+#include <random>
+
+namespace gdr::transport {
+namespace {
+
+struct Range {
+  uintptr_t begin, end;
+  bool covers(uintptr_t first, uintptr_t past) const { return begin <= first && end >= past; }
+};
+
+struct Ranges : CoveringRanges<Range> {
+  void insert(Range* range) { CoveringRanges::insert(range->begin, range->end, range); }
+  void erase(const Range& range) { CoveringRanges::erase(range.begin, range.end); }
+};
+
+TEST(CoveringRangesTest, Empty_CoversNothing) {
+  Ranges ranges;
+  EXPECT_EQ(ranges.find_covering(1, 2), nullptr);
+}
+
+TEST(CoveringRangesTest, LargeRangeBeforeManySmallOnes_IsFound) {
+  Ranges ranges;
+  std::list<Range> all{{0, 10000}};
+  ranges.insert(&all.front());
+  for (uintptr_t at = 10; at < 5000; at += 10) ranges.insert(&all.emplace_back(at, at + 5));
+  EXPECT_EQ(ranges.find_covering(4995, 5001), &all.front());
+  ranges.erase(all.front());
+  EXPECT_EQ(ranges.find_covering(4995, 5001), nullptr);
+}
+
+TEST(CoveringRangesTest, RangesWithOneBegin_AreDistinct) {
+  Ranges ranges;
+  Range small{10, 20}, large{10, 40}, middle{10, 30};
+  for (Range* range : {&small, &large, &middle}) ranges.insert(range);
+  EXPECT_EQ(ranges.find_covering(10, 40), &large);
+  ranges.erase(large);
+  EXPECT_EQ(ranges.find_covering(10, 40), nullptr);
+  EXPECT_EQ(ranges.find_covering(10, 30), &middle);
+}
+
+TEST(CoveringRangesTest, ErasedRange_CanBeInsertedAgain) {
+  Ranges ranges;
+  Range range{10, 20};
+  for (int i = 0; i < 3; ++i) {
+    ranges.insert(&range);
+    EXPECT_EQ(ranges.find_covering(12, 13), &range);
+    ranges.erase(range);
+    EXPECT_EQ(ranges.find_covering(12, 13), nullptr);
+  }
+}
+
+TEST(CoveringRangesTest, RandomRanges_AreFoundAsByLinearSearch) {
+  std::mt19937 random(1);
+  auto below = [&](uintptr_t bound) { return random() % bound; };
+  Ranges ranges;
+  std::list<Range> live;
+  for (int step = 0; step < 20000; ++step) {
+    uintptr_t begin = below(100), end = begin + 1 + below(step % 2000 < 1000 ? 100 : 10);
+    auto same = [&](const Range& n) { return n.begin == begin && n.end == end; };
+    if (std::none_of(live.begin(), live.end(), same)) ranges.insert(&live.emplace_back(begin, end));
+    if (live.size() > below(200)) {
+      auto gone = std::next(live.begin(), static_cast<ptrdiff_t>(below(live.size())));
+      ranges.erase(*gone);
+      live.erase(gone);
+    }
+    uintptr_t first = below(110), past = first + 1 + below(50);
+    auto fits = [&](const Range& n) { return n.covers(first, past); };
+    const Range* found = ranges.find_covering(first, past);
+    ASSERT_EQ(found != nullptr, std::any_of(live.begin(), live.end(), fits)) << "step " << step;
+    ASSERT_TRUE(found == nullptr || fits(*found)) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::transport
