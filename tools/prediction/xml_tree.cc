@@ -27,6 +27,9 @@ class XmlTreeBuilder {
     insert({Kind::kNicWithoutPci, 0, "", order_of(port), {number}, {}}, above, false);
   }
 
+  // What is added from here on comes last, whatever its position in the file.
+  void append_the_rest() { appends_ = true; }
+
   XmlTree finish(const std::vector<PortRef>& devices) {
     sort_by_order(&tree_.cpus);
     for (XmlElement& element : tree_.elements) {
@@ -54,7 +57,8 @@ class XmlTreeBuilder {
   int cpu_element(int numa) {
     auto [known, added] = cpus_.emplace(numa, static_cast<int>(tree_.elements.size()));
     if (!added) return known->second;
-    const int order = numa < 0 ? -1 : machine_.numa_nodes[static_cast<size_t>(numa)].order;
+    const int order =
+        numa < 0 || appends_ ? -1 : machine_.numa_nodes[static_cast<size_t>(numa)].order;
     tree_.elements.push_back({Kind::kCpu, numa, "", order, {}, {}});
     tree_.cpus.push_back(known->second);
     return known->second;
@@ -74,6 +78,7 @@ class XmlTreeBuilder {
 
   // Adds the element below `above`: before the first sibling with a greater address, or last.
   int insert(XmlElement element, int above, bool sorted) {
+    if (appends_) element.order = -1;
     const int id = static_cast<int>(tree_.elements.size());
     std::vector<int>& siblings = tree_.elements[static_cast<size_t>(above)].children;
     auto at = siblings.end();
@@ -107,6 +112,7 @@ class XmlTreeBuilder {
 
   const Machine& machine_;
   XmlTree tree_;
+  bool appends_ = false;
   std::map<int, int> cpus_;      // by index in Machine::numa_nodes
   std::map<int, int> switches_;  // by index in Machine::switches
   std::map<std::tuple<Kind, std::string, int>, int> functions_;
@@ -123,6 +129,7 @@ XmlTree make_xml_tree(const Machine& machine, const std::vector<PortRef>& device
   for (size_t i = 0; i < devices.size(); ++i) {
     builder.add_device(static_cast<int>(i), devices[i]);
   }
+  builder.append_the_rest();
   for (int gpu = first; gpu < gpus; ++gpu) builder.add_gpu(gpu, false);
   return builder.finish(devices);
 }

@@ -50,7 +50,8 @@ TEST(XmlTree, CpuOfTheFirstGpu_ComesFirst) {
   EXPECT_EQ(order_of(made.machine, true), " G0 N0 G1");
 }
 
-TEST(XmlTree, File_HasItsOwnOrder) {
+// From 2.21 on a rank keeps only its own GPU of the file, and the others are appended.
+TEST(XmlTree, File_HasItsOwnOrderButForGpusOfOtherRanks) {
   Machine machine = mixed();
   machine.switches[0].at.order = 1;
   machine.hcas[0].at.order = 2;
@@ -60,7 +61,8 @@ TEST(XmlTree, File_HasItsOwnOrder) {
   machine.numa_nodes[1].order = 0;
   machine.gpus[2].at.order = 6;
   machine.hcas[1].at.order = 7;
-  EXPECT_EQ(order_of(machine, true), " G2 N1 N0 G1 G0");
+  EXPECT_EQ(order_of(machine, false), " G2 N1 N0 G1 G0");
+  EXPECT_EQ(order_of(machine, true), " N1 G2 N0 G0 G1");
 }
 
 }  // namespace

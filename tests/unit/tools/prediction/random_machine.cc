@@ -1,13 +1,13 @@
-#include "tests/unit/tools/prediction/oracle/random_machine.h"
+#include "tests/unit/tools/prediction/random_machine.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
-#include "tests/unit/tools/prediction/oracle/dice.h"
+#include "tests/unit/tools/prediction/dice.h"
 
-namespace gdr::topology::oracle {
+namespace gdr::topology::nccl {
 namespace {
 
 constexpr int kMostGpus = 16;
@@ -32,22 +32,20 @@ class Maker {
  public:
   explicit Maker(uint64_t seed) : dice_(seed) {}
 
-  RandomMachine make() {
+  std::string make() {
     choose();
     add_cpus();
     add_switches();
     add_gpus();
     add_hcas();
     if (dice_.chance(12)) add_pci_links();
-    RandomMachine machine;
-    machine.partitions = partitions_;
-    machine.xml = "<system version=\"1\">\n";
+    std::string xml = "<system version=\"1\">\n";
     std::vector<int> cpus;
     for (int cpu = 0; cpu < cpus_; ++cpu) cpus.push_back(cpu);
     if (dice_.chance(10)) dice_.shuffle(&cpus);
-    for (const int cpu : cpus) write(cpu, 1, &machine.xml);
-    machine.xml += "</system>\n";
-    return machine;
+    for (const int cpu : cpus) write(cpu, 1, &xml);
+    xml += "</system>\n";
+    return xml;
   }
 
  private:
@@ -180,7 +178,6 @@ class Maker {
                                            capability, without_gdr && dice_.chance(50) ? 0 : 1);
       std::string text;
       if (capability >= 100 && dice_.chance(4)) {
-        partitions_ = true;
         for (const int half : {0, 1}) {
           text += fmt::format(R"({} mlopart="{}">{}</gpu>)", head, half, links[index]);
         }
@@ -363,7 +360,6 @@ class Maker {
   bool even_links_ = true;
   bool even_speeds_ = true;
   bool fully_known_ = true;
-  bool partitions_ = false;
   int without_pci_ = 0;  // percentage of HCAs that are on no PCI function
   std::string main_link_;
   std::vector<int> buses_;
@@ -379,51 +375,6 @@ class Maker {
 
 }  // namespace
 
-RandomMachine random_machine(uint64_t seed) { return Maker(seed).make(); }
+std::string random_machine(uint64_t seed) { return Maker(seed).make(); }
 
-nccl::Settings random_settings(uint64_t seed) {
-  Dice dice(seed ^ 0x5e771465U);
-  nccl::Settings settings;
-  if (dice.chance(40)) return settings;
-  const std::vector<PathClass> levels = {PathClass::kLoc, PathClass::kNvl, PathClass::kC2c,
-                                         PathClass::kPix, PathClass::kPxb, PathClass::kP2c,
-                                         PathClass::kPxn, PathClass::kPhb, PathClass::kSys};
-  if (dice.chance(30)) settings.gdr_level = dice.one_of(levels);
-  if (dice.chance(30)) settings.gdr_read = dice.one_of<int>({0, 1, -1});
-  if (dice.chance(25)) settings.gdr_c2c = dice.chance(50);
-  if (dice.chance(25)) settings.gdr_mlopart = dice.chance(70);
-  settings.pxn_disable = dice.chance(25);
-  if (dice.chance(25)) settings.pxn_c2c = dice.chance(50);
-  if (dice.chance(25)) settings.p2p_level = dice.one_of(levels);
-  settings.nvb_disable = dice.chance(15);
-  if (dice.chance(25)) {
-    using PolicyKind = nccl::NetDevicesPolicy::Kind;
-    settings.net_devices.kind =
-        dice.one_of<PolicyKind>({PolicyKind::kAuto, PolicyKind::kAll, PolicyKind::kMax});
-    if (settings.net_devices.kind == PolicyKind::kMax) settings.net_devices.max = 1 + dice.roll(4);
-  }
-  return settings;
-}
-
-std::vector<std::string> environment_of(const nccl::Settings& settings) {
-  std::vector<std::string> result;
-  const auto set = [&result](const char* name, const std::string& value) {
-    result.push_back(fmt::format("NCCL_{}={}", name, value));
-  };
-  if (settings.gdr_level.has_value()) set("NET_GDR_LEVEL", to_string(*settings.gdr_level));
-  if (settings.gdr_read != -2) set("NET_GDR_READ", std::to_string(settings.gdr_read));
-  if (settings.gdr_c2c.has_value()) set("NET_GDR_C2C", *settings.gdr_c2c ? "1" : "0");
-  if (settings.gdr_mlopart) set("NET_GDR_MLOPART", "1");
-  if (settings.pxn_disable) set("PXN_DISABLE", "1");
-  if (settings.pxn_c2c.has_value()) set("PXN_C2C", *settings.pxn_c2c ? "1" : "0");
-  if (settings.p2p_level.has_value()) set("P2P_LEVEL", to_string(*settings.p2p_level));
-  if (settings.nvb_disable) set("NVB_DISABLE", "1");
-  using PolicyKind = nccl::NetDevicesPolicy::Kind;
-  if (settings.net_devices.kind == PolicyKind::kAll) set("NETDEVS_POLICY", "ALL");
-  if (settings.net_devices.kind == PolicyKind::kMax) {
-    set("NETDEVS_POLICY", fmt::format("MAX:{}", settings.net_devices.max));
-  }
-  return result;
-}
-
-}  // namespace gdr::topology::oracle
+}  // namespace gdr::topology::nccl

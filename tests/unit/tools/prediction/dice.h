@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace gdr::topology::oracle {
+namespace gdr::topology::nccl {
 
 class Dice {
  public:
@@ -31,4 +31,4 @@ class Dice {
   std::mt19937_64 engine_;
 };
 
-}  // namespace gdr::topology::oracle
+}  // namespace gdr::topology::nccl
