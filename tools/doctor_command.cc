@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tools/commands.h"
@@ -16,6 +17,7 @@
 #include "tools/doctor/job_settings.h"
 #include "tools/doctor/report.h"
 #include "tools/doctor/wrap.h"
+#include "tools/topo/inspection.h"
 
 namespace gdr::tools {
 namespace {
@@ -23,6 +25,8 @@ namespace {
 struct DoctorCommand {
   std::vector<std::string> names;
   std::string root = "/";
+  std::string file;  // with the topology of a machine, in place of a root
+  topo::InspectOptions options;
   bool all = false;
   bool json = false;
   bool prometheus = false;
@@ -95,8 +99,22 @@ void expect_good(const DoctorCommand& command) {
   print_comparison(command, doctor::compare_with_good(*own, *good));
 }
 
+// A file has a topology alone.
+void check_file(const DoctorCommand& command) {
+  if (command.file.empty()) {
+    if (!command.options.host && !command.options.nccl_version) return;
+    stop(kExitUsage, "--host and --nccl-version belong to --from, which is missing");
+  }
+  if (command.root != "/" || command.fingerprint || command.good || !command.compared.empty()) {
+    stop(kExitUsage,
+         "--from judges a file alone. Fix: leave out --root, --fingerprint, --expect and "
+         "--compare");
+  }
+}
+
 // Stops at options that have no effect together.
 void check_combination(const DoctorCommand& command) {
+  check_file(command);
   const bool checks = !command.names.empty();
   if (command.fingerprint && checks) {
     stop(kExitUsage, "--fingerprint runs no check. Fix: leave out --check");
@@ -113,6 +131,25 @@ void check_combination(const DoctorCommand& command) {
   }
 }
 
+// Whether a file cannot be what was meant, or cannot be read.
+int exit_code_of(const Error& error) {
+  const bool is_wrong = error.code == Code::kInvalidUsage || error.code == Code::kInvalidArgument;
+  return is_wrong ? kExitUsage : kExitCouldNotRun;
+}
+
+doctor::Host host_of(const DoctorCommand& command, bool watches_errors) {
+  if (command.file.empty()) {
+    Result<doctor::Host> host = doctor::read_host(command.root, watches_errors);
+    if (!host) stop(kExitCouldNotRun, host.error().text);
+    return std::move(*host);
+  }
+  topo::InspectOptions options = command.options;
+  options.from = command.file;
+  Result<doctor::Host> host = doctor::read_host_of_file(options);
+  if (!host) stop(exit_code_of(host.error()), host.error().text);
+  return std::move(*host);
+}
+
 void run_unguarded(const DoctorCommand& command) {
   check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
@@ -124,11 +161,10 @@ void run_unguarded(const DoctorCommand& command) {
       std::any_of(checks.begin(), checks.end(), [](const doctor::Check& check) {
         return check.name == std::string_view("error-counters");
       });
-  Result<doctor::Host> host = doctor::read_host(command.root, watches_errors);
-  if (!host) stop(kExitCouldNotRun, host.error().text);
-  if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(*host));
-  const doctor::Report report = doctor::run_checks(checks, *host);
-  fmt::print("{}", text_of(command, report, *host));
+  const doctor::Host host = host_of(command, watches_errors);
+  if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(host));
+  const doctor::Report report = doctor::run_checks(checks, host);
+  fmt::print("{}", text_of(command, report, host));
   end_with(doctor::exit_code_of(report));
 }
 
@@ -155,6 +191,13 @@ void add_doctor_command(CLI::App& app) {
   sub->add_option("--root", command->root,
                   "Look at the /proc, /sys, /dev and /etc in this folder, of another machine")
       ->capture_default_str();
+  sub->add_option("--from", command->file,
+                  "Judge a file with a topology: XML of hwloc (lstopo) or of NCCL "
+                  "(NCCL_TOPO_DUMP_FILE)");
+  sub->add_option("--host", command->options.host,
+                  "With --from: the host of a file that describes several, by number or name");
+  sub->add_option("--nccl-version", command->options.nccl_version,
+                  "With --from: the release of NCCL whose rules count");
   CLI::Option_group* forms = sub->add_option_group("Output", "At most one of:");
   forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
   forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");

@@ -23,16 +23,13 @@ struct TopoCommand {
   bool dot = false;
   bool nccl_xml = false;
   bool grouped = false;
-  bool check = false;
   std::string svg;
 
-  // Returns the options that choose what is printed; more than one of them is an error. --json
-  // belongs to several.
+  // Returns the options that choose what is printed; more than one of them is an error.
   std::vector<std::string> modes() const {
     std::vector<std::string> given;
     if (dot) given.push_back("--dot");
     if (nccl_xml) given.push_back("--nccl-xml");
-    if (check) given.push_back("--check");
     return given;
   }
   bool shows_several() const {
@@ -65,12 +62,7 @@ void check_conflicts(const TopoCommand& command) {
   };
   if (modes.size() > 1) conflict(modes[0], modes[1]);
   const bool several = command.shows_several();
-  if (command.request.json && !modes.empty() && !command.check) {
-    conflict("--json", modes[0]);
-  }
-  if (!command.svg.empty() && command.check) {
-    conflict("--svg", modes[0]);
-  }
+  if (command.request.json && !modes.empty()) conflict("--json", modes[0]);
   if (command.svg == "-" && (command.request.json || !modes.empty())) {
     stop(kExitUsage,
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
@@ -78,7 +70,7 @@ void check_conflicts(const TopoCommand& command) {
   if (several && !command.svg.empty()) {
     stop(kExitUsage, "--svg shows one machine: give --from one source, and --host one host");
   }
-  if (several && !modes.empty() && !command.check) {
+  if (several && !modes.empty()) {
     stop(kExitUsage, modes[0] + " shows one machine: give --from one source, and --host one host");
   }
   const std::vector<std::string>& sources = command.request.sources;
@@ -97,7 +89,6 @@ View view_of(const TopoCommand& command) {
 
 Outcome outcome_of(const TopoCommand& command) {
   const topo::Request& request = command.request;
-  if (command.check) return topo::check_mode(request);
   if (command.shows_several()) return topo::fleet_mode(request, view_of(command));
   return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
 }
@@ -146,13 +137,6 @@ void add_output(CLI::App* sub, TopoCommand* command) {
       ->group(group);
 }
 
-void add_checks(CLI::App* sub, TopoCommand* command) {
-  const char* group = "Checks (with --json: as JSON; exit code 1: faults)";
-  sub->add_flag("--check", command->check,
-                "Look for what makes the machine slow; one line for each fault, the worst first")
-      ->group(group);
-}
-
 void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* value,
                  const std::string& help) {
   sub->add_option(flag, *value, help)->group("What if");
@@ -167,7 +151,6 @@ void add_topo_command(CLI::App& app) {
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
   add_input(sub, command.get());
   add_output(sub, command.get());
-  add_checks(sub, command.get());
   add_what_if(sub, "--nccl-version", &o.nccl_version,
               fmt::format("The release whose rules count, from {}.{} to {}: 2.28.9, 2.28; default: "
                           "the newest known",

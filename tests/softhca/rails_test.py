@@ -92,22 +92,23 @@ class Rails(unittest.TestCase):
         self.assertIn("\nExcluded ports\n  efa_0:1 is a device of an unknown transport", output)
         self.assertIn("\n  roce0:1 is excluded by NCCL_IB_HCA\n", output)
 
-    def faults_of_check(self, **settings):
-        checked = subprocess.run([TOOL, "topo", "--check", "--json"],
-                                 env=self.environment(devices(), **settings), text=True,
-                                 stdout=subprocess.PIPE, timeout=TIMEOUT_S)
-        return [one for one in json.loads(checked.stdout)["faults"] if one["kind"] == "restriction"]
+    def restrictions(self, **settings):
+        judged = subprocess.run([TOOL, "doctor", "--check", "rails", "--json"],
+                                env=self.environment(devices(), **settings), text=True,
+                                stdout=subprocess.PIPE, timeout=TIMEOUT_S)
+        return [one for one in json.loads(judged.stdout)["checks"][0]["observations"]
+                if one["kind"] == "restriction"]
 
     # The ports that NCCL_IB_HCA excludes are not among those of the decision.
-    def test_check_names_gpus_that_lose_by_settings(self):
-        self.assertEqual(self.faults_of_check(), [])
-        self.assertEqual(self.faults_of_check(NCCL_IB_HCA="mlx5"), [])
-        (excluded,) = self.faults_of_check(NCCL_IB_HCA="^mlx5_1")
+    def test_doctor_names_gpus_that_lose_by_settings(self):
+        self.assertEqual(self.restrictions(), [])
+        self.assertEqual(self.restrictions(NCCL_IB_HCA="mlx5"), [])
+        (excluded,) = self.restrictions(NCCL_IB_HCA="^mlx5_1")
         self.assertEqual(excluded["subject"], "GPU0, GPU1, GPU2, GPU3")
-        self.assertIn("leaves out mlx5_1:1, so that rails are farther away", excluded["text"])
-        (mapped,) = self.faults_of_check(GDR_NCCL_RAIL_MAP="GPU0=mlx5_3")
+        self.assertIn("leaves out mlx5_1:1, so that rails are farther away", excluded["evidence"])
+        (mapped,) = self.restrictions(GDR_NCCL_RAIL_MAP="GPU0=mlx5_3")
         self.assertIn("GPU0", mapped["subject"])
-        self.assertIn("GDR_NCCL_RAIL_MAP=GPU0=mlx5_3 leaves out", mapped["text"])
+        self.assertIn("GDR_NCCL_RAIL_MAP=GPU0=mlx5_3 leaves out", mapped["evidence"])
 
     # A file such as this plugin generates has no names of HCAs.
     def test_check_names_the_ports_that_a_list_leaves_out_by_the_names_of_verbs(self):
@@ -116,8 +117,8 @@ class Rails(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".xml") as nameless:
             nameless.write(text)
             nameless.flush()
-            (excluded,) = self.faults_of_check(NCCL_IB_HCA="^mlx5_1", NCCL_TOPO_FILE=nameless.name)
-        self.assertIn("leaves out mlx5_1:1, so that", excluded["text"])
+            (excluded,) = self.restrictions(NCCL_IB_HCA="^mlx5_1", NCCL_TOPO_FILE=nameless.name)
+        self.assertIn("leaves out mlx5_1:1, so that", excluded["evidence"])
 
     def test_topo_lists_a_port_that_is_down_once(self):
         down = {"kind": "port_down", "device": "mlx5_1", "at_s": 0}

@@ -62,8 +62,11 @@ struct Check {
   const char* looks_at;  // "the ACS control register of each bridge between a GPU and its rail"
   const char* why;       // what goes wrong otherwise, in a full sentence
   Cost cost;             // of a failure
-  // What is wrong where something is; nothing where the name says that.
-  std::optional<FindingKind> kind = {};
+  // The kinds of findings that it reports; the first is that of its own observations. None: the
+  // check's name says what is wrong.
+  std::vector<FindingKind> kinds = {};
+  // Whether a file with a topology shows all that it looks at.
+  bool is_of_files = false;
   // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
   // without one, that is kNothing, or kUnknown where it is the reason for running the doctor at
   // all.

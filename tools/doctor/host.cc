@@ -1,10 +1,13 @@
 #include "tools/doctor/host.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <system_error>
 #include <utility>
 
+#include "tools/topo/checks.h"
 #include "tools/topo/file_content.h"
+#include "tools/topo/file_format.h"
 #include "tools/topo/inspect.h"
 
 namespace gdr::tools::doctor {
@@ -34,6 +37,7 @@ void inspect_topology(Host* host) {
     host->pci_states = topo::read_pci_states(found->decision.machine, found->sysfs_root);
   }
   host->inspection = std::move(*found);
+  judge_topology(host);
 }
 
 // Whether the folder's entries can be listed, of which it may have none.
@@ -86,6 +90,41 @@ Result<Host> read_host(const fs::path& root, bool watches_errors) {
   host.process = read_process_facts(host);
   host.libraries = read_library_facts(host);
   return host;
+}
+
+Result<Host> read_host_of_file(const topo::InspectOptions& options) {
+  auto format = topo::file_format_of(options.from);
+  if (!format) return forward_error(format);
+  if (*format == topo::FileFormat::kNvidiaSmi) {
+    return fail(Code::kInvalidUsage,
+                options.from +
+                    " is the text of nvidia-smi topo -m, which states too little to judge a "
+                    "machine: nccl-gdr topo --from shows it. Fix: run nccl-gdr doctor on the "
+                    "machine, or give a file that lstopo or NCCL (NCCL_TOPO_DUMP_FILE) writes");
+  }
+  Result<topo::Inspection> found = topo::inspect(options);
+  if (!found) return forward_error(found);
+  Host host;
+  host.file = options.from;
+  host.is_live = false;
+  host.inspection = std::move(*found);
+  judge_topology(&host);
+  return host;
+}
+
+void judge_topology(Host* host) {
+  host->findings.clear();
+  if (!host->inspection.has_value()) return;
+  host->findings = topo::check_machine(*host->inspection, host->pci_states);
+}
+
+Observations findings_of(const Host& host, const std::vector<FindingKind>& kinds) {
+  Observations seen;
+  for (const Finding& finding : host.findings) {
+    if (std::find(kinds.begin(), kinds.end(), finding.kind) == kinds.end()) continue;
+    seen.push_back(observation_of(finding));
+  }
+  return seen;
 }
 
 Observation nothing_on(const Host& host, std::string evidence) {

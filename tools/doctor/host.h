@@ -23,6 +23,8 @@ namespace gdr::tools::doctor {
 struct Host {
   // Where /proc, /sys, /dev and /etc are: "/", or a folder with a copy of another machine's.
   std::filesystem::path root = "/";
+  // The file that `inspection` is of, where that is all that is known; else "".
+  std::string file;
   // Whether that is the machine that this process runs on. If not, the facts that no file shows are
   // unknown.
   bool is_live = true;
@@ -39,6 +41,7 @@ struct Host {
   std::optional<topo::Inspection> inspection;
   std::string inspection_error;
   topo::PciStates pci_states;
+  Findings findings;  // of the topology: topo::check_machine()
 
   GpuFacts gpus;           // NVIDIA's driver, CUDA, and what they report of each GPU
   RdmaPorts ports;         // of every HCA, as sysfs and verbs show them
@@ -58,6 +61,16 @@ struct Host {
 // Reads all of it, of this machine ("/") or of a folder with a copy. Fails where the folder does
 // not exist, or has neither /proc nor /sys.
 Result<Host> read_host(const std::filesystem::path& root, bool watches_errors = true);
+
+// Reads the topology alone, from a file of hwloc or NCCL. Fails as topo::inspect() does, and for
+// the text of nvidia-smi, which states too little.
+Result<Host> read_host_of_file(const topo::InspectOptions& options);
+
+// Fills Host::findings from what is known of the topology.
+void judge_topology(Host* host);
+
+// The findings of these kinds, as the check reports them.
+Observations findings_of(const Host& host, const std::vector<FindingKind>& kinds);
 
 // What a check says where the machine has none of the devices that it is about. Without a readable
 // /sys that is kUnknown, as the devices would not be seen.

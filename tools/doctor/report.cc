@@ -12,9 +12,20 @@
 namespace gdr::tools::doctor {
 namespace {
 
+// A file shows the topology alone.
+Observations observations_in_file(const Check& check, const Host& host) {
+  if (!check.is_of_files) {
+    return {unknown("", "the file does not show it", "run it on the machine, or give --root")};
+  }
+  Observations seen = findings_of(host, check.kinds);
+  if (seen.empty()) seen.push_back(ok("", "nothing is wrong, as far as the file shows"));
+  return seen;
+}
+
 // A check that fails by itself, as by an exception for a file that it did not expect, hides nothing
 // of the others.
 Observations observations_by(const Check& check, const Host& host) {
+  if (!host.file.empty()) return observations_in_file(check, host);
   constexpr char kAsk[] = "report this as an error of nccl-gdr, with the output of --check";
   try {
     Observations seen = check.run(host);
@@ -46,8 +57,8 @@ Cost CheckResult::cost() const {
 }
 
 std::string CheckResult::kind_of(const Observation& one) const {
-  const std::optional<FindingKind> kind = one.kind.has_value() ? one.kind : check.kind;
-  return kind.has_value() ? id_of(*kind) : check.name;
+  if (one.kind.has_value()) return id_of(*one.kind);
+  return check.kinds.empty() ? check.name : id_of(check.kinds.front());
 }
 
 Verdict Report::verdict() const {
@@ -79,7 +90,8 @@ std::vector<const CheckResult*> Report::with(Verdict verdict) const {
 
 Report run_checks(const std::vector<Check>& checks, const Host& host) {
   Report report;
-  report.host = topo::clean_text(host.line("/proc/sys/kernel/hostname"));
+  report.host =
+      topo::clean_text(host.file.empty() ? host.line("/proc/sys/kernel/hostname") : host.file);
   report.is_root = geteuid() == 0;
   for (const Check& check : checks) report.results.push_back({check, observations_by(check, host)});
   return report;

@@ -109,28 +109,24 @@ bool is_out_of_line(const Machine& machine, size_t gpu, size_t kind, Count&& cou
          has_bridged_pairs(machine, gpu);
 }
 
-// Adds GPUs with fewer links than their peers, which are faults, or to `by_design`.
-void check_nvlink_counts(const Machine& machine, size_t gpu, CheckReport* report,
-                         std::vector<std::string>* by_design) {
+// Adds the GPU if it has fewer links than its peers.
+void check_nvlink_counts(const Machine& machine, size_t gpu, Findings* found) {
   for (size_t kind = 0; kind < kTargets.size(); ++kind) {
     auto count = [kind](const Gpu& one) { return link_counts(one)[kind]; };
     const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
-    if (own < 0 || own >= most) continue;
-    if (!is_out_of_line(machine, gpu, kind, count)) {
-      by_design->push_back(gpu_label(gpu));
-      continue;
-    }
+    if (own < 0 || own >= most || !is_out_of_line(machine, gpu, kind, count)) continue;
     const bool is_bridged = kind == static_cast<size_t>(NvLink::To::kGpu) &&
                             machine.gpus.size() > 2 && has_bridged_pairs(machine, gpu);
-    add_fault(report, FindingKind::kNvlink, gpu_name(machine, gpu),
-              fmt::format("{} NVLinks to {}, where {} {}", own == 0 ? "no" : std::to_string(own),
-                          kTargets[kind], peers_with(machine, gpu, most, count), most),
-              is_bridged ? kLookAtBridge : kLookAtLinks);
+    found->push_back(
+        {FindingKind::kNvlink, Severity::kWarning, gpu_name(machine, gpu),
+         fmt::format("{} NVLinks to {}, where {} {}", own == 0 ? "no" : std::to_string(own),
+                     kTargets[kind], peers_with(machine, gpu, most, count), most),
+         is_bridged ? kLookAtBridge : kLookAtLinks});
   }
 }
 
 // NVLinks between two GPUs are seen by both.
-void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* report) {
+void check_nvlink_targets(const Machine& machine, size_t gpu, Findings* found) {
   const Gpu& one = machine.gpus[gpu];
   for (const NvLink& link : one.nvlinks) {
     if (link.to != NvLink::To::kGpu || !link.gpu.has_value()) continue;
@@ -143,18 +139,18 @@ void check_nvlink_targets(const Machine& machine, size_t gpu, CheckReport* repor
       const int returned = back == target.nvlinks.end() ? 0 : back->count;
       const bool unknown = link.count == 0 || (back != target.nvlinks.end() && returned == 0);
       if (unknown || returned >= link.count) continue;
-      add_fault(
-          report, FindingKind::kNvlink, gpu_name(machine, other),
-          fmt::format("{} NVLinks to {}, which has {} to it",
-                      returned == 0 ? "no" : std::to_string(returned), gpu_label(gpu), link.count),
-          kLookAtLinks);
+      found->push_back(
+          {FindingKind::kNvlink, Severity::kWarning, gpu_name(machine, other),
+           fmt::format("{} NVLinks to {}, which has {} to it",
+                       returned == 0 ? "no" : std::to_string(returned), gpu_label(gpu), link.count),
+           kLookAtLinks});
     }
   }
 }
 
 // GPUs that others have NVLinks to, and that the machine does not show. A file of several hosts may
 // show those of one.
-void check_missing_targets(const Machine& machine, CheckReport* report) {
+void check_missing_targets(const Machine& machine, Findings* found) {
   if (machine.hosts > 1) return;
   std::map<Bdf, std::vector<std::string>> linked;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
@@ -166,51 +162,38 @@ void check_missing_targets(const Machine& machine, CheckReport* report) {
     }
   }
   for (const auto& [target, gpus] : linked) {
-    add_fault(
-        report, FindingKind::kNvlink, target.to_string(),
-        fmt::format("the machine shows no GPU there, to which {} {} NVLinks", short_list(gpus),
-                    gpus.size() == 1 ? "has" : "have"),
-        "look at lspci, nvidia-smi -L and the kernel's log (Xid 79) for a GPU that is lost; a "
-        "file that NCCL wrote in a job lists the job's GPUs only");
+    found->push_back(
+        {FindingKind::kNvlink, Severity::kWarning, target.to_string(),
+         fmt::format("the machine shows no GPU there, to which {} {} NVLinks", short_list(gpus),
+                     gpus.size() == 1 ? "has" : "have"),
+         "look at lspci, nvidia-smi -L and the kernel's log (Xid 79) for a GPU that is lost; a "
+         "file that NCCL wrote in a job lists the job's GPUs only"});
   }
 }
 
-void check_c2c(const Machine& machine, size_t gpu, CheckReport* report) {
+void check_c2c(const Machine& machine, size_t gpu, Findings* found) {
   auto count = [](const Gpu& one) { return one.c2c_links; };
   const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
   if (own >= most) return;
-  add_fault(report, FindingKind::kC2c, gpu_name(machine, gpu),
-            fmt::format("{} NVLink-C2C links to its CPU, where {} {}",
-                        own == 0 ? "no" : std::to_string(own),
-                        peers_with(machine, gpu, most, count), most),
-            "look at nvidia-smi c2c -s, then power-cycle the node or replace the module");
+  found->push_back({FindingKind::kC2c, Severity::kWarning, gpu_name(machine, gpu),
+                    fmt::format("{} NVLink-C2C links to its CPU, where {} {}",
+                                own == 0 ? "no" : std::to_string(own),
+                                peers_with(machine, gpu, most, count), most),
+                    "look at nvidia-smi c2c -s, then power-cycle the node or replace the module"});
 }
 
 }  // namespace
 
-void check_gpu_links(const CheckInput& input, CheckReport* report) {
+void check_gpu_links(const CheckInput& input, Findings* found) {
   const Machine& machine = input.machine();
-  const bool any = std::any_of(machine.gpus.begin(), machine.gpus.end(), [](const Gpu& gpu) {
-    return !gpu.nvlinks.empty() || gpu.c2c_links > 0;
-  });
-  if (!machine.gpu_links_known && !machine.gpus.empty()) {
-    report->notes.push_back(any ? "not all NVLinks are known: those of GPUs without any are unknown"
-                                : "NVLinks are unknown");
-  }
-  std::vector<std::string> by_design;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     const Gpu& one = machine.gpus[gpu];
     if (!machine.gpu_links_known && one.nvlinks.empty() && one.c2c_links == 0) continue;
-    check_nvlink_counts(machine, gpu, report, &by_design);
-    check_nvlink_targets(machine, gpu, report);
-    check_c2c(machine, gpu, report);
+    check_nvlink_counts(machine, gpu, found);
+    check_nvlink_targets(machine, gpu, found);
+    check_c2c(machine, gpu, found);
   }
-  check_missing_targets(machine, report);
-  if (!by_design.empty()) {
-    report->notes.push_back(short_list(by_design) +
-                            ": fewer NVLinks than other GPUs of the model; half of the GPUs or "
-                            "more are like that, as by design");
-  }
+  check_missing_targets(machine, found);
 }
 
 }  // namespace gdr::tools::topo

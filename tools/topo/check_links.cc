@@ -23,6 +23,7 @@ struct Linked {
   std::string model;
   int role;  // links of like devices in different roles may differ, as those of a storage network
   PciLink link;
+  int port_mbps;  // of an HCA: what its active ports need
 };
 
 // Whether a GPU is below the switch.
@@ -35,13 +36,21 @@ bool carries_gpu(const Machine& machine, int one) {
                      [&](const Gpu& gpu) { return is_below(gpu.at.parent); });
 }
 
+int mbps_of_ports(const Hca& hca) {
+  int mbps = 0;
+  for (const Port& port : hca.ports) {
+    if (port.state == Port::State::kActive) mbps += port.speed_mbps;
+  }
+  return mbps;
+}
+
 std::vector<Linked> linked_devices(const RailDecision& decision) {
   const Machine& machine = decision.machine;
   std::vector<Linked> devices;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     const Gpu& gpu = machine.gpus[i];
     devices.push_back({LinkedKind::kGpu, gpu_name(machine, i), gpu.bdf, gpu.ids, gpu.class_code,
-                       gpu.model, 0, gpu.link});
+                       gpu.model, 0, gpu.link, 0});
   }
   const auto rails = rails_by_hca(decision.plan);
   for (size_t i = 0; i < machine.hcas.size(); ++i) {
@@ -49,14 +58,14 @@ std::vector<Linked> linked_devices(const RailDecision& decision) {
     if (hca.physical_function.has_value() || !hca.bdf.has_value()) continue;
     const int role = rails.count(static_cast<int>(i)) > 0 ? 1 : 0;
     devices.push_back({LinkedKind::kHca, hca_name(machine, i), hca.bdf, hca.ids, hca.class_code, "",
-                       role, hca.link});
+                       role, hca.link, mbps_of_ports(hca)});
   }
   for (size_t i = 0; i < machine.switches.size(); ++i) {
     const Switch& one = machine.switches[i];
     const int role =
         (one.at.parent < 0 ? 0 : 1) + (carries_gpu(machine, static_cast<int>(i)) ? 2 : 0);
     devices.push_back({LinkedKind::kSwitch, "PCIe switch " + one.bdf.to_string(), one.bdf, one.ids,
-                       one.class_code, "", role, one.link});
+                       one.class_code, "", role, one.link, 0});
   }
   return devices;
 }
@@ -77,103 +86,96 @@ std::string width_words(int width) { return "x" + std::to_string(width); }
 constexpr char kReseat[] =
     "reseat the card and its riser or cable, and look for the slot's settings in the firmware";
 
-// Compares what the link supports with the best among the device's peers.
-void compare_with_peers(const Linked& device, const std::vector<Linked>& devices,
-                        CheckReport* report) {
+// Megabits per second after the link's own coding: 8b/10b up to 5 GT/s, 128b/130b above. Headers of
+// packets take a further part.
+double mbps_of_link(const PciLink& link) {
+  return link.gt_per_s * 1000 * link.width * (link.gt_per_s > 5 ? 128.0 / 130 : 0.8);
+}
+
+// Adds what is wrong with a link that runs at `current`. It is an error where that certainly costs:
+// the link runs below what both ends support, and an HCA's ports need more than it carries. Without
+// an active port an HCA carries nothing now.
+void add_link(FindingKind kind, const Linked& device, const PciLink& current, std::string text,
+              Findings* found) {
+  const bool runs_below = kind == FindingKind::kPcieWidth
+                              ? current.width > 0 && current.width < device.link.width
+                              : current.gt_per_s > 0 && current.gt_per_s < device.link.gt_per_s;
+  const bool costs =
+      runs_below && (device.kind != LinkedKind::kHca || mbps_of_link(current) < device.port_mbps);
+  if (device.port_mbps > 0 && current.width > 0) {
+    text += fmt::format("; it carries {:.0f} Gb/s, the HCA's ports {} Gb/s",
+                        mbps_of_link(current) / 1000, device.port_mbps / 1000);
+  }
+  std::string fix = kReseat;
+  if (device.bdf.has_value()) {
+    fix += fmt::format("; sudo lspci -vv -s {} shows LnkCap and LnkSta", device.bdf->to_string());
+  }
+  found->push_back({kind, costs ? Severity::kError : Severity::kWarning, device.name,
+                    std::move(text), std::move(fix)});
+}
+
+// The best that the links of the device's peers support.
+PciLink best_of_peers(const Linked& device, const std::vector<Linked>& devices) {
   PciLink best;
   for (const Linked& other : devices) {
     if (!are_peers(device, other)) continue;
     best.gt_per_s = std::max(best.gt_per_s, other.link.gt_per_s);
     best.width = std::max(best.width, other.link.width);
   }
-  auto names = [&](auto&& has_best) {
-    std::vector<std::string> list;
+  return best;
+}
+
+// Compares what the link supports with the best among the device's peers.
+void compare_with_peers(const Linked& device, const std::vector<Linked>& devices,
+                        const PciLink& current, Findings* found) {
+  const PciLink best = best_of_peers(device, devices);
+  auto text = [&](const std::string& own, const std::string& others, auto&& has_best) {
+    std::vector<std::string> names;
     for (const Linked& other : devices) {
-      if (are_peers(device, other) && has_best(other.link)) list.push_back(other.name);
+      if (are_peers(device, other) && has_best(other.link)) names.push_back(other.name);
     }
-    return short_list(list);
+    return fmt::format("the PCIe link has {}, that of its peers {} {}", own, short_list(names),
+                       others);
   };
   if (device.link.width > 0 && device.link.width < best.width) {
-    add_fault(report, FindingKind::kPcieWidth, device.name,
-              "the PCIe link has " + width_words(device.link.width) + ", that of its peers " +
-                  names([&](const PciLink& link) { return link.width == best.width; }) + " " +
-                  width_words(best.width),
-              kReseat);
+    add_link(FindingKind::kPcieWidth, device, current,
+             text(width_words(device.link.width), width_words(best.width),
+                  [&](const PciLink& link) { return link.width == best.width; }),
+             found);
   }
   if (device.link.gt_per_s > 0 && device.link.gt_per_s < best.gt_per_s) {
-    add_fault(report, FindingKind::kPcieSpeed, device.name,
-              "the PCIe link has " + speed_words(device.link.gt_per_s) + ", that of its peers " +
-                  names([&](const PciLink& link) { return link.gt_per_s == best.gt_per_s; }) + " " +
-                  speed_words(best.gt_per_s),
-              kReseat);
+    add_link(FindingKind::kPcieSpeed, device, current,
+             text(speed_words(device.link.gt_per_s), speed_words(best.gt_per_s),
+                  [&](const PciLink& link) { return link.gt_per_s == best.gt_per_s; }),
+             found);
   }
 }
 
 // Compares what the link runs at with what it supports. GPUs, and switches above them, lower the
 // speed when idle, so that only their width counts.
-void compare_with_current(const Linked& device, const PciLink& current, bool may_idle,
-                          CheckReport* report) {
+void compare_with_current(const Linked& device, const PciLink& current, Findings* found) {
+  const bool may_idle = device.kind == LinkedKind::kGpu || device.role >= 2;
+  auto text = [](const std::string& runs_at, const std::string& possible) {
+    return fmt::format("the PCIe link runs at {}, and {} is possible", runs_at, possible);
+  };
   if (current.width > 0 && current.width < device.link.width) {
-    add_fault(report, FindingKind::kPcieWidth, device.name,
-              "the PCIe link runs at " + width_words(current.width) + ", and " +
-                  width_words(device.link.width) + " is possible",
-              kReseat);
+    add_link(FindingKind::kPcieWidth, device, current,
+             text(width_words(current.width), width_words(device.link.width)), found);
   }
   if (!may_idle && current.gt_per_s > 0 && current.gt_per_s < device.link.gt_per_s) {
-    add_fault(report, FindingKind::kPcieSpeed, device.name,
-              "the PCIe link runs at " + speed_words(current.gt_per_s) + ", and " +
-                  speed_words(device.link.gt_per_s) + " is possible",
-              kReseat);
+    add_link(FindingKind::kPcieSpeed, device, current,
+             text(speed_words(current.gt_per_s), speed_words(device.link.gt_per_s)), found);
   }
-}
-
-// Names the kinds of devices of which no link is compared, as their models are unknown.
-std::string kinds_without_model(const std::vector<Linked>& devices) {
-  constexpr std::pair<LinkedKind, const char*> kKinds[] = {{LinkedKind::kGpu, "GPUs"},
-                                                           {LinkedKind::kHca, "HCAs"},
-                                                           {LinkedKind::kSwitch, "PCIe switches"}};
-  std::vector<std::string> names;
-  for (const auto& [kind, name] : kKinds) {
-    bool any = false, comparable = false;
-    for (const Linked& device : devices) {
-      if (device.kind != kind || device.link.width == 0) continue;
-      any = true;
-      comparable = comparable || are_peers(device, device);
-    }
-    if (any && !comparable) names.emplace_back(name);
-  }
-  return short_list(names);
 }
 
 }  // namespace
 
-void check_links(const CheckInput& input, CheckReport* report) {
+void check_links(const CheckInput& input, Findings* found) {
   const std::vector<Linked> devices = linked_devices(input.decision());
-  size_t unknown = 0;
-  bool runs = false;
   for (const Linked& device : devices) {
-    compare_with_peers(device, devices, report);
     const PciLink& current = input.state_of(device.bdf).current;
-    const bool may_idle = device.kind == LinkedKind::kGpu || device.role >= 2;
-    compare_with_current(device, current, may_idle, report);
-    runs = runs || current.width > 0;
-    if (device.link.width == 0) ++unknown;
-  }
-  if (unknown > 0) {
-    report->notes.push_back(
-        fmt::format("the PCIe links of {} of {} devices are unknown", unknown, devices.size()));
-  }
-  const std::string without = kinds_without_model(devices);
-  if (!without.empty()) {
-    report->notes.push_back("PCIe links of " + without +
-                            " are not compared: the source has no model of them");
-  }
-  const bool compared = std::any_of(devices.begin(), devices.end(), [](const Linked& device) {
-    return device.link.width > 0 && are_peers(device, device);
-  });
-  if (!runs && compared) {
-    report->notes.push_back(
-        "what the PCIe links run at is unknown: only what they support is compared");
+    compare_with_peers(device, devices, current, found);
+    compare_with_current(device, current, found);
   }
 }
 

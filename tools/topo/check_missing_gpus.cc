@@ -57,7 +57,7 @@ std::vector<std::string> orphans(const RailDecision& decision) {
 // Servers have a power of two of GPUs, but for few. Where there are fewer, each with its own rails,
 // and spare ports of the rails' model for the others, GPUs are missing. An HCA of that model alone,
 // as for a storage network, shows nothing.
-void check_missing_gpus(const CheckInput& input, CheckReport* report) {
+void check_missing_gpus(const CheckInput& input, Findings* found) {
   const RailDecision& decision = input.decision();
   std::vector<size_t> cards;
   for (const std::vector<size_t>& one : topology::physical_gpus(decision.machine)) {
@@ -68,23 +68,15 @@ void check_missing_gpus(const CheckInput& input, CheckReport* report) {
   if (input.inspection.unrestricted.has_value() || !has_rails || missing == 0) return;
   const size_t each = rails_of_each_card(decision, cards);
   const std::vector<std::string> spare = orphans(decision);
-  if (each > 0 && spare.size() >= missing * each) {
-    add_fault(report, FindingKind::kRailShare, short_list(spare),
-              fmt::format("like the rails, and near no GPU, where each of the {} GPUs has {} of "
-                          "its own: a GPU may be missing",
-                          cards.size(), each == 1 ? "a rail" : fmt::format("{} rails", each)),
-              "look at lspci -tv, nvidia-smi -L and the kernel's log (Xid 79) for a GPU that is "
-              "lost; nccl-gdr topo --expect compares with a machine that works");
-    return;
-  }
-  const bool is_known =
-      std::any_of(report->faults.begin(), report->faults.end(),
-                  [](const Finding& one) { return one.kind == FindingKind::kRailShare; });
-  if (is_known) return;
-  report->notes.push_back(
-      fmt::format("{} GPUs are an unusual number: a GPU that is missing together with its HCA "
-                  "leaves nothing uneven, and only --expect finds it",
-                  cards.size()));
+  if (each == 0 || spare.size() < missing * each) return;
+  found->push_back(
+      {FindingKind::kRailShare, Severity::kWarning, short_list(spare),
+       fmt::format(
+           "like the rails, and near no GPU, where each of the {} GPUs has {} of its own: a "
+           "GPU may be missing",
+           cards.size(), each == 1 ? "a rail" : fmt::format("{} rails", each)),
+       "look at lspci -tv, nvidia-smi -L and the kernel's log (Xid 79) for a GPU that is lost; "
+       "nccl-gdr doctor --expect compares with a machine that works"});
 }
 
 }  // namespace gdr::tools::topo

@@ -54,9 +54,9 @@ std::vector<PortRef> compared_ports(const RailDecision& decision) {
   return ports;
 }
 
-void check_down(const CheckInput& input, CheckReport* report) {
+// Second ports that nothing shows to be in use have no cable, or the whole second plane is down.
+void check_down(const CheckInput& input, Findings* found) {
   const RailDecision& decision = input.decision();
-  std::vector<std::string> unused;
   for (const Rail& rail : decision.plan.rails) {
     const std::string label = port_label(decision.machine, rail.port);
     if (port_of(decision.machine, rail.port).state != Port::State::kDown) continue;
@@ -64,26 +64,15 @@ void check_down(const CheckInput& input, CheckReport* report) {
     if (is_unused_second_port(decision.machine, rail.port)) {
       sign = sign_of_use(input.inspection.sysfs_root, hca_of(decision.machine, rail.port).name,
                          port_of(decision.machine, rail.port).number);
-      if (sign.empty()) {
-        unused.push_back(label);
-        continue;
-      }
+      if (sign.empty()) continue;
     }
-    add_fault(report, FindingKind::kPortDown, label,
-              fmt::format("the port is down, and rail {} with it{}", rail.id,
-                          sign.empty() ? "" : "; it is in use: " + sign),
-              "look at the cable, the switch's port and ibstat; exclude a port that is not in use: "
-              "NCCL_IB_HCA=^=" +
-                  label);
+    found->push_back({FindingKind::kPortDown, Severity::kError, label,
+                      fmt::format("the port is down, and rail {} with it{}", rail.id,
+                                  sign.empty() ? "" : "; it is in use: " + sign),
+                      "look at the cable, the switch's port and ibstat; exclude a port that is not "
+                      "in use: NCCL_IB_HCA=^=" +
+                          label});
   }
-  if (unused.empty()) return;
-  const char* not_seen = input.inspection.sysfs_root.empty()
-                             ? ""
-                             : "sysfs shows neither a link nor an address of them; ";
-  report->notes.push_back(fmt::format(
-      "no card of the model has its second port up ({}): they have no cable, or the whole second "
-      "plane is down, which --expect finds; {}NCCL_IB_HCA=^={} excludes ports that are not in use",
-      short_list(unused), not_seen, fmt::join(unused, ",")));
 }
 
 // Whether the ports should run at one speed. Ports of one model may be on both link layers.
@@ -94,7 +83,7 @@ bool are_peer_ports(const Machine& machine, PortRef a, PortRef b) {
   return is_same_model(hca_of(machine, a), hca_of(machine, b)) && (any_unknown || layer == other);
 }
 
-void check_speeds(const RailDecision& decision, CheckReport* report) {
+void check_speeds(const RailDecision& decision, Findings* found) {
   const Machine& machine = decision.machine;
   const std::vector<PortRef> ports = compared_ports(decision);
   for (const PortRef& port : ports) {
@@ -107,10 +96,12 @@ void check_speeds(const RailDecision& decision, CheckReport* report) {
       if (topology::link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
     }
     if (best == own) continue;
-    add_fault(report, FindingKind::kSlowLink, port_label(machine, port),
-              fmt::format("the port runs at {}, its peers {} at up to {}", speed_text(own),
-                          short_list(faster), speed_text(best)),
-              "look at the cable, the switch's port and the link's error counters");
+    found->push_back(
+        {FindingKind::kSlowLink, Severity::kError, port_label(machine, port),
+         fmt::format("the port runs at {}, its peers {} at up to {}", speed_text(own),
+                     short_list(faster), speed_text(best)),
+         "look at the cable, the transceiver, the switch's port and nccl-gdr doctor --check "
+         "error-counters; then set the port down and up"});
   }
 }
 
@@ -119,7 +110,7 @@ const char* layer_text(Port::LinkLayer layer) {
 }
 
 // Reports the rails of the link layer that fewer rails have.
-void check_layers(const RailDecision& decision, CheckReport* report) {
+void check_layers(const RailDecision& decision, Findings* found) {
   std::vector<std::string> infiniband, ethernet;
   for (const Rail& rail : decision.plan.rails) {
     const Port& port = port_of(decision.machine, rail.port);
@@ -131,10 +122,14 @@ void check_layers(const RailDecision& decision, CheckReport* report) {
   const bool few_ethernet = ethernet.size() < infiniband.size();
   const auto few = few_ethernet ? Port::LinkLayer::kEthernet : Port::LinkLayer::kInfiniBand;
   const auto many = few_ethernet ? Port::LinkLayer::kInfiniBand : Port::LinkLayer::kEthernet;
-  add_fault(report, FindingKind::kLinkLayer, short_list(few_ethernet ? ethernet : infiniband),
-            fmt::format("link layer {}, that of the other rails is {}", layer_text(few),
-                        layer_text(many)),
-            "set LINK_TYPE by mlxconfig, or exclude the ports by NCCL_IB_HCA");
+  found->push_back(
+      {FindingKind::kLinkLayer, Severity::kWarning,
+       short_list(few_ethernet ? ethernet : infiniband),
+       fmt::format("link layer {}, that of the other rails is {}", layer_text(few),
+                   layer_text(many)),
+       fmt::format("if they should be of one network: mlxconfig -d PCI set LINK_TYPE_P1=1 for "
+                   "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^={}",
+                   fmt::join(few_ethernet ? ethernet : infiniband, ","))});
 }
 
 bool has_nvidia_gpus(const Machine& machine) {
@@ -148,85 +143,54 @@ constexpr char kOtherDriver[] =
 
 // HCAs of rails that are known to lack GPUDirect RDMA. Network interfaces without an RDMA device
 // are no HCAs; returns whether all rails are such.
-bool check_hca_registration(const RailDecision& decision, CheckReport* report) {
+bool check_hca_registration(const RailDecision& decision, Findings* found) {
   const Machine& machine = decision.machine;
-  std::vector<std::string> hcas, interfaces;
+  std::vector<std::string> hcas;
   bool any = false;
   for (const auto& [hca, unused] : rails_by_hca(decision.plan)) {
     const Hca& one = machine.hcas[static_cast<size_t>(hca)];
-    if (!is_rdma_device(machine, one)) {
-      interfaces.push_back(one.name);
-      continue;
-    }
+    if (!is_rdma_device(machine, one)) continue;
     any = true;
     if (!one.gpudirect.value_or(true)) hcas.push_back(one.name);
   }
-  if (!interfaces.empty()) {
-    report->notes.push_back(short_list(interfaces) +
-                            ": no RDMA device, as far as the file shows (no GUID, no GPUDirect "
-                            "RDMA); NCCL uses network interfaces by sockets, through host memory");
-  }
   if (!hcas.empty() && !machine.gpus.empty()) {
-    add_fault(report, FindingKind::kNoGpuDirect, short_list(hcas),
-              "cannot register GPU memory: neither dma-buf nor nvidia-peermem",
-              has_nvidia_gpus(machine)
-                  ? "load the kernel module nvidia-peermem, or use a kernel and a driver with "
-                    "dma-buf"
-                  : kOtherDriver);
+    found->push_back({FindingKind::kNoGpuDirect, Severity::kError, short_list(hcas),
+                      "cannot register GPU memory: neither dma-buf nor nvidia-peermem",
+                      has_nvidia_gpus(machine)
+                          ? "load the kernel module nvidia-peermem, or use a kernel and a driver "
+                            "with dma-buf"
+                          : kOtherDriver});
   }
-  return !any && !interfaces.empty();
+  return !any && !decision.plan.rails.empty();
 }
 
 // HCAs of rails, and GPUs, that are known to lack GPUDirect RDMA.
-void check_registration(const RailDecision& decision, CheckReport* report) {
+void check_registration(const RailDecision& decision, Findings* found) {
   const Machine& machine = decision.machine;
-  if (check_hca_registration(decision, report)) return;
+  if (check_hca_registration(decision, found)) return;
   std::vector<size_t> gpus;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back(gpu);
   }
   if (gpus.empty()) return;
-  add_fault(report, FindingKind::kNoGpuDirect, short_list(gpu_labels(gpus)),
-            "the driver offers no GPUDirect RDMA on the GPU",
-            has_nvidia_gpus(machine)
-                ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"
-                : kOtherDriver);
-}
-
-template <class IsUnknown>
-void note_unknown(const RailDecision& decision, const char* what, IsUnknown&& is_unknown,
-                  CheckReport* report) {
-  std::vector<std::string> labels;
-  for (const Rail& rail : decision.plan.rails) {
-    if (is_unknown(hca_of(decision.machine, rail.port), port_of(decision.machine, rail.port))) {
-      labels.push_back(port_label(decision.machine, rail.port));
-    }
-  }
-  if (!labels.empty()) report->notes.push_back(what + (" is unknown: " + short_list(labels)));
+  found->push_back(
+      {FindingKind::kNoGpuDirect, Severity::kError, short_list(gpu_labels(gpus)),
+       "the driver offers no GPUDirect RDMA on the GPU",
+       has_nvidia_gpus(machine)
+           ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"
+           : kOtherDriver});
 }
 
 }  // namespace
 
-void check_ports(const CheckInput& input, CheckReport* report) {
+void check_ports(const CheckInput& input, Findings* found) {
   const RailDecision& decision = input.decision();
   if (!decision.machine.gpus.empty()) {  // else storage networks are rails, too
-    check_down(input, report);
-    check_speeds(decision, report);
-    check_layers(decision, report);
+    check_down(input, found);
+    check_speeds(decision, found);
+    check_layers(decision, found);
   }
-  check_registration(decision, report);
-  note_unknown(
-      decision, "the state of ports",
-      [](const Hca&, const Port& port) { return port.state == Port::State::kUnknown; }, report);
-  note_unknown(
-      decision, "the speed of ports",
-      [](const Hca&, const Port& port) {
-        return port.speed_mbps == 0 && port.state != Port::State::kDown;
-      },
-      report);
-  note_unknown(
-      decision, "whether HCAs can register GPU memory",
-      [](const Hca& hca, const Port&) { return !hca.gpudirect.has_value(); }, report);
+  check_registration(decision, found);
 }
 
 }  // namespace gdr::tools::topo

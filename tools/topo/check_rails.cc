@@ -1,6 +1,7 @@
 // Rails: whether each GPU has one, reaches it by GPUDirect RDMA, and NCCL uses it.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "tools/prediction/rail_agreement.h"
@@ -12,18 +13,19 @@
 namespace gdr::tools::topo {
 namespace {
 
-void check_usable(const CheckInput& input, CheckReport* report) {
+void check_usable(const CheckInput& input, Findings* found) {
   const RailDecision& decision = input.decision();
   const Machine& machine = decision.machine;
   if (machine.gpus.empty()) {
-    add_fault(report, FindingKind::kNoGpu, "",
-              "the machine shows no GPU, so that rails are not checked",
-              "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices");
+    found->push_back(
+        {FindingKind::kNoGpu, Severity::kWarning, "",
+         "the machine shows no GPU, so that rails are not checked",
+         "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices"});
   }
   if (machine.hcas.empty() && !input.inspection.unrestricted.has_value()) {
-    add_fault(report, FindingKind::kNoHca, "",
-              "the machine shows no HCA, so that no GPU has a rail",
-              "look at lspci and ibstat: the HCA's driver, or the container's devices");
+    found->push_back({FindingKind::kNoHca, Severity::kError, "",
+                      "the machine shows no HCA, so that no GPU has a rail",
+                      "look at lspci and ibstat: the HCA's driver, or the container's devices"});
   }
   if (machine.gpus.empty() || machine.hcas.empty()) return;
   std::vector<size_t> without;
@@ -31,9 +33,9 @@ void check_usable(const CheckInput& input, CheckReport* report) {
     if (decision.plan.first_rail_of(gpu) == nullptr) without.push_back(gpu);
   }
   if (without.empty()) return;
-  add_fault(report, FindingKind::kNoRail, short_list(gpu_labels(without)),
-            "no rail: no port of an HCA is usable",
-            "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA", Severity::kError);
+  found->push_back({FindingKind::kNoRail, Severity::kError, short_list(gpu_labels(without)),
+                    "no rail: no port of an HCA is usable",
+                    "look at ibstat, the driver of the HCAs, and NCCL_IB_HCA"});
 }
 
 // Where a GPU and its rail meet, in words.
@@ -94,65 +96,103 @@ std::string fix_of_choice(const Machine& machine, const topology::Disagreement& 
          gpu_label(one.gpu) + " (lspci -tv)";
 }
 
-// GPUs that NCCL serves worse are faults each, but for those of network interfaces without RDMA;
-// those that are served as well are in notes.
-void check_nccl_choices(const RailDecision& decision, CheckReport* report) {
-  std::vector<topology::Disagreement> different = topology::disagreements(decision);
-  const bool has_cause = !report->faults.empty();
-  for (const topology::Disagreement& one : different) {
+// GPUs that NCCL serves worse are named each, but for those of network interfaces without RDMA.
+void check_nccl_choices(const RailDecision& decision, Findings* found) {
+  const bool has_cause = !found->empty();
+  for (const topology::Disagreement& one : topology::disagreements(decision)) {
     if (one.as_good || !has_rdma_rail(decision.machine, one)) continue;
     std::string fix = one.fix;
     if (fix.empty()) {
       fix = has_cause ? "no setting; first what else nccl-gdr doctor finds"
                       : fix_of_choice(decision.machine, one);
     }
-    add_fault(report, FindingKind::kNcclChoice, "", to_string(decision.machine, one),
-              std::move(fix));
+    found->push_back({FindingKind::kNcclChoice, Severity::kWarning, "",
+                      to_string(decision.machine, one), std::move(fix)});
   }
-  std::erase_if(different, [](const topology::Disagreement& one) { return !one.as_good; });
-  for (std::string& note : sentences(decision.machine, different)) {
-    report->notes.push_back(std::move(note));
+}
+
+// Whether a setting of the user keeps a GPU from its rail, which without it would be near enough.
+// Where a rail is far away by itself NCCL leaves GPUDirect RDMA out for good reason.
+bool setting_forbids_reach(const RailDecision& decision, const std::vector<size_t>& far) {
+  return std::any_of(far.begin(), far.end(), [&](size_t gpu) {
+    using Setting = ReachRemedy::Setting;
+    const Setting setting = reach_remedy(decision, {gpu}).setting;
+    return setting == Setting::kUnsetLevel || setting == Setting::kC2c;
+  });
+}
+
+// The nearest rail of a GPU that is not usable, and would be nearer than the one it has; null where
+// there is none.
+const Rail* nearer_unusable_rail(const RailDecision& decision, size_t gpu) {
+  const Rail* nearest = nullptr;
+  PathClass path = decision.plan.gpus[gpu].path;
+  for (const Rail& rail : decision.plan.rails) {
+    const auto hca = static_cast<size_t>(rail.port.hca);
+    if (rail.usable || decision.paths.gpu_hca(gpu, hca) >= path) continue;
+    nearest = &rail;
+    path = decision.paths.gpu_hca(gpu, hca);
+  }
+  return nearest;
+}
+
+std::string rail_label(const RailDecision& decision, size_t gpu) {
+  return port_label(decision.machine, decision.plan.first_rail_of(gpu)->port);
+}
+
+// GPUs that are far from a rail only as long as a nearer one is down. No level is advised for them.
+bool has_lost_its_rail(const RailDecision& decision, size_t gpu, Findings* found) {
+  const Rail* lost = nearer_unusable_rail(decision, gpu);
+  if (lost == nullptr) return false;
+  const bool is_down = port_of(decision.machine, lost->port).state == Port::State::kDown;
+  found->push_back(
+      {FindingKind::kGdrReach, Severity::kWarning, gpu_name(decision.machine, gpu),
+       "no GPUDirect RDMA: its nearest port " + port_label(decision.machine, lost->port) + " is " +
+           (is_down ? "DOWN" : "not usable") + ", so that it shares " + rail_label(decision, gpu),
+       "bring up that port: nccl-gdr doctor --check port-state"});
+  return true;
+}
+
+// Names GPUs with one reason and consequence together, on every machine, since NCCL says nothing
+// when it does without GPUDirect RDMA.
+void check_reach(const Inspection& inspection, Findings* found) {
+  const RailDecision& decision = inspection.decision;
+  std::vector<size_t> far = gpus_out_of_reach(decision);
+  std::erase_if(far, [&](size_t gpu) { return has_lost_its_rail(decision, gpu, found); });
+  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
+  for (const size_t gpu : far) {
+    gpus_by_reason[{out_of_reach(decision, gpu)->reason, consequence_of_reach(decision, gpu)}]
+        .push_back(gpu);
+  }
+  // A setting is the same on the whole machine.
+  const Severity severity =
+      setting_forbids_reach(decision, far) ? Severity::kError : Severity::kWarning;
+  for (const auto& [text, gpus] : gpus_by_reason) {
+    const auto& [reason, consequence] = text;
+    std::set<std::string> rails;
+    for (const size_t gpu : gpus) rails.insert(rail_label(decision, gpu));
+    const PathClass path = decision.plan.gpus[gpus[0]].path;
+    found->push_back({FindingKind::kGdrReach, severity, short_list(gpu_labels(gpus)),
+                      "no GPUDirect RDMA with the own rail (" +
+                          short_list({rails.begin(), rails.end()}) + "), " + consequence + ": " +
+                          meeting_text(path) + ", and " + reason,
+                      fix_of_reach(inspection, path, gpus)});
   }
 }
 
 }  // namespace
 
-// GPUs with one reason and consequence are one fault. It is one on every machine, since NCCL says
-// nothing when it does without GPUDirect RDMA.
-void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus_of_interest,
-                 CheckReport* report) {
-  const RailDecision& decision = inspection.decision;
-  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
-  for (const size_t gpu : gpus_of_interest) {
-    const std::optional<Verdict> verdict = out_of_reach(decision, gpu);
-    if (!verdict) continue;
-    gpus_by_reason[{verdict->reason, consequence_of_reach(decision, gpu)}].push_back(gpu);
-  }
-  for (const auto& [text, gpus] : gpus_by_reason) {
-    const auto& [reason, consequence] = text;
-    const PathClass path = decision.plan.gpus[gpus[0]].path;
-    add_fault(report, FindingKind::kGdrReach, short_list(gpu_labels(gpus)),
-              "no GPUDirect RDMA with the own rail, " + consequence + ": " + meeting_text(path) +
-                  ", and " + reason,
-              fix_of_reach(inspection, path, gpus));
-  }
-}
-
-void check_rails(const CheckInput& input, CheckReport* report) {
+void check_rails(const CheckInput& input, Findings* found) {
   const RailDecision& decision = input.decision();
   if (!decision.prediction.failure().empty()) {
-    add_fault(report, FindingKind::kNcclFails, "",
-              "NCCL " + decision.prediction.settings().release.to_string() +
-                  " fails on this machine: " + decision.prediction.failure(),
-              "use another release, or give NCCL_TOPO_FILE the name of a corrected file");
+    found->push_back({FindingKind::kNcclFails, Severity::kWarning, "",
+                      "NCCL " + decision.prediction.settings().release.to_string() +
+                          " fails on this machine: " + decision.prediction.failure(),
+                      "use another release, or give NCCL_TOPO_FILE the name of a corrected file"});
   }
-  check_usable(input, report);
-  check_shares(input, report);
-  check_reach(input.inspection, all_gpus(decision.machine), report);
-  check_nccl_choices(decision, report);
-  for (const std::string& assumption : decision.prediction.assumptions()) {
-    report->notes.push_back(assumption);
-  }
+  check_usable(input, found);
+  check_shares(input, found);
+  check_reach(input.inspection, found);
+  check_nccl_choices(decision, found);
 }
 
 }  // namespace gdr::tools::topo

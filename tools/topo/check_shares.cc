@@ -25,7 +25,7 @@ std::string share_text(double share) {
 }
 
 constexpr char kCompare[] =
-    "look for an HCA or a GPU that is missing or in the wrong slot (lspci -tv); nccl-gdr topo "
+    "look for an HCA or a GPU that is missing or in the wrong slot (lspci -tv); nccl-gdr doctor "
     "--expect compares with a machine that works";
 
 std::vector<size_t> peers_of(const Machine& machine, size_t gpu) {
@@ -72,28 +72,25 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
   return found;
 }
 
-void check_equal_shares(const RailDecision& decision, CheckReport* report) {
+void check_equal_shares(const RailDecision& decision, Findings* found) {
   const Machine& machine = decision.machine;
   const std::set<size_t> lacking = gpus_of_lacking_groups(decision);
   for (const SmallShare& small : small_shares(decision)) {
     const std::vector<size_t> all = peers_of(machine, small.gpus[0]);
+    const bool lacks = std::any_of(small.gpus.begin(), small.gpus.end(),
+                                   [&](size_t gpu) { return lacking.count(gpu) > 0; });
+    if (!lacks && !should_be_even(all.size(), rails_of(decision, all))) continue;
     std::vector<size_t> peers;
     for (size_t gpu : all) {
       if (share_of(decision.plan, gpu) > small.best - kShareRounding) peers.push_back(gpu);
     }
-    const std::string names = short_list(gpu_labels(small.gpus));
-    const size_t rails = rails_of(decision, all);
-    const std::string text = fmt::format(
-        "{} for each, where {} {} {}", share_text(share_of(decision.plan, small.gpus[0])),
-        short_list(gpu_labels(peers)), peers.size() == 1 ? "has" : "have", share_text(small.best));
-    const bool lacks = std::any_of(small.gpus.begin(), small.gpus.end(),
-                                   [&](size_t gpu) { return lacking.count(gpu) > 0; });
-    if (lacks || should_be_even(all.size(), rails)) {
-      add_fault(report, FindingKind::kRailShare, names, text, kCompare);
-    } else {
-      report->notes.push_back(fmt::format("{}: {}, since {} rails for {} GPUs do not come out even",
-                                          names, text, rails, all.size()));
-    }
+    found->push_back({FindingKind::kRailShare, Severity::kWarning,
+                      short_list(gpu_labels(small.gpus)),
+                      fmt::format("{} for each, where {} {} {}",
+                                  share_text(share_of(decision.plan, small.gpus[0])),
+                                  short_list(gpu_labels(peers)), peers.size() == 1 ? "has" : "have",
+                                  share_text(small.best)),
+                      kCompare});
   }
 }
 
@@ -118,7 +115,7 @@ bool are_on_sockets_without_rails(const RailDecision& decision, const std::vecto
 
 // GPUs that have to go through a CPU to their rail, where peers need not. That half of the GPUs or
 // more are far is the design with fewer rails than places for them, or with all HCAs on one socket.
-void check_equal_distances(const RailDecision& decision, CheckReport* report) {
+void check_equal_distances(const RailDecision& decision, Findings* found) {
   const Machine& machine = decision.machine;
   auto is_near = [&](size_t gpu) { return decision.plan.gpus[gpu].path <= PathClass::kPxb; };
   std::vector<size_t> near, far;
@@ -128,18 +125,15 @@ void check_equal_distances(const RailDecision& decision, CheckReport* report) {
     if (is_near(gpu) || std::none_of(peers.begin(), peers.end(), is_near)) continue;
     far.push_back(gpu);
   }
-  if (far.empty()) return;
-  const std::string text =
-      fmt::format("no HCA is below the same PCIe switch, where {} {} one",
-                  short_list(gpu_labels(near)), near.size() == 1 ? "has" : "have");
-  const std::string names = short_list(gpu_labels(far));
   const bool is_few = 2 * far.size() < machine.gpus.size();
   const bool has_rails_for_all = decision.plan.rails.size() >= gpu_groups(decision).size();
-  if (is_few || (has_rails_for_all && !are_on_sockets_without_rails(decision, far))) {
-    add_fault(report, FindingKind::kRailShare, names, text, kCompare);
-  } else {
-    report->notes.push_back(names + ": " + text);
-  }
+  const bool by_design =
+      !is_few && (!has_rails_for_all || are_on_sockets_without_rails(decision, far));
+  if (far.empty() || by_design) return;
+  found->push_back({FindingKind::kRailShare, Severity::kWarning, short_list(gpu_labels(far)),
+                    fmt::format("no HCA is below the same PCIe switch, where {} {} one",
+                                short_list(gpu_labels(near)), near.size() == 1 ? "has" : "have"),
+                    kCompare});
 }
 
 // Returns the decision as it would be with all ports up that should be: what a port that is down
@@ -161,16 +155,16 @@ std::optional<RailDecision> with_ports_up(const CheckInput& input) {
 
 }  // namespace
 
-void check_shares(const CheckInput& input, CheckReport* report) {
+void check_shares(const CheckInput& input, Findings* found) {
   if (input.inspection.unrestricted.has_value()) {
     const Restriction lost = restriction_of(input.decision(), *input.inspection.unrestricted);
     const std::string& setting = input.inspection.restricted_by;
-    add_fault(report, FindingKind::kRestriction, short_list(gpu_labels(lost.gpus)),
-              lost.ports.empty()
-                  ? setting + " gives rails that are farther away, or shared by more GPUs"
-                  : setting + " leaves out " + short_list(lost.ports) +
-                        ", so that rails are farther away, or shared by more GPUs",
-              "unset or correct it");
+    found->push_back(
+        {FindingKind::kRestriction, Severity::kWarning, short_list(gpu_labels(lost.gpus)),
+         lost.ports.empty() ? setting + " gives rails that are farther away, or shared by more GPUs"
+                            : setting + " leaves out " + short_list(lost.ports) +
+                                  ", so that rails are farther away, or shared by more GPUs",
+         "unset or correct it"});
     return;  // what follows from it is no fault of the machine
   }
   const std::optional<RailDecision> up = with_ports_up(input);
@@ -183,8 +177,8 @@ void check_shares(const CheckInput& input, CheckReport* report) {
     return;
   }
   // Where no GPU is near any HCA in particular, rails are dealt out, and need not come out even.
-  if (!topology::is_flat(decision)) check_equal_shares(decision, report);
-  check_equal_distances(decision, report);
+  if (!topology::is_flat(decision)) check_equal_shares(decision, found);
+  check_equal_distances(decision, found);
 }
 
 }  // namespace gdr::tools::topo

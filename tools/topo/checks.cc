@@ -39,9 +39,19 @@ const PciState& CheckInput::state_of(const std::optional<Bdf>& bdf) const {
   return found == states.end() ? kUnknownState : found->second;
 }
 
-void add_fault(CheckReport* report, FindingKind kind, std::string subject, std::string text,
-               std::string fix, Severity severity) {
-  report->faults.push_back({kind, severity, std::move(subject), std::move(text), std::move(fix)});
+Findings check_machine(const Inspection& inspection, const PciStates& states) {
+  const CheckInput input{inspection, states};
+  Findings found;
+  for (auto check :
+       {check_links, check_gpu_links, check_ports, check_rails, check_missing_gpus, check_numa}) {
+    check(input, &found);
+  }
+  for (const Finding& finding : inspection.decision.findings) {
+    // check_ports() judges slow links with more care.
+    const bool is_judged = finding.kind == FindingKind::kSlowLink && !input.machine().gpus.empty();
+    if (finding.severity != Severity::kInfo && !is_judged) found.push_back(finding);
+  }
+  return found;
 }
 
 std::string gpu_name(const Machine& machine, size_t gpu) {

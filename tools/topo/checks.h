@@ -1,4 +1,7 @@
-// The checks that check_machine() combines. Each adds its faults and notes.
+// What makes a machine slow, by its topology: devices that differ from their peers, and settings
+// that keep NCCL from GPUDirect RDMA on the rails. `nccl-gdr doctor` reports it.
+//
+// Only what is known is judged: what a source does not state is not a finding.
 #pragma once
 
 #include <map>
@@ -6,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/topo/check_report.h"
+#include "base/finding.h"
 #include "tools/topo/inspection.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/pci_state.h"
@@ -24,21 +27,16 @@ struct CheckInput {
   const PciState& state_of(const std::optional<Bdf>& bdf) const;
 };
 
-void check_links(const CheckInput& input, CheckReport* report);         // PCIe
-void check_gpu_links(const CheckInput& input, CheckReport* report);     // NVLink, C2C
-void check_ports(const CheckInput& input, CheckReport* report);         // state, speed, link layer
-void check_rails(const CheckInput& input, CheckReport* report);         // rails, GPUDirect, NCCL
-void check_shares(const CheckInput& input, CheckReport* report);        // of rails among GPUs
-void check_missing_gpus(const CheckInput& input, CheckReport* report);  // HCAs without a GPU
-void check_settings(const CheckInput& input, CheckReport* report);      // NUMA, IOMMU, BAR, ...
-void check_diagnostics(const CheckInput& input, CheckReport* report);   // findings of the decision
+// Runs all of the checks below. `states` is what the machine's sysfs shows, if there is one.
+Findings check_machine(const Inspection& inspection, const PciStates& states);
 
-// Adds the faults of kGdrReach of these GPUs (indexes in Machine::gpus), one for each reason.
-void check_reach(const Inspection& inspection, const std::vector<size_t>& gpus,
-                 CheckReport* report);
-
-void add_fault(CheckReport* report, FindingKind kind, std::string subject, std::string text,
-               std::string fix, Severity severity = Severity::kWarning);
+void check_links(const CheckInput& input, Findings* found);         // PCIe
+void check_gpu_links(const CheckInput& input, Findings* found);     // NVLink, C2C
+void check_ports(const CheckInput& input, Findings* found);         // state, speed, link layer
+void check_rails(const CheckInput& input, Findings* found);         // rails, GPUDirect, NCCL
+void check_shares(const CheckInput& input, Findings* found);        // of rails among GPUs
+void check_missing_gpus(const CheckInput& input, Findings* found);  // HCAs without a GPU
+void check_numa(const CheckInput& input, Findings* found);          // nodes of devices
 
 std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
 std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"

@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "tools/common/exit_codes.h"
-#include "tools/topo/check.h"
 #include "tools/topo/file_format.h"
 #include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
@@ -17,7 +15,6 @@
 #include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "tools/topo/reports.h"
-#include "tools/topo/short_list.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
 #include "topology/sources/nccl_xml_writer.h"
@@ -58,16 +55,6 @@ void add_findings(const std::string& node, const Findings& findings, Outcome* ou
     outcome->diagnostics += fmt::format("{}: {}{}\n", kind, node.empty() ? "" : node + ": ",
                                         clean_text(to_string(finding)));
   }
-}
-
-// One document is indented; of several each is on a line of its own (JSON Lines).
-std::string json_lines(const std::vector<Document>& documents) {
-  const int indent = documents.size() == 1 ? 2 : -1;
-  std::string text;
-  for (const Document& one : documents) {
-    text += one.dump(indent, ' ', false, Document::error_handler_t::replace) + "\n";
-  }
-  return text;
 }
 
 Result<std::string> view_text(const Inspection& inspection, View view) {
@@ -155,46 +142,10 @@ Outcome fleet_mode(const Request& request, View view) {
       const std::string text = json_text(decision, node.inspection->not_offered);
       outcome.results += Document::parse(text).dump() + "\n";
     } else {
-      summaries.push_back(summary_of(node.name, *node.inspection, check_machine(*node.inspection)));
+      summaries.push_back(summary_of(node.name, *node.inspection));
     }
   }
   if (view != View::kJson && !summaries.empty()) outcome.results = summary_table(summaries);
-  return outcome;
-}
-
-Outcome check_mode(const Request& request) {
-  Outcome outcome;
-  std::vector<Document> documents;
-  std::map<std::string, std::vector<std::string>> nodes_of_note;
-  const std::vector<Node> nodes = read_nodes(request.options, request.sources);
-  for (const Node& node : nodes) {
-    const std::string prefix = nodes.size() > 1 ? node.name : "";
-    if (!node.inspection) {
-      add_error(prefix, node.inspection.error(), &outcome);
-      documents.push_back(error_json(node.name, node.inspection.error()));
-      continue;
-    }
-    const CheckReport report = check_machine(*node.inspection);
-    if (!report.faults.empty()) add_exit_code(kExitFailed, &outcome);
-    if (request.json) {
-      documents.push_back(check_json(node.name, report));
-      continue;
-    }
-    outcome.results += check_text(prefix, *node.inspection, report);
-    std::set<std::string> notes;  // one node may give a note twice
-    for (const std::string& note : report.notes) notes.insert(clean_text(note));
-    for (const std::string& note : notes) nodes_of_note[note].push_back(prefix);
-  }
-  for (const auto& [note, names] : nodes_of_note) {
-    const bool is_of_all = names.size() == nodes.size();
-    outcome.diagnostics +=
-        fmt::format("note: {}{}\n", is_of_all ? "" : short_list(names) + ": ", note);
-  }
-  if (request.json) outcome.results = json_lines(documents);
-  if (!request.json && !request.options.nccl_version.has_value()) {
-    outcome.diagnostics += fmt::format("note: NCCL {} is assumed; --nccl-version sets another\n",
-                                       topology::nccl::kNewestRelease.to_string());
-  }
   return outcome;
 }
 

@@ -14,7 +14,7 @@ enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg };
 struct Request {
   InspectOptions options;  // but for `from`
   std::vector<std::string> sources = {"live"};
-  bool json = false;  // of check_mode()
+  bool json = false;
 };
 
 struct Outcome {
@@ -30,8 +30,5 @@ Outcome view_mode(const Request& request, View view, bool with_picture);
 // Shows several machines, also where a source has several hosts: a table, or JSON Lines
 // (View::kJson).
 Outcome fleet_mode(const Request& request, View view);
-
-// Checks each machine. kExitFailed where one has a fault.
-Outcome check_mode(const Request& request);
 
 }  // namespace gdr::tools::topo

@@ -29,8 +29,7 @@ topology::PciLink current_link(const fs::path& folder) {
 
 PciState read_state(const fs::path& folder) {
   return PciState{current_link(folder), max_read_request(topology::read_config(folder)),
-                  largest_bar(file_content(folder / "resource").value_or("")),
-                  topology::first_line(folder / "iommu_group" / "type")};
+                  largest_bar(file_content(folder / "resource").value_or(""))};
 }
 
 }  // namespace

@@ -17,7 +17,6 @@ struct PciState {
   topology::PciLink current;  // what the link runs at; 0: unknown
   int max_read_request = 0;   // Max_Read_Request_Size in bytes; 0: unknown
   uint64_t largest_bar = 0;   // size in bytes; 0: unknown
-  std::string iommu_domain;  // type of the IOMMU group: "DMA", "DMA-FQ", "identity"; "": none known
   bool operator==(const PciState&) const = default;
 };
 

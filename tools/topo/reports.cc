@@ -3,19 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "tools/prediction/rail_agreement.h"
-#include "tools/topo/checks.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
 namespace {
-
-using Document = nlohmann::ordered_json;
-
-std::string count_text(size_t count, const char* one, const char* several) {
-  return fmt::format("{} {}", count, count == 1 ? one : several);
-}
 
 // Returns "400 Gb/s" or, for different speeds of rails, "200-400 Gb/s".
 std::string rail_speeds(const RailDecision& decision) {
@@ -53,59 +46,13 @@ size_t direct_gpus(const RailDecision& decision) {
   return direct;
 }
 
-// Returns "ok", or the kinds of faults, the worst first, with their numbers: "port-down, nvlink
-// x2".
-std::string faults_text(const Findings& faults) {
-  std::vector<std::string> kinds;
-  for (size_t i = 0; i < faults.size();) {
-    size_t end = i;
-    while (end < faults.size() && faults[end].kind == faults[i].kind) ++end;
-    const std::string kind = id_of(faults[i].kind);
-    kinds.push_back(end - i == 1 ? kind : fmt::format("{} x{}", kind, end - i));
-    i = end;
-  }
-  return kinds.empty() ? "ok" : short_list(kinds);
-}
-
 std::string part_text(size_t part, size_t whole) {
   return part == whole ? std::to_string(whole) : fmt::format("{} of {}", part, whole);
 }
 
 }  // namespace
 
-std::string check_text(const std::string& node, const Inspection& inspection,
-                       const CheckReport& report) {
-  const std::string prefix = node.empty() ? "" : node + ": ";
-  if (report.faults.empty()) {
-    return fmt::format("{}ok: {}, {}\n", prefix,
-                       count_text(inspection.decision.machine.gpus.size(), "GPU", "GPUs"),
-                       count_text(inspection.decision.plan.rails.size(), "rail", "rails"));
-  }
-  std::string text;
-  for (const Finding& fault : report.faults) {
-    text += prefix + id_of(fault.kind) + ": " + clean_text(to_string(fault)) + "\n";
-  }
-  return text;
-}
-
-Document check_json(const std::string& node, const CheckReport& report) {
-  Document faults = Document::array();
-  for (const Finding& fault : report.faults) {
-    faults.push_back({{"kind", id_of(fault.kind)},
-                      {"subject", fault.subject},
-                      {"text", fault.text},
-                      {"fix", fault.fix.empty() ? Document(nullptr) : Document(fault.fix)}});
-  }
-  return {
-      {"node", node}, {"ok", report.faults.empty()}, {"faults", faults}, {"notes", report.notes}};
-}
-
-Document error_json(const std::string& node, const Error& error) {
-  return {{"node", node}, {"ok", false}, {"error", error.text}};
-}
-
-Summary summary_of(const std::string& node, const Inspection& inspection,
-                   const CheckReport& report) {
+Summary summary_of(const std::string& node, const Inspection& inspection) {
   const RailDecision& decision = inspection.decision;
   const size_t gpus = decision.machine.gpus.size();
   const auto usable =
@@ -122,17 +69,16 @@ Summary summary_of(const std::string& node, const Inspection& inspection,
           rail_speeds(decision),
           farthest_path(decision),
           gpus == 0 ? "-" : part_text(direct_gpus(decision), gpus),
-          !predicted ? "-" : (follows ? "rails" : "others"),
-          faults_text(report.faults)};
+          !predicted ? "-" : (follows ? "rails" : "others")};
 }
 
 std::string summary_table(const std::vector<Summary>& summaries) {
   using Column = std::string Summary::*;
   constexpr Column kColumns[] = {&Summary::node,      &Summary::gpus,  &Summary::hcas,
                                  &Summary::rails,     &Summary::speed, &Summary::path,
-                                 &Summary::gpudirect, &Summary::nccl,  &Summary::check};
+                                 &Summary::gpudirect, &Summary::nccl};
   std::vector<Summary> rows = {
-      {"node", "GPUs", "HCAs", "rails", "speed", "path", "GPUDirect", "NCCL uses", "check"}};
+      {"node", "GPUs", "HCAs", "rails", "speed", "path", "GPUDirect", "NCCL uses"}};
   rows.insert(rows.end(), summaries.begin(), summaries.end());
   std::vector<std::string> lines(rows.size());
   for (Column column : kColumns) {

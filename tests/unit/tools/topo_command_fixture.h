@@ -24,14 +24,15 @@ struct Printed {
 
 class TopoCommand : public ::testing::Test {
  protected:
-  static Printed run(const std::string& arguments) {
+  // Runs the subcommand topo, or another one.
+  static Printed run(const std::string& arguments, void (*add)(CLI::App&) = add_topo_command) {
     CLI::App app;
-    add_topo_command(app);
+    add(app);
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
     Printed result;
     try {
-      app.parse("topo " + arguments);
+      app.parse(app.get_subcommands({}).front()->get_name() + " " + arguments);
     } catch (const CLI::ParseError& error) {
       result.code = error.get_exit_code();
       result.err = error.what();

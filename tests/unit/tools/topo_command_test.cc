@@ -115,9 +115,8 @@ TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
 
 TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   const std::string one = " --from " + known(kMachine), two = one + " " + known(kMachine);
-  for (const std::string& arguments :
-       {"--check --dot" + one, "--dot --nccl-xml" + one, "--json --dot" + one,
-        "--check --svg -" + one, "--json --svg -" + one, "--dot" + two, "--svg -" + two}) {
+  for (const std::string& arguments : {"--dot --nccl-xml" + one, "--json --dot" + one,
+                                       "--json --svg -" + one, "--dot" + two, "--svg -" + two}) {
     const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_THAT(result.out, IsEmpty()) << arguments;
@@ -157,14 +156,13 @@ TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
 }
 
 TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
-  const std::string slow = copy("node2.xml", kMachine, kLinks, kFewerLinks);
-  const Printed result = run("--from " + copy("node1.xml", kMachine) + " " + slow);
+  const Printed result =
+      run("--from " + copy("node1.xml", kMachine) + " " + copy("node2.xml", kMachine));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("node "));
   EXPECT_THAT(result.out, HasSubstr("\nnode1 "));
-  EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails      ok\n"));
+  EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails\n"));
   EXPECT_THAT(result.out, HasSubstr("\nnode2 "));
-  EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails      nvlink\n"));
 }
 
 TEST_F(TopoCommand, SeveralSourcesAsJson_AreJsonLines) {

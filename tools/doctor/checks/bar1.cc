@@ -84,7 +84,7 @@ Check bar1() {
               "Where BAR1 is smaller than the memory, the registration of large buffers fails "
               "with EINVAL or ENOMEM once it is full, and their data goes through host memory.",
           .cost = Cost::kRisk,
-          .kind = FindingKind::kBar,
+          .kinds = {FindingKind::kBar},
           .run = run_bar1};
 }
 

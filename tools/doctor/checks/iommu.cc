@@ -175,7 +175,7 @@ Check iommu() {
               "Translated requests for GPU memory go up to the CPU's root complex and back, even "
               "below one switch.",
           .cost = Cost::kSlows,
-          .kind = FindingKind::kIommu,
+          .kinds = {FindingKind::kIommu},
           .run = run_iommu};
 }
 

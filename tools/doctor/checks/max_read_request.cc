@@ -1,6 +1,6 @@
 // Max_Read_Request_Size of HCAs, a field of the Device Control register (PCI Express Base
-// Specification, section 7.5.3.4). check_settings() of `nccl-gdr topo --check` judges it; this adds
-// the commands. The field is reserved in virtual functions (section 9.3.5.4), and reads as 0 there.
+// Specification, section 7.5.3.4). The field is reserved in virtual functions (section 9.3.5.4),
+// and reads as 0 there.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace gdr::tools::doctor {
 namespace {
 
-constexpr int kRecommendedReadRequest = 4096;
+constexpr int kRecommendedReadRequest = 4096;  // by vendors of HCAs
+constexpr int kSmallReadRequest = 512;         // below it, reads of host and GPU memory are slow
 constexpr uint16_t kReadRequestMask = 0x7000;
 
 int read_request_of(const Host& host, size_t hca) {
@@ -40,15 +41,21 @@ std::vector<FixStep> read_request_steps(const Host& host, const topology::Bdf& b
            .undo = fmt::format("{}{:04x}:{:04x}", line, *control, kReadRequestMask)}};
 }
 
-Observation small_read_request(const Host& host, const Finding& finding, size_t hca, int wanted) {
+// `most`: of the HCA's peers.
+Observation small_read_request(const Host& host, size_t hca, int most) {
+  const int own = read_request_of(host, hca);
+  const int wanted = own < most ? most : kRecommendedReadRequest;
+  const std::string name = topo::hca_name(host.inspection->decision.machine, hca);
+  const std::string evidence =
+      fmt::format("Max_Read_Request_Size is {} bytes, {} (Device Control, CAP_EXP+8)", own,
+                  own < most ? fmt::format("that of its peers {}", most)
+                             : fmt::format("{} is usual", kRecommendedReadRequest));
   if (is_virtual_machine(host)) {
-    return unknown(finding.subject,
-                   finding.text + ", which says nothing where it is a virtual function",
+    return unknown(name, evidence + ", which says nothing where it is a virtual function",
                    kNeedsHypervisor);
   }
   const topology::Bdf& bdf = *host.inspection->decision.machine.hcas[hca].bdf;
-  return warning(finding.subject,
-                 finding.text + " (Device Control in its configuration space, CAP_EXP+8)",
+  return warning(name, evidence,
                  fmt::format("setpci -s {} CAP_EXP+8.w={:x}000:{:04x}, or set it in the firmware",
                              bdf.to_string(), read_request_field(wanted), kReadRequestMask),
                  read_request_steps(host, bdf, wanted));
@@ -72,24 +79,17 @@ Observation read_requests_in_order(const Host& host, const std::vector<size_t>& 
 
 Observations judge_read_requests(const Host& host, const std::vector<size_t>& hcas) {
   const topology::Machine& machine = host.inspection->decision.machine;
-  topo::CheckReport report;
-  topo::check_settings({*host.inspection, host.pci_states}, &report);
   std::vector<size_t> fine;
   std::vector<std::string> hidden;
   int most = 0;
   for (const size_t hca : hcas) most = std::max(most, read_request_of(host, hca));
   Observations seen;
   for (const size_t hca : hcas) {
-    const std::string name = topo::hca_name(machine, hca);
-    const auto fault =
-        std::find_if(report.faults.begin(), report.faults.end(), [&](const Finding& one) {
-          return one.kind == FindingKind::kReadRequest && one.subject == name;
-        });
-    if (read_request_of(host, hca) == 0) {
-      hidden.push_back(name);
-    } else if (fault != report.faults.end()) {
-      const int wanted = most > read_request_of(host, hca) ? most : kRecommendedReadRequest;
-      seen.push_back(small_read_request(host, *fault, hca, wanted));
+    const int own = read_request_of(host, hca);
+    if (own == 0) {
+      hidden.push_back(topo::hca_name(machine, hca));
+    } else if (own < most || own < kSmallReadRequest) {
+      seen.push_back(small_read_request(host, hca, most));
     } else {
       fine.push_back(hca);
     }
@@ -123,7 +123,7 @@ Check max_read_request() {
               "An HCA that reads GPU memory in smaller pieces than its peers, or in very small "
               "ones, sends more slowly.",
           .cost = Cost::kSlows,
-          .kind = FindingKind::kReadRequest,
+          .kinds = {FindingKind::kReadRequest},
           .run = run_max_read_request};
 }
 

@@ -138,6 +138,8 @@ Check memory_registration() {
               "GPUDirect RDMA needs one of the two; without, all data is copied through host "
               "memory.",
           .cost = Cost::kHalves,
+          .kinds = {FindingKind::kNoGpuDirect},
+          .is_of_files = true,
           .run = run_memory_registration};
 }
 

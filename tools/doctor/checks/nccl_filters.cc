@@ -204,6 +204,8 @@ Check nccl_filters() {
       .looks_at = "whether NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY fit this machine",
       .why = "A filter that matches nothing leaves NCCL without an HCA or without an interface.",
       .cost = Cost::kStops,
+      .kinds = {FindingKind::kHcaUnmatched},
+      .is_of_files = true,
       .run = run_nccl_filters};
 }
 

@@ -178,6 +178,9 @@ Check nccl_variables() {
               "NCCL ignores what it does not know and reads some values differently from the "
               "guides, without a message.",
           .cost = Cost::kRisk,
+          .kinds = {FindingKind::kBadValue, FindingKind::kListEntry, FindingKind::kUnknownVariable,
+                    FindingKind::kNoEffect, FindingKind::kMlx5Locks},
+          .is_of_files = true,
           .run = run_nccl_variables};
 }
 

@@ -77,13 +77,7 @@ void add_affinity(const Host& host, Observations* seen) {
 Observations run_numa(const Host& host) {
   if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
   const topology::Machine& machine = host.inspection->decision.machine;
-  topo::CheckReport report;
-  topo::check_settings({*host.inspection, host.pci_states}, &report);
-  Observations seen;
-  for (const Finding& fault : report.faults) {
-    if (fault.kind != FindingKind::kNuma) continue;
-    seen.push_back(observation_of(fault));
-  }
+  Observations seen = findings_of(host, numa().kinds);
   const size_t nodes = numa_nodes_of(machine);
   if (nodes == 0) {
     return {unknown("", "no NUMA node is known", "mount the machine's /sys/devices/system/node")};
@@ -111,6 +105,8 @@ Check numa() {
               "NCCL takes a device of unknown node to be near no other, and threads far from "
               "their GPU go over the link between the sockets.",
           .cost = Cost::kSlows,
+          .kinds = {FindingKind::kNuma},
+          .is_of_files = true,
           .run = run_numa};
 }
 

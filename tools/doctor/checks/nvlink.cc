@@ -5,7 +5,6 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nvidia_files.h"
-#include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::doctor {
@@ -21,11 +20,7 @@ Observations run_nvlink(const Host& host) {
   const topology::Machine& machine = host.inspection->decision.machine;
   if (machine.gpus.empty())
     return {nothing_on(host, "there is no GPU, whose NVLinks could be looked at")};
-  Observations seen;
-  for (const Finding& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
-    if (fault.kind != FindingKind::kNvlink && fault.kind != FindingKind::kC2c) continue;
-    seen.push_back(observation_of(fault));
-  }
+  Observations seen = findings_of(host, nvlink().kinds);
   if (!seen.empty()) return seen;
   const auto linked = std::count_if(machine.gpus.begin(), machine.gpus.end(), has_nvlink);
   if (!machine.gpu_links_known) {
@@ -50,6 +45,8 @@ Check nvlink() {
               "A link that is down slows every collective on the node, and GPUs that reach their "
               "rail over it (PXN, C2C).",
           .cost = Cost::kSlows,
+          .kinds = {FindingKind::kNvlink, FindingKind::kC2c},
+          .is_of_files = true,
           .run = run_nvlink};
 }
 

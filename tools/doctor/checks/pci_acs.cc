@@ -218,7 +218,7 @@ Check pci_acs() {
               "A port that redirects sends GPUDirect RDMA up to the CPU and back instead of "
               "through the switch: half of the bandwidth or less.",
           .cost = Cost::kHalves,
-          .kind = FindingKind::kAcs,
+          .kinds = {FindingKind::kAcs},
           .run = run_pci_acs};
 }
 

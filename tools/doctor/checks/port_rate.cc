@@ -1,11 +1,9 @@
 // Whether links came up at the speed and the width that they should have.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
-#include "tools/topo/check.h"
+#include "tools/doctor/host.h"
 #include "transport/device/port_speed.h"
 
 namespace gdr::tools::doctor {
@@ -43,14 +41,14 @@ Observation rate_beside_peers(const FabricPort& one, const std::vector<FabricPor
   return ok(one.label, one.port->rate);
 }
 
-Observation port_rate_seen(const FabricPort& one, const std::vector<FabricPort>& ports,
-                           const topo::CheckReport& report) {
-  for (const Finding& fault : report.faults) {
-    if (fault.kind != FindingKind::kSlowLink || fault.subject != one.label) continue;
-    return failure(one.label, fault.text, kLookAtLink);
+Observation port_rate_seen(const Host& host, const FabricPort& one,
+                           const std::vector<FabricPort>& ports) {
+  for (const Finding& finding : host.findings) {
+    if (finding.kind != FindingKind::kSlowLink || finding.subject != one.label) continue;
+    return observation_of(finding);
   }
   if (!one.port->is_active()) return ok(one.label, "not active: see port-state");
-  // NCCL's rails are compared by the report. Each device of software has the rate of no link.
+  // NCCL's rails are compared by the topology. Each device of software has the rate of no link.
   if (transport::rate_mbps(one.port->rate) == 0) {
     return unknown(one.label, "its rate is unknown", "mount /sys");
   }
@@ -64,10 +62,8 @@ Observation port_rate_seen(const FabricPort& one, const std::vector<FabricPort>&
 Observations run_port_rate(const Host& host) {
   const std::vector<FabricPort> ports = judged_ports(host);
   if (ports.empty()) return {no_fabric_port(host)};
-  topo::CheckReport report;
-  if (has_rails(host)) report = topo::check_machine(*host.inspection, host.pci_states);
   Observations seen;
-  for (const FabricPort& one : ports) seen.push_back(port_rate_seen(one, ports, report));
+  for (const FabricPort& one : ports) seen.push_back(port_rate_seen(host, one, ports));
   return seen;
 }
 
@@ -78,7 +74,8 @@ Check port_rate() {
           .looks_at = "the rate of each port against those of its peers, and the lanes of its link",
           .why = "Each step of a collective waits for the slowest rail.",
           .cost = Cost::kSlows,
-          .kind = FindingKind::kSlowLink,
+          .kinds = {FindingKind::kSlowLink},
+          .is_of_files = true,
           .run = run_port_rate};
 }
 

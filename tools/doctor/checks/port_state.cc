@@ -123,7 +123,8 @@ Check port_state() {
               "A rail whose port is not active carries nothing: its GPU uses another rail, "
               "farther away and shared, or the job does not start.",
           .cost = Cost::kHalves,
-          .kind = FindingKind::kPortDown,
+          .kinds = {FindingKind::kPortDown},
+          .is_of_files = true,
           .run = run_port_state};
 }
 

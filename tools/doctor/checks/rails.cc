@@ -2,42 +2,12 @@
 // NCCL uses them.
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
-#include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
-
-// Diagnostics of the topology. Those of variables and ports belong to the checks of these.
-bool is_diagnostic_of_rails(const Finding& fault) {
-  switch (fault.kind) {
-    case FindingKind::kRailMap:
-    case FindingKind::kRailMapIgnored:
-    case FindingKind::kTopologyUnknown:
-    case FindingKind::kTopologyFile:
-    case FindingKind::kSeveralHosts:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_about_rails(const Finding& fault) {
-  switch (fault.kind) {
-    case FindingKind::kNcclFails:
-    case FindingKind::kNoRail:
-    case FindingKind::kRestriction:
-    case FindingKind::kRailShare:
-    case FindingKind::kNcclChoice:
-      return true;
-    default:
-      return is_diagnostic_of_rails(fault);
-  }
-}
 
 // "GPU0 mlx5_0:1, GPU1 mlx5_1:1".
 std::string rails_of_gpus(const topo::RailDecision& decision) {
@@ -59,10 +29,7 @@ Observations run_rails(const Host& host) {
   const topo::RailDecision& decision = host.inspection->decision;
   if (decision.machine.gpus.empty())
     return {nothing_on(host, "there is no GPU that could have a rail")};
-  Observations seen;
-  for (const Finding& fault : topo::check_machine(*host.inspection, host.pci_states).faults) {
-    if (is_about_rails(fault)) seen.push_back(observation_of(fault));
-  }
+  Observations seen = findings_of(host, rails().kinds);
   if (!seen.empty()) return seen;
   if (decision.machine.hcas.empty())
     return {nothing_on(host, "there is no HCA that could be a rail")};
@@ -79,6 +46,11 @@ Check rails() {
               "A GPU without a rail uses no RDMA; one with a smaller share, or whose data NCCL "
               "sends elsewhere, holds up all others of a collective.",
           .cost = Cost::kStops,
+          .kinds = {FindingKind::kRailShare, FindingKind::kNoRail, FindingKind::kNcclFails,
+                    FindingKind::kNcclChoice, FindingKind::kRestriction, FindingKind::kRailMap,
+                    FindingKind::kRailMapIgnored, FindingKind::kTopologyFile,
+                    FindingKind::kTopologyUnknown, FindingKind::kSeveralHosts},
+          .is_of_files = true,
           .run = run_rails};
 }
 

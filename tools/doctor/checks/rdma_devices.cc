@@ -279,6 +279,8 @@ Check rdma_devices() {
           .looks_at = "the RDMA devices of the kernel and of libibverbs, and HCAs without one",
           .why = "Without an RDMA device NCCL moves everything by TCP sockets through host memory.",
           .cost = Cost::kStops,
+          .kinds = {FindingKind::kNoHca, FindingKind::kNoGpu},
+          .is_of_files = true,
           .run = run_rdma_devices};
 }
 

@@ -33,7 +33,7 @@ class CheckDoctorNamesTest(unittest.TestCase):
                          ["tools/doctor/checks/checks.cc: pci_acs() of checks.h is not listed"])
 
     def test_OptionsOfOtherPrograms_Named_AreFine(self):
-        self.assertEqual(self.find("`nccl-gdr topo --check`\n`nccl-gdr doctor --check NAME`\n"
+        self.assertEqual(self.find("`nccl-gdr topo --json`\n`nccl-gdr doctor --check NAME`\n"
                                    "clang-format --check here\n"), [])
 
 

@@ -38,7 +38,7 @@ TEST(DoctorJson, Kind_IsNamedByJsonAndMetrics) {
                        observation_of({FindingKind::kAcs, Severity::kWarning, "GPU0", "x", "y"})};
   Report report = report_of({result_of("port-rate", Cost::kSlows, seen),
                              result_of("plain", Cost::kSlows, {warning("", "is odd", "look")})});
-  report.results[0].check.kind = FindingKind::kSlowLink;
+  report.results[0].check.kinds = {FindingKind::kSlowLink};
   const Json json = Json::parse(to_json(report));
   const Json& observations = json["checks"][0]["observations"];
   EXPECT_TRUE(observations[0]["kind"].is_null());

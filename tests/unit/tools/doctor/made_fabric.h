@@ -84,13 +84,4 @@ class MadeFabric : public MadeHost {
   }
 };
 
-// The first observation that is as bad as the check's verdict.
-inline Observation worst_of(const Check& check, const Host& host) {
-  const CheckResult result{check, check.run(host)};
-  for (const Observation& one : result.observations) {
-    if (one.verdict == result.verdict()) return one;
-  }
-  return {};
-}
-
 }  // namespace gdr::tools::doctor

@@ -1,8 +1,11 @@
 // A machine for the tests of the doctor: files below a folder of its own, and facts set by hand.
 #pragma once
 
+#include <gmock/gmock.h>
+
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -42,9 +45,48 @@ class MadeHost {
   TempFolder folder_;
 };
 
+// What a check sees on a machine with a whole topology, which is judged before.
+inline Observations seen_by(const Check& check, Host host) {
+  judge_topology(&host);
+  return check.run(host);
+}
+
 // The worst verdict of a check on the machine.
 inline Verdict verdict_of(const Check& check, const Host& host) {
   return CheckResult{check, check.run(host)}.verdict();
+}
+
+// The first observation that is as bad as the check's verdict.
+inline Observation worst_of(const Check& check, const Host& host) {
+  const CheckResult result{check, seen_by(check, host)};
+  for (const Observation& one : result.observations) {
+    if (one.verdict == result.verdict()) return one;
+  }
+  return {};
+}
+
+// A machine, and parts of what a check says of it at worst.
+template <class Made>
+struct CheckCase {
+  const char* name;
+  std::function<void(Made*)> change;
+  Verdict verdict;
+  std::string subject = {};
+  std::string evidence = {};
+  std::string fix = {};
+};
+
+template <class Made>
+void expect_worst(const Check& check, const std::vector<CheckCase<Made>>& cases) {
+  for (const CheckCase<Made>& one : cases) {
+    Made made;
+    one.change(&made);
+    const Observation seen = worst_of(check, made.host);
+    EXPECT_EQ(seen.verdict, one.verdict) << one.name;
+    EXPECT_THAT(seen.subject, ::testing::HasSubstr(one.subject)) << one.name;
+    EXPECT_THAT(seen.evidence, ::testing::HasSubstr(one.evidence)) << one.name;
+    EXPECT_THAT(seen.fix, ::testing::HasSubstr(one.fix)) << one.name;
+  }
 }
 
 }  // namespace gdr::tools::doctor

@@ -1,6 +1,4 @@
-// Rails, and GPUDirect RDMA with them.
-#include <gmock/gmock.h>
-
+// Rails, GPUDirect RDMA with them, and what NCCL makes of them; NUMA nodes.
 #include "tests/unit/tools/topo/checked_machine.h"
 
 namespace gdr::tools::topo {
@@ -15,63 +13,137 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using topology::flat;
 using topology::lopsided;
+using topology::scene_of;
 
-TEST(Check, NoHca_IsOneFault) {
-  EXPECT_THAT(faults_with([](Machine* machine) { machine->hcas.clear(); }),
-              ElementsAre(HasSubstr("no-hca: the machine shows no HCA, so that no GPU has a rail. "
-                                    "Fix: look at lspci and ibstat")));
+TEST(CheckRails, MissingDevices_AreOneFindingEach) {
+  const char* no_hca = "no-hca: the machine shows no HCA, so that no GPU has a rail. Fix: look at";
+  expect_found({
+      {"no HCA", [](Machine* machine) { machine->hcas.clear(); }, {no_hca}},
+      {"no GPU",
+       [](Machine* machine) { machine->gpus.clear(); },
+       {"no-gpu: the machine shows no GPU"}},
+      {"neither", [](Machine* machine) { *machine = {}; }, {"no-gpu: ", no_hca}},
+  });
 }
 
-TEST(Check, NoGpu_IsOneFault) {
-  EXPECT_THAT(faults_with([](Machine* machine) { machine->gpus.clear(); }),
-              ElementsAre(HasSubstr("no-gpu: the machine shows no GPU")));
-}
-
-TEST(Check, RailBeyondTheLevel_IsOneFaultForAllGpusWithTheReason) {
+TEST(CheckRails, RailBeyondTheLevel_IsOneFindingForAllGpusWithTheReason) {
   Machine machine = flat(2, 2);
   machine.cpu.arch = "x86_64";
-  EXPECT_THAT(faults_of(report_on(machine)),
-              ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, GPU1: no GPUDirect RDMA"),
-                                HasSubstr("copied through host memory"), HasSubstr("PHB is beyond"),
-                                HasSubstr("Fix: export NCCL_NET_GDR_LEVEL=PHB, and measure both"),
-                                HasSubstr("in a virtual machine, NCCL_TOPO_FILE"))));
+  EXPECT_THAT(
+      found_on(machine),
+      ElementsAre(
+          AllOf(HasSubstr("gdr-reach: GPU0, GPU1: no GPUDirect RDMA with the own rail (mlx5_0:1, "),
+                HasSubstr("copied through host memory"), HasSubstr("PHB is beyond"),
+                HasSubstr("Fix: export NCCL_NET_GDR_LEVEL=PHB, and measure both"),
+                HasSubstr("in a virtual machine, NCCL_TOPO_FILE"))));
   topology::nccl::Settings settings;
   settings.gdr_level = PathClass::kSys;
-  EXPECT_THAT(faults_of(report_on(machine, {}, settings)), IsEmpty());
+  EXPECT_THAT(found_on(machine, {}, settings), IsEmpty());
 }
 
 // GPU4 and its rail are on different sockets, and NCCL reaches the HCAs of others over NVLink.
-TEST(Check, RailBeyondTheLevelThatNcclDoesNotUse_IsNotBlamedForCopies) {
+TEST(CheckRails, RailBeyondTheLevelThatNcclDoesNotUse_IsNotBlamedForCopies) {
   Machine machine = good_machine();
   machine.gpus.resize(5);
-  for (Gpu& gpu : machine.gpus) gpu.nvlinks.clear();
   for (Gpu& gpu : machine.gpus) gpu.nvlinks = {NvLink{NvLink::To::kSwitch, {}, 12}};
   machine.hcas.resize(3);
   machine.hcas[2].at = Attachment{-1, 0, -1};
   machine.gpus[4].at = Attachment{-1, 1, -1};
   for (Hca& hca : machine.hcas) hca.link = PciLink{16, 16};
-  const std::vector<std::string> faults = faults_of(report_on(machine));
-  EXPECT_THAT(faults, Contains(AllOf(HasSubstr("gdr-reach: GPU4: no GPUDirect RDMA"),
-                                     HasSubstr("but with the HCAs that NCCL uses in its place"))));
-  EXPECT_THAT(faults, Not(Contains(HasSubstr("copied through host memory"))));
+  const std::vector<std::string> found = found_on(machine);
+  EXPECT_THAT(found, Contains(AllOf(HasSubstr("gdr-reach: GPU4: no GPUDirect RDMA"),
+                                    HasSubstr("but with the HCAs that NCCL uses in its place"))));
+  EXPECT_THAT(found, Not(Contains(HasSubstr("copied through host memory"))));
 }
 
-TEST(Check, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
+TEST(CheckRails, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
   topology::nccl::Settings settings;
-  EXPECT_THAT(faults_of(report_on(lopsided(), {}, settings)),
+  EXPECT_THAT(found_on(lopsided(), {}, settings),
               Contains(AllOf(HasSubstr("gdr-reach: GPU1: "), HasSubstr("different NUMA nodes"),
                              HasSubstr("export NCCL_NET_GDR_LEVEL=SYS allows it"))));
   settings.gdr_level = PathClass::kLoc;
-  EXPECT_THAT(faults_of(report_on(good_machine(), {}, settings)),
+  EXPECT_THAT(found_on(good_machine(), {}, settings),
               ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, "),
                                 EndsWith("Fix: unset NCCL_NET_GDR_LEVEL"))));
   Machine with_c2c = flat(2, 2);
   for (Gpu& gpu : with_c2c.gpus) gpu.c2c_links = 10;
   settings = {};
   settings.gdr_c2c = false;
-  EXPECT_THAT(faults_of(report_on(with_c2c, {}, settings)),
+  EXPECT_THAT(found_on(with_c2c, {}, settings),
               ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, GPU1: "),
                                 EndsWith("Fix: export NCCL_NET_GDR_C2C=1"))));
+}
+
+std::vector<std::string> consequences_of(const Machine& machine) {
+  return texts_of(check_machine(Inspection{scene_of(machine)}, {}), true);
+}
+
+TEST(CheckRails, HcaThatNcclUsesInPlaceOfTheRail_IsNamedWithTheReason) {
+  EXPECT_THAT(consequences_of(good_machine()), IsEmpty());
+  Machine slow = good_machine();
+  slow.hcas[1].ports[0].speed_mbps = 200000;
+  EXPECT_THAT(consequences_of(slow),
+              ElementsAre(AllOf(HasSubstr("nccl-choice: GPU2: NCCL uses mlx5_"),
+                                HasSubstr("where the rail is mlx5_1:1, as NCCL prefers bandwidth"),
+                                HasSubstr("first what else nccl-gdr doctor finds")),
+                          HasSubstr("nccl-choice: GPU3: ")));
+}
+
+// The HCAs are of two models, so that neither is called slow.
+TEST(CheckRails, ChoiceThatNoSettingChanges_NamesWhatToLookAt) {
+  Machine machine = good_machine();
+  machine.hcas[2].ids.device += 1;
+  machine.hcas[2].ports[0].speed_mbps = 200000;
+  EXPECT_THAT(consequences_of(machine),
+              Contains(AllOf(HasSubstr("nccl-choice: "),
+                             HasSubstr("look at the slot and the port of mlx5_2:1"),
+                             HasSubstr("move its card"))));
+}
+
+TEST(CheckRails, MachineOnWhichNcclFails_IsNamed) {
+  Machine machine = good_machine();
+  machine.gpus[4].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[7].bdf, 2}};
+  EXPECT_THAT(consequences_of(machine),
+              Contains(HasSubstr("nccl-fails: NCCL 2.30.7 fails on this machine: ")));
+}
+
+// A slow link that the decision warns of is judged with the ports.
+TEST(CheckMachine, WarningsOfTheDecision_AreFindingsAndInfosAreNot) {
+  Inspection inspection{scene_of(good_machine())};
+  inspection.decision.findings = {
+      {FindingKind::kGdrLevel, Severity::kInfo, "", "an info", ""},
+      {FindingKind::kBadValue, Severity::kWarning, "NCCL_IB_X", "is wrong", ""},
+      {FindingKind::kSlowLink, Severity::kWarning, "mlx5_1:1", "the link runs at 100 Gb/s", ""},
+      {FindingKind::kAcs, Severity::kWarning, "GPU0 and mlx5_0", "ACS redirects", ""}};
+  EXPECT_THAT(texts_of(check_machine(inspection, {})),
+              ElementsAre("bad-value: NCCL_IB_X: is wrong", "acs: GPU0 and mlx5_0: ACS redirects"));
+}
+
+TEST(CheckNuma, UnknownNode_IsNamedWhereThereAreSeveral) {
+  auto lose_node = [](Machine* machine) {
+    machine->numa_nodes.push_back({-1, -1, ""});
+    machine->hcas[3].at.numa = static_cast<int>(machine->numa_nodes.size()) - 1;
+  };
+  Machine machine = good_machine();
+  lose_node(&machine);
+  EXPECT_THAT(found_on(machine),
+              Contains(HasSubstr("numa-node: mlx5_3 (0000:74:00.0): the NUMA node is unknown")));
+  machine = flat(2, 1);
+  machine.numa_nodes.resize(1);
+  for (Gpu& gpu : machine.gpus) gpu.at.numa = -1;
+  EXPECT_THAT(found_on(machine), Not(Contains(HasSubstr("numa-node"))));
+  machine.numa_nodes.push_back(machine.numa_nodes[0]);
+  machine.numa_nodes[1].id = 1;
+  EXPECT_THAT(found_on(machine), Contains(HasSubstr("numa-node")));
+}
+
+// NCCL's files have a CPU for the devices of each node, also for those whose node is unknown.
+TEST(CheckNuma, CpuOfUnknownNodeBesideAnother_IsNamedInAFileOfNccl) {
+  Machine machine = good_machine();
+  machine.numa_nodes[1].id = -1;
+  EXPECT_THAT(found_on(machine), IsEmpty());
+  machine.nccl_file = true;
+  EXPECT_THAT(found_on(machine), ElementsAre(HasSubstr("numa-node: GPU4")));
 }
 
 }  // namespace

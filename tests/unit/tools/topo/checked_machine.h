@@ -1,12 +1,15 @@
 // Checks of a machine that has no fault, and of changes of it.
 #pragma once
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/check.h"
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::topo {
@@ -19,50 +22,56 @@ inline Machine good_machine() {
   return machine;
 }
 
-inline CheckReport report_on(Machine machine, const PciStates& states = {},
-                             const topology::nccl::Settings& settings = {}) {
-  const Inspection inspection{topology::scene_of(std::move(machine), settings), {}, "/sys"};
-  return check_machine(inspection, states);
+// The state of every function of a good machine, as a privileged process reads it.
+inline PciStates good_states(const Machine& machine) {
+  PciStates states;
+  const PciState gpu{{32, 16}, 512, uint64_t{1} << 37};
+  const PciState hca{{32, 16}, 4096, uint64_t{1} << 25};
+  for (const Gpu& one : machine.gpus) states[one.bdf] = gpu;
+  for (const Hca& one : machine.hcas) states[*one.bdf] = hca;
+  for (const Switch& one : machine.switches) states[one.bdf] = {{16, 16}, 128, 0};
+  return states;
 }
 
 // Faults of one device often make NCCL choose another HCA, which has tests of its own.
-inline bool is_consequence(const Finding& fault) {
-  return fault.kind == FindingKind::kNcclChoice || fault.kind == FindingKind::kNcclFails;
+inline bool is_consequence(const Finding& finding) {
+  return finding.kind == FindingKind::kNcclChoice || finding.kind == FindingKind::kNcclFails;
 }
 
-// The faults as the tool prints them, without consequences.
-inline std::vector<std::string> faults_of(const CheckReport& report) {
+// "kind: subject: text. Fix: fix" of each, without consequences.
+inline std::vector<std::string> texts_of(const Findings& findings, bool consequences = false) {
   std::vector<std::string> texts;
-  for (const Finding& fault : report.faults) {
-    if (is_consequence(fault)) continue;
-    texts.push_back(std::string(id_of(fault.kind)) + ": " + to_string(fault));
+  for (const Finding& one : findings) {
+    if (is_consequence(one) != consequences) continue;
+    texts.push_back(std::string(id_of(one.kind)) + ": " + to_string(one));
   }
   return texts;
 }
 
-inline std::vector<std::string> faults_with(const std::function<void(Machine*)>& change) {
-  Machine machine = good_machine();
-  change(&machine);
-  return faults_of(report_on(std::move(machine)));
+inline std::vector<std::string> found_on(Machine machine, const PciStates& states = {},
+                                         const topology::nccl::Settings& settings = {}) {
+  const Inspection inspection{topology::scene_of(std::move(machine), settings), {}, "/sys"};
+  return texts_of(check_machine(inspection, states));
 }
 
-// The state of every function of a good machine, as a privileged process reads it.
-inline PciStates good_states(const Machine& machine) {
-  PciStates states;
-  const PciState gpu{{32, 16}, 512, uint64_t{1} << 37, "identity"};
-  const PciState hca{{32, 16}, 4096, uint64_t{1} << 25, "identity"};
-  for (const Gpu& one : machine.gpus) states[one.bdf] = gpu;
-  for (const Hca& one : machine.hcas) states[*one.bdf] = hca;
-  for (const Switch& one : machine.switches) states[one.bdf] = {{16, 16}, 128, 0, "identity"};
-  return states;
-}
+// A change of the good machine, and parts of what is then found, each of one finding, in order.
+struct Case {
+  const char* name;
+  std::function<void(Machine*)> change;
+  std::vector<std::string> found;
+};
 
-inline std::vector<std::string> faults_with_state(
-    const std::function<void(const Machine&, PciStates*)>& change) {
-  const Machine machine = good_machine();
-  PciStates states = good_states(machine);
-  change(machine, &states);
-  return faults_of(report_on(machine, states));
+inline void expect_found(const std::vector<Case>& cases) {
+  for (const Case& one : cases) {
+    Machine machine = good_machine();
+    one.change(&machine);
+    const std::vector<std::string> found = found_on(std::move(machine));
+    EXPECT_EQ(found.size(), one.found.size())
+        << one.name << ": " << ::testing::PrintToString(found);
+    for (size_t i = 0; i < std::min(found.size(), one.found.size()); ++i) {
+      EXPECT_THAT(found[i], ::testing::HasSubstr(one.found[i])) << one.name;
+    }
+  }
 }
 
 }  // namespace gdr::tools::topo

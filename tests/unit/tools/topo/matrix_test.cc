@@ -154,7 +154,7 @@ TEST(Matrix, NcclChoosesByBandwidth_SaysSoAndWhetherGpudirectIsLost) {
       text,
       HasSubstr("GPU0, GPU1: NCCL uses mlx5_1:1 where the rail is mlx5_0:1, as NCCL prefers"));
   EXPECT_THAT(text, HasSubstr("GPUDirect is not possible, and is"));
-  EXPECT_THAT(text, HasSubstr("\nNo setting changes that; `nccl-gdr topo --check`"));
+  EXPECT_THAT(text, HasSubstr("\nNo setting changes that; `nccl-gdr doctor`"));
 }
 
 TEST(Matrix, MachineOnWhichNcclFails_SaysSoInNcclsWords) {

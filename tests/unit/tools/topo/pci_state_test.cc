@@ -64,11 +64,9 @@ TEST_F(PciStateFiles, Files_AreReadByAddress) {
   write(folder / "current_link_width", "8\n");
   write(folder / "resource", "0x1000 0x1fff 0x200\n");
   write(folder / "config", config_with(0x5936));
-  write("kernel/iommu_groups/7/type", "DMA-FQ\n");
-  link(folder / "iommu_group", "kernel/iommu_groups/7");
   const auto states = read_pci_states(machine, root_);
   ASSERT_EQ(states.size(), 1u);
-  EXPECT_EQ(states.at(machine.gpus[0].bdf), (PciState{{16, 8}, 4096, 4096, "DMA-FQ"}));
+  EXPECT_EQ(states.at(machine.gpus[0].bdf), (PciState{{16, 8}, 4096, 4096}));
 }
 
 // The kernel shows a width of 255, or 63 of newer functions, where it does not know.

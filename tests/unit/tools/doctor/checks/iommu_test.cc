@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-
 #include "tests/unit/tools/doctor/made_pci.h"
 #include "tools/doctor/checks/checks.h"
 
@@ -13,67 +11,72 @@ void with_groups(MadePci* made, const std::string& type) {
   made->group(kMadeHca, type);
 }
 
-TEST(Iommu, Off_IsOk) {
-  MadePci made;
-  std::filesystem::create_directories(made.host.path("/sys/kernel/iommu_groups"));
-  const Observations seen = iommu().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-  EXPECT_THAT(seen[0].evidence, HasSubstr("no IOMMU is in use"));
-}
-
-TEST(Iommu, Passthrough_IsOkWithTheWordsOfTheCommandLine) {
-  MadePci made;
-  with_groups(&made, "identity");
-  made.write("/proc/cmdline", "quiet intel_iommu=on iommu=pt isolcpus=3\n");
-  const Observations seen = iommu().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-  EXPECT_THAT(seen[0].evidence, HasSubstr("identity"));
-  EXPECT_THAT(seen[0].evidence, ::testing::EndsWith("has intel_iommu=on iommu=pt"));
-}
-
-TEST(Iommu, TranslationBelowASwitch_IsAFailureWithTheType) {
-  for (const char* type : {"DMA", "DMA-FQ"}) {
-    MadePci made;
-    with_groups(&made, type);
-    const Observations seen = iommu().run(made.host);
-    ASSERT_EQ(seen.size(), 1u);
-    EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-    EXPECT_EQ(seen[0].subject, "mlx5_0 (0000:1b:00.0)");
-    EXPECT_THAT(seen[0].evidence, HasSubstr(std::string("type ") + type + " "));
-    EXPECT_THAT(seen[0].fix, HasSubstr("iommu=pt"));
-  }
-}
-
-TEST(Iommu, TranslationWithoutASharedSwitchOrWithAts_IsAWarning) {
-  topology::Machine machine = one_switch();
-  machine.hcas[0].gpudirect = false;
-  MadePci apart(machine);
-  with_groups(&apart, "DMA-FQ");
-  EXPECT_EQ(verdict_of(iommu(), apart.host), Verdict::kWarning);
-  MadePci ats;
-  with_groups(&ats, "DMA-FQ");
-  ats.config(kMadeHca, topology::config_space({{0x100, 0x000f, 0, 0x8000}}));
-  EXPECT_EQ(verdict_of(iommu(), ats.host), Verdict::kWarning);
-}
-
-TEST(Iommu, VirtualIommuThatTranslates_IsAWarning) {
-  MadePci made;
-  with_groups(&made, "DMA-FQ");
-  made.make_virtual();
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kWarning);
-}
-
-TEST(Iommu, TranslationOnArmOrWithoutGpu_IsOk) {
-  MadePci made;
-  with_groups(&made, "DMA-FQ");
-  made.machine().cpu.arch = "arm64";
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);
-  topology::Machine machine = one_switch();
-  machine.gpus.clear();
-  made.set(machine);
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);
+TEST(Iommu, EachCase_HasItsVerdict) {
+  expect_worst<MadePci>(
+      iommu(), {{"off",
+                 [](MadePci* made) {
+                   std::filesystem::create_directories(made->host.path("/sys/kernel/iommu_groups"));
+                 },
+                 Verdict::kOk, "", "no IOMMU is in use"},
+                {"passthrough",
+                 [](MadePci* made) {
+                   with_groups(made, "identity");
+                   made->write("/proc/cmdline", "quiet intel_iommu=on iommu=pt isolcpus=3\n");
+                 },
+                 Verdict::kOk, "", "has intel_iommu=on iommu=pt"},
+                {"strict, below a switch", [](MadePci* made) { with_groups(made, "DMA"); },
+                 Verdict::kFailure, "mlx5_0 (0000:1b:00.0)", "type DMA ", "iommu=pt"},
+                {"lazy, below a switch", [](MadePci* made) { with_groups(made, "DMA-FQ"); },
+                 Verdict::kFailure, "mlx5_0 (0000:1b:00.0)", "type DMA-FQ "},
+                {"without GPUDirect RDMA",
+                 [](MadePci* made) {
+                   topology::Machine machine = one_switch();
+                   machine.hcas[0].gpudirect = false;
+                   made->set(machine);
+                   with_groups(made, "DMA-FQ");
+                 },
+                 Verdict::kWarning},
+                {"with ATS",
+                 [](MadePci* made) {
+                   with_groups(made, "DMA-FQ");
+                   made->config(kMadeHca, topology::config_space({{0x100, 0x000f, 0, 0x8000}}));
+                 },
+                 Verdict::kWarning},
+                {"virtual",
+                 [](MadePci* made) {
+                   with_groups(made, "DMA-FQ");
+                   made->make_virtual();
+                 },
+                 Verdict::kWarning},
+                {"on Arm",
+                 [](MadePci* made) {
+                   with_groups(made, "DMA-FQ");
+                   made->machine().cpu.arch = "arm64";
+                 },
+                 Verdict::kOk},
+                {"no GPU",
+                 [](MadePci* made) {
+                   with_groups(made, "DMA-FQ");
+                   topology::Machine machine = one_switch();
+                   machine.gpus.clear();
+                   made->set(machine);
+                 },
+                 Verdict::kOk},
+                {"group without type",
+                 [](MadePci* made) {
+                   with_groups(made, "DMA");
+                   std::filesystem::remove(made->host.path("/sys/kernel/iommu_groups/8/type"));
+                 },
+                 Verdict::kUnknown},
+                {"HCA that sysfs does not show",
+                 [](MadePci* made) {
+                   with_groups(made, "identity");
+                   made->set(topology::flat(1, 1));
+                 },
+                 Verdict::kUnknown, "mlx5_0 (0000:40:00.0)"},
+                {"no sysfs",
+                 [](MadePci* made) { std::filesystem::remove_all(made->host.path("/sys/kernel")); },
+                 Verdict::kUnknown}});
 }
 
 TEST(Iommu, TranslatedGpusWithoutNvlink_AreAWarning) {
@@ -87,36 +90,13 @@ TEST(Iommu, TranslatedGpusWithoutNvlink_AreAWarning) {
             std::string(kMadeSwitch) + "0000:19:02.0/0000:1c:00.0");
   EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);  // only one of them is translated
   made.link("/sys/bus/pci/devices/0000:1c:00.0/iommu_group", "/sys/kernel/iommu_groups/7");
-  const Observations seen = iommu().run(made.host);
-  ASSERT_EQ(seen.size(), 2u);
-  EXPECT_EQ(seen[1].verdict, Verdict::kWarning);
-  EXPECT_THAT(seen[1].subject, HasSubstr("GPU1 (0000:1c:00.0)"));
+  const Observation seen = worst_of(iommu(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kWarning);
+  EXPECT_THAT(seen.subject, HasSubstr("GPU1 (0000:1c:00.0)"));
   for (topology::Gpu& gpu : made.machine().gpus) {
     gpu.nvlinks = {topology::NvLink{topology::NvLink::To::kSwitch, {}, 18}};
   }
   EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);
-}
-
-TEST(Iommu, GroupWithoutType_IsUnknown) {
-  MadePci made;
-  with_groups(&made, "DMA");
-  std::filesystem::remove(made.host.path("/sys/kernel/iommu_groups/8/type"));
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kUnknown);
-}
-
-TEST(Iommu, HcaThatSysfsDoesNotShow_IsUnknown) {
-  MadePci made;
-  with_groups(&made, "identity");
-  made.set(topology::flat(1, 1));
-  const Observations seen = iommu().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
-  EXPECT_EQ(seen[0].subject, "mlx5_0 (0000:40:00.0)");
-}
-
-TEST(Iommu, MachineWithoutSysfs_IsUnknown) {
-  const MadeHost made;
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kUnknown);
 }
 
 }  // namespace

@@ -1,46 +1,36 @@
-#include <gmock/gmock.h>
-
 #include "tests/unit/tools/doctor/made_fabric.h"
 #include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::HasSubstr;
-
-TEST(LinkLayer, OneKind_IsOk) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.add_infiniband();
-  EXPECT_EQ(worst_of(link_layer(), made.host).evidence, "all on InfiniBand");
+void add_mixed_ports(MadeFabric* made) {
+  made->add_infiniband();
+  made->add_infiniband();
+  made->add_roce();
 }
 
-TEST(LinkLayer, MixedRails_AreAWarning) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.add_infiniband();
-  made.add_roce();
-  EXPECT_EQ(verdict_of(link_layer(), made.host), Verdict::kOk);  // without GPUs
-  made.add_rails();
-  const Observation seen = worst_of(link_layer(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_THAT(seen.evidence, HasSubstr("mlx5_2:1 on Ethernet"));
-  EXPECT_THAT(seen.fix, HasSubstr("NCCL_IB_HCA=^=mlx5_2:1"));
-}
-
-TEST(LinkLayer, WithoutFile_IsUnknown) {
-  MadeFabric made;
-  made.add_roce().link_layer = "";
-  EXPECT_EQ(verdict_of(link_layer(), made.host), Verdict::kUnknown);
-}
-
-TEST(LinkLayer, UnspecifiedBesideEthernet_IsNotJudged) {
-  MadeFabric made;
-  made.add_roce().link_layer = "Unspecified";
-  made.add_roce();
-  const Observations seen = link_layer().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].evidence, "all on Ethernet (RoCE)");
+TEST(LinkLayer, EachCase_HasItsVerdict) {
+  expect_worst<MadeFabric>(
+      link_layer(),
+      {{"one", [](MadeFabric* made) { made->add_infiniband(); }, Verdict::kOk, "",
+        "all on InfiniBand"},
+       {"two, without GPUs", add_mixed_ports, Verdict::kOk, "", "mlx5_2:1 on Ethernet"},
+       {"two, of rails",
+        [](MadeFabric* made) {
+          add_mixed_ports(made);
+          made->add_rails();
+          topology::Machine& machine = made->host.inspection->decision.machine;
+          machine.hcas[2].ports[0].link_layer = topology::Port::LinkLayer::kEthernet;
+        },
+        Verdict::kWarning, "mlx5_2:1", "link layer Ethernet", "NCCL_IB_HCA=^=mlx5_2:1"},
+       {"unknown", [](MadeFabric* made) { made->add_roce().link_layer = ""; }, Verdict::kUnknown},
+       {"unspecified beside Ethernet",
+        [](MadeFabric* made) {
+          made->add_roce().link_layer = "Unspecified";
+          made->add_roce();
+        },
+        Verdict::kOk, "", "all on Ethernet (RoCE)"}});
 }
 
 }  // namespace

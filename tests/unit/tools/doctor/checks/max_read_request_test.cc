@@ -1,5 +1,3 @@
-#include <gmock/gmock.h>
-
 #include "tests/unit/tools/doctor/made_pci.h"
 #include "tools/doctor/checks/checks.h"
 
@@ -14,33 +12,39 @@ void set_read_request(MadePci* made, int bytes, unsigned control) {
   made->host.pci_states[topology::bdf_of(0x1b)].max_read_request = bytes;
 }
 
-TEST(MaxReadRequest, RecommendedSize_IsOk) {
-  MadePci made;
-  const Observations seen = max_read_request().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen[0].evidence, "Max_Read_Request_Size: mlx5_0 4096 bytes");
-}
-
-TEST(MaxReadRequest, UsualDefault_IsOkWithAHint) {
-  MadePci made;
-  set_read_request(&made, 512, 0x2910);
-  const Observations seen = max_read_request().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-  EXPECT_THAT(seen[0].evidence, HasSubstr("recommend 4096"));
+TEST(MaxReadRequest, EachCase_HasItsVerdict) {
+  expect_worst<MadePci>(
+      max_read_request(),
+      {{"recommended", [](MadePci*) {}, Verdict::kOk, "",
+        "Max_Read_Request_Size: mlx5_0 4096 bytes"},
+       {"default", [](MadePci* made) { set_read_request(made, 512, 0x2910); }, Verdict::kOk, "",
+        "recommend 4096"},
+       {"in a virtual machine",
+        [](MadePci* made) {
+          set_read_request(made, 128, 0);
+          made->make_virtual();
+        },
+        Verdict::kUnknown},
+       {"virtual function",
+        [](MadePci* made) {
+          set_read_request(made, 128, 0);
+          made->machine().hcas[0].physical_function = topology::bdf_of(0x1b, 0, 1);
+        },
+        Verdict::kNothing},
+       {"no HCA", [](MadePci* made) { made->set(topology::flat(1, 0)); }, Verdict::kNothing},
+       {"no topology", [](MadePci* made) { made->host.inspection.reset(); }, Verdict::kUnknown}});
 }
 
 TEST(MaxReadRequest, SmallSize_IsAWarningWithAStepAndItsUndo) {
   MadePci made;
   set_read_request(&made, 128, 0x0910);
-  const Observations seen = max_read_request().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
-  EXPECT_EQ(seen[0].subject, "mlx5_0 (0000:1b:00.0)");
-  ASSERT_EQ(seen[0].steps.size(), 1u);
-  EXPECT_EQ(seen[0].steps[0].command, "setpci -s 0000:1b:00.0 CAP_EXP+8.w=5000:7000");
-  EXPECT_EQ(seen[0].steps[0].undo, "setpci -s 0000:1b:00.0 CAP_EXP+8.w=0910:7000");
+  const Observation seen = worst_of(max_read_request(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kWarning);
+  EXPECT_EQ(seen.subject, "mlx5_0 (0000:1b:00.0)");
+  EXPECT_THAT(seen.evidence, HasSubstr("is 128 bytes, 4096 is usual"));
+  ASSERT_EQ(seen.steps.size(), 1u);
+  EXPECT_EQ(seen.steps[0].command, "setpci -s 0000:1b:00.0 CAP_EXP+8.w=5000:7000");
+  EXPECT_EQ(seen.steps[0].undo, "setpci -s 0000:1b:00.0 CAP_EXP+8.w=0910:7000");
 }
 
 TEST(MaxReadRequest, LessThanAPeer_IsRaisedToThePeers) {
@@ -53,33 +57,17 @@ TEST(MaxReadRequest, LessThanAPeer_IsRaisedToThePeers) {
   const Observations seen = max_read_request().run(made.host);
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
+  EXPECT_THAT(seen[0].evidence, HasSubstr("is 512 bytes, that of its peers 1024"));
   EXPECT_THAT(seen[0].steps.at(0).command, HasSubstr("=3000:7000"));
   EXPECT_THAT(seen[1].evidence, HasSubstr("mlx5_1 1024 bytes"));
-}
-
-TEST(MaxReadRequest, VirtualFunction_IsOkAndInAVirtualMachineUnknown) {
-  MadePci made;
-  set_read_request(&made, 128, 0);
-  made.make_virtual();
-  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
-  made.machine().hcas[0].physical_function = topology::bdf_of(0x1b, 0, 1);
-  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kNothing);
 }
 
 TEST(MaxReadRequest, WithoutRoot_IsUnknown) {
   MadePci made;
   set_read_request(&made, 0, 0);
-  const Observations seen = max_read_request().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
-  EXPECT_THAT(seen[0].needs, HasSubstr("as root"));
-}
-
-TEST(MaxReadRequest, NoHca_IsOkAndNoTopologyUnknown) {
-  MadePci made(topology::flat(1, 0));
-  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kNothing);
-  made.host.inspection.reset();
-  EXPECT_EQ(verdict_of(max_read_request(), made.host), Verdict::kUnknown);
+  const Observation seen = worst_of(max_read_request(), made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen.needs, kNeedsRoot);
 }
 
 }  // namespace
