@@ -22,11 +22,11 @@ using topology::flat;
 using topology::lopsided;
 using topology::Machine;
 using topology::PathClass;
-using topology::RailDecision;
+using topology::PredictedRails;
 using topology::scene_of;
 using topology::two_sockets_with_switches;
 
-std::string settings_of(RailDecision decision, UserSettings set = {}) {
+std::string settings_of(PredictedRails decision, UserSettings set = {}) {
   return job_settings({.decision = std::move(decision), .settings = std::move(set)});
 }
 
@@ -135,7 +135,7 @@ TEST(JobSettings, MapThatNcclWouldNotFollow_GetsACommentAboutAFile) {
   const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
   topology::RailOptions rails;
   rails.map = topology::RailMap::parse(map).value();
-  const RailDecision decision = scene_of(flat(2, 2), with_level(PathClass::kPhb), rails);
+  const PredictedRails decision = scene_of(flat(2, 2), with_level(PathClass::kPhb), rails);
   const std::string text =
       settings_of(decision, {{"GDR_NCCL_RAIL_MAP", {UserSetting::From::kEnvironment, map}}});
   EXPECT_EQ(commands_in(text), "");
