@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ import unittest
 
 TIMEOUT_S = 60
 TOOL, PLUGIN, SOFTHCA = sys.argv[1:4]
-CHECK_PAGE = pathlib.Path(__file__).resolve().parents[1] / "metrics/check_page.py"
 SERIES = re.compile(r'(nccl_gdr_\w+)\{((?:\w+="[^"]*",?)+)\} (\d+)')
 SIZE = 1001  # no multiple of anything
 
@@ -133,6 +131,7 @@ class Stats(unittest.TestCase):
         process = self.start_all_reduce()
         try:
             self.wait_for(lambda: self.sums("nccl_gdr_connections")[()] > 0)
+            self.assertEqual(self.threads_of_ranks(process).count("gdr-stats"), 2)
         finally:
             output = self.end(process)
         self.assertEqual(self.sums("nccl_gdr_connections")[()], 0, output)
@@ -168,13 +167,6 @@ class Stats(unittest.TestCase):
             self.end(process)
         self.assertEqual(glob.glob(f"{self.folder}/stats/*") + glob.glob(f"{self.folder}/stats/.n*"), [])
 
-    def test_with_the_variable_there_is_a_thread(self):
-        process = self.start_all_reduce()
-        try:
-            self.wait_for(lambda: self.threads_of_ranks(process).count("gdr-stats") == 2)
-        finally:
-            self.end(process)
-
     def test_next_job_takes_over_the_files_of_a_killed_one(self):
         process = self.start_all_reduce()
         self.wait_for(lambda: len(glob.glob(f"{self.folder}/stats/*.prom")) == 2)
@@ -193,30 +185,6 @@ class Stats(unittest.TestCase):
         warnings = re.findall(r"WARN.*counters are not written.*", output)
         self.assertEqual(len(warnings), 2, output)  # one for each rank
         self.assertIn(f"Fix: create the folder on every node (mkdir -p {self.folder}/missing)", warnings[0])
-
-    def test_a_collector_can_read_the_files(self):
-        self.run_perf()
-        names = glob.glob(f"{self.folder}/stats/*.prom")
-        self.assertNotEqual(names, [])
-        for name in names:
-            # The distribution's interpreter has the distribution's packages.
-            done = subprocess.run(["python3", "-B", str(CHECK_PAGE), name], text=True, check=False,
-                                  capture_output=True, timeout=TIMEOUT_S,
-                                  env=dict(os.environ, PATH=f"/usr/bin:{os.environ['PATH']}"))
-            if done.returncode == 77:
-                self.skipTest(done.stdout)
-            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
-
-    def test_promtool_has_no_objection(self):
-        promtool = shutil.which("promtool")
-        if promtool is None:
-            self.skipTest("promtool (Debian package prometheus) is not installed")
-        self.run_perf()
-        for name in glob.glob(f"{self.folder}/stats/*.prom"):
-            with open(name, encoding="ascii") as file:
-                done = subprocess.run([promtool, "check", "metrics"], stdin=file, text=True, check=False,
-                                      capture_output=True, timeout=TIMEOUT_S)
-            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""))
 
 
 if __name__ == "__main__":
