@@ -49,10 +49,27 @@ inline std::string switch_above(const Machine& machine, const Attachment& at) {
   return at.parent < 0 ? "" : machine.switches.at(static_cast<size_t>(at.parent)).bdf.to_string();
 }
 
-// Returns the attachment without the position in a file, which every device has for itself.
-inline Attachment place_of(Attachment at) {
-  at.order = -1;
-  return at;
+// What a file of tests/topologies holds. The NUMA nodes of its devices as "0 0 1".
+struct FileFacts {
+  const char* file;
+  Counts counts;
+  std::string gpu_nodes, hca_nodes;
+};
+
+template <class Device>
+std::string nodes_of(const Machine& machine, const std::vector<Device>& devices) {
+  std::string nodes;
+  for (const Device& one : devices) {
+    nodes += (nodes.empty() ? "" : " ") + std::to_string(numa_id(machine, one.at));
+  }
+  return nodes;
+}
+
+inline void expect_facts(const Machine& machine, const FileFacts& facts) {
+  SCOPED_TRACE(facts.file);
+  EXPECT_EQ(counts_of(machine), facts.counts);
+  EXPECT_EQ(nodes_of(machine, machine.gpus), facts.gpu_nodes);
+  EXPECT_EQ(nodes_of(machine, machine.hcas), facts.hca_nodes);
 }
 
 // Checks that all indexes are in range and that no switch is above itself.

@@ -1,3 +1,4 @@
+// What the machines of golden_test.cc and the trees of sysfs_test.cc do not show.
 #include "topology/path_class.h"
 
 #include <gtest/gtest.h>
@@ -40,51 +41,11 @@ NvLink to_gpu(const char* bdf) { return NvLink{NvLink::To::kGpu, at(bdf), 4}; }
 const std::vector<const char*> kSwitchA1 = {"00:01.0", "01:00.0", "02:00.0"};
 const std::vector<const char*> kSwitchA2 = {"00:01.0", "01:00.0", "02:01.0"};
 
-TEST(Attach, RootPortAlone_AddsNoSwitch) {
-  Machine machine;
-  EXPECT_EQ(attach(&machine, below({"00:01.0"})).parent, -1);
-  EXPECT_TRUE(machine.switches.empty());
-}
-
-TEST(Attach, PortsOfOneSwitch_ShareItsUpstreamPort) {
-  Machine machine;
-  Attachment a = attach(&machine, below(kSwitchA1)), b = attach(&machine, below(kSwitchA2));
-  ASSERT_EQ(machine.switches.size(), 1u);
-  EXPECT_EQ(machine.switches[0].bdf, at("01:00.0"));
-  EXPECT_EQ(a.parent, 0);
-  EXPECT_EQ(b.parent, 0);
-}
-
-TEST(Attach, CascadedSwitches_AreNested) {
-  Machine machine;
-  Attachment a = attach(&machine, below({"00:01.0", "01:00.0", "02:00.0", "03:00.0", "04:00.0"}));
-  ASSERT_EQ(machine.switches.size(), 2u);
-  EXPECT_EQ(machine.switches[a.parent].bdf, at("03:00.0"));
-  EXPECT_EQ(machine.switches[machine.switches[a.parent].at.parent].bdf, at("01:00.0"));
-}
-
 TEST(Attach, EvenNumberOfBridges_MakesTheRootPortTheSwitch) {
   Machine machine;
   Attachment a = attach(&machine, below({"00:01.0", "01:00.0"}));
   ASSERT_EQ(machine.switches.size(), 1u);
   EXPECT_EQ(machine.switches[a.parent].bdf, at("00:01.0"));
-}
-
-TEST(PathClass, OneSwitch_IsPix) {
-  Machine machine;
-  add_gpu(&machine, "03:00.0", below(kSwitchA1));
-  add_hca(&machine, "04:00.0", below(kSwitchA2));
-  EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kPix);
-}
-
-TEST(PathClass, SwitchesUnderOne_IsPxb) {
-  Machine machine;
-  add_gpu(&machine, "05:00.0", below({"00:01.0", "01:00.0", "02:00.0", "03:00.0", "04:00.0"}));
-  add_hca(&machine, "08:00.0", below({"00:01.0", "01:00.0", "02:01.0", "06:00.0", "07:00.0"}));
-  add_hca(&machine, "09:00.0", below({"00:01.0", "01:00.0", "02:02.0"}));
-  PathTable paths(machine);
-  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPxb);
-  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kPxb);
 }
 
 // Two cascades: the switch at 01:00.0 with those at 03:00.0 and 06:00.0 below it.
@@ -125,13 +86,6 @@ TEST(PathClass, OneNumaNode_IsPhbAndShownAsNodeAcrossHostBridges) {
   };
   EXPECT_EQ(shown(0), "PHB");
   EXPECT_EQ(shown(1), "NODE");
-}
-
-TEST(PathClass, TwoNumaNodes_IsSys) {
-  Machine machine;
-  add_gpu(&machine, "01:00.0", below({"00:01.0"}, 0));
-  add_hca(&machine, "81:00.0", below({"80:01.0"}, 1, 0x80));
-  EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kSys);
 }
 
 TEST(PathClass, UnknownNumaNode_IsANodeOfItsOwn) {

@@ -30,23 +30,6 @@ class RailAssignment : public RailsFixture {
   }
 };
 
-TEST_F(RailAssignment, FewerRailsThanGpus_EachHasABlockOfGpus) {
-  for (int i = 0; i < 4; ++i) gpu(0);
-  hca(0), hca(0);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_1", "mlx5_1"));
-}
-
-TEST_F(RailAssignment, SixRailsForFourGpus_StayWithTheirCards) {
-  for (int i = 0; i < 4; ++i) gpu(0);
-  for (int card = 0; card < 3; ++card) {
-    hca(0).ports.push_back(Port{2, Port::State::kActive, 400000, Port::LinkLayer::kInfiniBand});
-  }
-  plan();
-  EXPECT_THAT(by_gpu(),
-              ElementsAre("mlx5_0:1", "mlx5_0:2", "mlx5_1:1,mlx5_1:2", "mlx5_2:1,mlx5_2:2"));
-}
-
 // Switches 1 and 2 are below switch 9. GPUs are on boards of their own, so that all HCAs are PXB.
 TEST_F(RailAssignment, SameClass_FewerSwitchesDecide) {
   for (int number : {1, 2}) put_below(number, 9);
@@ -77,16 +60,6 @@ TEST_F(RailAssignment, SameSocket_LatencyDecides) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1", "mlx5_0"));
 }
 
-// One NUMA node for each quarter of a socket, and one NIC for each socket, as servers with NPS4
-// have.
-TEST_F(RailAssignment, UnknownSocketsAndLatencies_NumbersOfNodesDecide) {
-  for (int numa = 0; numa < 8; ++numa) gpu(0, numa);
-  hca(0, 400, 6), hca(0, 400, 0);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1", "mlx5_1", "mlx5_1", "mlx5_1", "mlx5_0", "mlx5_0",
-                                    "mlx5_0", "mlx5_0"));
-}
-
 TEST_F(RailAssignment, SameNode_SameHostBridgeDecides) {
   gpu(0), gpu(0);
   hca(0), hca(0);
@@ -95,14 +68,6 @@ TEST_F(RailAssignment, SameNode_SameHostBridgeDecides) {
   machine_.gpus[1].at.host_bridge = machine_.hcas[0].at.host_bridge = 0;
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1", "mlx5_0"));
-}
-
-// Bandwidth comes before distance within a class: both NICs are used.
-TEST_F(RailAssignment, AllGpusNearerToOneRail_StillUseBoth) {
-  gpu(0, 1), gpu(0, 1);
-  hca(0, 400, 0), hca(0, 400, 2);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
 }
 
 TEST_F(RailAssignment, RailsOfAGpu_BeginWithTheNearest) {

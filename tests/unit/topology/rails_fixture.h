@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,22 @@ class RailsFixture : public ::testing::Test {
     machine_.hcas.push_back(one);
     return machine_.hcas.back();
   }
+  // Adds one for each word: the number of its switch, and "@" with the NUMA node where that is 0.
+  void add_gpus(const std::string& text) {
+    std::istringstream words(text);
+    for (std::string word; words >> word;) gpu(std::stoi(word), after(word, '@', 0));
+  }
+  // The same with ":" and Gb/s behind the switch: "1", "1:25", "0:400@1", "2:2x100" of two ports.
+  void add_hcas(const std::string& text) {
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+      const int gbps = after(word, 'x', after(word, ':', 400));
+      Hca& added = hca(std::stoi(word), gbps, after(word, '@', 0));
+      if (word.find('x') == word.npos) continue;
+      added.ports.push_back(added.ports[0]);
+      added.ports[1].number = 2;
+    }
+  }
   void plan() {
     sort(&machine_);
     PathTable paths(machine_);
@@ -73,6 +90,11 @@ class RailsFixture : public ::testing::Test {
   RailPlan plan_;
 
  private:
+  // The number behind the character, or the other one where it is not there.
+  static int after(const std::string& word, char character, int otherwise) {
+    const size_t at = word.find(character);
+    return at == word.npos ? otherwise : std::stoi(word.substr(at + 1));
+  }
   Bdf next_bdf(int number) {
     return Bdf{0, static_cast<uint8_t>(number * 16 + 1 + used_++ % 15),
                static_cast<uint8_t>(used_ / 15), 0};

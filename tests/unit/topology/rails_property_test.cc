@@ -225,13 +225,6 @@ TEST(RailsOfAnyMachine, PortsOfOneSpeed_AreNeverSlow) {
   });
 }
 
-TEST(RailsOfAnyMachine, NoGpu_MakesEveryPortARail) {
-  for_many_machines([](Machine machine, unsigned) {
-    machine.gpus.clear();
-    EXPECT_TRUE(Planned(machine).plan.excluded.empty());
-  });
-}
-
 TEST(RailsOfAnyMachine, OrderOfListing_ChangesNothing) {
   for_many_machines([](const Machine& machine, unsigned seed) {
     Machine shuffled = machine;

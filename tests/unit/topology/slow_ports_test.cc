@@ -12,34 +12,6 @@ using ::testing::HasSubstr;
 
 class SlowPorts : public RailsFixture {};
 
-TEST_F(SlowPorts, HalfTheSpeedAndAsNear_IsExcluded) {
-  gpu(0);
-  hca(0, 25), hca(0, 400), hca(0, 200), hca(0, 300);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1,mlx5_3"));
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("25 Gb/s, where mlx5_1 has 400 Gb/s"));
-  EXPECT_THAT(why_excluded("mlx5_2"), HasSubstr("200 Gb/s"));
-}
-
-TEST_F(SlowPorts, SlowerButNearer_StaysARailUnlessFourTimesSlower) {
-  gpu(1), gpu(2);
-  hca(1, 200), hca(2, 200), hca(0, 400);
-  plan();
-  ASSERT_EQ(machine_.hcas[1].name, "mlx5_0");  // by PCI address
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
-  machine_.hcas[1].ports[0].speed_mbps = 25000;  // the management port on GPU0's switch
-  plan();
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_1"));
-}
-
-TEST_F(SlowPorts, UnknownSpeed_IsKept) {
-  gpu(0);
-  hca(0, 0), hca(0, 400);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 2u);
-}
-
 // The speed that a port reports while it is down means nothing; that of another card of its make
 // does.
 TEST_F(SlowPorts, PortThatIsDown_HasTheSpeedOfItsModel) {
@@ -86,101 +58,6 @@ TEST_F(SlowPorts, FastPortThatIsDown_StillMakesOthersSlow) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
 }
 
-TEST_F(SlowPorts, ReasonOfANearPort_NamesTheFasterOneAndTheGpu) {
-  gpu(1);
-  hca(1, 25), hca(1, 400);
-  plan();
-  EXPECT_EQ(why_excluded("mlx5_0"),
-            "slow: 25 Gb/s, where mlx5_1 has 400 Gb/s and is as near to GPU0");
-}
-
-TEST_F(SlowPorts, ReasonOfTheOnlyNearPort_NamesTheDistance) {
-  gpu(1);
-  hca(1, 25), hca(0, 400);
-  plan();
-  EXPECT_EQ(why_excluded("mlx5_0"),
-            "slow: 25 Gb/s, where mlx5_1 has 400 Gb/s at PHB, so that GPU0 gains bandwidth");
-}
-
-TEST_F(SlowPorts, OneFastPortFarFromAllGpus_ExcludesNoNearPort) {
-  for (int number = 1; number <= 8; ++number) gpu(number);
-  for (int number = 1; number <= 8; ++number) hca(number, 100);
-  hca(0, 400);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 8u);
-  EXPECT_THAT(why_excluded("mlx5_8"), HasSubstr("no GPU is nearest to it"));
-}
-
-TEST_F(SlowPorts, FastPortOnEachSocket_ExcludesNoNearPort) {
-  for (int number = 1; number <= 4; ++number) gpu(number), gpu(number);
-  for (int number = 1; number <= 4; ++number) hca(number, 100), hca(number, 100);
-  hca(0, 400, 0), hca(0, 400, 1);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 8u);
-}
-
-TEST_F(SlowPorts, FastPortThatIsSlowerThanAllSlowOnes_ExcludesNone) {
-  for (int i = 0; i < 4; ++i) gpu(0);
-  for (int i = 0; i < 4; ++i) hca(0, 100);
-  hca(0, 200);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 5u);
-}
-
-TEST_F(SlowPorts, TwoStoragePortsBesideTheOnlyRail_AreExcluded) {
-  gpu(1), gpu(1);
-  hca(1, 100), hca(1, 100), hca(1, 200);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
-}
-
-// One half of the machine has an older network, the other half a newer one.
-TEST_F(SlowPorts, OlderHalfOfAMixedMachine_KeepsItsPorts) {
-  for (int number : {1, 2, 3, 4}) gpu(number);
-  hca(1, 100), hca(2, 100), hca(3, 400), hca(4, 400);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"));
-}
-
-// GPU0 loses nothing without its port of 25 Gb/s, but GPU1 has no other that is near.
-TEST_F(SlowPorts, PortOfTheSameSpeed_StaysWhereItsGpuNeedsIt) {
-  gpu(1), gpu(3), gpu(4);
-  hca(1, 25), hca(1, 200), hca(3, 25), hca(4, 25);
-  plan();
-  EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1", "mlx5_2", "mlx5_3"));
-}
-
-// A bond of two ports of 100 Gb/s is one device with the speed of both.
-TEST_F(SlowPorts, BondForStorage_IsExcludedBesideAFasterPort) {
-  gpu(1);
-  hca(1, 400);
-  hca(1, 200).name = "mlx5_bond_0";
-  plan();
-  EXPECT_THAT(why_excluded("mlx5_bond_0"), HasSubstr("slow: 200 Gb/s"));
-}
-
-TEST_F(SlowPorts, GpuWithoutANearPort_GetsTheFastOneOnly) {
-  gpu(1), gpu(3);
-  hca(1, 400), hca(1, 25);
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0"));
-  EXPECT_THAT(why_excluded("mlx5_1"), HasSubstr("slow: 25 Gb/s"));
-}
-
-TEST_F(SlowPorts, DualPortCards_AreKeptOrExcludedByTheirSum) {
-  gpu(1);
-  for (int card = 0; card < 2; ++card) {
-    hca(1, 100).ports.push_back(Port{2, Port::State::kActive, 100000, Port::LinkLayer::kEthernet});
-  }
-  hca(1, 200);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 5u);  // 400 Gb/s of the cards, 200 of the other
-  machine_.hcas[0].ports.pop_back(), machine_.hcas[1].ports.pop_back();
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2"));
-}
-
 TEST_F(SlowPorts, NamedPort_IsKeptWhateverItsSpeed) {
   gpu(1);
   hca(1, 25), hca(1, 400);
@@ -208,12 +85,6 @@ TEST_F(SlowPorts, SpeedOfAVirtualFunction_IsNotThatOfItsModel) {
   machine_.hcas[2].ids = PciIds{0x15b3, 0x1015, 2, 2};
   plan();
   EXPECT_EQ(plan_.rails.size(), 2u);
-}
-
-TEST_F(SlowPorts, NoGpu_ExcludesNothing) {
-  hca(0, 400), hca(0, 100), hca(1, 25);
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 3u);
 }
 
 TEST_F(SlowPorts, PartitionsOfAGpu_CountAsOne) {

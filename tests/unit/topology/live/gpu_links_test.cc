@@ -111,6 +111,24 @@ class GpuLinks : public MadeSysfs {
   fake_nvml::State* nvml_ = nullptr;
 };
 
+TEST_F(GpuLinks, Remote_IsASwitchAGpuOrTheCpuByItsClass) {
+  // Topology files that NCCL writes have links to GPUs that are not of the machine, too.
+  show_function(gpu_address(1).to_string(), "0x030200");
+  show_function("0004:00:00.1", "0x068001");  // the bridge of the Power CPU
+  const std::pair<const char*, NvLink> cases[] = {
+      {"0000:C1:00.0", to_switch(3)},     // not visible, as in a virtual machine
+      {"fffffff:ffff:ff", to_switch(3)},  // where NVML gives no address
+      {"0000:1B:00.0", to_gpu(1, 3)},
+      {"0004:00:00.1", NvLink{NvLink::To::kCpu, std::nullopt, 3}}};
+  for (const auto& [remote, link] : cases) {
+    Machine machine = machine_with_gpus(1);
+    nvml_->gpus.clear();
+    show(0, 70, links(3, remote));
+    EXPECT_TRUE(add(&machine));
+    EXPECT_THAT(machine.gpus[0].nvlinks, ElementsAre(link)) << remote;
+  }
+}
+
 TEST_F(GpuLinks, AllOverSwitches_AreOneEntry) {
   Machine machine = machine_with_gpus(2);
   show_function("0000:c1:00.0", "0x068000");
@@ -126,16 +144,6 @@ TEST_F(GpuLinks, AllOverSwitches_AreOneEntry) {
   EXPECT_EQ(machine.gpus[0].c2c_links, 0);
 }
 
-// In a virtual machine, or where NVML gives no address.
-TEST_F(GpuLinks, RemoteThatIsNotVisible_IsASwitch) {
-  Machine machine = machine_with_gpus(2);
-  show(0, 90, links(18, "0000:C1:00.0"));
-  show(1, 90, links(18, "fffffff:ffff:ff"));
-  EXPECT_TRUE(add(&machine));
-  EXPECT_THAT(machine.gpus[0].nvlinks, ElementsAre(to_switch(18)));
-  EXPECT_THAT(machine.gpus[1].nvlinks, ElementsAre(to_switch(18)));
-}
-
 TEST_F(GpuLinks, LinksBetweenGpus_NameThem) {
   Machine machine = machine_with_gpus(3);
   show(0, 70, links(2, "0000:1B:00.0")).links.push_back(fake_nvml::Link{"0000:1C:00.0"});
@@ -145,23 +153,6 @@ TEST_F(GpuLinks, LinksBetweenGpus_NameThem) {
   EXPECT_THAT(machine.gpus[0].nvlinks, ElementsAre(to_gpu(1, 2), to_gpu(2, 1)));
   EXPECT_THAT(machine.gpus[1].nvlinks, ElementsAre(to_gpu(0, 2)));
   EXPECT_THAT(machine.gpus[2].nvlinks, ElementsAre(to_gpu(0, 1)));
-}
-
-// Topology files that NCCL writes have links to such GPUs, too.
-TEST_F(GpuLinks, GpuThatIsNotOfTheMachine_IsStillAGpu) {
-  Machine machine = machine_with_gpus(1);
-  show_function(gpu_address(1).to_string(), "0x030200");
-  show(0, 70, links(2, "0000:1B:00.0"));
-  EXPECT_TRUE(add(&machine));
-  EXPECT_THAT(machine.gpus[0].nvlinks, ElementsAre(to_gpu(1, 2)));
-}
-
-TEST_F(GpuLinks, BridgeOfThePowerCpu_IsTheCpu) {
-  Machine machine = machine_with_gpus(1);
-  show_function("0004:00:00.1", "0x068001");
-  show(0, 70, links(3, "0004:00:00.1"));
-  EXPECT_TRUE(add(&machine));
-  EXPECT_THAT(machine.gpus[0].nvlinks, ElementsAre(NvLink{NvLink::To::kCpu, std::nullopt, 3}));
 }
 
 TEST_F(GpuLinks, LinkThatIsDownOrWithoutP2p_IsNotCounted) {

@@ -14,20 +14,59 @@ Result<Machine> in_cpu(const std::string& inside) {
   return nccl_xml_text("<system version=\"1\">\n<cpu numaid=\"0\">\n" + inside + "</cpu></system>");
 }
 
-TEST(NcclXml, Read_DgxA100_HasTwoGpusAndTwoNicsBelowEachOfFourSwitches) {
-  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{8, 10, 12, 6}));
-  EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:03:00.0");
-  EXPECT_EQ(switch_above(machine, machine.gpus[1].at), "0000:03:00.0");
-  const Hca& nic = hca_named(machine, "mlx5_0");
-  EXPECT_EQ(switch_above(machine, nic.at), "0000:09:00.0");
-  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_1").at), "0000:09:00.0");
-  for (const Attachment& at : {machine.gpus[0].at, nic.at}) {
-    EXPECT_EQ(switch_above(machine, machine.switches[at.parent].at), "0000:01:00.0");
-    EXPECT_EQ(numa_id(machine, at), 3);
+// Which HCAs are on whose switch is in golden_test.cc.
+TEST(NcclXml, Read_EachFile_HasItsDevices) {
+  for (const FileFacts& facts : {
+           FileFacts{"nccl-amd-8gpu.xml", {8, 8, 24, 2}, "0 0 0 0 1 1 1 1", "0 0 0 0 1 1 1 1"},
+           // By class, as the files of Azure and of the cloud name no device.
+           FileFacts{"nccl-azure-ndv4.xml", {8, 8, 4, 4}, "1 1 0 0 3 3 2 2", "1 1 0 0 3 3 2 2"},
+           FileFacts{"nccl-azure-ndv5.xml", {8, 8, 8, 2}, "0 0 0 0 1 1 1 1", "0 0 0 0 1 1 1 1"},
+           FileFacts{"nccl-cloud-4nic.xml", {8, 4, 4, 2}, "0 0 0 0 1 1 1 1", "0 0 1 1"},
+           FileFacts{"nccl-dgx-a100.xml", {8, 10, 12, 6}, "3 3 1 1 7 7 5 5", "3 3 1 1 0 7 7 5 5 4"},
+           // 10 cards, of which two have two ports with names of their own.
+           FileFacts{"nccl-dgx-a100-cascade.xml",
+                     {8, 12, 24, 6},
+                     "3 3 1 1 7 7 5 5",
+                     "3 3 1 1 0 0 7 7 5 5 4 4"},
+           FileFacts{"nccl-gb200-tray.xml", {4, 4, 0, 2}, "0 0 1 1", "0 0 1 1"},
+           FileFacts{"nccl-hgx-4nic.xml", {8, 4, 4, 2}, "0 0 0 0 1 1 1 1", "0 0 1 1"},
+       }) {
+    expect_facts(read_nccl(kTopologies + "/" + facts.file), facts);
   }
+}
+
+TEST(NcclXml, Read_SwitchBelowASwitch_IsNested) {
+  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100.xml");
+  EXPECT_EQ(switch_above(machine, machine.gpus[1].at), "0000:03:00.0");
+  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_1").at), "0000:09:00.0");
   EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_4").at), "");
-  EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_10").at), 4);
+  for (const Attachment& at : {machine.gpus[0].at, machine.hcas[0].at}) {
+    EXPECT_EQ(switch_above(machine, machine.switches[at.parent].at), "0000:01:00.0");
+  }
+}
+
+TEST(NcclXml, Read_NamesOfDevices_AreTheirAddressesWhereTheFileHasNone) {
+  Machine machine = read_nccl(kTopologies + "/nccl-azure-ndv5.xml");
+  EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
+  EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
+  EXPECT_FALSE(machine.hcas[0].named);
+}
+
+TEST(NcclXml, Read_SecondPortOfACard_IsAnHcaOfItsName) {
+  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100-cascade.xml");
+  EXPECT_EQ(hca_named(machine, "mlx5_5").bdf, hca_named(machine, "mlx5_4").bdf);
+  EXPECT_EQ(hca_named(machine, "mlx5_5").ports.at(0).number, 2);
+}
+
+TEST(NcclXml, Read_LinksOfGpus_AreC2cNvlinkOrXgmi) {
+  Machine gb200 = read_nccl(kTopologies + "/nccl-gb200-tray.xml");
+  EXPECT_EQ(gb200.cpu.arch, "arm64");
+  EXPECT_EQ(gb200.gpus[0].c2c_links, 5);
+  EXPECT_EQ(gb200.gpus[0].nvlinks.at(0).to, NvLink::To::kSwitch);
+  Machine amd = read_nccl(kTopologies + "/nccl-amd-8gpu.xml");
+  EXPECT_EQ(amd.gpus[0].compute_capability, 0);
+  ASSERT_EQ(amd.gpus[0].nvlinks.size(), 7u);
+  EXPECT_EQ(amd.gpus[0].nvlinks[0].gpu, amd.gpus[1].bdf);
 }
 
 TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
@@ -50,177 +89,106 @@ TEST(NcclXml, Read_DgxA100_HasTheValuesOfTheElements) {
                                 nic.ports[0].dev, nic.ports[0].order}));
 }
 
-TEST(NcclXml, Read_Hgx4Nic_HasTwoGpusAndANicPerSwitch) {
-  Machine machine = read_nccl(kTopologies + "/nccl-hgx-4nic.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
-  for (size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i / 2].at)) << i;
-  }
-}
-
-TEST(NcclXml, Read_AzureNdv4_FindsDevicesByClass) {
-  Machine machine = read_nccl(kTopologies + "/nccl-azure-ndv4.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{8, 8, 4, 4}));
-  EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
-  EXPECT_EQ(numa_id(machine, machine.gpus[0].at), 1);
-  EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 0);
-  for (size_t i = 0; i < 8; ++i)
-    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i].at)) << i;
-}
-
-TEST(NcclXml, Read_AzureNdv5_HasASwitchPerPairWhateverTheCase) {
-  Machine machine = read_nccl(kTopologies + "/nccl-azure-ndv5.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{8, 8, 8, 2}));
-  EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
-  EXPECT_FALSE(machine.hcas[0].named);
-  for (size_t i = 0; i < 8; ++i) {
-    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i].at)) << i;
-    EXPECT_EQ(machine.gpus[i].at.parent, static_cast<int>(i));
-  }
-}
-
-TEST(NcclXml, Read_Gb200Tray_HasC2cAndNoSwitch) {
-  Machine machine = read_nccl(kTopologies + "/nccl-gb200-tray.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{4, 4, 0, 2}));
-  EXPECT_EQ(machine.cpu.arch, "arm64");
-  EXPECT_EQ(machine.gpus[0].c2c_links, 5);
-  EXPECT_EQ(machine.gpus[0].nvlinks.at(0).to, NvLink::To::kSwitch);
-  EXPECT_EQ(numa_id(machine, machine.gpus[1].at), 0);
-  EXPECT_EQ(numa_id(machine, machine.gpus[2].at), 1);
-  EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_1").at), 0);
-  EXPECT_EQ(numa_id(machine, hca_named(machine, "mlx5_2").at), 1);
-}
-
-TEST(NcclXml, Read_DgxA100Cascade_HasGpusBehindSwitchesOfTheirBoards) {
-  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100-cascade.xml");
-  // 10 cards, of which two have two ports with names of their own.
-  EXPECT_EQ(counts_of(machine), (Counts{8, 12, 24, 6}));
-  EXPECT_EQ(switch_above(machine, machine.gpus[0].at), "0000:06:00.0");
-  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_0").at), "0000:0a:00.0");
-  EXPECT_EQ(hca_named(machine, "mlx5_5").bdf, hca_named(machine, "mlx5_4").bdf);
-  EXPECT_EQ(hca_named(machine, "mlx5_5").ports.at(0).number, 2);
-}
-
-TEST(NcclXml, Read_Cloud4Nic_FindsDevicesByClassAmongComments) {
-  Machine machine = read_nccl(kTopologies + "/nccl-cloud-4nic.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{8, 4, 4, 2}));
-  for (size_t i = 0; i < 8; ++i)
-    EXPECT_EQ(place_of(machine.gpus[i].at), place_of(machine.hcas[i / 2].at)) << i;
-}
-
-TEST(NcclXml, Read_Amd8Gpu_HasXgmiLinksBetweenAllGpus) {
-  Machine machine = read_nccl(kTopologies + "/nccl-amd-8gpu.xml");
-  EXPECT_EQ(counts_of(machine), (Counts{8, 8, 24, 2}));
-  EXPECT_EQ(machine.gpus[0].compute_capability, 0);
-  ASSERT_EQ(machine.gpus[0].nvlinks.size(), 7u);
-  EXPECT_EQ(machine.gpus[0].nvlinks[0].gpu, machine.gpus[1].bdf);
-}
-
 TEST(NcclXml, Read_TwoCpusOfOneNode_AreOne) {
-  auto machine = nccl_xml_text(
+  Machine machine = checked(nccl_xml_text(
       "<system><cpu numaid='1'><pci busid='0000:01:00.0' class='0x030200'/></cpu>"
-      "<cpu numaid='1' affinity='ff'><pci busid='0000:02:00.0' class='0x020700'/></cpu></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(counts_of(*machine), (Counts{1, 1, 0, 1}));
-  EXPECT_EQ(machine->numa_nodes[0].cpus, "ff");
+      "<cpu numaid='1' affinity='ff'><pci busid='0000:02:00.0' class='0x020700'/></cpu></system>"));
+  EXPECT_EQ(counts_of(machine), (Counts{1, 1, 0, 1}));
+  EXPECT_EQ(machine.numa_nodes[0].cpus, "ff");
 }
 
 TEST(NcclXml, Read_BusidsOfAllForms_AreParsed) {
   for (const char* busid : {"0000:10:1c.0", "10:1C.0", "00000000:10:1c.0"}) {
-    auto machine = in_cpu(std::string("<pci class='0x030200' busid='") + busid + "'/>");
-    ASSERT_TRUE(machine.has_value()) << machine.error().text;
-    EXPECT_EQ(machine->gpus.at(0).bdf, (Bdf{0, 0x10, 0x1c, 0})) << busid;
+    Machine machine = checked(in_cpu(std::string("<pci class='0x030200' busid='") + busid + "'/>"));
+    EXPECT_EQ(machine.gpus.at(0).bdf, (Bdf{0, 0x10, 0x1c, 0})) << busid;
   }
 }
 
 TEST(NcclXml, Read_NetsOfOneName_ArePortsOfOneHca) {
-  auto machine = in_cpu(
-      "<pci busid='0000:01:00.0' class='0x020700'><nic>"
-      "<net name='mlx4_0' port='2' speed='-1'/><net name='mlx4_0' port='1' speed='56000'/>"
-      "</nic></pci>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  ASSERT_EQ(machine->hcas.size(), 1u);
-  ASSERT_EQ(machine->hcas[0].ports.size(), 2u);
-  EXPECT_EQ(machine->hcas[0].ports[0].speed_mbps, 56000);
-  EXPECT_EQ(machine->hcas[0].ports[1].number, 2);
-  EXPECT_EQ(machine->hcas[0].ports[1].speed_mbps, 0);
+  Machine machine = checked(
+      in_cpu("<pci busid='0000:01:00.0' class='0x020700'><nic>"
+             "<net name='mlx4_0' port='2' speed='-1'/><net name='mlx4_0' port='1' speed='56000'/>"
+             "</nic></pci>"));
+  ASSERT_EQ(machine.hcas.size(), 1u);
+  ASSERT_EQ(machine.hcas[0].ports.size(), 2u);
+  EXPECT_EQ(machine.hcas[0].ports[0].speed_mbps, 56000);
+  EXPECT_EQ(machine.hcas[0].ports[1].number, 2);
+  EXPECT_EQ(machine.hcas[0].ports[1].speed_mbps, 0);
 }
 
 TEST(NcclXml, Read_NicWithoutFunction_IsOnTheNodeOfItsCpu) {
-  auto machine = nccl_xml_text(
-      "<system><cpu numaid='0'/><cpu numaid='2'><nic><net name='rxe0' "
-      "port='1'/></nic></cpu></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_FALSE(machine->hcas.at(0).bdf.has_value());
-  EXPECT_EQ(numa_id(*machine, machine->hcas[0].at), 2);
+  Machine machine =
+      checked(nccl_xml_text("<system><cpu numaid='0'/><cpu numaid='2'><nic><net name='rxe0' "
+                            "port='1'/></nic></cpu></system>"));
+  EXPECT_FALSE(machine.hcas.at(0).bdf.has_value());
+  EXPECT_EQ(numa_id(machine, machine.hcas[0].at), 2);
 }
 
 TEST(NcclXml, Read_UnknownNode_IsMinusOne) {
-  auto machine = nccl_xml_text("<system><cpu numaid='-1'/></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(machine->numa_nodes[0].id, -1);
+  Machine machine = checked(nccl_xml_text("<system><cpu numaid='-1'/></system>"));
+  EXPECT_EQ(machine.numa_nodes[0].id, -1);
 }
 
 TEST(NcclXml, Read_NvLinks_HaveTheTargetOfTheirClass) {
-  auto machine = in_cpu(
-      "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'>"
-      "<nvlink target='0000:02:00.0' count='4' tclass='0x030200'/>"
-      "<nvlink target='0000:03:00.0' count='2' tclass='0x068001'/>"
-      "<nvlink target='fffffff:ffff:ff' count='18' tclass='0x068000'/></gpu></pci>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(machine->gpus.at(0).nvlinks,
+  Machine machine = checked(
+      in_cpu("<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'>"
+             "<nvlink target='0000:02:00.0' count='4' tclass='0x030200'/>"
+             "<nvlink target='0000:03:00.0' count='2' tclass='0x068001'/>"
+             "<nvlink target='fffffff:ffff:ff' count='18' tclass='0x068000'/></gpu></pci>"));
+  EXPECT_EQ(machine.gpus.at(0).nvlinks,
             (std::vector<NvLink>{{NvLink::To::kGpu, Bdf{0, 2, 0, 0}, 4},
                                  {NvLink::To::kCpu, std::nullopt, 2},
                                  {NvLink::To::kSwitch, std::nullopt, 18}}));
-  EXPECT_FALSE(machine->gpus[0].gpudirect.has_value());
+  EXPECT_FALSE(machine.gpus[0].gpudirect.has_value());
 }
 
 // NCCL ignores such functions, too.
 TEST(NcclXml, Read_GpuClassWithoutElement_IsIgnoredWhereOthersHaveElements) {
-  auto machine = in_cpu(
+  Machine machine = checked(in_cpu(
       "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'/></pci>"
-      "<pci busid='0000:02:00.0' class='0x030200'/><pci busid='0000:03:00.0' class='0x020000'/>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(counts_of(*machine), (Counts{1, 1, 0, 1}));
+      "<pci busid='0000:02:00.0' class='0x030200'/><pci busid='0000:03:00.0' class='0x020000'/>"));
+  EXPECT_EQ(counts_of(machine), (Counts{1, 1, 0, 1}));
+}
+
+TEST(NcclXml, Read_SwitchWithNothingBelow_IsASwitch) {
+  EXPECT_EQ(counts_of(checked(in_cpu("<pci busid='0000:01:00.0' class='0x060400'/>"))),
+            (Counts{0, 0, 1, 1}));
 }
 
 TEST(NcclXml, Read_ServersOwnVga_IsIgnored) {
-  auto machine = in_cpu("<pci busid='0000:01:00.0' class='0x030000' vendor='0x1a03'/>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_TRUE(machine->gpus.empty());
+  Machine machine = checked(in_cpu("<pci busid='0000:01:00.0' class='0x030000' vendor='0x1a03'/>"));
+  EXPECT_TRUE(machine.gpus.empty());
 }
 
 // A virtual machine does not see its NVSwitches, and NCCL then takes the target for one.
 TEST(NcclXml, Read_NvLinkWithoutClass_LeadsToAGpuOfTheFileOrToASwitch) {
-  auto machine = in_cpu(
+  Machine machine = checked(in_cpu(
       "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='70'><nvlink target='0000:02:00.0'/>"
       "<nvlink target='fffffff:ffff:ff' count='6'/><nvlink target='0000:03:00.0'/></gpu></pci>"
-      "<pci busid='0000:02:00.0' class='0x030200'><gpu sm='70'/></pci>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(machine->gpus.at(0).nvlinks,
+      "<pci busid='0000:02:00.0' class='0x030200'><gpu sm='70'/></pci>"));
+  EXPECT_EQ(machine.gpus.at(0).nvlinks,
             (std::vector<NvLink>{{NvLink::To::kGpu, Bdf{0, 2, 0, 0}, 1},
                                  {NvLink::To::kSwitch, std::nullopt, 7}}));
 }
 
 // NCCL breaks ties by this order, so it must be each device's own and not that of its switch.
 TEST(NcclXml, Read_Devices_HaveTheirPositionInTheFile) {
-  auto machine = nccl_xml_text(
+  Machine machine = checked(nccl_xml_text(
       "<system><cpu numaid='1'><pci busid='09:00.0' class='0x060400'>"
       "<pci busid='0b:00.0'><gpu sm='90' dev='7'/></pci>"
       "<pci busid='0a:00.0'><gpu sm='90' dev='3'/></pci>"
       "<pci busid='08:00.0'><nic><net name='b' dev='4'/><net name='a'/></nic></pci></pci></cpu>"
-      "<cpu numaid='0'/></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(machine->numa_nodes.at(1).order, 0);
-  EXPECT_EQ(machine->switches.at(0).at.order, 1);
-  EXPECT_EQ(machine->gpus.at(1).at.order, 2);
-  EXPECT_EQ(machine->gpus.at(0).at.order, 3);
-  EXPECT_EQ(hca_named(*machine, "b").at.order, 4);
-  EXPECT_EQ(hca_named(*machine, "a").at.order, 5);
-  EXPECT_EQ(machine->numa_nodes.at(0).order, 6);
-  EXPECT_EQ(machine->gpus.at(0).dev, 3);
-  EXPECT_EQ(hca_named(*machine, "b").ports.at(0).dev, 4);
-  EXPECT_EQ(hca_named(*machine, "a").ports.at(0).dev, -1);
+      "<cpu numaid='0'/></system>"));
+  EXPECT_EQ(machine.numa_nodes.at(1).order, 0);
+  EXPECT_EQ(machine.switches.at(0).at.order, 1);
+  EXPECT_EQ(machine.gpus.at(1).at.order, 2);
+  EXPECT_EQ(machine.gpus.at(0).at.order, 3);
+  EXPECT_EQ(hca_named(machine, "b").at.order, 4);
+  EXPECT_EQ(hca_named(machine, "a").at.order, 5);
+  EXPECT_EQ(machine.numa_nodes.at(0).order, 6);
+  EXPECT_EQ(machine.gpus.at(0).dev, 3);
+  EXPECT_EQ(hca_named(machine, "b").ports.at(0).dev, 4);
+  EXPECT_EQ(hca_named(machine, "a").ports.at(0).dev, -1);
 }
 
 TEST(NcclXml, Read_Gb10_HasNoGpuDirectWhereTheFileDeniesIt) {
@@ -229,10 +197,9 @@ TEST(NcclXml, Read_Gb10_HasNoGpuDirectWhereTheFileDeniesIt) {
   for (const Hca& hca : machine.hcas) EXPECT_EQ(hca.gpudirect, false) << hca.name;
   EXPECT_EQ(machine.gpus.at(0).c2c_links, 8);
   EXPECT_EQ(machine.gpus[0].c2c_mb_per_s, 43125);
-  auto other = in_cpu("<nic><net name='a' gdr='1'/><net name='b'/></nic>");
-  ASSERT_TRUE(other.has_value()) << other.error().text;
-  EXPECT_EQ(other->hcas.at(0).gpudirect, true);
-  EXPECT_FALSE(other->hcas.at(1).gpudirect.has_value());
+  Machine other = checked(in_cpu("<nic><net name='a' gdr='1'/><net name='b'/></nic>"));
+  EXPECT_EQ(other.hcas.at(0).gpudirect, true);
+  EXPECT_FALSE(other.hcas.at(1).gpudirect.has_value());
 }
 
 TEST(NcclXml, Read_PciLinks_ArePeersOfTheirSwitches) {
@@ -253,10 +220,10 @@ TEST(NcclXml, Read_SplitGpu_IsOneGpuPerPartition) {
 
 // Several ranks may use one GPU.
 TEST(NcclXml, Read_TwoElementsOfOnePartition_AreOneGpu) {
-  auto machine = in_cpu("<pci busid='01:00.0'><gpu rank='0'/><gpu rank='1' mlopart='-1'/></pci>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  ASSERT_EQ(machine->gpus.size(), 1u);
-  EXPECT_EQ(machine->gpus[0].partition, -1);
+  Machine machine =
+      checked(in_cpu("<pci busid='01:00.0'><gpu rank='0'/><gpu rank='1' mlopart='-1'/></pci>"));
+  ASSERT_EQ(machine.gpus.size(), 1u);
+  EXPECT_EQ(machine.gpus[0].partition, -1);
 }
 
 TEST(NcclXml, Read_NetsOfOneSidedTransports_AreNoHcas) {
@@ -272,16 +239,14 @@ TEST(NcclXml, Read_VirtualNic_CountsOnlyWithoutItsPorts) {
   ASSERT_EQ(alone.hcas.size(), 1u);
   EXPECT_EQ(alone.hcas[0].name, "mlx5_0+mlx5_1");
   EXPECT_FALSE(alone.hcas[0].named);
-  auto beside = in_cpu("<nic><net name='a+b'/><net name='a'/><net name='b'/></nic>");
-  ASSERT_TRUE(beside.has_value()) << beside.error().text;
-  ASSERT_EQ(beside->hcas.size(), 2u);
-  EXPECT_EQ(beside->hcas[0].name, "a");
-  EXPECT_TRUE(beside->hcas[0].named);
+  Machine beside = checked(in_cpu("<nic><net name='a+b'/><net name='a'/><net name='b'/></nic>"));
+  ASSERT_EQ(beside.hcas.size(), 2u);
+  EXPECT_EQ(beside.hcas[0].name, "a");
+  EXPECT_TRUE(beside.hcas[0].named);
   // NCCL marks ports that it merged by net="0".
-  auto merged = in_cpu("<nic><net name='a+b'/><net name='a' net='0'/></nic>");
-  ASSERT_TRUE(merged.has_value()) << merged.error().text;
-  ASSERT_EQ(merged->hcas.size(), 1u);
-  EXPECT_EQ(merged->hcas[0].name, "a+b");
+  Machine merged = checked(in_cpu("<nic><net name='a+b'/><net name='a' net='0'/></nic>"));
+  ASSERT_EQ(merged.hcas.size(), 1u);
+  EXPECT_EQ(merged.hcas[0].name, "a+b");
 }
 
 TEST(NcclXml, Read_TwoHosts_GivesTheOneThatIsSelected) {
@@ -294,11 +259,10 @@ TEST(NcclXml, Read_TwoHosts_GivesTheOneThatIsSelected) {
   EXPECT_EQ(hca_named(first, "mlx5_0").guid, 0x100u);
   Selection second;
   second.host = 1;
-  auto machine = nccl_xml(file, second);
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(machine->host, "0xabc1");
-  EXPECT_EQ(counts_of(*machine), (Counts{4, 4, 0, 2}));
-  EXPECT_EQ(hca_named(*machine, "mlx5_0").guid, 0x110u);
+  Machine machine = checked(nccl_xml(file, second));
+  EXPECT_EQ(machine.host, "0xabc1");
+  EXPECT_EQ(counts_of(machine), (Counts{4, 4, 0, 2}));
+  EXPECT_EQ(hca_named(machine, "mlx5_0").guid, 0x110u);
 }
 
 TEST(NcclXml, Read_HostThatIsNotThere_IsAnErrorThatListsTheHosts) {
@@ -399,14 +363,13 @@ TEST(NcclXml, Read_DamagedFiles_GiveAnErrorOrAMachine) {
 }
 
 TEST(NcclXml, Read_CountsBeyondAnInt_AreTheGreatestInt) {
-  auto machine = nccl_xml_text(
+  Machine machine = checked(nccl_xml_text(
       "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'><gpu sm='90'>"
       "<c2c count='2147483647'/><c2c count='2'/>"
       "<nvlink target='x' tclass='0x068000' count='2147483647'/>"
-      "<nvlink target='y' tclass='0x068000' count='2'/></gpu></pci></cpu></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_EQ(machine->gpus.at(0).c2c_links, 2147483647);
-  EXPECT_EQ(machine->gpus.at(0).nvlinks.at(0).count, 2147483647);
+      "<nvlink target='y' tclass='0x068000' count='2'/></gpu></pci></cpu></system>"));
+  EXPECT_EQ(machine.gpus.at(0).c2c_links, 2147483647);
+  EXPECT_EQ(machine.gpus.at(0).nvlinks.at(0).count, 2147483647);
 }
 
 }  // namespace

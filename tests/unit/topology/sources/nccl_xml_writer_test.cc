@@ -4,6 +4,7 @@
 
 #include <pugixml.hpp>
 
+#include "tests/unit/topology/machine_checks.h"
 #include "tests/unit/topology/machines.h"
 #include "tools/sources/hwloc_xml.h"
 #include "topology/grouping.h"
@@ -102,9 +103,8 @@ TEST(NcclXmlWriter, UnknownValues_AreLeftOut) {
 }
 
 TEST(NcclXmlWriter, MachineOfAnHwlocFile_HasNoEmptyAttribute) {
-  Result<Machine> machine = hwloc_xml(GDR_TOPOLOGIES "/hwloc-dgx-h100.xml");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  std::string text = nccl_xml_text_of(*machine);
+  Machine machine = checked(hwloc_xml(GDR_TOPOLOGIES "/hwloc-dgx-h100.xml"));
+  std::string text = nccl_xml_text_of(machine);
   EXPECT_THAT(text, Not(HasSubstr("=\"\"")));
   EXPECT_THAT(text, Not(HasSubstr("link_width")));
   EXPECT_THAT(text, HasSubstr("vendor=\"0x10de\""));
@@ -122,20 +122,18 @@ TEST(NcclXmlWriter, MadeUpSwitchOfUnknownLink_LimitsNothing) {
 }
 
 TEST(NcclXmlWriter, LinkedSwitches_StayLinked) {
-  Result<Machine> machine = nccl_xml(GDR_TOPOLOGIES "/cases/pcilink.xml");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  Machine back = read_back(*machine);
+  Machine machine = checked(nccl_xml(GDR_TOPOLOGIES "/cases/pcilink.xml"));
+  Machine back = read_back(machine);
   ASSERT_EQ(back.switches.size(), 2u);
-  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(back.switches[i].peers, machine->switches[i].peers);
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(back.switches[i].peers, machine.switches[i].peers);
 }
 
 TEST(NcclXmlWriter, Devices_AreInTheOrderOfTheirFile) {
-  Result<Machine> machine = nccl_xml_text(
+  Machine machine = checked(nccl_xml_text(
       "<system><cpu numaid='1'><pci busid='0000:09:00.0' class='0x020700'/>"
       "<pci busid='0000:05:00.0' class='0x030200'/><pci busid='0000:07:00.0' class='0x060400'>"
-      "<pci busid='0000:08:00.0' class='0x030200'/></pci></cpu><cpu numaid='0'/></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  std::string text = nccl_xml_text_of(*machine);
+      "<pci busid='0000:08:00.0' class='0x030200'/></pci></cpu><cpu numaid='0'/></system>"));
+  std::string text = nccl_xml_text_of(machine);
   size_t at = 0;
   for (const char* next :
        {"numaid=\"1\"", "0000:09:", "0000:05:", "0000:07:", "0000:08:", "numaid=\"0\""}) {
@@ -153,9 +151,8 @@ TEST(NcclXmlWriter, DevicesOfNoFile_AreInTheOrderOfAddresses) {
 }
 
 TEST(NcclXmlWriter, PartitionsOfAGpu_AreOneNode) {
-  Result<Machine> machine = nccl_xml(GDR_TOPOLOGIES "/cases/mlopart.xml");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  std::string text = nccl_xml_text_of(*machine);
+  Machine machine = checked(nccl_xml(GDR_TOPOLOGIES "/cases/mlopart.xml"));
+  std::string text = nccl_xml_text_of(machine);
   EXPECT_EQ(text.find("0008:06:00.0"), text.rfind("0008:06:00.0"));
 }
 

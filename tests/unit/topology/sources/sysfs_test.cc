@@ -135,27 +135,24 @@ TEST_F(Sysfs, Read_UnknownLink_IsZero) {
   EXPECT_EQ(numa_id(machine, machine.gpus[0].at), -1);
 }
 
+// As NCCL reads the two files: a speed that is missing is no limit, a width that is missing is 0.
 TEST_F(Sysfs, Read_Link_IsTheLesserOfFunctionAndSlot) {
   fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
   fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpuClass);
-  write(slot / "max_link_speed", "16.0 GT/s PCIe\n");
-  write(folder / "max_link_width", "8\n");
-  EXPECT_EQ(read().gpus.at(0).link, (PciLink{16, 8}));
-  write(slot / "max_link_speed", "64.0 GT/s PCIe\n");
-  write(slot / "max_link_width", "4\n");
-  EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 4}));
-}
-
-// As NCCL reads the two files: a speed that is missing is no limit, a width that is missing is 0.
-TEST_F(Sysfs, Read_LinkOfWhichOneEndIsUnknown_HasTheSpeedOfTheOther) {
-  fs::path slot = function("pci0000:3a/0000:3a:01.0", kBridge, "0x8086");
-  fs::path folder = function("pci0000:3a/0000:3a:01.0/0000:3b:00.0", kGpuClass);
-  write(folder / "max_link_speed", "Unknown\n");
-  write(slot / "max_link_width", "0\n");
-  EXPECT_EQ(read().gpus.at(0).link, (PciLink{32, 0}));
-  write(slot / "max_link_speed", "Unknown\n");
-  write(slot / "max_link_width", "4\n");
-  EXPECT_EQ(read().gpus.at(0).link, (PciLink{0, 4}));
+  struct Case {
+    const char *speed, *width, *slot_speed, *slot_width;
+    PciLink link;
+  };
+  for (const Case& one : {Case{"32.0 GT/s PCIe", "8", "16.0 GT/s PCIe", "16", {16, 8}},
+                          Case{"32.0 GT/s PCIe", "8", "64.0 GT/s PCIe", "4", {32, 4}},
+                          Case{"Unknown", "16", "32.0 GT/s PCIe", "0", {32, 0}},
+                          Case{"Unknown", "16", "Unknown", "4", {0, 4}}}) {
+    write(folder / "max_link_speed", std::string(one.speed) + "\n");
+    write(folder / "max_link_width", std::string(one.width) + "\n");
+    write(slot / "max_link_speed", std::string(one.slot_speed) + "\n");
+    write(slot / "max_link_width", std::string(one.slot_width) + "\n");
+    EXPECT_EQ(read().gpus.at(0).link, one.link) << one.speed << " " << one.slot_speed;
+  }
 }
 
 TEST_F(Sysfs, Read_LinkOnTheRootBus_HasNoWidth) {
