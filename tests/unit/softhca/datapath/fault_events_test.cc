@@ -62,36 +62,87 @@ class FaultEvent : public Configured {
   std::unique_ptr<Memory> to_;
 };
 
-TEST_F(FaultEvent, PortDownWhenBegun_NothingArrives) {
-  configure(R"("kind": "port_down")", "requester", "begun");
-  Outcome outcome = run();
-  EXPECT_FALSE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, kNone);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
-  EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_PORT_ERR);
-  EXPECT_EQ(pair_->a.query_port().state, IBV_PORT_DOWN);
-  EXPECT_EQ(pair_->b.query_port().state, IBV_PORT_ACTIVE);
+// What becomes of the second write: it arrives or not, its receive and its request complete with a
+// status, the QPs of a and b are in a state.
+struct FaultCase {
+  const char* name;
+  std::string fault;  // its fields besides "at_request"
+  const char* end;
+  const char* moment;
+  bool arrived;
+  ibv_wc_status receive, request;
+  ibv_qp_state a, b;
+  int event_of_a = -1, event_of_b = -1;  // -1: none is looked for
+  int gpu = -1;                          // of the memory that is written
+};
+
+void PrintTo(const FaultCase& one, std::ostream* out) { *out << one.name; }
+
+class FaultAtAMoment : public FaultEvent, public testing::WithParamInterface<FaultCase> {
+ protected:
+  static void expect_event(Endpoint& end, int event) {
+    if (event >= 0) {
+      EXPECT_EQ(end.wait_event(), event);
+    }
+    const ibv_port_state port = event == IBV_EVENT_PORT_ERR ? IBV_PORT_DOWN : IBV_PORT_ACTIVE;
+    EXPECT_EQ(end.query_port().state, port);
+  }
+};
+
+TEST_P(FaultAtAMoment, SecondWrite_EndsAsTheTableSays) {
+  const FaultCase& one = GetParam();
+  configure(one.fault, one.end, one.moment);
+  const Outcome outcome = run(one.gpu);
+  EXPECT_EQ(outcome.arrived, one.arrived);
+  EXPECT_EQ(outcome.receive, one.receive);
+  EXPECT_EQ(outcome.request, one.request);
+  EXPECT_EQ(outcome.requester, one.a);
+  EXPECT_EQ(outcome.responder, one.b);
+  expect_event(pair_->a, one.event_of_a);
+  expect_event(pair_->b, one.event_of_b);
 }
 
-TEST_F(FaultEvent, PortDownWhenArrived_DataWithoutImmediate) {
-  configure(R"("kind": "port_down")", "requester", "arrived");
-  Outcome outcome = run();
-  EXPECT_TRUE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, kNone);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_PORT_ERR);
+constexpr char kPortDown[] = R"("kind": "port_down")";
+constexpr char kQpError[] = R"("kind": "qp_error")";
+constexpr auto kDown = IBV_EVENT_PORT_ERR;
+constexpr auto kOk = IBV_WC_SUCCESS, kNoAnswer = IBV_WC_RETRY_EXC_ERR, kFlush = IBV_WC_WR_FLUSH_ERR;
+constexpr auto kErr = IBV_QPS_ERR, kRts = IBV_QPS_RTS;
+
+std::string status(const std::string& name) {
+  return R"("kind": "completion_error", "status": ")" + name + "\"";
 }
 
-TEST_F(FaultEvent, PortDownWhenReceived_ImmediateWithoutAcknowledgement) {
-  configure(R"("kind": "port_down")", "requester", "received");
-  Outcome outcome = run();
-  EXPECT_TRUE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
-}
+INSTANTIATE_TEST_SUITE_P(
+    Table, FaultAtAMoment,
+    testing::Values(FaultCase{"PortBegun", kPortDown, "requester", "begun", false, kNone, kNoAnswer,
+                              kErr, kRts, kDown},
+                    FaultCase{"PortArrived", kPortDown, "requester", "arrived", true, kNone,
+                              kNoAnswer, kErr, kRts, kDown},
+                    FaultCase{"PortReceived", kPortDown, "requester", "received", true, kOk,
+                              kNoAnswer, kErr, kRts, kDown},
+                    FaultCase{"PortReceivedOnGpu", kPortDown, "requester", "received", true, kOk,
+                              kNoAnswer, kErr, kRts, kDown, -1, 0},
+                    FaultCase{"RespondersPortReceived", kPortDown, "responder", "received", true,
+                              kOk, kNoAnswer, kErr, kRts, -1, kDown},
+                    FaultCase{"QpReceived", kQpError, "requester", "received", true, kOk, kFlush,
+                              kErr, kRts, IBV_EVENT_QP_FATAL},
+                    FaultCase{"RespondersQpArrived", kQpError, "responder", "arrived", true, kFlush,
+                              kNoAnswer, kErr, kErr, -1, IBV_EVENT_QP_FATAL},
+                    FaultCase{"NoAnswerReceived", status("RETRY_EXC_ERR"), "requester", "received",
+                              true, kOk, kNoAnswer, kErr, kRts},
+                    // The responder stops, as it has sent a NAK.
+                    FaultCase{"NakBegun", status("REM_ACCESS_ERR"), "requester", "begun", false,
+                              kFlush, IBV_WC_REM_ACCESS_ERR, kErr, kErr, -1,
+                              IBV_EVENT_QP_ACCESS_ERR},
+                    FaultCase{"FlushArrived", status("WR_FLUSH_ERR"), "requester", "arrived", true,
+                              kNone, kFlush, kErr, kRts},
+                    FaultCase{"ReceiveBegun", status("LOC_PROT_ERR"), "responder", "begun", false,
+                              IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR, kErr, kErr},
+                    FaultCase{"ReceiveFlushed", status("WR_FLUSH_ERR"), "responder", "arrived",
+                              true, kFlush, kNoAnswer, kErr, kErr},
+                    FaultCase{"AckLost", R"("kind": "ack_lost", "count": 1)", "requester", "begun",
+                              true, kOk, kNoAnswer, kErr, kRts}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 TEST_F(FaultEvent, PortDownWhenAcknowledged_RequestCompletesAndTheNextOneFails) {
   configure(R"("kind": "port_down")", "requester", "acknowledged");
@@ -101,23 +152,6 @@ TEST_F(FaultEvent, PortDownWhenAcknowledged_RequestCompletesAndTheNextOneFails) 
   post(3);
   EXPECT_EQ(pair_->a.wait().status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_TRUE(to_->holds(2));
-}
-
-TEST_F(FaultEvent, RespondersPortDownWhenReceived_ItsContextGetsTheEvent) {
-  configure(R"("kind": "port_down")", "responder", "received");
-  Outcome outcome = run();
-  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(pair_->b.wait_event(), IBV_EVENT_PORT_ERR);
-  EXPECT_EQ(pair_->a.query_port().state, IBV_PORT_ACTIVE);
-}
-
-TEST_F(FaultEvent, PortDownWhenReceivedOnGpuMemory_ImmediateWithoutAcknowledgement) {
-  configure(R"("kind": "port_down")", "requester", "received");
-  Outcome outcome = run(0);
-  EXPECT_TRUE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(FaultEvent, PortDownWhenArrivedOnGpuMemory_TheReceiveStaysPosted) {
@@ -134,85 +168,11 @@ TEST_F(FaultEvent, PortDownWhenArrivedOnGpuMemory_TheReceiveStaysPosted) {
   }
 }
 
-TEST_F(FaultEvent, QpErrorOfTheRequesterWhenReceived_FlushedAlthoughReceived) {
-  configure(R"("kind": "qp_error")", "requester", "received");
-  Outcome outcome = run();
-  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
-  EXPECT_EQ(outcome.request, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
-  EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_QP_FATAL);
-}
-
-TEST_F(FaultEvent, QpErrorOfTheResponderWhenArrived_ItFlushesAndIsSilent) {
-  configure(R"("kind": "qp_error")", "responder", "arrived");
-  Outcome outcome = run();
-  EXPECT_TRUE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_ERR);
-  EXPECT_EQ(pair_->b.wait_event(), IBV_EVENT_QP_FATAL);
-}
-
-TEST_F(FaultEvent, RequesterStatus_ResponderStaysSilentlyConnected) {
-  configure(R"("kind": "completion_error", "status": "RETRY_EXC_ERR")", "requester", "received");
-  Outcome outcome = run();
-  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_RTS);
-  EXPECT_EQ(pair_->a.query_port().state, IBV_PORT_ACTIVE);
-}
-
-TEST_F(FaultEvent, StatusOfANak_ResponderStopsWithItsEvent) {
-  configure(R"("kind": "completion_error", "status": "REM_ACCESS_ERR")", "requester", "begun");
-  Outcome outcome = run();
-  EXPECT_FALSE(outcome.arrived);
-  EXPECT_EQ(outcome.request, IBV_WC_REM_ACCESS_ERR);
-  EXPECT_EQ(outcome.receive, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_ERR);
-  EXPECT_EQ(pair_->b.wait_event(), IBV_EVENT_QP_ACCESS_ERR);
-}
-
-TEST_F(FaultEvent, FlushStatus_QpIsInError) {
-  configure(R"("kind": "completion_error", "status": "WR_FLUSH_ERR")", "requester", "arrived");
-  Outcome outcome = run();
-  EXPECT_TRUE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, kNone);
-  EXPECT_EQ(outcome.request, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
-}
-
-TEST_F(FaultEvent, ReceiveStatus_BothEndsFail) {
-  configure(R"("kind": "completion_error", "status": "LOC_PROT_ERR")", "responder", "begun");
-  Outcome outcome = run();
-  EXPECT_FALSE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, IBV_WC_LOC_PROT_ERR);
-  EXPECT_EQ(outcome.request, IBV_WC_REM_OP_ERR);
-  EXPECT_EQ(outcome.requester, IBV_QPS_ERR);
-  EXPECT_EQ(outcome.responder, IBV_QPS_ERR);
-}
-
-TEST_F(FaultEvent, ReceiveFlushed_RequesterGetsNoAnswer) {
-  configure(R"("kind": "completion_error", "status": "WR_FLUSH_ERR")", "responder", "arrived");
-  Outcome outcome = run();
-  EXPECT_TRUE(outcome.arrived);
-  EXPECT_EQ(outcome.receive, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-}
-
-TEST_F(FaultEvent, AckLost_OfTheRequestThatMeetsTheEvent) {
-  configure(R"("kind": "ack_lost", "count": 1)", "requester", "begun");
-  Outcome outcome = run();
-  EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
-  EXPECT_EQ(outcome.request, IBV_WC_RETRY_EXC_ERR);
-}
-
 TEST_F(FaultEvent, OtherOpcodes_DoNotCount) {
   use(R"({"faults": [{"device": "softhca0", "kind": "port_down", "at_request": {"opcode": "send"}}]})");
   Pair pair({}, {.device = 1});
   for (int i = 0; i < 3; ++i) {
-    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
   }
   ASSERT_EQ(pair.b.recv_empty(1), 0);
   ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
@@ -246,11 +206,9 @@ TEST_F(FaultEvent, EventOfAnotherPort_TakesDownTheFaultsPort) {
       "at_request": {"device": "softhca0", "moment": "acknowledged"}}]})");
   Pair pair;
   Endpoint other({.device = 1});
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
   EXPECT_EQ(other.wait_event(), IBV_EVENT_PORT_ERR);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
 }
 
 TEST_F(FaultEvent, PortReturnsBeforeTheLastRetry_ReceivedOnce) {

@@ -161,9 +161,7 @@ TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
   });
   for (uint64_t round = 1; round <= kRounds; ++round) {
     source[0] = source[kWords - 2] = source[kWords - 1] = round;
-    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
-    ASSERT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    ASSERT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
     while (seen.load() != round) std::this_thread::yield();
   }
   reader.join();

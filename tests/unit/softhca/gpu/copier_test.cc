@@ -128,15 +128,6 @@ TEST_F(CopierTest, Copy_PageableHostMemory_CarriesTheBytes) {
   EXPECT_EQ(from, to);
 }
 
-TEST_F(CopierTest, Copy_BetweenDevices_CarriesTheBytes) {
-  DeviceBuffer zero(driver_, 0, kBytes);
-  DeviceBuffer one(driver_, 1, kBytes);
-  std::vector<char> data = pattern(9);
-  std::memcpy(zero.view(), data.data(), kBytes);
-  wait(copy(copier_->lane(0, 0), one.get() + 3, zero.get() + 3, kBytes - 3));
-  EXPECT_EQ(std::memcmp(one.view() + 3, data.data() + 3, kBytes - 3), 0);
-}
-
 TEST_F(CopierTest, Copy_HeldByTheGpu_IsNotDoneUntilItRan) {
   DeviceBuffer gpu(driver_, 0, kBytes);
   DeviceBuffer elsewhere(driver_, 0, 8);

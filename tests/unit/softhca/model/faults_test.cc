@@ -54,8 +54,7 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
     EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
   }
   // It does not answer requests of the other end either.
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.b.qp()), 0);
-  EXPECT_EQ(pair.b.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(write_nothing(pair.b), IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
@@ -74,8 +73,7 @@ TEST_F(Configured, PortReturns_QpsTakenThroughResetWorkAgain) {
   use(R"({"faults": [{"kind": "port_flap", "device": "softhca0", "down_ms": 30,
       "at_request": {"opcode": "write", "moment": "begun"}}]})");
   Pair pair({}, {.device = 1});
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
   for (Endpoint* end : {&pair.a, &pair.b}) {
@@ -89,8 +87,7 @@ TEST_F(Configured, PortReturns_QpsTakenThroughResetWorkAgain) {
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
   Pair fresh({}, {.device = 1});
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(fresh.a.qp()), 0);
-  EXPECT_EQ(fresh.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_nothing(fresh.a), IBV_WC_SUCCESS);
 }
 
 TEST_F(Configured, PortFlap_EveryContextGetsEachChange) {
@@ -130,8 +127,7 @@ TEST_F(Configured, AckTimeoutFactor_ShortensTheRetries) {
       {"kind": "port_down", "device": "softhca0"}]})");
   // 4.096 us x 2^24 x 8 are nine minutes.
   Pair pair({.timeout = 24}, {});
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(Configured, FaultsFile_LinesAreFaultsAsTheyAreAppended) {
@@ -139,8 +135,7 @@ TEST_F(Configured, FaultsFile_LinesAreFaultsAsTheyAreAppended) {
   use(R"({"faults_file": ")" + path + R"("})");
   std::ofstream file(path);
   Pair pair({}, {.device = 1});
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
   // A wrong line is reported and skipped.
   file << R"({"kind": "port_dwon", "device": "softhca0"})" << '\n'
        << R"({"kind": "client_reregister", "device": "softhca0"})" << std::endl;
@@ -149,8 +144,7 @@ TEST_F(Configured, FaultsFile_LinesAreFaultsAsTheyAreAppended) {
        << R"( "at_request": {"opcode": "write", "nth": 1}})" << '\n'
        << R"({"kind": "client_reregister", "device": "softhca0"})" << std::endl;
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CLIENT_REREGISTER);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
   std::filesystem::remove(path);
 }
@@ -162,9 +156,7 @@ TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8);
   ASSERT_EQ(pair.a.recv_empty(3), 0);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_FATAL);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
@@ -199,59 +191,48 @@ TEST_F(Configured, Bar1Limit_RegistrationsBeyondItFail) {
   EXPECT_TRUE(Memory(a, 0, 65536).registered());
 }
 
-TEST_F(Configured, PeermemOff_DeviceAddressDoesNotRegister) {
-  use(R"({"gpu": {"peermem": false}})");
-  Endpoint a;
-  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
-  driver.api.init(0);
-  fake_cuda::DeviceBuffer device(driver, 0, 4096);
-  EXPECT_EQ(a.reg(device.get(), 4096), nullptr);
-  EXPECT_EQ(errno, EFAULT);
-}
+struct Peermem {
+  const char* name;
+  const char* config;
+  bool nvidia_peermem;  // what sysfs shows
+  bool nv_peer_mem;
+};
 
-TEST_F(Configured, PeermemAllowed_DeviceAddressRegistersAndMoves) {
-  use(R"({"gpu": {"peermem": true}})");
+void PrintTo(const Peermem& one, std::ostream* out) { *out << one.name; }
+
+class PeermemModule : public Configured, public testing::WithParamInterface<Peermem> {};
+
+TEST_P(PeermemModule, Configured_SysfsShowsItAndDeviceAddressesRegisterAndMove) {
+  const Peermem& one = GetParam();
+  use(one.config);
   Pair pair;
+  const std::filesystem::path sysfs = sysfs_of(pair.b);
+  EXPECT_TRUE(is_directory(sysfs / "module"));
+  EXPECT_EQ(exists(sysfs / "module/nvidia_peermem/version"), one.nvidia_peermem);
+  EXPECT_EQ(exists(sysfs / "kernel/mm/memory_peers/nv_mem/version"), one.nv_peer_mem);
   const fake_cuda::Driver& driver = fake_cuda::Driver::load();
   driver.api.init(0);
   fake_cuda::DeviceBuffer device(driver, 0, 4096);
   MrPtr mr = pair.b.reg(device.get(), 4096);
+  if (!one.nvidia_peermem && !one.nv_peer_mem) {
+    EXPECT_EQ(mr, nullptr);
+    EXPECT_EQ(errno, EFAULT);
+    return;
+  }
   ASSERT_NE(mr, nullptr);
   Buffer from(pair.a, 4096);
   from.fill(5);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), device.address(), mr->rkey);
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(rdma_write(pair, from, device.address(), mr->rkey), IBV_WC_SUCCESS);
   EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
 }
 
-TEST_F(Configured, NvidiaPeermem_SysfsShowsIt) {
-  use(R"({})");
-  Endpoint a;
-  std::string version;
-  std::getline(std::ifstream(sysfs_of(a) / "module/nvidia_peermem/version"), version);
-  EXPECT_EQ(version, "softhca");
-  EXPECT_FALSE(exists(sysfs_of(a) / "kernel/mm/memory_peers"));
-}
-
-TEST_F(Configured, NvPeerMem_SysfsShowsItAndNotItsSuccessor) {
-  use(R"({"gpu": {"peermem": "nv_peer_mem"}})");
-  Endpoint a;
-  EXPECT_TRUE(exists(sysfs_of(a) / "kernel/mm/memory_peers/nv_mem/version"));
-  EXPECT_FALSE(exists(sysfs_of(a) / "module/nvidia_peermem"));
-  const fake_cuda::Driver& driver = fake_cuda::Driver::load();
-  driver.api.init(0);
-  fake_cuda::DeviceBuffer device(driver, 0, 4096);
-  EXPECT_NE(a.reg(device.get(), 4096), nullptr);
-}
-
-TEST_F(Configured, NoPeermem_SysfsHasModulesWithoutIt) {
-  use(R"({"gpu": {"peermem": false}})");
-  Endpoint a;
-  EXPECT_TRUE(is_directory(sysfs_of(a) / "module"));
-  EXPECT_TRUE(is_empty(sysfs_of(a) / "module"));
-  EXPECT_FALSE(exists(sysfs_of(a) / "kernel"));
-}
+INSTANTIATE_TEST_SUITE_P(
+    Each, PeermemModule,
+    testing::Values(Peermem{"Default", "{}", true, false},
+                    Peermem{"On", R"({"gpu": {"peermem": true}})", true, false},
+                    Peermem{"Old", R"({"gpu": {"peermem": "nv_peer_mem"}})", false, true},
+                    Peermem{"Off", R"({"gpu": {"peermem": false}})", false, false}),
+    [](const auto& one) { return std::string(one.param.name); });
 
 TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
   use(R"({"devices": [{"rate_gbps": 1, "latency_us": 1000}]})");
@@ -296,13 +277,11 @@ TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
   EXPECT_EQ(ibv_query_gid_table(b.context(), table, 16, 0), 4);
   a.connect(to_b);
   b.connect(a.address());
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(a.qp()), 0);
-  EXPECT_EQ(a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_nothing(a), IBV_WC_SUCCESS);
   Endpoint c;
   to_b.gid.raw[15] ^= 1;
   c.connect(to_b);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(c.qp()), 0);
-  EXPECT_EQ(c.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(write_nothing(c), IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(Configured, PciFunctionThatDoesNotExist_SysfsTreeIsCreated) {

@@ -30,11 +30,10 @@ TEST(Keys, UnknownRkey_RemoteAccessErrorAndTargetStops) {
 }
 
 TEST(Keys, BeyondTheRegion_RemoteAccessError) {
-  for (auto [offset, length] : {std::pair<int, int>{1, 8}, {-1, 8}, {9, 0}, {8, 1}}) {
+  for (auto [offset, length] : {std::pair<int, int>{1, 8}, {-1, 8}, {8, 1}}) {
     Pair pair;
     Buffer from(pair.a, 8);
     Buffer to(pair.b, 8);
-    if (length == 0) continue;
     EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(0, length), to.address() + offset,
                                     to.rkey())),
               IBV_WC_REM_ACCESS_ERR)
@@ -214,8 +213,7 @@ TEST(Flush, MovedToError_OutstandingAndLaterRequestsFlushed) {
   EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
   ASSERT_EQ(pair.a.recv_empty(2), 0);
   EXPECT_EQ(pair.a.wait().wr_id, 2u);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_WR_FLUSH_ERR);
 }
 
 TEST(Flush, AfterReset_QpWorksAgain) {
@@ -225,8 +223,7 @@ TEST(Flush, AfterReset_QpWorksAgain) {
   ASSERT_EQ(pair.a.to_state(IBV_QPS_RESET), 0);
   EXPECT_TRUE(pair.a.quiet()) << "a reset QP left completions";
   pair.a.connect(pair.b.address());
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
 }
 
 TEST(States, PostSendBeforeRts_Fails) {

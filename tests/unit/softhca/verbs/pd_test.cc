@@ -108,21 +108,6 @@ TEST(Import, WhatDoesNotExist_Refused) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-TEST(Rereg, Access_DecidesAboutLaterRequests) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8, IBV_ACCESS_LOCAL_WRITE);
-  uint32_t rkey = to.rkey();
-  ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, kAllAccess),
-            0);
-  EXPECT_EQ(to.rkey(), rkey);
-  EXPECT_EQ(rdma_write(pair, from, to.address(), rkey), IBV_WC_SUCCESS);
-  ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0,
-                         IBV_ACCESS_LOCAL_WRITE),
-            0);
-  EXPECT_EQ(rdma_write(pair, from, to.address(), rkey), IBV_WC_REM_ACCESS_ERR);
-}
-
 TEST(Rereg, Translation_MovesTheRegion) {
   Pair pair;
   Buffer from(pair.a, 8);
