@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "tests/fakes/recorded_log.h"
@@ -23,35 +24,36 @@ ConnectionOptions options_of(const ConnectionOptions& base, int traffic_class) {
   return *make_communicator(base, with_class(traffic_class)).connection;
 }
 
-TEST(Communicator, NoTrafficClass_LeavesTheProcesss) {
-  ConnectionOptions base;
-  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).traffic_class, std::nullopt);
-  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).service_level, std::nullopt);
-  base.traffic_class = 7;
-  base.service_level = 3;
-  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).traffic_class, 7);
-  EXPECT_EQ(options_of(base, abi::kTrafficClassUndefined).service_level, 3);
-}
-
-// A service level has 4 bits: 106 is 0x6a.
-TEST(Communicator, TrafficClass_IsThatOfTheConnectionsAndGivesTheServiceLevel) {
-  EXPECT_EQ(options_of({}, 106).traffic_class, 106);
-  EXPECT_EQ(options_of({}, 106).service_level, 10);
-  EXPECT_EQ(options_of({}, 0).traffic_class, 0);
-  EXPECT_EQ(options_of({}, 255).traffic_class, 255);
-  EXPECT_EQ(options_of({}, 255).service_level, 15);
-}
-
-// NCCL_IB_TC and NCCL_IB_SL, each for itself.
-TEST(Communicator, ValueOfTheUserForTheProcess_Wins) {
-  ConnectionOptions base;
-  base.traffic_class = 32;
-  EXPECT_EQ(options_of(base, 106).traffic_class, 32);
-  EXPECT_EQ(options_of(base, 106).service_level, 10);
-  base.traffic_class.reset();
-  base.service_level = 4;
-  EXPECT_EQ(options_of(base, 106).traffic_class, 106);
-  EXPECT_EQ(options_of(base, 106).service_level, 4);
+// A service level has 4 bits: 106 is 0x6a. The process has NCCL_IB_TC and NCCL_IB_SL, each for
+// itself.
+TEST(Communicator, TrafficClass_GivesTheServiceLevelAndYieldsToTheProcesss) {
+  struct Case {
+    std::optional<uint8_t> process_class, process_level;
+    int traffic_class;  // of the communicator
+    std::optional<uint8_t> expected_class, expected_level;
+  };
+  constexpr std::nullopt_t kNone = std::nullopt;
+  for (const Case& one : {
+           Case{kNone, kNone, abi::kTrafficClassUndefined, kNone, kNone},
+           Case{7, 3, abi::kTrafficClassUndefined, 7, 3},
+           Case{kNone, kNone, 0, 0, 0},
+           Case{kNone, kNone, 106, 106, 10},
+           Case{kNone, kNone, 255, 255, 15},
+           Case{32, kNone, 106, 32, 10},
+           Case{kNone, 4, 106, 106, 4},
+           Case{kNone, kNone, -1, kNone, kNone},
+           // NCCL 2.30's host RMA leaves this in the context of its shim for v10.
+           Case{kNone, kNone, std::numeric_limits<int>::min(), kNone, kNone},
+       }) {
+    RecordedLog log;
+    ConnectionOptions base;
+    base.traffic_class = one.process_class;
+    base.service_level = one.process_level;
+    const ConnectionOptions options = options_of(base, one.traffic_class);
+    EXPECT_EQ(options.traffic_class, one.expected_class) << one.traffic_class;
+    EXPECT_EQ(options.service_level, one.expected_level) << one.traffic_class;
+    EXPECT_TRUE(log.lines().empty());
+  }
 }
 
 TEST(Communicator, TrafficClassTooLarge_IsIgnoredWithAWarningThatNamesTheField) {
@@ -63,15 +65,6 @@ TEST(Communicator, TrafficClassTooLarge_IsIgnoredWithAWarningThatNamesTheField) 
     EXPECT_TRUE(transport::contains(log.lines()[0], "WARN NET/GDR : the traffic class"));
     EXPECT_TRUE(transport::contains(log.lines()[0], std::to_string(bad)));
     EXPECT_TRUE(transport::contains(log.lines()[0], "ncclConfig_t::trafficClass"));
-  }
-}
-
-// The smallest int is what NCCL 2.30's host RMA leaves in the context of its shim for v10.
-TEST(Communicator, NegativeTrafficClass_IsNone) {
-  for (int none : {-1, -2, std::numeric_limits<int>::min()}) {
-    RecordedLog log;
-    EXPECT_EQ(options_of({}, none).traffic_class, std::nullopt);
-    EXPECT_TRUE(log.lines().empty());
   }
 }
 

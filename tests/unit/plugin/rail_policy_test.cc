@@ -80,34 +80,22 @@ TEST(OfferedPorts, PortThatIsDown_IsNotOfferedAndLeavesTheNumbersOfOthers) {
   EXPECT_EQ(offered[1].rail, 2);
 }
 
-TEST(GeneratedTopology, FlatMachineWithAMap_IsGenerated) {
+TEST(GeneratedTopology, FlatMachineWithAMap_IsGeneratedUnlessTheUserHasAFileOrItMayHaveC2c) {
   const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
-  auto decision = decision_with_map(topology::flat(2, 2), map);
-  EXPECT_TRUE(should_generate_topology(decision, options_with_map(map)));
-  EXPECT_FALSE(should_generate_topology(decision, config::Options{}));
-}
-
-TEST(GeneratedTopology, FileOfTheUser_IsNeverReplaced) {
-  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
+  const auto generated = [&](const topology::Machine& machine, const config::Options& options) {
+    return should_generate_topology(decision_with_map(machine, map), options);
+  };
   config::Options options = options_with_map(map);
+  EXPECT_TRUE(generated(topology::flat(2, 2), options));
+  EXPECT_FALSE(generated(topology::flat(2, 2), config::Options{}));
+  EXPECT_FALSE(generated(topology::two_sockets_with_switches(), options)) << "it has distances";
+  topology::Machine arm = topology::flat(2, 2), c2c = topology::flat(2, 2);
+  arm.cpu.arch = "arm64";
+  c2c.gpus[0].c2c_links = 1;
+  EXPECT_FALSE(generated(arm, options));
+  EXPECT_FALSE(generated(c2c, options));
   options.topology_file = "/etc/topology.xml";
-  EXPECT_FALSE(should_generate_topology(decision_with_map(topology::flat(2, 2), map), options));
-}
-
-TEST(GeneratedTopology, TreeWithDistances_IsNotGenerated) {
-  const std::string map = "GPU0=mlx5_3";
-  auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
-  EXPECT_FALSE(should_generate_topology(decision, options_with_map(map)));
-}
-
-TEST(GeneratedTopology, FlatMachineThatMayHaveC2c_IsNotGenerated) {
-  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
-  topology::Machine machine = topology::flat(2, 2);
-  machine.cpu.arch = "arm64";
-  EXPECT_FALSE(should_generate_topology(decision_with_map(machine, map), options_with_map(map)));
-  machine.cpu.arch = "x86_64";
-  machine.gpus[0].c2c_links = 1;
-  EXPECT_FALSE(should_generate_topology(decision_with_map(machine, map), options_with_map(map)));
+  EXPECT_FALSE(generated(topology::flat(2, 2), options));
 }
 
 TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {

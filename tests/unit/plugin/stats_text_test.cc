@@ -40,7 +40,7 @@ transport::TransportStats some_stats() {
   return stats;
 }
 
-// The values by name and labels, as they stand in the text.
+// The values by name and labels, as the text has them.
 std::map<std::string, double> series_of(const std::string& text) {
   std::map<std::string, double> series;
   std::istringstream lines(text);
@@ -53,7 +53,9 @@ std::map<std::string, double> series_of(const std::string& text) {
 }
 
 TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
-  const auto series = series_of(stats_text(some_stats(), {.number = 5, .pid = 4711}));
+  const std::string text = stats_text(some_stats(), {.number = 5, .pid = 4711});
+  EXPECT_THAT(text, testing::HasSubstr("nccl_gdr_info{process=\"5\",pid=\"4711\",version=\""));
+  const auto series = series_of(text);
   const std::string rail = "{process=\"5\",device=\"mlx5_0\",port=\"2\"";
   const std::string hca = "{process=\"5\",device=\"mlx5_0\"";
   const std::map<std::string, double> expected{
